@@ -1,0 +1,46 @@
+# All set-up goes through constraints.txt, which pins the versions this was tested with.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help demo test test-all lint bench clean
+
+help:
+	@echo "make demo       set up the light core and reproduce a row of a table in a minute"
+	@echo "make test       set up everything, check style, types and imports, and run the tests"
+	@echo "make test-all   the same with the slow tests"
+	@echo "make bench      run the benchmarks in this environment"
+	@echo "make clean      remove the environment and all caches, but no runs"
+
+demo: .venv/core
+	$(BIN)/python -m sims.particles --fa 2.0
+
+test: lint
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: lint
+	$(BIN)/python -m pytest
+
+lint: .venv/full
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+
+bench: .venv/full
+	cd benchmarks && ../$(BIN)/asv run --python=same --show-stderr
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; name one with make PYTHON=...")'
+	$(PYTHON) -m venv .venv
+
+.venv/core: .venv/bin/python setup.cfg pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	@touch $@
+
+.venv/full: .venv/bin/python setup.cfg pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test]'
+	@touch $@ .venv/core
+
+clean:
+	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache benchmarks/.asv
+	find dynamics analysis sims tests benchmarks -name __pycache__ -type d -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Analyses of trajectories: an array function, its labelled wrapper, and a command for each."""

@@ -1,0 +1,62 @@
+"""What all command lines share: parsing, exit codes, and how errors are told to a person.
+
+Exit codes: 0 done; 1 could not be done; 2 bad arguments; 130 and 143 interrupted by SIGINT and SIGTERM,
+and resumable. A command's module imports nothing heavy before its options are parsed, so that --help
+answers at once.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
+
+import tyro
+
+from dynamics.settings import SettingsError
+
+Options = TypeVar("Options")
+
+
+def command(main: Callable[[Options], None], options: type[Options], program: str) -> None:
+    """Parse the command line of `python -m program` into its options and run it."""
+    chosen = _parsed(options, program)
+    from dynamics.recorder import RecordingError
+    from dynamics.simulate import Interrupted
+    from dynamics.trajectory import TrajectoryError
+
+    try:
+        main(chosen)
+        sys.stdout.flush()
+    except SettingsError as error:
+        _refuse(error)
+    except (TrajectoryError, RecordingError) as error:
+        _fail(f"error: {error}", 1)
+    except Interrupted as stop:
+        where = f"; {stop.path} can be resumed: the same command goes on from there" if stop.path else ""
+        _fail(f"interrupted at step {stop.step} of {stop.steps}{where}", 128 + stop.signum)
+    except KeyboardInterrupt:
+        _fail("interrupted; the same command begins again", 128 + signal.SIGINT)
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        _fail(f"error: {error.filename or ''}: {error.strerror}", 1)
+
+
+def _parsed(options: type[Options], program: str) -> Options:
+    return tyro.cli(
+        options,
+        prog=f"python -m {program}",
+        description=options.__doc__,
+        config=(tyro.conf.OmitArgPrefixes,),
+    )
+
+
+def _refuse(error: SettingsError) -> NoReturn:
+    option = " ".join("--" + name.strip().replace("_", "-") for name in error.field.split(","))
+    _fail(f"error: {option}: found {error.found}, allowed is {error.allowed}", 2)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    print(message, file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,161 @@
+"""Structures that embeddings form: circles (CA algorithm 1) and grid imperfections (CA algorithm 2).
+
+Array functions take an embedding (..., token, axis) with any leading axes and give arrays (...); the
+labelled ones take a trajectory, or any dataset with `embedding`, and give an `xarray.DataArray`. All
+values are dimensionless. Token i stands for the number i modulo N, N being the number of tokens.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+from numba import njit, prange
+
+from analysis.intervals import Interval, binomial_interval, mean_interval
+from dynamics.tasks import all_pairs, modular_sum
+
+CIRCLE_RATIO = 1.2
+"""Largest norm over smallest norm below which embeddings form a circle (CA algorithm 1)."""
+
+
+# ---------------------------------------------------------------------------------------------- circles
+
+
+def circularity(embedding: np.ndarray) -> np.ndarray:
+    """Largest norm over smallest norm of the embeddings: (..., token, axis) -> (...). inf if one is at 0."""
+    norms = np.linalg.norm(_checked(embedding), axis=-1)
+    smallest, largest = norms.min(axis=-1), norms.max(axis=-1)
+    return np.divide(largest, smallest, out=np.full(np.shape(smallest), np.inf), where=smallest > 0)
+
+
+def is_circle(embedding: np.ndarray) -> np.ndarray:
+    """Whether the embeddings form a circle about the origin: (..., token, axis) -> (...) bool."""
+    return circularity(embedding) < CIRCLE_RATIO
+
+
+def circles(trajectory: xr.Dataset | xr.DataArray) -> xr.DataArray:
+    """`is_circle` by run and step, or whatever dims remain."""
+    return _labelled(is_circle, trajectory, "circle", "embeddings form a circle (CA algorithm 1)")
+
+
+# ----------------------------------------------------------------------------------------- imperfections
+
+
+SLACK, TINY_LENGTH = 1e-15, 1e-150
+"""By how much a rounded distance, or one whose square underflows, may fall short of its part along one axis."""
+
+
+@njit(error_model="numpy")
+def count_mismatches(sums, residue, order):
+    """Pair sums whose nearest other pair sum has another residue; of equally near ones the first counts.
+
+    sums (pair, axis); order sorts the pair sums along axis 0, so that a search outward from each can stop
+    where the distance along that axis alone exceeds the nearest so far.
+    """
+    pairs, dim = sums.shape
+    count = 0
+    for place in range(pairs):
+        ij = order[place]
+        nearest = np.inf
+        nearest_kl = -1
+        for direction in (-1, 1):
+            at = place + direction
+            while 0 <= at < pairs:
+                kl = order[at]
+                if abs(sums[ij, 0] - sums[kl, 0]) > nearest * (1 + SLACK) + TINY_LENGTH:
+                    break
+                square = 0.0
+                for axis in range(dim):
+                    difference = sums[ij, axis] - sums[kl, axis]
+                    square += difference * difference
+                distance = np.sqrt(square)
+                if distance < nearest or (distance == nearest and kl < nearest_kl):
+                    nearest = distance
+                    nearest_kl = kl
+                at += direction
+        if nearest_kl < 0 or residue[nearest_kl] != residue[ij]:
+            count += 1
+    return count
+
+
+@njit(error_model="numpy", parallel=True, cache=True)
+def count_all_mismatches(sums, residue, order):
+    """`count_mismatches` of every frame: sums (frame, pair, axis), order (frame, pair) -> (frame,)."""
+    counts = np.empty(len(sums), np.int64)
+    for frame in prange(len(sums)):
+        counts[frame] = count_mismatches(sums[frame], residue, order[frame])
+    return counts
+
+
+FRAMES_AT_ONCE_BYTES = 64 << 20
+
+
+def imperfections(embedding: np.ndarray) -> np.ndarray:
+    """Number of grid imperfections: (..., token, axis) -> (...) int64.
+
+    A pair sum is imperfect if the nearest sum of another pair has a different modular sum; of equally
+    near ones the first in the order of pairs counts (CA algorithm 2). With one token there is no other
+    pair, and the algorithm counts its only one.
+    """
+    x = _checked(embedding)
+    lead, (n, dim) = x.shape[:-2], x.shape[-2:]
+    pairs = all_pairs(n)
+    residue = modular_sum(pairs, n)
+    frames = x.reshape(-1, n, dim)
+    at_once = max(1, FRAMES_AT_ONCE_BYTES // (8 * len(pairs) * (dim + 1)))
+    counts = np.empty(len(frames), np.int64)
+    for start in range(0, len(frames), at_once):
+        some = frames[start : start + at_once]
+        sums = some[:, pairs[:, 0]] + some[:, pairs[:, 1]]
+        counts[start : start + at_once] = count_all_mismatches(sums, residue, np.argsort(sums[..., 0], axis=1))
+    return counts.reshape(lead)
+
+
+def grid_imperfections(trajectory: xr.Dataset | xr.DataArray) -> xr.DataArray:
+    """`imperfections` by run and step, or whatever dims remain."""
+    return _labelled(imperfections, trajectory, "imperfections", "number of grid imperfections (CA algorithm 2)")
+
+
+# ---------------------------------------------------------------------------------------------- summaries
+
+
+class StructureSummary(NamedTuple):
+    """Structures of an ensemble's end states, with 95% intervals: a row of CA table 2."""
+
+    runs: int
+    circles: int
+    circle_share: Interval
+    grids: int
+    imperfections: Interval
+    """Mean over the runs that are not circles, as in both tables of the paper."""
+
+
+def summarise(embedding: np.ndarray) -> StructureSummary:
+    """Count the circles among end states (run, token, axis), and average the imperfections of the others."""
+    circle = is_circle(embedding)
+    count = int(circle.sum())
+    return StructureSummary(
+        runs=len(circle),
+        circles=count,
+        circle_share=binomial_interval(count, len(circle)),
+        grids=len(circle) - count,
+        imperfections=mean_interval(imperfections(embedding[~circle])),
+    )
+
+
+# ------------------------------------------------------------------------------------------------ borders
+
+
+def _checked(embedding: np.ndarray) -> np.ndarray:
+    x = np.asarray(embedding, dtype=np.float64)
+    if x.ndim < 2 or x.shape[-2] < 1 or x.shape[-1] < 1:
+        raise ValueError(f"embedding: found shape {x.shape}, expected (..., token, axis)")
+    if not np.isfinite(x).all():
+        raise ValueError("embedding: found a value that is not finite, expected finite numbers")
+    return x
+
+
+def _labelled(function, trajectory: xr.Dataset | xr.DataArray, name: str, long_name: str) -> xr.DataArray:
+    embedding = trajectory["embedding"] if isinstance(trajectory, xr.Dataset) else trajectory
+    result = xr.apply_ufunc(function, embedding, input_core_dims=[["token", "axis"]])
+    return result.rename(name).assign_attrs(long_name=long_name, units="1")

@@ -1,0 +1,57 @@
+"""A table for a person (aligned text) and for a program (CSV)."""
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from analysis.intervals import Interval
+
+
+class Table(NamedTuple):
+    """Column names and rows of text."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left: Sequence[int] = (0,)
+    """Columns that are aligned to the left; the others are to the right."""
+
+    def text(self) -> str:
+        """The table in aligned columns."""
+        lines = [self.header, *self.rows]
+        widths = [max(len(line[k]) for line in lines) for k in range(len(self.header))]
+        lines = [self.header, ["-" * width for width in widths], *self.rows]
+        return "\n".join("  ".join(map(self._padded, range(len(widths)), line, widths)).rstrip() for line in lines)
+
+    def _padded(self, column: int, cell: str, width: int) -> str:
+        return cell.ljust(width) if column in self.left else cell.rjust(width)
+
+    def csv(self) -> str:
+        """The table as CSV, with a header."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(self.header)
+        writer.writerows(self.rows)
+        return out.getvalue()
+
+    def write_csv(self, path: Path) -> None:
+        """Write the CSV to a file, or to the terminal for the path "-"."""
+        if str(path) == "-":
+            print(self.csv(), end="")
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(self.csv())
+
+
+def percent(interval: Interval) -> str:
+    """A share with its interval, in percent."""
+    return f"{100 * interval.value:.1f} [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
+
+
+def plus_minus(interval: Interval) -> str:
+    """A mean with half its interval; a dash where there is no value."""
+    if math.isnan(interval.value):
+        return "-"
+    return f"{interval.value:.1f}" + ("" if math.isnan(interval.half) else f" ± {interval.half:.1f}")

@@ -1,0 +1,1 @@
+"""Training dynamics: the systems, the loop that advances them and the trajectory that records them."""

@@ -1,0 +1,461 @@
+"""Writing trajectories so that nothing is lost or half-written, whatever happens to the process.
+
+A run that fits in one part is written once. A longer one is written in parts, part-FIRST-LAST.nc in a
+folder beside the file to be; each holds the frames since the part before and the exact state at its end.
+At the end the parts are merged. Every file is written under a temporary name, read back and compared,
+sealed (`dynamics.trajectory`), fsynced and only then renamed: a file under its real name is whole.
+
+A lock beside the file keeps a second writer out. It goes with the process that holds it.
+"""
+
+import contextlib
+import errno
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, Self
+
+import netCDF4
+import numpy as np
+import xarray as xr
+from filelock import FileLock, Timeout
+
+from dynamics.trajectory import (
+    DIVERGED,
+    DONE,
+    RUNNING,
+    STATUS,
+    VARIABLES,
+    TrajectoryError,
+    open_trajectory,
+    part_files,
+    parts_folder,
+    read_group,
+    seal,
+)
+
+PART_BYTES = 64 << 20
+"""Frames in memory that make a part."""
+PART_SECONDS = 60.0
+"""Time since the last part that makes one."""
+CHUNK_STEPS = 256
+"""Steps of one run in one compressed chunk."""
+BLOCK_BYTES = 32 << 20
+"""Memory for what is copied at a time from parts to the merged file."""
+
+
+class RecordingError(Exception):
+    """A trajectory that cannot be written; says why and what is kept."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Which steps are recorded, and which keep a checkpoint, of a run of `steps` steps."""
+
+    steps: int
+    every: int
+    first: int = 0
+
+    @property
+    def spacing(self) -> int:
+        """Steps between checkpoints: `every` times a power of two, so that there are 10 to 20 of them.
+
+        The checkpoints of a longer run are thus among those of a shorter one, and a run that is extended
+        ends with the same file as one that was long from the start.
+        """
+        spacing = self.every
+        while (self.steps - self.first) > 20 * spacing:
+            spacing *= 2
+        return spacing
+
+    def records(self, step: int) -> bool:
+        """Whether the frame at this step is kept."""
+        return step % self.every == 0 or step in (self.first, self.steps)
+
+    def keeps_checkpoint(self, step: int) -> bool:
+        """Whether the restart state at this step is kept."""
+        return step % self.spacing == 0 or step in (self.first, self.steps)
+
+    def next_stop(self, step: int) -> int:
+        """The next recorded step after this one."""
+        return min(self.steps, (step // self.every + 1) * self.every)
+
+
+@dataclass(frozen=True)
+class Description:
+    """What all parts of a run have in common."""
+
+    dims: Mapping[str, tuple[str, ...]]  # of each recorded variable, after (run, step)
+    state_dims: Mapping[str, tuple[str, ...]]  # of arrays of a restart state, after (checkpoint, run)
+    coords: Mapping[str, np.ndarray]
+    seeds: np.ndarray  # (run,)
+    time_step: float
+    attrs: Mapping[str, object]
+
+    def dataset(
+        self, frames: Mapping[int, Mapping[str, np.ndarray]], reached: int, last_step: np.ndarray, done: bool
+    ) -> xr.Dataset:
+        """Frames by step, each name -> (run, ...), of runs that have reached a step, as one dataset."""
+        steps = np.array(list(frames), dtype=np.int64)
+        variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
+            name: (("run", "step", *rest), np.stack([frame[name] for frame in frames.values()], axis=1))
+            for name, rest in self.dims.items()
+        }
+        variables.update(_ends(reached, last_step, done))
+        used = {dim for rest in self.dims.values() for dim in rest}
+        coords = {name: (name, values) for name, values in self.coords.items() if name in used}
+        coords["step"] = ("step", steps)
+        coords["time"] = ("step", self.time_step * steps)
+        coords["seed"] = ("run", self.seeds)
+        return _described(xr.Dataset(variables, coords, dict(self.attrs)))
+
+
+def _ends(reached: int, last_step: np.ndarray, done: bool) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """The variables that say where each run stands."""
+    status = np.where(last_step < reached, DIVERGED, DONE if done else RUNNING)
+    return {"status": (("run",), status.astype(np.int8)), "last_step": (("run",), last_step.astype(np.int64))}
+
+
+def _described(dataset: xr.Dataset) -> xr.Dataset:
+    """The dataset with the attributes that explain its variables."""
+    for name in dataset.variables:
+        if known := VARIABLES.get(str(name)):
+            dataset[name].attrs.update(long_name=known.long_name, units="1")
+    dataset["status"].attrs.update(flag_values=np.arange(3, dtype=np.int8), flag_meanings=" ".join(STATUS))
+    return dataset
+
+
+# ------------------------------------------------------------------------------------------ whole files
+
+
+class Stack:
+    """Datasets laid end to end along one dimension, some of their entries kept; read one block of runs at a time."""
+
+    def __init__(self, pieces: list[tuple[xr.Dataset, np.ndarray]], along: str) -> None:
+        self.pieces = [(piece, keep) for piece, keep in pieces if len(keep)]
+        self.along = along
+        self.template = self.pieces[-1][0]
+
+    @property
+    def length(self) -> int:
+        return sum(len(keep) for _, keep in self.pieces)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        variable = self.template[name]
+        return tuple(
+            self.length if dim == self.along else size for dim, size in zip(variable.dims, variable.shape, strict=True)
+        )
+
+    def read(self, name: str, runs: slice) -> np.ndarray:
+        """Values of a variable for a block of runs."""
+        variable = self.template[name]
+        selection = {"run": runs} if "run" in variable.dims else {}
+        if self.along not in variable.dims:
+            return variable.isel(selection).values
+        blocks = [piece[name].isel({**selection, self.along: keep}).values for piece, keep in self.pieces]
+        return np.concatenate(blocks, axis=variable.dims.index(self.along))
+
+
+def write_file(path: Path, groups: Mapping[str, Stack], attrs: Mapping[str, object]) -> None:
+    """Write groups ("" is the root) to `path` whole or not at all. Raises RecordingError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with netCDF4.Dataset(temporary, "w", format="NETCDF4") as file:
+            file.setncatts(dict(attrs))
+            for group, stack in groups.items():
+                _write_group(file.createGroup(group) if group else file, stack)
+        with netCDF4.Dataset(temporary) as file:
+            for group, stack in groups.items():
+                _compare_group(file[group] if group else file, stack)
+        seal(temporary)
+        _sync(temporary)
+        os.replace(temporary, path)
+        _sync(path.parent)
+    except (OSError, RuntimeError, AttributeError, IndexError) as error:
+        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
+        free = shutil.disk_usage(path.parent).free
+        why = "no space left, or a limit on file size" if full or free < 1 << 20 else str(error)
+        raise RecordingError(f"{path}: could not be written ({why}); nothing that was there is lost") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _blocks(stack: Stack, name: str) -> Iterator[slice]:
+    variable = stack.template[name]
+    if "run" not in variable.dims:
+        yield slice(None)
+        return
+    runs = variable.sizes["run"]
+    bytes_each = max(1, int(np.prod(stack.shape(name))) * variable.dtype.itemsize // runs)
+    for start in range(0, runs, max(1, BLOCK_BYTES // bytes_each)):
+        yield slice(start, min(runs, start + max(1, BLOCK_BYTES // bytes_each)))
+
+
+def _write_group(group: netCDF4.Dataset, stack: Stack) -> None:
+    beside = [str(name) for name in stack.template.coords if name not in stack.template.dims]
+    if beside:
+        group.setncattr("coordinates", " ".join(beside))  # by which xarray knows them
+    for key in stack.template.variables:
+        name, variable, shape = str(key), stack.template[key], stack.shape(str(key))
+        if variable.dtype.kind in "OU":
+            _write_text(group, name, variable)
+            continue
+        for dim, size in zip(variable.dims, shape, strict=True):
+            _dimension(group, str(dim), size)
+        chunks = tuple(
+            1 if dim == "run" and len(shape) > 1 else min(size, CHUNK_STEPS) if dim == stack.along else size
+            for dim, size in zip(variable.dims, shape, strict=True)
+        )
+        packed: Any = {"zlib": True, "complevel": 1, "shuffle": True, "chunksizes": chunks} if shape else {}
+        target = group.createVariable(name, variable.dtype, tuple(map(str, variable.dims)), fill_value=False, **packed)
+        target.setncatts(variable.attrs)
+        for runs in _blocks(stack, name):
+            values = stack.read(name, runs)
+            if values.dtype.kind == "f" and not np.isfinite(values).all():
+                raise RecordingError(f"variable {name}: a value is not finite")
+            target[tuple(runs if dim == "run" else slice(None) for dim in variable.dims)] = values
+
+
+def _dimension(group: netCDF4.Dataset, name: str, size: int) -> None:
+    if name not in group.dimensions:
+        group.createDimension(name, size)
+
+
+def _write_text(group: netCDF4.Dataset, name: str, variable: xr.DataArray) -> None:
+    """Text as arrays of characters: netCDF-C crashes on its own string type where a file is open twice."""
+    text = variable.values.astype(str)
+    width = max(1, np.char.encode(text, "utf-8").dtype.itemsize)
+    for dim, size in zip(variable.dims, variable.shape, strict=True):
+        _dimension(group, str(dim), size)
+    _dimension(group, f"{name}_length", width)
+    target = group.createVariable(name, "S1", (*map(str, variable.dims), f"{name}_length"))
+    target.setncatts({**variable.attrs, "_Encoding": "utf-8"})
+    target[:] = text.astype(f"U{width}")
+
+
+def _compare_group(group: netCDF4.Dataset, stack: Stack) -> None:
+    """Read back what was just written: a full disk can leave a file that opens and is wrong."""
+    group.set_auto_maskandscale(False)
+    for key in stack.template.variables:
+        name = str(key)
+        written = group.variables[name]
+        dims = stack.template[key].dims
+        for runs in _blocks(stack, name):
+            found = written[tuple(runs if dim == "run" else slice(None) for dim in dims)]
+            if not np.array_equal(found, stack.read(name, runs)):
+                raise OSError(errno.EIO, f"variable {name} reads back differently")
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def save(trajectory: xr.Dataset, path: str | Path) -> None:
+    """Write a dataset, such as a selection of runs from a trajectory, as a sealed file."""
+    everything = np.arange(trajectory.sizes["step"])
+    write_file(Path(path), {"": Stack([(trajectory, everything)], "step")}, trajectory.attrs)
+
+
+def lock_of(path: Path) -> FileLock:
+    """The lock that a writer of `path` holds."""
+    return FileLock(path.with_name(f".{path.name}.lock"))
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process is writing `path`."""
+    lock = lock_of(path)
+    if not Path(lock.lock_file).exists():
+        return False
+    try:
+        with lock.acquire(timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
+# --------------------------------------------------------------------------------------- a run in progress
+
+
+class State(Protocol):
+    """What a recorder reads of a system's state."""
+
+    @property
+    def step(self) -> int: ...
+
+    @property
+    def last_step(self) -> np.ndarray: ...  # (run,) `step`, or where a run diverged the last step before
+
+
+Arrays = Mapping[str, np.ndarray]
+
+
+class MemoryRecorder:
+    """Keeps a run's frames in memory and gives them as one dataset."""
+
+    def __init__(self, description: Description, schedule: Schedule) -> None:
+        self.description, self.schedule = description, schedule
+        self.frames: dict[int, Arrays] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def resume(self) -> Arrays | None:
+        """The checkpoint from which to go on, if there is one."""
+        return None
+
+    def add(self, state: State, frame: Arrays, checkpoint: Callable[[Any], Arrays]) -> None:
+        """Keep the frame of a state; `checkpoint` gives its exact state where that is kept too."""
+        self.frames[state.step] = {name: frame[name] for name in self.description.dims}
+
+    def suspend(self, state: State, checkpoint: Callable[[Any], Arrays]) -> None:
+        """Make the run resumable from this state."""
+
+    def finish(self, state: State, checkpoint: Callable[[Any], Arrays]) -> xr.Dataset:
+        """The whole run as a dataset."""
+        return self.description.dataset(self.frames, state.step, state.last_step, done=True)
+
+
+class FileRecorder(MemoryRecorder):
+    """Writes a run to `path`, by parts where it is long. Entering it takes the lock."""
+
+    def __init__(self, path: Path, description: Description, schedule: Schedule, overwrite: bool = False) -> None:
+        super().__init__(description, schedule)
+        self.path, self.overwrite = path, overwrite
+        self.states: dict[int, Arrays] = {}
+        self.lock = lock_of(path)
+        self.part_begins = 0  # step at which the part in memory begins
+        self.part_since = time.monotonic()
+
+    def __enter__(self) -> Self:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.lock.acquire(timeout=0)
+        except Timeout:
+            raise RecordingError(f"{self.path}: another process is writing it") from None
+        except OSError as error:
+            raise RecordingError(f"{self.path}: cannot be written ({error.strerror})") from None
+        for left in (*self.path.parent.glob(f".{self.path.name}.*.tmp"), *parts_folder(self.path).glob(".*.tmp")):
+            left.unlink(missing_ok=True)
+        if self.overwrite:
+            self.path.unlink(missing_ok=True)
+            shutil.rmtree(parts_folder(self.path), ignore_errors=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.lock.release()
+
+    def resume(self) -> Arrays | None:
+        """The last state on disk, of the finished file or of the parts that go on from it."""
+        reached = None
+        if self.path.exists():
+            with read_group(self.path) as finished:
+                reached = int(finished["step"][-1])
+        parts = self._parts()
+        if reached is not None and parts and parts[-1].end <= reached:  # died between merging and tidying up
+            shutil.rmtree(parts_folder(self.path))
+            parts = []
+        position = 0 if reached is None else reached
+        for part in parts:
+            if part.begin != position:
+                raise TrajectoryError(
+                    f"{part.path}: begins at step {part.begin}, expected {position}: a part is missing"
+                )
+            position = part.end
+        if reached is None and not parts:
+            return None
+        self.part_begins = position
+        with read_group(parts[-1].path if parts else self.path, "checkpoint") as group:
+            last = group.isel(checkpoint=-1).load()
+        return {"step": last["checkpoint"].values, **{str(name): last[name].values for name in last.data_vars}}
+
+    def add(self, state: State, frame: Arrays, checkpoint: Callable[[Any], Arrays]) -> None:
+        super().add(state, frame, checkpoint)
+        if self.schedule.keeps_checkpoint(state.step):
+            self.states[state.step] = checkpoint(state)
+        size = len(self.frames) * sum(array.nbytes for array in frame.values())
+        if size > PART_BYTES or time.monotonic() - self.part_since > PART_SECONDS:
+            self.suspend(state, checkpoint)
+
+    def suspend(self, state: State, checkpoint: Callable[[Any], Arrays]) -> None:
+        """Close a part that ends with this state."""
+        if state.step == self.part_begins and not self.frames:
+            return
+        self.states[state.step] = checkpoint(state)
+        part = parts_folder(self.path) / f"part-{self.part_begins:015d}-{state.step:015d}.nc"
+        self._write(part, state, done=False)
+        self.frames, self.states = {}, {}
+        self.part_begins, self.part_since = state.step, time.monotonic()
+
+    def finish(self, state: State, checkpoint: Callable[[Any], Arrays]) -> xr.Dataset:
+        """Close the run: written at once if all of it is in memory, else merged from its parts."""
+        if self.path.exists() or self._parts():
+            self.suspend(state, checkpoint)
+            self._merge(state)
+        else:
+            self.states[state.step] = checkpoint(state)
+            self._write(self.path, state, done=True)
+        shutil.rmtree(parts_folder(self.path), ignore_errors=True)
+        return open_trajectory(self.path)
+
+    def _parts(self) -> list["Part"]:
+        return [Part(path, *map(int, path.stem.split("-")[1:])) for path in part_files(self.path)]
+
+    def _write(self, path: Path, state: State, done: bool) -> None:
+        states = _checkpoint_dataset(self.states, self.description.state_dims)
+        groups = {"checkpoint": Stack([(states, np.arange(len(self.states)))], "checkpoint")}
+        if self.frames:
+            dataset = self.description.dataset(self.frames, state.step, state.last_step, done)
+            groups = {"": Stack([(dataset, np.arange(len(self.frames)))], "step"), **groups}
+        write_file(path, groups, self.description.attrs)
+
+    def _merge(self, state: State) -> None:
+        paths = ([self.path] if self.path.exists() else []) + [part.path for part in self._parts()]
+        with contextlib.ExitStack() as files:
+            frames = [files.enter_context(read_group(path)) for path in paths]
+            frames = [piece for piece in frames if "step" in piece.dims]
+            states = [files.enter_context(read_group(path, "checkpoint")) for path in paths]
+            ended = _described(frames[-1].assign(_ends(state.step, state.last_step, done=True)))
+            groups = {
+                "": _kept([*frames[:-1], ended], "step", self.schedule.records),
+                "checkpoint": _kept(states, "checkpoint", self.schedule.keeps_checkpoint),
+            }
+            write_file(self.path, groups, self.description.attrs)
+
+
+class Part(NamedTuple):
+    """A closed part: the state at `begin`, exclusive, to that at `end`."""
+
+    path: Path
+    begin: int
+    end: int
+
+
+def _kept(pieces: list[xr.Dataset], along: str, keeps: Callable[[int], bool]) -> Stack:
+    return Stack([(piece, np.flatnonzero([keeps(int(step)) for step in piece[along]])) for piece in pieces], along)
+
+
+def _checkpoint_dataset(states: Mapping[int, Arrays], dims: Mapping[str, tuple[str, ...]]) -> xr.Dataset:
+    """States by step as variables (checkpoint, run, ...)."""
+    variables = {}
+    for name in next(iter(states.values())):
+        if name == "step":
+            continue
+        values = np.stack([state[name] for state in states.values()])
+        rest = dims.get(name, ())
+        if len(rest) != values.ndim - 2:
+            rest = tuple(f"{name}_{k}" for k in range(values.ndim - 2))
+        variables[name] = (("checkpoint", "run", *rest), values)
+    steps = np.array(list(states), dtype=np.int64)
+    attrs = {"long_name": "step of an exact restart state", "units": "1"}
+    return xr.Dataset(variables, {"checkpoint": ("checkpoint", steps, attrs)})

@@ -1,0 +1,78 @@
+"""A given start: first embeddings from a file, pinned by content so that a run from them is repeatable."""
+
+import csv
+import dataclasses
+import hashlib
+from pathlib import Path
+
+import numpy as np
+
+from dynamics.settings import ParticleSettings, SettingsError
+from dynamics.trajectory import open_trajectory
+
+
+def pin_start(settings: ParticleSettings) -> ParticleSettings:
+    """Settings whose `start` names a file by content as well, FILE#sha256=..., so that a run is repeatable."""
+    if settings.start == "random" or "#sha256=" in settings.start:
+        return settings
+    return dataclasses.replace(settings, start=f"{settings.start}#sha256={_file_digest(Path(settings.start))}")
+
+
+def read_start(settings: ParticleSettings, seeds: np.ndarray) -> np.ndarray:
+    """The embeddings (run, token, axis) that `settings.start` gives to members with these seeds."""
+    name, _, digest = settings.start.partition("#sha256=")
+    path = Path(name)
+    if _file_digest(path) != digest:
+        raise SettingsError("start", name, f"the file whose SHA-256 is {digest}; this one has changed since")
+    if path.suffix == ".nc":
+        x = _start_from_trajectory(path, settings.start_step, seeds)
+    elif settings.start_step != 0:
+        raise SettingsError("start_step", settings.start_step, "0 for a file that is not a trajectory (.nc)")
+    else:
+        x = _start_from_table(path, seeds)
+    if x.shape[1:] != (settings.n, settings.dim):
+        found = f"{x.shape[1]} tokens of dimension {x.shape[2]} in {name}"
+        raise SettingsError("start", found, f"n={settings.n} tokens of dim={settings.dim}")
+    if not (np.abs(x) < 1e38).all():
+        raise SettingsError("start", f"{name} with a value that is not finite", "numbers below 1e38")
+    return x
+
+
+def _file_digest(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise SettingsError("start", str(path), f'"random" or a readable file ({error.strerror})') from None
+
+
+def _start_from_trajectory(path: Path, step: int, seeds: np.ndarray) -> np.ndarray:
+    trajectory = open_trajectory(path)
+    known = trajectory["seed"].values
+    missing = sorted(set(np.asarray(seeds).tolist()) - set(known.tolist()))
+    if missing:
+        raise SettingsError("start", f"no run of seed {missing[0]} in {path}", f"seeds {known.min()}..{known.max()}")
+    steps = trajectory["step"].values
+    at = len(steps) - 1 if step == -1 else int(np.searchsorted(steps, step))
+    if at >= len(steps) or (step != -1 and steps[at] != step):
+        raise SettingsError("start_step", step, f"a recorded step of {path}, which has {steps[0]}..{steps[-1]}")
+    rows = [int(np.flatnonzero(known == seed)[0]) for seed in seeds]
+    chosen = trajectory["embedding"].isel(step=at).transpose("run", "token", "axis").values[rows]
+    return chosen.astype(np.float64)
+
+
+def _start_from_table(path: Path, seeds: np.ndarray) -> np.ndarray:
+    try:
+        if path.suffix == ".npy":
+            x = np.load(path, allow_pickle=False)
+        else:
+            with path.open(newline="") as lines:
+                x = np.array([[float(cell) for cell in row] for row in csv.reader(lines) if row])
+        x = np.asarray(x, dtype=np.float64)
+    except (ValueError, TypeError, EOFError, OSError) as error:
+        raise SettingsError("start", str(path), f"a .nc, .npy or .csv file of numbers ({error})") from None
+    if x.ndim == 2:
+        return np.repeat(x[None], len(seeds), axis=0)
+    if x.ndim == 3 and max(seeds) < len(x):
+        return x[np.asarray(seeds)]
+    allowed = f"shape (token, axis), or (seed, token, axis) with a row for each seed up to {max(seeds)}"
+    raise SettingsError("start", f"shape {x.shape} in {path}", allowed)

@@ -1,0 +1,27 @@
+"""How much of a system is run, and where it goes: the options that every simulation shares."""
+
+import dataclasses
+from pathlib import Path
+from typing import Literal
+
+
+@dataclasses.dataclass(frozen=True)
+class Amount:
+    """How much is run, and where it goes."""
+
+    runs: int = 100
+    """Number of runs; run r has seed SEED + r and depends on it alone."""
+    seed: int = 0
+    """Seed of the first run."""
+    steps: int | None = None
+    """How far to go; more steps than before extend a run. None is the system's own number."""
+    every: int | None = None
+    """Steps between recorded frames; the first and the last are always recorded. None is the system's own."""
+    record: Literal["all", "metrics"] = "all"
+    """Record everything, or metrics without embeddings and weights."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute."""
+    out: Path | None = None
+    """Trajectory to write. None is runs/SYSTEM-HASH.nc, the hash over all that defines the run."""
+    overwrite: bool = False
+    """Start anew, whatever is there."""

@@ -1,0 +1,67 @@
+"""Particles under the three forces of CA: simulate, compare with table 2, draw.
+
+python -m sims.particles --fa 2.0
+"""
+
+import dataclasses
+from pathlib import Path
+
+from analysis.command import command
+from dynamics.settings import ParticleSettings
+from sims.amount import Amount
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Simulate particles under clustering and alignment forces (CA section 6): writes the trajectory, prints
+    the row of table 2 beside the paper's, and saves a picture of the final arrangements."""
+
+    settings: ParticleSettings = dataclasses.field(default_factory=ParticleSettings)
+    amount: Amount = dataclasses.field(default_factory=Amount)
+    csv: Path | None = None
+    """Also write the table as CSV; - is the terminal."""
+
+
+def main(options: Options) -> None:
+    """Run, or find, the ensemble; print and draw its end states."""
+    from analysis.gallery import save_gallery
+    from analysis.table2 import HEADER, row
+    from analysis.tables import Table
+    from dynamics.simulate import run_path, simulate
+    from dynamics.trajectory import end_embedding
+
+    settings, amount = options.settings, options.amount
+    path = amount.out or run_path(settings, amount.runs, amount.seed, amount.every, amount.record, amount.device)
+    trajectory = simulate(
+        settings,
+        runs=amount.runs,
+        seed=amount.seed,
+        steps=amount.steps,
+        every=amount.every,
+        record=amount.record,
+        device=amount.device,
+        out=path,
+        overwrite=amount.overwrite,
+    )
+    steps = int(trajectory["step"][-1])
+    print(f"trajectory  {path}  ({trajectory.sizes['run']} runs, {steps} steps)")
+
+    ends = end_embedding(trajectory)
+    diverged = trajectory.sizes["run"] - ends.sizes["run"]
+    if diverged:
+        print(f"diverged    {diverged} runs, left out of what follows")
+    if ends.sizes["run"] == 0:
+        return
+    picture = path.with_suffix(".png")
+    title = f"{settings.n} particles after {steps} steps, f_a = {settings.fa:g}"
+    save_gallery(ends.values, ends["seed"].values, title, picture)
+    print(f"picture     {picture}")
+
+    table = Table(HEADER, [row(settings, steps, ends.values)])
+    print("\n" + table.text())
+    if options.csv:
+        table.write_csv(options.csv)
+
+
+if __name__ == "__main__":
+    command(main, Options, "sims.particles")

@@ -1,0 +1,145 @@
+"""The truth in plain loops: the force law, one step, circles and grid imperfections.
+
+Everything is written as the paper prints it (CA equations 2-4, section 6, appendix A), one pair of pairs
+at a time, with nothing hoisted out of the loops. The functions run as Python and also compile under
+``numba.njit`` as they stand, which makes them the baseline of the benchmarks as well.
+"""
+
+import numpy as np
+
+TINY = 1e-280  # squared lengths up to this count as zero, as `dynamics.forces` documents
+
+
+def pairs_of(n, diagonal):
+    """All pairs i <= j in the order of Algorithm 2; without i = j where `diagonal` is false."""
+    return [(i, j) for i in range(n) for j in range(i, n) if diagonal or i != j]
+
+
+def fields(x, first, second, n, twice):
+    """Force on every particle from each law at constant 1, and each law's summed magnitude.
+
+    x (token, axis); first, second (pair); returns (field, token, axis) and (field,), the fields in the
+    order like attraction, unlike repulsion, like alignment, unlike alignment.
+    """
+    pairs = len(first)
+    dim = x.shape[1]
+    force = np.zeros((4, n, dim))
+    magnitude = np.zeros(4)
+    for ij in range(pairs):
+        i, j = first[ij], second[ij]
+        for kl in range(pairs):
+            if ij == kl:
+                continue
+            k, l = first[kl], second[kl]  # noqa: E741 - the paper's letters
+            distance2 = 0.0
+            norm2 = 0.0
+            dot = 0.0
+            for a in range(dim):
+                difference = (x[i, a] + x[j, a]) - (x[k, a] + x[l, a])
+                distance2 += difference * difference
+                norm2 += (x[k, a] + x[l, a]) * (x[k, a] + x[l, a])
+                dot += (x[i, a] + x[j, a]) * (x[k, a] + x[l, a])
+            like = (i + j) % n == (k + l) % n
+            if distance2 > TINY:
+                distance = np.sqrt(distance2)
+                law = 0 if like else 1
+                magnitude[law] += 1.0 if like else 1.0 / distance
+                for a in range(dim):
+                    if like:  # equation 3
+                        g = ((x[k, a] + x[l, a]) - (x[i, a] + x[j, a])) / distance
+                    else:  # equation 2
+                        g = ((x[i, a] + x[j, a]) - (x[k, a] + x[l, a])) / (distance * distance)
+                    force[law, i, a] += g
+                    if twice or i != j:
+                        force[law, j, a] += g
+            if dot > 0.0 and norm2 > TINY:  # equation 4
+                law = 2 if like else 3
+                magnitude[law] += 1.0
+                for a in range(dim):
+                    g = (x[k, a] + x[l, a]) / np.sqrt(norm2)
+                    if not like:
+                        g = -g
+                    force[law, i, a] += g
+                    if twice or i != j:
+                        force[law, j, a] += g
+    return force, magnitude
+
+
+def ratio(balance, like, unlike, like_count, unlike_count):
+    """The weight of an unlike law that gives it the contribution of its like law."""
+    if balance == "magnitude":
+        return like / unlike if unlike > 0 else 0.0
+    if balance == "count":
+        return like_count / unlike_count if unlike_count > 0 else 0.0
+    return 1.0
+
+
+def total_force(x, settings):
+    """The balanced force of section 6 on every particle, (token, axis)."""
+    s = settings
+    pairs = pairs_of(s.n, s.diagonal != "none")
+    first = np.array([i for i, _ in pairs], dtype=np.int64)
+    second = np.array([j for _, j in pairs], dtype=np.int64)
+    force, magnitude = fields(x, first, second, s.n, s.diagonal == "twice")
+    like = unlike = 0
+    for i, j in pairs:
+        for k, m in pairs:
+            if (i, j) != (k, m):
+                if (i + j) % s.n == (k + m) % s.n:
+                    like += 1
+                else:
+                    unlike += 1
+    repulsion = ratio(s.repulsion_balance, magnitude[0], magnitude[1], like, unlike)
+    alignment = ratio(s.alignment_balance, magnitude[2], magnitude[3], like, unlike)
+    return s.ga * force[0] + s.gr * repulsion * force[1] + s.fa * (force[2] + alignment * force[3])
+
+
+def normalise(x, variance):
+    """Zero mean; standard deviation 1 over all coordinates, or along each axis, or left as it is."""
+    x = x - x.mean(axis=0)
+    if variance == "overall":
+        spread = np.sqrt((x**2).mean())
+        return x / spread if spread > 0 else x
+    if variance == "axis":
+        spread = np.sqrt((x**2).mean(axis=0))
+        return x / np.where(spread > 0, spread, 1.0)
+    return x
+
+
+def step(x, settings):
+    """One step of section 6: the force, the move, the normalisation."""
+    force = total_force(x, settings)
+    if settings.step_rule == "force":
+        move = force
+    elif settings.step_rule == "direction":
+        norm = np.sqrt((force**2).sum())
+        move = force * (np.sqrt(settings.n) / norm) if norm > 0 else force
+    else:
+        norm = np.sqrt((force**2).sum(axis=1, keepdims=True))
+        move = force / np.where(norm > 0, norm, 1.0)
+    return normalise(x + settings.step_size * move, settings.variance)
+
+
+def is_circle(x):
+    """Algorithm 1."""
+    norms = [np.sqrt(sum(c * c for c in row)) for row in x]
+    return min(norms) > 0 and max(norms) / min(norms) < 1.2
+
+
+def imperfections(x, n):
+    """Algorithm 2, over pair sums in the order of its loops, the first of equally near sums kept."""
+    pairs = pairs_of(n, True)
+    count = 0
+    for i, j in pairs:
+        nearest = np.inf
+        match = False
+        for k, m in pairs:
+            if (i, j) == (k, m):
+                continue
+            distance = np.sqrt(sum(((x[i, a] + x[j, a]) - (x[k, a] + x[m, a])) ** 2 for a in range(x.shape[1])))
+            if distance < nearest:
+                nearest = distance
+                match = (i + j) % n == (k + m) % n
+        if not match:
+            count += 1
+    return count
