@@ -20,14 +20,23 @@ Options = TypeVar("Options")
 
 def command(main: Callable[[Options], None], options: type[Options], program: str) -> None:
     """Parse the command line of `python -m program` into its options and run it."""
-    chosen = _parsed(options, program)
+    try:
+        chosen = _parsed(options, program)
+        _carry_out(main, chosen)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        _fail("interrupted; the same command begins again", 128 + signal.SIGINT)
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _carry_out(main: Callable[[Options], None], chosen: Options) -> None:
     from dynamics.recorder import RecordingError
     from dynamics.simulate import Interrupted
     from dynamics.trajectory import TrajectoryError
 
     try:
         main(chosen)
-        sys.stdout.flush()
     except SettingsError as error:
         _refuse(error)
     except (TrajectoryError, RecordingError) as error:
@@ -35,10 +44,8 @@ def command(main: Callable[[Options], None], options: type[Options], program: st
     except Interrupted as stop:
         where = f"; {stop.path} can be resumed: the same command goes on from there" if stop.path else ""
         _fail(f"interrupted at step {stop.step} of {stop.steps}{where}", 128 + stop.signum)
-    except KeyboardInterrupt:
-        _fail("interrupted; the same command begins again", 128 + signal.SIGINT)
-    except BrokenPipeError:  # the reader of a pipe has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:
+        raise
     except OSError as error:
         _fail(f"error: {error.filename or ''}: {error.strerror}", 1)
 

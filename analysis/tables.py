@@ -46,7 +46,9 @@ class Table(NamedTuple):
 
 
 def percent(interval: Interval) -> str:
-    """A share with its interval, in percent."""
+    """A share with its interval, in percent; a dash where there is no value."""
+    if math.isnan(interval.value):
+        return "-"
     return f"{100 * interval.value:.1f} [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
 
 

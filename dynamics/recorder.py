@@ -176,12 +176,24 @@ def write_file(path: Path, groups: Mapping[str, Stack], attrs: Mapping[str, obje
         os.replace(temporary, path)
         _sync(path.parent)
     except (OSError, RuntimeError, AttributeError, IndexError) as error:
-        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
-        free = shutil.disk_usage(path.parent).free
-        why = "no space left, or a limit on file size" if full or free < 1 << 20 else str(error)
-        raise RecordingError(f"{path}: could not be written ({why}); nothing that was there is lost") from error
+        raise RecordingError(
+            f"{path}: could not be written ({_why(error, temporary)}); nothing that was there is lost"
+        ) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _why(error: Exception, temporary: Path) -> str:
+    """The reason in words: HDF5 does not tell a full disk from other errors, so try to write a little more."""
+    try:
+        with temporary.open("ab") as file:
+            file.write(bytes(1 << 20))
+    except OSError as found:
+        if found.errno in (errno.ENOSPC, errno.EDQUOT):
+            return "no space left on the disk"
+        if found.errno == errno.EFBIG:
+            return "a limit on file size is reached"
+    return str(error)
 
 
 def _blocks(stack: Stack, name: str) -> Iterator[slice]:
@@ -281,6 +293,28 @@ def is_locked(path: Path) -> bool:
         return True
 
 
+def tidy_up(path: Path, reached: int) -> None:
+    """Remove parts that a finished file holds: their writer died after merging them."""
+    with contextlib.suppress(Timeout), lock_of(path).acquire(timeout=0):
+        if parts := _parts_of(path):
+            if parts[-1].end <= reached:
+                shutil.rmtree(parts_folder(path))
+        elif parts_folder(path).exists():
+            shutil.rmtree(parts_folder(path))
+
+
+class Part(NamedTuple):
+    """A closed part: the state at `begin`, exclusive, to that at `end`."""
+
+    path: Path
+    begin: int
+    end: int
+
+
+def _parts_of(path: Path) -> list[Part]:
+    return [Part(part, *map(int, part.stem.split("-")[1:])) for part in part_files(path)]
+
+
 # --------------------------------------------------------------------------------------- a run in progress
 
 
@@ -361,7 +395,7 @@ class FileRecorder(MemoryRecorder):
         if self.path.exists():
             with read_group(self.path) as finished:
                 reached = int(finished["step"][-1])
-        parts = self._parts()
+        parts = _parts_of(self.path)
         if reached is not None and parts and parts[-1].end <= reached:  # died between merging and tidying up
             shutil.rmtree(parts_folder(self.path))
             parts = []
@@ -399,7 +433,7 @@ class FileRecorder(MemoryRecorder):
 
     def finish(self, state: State, checkpoint: Callable[[Any], Arrays]) -> xr.Dataset:
         """Close the run: written at once if all of it is in memory, else merged from its parts."""
-        if self.path.exists() or self._parts():
+        if self.path.exists() or _parts_of(self.path):
             self.suspend(state, checkpoint)
             self._merge(state)
         else:
@@ -407,9 +441,6 @@ class FileRecorder(MemoryRecorder):
             self._write(self.path, state, done=True)
         shutil.rmtree(parts_folder(self.path), ignore_errors=True)
         return open_trajectory(self.path)
-
-    def _parts(self) -> list["Part"]:
-        return [Part(path, *map(int, path.stem.split("-")[1:])) for path in part_files(self.path)]
 
     def _write(self, path: Path, state: State, done: bool) -> None:
         states = _checkpoint_dataset(self.states, self.description.state_dims)
@@ -420,7 +451,7 @@ class FileRecorder(MemoryRecorder):
         write_file(path, groups, self.description.attrs)
 
     def _merge(self, state: State) -> None:
-        paths = ([self.path] if self.path.exists() else []) + [part.path for part in self._parts()]
+        paths = ([self.path] if self.path.exists() else []) + [part.path for part in _parts_of(self.path)]
         with contextlib.ExitStack() as files:
             frames = [files.enter_context(read_group(path)) for path in paths]
             frames = [piece for piece in frames if "step" in piece.dims]
@@ -431,14 +462,6 @@ class FileRecorder(MemoryRecorder):
                 "checkpoint": _kept(states, "checkpoint", self.schedule.keeps_checkpoint),
             }
             write_file(self.path, groups, self.description.attrs)
-
-
-class Part(NamedTuple):
-    """A closed part: the state at `begin`, exclusive, to that at `end`."""
-
-    path: Path
-    begin: int
-    end: int
 
 
 def _kept(pieces: list[xr.Dataset], along: str, keeps: Callable[[int], bool]) -> Stack:

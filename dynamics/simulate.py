@@ -26,7 +26,7 @@ import xarray as xr
 from tqdm import tqdm
 
 from dynamics.particles import ParticleSystem
-from dynamics.recorder import Arrays, Description, FileRecorder, MemoryRecorder, Schedule, State
+from dynamics.recorder import Arrays, Description, FileRecorder, MemoryRecorder, Schedule, State, tidy_up
 from dynamics.settings import SETTINGS, ParticleSettings, Settings, SettingsError, check_choice, check_whole
 from dynamics.trajectory import (
     SCHEMA_VERSION,
@@ -137,6 +137,7 @@ def simulate(
     else:
         path = Path(out)
         if not overwrite and (done := finished(path, what, steps)) is not None:
+            tidy_up(path, int(done["step"][-1]))
             return done
         recorder = FileRecorder(path, describe(system, what, steps), schedule, overwrite)
     with recorder:

@@ -160,16 +160,23 @@ def read_group(path: Path, group: str | None = None) -> xr.Dataset:
         raise TrajectoryError(f"{path}: cannot be read as NetCDF-4 ({error})") from None
 
 
+def _loaded(path: Path) -> xr.Dataset:
+    with read_group(path) as part:
+        return part.load()
+
+
 def open_trajectory(path: str | Path) -> xr.Dataset:
     """A finished run, or the frames that an unfinished one has written so far, validated.
 
-    Variables are read from the file when they are used. Raises TrajectoryError.
+    Variables of a finished run are read from the file when they are used. Raises TrajectoryError.
     """
     path = Path(path)
     if path.is_file():
         trajectory = read_group(path)
     elif parts := part_files(path):
-        frames = [part for part in map(read_group, parts) if "step" in part.dims]
+        frames = [part for part in map(_loaded, parts) if "step" in part.dims]
+        if not frames:
+            raise TrajectoryError(f"{path}: no frame of it is on disk yet")
         trajectory = xr.concat(
             frames, "step", data_vars="minimal", coords="minimal", compat="override", join="override"
         )
@@ -178,7 +185,7 @@ def open_trajectory(path: str | Path) -> xr.Dataset:
         trajectory["status"] = frames[-1]["status"]
     else:
         started = parts_folder(path).exists()
-        raise TrajectoryError(f"{path}: " + ("no part of it is finished yet" if started else "no such file"))
+        raise TrajectoryError(f"{path}: " + ("no frame of it is on disk yet" if started else "no such file"))
     try:
         return validate(trajectory)
     except TrajectoryError as error:

@@ -32,6 +32,7 @@ def main(options: Options) -> None:
 
     settings, amount = options.settings, options.amount
     path = amount.out or run_path(settings, amount.runs, amount.seed, amount.every, amount.record, amount.device)
+    before = path.stat().st_mtime_ns if path.exists() else None
     trajectory = simulate(
         settings,
         runs=amount.runs,
@@ -44,7 +45,8 @@ def main(options: Options) -> None:
         overwrite=amount.overwrite,
     )
     steps = int(trajectory["step"][-1])
-    print(f"trajectory  {path}  ({trajectory.sizes['run']} runs, {steps} steps)")
+    how = "found" if before == path.stat().st_mtime_ns else "written"
+    print(f"trajectory  {path}  ({how}: {trajectory.sizes['run']} runs, {steps} steps)")
 
     ends = end_embedding(trajectory)
     diverged = trajectory.sizes["run"] - ends.sizes["run"]

@@ -1,0 +1,162 @@
+"""The command lines as a person types them: help, results, mistakes."""
+
+import csv
+import io
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from analysis.gallery import gallery, plane
+from dynamics.settings import ParticleSettings
+from dynamics.simulate import simulate
+from dynamics.trajectory import open_trajectory, part_files
+
+COMMANDS = ["sims.particles", "sims.runs", "analysis.table2"]
+
+
+@pytest.fixture
+def call(environment):
+    def run(*words):
+        return subprocess.run(
+            [sys.executable, "-m", *map(str, words)], env=environment, capture_output=True, text=True, check=False
+        )
+
+    return run
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_imports_nothing_heavy(environment, command):
+    code = f"""
+import runpy, sys
+sys.argv = ["x", "--help"]
+try:
+    runpy.run_module("{command}", run_name="__main__")
+except SystemExit as end:
+    assert end.code == 0
+heavy = {{"numba", "numpy", "xarray", "scipy", "matplotlib", "torch", "netCDF4"}} & set(sys.modules)
+assert not heavy, heavy
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"python -m {command}" in done.stdout
+
+
+def test_particles_give_a_row_a_trajectory_and_a_picture(call, tmp_path):
+    done = call("sims.particles", "--fa", "2.0", "--runs", 20, "--csv", "row.csv")
+    assert done.returncode == 0, done.stderr
+    assert "56.0 [45.7, 65.9]" in done.stdout
+    (trajectory,) = (tmp_path / "runs").glob("*.nc")
+    with open_trajectory(trajectory) as data:
+        assert data.sizes["run"] == 20
+    assert imread(trajectory.with_suffix(".png")).shape[0] > 300
+    _, row = csv.reader((tmp_path / "row.csv").open())
+    assert row[:2] == ["2", "20"]
+    again = call("sims.particles", "--fa", "2.0", "--runs", 20)
+    assert "found" in again.stdout
+    assert again.stdout.splitlines()[-1] == done.stdout.splitlines()[-1]
+
+
+def test_the_paper_stands_only_beside_its_own_settings(call):
+    assert call("sims.particles", "--runs", 3, "--ga", 2).stdout.splitlines()[-1].split()[-3:] == ["-", "-", "-"]
+
+
+def test_all_rows_of_table_2(call):
+    done = call("analysis.table2", "--runs", 8, "--csv", "-")
+    assert done.returncode == 0, done.stderr
+    rows = list(csv.reader(io.StringIO(done.stdout.split("\n\n")[-1])))[-3:]
+    assert [row[0] for row in rows] == ["0.5", "1", "2"]
+    assert [row[-1] for row in rows] == ["35.5 ± 3.7", "36.3 ± 4.8", "42.9 ± 10.1"]
+
+
+def test_runs_are_listed_with_their_state(call, tmp_path):
+    assert "no runs" in call("sims.runs", "--folder", ".").stdout
+    simulate(ParticleSettings(n=3, fa=0.5), runs=2, steps=5, out="runs/done.nc", progress=False).close()
+    (tmp_path / "runs" / "broken.nc").write_bytes(b"broken")
+    lines = call("sims.runs").stdout.splitlines()
+    assert re.search(r"^broken.nc +unreadable .* no seal", lines[2])
+    assert re.search(r"^done.nc +done +5 +2 +0 +\d.\d +--fa 0.5 --n 3$", lines[3])
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--fa", "nan"], "fa"),
+        (["--fa", "-1"], "fa"),
+        (["--fa", "many"], "--fa"),
+        (["--n", "0"], "n: found 0"),
+        (["--n", "100000"], "--n"),
+        (["--dim", "1.5"], "--dim"),
+        (["--runs", "0"], "--runs"),
+        (["--runs", "9" * 30], "--runs"),
+        (["--steps", "-1"], "--steps"),
+        (["--every", "0"], "--every"),
+        (["--seed", "-1"], "--seed"),
+        (["--start", "absent.npy"], "--start"),
+        (["--step-rule", "bogus"], "--step-rule"),
+        (["--bogus"], "--bogus"),
+        (["--device", "cuda"], "--device"),
+    ],
+)
+def test_a_mistake_is_named_without_a_traceback(call, tmp_path, words, named):
+    done = call("sims.particles", *words)
+    assert done.returncode == 2
+    assert named in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_file_of_another_run_is_a_mistake(call):
+    assert call("sims.particles", "--runs", 2, "--n", 3, "--out", "a.nc").returncode == 0
+    done = call("sims.particles", "--runs", 2, "--n", 4, "--out", "a.nc")
+    assert done.returncode == 2
+    assert "--out: found a.nc with n=3" in done.stderr
+
+
+def test_what_cannot_be_done_has_code_1(call, tmp_path):
+    (tmp_path / "a.nc").write_bytes(b"")
+    done = call("sims.particles", "--out", "a.nc")
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert "no seal" in done.stderr
+    (tmp_path / "file").write_text("")
+    done = call("sims.particles", "--runs", 1, "--out", "file/a.nc")
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+
+
+@pytest.mark.parametrize(("which", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupted_it_says_how_to_go_on(environment, tmp_path, which, code):
+    words = ["sims.particles", "--n", "3", "--runs", "2", "--steps", "100000000", "--every", "20000", "--out", "a.nc"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", *words], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    while not (tmp_path / ".a.nc.lock").exists():  # taken right before the first step
+        time.sleep(0.01)
+    time.sleep(1)
+    process.send_signal(which)
+    _, errors = process.communicate()
+    assert process.returncode == code
+    last = errors.strip().splitlines()[-1]
+    assert re.fullmatch(r"interrupted at step \d+ of 100000000; a.nc can be resumed: the same command goes on.*", last)
+    assert part_files(tmp_path / "a.nc")
+
+
+def test_a_reader_that_leaves_early_is_no_error(environment):
+    pipe = f"{sys.executable} -m sims.particles --help | head -1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", pipe], env=environment, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("n", "dim"), [(1, 1), (1, 3), (2, 1), (17, 2), (30, 4), (120, 2)])
+def test_any_embedding_can_be_drawn(n, dim, generator):
+    x = generator.standard_normal((7, n, dim))
+    figure = gallery(x, range(7), "title")
+    assert len(figure.axes) == 7
+    for axes, points in zip(figure.axes, x, strict=True):
+        drawn = axes.collections[0].get_offsets()
+        np.testing.assert_allclose(drawn, plane(points))
+        assert axes.get_title().startswith("seed ")

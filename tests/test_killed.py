@@ -1,0 +1,185 @@
+"""Processes that are killed, stopped or run out of disk, and started again: the same bits, nothing lost."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from dynamics import recorder
+from dynamics.recorder import RecordingError
+from dynamics.settings import ParticleSettings
+from dynamics.simulate import simulate
+from dynamics.trajectory import TrajectoryError, checkpoints, open_trajectory, part_files, parts_folder
+
+SETTINGS = ParticleSettings(n=5, fa=2.0)
+AMOUNT = {"runs": 4, "steps": 4000, "every": 2, "progress": False}
+
+# The same run with parts so small that there are dozens of them; says when the work begins.
+SCRIPT = """
+import sys
+from dynamics import recorder
+from dynamics.settings import ParticleSettings
+from dynamics.simulate import Interrupted, simulate
+recorder.PART_SECONDS = 0.03
+simulate(ParticleSettings(n=5, fa=2.0), runs=1, steps=1, progress=False)  # compile
+print("working", flush=True)
+try:
+    simulate(ParticleSettings(n=5, fa=2.0), runs=4, steps=4000, every=2, progress=False, out=sys.argv[1])
+except Interrupted as stop:
+    sys.exit(128 + stop.signum)
+"""
+
+
+def begin(path, environment):
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(path)], env=environment, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "working\n"
+    return process
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    path = tmp_path_factory.mktemp("undisturbed") / "run.nc"
+    simulate(SETTINGS, out=path, **AMOUNT).close()
+    return path
+
+
+def assert_same(path, undisturbed):
+    for read in (open_trajectory, checkpoints):
+        with read(path) as found, read(undisturbed) as expected:
+            xr.testing.assert_equal(found, expected)
+    assert not parts_folder(path).exists()
+
+
+@pytest.mark.timeout(600)
+def test_killed_at_twenty_random_moments(tmp_path, environment, undisturbed):
+    """kill -9 while it computes, writes a part, merges or tidies up; at any time what is there is valid."""
+    moments = random.Random(17)
+    path = tmp_path / "run.nc"
+    kills = finished = 0
+    while kills < 20 or not path.exists():
+        process = begin(path, environment)
+        time.sleep(moments.uniform(0, 0.25))
+        process.kill()
+        if process.wait() == 0:
+            finished += 1
+            assert_same(path, undisturbed)
+            path = tmp_path / f"run{finished}.nc"  # it was faster than the knife: another one
+            continue
+        kills += 1
+        if path.exists() or part_files(path):
+            try:
+                with open_trajectory(path) as partial, open_trajectory(undisturbed) as expected:
+                    there = expected.sel(step=partial["step"])
+                    np.testing.assert_array_equal(partial["embedding"], there["embedding"])
+            except TrajectoryError as error:
+                assert "no frame of it is on disk yet" in str(error)  # a part without a frame
+    simulate(SETTINGS, out=path, **AMOUNT).close()
+    assert_same(path, undisturbed)
+
+
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_a_resumable_run_and_the_documented_exit_code(tmp_path, environment, undisturbed, which):
+    path = tmp_path / "run.nc"
+    process = begin(path, environment)
+    time.sleep(0.05)
+    process.send_signal(which)
+    assert process.wait() == 128 + which
+    assert part_files(path)
+    with open_trajectory(path) as partial:
+        assert 0 < partial["step"][-1] < 4000
+    simulate(SETTINGS, out=path, **AMOUNT).close()
+    assert_same(path, undisturbed)
+
+
+def test_a_second_process_is_refused_and_the_first_not_disturbed(tmp_path, environment, undisturbed):
+    path = tmp_path / "run.nc"
+    process = begin(path, environment)
+    while not parts_folder(path).exists():
+        time.sleep(0.001)
+    with pytest.raises(RecordingError, match="another process is writing it"):
+        simulate(SETTINGS, out=path, **AMOUNT)
+    assert process.wait() == 0
+    assert_same(path, undisturbed)
+
+
+# --------------------------------------------------------------------------------------------- a full disk
+
+
+@pytest.mark.parametrize("limit", [0, 100, 5_000, 50_000, 200_000])
+@pytest.mark.parametrize("part_seconds", [0.03, 60.0])
+def test_a_limit_on_file_size_is_an_error_and_loses_nothing(tmp_path, environment, undisturbed, limit, part_seconds):
+    """Whether a part or the merged file meets the limit: an error, no file under a real name that is not whole."""
+    assert undisturbed.stat().st_size > 200_000
+    path = tmp_path / "run.nc"
+    script = SCRIPT.replace("0.03", str(part_seconds)).replace(
+        'print("working"', f'import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, -1)); print("working"'
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(path)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "RecordingError" in done.stderr
+    assert "a limit on file size" in done.stderr
+    assert not path.exists()
+    assert not list(tmp_path.rglob("*.tmp"))
+    simulate(SETTINGS, out=path, **AMOUNT).close()
+    assert_same(path, undisturbed)
+
+
+def small_disk(folder):
+    """Mount a tmpfs of 300 kB, or skip where that is not allowed."""
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(folder)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        pytest.skip(f"no small file system can be mounted here: {done.stderr.strip()}")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="mounting wants root")
+def test_a_full_disk_is_an_error_and_loses_nothing(tmp_path, monkeypatch, undisturbed):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    small_disk(disk)
+    try:
+        monkeypatch.setattr(recorder, "PART_BYTES", 100_000)
+        monkeypatch.setattr("dynamics.simulate.check_size", lambda *_: None)
+        with pytest.raises(RecordingError, match="no space left"):
+            simulate(SETTINGS, out=disk / "run.nc", **AMOUNT)
+        parts = part_files(disk / "run.nc")
+        assert parts
+        with open_trajectory(disk / "run.nc") as partial, open_trajectory(undisturbed) as expected:
+            xr.testing.assert_equal(partial["embedding"], expected["embedding"].sel(step=partial["step"]))
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)  # HDF5 keeps open what it could not close
+
+
+def test_a_write_that_is_lost_without_an_error_is_noticed(tmp_path, monkeypatch):
+    """What netCDF4 may do on a full disk: the file closes, opens, and holds something else."""
+    real = recorder._write_group
+
+    def forgetful(group, stack):
+        real(group, stack)
+        if "embedding" in group.variables:
+            group["embedding"][-1, -1] = 0.0
+
+    monkeypatch.setattr(recorder, "_write_group", forgetful)
+    with pytest.raises(RecordingError, match="variable embedding reads back differently"):
+        simulate(SETTINGS, runs=2, steps=3, out=tmp_path / "run.nc", progress=False)
+    assert [path.name for path in tmp_path.iterdir()] == [".run.nc.lock"]
+
+
+def test_a_value_that_is_not_finite_is_never_written(tmp_path, monkeypatch):
+    trajectory = simulate(SETTINGS, runs=2, steps=3, progress=False)
+    trajectory["embedding"][1, 2, 3, 0] = np.nan
+    with pytest.raises(RecordingError, match="variable embedding: a value is not finite"):
+        recorder.save(trajectory, tmp_path / "run.nc")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,158 @@
+"""The particle system against plain loops, closed forms and invariants."""
+
+import dataclasses
+from unittest import mock
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dynamics import forces
+from dynamics.particles import ParticleState, ParticleSystem
+from dynamics.settings import ParticleSettings, SettingsError
+from tests import naive
+
+numbers = st.floats(0, 5)
+settings_of_all_kinds = st.builds(
+    ParticleSettings,
+    fa=numbers,
+    ga=numbers,
+    gr=numbers,
+    n=st.integers(1, 9),
+    dim=st.integers(1, 5),
+    step_size=st.floats(1e-4, 0.5),
+    step_rule=st.sampled_from(["force", "direction", "particle"]),
+    repulsion_balance=st.sampled_from(["magnitude", "count", "none"]),
+    alignment_balance=st.sampled_from(["magnitude", "count", "none"]),
+    variance=st.sampled_from(["overall", "axis", "none"]),
+    diagonal=st.sampled_from(["twice", "once", "none"]),
+)
+
+
+def start(settings, runs=1, seed=0):
+    return ParticleSystem(settings).initial(seed + np.arange(runs))
+
+
+def same(a: ParticleState, b: ParticleState, rows=slice(None)) -> bool:
+    names = [field.name for field in dataclasses.fields(ParticleState) if field.name != "step"]
+    return a.step == b.step and all(np.array_equal(getattr(a, name), getattr(b, name)[rows]) for name in names)
+
+
+@given(settings=settings_of_all_kinds, seed=st.integers(0, 1000))
+def test_a_step_is_that_of_the_plain_loops(settings, seed):
+    before = start(settings, seed=seed)
+    after = ParticleSystem(settings).advance(before, 1)
+    force = naive.total_force(before.embedding[0], settings)
+    scale = np.abs(force).max() + 1e-12
+    np.testing.assert_allclose(ParticleSystem(settings).force(before.embedding)[0][0], force, atol=1e-10 * scale)
+    np.testing.assert_allclose(before.gradient_norm, np.sqrt((force**2).sum()), rtol=1e-9, atol=1e-10 * scale)
+    np.testing.assert_array_equal(after.gradient_norm, before.gradient_norm)
+    expected = naive.step(before.embedding[0], settings)
+    # directions amplify the rounding of a force that is nearly zero
+    tolerance = 1e-9 * (1 + 1 / max(np.sqrt((force**2).sum(axis=1)).min(), 1e-3))
+    if settings.step_rule != "particle" or np.sqrt((force**2).sum(axis=1)).min() > 1e-6 * scale:
+        np.testing.assert_allclose(after.embedding[0], expected, atol=tolerance)
+        moved = np.sqrt(((expected - before.embedding[0]) ** 2).sum())
+        np.testing.assert_allclose(after.update_norm, moved, atol=tolerance * settings.n)
+
+
+@given(settings=settings_of_all_kinds, seed=st.integers(0, 1000), steps=st.integers(0, 5))
+def test_zero_mean_and_unit_spread_after_every_step(settings, seed, steps):
+    x = ParticleSystem(settings).advance(start(settings, seed=seed), steps).embedding[0]
+    np.testing.assert_allclose(x.mean(axis=0), 0, atol=1e-12 * max(1, np.abs(x).max()))
+    if settings.n > 1 and settings.variance == "overall":
+        np.testing.assert_allclose((x**2).mean(), 1, rtol=1e-12)
+    if settings.n > 1 and settings.variance == "axis":
+        np.testing.assert_allclose((x**2).mean(axis=0), 1, rtol=1e-12)
+
+
+def test_one_particle_stays_at_the_origin():
+    state = ParticleSystem(ParticleSettings(n=1)).advance(start(ParticleSettings(n=1), runs=3), 10)
+    assert (state.embedding == 0).all()
+    assert (state.last_step == 10).all()
+
+
+def test_two_particles_on_a_line_sit_at_one_and_minus_one():
+    settings = ParticleSettings(n=2, dim=1)
+    state = ParticleSystem(settings).advance(start(settings, runs=4), 10)
+    np.testing.assert_allclose(np.sort(state.embedding[..., 0], axis=1), [[-1, 1]] * 4, rtol=1e-14)
+
+
+def test_a_regular_polygon_is_an_equilibrium_up_to_scale():
+    """By symmetry the force on every corner points along its radius, and normalisation takes that away."""
+    n = 7
+    angle = 2 * np.pi * np.arange(n) / n
+    x = np.stack([np.cos(angle), np.sin(angle)], axis=-1)[None] * np.sqrt(2)
+    settings = ParticleSettings(n=n, fa=2.0)
+    still = ParticleState(0, x, np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int64))
+    moved = ParticleSystem(settings).advance(still, 1)
+    np.testing.assert_allclose(moved.embedding, x, atol=1e-12)
+    assert moved.gradient_norm[0] > 1
+
+
+# ----------------------------------------------------------------------------------- the same bits always
+
+SETTINGS = ParticleSettings(fa=2.0)
+
+
+@pytest.fixture(scope="module")
+def hundred():
+    return ParticleSystem(SETTINGS).advance(start(SETTINGS, 100), 30)
+
+
+def test_run_7_of_100_alone(hundred):
+    alone = ParticleSystem(SETTINGS).advance(start(SETTINGS, 1, seed=7), 30)
+    assert same(alone, hundred, slice(7, 8))
+
+
+@pytest.mark.parametrize("across", [True, False])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_threads_and_ways_to_sum(hundred, across, threads):
+    before = numba.get_num_threads()
+    numba.set_num_threads(min(threads, before))
+    try:
+        with mock.patch.object(forces, "across_is_faster", lambda runs, pairs: across):
+            again = ParticleSystem(SETTINGS).advance(start(SETTINGS, 20, seed=40), 30)
+    finally:
+        numba.set_num_threads(before)
+    assert same(again, hundred, slice(40, 60))
+
+
+def test_steps_taken_in_pieces(hundred):
+    system, state = ParticleSystem(SETTINGS), start(SETTINGS, 100)
+    for steps in (1, 0, 12, 17):
+        state = system.advance(state, steps)
+    assert same(state, hundred)
+
+
+def test_a_checkpoint_restores_exactly(hundred):
+    system = ParticleSystem(SETTINGS)
+    halfway = system.advance(start(SETTINGS, 100), 11)
+    arrays = {name: values.copy() for name, values in system.checkpoint(halfway).items()}
+    assert same(system.advance(system.restore(arrays), 19), hundred)
+
+
+# ------------------------------------------------------------------------------------------- divergence
+
+
+def test_a_run_that_diverges_stays_where_it_was_and_leaves_the_others_alone():
+    settings = ParticleSettings(n=5, variance="none")
+    system = ParticleSystem(settings)
+    x = start(settings, 3).embedding
+    x[1] *= 9e37 / np.abs(x[1]).max() * 1.2  # its distance from the origin passes the limit
+    zero = np.zeros(3)
+    state = system.advance(ParticleState(4, x, zero, zero, np.full(3, 4)), 6)
+    assert state.last_step.tolist() == [10, 4, 10]
+    np.testing.assert_array_equal(state.embedding[1], x[1])
+    assert np.isfinite(state.embedding).all()
+    assert np.isfinite(state.gradient_norm).all()
+    later = system.advance(state, 5)
+    assert later.last_step.tolist() == [15, 4, 15]
+    np.testing.assert_array_equal(later.embedding[1], x[1])
+
+
+def test_particles_have_no_gpu():
+    with pytest.raises(SettingsError, match="device: found cuda"):
+        ParticleSystem(SETTINGS, "cuda")

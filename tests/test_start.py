@@ -1,0 +1,118 @@
+"""A given start: from trajectories and tables, pinned by content."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from dynamics.settings import ParticleSettings, SettingsError
+from dynamics.simulate import run_path, simulate
+from dynamics.trajectory import settings_of
+
+
+def particles(start, **changes):
+    return ParticleSettings(**{"n": 5, "start": str(start), "variance": "none", **changes})
+
+
+def begin(settings, **amount):
+    return simulate(settings, **{"runs": 2, "steps": 2, "progress": False, **amount})
+
+
+@pytest.fixture
+def x(generator):
+    values = generator.standard_normal((4, 5, 2))
+    return values - values.mean(axis=1, keepdims=True)
+
+
+def test_one_embedding_for_all_runs(x, tmp_path):
+    np.save(tmp_path / "x.npy", x[0])
+    found = begin(particles(tmp_path / "x.npy"))["embedding"].sel(step=0)
+    np.testing.assert_allclose(found, [x[0], x[0]], atol=1e-15)
+
+
+def test_one_embedding_a_seed(x, tmp_path):
+    np.save(tmp_path / "x.npy", x)
+    found = begin(particles(tmp_path / "x.npy"), seed=2)["embedding"].sel(step=0)
+    np.testing.assert_allclose(found, x[2:], atol=1e-15)
+    with pytest.raises(SettingsError, match="start: found shape"):
+        begin(particles(tmp_path / "x.npy"), seed=3)
+
+
+def test_a_row_a_token(x, tmp_path):
+    with (tmp_path / "x.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(x[0].tolist())
+    found = begin(particles(tmp_path / "x.csv"))["embedding"].sel(step=0)
+    np.testing.assert_allclose(found[0], x[0], atol=1e-15)
+
+
+def test_the_start_is_normalised_like_everything_after_it(x, tmp_path):
+    np.save(tmp_path / "x.npy", 7 * x[0] + 3)
+    found = begin(particles(tmp_path / "x.npy", variance="overall"))["embedding"]
+    np.testing.assert_allclose(found.mean("token"), 0, atol=1e-14)
+    np.testing.assert_allclose((found**2).mean(["token", "axis"]), 1)
+
+
+def test_the_run_of_the_same_seed_at_any_recorded_step(tmp_path):
+    source = begin(ParticleSettings(n=5), runs=4, steps=8, every=4, out=tmp_path / "a.nc")
+    for start_step, step in ((0, 0), (4, 4), (-1, 8)):
+        settings = particles(tmp_path / "a.nc", start_step=start_step)
+        found = begin(settings, seed=2)["embedding"].sel(step=0)
+        np.testing.assert_allclose(found, source["embedding"].sel(step=step)[2:], atol=1e-14)
+    with pytest.raises(SettingsError, match="start_step: found 3"):
+        begin(particles(tmp_path / "a.nc", start_step=3))
+    with pytest.raises(SettingsError, match="start: found no run of seed 4"):
+        begin(particles(tmp_path / "a.nc"), seed=3)
+
+
+def test_a_start_counts_by_its_content(x, tmp_path):
+    for name in ("x.npy", "same.npy"):
+        np.save(tmp_path / name, x[0])
+    np.save(tmp_path / "other.npy", x[1])
+    paths = [run_path(particles(tmp_path / name), 2, 0) for name in ("x.npy", "same.npy", "other.npy")]
+    assert paths[0] == paths[1] != paths[2]
+    begin(particles(tmp_path / "x.npy"), out=tmp_path / "run.nc")
+    begin(particles(tmp_path / "same.npy"), out=tmp_path / "run.nc", steps=4)
+    with pytest.raises(SettingsError, match="out: found"):
+        begin(particles(tmp_path / "other.npy"), out=tmp_path / "run.nc")
+
+
+def test_a_file_that_changed_since_is_refused_and_not_needed_to_go_on(x, tmp_path):
+    np.save(tmp_path / "x.npy", x[0])
+    written = begin(particles(tmp_path / "x.npy"), out=tmp_path / "run.nc")
+    pinned = settings_of(written)
+    np.save(tmp_path / "x.npy", x[1])
+    with pytest.raises(SettingsError, match="has changed since"):
+        begin(pinned)
+    begin(pinned, out=tmp_path / "run.nc", steps=6)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", "1,2\n3"),
+        ("a.csv", "a,b\n"),
+        ("a.csv", ""),
+        ("a.npy", "not numpy"),
+        ("a.npy", ""),
+        ("a.csv", "nan,1\n" * 5),
+        ("a.csv", "1,2\n" * 4),
+        ("a.csv", "1,2,3\n" * 5),
+    ],
+)
+def test_what_is_no_embedding_is_refused(tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(SettingsError) as error:
+        begin(particles(tmp_path / name))
+    assert error.value.field == "start"
+
+
+def test_a_pickle_is_not_read(tmp_path):
+    np.save(tmp_path / "a.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with pytest.raises(SettingsError, match="start"):
+        begin(particles(tmp_path / "a.npy"))
+
+
+def test_no_file_and_a_folder_are_refused(tmp_path):
+    for path in (tmp_path / "absent.npy", tmp_path):
+        with pytest.raises(SettingsError, match="start"):
+            begin(particles(path))

@@ -1,0 +1,189 @@
+"""The format: what is written is read, what is damaged is refused, and plain xarray reads it too."""
+
+import json
+import shutil
+
+import netCDF4
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from dynamics.recorder import save
+from dynamics.settings import ParticleSettings
+from dynamics.simulate import simulate
+from dynamics.trajectory import (
+    ATTRIBUTES,
+    TrajectoryError,
+    checkpoints,
+    end_embedding,
+    open_trajectory,
+    settings_of,
+    validate,
+)
+
+SETTINGS = ParticleSettings(n=5, fa=2.0)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    path = tmp_path_factory.mktemp("written") / "run.nc"
+    simulate(SETTINGS, runs=3, steps=20, seed=4, out=path, progress=False).close()
+    return path
+
+
+@pytest.fixture
+def file(written, tmp_path):
+    return shutil.copy(written, tmp_path / "run.nc")
+
+
+@pytest.fixture
+def trajectory():
+    return simulate(SETTINGS, runs=3, steps=4, progress=False)
+
+
+@given(
+    values=arrays(np.float64, (2, 3, 2, 1), elements=st.floats(allow_nan=False, allow_infinity=False)),
+    norms=arrays(np.float32, (2, 3, 1), elements=st.floats(allow_nan=False, allow_infinity=False, width=32)),
+)
+def test_every_finite_float_survives_the_round_trip(values, norms, tmp_path_factory):
+    path = tmp_path_factory.mktemp("round") / "x.nc"
+    trajectory = simulate(ParticleSettings(n=2, dim=1), runs=2, steps=2, progress=False)
+    trajectory["embedding"][:] = values
+    trajectory["gradient_norm"][:] = norms
+    save(trajectory, path)
+    with open_trajectory(path) as read:
+        assert read.identical(trajectory)
+        assert np.array_equal(np.signbit(read["embedding"]), np.signbit(values))
+
+
+def test_plain_xarray_reads_it_and_it_explains_itself(written):
+    with xr.open_dataset(written) as plain:
+        assert dict(plain.sizes) == {"run": 3, "step": 21, "token": 5, "axis": 2, "layer": 1}
+        assert set(plain.coords) == {"step", "time", "seed", "token", "axis", "layer"}
+        assert plain["layer"].values.tolist() == ["embedding"]
+        for name in plain.data_vars:
+            assert plain[name].attrs["long_name"]
+            assert plain[name].attrs.get("units", "1") == "1"
+        assert plain["status"].attrs["flag_meanings"].split() == ["running", "done", "diverged"]
+        assert json.loads(plain.attrs["config_json"])["fa"] == 2.0
+        assert set(ATTRIBUTES) <= set(plain.attrs)
+        np.testing.assert_allclose(plain["time"], 0.003 * np.arange(21))
+        assert plain["seed"].values.tolist() == [4, 5, 6]
+
+
+def test_encoding_is_compressed_chunked_by_run_and_without_fill_value(written):
+    with netCDF4.Dataset(written) as file:
+        embedding = file["embedding"]
+        assert embedding.chunking() == [1, 21, 5, 2]
+        assert embedding.filters()["zlib"]
+        assert embedding.filters()["shuffle"]
+        assert embedding.filters()["complevel"] == 1
+        for group in (file, file["checkpoint"]):
+            assert not any("_FillValue" in variable.ncattrs() for variable in group.variables.values())
+
+
+def test_settings_come_back(written):
+    with open_trajectory(written) as trajectory:
+        assert settings_of(trajectory) == SETTINGS
+
+
+def test_the_end_of_a_run_that_recorded_metrics_alone_is_in_its_restart_state(written, tmp_path):
+    metrics = simulate(SETTINGS, runs=3, steps=20, seed=4, record="metrics", out=tmp_path / "m.nc", progress=False)
+    assert "embedding" not in metrics
+    with open_trajectory(written) as full:
+        xr.testing.assert_equal(
+            end_embedding(metrics).drop_vars("checkpoint"),
+            end_embedding(full).drop_vars(["step", "time", "token", "axis"]),
+        )
+
+
+def test_about_twenty_checkpoints(tmp_path):
+    for steps in (1, 20, 100, 333):
+        path = tmp_path / f"{steps}.nc"
+        simulate(SETTINGS, runs=1, steps=steps, out=path, progress=False).close()
+        with checkpoints(path) as group:
+            known = group["checkpoint"].values
+        assert known[0] == 0
+        assert known[-1] == steps
+        assert min(steps, 10) < len(known) <= 22
+
+
+# --------------------------------------------------------------------------------------------- damage
+
+
+@pytest.mark.parametrize("keep", [0, 1, 72, 73, 74, 500, 5000, -1, -73, -74])
+def test_a_file_cut_short_is_refused(file, keep):
+    whole = file.read_bytes()
+    file.write_bytes(whole[:keep])
+    with pytest.raises(TrajectoryError, match=r"run\.nc: (no seal|damaged)"):
+        open_trajectory(file)
+
+
+def test_any_flipped_bit_is_noticed(file, generator):
+    whole = bytearray(file.read_bytes())
+    for place, bit in zip(generator.integers(0, len(whole), 300), generator.integers(0, 8, 300), strict=True):
+        whole[place] ^= 1 << bit
+        file.write_bytes(whole)
+        with pytest.raises(TrajectoryError):
+            open_trajectory(file)
+        with pytest.raises(TrajectoryError):
+            checkpoints(file)
+        whole[place] ^= 1 << bit
+    file.write_bytes(whole)
+    open_trajectory(file).close()
+
+
+def test_what_is_no_trajectory_is_refused(tmp_path):
+    with pytest.raises(TrajectoryError, match="no such file"):
+        open_trajectory(tmp_path / "absent.nc")
+    (tmp_path / "text.nc").write_text("hello")
+    with pytest.raises(TrajectoryError, match="no seal"):
+        open_trajectory(tmp_path / "text.nc")
+    with pytest.raises(TrajectoryError):
+        open_trajectory(tmp_path)
+
+
+# ------------------------------------------------------------------------------------------- the schema
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.attrs.pop("modulus"), "attribute modulus: found None, expected int"),
+        (lambda t: t.attrs.update(modulus="5"), "attribute modulus: found '5', expected int"),
+        (lambda t: t.attrs.update(schema_version=99), "attribute schema_version: found 99, this program reads 1"),
+        (lambda t: t.attrs.update(system="bogus"), "attribute system: found 'bogus', known are particles"),
+        (lambda t: t.attrs.update(config_json="{"), "attribute config_json"),
+        (lambda t: t.attrs.update(config_json='{"fa": "2"}'), "attribute config_json.*fa"),
+        (lambda t: t.attrs.update(config_json='{"bogus": 1}'), "attribute config_json: unknown setting 'bogus'"),
+        (lambda t: t.update({"status": ("run", np.array([1, 1, 7], np.int8))}), "variable status: found"),
+        (lambda t: t.update({"status": ("run", np.ones(3))}), "variable status: found float64, expected int8"),
+        (lambda t: t.update({"last_step": ("run", np.array([1, 2, 9]))}), "variable last_step: found 1..9"),
+        (lambda t: t.update({"seed": ("run", np.array([1, 1, 2]))}), "variable seed: found a seed twice"),
+        (lambda t: t.update({"loss": ("run", np.zeros(3, np.float32))}), "variable loss: found dimensions"),
+    ],
+)
+def test_what_breaks_the_schema_is_named(trajectory, change, message):
+    change(trajectory)
+    with pytest.raises(TrajectoryError, match=message):
+        validate(trajectory)
+
+
+@pytest.mark.parametrize("name", ["status", "gradient_norm", "time"])
+def test_a_missing_variable_is_named(trajectory, name):
+    with pytest.raises(TrajectoryError, match=f"variable {name}: missing"):
+        validate(trajectory.drop_vars(name))
+
+
+def test_steps_must_increase_from_zero(trajectory):
+    with pytest.raises(TrajectoryError, match="variable step"):
+        validate(trajectory.isel(step=[0, 2, 1]))
+    with pytest.raises(TrajectoryError, match="variable step"):
+        validate(trajectory.isel(step=[1, 2]))
+
+
+def test_the_order_of_dimensions_is_free(trajectory):
+    validate(trajectory.transpose("axis", "step", "token", "layer", "run"))
