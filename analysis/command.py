@@ -31,9 +31,8 @@ def command(main: Callable[[Options], None], options: type[Options], program: st
 
 
 def _carry_out(main: Callable[[Options], None], chosen: Options) -> None:
-    from dynamics.recorder import RecordingError
     from dynamics.simulate import Interrupted
-    from dynamics.trajectory import TrajectoryError
+    from dynamics.storage import RecordingError, TrajectoryError
 
     try:
         main(chosen)

@@ -15,7 +15,8 @@ each other, and a pair sum at the origin (\|x_kl\|² <= `TINY`) has no direction
 
 Pairs are grouped by residue class, so that the inner loops have no branch. There are two ways to sum,
 for many runs and for few, with the same bits: in both, the force on a pair sum is added up over the
-others in ascending order, each term rounded on its own.
+others in ascending order, each term rounded on its own. A magnitude is the same seen from both ends
+and is kept by the later of the two.
 
 - across runs: a lane is a run. Each pair of pair sums is visited once and used for both (action and
   reaction). `fields_across`.
@@ -51,6 +52,9 @@ from dynamics.settings import SettingsError
 TINY = 1e-280
 """Squared lengths up to this count as zero; above it every field is finite."""
 
+WITHIN_COST = 1.6
+"""Measured time of a pair of pair sums within a run, visited from both sides, over that across runs."""
+
 FIELDS = ("like_attraction", "unlike_repulsion", "like_alignment", "unlike_alignment")
 ATTRACTION, REPULSION, LIKE_ALIGNMENT, UNLIKE_ALIGNMENT = range(4)
 
@@ -69,8 +73,9 @@ def inverse_length(vectors):
 def repulsion(x_ij, x_kl):
     """Force on x_ij, (x_ij - x_kl) / r², and its magnitude 1/r (CA eq 2, g_r = 1). On x_kl: the opposite."""
     difference = x_ij - x_kl
-    magnitude = inverse_length(difference)
-    return difference * (magnitude * magnitude), magnitude
+    square = dot(difference, difference)
+    inverse_square = where_above(square, TINY, scalars(1.0) / square)
+    return difference * inverse_square, root(inverse_square)
 
 
 @njit(error_model="numpy")
@@ -111,14 +116,11 @@ def like_across(sums, units, bounds, fields, magnitudes, axes):
                 x_ij = load_vectors(sums, ij, axes)
                 force, magnitude = attraction(x_ij, x_kl)
                 add_vectors(fields[ATTRACTION], ij, force, axes)
-                add_scalars(magnitudes[ATTRACTION], ij, magnitude)
                 attracted -= force
                 strength += magnitude
                 add_vectors(fields[LIKE_ALIGNMENT], ij, alignment(x_ij, x_kl, unit_kl), axes)
                 aligned += alignment(x_kl, x_ij, load_vectors(units, ij, axes))
-                together = half_plane(x_ij, x_kl)
-                add_scalars(magnitudes[LIKE_ALIGNMENT], ij, together)
-                partners += together
+                partners += half_plane(x_ij, x_kl)
             store_vectors(fields[ATTRACTION], kl, attracted)
             store_vectors(fields[LIKE_ALIGNMENT], kl, aligned)
             store_scalars(magnitudes[ATTRACTION], kl, strength)
@@ -140,14 +142,11 @@ def unlike_across(sums, units, bounds, fields, magnitudes, axes):
                 x_ij = load_vectors(sums, ij, axes)
                 force, magnitude = repulsion(x_ij, x_kl)
                 add_vectors(fields[REPULSION], ij, force, axes)
-                add_scalars(magnitudes[REPULSION], ij, magnitude)
                 repelled -= force
                 strength += magnitude
                 subtract_vectors(fields[UNLIKE_ALIGNMENT], ij, alignment(x_ij, x_kl, unit_kl), axes)
                 aligned -= alignment(x_kl, x_ij, load_vectors(units, ij, axes))
-                together = half_plane(x_ij, x_kl)
-                add_scalars(magnitudes[UNLIKE_ALIGNMENT], ij, together)
-                partners += together
+                partners += half_plane(x_ij, x_kl)
             store_vectors(fields[REPULSION], kl, repelled)
             store_vectors(fields[UNLIKE_ALIGNMENT], kl, aligned)
             store_scalars(magnitudes[REPULSION], kl, strength)
@@ -199,11 +198,10 @@ def like_within(group, x_ij, numbers, points, directions, first, last, out, out_
         x_kl = spread_vectors(points, kl, axes)
         force, magnitude = attraction(x_ij, x_kl)
         attracted += force
-        strength += magnitude
-        itself = numbers - scalars(float(kl))
-        others = itself * itself
-        aligned += where_above(others, 0.5, alignment(x_ij, x_kl, spread_vectors(directions, kl, axes)))
-        partners += where_above(others, 0.5, half_plane(x_ij, x_kl))
+        later = numbers - scalars(float(kl))  # 0 in the lane of kl itself
+        strength += where_above(later, 0.5, magnitude)
+        partners += where_above(later, 0.5, half_plane(x_ij, x_kl))
+        aligned += where_above(later * later, 0.5, alignment(x_ij, x_kl, spread_vectors(directions, kl, axes)))
     store_vectors(out[ATTRACTION], group, attracted)
     store_vectors(out[LIKE_ALIGNMENT], group, aligned)
     store_scalars(out_magnitudes[ATTRACTION], group, strength)
@@ -217,14 +215,17 @@ def unlike_within(group, x_ij, points, directions, first, last, pairs, out, out_
     aligned = x_ij - x_ij
     strength = scalars(0.0)
     partners = scalars(0.0)
-    for part in range(2):
-        for kl in range(0 if part == 0 else last, first if part == 0 else pairs):
-            x_kl = spread_vectors(points, kl, axes)
-            force, magnitude = repulsion(x_ij, x_kl)
-            repelled += force
-            strength += magnitude
-            aligned -= alignment(x_ij, x_kl, spread_vectors(directions, kl, axes))
-            partners += half_plane(x_ij, x_kl)
+    for kl in range(first):
+        x_kl = spread_vectors(points, kl, axes)
+        force, magnitude = repulsion(x_ij, x_kl)
+        repelled += force
+        strength += magnitude
+        aligned -= alignment(x_ij, x_kl, spread_vectors(directions, kl, axes))
+        partners += half_plane(x_ij, x_kl)
+    for kl in range(last, pairs):  # here the magnitudes are those of kl, and their roots are saved
+        x_kl = spread_vectors(points, kl, axes)
+        repelled += repulsion(x_ij, x_kl)[0]
+        aligned -= alignment(x_ij, x_kl, spread_vectors(directions, kl, axes))
     store_vectors(out[REPULSION], group, repelled)
     store_vectors(out[UNLIKE_ALIGNMENT], group, aligned)
     store_scalars(out_magnitudes[REPULSION], group, strength)
@@ -303,8 +304,8 @@ def pair_sums(x, pairs, sums, units, axes):
 def onto_tokens(pairs, fields, magnitudes, force, magnitude, axes):
     """Fields on pair sums to fields on both their tokens, and the summed magnitudes.
 
-    Writes force (field, token x axis x lane) and magnitude (field, lane). A summed magnitude is over
-    ordered pairs of pairs.
+    Writes force (field, token x axis x lane) and magnitude (field, lane), the latter over ordered pairs of
+    pairs: of each two, only the later has it.
     """
     force[:] = 0.0
     magnitude[:] = 0.0
@@ -314,7 +315,7 @@ def onto_tokens(pairs, fields, magnitudes, force, magnitude, axes):
             add_vectors(force[field], pairs.first[ij], value, axes)
             if pairs.twice or pairs.first[ij] != pairs.second[ij]:
                 add_vectors(force[field], pairs.second[ij], value, axes)
-            add_scalars(magnitude[field], 0, load_scalars(magnitudes[field], ij))
+            add_scalars(magnitude[field], 0, load_scalars(magnitudes[field], ij) * scalars(2.0))
 
 
 @njit(error_model="numpy")
@@ -364,10 +365,10 @@ def from_blocks(blocks: np.ndarray, runs: int, n: int, dim: int) -> np.ndarray:
 
 
 def across_is_faster(runs: int, pairs: PairList) -> bool:
-    """Whether to sum across runs: eight lanes and both sides at once, but one thread a block."""
+    """Whether to sum across runs: eight lanes and both sides at once, but one thread a block of eight runs."""
     blocks, threads = -(-runs // WIDTH), get_num_threads()
     across = -(-blocks // threads) * len(pairs.first)
-    within = 2 * runs * len(pairs.groups) / threads
+    within = WITHIN_COST * runs * len(pairs.groups) / threads
     return across <= within
 
 

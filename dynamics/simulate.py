@@ -28,9 +28,9 @@ from tqdm import tqdm
 from dynamics.particles import ParticleSystem
 from dynamics.recorder import Arrays, Description, FileRecorder, MemoryRecorder, Schedule, State, tidy_up
 from dynamics.settings import SETTINGS, ParticleSettings, Settings, SettingsError, check_choice, check_whole
+from dynamics.storage import TrajectoryError
 from dynamics.trajectory import (
     SCHEMA_VERSION,
-    TrajectoryError,
     checkpoints,
     open_trajectory,
     part_files,

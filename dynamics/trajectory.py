@@ -4,14 +4,11 @@ Dimensions are known by name, never by order. `VARIABLES` is the schema; the roo
 run; the group /checkpoint holds exact restart states. NaN never means "missing": a run that diverged
 repeats its last finite frame after `last_step`, and readers mask those frames.
 
-A file is sealed: its last line is the SHA-256 of all bytes before it. HDF5 ignores what follows its own
-end, so `xarray.open_dataset` reads the file as it is; `open_trajectory` checks the seal first, and so
-refuses a file that was cut short or in which a single bit has changed, before any of it is parsed.
+Files are sealed (`dynamics.storage`): `xarray.open_dataset` reads them as they are, `open_trajectory` refuses
+one that was cut short or in which a single bit has changed.
 """
 
-import hashlib
 import json
-import re
 from collections.abc import Hashable
 from dataclasses import fields
 from pathlib import Path
@@ -22,15 +19,12 @@ import numpy as np
 import xarray as xr
 
 from dynamics.settings import SETTINGS, Settings
+from dynamics.storage import TrajectoryError, read_group
 
 SCHEMA_VERSION = 1
 
 RUNNING, DONE, DIVERGED = range(3)
 STATUS = ("running", "done", "diverged")
-
-
-class TrajectoryError(Exception):
-    """A file or dataset that is not a whole, valid trajectory; names the file, the variable, what was expected."""
 
 
 class Variable(NamedTuple):
@@ -92,51 +86,6 @@ ATTRIBUTES = {
 }
 
 
-# ----------------------------------------------------------------------------------------------- the seal
-
-_SEAL = re.compile(rb"\nsha256:([0-9a-f]{64})\n")
-_SEAL_LENGTH = 73
-
-
-def _digest(path: Path, length: int) -> bytes:
-    """SHA-256, in hexadecimal, of a file's first `length` bytes."""
-    total = hashlib.sha256()
-    with path.open("rb") as file:
-        while length > 0:
-            block = file.read(min(length, 1 << 20))
-            if not block:
-                break
-            total.update(block)
-            length -= len(block)
-    return total.hexdigest().encode()
-
-
-def seal(path: Path) -> None:
-    """Append to a finished file the digest of its bytes."""
-    line = b"\nsha256:" + _digest(path, path.stat().st_size) + b"\n"
-    with path.open("ab") as file:
-        file.write(line)
-
-
-def check_seal(path: Path) -> None:
-    """Raise TrajectoryError unless the file ends in the digest of all that stands before."""
-    try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            file.seek(max(0, size - _SEAL_LENGTH))
-            found = _SEAL.fullmatch(file.read())
-        whole = found is not None and found[1] == _digest(path, size - _SEAL_LENGTH)
-    except OSError as error:
-        raise TrajectoryError(f"{path}: cannot be read ({error.strerror})") from None
-    if found is None:
-        raise TrajectoryError(
-            f"{path}: no seal at its end, so it was cut short or is no trajectory of this program "
-            "(xarray.open_dataset reads any NetCDF file unchecked; dynamics.recorder.save writes a sealed one)"
-        )
-    if not whole:
-        raise TrajectoryError(f"{path}: damaged, its bytes do not match the SHA-256 at its end")
-
-
 # ----------------------------------------------------------------------------------------------- reading
 
 
@@ -149,15 +98,6 @@ def parts_folder(path: str | Path) -> Path:
 def part_files(path: str | Path) -> list[Path]:
     """The closed parts of an unfinished run, in order of their steps."""
     return sorted(parts_folder(path).glob("part-*.nc"))
-
-
-def read_group(path: Path, group: str | None = None) -> xr.Dataset:
-    """One group of a sealed file, lazily."""
-    check_seal(path)
-    try:
-        return xr.open_dataset(path, engine="netcdf4", group=group)
-    except (OSError, ValueError, KeyError, RuntimeError, AttributeError) as error:
-        raise TrajectoryError(f"{path}: cannot be read as NetCDF-4 ({error})") from None
 
 
 def _loaded(path: Path) -> xr.Dataset:

@@ -44,7 +44,8 @@ def main(options: Options) -> None:
 def line(path: Path) -> list[str]:
     """One run as a row of the table; a damaged one says so."""
     from dynamics.recorder import is_locked
-    from dynamics.trajectory import TrajectoryError, open_trajectory, part_files, parts_folder, settings_of
+    from dynamics.storage import TrajectoryError
+    from dynamics.trajectory import open_trajectory, part_files, parts_folder, settings_of
 
     files = [path] if path.exists() else []
     files += part_files(path)

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynamics import recorder
-from dynamics.recorder import RecordingError
+from dynamics import recorder, storage
 from dynamics.settings import ParticleSettings
 from dynamics.simulate import simulate
-from dynamics.trajectory import TrajectoryError, checkpoints, open_trajectory, part_files, parts_folder
+from dynamics.storage import RecordingError, TrajectoryError
+from dynamics.trajectory import checkpoints, open_trajectory, part_files, parts_folder
 
 SETTINGS = ParticleSettings(n=5, fa=2.0)
 AMOUNT = {"runs": 4, "steps": 4000, "every": 2, "progress": False}
@@ -164,14 +164,14 @@ def test_a_full_disk_is_an_error_and_loses_nothing(tmp_path, monkeypatch, undist
 
 def test_a_write_that_is_lost_without_an_error_is_noticed(tmp_path, monkeypatch):
     """What netCDF4 may do on a full disk: the file closes, opens, and holds something else."""
-    real = recorder._write_group
+    real = storage._write_group
 
     def forgetful(group, stack):
         real(group, stack)
         if "embedding" in group.variables:
             group["embedding"][-1, -1] = 0.0
 
-    monkeypatch.setattr(recorder, "_write_group", forgetful)
+    monkeypatch.setattr(storage, "_write_group", forgetful)
     with pytest.raises(RecordingError, match="variable embedding reads back differently"):
         simulate(SETTINGS, runs=2, steps=3, out=tmp_path / "run.nc", progress=False)
     assert [path.name for path in tmp_path.iterdir()] == [".run.nc.lock"]

@@ -7,10 +7,11 @@ import pytest
 import xarray as xr
 
 from dynamics import recorder
-from dynamics.recorder import RecordingError, Schedule, lock_of
+from dynamics.recorder import Schedule, lock_of
 from dynamics.settings import ParticleSettings, SettingsError
 from dynamics.simulate import branch, replay, run_path, simulate
-from dynamics.trajectory import TrajectoryError, checkpoints, open_trajectory, part_files, parts_folder
+from dynamics.storage import RecordingError, TrajectoryError
+from dynamics.trajectory import checkpoints, open_trajectory, part_files, parts_folder
 
 SETTINGS = ParticleSettings(n=7, fa=2.0)
 

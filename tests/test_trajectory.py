@@ -14,9 +14,9 @@ from hypothesis.extra.numpy import arrays
 from dynamics.recorder import save
 from dynamics.settings import ParticleSettings
 from dynamics.simulate import simulate
+from dynamics.storage import TrajectoryError
 from dynamics.trajectory import (
     ATTRIBUTES,
-    TrajectoryError,
     checkpoints,
     end_embedding,
     open_trajectory,

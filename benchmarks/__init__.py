@@ -1,0 +1,1 @@
+"""Benchmarks, run by asv: cd benchmarks && asv run --python=same."""

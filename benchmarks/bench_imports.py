@@ -1,0 +1,18 @@
+"""Import time, and how soon --help answers; each in a process of its own."""
+
+
+def timeraw_import_simulate():
+    return "import dynamics.simulate"
+
+
+def timeraw_import_structures():
+    return "import analysis.structures"
+
+
+def timeraw_help():
+    return """
+import contextlib, io, runpy, sys
+sys.argv = ["x", "--help"]
+with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+    runpy.run_module("sims.particles", run_name="__main__")
+"""

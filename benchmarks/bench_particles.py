@@ -1,0 +1,35 @@
+"""Whole runs of the particle system."""
+
+import numpy as np
+
+from benchmarks.baselines import _plain
+from dynamics.particles import ParticleSystem
+from dynamics.settings import ParticleSettings
+
+
+class Runs:
+    """Compute alone: from the initial state to the last step, nothing recorded between."""
+
+    params = ([(1000, 17, 100), (100, 17, 100), (1, 17, 100), (16, 59, 10), (1, 113, 1)],)
+    param_names = ("runs, N, steps",)
+
+    def setup(self, size):
+        runs, n, self.steps = size
+        self.system = ParticleSystem(ParticleSettings(n=n))
+        self.state = self.system.initial(np.arange(runs))
+        self.system.advance(self.state, 1)  # compiled and warm
+
+    def time_advance(self, size):
+        self.system.advance(self.state, self.steps)
+
+
+class Baseline:
+    """One force of one run at N = 17 by the plain loop, to put the above into proportion."""
+
+    def setup(self):
+        i, j = np.triu_indices(17)
+        self.arguments = (np.random.default_rng(1).standard_normal((17, 2)), i, j, 17, True)
+        _plain(*self.arguments)
+
+    def time_plain_force(self):
+        _plain(*self.arguments)

@@ -1,0 +1,54 @@
+"""Structures: grid imperfections by the sorted sweep, beside a k-d tree."""
+
+import numpy as np
+from numba import get_num_threads, set_num_threads
+from scipy.spatial import cKDTree
+
+from analysis.structures import imperfections, is_circle
+from benchmarks.baselines import speed_up
+from dynamics.tasks import all_pairs, modular_sum
+
+
+def embeddings(frames: int, n: int) -> np.ndarray:
+    return np.random.default_rng(1).standard_normal((frames, n, 2))
+
+
+def by_tree(x: np.ndarray) -> int:
+    """Imperfections of one embedding where no two distances are equal."""
+    pairs = all_pairs(x.shape[0])
+    sums, residue = x[pairs].sum(axis=1), modular_sum(pairs, x.shape[0])
+    return int((residue[cKDTree(sums).query(sums, k=2)[1][:, 1]] != residue).sum())
+
+
+class Structures:
+    """A whole trajectory's worth of frames at N = 17, and single frames of more tokens."""
+
+    params = [(10_000, 17), (1, 59), (1, 113)]
+    param_names = ("frames, N",)
+
+    def setup(self, size):
+        self.x = embeddings(*size)
+        imperfections(self.x)
+
+    def time_imperfections(self, size):
+        imperfections(self.x)
+
+    def time_circles(self, size):
+        is_circle(self.x)
+
+
+class SpeedUp:
+    """Against SciPy's k-d tree, one frame on one thread."""
+
+    params = [17, 59, 113]
+    param_names = ("N",)
+    unit = "times"
+
+    def track_against_the_tree(self, n):
+        x = embeddings(1, n)[0]
+        threads = get_num_threads()
+        set_num_threads(1)
+        try:
+            return speed_up(lambda: by_tree(x), lambda: imperfections(x), 15)
+        finally:
+            set_num_threads(threads)

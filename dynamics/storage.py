@@ -1,0 +1,232 @@
+"""Sealed NetCDF-4 files, written whole or not at all.
+
+A file is written under a temporary name, read back and compared, sealed, fsynced and only then renamed: a
+file under its real name is whole. The seal is its last line, the SHA-256 of all bytes before it. HDF5
+ignores what follows its own end, so any program reads the file as it is; `read_group` checks the seal
+first, and so refuses a file that was cut short or in which a single bit has changed, before any of it is
+parsed.
+"""
+
+import errno
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import netCDF4
+import numpy as np
+import xarray as xr
+
+CHUNK_STEPS = 256
+"""Steps of one run in one compressed chunk."""
+BLOCK_BYTES = 32 << 20
+"""Memory for what is copied at a time from parts to the merged file."""
+
+
+class TrajectoryError(Exception):
+    """A file or dataset that is not a whole, valid trajectory; names the file, the variable, what was expected."""
+
+
+class RecordingError(Exception):
+    """A trajectory that cannot be written; says why and what is kept."""
+
+
+# ----------------------------------------------------------------------------------------------- the seal
+
+_SEAL = re.compile(rb"\nsha256:([0-9a-f]{64})\n")
+_SEAL_LENGTH = 73
+
+
+def _digest(path: Path, length: int) -> bytes:
+    """SHA-256, in hexadecimal, of a file's first `length` bytes."""
+    total = hashlib.sha256()
+    with path.open("rb") as file:
+        while length > 0:
+            block = file.read(min(length, 1 << 20))
+            if not block:
+                break
+            total.update(block)
+            length -= len(block)
+    return total.hexdigest().encode()
+
+
+def seal(path: Path) -> None:
+    """Append to a finished file the digest of its bytes."""
+    line = b"\nsha256:" + _digest(path, path.stat().st_size) + b"\n"
+    with path.open("ab") as file:
+        file.write(line)
+
+
+def check_seal(path: Path) -> None:
+    """Raise TrajectoryError unless the file ends in the digest of all that stands before."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            file.seek(max(0, size - _SEAL_LENGTH))
+            found = _SEAL.fullmatch(file.read())
+        whole = found is not None and found[1] == _digest(path, size - _SEAL_LENGTH)
+    except OSError as error:
+        raise TrajectoryError(f"{path}: cannot be read ({error.strerror})") from None
+    if found is None:
+        raise TrajectoryError(
+            f"{path}: no seal at its end, so it was cut short or is no trajectory of this program "
+            "(xarray.open_dataset reads any NetCDF file unchecked; dynamics.recorder.save writes a sealed one)"
+        )
+    if not whole:
+        raise TrajectoryError(f"{path}: damaged, its bytes do not match the SHA-256 at its end")
+
+
+# ----------------------------------------------------------------------------------------------- reading
+
+
+def read_group(path: Path, group: str | None = None) -> xr.Dataset:
+    """One group of a sealed file, lazily."""
+    check_seal(path)
+    try:
+        return xr.open_dataset(path, engine="netcdf4", group=group)
+    except (OSError, ValueError, KeyError, RuntimeError, AttributeError) as error:
+        raise TrajectoryError(f"{path}: cannot be read as NetCDF-4 ({error})") from None
+
+
+# ----------------------------------------------------------------------------------------------- writing
+
+
+class Stack:
+    """Datasets laid end to end along one dimension, some of their entries kept; read one block of runs at a time."""
+
+    def __init__(self, pieces: list[tuple[xr.Dataset, np.ndarray]], along: str) -> None:
+        self.pieces = [(piece, keep) for piece, keep in pieces if len(keep)]
+        self.along = along
+        self.template = self.pieces[-1][0]
+
+    @property
+    def length(self) -> int:
+        return sum(len(keep) for _, keep in self.pieces)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        variable = self.template[name]
+        return tuple(
+            self.length if dim == self.along else size for dim, size in zip(variable.dims, variable.shape, strict=True)
+        )
+
+    def read(self, name: str, runs: slice) -> np.ndarray:
+        """Values of a variable for a block of runs."""
+        variable = self.template[name]
+        selection = {"run": runs} if "run" in variable.dims else {}
+        if self.along not in variable.dims:
+            return variable.isel(selection).values
+        blocks = [piece[name].isel({**selection, self.along: keep}).values for piece, keep in self.pieces]
+        return np.concatenate(blocks, axis=variable.dims.index(self.along))
+
+
+def write_file(path: Path, groups: Mapping[str, Stack], attrs: Mapping[str, object]) -> None:
+    """Write groups ("" is the root) to `path` whole or not at all. Raises RecordingError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with netCDF4.Dataset(temporary, "w", format="NETCDF4") as file:
+            file.setncatts(dict(attrs))
+            for group, stack in groups.items():
+                _write_group(file.createGroup(group) if group else file, stack)
+        with netCDF4.Dataset(temporary) as file:
+            for group, stack in groups.items():
+                _compare_group(file[group] if group else file, stack)
+        seal(temporary)
+        _sync(temporary)
+        os.replace(temporary, path)
+        _sync(path.parent)
+    except (OSError, RuntimeError, AttributeError, IndexError) as error:
+        raise RecordingError(
+            f"{path}: could not be written ({_why(error, temporary)}); nothing that was there is lost"
+        ) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _why(error: Exception, temporary: Path) -> str:
+    """The reason in words: HDF5 does not tell a full disk from other errors, so try to write a little more."""
+    try:
+        with temporary.open("ab") as file:
+            file.write(bytes(1 << 20))
+    except OSError as found:
+        if found.errno in (errno.ENOSPC, errno.EDQUOT):
+            return "no space left on the disk"
+        if found.errno == errno.EFBIG:
+            return "a limit on file size is reached"
+    return str(error)
+
+
+def _blocks(stack: Stack, name: str) -> Iterator[slice]:
+    variable = stack.template[name]
+    if "run" not in variable.dims:
+        yield slice(None)
+        return
+    runs = variable.sizes["run"]
+    bytes_each = max(1, int(np.prod(stack.shape(name))) * variable.dtype.itemsize // runs)
+    for start in range(0, runs, max(1, BLOCK_BYTES // bytes_each)):
+        yield slice(start, min(runs, start + max(1, BLOCK_BYTES // bytes_each)))
+
+
+def _write_group(group: netCDF4.Dataset, stack: Stack) -> None:
+    beside = [str(name) for name in stack.template.coords if name not in stack.template.dims]
+    if beside:
+        group.setncattr("coordinates", " ".join(beside))  # by which xarray knows them
+    for key in stack.template.variables:
+        name, variable, shape = str(key), stack.template[key], stack.shape(str(key))
+        if variable.dtype.kind in "OU":
+            _write_text(group, name, variable)
+            continue
+        for dim, size in zip(variable.dims, shape, strict=True):
+            _dimension(group, str(dim), size)
+        chunks = tuple(
+            1 if dim == "run" and len(shape) > 1 else min(size, CHUNK_STEPS) if dim == stack.along else size
+            for dim, size in zip(variable.dims, shape, strict=True)
+        )
+        packed: Any = {"zlib": True, "complevel": 1, "shuffle": True, "chunksizes": chunks} if shape else {}
+        target = group.createVariable(name, variable.dtype, tuple(map(str, variable.dims)), fill_value=False, **packed)
+        target.setncatts(variable.attrs)
+        for runs in _blocks(stack, name):
+            values = stack.read(name, runs)
+            if values.dtype.kind == "f" and not np.isfinite(values).all():
+                raise RecordingError(f"variable {name}: a value is not finite")
+            target[tuple(runs if dim == "run" else slice(None) for dim in variable.dims)] = values
+
+
+def _dimension(group: netCDF4.Dataset, name: str, size: int) -> None:
+    if name not in group.dimensions:
+        group.createDimension(name, size)
+
+
+def _write_text(group: netCDF4.Dataset, name: str, variable: xr.DataArray) -> None:
+    """Text as arrays of characters: netCDF-C crashes on its own string type where a file is open twice."""
+    text = variable.values.astype(str)
+    width = max(1, np.char.encode(text, "utf-8").dtype.itemsize)
+    for dim, size in zip(variable.dims, variable.shape, strict=True):
+        _dimension(group, str(dim), size)
+    _dimension(group, f"{name}_length", width)
+    target = group.createVariable(name, "S1", (*map(str, variable.dims), f"{name}_length"))
+    target.setncatts({**variable.attrs, "_Encoding": "utf-8"})
+    target[:] = text.astype(f"U{width}")
+
+
+def _compare_group(group: netCDF4.Dataset, stack: Stack) -> None:
+    """Read back what was just written: a full disk can leave a file that opens and is wrong."""
+    group.set_auto_maskandscale(False)
+    for key in stack.template.variables:
+        name = str(key)
+        written = group.variables[name]
+        dims = stack.template[key].dims
+        for runs in _blocks(stack, name):
+            found = written[tuple(runs if dim == "run" else slice(None) for dim in dims)]
+            if not np.array_equal(found, stack.read(name, runs)):
+                raise OSError(errno.EIO, f"variable {name} reads back differently")
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
