@@ -25,11 +25,13 @@ and is kept by the later of the two.
 """
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numba import get_num_threads, njit, prange
+from numba import get_num_threads, njit, prange, set_num_threads
 
 from dynamics import lanes
 from dynamics import pairs as pairs_module
@@ -54,6 +56,8 @@ TINY = 1e-280
 
 WITHIN_COST = 1.6
 """Measured time of a pair of pair sums within a run, visited from both sides, over that across runs."""
+WORTH_THREADS = 20_000
+"""Groups of eight pair sums times pair sums of a run that repay spreading it over threads (N = 28 or so)."""
 
 FIELDS = ("like_attraction", "unlike_repulsion", "like_alignment", "unlike_alignment")
 ATTRACTION, REPULSION, LIKE_ALIGNMENT, UNLIKE_ALIGNMENT = range(4)
@@ -364,12 +368,29 @@ def from_blocks(blocks: np.ndarray, runs: int, n: int, dim: int) -> np.ndarray:
     return np.ascontiguousarray(x.reshape(-1, *lead, n, dim)[:runs])
 
 
-def across_is_faster(runs: int, pairs: PairList) -> bool:
-    """Whether to sum across runs: eight lanes and both sides at once, but one thread a block of eight runs."""
+def plan(runs: int, pairs: PairList) -> tuple[bool, int]:
+    """The faster way to sum, by estimate: whether across runs, and on how many threads.
+
+    Across runs eight lanes and both sides of a pair serve at once, but a block of eight runs stays on one
+    thread. Within a run threads meet after every run, which a small one does not repay.
+    """
     blocks, threads = -(-runs // WIDTH), get_num_threads()
-    across = -(-blocks // threads) * len(pairs.first)
-    within = WITHIN_COST * runs * len(pairs.groups) / threads
-    return across <= within
+    size, groups = len(pairs.first), len(pairs.groups)
+    within_threads = threads if size * groups > WORTH_THREADS else 1
+    across = -(-blocks // threads) * size
+    within = WITHIN_COST * runs * groups / within_threads
+    return (True, min(blocks, threads)) if across <= within else (False, within_threads)
+
+
+@contextmanager
+def on_threads(count: int) -> Iterator[None]:
+    """Kernels called inside run on that many threads."""
+    before = get_num_threads()
+    set_num_threads(max(1, count))
+    try:
+        yield
+    finally:
+        set_num_threads(before)
 
 
 def sources(*paths: str) -> str:
@@ -424,9 +445,10 @@ def fields(embedding: np.ndarray, pairs: PairList | None = None) -> Fields:
     if not (np.abs(x) < 1e100).all():  # NaN fails it too
         raise SettingsError("embedding", "a value that is not finite", "numbers below 1e100")
     runs = x.size // (n * dim)
-    across = across_is_faster(runs, pairs)
+    across, threads = plan(runs, pairs)
     blocks = to_blocks(x.reshape(runs, n, dim))
-    force, magnitude = _evaluate(blocks, runs, across, pairs, tuple(range(dim)))
+    with on_threads(threads):
+        force, magnitude = _evaluate(blocks, runs, across, pairs, tuple(range(dim)))
     force = np.moveaxis(from_blocks(force, runs, n, dim), 1, 0)
     magnitude = np.moveaxis(magnitude, 0, 1).reshape(4, -1)[:, :runs]
     return Fields(np.ascontiguousarray(force).reshape(4, *lead, n, dim), magnitude.reshape(4, *lead))

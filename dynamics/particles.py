@@ -125,8 +125,9 @@ class ParticleSystem:
         lanes = np.zeros((4, len(blocks) * WIDTH))
         lanes[:, :runs] = track
         lanes = np.ascontiguousarray(lanes.reshape(4, -1, WIDTH).swapaxes(0, 1))
-        across = forces.across_is_faster(runs, self.pairs)
-        total = advance(blocks, runs, across, steps, lanes, self.pairs, self._law, self._axes)
+        across, threads = forces.plan(runs, self.pairs)
+        with forces.on_threads(threads):
+            total = advance(blocks, runs, across, steps, lanes, self.pairs, self._law, self._axes)
         track[:] = lanes.swapaxes(0, 1).reshape(4, -1)[:, :runs]
         return forces.from_blocks(blocks, runs, n, dim), forces.from_blocks(total, runs, n, dim)
 

@@ -126,7 +126,7 @@ def test_one_run_or_many_one_thread_or_two_give_the_same_bits(n, dim, monkeypatc
     before = numba.get_num_threads()
     results = []
     for across in (True, False):
-        monkeypatch.setattr(forces, "across_is_faster", lambda runs, pairs, across=across: across)
+        monkeypatch.setattr(forces, "plan", lambda runs, pairs, way=across: (way, numba.get_num_threads()))
         for threads in {1, before}:
             numba.set_num_threads(threads)
             results += [fields(x), fields(x[4:5]), fields(x[:9])]

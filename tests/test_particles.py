@@ -113,7 +113,7 @@ def test_threads_and_ways_to_sum(hundred, across, threads):
     before = numba.get_num_threads()
     numba.set_num_threads(min(threads, before))
     try:
-        with mock.patch.object(forces, "across_is_faster", lambda runs, pairs: across):
+        with mock.patch.object(forces, "plan", lambda runs, pairs: (across, numba.get_num_threads())):
             again = ParticleSystem(SETTINGS).advance(start(SETTINGS, 20, seed=40), 30)
     finally:
         numba.set_num_threads(before)
