@@ -20,17 +20,25 @@ Options = TypeVar("Options")
 
 def command(main: Callable[[Options], None], options: type[Options], program: str) -> None:
     """Parse the command line of `python -m program` into its options and run it."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # closed by whoever started this
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         chosen = _parsed(options, program)
         _carry_out(main, chosen)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except KeyboardInterrupt:
-        _fail("interrupted; the same command begins again", 128 + signal.SIGINT)
+        _fail("interrupted; the same command begins again or goes on", 128 + signal.SIGINT)
     except BrokenPipeError:  # the reader of a pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _carry_out(main: Callable[[Options], None], chosen: Options) -> None:
+    def stop(signum: int, frame: object) -> None:  # the loop has its own way; this is for all that is around it
+        _fail("interrupted; the same command begins again or goes on", 128 + signum)
+
+    signal.signal(signal.SIGTERM, stop)
     from dynamics.simulate import Interrupted
     from dynamics.storage import RecordingError, TrajectoryError
 
@@ -40,13 +48,15 @@ def _carry_out(main: Callable[[Options], None], chosen: Options) -> None:
         _refuse(error)
     except (TrajectoryError, RecordingError) as error:
         _fail(f"error: {error}", 1)
-    except Interrupted as stop:
-        where = f"; {stop.path} can be resumed: the same command goes on from there" if stop.path else ""
-        _fail(f"interrupted at step {stop.step} of {stop.steps}{where}", 128 + stop.signum)
+    except Interrupted as stopped:
+        amount = getattr(chosen, "amount", None)
+        same = "the same command without --overwrite" if getattr(amount, "overwrite", False) else "the same command"
+        where = f"; {stopped.path} can be resumed: {same} goes on from there" if stopped.path else ""
+        _fail(f"interrupted at step {stopped.step} of {stopped.steps}{where}", 128 + stopped.signum)
     except BrokenPipeError:
         raise
     except OSError as error:
-        _fail(f"error: {error.filename or ''}: {error.strerror}", 1)
+        _fail(f"error: {error.filename or 'output'}: {error.strerror}", 1)
 
 
 def _parsed(options: type[Options], program: str) -> Options:

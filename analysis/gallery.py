@@ -1,5 +1,7 @@
 """A gallery of arrangements: what the embeddings of an ensemble have become, one panel a run (CA figure 5, C, D)."""
 
+import io
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -9,6 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from analysis.structures import imperfections, is_circle
+from dynamics.storage import RecordingError
 
 COLUMNS = 5
 PANELS = 20
@@ -77,6 +80,13 @@ def _draw(axes, points: np.ndarray) -> None:
 
 def save_gallery(embedding: np.ndarray, seeds: Iterable[int], title: str, path: Path) -> None:
     """Draw the gallery into a PNG, whole or not at all."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    gallery(embedding, seeds, title).savefig(temporary, format="png", dpi=110)
-    temporary.replace(path)
+    drawn = io.BytesIO()
+    gallery(embedding, seeds, title).savefig(drawn, format="png", dpi=110)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(drawn.getvalue())
+        temporary.replace(path)
+    except OSError as error:
+        raise RecordingError(f"{path}: could not be written ({error.strerror})") from None
+    finally:
+        temporary.unlink(missing_ok=True)

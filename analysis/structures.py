@@ -1,8 +1,9 @@
 """Structures that embeddings form: circles (CA algorithm 1) and grid imperfections (CA algorithm 2).
 
 Array functions take an embedding (..., token, axis) with any leading axes and give arrays (...); the
-labelled ones take a trajectory, or any dataset with `embedding`, and give an `xarray.DataArray`. All
-values are dimensionless. Token i stands for the number i modulo N, N being the number of tokens.
+labelled ones take a trajectory, or any dataset with `embedding`, and give an `xarray.DataArray`, NaN in the
+frames of a run after it diverged. All values are dimensionless. Token i stands for the number i modulo N,
+N being the number of tokens. What is no embedding of finite real numbers raises ValueError.
 """
 
 from typing import NamedTuple
@@ -23,7 +24,7 @@ CIRCLE_RATIO = 1.2
 
 def circularity(embedding: np.ndarray) -> np.ndarray:
     """Largest norm over smallest norm of the embeddings: (..., token, axis) -> (...). inf if one is at 0."""
-    norms = np.linalg.norm(_checked(embedding), axis=-1)
+    norms = np.linalg.norm(_of_unit_size(_checked(embedding)), axis=-1)
     smallest, largest = norms.min(axis=-1), norms.max(axis=-1)
     return np.divide(largest, smallest, out=np.full(np.shape(smallest), np.inf), where=smallest > 0)
 
@@ -42,7 +43,7 @@ def circles(trajectory: xr.Dataset | xr.DataArray) -> xr.DataArray:
 
 
 SLACK, TINY_LENGTH = 1e-15, 1e-150
-"""By how much a rounded distance, or one whose square underflows, may fall short of its part along one axis."""
+"""How far a rounded distance, or one whose square underflows, may fall short of its part along one axis."""
 
 
 @njit(error_model="numpy")
@@ -101,7 +102,7 @@ def imperfections(embedding: np.ndarray) -> np.ndarray:
     lead, (n, dim) = x.shape[:-2], x.shape[-2:]
     pairs = all_pairs(n)
     residue = modular_sum(pairs, n)
-    frames = x.reshape(-1, n, dim)
+    frames = _of_unit_size(x).reshape(-1, n, dim)
     at_once = max(1, FRAMES_AT_ONCE_BYTES // (8 * len(pairs) * (dim + 1)))
     counts = np.empty(len(frames), np.int64)
     for start in range(0, len(frames), at_once):
@@ -131,7 +132,12 @@ class StructureSummary(NamedTuple):
 
 
 def summarise(embedding: np.ndarray) -> StructureSummary:
-    """Count the circles among end states (run, token, axis), and average the imperfections of the others."""
+    """Count the circles among end states (run, token, axis), and average the imperfections of the others.
+
+    Raises ValueError for another shape or values that are not finite.
+    """
+    if np.ndim(embedding) != 3:
+        raise ValueError(f"embedding: found shape {np.shape(embedding)}, expected (run, token, axis)")
     circle = is_circle(embedding)
     count = int(circle.sum())
     return StructureSummary(
@@ -147,15 +153,27 @@ def summarise(embedding: np.ndarray) -> StructureSummary:
 
 
 def _checked(embedding: np.ndarray) -> np.ndarray:
-    x = np.asarray(embedding, dtype=np.float64)
+    x = np.asarray(np.real(embedding), dtype=np.float64)
     if x.ndim < 2 or x.shape[-2] < 1 or x.shape[-1] < 1:
         raise ValueError(f"embedding: found shape {x.shape}, expected (..., token, axis)")
+    if not np.isrealobj(embedding):
+        raise ValueError("embedding: found complex numbers, expected real ones")
     if not np.isfinite(x).all():
         raise ValueError("embedding: found a value that is not finite, expected finite numbers")
     return x
 
 
+def _of_unit_size(x: np.ndarray) -> np.ndarray:
+    """Each embedding times the power of two, which is exact, that keeps squares from overflow and underflow."""
+    exponent = np.frexp(np.abs(x).max(axis=(-2, -1), keepdims=True))[1]
+    return np.ldexp(x, -exponent)
+
+
 def _labelled(function, trajectory: xr.Dataset | xr.DataArray, name: str, long_name: str) -> xr.DataArray:
     embedding = trajectory["embedding"] if isinstance(trajectory, xr.Dataset) else trajectory
     result = xr.apply_ufunc(function, embedding, input_core_dims=[["token", "axis"]])
+    if isinstance(trajectory, xr.Dataset) and {"last_step", "step"} <= set(trajectory.variables):
+        valid = trajectory["step"] <= trajectory["last_step"]
+        if not valid.all():
+            result = result.where(valid)
     return result.rename(name).assign_attrs(long_name=long_name, units="1")

@@ -4,11 +4,15 @@ python -m analysis.table2 --runs 1000
 """
 
 import dataclasses
+import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from analysis.command import command
 from dynamics.settings import ParticleSettings, SettingsError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class Printed(NamedTuple):
@@ -32,31 +36,62 @@ HEADER = (
     "imperfections",
 )
 
+COLUMNS = (
+    "fa",
+    "runs",
+    "circles",
+    "circles_percent",
+    "circles_percent_low",
+    "circles_percent_high",
+    "grids",
+    "imperfections",
+    "imperfections_low",
+    "imperfections_high",
+    "paper_circles_of_100",
+    "paper_imperfections",
+)
+"""Of the table as CSV: numbers, or nothing where there is none."""
+
+
+class Row(NamedTuple):
+    """A row of the table, for a person and for a program."""
+
+    text: list[str]
+    numbers: list[str]
+
 
 def is_printed(settings: ParticleSettings, steps: int) -> bool:
     """Whether the paper's table has a row for these settings, the choices it leaves open aside."""
-    literal = {"fa": settings.fa, "ga": 1.0, "gr": 1.0, "n": 17, "dim": 2, "start": "random"}
+    literal = {"ga": 1.0, "gr": 1.0, "n": 17, "dim": 2, "start": "random"}
     return settings.fa in PRINTED and steps == 100 and all(getattr(settings, k) == v for k, v in literal.items())
 
 
-def row(settings: ParticleSettings, steps: int, embedding) -> list[str]:
+def row(settings: ParticleSettings, steps: int, embedding: "np.ndarray") -> Row:
     """Structures of end states (run, token, axis) beside the paper's row, where it has one."""
     from analysis.intervals import binomial_interval
     from analysis.structures import summarise
-    from analysis.tables import percent, plus_minus
+    from analysis.tables import number, percent, plus_minus
 
     found = summarise(embedding)
-    cells = [
-        f"{settings.fa:g}",
-        str(found.runs),
-        percent(found.circle_share),
-        str(found.grids),
-        plus_minus(found.imperfections),
-    ]
+    share, mean = found.circle_share, found.imperfections
+    text = [f"{settings.fa:g}", str(found.runs), percent(share), str(found.grids), plus_minus(mean)]
+    numbers = [number(value) for value in (settings.fa, found.runs, found.circles, *(100 * v for v in share))]
+    numbers += [number(value) for value in (found.grids, *mean)]
     if not is_printed(settings, steps):
-        return [*cells, "-", "-", "-"]
+        return Row([*text, "-", "-", "-"], [*numbers, "", ""])
     printed = PRINTED[settings.fa]
-    return [*cells, percent(binomial_interval(printed.circles, 100)), str(printed.grids), printed.imperfections]
+    theirs = [percent(binomial_interval(printed.circles, 100)), str(printed.grids), printed.imperfections]
+    return Row([*text, *theirs], [*numbers, str(printed.circles), printed.imperfections.split(" ")[0]])
+
+
+def show(rows: list[Row], csv: Path | None) -> None:
+    """Print the table and write the CSV; with the CSV on the terminal, that alone."""
+    from analysis.tables import Table
+
+    if str(csv) != "-":
+        print("\n" + Table(HEADER, [row.text for row in rows]).text())
+    if csv:
+        Table(COLUMNS, [row.numbers for row in rows]).write_csv(csv)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,29 +103,28 @@ class Options:
     seed: int = 0
     """Seed of the first run of each row."""
     csv: Path | None = None
-    """Also write the table as CSV; - is the terminal."""
+    """Also write the table, as numbers, to a CSV file; - is the terminal."""
     settings: ParticleSettings = dataclasses.field(default_factory=ParticleSettings)
 
 
 def main(options: Options) -> None:
     """Run, or find, the three rows; print them beside the paper's."""
-    from analysis.tables import Table
     from dynamics.simulate import run_path, simulate
     from dynamics.trajectory import end_embedding
 
     if options.settings.fa != ParticleSettings.fa:
         raise SettingsError("fa", options.settings.fa, "no value here: the table has rows for 0.5, 1 and 2")
+    say = sys.stderr if str(options.csv) == "-" else sys.stdout
     rows = []
     for fa in PRINTED:
         settings = dataclasses.replace(options.settings, fa=fa)
         path = run_path(settings, options.runs, options.seed)
         trajectory = simulate(settings, runs=options.runs, seed=options.seed, out=path)
-        rows.append(row(settings, settings.default_steps, end_embedding(trajectory).values))
-        print(f"f_a = {fa:g}: {path}")
-    table = Table(HEADER, rows)
-    print("\n" + table.text())
-    if options.csv:
-        table.write_csv(options.csv)
+        ends = end_embedding(trajectory)
+        diverged = trajectory.sizes["run"] - ends.sizes["run"]
+        print(f"f_a = {fa:g}: {path}" + (f", {diverged} runs diverged and left out" if diverged else ""), file=say)
+        rows.append(row(settings, settings.default_steps, ends.values))
+    show(rows, options.csv)
 
 
 if __name__ == "__main__":

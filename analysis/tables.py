@@ -45,6 +45,11 @@ class Table(NamedTuple):
             path.write_text(self.csv())
 
 
+def number(value: float) -> str:
+    """A number in full, or nothing where there is none."""
+    return "" if math.isnan(value) else repr(value)
+
+
 def percent(interval: Interval) -> str:
     """A share with its interval, in percent; a dash where there is no value."""
     if math.isnan(interval.value):

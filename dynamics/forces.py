@@ -11,7 +11,11 @@ fields (CA equations 2-4; section 6 adds them up to its law of four cases). With
 and the sum over kl moves both particles i and j. Everything here is at g_a = g_r = f_a = 1.
 
 Where the law has no value it is 0: two coincident pair sums (r² <= `TINY`) neither attract nor repel
-each other, and a pair sum at the origin (\|x_kl\|² <= `TINY`) has no direction to align others with.
+each other, and a pair sum at the origin (\|x_kl\|² <= `TINY`) neither aligns others nor is aligned.
+
+In the plane alignment needs only the order of the angles, and sorting gives it in O(P log P). It is not
+done: beside the root and the quotient of the repulsion, alignment here costs 5 to 10% of the whole sum, and
+a sort with its prefix sums took longer than that for every N up to 113, and lost four digits.
 
 Pairs are grouped by residue class, so that the inner loops have no branch. There are two ways to sum,
 for many runs and for few, with the same bits: in both, the force on a pair sum is added up over the
@@ -300,6 +304,7 @@ def pair_sums(x, pairs, sums, units, axes):
     """x_i + x_j of every pair and its direction; x flat (token, axis, lane)."""
     for ij in range(len(pairs.first)):
         x_ij = load_vectors(x, pairs.first[ij], axes) + load_vectors(x, pairs.second[ij], axes)
+        x_ij = where_above(dot(x_ij, x_ij), TINY, x_ij)  # what counts as the origin is put there
         store_vectors(sums, ij, x_ij)
         store_vectors(units, ij, x_ij * inverse_length(x_ij))
 
@@ -434,6 +439,7 @@ def fields(embedding: np.ndarray, pairs: PairList | None = None) -> Fields:
     """The four force fields on every token, from the pair sums of a list of pairs (default: all i <= j).
 
     embedding: (..., token, axis), finite, dimensionless; any leading axes, for instance run and step.
+    Raises SettingsError.
     """
     x = np.asarray(embedding, dtype=np.float64)
     if x.ndim < 2 or x.shape[-2] < 1 or x.shape[-1] < 1:
@@ -445,6 +451,8 @@ def fields(embedding: np.ndarray, pairs: PairList | None = None) -> Fields:
     if not (np.abs(x) < 1e100).all():  # NaN fails it too
         raise SettingsError("embedding", "a value that is not finite", "numbers below 1e100")
     runs = x.size // (n * dim)
+    if runs == 0:
+        return Fields(np.empty((4, *x.shape)), np.empty((4, *lead)))
     across, threads = plan(runs, pairs)
     blocks = to_blocks(x.reshape(runs, n, dim))
     with on_threads(threads):

@@ -3,7 +3,7 @@
 Everything acts on a block of eight runs, a run a lane; particles.py has the equation.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 from numba import njit, prange
@@ -30,18 +30,24 @@ from dynamics.lanes import (
     store_vectors,
     where_above,
 )
+from dynamics.settings import Balance, StepRule, Variance
 
 LIMIT = 1e76  # square of the largest force norm and of the largest distance from the origin
 
-ALIVE, LAST_STEP, FORCE_NORM, MOVE_NORM = range(4)  # rows of what is tracked of each run, (row, lane)
+ALIVE, LAST_STEP, FORCE_NORM, MOVE_NORM = range(4)
+"""Rows of what is tracked of each run, (row, lane): all as float64, since that is what lanes hold."""
 
-BALANCES = ("magnitude", "count", "none")
-STEP_RULES = ("force", "direction", "particle")
-VARIANCES = ("overall", "axis", "none")
+# Kernels know the open choices by their places in `settings.CHOICES`.
+BY_MAGNITUDE, BY_COUNT, UNBALANCED = map(get_args(Balance).index, ("magnitude", "count", "none"))
+ALONG_FORCE, ALONG_DIRECTION, EACH_ALONG_ITS_OWN = map(get_args(StepRule).index, ("force", "direction", "particle"))
+OVERALL, BY_AXIS, UNSCALED = map(get_args(Variance).index, ("overall", "axis", "none"))
+
+ROUNDING = (16 * np.finfo(np.float64).eps) ** 2
+"""Share of the squared mean that rounding leaves when the mean is taken away: less spread than that is none."""
 
 
 class Law(NamedTuple):
-    """`ParticleSettings` as compiled kernels take them: choices are positions in the tuples above."""
+    """`ParticleSettings` as compiled kernels take them: choices are places in `settings.CHOICES`."""
 
     fa: float
     ga: float
@@ -58,11 +64,14 @@ class Law(NamedTuple):
 
 @njit(error_model="numpy")
 def balance(rule, magnitude, like, unlike, pairs):
-    """Weight of an unlike field: ratio of summed magnitudes, or of the numbers of pairs, or 1; (lane,)."""
-    if rule == 0:
+    """Weight of an unlike field: ratio of summed magnitudes, or of the numbers of pairs, or 1; (lane,).
+
+    Where there is nothing like to balance against, or nothing unlike, a ratio is 0.
+    """
+    if rule == BY_MAGNITUDE:
         denominator = load_scalars(magnitude[unlike], 0)
         return where_above(denominator, 0.0, load_scalars(magnitude[like], 0) / denominator)
-    if rule == 1:
+    if rule == BY_COUNT:
         return scalars(pairs.like / pairs.unlike if pairs.unlike > 0 else 0.0)
     return scalars(1.0)
 
@@ -88,18 +97,21 @@ def move(x, force, square, law, n, moved, axes):
     """moved = x + step along the force by the rule of the law."""
     norm = root(square)
     scale = scalars(law.step_size)
-    if law.step_rule == 1:
+    if law.step_rule == ALONG_DIRECTION:
         scale = where_above(norm, 0.0, scale * (scalars(np.sqrt(float(n))) / norm))
     for i in range(n):
         f = load_vectors(force, i, axes)
-        if law.step_rule == 2:
+        if law.step_rule == EACH_ALONG_ITS_OWN:
             f = f * inverse_length(f)
         store_vectors(moved, i, load_vectors(x, i, axes) + f * scale)
 
 
 @njit(error_model="numpy")
 def normalise(x, n, variance, axes):
-    """Zero mean and unit spread, in place; gives the squared norm before scaling, (lane,)."""
+    """Zero mean and unit spread, in place; gives the squared norm before scaling, (lane,).
+
+    Particles without spread, up to the rounding of their mean, are put to the origin.
+    """
     mean = load_vectors(x, 0, axes)
     for i in range(1, n):
         mean += load_vectors(x, i, axes)
@@ -111,14 +123,16 @@ def normalise(x, n, variance, axes):
         squares += centred * centred
         total += dot(centred, centred)
         store_vectors(x, i, centred)
-    if variance == 0:
+    least = mean * mean * scalars(n * ROUNDING)
+    if variance == OVERALL:
         spread = root(total / scalars(float(n * len(axes))))
+        enough = total - dot(mean, mean) * scalars(n * ROUNDING)
         for i in range(n):
-            store_vectors(x, i, where_above(spread, 0.0, load_vectors(x, i, axes) / spread))
-    elif variance == 1:
+            store_vectors(x, i, where_above(enough, 0.0, load_vectors(x, i, axes) / spread))
+    elif variance == BY_AXIS:
         spreads = root(squares / scalars(float(n)))
         for i in range(n):
-            store_vectors(x, i, where_above(spreads, 0.0, load_vectors(x, i, axes) / spreads))
+            store_vectors(x, i, where_above(squares - least, 0.0, load_vectors(x, i, axes) / spreads))
     return total
 
 

@@ -25,9 +25,11 @@ class PairList(NamedTuple):
 def pair_list(n: int, pairs: np.ndarray | None = None, twice: bool = True) -> PairList:
     """Group pairs (pair, 2) of tokens below n, all i <= j by default, by their modular sum.
 
-    The order of a pair's two tokens does not matter; a pair given twice is an error.
+    The order of a pair's two tokens does not matter; a pair given twice is an error. Raises SettingsError.
     """
     pairs = all_pairs(n) if pairs is None else np.asarray(pairs)
+    if pairs.size == 0:
+        pairs = np.empty((0, 2), dtype=np.int64)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.issubdtype(pairs.dtype, np.integer):
         raise SettingsError("pairs", f"{pairs.dtype} {pairs.shape}", "whole numbers of shape (pair, 2)")
     if pairs.size and not 0 <= pairs.min() <= pairs.max() < n:

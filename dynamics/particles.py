@@ -20,18 +20,15 @@ from numba import get_num_threads
 from dynamics import forces, randomness
 from dynamics.lanes import WIDTH
 from dynamics.motion import (
-    BALANCES,
     FORCE_NORM,
     LAST_STEP,
     MOVE_NORM,
-    STEP_RULES,
-    VARIANCES,
     Law,
     advance,
     normalise_blocks,
 )
 from dynamics.pairs import PairList, pair_list
-from dynamics.settings import ParticleSettings, SettingsError
+from dynamics.settings import CHOICES, ParticleSettings, SettingsError
 from dynamics.start import pin_start, read_start
 from dynamics.tasks import all_pairs
 
@@ -66,14 +63,11 @@ class ParticleSystem:
         }
         self._axes = tuple(range(s.dim))
         self._law = Law(
-            fa=float(s.fa),
-            ga=float(s.ga),
-            gr=float(s.gr),
-            step_size=float(s.step_size),
-            step_rule=STEP_RULES.index(s.step_rule),
-            repulsion_balance=BALANCES.index(s.repulsion_balance),
-            alignment_balance=BALANCES.index(s.alignment_balance),
-            variance=VARIANCES.index(s.variance),
+            fa=s.fa,
+            ga=s.ga,
+            gr=s.gr,
+            step_size=s.step_size,
+            **{field: CHOICES[field].index(getattr(s, field)) for field in Law._fields if field in CHOICES},
         )
 
     @functools.cached_property
@@ -108,8 +102,11 @@ class ParticleSystem:
         blocks = forces.to_blocks(x)
         normalise_blocks(blocks, s.n, self._law.variance, self._axes)
         x = forces.from_blocks(blocks, len(seeds), s.n, s.dim)
+        norm = self.force(x)[1]
+        if not (norm < 1e38).all():
+            raise SettingsError("start", "positions with a force beyond 1e38", "positions that do not nearly coincide")
         still = np.zeros(len(seeds))
-        return ParticleState(0, x, self.force(x)[1], still, still.astype(np.int64))
+        return ParticleState(0, x, norm, still, still.astype(np.int64))
 
     def force(self, embedding: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The balanced force on every particle of an embedding (run, token, axis), and its norm (run,)."""

@@ -8,19 +8,33 @@ A lock beside the file keeps a second writer out. It goes with the process that 
 """
 
 import contextlib
-import shutil
+import glob
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import xarray as xr
 from filelock import FileLock, Timeout
 
-from dynamics.storage import RecordingError, Stack, TrajectoryError, read_group, write_file
-from dynamics.trajectory import DIVERGED, DONE, RUNNING, STATUS, VARIABLES, open_trajectory, part_files, parts_folder
+from dynamics.settings import SettingsError
+from dynamics.storage import RecordingError, Stack, read_group, write_file
+from dynamics.trajectory import (
+    DIVERGED,
+    DONE,
+    RUNNING,
+    STATUS,
+    VARIABLES,
+    Part,
+    check_chain,
+    open_trajectory,
+    part_name,
+    parts_folder,
+    parts_of,
+    validate,
+)
 
 PART_BYTES = 64 << 20
 """Frames in memory that make a part."""
@@ -38,13 +52,13 @@ class Schedule:
 
     @property
     def spacing(self) -> int:
-        """Steps between checkpoints: `every` times a power of two, so that there are 10 to 20 of them.
+        """Steps between checkpoints: a power of two, so that there are 10 to 20 of them.
 
         The checkpoints of a longer run are thus among those of a shorter one, and a run that is extended
         ends with the same file as one that was long from the start.
         """
-        spacing = self.every
-        while (self.steps - self.first) > 20 * spacing:
+        spacing = 1
+        while self.steps - self.first > 20 * spacing:
             spacing *= 2
         return spacing
 
@@ -57,8 +71,8 @@ class Schedule:
         return step % self.spacing == 0 or step in (self.first, self.steps)
 
     def next_stop(self, step: int) -> int:
-        """The next recorded step after this one."""
-        return min(self.steps, (step // self.every + 1) * self.every)
+        """The next step after this one of which something is kept."""
+        return min(self.steps, *((step // period + 1) * period for period in (self.every, self.spacing)))
 
 
 @dataclass(frozen=True)
@@ -106,9 +120,21 @@ def _described(dataset: xr.Dataset) -> xr.Dataset:
 
 
 def save(trajectory: xr.Dataset, path: str | Path) -> None:
-    """Write a dataset, such as a selection of runs from a trajectory, as a sealed file."""
-    everything = np.arange(trajectory.sizes["step"])
-    write_file(Path(path), {"": Stack([(trajectory, everything)], "step")}, trajectory.attrs)
+    """Write a dataset, such as a selection of runs from a trajectory, as a sealed file without restart states.
+
+    It is marked as `derived`, so that no simulation takes it for its own or goes on from it, and is not
+    written over a file that exists. Raises TrajectoryError, RecordingError.
+    """
+    path = Path(path)
+    if path.exists():
+        raise RecordingError(f"{path}: exists already")
+    seeds = trajectory["seed"].values
+    derived = trajectory.assign_attrs(seed=int(seeds[0]), runs=len(seeds), derived="a selection or a branch")
+    derived = validate(derived.transpose("run", "step", ...))
+    write_file(path, {"": Stack([(derived, np.arange(derived.sizes["step"]))], "step")}, derived.attrs)
+
+
+# ------------------------------------------------------------------------------------------------ the lock
 
 
 def lock_of(path: Path) -> FileLock:
@@ -117,7 +143,7 @@ def lock_of(path: Path) -> FileLock:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a process is writing `path`."""
+    """Whether a process is writing `path`; False where that cannot be told."""
     lock = lock_of(path)
     if not Path(lock.lock_file).exists():
         return False
@@ -126,28 +152,25 @@ def is_locked(path: Path) -> bool:
             return False
     except Timeout:
         return True
+    except OSError:
+        return False
 
 
 def tidy_up(path: Path, reached: int) -> None:
     """Remove parts that a finished file holds: their writer died after merging them."""
-    with contextlib.suppress(Timeout), lock_of(path).acquire(timeout=0):
-        if parts := _parts_of(path):
-            if parts[-1].end <= reached:
-                shutil.rmtree(parts_folder(path))
-        elif parts_folder(path).exists():
-            shutil.rmtree(parts_folder(path))
+    parts = parts_of(path)
+    if parts and parts[-1].end > reached:  # it is being extended
+        return
+    if parts_folder(path).is_dir():
+        with contextlib.suppress(Timeout, OSError), lock_of(path).acquire(timeout=0):
+            _remove(path, parts)
 
 
-class Part(NamedTuple):
-    """A closed part: the state at `begin`, exclusive, to that at `end`."""
-
-    path: Path
-    begin: int
-    end: int
-
-
-def _parts_of(path: Path) -> list[Part]:
-    return [Part(part, *map(int, part.stem.split("-")[1:])) for part in part_files(path)]
+def _remove(path: Path, parts: list[Part]) -> None:
+    for part in parts:
+        part.path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # what is not ours stays
+        parts_folder(path).rmdir()
 
 
 # --------------------------------------------------------------------------------------- a run in progress
@@ -164,129 +187,211 @@ class State(Protocol):
 
 
 Arrays = Mapping[str, np.ndarray]
+Reader = Callable[[Any], Arrays]
+"""A system's `observe` or `checkpoint`, of a state."""
+
+
+class Recorder(Protocol):
+    """What the loop needs of a recorder; a context manager."""
+
+    schedule: Schedule
+
+    @property
+    def path(self) -> Path | None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def resume(self) -> Arrays | None:
+        """The checkpoint from which to go on, if there is one."""
+
+    def start_anew(self) -> None:
+        """Forget what was there before: the first state is about to be added."""
+
+    def lacks(self, step: int) -> bool:
+        """Whether the schedule wants a frame of the step resumed from, and there is none yet."""
+
+    def add(self, state: State, observe: Reader, checkpoint: Reader) -> None:
+        """Keep of a state what the schedule wants."""
+
+    def wants_rest(self) -> bool:
+        """Whether it is time to `suspend` and go on."""
+
+    def suspend(self, state: State, checkpoint: Reader) -> None:
+        """Make the run resumable from this state."""
+
+    def finish(self, state: State, checkpoint: Reader) -> xr.Dataset:
+        """The whole run."""
 
 
 class MemoryRecorder:
     """Keeps a run's frames in memory and gives them as one dataset."""
 
     def __init__(self, description: Description, schedule: Schedule) -> None:
+        self.path: Path | None = None
         self.description, self.schedule = description, schedule
         self.frames: dict[int, Arrays] = {}
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *error: object) -> None:
         pass
 
     def resume(self) -> Arrays | None:
-        """The checkpoint from which to go on, if there is one."""
+        """Nothing to go on from."""
         return None
 
-    def add(self, state: State, frame: Arrays, checkpoint: Callable[[Any], Arrays]) -> None:
-        """Keep the frame of a state; `checkpoint` gives its exact state where that is kept too."""
-        self.frames[state.step] = {name: frame[name] for name in self.description.dims}
+    def start_anew(self) -> None:
+        """Nothing was there before."""
 
-    def suspend(self, state: State, checkpoint: Callable[[Any], Arrays]) -> None:
-        """Make the run resumable from this state."""
+    def lacks(self, step: int) -> bool:
+        """Never: nothing is resumed."""
+        return False
 
-    def finish(self, state: State, checkpoint: Callable[[Any], Arrays]) -> xr.Dataset:
+    def add(self, state: State, observe: Reader, checkpoint: Reader) -> None:
+        """Keep the frame of a state, if it is to be recorded."""
+        if self.schedule.records(state.step):
+            frame = observe(state)
+            self.frames[state.step] = {name: frame[name] for name in self.description.dims}
+
+    def wants_rest(self) -> bool:
+        """Never."""
+        return False
+
+    def suspend(self, state: State, checkpoint: Reader) -> None:
+        """Memory does not outlive the process."""
+
+    def finish(self, state: State, checkpoint: Reader) -> xr.Dataset:
         """The whole run as a dataset."""
         return self.description.dataset(self.frames, state.step, state.last_step, done=True)
 
 
 class FileRecorder(MemoryRecorder):
-    """Writes a run to `path`, by parts where it is long. Entering it takes the lock."""
+    """Writes a run to `path`, by parts where it is long. Entering it takes the lock.
 
-    def __init__(self, path: Path, description: Description, schedule: Schedule, overwrite: bool = False) -> None:
+    check_same: called with the root attributes of whatever is found at `path` or in its parts; raises if
+    they are those of another run.
+    """
+
+    path: Path
+
+    def __init__(
+        self,
+        path: Path,
+        description: Description,
+        schedule: Schedule,
+        check_same: Callable[[Mapping[str, Any]], None],
+        overwrite: bool = False,
+    ) -> None:
         super().__init__(description, schedule)
-        self.path, self.overwrite = path, overwrite
+        self.path, self.check_same, self.overwrite = path, check_same, overwrite
         self.states: dict[int, Arrays] = {}
         self.lock = lock_of(path)
+        self.last_frame = -1  # step of the last frame on disk
         self.part_begins = 0  # step at which the part in memory begins
         self.part_since = time.monotonic()
+        self.bytes = 0
 
     def __enter__(self) -> Self:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.lock.acquire(timeout=0)
+            self.lock.acquire(timeout=1, poll_interval=0.05)  # a listing may hold it for a moment
         except Timeout:
             raise RecordingError(f"{self.path}: another process is writing it") from None
         except OSError as error:
             raise RecordingError(f"{self.path}: cannot be written ({error.strerror})") from None
-        for left in (*self.path.parent.glob(f".{self.path.name}.*.tmp"), *parts_folder(self.path).glob(".*.tmp")):
+        for left in (
+            *self.path.parent.glob(f".{glob.escape(self.path.name)}.*.tmp"),
+            *parts_folder(self.path).glob(".part-*.tmp"),
+        ):
             left.unlink(missing_ok=True)
-        if self.overwrite:
-            self.path.unlink(missing_ok=True)
-            shutil.rmtree(parts_folder(self.path), ignore_errors=True)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *error: object) -> None:
         self.lock.release()
 
     def resume(self) -> Arrays | None:
         """The last state on disk, of the finished file or of the parts that go on from it."""
-        reached = None
-        if self.path.exists():
-            with read_group(self.path) as finished:
-                reached = int(finished["step"][-1])
-        parts = _parts_of(self.path)
-        if reached is not None and parts and parts[-1].end <= reached:  # died between merging and tidying up
-            shutil.rmtree(parts_folder(self.path))
-            parts = []
-        position = 0 if reached is None else reached
-        for part in parts:
-            if part.begin != position:
-                raise TrajectoryError(
-                    f"{part.path}: begins at step {part.begin}, expected {position}: a part is missing"
-                )
-            position = part.end
-        if reached is None and not parts:
+        if self.overwrite:
             return None
+        position, parts = 0, parts_of(self.path)
+        if self.path.exists():
+            with open_trajectory(self.path) as finished:
+                self.check_same(finished.attrs)
+                position = self.last_frame = int(finished["step"][-1])
+            if parts and parts[-1].end <= position:  # died between merging and tidying up
+                _remove(self.path, parts)
+                parts = []
+        elif not parts:
+            return None
+        for part in parts:
+            with read_group(part.path) as root:
+                self.check_same(root.attrs)
+                if "step" in root.dims:
+                    self.last_frame = int(root["step"][-1])
+        position = check_chain(parts, position)
+        if position > self.schedule.steps:
+            allowed = f"at least {position}, which {self.path} has reached, or --overwrite"
+            raise SettingsError("steps", self.schedule.steps, allowed)
         self.part_begins = position
-        with read_group(parts[-1].path if parts else self.path, "checkpoint") as group:
-            last = group.isel(checkpoint=-1).load()
+        with read_group(parts[-1].path if parts else self.path, "checkpoint") as states:
+            last = states.isel(checkpoint=-1).load()
         return {"step": last["checkpoint"].values, **{str(name): last[name].values for name in last.data_vars}}
 
-    def add(self, state: State, frame: Arrays, checkpoint: Callable[[Any], Arrays]) -> None:
-        super().add(state, frame, checkpoint)
+    def start_anew(self) -> None:
+        """Remove what is there, if that was asked for."""
+        if self.overwrite:
+            self.path.unlink(missing_ok=True)
+            _remove(self.path, parts_of(self.path))
+
+    def lacks(self, step: int) -> bool:
+        """Whether the run was stopped between frames, at what is now the last step."""
+        return self.schedule.records(step) and self.last_frame < step
+
+    def add(self, state: State, observe: Reader, checkpoint: Reader) -> None:
+        super().add(state, observe, checkpoint)
+        kept = [self.frames.get(state.step, {})]
         if self.schedule.keeps_checkpoint(state.step):
             self.states[state.step] = checkpoint(state)
-        size = len(self.frames) * sum(array.nbytes for array in frame.values())
-        if size > PART_BYTES or time.monotonic() - self.part_since > PART_SECONDS:
-            self.suspend(state, checkpoint)
+            kept.append(self.states[state.step])
+        self.bytes += sum(array.nbytes for arrays in kept for array in arrays.values())
 
-    def suspend(self, state: State, checkpoint: Callable[[Any], Arrays]) -> None:
+    def wants_rest(self) -> bool:
+        """Whether enough has gathered, or enough time has passed, for a part."""
+        return self.bytes > PART_BYTES or time.monotonic() - self.part_since > PART_SECONDS
+
+    def suspend(self, state: State, checkpoint: Reader) -> None:
         """Close a part that ends with this state."""
         if state.step == self.part_begins and not self.frames:
             return
         self.states[state.step] = checkpoint(state)
-        part = parts_folder(self.path) / f"part-{self.part_begins:015d}-{state.step:015d}.nc"
-        self._write(part, state, done=False)
-        self.frames, self.states = {}, {}
+        self._write(parts_folder(self.path) / part_name(self.part_begins, state.step), state, done=False)
+        self.frames, self.states, self.bytes = {}, {}, 0
         self.part_begins, self.part_since = state.step, time.monotonic()
 
-    def finish(self, state: State, checkpoint: Callable[[Any], Arrays]) -> xr.Dataset:
+    def finish(self, state: State, checkpoint: Reader) -> xr.Dataset:
         """Close the run: written at once if all of it is in memory, else merged from its parts."""
-        if self.path.exists() or _parts_of(self.path):
+        if self.path.exists() or parts_of(self.path):
             self.suspend(state, checkpoint)
             self._merge(state)
         else:
             self.states[state.step] = checkpoint(state)
             self._write(self.path, state, done=True)
-        shutil.rmtree(parts_folder(self.path), ignore_errors=True)
+        _remove(self.path, parts_of(self.path))
         return open_trajectory(self.path)
 
     def _write(self, path: Path, state: State, done: bool) -> None:
-        states = _checkpoint_dataset(self.states, self.description.state_dims)
+        states = _checkpoint_dataset(self.states, self.description)
         groups = {"checkpoint": Stack([(states, np.arange(len(self.states)))], "checkpoint")}
         if self.frames:
             dataset = self.description.dataset(self.frames, state.step, state.last_step, done)
             groups = {"": Stack([(dataset, np.arange(len(self.frames)))], "step"), **groups}
-        write_file(path, groups, self.description.attrs)
+        write_file(path, groups, self.description.attrs, _check_whole if done else lambda path: None)
 
     def _merge(self, state: State) -> None:
-        paths = ([self.path] if self.path.exists() else []) + [part.path for part in _parts_of(self.path)]
+        paths = ([self.path] if self.path.exists() else []) + [part.path for part in parts_of(self.path)]
         with contextlib.ExitStack() as files:
             frames = [files.enter_context(read_group(path)) for path in paths]
             frames = [piece for piece in frames if "step" in piece.dims]
@@ -296,24 +401,34 @@ class FileRecorder(MemoryRecorder):
                 "": _kept([*frames[:-1], ended], "step", self.schedule.records),
                 "checkpoint": _kept(states, "checkpoint", self.schedule.keeps_checkpoint),
             }
-            write_file(self.path, groups, self.description.attrs)
+            write_file(self.path, groups, self.description.attrs, _check_whole)
+
+
+def _check_whole(path: Path) -> None:
+    open_trajectory(path).close()
 
 
 def _kept(pieces: list[xr.Dataset], along: str, keeps: Callable[[int], bool]) -> Stack:
-    return Stack([(piece, np.flatnonzero([keeps(int(step)) for step in piece[along]])) for piece in pieces], along)
+    """What the schedule keeps of pieces laid end to end; where two hold the same step, the first one's."""
+    kept, reached = [], -1
+    for piece in pieces:
+        steps = piece[along].values
+        kept.append((piece, np.flatnonzero([step > reached and keeps(int(step)) for step in steps])))
+        reached = max(reached, int(steps[-1]))
+    return Stack(kept, along)
 
 
-def _checkpoint_dataset(states: Mapping[int, Arrays], dims: Mapping[str, tuple[str, ...]]) -> xr.Dataset:
+def _checkpoint_dataset(states: Mapping[int, Arrays], description: Description) -> xr.Dataset:
     """States by step as variables (checkpoint, run, ...)."""
     variables = {}
     for name in next(iter(states.values())):
         if name == "step":
             continue
         values = np.stack([state[name] for state in states.values()])
-        rest = dims.get(name, ())
-        if len(rest) != values.ndim - 2:
+        rest = description.state_dims.get(name, ())
+        if len(rest) != values.ndim - 2:  # a system may keep more, or less, of a variable than it shows
             rest = tuple(f"{name}_{k}" for k in range(values.ndim - 2))
         variables[name] = (("checkpoint", "run", *rest), values)
-    steps = np.array(list(states), dtype=np.int64)
     attrs = {"long_name": "step of an exact restart state", "units": "1"}
-    return xr.Dataset(variables, {"checkpoint": ("checkpoint", steps, attrs)})
+    steps = ("checkpoint", np.array(list(states), dtype=np.int64), attrs)
+    return xr.Dataset(variables, {"checkpoint": steps, "seed": ("run", description.seeds)})

@@ -5,9 +5,10 @@ trajectory. Names and symbols are the papers'; CA is Musat, arXiv 2408.09414. St
 that a command line can be built, and its help printed, without importing anything heavy.
 """
 
-import math
+import numbers
+import operator
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol, get_args
 
 
 class SettingsError(ValueError):
@@ -21,24 +22,50 @@ class SettingsError(ValueError):
         return type(self), (self.field, self.found, self.allowed)
 
 
-def check_whole(field: str, value: object, low: int, high: int) -> None:
-    """Refuse what is not an int in low..high."""
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+def check_whole(field: str, value: object, low: int, high: int) -> int:
+    """The value as an int if it is a whole number in low..high, NumPy's included."""
+    try:
+        number = low - 1 if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = low - 1
+    if not low <= number <= high:
         raise SettingsError(field, value, f"a whole number from {low} to {high}")
+    return number
 
 
-def check_real(field: str, value: object, *, positive: bool = False) -> None:
-    """Refuse what is not a finite number of at most 1e6 that is at least 0, or above 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise SettingsError(field, value, "a finite number")
-    if value < 0 or (positive and value == 0) or value > 1e6:
-        raise SettingsError(field, value, f"a number {'above 0' if positive else 'from 0'} up to 1e6")
+def check_real(field: str, value: object, *, positive: bool = False) -> float:
+    """The value as a float if it is a finite number from 0, or above 0, up to 1e6."""
+    allowed = f"a finite number {'above 0' if positive else 'from 0'} up to 1e6"
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise SettingsError(field, value, allowed)
+    number = float(value) if abs(value) <= 1e6 else float("nan")  # type: ignore[operator]
+    if not number >= 0 or (positive and number == 0):
+        raise SettingsError(field, value, allowed)
+    return abs(number)  # no negative zero
 
 
 def check_choice(field: str, value: object, choices: tuple[str, ...]) -> None:
     """Refuse what is not one of the named choices."""
     if value not in choices:
         raise SettingsError(field, value, "one of " + ", ".join(choices))
+
+
+class Settings(Protocol):
+    """What the loop and the format need of the settings of any system: a frozen dataclass with these."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+    system: ClassVar[str]
+    """Name of the system in trajectories."""
+    default_steps: ClassVar[int]
+    default_every: ClassVar[int]
+
+    @property
+    def modulus(self) -> int:
+        """N or p."""
+
+    @property
+    def time_step(self) -> float:
+        """Time that passes in one step, so that `time` is time_step x step."""
 
 
 StepRule = Literal["force", "direction", "particle"]
@@ -91,30 +118,38 @@ class ParticleSettings:
     """Step of a trajectory given as start; -1 is its last."""
 
     @property
+    def modulus(self) -> int:
+        """N, the number of particles."""
+        return self.n
+
+    @property
     def time_step(self) -> float:
-        """Time that passes in one step, so that `time` is time_step x step."""
+        """The step size."""
         return self.step_size
 
     def __post_init__(self) -> None:
         for field in ("fa", "ga", "gr"):
-            check_real(field, getattr(self, field))
-        check_real("step_size", self.step_size, positive=True)
-        check_whole("n", self.n, 1, 100_000)
-        check_whole("dim", self.dim, 1, 1_000)
-        check_choice("step_rule", self.step_rule, ("force", "direction", "particle"))
-        check_choice("repulsion_balance", self.repulsion_balance, ("magnitude", "count", "none"))
-        check_choice("alignment_balance", self.alignment_balance, ("magnitude", "count", "none"))
-        check_choice("variance", self.variance, ("overall", "axis", "none"))
-        check_choice("diagonal", self.diagonal, ("twice", "once", "none"))
+            object.__setattr__(self, field, check_real(field, getattr(self, field)))
+        object.__setattr__(self, "step_size", check_real("step_size", self.step_size, positive=True))
+        object.__setattr__(self, "n", check_whole("n", self.n, 1, 100_000))
+        object.__setattr__(self, "dim", check_whole("dim", self.dim, 1, 64))  # kernels are unrolled over axes
+        for field, choices in CHOICES.items():
+            check_choice(field, getattr(self, field), choices)
         if not isinstance(self.start, str) or not self.start:
             raise SettingsError("start", self.start, '"random" or the path of a file')
-        check_whole("start_step", self.start_step, -1, 2**62)
+        object.__setattr__(self, "start_step", check_whole("start_step", self.start_step, -1, 2**62))
         if self.start == "random" and self.start_step != 0:
             raise SettingsError("start_step", self.start_step, "0 unless start is a trajectory")
 
 
-Settings = ParticleSettings
-"""The settings of any system."""
+CHOICES: dict[str, tuple[str, ...]] = {
+    "step_rule": get_args(StepRule),
+    "repulsion_balance": get_args(Balance),
+    "alignment_balance": get_args(Balance),
+    "variance": get_args(Variance),
+    "diagonal": get_args(Diagonal),
+}
+"""What the open choices of `ParticleSettings` may be."""
 
-SETTINGS: dict[str, type[Settings]] = {ParticleSettings.system: ParticleSettings}
+SETTINGS: dict[str, type] = {ParticleSettings.system: ParticleSettings}
 """Settings class by the `system` that a trajectory names."""

@@ -3,24 +3,32 @@
 import csv
 import dataclasses
 import hashlib
+import re
 from pathlib import Path
 
 import numpy as np
 
 from dynamics.settings import ParticleSettings, SettingsError
+from dynamics.storage import TrajectoryError
 from dynamics.trajectory import open_trajectory
+
+PIN = "#sha256="
+"""Between the name of a file and the digest of its content."""
 
 
 def pin_start(settings: ParticleSettings) -> ParticleSettings:
     """Settings whose `start` names a file by content as well, FILE#sha256=..., so that a run is repeatable."""
-    if settings.start == "random" or "#sha256=" in settings.start:
+    if settings.start == "random" or re.search(PIN + "[0-9a-f]{64}$", settings.start):
         return settings
-    return dataclasses.replace(settings, start=f"{settings.start}#sha256={_file_digest(Path(settings.start))}")
+    return dataclasses.replace(settings, start=f"{settings.start}{PIN}{_file_digest(Path(settings.start))}")
 
 
 def read_start(settings: ParticleSettings, seeds: np.ndarray) -> np.ndarray:
-    """The embeddings (run, token, axis) that `settings.start` gives to members with these seeds."""
-    name, _, digest = settings.start.partition("#sha256=")
+    """The embeddings (run, token, axis) that `settings.start` gives to members with these seeds.
+
+    Raises SettingsError.
+    """
+    name, _, digest = settings.start.rpartition(PIN)
     path = Path(name)
     if _file_digest(path) != digest:
         raise SettingsError("start", name, f"the file whose SHA-256 is {digest}; this one has changed since")
@@ -33,8 +41,11 @@ def read_start(settings: ParticleSettings, seeds: np.ndarray) -> np.ndarray:
     if x.shape[1:] != (settings.n, settings.dim):
         found = f"{x.shape[1]} tokens of dimension {x.shape[2]} in {name}"
         raise SettingsError("start", found, f"n={settings.n} tokens of dim={settings.dim}")
-    if not (np.abs(x) < 1e38).all():
-        raise SettingsError("start", f"{name} with a value that is not finite", "numbers below 1e38")
+    size = np.abs(x)
+    if not (size < 1e38).all() or ((size.max(axis=(1, 2)) < 1e-100) & (size.max(axis=(1, 2)) > 0)).any():
+        raise SettingsError(
+            "start", f"{name} with values of {size.min()} to {size.max()}", "sizes of 1e-100 to 1e38, or 0"
+        )
     return x
 
 
@@ -46,7 +57,12 @@ def _file_digest(path: Path) -> str:
 
 
 def _start_from_trajectory(path: Path, step: int, seeds: np.ndarray) -> np.ndarray:
-    trajectory = open_trajectory(path)
+    try:
+        trajectory = open_trajectory(path)
+    except TrajectoryError as error:
+        raise SettingsError("start", str(error), "a whole trajectory") from None
+    if "embedding" not in trajectory:
+        raise SettingsError("start", f"{path} with metrics alone", "a trajectory that recorded its embedding")
     known = trajectory["seed"].values
     missing = sorted(set(np.asarray(seeds).tolist()) - set(known.tolist()))
     if missing:
@@ -67,8 +83,10 @@ def _start_from_table(path: Path, seeds: np.ndarray) -> np.ndarray:
         else:
             with path.open(newline="") as lines:
                 x = np.array([[float(cell) for cell in row] for row in csv.reader(lines) if row])
-        x = np.asarray(x, dtype=np.float64)
-    except (ValueError, TypeError, EOFError, OSError) as error:
+        if x.dtype.kind not in "iuf":
+            raise ValueError(f"its numbers are {x.dtype}")
+        x = x.astype(np.float64)
+    except (ValueError, TypeError, EOFError, OSError, csv.Error) as error:
         raise SettingsError("start", str(path), f"a .nc, .npy or .csv file of numbers ({error})") from None
     if x.ndim == 2:
         return np.repeat(x[None], len(seeds), axis=0)

@@ -11,14 +11,18 @@ import errno
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import netCDF4
 import numpy as np
 import xarray as xr
+from xarray.backends.locks import HDF5_LOCK, NETCDFC_LOCK, combine_locks
 
+LOCK = combine_locks([NETCDFC_LOCK, HDF5_LOCK])
+"""What xarray holds while it reads: netCDF-C may be called from one thread at a time."""
 CHUNK_STEPS = 256
 """Steps of one run in one compressed chunk."""
 BLOCK_BYTES = 32 << 20
@@ -59,14 +63,17 @@ def seal(path: Path) -> None:
         file.write(line)
 
 
-def check_seal(path: Path) -> None:
-    """Raise TrajectoryError unless the file ends in the digest of all that stands before."""
+def check_seal(path: Path, thoroughly: bool = True) -> None:
+    """Raise TrajectoryError unless the file ends in the digest of all that stands before.
+
+    If not thoroughly, only that there is a digest: quick, and enough to list what is there.
+    """
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
             file.seek(max(0, size - _SEAL_LENGTH))
             found = _SEAL.fullmatch(file.read())
-        whole = found is not None and found[1] == _digest(path, size - _SEAL_LENGTH)
+        whole = found is not None and (not thoroughly or found[1] == _digest(path, size - _SEAL_LENGTH))
     except OSError as error:
         raise TrajectoryError(f"{path}: cannot be read ({error.strerror})") from None
     if found is None:
@@ -81,9 +88,9 @@ def check_seal(path: Path) -> None:
 # ----------------------------------------------------------------------------------------------- reading
 
 
-def read_group(path: Path, group: str | None = None) -> xr.Dataset:
-    """One group of a sealed file, lazily."""
-    check_seal(path)
+def read_group(path: Path, group: str | None = None, thoroughly: bool = True) -> xr.Dataset:
+    """One group of a sealed file, lazily. Raises TrajectoryError."""
+    check_seal(path, thoroughly)
     try:
         return xr.open_dataset(path, engine="netcdf4", group=group)
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError) as error:
@@ -121,28 +128,64 @@ class Stack:
         return np.concatenate(blocks, axis=variable.dims.index(self.along))
 
 
-def write_file(path: Path, groups: Mapping[str, Stack], attrs: Mapping[str, object]) -> None:
-    """Write groups ("" is the root) to `path` whole or not at all. Raises RecordingError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+def write_file(
+    path: Path,
+    groups: Mapping[str, Stack],
+    attrs: Mapping[str, object],
+    check: Callable[[Path], None] = lambda path: None,
+) -> None:
+    """Write groups ("" is the root) to `path` whole or not at all.
+
+    check: called on the sealed file before it takes its name; what it raises leaves `path` as it was.
+    Raises RecordingError.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
-        with netCDF4.Dataset(temporary, "w", format="NETCDF4") as file:
-            file.setncatts(dict(attrs))
-            for group, stack in groups.items():
-                _write_group(file.createGroup(group) if group else file, stack)
-        with netCDF4.Dataset(temporary) as file:
-            for group, stack in groups.items():
-                _compare_group(file[group] if group else file, stack)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write_groups(temporary, groups, attrs)
+        _compare_groups(temporary, groups, attrs)
         seal(temporary)
+        check(temporary)
         _sync(temporary)
         os.replace(temporary, path)
         _sync(path.parent)
-    except (OSError, RuntimeError, AttributeError, IndexError) as error:
-        raise RecordingError(
-            f"{path}: could not be written ({_why(error, temporary)}); nothing that was there is lost"
-        ) from error
+    except (OSError, RuntimeError, UnicodeError) as error:  # netCDF4 tells its troubles as both of the first
+        raise RecordingError(f"{path}: could not be written ({_why(error, temporary)})") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _write_groups(path: Path, groups: Mapping[str, Stack], attrs: Mapping[str, object]) -> None:
+    with LOCK:
+        file = netCDF4.Dataset(path, "w", format="NETCDF4")
+    try:
+        with LOCK:
+            file.setncatts(dict(attrs))
+        for group, stack in groups.items():
+            with LOCK:
+                target = file.createGroup(group) if group else file
+            _write_group(target, stack)
+    finally:
+        with LOCK:
+            file.close()
+
+
+def _compare_groups(path: Path, groups: Mapping[str, Stack], attrs: Mapping[str, object]) -> None:
+    """Read back what was just written: a full disk can leave a file that opens and is wrong."""
+    with LOCK:
+        file = netCDF4.Dataset(path)
+    try:
+        with LOCK:
+            found = {name: file.getncattr(name) for name in attrs}
+        if found != dict(attrs):
+            raise OSError(errno.EIO, "attributes read back differently")
+        for group, stack in groups.items():
+            with LOCK:
+                written = file[group] if group else file
+            _compare_group(written, stack)
+    finally:
+        with LOCK:
+            file.close()
 
 
 def _why(error: Exception, temporary: Path) -> str:
@@ -171,56 +214,67 @@ def _blocks(stack: Stack, name: str) -> Iterator[slice]:
 
 def _write_group(group: netCDF4.Dataset, stack: Stack) -> None:
     beside = [str(name) for name in stack.template.coords if name not in stack.template.dims]
-    if beside:
-        group.setncattr("coordinates", " ".join(beside))  # by which xarray knows them
+    with LOCK:
+        if beside:
+            group.setncattr("coordinates", " ".join(beside))  # by which xarray knows them
     for key in stack.template.variables:
         name, variable, shape = str(key), stack.template[key], stack.shape(str(key))
         if variable.dtype.kind in "OU":
             _write_text(group, name, variable)
             continue
-        for dim, size in zip(variable.dims, shape, strict=True):
-            _dimension(group, str(dim), size)
-        chunks = tuple(
-            1 if dim == "run" and len(shape) > 1 else min(size, CHUNK_STEPS) if dim == stack.along else size
-            for dim, size in zip(variable.dims, shape, strict=True)
-        )
-        packed: Any = {"zlib": True, "complevel": 1, "shuffle": True, "chunksizes": chunks} if shape else {}
-        target = group.createVariable(name, variable.dtype, tuple(map(str, variable.dims)), fill_value=False, **packed)
-        target.setncatts(variable.attrs)
+        dims = tuple(map(str, variable.dims))
+        target = _create(group, name, variable.dtype, dims, shape, stack.along)
+        with LOCK:
+            target.setncatts(variable.attrs)
         for runs in _blocks(stack, name):
             values = stack.read(name, runs)
             if values.dtype.kind == "f" and not np.isfinite(values).all():
                 raise RecordingError(f"variable {name}: a value is not finite")
-            target[tuple(runs if dim == "run" else slice(None) for dim in variable.dims)] = values
+            with LOCK:
+                target[tuple(runs if dim == "run" else slice(None) for dim in dims)] = values
 
 
-def _dimension(group: netCDF4.Dataset, name: str, size: int) -> None:
-    if name not in group.dimensions:
-        group.createDimension(name, size)
+def _create(
+    group: netCDF4.Dataset, name: str, kind: Any, dims: tuple[str, ...], shape: tuple[int, ...], along: str
+) -> netCDF4.Variable:
+    """A variable in compressed chunks of one run and some hundred steps."""
+    chunks = tuple(
+        1 if dim == "run" and len(shape) > 1 else min(size, CHUNK_STEPS) if dim == along else size
+        for dim, size in zip(dims, shape, strict=True)
+    )
+    packed: Any = {"zlib": True, "complevel": 1, "shuffle": True, "chunksizes": chunks} if shape else {}
+    with LOCK:
+        for dim, size in zip(dims, shape, strict=True):
+            if dim not in group.dimensions:
+                group.createDimension(dim, size)
+        return group.createVariable(name, kind, dims, fill_value=False, **packed)
 
 
 def _write_text(group: netCDF4.Dataset, name: str, variable: xr.DataArray) -> None:
     """Text as arrays of characters: netCDF-C crashes on its own string type where a file is open twice."""
     text = variable.values.astype(str)
     width = max(1, np.char.encode(text, "utf-8").dtype.itemsize)
-    for dim, size in zip(variable.dims, variable.shape, strict=True):
-        _dimension(group, str(dim), size)
-    _dimension(group, f"{name}_length", width)
-    target = group.createVariable(name, "S1", (*map(str, variable.dims), f"{name}_length"))
-    target.setncatts({**variable.attrs, "_Encoding": "utf-8"})
-    target[:] = text.astype(f"U{width}")
+    dims, shape = (*map(str, variable.dims), f"{name}_length"), (*variable.shape, width)
+    with LOCK:
+        for dim, size in zip(dims, shape, strict=True):
+            if dim not in group.dimensions:
+                group.createDimension(dim, size)
+        target = group.createVariable(name, "S1", dims)
+        target.setncatts({**variable.attrs, "_Encoding": "utf-8"})
+        target[:] = text.astype(f"U{width}")
 
 
 def _compare_group(group: netCDF4.Dataset, stack: Stack) -> None:
-    """Read back what was just written: a full disk can leave a file that opens and is wrong."""
-    group.set_auto_maskandscale(False)
     for key in stack.template.variables:
-        name = str(key)
-        written = group.variables[name]
-        dims = stack.template[key].dims
+        name, dims = str(key), stack.template[key].dims
+        with LOCK:
+            written = group[name]
+            written.set_auto_maskandscale(False)
         for runs in _blocks(stack, name):
-            found = written[tuple(runs if dim == "run" else slice(None) for dim in dims)]
-            if not np.array_equal(found, stack.read(name, runs)):
+            expected = stack.read(name, runs)
+            with LOCK:
+                found = written[tuple(runs if dim == "run" else slice(None) for dim in dims)]
+            if not np.array_equal(found, expected):
                 raise OSError(errno.EIO, f"variable {name} reads back differently")
 
 

@@ -9,6 +9,7 @@ one that was cut short or in which a single bit has changed.
 """
 
 import json
+import re
 from collections.abc import Hashable
 from dataclasses import fields
 from pathlib import Path
@@ -76,6 +77,7 @@ ATTRIBUTES = {
     "seed": int,
     "runs": int,
     "every": int,
+    "steps": int,
     "record": str,
     "created_at": str,
     "git_commit": str,
@@ -84,6 +86,9 @@ ATTRIBUTES = {
     "threads": int,
     "ensemble_width": int,
 }
+
+IDENTITY = ("system", "config_json", "seed", "runs", "every", "record", "device", "numerics_version")
+"""Attributes that tell one run from another. How many steps it has is not among them."""
 
 
 # ----------------------------------------------------------------------------------------------- reading
@@ -95,55 +100,112 @@ def parts_folder(path: str | Path) -> Path:
     return path.with_name(path.name + ".parts")
 
 
-def part_files(path: str | Path) -> list[Path]:
-    """The closed parts of an unfinished run, in order of their steps."""
-    return sorted(parts_folder(path).glob("part-*.nc"))
+class Part(NamedTuple):
+    """A closed part of an unfinished run: from after the state at `begin` to that at `end`."""
+
+    path: Path
+    begin: int
+    end: int
 
 
-def _loaded(path: Path) -> xr.Dataset:
-    with read_group(path) as part:
+def part_name(begin: int, end: int) -> str:
+    """The file name of a part."""
+    return f"part-{begin:016d}-{end:016d}.nc"
+
+
+def parts_of(path: str | Path) -> list[Part]:
+    """The closed parts of an unfinished run, in order of their steps; other files in the folder are not looked at."""
+    found = []
+    for file in parts_folder(path).glob("part-*.nc"):
+        if match := re.fullmatch(r"part-(\d{16})-(\d{16})\.nc", file.name):
+            found.append(Part(file, int(match[1]), int(match[2])))
+    return sorted(found, key=lambda part: (part.begin, part.end))
+
+
+def check_chain(parts: list[Part], position: int) -> int:
+    """The step that parts reach which go on from `position`; TrajectoryError where one is missing or is foreign."""
+    first = None
+    for part in parts:
+        if part.begin != position:
+            raise TrajectoryError(f"{part.path}: begins at step {part.begin}, expected {position}: a part is missing")
+        with read_group(part.path) as root, read_group(part.path, "checkpoint") as states:
+            if int(states["checkpoint"][-1]) != part.end:
+                raise TrajectoryError(f"{part.path}: ends at step {int(states['checkpoint'][-1])}, expected {part.end}")
+            found = {name: root.attrs.get(name) for name in IDENTITY}
+        first = found if first is None else first
+        if found != first:
+            name = next(name for name in IDENTITY if found[name] != first[name])
+            raise TrajectoryError(f"{part.path}: is of another run: {name} is {found[name]}, expected {first[name]}")
+        position = part.end
+    return position
+
+
+def _loaded(path: Path, group: str | None = None) -> xr.Dataset:
+    with read_group(path, group) as part:
         return part.load()
 
 
-def open_trajectory(path: str | Path) -> xr.Dataset:
+def open_trajectory(path: str | Path, thoroughly: bool = True) -> xr.Dataset:
     """A finished run, or the frames that an unfinished one has written so far, validated.
 
-    Variables of a finished run are read from the file when they are used. Raises TrajectoryError.
+    Variables of a finished run are read from the file when they are used. thoroughly: check the whole
+    file's seal, and not only that there is one. Raises TrajectoryError.
     """
     path = Path(path)
-    if path.is_file():
-        trajectory = read_group(path)
-    elif parts := part_files(path):
-        frames = [part for part in map(_loaded, parts) if "step" in part.dims]
-        if not frames:
-            raise TrajectoryError(f"{path}: no frame of it is on disk yet")
-        trajectory = xr.concat(
-            frames, "step", data_vars="minimal", coords="minimal", compat="override", join="override"
-        )
-        trajectory.attrs = dict(frames[-1].attrs)
-        trajectory["last_step"] = frames[-1]["last_step"]
-        trajectory["status"] = frames[-1]["status"]
-    else:
-        started = parts_folder(path).exists()
-        raise TrajectoryError(f"{path}: " + ("no frame of it is on disk yet" if started else "no such file"))
+    trajectory = read_group(path, thoroughly=thoroughly) if path.is_file() else _open_parts(path)
     try:
         return validate(trajectory)
     except TrajectoryError as error:
         raise TrajectoryError(f"{path}: {error}") from None
 
 
+def _open_parts(path: Path) -> xr.Dataset:
+    parts = parts_of(path)
+    if not parts:
+        started = parts_folder(path).exists()
+        raise TrajectoryError(f"{path}: " + ("no frame of it is on disk yet" if started else "no such file"))
+    check_chain(parts, 0)
+    frames = [piece for piece in (_loaded(part.path) for part in parts) if "step" in piece.dims]
+    if not frames:
+        raise TrajectoryError(f"{path}: no frame of it is on disk yet")
+    trajectory = xr.concat(frames, "step", data_vars="minimal", coords="minimal", compat="override", join="override")
+    trajectory.attrs = dict(frames[-1].attrs)
+    trajectory["last_step"] = frames[-1]["last_step"]
+    trajectory["status"] = frames[-1]["status"]
+    trajectory.encoding["source"] = str(path)
+    return trajectory
+
+
 def checkpoints(path: str | Path) -> xr.Dataset:
-    """The exact restart states of a finished run: variables (checkpoint, run, ...), coordinate `checkpoint`."""
-    return read_group(Path(path), "checkpoint")
+    """The exact restart states of a run: variables (checkpoint, run, ...), coordinates `checkpoint` and `seed`.
+
+    Raises TrajectoryError.
+    """
+    path = Path(path)
+    if path.is_file() or not (parts := parts_of(path)):
+        return read_group(path, "checkpoint")
+    check_chain(parts, 0)
+    states = [_loaded(part.path, "checkpoint") for part in parts]
+    joined = xr.concat(states, "checkpoint", data_vars="minimal", coords="minimal", compat="override", join="override")
+    return joined.drop_duplicates("checkpoint")
+
+
+def check_unchanged(trajectory: xr.Dataset, path: Path) -> None:
+    """Raise TrajectoryError if another run has taken the file's place since the dataset was opened."""
+    newest = parts_of(path)[-1:] if not path.exists() else []
+    with read_group(newest[0].path if newest else path) as now:
+        for name in ("system", "config_json", "numerics_version"):
+            if now.attrs.get(name) != trajectory.attrs.get(name):
+                raise TrajectoryError(f"{path}: another run has been written there since this one was opened")
 
 
 def settings_of(trajectory: xr.Dataset) -> Settings:
-    """The settings with which a trajectory was made."""
-    system = trajectory.attrs["system"]
+    """The settings with which a trajectory was made. Raises TrajectoryError."""
+    system = trajectory.attrs.get("system")
     if system not in SETTINGS:
         raise TrajectoryError(f"attribute system: found {system!r}, known are {', '.join(SETTINGS)}")
     try:
-        values = json.loads(trajectory.attrs["config_json"])
+        values = json.loads(trajectory.attrs.get("config_json", ""))
         unknown = set(values) - {field.name for field in fields(SETTINGS[system])}
         if unknown:
             raise TrajectoryError(f"attribute config_json: unknown setting {sorted(unknown)[0]!r}")
@@ -155,24 +217,45 @@ def settings_of(trajectory: xr.Dataset) -> Settings:
 def end_embedding(trajectory: xr.Dataset) -> xr.DataArray:
     """The last embedding (run, token, axis) of every run that has not diverged, with the seeds.
 
-    Where frames hold metrics alone it is read from the restart state at that step.
+    Where frames hold metrics alone it is read from the restart state at that step. Raises TrajectoryError.
     """
     last = int(trajectory["step"][-1])
     if "embedding" in trajectory:
         embedding = trajectory["embedding"].isel(step=-1)
     else:
-        with checkpoints(_source(trajectory)) as group:
-            if last not in group["checkpoint"]:
+        path = source_of(trajectory)
+        check_unchanged(trajectory, path)
+        with checkpoints(path) as states:
+            if last not in states["checkpoint"]:
                 raise TrajectoryError(f"step {last}: the frames hold metrics alone, and no restart state is at it")
-            embedding = group["embedding"].sel(checkpoint=last).load()
+            rows = rows_of(states, trajectory["seed"].values)
+            embedding = states["embedding"].sel(checkpoint=last).isel(run=rows).load().drop_vars("checkpoint")
     alive = np.flatnonzero(trajectory["last_step"].values >= last)
     return embedding.assign_coords(seed=trajectory["seed"]).isel(run=alive).transpose("run", "token", "axis")
 
 
-def _source(trajectory: xr.Dataset) -> Path:
+def source_of(trajectory: xr.Dataset) -> Path:
+    """The file a dataset was read from."""
     if "source" not in trajectory.encoding:
         raise TrajectoryError("the dataset was never written, so it has no restart states")
     return Path(trajectory.encoding["source"])
+
+
+def rows_of(data: xr.Dataset, seeds: np.ndarray) -> list[int]:
+    """Where along `run` the members with these seeds stand."""
+    place = {int(seed): row for row, seed in enumerate(data["seed"].values)}
+    return [place[int(seed)] for seed in seeds]
+
+
+def first_steps(trajectory: xr.Dataset, steps: int) -> xr.Dataset:
+    """A run as it was when it had come to a recorded step, a valid trajectory of its own."""
+    cut = trajectory.sel(step=slice(None, steps))
+    if steps == int(trajectory["step"][-1]):
+        return cut
+    status = np.where(cut["last_step"] < steps, cut["status"], DONE).astype(np.int8)
+    cut["status"] = cut["status"].copy(data=status)
+    cut["last_step"] = cut["last_step"].copy(data=np.minimum(cut["last_step"], steps))
+    return cut.assign_attrs(steps=steps)
 
 
 # -------------------------------------------------------------------------------------------- validation
@@ -224,5 +307,10 @@ def _validate_runs(trajectory: xr.Dataset) -> None:
         raise TrajectoryError(f"variable status: found {status[:3]}, expected 0 to {len(STATUS) - 1}")
     if (last < steps[0]).any() or (last > steps[-1]).any():
         raise TrajectoryError(f"variable last_step: found {last.min()}..{last.max()}, expected steps up to {steps[-1]}")
+    found, expected = trajectory.attrs["runs"], status.size
+    if found != expected:
+        raise TrajectoryError(f"attribute runs: found {found}, expected the size of run, {expected}")
+    if trajectory.attrs["seed"] != trajectory["seed"].values[0]:
+        raise TrajectoryError("variable seed: does not begin with the attribute seed")
     if len(np.unique(trajectory["seed"].values)) != status.size:
         raise TrajectoryError("variable seed: found a seed twice, expected one for each run")

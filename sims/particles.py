@@ -4,6 +4,7 @@ python -m sims.particles --fa 2.0
 """
 
 import dataclasses
+import sys
 from pathlib import Path
 
 from analysis.command import command
@@ -19,50 +20,35 @@ class Options:
     settings: ParticleSettings = dataclasses.field(default_factory=ParticleSettings)
     amount: Amount = dataclasses.field(default_factory=Amount)
     csv: Path | None = None
-    """Also write the table as CSV; - is the terminal."""
+    """Also write the table, as numbers, to a CSV file; - is the terminal."""
 
 
 def main(options: Options) -> None:
     """Run, or find, the ensemble; print and draw its end states."""
     from analysis.gallery import save_gallery
-    from analysis.table2 import HEADER, row
-    from analysis.tables import Table
+    from analysis.table2 import row, show
     from dynamics.simulate import run_path, simulate
     from dynamics.trajectory import end_embedding
 
     settings, amount = options.settings, options.amount
     path = amount.out or run_path(settings, amount.runs, amount.seed, amount.every, amount.record, amount.device)
     before = path.stat().st_mtime_ns if path.exists() else None
-    trajectory = simulate(
-        settings,
-        runs=amount.runs,
-        seed=amount.seed,
-        steps=amount.steps,
-        every=amount.every,
-        record=amount.record,
-        device=amount.device,
-        out=path,
-        overwrite=amount.overwrite,
-    )
+    trajectory = simulate(settings, **dataclasses.asdict(dataclasses.replace(amount, out=path)))
     steps = int(trajectory["step"][-1])
     how = "found" if before == path.stat().st_mtime_ns else "written"
-    print(f"trajectory  {path}  ({how}: {trajectory.sizes['run']} runs, {steps} steps)")
+    say = sys.stderr if str(options.csv) == "-" else sys.stdout
+    print(f"trajectory  {path}  ({how}: {trajectory.sizes['run']} runs, {steps} steps)", file=say)
 
     ends = end_embedding(trajectory)
     diverged = trajectory.sizes["run"] - ends.sizes["run"]
     if diverged:
-        print(f"diverged    {diverged} runs, left out of what follows")
-    if ends.sizes["run"] == 0:
-        return
-    picture = path.with_suffix(".png")
-    title = f"{settings.n} particles after {steps} steps, f_a = {settings.fa:g}"
-    save_gallery(ends.values, ends["seed"].values, title, picture)
-    print(f"picture     {picture}")
-
-    table = Table(HEADER, [row(settings, steps, ends.values)])
-    print("\n" + table.text())
-    if options.csv:
-        table.write_csv(options.csv)
+        print(f"diverged    {diverged} runs, left out of what follows", file=say)
+    if ends.sizes["run"]:
+        picture = path.with_suffix(".png")
+        title = f"{settings.n} particles after {steps} steps, f_a = {settings.fa:g}"
+        save_gallery(ends.values, ends["seed"].values, title, picture)
+        print(f"picture     {picture}", file=say)
+    show([row(settings, steps, ends.values)], options.csv)
 
 
 if __name__ == "__main__":

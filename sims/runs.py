@@ -15,6 +15,8 @@ class Options:
 
     folder: Path = Path("runs")
     """Where to look."""
+    check: bool = False
+    """Read every file to its end and check its SHA-256; otherwise only that it has one."""
     csv: Path | None = None
     """Also write the list as CSV; - is the terminal."""
 
@@ -27,50 +29,58 @@ def main(options: Options) -> None:
     from analysis.tables import Table
     from dynamics.settings import SettingsError
 
-    if not options.folder.is_dir():
-        raise SettingsError("folder", options.folder, "an existing folder")
-    suffix = ".parts"
-    names = {path.name for path in options.folder.glob("*.nc")}
-    names |= {path.name.removesuffix(suffix) for path in options.folder.glob(f"*.nc{suffix}") if path.is_dir()}
+    folder = options.folder
+    if not folder.is_dir():
+        raise SettingsError("folder", folder, "an existing folder")
+    names = {path.name for path in folder.glob("*.nc")}
+    names |= {path.name.removesuffix(".parts") for path in folder.glob("*.nc.parts")}
+    names |= {path.name[1:].removesuffix(".lock") for path in folder.glob(".*.nc.lock") if in_progress(path)}
     if not names:
-        print(f"no runs in {options.folder}")
+        print(f"no runs in {folder}")
         return
-    table = Table(HEADER, [line(options.folder / name) for name in sorted(names)], left=(0, 1, 6))
-    print(table.text())
+    rows = [line(folder / name, options.check) for name in sorted(names)]
+    print(Table(HEADER, rows, left=(0, 1, 6)).text())
     if options.csv:
-        table.write_csv(options.csv)
+        Table(HEADER, rows).write_csv(options.csv)
 
 
-def line(path: Path) -> list[str]:
+def in_progress(lock: Path) -> bool:
+    """Whether the writer that a lock belongs to is alive."""
+    from dynamics.recorder import is_locked
+
+    return is_locked(lock.with_name(lock.name[1:].removesuffix(".lock")))
+
+
+def line(path: Path, thoroughly: bool) -> list[str]:
     """One run as a row of the table; a damaged one says so."""
     from dynamics.recorder import is_locked
-    from dynamics.storage import TrajectoryError
-    from dynamics.trajectory import open_trajectory, part_files, parts_folder, settings_of
+    from dynamics.storage import TrajectoryError, read_group
+    from dynamics.trajectory import DIVERGED, open_trajectory, parts_of, settings_of
 
-    files = [path] if path.exists() else []
-    files += part_files(path)
+    parts = parts_of(path)
+    files = [part.path for part in parts] + ([path] if path.is_file() else [])
     size = f"{sum(file.stat().st_size for file in files) / 1e6:.1f}"
+    running = is_locked(path)
     try:
-        with open_trajectory(path) as trajectory:
-            reached, planned = int(trajectory["step"][-1]), int(trajectory.attrs["steps"])
-            diverged = int((trajectory["status"] == 2).sum())
-            settings = settings_of(trajectory)
-            amount = (
-                "" if trajectory.attrs["every"] == settings.default_every else f" --every {trajectory.attrs['every']}"
-            )
-            amount += "" if trajectory.attrs["record"] == "all" else f" --record {trajectory.attrs['record']}"
-            count, seed = str(trajectory.sizes["run"]), str(trajectory.attrs["seed"])
+        with open_trajectory(path, thoroughly) as trajectory:
+            attrs, settings = trajectory.attrs, settings_of(trajectory)
+            reached = int(trajectory["step"][-1])
+            diverged = int((trajectory["status"] == DIVERGED).sum())
+        if parts:
+            with read_group(parts[-1].path, thoroughly=thoroughly) as newest:
+                attrs, reached = newest.attrs, parts[-1].end
     except TrajectoryError as error:
-        state = "running" if is_locked(path) else "unreadable"
+        state = "running" if running else "unreadable"
         return [path.name, state, "-", "-", "-", size, str(error).removeprefix(f"{path}: ").split(" (")[0]]
-    if is_locked(path):
-        state = "running"
-    elif parts_folder(path).exists():
-        state = "interrupted"
-    else:
-        state = "done" + (f", {diverged} diverged" if diverged else "")
+    state = "running" if running else "interrupted" if parts else "done"
+    state += f", {diverged} diverged" if diverged else ""
+    planned = int(attrs["steps"])
     steps = str(reached) if reached == planned else f"{reached} of {planned}"
-    return [path.name, state, steps, count, seed, size, (changed(settings) + amount).strip() or "defaults"]
+    options = changed(settings)
+    options += "" if attrs["every"] == settings.default_every else f" --every {attrs['every']}"
+    options += "" if attrs["record"] == "all" else f" --record {attrs['record']}"
+    options += f" ({attrs['derived']})" if "derived" in attrs else ""
+    return [path.name, state, steps, str(attrs["runs"]), str(attrs["seed"]), size, options.strip() or "defaults"]
 
 
 def changed(settings: object) -> str:

@@ -32,11 +32,13 @@ def fields(x, first, second, n, twice):
                 continue
             k, l = first[kl], second[kl]  # noqa: E741 - the paper's letters
             distance2 = 0.0
+            norm2_ij = 0.0
             norm2 = 0.0
             dot = 0.0
             for a in range(dim):
                 difference = (x[i, a] + x[j, a]) - (x[k, a] + x[l, a])
                 distance2 += difference * difference
+                norm2_ij += (x[i, a] + x[j, a]) * (x[i, a] + x[j, a])
                 norm2 += (x[k, a] + x[l, a]) * (x[k, a] + x[l, a])
                 dot += (x[i, a] + x[j, a]) * (x[k, a] + x[l, a])
             like = (i + j) % n == (k + l) % n
@@ -52,7 +54,7 @@ def fields(x, first, second, n, twice):
                     force[law, i, a] += g
                     if twice or i != j:
                         force[law, j, a] += g
-            if dot > 0.0 and norm2 > TINY:  # equation 4
+            if dot > 0.0 and norm2 > TINY and norm2_ij > TINY:  # equation 4
                 law = 2 if like else 3
                 magnitude[law] += 1.0
                 for a in range(dim):
@@ -96,13 +98,14 @@ def total_force(x, settings):
 
 def normalise(x, variance):
     """Zero mean; standard deviation 1 over all coordinates, or along each axis, or left as it is."""
-    x = x - x.mean(axis=0)
+    mean = x.mean(axis=0)
+    x = x - mean
+    rounding = len(x) * mean**2 * (16 * np.finfo(float).eps) ** 2  # what subtracting the mean leaves of it
     if variance == "overall":
-        spread = np.sqrt((x**2).mean())
-        return x / spread if spread > 0 else x
+        return x / np.sqrt((x**2).mean()) if (x**2).sum() > rounding.sum() else 0 * x
     if variance == "axis":
-        spread = np.sqrt((x**2).mean(axis=0))
-        return x / np.where(spread > 0, spread, 1.0)
+        enough = (x**2).sum(axis=0) > rounding
+        return np.where(enough, x / np.where(enough, np.sqrt((x**2).mean(axis=0)), 1.0), 0.0)
     return x
 
 
