@@ -1,6 +1,7 @@
 """What a run is: its identity, by which it is found again, and the attributes that tell it in its file."""
 
 import dataclasses
+import functools
 import hashlib
 import json
 import platform
@@ -98,6 +99,7 @@ def describe(system: System, what: Mapping[str, Any], steps: int) -> Description
     return Description(kept, system.variables, system.coords(), seeds, settings.time_step, attrs)
 
 
+@functools.cache
 def _git_commit() -> str:
     """The commit this program runs from, "+" if changed since, or "unknown" where it is installed."""
     git = ["git", "-C", str(Path(__file__).parent)]

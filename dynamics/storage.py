@@ -19,10 +19,32 @@ from typing import Any
 import netCDF4
 import numpy as np
 import xarray as xr
-from xarray.backends.locks import HDF5_LOCK, NETCDFC_LOCK, combine_locks
 
-LOCK = combine_locks([NETCDFC_LOCK, HDF5_LOCK])
-"""What xarray holds while it reads: netCDF-C may be called from one thread at a time."""
+
+class _NetCDFLock:
+    """One re-entrant lock a process, which a dataset that is sent to another process leaves behind."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self.acquire, self.release = self._lock.acquire, self._lock.release
+
+    def __enter__(self) -> bool:
+        return self._lock.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[Callable[[], "_NetCDFLock"], tuple[()]]:
+        return _the_lock, ()
+
+
+def _the_lock() -> _NetCDFLock:
+    return LOCK
+
+
+LOCK = _NetCDFLock()
+"""netCDF-C may be called from one thread at a time; xarray holds this too while it reads our files."""
+
 CHUNK_STEPS = 256
 """Steps of one run in one compressed chunk."""
 BLOCK_BYTES = 32 << 20
@@ -92,7 +114,8 @@ def read_group(path: Path, group: str | None = None, thoroughly: bool = True) ->
     """One group of a sealed file, lazily. Raises TrajectoryError."""
     check_seal(path, thoroughly)
     try:
-        return xr.open_dataset(path, engine="netcdf4", group=group)
+        with LOCK:
+            return xr.open_dataset(path, engine="netcdf4", group=group, lock=LOCK)
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError) as error:
         raise TrajectoryError(f"{path}: cannot be read as NetCDF-4 ({error})") from None
 

@@ -15,7 +15,7 @@ from matplotlib.image import imread
 from analysis.gallery import gallery, plane
 from dynamics.settings import ParticleSettings
 from dynamics.simulate import simulate
-from dynamics.trajectory import open_trajectory, part_files
+from dynamics.trajectory import open_trajectory, parts_of
 
 COMMANDS = ["sims.particles", "sims.runs", "analysis.table2"]
 
@@ -56,7 +56,7 @@ def test_particles_give_a_row_a_trajectory_and_a_picture(call, tmp_path):
         assert data.sizes["run"] == 20
     assert imread(trajectory.with_suffix(".png")).shape[0] > 300
     _, row = csv.reader((tmp_path / "row.csv").open())
-    assert row[:2] == ["2", "20"]
+    assert row[:2] == ["2.0", "20"]
     again = call("sims.particles", "--fa", "2.0", "--runs", 20)
     assert "found" in again.stdout
     assert again.stdout.splitlines()[-1] == done.stdout.splitlines()[-1]
@@ -69,9 +69,10 @@ def test_the_paper_stands_only_beside_its_own_settings(call):
 def test_all_rows_of_table_2(call):
     done = call("analysis.table2", "--runs", 8, "--csv", "-")
     assert done.returncode == 0, done.stderr
-    rows = list(csv.reader(io.StringIO(done.stdout.split("\n\n")[-1])))[-3:]
-    assert [row[0] for row in rows] == ["0.5", "1", "2"]
-    assert [row[-1] for row in rows] == ["35.5 ± 3.7", "36.3 ± 4.8", "42.9 ± 10.1"]
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert [row["fa"] for row in rows] == ["0.5", "1.0", "2.0"]
+    assert [row["paper_imperfections"] for row in rows] == ["35.5", "36.3", "42.9"]
+    assert all(float(row["circles_percent_low"]) <= float(row["circles_percent"]) for row in rows)
 
 
 def test_runs_are_listed_with_their_state(call, tmp_path):
@@ -101,6 +102,8 @@ def test_runs_are_listed_with_their_state(call, tmp_path):
         (["--step-rule", "bogus"], "--step-rule"),
         (["--bogus"], "--bogus"),
         (["--device", "cuda"], "--device"),
+        (["--out", "picture.png"], "--out"),
+        (["--dim", "65"], "dim"),
     ],
 )
 def test_a_mistake_is_named_without_a_traceback(call, tmp_path, words, named):
@@ -142,7 +145,7 @@ def test_interrupted_it_says_how_to_go_on(environment, tmp_path, which, code):
     assert process.returncode == code
     last = errors.strip().splitlines()[-1]
     assert re.fullmatch(r"interrupted at step \d+ of 100000000; a.nc can be resumed: the same command goes on.*", last)
-    assert part_files(tmp_path / "a.nc")
+    assert parts_of(tmp_path / "a.nc")
 
 
 def test_a_reader_that_leaves_early_is_no_error(environment):

@@ -102,6 +102,16 @@ def test_a_pair_sum_at_the_origin_aligns_nothing_and_is_not_aligned():
     np.testing.assert_array_equal(with_origin.force[2:], without.force[2:])
 
 
+@given(n=st.integers(1, 8), dim=st.integers(1, 3), seed=st.integers(0, 2**32))
+def test_lattices_full_of_ties_coincidences_and_origins(n, dim, seed):
+    x = np.random.default_rng(seed).integers(-1, 2, (n, dim)).astype(float)
+    pairs = all_pairs(n)
+    found = fields(x)
+    force, magnitude = plain_fields(x, pairs[:, 0], pairs[:, 1], n, True)
+    np.testing.assert_allclose(found.force, force, rtol=1e-12, atol=1e-12 * scale_of(force))
+    np.testing.assert_allclose(found.magnitude, magnitude, rtol=1e-13)
+
+
 @pytest.mark.parametrize("distance", [0.0, 1e-300, 1e-160, 1e-139, 1e-30, 1e-8])
 def test_forces_are_finite_however_near_two_particles_come(distance):
     x = np.array([[1.0, 0.0], [1.0 + distance, distance], [-2.0, 1.0], [0.5, 0.5]]) - [[1.0, 0.0]] * 4

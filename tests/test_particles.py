@@ -1,6 +1,7 @@
 """The particle system against plain loops, closed forms and invariants."""
 
 import dataclasses
+import hashlib
 from unittest import mock
 
 import numba
@@ -78,6 +79,41 @@ def test_two_particles_on_a_line_sit_at_one_and_minus_one():
     settings = ParticleSettings(n=2, dim=1)
     state = ParticleSystem(settings).advance(start(settings, runs=4), 10)
     np.testing.assert_allclose(np.sort(state.embedding[..., 0], axis=1), [[-1, 1]] * 4, rtol=1e-14)
+
+
+@pytest.mark.parametrize("variance", ["overall", "axis", "none"])
+def test_particles_in_one_point_go_to_the_origin_and_stay(variance, tmp_path):
+    """The mean of seventeen times 0.1 is not 0.1 to the last bit; what rounding leaves is no spread."""
+    np.save(tmp_path / "x.npy", np.tile([0.1, 0.2], (17, 1)))
+    settings = ParticleSettings(start=str(tmp_path / "x.npy"), variance=variance)
+    state = ParticleSystem(settings).advance(start(settings), 5)
+    np.testing.assert_allclose(state.embedding, 0, atol=1e-15)
+
+
+def test_an_axis_without_spread_stays_without(tmp_path, generator):
+    x = generator.standard_normal((17, 2))
+    x[:, 1] = 0.3
+    np.save(tmp_path / "x.npy", x)
+    state = start(ParticleSettings(start=str(tmp_path / "x.npy"), variance="axis"))
+    assert (state.embedding[..., 1] == 0).all()
+    np.testing.assert_allclose(state.embedding[..., 0].std(), 1)
+
+
+def test_a_start_whose_force_passes_the_limit_is_refused(tmp_path):
+    np.save(tmp_path / "x.npy", np.array([[0.0, 0.0], [1e-60, 0.0], [-1e-60, 0.0]]))
+    nearly = ParticleSettings(n=3, start=str(tmp_path / "x.npy"), variance="none", repulsion_balance="none")
+    with pytest.raises(SettingsError, match="start: found positions with a force beyond 1e38"):
+        start(nearly)
+
+
+def test_the_bits_of_version_1():
+    """Raise `numerics_version`, and this digest, when a change alters results: files of before must not mix with it."""
+    state = ParticleSystem(SETTINGS).advance(start(SETTINGS, 3), 20)
+    found = hashlib.sha256(state.embedding.tobytes() + state.gradient_norm.tobytes()).hexdigest()
+    assert (ParticleSystem.numerics_version, found) == (1, BITS_OF_VERSION_1)
+
+
+BITS_OF_VERSION_1 = "768265410bfdb9aca63c7e0b3412f371dcc111a5d8de4f5ec48a318e71d30f1c"
 
 
 def test_a_regular_polygon_is_an_equilibrium_up_to_scale():

@@ -112,6 +112,25 @@ def test_a_pickle_is_not_read(tmp_path):
         begin(particles(tmp_path / "a.npy"))
 
 
+@pytest.mark.parametrize(
+    "values",
+    [np.ones((5, 2), dtype=complex), np.ones((5, 2), dtype=bool), np.full((5, 2), 1e-170), np.full((5, 2), 1e39)],
+)
+def test_numbers_that_are_not_real_or_not_of_this_world_are_refused(tmp_path, values):
+    np.save(tmp_path / "a.npy", values)
+    with pytest.raises(SettingsError, match="start"):
+        begin(particles(tmp_path / "a.npy"))
+
+
+def test_a_trajectory_that_is_damaged_or_without_embedding_is_refused(tmp_path):
+    begin(ParticleSettings(n=5), out=tmp_path / "m.nc", record="metrics")
+    with pytest.raises(SettingsError, match=r"start: found .*m\.nc with metrics alone"):
+        begin(particles(tmp_path / "m.nc"))
+    (tmp_path / "m.nc").write_bytes((tmp_path / "m.nc").read_bytes()[:-5])
+    with pytest.raises(SettingsError, match="start: found .*no seal"):
+        begin(particles(tmp_path / "m.nc"))
+
+
 def test_no_file_and_a_folder_are_refused(tmp_path):
     for path in (tmp_path / "absent.npy", tmp_path):
         with pytest.raises(SettingsError, match="start"):
