@@ -1,0 +1,36 @@
+"""What the README shows works as it stands."""
+
+import re
+import shlex
+
+import pytest
+from matplotlib.image import imread
+
+from analysis.command import _parsed
+from tests.conftest import ROOT
+
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_ten_lines_of_python(tmp_path):
+    (code,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    assert len([line for line in code.splitlines() if line]) == 10
+    exec(compile(code, "README.md", "exec"), {})
+    assert imread(tmp_path / "circles.png").shape[:2] > (300, 300)
+
+
+@pytest.mark.parametrize(
+    "words", re.findall(r"^python -m ((?:sims|analysis)\..*?) *(?:#.*)?$", README, flags=re.MULTILINE)
+)
+def test_the_command_lines_can_be_parsed(words, monkeypatch):
+    program, *arguments = shlex.split(words)
+    module = __import__(program, fromlist=["Options"])
+    monkeypatch.setattr("sys.argv", [program, *arguments])
+    assert _parsed(module.Options, program)
+
+
+def test_the_two_commands_are_there():
+    makefile = (ROOT / "Makefile").read_text()
+    for target in ("demo", "test"):
+        assert f"make {target}" in README
+        assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE)
