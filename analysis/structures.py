@@ -36,7 +36,7 @@ def is_circle(embedding: np.ndarray) -> np.ndarray:
 
 def circles(trajectory: xr.Dataset | xr.DataArray) -> xr.DataArray:
     """`is_circle` by run and step, or whatever dims remain."""
-    return _labelled(is_circle, trajectory, "circle", "embeddings form a circle (CA algorithm 1)")
+    return _labelled(is_circle, trajectory, "circle", "circle")
 
 
 # ----------------------------------------------------------------------------------------- imperfections
@@ -114,7 +114,7 @@ def imperfections(embedding: np.ndarray) -> np.ndarray:
 
 def grid_imperfections(trajectory: xr.Dataset | xr.DataArray) -> xr.DataArray:
     """`imperfections` by run and step, or whatever dims remain."""
-    return _labelled(imperfections, trajectory, "imperfections", "number of grid imperfections (CA algorithm 2)")
+    return _labelled(imperfections, trajectory, "imperfections", "grid imperfections")
 
 
 # ---------------------------------------------------------------------------------------------- summaries

@@ -93,8 +93,9 @@ def describe(system: System, what: Mapping[str, Any], steps: int) -> Description
         "package_versions": json.dumps(_package_versions()),
         "threads": numba.get_num_threads(),
         "ensemble_width": len(seeds),
-        "comment": "All values are dimensionless. config_json holds the settings; frames of a run after its "
-        "last_step repeat it; group /checkpoint holds exact restart states; the last line is a SHA-256.",
+        "comment": "All values are dimensionless; a step is an optimizer update or an integrator step. config_json "
+        "holds the settings; frames of a run after its last_step repeat it; group /checkpoint holds exact restart "
+        "states; the last line is a SHA-256.",
     }
     return Description(kept, system.variables, system.coords(), seeds, settings.time_step, attrs)
 

@@ -60,7 +60,7 @@ VARIABLES: dict[str, Variable] = {
     "transform_bias": Variable((*_EACH, "axis"), _FLOAT, "output bias of the MLP (VC)"),
     "status": Variable(("run",), ("int8",), "state of each run"),
     "last_step": Variable(("run",), ("int64",), "last step with finite values; later frames repeat it"),
-    "step": Variable(("step",), ("int64",), "optimizer updates or integrator steps"),
+    "step": Variable(("step",), ("int64",), "step"),
     "time": Variable(("step",), ("float64",), "step size x step"),
     "seed": Variable(("run",), ("int64",), "seed of each run"),
 }

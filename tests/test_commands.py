@@ -1,6 +1,7 @@
 """The command lines as a person types them: help, results, mistakes."""
 
 import csv
+import importlib
 import io
 import re
 import signal
@@ -12,10 +13,14 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from analysis.command import command
 from analysis.gallery import gallery, plane
+from dynamics.recorder import lock_of
 from dynamics.settings import ParticleSettings
 from dynamics.simulate import simulate
 from dynamics.trajectory import open_trajectory, parts_of
+from sims.runs import line
+from tests.test_simulate import run, stop_at
 
 COMMANDS = ["sims.particles", "sims.runs", "analysis.table2"]
 
@@ -30,13 +35,29 @@ def call(environment):
     return run
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_imports_nothing_heavy(environment, command):
+@pytest.fixture
+def here(monkeypatch, capsys):
+    """A command in this process, which saves the imports: its exit code and what it says of errors."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    def run(program, *words):
+        monkeypatch.setattr("sys.argv", [program, *map(str, words)])
+        module = importlib.import_module(program)
+        with pytest.raises(SystemExit) as end:
+            command(module.main, module.Options, program)
+        return end.value.code, capsys.readouterr().err
+
+    yield run
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize("program", COMMANDS)
+def test_help_imports_nothing_heavy(environment, program):
     code = f"""
 import runpy, sys
 sys.argv = ["x", "--help"]
 try:
-    runpy.run_module("{command}", run_name="__main__")
+    runpy.run_module("{program}", run_name="__main__")
 except SystemExit as end:
     assert end.code == 0
 heavy = {{"numba", "numpy", "xarray", "scipy", "matplotlib", "torch", "netCDF4"}} & set(sys.modules)
@@ -44,7 +65,7 @@ assert not heavy, heavy
 """
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert f"python -m {command}" in done.stdout
+    assert f"python -m {program}" in done.stdout
 
 
 def test_particles_give_a_row_a_trajectory_and_a_picture(call, tmp_path):
@@ -84,6 +105,31 @@ def test_runs_are_listed_with_their_state(call, tmp_path):
     assert re.search(r"^done.nc +done +5 +2 +0 +\d.\d +--fa 0.5 --n 3$", lines[3])
 
 
+def test_runs_that_are_not_done_are_listed_as_what_they_are(tmp_path, monkeypatch):
+    path = tmp_path / "a.nc"
+    stop_at(monkeypatch, path, 30, steps=60)
+    assert line(path, True)[1:5] == ["interrupted", "30 of 60", "6", "0"]
+    with lock_of(path):
+        assert line(path, False)[1] == "running"
+    run(out=path)
+    assert line(path, False)[1:3] == ["done", "60"]
+    stop_at(monkeypatch, path, 70, steps=100, every=1)
+    assert line(path, True)[1:3] == ["interrupted", "70 of 100"]
+    with lock_of(tmp_path / "new.nc"):
+        assert line(tmp_path / "new.nc", False)[1] == "running"
+
+
+def test_a_diverged_run_shows_in_the_list(tmp_path, generator):
+    x = generator.standard_normal((2, 5, 2))
+    x[1] *= 9e37 / np.abs(x[1]).max()
+    np.save(tmp_path / "x.npy", x)
+    settings = ParticleSettings(n=5, variance="none", start=str(tmp_path / "x.npy"))
+    simulate(settings, runs=2, steps=3, out=tmp_path / "a.nc", record="metrics", progress=False)
+    cells = line(tmp_path / "a.nc", False)
+    assert cells[1] == "done, 1 diverged"
+    assert cells[-1].endswith("--record metrics")
+
+
 @pytest.mark.parametrize(
     ("words", "named"),
     [
@@ -106,29 +152,34 @@ def test_runs_are_listed_with_their_state(call, tmp_path):
         (["--dim", "65"], "dim"),
     ],
 )
-def test_a_mistake_is_named_without_a_traceback(call, tmp_path, words, named):
-    done = call("sims.particles", *words)
-    assert done.returncode == 2
-    assert named in done.stderr
-    assert "Traceback" not in done.stderr
+def test_a_mistake_is_named_without_a_traceback(here, tmp_path, words, named):
+    code, errors = here("sims.particles", *words)
+    assert code == 2
+    assert named in errors
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_file_of_another_run_is_a_mistake(call):
-    assert call("sims.particles", "--runs", 2, "--n", 3, "--out", "a.nc").returncode == 0
-    done = call("sims.particles", "--runs", 2, "--n", 4, "--out", "a.nc")
-    assert done.returncode == 2
-    assert "--out: found a.nc with n=3" in done.stderr
+def test_a_mistake_ends_a_process_with_code_2(call):
+    done = call("sims.particles", "--every", "0")
+    assert (done.returncode, done.stderr.startswith("error: --every: found 0, allowed is")) == (2, True)
 
 
-def test_what_cannot_be_done_has_code_1(call, tmp_path):
+def test_a_file_of_another_run_is_a_mistake(here):
+    run(out="a.nc")
+    code, errors = here("sims.particles", "--runs", 2, "--n", 4, "--out", "a.nc")
+    assert code == 2
+    assert "--out: found a.nc with runs=6" in errors
+
+
+def test_what_cannot_be_done_has_code_1(here, tmp_path):
     (tmp_path / "a.nc").write_bytes(b"")
-    done = call("sims.particles", "--out", "a.nc")
-    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
-    assert "no seal" in done.stderr
+    code, errors = here("sims.particles", "--out", "a.nc")
+    assert code == 1
+    assert "no seal" in errors
     (tmp_path / "file").write_text("")
-    done = call("sims.particles", "--runs", 1, "--out", "file/a.nc")
-    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    code, errors = here("sims.particles", "--runs", 1, "--out", "file/a.nc")
+    assert code == 1
+    assert "file/a.nc" in errors
 
 
 @pytest.mark.parametrize(("which", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
