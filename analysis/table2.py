@@ -109,8 +109,7 @@ class Options:
 
 def main(options: Options) -> None:
     """Run, or find, the three rows; print them beside the paper's."""
-    from dynamics.simulate import run_path, simulate
-    from dynamics.trajectory import end_embedding
+    from dynamics.simulate import end_embedding, run_path, simulate
 
     if options.settings.fa != ParticleSettings.fa:
         raise SettingsError("fa", options.settings.fa, "no value here: the table has rows for 0.5, 1 and 2")

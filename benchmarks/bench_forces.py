@@ -1,16 +1,21 @@
 """Force sums over N, D and ensembles, and how much faster they are than the baselines."""
 
 import numpy as np
-from numba import get_num_threads, set_num_threads
+from numba import get_num_threads
 
 from benchmarks.baselines import numpy_fields, plain_fields, speed_up
-from dynamics.forces import fields
-from dynamics.pairs import pair_list
+from dynamics.forces import fields, on_threads
+from dynamics.pairs import PairList, pair_list
 from dynamics.tasks import all_pairs
 
 
 def embeddings(runs: int, n: int, dim: int = 2) -> np.ndarray:
     return np.random.default_rng(1).standard_normal((runs, n, dim))
+
+
+def ensemble(size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, PairList]:
+    """Embeddings of runs of N tokens, all their pairs, and these grouped for the kernels."""
+    return embeddings(*size), all_pairs(size[1]), pair_list(size[1])
 
 
 class Fields:
@@ -40,21 +45,22 @@ class SpeedUp:
     timeout = 600
 
     def track_against_the_plain_loop(self, size):
-        runs, n = size
-        x, pairs, list_of_pairs = embeddings(runs, n), all_pairs(n), pair_list(n)
+        x, pairs, list_of_pairs = ensemble(size)
         first, second = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
-        threads = get_num_threads()
-        set_num_threads(threads if runs > 1 else 1)
-        try:
+        with on_threads(1 if size[0] == 1 else get_num_threads()):
             return speed_up(
-                lambda: plain_fields(x, first, second, n), lambda: fields(x, list_of_pairs), 3 if n > 100 else 7
+                lambda: plain_fields(x, first, second, size[1]),
+                lambda: fields(x, list_of_pairs),
+                3 if size[1] > 100 else 7,
             )
-        finally:
-            set_num_threads(threads)
 
 
 class SpeedUpOverNumPy:
-    """Against whole (pair, pair) arrays, run after run; both on as many threads as they take."""
+    """Against whole (pair, pair) arrays, run after run.
+
+    NumPy takes the threads it likes. A single run of the kernel has one: a second would wait for those of
+    the matrix product before it, which stay busy for a while.
+    """
 
     params = [(1, 17), (16, 17), (1, 59), (16, 59)]
     param_names = ("runs, N",)
@@ -62,8 +68,9 @@ class SpeedUpOverNumPy:
     timeout = 600
 
     def track_against_numpy(self, size):
-        runs, n = size
-        x, pairs, list_of_pairs = embeddings(runs, n), all_pairs(n), pair_list(n)
-        return speed_up(
-            lambda: [numpy_fields(run, pairs[:, 0], pairs[:, 1], n) for run in x], lambda: fields(x, list_of_pairs)
-        )
+        x, pairs, list_of_pairs = ensemble(size)
+        with on_threads(1 if size[0] == 1 else get_num_threads()):
+            return speed_up(
+                lambda: [numpy_fields(run, pairs[:, 0], pairs[:, 1], size[1]) for run in x],
+                lambda: fields(x, list_of_pairs),
+            )

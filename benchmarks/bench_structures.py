@@ -1,11 +1,11 @@
 """Structures: grid imperfections by the sorted sweep, beside a k-d tree."""
 
 import numpy as np
-from numba import get_num_threads, set_num_threads
 from scipy.spatial import cKDTree
 
 from analysis.structures import imperfections, is_circle
 from benchmarks.baselines import speed_up
+from dynamics.forces import on_threads
 from dynamics.tasks import all_pairs, modular_sum
 
 
@@ -46,9 +46,5 @@ class SpeedUp:
 
     def track_against_the_tree(self, n):
         x = embeddings(1, n)[0]
-        threads = get_num_threads()
-        set_num_threads(1)
-        try:
+        with on_threads(1):
             return speed_up(lambda: by_tree(x), lambda: imperfections(x), 15)
-        finally:
-            set_num_threads(threads)

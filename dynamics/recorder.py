@@ -8,9 +8,9 @@ A lock beside the file keeps a second writer out. It goes with the process that 
 """
 
 import contextlib
-import glob
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -20,7 +20,7 @@ import xarray as xr
 from filelock import FileLock, Timeout
 
 from dynamics.settings import SettingsError
-from dynamics.storage import RecordingError, Stack, read_group, write_file
+from dynamics.storage import RecordingError, Stack, TrajectoryError, read_group, write_file
 from dynamics.trajectory import (
     DIVERGED,
     DONE,
@@ -126,12 +126,16 @@ def save(trajectory: xr.Dataset, path: str | Path) -> None:
     written over a file that exists. Raises TrajectoryError, RecordingError.
     """
     path = Path(path)
-    if path.exists():
-        raise RecordingError(f"{path}: exists already")
+    if not trajectory.sizes.get("run"):
+        validate(trajectory)  # says so
     seeds = trajectory["seed"].values
     derived = trajectory.assign_attrs(seed=int(seeds[0]), runs=len(seeds), derived="a selection or a branch")
     derived = validate(derived.transpose("run", "step", ...))
-    write_file(path, {"": Stack([(derived, np.arange(derived.sizes["step"]))], "step")}, derived.attrs)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with holding(path):
+        if path.exists() or parts_of(path):
+            raise RecordingError(f"{path}: exists already")
+        write_file(path, {"": Stack([(derived, np.arange(derived.sizes["step"]))], "step")}, derived.attrs)
 
 
 # ------------------------------------------------------------------------------------------------ the lock
@@ -140,6 +144,22 @@ def save(trajectory: xr.Dataset, path: str | Path) -> None:
 def lock_of(path: Path) -> FileLock:
     """The lock that a writer of `path` holds."""
     return FileLock(path.with_name(f".{path.name}.lock"))
+
+
+@contextlib.contextmanager
+def holding(path: Path) -> Iterator[None]:
+    """Hold the lock of `path`, or raise RecordingError."""
+    lock = lock_of(path)
+    try:
+        lock.acquire(timeout=1, poll_interval=0.05)  # a listing may hold it for a moment
+    except Timeout:
+        raise RecordingError(f"{path}: another process is writing it") from None
+    except OSError as error:
+        raise RecordingError(f"{path}: cannot be written ({error.strerror})") from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def is_locked(path: Path) -> bool:
@@ -156,14 +176,16 @@ def is_locked(path: Path) -> bool:
         return False
 
 
-def tidy_up(path: Path, reached: int) -> None:
-    """Remove parts that a finished file holds: their writer died after merging them."""
-    parts = parts_of(path)
-    if parts and parts[-1].end > reached:  # it is being extended
-        return
-    if parts_folder(path).is_dir():
-        with contextlib.suppress(Timeout, OSError), lock_of(path).acquire(timeout=0):
-            _remove(path, parts)
+def tidy_up(path: Path, reached: int, check_same: Callable[[Mapping[str, Any]], None]) -> None:
+    """Remove parts that a finished file holds: their writer died after merging them. Others are left alone."""
+    if not parts_folder(path).is_dir() or any(part.end > reached for part in parts_of(path)):
+        return  # there is nothing, or the run is being extended
+    with contextlib.suppress(Timeout, OSError, TrajectoryError, SettingsError), lock_of(path).acquire(timeout=0):
+        parts = parts_of(path)
+        for part in parts:
+            with read_group(part.path) as root:
+                check_same(root.attrs)
+        _remove(path, parts)
 
 
 def _remove(path: Path, parts: list[Part]) -> None:
@@ -288,7 +310,7 @@ class FileRecorder(MemoryRecorder):
         super().__init__(description, schedule)
         self.path, self.check_same, self.overwrite = path, check_same, overwrite
         self.states: dict[int, Arrays] = {}
-        self.lock = lock_of(path)
+        self.held = contextlib.ExitStack()
         self.last_frame = -1  # step of the last frame on disk
         self.part_begins = 0  # step at which the part in memory begins
         self.part_since = time.monotonic()
@@ -297,20 +319,21 @@ class FileRecorder(MemoryRecorder):
     def __enter__(self) -> Self:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.lock.acquire(timeout=1, poll_interval=0.05)  # a listing may hold it for a moment
-        except Timeout:
-            raise RecordingError(f"{self.path}: another process is writing it") from None
         except OSError as error:
             raise RecordingError(f"{self.path}: cannot be written ({error.strerror})") from None
-        for left in (
-            *self.path.parent.glob(f".{glob.escape(self.path.name)}.*.tmp"),
-            *parts_folder(self.path).glob(".part-*.tmp"),
-        ):
-            left.unlink(missing_ok=True)
+        folder = parts_folder(self.path)
+        if folder.exists() and not folder.is_dir():
+            raise RecordingError(f"{folder}: is in the way of the folder for parts")
+        self.held.enter_context(holding(self.path))
+        ours = re.compile(rf"\.({re.escape(self.path.name)}|part-\d+-\d+\.nc)\.\d+\.\d+\.tmp")
+        for left in (*self.path.parent.glob(".*.tmp"), *folder.glob(".*.tmp")):
+            if ours.fullmatch(left.name):
+                with contextlib.suppress(OSError):
+                    left.unlink()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.lock.release()
+        self.held.close()
 
     def resume(self) -> Arrays | None:
         """The last state on disk, of the finished file or of the parts that go on from it."""
@@ -322,15 +345,12 @@ class FileRecorder(MemoryRecorder):
                 self.check_same(finished.attrs)
                 position = self.last_frame = int(finished["step"][-1])
             if parts and parts[-1].end <= position:  # died between merging and tidying up
+                self._check_parts(parts)
                 _remove(self.path, parts)
                 parts = []
         elif not parts:
             return None
-        for part in parts:
-            with read_group(part.path) as root:
-                self.check_same(root.attrs)
-                if "step" in root.dims:
-                    self.last_frame = int(root["step"][-1])
+        self._check_parts(parts)
         position = check_chain(parts, position)
         if position > self.schedule.steps:
             allowed = f"at least {position}, which {self.path} has reached, or --overwrite"
@@ -339,6 +359,14 @@ class FileRecorder(MemoryRecorder):
         with read_group(parts[-1].path if parts else self.path, "checkpoint") as states:
             last = states.isel(checkpoint=-1).load()
         return {"step": last["checkpoint"].values, **{str(name): last[name].values for name in last.data_vars}}
+
+    def _check_parts(self, parts: list[Part]) -> None:
+        """See that parts are of this run, and where their last frame is."""
+        for part in parts:
+            with read_group(part.path) as root:
+                self.check_same(root.attrs)
+                if "step" in root.dims:
+                    self.last_frame = max(self.last_frame, int(root["step"][-1]))
 
     def start_anew(self) -> None:
         """Remove what is there, if that was asked for."""

@@ -31,6 +31,7 @@ from dynamics.trajectory import (
     parts_of,
     rows_of,
     settings_of,
+    validate,
 )
 
 RUNS_FOLDER = Path("runs")
@@ -230,8 +231,13 @@ def run_path(
 def check_out(out: str | Path) -> Path:
     """The path of a trajectory to be written, if it can be one."""
     path = Path(out)
-    if path.suffix != ".nc" or len(path.name) > 200 or path.is_dir():
-        raise SettingsError("out", out, "the name of a file that ends in .nc and is no longer than 200 characters")
+    try:
+        short = len(os.fsencode(path.name)) <= 180  # of 255, which leaves room for the names of temporaries
+        fits = path.suffix == ".nc" and short and "\0" not in str(path) and not path.is_dir()
+    except (OSError, ValueError):
+        fits = False
+    if not fits:
+        raise SettingsError("out", out, "the name of a file that ends in .nc and is no longer than 180 bytes")
     return path
 
 
@@ -248,7 +254,7 @@ def finished(path: Path, what: Mapping[str, Any], steps: int) -> xr.Dataset | No
     if steps not in recorded:
         allowed = f"a recorded step of {path} (every {what['every']}), another --out, or --overwrite"
         raise SettingsError("steps", steps, allowed)
-    tidy_up(path, int(recorded[-1]))
+    tidy_up(path, int(recorded[-1]), lambda found: check_same(path, found, what))
     return first_steps(trajectory, steps)
 
 
@@ -279,6 +285,18 @@ def _size(count: float) -> str:
 
 
 # --------------------------------------------------------------------------------------- replay and branch
+
+
+def end_embedding(trajectory: xr.Dataset) -> xr.DataArray:
+    """The last embedding (run, token, axis) of every run that has not diverged, with the seeds.
+
+    Where frames hold metrics alone it is replayed from the nearest restart state. Raises TrajectoryError.
+    """
+    last = int(trajectory["step"][-1])
+    frames = trajectory if "embedding" in trajectory else replay(trajectory, None, last, last)
+    alive = np.flatnonzero(trajectory["last_step"].values >= last)
+    ends = frames["embedding"].isel(step=-1, drop=True).assign_coords(seed=trajectory["seed"])
+    return ends.isel(run=alive).transpose("run", "token", "axis")
 
 
 def replay(
@@ -327,6 +345,8 @@ def _continue(
     progress: bool,
 ) -> xr.Dataset:
     source = _opened(trajectory)
+    if not source.sizes.get("run"):
+        validate(source)  # says so
     before = settings_of(source)
     unknown = set(changes) - {field.name for field in dataclasses.fields(before)}
     if unknown:
@@ -342,7 +362,7 @@ def _continue(
         found, known = source.attrs["numerics_version"], system.numerics_version
         raise TrajectoryError(f"attribute numerics_version: found {found}, this program computes as {known} does")
     with signals() as received:
-        state = _state_at(system, source, seeds, step)
+        state = _state_at(system, source, seeds, step, received)
         system = SYSTEMS[before.system](dataclasses.replace(before, **changes), str(source.attrs["device"]))
         shape = {name: len(values) for name, values in system.coords().items()}
         if shape != {name: source.sizes.get(name, size) for name, size in shape.items()}:
@@ -355,7 +375,7 @@ def _continue(
         return _advance_to_end(system, state, recorder, received, progress)
 
 
-def _state_at(system: System, source: xr.Dataset, seeds: np.ndarray, step: int) -> State:
+def _state_at(system: System, source: xr.Dataset, seeds: np.ndarray, step: int, received: list[int]) -> State:
     """The exact state of the members with these seeds at a step, from the nearest checkpoint at or before it."""
     if "derived" in source.attrs or "branched_at" in source.attrs:
         raise TrajectoryError("a selection or branch has no restart states; replay or branch the run it is from")
@@ -369,4 +389,10 @@ def _state_at(system: System, source: xr.Dataset, seeds: np.ndarray, step: int) 
             at = int(np.searchsorted(known, step, side="right")) - 1
             nearest = states.isel(checkpoint=at, run=rows_of(states, seeds)).load()
         state = system.restore({"step": known[at], **{str(name): nearest[name].values for name in nearest.data_vars}})
-    return system.advance(state, step - state.step)
+    pace = Pace()
+    while state.step < step:
+        if received:
+            raise Interrupted(received[0], None, state.step, step)
+        with pace.measure(step - state.step) as number:
+            state = system.advance(state, number)
+    return state

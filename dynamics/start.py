@@ -83,10 +83,12 @@ def _start_from_table(path: Path, seeds: np.ndarray) -> np.ndarray:
         else:
             with path.open(newline="") as lines:
                 x = np.array([[float(cell) for cell in row] for row in csv.reader(lines) if row])
+        if not isinstance(x, np.ndarray):
+            raise ValueError("it is an archive of arrays")
         if x.dtype.kind not in "iuf":
             raise ValueError(f"its numbers are {x.dtype}")
         x = x.astype(np.float64)
-    except (ValueError, TypeError, EOFError, OSError, csv.Error) as error:
+    except (ValueError, TypeError, EOFError, OSError, MemoryError, csv.Error) as error:
         raise SettingsError("start", str(path), f"a .nc, .npy or .csv file of numbers ({error})") from None
     if x.ndim == 2:
         return np.repeat(x[None], len(seeds), axis=0)

@@ -7,6 +7,7 @@ first, and so refuses a file that was cut short or in which a single bit has cha
 parsed.
 """
 
+import contextlib
 import errno
 import hashlib
 import os
@@ -14,11 +15,12 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import netCDF4
 import numpy as np
 import xarray as xr
+from xarray.backends import CachingFileManager, NetCDF4DataStore
 
 
 class _NetCDFLock:
@@ -115,9 +117,26 @@ def read_group(path: Path, group: str | None = None, thoroughly: bool = True) ->
     check_seal(path, thoroughly)
     try:
         with LOCK:
-            return xr.open_dataset(path, engine="netcdf4", group=group, lock=LOCK)
+            manager = CachingFileManager(
+                _open_unchanged, str(path.absolute()), mode="r", kwargs={"state": _state_of(path)}, lock=LOCK
+            )
+            dataset = xr.open_dataset(NetCDF4DataStore(manager, group=group, mode="r", lock=LOCK))
+        dataset.encoding["source"] = str(path.absolute())
+        return dataset
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError) as error:
         raise TrajectoryError(f"{path}: cannot be read as NetCDF-4 ({error})") from None
+
+
+def _state_of(path: str | Path) -> tuple[int, ...]:
+    now = os.stat(path)
+    return now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns
+
+
+def _open_unchanged(path: str, mode: Literal["r"], state: tuple[int, ...]) -> Any:
+    """xarray closes and reopens files as it sees fit, by name; another file may have taken the name by then."""
+    if _state_of(path) != state:
+        raise TrajectoryError(f"{path}: has been written anew since it was opened")
+    return netCDF4.Dataset(path, mode=mode)
 
 
 # ----------------------------------------------------------------------------------------------- writing
@@ -164,7 +183,9 @@ def write_file(
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.parent.exists():
+            path.parent.mkdir(parents=True)
+            _sync(path.parent.parent)
         _write_groups(temporary, groups, attrs)
         _compare_groups(temporary, groups, attrs)
         seal(temporary)
@@ -172,10 +193,11 @@ def write_file(
         _sync(temporary)
         os.replace(temporary, path)
         _sync(path.parent)
-    except (OSError, RuntimeError, UnicodeError) as error:  # netCDF4 tells its troubles as both of the first
+    except (OSError, RuntimeError, TypeError, ValueError) as error:  # netCDF4 tells its troubles as any of these
         raise RecordingError(f"{path}: could not be written ({_why(error, temporary)})") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def _write_groups(path: Path, groups: Mapping[str, Stack], attrs: Mapping[str, object]) -> None:
@@ -200,7 +222,7 @@ def _compare_groups(path: Path, groups: Mapping[str, Stack], attrs: Mapping[str,
     try:
         with LOCK:
             found = {name: file.getncattr(name) for name in attrs}
-        if found != dict(attrs):
+        if not all(bool(np.all(found[name] == value)) for name, value in attrs.items()):
             raise OSError(errno.EIO, "attributes read back differently")
         for group, stack in groups.items():
             with LOCK:

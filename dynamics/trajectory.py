@@ -9,6 +9,7 @@ one that was cut short or in which a single bit has changed.
 """
 
 import json
+import os
 import re
 from collections.abc import Hashable
 from dataclasses import fields
@@ -152,7 +153,12 @@ def open_trajectory(path: str | Path, thoroughly: bool = True) -> xr.Dataset:
     file's seal, and not only that there is one. Raises TrajectoryError.
     """
     path = Path(path)
-    trajectory = read_group(path, thoroughly=thoroughly) if path.is_file() else _open_parts(path)
+    try:
+        trajectory = read_group(path, thoroughly=thoroughly) if os.path.isfile(path) else _open_parts(path)
+    except TrajectoryError:
+        if not os.path.isfile(path):
+            raise
+        trajectory = read_group(path, thoroughly=thoroughly)  # its parts were merged as we read them
     try:
         return validate(trajectory)
     except TrajectoryError as error:
@@ -170,9 +176,10 @@ def _open_parts(path: Path) -> xr.Dataset:
         raise TrajectoryError(f"{path}: no frame of it is on disk yet")
     trajectory = xr.concat(frames, "step", data_vars="minimal", coords="minimal", compat="override", join="override")
     trajectory.attrs = dict(frames[-1].attrs)
-    trajectory["last_step"] = frames[-1]["last_step"]
+    reached = int(trajectory["step"][-1])  # the part may have gone on beyond its last frame
+    trajectory["last_step"] = np.minimum(frames[-1]["last_step"], reached)
     trajectory["status"] = frames[-1]["status"]
-    trajectory.encoding["source"] = str(path)
+    trajectory.encoding["source"] = str(path.absolute())
     return trajectory
 
 
@@ -182,7 +189,7 @@ def checkpoints(path: str | Path) -> xr.Dataset:
     Raises TrajectoryError.
     """
     path = Path(path)
-    if path.is_file() or not (parts := parts_of(path)):
+    if os.path.isfile(path) or not (parts := parts_of(path)):
         return read_group(path, "checkpoint")
     check_chain(parts, 0)
     states = [_loaded(part.path, "checkpoint") for part in parts]
@@ -194,7 +201,7 @@ def check_unchanged(trajectory: xr.Dataset, path: Path) -> None:
     """Raise TrajectoryError if another run has taken the file's place since the dataset was opened."""
     newest = parts_of(path)[-1:] if not path.exists() else []
     with read_group(newest[0].path if newest else path) as now:
-        for name in ("system", "config_json", "numerics_version"):
+        for name in ("system", "config_json", "numerics_version", "device"):
             if now.attrs.get(name) != trajectory.attrs.get(name):
                 raise TrajectoryError(f"{path}: another run has been written there since this one was opened")
 
@@ -214,26 +221,6 @@ def settings_of(trajectory: xr.Dataset) -> Settings:
         raise TrajectoryError(f"attribute config_json: {error}") from None
 
 
-def end_embedding(trajectory: xr.Dataset) -> xr.DataArray:
-    """The last embedding (run, token, axis) of every run that has not diverged, with the seeds.
-
-    Where frames hold metrics alone it is read from the restart state at that step. Raises TrajectoryError.
-    """
-    last = int(trajectory["step"][-1])
-    if "embedding" in trajectory:
-        embedding = trajectory["embedding"].isel(step=-1)
-    else:
-        path = source_of(trajectory)
-        check_unchanged(trajectory, path)
-        with checkpoints(path) as states:
-            if last not in states["checkpoint"]:
-                raise TrajectoryError(f"step {last}: the frames hold metrics alone, and no restart state is at it")
-            rows = rows_of(states, trajectory["seed"].values)
-            embedding = states["embedding"].sel(checkpoint=last).isel(run=rows).load().drop_vars("checkpoint")
-    alive = np.flatnonzero(trajectory["last_step"].values >= last)
-    return embedding.assign_coords(seed=trajectory["seed"]).isel(run=alive).transpose("run", "token", "axis")
-
-
 def source_of(trajectory: xr.Dataset) -> Path:
     """The file a dataset was read from."""
     if "source" not in trajectory.encoding:
@@ -244,11 +231,16 @@ def source_of(trajectory: xr.Dataset) -> Path:
 def rows_of(data: xr.Dataset, seeds: np.ndarray) -> list[int]:
     """Where along `run` the members with these seeds stand."""
     place = {int(seed): row for row, seed in enumerate(data["seed"].values)}
+    missing = [int(seed) for seed in seeds if int(seed) not in place]
+    if missing:
+        raise TrajectoryError(f"variable seed: no run of seed {missing[0]} is there any more")
     return [place[int(seed)] for seed in seeds]
 
 
 def first_steps(trajectory: xr.Dataset, steps: int) -> xr.Dataset:
     """A run as it was when it had come to a recorded step, a valid trajectory of its own."""
+    if steps not in trajectory["step"]:
+        raise TrajectoryError(f"variable step: {steps} is not recorded")
     cut = trajectory.sel(step=slice(None, steps))
     if steps == int(trajectory["step"][-1]):
         return cut
@@ -270,6 +262,8 @@ def validate(trajectory: xr.Dataset) -> xr.Dataset:
     if trajectory.attrs["schema_version"] != SCHEMA_VERSION:
         found = trajectory.attrs["schema_version"]
         raise TrajectoryError(f"attribute schema_version: found {found}, this program reads {SCHEMA_VERSION}")
+    if not trajectory.sizes.get("run"):
+        raise TrajectoryError("dimension run: missing or empty; a single run is selected as isel(run=[3])")
     for name in REQUIRED:
         if name not in trajectory.variables:
             raise TrajectoryError(f"variable {name}: missing")
@@ -305,8 +299,10 @@ def _validate_runs(trajectory: xr.Dataset) -> None:
     steps = trajectory["step"].values
     if status.size == 0 or not np.isin(status, range(len(STATUS))).all():
         raise TrajectoryError(f"variable status: found {status[:3]}, expected 0 to {len(STATUS) - 1}")
-    if (last < steps[0]).any() or (last > steps[-1]).any():
-        raise TrajectoryError(f"variable last_step: found {last.min()}..{last.max()}, expected steps up to {steps[-1]}")
+    first = 0 if "branched_at" in trajectory.attrs else steps[0]  # a run may have ended before the branch
+    if (last < first).any() or (last > steps[-1]).any():
+        found = f"{last.min()}..{last.max()}"
+        raise TrajectoryError(f"variable last_step: found {found}, expected steps from {first} to {steps[-1]}")
     found, expected = trajectory.attrs["runs"], status.size
     if found != expected:
         raise TrajectoryError(f"attribute runs: found {found}, expected the size of run, {expected}")

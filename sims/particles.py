@@ -27,8 +27,7 @@ def main(options: Options) -> None:
     """Run, or find, the ensemble; print and draw its end states."""
     from analysis.gallery import save_gallery
     from analysis.table2 import row, show
-    from dynamics.simulate import run_path, simulate
-    from dynamics.trajectory import end_embedding
+    from dynamics.simulate import end_embedding, run_path, simulate
 
     settings, amount = options.settings, options.amount
     path = amount.out or run_path(settings, amount.runs, amount.seed, amount.every, amount.record, amount.device)

@@ -59,7 +59,7 @@ def line(path: Path, thoroughly: bool) -> list[str]:
 
     parts = parts_of(path)
     files = [part.path for part in parts] + ([path] if path.is_file() else [])
-    size = f"{sum(file.stat().st_size for file in files) / 1e6:.1f}"
+    size = f"{sum(file.stat().st_size for file in files if file.exists()) / 1e6:.1f}"
     running = is_locked(path)
     try:
         with open_trajectory(path, thoroughly) as trajectory:

@@ -1,6 +1,7 @@
 """The loop: what it records, where runs live, and how they are found, extended, replayed and branched."""
 
 import dataclasses
+import pickle
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
@@ -8,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import xarray as xr
+from xarray.backends.file_manager import FILE_CACHE
 
 from analysis.structures import circles, grid_imperfections
 from dynamics import recorder
@@ -17,13 +19,12 @@ from dynamics.randomness import normal
 from dynamics.recorder import Schedule, lock_of
 from dynamics.settings import SETTINGS as KNOWN
 from dynamics.settings import ParticleSettings, SettingsError
-from dynamics.simulate import Interrupted, branch, replay, run_path, simulate
+from dynamics.simulate import Interrupted, branch, end_embedding, replay, run_path, simulate
 from dynamics.storage import RecordingError, TrajectoryError
 from dynamics.trajectory import (
     DIVERGED,
     DONE,
     checkpoints,
-    end_embedding,
     first_steps,
     open_trajectory,
     part_name,
@@ -514,6 +515,96 @@ def test_long_stretches_between_frames_have_checkpoints_and_parts(tmp_path, monk
     run(out=tmp_path / "b.nc", every=1000, steps=1000)
     assert same_file(tmp_path / "a.nc", tmp_path / "b.nc")
     assert 10 < checkpoints(tmp_path / "a.nc").sizes["checkpoint"] <= 22
+
+
+def test_a_run_stopped_between_frames_can_be_opened_replayed_and_listed(tmp_path, monkeypatch):
+    path = tmp_path / "a.nc"
+    stop_at(monkeypatch, path, 30, every=7, steps=1000)
+    with open_trajectory(path) as partial:
+        assert partial["step"].values.tolist() == [0, 7, 14, 21, 28]
+        assert (partial["last_step"] == 28).all()
+        monkeypatch.chdir("/")
+        xr.testing.assert_equal(
+            replay(partial, 2, 25, 33)["embedding"][0], run()["embedding"][2].sel(step=slice(25, 33))
+        )
+
+
+def test_a_dataset_never_reads_the_numbers_of_a_file_that_took_its_name(tmp_path):
+    """xarray closes files that have long not been used, and opens them again by name."""
+    old = run(out=tmp_path / "a.nc")
+    run(out=tmp_path / "a.nc", seed=3, overwrite=True)
+    old._close = None
+    FILE_CACHE.clear()
+    with pytest.raises(TrajectoryError, match="has been written anew since it was opened"):
+        old["embedding"].load()
+    with pytest.raises(TrajectoryError, match="no run of seed 0 is there any more"):
+        replay(old, 0, 10, 20)
+
+
+def test_a_dataset_survives_the_way_to_another_process(tmp_path):
+    sent = pickle.loads(pickle.dumps(run(out=tmp_path / "a.nc")))  # in memory, never from a file
+    assert same(sent, run())
+
+
+def test_the_end_of_metrics_alone_is_replayed_where_no_restart_state_is_at_it(tmp_path):
+    run(out=tmp_path / "m.nc", record="metrics", steps=300)
+    view = run(out=tmp_path / "m.nc", record="metrics", steps=31)
+    np.testing.assert_array_equal(end_embedding(view), run(steps=31)["embedding"][:, -1])
+
+
+def test_parts_of_another_run_beside_a_finished_one_are_not_removed(interrupted, tmp_path):
+    other = ParticleSettings(n=7, fa=0.5)
+    simulate(other, runs=6, steps=60, out=tmp_path / "b.nc", progress=False).close()
+    (tmp_path / "b.nc").replace(interrupted)
+    before = parts_of(interrupted)
+    simulate(other, runs=6, steps=60, out=interrupted, progress=False)
+    assert parts_of(interrupted) == before
+    with pytest.raises(SettingsError, match="out: found"):
+        simulate(other, runs=6, steps=80, out=interrupted, progress=False)
+    assert parts_of(interrupted) == before
+
+
+def test_nothing_is_saved_over_a_run_in_progress(interrupted):
+    with pytest.raises(RecordingError, match="exists already"):
+        recorder.save(run(), interrupted)
+    run(out=interrupted)
+
+
+def test_a_branch_after_a_divergence_is_a_trajectory(diverging, tmp_path):
+    original = simulate(diverging, runs=2, steps=20, out=tmp_path / "a.nc", progress=False)
+    recorder.save(branch(original, 10, fa=2.0), tmp_path / "b.nc")
+    with open_trajectory(tmp_path / "b.nc") as found:
+        assert found["last_step"].values.tolist() == [20, 0]
+
+
+def test_a_file_in_the_way_of_the_parts_is_an_error(tmp_path):
+    parts_folder(tmp_path / "a.nc").write_text("mine")
+    with pytest.raises(RecordingError, match="in the way"):
+        run(out=tmp_path / "a.nc")
+
+
+def test_a_temporary_of_a_writer_with_a_longer_name_is_not_ours(tmp_path):
+    theirs, ours = tmp_path / ".a.nc.b.nc.12.34.tmp", tmp_path / ".a.nc.12.34.tmp"
+    theirs.write_text("alive")
+    ours.write_text("dead")
+    run(out=tmp_path / "a.nc")
+    assert (theirs.exists(), ours.exists()) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [lambda t, path: recorder.save(t, path), lambda t, path: replay(t, 0, 0, 1), lambda t, path: end_embedding(t)],
+)
+def test_one_run_without_its_dimension_is_refused(use, tmp_path):
+    metrics = run(out=tmp_path / "a.nc", record="metrics")
+    with pytest.raises(TrajectoryError, match="dimension run"):
+        use(metrics.isel(run=3), tmp_path / "b.nc")
+
+
+def test_a_path_too_long_is_a_mistake():
+    for out in ("d" * 300 + "/x.nc", "é" * 120 + ".nc", "a\0b.nc"):
+        with pytest.raises((SettingsError, RecordingError)):
+            run(out=out)
 
 
 def test_two_threads_write_two_files(tmp_path):

@@ -106,6 +106,17 @@ def test_what_is_no_embedding_is_refused(tmp_path, name, content):
     assert error.value.field == "start"
 
 
+def test_an_archive_and_a_header_that_promises_too_much_are_refused(tmp_path):
+    with (tmp_path / "a.npy").open("wb") as file:
+        np.savez(file, x=np.zeros((5, 2)))
+    with pytest.raises(SettingsError, match="start: .*archive"):
+        begin(particles(tmp_path / "a.npy"))
+    with (tmp_path / "b.npy").open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (10**12, 2)})
+    with pytest.raises(SettingsError, match="start"):
+        begin(particles(tmp_path / "b.npy"))
+
+
 def test_a_pickle_is_not_read(tmp_path):
     np.save(tmp_path / "a.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     with pytest.raises(SettingsError, match="start"):
