@@ -60,7 +60,7 @@ def assert_same(path, undisturbed):
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("number", [20, pytest.param(150, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [20, pytest.param(80, marks=pytest.mark.slow)])
 def test_killed_at_random_moments(tmp_path, environment, undisturbed, number):
     """kill -9 while it computes, writes a part, merges or tidies up; at any time what is there is valid."""
     moments = random.Random(number)
@@ -68,7 +68,7 @@ def test_killed_at_random_moments(tmp_path, environment, undisturbed, number):
     kills = finished = 0
     while kills < number or not path.exists():
         process = begin(path, environment)
-        time.sleep(moments.uniform(0, 0.25))
+        time.sleep(moments.uniform(0, 1.0))  # to the end takes about as long: some get there
         process.kill()
         if process.wait() == 0:
             finished += 1
