@@ -91,7 +91,8 @@ def test_killed_at_random_moments(tmp_path, environment, undisturbed, number):
 def test_a_signal_leaves_a_resumable_run_and_the_documented_exit_code(tmp_path, environment, undisturbed, which):
     path = tmp_path / "run.nc"
     process = begin(path, environment)
-    time.sleep(0.05)
+    while not parts_of(path):  # the first of dozens
+        time.sleep(0.001)
     process.send_signal(which)
     assert process.wait() == 128 + which
     assert parts_of(path)
@@ -104,7 +105,7 @@ def test_a_signal_leaves_a_resumable_run_and_the_documented_exit_code(tmp_path, 
 def test_a_second_process_is_refused_and_the_first_not_disturbed(tmp_path, environment, undisturbed):
     path = tmp_path / "run.nc"
     process = begin(path, environment)
-    while not parts_folder(path).exists():
+    while not parts_of(path):
         time.sleep(0.001)
     process.send_signal(signal.SIGSTOP)  # alive, and not done before we have tried
     with pytest.raises(RecordingError, match="another process is writing it"):
