@@ -39,7 +39,7 @@ class SpeedUp:
     An ensemble runs on all threads in both, a single run on one thread in both.
     """
 
-    params = [(1000, 17), (16, 59), (8, 113), (1, 17), (1, 59), (1, 113)]
+    params = ([(1000, 17), (16, 59), (8, 113), (1, 17), (1, 59), (1, 113)],)
     param_names = ("runs, N",)
     unit = "times"
     timeout = 600
@@ -62,7 +62,7 @@ class SpeedUpOverNumPy:
     the matrix product before it, which stay busy for a while.
     """
 
-    params = [(1, 17), (16, 17), (1, 59), (16, 59)]
+    params = ([(1, 17), (16, 17), (1, 59), (16, 59)],)
     param_names = ("runs, N",)
     unit = "times"
     timeout = 600

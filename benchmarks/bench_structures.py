@@ -23,7 +23,7 @@ def by_tree(x: np.ndarray) -> int:
 class Structures:
     """A whole trajectory's worth of frames at N = 17, and single frames of more tokens."""
 
-    params = [(10_000, 17), (1, 59), (1, 113)]
+    params = ([(10_000, 17), (1, 59), (1, 113)],)
     param_names = ("frames, N",)
 
     def setup(self, size):
