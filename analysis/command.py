@@ -5,6 +5,7 @@ and resumable. A command's module imports nothing heavy before its options are p
 answers at once.
 """
 
+import io
 import os
 import signal
 import sys
@@ -21,8 +22,8 @@ Options = TypeVar("Options")
 def command(main: Callable[[Options], None], options: type[Options], program: str) -> None:
     """Parse the command line of `python -m program` into its options and run it."""
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None:  # closed by whoever started this
-            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+        if isinstance(stream, io.TextIOWrapper):  # not closed, not replaced, by whoever started this
+            stream.reconfigure(errors="backslashreplace")
     try:
         chosen = _parsed(options, program)
         _carry_out(main, chosen)
