@@ -40,14 +40,14 @@ def _carry_out(main: Callable[[Options], None], chosen: Options) -> None:
         _fail("interrupted; the same command begins again or goes on", 128 + signum)
 
     signal.signal(signal.SIGTERM, stop)
-    from dynamics.simulate import Interrupted
+    from dynamics.simulate import Interrupted, MissingPackage
     from dynamics.storage import RecordingError, TrajectoryError
 
     try:
         main(chosen)
     except SettingsError as error:
         _refuse(error)
-    except (TrajectoryError, RecordingError) as error:
+    except (TrajectoryError, RecordingError, MissingPackage) as error:
         _fail(f"error: {error}", 1)
     except Interrupted as stopped:
         amount = getattr(chosen, "amount", None)

@@ -24,7 +24,7 @@ CIRCLE_RATIO = 1.2
 
 def circularity(embedding: np.ndarray) -> np.ndarray:
     """Largest norm over smallest norm of the embeddings: (..., token, axis) -> (...). inf if one is at 0."""
-    norms = np.linalg.norm(_of_unit_size(_checked(embedding)), axis=-1)
+    norms = np.linalg.norm(of_unit_size(checked(embedding)), axis=-1)
     smallest, largest = norms.min(axis=-1), norms.max(axis=-1)
     return np.divide(largest, smallest, out=np.full(np.shape(smallest), np.inf), where=smallest > 0)
 
@@ -98,11 +98,11 @@ def imperfections(embedding: np.ndarray) -> np.ndarray:
     near ones the first in the order of pairs counts (CA algorithm 2). With one token there is no other
     pair, and the algorithm counts its only one.
     """
-    x = _checked(embedding)
+    x = checked(embedding)
     lead, (n, dim) = x.shape[:-2], x.shape[-2:]
     pairs = all_pairs(n)
     residue = modular_sum(pairs, n)
-    frames = _of_unit_size(x).reshape(-1, n, dim)
+    frames = of_unit_size(x).reshape(-1, n, dim)
     at_once = max(1, FRAMES_AT_ONCE_BYTES // (8 * len(pairs) * (dim + 1)))
     counts = np.empty(len(frames), np.int64)
     for start in range(0, len(frames), at_once):
@@ -152,7 +152,7 @@ def summarise(embedding: np.ndarray) -> StructureSummary:
 # ------------------------------------------------------------------------------------------------ borders
 
 
-def _checked(embedding: np.ndarray) -> np.ndarray:
+def checked(embedding: np.ndarray) -> np.ndarray:
     x = np.asarray(np.real(embedding), dtype=np.float64)
     if x.ndim < 2 or x.shape[-2] < 1 or x.shape[-1] < 1:
         raise ValueError(f"embedding: found shape {x.shape}, expected (..., token, axis)")
@@ -163,7 +163,7 @@ def _checked(embedding: np.ndarray) -> np.ndarray:
     return x
 
 
-def _of_unit_size(x: np.ndarray) -> np.ndarray:
+def of_unit_size(x: np.ndarray) -> np.ndarray:
     """Each embedding times the power of two, which is exact, that keeps squares from overflow and underflow."""
     exponent = np.frexp(np.abs(x).max(axis=(-2, -1), keepdims=True))[1]
     return np.ldexp(x, -exponent)

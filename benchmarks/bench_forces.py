@@ -4,7 +4,8 @@ import numpy as np
 from numba import get_num_threads
 
 from benchmarks.baselines import numpy_fields, plain_fields, speed_up
-from dynamics.forces import fields, on_threads
+from dynamics.compiling import on_threads
+from dynamics.forces import fields
 from dynamics.pairs import PairList, pair_list
 from dynamics.tasks import all_pairs
 

@@ -5,7 +5,7 @@ from scipy.spatial import cKDTree
 
 from analysis.structures import imperfections, is_circle
 from benchmarks.baselines import speed_up
-from dynamics.forces import on_threads
+from dynamics.compiling import on_threads
 from dynamics.tasks import all_pairs, modular_sum
 
 

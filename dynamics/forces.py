@@ -28,17 +28,14 @@ and is kept by the later of the two.
   write to the same place, so that a single run can be spread over threads. `fields_within`.
 """
 
-import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numba import get_num_threads, njit, prange, set_num_threads
+from numba import get_num_threads, njit, prange
 
 from dynamics import lanes
 from dynamics import pairs as pairs_module
+from dynamics.compiling import on_threads, sources
 from dynamics.lanes import (
     WIDTH,
     dot,
@@ -385,23 +382,6 @@ def plan(runs: int, pairs: PairList) -> tuple[bool, int]:
     across = -(-blocks // threads) * size
     within = WITHIN_COST * runs * groups / within_threads
     return (True, min(blocks, threads)) if across <= within else (False, within_threads)
-
-
-@contextmanager
-def on_threads(count: int) -> Iterator[None]:
-    """Kernels called inside run on that many threads."""
-    before = get_num_threads()
-    set_num_threads(max(1, count))
-    try:
-        yield
-    finally:
-        set_num_threads(before)
-
-
-def sources(*paths: str) -> str:
-    """Digest of source files. A cached kernel closes over that of all that is compiled into it, which makes
-    it part of the cache's key: Numba itself watches only the file in which the kernel stands."""
-    return hashlib.sha256(b"".join(Path(path).read_bytes() for path in paths)).hexdigest()
 
 
 def _compile(digest: str):

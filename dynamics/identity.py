@@ -97,7 +97,7 @@ def describe(system: System, what: Mapping[str, Any], steps: int) -> Description
         "holds the settings; frames of a run after its last_step repeat it; group /checkpoint holds exact restart "
         "states; the last line is a SHA-256.",
     }
-    return Description(kept, system.variables, system.coords(), seeds, settings.time_step, attrs)
+    return Description(kept, system.variables, system.coords(), seeds, settings.time_step, settings.epoch_steps, attrs)
 
 
 @functools.cache
@@ -117,7 +117,7 @@ def _git_commit() -> str:
 
 def _package_versions() -> dict[str, str]:
     versions = {"python": platform.python_version()}
-    for name in ("training-dynamics", "numpy", "numba", "xarray", "netCDF4"):
+    for name in ("training-dynamics", "numpy", "numba", "xarray", "netCDF4", "torch"):
         try:
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:

@@ -1,19 +1,22 @@
-"""Eight numbers side by side: the arithmetic in which the force kernels are written.
+"""Sixty-four bytes of numbers side by side: the arithmetic in which the hot kernels are written.
 
-Inside a compiled kernel a `Scalars` value is eight float64 and a `Vectors` value is eight points of D
-axes, held as D `Scalars`. Each operation acts on every lane by itself in IEEE double precision, without
-contraction or reordering, so a lane's bits do not depend on what its neighbours hold, nor on whether the
-processor does the eight at once, in pairs or one by one. The lanes are runs of an ensemble or pair sums
-of one run; the pair laws read the same for both.
+Inside a compiled kernel a `Scalars` value is eight float64 or sixteen float32, and a `Vectors` value is so
+many points of D axes, held as D `Scalars`. Each operation acts on every lane by itself in IEEE arithmetic,
+without contraction (but where `multiply_add` asks for it) or reordering, so a lane's bits do not depend on
+what its neighbours hold, nor on whether the processor does them all at once, in pairs or one by one. In the
+force kernels the lanes are runs of an ensemble, or pair sums of one run, and the pair laws read the same for
+both; in the gradient kernels they are runs.
 
 Numba's own loops reach this code only through LLVM's loop vectoriser, which gives up on a symmetric sum
 over pairs (it cannot prove that both ends are different memory); hence a type.
 
 In memory a group of lanes is contiguous: `Scalars` (lane,), `Vectors` (axis, lane). `axes` is the tuple
-``tuple(range(D))``: its length is part of its type, so every loop over axes is unrolled.
+``tuple(range(D))``: its length is part of its type, so every loop over axes is unrolled. Arrays are flat, and
+their dtype says which lanes are loaded.
 """
 
 import operator
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -22,74 +25,109 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
 
-WIDTH = 8
-
-_DOUBLE = ir.DoubleType()
-_LANES = ir.VectorType(_DOUBLE, WIDTH)
-_INDEX = ir.VectorType(ir.IntType(32), WIDTH)
+BITS = 512
+WIDTH = BITS // 64
+"""Lanes of float64."""
+WIDTH_32 = BITS // 32
+"""Lanes of float32."""
 
 
 class ScalarsType(types.Type):
-    """Numba type of eight float64."""
+    """Numba type of eight float64 or sixteen float32."""
 
-    def __init__(self) -> None:
-        super().__init__(name=f"Scalars[{WIDTH}]")
+    def __init__(self, element: types.Float) -> None:
+        self.element, self.width = element, BITS // element.bitwidth
+        super().__init__(name=f"Scalars[{element}, {self.width}]")
+
+    @property
+    def lanes(self) -> ir.VectorType:
+        """LLVM's type."""
+        return ir.VectorType(ir.DoubleType() if self.element == types.float64 else ir.FloatType(), self.width)
 
 
 class VectorsType(types.Type):
-    """Numba type of eight points of `dim` axes."""
+    """Numba type of so many points of `dim` axes."""
 
-    def __init__(self, dim: int) -> None:
-        self.dim = dim
-        super().__init__(name=f"Vectors[{WIDTH}, {dim}]")
+    def __init__(self, scalars: ScalarsType, dim: int) -> None:
+        self.scalars, self.dim = scalars, dim
+        super().__init__(name=f"Vectors[{scalars.element}, {scalars.width}, {dim}]")
 
-
-SCALARS = ScalarsType()
+    @property
+    def lanes(self) -> ir.VectorType:
+        """LLVM's type of one axis."""
+        return self.scalars.lanes
 
 
 @register_model(ScalarsType)
 class _ScalarsModel(models.PrimitiveModel):
     def __init__(self, manager, kind):
-        super().__init__(manager, kind, _LANES)
+        super().__init__(manager, kind, kind.lanes)
 
 
 @register_model(VectorsType)
 class _VectorsModel(models.PrimitiveModel):
     def __init__(self, manager, kind):
-        super().__init__(manager, kind, ir.ArrayType(_LANES, kind.dim))
+        super().__init__(manager, kind, ir.ArrayType(kind.lanes, kind.dim))
 
 
 # ------------------------------------------------------------------------------------- code generation
 
 
-def _spread(builder, value):
-    """One float64 in every lane."""
-    undefined = ir.Constant(_LANES, ir.Undefined)
+def _spread(builder, kind, value):
+    """One number in every lane."""
+    undefined = ir.Constant(kind.lanes, ir.Undefined)
     first = builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
-    return builder.shuffle_vector(first, undefined, ir.Constant(_INDEX, [0] * WIDTH))
+    return builder.shuffle_vector(first, undefined, ir.Constant(_whole(kind), [0] * kind.lanes.count))
 
 
-def _each_axis(builder, dim, component):
-    """A `Vectors` value from a function that gives the lanes of one axis."""
-    value = ir.Constant(ir.ArrayType(_LANES, dim), ir.Undefined)
-    for axis in range(dim):
+def _whole(kind):
+    """As many 32-bit integers as there are lanes."""
+    return ir.VectorType(ir.IntType(32), kind.lanes.count)
+
+
+def _constant(kind, value):
+    """A number known at compile time, in every lane."""
+    return ir.Constant(kind.lanes, [float(value)] * kind.lanes.count)
+
+
+def _each_axis(builder, kind, component):
+    """A value of `Scalars`, or `Vectors`, from a function that gives the lanes of one axis."""
+    if isinstance(kind, ScalarsType):
+        return component(0)
+    value = ir.Constant(ir.ArrayType(kind.lanes, kind.dim), ir.Undefined)
+    for axis in range(kind.dim):
         value = builder.insert_value(value, component(axis), axis)
     return value
 
 
+def _axis(builder, kind, value, axis):
+    """The lanes of one axis; `Scalars` are the same along every axis."""
+    return value if isinstance(kind, ScalarsType) else builder.extract_value(value, axis)
+
+
 def _address(context, builder, kind, array, offset):
-    """Pointer to eight lanes, `offset` float64 from the start of a flat array."""
+    """Pointer to a group of lanes, `offset` numbers from the start of a flat array."""
     data = context.make_array(kind)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [offset]), _LANES.as_pointer())
+    return builder.bitcast(builder.gep(data, [offset]), ScalarsType(kind.dtype).lanes.as_pointer())
 
 
-def _aligned(instruction):
-    instruction.align = 8  # NumPy promises no more than the alignment of one float64
+def _aligned(instruction, kind):
+    instruction.align = kind.dtype.bitwidth // 8  # NumPy promises no more than the alignment of one number
     return instruction
 
 
 def _is_flat(kind):
-    return isinstance(kind, types.Array) and kind.dtype == types.float64 and kind.ndim == 1 and kind.layout == "C"
+    floating = isinstance(kind, types.Array) and kind.dtype in (types.float64, types.float32)
+    return floating and kind.ndim == 1 and kind.layout == "C"
+
+
+def _call(builder, name, kind, args):
+    """LLVM's own function of lanes."""
+    lanes = kind.lanes
+    bits = 64 if lanes.element == ir.DoubleType() else 32
+    function_type = ir.FunctionType(lanes, [lanes] * len(args))
+    name = f"llvm.{name}.v{lanes.count}f{bits}"
+    return builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), args)
 
 
 def _arithmetic(operation, instruction):
@@ -100,29 +138,21 @@ def _arithmetic(operation, instruction):
         def result(left, right):
             if isinstance(left, ScalarsType | VectorsType) and left == right:
                 return left
-            if isinstance(left, VectorsType) and isinstance(right, ScalarsType):
+            if isinstance(left, VectorsType) and left.scalars == right:
                 return left
             return None
 
         return result
 
-    @lower_builtin(operation, ScalarsType, ScalarsType)
-    def lower_scalars(context, builder, signature, args):
-        return getattr(builder, instruction)(*args)
-
-    @lower_builtin(operation, VectorsType, VectorsType)
-    def lower_vectors(context, builder, signature, args):
+    def lower(context, builder, signature, args):
         def component(axis):
-            return getattr(builder, instruction)(*(builder.extract_value(arg, axis) for arg in args))
+            sides = (_axis(builder, kind, arg, axis) for kind, arg in zip(signature.args, args, strict=True))
+            return getattr(builder, instruction)(*sides)
 
-        return _each_axis(builder, signature.return_type.dim, component)
+        return _each_axis(builder, signature.return_type, component)
 
-    @lower_builtin(operation, VectorsType, ScalarsType)
-    def lower_scaled(context, builder, signature, args):
-        def component(axis):
-            return getattr(builder, instruction)(builder.extract_value(args[0], axis), args[1])
-
-        return _each_axis(builder, signature.return_type.dim, component)
+    for left, right in ((ScalarsType, ScalarsType), (VectorsType, VectorsType), (VectorsType, ScalarsType)):
+        lower_builtin(operation, left, right)(lower)
 
 
 for _operation, _in_place, _instruction in (
@@ -145,12 +175,13 @@ def _called_in_kernels(describe: Callable[..., Any]) -> Any:
 
 @_called_in_kernels
 def scalars(context, value):
-    """`value` in every lane."""
+    """`value`, a float64 or float32, in every lane."""
+    kind = ScalarsType(value)
 
     def generate(context, builder, signature, args):
-        return _spread(builder, args[0])
+        return _spread(builder, kind, args[0])
 
-    return SCALARS(types.float64), generate
+    return (kind(value), generate) if value in (types.float64, types.float32) else None
 
 
 @_called_in_kernels
@@ -158,10 +189,13 @@ def load_scalars(context, array, group):
     """Lanes number `group` of a flat array."""
 
     def generate(context, builder, signature, args):
-        offset = builder.mul(args[1], ir.Constant(args[1].type, WIDTH))
-        return _aligned(builder.load(_address(context, builder, signature.args[0], args[0], offset)))
+        offset = builder.mul(args[1], ir.Constant(args[1].type, kind.width))
+        return _aligned(builder.load(_address(context, builder, array, args[0], offset)), array)
 
-    return (SCALARS(array, types.intp), generate) if _is_flat(array) else None
+    if not _is_flat(array):
+        return None
+    kind = ScalarsType(array.dtype)
+    return kind(array, types.intp), generate
 
 
 @_called_in_kernels
@@ -169,11 +203,12 @@ def store_scalars(context, array, group, value):
     """Write lanes number `group` of a flat array."""
 
     def generate(context, builder, signature, args):
-        offset = builder.mul(args[1], ir.Constant(args[1].type, WIDTH))
-        _aligned(builder.store(args[2], _address(context, builder, signature.args[0], args[0], offset)))
+        offset = builder.mul(args[1], ir.Constant(args[1].type, value.width))
+        _aligned(builder.store(args[2], _address(context, builder, array, args[0], offset)), array)
         return context.get_dummy_value()
 
-    return (types.void(array, types.intp, SCALARS), generate) if _is_flat(array) else None
+    fits = _is_flat(array) and isinstance(value, ScalarsType) and value.element == array.dtype
+    return (types.void(array, types.intp, value), generate) if fits else None
 
 
 @_called_in_kernels
@@ -182,31 +217,35 @@ def load_vectors(context, array, group, axes):
     dim = len(axes)
 
     def generate(context, builder, signature, args):
-        start = builder.mul(args[1], ir.Constant(args[1].type, dim * WIDTH))
+        start = builder.mul(args[1], ir.Constant(args[1].type, dim * kind.scalars.width))
 
         def component(axis):
-            offset = builder.add(start, ir.Constant(start.type, axis * WIDTH))
-            return _aligned(builder.load(_address(context, builder, signature.args[0], args[0], offset)))
+            offset = builder.add(start, ir.Constant(start.type, axis * kind.scalars.width))
+            return _aligned(builder.load(_address(context, builder, array, args[0], offset)), array)
 
-        return _each_axis(builder, dim, component)
+        return _each_axis(builder, kind, component)
 
-    return (VectorsType(dim)(array, types.intp, axes), generate) if _is_flat(array) else None
+    if not _is_flat(array):
+        return None
+    kind = VectorsType(ScalarsType(array.dtype), dim)
+    return kind(array, types.intp, axes), generate
 
 
 @_called_in_kernels
 def store_vectors(context, array, group, value):
     """Write points number `group` of a flat array of (axis, lane) groups."""
-    dim = value.dim
 
     def generate(context, builder, signature, args):
-        start = builder.mul(args[1], ir.Constant(args[1].type, dim * WIDTH))
-        for axis in range(dim):
-            offset = builder.add(start, ir.Constant(start.type, axis * WIDTH))
-            address = _address(context, builder, signature.args[0], args[0], offset)
-            _aligned(builder.store(builder.extract_value(args[2], axis), address))
+        width = value.scalars.width
+        start = builder.mul(args[1], ir.Constant(args[1].type, value.dim * width))
+        for axis in range(value.dim):
+            offset = builder.add(start, ir.Constant(start.type, axis * width))
+            lanes = builder.extract_value(args[2], axis)
+            _aligned(builder.store(lanes, _address(context, builder, array, args[0], offset)), array)
         return context.get_dummy_value()
 
-    return (types.void(array, types.intp, value), generate) if _is_flat(array) else None
+    fits = _is_flat(array) and isinstance(value, VectorsType) and value.scalars.element == array.dtype
+    return (types.void(array, types.intp, value), generate) if fits else None
 
 
 @_called_in_kernels
@@ -215,26 +254,54 @@ def spread_vectors(context, array, point, axes):
     dim = len(axes)
 
     def generate(context, builder, signature, args):
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        data = context.make_array(array)(context, builder, args[0]).data
         start = builder.mul(args[1], ir.Constant(args[1].type, dim))
 
         def component(axis):
             offset = builder.add(start, ir.Constant(start.type, axis))
-            return _spread(builder, builder.load(builder.gep(data, [offset])))
+            return _spread(builder, kind, builder.load(builder.gep(data, [offset])))
 
-        return _each_axis(builder, dim, component)
+        return _each_axis(builder, kind, component)
 
-    return (VectorsType(dim)(array, types.intp, axes), generate) if _is_flat(array) else None
+    if not _is_flat(array):
+        return None
+    kind = VectorsType(ScalarsType(array.dtype), dim)
+    return kind(array, types.intp, axes), generate
+
+
+@_called_in_kernels
+def repeat(context, value, axes):
+    """`Vectors` with the same lanes along every axis."""
+    kind = VectorsType(value, len(axes))
+
+    def generate(context, builder, signature, args):
+        return _each_axis(builder, kind, lambda axis: args[0])
+
+    return (kind(value, axes), generate) if isinstance(value, ScalarsType) else None
+
+
+@_called_in_kernels
+def sum_axes(context, value):
+    """The sum over the axes, (lane,), in their order."""
+
+    def generate(context, builder, signature, args):
+        total = builder.extract_value(args[0], 0)
+        for axis in range(1, value.dim):
+            total = builder.fadd(total, builder.extract_value(args[0], axis))
+        return total
+
+    return (value.scalars(value), generate) if isinstance(value, VectorsType) else None
 
 
 @_called_in_kernels
 def lane_numbers(context):
-    """0, 1, ... in the lanes."""
+    """0, 1, ... in the lanes of float64."""
+    kind = ScalarsType(types.float64)
 
     def generate(context, builder, signature, args):
-        return ir.Constant(_LANES, [float(lane) for lane in range(WIDTH)])
+        return ir.Constant(kind.lanes, [float(lane) for lane in range(WIDTH)])
 
-    return SCALARS(), generate
+    return kind(), generate
 
 
 @_called_in_kernels
@@ -251,7 +318,97 @@ def dot(context, left, right):
             total = builder.fadd(total, product)
         return total
 
-    return (SCALARS(left, right), generate) if left == right else None
+    return (left.scalars(left, right), generate) if isinstance(left, VectorsType) and left == right else None
+
+
+@_called_in_kernels
+def dot_onto(context, left, right, added):
+    """Scalar products added to `added`, (lane,), axis after axis, each product and sum rounded once."""
+
+    def generate(context, builder, signature, args):
+        total = args[2]
+        for axis in range(left.dim):
+            sides = [builder.extract_value(arg, axis) for arg in args[:2]]
+            total = _call(builder, "fma", added, [*sides, total])
+        return total
+
+    fits = isinstance(left, VectorsType) and left == right and added == left.scalars
+    return (added(left, right, added), generate) if fits else None
+
+
+@_called_in_kernels
+def multiply_add(context, left, right, added):
+    """left * right + added, rounded once. `right` may be `Scalars` where the others are `Vectors`."""
+
+    def generate(context, builder, signature, args):
+        def component(axis):
+            sides = [_axis(builder, kind, arg, axis) for kind, arg in zip(signature.args, args, strict=True)]
+            return _call(builder, "fma", added, sides)
+
+        return _each_axis(builder, added, component)
+
+    fits = left == added and (right == left or (isinstance(left, VectorsType) and left.scalars == right))
+    return (added(left, right, added), generate) if fits else None
+
+
+@_called_in_kernels
+def larger(context, left, right):
+    """The larger of each two numbers; that of `right` where one is NaN."""
+
+    def generate(context, builder, signature, args):
+        def component(axis):
+            one, other = (_axis(builder, left, arg, axis) for arg in args)
+            return builder.select(builder.fcmp_ordered(">", one, other), one, other)
+
+        return _each_axis(builder, left, component)
+
+    return (left(left, right), generate) if left == right else None
+
+
+@_called_in_kernels
+def exponential(context, value):
+    """e to the power of each float32, which is at most 0, or NaN: 2 units in the last place; e^-87 below -87.
+
+    The argument is split as n log 2 + r, log 2 in two parts, and e^r is a polynomial of degree 6 (Cephes' expf).
+    """
+
+    def generate(context, builder, signature, args):
+        def fused(left, right, added):
+            return _call(builder, "fma", value, [left, right, added])
+
+        def component(axis):
+            x = _axis(builder, value, args[0], axis)
+            least = _constant(value, -87.0)
+            x = builder.select(builder.fcmp_ordered("<", x, least), least, x)
+            n = _call(builder, "rint", value, [builder.fmul(x, _constant(value, _INVERSE_LOG_2))])
+            r = fused(n, _constant(value, -_LOG_2_HIGH), x)
+            r = fused(n, _constant(value, -_LOG_2_LOW), r)
+            power = _constant(value, _EXPONENTIAL[0])
+            for coefficient in _EXPONENTIAL[1:]:
+                power = fused(power, r, _constant(value, coefficient))
+            power = builder.fadd(fused(power, builder.fmul(r, r), r), _constant(value, 1.0))
+            whole = _whole(value)
+            exponent = builder.add(builder.fptosi(n, whole), ir.Constant(whole, [127] * value.lanes.count))
+            scale = builder.shl(exponent, ir.Constant(whole, [23] * value.lanes.count))
+            scaled = builder.fmul(power, builder.bitcast(scale, value.lanes))
+            return builder.select(builder.fcmp_unordered("uno", x, x), x, scaled)
+
+        return _each_axis(builder, value, component)
+
+    fits = isinstance(value, ScalarsType | VectorsType) and value.lanes.element == ir.FloatType()
+    return (value(value), generate) if fits else None
+
+
+def _float32(value: float) -> float:
+    """The nearest float32, which LLVM wants constants of that type to be."""
+    return struct.unpack("f", struct.pack("f", value))[0]
+
+
+_INVERSE_LOG_2, _LOG_2_HIGH, _LOG_2_LOW = map(_float32, (1.44269504, 0.693359375, -2.12194440e-4))
+_EXPONENTIAL = [
+    _float32(value)
+    for value in (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
+]
 
 
 @_called_in_kernels
@@ -259,13 +416,10 @@ def root(context, value):
     """Square root of each number, correctly rounded."""
 
     def generate(context, builder, signature, args):
-        kind = ir.FunctionType(_LANES, [_LANES])
-        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.sqrt.v{WIDTH}f64")
-        if isinstance(value, ScalarsType):
-            return builder.call(function, args)
-        return _each_axis(
-            builder, value.dim, lambda axis: builder.call(function, [builder.extract_value(args[0], axis)])
-        )
+        def component(axis):
+            return _call(builder, "sqrt", value, [_axis(builder, value, args[0], axis)])
+
+        return _each_axis(builder, value, component)
 
     return value(value), generate
 
@@ -276,23 +430,16 @@ def where_above(context, condition, threshold, value):
 
     A condition of `Scalars` holds for every axis of a `Vectors` value.
     """
+    element = (condition if isinstance(condition, ScalarsType) else condition.scalars).element
 
     def generate(context, builder, signature, args):
-        limit = _spread(builder, args[1])
-        nothing = ir.Constant(_LANES, None)
+        limit = _spread(builder, condition, args[1])
+        nothing = ir.Constant(value.lanes, None)
 
-        def choose(tested, chosen):
-            return builder.select(builder.fcmp_ordered(">", tested, limit), chosen, nothing)
+        def component(axis):
+            tested = builder.fcmp_ordered(">", _axis(builder, condition, args[0], axis), limit)
+            return builder.select(tested, _axis(builder, value, args[2], axis), nothing)
 
-        if isinstance(value, ScalarsType):
-            return choose(args[0], args[2])
-        by_axis = isinstance(condition, VectorsType)
-        return _each_axis(
-            builder,
-            value.dim,
-            lambda axis: choose(
-                builder.extract_value(args[0], axis) if by_axis else args[0], builder.extract_value(args[2], axis)
-            ),
-        )
+        return _each_axis(builder, value, component)
 
-    return value(condition, types.float64, value), generate
+    return value(condition, element, value), generate

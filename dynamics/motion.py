@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit, prange
 
 from dynamics import forces, lanes, pairs
+from dynamics.compiling import sources
 from dynamics.forces import (
     ATTRACTION,
     LIKE_ALIGNMENT,
@@ -185,7 +186,7 @@ def _compile(digest: str):
     @njit(error_model="numpy", parallel=True, cache=True)
     def advance(blocks, runs, across, number, track, pairs, law, axes):
         """`number` steps in place; gives the total force before the last of them, or with none that at x."""
-        digest  # noqa: B018 - see `forces.sources`
+        digest  # noqa: B018 - see `compiling.sources`
         size, count = blocks.shape[1], len(blocks)
         total = np.empty((count, size))
         if across:
@@ -217,4 +218,4 @@ def _compile(digest: str):
     return advance, normalise_blocks
 
 
-advance, normalise_blocks = _compile(forces.sources(__file__, forces.__file__, pairs.__file__, lanes.__file__))
+advance, normalise_blocks = _compile(sources(__file__, forces.__file__, pairs.__file__, lanes.__file__))

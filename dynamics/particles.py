@@ -18,6 +18,7 @@ import numpy as np
 from numba import get_num_threads
 
 from dynamics import forces, randomness
+from dynamics.compiling import on_threads
 from dynamics.lanes import WIDTH
 from dynamics.motion import (
     FORCE_NORM,
@@ -123,7 +124,7 @@ class ParticleSystem:
         lanes[:, :runs] = track
         lanes = np.ascontiguousarray(lanes.reshape(4, -1, WIDTH).swapaxes(0, 1))
         across, threads = forces.plan(runs, self.pairs)
-        with forces.on_threads(threads):
+        with on_threads(threads):
             total = advance(blocks, runs, across, steps, lanes, self.pairs, self._law, self._axes)
         track[:] = lanes.swapaxes(0, 1).reshape(4, -1)[:, :runs]
         return forces.from_blocks(blocks, runs, n, dim), forces.from_blocks(total, runs, n, dim)

@@ -15,3 +15,9 @@ def normal(seeds: np.ndarray, name: str, shape: tuple[int, ...]) -> np.ndarray:
     """Standard normal numbers, (run, *shape) float64: row r depends on seeds[r] and the name alone."""
     rows = [stream(int(seed), name).standard_normal(shape) for seed in seeds]
     return np.stack(rows) if rows else np.empty((0, *shape))
+
+
+def uniform(seeds: np.ndarray, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Numbers uniform in [-1, 1), (run, *shape) float64: row r depends on seeds[r] and the name alone."""
+    rows = [2 * stream(int(seed), name).random(shape) - 1 for seed in seeds]
+    return np.stack(rows) if rows else np.empty((0, *shape))

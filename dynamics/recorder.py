@@ -84,6 +84,7 @@ class Description:
     coords: Mapping[str, np.ndarray]
     seeds: np.ndarray  # (run,)
     time_step: float
+    epoch_steps: int  # 0 where there are no epochs
     attrs: Mapping[str, object]
 
     def dataset(
@@ -100,6 +101,8 @@ class Description:
         coords = {name: (name, values) for name, values in self.coords.items() if name in used}
         coords["step"] = ("step", steps)
         coords["time"] = ("step", self.time_step * steps)
+        if self.epoch_steps:
+            coords["epoch"] = ("step", steps / self.epoch_steps)
         coords["seed"] = ("run", self.seeds)
         return _described(xr.Dataset(variables, coords, dict(self.attrs)))
 

@@ -33,13 +33,16 @@ def check_whole(field: str, value: object, low: int, high: int) -> int:
     return number
 
 
-def check_real(field: str, value: object, *, positive: bool = False) -> float:
-    """The value as a float if it is a finite number from 0, or above 0, up to 1e6."""
-    allowed = f"a finite number {'above 0' if positive else 'from 0'} up to 1e6"
+def check_real(
+    field: str, value: object, *, positive: bool = False, up_to: float = 1e6, below: float = float("inf")
+) -> float:
+    """The value as a float if it is a finite number from 0, or above 0, up to some number, or below one."""
+    limit = f"below {below:g}" if below <= up_to else f"up to {up_to:g}".replace("e+0", "e")
+    allowed = f"a finite number {'above 0' if positive else 'from 0'} {limit}"
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise SettingsError(field, value, allowed)
-    number = float(value) if abs(value) <= 1e6 else float("nan")  # type: ignore[operator]
-    if not number >= 0 or (positive and number == 0):
+    number = float(value) if abs(value) <= up_to else float("nan")  # type: ignore[operator]
+    if not 0 <= number < below or (positive and number == 0):
         raise SettingsError(field, value, allowed)
     return abs(number)  # no negative zero
 
@@ -58,6 +61,8 @@ class Settings(Protocol):
     """Name of the system in trajectories."""
     default_steps: ClassVar[int]
     default_every: ClassVar[int]
+    epoch_steps: ClassVar[int]
+    """Steps that make an epoch; 0 where there is none."""
 
     @property
     def modulus(self) -> int:
@@ -85,6 +90,7 @@ class ParticleSettings:
     system: ClassVar[str] = "particles"
     default_steps: ClassVar[int] = 100
     default_every: ClassVar[int] = 1
+    epoch_steps: ClassVar[int] = 0
 
     fa: float = 1.0
     """Alignment constant f_a (CA eq 4)."""
@@ -142,6 +148,77 @@ class ParticleSettings:
             raise SettingsError("start_step", self.start_step, "0 unless start is a trajectory")
 
 
+Optimizer = Literal["adamw", "adam", "sgd"]
+
+
+@dataclass(frozen=True)
+class ModularSettings:
+    """A transformer of constant attention that learns addition modulo N (CA sections 3 and 4), trained on the
+    whole training split at every step. All values are dimensionless."""
+
+    system: ClassVar[str] = "modular"
+    default_steps: ClassVar[int] = 2000
+    default_every: ClassVar[int] = 10
+    epoch_steps: ClassVar[int] = 1
+
+    weight_decay: float = 0.6
+    """Weight decay on every parameter; CA has 0, 0.3, 0.6 and 1. With adam and sgd it is the L2 term of the loss."""
+    lr: float = 0.01
+    """Learning rate."""
+    n: int = 17
+    """Number of tokens N, which is also the modulus."""
+    hidden: int = 32
+    """Width H of the hidden layer."""
+    dim: int = 2
+    """Dimension D of the embeddings."""
+    train_share: float = 0.8
+    """Share of the N(N+1)/2 pairs that is trained on, rounded down; the others are for validation."""
+    optimizer: Optimizer = "adamw"
+    """Update rule, as in torch.optim."""
+    beta1: float = 0.9
+    """Decay of Adam's mean gradient."""
+    beta2: float = 0.999
+    """Decay of Adam's mean squared gradient."""
+    momentum: float = 0.0
+    """Momentum of sgd."""
+
+    @property
+    def modulus(self) -> int:
+        """N, the number of tokens."""
+        return self.n
+
+    @property
+    def time_step(self) -> float:
+        """The learning rate."""
+        return self.lr
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weight_decay", check_real("weight_decay", self.weight_decay))
+        object.__setattr__(self, "lr", check_real("lr", self.lr, positive=True))
+        object.__setattr__(self, "n", check_whole("n", self.n, 1, 1000))
+        object.__setattr__(self, "hidden", check_whole("hidden", self.hidden, 1, 100_000))
+        object.__setattr__(self, "dim", check_whole("dim", self.dim, 1, 10_000))
+        for field in ("beta1", "beta2", "momentum"):
+            object.__setattr__(self, field, check_real(field, getattr(self, field), below=1))
+        check_choice("optimizer", self.optimizer, get_args(Optimizer))
+        if self.momentum and self.optimizer != "sgd":
+            raise SettingsError("momentum", self.momentum, "0 unless the optimizer is sgd")
+        share = check_real("train_share", self.train_share, positive=True, up_to=1)
+        object.__setattr__(self, "train_share", share)
+        if self.train_pairs < 1:
+            raise SettingsError("train_share", share, f"a share of the {self.pairs} pairs that is at least one pair")
+
+    @property
+    def pairs(self) -> int:
+        """Number of unordered pairs of tokens."""
+        return self.n * (self.n + 1) // 2
+
+    @property
+    def train_pairs(self) -> int:
+        """Number of pairs that are trained on."""
+        return int(self.train_share * self.pairs + 1e-9)  # 0.7 of 10 pairs is 7
+
+
 CHOICES: dict[str, tuple[str, ...]] = {
     "step_rule": get_args(StepRule),
     "repulsion_balance": get_args(Balance),
@@ -151,5 +228,5 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 """What the open choices of `ParticleSettings` may be."""
 
-SETTINGS: dict[str, type] = {ParticleSettings.system: ParticleSettings}
+SETTINGS: dict[str, type] = {each.system: each for each in (ParticleSettings, ModularSettings)}
 """Settings class by the `system` that a trajectory names."""

@@ -9,7 +9,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -21,7 +21,15 @@ from tqdm import tqdm
 from dynamics.identity import METRICS, check_same, describe, digest, identity
 from dynamics.particles import ParticleSystem
 from dynamics.recorder import Arrays, FileRecorder, MemoryRecorder, Recorder, Schedule, State, tidy_up
-from dynamics.settings import SETTINGS, ParticleSettings, Settings, SettingsError, check_choice, check_whole
+from dynamics.settings import (
+    SETTINGS,
+    ModularSettings,
+    ParticleSettings,
+    Settings,
+    SettingsError,
+    check_choice,
+    check_whole,
+)
 from dynamics.storage import TrajectoryError
 from dynamics.trajectory import (
     check_unchanged,
@@ -39,6 +47,10 @@ SLICE_SECONDS = 0.5
 """How long the loop may be deaf to a signal, single steps aside."""
 
 Record = Literal["all", "metrics"]
+
+
+class MissingPackage(Exception):
+    """A package of an optional extra is not installed; says which."""
 
 
 class System(Protocol):
@@ -75,11 +87,25 @@ class System(Protocol):
         """The state of which `checkpoint` gave the arrays, or some of its runs."""
 
 
-SYSTEMS: dict[str, type] = {ParticleSettings.system: ParticleSystem}
-"""System class by the `system` that settings and trajectories name."""
+def _modular(settings: ModularSettings, device: str = "auto") -> Any:
+    """The training system of CA, for which torch is imported when it is first asked for."""
+    try:
+        from dynamics.training import ModularSystem
+    except ImportError as error:
+        if error.name != "torch":
+            raise
+        raise MissingPackage("training needs torch, which comes with: pip install 'training-dynamics[train]'") from None
+    return ModularSystem(settings, device)
 
 
-def register(settings: type[Settings], system: type[System]) -> None:
+SYSTEMS: dict[str, Callable[..., Any]] = {
+    ParticleSettings.system: ParticleSystem,
+    ModularSettings.system: _modular,
+}
+"""What makes a system, from settings and device, by the `system` that settings and trajectories name."""
+
+
+def register(settings: type[Settings], system: Callable[..., Any]) -> None:
     """Make a system from outside known to `simulate` and to everything that reads trajectories."""
     SETTINGS[settings.system] = settings
     SYSTEMS[settings.system] = system

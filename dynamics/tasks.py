@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from dynamics.settings import check_whole
+from dynamics import randomness
+from dynamics.settings import SettingsError, check_whole
 
 
 def all_pairs(n: int) -> np.ndarray:
@@ -14,3 +15,17 @@ def all_pairs(n: int) -> np.ndarray:
 def modular_sum(pairs: np.ndarray, n: int) -> np.ndarray:
     """(i + j) mod N of each pair: (..., 2) -> (...)."""
     return (pairs[..., 0] + pairs[..., 1]) % n
+
+
+def training_pairs(n: int, count: int, seeds: np.ndarray) -> np.ndarray:
+    """Which of `all_pairs(n)` each run trains on, (run, pair) bool: `count` of them at random, from its seed alone.
+
+    Raises SettingsError.
+    """
+    total = n * (n + 1) // 2
+    if not 1 <= count <= total:
+        raise SettingsError("count", count, f"from 1 to the {total} pairs there are")
+    chosen = np.zeros((len(seeds), total), dtype=bool)
+    for row, seed in enumerate(seeds):
+        chosen[row, randomness.stream(int(seed), "modular/split").permutation(total)[:count]] = True
+    return chosen

@@ -63,6 +63,7 @@ VARIABLES: dict[str, Variable] = {
     "last_step": Variable(("run",), ("int64",), "last step with finite values; later frames repeat it"),
     "step": Variable(("step",), ("int64",), "step"),
     "time": Variable(("step",), ("float64",), "step size x step"),
+    "epoch": Variable(("step",), ("float64",), "passes through the training split"),
     "seed": Variable(("run",), ("int64",), "seed of each run"),
 }
 

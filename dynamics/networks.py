@@ -1,0 +1,115 @@
+"""The transformers as pure functions of a dict of tensors, whose keys are the trajectory's variable names.
+
+Each tensor may have any leading axes, such as run and step; they are kept. So what was recorded can be
+evaluated, differentiated (`torch.func.grad`) and mapped (`torch.func.vmap`) as it stands.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+import torch
+import xarray as xr
+
+from dynamics import randomness
+from dynamics.settings import ModularSettings, SettingsError
+from dynamics.storage import TrajectoryError
+from dynamics.trajectory import settings_of
+
+Weights = Mapping[str, torch.Tensor]
+
+
+class ConstantAttention:
+    """CA's network: o = W_o relu(W_h (E_a + E_b) + b_h) + b_o, which attends to both tokens alike (CA section 3)."""
+
+    variables: ClassVar[dict[str, tuple[str, ...]]] = {
+        "embedding": ("token", "axis"),
+        "hidden_weight": ("hidden", "axis"),
+        "hidden_bias": ("hidden",),
+        "output_weight": ("class", "hidden"),
+        "output_bias": ("class",),
+    }
+    """The weights and their dimensions, in the order in which flat arrays of parameters hold them."""
+
+    def __init__(self, settings: ModularSettings) -> None:
+        self.settings = settings
+        self.sizes = {"token": settings.n, "class": settings.n, "axis": settings.dim, "hidden": settings.hidden}
+        self.shapes = {name: tuple(self.sizes[dim] for dim in dims) for name, dims in self.variables.items()}
+        self.lengths = [math.prod(shape) for shape in self.shapes.values()]
+
+    def initial(self, seeds: np.ndarray) -> dict[str, np.ndarray]:
+        """First weights, (run, ...) float32: E standard normal, both layers uniform within ±1/sqrt(fan-in)."""
+        weights = {}
+        for name in self.variables:
+            stream, shape = f"modular/{name}", self.shapes[name]
+            if name == "embedding":
+                drawn = randomness.normal(seeds, stream, shape)
+            else:
+                fan_in = self.settings.dim if name.startswith("hidden") else self.settings.hidden
+                drawn = randomness.uniform(seeds, stream, shape) / np.sqrt(fan_in)
+            weights[name] = drawn.astype(np.float32)
+        return weights
+
+    def unflatten(self, rows: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Views of flat parameters (..., parameter), weight after weight, as weights (..., *shape)."""
+        pieces = torch.split(rows, self.lengths, dim=-1)
+        return {
+            name: piece.unflatten(-1, shape) for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)
+        }
+
+    def target(self, pairs: torch.Tensor) -> torch.Tensor:
+        """The right class of pairs (pair, 2): (pair,)."""
+        return (pairs[:, 0] + pairs[:, 1]) % self.settings.n
+
+    def logits(self, weights: Weights, pairs: torch.Tensor) -> torch.Tensor:
+        """Scores of the N classes for pairs (pair, 2) of tokens: (..., pair, class)."""
+        tokens = weights["embedding"] @ weights["hidden_weight"].mT
+        summed = tokens[..., pairs[:, 0], :] + tokens[..., pairs[:, 1], :] + weights["hidden_bias"][..., None, :]
+        return torch.relu(summed) @ weights["output_weight"].mT + weights["output_bias"][..., None, :]
+
+    def losses(self, weights: Weights, pairs: torch.Tensor) -> torch.Tensor:
+        """Cross-entropy of each pair: (..., pair)."""
+        log_share = torch.log_softmax(self.logits(weights, pairs), dim=-1)
+        index = self.target(pairs).expand(log_share.shape[:-1])[..., None]
+        return -torch.gather(log_share, -1, index)[..., 0]
+
+    def loss(self, weights: Weights, pairs: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
+        """Mean cross-entropy, (...), over pairs weighted by `share` (..., pair), which sums to 1."""
+        return (self.losses(weights, pairs) * share).sum(-1)
+
+
+NETWORKS = {ModularSettings.system: ConstantAttention}
+"""Network class by the `system` that a trajectory names."""
+
+
+def network_of(trajectory: xr.Dataset) -> ConstantAttention:
+    """The network whose training a trajectory holds. Raises TrajectoryError."""
+    settings = settings_of(trajectory)
+    if settings.system not in NETWORKS:
+        known = ", ".join(NETWORKS)
+        raise TrajectoryError(f"attribute system: found {settings.system}, networks are {known}")
+    return NETWORKS[settings.system](settings)  # type: ignore[arg-type]
+
+
+def weights(trajectory: xr.Dataset, run: int | None = None, step: int | None = None) -> dict[str, torch.Tensor]:
+    """The weights that a trajectory holds, for `network_of(trajectory)`.
+
+    run: a place along `run`; step: a recorded step. None keeps the axis, so that shapes are (run, step, ...).
+    Raises TrajectoryError, SettingsError.
+    """
+    found = {}
+    for name, dims in network_of(trajectory).variables.items():
+        if name not in trajectory:
+            raise TrajectoryError(f"variable {name}: missing; a run with record=metrics keeps no weights")
+        values = trajectory[name].transpose("run", "step", *dims)
+        if run is not None:
+            if not 0 <= run < trajectory.sizes["run"]:
+                raise SettingsError("run", run, f"a place from 0 to {trajectory.sizes['run'] - 1}")
+            values = values.isel(run=run)
+        if step is not None:
+            if step not in trajectory["step"].values:
+                raise SettingsError("step", step, "a recorded step")
+            values = values.sel(step=step)
+        found[name] = torch.from_numpy(np.array(values.values))
+    return found

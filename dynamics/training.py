@@ -1,0 +1,362 @@
+"""Training systems: an ensemble of networks, each taking optimizer steps on its own training split.
+
+Runs are shared out among threads, one optimizer of torch's to each share, and a thread takes all steps up to
+the next recorded frame without waiting for another. On CUDA there is one share, whose step is captured in a
+graph.
+
+A run whose weights or moments are no longer finite has diverged: it stays at its last finite state and ends
+there, and the others go on. No step is checked by itself: a number that is not finite stays so, hence it is
+enough to look after some steps and, where one is found, to take these again in halves.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numba import get_num_threads
+
+from dynamics.engines import AutogradEngine, Engine, LaneEngine
+from dynamics.lanes import WIDTH_32
+from dynamics.networks import ConstantAttention
+from dynamics.settings import ModularSettings, SettingsError
+from dynamics.tasks import training_pairs
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingState:
+    """An ensemble after `step` updates. Nothing in it is changed in place; tensors are on the system's device."""
+
+    step: int
+    seeds: np.ndarray  # (run,)
+    weights: torch.Tensor  # (run, parameter) float32, flat in the order of the network's variables
+    moments: Mapping[str, torch.Tensor]  # the optimizer's, each (run, parameter)
+    gradient_norm: np.ndarray  # (run, layer) of the gradient that the last update used
+    update_norm: np.ndarray  # (run, layer) of the last update
+    last_step: np.ndarray  # (run,) `step`, or where a run diverged the last step before
+
+
+# -------------------------------------------------------------------------------------- some of the runs
+
+
+class Trainer:
+    """Advances some runs, given by their seeds, by optimizer steps."""
+
+    def __init__(self, network: ConstantAttention, seeds: np.ndarray, device: str) -> None:
+        s = network.settings
+        chosen = training_pairs(s.n, s.train_pairs, seeds)
+        self.network = network
+        self.splits = [chosen / s.train_pairs]  # weight of each pair in a split's mean, (run, pair)
+        if s.train_pairs < s.pairs:
+            self.splits.append(~chosen / (s.pairs - s.train_pairs))
+        self.engine: Engine = (
+            LaneEngine(network, self.splits[0]) if device == "cpu" else AutogradEngine(network, self.splits[0], device)
+        )
+        self.optimizer = new_optimizer(s, self.engine.parameter)
+        self.moment_names = moment_names(s)
+        self.graph: torch.cuda.CUDAGraph | None = None
+
+    @torch.no_grad()
+    def take(self, weights: torch.Tensor, moments: Mapping[str, torch.Tensor], step: int) -> None:
+        """Begin from weights and moments (run, parameter) after `step` updates; no moments means none yet."""
+        parameter = self.engine.parameter
+        parameter.copy_(self.engine.arrange(weights))
+        state = self.optimizer.state[parameter]
+        for name in self.moment_names:
+            rows = moments.get(name, torch.zeros_like(weights))
+            state.setdefault(name, torch.zeros_like(parameter)).copy_(self.engine.arrange(rows))
+        if "exp_avg" in self.moment_names:
+            state.setdefault("step", torch.zeros((), device=parameter.device)).fill_(float(step))
+
+    def run(self, steps: int) -> None:
+        """Take so many steps."""
+        if not self.engine.parameter.is_cuda:
+            for _ in range(steps):
+                self._step()
+        elif steps:
+            self.graph = self.graph or self._capture()
+            for _ in range(steps):
+                self.graph.replay()
+
+    def _step(self) -> None:
+        self.engine.differentiate()
+        self.optimizer.step()
+
+    def _capture(self) -> torch.cuda.CUDAGraph:
+        """A step as a graph; what the warm-up steps change is put back."""
+        state = self.optimizer.state[self.engine.parameter]
+        touched = [self.engine.parameter, *(value for value in state.values() if torch.is_tensor(value))]
+        before = [tensor.detach().clone() for tensor in touched]
+        aside = torch.cuda.Stream()
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside):
+            for _ in range(3):
+                self._step()
+        torch.cuda.current_stream().wait_stream(aside)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._step()
+        with torch.no_grad():
+            for tensor, value in zip(touched, before, strict=True):
+                tensor.copy_(value)
+        return graph
+
+    def weights(self) -> torch.Tensor:
+        """(run, parameter)"""
+        return self.engine.rows(self.engine.parameter.detach())
+
+    def moments(self) -> dict[str, torch.Tensor]:
+        """The optimizer's, each (run, parameter)."""
+        state = self.optimizer.state[self.engine.parameter]
+        return {name: self.engine.rows(state[name]) for name in self.moment_names}
+
+    def gradient_norm(self) -> np.ndarray:
+        """Norm of the last gradient, (run, layer)."""
+        assert self.engine.parameter.grad is not None
+        return self.norms(self.engine.rows(self.engine.parameter.grad))
+
+    def norms(self, rows: torch.Tensor) -> np.ndarray:
+        """Norm of each layer: (run, parameter) -> (run, layer)."""
+        layers = self.network.unflatten(rows.double()).values()
+        return torch.stack([layer.flatten(1).norm(dim=1) for layer in layers], dim=1).cpu().numpy()
+
+
+def new_optimizer(settings: ModularSettings, parameter: torch.Tensor) -> torch.optim.Optimizer:
+    """The update rule that settings name, fused; on CUDA able to stand in a graph."""
+    s = settings
+    if s.optimizer == "sgd":
+        return torch.optim.SGD([parameter], lr=s.lr, momentum=s.momentum, weight_decay=s.weight_decay, fused=True)
+    rule = torch.optim.AdamW if s.optimizer == "adamw" else torch.optim.Adam
+    betas, graph = (s.beta1, s.beta2), parameter.is_cuda
+    return rule([parameter], lr=s.lr, betas=betas, weight_decay=s.weight_decay, fused=True, capturable=graph)
+
+
+def moment_names(settings: ModularSettings) -> tuple[str, ...]:
+    """What the optimizer remembers of each parameter, by torch's names."""
+    if settings.optimizer == "sgd":
+        return ("momentum_buffer",) if settings.momentum else ()
+    return ("exp_avg", "exp_avg_sq")
+
+
+# ------------------------------------------------------------------------------- the steps of these runs
+
+
+def at_rest(trainer: Trainer, state: TrainingState) -> TrainingState:
+    """A state at step 0 with its moments and the norm of its gradient."""
+    trainer.take(state.weights, {}, 0)
+    trainer.engine.differentiate()
+    return dataclasses.replace(state, moments=trainer.moments(), gradient_norm=trainer.gradient_norm())
+
+
+def advanced(trainer: Trainer, state: TrainingState, steps: int) -> TrainingState:
+    """The state some steps later, of runs that have diverged as it was before."""
+    after = attempt(trainer, state, steps)
+    running = state.last_step == state.step
+    finite = torch.isfinite(after.weights).all(1)
+    for moment in after.moments.values():
+        finite &= torch.isfinite(moment).all(1)
+    kept = finite.cpu().numpy() & running
+    if (kept == running).all() or steps == 1:
+        return chosen_rows(kept, after, state)
+    half = steps // 2
+    return advanced(trainer, advanced(trainer, state, half), steps - half)
+
+
+def attempt(trainer: Trainer, state: TrainingState, steps: int) -> TrainingState:
+    """Steps taken by all runs, whatever comes of it; the last one is measured."""
+    trainer.take(state.weights, state.moments, state.step)
+    trainer.run(steps - 1)
+    before = trainer.weights()
+    trainer.run(1)
+    weights = trainer.weights()
+    return TrainingState(
+        step=state.step + steps,
+        seeds=state.seeds,
+        weights=weights,
+        moments=trainer.moments(),
+        gradient_norm=trainer.gradient_norm(),
+        update_norm=trainer.norms(weights - before),
+        last_step=np.full(len(weights), state.step + steps, np.int64),
+    )
+
+
+def chosen_rows(rows: np.ndarray, these: TrainingState, others: TrainingState) -> TrainingState:
+    """One state where `rows` (run,) holds, the other elsewhere; the step of the first."""
+    if rows.all():
+        return these
+    on_device = torch.from_numpy(rows).to(these.weights.device)[:, None]
+    return TrainingState(
+        step=these.step,
+        seeds=these.seeds,
+        weights=torch.where(on_device, these.weights, others.weights),
+        moments={name: torch.where(on_device, new, others.moments[name]) for name, new in these.moments.items()},
+        gradient_norm=np.where(rows[:, None], these.gradient_norm, others.gradient_norm),
+        update_norm=np.where(rows[:, None], these.update_norm, others.update_norm),
+        last_step=np.where(rows, these.last_step, others.last_step),
+    )
+
+
+def frame(trainer: Trainer, state: TrainingState) -> dict[str, np.ndarray]:
+    """What is recorded of these runs."""
+    with torch.no_grad():
+        trainer.engine.parameter.copy_(trainer.engine.arrange(state.weights))
+    losses, right = trainer.engine.scores()
+    weights = trainer.network.unflatten(state.weights)
+    return {
+        **{name: np.ascontiguousarray(value.cpu().numpy()) for name, value in weights.items()},
+        "gradient_norm": single(state.gradient_norm),
+        "update_norm": single(state.update_norm),
+        "loss": single(np.stack([(losses * split).sum(1) for split in trainer.splits], axis=1)),
+        "accuracy": single(np.stack([(right * split).sum(1) for split in trainer.splits], axis=1)),
+    }
+
+
+def single(values: np.ndarray) -> np.ndarray:
+    """As float32, what is beyond its range at its end."""
+    return np.minimum(values, LARGEST).astype(np.float32)
+
+
+# ------------------------------------------------------------------------------------------ the ensemble
+
+Result = TypeVar("Result")
+
+
+class Team:
+    """A trainer for each thread's share of the runs."""
+
+    def __init__(self, network: ConstantAttention, seeds: np.ndarray, device: str) -> None:
+        self.seeds = np.array(seeds)
+        groups = -(-len(seeds) // WIDTH_32)
+        threads = min(groups, get_num_threads()) if device == "cpu" else 1
+        bounds = [min(len(seeds), WIDTH_32 * (groups * k // threads)) for k in range(threads + 1)]
+        bounds[-1] = len(seeds)
+        self.shares = [slice(*ends) for ends in itertools.pairwise(bounds)]
+        self.trainers = [Trainer(network, seeds[rows], device) for rows in self.shares]
+
+    def each(self, work: Callable[[Trainer, TrainingState], Result], state: TrainingState) -> list[Result]:
+        """The work done on every share of a state, each on a thread of its own."""
+        parts = [part_of(state, rows) for rows in self.shares]
+        with ThreadPoolExecutor(len(parts), initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            return list(pool.map(work, self.trainers, parts))
+
+
+def part_of(state: TrainingState, rows: slice) -> TrainingState:
+    """Some runs of a state."""
+    return TrainingState(
+        step=state.step,
+        seeds=state.seeds[rows],
+        weights=state.weights[rows],
+        moments={name: moment[rows] for name, moment in state.moments.items()},
+        gradient_norm=state.gradient_norm[rows],
+        update_norm=state.update_norm[rows],
+        last_step=state.last_step[rows],
+    )
+
+
+def joined(parts: list[TrainingState]) -> TrainingState:
+    """The inverse of `part_of`, of all shares."""
+    return TrainingState(
+        step=parts[0].step,
+        seeds=np.concatenate([part.seeds for part in parts]),
+        weights=torch.cat([part.weights for part in parts]),
+        moments={name: torch.cat([part.moments[name] for part in parts]) for name in parts[0].moments},
+        gradient_norm=np.concatenate([part.gradient_norm for part in parts]),
+        update_norm=np.concatenate([part.update_norm for part in parts]),
+        last_step=np.concatenate([part.last_step for part in parts]),
+    )
+
+
+class ModularSystem:
+    """`ModularSettings` as a `System`: see `dynamics.simulate` for the protocol."""
+
+    numerics_version = 1
+    """Raised whenever a change alters results."""
+
+    def __init__(self, settings: ModularSettings, device: str = "auto") -> None:
+        self.settings, self.device = settings, chosen_device(device)
+        self.network = ConstantAttention(settings)
+        self.variables = {
+            **self.network.variables,
+            "gradient_norm": ("layer",),
+            "update_norm": ("layer",),
+            "loss": ("split",),
+            "accuracy": ("split",),
+        }
+        self._team: Team | None = None
+
+    def coords(self) -> dict[str, np.ndarray]:
+        """Coordinates of the dimensions that `variables` names; a split that is empty is left out."""
+        splits = ["train", "validation"] if self.settings.train_pairs < self.settings.pairs else ["train"]
+        numbered = {dim: np.arange(size) for dim, size in self.network.sizes.items()}
+        return {**numbered, "layer": np.array(list(self.network.variables)), "split": np.array(splits)}
+
+    def working_bytes(self, runs: int) -> int:
+        """Memory that a run takes, known before any is taken."""
+        s, width = self.settings, max(runs, WIDTH_32)
+        return 4 * (16 * width * sum(self.network.lengths) + 6 * width * s.pairs + 64 * WIDTH_32 * s.hidden * s.n)
+
+    def initial(self, seeds: np.ndarray) -> TrainingState:
+        """First weights, one run a seed; `gradient_norm` is that of the gradient there."""
+        drawn = self.network.initial(seeds).values()
+        flat = torch.from_numpy(np.concatenate([weight.reshape(len(seeds), -1) for weight in drawn], axis=1))
+        still = np.zeros((len(seeds), len(self.network.variables)))
+        none = np.zeros(len(seeds), np.int64)
+        state = TrainingState(0, np.array(seeds), flat.to(self.device), {}, still, still, none)
+        return joined(self._team_of(state).each(at_rest, state))
+
+    def advance(self, state: TrainingState, steps: int) -> TrainingState:
+        """The state `steps` updates later; on a processor a run's bits depend on nothing but its own state."""
+        if steps == 0:
+            return state
+        return joined(self._team_of(state).each(lambda trainer, part: advanced(trainer, part, steps), state))
+
+    def observe(self, state: TrainingState) -> dict[str, np.ndarray]:
+        """One frame: an array (run, ...) for each of `variables`."""
+        frames = self._team_of(state).each(frame, state)
+        return {name: np.concatenate([part[name] for part in frames]) for name in self.variables}
+
+    def _team_of(self, state: TrainingState) -> Team:
+        if self._team is None or not np.array_equal(state.seeds, self._team.seeds):
+            self._team = Team(self.network, state.seeds, self.device)
+        return self._team
+
+    def checkpoint(self, state: TrainingState) -> dict[str, np.ndarray]:
+        """All that `restore` needs, exactly: `step`, and arrays with a leading run axis."""
+        return {
+            "step": np.asarray(state.step),
+            "seeds": state.seeds,
+            "weights": state.weights.cpu().numpy(),
+            **{name: moment.cpu().numpy() for name, moment in state.moments.items()},
+            "gradient_norm": state.gradient_norm,
+            "update_norm": state.update_norm,
+            "last_step": state.last_step,
+        }
+
+    def restore(self, arrays: Mapping[str, Any]) -> TrainingState:
+        """The state of which `checkpoint` gave the arrays, or some of its runs."""
+        on_device = {
+            name: torch.from_numpy(np.array(arrays[name])).to(self.device)
+            for name in ("weights", *moment_names(self.settings))
+        }
+        return TrainingState(
+            step=int(arrays["step"]),
+            weights=on_device.pop("weights"),
+            moments=on_device,
+            **{name: np.array(arrays[name]) for name in ("seeds", "gradient_norm", "update_norm", "last_step")},
+        )
+
+
+def chosen_device(device: str) -> str:
+    """cpu or cuda. Raises SettingsError."""
+    if device not in ("auto", "cpu", "cuda"):
+        raise SettingsError("device", device, "auto, cpu or cuda")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise SettingsError("device", device, "auto or cpu: torch finds no CUDA device here")
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return device

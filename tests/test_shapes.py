@@ -1,0 +1,304 @@
+"""Shape distances against scipy and plain loops over relabellings, and what they must not depend on."""
+
+from math import gcd
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.linalg import orthogonal_procrustes
+from scipy.spatial import procrustes as scipy_procrustes
+
+from analysis import shapes
+from analysis.shapes import end_distances, procrustes, relabellings, shape_distance
+
+ROUNDING = 1e-7  # what the docstring promises
+
+seeds = st.integers(0, 2**32)
+tokens = st.sampled_from([1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13])
+axes = st.integers(1, 3)
+
+
+def of_seed(seed, *shape):
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def rotation_or_reflection(seed, dim):
+    return np.linalg.qr(of_seed([seed, 9], dim, dim)).Q
+
+
+def polygon(n, step=1):
+    angle = 2 * np.pi * step * np.arange(n) / n
+    return np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+
+
+def naive_distance(a, b):
+    """By scipy, which knows neither other numbers of axes nor embeddings without extent."""
+    dim = max(a.shape[1], b.shape[1])
+    a, b = (np.pad(x, ((0, 0), (0, dim - x.shape[1]))) for x in (a, b))
+    flat = [(x == x[0]).all() for x in (a, b)]
+    if any(flat):
+        return 0.0 if all(flat) else 1.0
+    return np.sqrt(scipy_procrustes(a, b)[2])
+
+
+def naive_shape_distance(a, b, shifts):
+    n = len(a)
+    best = np.inf
+    for u in range(n) if n > 1 else [1]:
+        for c in range(n if shifts else 1):
+            if gcd(u, n) == 1:
+                relabelled = np.array([b[(u * i + c) % n] for i in range(n)])
+                distance = naive_distance(a, relabelled)
+                if distance < best - ROUNDING:
+                    best, match = distance, (u, c)
+    return best, *match
+
+
+@given(n=tokens, first=axes, second=axes, seed=seeds)
+def test_procrustes_is_that_of_scipy(n, first, second, seed):
+    a, b = of_seed(seed, n, first), of_seed([seed, 1], n, second)
+    np.testing.assert_allclose(procrustes(a, b), naive_distance(a, b), atol=ROUNDING)
+
+
+@given(n=st.integers(2, 9), dim=axes, seed=seeds)
+def test_procrustes_is_the_residual_after_the_best_rotation_and_scale(n, dim, seed):
+    a, b = (x - x.mean(axis=0) for x in of_seed(seed, 2, n, dim))
+    a, b = a / np.linalg.norm(a), b / np.linalg.norm(b)
+    rotation, scale = orthogonal_procrustes(b, a)
+    np.testing.assert_allclose(procrustes(a, b), np.linalg.norm(a - scale * b @ rotation), atol=ROUNDING)
+
+
+@given(n=st.integers(2, 6), seed=seeds)
+def test_no_rotation_reflection_or_scale_of_a_fine_grid_comes_nearer(n, seed):
+    a, b = (x - x.mean(axis=0) for x in of_seed(seed, 2, n, 2))
+    a = a / np.linalg.norm(a)
+    angle = np.linspace(0, 2 * np.pi, 2000)
+    turn = np.moveaxis(np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]), -1, 0)
+    turned = b @ np.concatenate([turn, turn * [1, -1]])
+    scale = (a * turned).sum(axis=(1, 2)) / (turned**2).sum(axis=(1, 2))
+    least = np.linalg.norm(a - scale[:, None, None] * turned, axis=(1, 2)).min()
+    assert least - 1e-2 < procrustes(a, b) <= least + ROUNDING
+
+
+@given(n=tokens, first=axes, second=axes, seed=seeds, shifts=st.booleans())
+def test_all_relabellings_are_tried(n, first, second, seed, shifts):
+    a, b = of_seed(seed, n, first), of_seed([seed, 1], n, second)
+    found, (distance, *match) = shape_distance(a, b, shifts), naive_shape_distance(a, b, shifts)
+    np.testing.assert_allclose(found.distance, distance, atol=ROUNDING)
+    matched = b[(found.unit * np.arange(n) + found.shift) % n]
+    np.testing.assert_allclose(procrustes(a, matched), distance, atol=ROUNDING)
+    if n > 3 and max(first, second) > 1:  # few tokens on a line have ties
+        assert [found.unit, found.shift] == match
+
+
+@given(n=tokens, dim=axes, seed=seeds, scale=st.floats(1e-3, 1e3), data=st.data())
+def test_a_moved_and_relabelled_shape_is_the_same_shape(n, dim, seed, scale, data):
+    unit, shift, images = relabellings(n, shifts=True)
+    label = data.draw(st.integers(0, len(unit) - 1))
+    x, y = of_seed(seed, n, dim), of_seed([seed, 1], n, dim)
+    turn = rotation_or_reflection(seed, dim)
+    moved = scale * x[images[label]] @ turn + of_seed([seed, 2], dim)
+    assert shape_distance(moved, x, shifts=True).distance < ROUNDING
+    np.testing.assert_allclose(
+        shape_distance(moved, y, shifts=True).distance, shape_distance(x, y, shifts=True).distance, atol=ROUNDING
+    )
+    if shift[label] == 0:
+        assert shape_distance(moved, x).distance < ROUNDING
+    if n > 4 and dim > 1:
+        found = shape_distance(moved, x, shifts=True)
+        assert (found.unit, found.shift) == (unit[label], shift[label])
+
+
+@given(n=tokens, first=axes, second=axes, seed=seeds, shifts=st.booleans())
+def test_distances_are_symmetric_and_from_0_to_1(n, first, second, seed, shifts):
+    a, b = of_seed(seed, 4, n, first), of_seed([seed, 1], 4, n, second)
+    for there, back in (
+        (procrustes(a, b), procrustes(b, a)),
+        (shape_distance(a, b, shifts).distance, shape_distance(b, a, shifts).distance),
+    ):
+        np.testing.assert_allclose(there, back, atol=ROUNDING)
+        assert ((there >= 0) & (there <= 1)).all()
+    assert (shape_distance(a, b, shifts).distance <= procrustes(a, b) + ROUNDING).all()
+    for x in (a, b):
+        assert (procrustes(x, x) < ROUNDING).all()
+        found = shape_distance(x, x, shifts)
+        assert (found.distance < ROUNDING).all()
+        assert (found.unit == 1).all()
+        assert (found.shift == 0).all()
+
+
+def test_a_unit_and_its_negative_are_not_equivalent(generator):
+    x = generator.standard_normal((7, 2))
+    assert procrustes(x, x[-np.arange(7) % 7]) > 0.3
+    found = shape_distance(x[-2 * np.arange(7) % 7], x)
+    assert found.distance < ROUNDING
+    assert found.unit == 5
+
+
+def test_every_polygon_is_every_other_in_other_labels_and_the_first_such_unit_is_given():
+    found = shape_distance(polygon(17), np.stack([polygon(17, step) for step in range(1, 17)]))
+    assert (found.distance < ROUNDING).all()
+    inverse = [pow(step, -1, 17) for step in range(1, 17)]
+    assert found.unit.tolist() == [min(unit, 17 - unit) for unit in inverse]
+
+
+@pytest.mark.parametrize(("n", "units"), [(1, [1]), (2, [1]), (3, [1, 2]), (6, [1, 5]), (8, [1, 3, 5, 7])])
+def test_relabellings_of_small_moduli(n, units):
+    unit, shift, images = relabellings(n)
+    assert unit.tolist() == units
+    assert not shift.any()
+    assert all(sorted(image) == list(range(n)) for image in images.tolist())
+    assert len(np.unique(relabellings(n, shifts=True)[2], axis=0)) == (1 if n == 1 else 2 if n == 2 else n * len(units))
+
+
+@given(n=st.integers(1, 12), data=st.data())
+def test_relabellings_keep_what_is_equal_modulo_n(n, data):
+    images = relabellings(n, shifts=True)[2]
+    image = images[data.draw(st.integers(0, len(images) - 1))]
+    sums = (np.arange(n)[:, None] + np.arange(n)) % n
+    mapped = (image[:, None] + image) % n
+    np.testing.assert_array_equal(sums[..., None, None] == sums, mapped[..., None, None] == mapped)
+
+
+@pytest.mark.parametrize("place", [0.0, 0.1, 1e300])
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_tokens_in_one_point_are_a_shape_of_their_own(n, place, generator):
+    point, other = np.full((n, 2), place), np.full((n, 1), 0.3)
+    assert procrustes(point, other) == shape_distance(point, other).distance == 0
+    x = generator.standard_normal((n, 2))
+    for distance in (procrustes(point, x), procrustes(x, point), shape_distance(x, point).distance):
+        assert distance == (n > 1)
+
+
+@given(seed=seeds, n=st.integers(3, 6))
+def test_rounding_makes_no_nan(seed, n):
+    x = of_seed(seed, 50, n, 2)
+    found = procrustes(x, 3 * x @ rotation_or_reflection(seed, 2))
+    assert np.isfinite(found).all()
+    assert (found < ROUNDING).all()
+
+
+@pytest.mark.parametrize("scale", [5e-324 * 2**60, 1e-200, 1e200, 1.7e308])
+def test_no_size_is_too_small_or_large(scale, generator):
+    a, b = generator.standard_normal((2, 6, 2))
+    a = np.clip(a, -1, 1)
+    np.testing.assert_allclose(procrustes(scale * a, b), procrustes(a, b), atol=ROUNDING)
+    small = np.zeros((6, 2))
+    small[:, 1] = 1e-200 * a[:, 0]
+    np.testing.assert_allclose(procrustes(small + np.array([1, 0]), b), procrustes(a[:, :1], b), atol=ROUNDING)
+
+
+def test_more_axes_than_tokens_are_as_good_as_fewer(generator):
+    a, b = generator.standard_normal((4, 20)), generator.standard_normal((4, 2))
+    np.testing.assert_allclose(procrustes(a, b), naive_distance(a, b), atol=ROUNDING)
+    np.testing.assert_allclose(procrustes(np.pad(b, ((0, 0), (0, 9))), b), 0, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("at_once", [1, 5000, 32 << 20])
+def test_leading_axes_broadcast_in_chunks_of_any_size(at_once, generator, monkeypatch):
+    monkeypatch.setattr(shapes, "AT_ONCE_BYTES", at_once)
+    a, b = generator.standard_normal((3, 1, 7, 2)), generator.standard_normal((4, 7, 3))
+    found = shape_distance(a, b, shifts=True)
+    assert found.distance.shape == found.unit.shape == found.shift.shape == procrustes(a, b).shape == (3, 4)
+    for i in range(3):
+        for j in range(4):
+            one = shape_distance(a[i, 0], b[j], shifts=True)
+            np.testing.assert_allclose(found.distance[i, j], one.distance, atol=ROUNDING)
+            assert (found.unit[i, j], found.shift[i, j]) == (one.unit, one.shift)
+    assert shape_distance(a[:0, 0], b[0]).distance.shape == (0,)
+
+
+@pytest.mark.parametrize("function", [procrustes, shape_distance])
+def test_what_cannot_be_compared_is_refused(function):
+    x = np.zeros((5, 2))
+    for other, message in (
+        (np.zeros((6, 2)), "token: found 5 and 6"),
+        (np.full((5, 2), np.nan), "not finite"),
+        (np.full((5, 2), np.inf), "not finite"),
+        (np.zeros(5), "found shape"),
+        (np.zeros((5, 2), complex), "complex"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            function(x, other)
+    with pytest.raises(ValueError, match="token: found 1 and 5"):
+        function(x[:1], x)  # NumPy would broadcast it
+
+
+# ------------------------------------------------------------------------------------------ trajectories
+
+
+def trajectory_of(generator, runs, dim):
+    return xr.Dataset(
+        {
+            "embedding": (("run", "step", "token", "axis"), generator.standard_normal((runs, 4, 5, dim))),
+            "gradient_norm": (("run", "step", "layer"), generator.random((runs, 4, 1))),
+            "last_step": ("run", np.full(runs, 6)),
+            "status": ("run", np.ones(runs, np.int8)),
+        },
+        coords={
+            "step": np.arange(0, 8, 2),
+            "time": ("step", 0.1 * np.arange(0, 8, 2)),
+            "seed": ("run", 9 + np.arange(runs)),
+            "token": np.arange(5),
+            "axis": np.arange(dim),
+            "layer": ["embedding"],
+        },
+    )
+
+
+@pytest.fixture
+def trajectories(generator):
+    return trajectory_of(generator, 3, dim=2), trajectory_of(generator, 2, dim=3)
+
+
+def ends(trajectory):
+    return trajectory["embedding"].transpose("run", "step", "token", "axis").values[:, -1]
+
+
+@pytest.mark.parametrize("shifts", [False, True])
+def test_ends_of_all_pairs_of_runs(trajectories, shifts):
+    first, second = trajectories
+    found = end_distances(first, second, shifts=shifts)
+    assert found.dims == ("run", "other_run")
+    assert found["seed"].values.tolist() == [9, 10, 11]
+    assert found["other_seed"].values.tolist() == [9, 10]
+    expected = shape_distance(ends(first)[:, None], ends(second), shifts).distance
+    np.testing.assert_allclose(found, expected, atol=ROUNDING)
+    reordered = end_distances(first.transpose("axis", "step", ...), second.transpose("token", ...), shifts=shifts)
+    np.testing.assert_allclose(reordered, expected, atol=ROUNDING)
+
+
+def test_ends_of_runs_in_pairs(trajectories):
+    first, second = trajectories[0].isel(run=[2, 0]), trajectories[1]
+    found = end_distances(first, second, paired=True)
+    assert found.dims == ("run",)
+    assert (found["seed"].values.tolist(), found["other_seed"].values.tolist()) == ([11, 9], [9, 10])
+    np.testing.assert_allclose(found, shape_distance(ends(first), ends(second)).distance, atol=ROUNDING)
+    with pytest.raises(ValueError, match="run: found 3 and 2"):
+        end_distances(*trajectories, paired=True)
+
+
+def test_runs_that_diverged_are_nan(trajectories):
+    first, second = trajectories
+    first["last_step"][1] = 5
+    second["last_step"][0] = 0
+    assert np.isnan(end_distances(first, second)).values.tolist() == [[True, False], [True, True], [True, False]]
+    assert np.isnan(end_distances(first.isel(run=[0, 1]), second, paired=True)).values.tolist() == [True, True]
+    assert np.isnan(end_distances(first.isel(run=[1, 0]), second, paired=True)).values.tolist() == [True, False]
+
+
+def test_end_embeddings_and_single_runs_are_taken_as_well(trajectories):
+    first, second = trajectories
+    expected = end_distances(first, second).values
+    arrays = xr.DataArray(ends(first), dims=("run", "token", "axis")), second["embedding"]
+    np.testing.assert_array_equal(end_distances(*arrays), expected)
+    one = end_distances(first.isel(run=1), second)
+    assert one.dims == ("other_run",)
+    np.testing.assert_array_equal(one, expected[1])
+
+
+def test_trajectories_of_other_moduli_are_refused(trajectories):
+    with pytest.raises(ValueError, match="token: found 5 and 4"):
+        end_distances(trajectories[0], trajectories[1].isel(token=slice(4)))
