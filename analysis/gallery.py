@@ -1,17 +1,14 @@
 """A gallery of arrangements: what the embeddings of an ensemble have become, one panel a run (CA figure 5, C, D)."""
 
-import io
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 from matplotlib import colormaps
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from analysis.figures import new_figure, save_figure
 from analysis.structures import imperfections, is_circle
-from dynamics.storage import RecordingError
 
 COLUMNS = 5
 PANELS = 20
@@ -44,8 +41,7 @@ def gallery(embedding: np.ndarray, seeds: Iterable[int], title: str) -> Figure:
     columns = min(COLUMNS, len(shown))
     rows = -(-len(shown) // columns)
     width, height = 2.4 * columns + 0.2, 2.6 * rows + 0.6  # inches
-    figure = Figure(figsize=(width, height))
-    FigureCanvasAgg(figure)
+    figure = new_figure(width, height)
     figure.subplots_adjust(
         left=0.1 / width, right=1 - 0.1 / width, bottom=0.1 / height, top=1 - 0.8 / height, wspace=0.06, hspace=0.16
     )
@@ -79,14 +75,5 @@ def _draw(axes, points: np.ndarray) -> None:
 
 
 def save_gallery(embedding: np.ndarray, seeds: Iterable[int], title: str, path: Path) -> None:
-    """Draw the gallery into a PNG, whole or not at all."""
-    drawn = io.BytesIO()
-    gallery(embedding, seeds, title).savefig(drawn, format="png", dpi=110)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(drawn.getvalue())
-        temporary.replace(path)
-    except OSError as error:
-        raise RecordingError(f"{path}: could not be written ({error.strerror})") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+    """Draw the gallery into a PNG, whole or not at all. Raises RecordingError."""
+    save_figure(gallery(embedding, seeds, title), path)

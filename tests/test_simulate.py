@@ -660,6 +660,7 @@ class PendulumSettings:
     system: ClassVar[str] = "pendulum"
     default_steps: ClassVar[int] = 8
     default_every: ClassVar[int] = 2
+    epoch_steps: ClassVar[int] = 0
     angle: float = 0.1
 
     @property
