@@ -206,6 +206,9 @@ def frame(trainer: Trainer, state: TrainingState) -> dict[str, np.ndarray]:
     with torch.no_grad():
         trainer.engine.parameter.copy_(trainer.engine.arrange(state.weights))
     losses, right = trainer.engine.scores()
+    beyond = ~np.isfinite(losses).all(axis=1)  # about to diverge: weights are finite, logits in float32 no more
+    if beyond.any():
+        losses[beyond], right[beyond] = in_double(trainer.network, state.weights.cpu()[beyond])
     weights = trainer.network.unflatten(state.weights)
     return {
         **{name: np.ascontiguousarray(value.cpu().numpy()) for name, value in weights.items()},
@@ -214,6 +217,14 @@ def frame(trainer: Trainer, state: TrainingState) -> dict[str, np.ndarray]:
         "loss": single(np.stack([(losses * split).sum(1) for split in trainer.splits], axis=1)),
         "accuracy": single(np.stack([(right * split).sum(1) for split in trainer.splits], axis=1)),
     }
+
+
+def in_double(network: ConstantAttention, rows: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """`Engine.scores` in float64, which finite float32 weights cannot overflow."""
+    engine = AutogradEngine(network, np.zeros((len(rows), network.settings.pairs)), "cpu")
+    with torch.no_grad():
+        engine.parameter = engine.arrange(rows).double()
+    return engine.scores()
 
 
 def single(values: np.ndarray) -> np.ndarray:

@@ -1,0 +1,455 @@
+"""Networks and their training: gradients, the ensemble against plain loops, exactness, divergence."""
+
+import dataclasses
+import sys
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dynamics import engines, gradients
+from dynamics.compiling import on_threads
+from dynamics.networks import ConstantAttention, network_of, weights
+from dynamics.settings import ModularSettings, SettingsError
+from dynamics.simulate import MissingPackage, branch, end_embedding, replay, simulate
+from dynamics.storage import TrajectoryError
+from dynamics.tasks import all_pairs, training_pairs
+from dynamics.training import AutogradEngine, LaneEngine, ModularSystem, Trainer, new_optimizer, part_of
+from dynamics.trajectory import DIVERGED, DONE, open_trajectory
+
+SMALL = ModularSettings(n=5, hidden=7, dim=3, train_share=0.7)
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+
+
+def shares(s, seeds):
+    return training_pairs(s.n, s.train_pairs, seeds) / s.train_pairs
+
+
+def flat(network, runs):
+    drawn = network.initial(np.arange(runs)).values()
+    return torch.from_numpy(np.concatenate([weight.reshape(runs, -1) for weight in drawn], axis=1))
+
+
+# ------------------------------------------------------------------------------------- task and network
+
+
+def test_splits_are_seeded_disjoint_and_of_the_right_size():
+    s = ModularSettings()
+    assert (s.pairs, s.train_pairs) == (153, 122)
+    chosen = training_pairs(s.n, s.train_pairs, np.arange(50))
+    assert (chosen.sum(1) == 122).all()
+    assert len({row.tobytes() for row in chosen}) == 50
+    np.testing.assert_array_equal(training_pairs(s.n, s.train_pairs, np.array([7]))[0], chosen[7])
+    often = training_pairs(17, 122, np.arange(2000)).mean(0)
+    assert abs(often - 122 / 153).max() < 5 * np.sqrt(0.8 * 0.2 / 2000)
+    with pytest.raises(SettingsError, match="count: found 16"):
+        training_pairs(5, 16, np.arange(2))
+
+
+@pytest.mark.parametrize(("share", "expected"), [(1.0, 10), (0.7, 7), (0.1, 1), (0.69999, 6)])
+def test_a_share_is_rounded_down_but_not_by_rounding(share, expected):
+    assert ModularSettings(n=4, train_share=share).train_pairs == expected
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("weight_decay", -0.1), ("weight_decay", np.nan), ("lr", 0), ("lr", np.inf), ("n", 0), ("n", 10**9),
+        ("hidden", 0), ("dim", 0), ("train_share", 0), ("train_share", 1.5), ("train_share", 0.001),
+        ("optimizer", "lion"), ("beta1", 1.0), ("beta2", -1), ("momentum", 0.9), ("n", 17.0), ("hidden", True),
+    ],
+)  # fmt: skip
+def test_settings_are_checked(field, value):
+    with pytest.raises(SettingsError) as error:
+        ModularSettings(**{field: value})
+    assert error.value.field == field
+
+
+def test_first_weights_are_those_of_torch_layers():
+    """E standard normal, both layers uniform within ±1/sqrt(fan-in), one run by its seed alone."""
+    network = ConstantAttention(ModularSettings())
+    drawn = network.initial(np.arange(400))
+    assert {name: weight.shape[1:] for name, weight in drawn.items()} == network.shapes
+    assert abs(drawn["embedding"].std() - 1) < 0.01
+    for name, bound in (("hidden_weight", 2**-0.5), ("hidden_bias", 2**-0.5), ("output_weight", 32**-0.5)):
+        assert 0.999 * bound < abs(drawn[name]).max() <= np.float32(bound)
+        assert abs(drawn[name].std() - bound / 3**0.5) < 0.01 * bound
+    for name, weight in network.initial(np.array([7])).items():
+        np.testing.assert_array_equal(weight[0], drawn[name][7])
+
+
+def plain_logits(weights, i, j):
+    both = [a + b for a, b in zip(weights["embedding"][i], weights["embedding"][j], strict=True)]
+    hidden = [
+        max(0.0, sum(w * x for w, x in zip(row, both, strict=True)) + bias)
+        for row, bias in zip(weights["hidden_weight"], weights["hidden_bias"], strict=True)
+    ]
+    return [
+        sum(w * a for w, a in zip(row, hidden, strict=True)) + bias
+        for row, bias in zip(weights["output_weight"], weights["output_bias"], strict=True)
+    ]
+
+
+def test_logits_and_losses_are_those_of_plain_loops():
+    network = ConstantAttention(SMALL)
+    drawn = {name: torch.from_numpy(weight).double() for name, weight in network.initial(np.arange(3)).items()}
+    pairs = torch.from_numpy(all_pairs(5))
+    logits, losses = network.logits(drawn, pairs), network.losses(drawn, pairs)
+    for run in range(3):
+        one = {name: weight[run].tolist() for name, weight in drawn.items()}
+        for at, (i, j) in enumerate(all_pairs(5)):
+            expected = plain_logits(one, i, j)
+            np.testing.assert_allclose(logits[run, at], expected, atol=1e-12)
+            loss = np.log(np.exp(expected).sum()) - expected[(i + j) % 5]
+            np.testing.assert_allclose(losses[run, at], loss, atol=1e-12)
+
+
+def test_gradients_are_those_of_finite_differences():
+    network = ConstantAttention(SMALL)
+    drawn = [torch.from_numpy(weight).double().requires_grad_() for weight in network.initial(np.arange(2)).values()]
+    pairs, share = torch.from_numpy(all_pairs(5)), torch.from_numpy(shares(SMALL, np.arange(2)))
+
+    def loss(*values):
+        return network.loss(dict(zip(network.variables, values, strict=True)), pairs, share)
+
+    assert torch.autograd.gradcheck(loss, drawn, eps=1e-6, atol=1e-7)
+
+
+def test_networks_are_mapped_and_differentiated_as_they_stand():
+    trajectory = simulate(SMALL, runs=3, steps=4, every=2, progress=False)
+    network, found = network_of(trajectory), weights(trajectory)
+    pairs = torch.from_numpy(all_pairs(5))
+    share = torch.from_numpy(shares(SMALL, trajectory["seed"].values)).float()
+    losses = network.loss(found, pairs, share[:, None])  # run, step
+    np.testing.assert_allclose(losses, trajectory["loss"].sel(split="train"), rtol=1e-5)
+    one = weights(trajectory, run=1, step=2)
+    gradient = torch.func.grad(network.loss)(one, pairs, share[1])
+    mapped = torch.func.vmap(torch.func.grad(network.loss), in_dims=(0, None, 0))(
+        weights(trajectory, step=2), pairs, share
+    )
+    for name in network.variables:
+        torch.testing.assert_close(mapped[name][1], gradient[name])
+
+
+def test_weights_that_are_not_there_are_an_error():
+    trajectory = simulate(SMALL, runs=1, steps=2, record="metrics", progress=False)
+    with pytest.raises(TrajectoryError, match="embedding: missing"):
+        weights(trajectory)
+    trajectory = simulate(SMALL, runs=1, steps=2, every=2, progress=False)
+    with pytest.raises(SettingsError, match="step: found 1"):
+        weights(trajectory, step=1)
+    with pytest.raises(SettingsError, match="run: found 1"):
+        weights(trajectory, run=1)
+
+
+# -------------------------------------------------------------------------------------------- gradients
+
+
+@settings(max_examples=12)
+@given(
+    n=st.integers(1, 19), hidden=st.integers(1, 40), dim=st.integers(1, 5), runs=st.integers(1, 33),
+    scale=st.sampled_from([0.1, 1.0, 8.0]),
+)  # fmt: skip
+def test_lane_gradients_and_scores_are_those_of_autograd(n, hidden, dim, runs, scale):
+    s = ModularSettings(n=n, hidden=hidden, dim=dim, train_share=1.0 if n < 3 else 0.8)
+    network = ConstantAttention(s)
+    share, rows = shares(s, np.arange(runs)), scale * flat(network, runs)
+    engine = LaneEngine(network, share)
+    engine.parameter.copy_(engine.arrange(rows))
+    engine.differentiate()
+    exact = rows.double().requires_grad_()
+    pairs = torch.from_numpy(all_pairs(n))
+    network.loss(network.unflatten(exact), pairs, torch.from_numpy(share)).sum().backward()
+    size = float(exact.grad.abs().max())
+    np.testing.assert_allclose(engine.rows(engine.parameter.grad), exact.grad, atol=2e-6 * size + 1e-9)
+    losses, right = engine.scores()
+    logits = network.logits(network.unflatten(exact.detach()), pairs)
+    np.testing.assert_allclose(
+        losses,
+        network.losses(network.unflatten(exact.detach()), pairs),
+        rtol=1e-5,
+        atol=2e-6 * float(logits.abs().max() + 1),
+    )
+    top = logits.topk(min(2, n), -1)
+    clear = torch.ones_like(top.values[..., 0], dtype=bool) if n == 1 else top.values.diff(dim=-1)[..., 0].abs() > 1e-4
+    clear = clear.numpy()
+    np.testing.assert_array_equal(right[clear], (top.indices[..., 0] == network.target(pairs)).numpy()[clear])
+
+
+def test_a_tie_is_not_right():
+    """A network without any opinion is right about nothing."""
+    network = ConstantAttention(SMALL)
+    for engine in (
+        LaneEngine(network, shares(SMALL, np.arange(2))),
+        AutogradEngine(network, shares(SMALL, np.arange(2)), "cpu"),
+    ):
+        losses, right = engine.scores()
+        assert not right.any()
+        np.testing.assert_allclose(losses, np.log(5), rtol=1e-6)
+
+
+# --------------------------------------------------------------------------------------------- training
+
+
+def plain_training(s, seed, steps):
+    """A torch.nn.Module trained alone, as anybody would write it."""
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = torch.nn.Embedding(s.n, s.dim)
+            self.hidden = torch.nn.Linear(s.dim, s.hidden)
+            self.output = torch.nn.Linear(s.hidden, s.n)
+
+        def forward(self, pairs):
+            return self.output(torch.relu(self.hidden(self.embedding(pairs).sum(1))))
+
+    net = Net()
+    first = ConstantAttention(s).initial(np.array([seed]))
+    with torch.no_grad():
+        for parameter, weight in zip(net.parameters(), first.values(), strict=True):
+            parameter.copy_(torch.from_numpy(weight[0]))
+    rule = {
+        "adamw": lambda p: torch.optim.AdamW(p, lr=s.lr, weight_decay=s.weight_decay, betas=(s.beta1, s.beta2)),
+        "adam": lambda p: torch.optim.Adam(p, lr=s.lr, weight_decay=s.weight_decay, betas=(s.beta1, s.beta2)),
+        "sgd": lambda p: torch.optim.SGD(p, lr=s.lr, weight_decay=s.weight_decay, momentum=s.momentum),
+    }[s.optimizer](net.parameters())
+    chosen = training_pairs(s.n, s.train_pairs, np.array([seed]))[0]
+    pairs = torch.from_numpy(all_pairs(s.n))
+    train, rest = pairs[chosen], pairs[~chosen]
+    history = []
+    for _ in range(steps):
+        rule.zero_grad()
+        loss = torch.nn.functional.cross_entropy(net(train), train.sum(1) % s.n)
+        loss.backward()
+        before = [parameter.detach().clone() for parameter in net.parameters()]
+        rule.step()
+        history.append(
+            ([float(p.grad.norm()) for p in net.parameters()],
+             [float((p.detach() - b).norm()) for p, b in zip(net.parameters(), before, strict=True)])
+        )  # fmt: skip
+    with torch.no_grad():
+        scores = {
+            name: (
+                float(torch.nn.functional.cross_entropy(net(part), part.sum(1) % s.n)),
+                float((net(part).argmax(1) == part.sum(1) % s.n).float().mean()),
+            )
+            for name, part in (("train", train), ("validation", rest))
+        }
+    return [parameter.detach().numpy() for parameter in net.parameters()], history, scores
+
+
+@pytest.mark.parametrize(
+    "s",
+    [
+        ModularSettings(),
+        ModularSettings(n=11, hidden=20, dim=3, weight_decay=1.0, train_share=0.6, beta1=0.8, beta2=0.99),
+        ModularSettings(optimizer="adam", weight_decay=0.01),
+        ModularSettings(optimizer="sgd", lr=0.3, weight_decay=0.001, momentum=0.9),
+        ModularSettings(optimizer="sgd", lr=0.3, weight_decay=0.0),
+    ],
+    ids=lambda s: f"{s.optimizer}-{s.n}-{s.momentum}",
+)
+def test_the_ensemble_is_single_runs_trained_by_a_plain_loop(s):
+    trajectory = simulate(s, runs=20, seed=3, steps=25, every=25, progress=False)
+    for run in (0, 13, 19):
+        parameters, history, scores = plain_training(s, 3 + run, 25)  # roundings grow e-fold in some 20 steps
+        last = trajectory.isel(run=run, step=-1)
+        for name, expected in zip(ConstantAttention.variables, parameters, strict=True):
+            np.testing.assert_allclose(last[name], expected, atol=2e-4, err_msg=name)
+        np.testing.assert_allclose(last["gradient_norm"], history[-1][0], rtol=2e-3, atol=1e-5)
+        np.testing.assert_allclose(last["update_norm"], history[-1][1], rtol=2e-3, atol=1e-6)
+        for split, (loss, accuracy) in scores.items():
+            np.testing.assert_allclose(last["loss"].sel(split=split), loss, rtol=1e-3, atol=1e-4)
+            np.testing.assert_allclose(last["accuracy"].sel(split=split), accuracy, atol=1e-6)
+        np.testing.assert_allclose(trajectory["gradient_norm"][run, 0], history[0][0], rtol=1e-4)
+        np.testing.assert_array_equal(trajectory["update_norm"][run, 0], 0)
+
+
+@pytest.mark.parametrize("rule", ["adamw", "adam", "sgd"])
+def test_a_run_has_the_same_bits_alone_in_any_ensemble_on_any_threads(rule):
+    s = ModularSettings(n=7, optimizer=rule, momentum=0.5 if rule == "sgd" else 0.0)
+    whole = simulate(s, runs=40, seed=0, steps=60, every=7, progress=False)
+    for first, runs, threads in ((7, 1, 1), (30, 10, 1), (0, 40, 1), (20, 20, 2)):
+        with on_threads(threads):
+            some = simulate(s, runs=runs, seed=first, steps=60, every=7, progress=False)
+        for name in whole.data_vars:
+            np.testing.assert_array_equal(some[name], whole[name][first : first + runs], err_msg=str(name))
+
+
+def test_steps_taken_in_any_portions_give_the_same_bits():
+    system = ModularSystem(SMALL, "cpu")
+    state = system.advance(system.initial(np.arange(5)), 50)
+    portions = system.initial(np.arange(5))
+    for steps in (1, 9, 0, 40):
+        portions = ModularSystem(SMALL, "cpu").restore(system.checkpoint(system.advance(portions, steps)))
+    for name, value in system.checkpoint(state).items():
+        np.testing.assert_array_equal(system.checkpoint(portions)[name], value)
+
+
+def test_resumed_extended_and_replayed_runs_have_the_same_bits(tmp_path):
+    path = tmp_path / "a.nc"
+    simulate(SMALL, runs=18, steps=40, every=5, out=path, progress=False).close()
+    extended = simulate(SMALL, runs=18, steps=90, every=5, out=path, progress=False)
+    direct = simulate(SMALL, runs=18, steps=90, every=5, progress=False)
+    xr.testing.assert_equal(extended.drop_attrs(), direct.drop_attrs())
+    again = replay(path, 17, 43, 61)
+    at = [step for step in again["step"].values if step % 5 == 0]
+    for name in again.data_vars:
+        if "step" in again[name].dims:
+            xr.testing.assert_equal(again[name].sel(step=at).isel(run=0), direct[name].isel(run=17).sel(step=at))
+    changed = branch(path, 40, weight_decay=0.0)
+    xr.testing.assert_equal(changed["embedding"].sel(step=40), direct["embedding"].sel(step=40))
+    assert abs(changed["embedding"] - direct["embedding"]).sel(step=90).max() > 1e-3
+
+
+def test_the_file_holds_all_that_the_format_promises(tmp_path):
+    path = tmp_path / "a.nc"
+    simulate(SMALL, runs=2, steps=4, every=2, out=path, progress=False).close()
+    with open_trajectory(path) as trajectory:
+        assert trajectory["loss"].dims == ("run", "step", "split")
+        assert list(trajectory["split"].values) == ["train", "validation"]
+        assert list(trajectory["layer"].values) == list(ConstantAttention.variables)
+        np.testing.assert_array_equal(trajectory["epoch"], [0, 2, 4])
+        np.testing.assert_array_equal(trajectory["time"], SMALL.lr * np.array([0, 2, 4]))
+        assert trajectory.attrs["modulus"] == 5
+        assert all(trajectory[name].dtype == np.float32 for name in (*ConstantAttention.variables, "loss", "accuracy"))
+    whole = simulate(dataclasses.replace(SMALL, train_share=1.0), runs=1, steps=2, progress=False)
+    assert list(whole["split"].values) == ["train"]
+
+
+def test_metrics_alone_are_replayed_for_the_embedding(tmp_path):
+    path = tmp_path / "a.nc"
+    simulate(SMALL, runs=3, steps=30, record="metrics", out=path, progress=False).close()
+    direct = simulate(SMALL, runs=3, steps=30, progress=False)
+    np.testing.assert_array_equal(end_embedding(open_trajectory(path)), direct["embedding"].isel(step=-1))
+
+
+# ------------------------------------------------------------------------------------------- divergence
+
+
+def test_divergence_ends_a_run_and_not_the_ensemble():
+    """A run blows up, at a step that nobody looks at; its last finite state is kept, the others never notice."""
+    s = ModularSettings(n=5, optimizer="sgd", lr=1.0, weight_decay=0.0, train_share=1.0)
+    system = ModularSystem(s, "cpu")
+    state = system.initial(np.arange(20))
+    weights = state.weights.clone()
+    weights[3] *= 1e12  # grows in every step, and overflows in some
+    ill = dataclasses.replace(state, weights=weights)
+    one_by_one = ill
+    for _ in range(40):
+        one_by_one = system.advance(one_by_one, 1)
+    at_once = system.advance(ill, 40)
+    healthy = system.advance(state, 40)
+    assert at_once.last_step[3] < 40
+    assert (np.delete(at_once.last_step, 3) == 40).all()
+    for name, value in system.checkpoint(at_once).items():
+        np.testing.assert_array_equal(value, system.checkpoint(one_by_one)[name], err_msg=name)
+        assert np.isfinite(value).all()
+        if name not in ("step", "seeds"):
+            np.testing.assert_array_equal(np.delete(value, 3, 0), np.delete(system.checkpoint(healthy)[name], 3, 0))
+    frame = system.observe(at_once)
+    assert all(np.isfinite(value).all() for value in frame.values())
+
+
+def test_a_diverged_run_shows_in_the_trajectory(tmp_path):
+    """A learning rate at which every run overflows sooner or later."""
+    s = ModularSettings(n=5, optimizer="sgd", lr=1e6, weight_decay=1.0)
+    trajectory = simulate(s, runs=4, steps=50, every=5, out=tmp_path / "a.nc", progress=False)
+    assert (trajectory["status"] == DIVERGED).all()
+    assert (trajectory["last_step"] < 50).all()
+    for name in trajectory.data_vars:
+        assert np.isfinite(trajectory[name].values).all(), name
+    assert end_embedding(trajectory).sizes["run"] == 0
+    assert (simulate(SMALL, runs=4, steps=5, progress=False)["status"] == DONE).all()
+
+
+# ------------------------------------------------------------------------------------- devices and torch
+
+
+def autograd_states(device, s, runs, steps):
+    network = ConstantAttention(s)
+    trainer = Trainer(network, np.arange(runs), "cpu")
+    trainer.engine = AutogradEngine(network, trainer.splits[0], device)
+    trainer.optimizer = new_optimizer(s, trainer.engine.parameter)
+    system = ModularSystem(s, "cpu")
+    trainer.take(flat(network, runs).to(device), {}, 0)
+    trainer.run(steps)
+    return system.advance(system.initial(np.arange(runs)), steps), trainer
+
+
+@pytest.mark.parametrize("rule", ["adamw", "sgd"])
+def test_both_engines_train_alike(rule):
+    s = ModularSettings(n=7, hidden=9, optimizer=rule)
+    state, trainer = autograd_states("cpu", s, 5, 40)
+    np.testing.assert_allclose(trainer.weights(), state.weights, atol=2e-5)
+    np.testing.assert_allclose(trainer.gradient_norm(), state.gradient_norm, rtol=1e-3, atol=1e-6)
+    for name, moment in trainer.moments().items():
+        np.testing.assert_allclose(moment, state.moments[name], atol=1e-5)
+
+
+@needs_cuda
+@pytest.mark.parametrize("rule", ["adamw", "adam", "sgd"])
+def test_cuda_trains_alike(rule):
+    s = ModularSettings(optimizer=rule)
+    here = simulate(s, runs=5, steps=100, every=20, device="cpu", progress=False)
+    there = simulate(s, runs=5, steps=100, every=20, device="cuda", progress=False)
+    np.testing.assert_array_equal(there["embedding"][:, 0], here["embedding"][:, 0])
+    for name in (*ConstantAttention.variables, "loss", "gradient_norm"):
+        np.testing.assert_allclose(there[name], here[name], atol=1e-3, err_msg=name)
+
+
+@needs_cuda
+def test_cuda_resumes_with_the_same_bits(tmp_path):
+    path = tmp_path / "a.nc"
+    simulate(SMALL, runs=18, steps=40, every=5, out=path, device="cuda", progress=False).close()
+    extended = simulate(SMALL, runs=18, steps=90, every=5, out=path, device="cuda", progress=False)
+    direct = simulate(SMALL, runs=18, steps=90, every=5, device="cuda", progress=False)
+    xr.testing.assert_equal(extended.drop_attrs(), direct.drop_attrs())
+
+
+def test_a_small_ensemble_is_padded_on_cuda():
+    engine = AutogradEngine(ConstantAttention(SMALL), shares(SMALL, np.arange(3)), "cpu")
+    assert len(engine.parameter) == engines.CUDA_WIDTH
+    rows = torch.randn(3, engine.parameter.shape[1])
+    torch.testing.assert_close(engine.rows(engine.arrange(rows)), rows)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_missing_device_is_a_setting_refused():
+    with pytest.raises(SettingsError, match="device: found cuda"):
+        simulate(SMALL, runs=1, device="cuda")
+    with pytest.raises(SettingsError, match="device: found tpu"):
+        simulate(SMALL, runs=1, device="tpu")
+
+
+def test_without_torch_it_is_said_how_to_get_it(monkeypatch):
+    monkeypatch.delitem(sys.modules, "dynamics.training", raising=False)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for name in [name for name in sys.modules if name.startswith(("dynamics.engines", "dynamics.networks"))]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(MissingPackage, match=r"training-dynamics\[train\]"):
+        simulate(SMALL, runs=1)
+
+
+def test_an_absurd_ensemble_is_refused_before_it_is_made():
+    with pytest.raises(SettingsError, match="memory of"):
+        simulate(ModularSettings(n=1000, hidden=100_000), runs=1_000_000)
+
+
+def test_layout_is_that_of_the_network():
+    network, shape = ConstantAttention(SMALL), gradients.layout(5, 7, 3)
+    assert shape.size == sum(network.lengths)
+    begins = dict(zip(network.variables, np.cumsum([0, *network.lengths]), strict=False))
+    assert [begins[name] for name in list(network.variables)[1:]] == list(shape[3:7])
+
+
+def test_parts_of_a_state_are_rows():
+    system = ModularSystem(SMALL, "cpu")
+    state = system.initial(np.arange(5))
+    part = part_of(state, slice(2, 4))
+    np.testing.assert_array_equal(part.seeds, [2, 3])
+    np.testing.assert_array_equal(part.weights, state.weights[2:4])
