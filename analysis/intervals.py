@@ -39,3 +39,18 @@ def mean_interval(values: np.ndarray) -> Interval:
         return Interval(mean, np.nan, np.nan)
     half = float(stats.t.ppf((1 + LEVEL) / 2, values.size - 1) * values.std(ddof=1) / np.sqrt(values.size))
     return Interval(mean, mean - half, mean + half)
+
+
+def correlation_interval(first: np.ndarray, second: np.ndarray, level: float = 0.95) -> Interval:
+    """Pearson's correlation of two samples (sample,) with its Fisher-z interval.
+
+    NaN throughout for a sample that does not vary, the interval alone for less than four.
+    """
+    first, second = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
+        return Interval(np.nan, np.nan, np.nan)
+    found = stats.pearsonr(first, second)
+    if len(first) < 4:
+        return Interval(float(found.statistic), np.nan, np.nan)
+    low, high = found.confidence_interval(level)
+    return Interval(float(found.statistic), float(low), float(high))

@@ -14,6 +14,8 @@ from dynamics.settings import ParticleSettings, SettingsError
 if TYPE_CHECKING:
     import numpy as np
 
+    from analysis.tables import Row
+
 
 class Printed(NamedTuple):
     """A row as the paper prints it: of 100 simulations."""
@@ -53,24 +55,17 @@ COLUMNS = (
 """Of the table as CSV: numbers, or nothing where there is none."""
 
 
-class Row(NamedTuple):
-    """A row of the table, for a person and for a program."""
-
-    text: list[str]
-    numbers: list[str]
-
-
 def is_printed(settings: ParticleSettings, steps: int) -> bool:
     """Whether the paper's table has a row for these settings, the choices it leaves open aside."""
     literal = {"ga": 1.0, "gr": 1.0, "n": 17, "dim": 2, "start": "random"}
     return settings.fa in PRINTED and steps == 100 and all(getattr(settings, k) == v for k, v in literal.items())
 
 
-def row(settings: ParticleSettings, steps: int, embedding: "np.ndarray") -> Row:
+def row(settings: ParticleSettings, steps: int, embedding: "np.ndarray") -> "Row":
     """Structures of end states (run, token, axis) beside the paper's row, where it has one."""
     from analysis.intervals import binomial_interval
     from analysis.structures import summarise
-    from analysis.tables import number, percent, plus_minus
+    from analysis.tables import Row, number, percent, plus_minus
 
     found = summarise(embedding)
     share, mean = found.circle_share, found.imperfections
@@ -84,14 +79,11 @@ def row(settings: ParticleSettings, steps: int, embedding: "np.ndarray") -> Row:
     return Row([*text, *theirs], [*numbers, str(printed.circles), printed.imperfections.split(" ")[0]])
 
 
-def show(rows: list[Row], csv: Path | None) -> None:
+def show(rows: "list[Row]", csv: Path | None) -> None:
     """Print the table and write the CSV; with the CSV on the terminal, that alone."""
-    from analysis.tables import Table
+    from analysis import tables
 
-    if str(csv) != "-":
-        print("\n" + Table(HEADER, [row.text for row in rows]).text())
-    if csv:
-        Table(COLUMNS, [row.numbers for row in rows]).write_csv(csv)
+    tables.show(HEADER, COLUMNS, rows, csv)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -45,6 +45,25 @@ class Table(NamedTuple):
             path.write_text(self.csv())
 
 
+class Row(NamedTuple):
+    """A row of a table, for a person and for a program."""
+
+    text: list[str]
+    numbers: list[str]
+    """None for a row that only a person sees."""
+
+
+def show(
+    header: Sequence[str], columns: Sequence[str], rows: Sequence[Row], csv: Path | None, left: Sequence[int] = (0,)
+) -> None:
+    """Print the text under `header` and write the numbers under `columns` as CSV; with the CSV on the terminal,
+    that alone."""
+    if str(csv) != "-":
+        print("\n" + Table(header, [row.text for row in rows], left).text())
+    if csv:
+        Table(columns, [row.numbers for row in rows if row.numbers]).write_csv(csv)
+
+
 def number(value: float) -> str:
     """A number in full, or nothing where there is none."""
     return "" if math.isnan(value) else repr(value)

@@ -51,7 +51,8 @@ class ParticleSystem:
     numerics_version = 1
     """Raised whenever a change alters results."""
 
-    def __init__(self, settings: ParticleSettings, device: str = "auto") -> None:
+    def __init__(self, settings: ParticleSettings, device: str = "auto", pairs: np.ndarray | None = None) -> None:
+        """pairs (pair, 2): those whose sums interact, such as a network's training pairs, instead of all."""
         if device not in ("auto", "cpu"):
             raise SettingsError("device", device, "auto or cpu: particles run on the processor")
         self.device = "cpu"
@@ -62,6 +63,7 @@ class ParticleSystem:
             "gradient_norm": ("layer",),
             "update_norm": ("layer",),
         }
+        self._given_pairs = pairs
         self._axes = tuple(range(s.dim))
         self._law = Law(
             fa=s.fa,
@@ -74,7 +76,7 @@ class ParticleSystem:
     @functools.cached_property
     def pairs(self) -> PairList:
         """The pairs whose sums interact."""
-        pairs = all_pairs(self.settings.n)
+        pairs = all_pairs(self.settings.n) if self._given_pairs is None else np.asarray(self._given_pairs)
         if self.settings.diagonal == "none":
             pairs = pairs[pairs[:, 0] != pairs[:, 1]]
         return pair_list(self.settings.n, pairs, twice=self.settings.diagonal == "twice")

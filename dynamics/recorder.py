@@ -36,7 +36,7 @@ from dynamics.trajectory import (
     validate,
 )
 
-PART_BYTES = 64 << 20
+PART_BYTES = 256 << 20
 """Frames in memory that make a part."""
 PART_SECONDS = 60.0
 """Time since the last part that makes one."""

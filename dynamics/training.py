@@ -248,12 +248,12 @@ class Team:
         bounds[-1] = len(seeds)
         self.shares = [slice(*ends) for ends in itertools.pairwise(bounds)]
         self.trainers = [Trainer(network, seeds[rows], device) for rows in self.shares]
+        self.pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
 
     def each(self, work: Callable[[Trainer, TrainingState], Result], state: TrainingState) -> list[Result]:
         """The work done on every share of a state, each on a thread of its own."""
         parts = [part_of(state, rows) for rows in self.shares]
-        with ThreadPoolExecutor(len(parts), initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            return list(pool.map(work, self.trainers, parts))
+        return list(self.pool.map(work, self.trainers, parts))
 
 
 def part_of(state: TrainingState, rows: slice) -> TrainingState:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from analysis.command import command
 from dynamics.settings import ParticleSettings
-from sims.amount import Amount
+from sims.amount import Amount, made
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,6 +18,8 @@ class Options:
     the row of table 2 beside the paper's, and saves a picture of the final arrangements."""
 
     settings: ParticleSettings = dataclasses.field(default_factory=ParticleSettings)
+    steps: int | None = None
+    """How far to go; more steps than before extend a run. None is 100."""
     amount: Amount = dataclasses.field(default_factory=Amount)
     csv: Path | None = None
     """Also write the table, as numbers, to a CSV file; - is the terminal."""
@@ -27,17 +29,12 @@ def main(options: Options) -> None:
     """Run, or find, the ensemble; print and draw its end states."""
     from analysis.gallery import save_gallery
     from analysis.table2 import row, show
-    from dynamics.simulate import end_embedding, run_path, simulate
+    from dynamics.simulate import end_embedding
 
-    settings, amount = options.settings, options.amount
-    path = amount.out or run_path(settings, amount.runs, amount.seed, amount.every, amount.record, amount.device)
-    before = path.stat().st_mtime_ns if path.exists() else None
-    trajectory = simulate(settings, **dataclasses.asdict(dataclasses.replace(amount, out=path)))
-    steps = int(trajectory["step"][-1])
-    how = "found" if before == path.stat().st_mtime_ns else "written"
+    settings = options.settings
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
-    print(f"trajectory  {path}  ({how}: {trajectory.sizes['run']} runs, {steps} steps)", file=say)
-
+    path, trajectory = made(settings, options.steps, options.amount, say)
+    steps = int(trajectory["step"][-1])
     ends = end_embedding(trajectory)
     diverged = trajectory.sizes["run"] - ends.sizes["run"]
     if diverged:

@@ -1,0 +1,349 @@
+"""The force audit: how much of the gradient that trains a network's embeddings do the particle forces explain?
+
+python -m analysis.audit
+
+At the embeddings E of a network along its training, two targets are set against the particle forces of CA section 6
+over the network's training pairs: the true force -dL/dE, and the applied update, which is the displacement to the
+next recorded frame. Each target is judged
+
+- against the law, all forces with their constants and balance: cosine, and R² with one free, positive scale;
+- against the four fields (like attraction, unlike repulsion, like and unlike alignment) fitted to it by least
+  squares, frame by frame: R², coefficients, and weights, which are coefficients times the field's norm over the
+  target's;
+
+and each of these in whole, and in the part that the normalisation of CA section 6 leaves of a motion: particles
+keep zero mean and a constant spread, so that neither a shift nor a change of size says anything of the forces.
+
+Four fields explain something of anything. So the fit is repeated with tokens renamed at random, which makes the
+pairs of other sums alike: the mean R² of that is the baseline. R² is not centred: R² = 1 - |y - fit|² / |y|², over all
+tokens and axes. Random directions reach 4 over the number of those, given as `chance`. All values are dimensionless.
+"""
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from analysis.command import command
+from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import xarray as xr
+
+    from analysis.tables import Row
+    from dynamics.pairs import PairList
+
+RENAMINGS = 8
+FRAMES = 41
+
+
+# ----------------------------------------------------------------------------------------- array functions
+
+
+class Fit(NamedTuple):
+    """Least squares of a target on fields, through the origin."""
+
+    coefficients: "np.ndarray"
+    """(..., field); 0 for a field that is 0 everywhere"""
+    weights: "np.ndarray"
+    """(..., field) coefficients in units of the target's norm, times the field's norm: what each contributes"""
+    r_squared: "np.ndarray"
+    """(...), NaN where the target is 0"""
+
+
+def fitted(target: "np.ndarray", fields: "np.ndarray") -> Fit:
+    """Fit fields (field, ..., token, axis) to a target (..., token, axis), of finite numbers."""
+    import numpy as np
+
+    lead = target.shape[:-2]
+    y = np.asarray(target, dtype=np.float64).reshape(*lead, -1)
+    x = np.moveaxis(np.asarray(fields, dtype=np.float64).reshape(len(fields), *lead, -1), 0, -1)
+    size, length = np.linalg.norm(y, axis=-1), np.linalg.norm(x, axis=-2)
+    y = np.divide(y, size[..., None], out=np.zeros_like(y), where=size[..., None] > 0)
+    x = np.divide(x, length[..., None, :], out=np.zeros_like(x), where=length[..., None, :] > 0)
+    weights = (np.linalg.pinv(x, rcond=1e-10) @ y[..., None])[..., 0]
+    rest = y - (x @ weights[..., None])[..., 0]
+    r_squared = np.where(size > 0, 1 - (rest**2).sum(axis=-1), np.nan)
+    scale = np.divide(size[..., None], length, out=np.zeros_like(length), where=length > 0)
+    return Fit(weights * scale, weights, r_squared)
+
+
+def cosine(first: "np.ndarray", second: "np.ndarray") -> "np.ndarray":
+    """Cosine between two (..., token, axis), taken as vectors: (...), NaN where one is 0."""
+    import numpy as np
+
+    a, b = (np.asarray(x, dtype=np.float64) for x in (first, second))
+    norms = np.linalg.norm(a, axis=(-2, -1)) * np.linalg.norm(b, axis=(-2, -1))
+    return np.divide((a * b).sum(axis=(-2, -1)), norms, out=np.full(norms.shape, np.nan), where=norms > 0)
+
+
+def normalised_part(motion: "np.ndarray", embedding: "np.ndarray") -> "np.ndarray":
+    """What is left of a motion (..., token, axis) of an embedding without shift and without change of spread."""
+    import numpy as np
+
+    def centred(x):
+        return x - x.mean(axis=-2, keepdims=True)
+
+    moved, outward = centred(motion), centred(embedding)
+    size = np.linalg.norm(outward, axis=(-2, -1), keepdims=True)
+    outward = np.divide(outward, size, out=np.zeros_like(outward), where=size > 0)
+    return moved - (moved * outward).sum(axis=(-2, -1), keepdims=True) * outward
+
+
+def renamed_fields(embedding: "np.ndarray", pairs: "np.ndarray", names: "np.ndarray") -> "np.ndarray":
+    """The four fields (field, ..., token, axis) were token i called names[i]; pairs (pair, 2) of the true names."""
+    import numpy as np
+
+    from dynamics.forces import fields
+
+    n = embedding.shape[-2]
+    called = np.empty_like(embedding)
+    called[..., names, :] = embedding
+    return fields(called, listed(n, names[pairs])).force[..., names, :]
+
+
+def listed(n: int, pairs: "np.ndarray") -> "PairList":
+    """Pairs as the forces take them; (i, i) counts twice, as it does in the gradient of a pair sum."""
+    from dynamics.pairs import pair_list
+
+    return pair_list(n, pairs, twice=True)
+
+
+def chosen_frames(count: int, most: int) -> "np.ndarray":
+    """At most so many of `count` frames, the first and the last among them, denser at the start."""
+    import numpy as np
+
+    if count <= most:
+        return np.arange(count)
+    return np.unique(np.round(np.geomspace(1, count, most)).astype(int)) - 1
+
+
+# -------------------------------------------------------------------------------------- of a trajectory
+
+
+def audit(
+    trajectory: "xr.Dataset",
+    law: ParticleSettings | None = None,
+    frames: int = FRAMES,
+    renamings: int = RENAMINGS,
+) -> "xr.Dataset":
+    """The force audit of a network's trajectory, by run and step: see the module.
+
+    law: constants and balance of the particle forces (default: CA's at f_a = 1); its n and dim are the
+    network's. Frames of a run after it diverged are NaN. Raises TrajectoryError, SettingsError.
+    """
+    import numpy as np
+    import xarray as xr
+
+    from dynamics import networks
+    from dynamics.compiling import on_threads
+    from dynamics.forces import FIELDS
+    from dynamics.tasks import all_pairs, training_pairs
+
+    network = networks.network_of(trajectory)
+    settings = network.settings
+    law = dataclasses.replace(law or ParticleSettings(), n=settings.n, dim=settings.dim, start="random", start_step=0)
+    at = chosen_frames(trajectory.sizes["step"], frames)
+    later = np.minimum(at + 1, trajectory.sizes["step"] - 1)
+    seeds = trajectory["seed"].values
+    chosen = training_pairs(settings.n, settings.train_pairs, seeds)
+    results = []
+    for run, seed in enumerate(seeds):
+        one = trajectory[list(network.variables)].isel(run=[run]).load()
+        weights = networks.weights(one.isel(step=at).assign_attrs(trajectory.attrs), run=0)
+        force = -embedding_gradient(network, weights, chosen[run])
+        embedding = weights["embedding"].numpy().astype(np.float64)
+        update = one["embedding"].isel(run=0, step=later).transpose("step", "token", "axis").values - embedding
+        pairs = all_pairs(settings.n)[chosen[run]]
+        targets = np.stack([force, update])
+        with on_threads(1):  # a run's frames are too little work to share out
+            results.append(audited(embedding, targets, pairs, law, renamer(settings.n, seed, renamings)))
+    dims = ("run", "target", "part", "step", "field")
+    data = {
+        name: (dims[: values.ndim + 1], np.stack([each[name] for each in results]))
+        for name, values in results[0].items()
+    }
+    coords = {
+        "step": trajectory["step"].values[at],
+        "time": ("step", trajectory["time"].values[at]),
+        "seed": ("run", seeds),
+        "target": ["gradient", "update"],
+        "part": ["whole", "normalised"],
+        "field": list(FIELDS),
+    }
+    found = xr.Dataset(data, coords)
+    found = found.where(found["step"] <= trajectory["last_step"].drop_attrs())
+    free = settings.n * settings.dim - np.array([0, settings.dim + 1])
+    found["chance"] = ("part", np.clip(len(FIELDS) / np.maximum(free, 1), 0, 1))
+    return found.assign_attrs(law=json.dumps(dataclasses.asdict(law)), renamings=renamings)
+
+
+def embedding_gradient(network, weights, chosen: "np.ndarray") -> "np.ndarray":
+    """dL/dE of the training loss in float64, (step, token, axis), at weights (step, ...) of one run."""
+    import torch
+
+    from dynamics.tasks import all_pairs
+
+    pairs = torch.from_numpy(all_pairs(network.settings.n))
+    share = torch.from_numpy(chosen / chosen.sum())
+    double = {name: weight.double() for name, weight in weights.items()}
+    double["embedding"].requires_grad_()
+    loss = network.loss(double, pairs, share).sum()
+    return torch.autograd.grad(loss, double["embedding"])[0].numpy()
+
+
+def renamer(n: int, seed: int, count: int) -> "list[np.ndarray]":
+    """Random names of n tokens, from the run's seed alone."""
+    from dynamics.randomness import stream
+
+    generator = stream(int(seed), "audit/names")
+    return [generator.permutation(n) for _ in range(count)]
+
+
+def audited(
+    embedding: "np.ndarray",
+    targets: "np.ndarray",
+    pairs: "np.ndarray",
+    law: ParticleSettings,
+    renamings: "list[np.ndarray]",
+) -> "dict[str, np.ndarray]":
+    """The audit of one run: embedding (step, token, axis), targets (target, step, token, axis), training pairs
+    (pair, 2). Arrays (target, part, step), and those of the fit (target, part, step, field)."""
+    import numpy as np
+
+    from dynamics.forces import fields
+    from dynamics.particles import ParticleSystem
+
+    def parts(motion):
+        return np.stack([motion, normalised_part(motion, embedding)], axis=-4)
+
+    particle = parts(ParticleSystem(law, pairs=pairs).force(embedding)[0])
+    sought = parts(targets)
+
+    def fit(four: "np.ndarray") -> Fit:
+        each = parts(four)  # field, part, step, token, axis
+        return fitted(sought, np.broadcast_to(each[:, None], (len(four), *sought.shape)))
+
+    found, aligned = fit(fields(embedding, listed(law.n, pairs)).force), cosine(sought, particle)
+    renamed = [fit(renamed_fields(embedding, pairs, names)).r_squared for names in renamings]
+    return {
+        "cosine": aligned,
+        "law_r_squared": np.where(aligned > 0, aligned, 0 * aligned) ** 2,
+        "r_squared": found.r_squared,
+        "renamed_r_squared": np.mean(renamed, axis=0) if renamed else np.full(aligned.shape, np.nan),
+        "coefficient": found.coefficients,
+        "weight": found.weights,
+    }
+
+
+# -------------------------------------------------------------------------------------------- as a table
+
+MOMENTS = (0, 20, 100, 500, 2000)
+
+HEADER = (
+    "weight decay", "epoch", "runs", "cosine whole", "cosine", "R² law", "R² 4 fields", "renamed", "cos update",
+    "like attr.", "unlike rep.", "like align.", "unlike align.",
+)  # fmt: skip
+
+QUANTITIES = {
+    "cosine_whole": ("cosine", "gradient", "whole"),
+    "cosine": ("cosine", "gradient", "normalised"),
+    "law_r_squared": ("law_r_squared", "gradient", "normalised"),
+    "r_squared": ("r_squared", "gradient", "normalised"),
+    "renamed_r_squared": ("renamed_r_squared", "gradient", "normalised"),
+    "cosine_update": ("cosine", "update", "normalised"),
+}
+"""Columns of the table: variable, target and part."""
+
+
+def rows(weight_decay: float, found: "xr.Dataset", moments: "list[int]") -> "list[Row]":
+    """Means over runs with their 95% intervals at the audited frames nearest to some steps."""
+    import numpy as np
+
+    from analysis.intervals import mean_interval
+    from analysis.tables import Row, number
+
+    result = []
+    for at in sorted({int(abs(found["step"].values - moment).argmin()) for moment in moments}):
+        frame = found.isel(step=at)
+        samples = [frame[name].sel(target=target, part=part).values for name, target, part in QUANTITIES.values()]
+        for name in ("weight", "coefficient"):
+            fit = frame[name].sel(target="gradient", part="normalised").transpose("field", "run")
+            samples += list(fit.values)
+        means = [mean_interval(sample[np.isfinite(sample)]) for sample in samples]
+        runs, step = int(np.isfinite(samples[0]).sum()), int(frame["step"])
+        shown = means[: len(HEADER) - 3]
+        text = [f"{weight_decay:g}", str(step), str(runs), *(two_digits(mean.value, mean.half) for mean in shown)]
+        numbers = [weight_decay, step, runs, *(bound for mean in means for bound in mean)]
+        result.append(Row(text, [number(value) for value in numbers]))
+    return result
+
+
+def columns() -> list[str]:
+    """Of the table as CSV: means and bounds."""
+    from dynamics.forces import FIELDS
+
+    names = [*QUANTITIES, *(f"weight_{field}" for field in FIELDS), *(f"coefficient_{field}" for field in FIELDS)]
+    return ["weight_decay", "epoch", "runs", *(f"{name}{end}" for name in names for end in ("", "_low", "_high"))]
+
+
+def two_digits(value: float, half: float) -> str:
+    """A mean with half its interval; a dash where there is no value."""
+    import math
+
+    if math.isnan(value):
+        return "-"
+    return f"{value:.2f}" + ("" if math.isnan(half) else f" ± {half:.2f}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How much of a network's gradient the particle forces of CA explain, at weight decay 0, 0.3, 0.6 and 1,
+    along training: cosine and R², the weight of each of the four fields, and a baseline with tokens renamed."""
+
+    runs: int = 100
+    """Networks for each weight decay."""
+    seed: int = 0
+    """Seed of the first."""
+    epochs: int | None = None
+    """How long to train. None is 2000."""
+    fa: float = ParticleSettings.fa
+    """Alignment constant f_a of the particle law; the four fields are fitted without it."""
+    csv: Path | None = None
+    """Also write the table, with the coefficients, to a CSV file; - is the terminal."""
+    settings: ModularSettings = dataclasses.field(default_factory=ModularSettings)
+
+
+def main(options: Options) -> None:
+    """Train, or find, the four ensembles of table 1; audit them and print what was found."""
+    from analysis import tables
+    from analysis.table1 import PRINTED
+    from dynamics.simulate import run_path, simulate
+
+    if options.settings.weight_decay != ModularSettings.weight_decay:
+        allowed = "no value here: the table has rows for 0, 0.3, 0.6 and 1"
+        raise SettingsError("weight_decay", options.settings.weight_decay, allowed)
+    law = ParticleSettings(fa=options.fa)
+    say = sys.stderr if str(options.csv) == "-" else sys.stdout
+    found: list[Row] = []
+    for weight_decay in PRINTED:
+        settings = dataclasses.replace(options.settings, weight_decay=weight_decay)
+        path = run_path(settings, options.runs, options.seed)
+        trajectory = simulate(settings, runs=options.runs, seed=options.seed, steps=options.epochs, out=path)
+        print(f"weight decay {weight_decay:g}: {path}", file=say)
+        last = int(trajectory["step"][-1])
+        result = audit(trajectory, law)
+        found += rows(weight_decay, result, [moment for moment in MOMENTS if moment <= last] or [last])
+    tables.show(HEADER, columns(), found, options.csv)
+    chance = float(result["chance"].sel(part="normalised"))
+    print(
+        "\nWithout shift and change of size, 'cosine whole' aside; the last four are weights in the fit of 4 fields.",
+        file=say,
+    )
+    print(f"Four random directions would reach an R² of {chance:.2f}.", file=say)
+
+
+if __name__ == "__main__":
+    command(main, Options, "analysis.audit")
