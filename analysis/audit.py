@@ -243,7 +243,7 @@ def audited(
 MOMENTS = (0, 20, 100, 500, 2000)
 
 HEADER = (
-    "weight decay", "epoch", "runs", "cosine whole", "cosine", "R² law", "R² 4 fields", "renamed", "cos update",
+    "epoch", "runs", "cosine whole", "cosine", "R² law", "R² 4 fields", "renamed", "cos update",
     "like attr.", "unlike rep.", "like align.", "unlike align.",
 )  # fmt: skip
 
@@ -258,7 +258,7 @@ QUANTITIES = {
 """Columns of the table: variable, target and part."""
 
 
-def rows(weight_decay: float, found: "xr.Dataset", moments: "list[int]") -> "list[Row]":
+def rows(found: "xr.Dataset", moments: "list[int]") -> "list[Row]":
     """Means over runs with their 95% intervals at the audited frames nearest to some steps."""
     import numpy as np
 
@@ -274,9 +274,9 @@ def rows(weight_decay: float, found: "xr.Dataset", moments: "list[int]") -> "lis
             samples += list(fit.values)
         means = [mean_interval(sample[np.isfinite(sample)]) for sample in samples]
         runs, step = int(np.isfinite(samples[0]).sum()), int(frame["step"])
-        shown = means[: len(HEADER) - 3]
-        text = [f"{weight_decay:g}", str(step), str(runs), *(two_digits(mean.value, mean.half) for mean in shown)]
-        numbers = [weight_decay, step, runs, *(bound for mean in means for bound in mean)]
+        shown = means[: len(HEADER) - 2]
+        text = [str(step), str(runs), *(two_digits(mean.value, mean.half) for mean in shown)]
+        numbers = [step, runs, *(bound for mean in means for bound in mean)]
         result.append(Row(text, [number(value) for value in numbers]))
     return result
 
@@ -286,7 +286,16 @@ def columns() -> list[str]:
     from dynamics.forces import FIELDS
 
     names = [*QUANTITIES, *(f"weight_{field}" for field in FIELDS), *(f"coefficient_{field}" for field in FIELDS)]
-    return ["weight_decay", "epoch", "runs", *(f"{name}{end}" for name in names for end in ("", "_low", "_high"))]
+    return ["epoch", "runs", *(f"{name}{end}" for name in names for end in ("", "_low", "_high"))]
+
+
+def legend(found: "xr.Dataset") -> str:
+    """What stands in the table."""
+    chance = float(found["chance"].sel(part="normalised"))
+    return (
+        "Of -dL/dE without shift and change of size, 'cosine whole' aside; the last four are the weights in the fit.\n"
+        f"Four random directions would reach an R² of {chance:.2f}."
+    )
 
 
 def two_digits(value: float, half: float) -> str:
@@ -320,6 +329,7 @@ def main(options: Options) -> None:
     """Train, or find, the four ensembles of table 1; audit them and print what was found."""
     from analysis import tables
     from analysis.table1 import PRINTED
+    from analysis.tables import Row, number
     from dynamics.simulate import run_path, simulate
 
     if options.settings.weight_decay != ModularSettings.weight_decay:
@@ -335,14 +345,12 @@ def main(options: Options) -> None:
         print(f"weight decay {weight_decay:g}: {path}", file=say)
         last = int(trajectory["step"][-1])
         result = audit(trajectory, law)
-        found += rows(weight_decay, result, [moment for moment in MOMENTS if moment <= last] or [last])
-    tables.show(HEADER, columns(), found, options.csv)
-    chance = float(result["chance"].sel(part="normalised"))
-    print(
-        "\nWithout shift and change of size, 'cosine whole' aside; the last four are weights in the fit of 4 fields.",
-        file=say,
-    )
-    print(f"Four random directions would reach an R² of {chance:.2f}.", file=say)
+        moments = [moment for moment in MOMENTS if moment <= last] or [last]
+        decay = number(weight_decay)
+        for each in rows(result, moments):
+            found.append(Row([f"{weight_decay:g}", *each.text], [decay, *each.numbers]))
+    tables.show(("weight decay", *HEADER), ["weight_decay", *columns()], found, options.csv)
+    print("\n" + legend(result), file=say)
 
 
 if __name__ == "__main__":

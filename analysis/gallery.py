@@ -49,12 +49,12 @@ def gallery(embedding: np.ndarray, seeds: Iterable[int], title: str) -> Figure:
     figure.suptitle(title + note, fontsize=12, y=1 - 0.25 / height)
     for panel, (x, seed) in enumerate(zip(shown, seeds, strict=False)):
         axes = figure.add_subplot(rows, columns, panel + 1)
-        _draw(axes, plane(x))
+        draw_tokens(axes, plane(x))
         axes.set_title(f"seed {seed}: {label(x)}", fontsize=8)
     return figure
 
 
-def _draw(axes, points: np.ndarray) -> None:
+def draw_tokens(axes, points: np.ndarray) -> None:
     n = len(points)
     colours = colormaps["viridis"](np.linspace(0, 1, n))
     reach = 1.18 * max(float(np.abs(points).max()), 1e-9)
@@ -67,7 +67,7 @@ def _draw(axes, points: np.ndarray) -> None:
     if n > 100:
         return
     for token, (x, y) in enumerate(points):
-        dark = token < 0.6 * n
+        dark = token < 0.6 * (n - 1)
         axes.text(
             x, y, str(token), ha="center", va="center", fontsize=6.5 if n <= 40 else 4,
             color="white" if dark else "black", zorder=3,

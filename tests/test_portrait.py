@@ -1,0 +1,209 @@
+"""Portraits of trained networks: class maps against plain loops, marks of pair sums, curves, odd cases."""
+
+import warnings
+
+import matplotlib.image
+import numpy as np
+import pytest
+
+from analysis.gallery import plane
+from analysis.portrait import (
+    REACH,
+    class_colours,
+    class_map,
+    classes_at,
+    curves,
+    portrait,
+    portrayed,
+    regions_of,
+    save_portrait,
+    view_of,
+)
+from dynamics.settings import ModularSettings, ParticleSettings
+from dynamics.simulate import simulate
+from dynamics.tasks import all_pairs, training_pairs
+from dynamics.trajectory import TrajectoryError
+
+
+@pytest.fixture(autouse=True)
+def coarse(monkeypatch):
+    """Pictures are drawn fast."""
+    monkeypatch.setattr("analysis.portrait.FINEST", 120)
+
+
+def trained(runs=2, steps=60, record="all", **settings):
+    return simulate(ModularSettings(**settings), runs=runs, steps=steps, seed=5, record=record, progress=False)
+
+
+def naive_class(weights, x):
+    """argmax of W_o relu(W_h x + b_h) + b_o, number by number."""
+    w = {name: weight.double().tolist() for name, weight in weights.items()}
+    hidden = [
+        max(0.0, bias + sum(a * b for a, b in zip(row, x, strict=True)))
+        for row, bias in zip(w["hidden_weight"], w["hidden_bias"], strict=True)
+    ]
+    scores = [
+        bias + sum(a * b for a, b in zip(row, hidden, strict=True))
+        for row, bias in zip(w["output_weight"], w["output_bias"], strict=True)
+    ]
+    return scores.index(max(scores))
+
+
+def naive_map(run, side):
+    view, pixel = run.view, 2 * REACH / side
+    found = np.empty((side, side), int)
+    for row in range(side):
+        for column in range(side):
+            u, v = (-REACH + (place + 0.5) * pixel for place in (column, row))
+            x = [o + view.scale * (u * a + v * b) for o, a, b in zip(view.origin, *view.basis, strict=True)]
+            found[row, column] = naive_class(run.weights, x)
+    return found
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_a_class_map_is_that_of_plain_loops(dim):
+    run = portrayed(trained(n=7, hidden=9, dim=dim, steps=200), 1)
+    found = class_map(run.network, run.weights, run.view, 14)
+    np.testing.assert_array_equal(found, naive_map(run, 14))
+    assert len(np.unique(found)) > 2
+
+
+def test_classes_of_many_points_do_not_depend_on_how_many_at_once(monkeypatch):
+    run = portrayed(trained(n=7, hidden=9), 0)
+    whole = classes_at(run.network, run.weights, run.sums)
+    monkeypatch.setattr("analysis.portrait.VALUES_AT_ONCE", 50)
+    np.testing.assert_array_equal(classes_at(run.network, run.weights, run.sums), whole)
+    np.testing.assert_array_equal(whole, [naive_class(run.weights, x) for x in run.sums])
+
+
+def test_shares_right_are_those_recorded():
+    trajectory = trained(n=11, steps=300)
+    for place in range(2):
+        run = portrayed(trajectory, place)
+        right = run.predicted == run.target
+        shares = [right[run.trained].mean(), right[~run.trained].mean()]
+        np.testing.assert_allclose(shares, trajectory["accuracy"][place, -1], atol=1e-6)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 5])
+def test_a_view_holds_all_pair_sums_and_agrees_with_the_gallery(dim, generator):
+    x = 1e30 * generator.standard_normal((9, dim)) ** 3
+    pairs = all_pairs(9)
+    view = view_of(x[pairs[:, 0]] + x[pairs[:, 1]])
+    places = view.places(x[pairs[:, 0]] + x[pairs[:, 1]])
+    np.testing.assert_allclose(np.abs(places).max(), 1)
+    np.testing.assert_allclose(view.places(view.points(places)), places, atol=1e-9)
+    tokens = view._replace(origin=view.origin / 2).places(x) * view.scale / 1e30
+    np.testing.assert_allclose(np.abs(tokens), np.abs(plane(x / 1e30)), atol=1e-9)
+
+
+@pytest.mark.parametrize("seed_place", [0, 1])
+def test_training_pairs_are_filled_and_validation_pairs_hollow(seed_place):
+    trajectory = trained(n=9, steps=200)
+    axes = portrait(trajectory).axes[2 * seed_place + 1]
+    filled, _, hollow, crosses = axes.collections
+    run = portrayed(trajectory, seed_place)
+    embedding = trajectory["embedding"].values[seed_place, -1].astype(float)
+    pairs = all_pairs(9)
+    sums = (embedding[pairs[:, 0]] + embedding[pairs[:, 1]]) / run.view.scale
+    chosen = training_pairs(9, ModularSettings(n=9).train_pairs, [5 + seed_place])[0]
+    colours = class_colours(9)[pairs.sum(axis=1) % 9]
+    np.testing.assert_allclose(filled.get_offsets(), sums[chosen])
+    np.testing.assert_allclose(filled.get_facecolors()[:, :3], colours[chosen])
+    np.testing.assert_allclose(hollow.get_offsets(), sums[~chosen])
+    np.testing.assert_allclose(hollow.get_edgecolors()[:, :3], colours[~chosen])
+    np.testing.assert_allclose(hollow.get_facecolors()[:, :3], 1)
+    wrong = [naive_class(run.weights, x * run.view.scale) != target for x, target in zip(sums, run.target, strict=True)]
+    np.testing.assert_allclose(crosses.get_offsets(), sums[wrong])
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 16, 17, 59, 1000])
+def test_colours_of_classes_differ(n):
+    colours = class_colours(n)
+    assert colours.shape == (n, 3)
+    assert (colours >= 0).all()
+    assert (colours <= 1).all()
+    if 1 < n < 100:
+        apart = np.abs(colours[:, None] - colours).max(axis=-1) + np.eye(n)
+        assert apart.min() > 0.015
+        assert np.abs(colours - np.roll(colours, 1, axis=0)).max(axis=-1).min() > 0.08  # neighbours, first and last too
+
+
+def test_curves_are_masked_after_divergence_and_averaged_over_the_others():
+    trajectory = trained(n=5, runs=3)
+    trajectory["last_step"][1] = 25
+    each, mean = curves(trajectory, "loss")
+    loss = trajectory["loss"].values.astype(float)  # run, step, split
+    assert np.isnan(each[1, :, 3:]).all()
+    np.testing.assert_allclose(mean[:, :3], loss[:, :3].mean(axis=0).T)
+    np.testing.assert_allclose(mean[:, 3:], loss[[0, 2], 3:].mean(axis=0).T)
+
+
+def test_regions_are_connected_and_of_one_class():
+    classes = np.array([[0, 0, 1], [1, 1, 0], [2, 1, 0]])
+    regions, numbers = regions_of(classes)
+    assert list(numbers) == [1, 2, 3, 4, 5]
+    np.testing.assert_array_equal(regions, [[1, 1, 3], [4, 4, 2], [5, 4, 2]])
+
+
+ODD = {
+    "one token": ({"n": 1, "train_share": 1.0}, {}),
+    "one token, many axes": ({"n": 1, "train_share": 1.0, "dim": 4}, {}),
+    "two tokens": ({"n": 2}, {}),
+    "large": ({"n": 59}, {"runs": 1, "steps": 10}),
+    "one neuron": ({"hidden": 1}, {}),
+    "no validation": ({"train_share": 1.0}, {}),
+    "a line": ({"dim": 1}, {}),
+    "space": ({"dim": 3}, {}),
+    "one run": ({}, {"runs": 1}),
+    "three runs": ({}, {"runs": 3}),
+    "no step": ({}, {"steps": 0}),
+    "diverged": ({"lr": 16.0, "optimizer": "sgd", "momentum": 0.9, "weight_decay": 0.0}, {}),
+    "metrics": ({}, {"record": "metrics", "runs": 9}),
+}
+
+
+@pytest.mark.parametrize(("settings", "amount"), ODD.values(), ids=ODD)
+def test_odd_cases_are_drawn_without_a_warning(settings, amount, tmp_path):
+    trajectory = trained(**settings, **amount)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        save_portrait(trajectory, "title", tmp_path / "a.png")
+    height, width = matplotlib.image.imread(tmp_path / "a.png").shape[:2]
+    assert 700 < width < 1600
+    assert 350 < height < 1800
+
+
+def test_six_runs_are_shown_and_named_by_seed():
+    figure = portrait(trained(n=5, runs=8), "title")
+    names = [axes.get_title().split("\n")[0] for axes in figure.axes]
+    assert [name for name in names if name.startswith("seed")] == [f"seed {seed}" for seed in range(5, 11)]
+    assert names.count("class map") == 6
+    assert "6 of 8 runs" in [text.get_text() for text in figure.texts]
+    assert "mean of 8 runs" in figure.axes[-1].get_title(loc="left")
+
+
+def test_a_diverged_run_says_so():
+    trajectory = trained(**ODD["diverged"][0])
+    assert (trajectory["last_step"] < 60).all()
+    figure = portrait(trajectory)
+    last = int(trajectory["last_step"][0])
+    assert figure.axes[0].get_title().startswith(f"seed 5, diverged after step {last}\n")
+
+
+def test_a_loss_of_zero_stands_at_the_lower_edge():
+    trajectory = trained(n=5)
+    trajectory["loss"][:, 3:] = 0
+    loss = portrait(trajectory).axes[-2]
+    assert loss.get_ylabel() == "loss (0 at the lower edge)"
+    assert (loss.lines[0].get_ydata()[3:] == loss.get_ylim()[0]).all()
+
+
+def test_metrics_alone_give_curves_alone():
+    figure = portrait(trained(record="metrics"))
+    assert [axes.get_ylabel() for axes in figure.axes] == ["loss", "accuracy"]
+
+
+def test_another_system_has_no_portrait():
+    with pytest.raises(TrajectoryError, match="networks are modular"):
+        portrait(simulate(ParticleSettings(n=3), runs=1, steps=1, progress=False))
