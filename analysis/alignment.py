@@ -20,7 +20,7 @@ from dynamics import randomness
 from dynamics.tasks import modular_sum
 
 DIRECTIONS, TURNS, PERMUTATIONS = 4096, 50, 50
-"""Random directions that a nearness is ranked among; random turns, and permutations of the tokens, of a chance level."""
+"""Random directions that a nearness is ranked among; turns, and permutations of the tokens, of a chance level."""
 DEAD_SHARE = 1e-6
 """A unit is dead if its weights' norm is no more than this share of the largest one of its layer."""
 EQUAL = 1e-12

@@ -48,19 +48,17 @@ def comparison(first: "xr.Dataset", second: "xr.Dataset") -> "xr.Dataset":
 
     for trajectory in (first, second):
         _check(trajectory, first)
-    parts = [
-        xr.merge([_by_run(each, side), _curves(each, side)]) for each, side in zip((first, second), SIDES, strict=True)
-    ]
-    found = xr.merge(parts)
-    ends = [_ends(each) for each in (first, second)]
+    sides = list(zip((first, second), SIDES, strict=True))
+    curves = xr.concat([_curves(each) for each, _ in sides], xr.Variable("side", list(SIDES)), join="exact")
+    found = curves.assign({name: values for each, side in sides for name, values in _by_run(each, side).items()})
     for name, (a, b) in {"between": (0, 1), "within_first": (0, 0), "within_second": (1, 1)}.items():
         dims = (f"{SIDES[a]}_run", f"{SIDES[b]}_run" if a != b else "other_run")
-        distances = end_distances(ends[a], ends[b]).transpose("run", "other_run").values
+        distances = end_distances(sides[a][0], sides[b][0]).transpose("run", "other_run").values
         if a == b:
             dims = (dims[0], f"{SIDES[a]}_other_run")
             np.fill_diagonal(distances, np.nan)
         found[name] = (dims, distances)
-    for side, each in zip(SIDES, (first, second), strict=True):
+    for each, side in sides:
         found[f"{side}_seed"] = (f"{side}_run", each["seed"].values)
     return found.assign_attrs(paired=int(_paired(first, second)))
 
@@ -80,21 +78,14 @@ def _valid(trajectory: "xr.Dataset") -> "np.ndarray":
     return trajectory["last_step"].values >= int(trajectory["step"][-1])
 
 
-def _ends(trajectory: "xr.Dataset") -> "xr.DataArray":
-    """Last embeddings (run, token, axis), of runs that diverged NaN."""
-    last = trajectory["embedding"].isel(step=-1, drop=True).transpose("run", "token", "axis")
-    return last.where(trajectory["last_step"] >= trajectory["step"][-1])
-
-
-def _by_run(trajectory: "xr.Dataset", side: str) -> "xr.Dataset":
+def _by_run(trajectory: "xr.Dataset", side: str) -> "dict[str, tuple[str, np.ndarray]]":
     import numpy as np
-    import xarray as xr
 
     from analysis.progress import escape
     from analysis.structures import circularity, imperfections, is_circle
 
     alive = _valid(trajectory)
-    ends = _ends(trajectory).values[alive]
+    ends = trajectory["embedding"].isel(step=-1).transpose("run", "token", "axis").values[alive]
     found = {}
     for name, values in {
         "circle": is_circle(ends),
@@ -105,10 +96,10 @@ def _by_run(trajectory: "xr.Dataset", side: str) -> "xr.Dataset":
         whole = np.full(len(alive), np.nan)
         whole[alive] = values
         found[f"{side}_{name}"] = (f"{side}_run", whole)
-    return xr.Dataset(found)
+    return found
 
 
-def _curves(trajectory: "xr.Dataset", side: str) -> "xr.Dataset":
+def _curves(trajectory: "xr.Dataset") -> "xr.Dataset":
     """Quartiles over runs on an even grid of normalised time."""
     import warnings
 
@@ -126,8 +117,8 @@ def _curves(trajectory: "xr.Dataset", side: str) -> "xr.Dataset":
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # where every run is NaN, so is the quartile
             quartiles = np.nanquantile(even.values, QUARTILES, axis=0)
-        found[name] = (("side", "quantile", "normalised_time"), quartiles[None])
-    coords = {"side": [side], "quantile": list(QUARTILES), "normalised_time": even["normalised_time"].values}
+        found[name] = (("quantile", "normalised_time"), quartiles)
+    coords = {"quantile": list(QUARTILES), "normalised_time": even["normalised_time"].values}
     return xr.Dataset(found, coords)
 
 
@@ -312,7 +303,7 @@ def main(options: Options) -> None:
 
     found = comparison(first, second)
     audited = _audit(first, second, options.law)
-    found = found.merge(audited) if audited is not None else found
+    found = found if audited is None else found.merge(audited, combine_attrs="no_conflicts")
     names = [f"{each.attrs['system']}: {name}" for each, name in ((first, options.first.stem), (second, path.stem))]
     write_result(found.assign_attrs(first=str(options.first), second=str(path)), out)
     save_comparison(found, names, out.with_suffix(".png"))

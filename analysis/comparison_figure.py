@@ -126,7 +126,7 @@ def _band(panel, step: np.ndarray, values: xr.DataArray, colour: str, label: str
 def _small(*panels) -> None:
     for panel in panels:
         panel.title.set_fontsize(10)
-        panel.tick_params(labelsize=8)
+        panel.tick_params(which="both", labelsize=8)
         panel.xaxis.label.set_fontsize(8)
         panel.yaxis.label.set_fontsize(8)
         panel.spines[["top", "right"]].set_visible(False)

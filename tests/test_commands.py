@@ -22,7 +22,16 @@ from dynamics.trajectory import open_trajectory, parts_of
 from sims.runs import line
 from tests.test_simulate import run, stop_at
 
-COMMANDS = ["sims.particles", "sims.runs", "analysis.table2"]
+COMMANDS = [
+    "sims.particles",
+    "sims.modular",
+    "sims.runs",
+    "analysis.table1",
+    "analysis.table2",
+    "analysis.weights",
+    "analysis.audit",
+    "analysis.compare",
+]
 
 
 @pytest.fixture

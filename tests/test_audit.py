@@ -1,0 +1,208 @@
+"""The force audit: it finds forces where there are some, and none where there are none."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis import audit as module
+from analysis.audit import (
+    audit,
+    chosen_frames,
+    cosine,
+    embedding_gradient,
+    fitted,
+    listed,
+    normalised_part,
+    renamed_fields,
+    rows,
+)
+from dynamics.forces import FIELDS, fields
+from dynamics.networks import ConstantAttention, network_of, weights
+from dynamics.particles import ParticleSystem
+from dynamics.settings import ModularSettings, ParticleSettings
+from dynamics.simulate import simulate
+from dynamics.storage import TrajectoryError
+from dynamics.tasks import all_pairs, training_pairs
+
+CONSTANTS = np.array([0.7, -2.0, 0.3, 1.5])
+
+
+@pytest.fixture
+def trajectory():
+    return simulate(ModularSettings(n=7, hidden=9), runs=3, seed=5, steps=40, every=10, progress=False)
+
+
+def training_list(trajectory, run):
+    s = network_of(trajectory).settings
+    chosen = training_pairs(s.n, s.train_pairs, trajectory["seed"].values[run : run + 1])[0]
+    return all_pairs(s.n)[chosen], chosen
+
+
+# ---------------------------------------------------------------------------------------- array functions
+
+
+def test_a_fit_is_that_of_plain_least_squares(generator):
+    found = fitted(target := generator.normal(size=(3, 7, 2)), four := generator.normal(size=(4, 3, 7, 2)))
+    for frame in range(3):
+        x, y = four[:, frame].reshape(4, -1).T, target[frame].ravel()
+        expected, residual, *_ = np.linalg.lstsq(x, y, rcond=None)
+        np.testing.assert_allclose(found.coefficients[frame], expected, rtol=1e-9)
+        np.testing.assert_allclose(found.r_squared[frame], 1 - residual[0] / (y @ y), rtol=1e-9)
+        shares = expected * np.linalg.norm(x, axis=0) / np.linalg.norm(y)
+        np.testing.assert_allclose(found.weights[frame], shares, rtol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e9])
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_constants_are_recovered(scale, dim):
+    x = np.random.default_rng(dim).normal(size=(5, 11, dim))
+    four = fields(x).force
+    found = fitted(scale * np.einsum("f,f...->...", CONSTANTS, four), four)
+    np.testing.assert_allclose(found.coefficients, np.broadcast_to(scale * CONSTANTS, (5, 4)), rtol=1e-6)
+    np.testing.assert_allclose(found.r_squared, 1)
+
+
+def test_nothing_is_explained_where_there_is_nothing(generator):
+    four = generator.normal(size=(4, 2, 5, 2))
+    four[1] = 0
+    found = fitted(np.zeros((2, 5, 2)), four)
+    assert np.isnan(found.r_squared).all()
+    assert (found.coefficients == 0).all()
+    assert (fitted(generator.normal(size=(2, 5, 2)), four).coefficients[:, 1] == 0).all()
+    assert np.isnan(cosine(np.zeros((1, 5, 2)), four[:1, 0])).all()
+
+
+def test_four_fields_explain_of_noise_what_chance_says(generator):
+    x = generator.normal(size=(400, 17, 2))
+    found = fitted(generator.normal(size=x.shape), fields(x).force)
+    assert abs(found.r_squared.mean() - 4 / 34) < 0.01
+
+
+def test_the_normalised_part_has_neither_shift_nor_size(generator):
+    x, motion = generator.normal(size=(2, 6, 5, 3))
+    part = normalised_part(motion, x)
+    np.testing.assert_allclose(part.sum(axis=1), 0, atol=1e-12)
+    np.testing.assert_allclose(((x - x.mean(1, keepdims=True)) * part).sum(axis=(1, 2)), 0, atol=1e-12)
+    np.testing.assert_allclose(normalised_part(part, x), part, atol=1e-12)
+    np.testing.assert_allclose(normalised_part(motion + 5 + 3 * x, x), part, atol=1e-12)
+    np.testing.assert_array_equal(normalised_part(motion[:, :1], x[:, :1]), 0)
+
+
+@given(unit=st.sampled_from([1, 2, 3, 5, 10]), shift=st.integers(0, 10), seed=st.integers(0, 100))
+def test_names_that_keep_the_task_change_nothing(unit, shift, seed):
+    """i -> u i + c leaves pairs of equal sums equal; other names do not."""
+    x = np.random.default_rng(seed).normal(size=(2, 11, 2))
+    pairs = all_pairs(11)[::2]
+    true = fields(x, listed(11, pairs)).force
+    np.testing.assert_allclose(
+        renamed_fields(x, pairs, (unit * np.arange(11) + shift) % 11), true, rtol=1e-9, atol=1e-9
+    )
+    swapped = np.array([1, 0, *range(2, 11)])
+    assert abs(renamed_fields(x, pairs, swapped) - true).max() > 1e-3
+
+
+@pytest.mark.parametrize(("count", "most"), [(1, 5), (5, 5), (201, 41), (3, 2), (10_000, 41)])
+def test_frames_include_the_first_and_the_last(count, most):
+    at = chosen_frames(count, most)
+    assert at[0] == 0
+    assert at[-1] == count - 1
+    assert len(at) <= max(most, 1)
+    assert (np.diff(at) > 0).all()
+
+
+def test_the_gradient_is_that_of_finite_differences(trajectory):
+    network, found = network_of(trajectory), weights(trajectory, run=1)
+    _, chosen = training_list(trajectory, 1)
+    gradient = embedding_gradient(network, found, chosen)
+    double = {name: weight.double() for name, weight in found.items()}
+    share, pairs = torch.from_numpy(chosen / chosen.sum()), torch.from_numpy(all_pairs(7))
+    for token, axis in ((0, 0), (3, 1), (6, 0)):
+        losses = []
+        for sign in (1, -1):
+            moved = {**double, "embedding": double["embedding"].clone()}
+            moved["embedding"][:, token, axis] += sign * 1e-6
+            losses.append(network.loss(moved, pairs, share).detach().numpy())
+        np.testing.assert_allclose(gradient[:, token, axis], (losses[0] - losses[1]) / 2e-6, rtol=1e-4, atol=1e-8)
+    recorded = trajectory["gradient_norm"].sel(layer="embedding")[1, 0]
+    np.testing.assert_allclose(np.linalg.norm(gradient[0]), recorded, rtol=1e-5)
+
+
+# -------------------------------------------------------------------------------------- of a trajectory
+
+
+def test_a_gradient_made_of_the_forces_is_explained_whole(trajectory, monkeypatch):
+    """-dL/dE replaced by the four fields with known constants: the audit finds these, and R² = 1."""
+
+    def made(network, found, chosen):
+        x = found["embedding"].detach().numpy().astype(np.float64)
+        four = fields(x, listed(7, all_pairs(7)[chosen])).force
+        return -np.einsum("f,f...->...", CONSTANTS, four)
+
+    monkeypatch.setattr(module, "embedding_gradient", made)
+    found = audit(trajectory).sel(target="gradient")
+    np.testing.assert_allclose(found["r_squared"], 1, atol=1e-9)
+    expected = np.broadcast_to(CONSTANTS, found["coefficient"].shape)
+    np.testing.assert_allclose(found["coefficient"].transpose(..., "field"), expected, rtol=1e-5)
+    assert found["renamed_r_squared"].sel(part="normalised").mean() < 0.97
+
+
+def test_a_gradient_that_is_the_law_has_cosine_one(trajectory, monkeypatch):
+    law = ParticleSettings(n=7, fa=2.0)
+
+    def made(network, found, chosen):
+        x = found["embedding"].detach().numpy().astype(np.float64)
+        return -3 * ParticleSystem(law, pairs=all_pairs(7)[chosen]).force(x)[0]
+
+    monkeypatch.setattr(module, "embedding_gradient", made)
+    found = audit(trajectory, ParticleSettings(fa=2.0)).sel(target="gradient")
+    np.testing.assert_allclose(found["cosine"], 1)
+    np.testing.assert_allclose(found["law_r_squared"], 1)
+    assert (audit(trajectory, ParticleSettings(fa=0.0)).sel(target="gradient")["cosine"] < 0.999).all()
+
+
+def test_the_update_is_the_displacement_to_the_next_frame(trajectory):
+    found = audit(trajectory, renamings=0)
+    x = trajectory["embedding"].values.astype(np.float64)
+    for run in range(3):
+        pairs, _ = training_list(trajectory, run)
+        four = fields(x[run, 1], listed(7, pairs)).force
+        expected = fitted(x[run, 2] - x[run, 1], four)
+        one = found.sel(target="update", part="whole").isel(run=run, step=1)
+        np.testing.assert_allclose(one["r_squared"], expected.r_squared, rtol=1e-4)
+        np.testing.assert_allclose(one["coefficient"], expected.coefficients, rtol=1e-3, atol=1e-9)
+    assert np.isnan(found["cosine"].sel(target="update").isel(step=-1)).all()
+    assert np.isnan(found["renamed_r_squared"]).all()
+
+
+def test_frames_after_divergence_are_masked(trajectory):
+    cut = trajectory.copy()
+    cut["last_step"] = trajectory["last_step"].copy(data=[40, 10, 40])
+    found = audit(cut)["cosine"].sel(target="gradient", part="whole")
+    np.testing.assert_array_equal(np.isfinite(found.transpose("run", "step"))[1], [True, True, False, False, False])
+    assert np.isfinite(found.isel(run=[0, 2])).all()
+
+
+def test_the_table_has_means_at_the_moments_asked_for(trajectory):
+    found = audit(trajectory)
+    shown = rows(found, [0, 21, 40])
+    assert [each.text[0] for each in shown] == ["0", "20", "40"]
+    assert len(shown[0].numbers) == len(module.columns())
+    mean = found["cosine"].sel(target="gradient", part="whole").isel(step=2).mean()
+    at = module.columns().index("cosine_whole")
+    np.testing.assert_allclose(float(shown[1].numbers[at]), mean)
+    assert list(found["field"].values) == list(FIELDS)
+
+
+def test_particles_have_no_gradient_to_audit():
+    with pytest.raises(TrajectoryError, match="system: found particles"):
+        audit(simulate(ParticleSettings(n=5), runs=2, steps=3, progress=False))
+
+
+def test_any_size_and_no_validation_split():
+    for n, dim, share in ((1, 1, 1.0), (2, 1, 1.0), (3, 3, 0.5)):
+        settings = ModularSettings(n=n, dim=dim, train_share=share)
+        found = audit(simulate(settings, runs=2, steps=2, every=1, progress=False), renamings=1)
+        assert found.sizes["step"] == 3
+        assert ConstantAttention(settings).settings.n == n

@@ -1,0 +1,216 @@
+"""The command of CA figure 6: what is measured, over which runs, and what is printed, written and drawn."""
+
+import csv
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from analysis import weights
+from analysis.alignment import alignment, boundaries, pair_sums, rays
+from analysis.structures import is_circle
+from analysis.weights import MEASURES, SIZES, Options, by_structure, figure, group, measured, row
+from dynamics.settings import ModularSettings, SettingsError
+from dynamics.simulate import simulate
+from dynamics.tasks import all_pairs, training_pairs
+
+SMALL = ModularSettings(n=5, hidden=6)
+
+
+@pytest.fixture(scope="module")
+def trajectory():
+    return simulate(SMALL, runs=3, seed=7, steps=40, every=40, progress=False)
+
+
+def some_runs(seeds, circle, **values):
+    """Runs whose measures are all the same number, with exceptions by name."""
+    plain = {name: np.full(len(seeds), 0.5) for name in (*SIZES, *MEASURES, *(f"{each}_chance" for each in MEASURES))}
+    given = {name: np.asarray(value, dtype=float) for name, value in values.items()}
+    return {**plain, **given, "seed": np.asarray(seeds), "circle": np.asarray(circle)}
+
+
+def tiny(**changes):
+    return Options(**{"weight_decays": (1.0, 0.0), "runs": 2, "epochs": 30, "settings": SMALL, **changes})
+
+
+# -------------------------------------------------------------------------------------------------- measured
+
+
+def test_measured_of_each_run(trajectory):
+    found = measured(trajectory)
+    np.testing.assert_array_equal(found["seed"], [7, 8, 9])
+    last = trajectory.isel(step=-1)
+    for r, seed in enumerate(found["seed"]):
+        w, b, x = (last[name].values[r].astype(float) for name in ("hidden_weight", "hidden_bias", "embedding"))
+        assert found["weight"][r] == pytest.approx(sum(abs(v) for v in w.ravel()) / (6 * 2))
+        assert found["bias"][r] == pytest.approx(sum(abs(v) for v in b) / 6)
+        assert found["circle"][r] == is_circle(x)
+        pairs = all_pairs(5)[training_pairs(5, 12, [seed])[0]]  # 80% of 15
+        sums = pair_sums(x, pairs)
+        known = {"alignment": alignment(sums, w, b), "boundaries": boundaries(sums, w, b), "rays": rays(x, pairs)}
+        for name, (value, chance) in known.items():
+            assert found[name][r] == pytest.approx(value)
+            assert found[f"{name}_chance"][r] == pytest.approx(chance)
+    assert len(set(found["weight"])) == 3
+
+
+def test_runs_that_diverged_are_left_out(trajectory):
+    one = trajectory.copy()
+    one["last_step"] = ("run", [40, 12, 40])
+    whole, found = measured(trajectory), measured(one)
+    for name, values in found.items():
+        np.testing.assert_array_equal(values, whole[name][[0, 2]])
+    one["last_step"] = ("run", [1, 12, 39])
+    none = measured(one)
+    assert all(len(values) == 0 for values in none.values())
+    assert group(none).runs == 0
+    assert by_structure([none]) == {}
+    assert row(0.5, group(none)).text == ["0.5", "0", "-", "-", "-", "-", "-", "-", "-", "-", "0"]
+    figure({0.5: group(none)}, {}, "nothing")
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 4])
+@pytest.mark.parametrize("n", [1, 2])
+def test_smallest_networks(n, dim):
+    settings = ModularSettings(n=n, dim=dim, hidden=3, train_share=1.0)
+    found = group(measured(simulate(settings, runs=2, steps=3, every=3, progress=False)))
+    assert found.runs == 2
+    assert found.mean["rays"].value == pytest.approx(1) if n == 1 else found.mean["rays"].value > 1 / dim - 1e-9
+
+
+# --------------------------------------------------------------------------------------------------- groups
+
+
+def test_runs_of_a_seed_count_as_one():
+    runs = some_runs([0, 0, 0, 1], [True] * 4, alignment=[0.1, 0.2, 0.3, 1.0], alignment_chance=[0.4, 0.4, 0.4, 0.6])
+    found = group(runs)
+    assert found.mean["alignment"].value == pytest.approx(0.6)
+    assert found.mean["alignment"].half == pytest.approx(12.706 * 0.4, rel=1e-3)  # t of one degree of freedom
+    assert found.chance["alignment"] == pytest.approx(0.5)
+    assert (found.runs, found.circles) == (4, 4)
+
+
+def test_a_run_without_living_units_has_sizes_only():
+    found = group(some_runs([0, 1, 2], [False] * 3, alignment=[0.2, np.nan, 0.4], weight=[0.0, 3.0, 3.0]))
+    assert found.mean["alignment"].value == pytest.approx(0.3)
+    assert found.mean["weight"].value == pytest.approx(2)
+    assert found.runs == 3
+
+
+def test_circles_apart_from_others():
+    first = some_runs([0, 1], [True, False], rays=[1.0, 0.6])
+    second = some_runs([0, 1], [True, True], rays=[0.9, 0.8])
+    kinds = by_structure([first, second])
+    assert {kind: each.runs for kind, each in kinds.items()} == {"circles": 3, "others": 1}
+    assert kinds["circles"].mean["rays"].value == pytest.approx((0.95 + 0.8) / 2)
+    assert kinds["others"].mean["rays"].value == pytest.approx(0.6)
+    assert list(by_structure([some_runs([3], [False])])) == ["others"]
+
+
+# ------------------------------------------------------------------------------------------------- the table
+
+
+def test_a_row_for_a_person_and_for_a_program():
+    found = group(some_runs([0, 1], [True, False], weight=[1.0, 3.0], rays_chance=[0.25, 0.25]))
+    assert row(0.3, found).text[:4] == ["0.3", "2", "2.000 ± 12.706", "0.500 ± 0.000"]
+    numbers = dict(zip(weights.COLUMNS, row(0.3, found).numbers, strict=True))
+    assert (numbers["weight_decay"], numbers["structure"], numbers["weight"]) == ("0.3", "all", "2.0")
+    assert (numbers["rays"], numbers["rays_chance"], numbers["circles"]) == ("0.5", "0.25", "1")
+    pooled = row("circles", found)
+    assert pooled.text[:4] == ["circles", "2", "", ""]
+    assert len(pooled.text) == len(weights.HEADER)
+    numbers = dict(zip(weights.COLUMNS, pooled.numbers, strict=True))
+    assert (numbers["weight_decay"], numbers["structure"], numbers["weight_high"]) == ("", "circles", "")
+
+
+# ----------------------------------------------------------------------------------------------- the command
+
+
+def test_the_command(capsys):
+    weights.main(tiny(csv=Path("out/figure6.csv")))
+    said = capsys.readouterr().out
+    files = sorted(Path("runs").glob("*.nc"))
+    (picture,) = Path("runs").glob("*.png")
+    assert len(files) == 2
+    assert all(str(path) in said for path in (*files, picture))
+    assert imread(picture).shape[0] > 300
+    rows = list(csv.DictReader(io.StringIO(Path("out/figure6.csv").read_text())))
+    assert [(each["weight_decay"], each["structure"]) for each in rows[:2]] == [("0.0", "all"), ("1.0", "all")]
+    assert sum(int(each["runs"]) for each in rows[2:]) == 4
+    for each in rows[:2]:
+        settings = ModularSettings(n=5, hidden=6, weight_decay=float(each["weight_decay"]))
+        last = simulate(settings, runs=2, steps=30, every=30, progress=False).isel(step=-1)
+        assert float(each["weight"]) == pytest.approx(np.abs(last["hidden_weight"].values).mean())
+        assert float(each["bias"]) == pytest.approx(np.abs(last["hidden_bias"].values).mean())
+    before = [path.stat().st_mtime_ns for path in files]
+    weights.main(tiny(weight_decays=(0.0, 1.0, 1.0)))  # the same grid
+    assert capsys.readouterr().out == said
+    assert [path.stat().st_mtime_ns for path in files] == before
+    assert [*Path("runs").glob("*.png")] == [picture]
+
+
+def test_csv_on_the_terminal_is_alone_there(capsys):
+    weights.main(tiny(weight_decays=(0.5,), csv=Path("-")))
+    said = capsys.readouterr()
+    assert next(csv.DictReader(io.StringIO(said.out)))["weight_decay"] == "0.5"
+    assert "weights-" not in said.out
+    assert "weights-" in said.err
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"settings": ModularSettings(weight_decay=0.3)}, "weight_decay"),
+        ({"weight_decays": ()}, "weight_decays"),
+        ({"weight_decays": (0.1, -1.0)}, "weight_decay"),
+        ({"epochs": 0}, "epochs"),
+        ({"runs": 0}, "runs"),
+    ],
+)
+def test_refused_before_anything_is_run(changes, field):
+    with pytest.raises(SettingsError) as error:
+        weights.main(tiny(**changes))
+    assert error.value.field == field
+    assert not [*Path().glob("runs/*")]
+
+
+def test_another_grid_has_another_picture():
+    names = {
+        weights.picture_path([Path("runs") / name for name in each])
+        for each in (["a.nc"], ["a.nc", "b.nc"], ["b.nc", "a.nc"])
+    }
+    assert len(names) == 3
+    assert {name.parent for name in names} == {Path("runs")}
+
+
+def test_the_figure_shows_the_table():
+    groups = {
+        0.0: group(some_runs([0, 1], [False] * 2, weight=[1.0, 2.0], rays_chance=[0.7, 0.7])),
+        0.5: group(some_runs([0, 1], [True, False], weight=[0.5, 0.5], rays_chance=[0.6, 0.6])),
+    }
+    drawn = figure(groups, {"circles": groups[0.5]}, "title")
+    left, middle, right = drawn.axes
+    line, _, (bars,) = left.containers[0]
+    np.testing.assert_allclose(np.array(line.get_ydata(), dtype=float), [1.5, 0.5])
+    assert np.ptp(bars.get_segments()[0][:, 1]) == pytest.approx(2 * groups[0.0].mean["weight"].half)
+    assert any(list(line.get_ydata()) == [0.7, 0.6] for line in middle.lines)
+    assert [each.get_text() for each in right.get_xticklabels()] == ["circles (2)"]
+
+
+def test_help_imports_nothing_heavy(environment):
+    code = """
+import runpy, sys
+sys.argv = ["x", "--help"]
+try:
+    runpy.run_module("analysis.weights", run_name="__main__")
+except SystemExit as end:
+    assert end.code == 0
+assert not {"numba", "numpy", "xarray", "scipy", "matplotlib", "torch", "netCDF4"} & set(sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "--weight-decays" in done.stdout
