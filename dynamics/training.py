@@ -59,22 +59,28 @@ class Trainer:
         )
         self.optimizer = new_optimizer(s, self.engine.parameter)
         self.moment_names = moment_names(s)
+        self.begins = np.cumsum([0, *network.lengths[:-1]])
         self.graph: torch.cuda.CUDAGraph | None = None
+        self.holds: torch.Tensor | None = None
 
     @torch.no_grad()
-    def take(self, weights: torch.Tensor, moments: Mapping[str, torch.Tensor], step: int) -> None:
-        """Begin from weights and moments (run, parameter) after `step` updates; no moments means none yet."""
+    def take(self, state: TrainingState) -> None:
+        """Begin from a state; one without moments has none yet. The state given last is held already."""
+        if state.weights is self.holds:
+            return
         parameter = self.engine.parameter
-        parameter.copy_(self.engine.arrange(weights))
-        state = self.optimizer.state[parameter]
+        parameter.copy_(self.engine.arrange(state.weights))
+        memory = self.optimizer.state[parameter]
         for name in self.moment_names:
-            rows = moments.get(name, torch.zeros_like(weights))
-            state.setdefault(name, torch.zeros_like(parameter)).copy_(self.engine.arrange(rows))
+            rows = state.moments.get(name, torch.zeros_like(state.weights))
+            memory.setdefault(name, torch.zeros_like(parameter)).copy_(self.engine.arrange(rows))
         if "exp_avg" in self.moment_names:
-            state.setdefault("step", torch.zeros((), device=parameter.device)).fill_(float(step))
+            memory.setdefault("step", torch.zeros((), device=parameter.device)).fill_(float(state.step))
+        self.holds = state.weights
 
     def run(self, steps: int) -> None:
         """Take so many steps."""
+        self.holds = None
         if not self.engine.parameter.is_cuda:
             for _ in range(steps):
                 self._step()
@@ -106,24 +112,30 @@ class Trainer:
                 tensor.copy_(value)
         return graph
 
+    def is_finite(self) -> bool:
+        """Whether all weights and moments are."""
+        memory = self.optimizer.state[self.engine.parameter]
+        held = [self.engine.parameter.detach(), *(memory[name] for name in self.moment_names)]
+        return all(bool(torch.isfinite(tensor).all()) for tensor in held)
+
     def weights(self) -> torch.Tensor:
         """(run, parameter)"""
         return self.engine.rows(self.engine.parameter.detach())
 
     def moments(self) -> dict[str, torch.Tensor]:
         """The optimizer's, each (run, parameter)."""
-        state = self.optimizer.state[self.engine.parameter]
-        return {name: self.engine.rows(state[name]) for name in self.moment_names}
+        memory = self.optimizer.state[self.engine.parameter]
+        return {name: self.engine.rows(memory[name]) for name in self.moment_names}
 
     def gradient_norm(self) -> np.ndarray:
         """Norm of the last gradient, (run, layer)."""
         assert self.engine.parameter.grad is not None
-        return self.norms(self.engine.rows(self.engine.parameter.grad))
+        return self.norms(self.engine.parameter.grad)
 
-    def norms(self, rows: torch.Tensor) -> np.ndarray:
-        """Norm of each layer: (run, parameter) -> (run, layer)."""
-        layers = self.network.unflatten(rows.double()).values()
-        return torch.stack([layer.flatten(1).norm(dim=1) for layer in layers], dim=1).cpu().numpy()
+    def norms(self, arranged: torch.Tensor) -> np.ndarray:
+        """Norm of each layer, (run, layer), of numbers in the engine's order."""
+        rows = self.engine.rows(arranged).cpu().numpy().astype(np.float64)
+        return np.sqrt(np.add.reduceat(rows * rows, self.begins, axis=1))
 
 
 def new_optimizer(settings: ModularSettings, parameter: torch.Tensor) -> torch.optim.Optimizer:
@@ -148,7 +160,7 @@ def moment_names(settings: ModularSettings) -> tuple[str, ...]:
 
 def at_rest(trainer: Trainer, state: TrainingState) -> TrainingState:
     """A state at step 0 with its moments and the norm of its gradient."""
-    trainer.take(state.weights, {}, 0)
+    trainer.take(state)
     trainer.engine.differentiate()
     return dataclasses.replace(state, moments=trainer.moments(), gradient_norm=trainer.gradient_norm())
 
@@ -157,6 +169,9 @@ def advanced(trainer: Trainer, state: TrainingState, steps: int) -> TrainingStat
     """The state some steps later, of runs that have diverged as it was before."""
     after = attempt(trainer, state, steps)
     running = state.last_step == state.step
+    if running.all() and trainer.is_finite():
+        trainer.holds = after.weights
+        return after
     finite = torch.isfinite(after.weights).all(1)
     for moment in after.moments.values():
         finite &= torch.isfinite(moment).all(1)
@@ -169,19 +184,18 @@ def advanced(trainer: Trainer, state: TrainingState, steps: int) -> TrainingStat
 
 def attempt(trainer: Trainer, state: TrainingState, steps: int) -> TrainingState:
     """Steps taken by all runs, whatever comes of it; the last one is measured."""
-    trainer.take(state.weights, state.moments, state.step)
+    trainer.take(state)
     trainer.run(steps - 1)
-    before = trainer.weights()
+    before = trainer.engine.parameter.detach().clone()
     trainer.run(1)
-    weights = trainer.weights()
     return TrainingState(
         step=state.step + steps,
         seeds=state.seeds,
-        weights=weights,
+        weights=trainer.weights(),
         moments=trainer.moments(),
         gradient_norm=trainer.gradient_norm(),
-        update_norm=trainer.norms(weights - before),
-        last_step=np.full(len(weights), state.step + steps, np.int64),
+        update_norm=trainer.norms(trainer.engine.parameter.detach() - before),
+        last_step=np.full(len(state.seeds), state.step + steps, np.int64),
     )
 
 
@@ -203,8 +217,7 @@ def chosen_rows(rows: np.ndarray, these: TrainingState, others: TrainingState) -
 
 def frame(trainer: Trainer, state: TrainingState) -> dict[str, np.ndarray]:
     """What is recorded of these runs."""
-    with torch.no_grad():
-        trainer.engine.parameter.copy_(trainer.engine.arrange(state.weights))
+    trainer.take(state)
     losses, right = trainer.engine.scores()
     beyond = ~np.isfinite(losses).all(axis=1)  # about to diverge: weights are finite, logits in float32 no more
     if beyond.any():
@@ -245,15 +258,25 @@ class Team:
         groups = -(-len(seeds) // WIDTH_32)
         threads = min(groups, get_num_threads()) if device == "cpu" else 1
         bounds = [min(len(seeds), WIDTH_32 * (groups * k // threads)) for k in range(threads + 1)]
-        bounds[-1] = len(seeds)
         self.shares = [slice(*ends) for ends in itertools.pairwise(bounds)]
         self.trainers = [Trainer(network, seeds[rows], device) for rows in self.shares]
         self.pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+        self.last: tuple[TrainingState, list[TrainingState]] | None = None
 
     def each(self, work: Callable[[Trainer, TrainingState], Result], state: TrainingState) -> list[Result]:
         """The work done on every share of a state, each on a thread of its own."""
-        parts = [part_of(state, rows) for rows in self.shares]
+        if self.last is not None and state is self.last[0]:  # the parts that trainers hold
+            parts = self.last[1]
+        else:
+            parts = [part_of(state, rows) for rows in self.shares]
         return list(self.pool.map(work, self.trainers, parts))
+
+    def next(self, work: Callable[[Trainer, TrainingState], TrainingState], state: TrainingState) -> TrainingState:
+        """As `each`, put together again: there too, since torch's own threads would stand in the way of these."""
+        parts = self.each(work, state)
+        whole = self.pool.submit(joined, parts).result()
+        self.last = (whole, parts)
+        return whole
 
 
 def part_of(state: TrainingState, rows: slice) -> TrainingState:
@@ -318,13 +341,13 @@ class ModularSystem:
         still = np.zeros((len(seeds), len(self.network.variables)))
         none = np.zeros(len(seeds), np.int64)
         state = TrainingState(0, np.array(seeds), flat.to(self.device), {}, still, still, none)
-        return joined(self._team_of(state).each(at_rest, state))
+        return self._team_of(state).next(at_rest, state)
 
     def advance(self, state: TrainingState, steps: int) -> TrainingState:
         """The state `steps` updates later; on a processor a run's bits depend on nothing but its own state."""
         if steps == 0:
             return state
-        return joined(self._team_of(state).each(lambda trainer, part: advanced(trainer, part, steps), state))
+        return self._team_of(state).next(lambda trainer, part: advanced(trainer, part, steps), state)
 
     def observe(self, state: TrainingState) -> dict[str, np.ndarray]:
         """One frame: an array (run, ...) for each of `variables`."""

@@ -376,9 +376,10 @@ def autograd_states(device, s, runs, steps):
     trainer.engine = AutogradEngine(network, trainer.splits[0], device)
     trainer.optimizer = new_optimizer(s, trainer.engine.parameter)
     system = ModularSystem(s, "cpu")
-    trainer.take(flat(network, runs).to(device), {}, 0)
+    start = system.initial(np.arange(runs))
+    trainer.take(dataclasses.replace(start, weights=start.weights.to(device), moments={}))
     trainer.run(steps)
-    return system.advance(system.initial(np.arange(runs)), steps), trainer
+    return system.advance(start, steps), trainer
 
 
 @pytest.mark.parametrize("rule", ["adamw", "sgd"])
