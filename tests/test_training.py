@@ -19,6 +19,7 @@ from dynamics.storage import TrajectoryError
 from dynamics.tasks import all_pairs, training_pairs
 from dynamics.training import AutogradEngine, LaneEngine, ModularSystem, Trainer, new_optimizer, part_of
 from dynamics.trajectory import DIVERGED, DONE, open_trajectory
+from tests.plain_torch import Run
 
 SMALL = ModularSettings(n=5, hidden=7, dim=3, train_share=0.7)
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
@@ -195,51 +196,15 @@ def test_a_tie_is_not_right():
 
 
 def plain_training(s, seed, steps):
-    """A torch.nn.Module trained alone, as anybody would write it."""
-
-    class Net(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.embedding = torch.nn.Embedding(s.n, s.dim)
-            self.hidden = torch.nn.Linear(s.dim, s.hidden)
-            self.output = torch.nn.Linear(s.hidden, s.n)
-
-        def forward(self, pairs):
-            return self.output(torch.relu(self.hidden(self.embedding(pairs).sum(1))))
-
-    net = Net()
-    first = ConstantAttention(s).initial(np.array([seed]))
-    with torch.no_grad():
-        for parameter, weight in zip(net.parameters(), first.values(), strict=True):
-            parameter.copy_(torch.from_numpy(weight[0]))
-    rule = {
-        "adamw": lambda p: torch.optim.AdamW(p, lr=s.lr, weight_decay=s.weight_decay, betas=(s.beta1, s.beta2)),
-        "adam": lambda p: torch.optim.Adam(p, lr=s.lr, weight_decay=s.weight_decay, betas=(s.beta1, s.beta2)),
-        "sgd": lambda p: torch.optim.SGD(p, lr=s.lr, weight_decay=s.weight_decay, momentum=s.momentum),
-    }[s.optimizer](net.parameters())
-    chosen = training_pairs(s.n, s.train_pairs, np.array([seed]))[0]
-    pairs = torch.from_numpy(all_pairs(s.n))
-    train, rest = pairs[chosen], pairs[~chosen]
-    history = []
+    """Weights, norms of gradient and update at every step, and scores of a run trained alone."""
+    run, history = Run(s, seed), []
     for _ in range(steps):
-        rule.zero_grad()
-        loss = torch.nn.functional.cross_entropy(net(train), train.sum(1) % s.n)
-        loss.backward()
-        before = [parameter.detach().clone() for parameter in net.parameters()]
-        rule.step()
-        history.append(
-            ([float(p.grad.norm()) for p in net.parameters()],
-             [float((p.detach() - b).norm()) for p, b in zip(net.parameters(), before, strict=True)])
-        )  # fmt: skip
-    with torch.no_grad():
-        scores = {
-            name: (
-                float(torch.nn.functional.cross_entropy(net(part), part.sum(1) % s.n)),
-                float((net(part).argmax(1) == part.sum(1) % s.n).float().mean()),
-            )
-            for name, part in (("train", train), ("validation", rest))
-        }
-    return [parameter.detach().numpy() for parameter in net.parameters()], history, scores
+        before = [parameter.detach().clone() for parameter in run.net.parameters()]
+        run.step()
+        moved = [float((p.detach() - b).norm()) for p, b in zip(run.net.parameters(), before, strict=True)]
+        history.append(([float(parameter.grad.norm()) for parameter in run.net.parameters()], moved))
+    scores = {split: run.scores(split) for split in run.splits}
+    return [parameter.detach().numpy() for parameter in run.net.parameters()], history, scores
 
 
 @pytest.mark.parametrize(

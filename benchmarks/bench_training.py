@@ -1,0 +1,82 @@
+"""Ensembles of networks: run-epochs a second over ensemble size and device, against one torch run at a time."""
+
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from dynamics.settings import ModularSettings
+from dynamics.simulate import simulate
+from dynamics.training import ModularSystem
+
+sys.path.insert(0, str(Path(__file__).parent.parent))  # for tests.plain_torch, which no package installs
+
+from tests.plain_torch import Run
+
+DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+EPOCHS, ALONE = 200, 400
+
+
+def ensemble_rate(runs: int, device: str, epochs: int = EPOCHS) -> float:
+    """Run-epochs a second between two recorded frames."""
+    system = ModularSystem(ModularSettings(), device)
+    state = system.advance(system.initial(np.arange(runs)), 3)  # compiled, captured and warm
+    begin = time.perf_counter()
+    system.observe(system.advance(state, epochs))
+    return runs * epochs / (time.perf_counter() - begin)
+
+
+def alone_rate() -> float:
+    """Epochs a second of a torch.nn.Module trained alone, on all threads that torch takes."""
+    run = Run(ModularSettings(), 0)
+    for _ in range(20):
+        run.step()
+    begin = time.perf_counter()
+    for _ in range(ALONE):
+        run.step()
+    return ALONE / (time.perf_counter() - begin)
+
+
+class Throughput:
+    """Training alone, nothing recorded between."""
+
+    params = ([1, 16, 100, 400, 1600], DEVICES)
+    param_names = ("runs", "device")
+    unit = "run-epochs/s"
+    timeout = 600
+
+    def track_ensemble(self, runs, device):
+        return statistics.median(ensemble_rate(runs, device) for _ in range(5))
+
+
+class SpeedUp:
+    """How many runs trained one at a time the ensemble replaces; both in one process, in turn, medians."""
+
+    params = ([1, 16, 100, 400], DEVICES)
+    param_names = ("runs", "device")
+    unit = "times"
+    timeout = 600
+
+    def track_against_one_run_at_a_time(self, runs, device):
+        rates = [(ensemble_rate(runs, device), alone_rate()) for _ in range(5)]
+        return statistics.median(ours for ours, _ in rates) / statistics.median(theirs for _, theirs in rates)
+
+
+class Table1:
+    """A row of CA table 1: a hundred runs of 2000 epochs, recorded every tenth."""
+
+    params = (["in memory", "a file"],)
+    param_names = ("where",)
+    timeout = 600
+    number = 1
+    repeat = 3
+
+    def setup(self, where):
+        ensemble_rate(100, "cpu", 5)
+
+    def time_row(self, where):
+        out = "row.nc" if where == "a file" else None
+        simulate(ModularSettings(), runs=100, out=out, overwrite=True, progress=False, device="cpu").close()

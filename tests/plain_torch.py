@@ -1,0 +1,55 @@
+"""CA's network as anybody would write it: one torch.nn.Module, one optimizer, one run. The truth and the baseline
+for the ensemble trainer."""
+
+import numpy as np
+import torch
+
+from dynamics.networks import ConstantAttention
+from dynamics.settings import ModularSettings
+from dynamics.tasks import all_pairs, training_pairs
+
+
+class Net(torch.nn.Module):
+    def __init__(self, s: ModularSettings) -> None:
+        super().__init__()
+        self.embedding = torch.nn.Embedding(s.n, s.dim)
+        self.hidden = torch.nn.Linear(s.dim, s.hidden)
+        self.output = torch.nn.Linear(s.hidden, s.n)
+
+    def forward(self, pairs: torch.Tensor) -> torch.Tensor:
+        return self.output(torch.relu(self.hidden(self.embedding(pairs).sum(1))))
+
+
+class Run:
+    """A run begun from the same weights and split as member `seed` of an ensemble."""
+
+    def __init__(self, s: ModularSettings, seed: int) -> None:
+        self.n, self.net = s.n, Net(s)
+        first = ConstantAttention(s).initial(np.array([seed]))
+        with torch.no_grad():
+            for parameter, weight in zip(self.net.parameters(), first.values(), strict=True):
+                parameter.copy_(torch.from_numpy(weight[0]))
+        chosen = training_pairs(s.n, s.train_pairs, np.array([seed]))[0]
+        pairs = torch.from_numpy(all_pairs(s.n))
+        self.splits = {"train": pairs[chosen], "validation": pairs[~chosen]}
+        self.targets = {name: split.sum(1) % s.n for name, split in self.splits.items()}
+        self.rule = self._rule(s)
+
+    def _rule(self, s: ModularSettings) -> torch.optim.Optimizer:
+        parameters = self.net.parameters()
+        if s.optimizer == "sgd":
+            return torch.optim.SGD(parameters, lr=s.lr, weight_decay=s.weight_decay, momentum=s.momentum)
+        rule = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[s.optimizer]
+        return rule(parameters, lr=s.lr, weight_decay=s.weight_decay, betas=(s.beta1, s.beta2))
+
+    def step(self) -> None:
+        self.rule.zero_grad()
+        torch.nn.functional.cross_entropy(self.net(self.splits["train"]), self.targets["train"]).backward()
+        self.rule.step()
+
+    @torch.no_grad()
+    def scores(self, split: str) -> tuple[float, float]:
+        """Loss and accuracy."""
+        logits, target = self.net(self.splits[split]), self.targets[split]
+        loss = torch.nn.functional.cross_entropy(logits, target)
+        return float(loss), float((logits.argmax(1) == target).float().mean())
