@@ -2,6 +2,7 @@
 
 import statistics
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -75,8 +76,12 @@ class Table1:
     repeat = 3
 
     def setup(self, where):
+        self.folder = tempfile.TemporaryDirectory()
         ensemble_rate(100, "cpu", 5)
 
+    def teardown(self, where):
+        self.folder.cleanup()
+
     def time_row(self, where):
-        out = "row.nc" if where == "a file" else None
+        out = Path(self.folder.name, "row.nc") if where == "a file" else None
         simulate(ModularSettings(), runs=100, out=out, overwrite=True, progress=False, device="cpu").close()

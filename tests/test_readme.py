@@ -12,11 +12,22 @@ from tests.conftest import ROOT
 README = (ROOT / "README.md").read_text()
 
 
+PYTHON = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+
+
 def test_the_ten_lines_of_python(tmp_path):
-    (code,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    code = PYTHON[0]
     assert len([line for line in code.splitlines() if line]) == 10
     exec(compile(code, "README.md", "exec"), {})
     assert imread(tmp_path / "circles.png").shape[:2] > (300, 300)
+
+
+def test_networks_are_evaluated_and_differentiated():
+    assert len(PYTHON) == 2
+    names = {}
+    exec(compile(PYTHON[1], "README.md", "exec"), names)
+    assert names["logits"].shape == (4, 21, 153, 17)
+    assert names["gradient"]["hidden_weight"].shape == (32, 2)
 
 
 @pytest.mark.parametrize(

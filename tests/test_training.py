@@ -1,7 +1,10 @@
 """Networks and their training: gradients, the ensemble against plain loops, exactness, divergence."""
 
 import dataclasses
+import random
+import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -18,7 +21,7 @@ from dynamics.simulate import MissingPackage, branch, end_embedding, replay, sim
 from dynamics.storage import TrajectoryError
 from dynamics.tasks import all_pairs, training_pairs
 from dynamics.training import AutogradEngine, LaneEngine, ModularSystem, Trainer, new_optimizer, part_of
-from dynamics.trajectory import DIVERGED, DONE, open_trajectory
+from dynamics.trajectory import DIVERGED, DONE, checkpoints, open_trajectory
 from tests.plain_torch import Run
 
 SMALL = ModularSettings(n=5, hidden=7, dim=3, train_share=0.7)
@@ -419,3 +422,35 @@ def test_parts_of_a_state_are_rows():
     part = part_of(state, slice(2, 4))
     np.testing.assert_array_equal(part.seeds, [2, 3])
     np.testing.assert_array_equal(part.weights, state.weights[2:4])
+
+
+# ------------------------------------------------------------------------------------------------- killed
+
+SCRIPT = """
+import sys
+from dynamics import recorder
+from dynamics.settings import ModularSettings
+from dynamics.simulate import simulate
+recorder.PART_SECONDS = 0.05
+simulate(ModularSettings(n=5), runs=1, steps=1, progress=False)  # compile
+print("working", flush=True)
+simulate(ModularSettings(n=5), runs=20, steps=6000, every=5, progress=False, out=sys.argv[1])
+"""
+
+
+def test_training_killed_and_resumed_has_the_same_bits(tmp_path, environment):
+    expected = simulate(ModularSettings(n=5), runs=20, steps=6000, every=5, out=tmp_path / "b.nc", progress=False)
+    path, moments = tmp_path / "a.nc", random.Random(5)
+    for _ in range(3):
+        process = subprocess.Popen(
+            [sys.executable, "-c", SCRIPT, str(path)], env=environment, stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "working\n"
+        time.sleep(moments.uniform(0.1, 1.0))
+        process.kill()
+        process.wait()
+    found = simulate(ModularSettings(n=5), runs=20, steps=6000, every=5, out=path, progress=False)
+    xr.testing.assert_equal(found, expected)
+    with checkpoints(path) as states, checkpoints(tmp_path / "b.nc") as others:
+        xr.testing.assert_equal(states, others)
