@@ -35,11 +35,12 @@ SIDES = ("first", "second")
 def comparison(first: "xr.Dataset", second: "xr.Dataset") -> "xr.Dataset":
     """What two trajectories of as many tokens have in common and what not.
 
-    By run of each side, NaN where a run diverged: `circle`, `imperfections`, `circularity` of the end state and
-    `escape`, each as first_... (first_run) and second_... (second_run). By side and normalised time, quartiles
-    over runs: `speed`, `displacement`, and `gradient_norm` (a network's gradient, particles' force) of the
-    embedding. Shape distances of the end states: `between` (first_run, second_run), `within_first`,
-    `within_second`. Attribute paired: whether runs of equal seed begin at the same shape. Raises TrajectoryError.
+    By run of each side, NaN where a run diverged: `circle`, `imperfections`, `circularity` of the end state,
+    `escape`, and `from_start`, the shape distance of the end from the run's own start, each as first_... (first_run)
+    and second_... (second_run). By side and normalised time, quartiles over runs: `speed`, `displacement`, and
+    `gradient_norm` (a network's gradient, particles' force) of the embedding. Shape distances of the end states:
+    `between` (first_run, second_run), `within_first`, `within_second`. Attribute paired: whether runs of equal seed
+    begin at the same shape. Raises TrajectoryError.
     """
     import numpy as np
     import xarray as xr
@@ -82,16 +83,20 @@ def _by_run(trajectory: "xr.Dataset", side: str) -> "dict[str, tuple[str, np.nda
     import numpy as np
 
     from analysis.progress import escape
+    from analysis.shapes import shape_distance
     from analysis.structures import circularity, imperfections, is_circle
 
     alive = _valid(trajectory)
-    ends = trajectory["embedding"].isel(step=-1).transpose("run", "token", "axis").values[alive]
+    start, ends = (
+        trajectory["embedding"].isel(step=at).transpose("run", "token", "axis").values[alive] for at in (0, -1)
+    )
     found = {}
     for name, values in {
         "circle": is_circle(ends),
         "imperfections": imperfections(ends),
         "circularity": circularity(ends),
         "escape": escape(trajectory).values[alive],
+        "from_start": shape_distance(start, ends).distance,
     }.items():
         whole = np.full(len(alive), np.nan)
         whole[alive] = values
@@ -170,12 +175,20 @@ def lines(found: "xr.Dataset") -> list[Line]:
         result.append(Line(words, mean_interval(a), mean_interval(b), _mann_whitney(a, b), "Mann-Whitney"))
     a, b = (_run_means(found[f"within_{side}"]) for side in SIDES)
     result.append(Line("shape distance within", mean_interval(a), mean_interval(b), float("nan"), ""))
+    a, b = (_finite(found[f"{side}_from_start"]) for side in SIDES)
+    result.append(
+        Line("shape distance from own start", mean_interval(a), mean_interval(b), _mann_whitney(a, b), "Mann-Whitney")
+    )
     result.append(Line("shape distance between", mean_interval(_run_means(found["between"])), None, float("nan"), ""))
     return result + (_paired_lines(found) if found.attrs["paired"] else [])
 
 
 def _paired_lines(found: "xr.Dataset") -> list[Line]:
-    """How alike runs end that began alike; beside it what would be were they not paired."""
+    """How alike runs end that began alike; beside it what would be were they not paired.
+
+    Both ends may be alike for no other reason than that neither is far from the start they share: what their
+    distance from each other has to be set against is that from the start, in the last line.
+    """
     import numpy as np
     from scipy import stats
 
@@ -191,23 +204,20 @@ def _paired_lines(found: "xr.Dataset") -> list[Line]:
     table = [[int((a & b).sum()), int((a & ~b).sum())], [int((~a & b).sum()), int((~a & ~b).sum())]]
     chance = a.mean() * b.mean() + (1 - a.mean()) * (1 - b.mean())
     same = binomial_interval(int((a == b).sum()), count)
+    kinds = float(stats.fisher_exact(table).pvalue)
     own, generator = np.diag(between), stream(0, "compare/permutations")
     means = [between[np.arange(count), generator.permutation(count)].mean() for _ in range(PERMUTATIONS)]
     by_chance = (1 + sum(mean <= own.mean() for mean in means)) / (1 + PERMUTATIONS)
     nearest = int((between.argmin(axis=1) == np.arange(count)).sum())
     found_out = float(stats.binomtest(nearest, count, 1 / count).pvalue)
+    nearer = [int((own < found[f"{side}_from_start"].values[both]).sum()) for side in SIDES]
+    first, second = (binomial_interval(each, count) for each in nearer)
+    nearest_share = binomial_interval(nearest, count)
     return [
-        Line(
-            "pairs of one structure; unpaired", same, _alone(chance), float(stats.fisher_exact(table).pvalue), "Fisher"
-        ),
+        Line("pairs of one structure; unpaired", same, _alone(chance), kinds, "Fisher"),
         Line("shape distance of pairs; unpaired", mean_interval(own), _alone(np.mean(means)), by_chance, "permutation"),
-        Line(
-            "nearest is own partner; unpaired",
-            binomial_interval(nearest, count),
-            _alone(1 / count),
-            found_out,
-            "binomial",
-        ),
+        Line("nearest is own partner; unpaired", nearest_share, _alone(1 / count), found_out, "binomial"),
+        Line("nearer to partner than to own start", first, second, float("nan"), ""),
     ]
 
 
