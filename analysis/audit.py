@@ -15,7 +15,8 @@ and each of these in whole, and in the part that the normalisation of CA section
 keep zero mean and a constant spread, so that neither a shift nor a change of size says anything of the forces.
 
 Four fields explain something of anything. So the fit is repeated with tokens renamed at random, which makes the
-pairs of other sums alike: the mean R² of that is the baseline. R² is not centred: R² = 1 - |y - fit|² / |y|², over all
+pairs of other sums alike: the mean R² of that is the baseline (up to N = 3 every name keeps the task, and there is
+none). R² is not centred: R² = 1 - |y - fit|² / |y|², over all
 tokens and axes. Random directions reach 4 over the number of those, given as `chance`. All values are dimensionless.
 """
 
@@ -26,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from analysis.command import command
-from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
+from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, check_whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,7 +47,7 @@ class Fit(NamedTuple):
     """Least squares of a target on fields, through the origin."""
 
     coefficients: "np.ndarray"
-    """(..., field); 0 for a field that is 0 everywhere"""
+    """(..., field); 0 for a field that is 0 everywhere, NaN where the target is"""
     weights: "np.ndarray"
     """(..., field) coefficients in units of the target's norm, times the field's norm: what each contributes"""
     r_squared: "np.ndarray"
@@ -67,6 +68,7 @@ def fitted(target: "np.ndarray", fields: "np.ndarray") -> Fit:
     rest = y - (x @ weights[..., None])[..., 0]
     r_squared = np.where(size > 0, 1 - (rest**2).sum(axis=-1), np.nan)
     scale = np.divide(size[..., None], length, out=np.zeros_like(length), where=length > 0)
+    weights = np.where(size[..., None] > 0, weights, np.nan)
     return Fit(weights * scale, weights, r_squared)
 
 
@@ -112,7 +114,7 @@ def listed(n: int, pairs: "np.ndarray") -> "PairList":
 
 
 def chosen_frames(count: int, most: int) -> "np.ndarray":
-    """At most so many of `count` frames, the first and the last among them, denser at the start."""
+    """At most so many (from 2) of `count` frames, the first and the last among them, denser at the start."""
     import numpy as np
 
     if count <= most:
@@ -140,12 +142,16 @@ def audit(
     from dynamics import networks
     from dynamics.compiling import on_threads
     from dynamics.forces import FIELDS
+    from dynamics.storage import TrajectoryError
     from dynamics.tasks import all_pairs, training_pairs
 
     network = networks.network_of(trajectory)
     settings = network.settings
     law = dataclasses.replace(law or ParticleSettings(), n=settings.n, dim=settings.dim, start="random", start_step=0)
-    at = chosen_frames(trajectory.sizes["step"], frames)
+    for name in network.variables:
+        if name not in trajectory:
+            raise TrajectoryError(f"variable {name}: missing; a run with record=metrics keeps no weights")
+    at = chosen_frames(trajectory.sizes["step"], check_whole("frames", frames, 2, 10**9))
     later = np.minimum(at + 1, trajectory.sizes["step"] - 1)
     seeds = trajectory["seed"].values
     chosen = training_pairs(settings.n, settings.train_pairs, seeds)
@@ -195,11 +201,24 @@ def embedding_gradient(network, weights, chosen: "np.ndarray") -> "np.ndarray":
 
 
 def renamer(n: int, seed: int, count: int) -> "list[np.ndarray]":
-    """Random names of n tokens, from the run's seed alone."""
+    """Random names of n tokens that make other pairs alike, from the run's seed alone; none up to three tokens."""
     from dynamics.randomness import stream
 
     generator = stream(int(seed), "audit/names")
-    return [generator.permutation(n) for _ in range(count)]
+    names: list[np.ndarray] = []
+    while n > 3 and len(names) < count:
+        drawn = generator.permutation(n)
+        if not keeps_the_task(drawn):
+            names.append(drawn)
+    return names
+
+
+def keeps_the_task(names: "np.ndarray") -> bool:
+    """Whether equal sums of tokens are equal sums of their names: the names are u i + c modulo N."""
+    import numpy as np
+
+    n = len(names)
+    return bool((names == (names[0] + np.arange(n) * (names[1] - names[0])) % n).all())
 
 
 def audited(
@@ -258,25 +277,26 @@ QUANTITIES = {
 """Columns of the table: variable, target and part."""
 
 
-def rows(found: "xr.Dataset", moments: "list[int]") -> "list[Row]":
-    """Means over runs with their 95% intervals at the audited frames nearest to some steps."""
+def rows(found: "xr.Dataset") -> "list[Row]":
+    """Means over runs with their 95% intervals at the audited frames nearest to some moments, and at the last."""
     import numpy as np
 
     from analysis.intervals import mean_interval
-    from analysis.tables import Row, number
+    from analysis.tables import Row, number, plus_minus
 
-    result = []
-    for at in sorted({int(abs(found["step"].values - moment).argmin()) for moment in moments}):
+    result, step = [], found["step"].values
+    moments = [moment for moment in MOMENTS if moment < step[-1]] + [step[-1]]
+    for at in sorted({int(abs(step - moment).argmin()) for moment in moments}):
         frame = found.isel(step=at)
         samples = [frame[name].sel(target=target, part=part).values for name, target, part in QUANTITIES.values()]
         for name in ("weight", "coefficient"):
             fit = frame[name].sel(target="gradient", part="normalised").transpose("field", "run")
             samples += list(fit.values)
         means = [mean_interval(sample[np.isfinite(sample)]) for sample in samples]
-        runs, step = int(np.isfinite(samples[0]).sum()), int(frame["step"])
+        runs, epoch = int(np.isfinite(samples[0]).sum()), int(frame["step"])
         shown = means[: len(HEADER) - 2]
-        text = [str(step), str(runs), *(two_digits(mean.value, mean.half) for mean in shown)]
-        numbers = [step, runs, *(bound for mean in means for bound in mean)]
+        text = [str(epoch), str(runs), *(plus_minus(mean, 2) for mean in shown)]
+        numbers = [epoch, runs, *(bound for mean in means for bound in mean)]
         result.append(Row(text, [number(value) for value in numbers]))
     return result
 
@@ -296,15 +316,6 @@ def legend(found: "xr.Dataset") -> str:
         "Of -dL/dE without shift and change of size, 'cosine whole' aside; the last four are the weights in the fit.\n"
         f"Four random directions would reach an R² of {chance:.2f}."
     )
-
-
-def two_digits(value: float, half: float) -> str:
-    """A mean with half its interval; a dash where there is no value."""
-    import math
-
-    if math.isnan(value):
-        return "-"
-    return f"{value:.2f}" + ("" if math.isnan(half) else f" ± {half:.2f}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -343,11 +354,9 @@ def main(options: Options) -> None:
         path = run_path(settings, options.runs, options.seed)
         trajectory = simulate(settings, runs=options.runs, seed=options.seed, steps=options.epochs, out=path)
         print(f"weight decay {weight_decay:g}: {path}", file=say)
-        last = int(trajectory["step"][-1])
         result = audit(trajectory, law)
-        moments = [moment for moment in MOMENTS if moment <= last] or [last]
         decay = number(weight_decay)
-        for each in rows(result, moments):
+        for each in rows(result):
             found.append(Row([f"{weight_decay:g}", *each.text], [decay, *each.numbers]))
     tables.show(("weight decay", *HEADER), ["weight_decay", *columns()], found, options.csv)
     print("\n" + legend(result), file=say)

@@ -69,6 +69,8 @@ def _check(trajectory: "xr.Dataset", other: "xr.Dataset") -> None:
 
     if "embedding" not in trajectory:
         raise TrajectoryError("variable embedding: missing; a run with record=metrics cannot be compared")
+    if trajectory.sizes["step"] < 2:
+        raise TrajectoryError("dimension step: found a single frame, expected at least two")
     found, expected = trajectory.sizes["token"], other.sizes["token"]
     if found != expected:
         raise TrajectoryError(f"dimension token: found {expected} and {found}, expected as many in both trajectories")
@@ -128,12 +130,16 @@ def _curves(trajectory: "xr.Dataset") -> "xr.Dataset":
 
 
 def _paired(first: "xr.Dataset", second: "xr.Dataset") -> bool:
-    """Whether both have the same seeds in the same order and begin at the same shapes."""
+    """Whether both have the same seeds in the same order and begin at the same shapes, of which two points have one."""
     import numpy as np
 
     from analysis.shapes import procrustes
 
-    if first.sizes["axis"] != second.sizes["axis"] or not np.array_equal(first["seed"], second["seed"]):
+    if (
+        first.sizes["axis"] != second.sizes["axis"]
+        or first.sizes["token"] < 3
+        or not np.array_equal(first["seed"], second["seed"])
+    ):
         return False
     starts = [each["embedding"].isel(step=0).transpose("run", "token", "axis").values for each in (first, second)]
     return bool((procrustes(*starts) < 1e-3).all())
@@ -154,33 +160,59 @@ class Line(NamedTuple):
 
 def lines(found: "xr.Dataset") -> list[Line]:
     """The table of a comparison. Raises nothing: what has no value is NaN."""
-    from scipy import stats
+    import numpy as np
 
-    from analysis.intervals import binomial_interval, mean_interval
+    from analysis.intervals import between_interval, binomial_interval, mean_interval, within_interval
 
-    circles = [_finite(found[f"{side}_circle"]) for side in SIDES]
-    table = [[int(each.sum()), len(each) - int(each.sum())] for each in circles]
-    first, second = (binomial_interval(int(each.sum()), len(each)) for each in circles)
-    p_value = float(stats.fisher_exact(table).pvalue) if all(map(len, circles)) else float("nan")
-    result = [Line("circles, share", first, second, p_value, "Fisher")]
+    paired = bool(found.attrs["paired"])
+    circles = [found[f"{side}_circle"].values for side in SIDES]
+    first, second = (binomial_interval(int(np.nansum(each)), int(np.isfinite(each).sum())) for each in circles)
+    result = [Line("circles, share", first, second, *_circle_test(circles[0], circles[1], paired))]
     for name, words in (
         ("imperfections", "imperfections of the others"),
         ("circularity", "largest norm / smallest"),
         ("escape", "escape, share of the time"),
+        ("from_start", "shape distance from own start"),
     ):
-        kept = [found[f"{side}_{name}"] for side in SIDES]
+        a, b = (found[f"{side}_{name}"].values for side in SIDES)
         if name == "imperfections":
-            kept = [each.where(found[f"{side}_circle"] == 0) for side, each in zip(SIDES, kept, strict=True)]
-        a, b = (_finite(each) for each in kept)
-        result.append(Line(words, mean_interval(a), mean_interval(b), _mann_whitney(a, b), "Mann-Whitney"))
-    a, b = (_run_means(found[f"within_{side}"]) for side in SIDES)
-    result.append(Line("shape distance within", mean_interval(a), mean_interval(b), float("nan"), ""))
-    a, b = (_finite(found[f"{side}_from_start"]) for side in SIDES)
-    result.append(
-        Line("shape distance from own start", mean_interval(a), mean_interval(b), _mann_whitney(a, b), "Mann-Whitney")
-    )
-    result.append(Line("shape distance between", mean_interval(_run_means(found["between"])), None, float("nan"), ""))
-    return result + (_paired_lines(found) if found.attrs["paired"] else [])
+            a, b = (np.where(circle == 0, each, np.nan) for each, circle in zip((a, b), circles, strict=True))
+        result.append(Line(words, mean_interval(_finite(a)), mean_interval(_finite(b)), *_location_test(a, b, paired)))
+    first, second = (within_interval(_finite_block(found[f"within_{side}"].values)) for side in SIDES)
+    result.append(Line("shape distance within", first, second, float("nan"), ""))
+    between = between_interval(_finite_block(found["between"].values), paired)
+    result.append(Line("shape distance between", between, None, float("nan"), ""))
+    return result + (_paired_lines(found) if paired else [])
+
+
+def _circle_test(first: "np.ndarray", second: "np.ndarray", paired: bool) -> tuple[float, str]:
+    """How likely so different shares are of equal chances: McNemar's exact test of pairs, else Fisher's."""
+    import numpy as np
+    from scipy import stats
+
+    if paired:
+        both = np.isfinite(first) & np.isfinite(second)
+        one, other = ((first > second)[both].sum(), (second > first)[both].sum())
+        return (float(stats.binomtest(int(one), int(one + other)).pvalue) if one + other else 1.0), "McNemar"
+    samples = [_finite(each) for each in (first, second)]
+    if not all(map(len, samples)):
+        return float("nan"), "Fisher"
+    table = [[int(each.sum()), len(each) - int(each.sum())] for each in samples]
+    return float(stats.fisher_exact(table).pvalue), "Fisher"
+
+
+def _location_test(first: "np.ndarray", second: "np.ndarray", paired: bool) -> tuple[float, str]:
+    """How likely so different values are of one distribution: Wilcoxon's signed ranks of pairs, else Mann-Whitney."""
+    import numpy as np
+    from scipy import stats
+
+    if paired:
+        difference = _finite(first - second)
+        if not len(difference):
+            return float("nan"), "Wilcoxon"
+        return (float(stats.wilcoxon(difference).pvalue) if np.any(difference) else 1.0), "Wilcoxon"
+    a, b = _finite(first), _finite(second)
+    return (float(stats.mannwhitneyu(a, b).pvalue) if len(a) and len(b) else float("nan")), "Mann-Whitney"
 
 
 def _paired_lines(found: "xr.Dataset") -> list[Line]:
@@ -215,7 +247,13 @@ def _paired_lines(found: "xr.Dataset") -> list[Line]:
     nearest_share = binomial_interval(nearest, count)
     return [
         Line("pairs of one structure; unpaired", same, _alone(chance), kinds, "Fisher"),
-        Line("shape distance of pairs; unpaired", mean_interval(own), _alone(np.mean(means)), by_chance, "permutation"),
+        Line(
+            "shape distance of pairs; unpaired",
+            mean_interval(own),
+            _alone(np.mean(means)),
+            by_chance,
+            "permutation, one-sided",
+        ),
         Line("nearest is own partner; unpaired", nearest_share, _alone(1 / count), found_out, "binomial"),
         Line("nearer to partner than to own start", first, second, float("nan"), ""),
     ]
@@ -228,26 +266,18 @@ def _alone(value: float) -> "Interval":
     return Interval(float(value), float("nan"), float("nan"))
 
 
-def _finite(values: "xr.DataArray") -> "np.ndarray":
+def _finite(values: "np.ndarray") -> "np.ndarray":
     import numpy as np
 
-    return values.values[np.isfinite(values.values)]
+    return values[np.isfinite(values)]
 
 
-def _run_means(distances: "xr.DataArray") -> "np.ndarray":
-    """Mean distance of each run to the others, so that an interval over runs is one over independent numbers."""
+def _finite_block(distances: "np.ndarray") -> "np.ndarray":
+    """Distances between the runs that have some."""
     import numpy as np
 
-    kept = distances.values[np.isfinite(distances.values).any(axis=1)]
-    return np.nanmean(kept, axis=1) if kept.size else np.empty(0)
-
-
-def _mann_whitney(first: "np.ndarray", second: "np.ndarray") -> float:
-    from scipy import stats
-
-    if not (len(first) and len(second)):
-        return float("nan")
-    return float(stats.mannwhitneyu(first, second).pvalue)
+    some = np.isfinite(distances)
+    return distances[some.any(axis=1)][:, some.any(axis=0)]
 
 
 HEADER = ("", "first", "second", "p", "test")
@@ -306,51 +336,64 @@ def main(options: Options) -> None:
 
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
     first = open_trajectory(options.first)
-    path = options.second or _partner(options, first)
-    second = open_trajectory(path)
-    out = check_result(options.out or Path("comparisons") / f"{options.first.stem}-{path.stem}.nc")
+    path, second = _second(options, first)
+    what = {"result_of": "analysis.compare", "first": str(options.first), "second": str(path)}
+    out = check_result(options.out or Path("comparisons") / f"{options.first.stem}-{path.stem}.nc", what)
     print(f"first       {options.first}\nsecond      {path}", file=say)
 
     found = comparison(first, second)
     audited = _audit(first, second, options.law)
     found = found if audited is None else found.merge(audited, combine_attrs="no_conflicts")
     names = [f"{each.attrs['system']}: {name}" for each, name in ((first, options.first.stem), (second, path.stem))]
-    write_result(found.assign_attrs(first=str(options.first), second=str(path)), out)
+    write_result(found.assign_attrs(what), out)
     save_comparison(found, names, out.with_suffix(".png"))
     print(f"result      {out}\npicture     {out.with_suffix('.png')}", file=say)
-    tables.show(HEADER, COLUMNS, [row(line) for line in lines(found)], options.csv)
+    tables.show(HEADER, COLUMNS, [row(line) for line in lines(found)], options.csv, left=(0, 4))
     if audited is not None:
         _show_audit(audited, say)
 
 
-def _partner(options: Options, first: "xr.Dataset") -> Path:
-    """Particles that begin at the embeddings with which the first trajectory began, run or found."""
+def _second(options: Options, first: "xr.Dataset") -> "tuple[Path, xr.Dataset]":
+    """The second trajectory, or particles that begin where the first began, run or found; with its file."""
     from dynamics.simulate import run_path, simulate
+    from dynamics.trajectory import open_trajectory, settings_of
 
-    if options.law.start != "random":
-        raise SettingsError("start", options.law.start, "no value here: particles begin where the first trajectory did")
+    if options.second is not None:
+        second = open_trajectory(options.second)
+        if isinstance(settings_of(second), ParticleSettings) or isinstance(settings_of(first), ParticleSettings):
+            _refuse_changes(options.law, (), "the law is that of the particles given")
+        if options.steps is not None:
+            raise SettingsError("steps", options.steps, "no value here: no particles are made")
+        return options.second, second
+    _refuse_changes(options.law, ("n", "dim", "start", "start_step"), "that of the first trajectory is taken")
     tokens, dim = first.sizes["token"], first.sizes["axis"]
     law = dataclasses.replace(options.law, n=tokens, dim=dim, start=str(options.first), start_step=0)
     runs, seed = first.sizes["run"], int(first["seed"][0])
     path = run_path(law, runs, seed)
-    simulate(law, runs=runs, seed=seed, steps=options.steps, out=path).close()
-    return path
+    return path, simulate(law, runs=runs, seed=seed, steps=options.steps, out=path)
+
+
+def _refuse_changes(law: ParticleSettings, fields: tuple[str, ...], why: str) -> None:
+    """Refuse settings that would not be used; no fields means all."""
+    default = ParticleSettings()
+    for field in fields or [each.name for each in dataclasses.fields(law)]:
+        if getattr(law, field) != getattr(default, field):
+            raise SettingsError(field, getattr(law, field), f"no value here: {why}")
 
 
 def _audit(first: "xr.Dataset", second: "xr.Dataset", law: ParticleSettings) -> "xr.Dataset | None":
-    """The force audit of whichever is a network, under the law of whichever is made of particles."""
+    """The force audit of the first that is a network, under the law of the first that is made of particles."""
     from analysis.audit import audit
     from dynamics.trajectory import settings_of
 
     sides = [(each, settings_of(each)) for each in (first, second)]
     laws = [settings for _, settings in sides if isinstance(settings, ParticleSettings)]
-    network = [each for each, _ in sides if {"hidden_weight", "output_weight"} <= set(each.variables)]
-    if not network:
+    weighty = [{"hidden_weight", "output_weight"} <= set(each.variables) for each, _ in sides]
+    if not any(weighty):
         return None
-    found = audit(network[0], laws[0] if laws else law)
-    return found.rename(
-        {name: f"audit_{name}" for name in [*found.variables, "run"] if name in found.variables or name == "run"}
-    )
+    which = weighty.index(True)
+    found = audit(sides[which][0], laws[0] if laws else law).assign_attrs(audited=SIDES[which])
+    return found.rename({name: f"audit_{name}" for name in (*found.variables, "run")})
 
 
 def _show_audit(found: "xr.Dataset", say) -> None:
@@ -359,9 +402,9 @@ def _show_audit(found: "xr.Dataset", say) -> None:
     from analysis.tables import Table
 
     plain = found.rename({name: str(name).removeprefix("audit_") for name in [*found.variables, "audit_run"]})
-    last = int(plain["step"][-1])
-    shown = audit.rows(plain, [moment for moment in audit.MOMENTS if moment < last] + [last])
-    print("\nForce audit of the network\n" + Table(audit.HEADER, [each.text for each in shown]).text(), file=say)
+    shown = [each.text for each in audit.rows(plain)]
+    which = plain.attrs["audited"]
+    print(f"\nForce audit of the {which} trajectory\n" + Table(audit.HEADER, shown).text(), file=say)
     print(audit.legend(plain), file=say)
 
 

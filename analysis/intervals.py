@@ -41,7 +41,7 @@ def mean_interval(values: np.ndarray) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
-def correlation_interval(first: np.ndarray, second: np.ndarray, level: float = 0.95) -> Interval:
+def correlation_interval(first: np.ndarray, second: np.ndarray) -> Interval:
     """Pearson's correlation of two samples (sample,) with its Fisher-z interval.
 
     NaN throughout for a sample that does not vary, the interval alone for less than four.
@@ -52,5 +52,46 @@ def correlation_interval(first: np.ndarray, second: np.ndarray, level: float = 0
     found = stats.pearsonr(first, second)
     if len(first) < 4:
         return Interval(float(found.statistic), np.nan, np.nan)
-    low, high = found.confidence_interval(level)
+    low, high = found.confidence_interval(LEVEL)
     return Interval(float(found.statistic), float(low), float(high))
+
+
+def within_interval(distances: np.ndarray) -> Interval:
+    """Mean of the distances within a sample, (one, other) symmetric, diagonal left out.
+
+    Distances that share a run are not independent, so the t interval is over runs by the jackknife: what the mean
+    would be without each of them.
+    """
+    count = len(distances)
+    if count < 2:
+        return Interval(np.nan, np.nan, np.nan)
+    apart = np.where(np.eye(count, dtype=bool), 0.0, distances)
+    total, by_run = apart.sum(), apart.sum(axis=1)
+    mean = float(total / (count * (count - 1)))
+    if count < 3:
+        return Interval(mean, np.nan, np.nan)
+    without = (total - 2 * by_run) / ((count - 1) * (count - 2))
+    error = np.sqrt((count - 1) / count * ((without - without.mean()) ** 2).sum())
+    return _about(mean, float(error), count - 1)
+
+
+def between_interval(distances: np.ndarray, paired: bool = False) -> Interval:
+    """Mean of the distances between two samples, (one, other), with a t interval over the runs of both.
+
+    paired: run k of one belongs to run k of the other, and their distance is left out.
+    """
+    if not distances.size:
+        return Interval(np.nan, np.nan, np.nan)
+    kept = np.where(np.eye(*distances.shape, dtype=np.bool_), np.nan, distances) if paired else distances
+    if not np.isfinite(kept).any():
+        return Interval(np.nan, np.nan, np.nan)
+    mean = float(np.nanmean(kept))
+    if min(distances.shape) < 2:
+        return Interval(mean, np.nan, np.nan)
+    spread = [np.nanmean(kept, axis=axis).var(ddof=1) / distances.shape[1 - axis] for axis in (0, 1)]
+    return _about(mean, float(np.sqrt(sum(spread))), min(distances.shape) - 1)
+
+
+def _about(mean: float, error: float, freedom: int) -> Interval:
+    half = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * error
+    return Interval(mean, mean - half, mean + half)

@@ -1,6 +1,7 @@
 """Results of analyses as NetCDF files, written whole or not at all. Unlike in a trajectory, NaN means "no value"."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import xarray as xr
@@ -9,18 +10,23 @@ from dynamics.settings import SettingsError
 from dynamics.storage import LOCK, RecordingError
 
 
-def check_result(out: Path) -> Path:
-    """The path of a result to be written, if it can be one. Raises SettingsError."""
+def check_result(out: Path, what: Mapping[str, str]) -> Path:
+    """The path of a result to be written, if there is none, or an earlier one with the attributes `what`.
+
+    Raises SettingsError.
+    """
     if out.suffix != ".nc" or out.is_dir():
         raise SettingsError("out", out, "the name of a file that ends in .nc")
     if out.exists():
         try:
             with LOCK, xr.open_dataset(out) as there:
-                trajectory = "config_json" in there.attrs
+                same = all(there.attrs.get(name) == value for name, value in what.items())
         except (OSError, ValueError):
-            trajectory = True  # no file of ours
-        if trajectory:
-            raise SettingsError("out", out, "a new file, or an earlier result")
+            same = False
+        if not same:
+            raise SettingsError(
+                "out", f"{out}, which is something else", "a new file, or an earlier result of the same"
+            )
     return out
 
 

@@ -76,8 +76,9 @@ def percent(interval: Interval) -> str:
     return f"{100 * interval.value:.1f} [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
 
 
-def plus_minus(interval: Interval) -> str:
+def plus_minus(interval: Interval, digits: int = 1) -> str:
     """A mean with half its interval; a dash where there is no value."""
     if math.isnan(interval.value):
         return "-"
-    return f"{interval.value:.1f}" + ("" if math.isnan(interval.half) else f" ± {interval.half:.1f}")
+    half = "" if math.isnan(interval.half) else f" ± {interval.half:.{digits}f}"
+    return f"{interval.value:.{digits}f}{half}"

@@ -133,25 +133,19 @@ def by_structure(found: Sequence[Runs]) -> dict[str, Group]:
 
 def row(label: float | str, found: Group) -> "Row":
     """A group under its weight decay, or under the structure that it has at all weight decays."""
-    from analysis.tables import Row, number
+    from analysis.tables import Row, number, plus_minus
 
     pooled = isinstance(label, str)
     text = [label if isinstance(label, str) else f"{label:g}", str(found.runs)]
-    text += ["" if pooled else plus_minus(found.mean[name]) for name in SIZES]
+    text += ["" if pooled else plus_minus(found.mean[name], 3) for name in SIZES]
     numbers = ["", label] if isinstance(label, str) else [number(label), "all"]
     numbers.append(str(found.runs))
     for name in SIZES:
         numbers += ["", "", ""] if pooled else [number(value) for value in found.mean[name]]
     for name in MEASURES:
-        text += [plus_minus(found.mean[name]), digits(found.chance[name])]
+        text += [plus_minus(found.mean[name], 3), digits(found.chance[name])]
         numbers += [number(value) for value in (*found.mean[name], found.chance[name])]
     return Row([*text, str(found.circles)], [*numbers, str(found.circles)])
-
-
-def plus_minus(interval: "Interval") -> str:
-    """A mean with half its interval to three digits; a dash where there is no value."""
-    half = "" if interval.half != interval.half else f" ± {interval.half:.3f}"
-    return digits(interval.value) + half
 
 
 def digits(value: float) -> str:

@@ -15,7 +15,7 @@ from dynamics.networks import ConstantAttention
 from dynamics.tasks import all_pairs
 
 CUDA_WIDTH = 64
-"""Runs to which a smaller ensemble is padded on CUDA: batched products of a few runs may round differently."""
+"""Runs to which a smaller ensemble is padded on CUDA: batched products may round by the width of the batch."""
 
 
 class Engine(Protocol):
@@ -68,11 +68,14 @@ class LaneEngine:
 
 
 class AutogradEngine:
-    """On any device: batched products over a leading run axis. share (run, pair): each pair's weight in the loss."""
+    """On any device: batched products over a leading run axis. share (run, pair): each pair's weight in the loss.
 
-    def __init__(self, network: ConstantAttention, share: np.ndarray, device: str) -> None:
+    width: of the batch, where the runs are some of a larger ensemble.
+    """
+
+    def __init__(self, network: ConstantAttention, share: np.ndarray, device: str, width: int = 0) -> None:
         self.network, self.runs = network, len(share)
-        width = max(self.runs, CUDA_WIDTH)
+        width = max(self.runs, CUDA_WIDTH, width)
         padded = np.zeros((width, share.shape[1]), np.float32)
         padded[: self.runs] = share
         self.share = torch.from_numpy(padded).to(device)

@@ -195,26 +195,26 @@ def block_gradient(weights, shape, share, pairs, work, gradient):
 
 
 @njit(error_model="numpy")
-def block_scores(weights, shape, pairs, work, total, behind, lead):
-    """What loss and accuracy of every pair follow from, (pair, lane): the sum of e^(z - peak), z_y - peak, and
-    by how much z_y exceeds the largest other logit."""
+def block_scores(weights, shape, pairs, work, others, behind, lead):
+    """What loss and accuracy of every pair follow from, (pair, lane): the sum of e^(z - peak) over all classes but
+    the right one, y; z_y - peak; and by how much z_y exceeds the largest other logit."""
     projected, _, active, logits = work
     project_tokens(weights, shape, projected)
     for quad in range(pairs.first.size // 4):
         peak = classify(weights, shape, projected, pairs, quad, active, logits)
-        sums = repeat(scalars(np.float32(0)), FOUR)
-        for c in range(shape.n):
-            sums += exponential(load_vectors(logits, c, FOUR) - peak)
-        store_vectors(total, quad, sums)
         store_vectors(behind, quad, peak)
         for place in range(4):
             at = 4 * quad + place
-            rival = scalars(np.float32(-np.inf))
+            top = load_scalars(behind, at)
+            rival, total = scalars(np.float32(-np.inf)), scalars(np.float32(0))
             for c in range(shape.n):
                 if c != pairs.target[at]:
-                    rival = larger(rival, load_scalars(logits, 4 * c + place))
+                    z = load_scalars(logits, 4 * c + place)
+                    rival = larger(rival, z)
+                    total += exponential(z - top)
             right = load_scalars(logits, 4 * pairs.target[at] + place)
-            store_scalars(behind, at, right - load_scalars(behind, at))
+            store_scalars(others, at, total)
+            store_scalars(behind, at, right - top)
             store_scalars(lead, at, right - rival)
 
 
@@ -230,11 +230,11 @@ def _compile(digest: str):
             block_gradient(weights[block], shape, share[block], pairs, work, gradient[block])
 
     @njit(error_model="numpy", nogil=True, cache=True)
-    def scores(weights, shape, pairs, total, behind, lead):
+    def scores(weights, shape, pairs, others, behind, lead):
         digest  # noqa: B018 - see `compiling.sources`
         work = workspace(shape)
         for block in range(len(weights)):
-            block_scores(weights[block], shape, pairs, work, total[block], behind[block], lead[block])
+            block_scores(weights[block], shape, pairs, work, others[block], behind[block], lead[block])
 
     return gradients, scores
 
@@ -267,8 +267,10 @@ def gradients(weights: np.ndarray, shape: Layout, share: np.ndarray, pairs: Quad
 
 def scores(weights: np.ndarray, shape: Layout, pairs: Quads, runs: int) -> tuple[np.ndarray, np.ndarray]:
     """Cross-entropy, and whether the right class alone scores highest, of each of `all_pairs`: both (run, pair)."""
-    total, behind, lead = (np.empty((len(weights), pairs.first.size * WIDTH_32), np.float32) for _ in range(3))
-    _scores(weights, shape, pairs, total, behind, lead)
+    parts = [np.empty((len(weights), pairs.first.size * WIDTH_32), np.float32) for _ in range(3)]
+    _scores(weights, shape, pairs, *parts)
     count = shape.n * (shape.n + 1) // 2
-    total, behind, lead = (from_lanes(part, runs)[:, :count] for part in (total, behind, lead))
-    return np.log(total.astype(np.float64)) - behind, lead > 0
+    others, behind, lead = (from_lanes(part, runs)[:, :count].astype(np.float64) for part in parts)
+    near = np.log1p(others * np.exp(np.minimum(-behind, 50.0)))  # exact also for a loss far below float32's 1 + 1e-7
+    with np.errstate(divide="ignore"):
+        return np.where(behind > -50, near, np.log(others) - behind), lead > 0

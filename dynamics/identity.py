@@ -30,6 +30,7 @@ class System(Protocol):
     device: str
     settings: Settings
     variables: dict[str, tuple[str, ...]]
+    ensemble_width: int
 
     def coords(self) -> dict[str, np.ndarray]: ...
 
@@ -92,7 +93,7 @@ def describe(system: System, what: Mapping[str, Any], steps: int) -> Description
         "git_commit": _git_commit(),
         "package_versions": json.dumps(_package_versions()),
         "threads": numba.get_num_threads(),
-        "ensemble_width": len(seeds),
+        "ensemble_width": max(len(seeds), system.ensemble_width),
         "comment": "All values are dimensionless; a step is an optimizer update or an integrator step. config_json "
         "holds the settings; frames of a run after its last_step repeat it; group /checkpoint holds exact restart "
         "states; the last line is a SHA-256.",

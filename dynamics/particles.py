@@ -55,7 +55,7 @@ class ParticleSystem:
         """pairs (pair, 2): those whose sums interact, such as a network's training pairs, instead of all."""
         if device not in ("auto", "cpu"):
             raise SettingsError("device", device, "auto or cpu: particles run on the processor")
-        self.device = "cpu"
+        self.device, self.ensemble_width = "cpu", 0
         self.settings = pin_start(settings)
         s = self.settings
         self.variables = {

@@ -203,6 +203,11 @@ class ModularSettings:
         check_choice("optimizer", self.optimizer, get_args(Optimizer))
         if self.momentum and self.optimizer != "sgd":
             raise SettingsError("momentum", self.momentum, "0 unless the optimizer is sgd")
+        for field, default in (("beta1", 0.9), ("beta2", 0.999)):
+            if self.optimizer == "sgd" and getattr(self, field) != default:
+                raise SettingsError(
+                    field, getattr(self, field), f"{default} where the optimizer is sgd, which has none"
+                )
         share = check_real("train_share", self.train_share, positive=True, up_to=1)
         object.__setattr__(self, "train_share", share)
         if self.train_pairs < 1:

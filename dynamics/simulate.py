@@ -64,6 +64,8 @@ class System(Protocol):
     """Their JSON in the file makes the run repeatable."""
     variables: dict[str, tuple[str, ...]]
     """What `observe` returns: name -> dims after (run, step)."""
+    ensemble_width: int
+    """Runs of the ensemble of which those at hand are some, where bits depend on that; else 0."""
 
     def working_bytes(self, runs: int) -> int:
         """Memory that a run takes, known before any is taken."""
@@ -388,10 +390,11 @@ def _continue(
         found, known = source.attrs["numerics_version"], system.numerics_version
         raise TrajectoryError(f"attribute numerics_version: found {found}, this program computes as {known} does")
     with signals() as received:
-        state = _state_at(system, source, seeds, step, received)
+        system.ensemble_width = int(source.attrs["ensemble_width"])
+        state, shape = _state_at(system, source, seeds, step, received), _state_shape(system)
         system = SYSTEMS[before.system](dataclasses.replace(before, **changes), str(source.attrs["device"]))
-        shape = {name: len(values) for name, values in system.coords().items()}
-        if shape != {name: source.sizes.get(name, size) for name, size in shape.items()}:
+        system.ensemble_width = int(source.attrs["ensemble_width"])
+        if _state_shape(system) != shape:
             raise SettingsError(", ".join(changes), "a change of the state's shape", "settings that leave it as it is")
         what = identity(system, len(seeds), int(seeds[0]), every, "all")
         plain = describe(system, what, until)
@@ -399,6 +402,13 @@ def _continue(
         recorder = MemoryRecorder(description, Schedule(until, every, first=step))
         recorder.add(state, system.observe, system.checkpoint)
         return _advance_to_end(system, state, recorder, received, progress)
+
+
+def _state_shape(system: System) -> dict[str, tuple[int, ...]]:
+    """Shapes of the variables that make a state, metrics aside."""
+    sizes = {dim: len(values) for dim, values in system.coords().items()}
+    kept = {name: dims for name, dims in system.variables.items() if name not in METRICS}
+    return {name: tuple(sizes[dim] for dim in dims) for name, dims in kept.items()}
 
 
 def _state_at(system: System, source: xr.Dataset, seeds: np.ndarray, step: int, received: list[int]) -> State:

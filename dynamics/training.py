@@ -4,13 +4,15 @@ Runs are shared out among threads, one optimizer of torch's to each share, and a
 the next recorded frame without waiting for another. On CUDA there is one share, whose step is captured in a
 graph.
 
-A run whose weights or moments are no longer finite has diverged: it stays at its last finite state and ends
+A run whose weights or moments are no longer finite, which also happens where the activations of any pair of tokens
+overflow, has diverged: it stays at its last finite state and ends
 there, and the others go on. No step is checked by itself: a number that is not finite stays so, hence it is
 enough to look after some steps and, where one is found, to take these again in halves.
 """
 
 import dataclasses
 import itertools
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -36,6 +38,7 @@ class TrainingState:
     seeds: np.ndarray  # (run,)
     weights: torch.Tensor  # (run, parameter) float32, flat in the order of the network's variables
     moments: Mapping[str, torch.Tensor]  # the optimizer's, each (run, parameter)
+    updates: int  # that the moments have seen: `step`, but where a branch has changed the optimizer
     gradient_norm: np.ndarray  # (run, layer) of the gradient that the last update used
     update_norm: np.ndarray  # (run, layer) of the last update
     last_step: np.ndarray  # (run,) `step`, or where a run diverged the last step before
@@ -47,7 +50,7 @@ class TrainingState:
 class Trainer:
     """Advances some runs, given by their seeds, by optimizer steps."""
 
-    def __init__(self, network: ConstantAttention, seeds: np.ndarray, device: str) -> None:
+    def __init__(self, network: ConstantAttention, seeds: np.ndarray, device: str, width: int = 0) -> None:
         s = network.settings
         chosen = training_pairs(s.n, s.train_pairs, seeds)
         self.network = network
@@ -55,7 +58,9 @@ class Trainer:
         if s.train_pairs < s.pairs:
             self.splits.append(~chosen / (s.pairs - s.train_pairs))
         self.engine: Engine = (
-            LaneEngine(network, self.splits[0]) if device == "cpu" else AutogradEngine(network, self.splits[0], device)
+            LaneEngine(network, self.splits[0])
+            if device == "cpu"
+            else AutogradEngine(network, self.splits[0], device, width)
         )
         self.optimizer = new_optimizer(s, self.engine.parameter)
         self.moment_names = moment_names(s)
@@ -65,17 +70,16 @@ class Trainer:
 
     @torch.no_grad()
     def take(self, state: TrainingState) -> None:
-        """Begin from a state; one without moments has none yet. The state given last is held already."""
+        """Begin from a state. The one given last is held already."""
         if state.weights is self.holds:
             return
         parameter = self.engine.parameter
         parameter.copy_(self.engine.arrange(state.weights))
         memory = self.optimizer.state[parameter]
         for name in self.moment_names:
-            rows = state.moments.get(name, torch.zeros_like(state.weights))
-            memory.setdefault(name, torch.zeros_like(parameter)).copy_(self.engine.arrange(rows))
+            memory.setdefault(name, torch.zeros_like(parameter)).copy_(self.engine.arrange(state.moments[name]))
         if "exp_avg" in self.moment_names:
-            memory.setdefault("step", torch.zeros((), device=parameter.device)).fill_(float(state.step))
+            memory.setdefault("step", torch.zeros((), device=parameter.device)).fill_(float(state.updates))
         self.holds = state.weights
 
     def run(self, steps: int) -> None:
@@ -159,10 +163,10 @@ def moment_names(settings: ModularSettings) -> tuple[str, ...]:
 
 
 def at_rest(trainer: Trainer, state: TrainingState) -> TrainingState:
-    """A state at step 0 with its moments and the norm of its gradient."""
+    """A state at step 0 with the norm of its gradient."""
     trainer.take(state)
     trainer.engine.differentiate()
-    return dataclasses.replace(state, moments=trainer.moments(), gradient_norm=trainer.gradient_norm())
+    return dataclasses.replace(state, gradient_norm=trainer.gradient_norm())
 
 
 def advanced(trainer: Trainer, state: TrainingState, steps: int) -> TrainingState:
@@ -182,6 +186,14 @@ def advanced(trainer: Trainer, state: TrainingState, steps: int) -> TrainingStat
     return advanced(trainer, advanced(trainer, state, half), steps - half)
 
 
+def with_moments(state: TrainingState, names: tuple[str, ...]) -> TrainingState:
+    """The state with the moments of these names: all its own, or none yet, as where a branch changes the optimizer."""
+    if set(names) == set(state.moments):
+        return state
+    moments = {name: torch.zeros_like(state.weights) for name in names}
+    return dataclasses.replace(state, moments=moments, updates=0)
+
+
 def attempt(trainer: Trainer, state: TrainingState, steps: int) -> TrainingState:
     """Steps taken by all runs, whatever comes of it; the last one is measured."""
     trainer.take(state)
@@ -193,6 +205,7 @@ def attempt(trainer: Trainer, state: TrainingState, steps: int) -> TrainingState
         seeds=state.seeds,
         weights=trainer.weights(),
         moments=trainer.moments(),
+        updates=state.updates + steps,
         gradient_norm=trainer.gradient_norm(),
         update_norm=trainer.norms(trainer.engine.parameter.detach() - before),
         last_step=np.full(len(state.seeds), state.step + steps, np.int64),
@@ -209,6 +222,7 @@ def chosen_rows(rows: np.ndarray, these: TrainingState, others: TrainingState) -
         seeds=these.seeds,
         weights=torch.where(on_device, these.weights, others.weights),
         moments={name: torch.where(on_device, new, others.moments[name]) for name, new in these.moments.items()},
+        updates=these.updates,
         gradient_norm=np.where(rows[:, None], these.gradient_norm, others.gradient_norm),
         update_norm=np.where(rows[:, None], these.update_norm, others.update_norm),
         last_step=np.where(rows, these.last_step, others.last_step),
@@ -253,14 +267,14 @@ Result = TypeVar("Result")
 class Team:
     """A trainer for each thread's share of the runs."""
 
-    def __init__(self, network: ConstantAttention, seeds: np.ndarray, device: str) -> None:
+    def __init__(self, network: ConstantAttention, seeds: np.ndarray, device: str, width: int) -> None:
         self.seeds = np.array(seeds)
         groups = -(-len(seeds) // WIDTH_32)
         threads = min(groups, get_num_threads()) if device == "cpu" else 1
         bounds = [min(len(seeds), WIDTH_32 * (groups * k // threads)) for k in range(threads + 1)]
         self.shares = [slice(*ends) for ends in itertools.pairwise(bounds)]
-        self.trainers = [Trainer(network, seeds[rows], device) for rows in self.shares]
-        self.pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+        self.trainers = [Trainer(network, seeds[rows], device, width) for rows in self.shares]
+        self.pool = pool_of(threads)
         self.last: tuple[TrainingState, list[TrainingState]] | None = None
 
     def each(self, work: Callable[[Trainer, TrainingState], Result], state: TrainingState) -> list[Result]:
@@ -279,6 +293,15 @@ class Team:
         return whole
 
 
+def pool_of(threads: int) -> ThreadPoolExecutor:
+    """Threads in which torch has no threads of its own; elsewhere it keeps what it has."""
+    before, together = torch.get_num_threads(), threading.Barrier(threads)
+    pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+    list(pool.map(lambda _: together.wait(), range(threads)))  # each has begun
+    torch.set_num_threads(before)  # the last call also counts for threads that begin later
+    return pool
+
+
 def part_of(state: TrainingState, rows: slice) -> TrainingState:
     """Some runs of a state."""
     return TrainingState(
@@ -286,6 +309,7 @@ def part_of(state: TrainingState, rows: slice) -> TrainingState:
         seeds=state.seeds[rows],
         weights=state.weights[rows],
         moments={name: moment[rows] for name, moment in state.moments.items()},
+        updates=state.updates,
         gradient_norm=state.gradient_norm[rows],
         update_norm=state.update_norm[rows],
         last_step=state.last_step[rows],
@@ -299,6 +323,7 @@ def joined(parts: list[TrainingState]) -> TrainingState:
         seeds=np.concatenate([part.seeds for part in parts]),
         weights=torch.cat([part.weights for part in parts]),
         moments={name: torch.cat([part.moments[name] for part in parts]) for name in parts[0].moments},
+        updates=parts[0].updates,
         gradient_norm=np.concatenate([part.gradient_norm for part in parts]),
         update_norm=np.concatenate([part.update_norm for part in parts]),
         last_step=np.concatenate([part.last_step for part in parts]),
@@ -311,8 +336,8 @@ class ModularSystem:
     numerics_version = 1
     """Raised whenever a change alters results."""
 
-    def __init__(self, settings: ModularSettings, device: str = "auto") -> None:
-        self.settings, self.device = settings, chosen_device(device)
+    def __init__(self, settings: ModularSettings, device: str = "auto", ensemble_width: int = 0) -> None:
+        self.settings, self.device, self.ensemble_width = settings, chosen_device(device), ensemble_width
         self.network = ConstantAttention(settings)
         self.variables = {
             **self.network.variables,
@@ -340,23 +365,24 @@ class ModularSystem:
         flat = torch.from_numpy(np.concatenate([weight.reshape(len(seeds), -1) for weight in drawn], axis=1))
         still = np.zeros((len(seeds), len(self.network.variables)))
         none = np.zeros(len(seeds), np.int64)
-        state = TrainingState(0, np.array(seeds), flat.to(self.device), {}, still, still, none)
-        return self._team_of(state).next(at_rest, state)
+        state = TrainingState(0, np.array(seeds), flat.to(self.device), {}, 0, still, still, none)
+        return self._team_of(state).next(at_rest, with_moments(state, moment_names(self.settings)))
 
     def advance(self, state: TrainingState, steps: int) -> TrainingState:
         """The state `steps` updates later; on a processor a run's bits depend on nothing but its own state."""
         if steps == 0:
             return state
+        state = with_moments(state, moment_names(self.settings))
         return self._team_of(state).next(lambda trainer, part: advanced(trainer, part, steps), state)
 
     def observe(self, state: TrainingState) -> dict[str, np.ndarray]:
         """One frame: an array (run, ...) for each of `variables`."""
-        frames = self._team_of(state).each(frame, state)
+        frames = self._team_of(state).each(frame, with_moments(state, moment_names(self.settings)))
         return {name: np.concatenate([part[name] for part in frames]) for name in self.variables}
 
     def _team_of(self, state: TrainingState) -> Team:
         if self._team is None or not np.array_equal(state.seeds, self._team.seeds):
-            self._team = Team(self.network, state.seeds, self.device)
+            self._team = Team(self.network, state.seeds, self.device, self.ensemble_width)
         return self._team
 
     def checkpoint(self, state: TrainingState) -> dict[str, np.ndarray]:
@@ -366,6 +392,7 @@ class ModularSystem:
             "seeds": state.seeds,
             "weights": state.weights.cpu().numpy(),
             **{name: moment.cpu().numpy() for name, moment in state.moments.items()},
+            "updates": np.full(len(state.seeds), state.updates),
             "gradient_norm": state.gradient_norm,
             "update_norm": state.update_norm,
             "last_step": state.last_step,
@@ -381,6 +408,7 @@ class ModularSystem:
             step=int(arrays["step"]),
             weights=on_device.pop("weights"),
             moments=on_device,
+            updates=int(arrays["updates"][0]),
             **{name: np.array(arrays[name]) for name in ("seeds", "gradient_norm", "update_norm", "last_step")},
         )
 

@@ -103,20 +103,23 @@ def test_a_run_that_diverged_is_left_out(network, particles):
 def test_what_cannot_be_compared_is_an_error(network):
     with pytest.raises(TrajectoryError, match="token: found 7 and 5"):
         comparison(network, simulate(ParticleSettings(n=5), runs=2, steps=3, progress=False))
+    with pytest.raises(TrajectoryError, match="found a single frame"):
+        comparison(network, simulate(NETWORK, runs=2, steps=0, progress=False))
     with pytest.raises(TrajectoryError, match="record=metrics"):
         comparison(network, simulate(NETWORK, runs=2, steps=3, record="metrics", progress=False))
 
 
 def test_results_are_whole_and_never_written_over_trajectories(network, tmp_path):
-    with pytest.raises(SettingsError, match=r"out: found a\.nc"):
-        check_result(tmp_path.joinpath("a.nc").relative_to(tmp_path))
     tmp_path.joinpath("text.nc").write_text("mine")
-    for name in ("text.nc", "result.txt"):
+    what = {"result_of": "test", "first": "a.nc"}
+    result = xr.Dataset({"x": ("run", [1.0, np.nan])}, attrs=what)
+    result.drop_attrs().to_netcdf("precious.nc")
+    result.assign_attrs(first="b.nc").to_netcdf("other.nc")
+    for name in ("a.nc", "text.nc", "precious.nc", "other.nc", "result.txt"):
         with pytest.raises(SettingsError, match="out: found"):
-            check_result(tmp_path / name)
-    result = xr.Dataset({"x": ("run", [1.0, np.nan])})
+            check_result(tmp_path / name, what)
     for _ in range(2):
-        write_result(result, check_result(tmp_path / "deep" / "r.nc"))
+        write_result(result, check_result(tmp_path / "deep" / "r.nc", what))
     with xr.open_dataset(tmp_path / "deep" / "r.nc") as found:
         np.testing.assert_array_equal(found["x"], result["x"])
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["r.nc"]
@@ -147,6 +150,28 @@ def test_the_command_makes_the_partner_and_leaves_table_picture_and_file(network
     assert 0 <= float(table[0]["first"]) <= 1
 
 
+def test_the_partner_is_as_long_as_was_asked(network, monkeypatch, capsys):
+    tables = {}
+    for steps in (5, 60, 5):
+        found = run(compare, monkeypatch, capsys, "a.nc", "--steps", steps, "--csv", "-").out
+        assert tables.setdefault(steps, found) == found
+    assert tables[5] != tables[60]
+
+
+def test_pairs_are_tested_as_pairs():
+    a = np.array([1.0] * 20 + [0.0] * 80)
+    b = np.array([1.0] * 30 + [0.0] * 70)
+    p_value, test = compare._circle_test(a, b, paired=True)
+    assert test == "McNemar"
+    np.testing.assert_allclose(p_value, 2 * 0.5**10)
+    assert compare._circle_test(a, b, paired=False)[0] > 0.1
+    assert compare._circle_test(a, a, paired=True)[0] == 1
+    x = np.random.default_rng(1).normal(size=100)
+    assert compare._location_test(x, x + 0.01, paired=True) == (pytest.approx(0, abs=1e-9), "Wilcoxon")
+    assert compare._location_test(x, x + 0.01, paired=False)[0] > 0.5
+    assert compare._location_test(x, x, paired=True)[0] == 1
+
+
 def test_two_particle_systems_are_compared_without_an_audit(particles, monkeypatch, capsys):
     simulate(ParticleSettings(n=7, fa=3.0), runs=3, steps=20, out="c.nc", progress=False)
     said = run(compare, monkeypatch, capsys, "b.nc", "c.nc")
@@ -163,6 +188,8 @@ def test_two_particle_systems_are_compared_without_an_audit(particles, monkeypat
         (("a.nc", "a.nc", "--out", "a.nc"), 2, "--out: found a.nc"),
         (("a.nc", "--fa", "-1"), 2, "fa"),
         (("a.nc", "--start", "a.nc"), 2, "--start: found a.nc"),
+        (("a.nc", "--n", "9"), 2, "--n: found 9"),
+        (("a.nc", "a.nc", "--steps", "9"), 2, "--steps: found 9"),
         ((), 2, "missing"),
     ],
 )

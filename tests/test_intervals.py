@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.intervals import binomial_interval, mean_interval
+from analysis.intervals import (
+    between_interval,
+    binomial_interval,
+    correlation_interval,
+    mean_interval,
+    within_interval,
+)
 from analysis.tables import Table, percent, plus_minus
 
 
@@ -35,3 +41,42 @@ def test_a_table_is_aligned_and_goes_to_csv(tmp_path):
     assert table.text().splitlines() == ["name         x", "----------  --", "a            1", "long, name  20"]
     table.write_csv(tmp_path / "deep" / "t.csv")
     assert (tmp_path / "deep" / "t.csv").read_text() == 'name,x\na,1\n"long, name",20\n'
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_intervals_of_distances_cover_the_truth(paired):
+    """Distances share runs; treated as independent, the intervals within would cover the mean in 65 of 100."""
+    generator = np.random.default_rng(3)
+    hits = {"within": 0, "between": 0}
+    truth = 4 / np.sqrt(np.pi) / 2  # mean distance of two standard normal numbers
+    for _ in range(300):
+        a, b = generator.normal(size=(2, 25))
+        within, between = within_interval(abs(a[:, None] - a)), between_interval(abs(a[:, None] - b), paired)
+        hits["within"] += within.low < truth < within.high
+        hits["between"] += between.low < truth < between.high
+    assert 0.88 < hits["within"] / 300 <= 0.99
+    assert 0.90 < hits["between"] / 300 <= 0.99
+
+
+def test_means_of_distances_are_those_of_plain_loops():
+    x = np.random.default_rng(0).normal(size=7)
+    distances = abs(x[:, None] - x)
+    expected = np.mean([abs(x[i] - x[j]) for i in range(7) for j in range(7) if i != j])
+    np.testing.assert_allclose(within_interval(distances).value, expected)
+    np.testing.assert_allclose(between_interval(distances, paired=True).value, expected)
+    np.testing.assert_allclose(between_interval(distances).value, distances.mean())
+    for few in (np.zeros((0, 0)), np.zeros((1, 1))):
+        assert np.isnan(within_interval(few).value)
+    assert np.isnan(between_interval(np.zeros((0, 3))).value)
+    assert np.isnan(between_interval(np.zeros((1, 1)), paired=True).value)
+
+
+def test_a_correlation_has_its_fisher_interval():
+    x = np.random.default_rng(0).normal(size=30)
+    y = x + np.random.default_rng(1).normal(size=30)
+    found = correlation_interval(x, y)
+    z, half = np.arctanh(np.corrcoef(x, y)[0, 1]), 1.959964 / np.sqrt(27)
+    np.testing.assert_allclose(found, [np.tanh(z), np.tanh(z - half), np.tanh(z + half)], rtol=1e-6)
+    assert np.isnan(correlation_interval(x, np.ones(30)).value)
+    assert np.isnan(correlation_interval(x[:1], y[:1]).value)
+    assert np.isnan(correlation_interval(x[:3], y[:3]).low)

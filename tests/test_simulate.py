@@ -686,7 +686,7 @@ class PendulumSystem:
     numerics_version = 1
 
     def __init__(self, settings, device="auto"):
-        self.settings, self.device = settings, "cpu"
+        self.settings, self.device, self.ensemble_width = settings, "cpu", 0
         self.variables = {
             "embedding": ("token", "axis"),
             "gradient_norm": ("layer",),

@@ -4,6 +4,7 @@ import dataclasses
 import random
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -335,6 +336,71 @@ def test_a_diverged_run_shows_in_the_trajectory(tmp_path):
     assert (simulate(SMALL, runs=4, steps=5, progress=False)["status"] == DONE).all()
 
 
+def test_a_branch_may_change_the_optimizer_also_of_runs_that_diverged():
+    """Its moments begin at 0, and so does its count: the first step of Adam is one learning rate long."""
+    source = simulate(ModularSettings(n=5, optimizer="sgd", lr=0.01), runs=3, steps=300, progress=False)
+    after = branch(source, 300, until=301, every=1, optimizer="adamw", lr=0.001, weight_decay=0.0)
+    moved = after["embedding"].diff("step").values
+    assert abs(moved).max() < 0.00101
+    ill = simulate(ModularSettings(n=5, optimizer="sgd", lr=1e6, weight_decay=1.0), runs=3, steps=20, progress=False)
+    assert (ill["status"] == DIVERGED).all()
+    for changes in ({"optimizer": "adamw", "lr": 0.01}, {"momentum": 0.9}):
+        assert (branch(ill, 10, **changes)["status"] == DIVERGED).all()
+    momentum = branch(source, 300, until=302, every=1, momentum=0.9)
+    assert np.isfinite(momentum["loss"]).all()
+
+
+def test_a_branch_may_change_the_split_but_not_the_shape(tmp_path):
+    for record in ("all", "metrics"):
+        path = tmp_path / f"{record}.nc"
+        simulate(SMALL, runs=2, steps=10, record=record, out=path, progress=False).close()
+        for change in ({"hidden": 8}, {"n": 4}, {"dim": 2}):
+            with pytest.raises(SettingsError, match="a change of the state's shape"):
+                branch(path, 5, **change)
+        assert list(branch(path, 5, train_share=1.0)["split"].values) == ["train"]
+
+
+def test_states_are_used_in_any_order():
+    """What a trainer still holds never stands in for the state that is asked for."""
+    one, two = ModularSystem(SMALL, "cpu"), ModularSystem(SMALL, "cpu")
+    seeds = np.arange(20)
+    early = one.advance(one.initial(seeds), 5)
+    late = one.advance(early, 7)
+    one.observe(early)
+    again = one.advance(early, 7)
+    other = two.advance(two.advance(early, 3), 4)
+    fresh = ModularSystem(SMALL, "cpu").advance(one.restore(one.checkpoint(early)), 7)
+    for state in (again, other, fresh):
+        for name, value in one.checkpoint(late).items():
+            np.testing.assert_array_equal(one.checkpoint(state)[name], value)
+    np.testing.assert_array_equal(one.observe(early)["loss"], two.observe(early)["loss"])
+
+
+def test_small_losses_keep_their_digits():
+    network = ConstantAttention(SMALL)
+    engine, rows = LaneEngine(network, shares(SMALL, np.arange(4))), flat(network, 4)
+    for scale in (1.0, 3.0, 6.0, 20.0):
+        engine.parameter.copy_(engine.arrange(scale * rows))
+        losses, _ = engine.scores()
+        exact = network.losses(network.unflatten((scale * rows).double()), torch.from_numpy(all_pairs(5))).numpy()
+        size = float(network.logits(network.unflatten(scale * rows), torch.from_numpy(all_pairs(5))).abs().max())
+        np.testing.assert_allclose(losses, exact, rtol=1e-6 * (1 + size), atol=1e-15)
+
+
+def test_torch_keeps_its_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        simulate(SMALL, runs=40, steps=3, progress=False)
+        seen = []
+        thread = threading.Thread(target=lambda: seen.append(torch.get_num_threads()))
+        thread.start()
+        thread.join()
+        assert [torch.get_num_threads(), *seen] == [2, 2]
+    finally:
+        torch.set_num_threads(before)
+
+
 # ------------------------------------------------------------------------------------- devices and torch
 
 
@@ -345,7 +411,8 @@ def autograd_states(device, s, runs, steps):
     trainer.optimizer = new_optimizer(s, trainer.engine.parameter)
     system = ModularSystem(s, "cpu")
     start = system.initial(np.arange(runs))
-    trainer.take(dataclasses.replace(start, weights=start.weights.to(device), moments={}))
+    moments = {name: moment.to(device) for name, moment in start.moments.items()}
+    trainer.take(dataclasses.replace(start, weights=start.weights.to(device), moments=moments))
     trainer.run(steps)
     return system.advance(start, steps), trainer
 
@@ -383,6 +450,7 @@ def test_cuda_resumes_with_the_same_bits(tmp_path):
 def test_a_small_ensemble_is_padded_on_cuda():
     engine = AutogradEngine(ConstantAttention(SMALL), shares(SMALL, np.arange(3)), "cpu")
     assert len(engine.parameter) == engines.CUDA_WIDTH
+    assert len(AutogradEngine(ConstantAttention(SMALL), shares(SMALL, np.arange(3)), "cpu", 100).parameter) == 100
     rows = torch.randn(3, engine.parameter.shape[1])
     torch.testing.assert_close(engine.rows(engine.arrange(rows)), rows)
 
