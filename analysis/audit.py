@@ -339,9 +339,8 @@ class Options:
 def main(options: Options) -> None:
     """Train, or find, the four ensembles of table 1; audit them and print what was found."""
     from analysis import tables
-    from analysis.table1 import PRINTED
+    from analysis.table1 import PRINTED, trained
     from analysis.tables import Row, number
-    from dynamics.simulate import run_path, simulate
 
     if options.settings.weight_decay != ModularSettings.weight_decay:
         allowed = "no value here: the table has rows for 0, 0.3, 0.6 and 1"
@@ -351,8 +350,7 @@ def main(options: Options) -> None:
     found: list[Row] = []
     for weight_decay in PRINTED:
         settings = dataclasses.replace(options.settings, weight_decay=weight_decay)
-        path = run_path(settings, options.runs, options.seed)
-        trajectory = simulate(settings, runs=options.runs, seed=options.seed, steps=options.epochs, out=path)
+        path, trajectory = trained(settings, options.runs, options.seed, options.epochs)
         print(f"weight decay {weight_decay:g}: {path}", file=say)
         result = audit(trajectory, law)
         decay = number(weight_decay)

@@ -14,6 +14,7 @@ from typing import NoReturn, TypeVar
 
 import tyro
 
+from analysis.files import check_csv
 from dynamics.settings import SettingsError
 
 Options = TypeVar("Options")
@@ -44,6 +45,7 @@ def _carry_out(main: Callable[[Options], None], chosen: Options) -> None:
     from dynamics.storage import RecordingError, TrajectoryError
 
     try:
+        check_csv(chosen)
         main(chosen)
     except SettingsError as error:
         _refuse(error)

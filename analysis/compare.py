@@ -239,7 +239,7 @@ def _paired_lines(found: "xr.Dataset") -> list[Line]:
     kinds = float(stats.fisher_exact(table).pvalue)
     own, generator = np.diag(between), stream(0, "compare/permutations")
     means = [between[np.arange(count), generator.permutation(count)].mean() for _ in range(PERMUTATIONS)]
-    by_chance = (1 + sum(mean <= own.mean() for mean in means)) / (1 + PERMUTATIONS)
+    by_chance = float((1 + sum(mean <= own.mean() for mean in means)) / (1 + PERMUTATIONS))
     nearest = int((between.argmin(axis=1) == np.arange(count)).sum())
     found_out = float(stats.binomtest(nearest, count, 1 / count).pvalue)
     nearer = [int((own < found[f"{side}_from_start"].values[both]).sum()) for side in SIDES]
@@ -330,23 +330,29 @@ class Options:
 def main(options: Options) -> None:
     """Compare; print, draw and write what was found."""
     from analysis import tables
-    from analysis.comparison_figure import save_comparison
+    from analysis.comparison_figure import comparison_figure
+    from analysis.figures import save_figure
     from analysis.results import check_result, write_result
     from dynamics.trajectory import open_trajectory
 
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
     first = open_trajectory(options.first)
+    _check(first, first)
     path, second = _second(options, first)
     what = {"result_of": "analysis.compare", "first": str(options.first), "second": str(path)}
     out = check_result(options.out or Path("comparisons") / f"{options.first.stem}-{path.stem}.nc", what)
-    print(f"first       {options.first}\nsecond      {path}", file=say)
+    for side, each, name in ((SIDES[0], first, options.first), (SIDES[1], second, path)):
+        diverged = int((~_valid(each)).sum())
+        left_out = f", {diverged} diverged and left out" if diverged else ""
+        print(f"{side:<11} {name}  ({each.sizes['run']} runs{left_out})", file=say)
 
     found = comparison(first, second)
     audited = _audit(first, second, options.law)
     found = found if audited is None else found.merge(audited, combine_attrs="no_conflicts")
     names = [f"{each.attrs['system']}: {name}" for each, name in ((first, options.first.stem), (second, path.stem))]
+    picture = comparison_figure(found, names)
     write_result(found.assign_attrs(what), out)
-    save_comparison(found, names, out.with_suffix(".png"))
+    save_figure(picture, out.with_suffix(".png"))
     print(f"result      {out}\npicture     {out.with_suffix('.png')}", file=say)
     tables.show(HEADER, COLUMNS, [row(line) for line in lines(found)], options.csv, left=(0, 4))
     if audited is not None:

@@ -1,13 +1,12 @@
 """The picture of a comparison: structures, motion, shapes, and the force audit of a network."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from analysis.figures import new_figure, save_figure
+from analysis.figures import new_figure
 from analysis.intervals import binomial_interval
 
 COLOURS = ("#1b6ca8", "#d1662f")
@@ -27,25 +26,30 @@ def comparison_figure(found: xr.Dataset, names: Sequence[str]) -> Figure:
     _curve(panels[1, 2], found, "displacement", "distance from the start, of its largest", relative=True)
     if audited:
         _audit(panels[2], found)
-    lines = [panels[1, 0].get_lines()[k] for k in range(2)]
+    lines = [panels[1, 2].get_lines()[k] for k in range(2)]
     figure.legend(lines, names, loc="upper center", ncols=2, frameon=False, fontsize=9)
     figure.tight_layout(rect=(0, 0, 1, 0.96))
     return figure
 
 
 def _structures(shares, counts, found: xr.Dataset) -> None:
+    others = []
     for place, side in enumerate(("first", "second")):
         circle = found[f"{side}_circle"].values
         circle = circle[np.isfinite(circle)]
-        share = binomial_interval(int(circle.sum()), len(circle))
         if len(circle):
+            share = binomial_interval(int(circle.sum()), len(circle))
             spread = [[100 * (share.value - share.low)], [100 * (share.high - share.value)]]
             shares.bar(place, 100 * share.value, color=COLOURS[place], width=0.6)
             shares.errorbar(place, 100 * share.value, spread, color="0.2", capsize=4, linewidth=1)
-        others = found[f"{side}_imperfections"].where(found[f"{side}_circle"] == 0).values
-        others = others[np.isfinite(others)]
-        if len(others):
-            counts.hist(others, bins=20, color=COLOURS[place], alpha=0.6, density=True)
+        values = found[f"{side}_imperfections"].where(found[f"{side}_circle"] == 0).values
+        others.append(values[np.isfinite(values)])
+    both = np.concatenate(others)
+    if both.size:
+        bins = np.linspace(both.min() - 0.5, max(both.max() + 0.5, both.min() + 9.5), 21)
+        for values, colour in zip(others, COLOURS, strict=True):
+            if values.size:
+                counts.hist(values, bins=bins, color=colour, alpha=0.6, density=True)
     shares.set(
         xticks=[0, 1], xticklabels=["first", "second"], xlim=(-0.7, 1.7), ylabel="%", title="circles, 95% interval"
     )
@@ -65,12 +69,11 @@ def _shapes(panel, found: xr.Dataset) -> None:
         own = np.diag(found["between"].values)
         own = own[np.isfinite(own)]
         if own.size:
-            bins = np.linspace(0, 1, 21)
-            panel.hist(own, bins=bins, density=True, color="0.35", alpha=0.25, label="begun alike")
+            panel.hist(own, bins=np.linspace(0, 1, 41), density=True, color="0.35", alpha=0.25, label="begun alike")
     panel.set(
         title="shape distance of end states", xlabel="Procrustes, relabelled by units", ylabel="density", xlim=(0, 1)
     )
-    panel.legend(fontsize=7, frameon=False, loc="upper left")
+    panel.legend(fontsize=7, frameon=False, loc="upper center")
     _small(panel)
 
 
@@ -82,7 +85,8 @@ def _curve(panel, found: xr.Dataset, name: str, title: str, relative: bool) -> N
         unit = np.nanmax(middle) if relative and np.nanmax(middle, initial=0) > 0 else 1.0
         panel.fill_between(time, low / unit, high / unit, color=colour, alpha=0.2, linewidth=0)
         panel.plot(time, middle / unit, color=colour, linewidth=1.4)
-    if name != "displacement":
+    positive = np.nan_to_num(found[name].values) > 0
+    if name != "displacement" and positive.any():
         panel.set_yscale("log")
     panel.set(title=title, xlabel="normalised time", xlim=(0, 1))
     _small(panel)
@@ -110,7 +114,8 @@ def _audit(panels, found: xr.Dataset) -> None:
         panel.set_xscale("symlog", linthresh=max(1, step[1] if len(step) > 1 else 1))
         panel.set_xlabel("step")
         panel.set_xlim(0, max(step[-1], 1))
-        panel.legend(fontsize=7, frameon=False)
+        if panel.get_legend_handles_labels()[0]:
+            panel.legend(fontsize=7, frameon=False)
     _small(*panels)
 
 
@@ -118,6 +123,8 @@ def _band(panel, step: np.ndarray, values: xr.DataArray, colour: str, label: str
     """Median over runs with quartiles."""
     by_run = values.transpose("audit_run", "audit_step").values
     some = np.isfinite(by_run).any(axis=0)
+    if not some.any():
+        return
     low, middle, high = np.nanquantile(by_run[:, some], (0.25, 0.5, 0.75), axis=0)
     panel.fill_between(step[some], low, high, color=colour, alpha=0.18, linewidth=0)
     panel.plot(step[some], middle, color=colour, linewidth=1.3, label=label)
@@ -130,8 +137,3 @@ def _small(*panels) -> None:
         panel.xaxis.label.set_fontsize(8)
         panel.yaxis.label.set_fontsize(8)
         panel.spines[["top", "right"]].set_visible(False)
-
-
-def save_comparison(found: xr.Dataset, names: Sequence[str], path: Path) -> None:
-    """Draw into a PNG. Raises RecordingError."""
-    save_figure(comparison_figure(found, names), path)

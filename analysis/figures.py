@@ -1,13 +1,11 @@
 """Figures as files, written whole or not at all."""
 
-import io
-import os
 from pathlib import Path
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from dynamics.storage import RecordingError
+from analysis.files import replacing
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -19,14 +17,5 @@ def new_figure(width: float, height: float) -> Figure:
 
 def save_figure(figure: Figure, path: Path) -> None:
     """Draw into a PNG. Raises RecordingError."""
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=110)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(drawn.getvalue())
-        temporary.replace(path)
-    except OSError as error:
-        raise RecordingError(f"{path}: could not be written ({error.strerror})") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=110)

@@ -1,13 +1,13 @@
 """Results of analyses as NetCDF files, written whole or not at all. Unlike in a trajectory, NaN means "no value"."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import xarray as xr
 
+from analysis.files import replacing
 from dynamics.settings import SettingsError
-from dynamics.storage import LOCK, RecordingError
+from dynamics.storage import LOCK
 
 
 def check_result(out: Path, what: Mapping[str, str]) -> Path:
@@ -32,13 +32,5 @@ def check_result(out: Path, what: Mapping[str, str]) -> Path:
 
 def write_result(result: xr.Dataset, path: Path) -> None:
     """Write the dataset. Raises RecordingError."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with LOCK:
-            result.to_netcdf(temporary, engine="netcdf4")
-        temporary.replace(path)
-    except OSError as error:
-        raise RecordingError(f"{path}: could not be written ({error.strerror or error})") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as temporary, LOCK:
+        result.to_netcdf(temporary, engine="netcdf4")

@@ -53,9 +53,9 @@ COLUMNS = (
     "runs",
     "circles",
     *(f"circles_percent{end}" for end in ("", "_low", "_high")),
-    *(f"circle_accuracy{end}" for end in ("", "_low", "_high")),
+    *(f"circle_accuracy_percent{end}" for end in ("", "_low", "_high")),
     "others",
-    *(f"other_accuracy{end}" for end in ("", "_low", "_high")),
+    *(f"other_accuracy_percent{end}" for end in ("", "_low", "_high")),
     *(f"imperfections{end}" for end in ("", "_low", "_high")),
     *(f"correlation{end}" for end in ("", "_low", "_high")),
     "paper_circles_of_100",
@@ -64,7 +64,7 @@ COLUMNS = (
     "paper_imperfections",
     "paper_correlation",
 )
-"""Of the table as CSV: numbers, or nothing where there is none; accuracies here are shares."""
+"""Of the table as CSV: numbers, or nothing where there is none."""
 
 
 class Outcome(NamedTuple):
@@ -116,6 +116,17 @@ def end_accuracy(trajectory: "xr.Dataset", seeds: "np.ndarray") -> "np.ndarray":
     return last.values.astype(np.float64)
 
 
+def trained(settings: ModularSettings, runs: int, seed: int, epochs: int | None) -> "tuple[Path, xr.Dataset]":
+    """An ensemble, run or found where it lives, and its file. Raises as `simulate` does, of epochs."""
+    from dynamics.simulate import run_path, simulate
+
+    path = run_path(settings, runs, seed)
+    try:
+        return path, simulate(settings, runs=runs, seed=seed, steps=epochs, out=path)
+    except SettingsError as error:
+        raise SettingsError(error.field.replace("steps", "epochs"), error.found, error.allowed) from None
+
+
 def is_printed(settings: ModularSettings, steps: int) -> bool:
     """Whether the paper's table has a row for these settings."""
     literal = dataclasses.replace(ModularSettings(), weight_decay=settings.weight_decay)
@@ -131,7 +142,8 @@ def rows(settings: ModularSettings, steps: int, found: Outcome) -> "list[Row]":
     text += [percent_plus_minus(found.circle_accuracy), str(found.others), percent_plus_minus(found.other_accuracy)]
     text += [plus_minus(found.imperfections), bracketed(found.correlation)]
     numbers = [settings.weight_decay, found.runs, found.circles, *(100 * share for share in found.circle_share)]
-    numbers += [*found.circle_accuracy, found.others, *found.other_accuracy, *found.imperfections, *found.correlation]
+    numbers += [*(100 * share for share in found.circle_accuracy), found.others]
+    numbers += [*(100 * share for share in found.other_accuracy), *found.imperfections, *found.correlation]
     cells = [number(value) for value in numbers]
     if not is_printed(settings, steps):
         return [Row(text, [*cells, "", "", "", "", ""])]
@@ -184,7 +196,7 @@ class Options:
 
 def main(options: Options) -> None:
     """Train, or find, the four rows; print them beside the paper's."""
-    from dynamics.simulate import end_embedding, run_path, simulate
+    from dynamics.simulate import end_embedding
 
     if options.settings.weight_decay != ModularSettings.weight_decay:
         allowed = "no value here: the table has rows for 0, 0.3, 0.6 and 1"
@@ -193,8 +205,7 @@ def main(options: Options) -> None:
     found = []
     for weight_decay in PRINTED:
         settings = dataclasses.replace(options.settings, weight_decay=weight_decay)
-        path = run_path(settings, options.runs, options.seed)
-        trajectory = simulate(settings, runs=options.runs, seed=options.seed, steps=options.epochs, out=path)
+        path, trajectory = trained(settings, options.runs, options.seed, options.epochs)
         ends = end_embedding(trajectory)
         diverged = trajectory.sizes["run"] - ends.sizes["run"]
         left_out = f", {diverged} runs diverged and left out" if diverged else ""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from analysis.files import replacing
 from analysis.intervals import Interval
 
 
@@ -37,12 +38,12 @@ class Table(NamedTuple):
         return out.getvalue()
 
     def write_csv(self, path: Path) -> None:
-        """Write the CSV to a file, or to the terminal for the path "-"."""
+        """Write the CSV to a file, or to the terminal for the path "-". Raises RecordingError."""
         if str(path) == "-":
             print(self.csv(), end="")
         else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(self.csv())
+            with replacing(path) as temporary:
+                temporary.write_text(self.csv())
 
 
 class Row(NamedTuple):
@@ -66,7 +67,7 @@ def show(
 
 def number(value: float) -> str:
     """A number in full, or nothing where there is none."""
-    return "" if math.isnan(value) else repr(value)
+    return "" if math.isnan(value) else repr(value if isinstance(value, int) else float(value))
 
 
 def percent(interval: Interval) -> str:
@@ -81,4 +82,4 @@ def plus_minus(interval: Interval, digits: int = 1) -> str:
     if math.isnan(interval.value):
         return "-"
     half = "" if math.isnan(interval.half) else f" ± {interval.half:.{digits}f}"
-    return f"{interval.value:.{digits}f}{half}"
+    return f"{round(interval.value, digits) + 0.0:.{digits}f}{half}"  # never -0

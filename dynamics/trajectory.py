@@ -154,6 +154,8 @@ def open_trajectory(path: str | Path, thoroughly: bool = True) -> xr.Dataset:
     file's seal, and not only that there is one. Raises TrajectoryError.
     """
     path = Path(path)
+    if not path.name:
+        raise TrajectoryError(f"{path}: is a folder")
     try:
         trajectory = read_group(path, thoroughly=thoroughly) if os.path.isfile(path) else _open_parts(path)
     except TrajectoryError:

@@ -229,3 +229,40 @@ def test_an_outcome_is_that_of_its_runs(generator):
     assert found.correlation.low < expected < found.correlation.high
     empty = table1.outcome(ends[:0], accuracy[:0])
     assert np.isnan(empty.correlation.value)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [ModularSettings(n=1, train_share=1.0), ModularSettings(n=2, dim=1), ModularSettings(n=5, optimizer="sgd", lr=1e6)],
+)
+def test_odd_networks_are_compared_with_their_particles(settings, monkeypatch, capsys, tmp_path):
+    """One token, two tokens, and an ensemble of which nothing is left."""
+    simulate(settings, runs=3, steps=20, every=5, out="odd.nc", progress=False)
+    said = run(compare, monkeypatch, capsys, "odd.nc")
+    assert "circles, share" in said.out
+    assert ("3 diverged and left out" in said.out) == (settings.optimizer == "sgd")
+    assert "nan" not in said.out
+    run(compare, monkeypatch, capsys, "odd.nc", "odd.nc")
+
+
+@pytest.mark.parametrize("words", [("a.nc", "--csv", "a.nc"), ("a.nc", "--csv", "."), ("a.nc", "--csv", "x.png")])
+def test_a_csv_never_takes_the_place_of_something_else(network, here, words, tmp_path):  # noqa: F811
+    before = (tmp_path / "a.nc").read_bytes()
+    code, error = here("analysis.compare", *words)
+    assert (code, error.startswith("error: --csv: found")) == (2, True)
+    assert (tmp_path / "a.nc").read_bytes() == before
+
+
+def test_the_csv_is_not_the_start(here):  # noqa: F811
+    np.savetxt("start.csv", np.random.default_rng(0).normal(size=(5, 2)), delimiter=",")
+    code, error = here("sims.particles", "--n", "5", "--start", "start.csv", "--csv", "start.csv")
+    assert code == 2
+    assert "another file" in error
+
+
+def test_errors_name_the_options_there_are(network, here):  # noqa: F811
+    for program in ("analysis.table1", "analysis.audit", "sims.modular"):
+        code, error = here(program, "--epochs", "-1", "--n", "5")
+        assert (code, "--epochs: found -1" in error) == (2, True)
+    for words in ((".",), ("",)):
+        assert here("analysis.compare", *words)[0] == 1
