@@ -73,7 +73,8 @@ def _shapes(panel, found: xr.Dataset) -> None:
     panel.set(
         title="shape distance of end states", xlabel="Procrustes, relabelled by units", ylabel="density", xlim=(0, 1)
     )
-    panel.legend(fontsize=7, frameon=False, loc="upper center")
+    if panel.get_legend_handles_labels()[0]:
+        panel.legend(fontsize=7, frameon=False, loc="upper center")
     _small(panel)
 
 
