@@ -14,7 +14,7 @@ FIELD_COLOURS = ("#2a7f4f", "#c23b3b", "#7a5ea8", "#8a6d3b")
 
 
 def comparison_figure(found: xr.Dataset, names: Sequence[str]) -> Figure:
-    """Panels of `compare.comparison`, with those of the audit, where there is one, in a third row."""
+    """Panels of `analysis.comparison.comparison`, with those of the audit, where there is one, in a third row."""
     audited = "audit_cosine" in found
     figure = new_figure(11, 10.2 if audited else 7.0)
     rows = 3 if audited else 2

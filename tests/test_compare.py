@@ -9,7 +9,7 @@ import xarray as xr
 from matplotlib.image import imread
 
 from analysis import compare, table1
-from analysis.compare import comparison, lines
+from analysis.comparison import SIDES, _circle_test, _location_test, comparison, lines
 from analysis.progress import displacement, escape, normalised, speed
 from analysis.results import check_result, write_result
 from analysis.shapes import end_distances
@@ -69,7 +69,7 @@ def test_the_numbers_are_those_of_the_trajectories(network, particles):
     assert np.isnan(np.diag(found["within_second"])).all()
     assert found.attrs["paired"] == 0
     table = {line.name: line for line in lines(found)}
-    others = [found[f"{side}_imperfections"].where(found[f"{side}_circle"] == 0) for side in compare.SIDES]
+    others = [found[f"{side}_imperfections"].where(found[f"{side}_circle"] == 0) for side in SIDES]
     np.testing.assert_allclose(table["imperfections of the others"].first.value, others[0].mean())
     np.testing.assert_allclose(table["imperfections of the others"].second.value, others[1].mean())
 
@@ -161,15 +161,15 @@ def test_the_partner_is_as_long_as_was_asked(network, monkeypatch, capsys):
 def test_pairs_are_tested_as_pairs():
     a = np.array([1.0] * 20 + [0.0] * 80)
     b = np.array([1.0] * 30 + [0.0] * 70)
-    p_value, test = compare._circle_test(a, b, paired=True)
+    p_value, test = _circle_test(a, b, paired=True)
     assert test == "McNemar"
     np.testing.assert_allclose(p_value, 2 * 0.5**10)
-    assert compare._circle_test(a, b, paired=False)[0] > 0.1
-    assert compare._circle_test(a, a, paired=True)[0] == 1
+    assert _circle_test(a, b, paired=False)[0] > 0.1
+    assert _circle_test(a, a, paired=True)[0] == 1
     x = np.random.default_rng(1).normal(size=100)
-    assert compare._location_test(x, x + 0.01, paired=True) == (pytest.approx(0, abs=1e-9), "Wilcoxon")
-    assert compare._location_test(x, x + 0.01, paired=False)[0] > 0.5
-    assert compare._location_test(x, x, paired=True)[0] == 1
+    assert _location_test(x, x + 0.01, paired=True) == (pytest.approx(0, abs=1e-9), "Wilcoxon")
+    assert _location_test(x, x + 0.01, paired=False)[0] > 0.5
+    assert _location_test(x, x, paired=True)[0] == 1
 
 
 def test_two_particle_systems_are_compared_without_an_audit(particles, monkeypatch, capsys):

@@ -16,12 +16,14 @@ from hypothesis import strategies as st
 
 from dynamics import engines, gradients
 from dynamics.compiling import on_threads
+from dynamics.engines import AutogradEngine, LaneEngine
 from dynamics.networks import ConstantAttention, network_of, weights
 from dynamics.settings import ModularSettings, SettingsError
 from dynamics.simulate import MissingPackage, branch, end_embedding, replay, simulate
 from dynamics.storage import TrajectoryError
 from dynamics.tasks import all_pairs, training_pairs
-from dynamics.training import AutogradEngine, LaneEngine, ModularSystem, Trainer, new_optimizer, part_of
+from dynamics.trainer import Trainer, new_optimizer, part_of
+from dynamics.training import ModularSystem
 from dynamics.trajectory import DIVERGED, DONE, checkpoints, open_trajectory
 from tests.plain_torch import Run
 
@@ -466,7 +468,9 @@ def test_a_missing_device_is_a_setting_refused():
 def test_without_torch_it_is_said_how_to_get_it(monkeypatch):
     monkeypatch.delitem(sys.modules, "dynamics.training", raising=False)
     monkeypatch.setitem(sys.modules, "torch", None)
-    for name in [name for name in sys.modules if name.startswith(("dynamics.engines", "dynamics.networks"))]:
+    for name in [
+        name for name in sys.modules if name.startswith(("dynamics.engines", "dynamics.networks", "dynamics.trainer"))
+    ]:
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(MissingPackage, match=r"training-dynamics\[train\]"):
         simulate(SMALL, runs=1)
