@@ -224,6 +224,71 @@ class ModularSettings:
         return int(self.train_share * self.pairs + 1e-9)  # 0.7 of 10 pairs is 7
 
 
+Norm = Literal["rms", "unit", "rms-smooth", "unit-smooth"]
+Activation = Literal["gelu", "relu"]
+
+
+@dataclass(frozen=True)
+class SparseTask:
+    """Sparse modular addition: the target of a sequence is the sum of some of its tokens modulo p (VC section 2)."""
+
+    vocab: int = 2
+    """Number of tokens p, which is also the modulus."""
+    length: int = 12
+    """Length L of the sequences."""
+    sparsity: int = 5
+    """Number k of tokens that count: the first k."""
+    positions: tuple[int, ...] = ()
+    """The positions that count, from 0, where they are not the first k; as many as sparsity says."""
+    data: int = 2048
+    """Number n of training sequences, drawn with replacement; there are as many for the test."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "vocab", check_whole("vocab", self.vocab, 2, 10_000))
+        object.__setattr__(self, "length", check_whole("length", self.length, 1, 10_000))
+        object.__setattr__(self, "sparsity", check_whole("sparsity", self.sparsity, 1, self.length))
+        object.__setattr__(self, "data", check_whole("data", self.data, 1, 10_000_000))
+        places = tuple(check_whole("positions", place, 0, self.length - 1) for place in self.positions)
+        if places and (len(set(places)) != self.sparsity or len(places) != self.sparsity):
+            raise SettingsError(
+                "positions", self.positions, f"{self.sparsity} different ones, as sparsity says, or none"
+            )
+        object.__setattr__(self, "positions", places)
+
+    @property
+    def counting(self) -> tuple[int, ...]:
+        """The positions that count."""
+        return self.positions or tuple(range(self.sparsity))
+
+
+@dataclass(frozen=True)
+class HeadShape:
+    """Shape of VC's transformer of one layer (VC section 2). The defaults are those of the authors' code."""
+
+    dim: int = 2
+    """Dimension d of the embeddings."""
+    hidden: int = 32
+    """Width h of the feed-forward layer."""
+    norm: Norm = "rms"
+    """What embeddings are normalised to: root mean square 1 (the code), norm 1 (the paper), or either of them made
+    smooth near the origin, by sigma(|x|) = |x|² (3 - 2 |x|) up to |x| = 1."""
+    table: int = 0
+    """Rows of the embedding table where there are more than tokens; those not used still take part in the softmax."""
+    activation: Activation = "gelu"
+    """Of the feed-forward layer; GELU is the exact one."""
+    output_bias: bool = True
+    """Whether the feed-forward layer's second half has a bias (the code), or none (the paper)."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dim", check_whole("dim", self.dim, 1, 10_000))
+        object.__setattr__(self, "hidden", check_whole("hidden", self.hidden, 1, 100_000))
+        object.__setattr__(self, "table", check_whole("table", self.table, 0, 1_000_000))
+        check_choice("norm", self.norm, get_args(Norm))
+        check_choice("activation", self.activation, get_args(Activation))
+        if not isinstance(self.output_bias, bool):
+            raise SettingsError("output_bias", self.output_bias, "True or False")
+
+
 CHOICES: dict[str, tuple[str, ...]] = {
     "step_rule": get_args(StepRule),
     "repulsion_balance": get_args(Balance),

@@ -1,9 +1,9 @@
-"""The task of CA: addition modulo N over unordered pairs of tokens."""
+"""The tasks: addition modulo N over unordered pairs of tokens (CA), and sparse modular addition (VC)."""
 
 import numpy as np
 
 from dynamics import randomness
-from dynamics.settings import SettingsError, check_whole
+from dynamics.settings import SettingsError, SparseTask, check_whole
 
 
 def all_pairs(n: int) -> np.ndarray:
@@ -29,3 +29,27 @@ def training_pairs(n: int, count: int, seeds: np.ndarray) -> np.ndarray:
     for row, seed in enumerate(seeds):
         chosen[row, randomness.stream(int(seed), "modular/split").permutation(total)[:count]] = True
     return chosen
+
+
+def sequences(task: SparseTask, seeds: np.ndarray, split: str) -> np.ndarray:
+    """Random sequences, (run, sequence, position) int64, drawn uniformly with replacement, from each seed alone.
+
+    split: "train" or "test", each from a stream of its own.
+    """
+    shape = (task.data, task.length)
+    rows = [randomness.stream(int(seed), f"sparse/{split}").integers(0, task.vocab, shape) for seed in seeds]
+    return np.stack(rows) if rows else np.empty((0, *shape), np.int64)
+
+
+def sparse_sum(tokens: np.ndarray, task: SparseTask) -> np.ndarray:
+    """The target of each sequence, the sum modulo p at the positions that count: (..., position) -> (...)."""
+    return tokens[..., list(task.counting)].sum(axis=-1) % task.vocab
+
+
+def unseen(train: np.ndarray, test: np.ndarray) -> np.ndarray:
+    """Which test sequences do not occur in the training set: both (run, sequence, position) -> (run, sequence) bool."""
+    found = np.empty(test.shape[:2], dtype=bool)
+    for run, (known, asked) in enumerate(zip(train, test, strict=True)):
+        seen = {row.tobytes() for row in np.ascontiguousarray(known)}
+        found[run] = [row.tobytes() not in seen for row in np.ascontiguousarray(asked)]
+    return found

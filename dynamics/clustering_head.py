@@ -1,0 +1,123 @@
+"""VC's transformer of one layer, as pure functions of a dict of tensors (VC section 2).
+
+With embeddings E of tokens and P of positions, a query q, a value matrix V, receptors w_i with biases b_i, assemblers
+u_i, and N(x) the normalisation:
+
+    z_t = N(E(x_t) + P(t)),  xi = V sum_t softmax_t(z_t . q / sqrt d) z_t
+    zeta = xi + sum_i GELU(w_i . N(xi) + b_i) u_i + c,  logits = E zeta
+
+There are only as many normalised embeddings as tokens times positions. They are computed once, as a table, and
+sequences are looked up in it.
+"""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+
+from dynamics import randomness
+from dynamics.settings import HeadShape, SettingsError, SparseTask
+
+Weights = Mapping[str, torch.Tensor]
+EPSILON = 1e-5
+"""Added to the root mean square, as the authors' code does."""
+
+
+class ClusteringHead:
+    """The network of a task; tensors may have any leading axes, such as run and step."""
+
+    def __init__(self, task: SparseTask, shape: HeadShape) -> None:
+        self.task, self.shape = task, shape
+        rows = shape.table or task.vocab
+        if rows < task.vocab:
+            raise SettingsError("table", shape.table, f"0, or at least the {task.vocab} tokens there are")
+        self.sizes = {
+            "token": rows, "position": task.length, "axis": shape.dim, "axis_in": shape.dim, "hidden": shape.hidden,
+        }  # fmt: skip
+        self.variables: dict[str, tuple[str, ...]] = {
+            "embedding": ("token", "axis"),
+            "position_embedding": ("position", "axis"),
+            "query": ("axis",),
+            "value": ("axis", "axis_in"),
+            "receptor": ("hidden", "axis"),
+            "receptor_bias": ("hidden",),
+            "assembler": ("hidden", "axis"),
+        }
+        if shape.output_bias:
+            self.variables["transform_bias"] = ("axis",)
+        self.shapes = {name: tuple(self.sizes[dim] for dim in dims) for name, dims in self.variables.items()}
+
+    def initial(self, seeds: np.ndarray) -> dict[str, np.ndarray]:
+        """First weights, (run, ...) float32: E and P standard normal, the others uniform within ±1/sqrt(fan-in).
+
+        Each weight has a stream of its own, drawn row after row: a wider layer or a larger table keeps the rows
+        that a smaller one has (assemblers up to their scale, which depends on the width), and changes nothing else.
+        """
+        weights = {}
+        for name, shape in self.shapes.items():
+            if name.endswith("embedding"):
+                drawn = randomness.normal(seeds, f"sparse/{name}", shape)
+            else:
+                fan_in = self.shape.hidden if name in ("assembler", "transform_bias") else self.shape.dim
+                drawn = randomness.uniform(seeds, f"sparse/{name}", shape) / math.sqrt(fan_in)
+            weights[name] = drawn.astype(np.float32)
+        return weights
+
+    def normalise(self, x: torch.Tensor) -> torch.Tensor:
+        """N(x) along the last axis; 0 at the origin."""
+        square = (x * x).sum(-1, keepdim=True)
+        length = torch.sqrt(torch.where(square > 0, square, 1.0)) * (square > 0)  # whose gradient at 0 is 0
+        rms = self.shape.norm.startswith("rms")
+        radius = math.sqrt(self.shape.dim) if rms else 1.0
+        if self.shape.norm.endswith("smooth"):
+            near = length.clamp(max=1.0)
+            return radius * x * torch.where(length < 1, near * (3 - 2 * near), 1 / length.clamp(min=1.0))
+        if rms:
+            return x / (length / radius + EPSILON)
+        return x / torch.where(length > 0, length, 1.0)
+
+    def table(self, weights: Weights) -> torch.Tensor:
+        """z for every position and token: (..., position, token, axis)."""
+        return self.normalise(weights["embedding"][..., None, :, :] + weights["position_embedding"][..., :, None, :])
+
+    def attention(self, weights: Weights, tokens: torch.Tensor) -> torch.Tensor:
+        """What each position of sequences (..., sequence, position) is given: (..., sequence, position)."""
+        table = self.table(weights)
+        scores = (table @ weights["query"][..., None, :, None])[..., 0] / math.sqrt(self.shape.dim)
+        return torch.softmax(_looked_up(scores[..., None], tokens)[..., 0], dim=-1)
+
+    def sequence_embedding(self, weights: Weights, tokens: torch.Tensor) -> torch.Tensor:
+        """xi of sequences (..., sequence, position): (..., sequence, axis)."""
+        attended = self.attention(weights, tokens)[..., None] * _looked_up(self.table(weights), tokens)
+        return attended.sum(-2) @ weights["value"].mT
+
+    def transform(self, weights: Weights, xi: torch.Tensor) -> torch.Tensor:
+        """zeta of sequence embeddings: (..., sequence, axis) twice."""
+        preactivation = self.normalise(xi) @ weights["receptor"].mT + weights["receptor_bias"][..., None, :]
+        activate = torch.nn.functional.gelu if self.shape.activation == "gelu" else torch.relu
+        zeta = xi + activate(preactivation) @ weights["assembler"]
+        return zeta + weights["transform_bias"][..., None, :] if self.shape.output_bias else zeta
+
+    def logits(self, weights: Weights, tokens: torch.Tensor) -> torch.Tensor:
+        """Scores of all rows of the table for sequences (..., sequence, position): (..., sequence, token)."""
+        return self.transform(weights, self.sequence_embedding(weights, tokens)) @ weights["embedding"].mT
+
+    def losses(self, weights: Weights, tokens: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """Cross-entropy of each sequence, given its target (..., sequence): (..., sequence)."""
+        log_share = torch.log_softmax(self.logits(weights, tokens), dim=-1)
+        return -torch.gather(log_share, -1, target.expand(log_share.shape[:-1])[..., None])[..., 0]
+
+
+def _looked_up(table: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    """Rows (..., sequence, position, number) of a table (..., position, token, number) at tokens (..., sequence,
+    position); tokens without leading axes are the same for all."""
+    positions, rows = table.shape[-3:-1]
+    index = tokens + rows * torch.arange(positions, device=tokens.device)
+    flat = table.flatten(-3, -2)
+    if index.dim() == 2:
+        return flat[..., index, :]
+    lead = torch.broadcast_shapes(flat.shape[:-2], index.shape[:-2])
+    wanted = index.expand(*lead, *index.shape[-2:]).flatten(-2)[..., None].expand(*lead, -1, flat.shape[-1])
+    found = torch.gather(flat.expand(*lead, *flat.shape[-2:]), -2, wanted)
+    return found.unflatten(-2, tuple(index.shape[-2:]))

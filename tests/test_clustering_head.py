@@ -1,0 +1,242 @@
+"""VC's network and task: against a token-by-token twin, and the ideal circuit built by hand."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dynamics.clustering_head import ClusteringHead
+from dynamics.settings import HeadShape, SettingsError, SparseTask
+from dynamics.tasks import sequences, sparse_sum, unseen
+
+NORMS = ("rms", "unit", "rms-smooth", "unit-smooth")
+
+
+# ------------------------------------------------------------------------------------------------- the task
+
+
+def test_the_target_is_the_sum_of_the_tokens_that_count():
+    task = SparseTask(vocab=3, length=6, sparsity=2)
+    tokens = sequences(task, np.arange(3), "train")
+    assert tokens.shape == (3, 2048, 6)
+    assert (tokens.min(), tokens.max()) == (0, 2)
+    expected = [[(row[0] + row[1]) % 3 for row in run] for run in tokens]
+    np.testing.assert_array_equal(sparse_sum(tokens, task), expected)
+    other = SparseTask(vocab=3, length=6, sparsity=2, positions=(5, 1))
+    np.testing.assert_array_equal(sparse_sum(tokens, other), (tokens[..., 5] + tokens[..., 1]) % 3)
+
+
+def test_draws_are_of_a_seed_and_a_split_alone():
+    task = SparseTask()
+    tokens = sequences(task, np.arange(5), "train")
+    np.testing.assert_array_equal(sequences(task, np.array([3]), "train")[0], tokens[3])
+    assert (sequences(task, np.arange(5), "test") != tokens).any(axis=(1, 2)).all()
+    share = tokens.mean(axis=(1, 2))
+    assert abs(share - 0.5).max() < 5 * 0.5 / math.sqrt(2048 * 12)
+
+
+@pytest.mark.parametrize(("vocab", "expected", "spread"), [(2, 0.39, 0.02), (3, 0.004, 0.003)])
+def test_as_many_test_sequences_are_new_as_the_paper_has(vocab, expected, spread):
+    """39% of the test sequences occur in the training set for p = 2, 0.4% for p = 3."""
+    task, seeds = SparseTask(vocab=vocab), np.arange(10)
+    train, test = sequences(task, seeds, "train"), sequences(task, seeds, "test")
+    new = unseen(train, test)
+    assert abs((1 - new.mean()) - expected) < spread
+    for run, row in itertools.product(range(2), range(50)):
+        assert new[run, row] == (not (train[run] == test[run, row]).all(axis=1).any())
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("sparsity", {"sparsity": 13}), ("vocab", {"vocab": 1}), ("length", {"length": 0}), ("data", {"data": 0}),
+        ("positions", {"positions": (1, 2)}), ("positions", {"positions": (0, 1, 2, 3, 12)}),
+        ("positions", {"positions": (0, 1, 2, 3, 3)}), ("sparsity", {"sparsity": 0}),
+    ],
+)  # fmt: skip
+def test_tasks_are_checked(field, values):
+    with pytest.raises(SettingsError) as error:
+        SparseTask(**values)
+    assert error.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("dim", {"dim": 0}), ("hidden", {"hidden": 0}), ("norm", {"norm": "layer"}), ("table", {"table": -1}),
+        ("activation", {"activation": "tanh"}), ("output_bias", {"output_bias": 1}),
+    ],
+)  # fmt: skip
+def test_shapes_are_checked(field, values):
+    with pytest.raises(SettingsError) as error:
+        HeadShape(**values)
+    assert error.value.field == field
+    with pytest.raises(SettingsError, match="table: found 2"):
+        ClusteringHead(SparseTask(vocab=3), HeadShape(table=2))
+
+
+# ---------------------------------------------------------------------------------------------- the network
+
+
+def plain_norm(x, norm, dim):
+    length = math.sqrt(sum(v * v for v in x))
+    radius = math.sqrt(dim) if norm.startswith("rms") else 1.0
+    if norm.endswith("smooth"):
+        sigma = length**2 * (3 - 2 * length) if length < 1 else 1.0
+        return [radius * sigma * v / length if length else 0.0 for v in x]
+    if norm == "rms":
+        return [v / (length / math.sqrt(dim) + 1e-5) for v in x]
+    return [v / length if length else 0.0 for v in x]
+
+
+def plain_logits(weights, tokens, shape):
+    """One sequence, token by token, in Python's own floats."""
+    d, norm = shape.dim, shape.norm
+    z = [
+        plain_norm([e + p for e, p in zip(weights["embedding"][x], position, strict=True)], norm, d)
+        for x, position in zip(tokens, weights["position_embedding"], strict=True)
+    ]
+    scores = [sum(a * q for a, q in zip(one, weights["query"], strict=True)) / math.sqrt(d) for one in z]
+    powers = [math.exp(score - max(scores)) for score in scores]
+    mixed = [sum(power * one[axis] for power, one in zip(powers, z, strict=True)) / sum(powers) for axis in range(d)]
+    xi = [sum(v * m for v, m in zip(row, mixed, strict=True)) for row in weights["value"]]
+    zeta, flat = list(xi), plain_norm(xi, norm, d)
+    for w, b, u in zip(weights["receptor"], weights["receptor_bias"], weights["assembler"], strict=True):
+        s = sum(a * x for a, x in zip(w, flat, strict=True)) + b
+        active = s * 0.5 * (1 + math.erf(s / math.sqrt(2))) if shape.activation == "gelu" else max(s, 0.0)
+        zeta = [v + active * each for v, each in zip(zeta, u, strict=True)]
+    if shape.output_bias:
+        zeta = [v + c for v, c in zip(zeta, weights["transform_bias"], strict=True)]
+    return [sum(e * v for e, v in zip(row, zeta, strict=True)) for row in weights["embedding"]]
+
+
+def doubled(network, runs, scale=1.0):
+    drawn = network.initial(np.arange(runs))
+    return {name: scale * torch.from_numpy(weight).double() for name, weight in drawn.items()}
+
+
+@given(
+    norm=st.sampled_from(NORMS), dim=st.integers(1, 4), table=st.sampled_from([0, 4]), bias=st.booleans(),
+    activation=st.sampled_from(["gelu", "relu"]), scale=st.sampled_from([0.2, 1.0, 3.0]),
+)  # fmt: skip
+def test_logits_are_those_of_a_token_by_token_twin(norm, dim, table, bias, activation, scale):
+    task = SparseTask(vocab=3, length=5, sparsity=2, data=7)
+    shape = HeadShape(dim=dim, hidden=6, norm=norm, table=table, activation=activation, output_bias=bias)
+    network = ClusteringHead(task, shape)
+    weights, tokens = doubled(network, 2, scale), sequences(task, np.arange(2), "train")
+    logits = network.logits(weights, torch.from_numpy(tokens))
+    shared = network.logits(weights, torch.from_numpy(tokens[1]))
+    assert logits.shape == (2, 7, table or 3)
+    for run, row in itertools.product(range(2), range(7)):
+        plain = {name: weight[run].tolist() for name, weight in weights.items()}
+        np.testing.assert_allclose(logits[run, row], plain_logits(plain, tokens[run, row], shape), atol=1e-11)
+        np.testing.assert_allclose(shared[run, row], plain_logits(plain, tokens[1, row], shape), atol=1e-11)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_gradients_are_those_of_finite_differences(norm):
+    task = SparseTask(vocab=2, length=4, sparsity=2, data=5)
+    network = ClusteringHead(task, HeadShape(dim=2, hidden=4, norm=norm))
+    weights = doubled(network, 2)
+    tokens = torch.from_numpy(sequences(task, np.arange(2), "train"))
+    target = torch.from_numpy(sparse_sum(tokens.numpy(), task))
+
+    def loss(*values):
+        return network.losses(dict(zip(weights, values, strict=True)), tokens, target).mean(-1)
+
+    values = [weight.requires_grad_() for weight in weights.values()]
+    assert torch.autograd.gradcheck(loss, values, eps=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_the_origin_has_a_value_and_a_gradient(norm):
+    network = ClusteringHead(SparseTask(), HeadShape(norm=norm))
+    x = torch.zeros(3, 2, requires_grad=True)
+    network.normalise(x).sum().backward()
+    assert (network.normalise(x) == 0).all()
+    assert torch.isfinite(x.grad).all()
+
+
+def test_smooth_norms_are_the_others_away_from_the_origin():
+    x = torch.randn(50, 3, dtype=torch.float64)
+    x = x / x.norm(dim=-1, keepdim=True) * torch.linspace(1, 5, 50, dtype=torch.float64)[:, None]
+    for norm, atol in (("rms", 1e-4), ("unit", 1e-12)):
+        sharp, smooth = (ClusteringHead(SparseTask(), HeadShape(dim=3, norm=each)) for each in (norm, f"{norm}-smooth"))
+        torch.testing.assert_close(smooth.normalise(x), sharp.normalise(x), atol=atol, rtol=0)
+    near = 1e-3 * x / x.norm(dim=-1, keepdim=True)
+    np.testing.assert_allclose(smooth.normalise(near).norm(dim=-1), 3e-6, rtol=1e-3)
+
+
+def test_first_weights_depend_on_nothing_that_is_beside_the_point():
+    """Rows are kept by a wider layer and a larger table; nothing else changes."""
+    seeds, task = np.arange(3), SparseTask()
+    small = ClusteringHead(task, HeadShape(hidden=8)).initial(seeds)
+    wide = ClusteringHead(task, HeadShape(hidden=32)).initial(seeds)
+    large = ClusteringHead(task, HeadShape(hidden=8, table=5)).initial(seeds)
+    three = ClusteringHead(SparseTask(vocab=3), HeadShape(hidden=8)).initial(seeds)
+    for name, weight in small.items():
+        rows = weight.shape[1]
+        expected = weight / 2 if name in ("assembler", "transform_bias") else weight
+        np.testing.assert_allclose(wide[name][:, :rows], expected, rtol=1e-6)
+        np.testing.assert_array_equal(large[name][:, :rows], weight)
+        np.testing.assert_array_equal(three[name][:, :rows], weight)
+        np.testing.assert_array_equal(
+            ClusteringHead(task, HeadShape(hidden=8)).initial(np.array([2]))[name][0], weight[2]
+        )
+
+
+def test_first_weights_are_those_of_torch_layers():
+    drawn = ClusteringHead(SparseTask(), HeadShape()).initial(np.arange(500))
+    assert sum(weight[0].size for weight in drawn.values()) == 196
+    table = ClusteringHead(SparseTask(), HeadShape(table=3)).initial(np.arange(1))
+    assert sum(weight[0].size for weight in table.values()) == 198  # as the authors' grids have
+    for name, bound in (("query", 2**-0.5), ("value", 2**-0.5), ("receptor", 2**-0.5), ("assembler", 32**-0.5)):
+        assert 0.99 * bound < abs(drawn[name]).max() <= np.float32(bound)
+    assert abs(drawn["position_embedding"].std() - 1) < 0.02
+
+
+# -------------------------------------------------------------------------------------------- ideal circuit
+
+
+def ideal_circuit(norm="rms"):
+    """VC figure 1 by hand, p = 2: attention to the first k tokens alone, k + 1 clusters, a unit for each."""
+    task, shape = SparseTask(), HeadShape(norm=norm)
+    network = ClusteringHead(task, shape)
+    weights = {name: torch.zeros(size, dtype=torch.float64) for name, size in network.shapes.items()}
+    weights["embedding"][:] = torch.tensor([[0.0, -1.0], [0.0, 1.0]])
+    weights["position_embedding"][:, 0] = -1.0
+    weights["position_embedding"][: task.sparsity, 0] = 1.0
+    weights["query"][0] = 100.0
+    weights["value"][:] = 2 * torch.eye(2)  # beyond the reach of a smooth norm
+    ones = torch.arange(task.sparsity + 1, dtype=torch.float64)
+    heights = 2 * ones / task.sparsity - 1
+    clusters = torch.stack([torch.ones_like(heights), heights], dim=-1)
+    towards = network.normalise(clusters)
+    size = float(towards[0].norm())
+    apart = torch.acos((towards[1:] * towards[:-1]).sum(-1).clamp(max=size**2) / size**2).min() / 2
+    steep = 1e4
+    units = task.sparsity + 1
+    weights["receptor"][:units] = steep * towards / size
+    weights["receptor_bias"][:units] = -steep * size * torch.cos(apart)
+    weights["assembler"][:units, 1] = torch.where(ones % 2 == 1, 10.0, -10.0)
+    return network, weights
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_the_ideal_circuit(norm):
+    network, weights = ideal_circuit(norm)
+    tokens = torch.tensor(list(itertools.product((0, 1), repeat=12)))
+    target = torch.from_numpy(sparse_sum(tokens.numpy(), network.task))
+    assert (network.logits(weights, tokens).argmax(-1) == target).all()
+    xi = network.sequence_embedding(weights, tokens).numpy()
+    assert len(np.unique(xi.round(9), axis=0)) == 6
+    attention = network.attention(weights, tokens)
+    np.testing.assert_allclose(attention[:, :5], 0.2, atol=1e-9)
+    order = torch.tensor([3, 0, 4, 1, 2, *range(5, 12)])
+    torch.testing.assert_close(network.logits(weights, tokens[:, order]), network.logits(weights, tokens))
+    moved = network.logits(weights, tokens[:, torch.tensor([11, *range(1, 11), 0])])
+    assert (moved.argmax(-1) != target).any()
