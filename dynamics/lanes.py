@@ -425,6 +425,23 @@ def root(context, value):
 
 
 @_called_in_kernels
+def where_equal(context, condition, number, value):
+    """`value` where `condition`, `Scalars`, is `number`, else 0, lane by lane."""
+
+    def generate(context, builder, signature, args):
+        wanted = _spread(builder, condition, args[1])
+        tested = builder.fcmp_ordered("==", args[0], wanted)
+        nothing = ir.Constant(value.lanes, None)
+
+        def component(axis):
+            return builder.select(tested, _axis(builder, value, args[2], axis), nothing)
+
+        return _each_axis(builder, value, component)
+
+    return (value(condition, condition.element, value), generate) if isinstance(condition, ScalarsType) else None
+
+
+@_called_in_kernels
 def where_above(context, condition, threshold, value):
     """`value` where `condition` > `threshold`, else 0 (so 0 where it is NaN), lane by lane.
 
