@@ -107,6 +107,7 @@ def main(options: Options) -> None:
 def _second(options: Options, first: "xr.Dataset") -> "tuple[Path, xr.Dataset]":
     """The second trajectory, or particles that begin where the first began, run or found; with its file."""
     from dynamics.simulate import run_path, simulate
+    from dynamics.storage import TrajectoryError
     from dynamics.trajectory import open_trajectory, settings_of
 
     if options.second is not None:
@@ -117,6 +118,9 @@ def _second(options: Options, first: "xr.Dataset") -> "tuple[Path, xr.Dataset]":
             raise SettingsError("steps", options.steps, "no value here: no particles are made")
         return options.second, second
     _refuse_changes(options.law, ("n", "dim", "start", "start_step"), "that of the first trajectory is taken")
+    seeds = first["seed"].values
+    if (seeds != seeds[0] + range(len(seeds))).any():
+        raise TrajectoryError(f"{options.first}: seeds do not follow one another, so no particles can be begun there")
     tokens, dim = first.sizes["token"], first.sizes["axis"]
     law = dataclasses.replace(options.law, n=tokens, dim=dim, start=str(options.first), start_step=0)
     runs, seed = first.sizes["run"], int(first["seed"][0])

@@ -247,7 +247,10 @@ def grid(options: Options) -> list[ModularSettings]:
     if options.settings.weight_decay != ModularSettings.weight_decay:
         allowed = "no value here: the table has a row for each of --weight-decays"
         raise SettingsError("weight_decay", options.settings.weight_decay, allowed)
-    rows = [dataclasses.replace(options.settings, weight_decay=each) for each in options.weight_decays]
+    try:
+        rows = [dataclasses.replace(options.settings, weight_decay=each) for each in options.weight_decays]
+    except SettingsError as error:
+        raise SettingsError("weight_decays", error.found, error.allowed) from None
     rows = sorted(set(rows), key=lambda each: each.weight_decay)
     if not rows:
         raise SettingsError("weight_decays", "none", "at least one")

@@ -156,6 +156,8 @@ def holding(path: Path) -> Iterator[None]:
     try:
         lock.acquire(timeout=1, poll_interval=0.05)  # a listing may hold it for a moment
     except Timeout:
+        if not Path(lock.lock_file).exists():  # nor can it be made
+            raise RecordingError(f"{path}: cannot be written") from None
         raise RecordingError(f"{path}: another process is writing it") from None
     except OSError as error:
         raise RecordingError(f"{path}: cannot be written ({error.strerror})") from None

@@ -177,10 +177,17 @@ def _record(system: System, recorder: Recorder, seeds: np.ndarray, received: lis
         state = system.initial(seeds)
         recorder.start_anew()
     else:
-        state = system.restore(arrays)
+        state = _restored(system, arrays)
     if arrays is None or recorder.lacks(state.step):
         recorder.add(state, system.observe, system.checkpoint)
     return _advance_to_end(system, state, recorder, received, progress)
+
+
+def _restored(system: System, arrays: Arrays) -> State:
+    try:
+        return system.restore(arrays)
+    except KeyError as missing:
+        raise TrajectoryError(f"the restart state has no {missing}: it was written by another version") from None
 
 
 def _advance_to_end(
@@ -424,7 +431,8 @@ def _state_at(system: System, source: xr.Dataset, seeds: np.ndarray, step: int, 
             known = states["checkpoint"].values
             at = int(np.searchsorted(known, step, side="right")) - 1
             nearest = states.isel(checkpoint=at, run=rows_of(states, seeds)).load()
-        state = system.restore({"step": known[at], **{str(name): nearest[name].values for name in nearest.data_vars}})
+        arrays = {str(name): nearest[name].values for name in nearest.data_vars}
+        state = _restored(system, {"step": known[at], **arrays})
     pace = Pace()
     while state.step < step:
         if received:

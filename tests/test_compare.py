@@ -14,6 +14,7 @@ from analysis.progress import displacement, escape, normalised, speed
 from analysis.results import check_result, write_result
 from analysis.shapes import end_distances
 from analysis.structures import circles, grid_imperfections, imperfections, is_circle
+from dynamics.recorder import save
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
 from dynamics.simulate import simulate
 from dynamics.storage import TrajectoryError
@@ -170,6 +171,12 @@ def test_pairs_are_tested_as_pairs():
     assert _location_test(x, x + 0.01, paired=True) == (pytest.approx(0, abs=1e-9), "Wilcoxon")
     assert _location_test(x, x + 0.01, paired=False)[0] > 0.5
     assert _location_test(x, x, paired=True)[0] == 1
+
+
+def test_particles_are_not_begun_where_seeds_are_missing(network, here):  # noqa: F811
+    save(network.isel(run=[0, 2]), "sel.nc")
+    code, error = here("analysis.compare", "sel.nc")
+    assert (code, "seeds do not follow one another" in error) == (1, True)
 
 
 def test_two_particle_systems_are_compared_without_an_audit(particles, monkeypatch, capsys):

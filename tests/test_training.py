@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynamics import engines, gradients
+from dynamics import simulate as loop
 from dynamics.compiling import on_threads
 from dynamics.engines import AutogradEngine, LaneEngine
 from dynamics.networks import ConstantAttention, network_of, weights
@@ -474,6 +475,14 @@ def test_without_torch_it_is_said_how_to_get_it(monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(MissingPackage, match=r"training-dynamics\[train\]"):
         simulate(SMALL, runs=1)
+
+
+def test_a_restart_state_of_another_version_is_told():
+    system = ModularSystem(SMALL, "cpu")
+    arrays = system.checkpoint(system.initial(np.arange(2)))
+    del arrays["updates"]
+    with pytest.raises(TrajectoryError, match="no 'updates': it was written by another version"):
+        loop._restored(system, arrays)
 
 
 def test_an_absurd_ensemble_is_refused_before_it_is_made():

@@ -166,7 +166,7 @@ def test_csv_on_the_terminal_is_alone_there(capsys):
     [
         ({"settings": ModularSettings(weight_decay=0.3)}, "weight_decay"),
         ({"weight_decays": ()}, "weight_decays"),
-        ({"weight_decays": (0.1, -1.0)}, "weight_decay"),
+        ({"weight_decays": (0.1, -1.0)}, "weight_decays"),
         ({"epochs": 0}, "epochs"),
         ({"runs": 0}, "runs"),
     ],
