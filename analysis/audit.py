@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from analysis.command import command
-from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, check_whole
+from dynamics.settings import ModularSettings, ParticleSettings, check_whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -339,23 +339,15 @@ class Options:
 def main(options: Options) -> None:
     """Train, or find, the four ensembles of table 1; audit them and print what was found."""
     from analysis import tables
-    from analysis.table1 import PRINTED, trained
+    from analysis.table1 import trained
     from analysis.tables import Row, number
 
-    if options.settings.weight_decay != ModularSettings.weight_decay:
-        allowed = "no value here: the table has rows for 0, 0.3, 0.6 and 1"
-        raise SettingsError("weight_decay", options.settings.weight_decay, allowed)
-    law = ParticleSettings(fa=options.fa)
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
     found: list[Row] = []
-    for weight_decay in PRINTED:
-        settings = dataclasses.replace(options.settings, weight_decay=weight_decay)
-        path, trajectory = trained(settings, options.runs, options.seed, options.epochs)
-        print(f"weight decay {weight_decay:g}: {path}", file=say)
-        result = audit(trajectory, law)
-        decay = number(weight_decay)
-        for each in rows(result):
-            found.append(Row([f"{weight_decay:g}", *each.text], [decay, *each.numbers]))
+    for settings, trajectory in trained(options.settings, options.runs, options.seed, options.epochs, say):
+        result = audit(trajectory, ParticleSettings(fa=options.fa))
+        text, decay = f"{settings.weight_decay:g}", number(settings.weight_decay)
+        found += [Row([text, *each.text], [decay, *each.numbers]) for each in rows(result)]
     tables.show(("weight decay", *HEADER), ["weight_decay", *columns()], found, options.csv)
     print("\n" + legend(result), file=say)
 

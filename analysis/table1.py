@@ -5,8 +5,9 @@ python -m analysis.table1
 
 import dataclasses
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from analysis.command import command
 from dynamics.settings import ModularSettings, SettingsError
@@ -116,15 +117,29 @@ def end_accuracy(trajectory: "xr.Dataset", seeds: "np.ndarray") -> "np.ndarray":
     return last.values.astype(np.float64)
 
 
-def trained(settings: ModularSettings, runs: int, seed: int, epochs: int | None) -> "tuple[Path, xr.Dataset]":
-    """An ensemble, run or found where it lives, and its file. Raises as `simulate` does, of epochs."""
+def trained(
+    settings: ModularSettings, runs: int, seed: int, epochs: int | None, say: TextIO
+) -> "Iterator[tuple[ModularSettings, xr.Dataset]]":
+    """The ensembles of the table's weight decays, run or found where they live; says where to `say`.
+
+    Raises as `simulate` does, of epochs, and SettingsError where the settings have a weight decay of their own.
+    """
     from dynamics.simulate import run_path, simulate
 
-    path = run_path(settings, runs, seed)
-    try:
-        return path, simulate(settings, runs=runs, seed=seed, steps=epochs, out=path)
-    except SettingsError as error:
-        raise SettingsError(error.field.replace("steps", "epochs"), error.found, error.allowed) from None
+    if settings.weight_decay != ModularSettings.weight_decay:
+        allowed = "no value here: the table has rows for 0, 0.3, 0.6 and 1"
+        raise SettingsError("weight_decay", settings.weight_decay, allowed)
+    for weight_decay in PRINTED:
+        each = dataclasses.replace(settings, weight_decay=weight_decay)
+        path = run_path(each, runs, seed)
+        try:
+            trajectory = simulate(each, runs=runs, seed=seed, steps=epochs, out=path)
+        except SettingsError as error:
+            raise SettingsError(error.field.replace("steps", "epochs"), error.found, error.allowed) from None
+        diverged = int((trajectory["last_step"] < trajectory["step"][-1]).sum())
+        left_out = f", {diverged} runs diverged and left out" if diverged else ""
+        print(f"weight decay {weight_decay:g}: {path}{left_out}", file=say)
+        yield each, trajectory
 
 
 def is_printed(settings: ModularSettings, steps: int) -> bool:
@@ -198,18 +213,10 @@ def main(options: Options) -> None:
     """Train, or find, the four rows; print them beside the paper's."""
     from dynamics.simulate import end_embedding
 
-    if options.settings.weight_decay != ModularSettings.weight_decay:
-        allowed = "no value here: the table has rows for 0, 0.3, 0.6 and 1"
-        raise SettingsError("weight_decay", options.settings.weight_decay, allowed)
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
     found = []
-    for weight_decay in PRINTED:
-        settings = dataclasses.replace(options.settings, weight_decay=weight_decay)
-        path, trajectory = trained(settings, options.runs, options.seed, options.epochs)
+    for settings, trajectory in trained(options.settings, options.runs, options.seed, options.epochs, say):
         ends = end_embedding(trajectory)
-        diverged = trajectory.sizes["run"] - ends.sizes["run"]
-        left_out = f", {diverged} runs diverged and left out" if diverged else ""
-        print(f"weight decay {weight_decay:g}: {path}{left_out}", file=say)
         accuracy = end_accuracy(trajectory, ends["seed"].values)
         found += rows(settings, int(trajectory["step"][-1]), outcome(ends.values, accuracy))
     show(found, options.csv)

@@ -23,19 +23,25 @@ METRICS = ("gradient_norm", "update_norm", "loss", "accuracy")
 """Variables that a run with record="metrics" keeps."""
 
 
-class System(Protocol):
-    """What is told here of a system; see `dynamics.simulate.System` for all of it."""
+class Described(Protocol):
+    """What a system tells of itself; see `dynamics.simulate.System` for all of it."""
 
     numerics_version: int
+    """Raised whenever a change alters results."""
     device: str
+    """Kind of device: cpu or cuda."""
     settings: Settings
+    """Their JSON in the file makes the run repeatable."""
     variables: dict[str, tuple[str, ...]]
+    """What `observe` returns: name -> dims after (run, step)."""
     ensemble_width: int
+    """Runs of the ensemble of which those at hand are some, where bits depend on that; else 0."""
 
-    def coords(self) -> dict[str, np.ndarray]: ...
+    def coords(self) -> dict[str, np.ndarray]:
+        """Coordinates of the dimensions that `variables` names."""
 
 
-def identity(system: System, runs: int, seed: int, every: int, record: str) -> dict[str, Any]:
+def identity(system: Described, runs: int, seed: int, every: int, record: str) -> dict[str, Any]:
     """What tells one run from another, as root attributes of its file (`trajectory.IDENTITY`)."""
     values = {
         "system": system.settings.system,
@@ -77,7 +83,7 @@ def _comparable(what: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def describe(system: System, what: Mapping[str, Any], steps: int) -> Description:
+def describe(system: Described, what: Mapping[str, Any], steps: int) -> Description:
     """Everything about a run that is known before it starts."""
     kept = {name: dims for name, dims in system.variables.items() if what["record"] == "all" or name in METRICS}
     seeds = what["seed"] + np.arange(what["runs"], dtype=np.int64)

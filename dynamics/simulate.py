@@ -18,7 +18,7 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from dynamics.identity import METRICS, check_same, describe, digest, identity
+from dynamics.identity import METRICS, Described, check_same, describe, digest, identity
 from dynamics.particles import ParticleSystem
 from dynamics.recorder import Arrays, FileRecorder, MemoryRecorder, Recorder, Schedule, State, tidy_up
 from dynamics.settings import (
@@ -53,25 +53,11 @@ class MissingPackage(Exception):
     """A package of an optional extra is not installed; says which."""
 
 
-class System(Protocol):
+class System(Described, Protocol):
     """A dynamical system whose state is a set of points, for a whole ensemble of runs."""
-
-    numerics_version: int
-    """Raised whenever a change alters results."""
-    device: str
-    """Kind of device: cpu or cuda."""
-    settings: Settings
-    """Their JSON in the file makes the run repeatable."""
-    variables: dict[str, tuple[str, ...]]
-    """What `observe` returns: name -> dims after (run, step)."""
-    ensemble_width: int
-    """Runs of the ensemble of which those at hand are some, where bits depend on that; else 0."""
 
     def working_bytes(self, runs: int) -> int:
         """Memory that a run takes, known before any is taken."""
-
-    def coords(self) -> dict[str, np.ndarray]:
-        """Coordinates of the dimensions that `variables` names."""
 
     def initial(self, seeds: np.ndarray) -> State:
         """The state at step 0, one run a seed."""
