@@ -142,15 +142,13 @@ def audit(
     from dynamics import networks
     from dynamics.compiling import on_threads
     from dynamics.forces import FIELDS
-    from dynamics.storage import TrajectoryError
     from dynamics.tasks import all_pairs, training_pairs
 
     network = networks.network_of(trajectory)
     settings = network.settings
     law = dataclasses.replace(law or ParticleSettings(), n=settings.n, dim=settings.dim, start="random", start_step=0)
     for name in network.variables:
-        if name not in trajectory:
-            raise TrajectoryError(f"variable {name}: missing; a run with record=metrics keeps no weights")
+        networks.check_recorded(trajectory, name)
     at = chosen_frames(trajectory.sizes["step"], check_whole("frames", frames, 2, 10**9))
     later = np.minimum(at + 1, trajectory.sizes["step"] - 1)
     seeds = trajectory["seed"].values

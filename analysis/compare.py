@@ -93,7 +93,9 @@ def main(options: Options) -> None:
 
     found = comparison(first, second)
     audited = _audit(first, second, options.law)
-    found = found if audited is None else found.merge(audited, combine_attrs="no_conflicts")
+    if audited is not None:
+        prefixed = audited.rename({name: f"audit_{name}" for name in (*audited.variables, "run")})
+        found = found.merge(prefixed, combine_attrs="no_conflicts")
     names = [f"{each.attrs['system']}: {name}" for each, name in ((first, options.first.stem), (second, path.stem))]
     picture = comparison_figure(found, names)
     write_result(found.assign_attrs(what), out)
@@ -148,8 +150,7 @@ def _audit(first: "xr.Dataset", second: "xr.Dataset", law: ParticleSettings) -> 
     if not any(weighty):
         return None
     which = weighty.index(True)
-    found = audit(sides[which][0], laws[0] if laws else law).assign_attrs(audited=SIDES[which])
-    return found.rename({name: f"audit_{name}" for name in (*found.variables, "run")})
+    return audit(sides[which][0], laws[0] if laws else law).assign_attrs(audited=SIDES[which])
 
 
 def _show_audit(found: "xr.Dataset", say) -> None:
@@ -157,11 +158,10 @@ def _show_audit(found: "xr.Dataset", say) -> None:
     from analysis import audit
     from analysis.tables import Table
 
-    plain = found.rename({name: str(name).removeprefix("audit_") for name in [*found.variables, "audit_run"]})
-    shown = [each.text for each in audit.rows(plain)]
-    which = plain.attrs["audited"]
+    shown = [each.text for each in audit.rows(found)]
+    which = found.attrs["audited"]
     print(f"\nForce audit of the {which} trajectory\n" + Table(audit.HEADER, shown).text(), file=say)
-    print(audit.legend(plain), file=say)
+    print(audit.legend(found), file=say)
 
 
 if __name__ == "__main__":

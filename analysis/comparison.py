@@ -86,8 +86,8 @@ def _by_run(trajectory: xr.Dataset, side: str) -> dict[str, tuple[str, np.ndarra
 
 def _curves(trajectory: xr.Dataset) -> xr.Dataset:
     """Quartiles over runs on an even grid of normalised time."""
-    valid = trajectory["step"] <= trajectory["last_step"]
-    force = trajectory["gradient_norm"].sel(layer="embedding", drop=True).where(valid)
+    own = trajectory["step"] <= trajectory["last_step"]
+    force = trajectory["gradient_norm"].sel(layer="embedding", drop=True).where(own)
     curves = {"speed": speed(trajectory), "displacement": displacement(trajectory), "gradient_norm": force}
     found = {}
     for name, curve in curves.items():

@@ -38,6 +38,8 @@ from dynamics import pairs as pairs_module
 from dynamics.compiling import on_threads, sources
 from dynamics.lanes import (
     WIDTH,
+    add_scalars,
+    add_vectors,
     dot,
     lane_numbers,
     load_scalars,
@@ -159,21 +161,9 @@ def unlike_across(sums, units, bounds, fields, magnitudes, axes):
 
 
 @njit(error_model="numpy")
-def add_vectors(array, group, value, axes):
-    """array[group] += value."""
-    store_vectors(array, group, load_vectors(array, group, axes) + value)
-
-
-@njit(error_model="numpy")
 def subtract_vectors(array, group, value, axes):
     """array[group] -= value."""
     store_vectors(array, group, load_vectors(array, group, axes) - value)
-
-
-@njit(error_model="numpy")
-def add_scalars(array, group, value):
-    """array[group] += value."""
-    store_scalars(array, group, load_scalars(array, group) + value)
 
 
 @njit(error_model="numpy")

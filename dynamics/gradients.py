@@ -21,6 +21,7 @@ from dynamics import lanes
 from dynamics.compiling import sources
 from dynamics.lanes import (
     WIDTH_32,
+    add_scalars,
     dot_onto,
     exponential,
     larger,
@@ -127,16 +128,10 @@ def to_errors(shape, share, pairs, quad, peak, logits):
 
 
 @njit(error_model="numpy")
-def add_up(gradient, at, value):
-    """Add lanes to lanes in memory."""
-    store_scalars(gradient, at, load_scalars(gradient, at) + value)
-
-
-@njit(error_model="numpy")
 def backwards(weights, shape, pairs, quad, active, errors, gradient, by_token):
     """Add what four pairs contribute to the gradient of all but embedding and W_h, and to that of E W_h'."""
     for c in range(shape.n):
-        add_up(gradient, shape.output_bias + c, sum_axes(load_vectors(errors, c, FOUR)))
+        add_scalars(gradient, shape.output_bias + c, sum_axes(load_vectors(errors, c, FOUR)))
     for k in range(shape.hidden):
         a = load_vectors(active, k, FOUR)
         passed = repeat(scalars(np.float32(0)), FOUR)
@@ -146,14 +141,14 @@ def backwards(weights, shape, pairs, quad, active, errors, gradient, by_token):
             passed = multiply_add(error, load_scalars(weights, at), passed)
             store_scalars(gradient, at, dot_onto(error, a, load_scalars(gradient, at)))
         passed = where_above(a, np.float32(0), passed)
-        add_up(gradient, shape.hidden_bias + k, sum_axes(passed))
+        add_scalars(gradient, shape.hidden_bias + k, sum_axes(passed))
         store_vectors(active, k, passed)
     for place in range(4):
         i = pairs.first[4 * quad + place] * shape.hidden
         j = pairs.second[4 * quad + place] * shape.hidden
         for k in range(shape.hidden):
-            add_up(by_token, i + k, load_scalars(active, 4 * k + place))
-            add_up(by_token, j + k, load_scalars(active, 4 * k + place))
+            add_scalars(by_token, i + k, load_scalars(active, 4 * k + place))
+            add_scalars(by_token, j + k, load_scalars(active, 4 * k + place))
 
 
 @njit(error_model="numpy")

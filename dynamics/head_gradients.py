@@ -19,6 +19,8 @@ from dynamics.clustering_head import EPSILON, ClusteringHead
 from dynamics.compiling import sources
 from dynamics.lanes import (
     WIDTH_32,
+    add_scalars,
+    add_vectors,
     dot,
     exponential,
     larger,
@@ -149,18 +151,6 @@ def activate(x, layout):
 
 
 # -------------------------------------------------------------------------------------- one block of runs
-
-
-@njit(error_model="numpy")
-def add_vectors(array, row, value, axes):
-    """Add to a row in memory."""
-    store_vectors(array, row, load_vectors(array, row, axes) + value)
-
-
-@njit(error_model="numpy")
-def add_scalars(array, at, value):
-    """Add to a number in memory."""
-    store_scalars(array, at, load_scalars(array, at) + value)
 
 
 @njit(error_model="numpy")

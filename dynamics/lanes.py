@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba import types
+from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
 
@@ -460,3 +460,15 @@ def where_above(context, condition, threshold, value):
         return _each_axis(builder, value, component)
 
     return value(condition, element, value), generate
+
+
+@njit(error_model="numpy")
+def add_scalars(array, group, value):
+    """array[group] += value."""
+    store_scalars(array, group, load_scalars(array, group) + value)
+
+
+@njit(error_model="numpy")
+def add_vectors(array, group, value, axes):
+    """array[group] += value."""
+    store_vectors(array, group, load_vectors(array, group, axes) + value)

@@ -92,6 +92,12 @@ def network_of(trajectory: xr.Dataset) -> ConstantAttention:
     return NETWORKS[settings.system](settings)  # type: ignore[arg-type]
 
 
+def check_recorded(trajectory: xr.Dataset, name: str) -> None:
+    """See that a weight is among what was recorded. Raises TrajectoryError."""
+    if name not in trajectory:
+        raise TrajectoryError(f"variable {name}: missing; a run with record=metrics keeps no weights")
+
+
 def weights(trajectory: xr.Dataset, run: int | None = None, step: int | None = None) -> dict[str, torch.Tensor]:
     """The weights that a trajectory holds, for `network_of(trajectory)`.
 
@@ -100,8 +106,7 @@ def weights(trajectory: xr.Dataset, run: int | None = None, step: int | None = N
     """
     found = {}
     for name, dims in network_of(trajectory).variables.items():
-        if name not in trajectory:
-            raise TrajectoryError(f"variable {name}: missing; a run with record=metrics keeps no weights")
+        check_recorded(trajectory, name)
         values = trajectory[name].transpose("run", "step", *dims)
         if run is not None:
             if not 0 <= run < trajectory.sizes["run"]:
