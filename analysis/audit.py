@@ -144,7 +144,7 @@ def audit(
     from dynamics.forces import FIELDS
     from dynamics.tasks import all_pairs, training_pairs
 
-    network = networks.network_of(trajectory)
+    network = networks.constant_attention_of(trajectory)
     settings = network.settings
     law = dataclasses.replace(law or ParticleSettings(), n=settings.n, dim=settings.dim, start="random", start_step=0)
     for name in network.variables:

@@ -15,7 +15,7 @@ from scipy import ndimage
 
 from analysis.figures import new_figure, save_figure
 from analysis.gallery import draw_tokens, label
-from dynamics.networks import ConstantAttention, Weights, network_of, weights
+from dynamics.networks import ConstantAttention, Weights, constant_attention_of, weights
 from dynamics.settings import ModularSettings
 from dynamics.tasks import all_pairs, training_pairs
 
@@ -151,7 +151,7 @@ class Portrayed(NamedTuple):
 
 def portrayed(trajectory: xr.Dataset, run: int) -> Portrayed:
     """The run at a place along `run`, at the last frame, which after `last_step` repeats the last finite state."""
-    network = network_of(trajectory)
+    network = constant_attention_of(trajectory)
     settings = network.settings
     last = weights(trajectory, run, int(trajectory["step"][-1]))
     pairs = all_pairs(settings.n)
@@ -340,7 +340,7 @@ def portrait(trajectory: xr.Dataset, title: str = "") -> Figure:
     Each run is a pair of panels: its embedding, and its class map with all pair sums. Without recorded
     weights there are the curves alone.
     """
-    network = network_of(trajectory)
+    network = constant_attention_of(trajectory)
     shown = min(RUNS, trajectory.sizes["run"]) if all(name in trajectory for name in network.variables) else 0
     columns, rows = min(COLUMNS, max(1, shown)), -(-shown // COLUMNS)
     width = 2 * MARGIN + columns * (2 * SIDE + GAP) + (columns - 1) * MARGIN if shown else 10.0
@@ -384,7 +384,7 @@ def box(figure: Figure, left: float, bottom: float, width: float, height: float)
 
 def note(trajectory: xr.Dataset, shown: int) -> str:
     """What the panels do not say themselves."""
-    runs, dim = trajectory.sizes["run"], network_of(trajectory).settings.dim
+    runs, dim = trajectory.sizes["run"], constant_attention_of(trajectory).settings.dim
     notes = [f"{shown} of {runs} runs"] if 0 < shown < runs else []
     if shown and dim == 1:
         notes.append("one axis, across; tokens stand at the height of their number, pair sums at that of their class")

@@ -11,42 +11,38 @@ sequences are looked up in it.
 """
 
 import math
-from collections.abc import Mapping
 
 import numpy as np
 import torch
 
 from dynamics import randomness
-from dynamics.settings import HeadShape, SettingsError, SparseTask
+from dynamics.parameters import Parameters, Weights
+from dynamics.settings import SparseSettings
 
-Weights = Mapping[str, torch.Tensor]
 EPSILON = 1e-5
 """Added to the root mean square, as the authors' code does."""
 
+MLP = ("receptor", "assembler", "transform_bias", "receptor_bias")
+"""The feed-forward layer, which may have a learning rate of its own."""
 
-class ClusteringHead:
-    """The network of a task; tensors may have any leading axes, such as run and step."""
 
-    def __init__(self, task: SparseTask, shape: HeadShape) -> None:
-        self.task, self.shape = task, shape
-        rows = shape.table or task.vocab
-        if rows < task.vocab:
-            raise SettingsError("table", shape.table, f"0, or at least the {task.vocab} tokens there are")
-        self.sizes = {
-            "token": rows, "position": task.length, "axis": shape.dim, "axis_in": shape.dim, "hidden": shape.hidden,
-        }  # fmt: skip
-        self.variables: dict[str, tuple[str, ...]] = {
+class ClusteringHead(Parameters):
+    """The network; tensors may have any leading axes, such as run and step."""
+
+    def __init__(self, settings: SparseSettings) -> None:
+        s = self.settings = settings
+        variables: dict[str, tuple[str, ...]] = {
             "embedding": ("token", "axis"),
             "position_embedding": ("position", "axis"),
             "query": ("axis",),
             "value": ("axis", "axis_in"),
             "receptor": ("hidden", "axis"),
-            "receptor_bias": ("hidden",),
             "assembler": ("hidden", "axis"),
+            **({"transform_bias": ("axis",)} if s.output_bias else {}),
+            "receptor_bias": ("hidden",),  # behind all that are whole points, for the lane kernels
         }
-        if shape.output_bias:
-            self.variables["transform_bias"] = ("axis",)
-        self.shapes = {name: tuple(self.sizes[dim] for dim in dims) for name, dims in self.variables.items()}
+        sizes = {"token": s.rows, "position": s.length, "axis": s.dim, "axis_in": s.dim, "hidden": s.hidden}
+        super().__init__(variables, sizes)
 
     def initial(self, seeds: np.ndarray) -> dict[str, np.ndarray]:
         """First weights, (run, ...) float32: E and P standard normal, the others uniform within ±1/sqrt(fan-in).
@@ -59,7 +55,7 @@ class ClusteringHead:
             if name.endswith("embedding"):
                 drawn = randomness.normal(seeds, f"sparse/{name}", shape)
             else:
-                fan_in = self.shape.hidden if name in ("assembler", "transform_bias") else self.shape.dim
+                fan_in = self.settings.hidden if name in ("assembler", "transform_bias") else self.settings.dim
                 drawn = randomness.uniform(seeds, f"sparse/{name}", shape) / math.sqrt(fan_in)
             weights[name] = drawn.astype(np.float32)
         return weights
@@ -68,9 +64,9 @@ class ClusteringHead:
         """N(x) along the last axis; 0 at the origin."""
         square = (x * x).sum(-1, keepdim=True)
         length = torch.sqrt(torch.where(square > 0, square, 1.0)) * (square > 0)  # whose gradient at 0 is 0
-        rms = self.shape.norm.startswith("rms")
-        radius = math.sqrt(self.shape.dim) if rms else 1.0
-        if self.shape.norm.endswith("smooth"):
+        rms = self.settings.norm.startswith("rms")
+        radius = math.sqrt(self.settings.dim) if rms else 1.0
+        if self.settings.norm.endswith("smooth"):
             near = length.clamp(max=1.0)
             return radius * x * torch.where(length < 1, near * (3 - 2 * near), 1 / length.clamp(min=1.0))
         if rms:
@@ -84,7 +80,7 @@ class ClusteringHead:
     def attention(self, weights: Weights, tokens: torch.Tensor) -> torch.Tensor:
         """What each position of sequences (..., sequence, position) is given: (..., sequence, position)."""
         table = self.table(weights)
-        scores = (table @ weights["query"][..., None, :, None])[..., 0] / math.sqrt(self.shape.dim)
+        scores = (table @ weights["query"][..., None, :, None])[..., 0] / math.sqrt(self.settings.dim)
         return torch.softmax(_looked_up(scores[..., None], tokens)[..., 0], dim=-1)
 
     def sequence_embedding(self, weights: Weights, tokens: torch.Tensor) -> torch.Tensor:
@@ -95,9 +91,9 @@ class ClusteringHead:
     def transform(self, weights: Weights, xi: torch.Tensor) -> torch.Tensor:
         """zeta of sequence embeddings: (..., sequence, axis) twice."""
         preactivation = self.normalise(xi) @ weights["receptor"].mT + weights["receptor_bias"][..., None, :]
-        activate = torch.nn.functional.gelu if self.shape.activation == "gelu" else torch.relu
+        activate = torch.nn.functional.gelu if self.settings.activation == "gelu" else torch.relu
         zeta = xi + activate(preactivation) @ weights["assembler"]
-        return zeta + weights["transform_bias"][..., None, :] if self.shape.output_bias else zeta
+        return zeta + weights["transform_bias"][..., None, :] if self.settings.output_bias else zeta
 
     def logits(self, weights: Weights, tokens: torch.Tensor) -> torch.Tensor:
         """Scores of all rows of the table for sequences (..., sequence, position): (..., sequence, token)."""

@@ -1,108 +1,276 @@
-"""Where an ensemble's parameters live while it trains, and how their gradient and its scores come about.
+"""Where some runs of an ensemble live while they train, and how they take their steps.
 
-On a processor gradients come from compiled kernels in which a run is a lane (`dynamics.gradients`), on a CUDA
-device from autograd over batched products.
+On a processor a run is a lane of compiled kernels, which differentiate and update without returning to Python; on a
+CUDA device gradients come from autograd over batched products, updates from torch.optim, and a step is captured in a
+graph. `modular_engines` and `sparse_engines` say what is learned.
 """
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
 import torch
 
-from dynamics import gradients
-from dynamics.lanes import WIDTH_32
-from dynamics.networks import ConstantAttention
-from dynamics.tasks import all_pairs
+from dynamics.lanes import from_lanes, to_lanes
+from dynamics.parameters import Parameters, Weights
+from dynamics.settings import OptimizerSettings
+from dynamics.updates import Memory, moment_names, rule_of
 
 CUDA_WIDTH = 64
 """Runs to which a smaller ensemble is padded on CUDA: batched products may round by the width of the batch."""
 
 
 class Engine(Protocol):
-    """The parameters of some runs, in an order of its own."""
+    """Some runs, advanced in place. Rows are (run, parameter) float32, in the order of the network's parameters."""
 
-    parameter: torch.Tensor
-    """All weights; `parameter.grad` is what `differentiate` fills."""
+    def hold(self, weights: np.ndarray, moments: Mapping[str, np.ndarray], updates: int) -> None:
+        """Begin from rows of weights and of the optimizer's moments, which have seen so many updates."""
 
-    def arrange(self, rows: torch.Tensor) -> torch.Tensor:
-        """(run, parameter) in the engine's order."""
+    def train(self, step: int, steps: int) -> None:
+        """Take the updates step + 1, ..., step + steps; at least one."""
 
-    def rows(self, arranged: torch.Tensor) -> torch.Tensor:
-        """The inverse of `arrange`, a copy."""
+    def differentiate(self, step: int) -> None:
+        """Find the gradient that the update step + 1 would use."""
 
-    def differentiate(self) -> None:
-        """Fill the gradient of the training loss."""
+    def weights(self) -> np.ndarray:
+        """Rows of weights."""
+
+    def moments(self) -> dict[str, np.ndarray]:
+        """Rows of the optimizer's moments, by torch's names."""
+
+    def gradient(self) -> np.ndarray:
+        """Rows of the gradient that the last update used, or that `differentiate` found."""
+
+    def moved(self) -> np.ndarray:
+        """Rows of what the last update added to the weights."""
 
     def scores(self) -> tuple[np.ndarray, np.ndarray]:
-        """Cross-entropy, and whether it is classified correctly, of every pair: both (run, pair).
+        """Mean cross-entropy and share classified correctly, both (run, split) float64; not finite on overflow.
 
         Correct means that no other class scores as high.
         """
 
-
-class LaneEngine:
-    """On a processor: sixteen runs side by side. share (run, pair): the weight of each pair in the loss."""
-
-    def __init__(self, network: ConstantAttention, share: np.ndarray) -> None:
-        s = network.settings
-        self.runs, self.pairs = len(share), gradients.quads(s.n)
-        self.layout = gradients.layout(s.n, s.hidden, s.dim)
-        padded = np.zeros((self.runs, self.pairs.first.size), np.float32)
-        padded[:, : share.shape[1]] = share
-        self.share = gradients.to_lanes(padded)
-        self.parameter = torch.zeros(len(self.share), self.layout.size * WIDTH_32)
-        self.parameter.grad = torch.zeros_like(self.parameter)
-        self.weights, self.gradient = self.parameter.numpy(), self.parameter.grad.numpy()
-
-    def arrange(self, rows: torch.Tensor) -> torch.Tensor:
-        return torch.from_numpy(gradients.to_lanes(rows.numpy()))
-
-    def rows(self, arranged: torch.Tensor) -> torch.Tensor:
-        return torch.from_numpy(gradients.from_lanes(arranged.numpy(), self.runs))
-
-    def differentiate(self) -> None:
-        gradients.gradients(self.weights, self.layout, self.share, self.pairs, self.gradient)
-
-    def scores(self) -> tuple[np.ndarray, np.ndarray]:
-        return gradients.scores(self.weights, self.layout, self.pairs, self.runs)
+    def exact_scores(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """`scores` of the runs `which` (run,) bool in float64, which finite float32 weights cannot overflow."""
 
 
-class AutogradEngine:
-    """On any device: batched products over a leading run axis. share (run, pair): each pair's weight in the loss.
+# ------------------------------------------------------------------------------------------- on a processor
 
-    width: of the batch, where the runs are some of a larger ensemble.
+
+class LaneEngine(ABC):
+    """Sixteen runs side by side. A run's bits depend on its own state alone."""
+
+    def __init__(self, settings: OptimizerSettings, network: Parameters, runs: int) -> None:
+        self.runs, self.rule, self.names = runs, rule_of(settings), moment_names(settings)
+        empty = to_lanes(np.zeros((runs, sum(network.lengths)), np.float32))
+        self.memory = Memory(*(np.zeros_like(empty) for _ in Memory._fields))
+        self.updates = 0
+
+    def hold(self, weights: np.ndarray, moments: Mapping[str, np.ndarray], updates: int) -> None:
+        self.memory.weights[:] = to_lanes(weights)
+        for name, values in zip(self.names, (self.memory.first, self.memory.second), strict=False):
+            values[:] = to_lanes(moments[name])
+        self.updates = updates
+
+    def train(self, step: int, steps: int) -> None:
+        self._train(step, steps)
+        self.updates += steps
+
+    @abstractmethod
+    def _train(self, step: int, steps: int) -> None:
+        """Change the memory."""
+
+    @abstractmethod
+    def differentiate(self, step: int) -> None: ...
+
+    def weights(self) -> np.ndarray:
+        return from_lanes(self.memory.weights, self.runs)
+
+    def moments(self) -> dict[str, np.ndarray]:
+        held = zip(self.names, (self.memory.first, self.memory.second), strict=False)
+        return {name: from_lanes(values, self.runs) for name, values in held}
+
+    def gradient(self) -> np.ndarray:
+        return from_lanes(self.memory.gradient, self.runs)
+
+    def moved(self) -> np.ndarray:
+        return from_lanes(self.memory.weights, self.runs) - from_lanes(self.memory.before, self.runs)
+
+    @abstractmethod
+    def scores(self) -> tuple[np.ndarray, np.ndarray]: ...
+
+    @abstractmethod
+    def exact_scores(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
+
+
+# -------------------------------------------------------------------------------------- on a device of torch
+
+
+class TorchEngine(ABC):
+    """Batched products over a leading run axis, of `width` runs at least.
+
+    discounts: by what the learning rate of some weights is divided. They, and all others, are a tensor each.
     """
 
-    def __init__(self, network: ConstantAttention, share: np.ndarray, device: str, width: int = 0) -> None:
-        self.network, self.runs = network, len(share)
-        width = max(self.runs, CUDA_WIDTH, width)
-        padded = np.zeros((width, share.shape[1]), np.float32)
-        padded[: self.runs] = share
-        self.share = torch.from_numpy(padded).to(device)
-        self.pairs = torch.from_numpy(all_pairs(network.settings.n)).to(device)
-        self.parameter = torch.zeros(width, sum(network.lengths), device=device)
-        self.parameter.grad = torch.zeros_like(self.parameter)
-        self.parameter.requires_grad_()
+    def __init__(
+        self,
+        settings: OptimizerSettings,
+        network: Parameters,
+        runs: int,
+        device: str,
+        width: int = 0,
+        discounts: Mapping[str, float] | None = None,
+    ) -> None:
+        self.network, self.runs, self.device = network, runs, device
+        self.width = max(runs, width, CUDA_WIDTH)
+        self.names = moment_names(settings)
+        slow = [name in (discounts or {}) for name in network.variables]
+        columns = np.repeat(slow, network.lengths)
+        groups = [(np.flatnonzero(~columns), settings.lr)]
+        if columns.any():
+            groups.append((np.flatnonzero(columns), settings.lr / max((discounts or {}).values())))
+        self.columns = [torch.from_numpy(places).to(device) for places, _ in groups]
+        self.back = torch.cat(self.columns).argsort()
+        self.parts = [torch.zeros(self.width, len(places), device=device) for places, _ in groups]
+        for part in self.parts:
+            part.grad = torch.zeros_like(part)
+            part.requires_grad_()
+        rated = [{"params": [part], "lr": rate} for part, (_, rate) in zip(self.parts, groups, strict=True)]
+        self.optimizer = new_optimizer(settings, rated, device != "cpu")
+        self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
+        self.before: list[torch.Tensor] = []
+        self.updates = 0
 
-    def arrange(self, rows: torch.Tensor) -> torch.Tensor:
-        padded = torch.zeros_like(self.parameter)
-        padded[: self.runs] = rows
-        return padded
+    # ------------------------------------------------------------------------------ what is learned
 
-    def rows(self, arranged: torch.Tensor) -> torch.Tensor:
-        return arranged.detach()[: self.runs].clone()
+    @abstractmethod
+    def loss(self, weights: Weights, step: int) -> torch.Tensor:
+        """The sum over all runs of the loss to be followed. Inside a graph, `step` is that of its capture."""
 
-    def differentiate(self) -> None:
-        with torch.enable_grad():
-            loss = self.network.loss(self.network.unflatten(self.parameter), self.pairs, self.share).sum()
-            (gradient,) = torch.autograd.grad(loss, self.parameter)
-        assert self.parameter.grad is not None
-        self.parameter.grad.copy_(gradient)
+    def prepare(self, step: int) -> int:
+        """Put in place what the loss at a step reads; the key of the graph that fits it."""
+        return 0
 
+    @abstractmethod
+    def scores_of(self, weights: Weights, runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """`scores` of the runs at these places; weights may be of more, which follow them."""
+
+    # ---------------------------------------------------------------------------------- as an Engine
+
+    @torch.no_grad()
+    def hold(self, weights: np.ndarray, moments: Mapping[str, np.ndarray], updates: int) -> None:
+        given = self._split(weights)
+        kept = {name: self._split(moments[name]) for name in self.names}
+        for at, (part, values) in enumerate(zip(self.parts, given, strict=True)):
+            part.copy_(values)
+            memory = self.optimizer.state[part]
+            for name in self.names:
+                memory.setdefault(name, torch.zeros_like(part)).copy_(kept[name][at])
+            if "exp_avg" in self.names:
+                memory.setdefault("step", torch.zeros((), device=part.device)).fill_(float(updates))
+        self.updates = updates
+
+    def train(self, step: int, steps: int) -> None:
+        for at in range(step, step + steps):
+            if at == step + steps - 1:
+                self.before = [part.detach().clone() for part in self.parts]
+            key = self.prepare(at)
+            if self.device == "cpu":
+                self._update(at)
+            else:
+                if key not in self.graphs:
+                    self.graphs[key] = self._capture(at)
+                self.graphs[key].replay()
+        self.updates += steps
+
+    def differentiate(self, step: int) -> None:
+        self.prepare(step)
+        self._differentiate(step)
+
+    def weights(self) -> np.ndarray:
+        return self._joined([part.detach() for part in self.parts])
+
+    def moments(self) -> dict[str, np.ndarray]:
+        return {name: self._joined([self.optimizer.state[part][name] for part in self.parts]) for name in self.names}
+
+    def gradient(self) -> np.ndarray:
+        return self._joined([part.grad for part in self.parts if part.grad is not None])
+
+    def moved(self) -> np.ndarray:
+        pairs = zip(self.parts, self.before, strict=True)
+        return self._joined([part.detach() - before for part, before in pairs])
+
+    @torch.no_grad()
     def scores(self) -> tuple[np.ndarray, np.ndarray]:
-        logits = self.network.logits(self.network.unflatten(self.parameter.detach()), self.pairs)[: self.runs]
-        target = self.network.target(self.pairs).expand(logits.shape[:-1])[..., None]
-        right = torch.gather(logits, -1, target)
-        rival = torch.scatter(logits, -1, target, -torch.inf).amax(-1)
-        losses = torch.logsumexp(logits.double(), -1) - right[..., 0]
-        return losses.cpu().numpy(), (right[..., 0] > rival).cpu().numpy()
+        return self.scores_of(self._named(), np.arange(self.runs))
+
+    @torch.no_grad()
+    def exact_scores(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        at = np.flatnonzero(which)
+        rows = torch.from_numpy(self.weights()[at]).to(self.device).double()
+        return self.scores_of(self.network.unflatten(rows), at)
+
+    # ----------------------------------------------------------------------------------------- parts
+
+    def _named(self) -> dict[str, torch.Tensor]:
+        return self.network.unflatten(torch.cat(self.parts, dim=1)[:, self.back])
+
+    def _split(self, rows: np.ndarray) -> list[torch.Tensor]:
+        padded = torch.zeros(self.width, rows.shape[1])
+        padded[: self.runs] = torch.from_numpy(np.ascontiguousarray(rows))
+        return [padded.to(self.device)[:, columns] for columns in self.columns]
+
+    def _joined(self, parts: list[torch.Tensor]) -> np.ndarray:
+        return torch.cat(parts, dim=1)[: self.runs, self.back].cpu().numpy()
+
+    def _differentiate(self, step: int) -> None:
+        with torch.enable_grad():
+            gradients = torch.autograd.grad(self.loss(self._named(), step), self.parts)
+        for part, gradient in zip(self.parts, gradients, strict=True):
+            assert part.grad is not None
+            part.grad.copy_(gradient)
+
+    def _update(self, step: int) -> None:
+        self._differentiate(step)
+        self.optimizer.step()
+
+    def _capture(self, step: int) -> torch.cuda.CUDAGraph:
+        """A step as a graph; what the warm-up steps change is put back."""
+        touched = [*self.parts, *(value for state in self.optimizer.state.values() for value in state.values())]
+        before = [tensor.detach().clone() for tensor in touched]
+        aside = torch.cuda.Stream()
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside):
+            for _ in range(3):
+                self._update(step)
+        torch.cuda.current_stream().wait_stream(aside)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._update(step)
+        with torch.no_grad():
+            for tensor, value in zip(touched, before, strict=True):
+                tensor.copy_(value)
+        return graph
+
+
+def new_optimizer(settings: OptimizerSettings, groups: list[dict], graph: bool) -> torch.optim.Optimizer:
+    """The update rule that settings name, fused, each group at its own rate; with `graph` able to stand in one."""
+    s = settings
+    if s.optimizer == "sgd":
+        return torch.optim.SGD(groups, lr=s.lr, momentum=s.momentum, weight_decay=s.weight_decay, fused=True)
+    rule = torch.optim.AdamW if s.optimizer == "adamw" else torch.optim.Adam
+    betas = (s.beta1, s.beta2)
+    return rule(groups, lr=s.lr, betas=betas, weight_decay=s.weight_decay, fused=True, capturable=graph)
+
+
+def mean_scores(logits: torch.Tensor, target: torch.Tensor, shares: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Cross-entropy and share classified correctly, both (run, split) float64: logits (run, item, class), target (item)
+    or (run, item), shares (run, item, split), the weight of each item in each split."""
+    target = target.expand(logits.shape[:-1])[..., None]
+    right = torch.gather(logits, -1, target)
+    rival = torch.scatter(logits, -1, target, -torch.inf).amax(-1)
+    losses = torch.logsumexp(logits.double(), -1) - right[..., 0].double()
+    correct = (right[..., 0] > rival).double()
+    loss, accuracy = ((values[..., None] * shares).sum(1).cpu().numpy() for values in (losses, correct))
+    return loss, accuracy

@@ -1,4 +1,4 @@
-"""The gradient of CA's network for an ensemble on a processor: `networks.ConstantAttention.loss`, in closed form.
+"""CA's network for an ensemble on a processor: the gradient of `networks.ConstantAttention.loss` in closed form.
 
 A lane is a run (`dynamics.lanes`), so that sixteen runs go through the same arithmetic together and a run's
 bits depend on itself alone. Four pairs are taken at a time, so that a weight, once loaded, serves four times.
@@ -17,13 +17,14 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from dynamics import lanes
+from dynamics import lanes, updates
 from dynamics.compiling import sources
 from dynamics.lanes import (
     WIDTH_32,
     add_scalars,
     dot_onto,
     exponential,
+    from_lanes,
     larger,
     load_scalars,
     load_vectors,
@@ -36,6 +37,7 @@ from dynamics.lanes import (
     where_above,
 )
 from dynamics.tasks import all_pairs, modular_sum
+from dynamics.updates import Memory, Rule, update
 
 FOUR = (0, 1, 2, 3)
 
@@ -218,11 +220,16 @@ def block_scores(weights, shape, pairs, work, others, behind, lead):
 
 def _compile(digest: str):
     @njit(error_model="numpy", nogil=True, cache=True)
-    def gradients(weights, shape, share, pairs, gradient):
+    def train(memory, shape, share, pairs, rule, number, steps):
         digest  # noqa: B018 - see `compiling.sources`
         work = workspace(shape)
-        for block in range(len(weights)):
-            block_gradient(weights[block], shape, share[block], pairs, work, gradient[block])
+        for block in range(len(memory.weights)):
+            for step in range(max(1, steps)):
+                block_gradient(memory.weights[block], shape, share[block], pairs, work, memory.gradient[block])
+                if step == steps - 1:
+                    memory.before[block][:] = memory.weights[block]
+                if step < steps:
+                    update(memory, block, rule, number + step, 0, shape.size, 1.0)
 
     @njit(error_model="numpy", nogil=True, cache=True)
     def scores(weights, shape, pairs, others, behind, lead):
@@ -231,33 +238,18 @@ def _compile(digest: str):
         for block in range(len(weights)):
             block_scores(weights[block], shape, pairs, work, others[block], behind[block], lead[block])
 
-    return gradients, scores
+    return train, scores
 
 
-_gradients, _scores = _compile(sources(__file__, lanes.__file__))
+_train, _scores = _compile(sources(__file__, lanes.__file__, updates.__file__))
 
 
-def to_lanes(rows: np.ndarray) -> np.ndarray:
-    """(run, number) -> (block, number x lane) float32, sixteen runs a block, missing runs zero."""
-    runs, size = rows.shape
-    blocks = -(-runs // WIDTH_32)
-    padded = np.zeros((blocks * WIDTH_32, size), np.float32)
-    padded[:runs] = rows
-    return np.ascontiguousarray(padded.reshape(blocks, WIDTH_32, size).swapaxes(1, 2)).reshape(blocks, -1)
+def train(memory: Memory, shape: Layout, share: np.ndarray, pairs: Quads, rule: Rule, number: int, steps: int) -> None:
+    """Take steps, the first of them update `number`; with 0 steps only the gradient is found.
 
-
-def from_lanes(blocks: np.ndarray, runs: int) -> np.ndarray:
-    """The inverse of `to_lanes`."""
-    size = blocks.shape[1] // WIDTH_32
-    return np.ascontiguousarray(blocks.reshape(-1, size, WIDTH_32).swapaxes(1, 2)).reshape(-1, size)[:runs]
-
-
-def gradients(weights: np.ndarray, shape: Layout, share: np.ndarray, pairs: Quads, gradient: np.ndarray) -> None:
-    """Write the gradient (block, parameter x lane) at weights of the same shape; share (block, pair x lane).
-
-    Runs on the calling thread, without Python's lock.
+    share: (block, pair x lane), the weight of each pair in the loss. Runs on the calling thread, without Python's lock.
     """
-    _gradients(weights, shape, share, pairs, gradient)
+    _train(memory, shape, share, pairs, rule, number, steps)
 
 
 def scores(weights: np.ndarray, shape: Layout, pairs: Quads, runs: int) -> tuple[np.ndarray, np.ndarray]:

@@ -14,9 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from dynamics import lanes
 from dynamics.clustering_head import EPSILON, ClusteringHead
-from dynamics.compiling import sources
 from dynamics.lanes import (
     WIDTH_32,
     add_scalars,
@@ -42,7 +40,7 @@ RELU, GELU = range(2)
 class HeadLayout(NamedTuple):
     """Sizes and choices, and at which row of `axis` numbers each weight begins in a run's flat parameters.
 
-    Vectors stand before scalars, so that all of them are whole rows: see `order`.
+    Vectors stand before scalars, so that all of them are whole rows.
     """
 
     rows: int
@@ -54,41 +52,35 @@ class HeadLayout(NamedTuple):
     receptor: int
     assembler: int
     transform_bias: int  # -1 where there is none
-    receptor_bias: int  # counted in single numbers
+    receptor_bias: int  # counted in single numbers, as is
+    size: int  # of all parameters
     radius: float  # of the norm
     epsilon: float
     smooth: bool
     activation: int
 
 
-def order(network: ClusteringHead) -> list[str]:
-    """The weights as flat parameters hold them: those whose last dimension is an axis, then the receptors' biases."""
-    return [*(name for name in network.variables if name != "receptor_bias"), "receptor_bias"]
-
-
 def head_layout(network: ClusteringHead) -> HeadLayout:
     """Where each weight of a network stands."""
-    dim, begins, at = network.shape.dim, {}, 0
-    for name in order(network):
-        begins[name] = at
-        at += int(np.prod(network.shapes[name])) // (dim if name != "receptor_bias" else 1)
-    rms = network.shape.norm.startswith("rms")
-    smooth = network.shape.norm.endswith("smooth")
+    s, dim = network.settings, network.settings.dim
+    at = {name: begin // dim for name, begin in network.begins.items()}
+    rms, smooth = s.norm.startswith("rms"), s.norm.endswith("smooth")
     return HeadLayout(
-        rows=network.sizes["token"],
-        positions=network.sizes["position"],
-        hidden=network.sizes["hidden"],
-        position_embedding=begins["position_embedding"],
-        query=begins["query"],
-        value=begins["value"],
-        receptor=begins["receptor"],
-        assembler=begins["assembler"],
-        transform_bias=begins.get("transform_bias", -1),
-        receptor_bias=begins["receptor_bias"] * dim,
+        rows=s.rows,
+        positions=s.length,
+        hidden=s.hidden,
+        position_embedding=at["position_embedding"],
+        query=at["query"],
+        value=at["value"],
+        receptor=at["receptor"],
+        assembler=at["assembler"],
+        transform_bias=at.get("transform_bias", -1),
+        receptor_bias=network.begins["receptor_bias"],
+        size=sum(network.lengths),
         radius=float(np.sqrt(dim)) if rms else 1.0,
         epsilon=EPSILON if rms and not smooth else 0.0,
         smooth=smooth,
-        activation=GELU if network.shape.activation == "gelu" else RELU,
+        activation=GELU if s.activation == "gelu" else RELU,
     )
 
 
@@ -186,11 +178,11 @@ def picked_scalars(scores, place, tokens, layout):
 
 
 @njit(error_model="numpy")
-def attend(table, scores, layout, tokens, first, attention, axes):
+def attend(table, scores, layout, tokens, attention, axes):
     """The mixture of a sequence's embeddings, by its attention (position), which is kept."""
     peak = scalars(np.float32(-np.inf))
     for place in range(layout.positions):
-        score = picked_scalars(scores, place, load_scalars(tokens, first + place), layout)
+        score = picked_scalars(scores, place, load_scalars(tokens, place), layout)
         store_scalars(attention, place, score)
         peak = larger(peak, score)
     total, mixed = scalars(np.float32(0)), repeat(scalars(np.float32(0)), axes)
@@ -198,7 +190,7 @@ def attend(table, scores, layout, tokens, first, attention, axes):
         power = exponential(load_scalars(attention, place) - peak)
         store_scalars(attention, place, power)
         total += power
-        z = picked_vectors(table, place, load_scalars(tokens, first + place), layout, axes)
+        z = picked_vectors(table, place, load_scalars(tokens, place), layout, axes)
         mixed = multiply_add(z, power, mixed)
     scale = scalars(np.float32(1)) / total
     for place in range(layout.positions):
@@ -230,13 +222,19 @@ def transform(weights, layout, xi, flat, active, slopes, axes):
 
 
 @njit(error_model="numpy")
-def decode(weights, layout, zeta, target, share, errors, gradient, axes):
-    """From zeta to the loss's derivative by it; the gradient of the decoding embeddings is added."""
+def decode(weights, layout, zeta, logits, axes):
+    """E zeta (token), and its largest."""
     peak = scalars(np.float32(-np.inf))
     for token in range(layout.rows):
         logit = dot(load_vectors(weights, token, axes), zeta)
-        store_scalars(errors, token, logit)
+        store_scalars(logits, token, logit)
         peak = larger(peak, logit)
+    return peak
+
+
+@njit(error_model="numpy")
+def decode_back(weights, layout, zeta, target, share, peak, errors, gradient, axes):
+    """From logits, in errors, to the loss's derivative by zeta; the gradient of the decoding embeddings is added."""
     total = scalars(np.float32(0))
     for token in range(layout.rows):
         power = exponential(load_scalars(errors, token) - peak)
@@ -267,12 +265,12 @@ def transform_back(weights, layout, flat, back, active, slopes, gradient, axes):
 
 
 @njit(error_model="numpy")
-def attend_back(weights, table, layout, tokens, first, attention, mixed, back, by_table, gradient, axes):
+def attend_back(weights, table, layout, tokens, attention, mixed, back, by_table, gradient, axes):
     """From the derivative by the mixture to those by the table's rows and by the query."""
     query = load_vectors(weights, layout.query, axes) * scalars(np.float32(1 / np.sqrt(len(axes))))
     mean, by_query = dot(back, mixed), repeat(scalars(np.float32(0)), axes)
     for place in range(layout.positions):
-        own = load_scalars(tokens, first + place)
+        own = load_scalars(tokens, place)
         z, share = picked_vectors(table, place, own, layout, axes), load_scalars(attention, place)
         error = share * (dot(back, z) - mean)
         by_query = multiply_add(z, error, by_query)
@@ -298,15 +296,23 @@ def onto_embeddings(weights, layout, by_table, gradient, axes):
 
 
 @njit(error_model="numpy")
-def one_sequence(weights, layout, work, tokens, first, target, share, gradient, axes):
-    """Add a sequence's part of the gradient."""
-    table, by_table, scores, attention, active, slopes, errors, product = work
-    mixed = attend(table, scores, layout, tokens, first, attention, axes)
+def forward(weights, layout, work, tokens, axes):
+    """A sequence's mixture, xi, N(xi) with what its derivative wants, zeta, the largest logit; work has the rest."""
+    table, _, scores, attention, active, slopes, logits, product = work
+    mixed = attend(table, scores, layout, tokens, attention, axes)
     xi = by_value(weights, layout, mixed, product, axes)
     inverse, factor, slope = lengths(xi, layout)
     flat = xi * factor
     zeta = transform(weights, layout, xi, flat, active, slopes, axes)
-    back = decode(weights, layout, zeta, target, share, errors, gradient, axes)
+    return mixed, xi, flat, inverse, factor, slope, zeta, decode(weights, layout, zeta, logits, axes)
+
+
+@njit(error_model="numpy")
+def add_gradient(weights, layout, work, tokens, target, share, gradient, axes):
+    """Add a sequence's part of the gradient: tokens (position x lane), target and the weight of its loss (lane)."""
+    table, by_table, _, attention, active, slopes, errors, product = work
+    mixed, xi, flat, inverse, factor, slope, zeta, peak = forward(weights, layout, work, tokens, axes)
+    back = decode_back(weights, layout, zeta, target, share, peak, errors, gradient, axes)
     towards = transform_back(weights, layout, flat, back, active, slopes, gradient, axes)
     by_xi = back + through_norm(xi, towards, inverse, factor, slope)
     store_vectors(product, 0, by_xi)
@@ -315,7 +321,7 @@ def one_sequence(weights, layout, work, tokens, first, target, share, gradient, 
         error = load_scalars(product, axis)
         add_vectors(gradient, layout.value + axis, mixed * error, axes)
         by_mixed = multiply_add(load_vectors(weights, layout.value + axis, axes), error, by_mixed)
-    attend_back(weights, table, layout, tokens, first, attention, mixed, by_mixed, by_table, gradient, axes)
+    attend_back(weights, table, layout, tokens, attention, mixed, by_mixed, by_table, gradient, axes)
 
 
 @njit(error_model="numpy")
@@ -332,41 +338,3 @@ def workspace(layout, axes):
         np.empty(layout.rows * WIDTH_32, np.float32),
         np.empty(dim * WIDTH_32, np.float32),
     )
-
-
-def _compile(digest: str):
-    @njit(error_model="numpy", nogil=True, cache=True)
-    def gradients(weights, layout, tokens, targets, share, gradient, axes):
-        digest  # noqa: B018 - see `compiling.sources`
-        work = workspace(layout, axes)
-        for block in range(len(weights)):
-            gradient[block][:] = 0
-            work[1][:] = 0
-            fill_table(weights[block], layout, work[0], work[2], axes)
-            for sequence in range(targets.shape[1] // WIDTH_32):
-                target, each = load_scalars(targets[block], sequence), load_scalars(share[block], sequence)
-                first = sequence * layout.positions
-                one_sequence(weights[block], layout, work, tokens[block], first, target, each, gradient[block], axes)
-            onto_embeddings(weights[block], layout, work[1], gradient[block], axes)
-
-    return gradients
-
-
-_gradients = _compile(sources(__file__, lanes.__file__))
-
-
-def head_gradients(
-    weights: np.ndarray,
-    layout: HeadLayout,
-    tokens: np.ndarray,
-    targets: np.ndarray,
-    share: np.ndarray,
-    gradient: np.ndarray,
-    dim: int,
-) -> None:
-    """Write the gradient (block, parameter x lane) of the mean loss at weights of the same shape.
-
-    tokens (block, sequence x position x lane), targets and share (block, sequence x lane), all float32; share is the
-    weight of a sequence in its run's mean. Runs on the calling thread, without Python's lock.
-    """
-    _gradients(weights, layout, tokens, targets, share, gradient, tuple(range(dim)))

@@ -4,7 +4,6 @@ Each tensor may have any leading axes, such as run and step; they are kept. So w
 evaluated, differentiated (`torch.func.grad`) and mapped (`torch.func.vmap`) as it stands.
 """
 
-import math
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -13,30 +12,28 @@ import torch
 import xarray as xr
 
 from dynamics import randomness
-from dynamics.settings import ModularSettings, SettingsError
+from dynamics.clustering_head import ClusteringHead
+from dynamics.parameters import Parameters, Weights
+from dynamics.settings import ModularSettings, SettingsError, SparseSettings
 from dynamics.storage import TrajectoryError
 from dynamics.trajectory import settings_of
 
-Weights = Mapping[str, torch.Tensor]
 
-
-class ConstantAttention:
+class ConstantAttention(Parameters):
     """CA's network: o = W_o relu(W_h (E_a + E_b) + b_h) + b_o, which attends to both tokens alike (CA section 3)."""
 
-    variables: ClassVar[dict[str, tuple[str, ...]]] = {
+    VARIABLES: ClassVar[dict[str, tuple[str, ...]]] = {
         "embedding": ("token", "axis"),
         "hidden_weight": ("hidden", "axis"),
         "hidden_bias": ("hidden",),
         "output_weight": ("class", "hidden"),
         "output_bias": ("class",),
     }
-    """The weights and their dimensions, in the order in which flat arrays of parameters hold them."""
 
     def __init__(self, settings: ModularSettings) -> None:
         self.settings = settings
-        self.sizes = {"token": settings.n, "class": settings.n, "axis": settings.dim, "hidden": settings.hidden}
-        self.shapes = {name: tuple(self.sizes[dim] for dim in dims) for name, dims in self.variables.items()}
-        self.lengths = [math.prod(shape) for shape in self.shapes.values()]
+        sizes = {"token": settings.n, "class": settings.n, "axis": settings.dim, "hidden": settings.hidden}
+        super().__init__(self.VARIABLES, sizes)
 
     def initial(self, seeds: np.ndarray) -> dict[str, np.ndarray]:
         """First weights, (run, ...) float32: E standard normal, both layers uniform within ±1/sqrt(fan-in)."""
@@ -50,13 +47,6 @@ class ConstantAttention:
                 drawn = randomness.uniform(seeds, stream, shape) / np.sqrt(fan_in)
             weights[name] = drawn.astype(np.float32)
         return weights
-
-    def unflatten(self, rows: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Views of flat parameters (..., parameter), weight after weight, as weights (..., *shape)."""
-        pieces = torch.split(rows, self.lengths, dim=-1)
-        return {
-            name: piece.unflatten(-1, shape) for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)
-        }
 
     def target(self, pairs: torch.Tensor) -> torch.Tensor:
         """The right class of pairs (pair, 2): (pair,)."""
@@ -79,17 +69,29 @@ class ConstantAttention:
         return (self.losses(weights, pairs) * share).sum(-1)
 
 
-NETWORKS = {ModularSettings.system: ConstantAttention}
+NETWORKS: Mapping[str, type[ConstantAttention | ClusteringHead]] = {
+    ModularSettings.system: ConstantAttention,
+    SparseSettings.system: ClusteringHead,
+}
 """Network class by the `system` that a trajectory names."""
 
 
-def network_of(trajectory: xr.Dataset) -> ConstantAttention:
+def network_of(trajectory: xr.Dataset) -> ConstantAttention | ClusteringHead:
     """The network whose training a trajectory holds. Raises TrajectoryError."""
     settings = settings_of(trajectory)
     if settings.system not in NETWORKS:
         known = ", ".join(NETWORKS)
         raise TrajectoryError(f"attribute system: found {settings.system}, networks are {known}")
     return NETWORKS[settings.system](settings)  # type: ignore[arg-type]
+
+
+def constant_attention_of(trajectory: xr.Dataset) -> ConstantAttention:
+    """CA's network, if it is its training that a trajectory holds. Raises TrajectoryError."""
+    network = network_of(trajectory)
+    if not isinstance(network, ConstantAttention):
+        found = trajectory.attrs["system"]
+        raise TrajectoryError(f"attribute system: found {found}, this is about {ModularSettings.system}")
+    return network
 
 
 def check_recorded(trajectory: xr.Dataset, name: str) -> None:

@@ -59,10 +59,16 @@ class Settings(Protocol):
     __dataclass_fields__: ClassVar[dict[str, Any]]
     system: ClassVar[str]
     """Name of the system in trajectories."""
-    default_steps: ClassVar[int]
-    default_every: ClassVar[int]
-    epoch_steps: ClassVar[int]
-    """Steps that make an epoch; 0 where there is none."""
+
+    @property
+    def default_steps(self) -> int: ...
+
+    @property
+    def default_every(self) -> int: ...
+
+    @property
+    def epoch_steps(self) -> int:
+        """Steps that make an epoch; 0 where there is none."""
 
     @property
     def modulus(self) -> int:
@@ -152,40 +158,21 @@ Optimizer = Literal["adamw", "adam", "sgd"]
 
 
 @dataclass(frozen=True)
-class ModularSettings:
-    """A transformer of constant attention that learns addition modulo N (CA sections 3 and 4), trained on the
-    whole training split at every step. All values are dimensionless."""
+class OptimizerSettings:
+    """How weights follow their gradient. All values are dimensionless."""
 
-    system: ClassVar[str] = "modular"
-    default_steps: ClassVar[int] = 2000
-    default_every: ClassVar[int] = 10
-    epoch_steps: ClassVar[int] = 1
-
-    weight_decay: float = 0.6
-    """Weight decay on every parameter; CA has 0, 0.3, 0.6 and 1. With adam and sgd it is the L2 term of the loss."""
-    lr: float = 0.01
+    lr: float = 0.001
     """Learning rate."""
-    n: int = 17
-    """Number of tokens N, which is also the modulus."""
-    hidden: int = 32
-    """Width H of the hidden layer."""
-    dim: int = 2
-    """Dimension D of the embeddings."""
-    train_share: float = 0.8
-    """Share of the N(N+1)/2 pairs that is trained on, rounded down; the others are for validation."""
-    optimizer: Optimizer = "adamw"
+    optimizer: Optimizer = "adam"
     """Update rule, as in torch.optim."""
+    weight_decay: float = 0.0
+    """Weight decay on every parameter. With adam and sgd it is the L2 term of the loss."""
     beta1: float = 0.9
     """Decay of Adam's mean gradient."""
     beta2: float = 0.999
     """Decay of Adam's mean squared gradient."""
     momentum: float = 0.0
     """Momentum of sgd."""
-
-    @property
-    def modulus(self) -> int:
-        """N, the number of tokens."""
-        return self.n
 
     @property
     def time_step(self) -> float:
@@ -195,9 +182,6 @@ class ModularSettings:
     def __post_init__(self) -> None:
         object.__setattr__(self, "weight_decay", check_real("weight_decay", self.weight_decay))
         object.__setattr__(self, "lr", check_real("lr", self.lr, positive=True))
-        object.__setattr__(self, "n", check_whole("n", self.n, 1, 1000))
-        object.__setattr__(self, "hidden", check_whole("hidden", self.hidden, 1, 100_000))
-        object.__setattr__(self, "dim", check_whole("dim", self.dim, 1, 10_000))
         for field in ("beta1", "beta2", "momentum"):
             object.__setattr__(self, field, check_real(field, getattr(self, field), below=1))
         check_choice("optimizer", self.optimizer, get_args(Optimizer))
@@ -208,6 +192,43 @@ class ModularSettings:
                 raise SettingsError(
                     field, getattr(self, field), f"{default} where the optimizer is sgd, which has none"
                 )
+
+
+@dataclass(frozen=True)
+class ModularSettings(OptimizerSettings):
+    """A transformer of constant attention that learns addition modulo N (CA sections 3 and 4), trained on the
+    whole training split at every step. All values are dimensionless."""
+
+    system: ClassVar[str] = "modular"
+    default_steps: ClassVar[int] = 2000
+    default_every: ClassVar[int] = 10
+    epoch_steps: ClassVar[int] = 1
+
+    lr: float = 0.01
+    """Learning rate."""
+    optimizer: Optimizer = "adamw"
+    """Update rule, as in torch.optim."""
+    weight_decay: float = 0.6
+    """Weight decay on every parameter; CA has 0, 0.3, 0.6 and 1. With adam and sgd it is the L2 term of the loss."""
+    n: int = 17
+    """Number of tokens N, which is also the modulus."""
+    hidden: int = 32
+    """Width H of the hidden layer."""
+    dim: int = 2
+    """Dimension D of the embeddings."""
+    train_share: float = 0.8
+    """Share of the N(N+1)/2 pairs that is trained on, rounded down; the others are for validation."""
+
+    @property
+    def modulus(self) -> int:
+        """N, the number of tokens."""
+        return self.n
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "n", check_whole("n", self.n, 1, 1000))
+        object.__setattr__(self, "hidden", check_whole("hidden", self.hidden, 1, 100_000))
+        object.__setattr__(self, "dim", check_whole("dim", self.dim, 1, 10_000))
         share = check_real("train_share", self.train_share, positive=True, up_to=1)
         object.__setattr__(self, "train_share", share)
         if self.train_pairs < 1:
@@ -226,12 +247,18 @@ class ModularSettings:
 
 Norm = Literal["rms", "unit", "rms-smooth", "unit-smooth"]
 Activation = Literal["gelu", "relu"]
+StartRuns = Literal["seed", "successful"]
 
 
 @dataclass(frozen=True)
-class SparseTask:
-    """Sparse modular addition: the target of a sequence is the sum of some of its tokens modulo p (VC section 2)."""
+class SparseSettings(OptimizerSettings):
+    """VC's transformer of one layer, which learns the sum modulo p of some tokens of a sequence (VC section 2), in
+    mini-batches. The defaults are those of the authors' code. All values are dimensionless."""
 
+    system: ClassVar[str] = "sparse"
+
+    lr: float = 0.003
+    """Learning rate."""
     vocab: int = 2
     """Number of tokens p, which is also the modulus."""
     length: int = 12
@@ -242,29 +269,10 @@ class SparseTask:
     """The positions that count, from 0, where they are not the first k; as many as sparsity says."""
     data: int = 2048
     """Number n of training sequences, drawn with replacement; there are as many for the test."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "vocab", check_whole("vocab", self.vocab, 2, 10_000))
-        object.__setattr__(self, "length", check_whole("length", self.length, 1, 10_000))
-        object.__setattr__(self, "sparsity", check_whole("sparsity", self.sparsity, 1, self.length))
-        object.__setattr__(self, "data", check_whole("data", self.data, 1, 10_000_000))
-        places = tuple(check_whole("positions", place, 0, self.length - 1) for place in self.positions)
-        if places and (len(set(places)) != self.sparsity or len(places) != self.sparsity):
-            raise SettingsError(
-                "positions", self.positions, f"{self.sparsity} different ones, as sparsity says, or none"
-            )
-        object.__setattr__(self, "positions", places)
-
-    @property
-    def counting(self) -> tuple[int, ...]:
-        """The positions that count."""
-        return self.positions or tuple(range(self.sparsity))
-
-
-@dataclass(frozen=True)
-class HeadShape:
-    """Shape of VC's transformer of one layer (VC section 2). The defaults are those of the authors' code."""
-
+    batch: int = 32
+    """Sequences in a mini-batch; the last one of an epoch may be shorter."""
+    mlp_lr_discount: float = 1.0
+    """The feed-forward layer learns at the learning rate divided by this."""
     dim: int = 2
     """Dimension d of the embeddings."""
     hidden: int = 32
@@ -278,15 +286,82 @@ class HeadShape:
     """Of the feed-forward layer; GELU is the exact one."""
     output_bias: bool = True
     """Whether the feed-forward layer's second half has a bias (the code), or none (the paper)."""
+    start: str = "random"
+    """First weights: "random", from the seed, or a trajectory (.nc) of this system, whose circuits are carried over."""
+    start_step: int = 0
+    """Recorded step of the trajectory given as start; -1 is its last."""
+    start_runs: StartRuns = "seed"
+    """Which of its runs: that of the same seed; or those above .98 test accuracy at its end, the next one for each
+    next seed."""
+
+    @property
+    def modulus(self) -> int:
+        """p, the number of tokens."""
+        return self.vocab
+
+    @property
+    def epoch_steps(self) -> int:
+        """Batches in an epoch."""
+        return -(-self.data // self.batch)
+
+    @property
+    def default_steps(self) -> int:
+        """1000 epochs."""
+        return 1000 * self.epoch_steps
+
+    @property
+    def default_every(self) -> int:
+        """An epoch."""
+        return self.epoch_steps
+
+    @property
+    def counting(self) -> tuple[int, ...]:
+        """The positions that count."""
+        return self.positions or tuple(range(self.sparsity))
+
+    @property
+    def rows(self) -> int:
+        """Rows of the embedding table."""
+        return self.table or self.vocab
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dim", check_whole("dim", self.dim, 1, 10_000))
+        super().__post_init__()
+        self._check_task()
+        object.__setattr__(self, "batch", check_whole("batch", self.batch, 1, self.data))
+        discount = check_real("mlp_lr_discount", self.mlp_lr_discount, positive=True)
+        object.__setattr__(self, "mlp_lr_discount", discount)
+        object.__setattr__(self, "dim", check_whole("dim", self.dim, 1, 64))  # kernels are unrolled over axes
         object.__setattr__(self, "hidden", check_whole("hidden", self.hidden, 1, 100_000))
-        object.__setattr__(self, "table", check_whole("table", self.table, 0, 1_000_000))
+        object.__setattr__(self, "table", check_whole("table", self.table, 0, 10_000))
+        if 0 < self.table < self.vocab:
+            raise SettingsError("table", self.table, f"0, or at least the {self.vocab} tokens there are")
         check_choice("norm", self.norm, get_args(Norm))
         check_choice("activation", self.activation, get_args(Activation))
         if not isinstance(self.output_bias, bool):
             raise SettingsError("output_bias", self.output_bias, "True or False")
+        self._check_start()
+
+    def _check_task(self) -> None:
+        object.__setattr__(self, "vocab", check_whole("vocab", self.vocab, 2, 10_000))
+        object.__setattr__(self, "length", check_whole("length", self.length, 1, 10_000))
+        object.__setattr__(self, "sparsity", check_whole("sparsity", self.sparsity, 1, self.length))
+        object.__setattr__(self, "data", check_whole("data", self.data, 1, 10_000_000))
+        places = tuple(check_whole("positions", place, 0, self.length - 1) for place in self.positions)
+        if places and (len(set(places)) != self.sparsity or len(places) != self.sparsity):
+            raise SettingsError(
+                "positions", self.positions, f"{self.sparsity} different ones, as sparsity says, or none"
+            )
+        object.__setattr__(self, "positions", places)
+
+    def _check_start(self) -> None:
+        if not isinstance(self.start, str) or not self.start:
+            raise SettingsError("start", self.start, '"random" or the path of a trajectory')
+        object.__setattr__(self, "start_step", check_whole("start_step", self.start_step, -1, 2**62))
+        check_choice("start_runs", self.start_runs, get_args(StartRuns))
+        if self.start == "random" and self.start_step != 0:
+            raise SettingsError("start_step", self.start_step, "0 unless start is a trajectory")
+        if self.start == "random" and self.start_runs != "seed":
+            raise SettingsError("start_runs", self.start_runs, "seed unless start is a trajectory")
 
 
 CHOICES: dict[str, tuple[str, ...]] = {
@@ -298,5 +373,5 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 """What the open choices of `ParticleSettings` may be."""
 
-SETTINGS: dict[str, type] = {each.system: each for each in (ParticleSettings, ModularSettings)}
+SETTINGS: dict[str, type] = {each.system: each for each in (ParticleSettings, ModularSettings, SparseSettings)}
 """Settings class by the `system` that a trajectory names."""

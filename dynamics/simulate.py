@@ -4,6 +4,7 @@ A system is anything that follows `System`. The loop knows nothing else about it
 """
 
 import dataclasses
+import importlib
 import os
 import shutil
 import signal
@@ -27,6 +28,7 @@ from dynamics.settings import (
     ParticleSettings,
     Settings,
     SettingsError,
+    SparseSettings,
     check_choice,
     check_whole,
 )
@@ -75,20 +77,26 @@ class System(Described, Protocol):
         """The state of which `checkpoint` gave the arrays, or some of its runs."""
 
 
-def _modular(settings: ModularSettings, device: str = "auto") -> Any:
-    """The training system of CA, for which torch is imported when it is first asked for."""
-    try:
-        from dynamics.training import ModularSystem
-    except ImportError as error:
-        if error.name != "torch":
-            raise
-        raise MissingPackage("training needs torch, which comes with: pip install 'training-dynamics[train]'") from None
-    return ModularSystem(settings, device)
+def _training(name: str) -> Callable[..., Any]:
+    """A system of `dynamics.training`, for which torch is imported when it is first asked for."""
+
+    def make(settings: Settings, device: str = "auto") -> Any:
+        try:
+            training = importlib.import_module("dynamics.training")
+        except ImportError as error:
+            if error.name != "torch":
+                raise
+            how = "pip install 'training-dynamics[train]'"
+            raise MissingPackage(f"training needs torch, which comes with: {how}") from None
+        return getattr(training, name)(settings, device)
+
+    return make
 
 
 SYSTEMS: dict[str, Callable[..., Any]] = {
     ParticleSettings.system: ParticleSystem,
-    ModularSettings.system: _modular,
+    ModularSettings.system: _training("ModularSystem"),
+    SparseSettings.system: _training("SparseSystem"),
 }
 """What makes a system, from settings and device, by the `system` that settings and trajectories name."""
 

@@ -20,7 +20,7 @@ def pin_start(settings: ParticleSettings) -> ParticleSettings:
     """Settings whose `start` names a file by content as well, FILE#sha256=..., so that a run is repeatable."""
     if settings.start == "random" or re.search(PIN + "[0-9a-f]{64}$", settings.start):
         return settings
-    return dataclasses.replace(settings, start=f"{settings.start}{PIN}{_file_digest(Path(settings.start))}")
+    return dataclasses.replace(settings, start=f"{settings.start}{PIN}{file_digest(Path(settings.start))}")
 
 
 def read_start(settings: ParticleSettings, seeds: np.ndarray) -> np.ndarray:
@@ -30,7 +30,7 @@ def read_start(settings: ParticleSettings, seeds: np.ndarray) -> np.ndarray:
     """
     name, _, digest = settings.start.rpartition(PIN)
     path = Path(name)
-    if _file_digest(path) != digest:
+    if file_digest(path) != digest:
         raise SettingsError("start", name, f"the file whose SHA-256 is {digest}; this one has changed since")
     if path.suffix == ".nc":
         x = _start_from_trajectory(path, settings.start_step, seeds)
@@ -49,7 +49,8 @@ def read_start(settings: ParticleSettings, seeds: np.ndarray) -> np.ndarray:
     return x
 
 
-def _file_digest(path: Path) -> str:
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's content. Raises SettingsError."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:

@@ -1,9 +1,12 @@
 """The tasks: addition modulo N over unordered pairs of tokens (CA), and sparse modular addition (VC)."""
 
+import math
+from typing import NamedTuple
+
 import numpy as np
 
 from dynamics import randomness
-from dynamics.settings import SettingsError, SparseTask, check_whole
+from dynamics.settings import SettingsError, SparseSettings, check_whole
 
 
 def all_pairs(n: int) -> np.ndarray:
@@ -31,25 +34,62 @@ def training_pairs(n: int, count: int, seeds: np.ndarray) -> np.ndarray:
     return chosen
 
 
-def sequences(task: SparseTask, seeds: np.ndarray, split: str) -> np.ndarray:
-    """Random sequences, (run, sequence, position) int64, drawn uniformly with replacement, from each seed alone.
+def sequences(s: SparseSettings, seeds: np.ndarray, split: str) -> np.ndarray:
+    """Random sequences, (run, sequence, position) int16, drawn uniformly with replacement, from each seed alone.
 
     split: "train" or "test", each from a stream of its own.
     """
-    shape = (task.data, task.length)
-    rows = [randomness.stream(int(seed), f"sparse/{split}").integers(0, task.vocab, shape) for seed in seeds]
-    return np.stack(rows) if rows else np.empty((0, *shape), np.int64)
+    shape = (s.data, s.length)
+    drawn = np.empty((len(seeds), *shape), np.int16)
+    for run, seed in enumerate(seeds):
+        drawn[run] = randomness.stream(int(seed), f"sparse/{split}").integers(0, s.vocab, shape)
+    return drawn
 
 
-def sparse_sum(tokens: np.ndarray, task: SparseTask) -> np.ndarray:
+def sparse_sum(tokens: np.ndarray, s: SparseSettings) -> np.ndarray:
     """The target of each sequence, the sum modulo p at the positions that count: (..., position) -> (...)."""
-    return tokens[..., list(task.counting)].sum(axis=-1) % task.vocab
+    return tokens[..., list(s.counting)].sum(axis=-1, dtype=np.int64) % s.vocab
 
 
 def unseen(train: np.ndarray, test: np.ndarray) -> np.ndarray:
     """Which test sequences do not occur in the training set: both (run, sequence, position) -> (run, sequence) bool."""
-    found = np.empty(test.shape[:2], dtype=bool)
-    for run, (known, asked) in enumerate(zip(train, test, strict=True)):
-        seen = {row.tobytes() for row in np.ascontiguousarray(known)}
-        found[run] = [row.tobytes() not in seen for row in np.ascontiguousarray(asked)]
-    return found
+    return np.stack([~np.isin(_as_items(asked), _as_items(known)) for known, asked in zip(train, test, strict=True)])
+
+
+def sparse_splits(s: SparseSettings) -> tuple[str, ...]:
+    """Names of the splits: unseen only where at least 20 test sequences are expected not to occur in training."""
+    left_out = s.data * math.exp(s.data * math.log1p(-(float(s.vocab) ** -s.length)))
+    return ("train", "test", "unseen") if left_out >= 20 else ("train", "test")
+
+
+class Scored(NamedTuple):
+    """Sequences by which runs are judged, each once, and what they weigh in the mean over each split."""
+
+    tokens: np.ndarray  # (run, sequence, position) int16; runs with fewer than others repeat one at no weight
+    targets: np.ndarray  # (run, sequence) int16
+    shares: np.ndarray  # (run, sequence, split) float32
+
+
+def scored(s: SparseSettings, train: np.ndarray, test: np.ndarray) -> Scored:
+    """The distinct sequences of both splits: (run, sequence, position) each. Raises SettingsError."""
+    kept, runs = sparse_splits(s), []
+    for known, asked in zip(train, test, strict=True):
+        both = np.concatenate([known, asked])
+        _, first, place = np.unique(_as_items(both), return_index=True, return_inverse=True)
+        counts = [np.bincount(each, minlength=len(first)) for each in (place[: s.data], place[s.data :])]
+        counts.append(np.where(counts[0] == 0, counts[1], 0))
+        if len(kept) == 3 and not counts[2].any():
+            raise SettingsError("data", s.data, "a number of sequences that leaves some unseen")
+        runs.append((both[first], np.stack([each / max(1, each.sum()) for each in counts[: len(kept)]], axis=-1)))
+    most = max((len(tokens) for tokens, _ in runs), default=0)
+    tokens = np.zeros((len(runs), most, s.length), np.int16)
+    shares = np.zeros((len(runs), most, len(kept)), np.float32)
+    for run, (found, weighed) in enumerate(runs):
+        tokens[run, : len(found)], shares[run, : len(found)] = found, weighed
+    return Scored(tokens, sparse_sum(tokens, s).astype(np.int16), shares)
+
+
+def _as_items(rows: np.ndarray) -> np.ndarray:
+    """Rows (row, number) as single items that can be compared: (row,)."""
+    rows = np.ascontiguousarray(rows, np.int16)
+    return rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))[:, 0]

@@ -1,28 +1,39 @@
-"""Training systems: what `dynamics.simulate` asks of a system, of an ensemble of networks (`dynamics.trainer`)."""
+"""Training systems: what `dynamics.simulate` asks of a system, of ensembles of networks (`dynamics.trainer`)."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 
+from dynamics import modular_engines, sparse_engines, tasks
+from dynamics.clustering_head import ClusteringHead
+from dynamics.engines import Engine
 from dynamics.lanes import WIDTH_32
 from dynamics.networks import ConstantAttention
-from dynamics.settings import ModularSettings, SettingsError
-from dynamics.trainer import Team, TrainingState, advanced, at_rest, frame, moment_names, with_moments
+from dynamics.settings import ModularSettings, OptimizerSettings, SettingsError, SparseSettings
+from dynamics.trainer import Team, Trainer, TrainingState, advanced, at_rest, frame, with_moments
+from dynamics.transfer import pin_source, source_weights
+from dynamics.updates import moment_names
 
 
-class ModularSystem:
-    """`ModularSettings` as a `System`: see `dynamics.simulate` for the protocol."""
+class TrainingSystem(ABC):
+    """A network that learns, as a `System`: see `dynamics.simulate` for the protocol."""
 
-    numerics_version = 1
-    """Raised whenever a change alters results."""
-
-    def __init__(self, settings: ModularSettings, device: str = "auto", ensemble_width: int = 0) -> None:
-        self.settings, self.device, self.ensemble_width = settings, chosen_device(device), ensemble_width
-        self.network = ConstantAttention(settings)
+    def __init__(
+        self,
+        network: ConstantAttention | ClusteringHead,
+        splits: tuple[str, ...],
+        settings: OptimizerSettings,
+        device: str,
+        ensemble_width: int,
+    ) -> None:
+        self.learner, self.splits = network, splits
+        self.device, self.ensemble_width = chosen_device(device), ensemble_width
+        self.moment_names = moment_names(settings)
         self.variables = {
-            **self.network.variables,
+            **network.variables,
             "gradient_norm": ("layer",),
             "update_norm": ("layer",),
             "loss": ("split",),
@@ -30,41 +41,45 @@ class ModularSystem:
         }
         self._team: Team | None = None
 
-    def coords(self) -> dict[str, np.ndarray]:
-        """Coordinates of the dimensions that `variables` names; a split that is empty is left out."""
-        splits = ["train", "validation"] if self.settings.train_pairs < self.settings.pairs else ["train"]
-        numbered = {dim: np.arange(size) for dim, size in self.network.sizes.items()}
-        return {**numbered, "layer": np.array(list(self.network.variables)), "split": np.array(splits)}
+    @abstractmethod
+    def engine(self, seeds: np.ndarray) -> Engine:
+        """What trains the runs of these seeds."""
 
+    @abstractmethod
     def working_bytes(self, runs: int) -> int:
         """Memory that a run takes, known before any is taken."""
-        s, width = self.settings, max(runs, WIDTH_32)
-        return 4 * (16 * width * sum(self.network.lengths) + 6 * width * s.pairs + 64 * WIDTH_32 * s.hidden * s.n)
+
+    def first_weights(self, seeds: np.ndarray) -> dict[str, np.ndarray]:
+        """Weights at step 0, (run, *shape) float32."""
+        return self.learner.initial(seeds)
+
+    def coords(self) -> dict[str, np.ndarray]:
+        """Coordinates of the dimensions that `variables` names; a split that is empty is left out."""
+        numbered = {dim: np.arange(size) for dim, size in self.learner.sizes.items()}
+        return {**numbered, "layer": np.array(list(self.learner.variables)), "split": np.array(self.splits)}
 
     def initial(self, seeds: np.ndarray) -> TrainingState:
-        """First weights, one run a seed; `gradient_norm` is that of the gradient there."""
-        drawn = self.network.initial(seeds).values()
-        flat = torch.from_numpy(np.concatenate([weight.reshape(len(seeds), -1) for weight in drawn], axis=1))
-        still = np.zeros((len(seeds), len(self.network.variables)))
-        none = np.zeros(len(seeds), np.int64)
-        state = TrainingState(0, np.array(seeds), flat.to(self.device), {}, 0, still, still, none)
-        return self._team_of(state).next(at_rest, with_moments(state, moment_names(self.settings)))
+        """First weights, one run a seed; `gradient_norm` is that of the first gradient there."""
+        rows = self.learner.flatten(self.first_weights(seeds))
+        still = np.zeros((len(seeds), len(self.learner.variables)))
+        state = TrainingState(0, np.array(seeds), rows, {}, 0, still, still, np.zeros(len(seeds), np.int64))
+        return self._team_of(state).next(at_rest, with_moments(state, self.moment_names))
 
     def advance(self, state: TrainingState, steps: int) -> TrainingState:
         """The state `steps` updates later; on a processor a run's bits depend on nothing but its own state."""
         if steps == 0:
             return state
-        state = with_moments(state, moment_names(self.settings))
+        state = with_moments(state, self.moment_names)
         return self._team_of(state).next(lambda trainer, part: advanced(trainer, part, steps), state)
 
     def observe(self, state: TrainingState) -> dict[str, np.ndarray]:
         """One frame: an array (run, ...) for each of `variables`."""
-        frames = self._team_of(state).each(frame, with_moments(state, moment_names(self.settings)))
+        frames = self._team_of(state).each(frame, with_moments(state, self.moment_names))
         return {name: np.concatenate([part[name] for part in frames]) for name in self.variables}
 
     def _team_of(self, state: TrainingState) -> Team:
         if self._team is None or not np.array_equal(state.seeds, self._team.seeds):
-            self._team = Team(self.network, state.seeds, self.device, self.ensemble_width)
+            self._team = Team(lambda seeds: Trainer(self.learner, self.engine(seeds)), state.seeds, self.device)
         return self._team
 
     def checkpoint(self, state: TrainingState) -> dict[str, np.ndarray]:
@@ -72,8 +87,8 @@ class ModularSystem:
         return {
             "step": np.asarray(state.step),
             "seeds": state.seeds,
-            "weights": state.weights.cpu().numpy(),
-            **{name: moment.cpu().numpy() for name, moment in state.moments.items()},
+            "weights": state.weights,
+            **state.moments,
             "updates": np.full(len(state.seeds), state.updates),
             "gradient_norm": state.gradient_norm,
             "update_norm": state.update_norm,
@@ -82,17 +97,60 @@ class ModularSystem:
 
     def restore(self, arrays: Mapping[str, Any]) -> TrainingState:
         """The state of which `checkpoint` gave the arrays, or some of its runs."""
-        on_device = {
-            name: torch.from_numpy(np.array(arrays[name])).to(self.device)
-            for name in ("weights", *moment_names(self.settings))
-        }
+        names = ("seeds", "weights", "gradient_norm", "update_norm", "last_step")
         return TrainingState(
             step=int(arrays["step"]),
-            weights=on_device.pop("weights"),
-            moments=on_device,
+            moments={name: np.array(arrays[name]) for name in self.moment_names},
             updates=int(arrays["updates"][0]),
-            **{name: np.array(arrays[name]) for name in ("seeds", "gradient_norm", "update_norm", "last_step")},
+            **{name: np.array(arrays[name]) for name in names},
         )
+
+
+class ModularSystem(TrainingSystem):
+    """CA's network on addition modulo N."""
+
+    numerics_version = 2
+    """Raised whenever a change alters results."""
+
+    def __init__(self, settings: ModularSettings, device: str = "auto", ensemble_width: int = 0) -> None:
+        self.settings, self.network = settings, ConstantAttention(settings)
+        super().__init__(self.network, modular_engines.splits(settings), settings, device, ensemble_width)
+
+    def engine(self, seeds: np.ndarray) -> Engine:
+        if self.device == "cpu":
+            return modular_engines.PairLanes(self.network, seeds)
+        return modular_engines.PairTorch(self.network, seeds, self.device, self.ensemble_width)
+
+    def working_bytes(self, runs: int) -> int:
+        s, width = self.settings, max(runs, WIDTH_32)
+        return 4 * (16 * width * sum(self.network.lengths) + 6 * width * s.pairs + 64 * WIDTH_32 * s.hidden * s.n)
+
+
+class SparseSystem(TrainingSystem):
+    """VC's network on sparse modular addition."""
+
+    numerics_version = 1
+    """Raised whenever a change alters results."""
+
+    def __init__(self, settings: SparseSettings, device: str = "auto", ensemble_width: int = 0) -> None:
+        self.settings = pin_source(settings)
+        self.network = ClusteringHead(self.settings)
+        super().__init__(self.network, tasks.sparse_splits(settings), settings, device, ensemble_width)
+
+    def first_weights(self, seeds: np.ndarray) -> dict[str, np.ndarray]:
+        if self.settings.start == "random":
+            return super().first_weights(seeds)
+        return source_weights(self.network, seeds)
+
+    def engine(self, seeds: np.ndarray) -> Engine:
+        if self.device == "cpu":
+            return sparse_engines.HeadLanes(self.network, seeds)
+        return sparse_engines.HeadTorch(self.network, seeds, self.device, self.ensemble_width)
+
+    def working_bytes(self, runs: int) -> int:
+        s, width = self.settings, max(runs, WIDTH_32)
+        each = 64 * sum(self.network.lengths) + s.data * (16 * s.length + 80)
+        return width * each + 4 * WIDTH_32 * (2 * s.rows * s.length * s.dim + 4 * s.hidden)
 
 
 def chosen_device(device: str) -> str:

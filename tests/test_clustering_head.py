@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dynamics.clustering_head import ClusteringHead
-from dynamics.settings import HeadShape, SettingsError, SparseTask
+from dynamics.settings import SettingsError, SparseSettings
 from dynamics.tasks import sequences, sparse_sum, unseen
 
 NORMS = ("rms", "unit", "rms-smooth", "unit-smooth")
@@ -20,18 +20,18 @@ NORMS = ("rms", "unit", "rms-smooth", "unit-smooth")
 
 
 def test_the_target_is_the_sum_of_the_tokens_that_count():
-    task = SparseTask(vocab=3, length=6, sparsity=2)
+    task = SparseSettings(vocab=3, length=6, sparsity=2)
     tokens = sequences(task, np.arange(3), "train")
     assert tokens.shape == (3, 2048, 6)
     assert (tokens.min(), tokens.max()) == (0, 2)
     expected = [[(row[0] + row[1]) % 3 for row in run] for run in tokens]
     np.testing.assert_array_equal(sparse_sum(tokens, task), expected)
-    other = SparseTask(vocab=3, length=6, sparsity=2, positions=(5, 1))
+    other = SparseSettings(vocab=3, length=6, sparsity=2, positions=(5, 1))
     np.testing.assert_array_equal(sparse_sum(tokens, other), (tokens[..., 5] + tokens[..., 1]) % 3)
 
 
 def test_draws_are_of_a_seed_and_a_split_alone():
-    task = SparseTask()
+    task = SparseSettings()
     tokens = sequences(task, np.arange(5), "train")
     np.testing.assert_array_equal(sequences(task, np.array([3]), "train")[0], tokens[3])
     assert (sequences(task, np.arange(5), "test") != tokens).any(axis=(1, 2)).all()
@@ -42,7 +42,7 @@ def test_draws_are_of_a_seed_and_a_split_alone():
 @pytest.mark.parametrize(("vocab", "expected", "spread"), [(2, 0.39, 0.02), (3, 0.004, 0.003)])
 def test_as_many_test_sequences_are_new_as_the_paper_has(vocab, expected, spread):
     """39% of the test sequences occur in the training set for p = 2, 0.4% for p = 3."""
-    task, seeds = SparseTask(vocab=vocab), np.arange(10)
+    task, seeds = SparseSettings(vocab=vocab), np.arange(10)
     train, test = sequences(task, seeds, "train"), sequences(task, seeds, "test")
     new = unseen(train, test)
     assert abs((1 - new.mean()) - expected) < spread
@@ -56,27 +56,17 @@ def test_as_many_test_sequences_are_new_as_the_paper_has(vocab, expected, spread
         ("sparsity", {"sparsity": 13}), ("vocab", {"vocab": 1}), ("length", {"length": 0}), ("data", {"data": 0}),
         ("positions", {"positions": (1, 2)}), ("positions", {"positions": (0, 1, 2, 3, 12)}),
         ("positions", {"positions": (0, 1, 2, 3, 3)}), ("sparsity", {"sparsity": 0}),
-    ],
-)  # fmt: skip
-def test_tasks_are_checked(field, values):
-    with pytest.raises(SettingsError) as error:
-        SparseTask(**values)
-    assert error.value.field == field
-
-
-@pytest.mark.parametrize(
-    ("field", "values"),
-    [
+        ("batch", {"batch": 2049}), ("batch", {"batch": 0}), ("mlp_lr_discount", {"mlp_lr_discount": 0}),
         ("dim", {"dim": 0}), ("hidden", {"hidden": 0}), ("norm", {"norm": "layer"}), ("table", {"table": -1}),
         ("activation", {"activation": "tanh"}), ("output_bias", {"output_bias": 1}),
+        ("table", {"vocab": 3, "table": 2}), ("start", {"start": ""}), ("start_step", {"start_step": 3}),
+        ("start_runs", {"start_runs": "successful"}), ("start_runs", {"start_runs": "best"}),
     ],
 )  # fmt: skip
-def test_shapes_are_checked(field, values):
+def test_settings_are_checked(field, values):
     with pytest.raises(SettingsError) as error:
-        HeadShape(**values)
+        SparseSettings(**values)
     assert error.value.field == field
-    with pytest.raises(SettingsError, match="table: found 2"):
-        ClusteringHead(SparseTask(vocab=3), HeadShape(table=2))
 
 
 # ---------------------------------------------------------------------------------------------- the network
@@ -124,10 +114,12 @@ def doubled(network, runs, scale=1.0):
     activation=st.sampled_from(["gelu", "relu"]), scale=st.sampled_from([0.2, 1.0, 3.0]),
 )  # fmt: skip
 def test_logits_are_those_of_a_token_by_token_twin(norm, dim, table, bias, activation, scale):
-    task = SparseTask(vocab=3, length=5, sparsity=2, data=7)
-    shape = HeadShape(dim=dim, hidden=6, norm=norm, table=table, activation=activation, output_bias=bias)
-    network = ClusteringHead(task, shape)
-    weights, tokens = doubled(network, 2, scale), sequences(task, np.arange(2), "train")
+    shape = SparseSettings(
+        vocab=3, length=5, sparsity=2, data=7, batch=7, dim=dim, hidden=6, norm=norm, table=table,
+        activation=activation, output_bias=bias,
+    )  # fmt: skip
+    network = ClusteringHead(shape)
+    weights, tokens = doubled(network, 2, scale), sequences(shape, np.arange(2), "train").astype(np.int64)
     logits = network.logits(weights, torch.from_numpy(tokens))
     shared = network.logits(weights, torch.from_numpy(tokens[1]))
     assert logits.shape == (2, 7, table or 3)
@@ -139,10 +131,10 @@ def test_logits_are_those_of_a_token_by_token_twin(norm, dim, table, bias, activ
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_gradients_are_those_of_finite_differences(norm):
-    task = SparseTask(vocab=2, length=4, sparsity=2, data=5)
-    network = ClusteringHead(task, HeadShape(dim=2, hidden=4, norm=norm))
+    task = SparseSettings(vocab=2, length=4, sparsity=2, data=5, batch=5, dim=2, hidden=4, norm=norm)
+    network = ClusteringHead(task)
     weights = doubled(network, 2)
-    tokens = torch.from_numpy(sequences(task, np.arange(2), "train"))
+    tokens = torch.from_numpy(sequences(task, np.arange(2), "train")).long()
     target = torch.from_numpy(sparse_sum(tokens.numpy(), task))
 
     def loss(*values):
@@ -154,7 +146,7 @@ def test_gradients_are_those_of_finite_differences(norm):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_the_origin_has_a_value_and_a_gradient(norm):
-    network = ClusteringHead(SparseTask(), HeadShape(norm=norm))
+    network = ClusteringHead(SparseSettings(norm=norm))
     x = torch.zeros(3, 2, requires_grad=True)
     network.normalise(x).sum().backward()
     assert (network.normalise(x) == 0).all()
@@ -165,7 +157,7 @@ def test_smooth_norms_are_the_others_away_from_the_origin():
     x = torch.randn(50, 3, dtype=torch.float64)
     x = x / x.norm(dim=-1, keepdim=True) * torch.linspace(1, 5, 50, dtype=torch.float64)[:, None]
     for norm, atol in (("rms", 1e-4), ("unit", 1e-12)):
-        sharp, smooth = (ClusteringHead(SparseTask(), HeadShape(dim=3, norm=each)) for each in (norm, f"{norm}-smooth"))
+        sharp, smooth = (ClusteringHead(SparseSettings(dim=3, norm=each)) for each in (norm, f"{norm}-smooth"))
         torch.testing.assert_close(smooth.normalise(x), sharp.normalise(x), atol=atol, rtol=0)
     near = 1e-3 * x / x.norm(dim=-1, keepdim=True)
     np.testing.assert_allclose(smooth.normalise(near).norm(dim=-1), 3e-6, rtol=1e-3)
@@ -173,11 +165,11 @@ def test_smooth_norms_are_the_others_away_from_the_origin():
 
 def test_first_weights_depend_on_nothing_that_is_beside_the_point():
     """Rows are kept by a wider layer and a larger table; nothing else changes."""
-    seeds, task = np.arange(3), SparseTask()
-    small = ClusteringHead(task, HeadShape(hidden=8)).initial(seeds)
-    wide = ClusteringHead(task, HeadShape(hidden=32)).initial(seeds)
-    large = ClusteringHead(task, HeadShape(hidden=8, table=5)).initial(seeds)
-    three = ClusteringHead(SparseTask(vocab=3), HeadShape(hidden=8)).initial(seeds)
+    seeds = np.arange(3)
+    small = ClusteringHead(SparseSettings(hidden=8)).initial(seeds)
+    wide = ClusteringHead(SparseSettings(hidden=32)).initial(seeds)
+    large = ClusteringHead(SparseSettings(hidden=8, table=5)).initial(seeds)
+    three = ClusteringHead(SparseSettings(vocab=3, hidden=8)).initial(seeds)
     for name, weight in small.items():
         rows = weight.shape[1]
         expected = weight / 2 if name in ("assembler", "transform_bias") else weight
@@ -185,14 +177,14 @@ def test_first_weights_depend_on_nothing_that_is_beside_the_point():
         np.testing.assert_array_equal(large[name][:, :rows], weight)
         np.testing.assert_array_equal(three[name][:, :rows], weight)
         np.testing.assert_array_equal(
-            ClusteringHead(task, HeadShape(hidden=8)).initial(np.array([2]))[name][0], weight[2]
+            ClusteringHead(SparseSettings(hidden=8)).initial(np.array([2]))[name][0], weight[2]
         )
 
 
 def test_first_weights_are_those_of_torch_layers():
-    drawn = ClusteringHead(SparseTask(), HeadShape()).initial(np.arange(500))
+    drawn = ClusteringHead(SparseSettings()).initial(np.arange(500))
     assert sum(weight[0].size for weight in drawn.values()) == 196
-    table = ClusteringHead(SparseTask(), HeadShape(table=3)).initial(np.arange(1))
+    table = ClusteringHead(SparseSettings(table=3)).initial(np.arange(1))
     assert sum(weight[0].size for weight in table.values()) == 198  # as the authors' grids have
     for name, bound in (("query", 2**-0.5), ("value", 2**-0.5), ("receptor", 2**-0.5), ("assembler", 32**-0.5)):
         assert 0.99 * bound < abs(drawn[name]).max() <= np.float32(bound)
@@ -204,8 +196,8 @@ def test_first_weights_are_those_of_torch_layers():
 
 def ideal_circuit(norm="rms"):
     """VC figure 1 by hand, p = 2: attention to the first k tokens alone, k + 1 clusters, a unit for each."""
-    task, shape = SparseTask(), HeadShape(norm=norm)
-    network = ClusteringHead(task, shape)
+    task = SparseSettings(norm=norm)
+    network = ClusteringHead(task)
     weights = {name: torch.zeros(size, dtype=torch.float64) for name, size in network.shapes.items()}
     weights["embedding"][:] = torch.tensor([[0.0, -1.0], [0.0, 1.0]])
     weights["position_embedding"][:, 0] = -1.0
@@ -230,7 +222,7 @@ def ideal_circuit(norm="rms"):
 def test_the_ideal_circuit(norm):
     network, weights = ideal_circuit(norm)
     tokens = torch.tensor(list(itertools.product((0, 1), repeat=12)))
-    target = torch.from_numpy(sparse_sum(tokens.numpy(), network.task))
+    target = torch.from_numpy(sparse_sum(tokens.numpy(), network.settings))
     assert (network.logits(weights, tokens).argmax(-1) == target).all()
     xi = network.sequence_embedding(weights, tokens).numpy()
     assert len(np.unique(xi.round(9), axis=0)) == 6

@@ -8,29 +8,32 @@ from hypothesis import strategies as st
 from numba import njit
 
 from dynamics.clustering_head import ClusteringHead
-from dynamics.gradients import from_lanes, to_lanes
-from dynamics.head_gradients import gelu, head_gradients, head_layout, order
-from dynamics.lanes import WIDTH_32, load_scalars, store_scalars
-from dynamics.settings import HeadShape, SparseTask
-from dynamics.tasks import sequences, sparse_sum
+from dynamics.head_batches import Sequences, train
+from dynamics.head_gradients import gelu, head_layout
+from dynamics.lanes import WIDTH_32, from_lanes, load_scalars, store_scalars, to_lanes
+from dynamics.settings import SparseSettings
+from dynamics.shuffles import orders
+from dynamics.sparse_engines import HeadLanes
+from dynamics.tasks import sequences, sparse_splits, sparse_sum, unseen
+from dynamics.updates import Memory, rule_of
 
 
-def both(task, shape, runs, share, scale=1.0):
-    """Gradients of the mean loss weighted by share (run, sequence): of the kernel, and of autograd in float64."""
-    network, count = ClusteringHead(task, shape), share.shape[1]
-    drawn = {name: scale * weight for name, weight in network.initial(np.arange(runs)).items()}
-    tokens = sequences(task, np.arange(runs), "train")[:, :count]
-    target = sparse_sum(tokens, task)
-    names = order(network)
-    rows = to_lanes(np.concatenate([drawn[name].reshape(runs, -1) for name in names], axis=1))
-    gradient = np.full_like(rows, np.nan)
-    lanes = [to_lanes(each.reshape(runs, -1)) for each in (tokens, target, share)]
-    head_gradients(rows, head_layout(network), *lanes, gradient, shape.dim)
-    exact = {name: torch.from_numpy(drawn[name].astype(np.float32)).double().requires_grad_() for name in names}
-    losses = network.losses(exact, torch.from_numpy(tokens), torch.from_numpy(target))
-    (losses * torch.from_numpy(share)).sum().backward()
-    expected = np.concatenate([exact[name].grad.numpy().reshape(runs, -1) for name in names], axis=1)
-    return from_lanes(gradient, runs), expected
+def both(s, runs, begin=0, end=None, scale=1.0):
+    """Gradients of the mean loss over places of an order: of the kernel, and of autograd in float64."""
+    network, seeds, end = ClusteringHead(s), np.arange(runs), end or s.data
+    rows = np.float32(scale) * network.flatten(network.initial(seeds))
+    tokens, order = sequences(s, seeds, "train"), orders(seeds, 3, s.data)
+    targets = sparse_sum(tokens, s)
+    memory = Memory(to_lanes(rows), *(np.full_like(to_lanes(rows), np.nan) for _ in range(4)))
+    learned = Sequences(tokens, targets.astype(np.int16))
+    train(memory, head_layout(network), learned, order, rule_of(s), 1.0, 1, begin, end - begin, 0, s.dim)
+    exact = torch.from_numpy(rows).double().requires_grad_()
+    at = order[:, begin:end]
+    batch, target = np.take_along_axis(tokens, at[..., None], 1), np.take_along_axis(targets, at, 1)
+    losses = network.losses(network.unflatten(exact), torch.from_numpy(batch).long(), torch.from_numpy(target))
+    losses.mean(-1).sum().backward()
+    np.testing.assert_array_equal(from_lanes(memory.weights, runs), rows)
+    return from_lanes(memory.gradient, runs), exact.grad.numpy()
 
 
 @settings(max_examples=25)
@@ -40,25 +43,53 @@ def both(task, shape, runs, share, scale=1.0):
     activation=st.sampled_from(["gelu", "relu"]), runs=st.integers(1, 18), scale=st.sampled_from([0.3, 1.0, 3.0]),
 )  # fmt: skip
 def test_gradients_are_those_of_autograd(norm, dim, vocab, hidden, extra, bias, activation, runs, scale):
-    task = SparseTask(vocab=vocab, length=4, sparsity=2, data=9)
-    shape = HeadShape(dim=dim, hidden=hidden, norm=norm, table=vocab + extra, activation=activation, output_bias=bias)
-    share = np.full((runs, 9), 1 / 9)
-    share[0, 5:] = 0  # a batch may be shorter in some runs
-    found, expected = both(task, shape, runs, share, scale)
+    s = SparseSettings(
+        vocab=vocab, length=4, sparsity=2, data=9, batch=9, dim=dim, hidden=hidden, norm=norm, table=vocab + extra,
+        activation=activation, output_bias=bias,
+    )  # fmt: skip
+    found, expected = both(s, runs, 2, 7, scale)
     size = abs(expected).max(axis=1, keepdims=True)
     np.testing.assert_array_less(abs(found - expected) / size, 2e-5)
 
 
-def test_the_default_recipe_in_full(generator):
-    found, expected = both(SparseTask(), HeadShape(), 20, np.full((20, 32), 1 / 32))
+def test_the_default_recipe_in_full():
+    found, expected = both(SparseSettings(), 20, 64, 96)
     np.testing.assert_allclose(found, expected, atol=2e-5)
 
 
 def test_a_run_has_the_same_bits_in_any_company():
-    share = np.full((20, 8), 1 / 8)
-    whole, _ = both(SparseTask(data=8), HeadShape(hidden=5), 20, share)
-    alone, _ = both(SparseTask(data=8), HeadShape(hidden=5), 1, share[:1])
-    np.testing.assert_array_equal(alone[0], whole[0])
+    s = SparseSettings(data=8, batch=8, hidden=5)
+    np.testing.assert_array_equal(both(s, 1)[0][0], both(s, 20)[0][0])
+
+
+@settings(max_examples=12)
+@given(
+    vocab=st.integers(2, 4), length=st.integers(3, 6), runs=st.integers(1, 18),
+    scale=st.sampled_from([0.3, 1.0, 4.0, 12.0]),
+)  # fmt: skip
+def test_scores_are_those_of_float64(vocab, length, runs, scale):
+    s = SparseSettings(vocab=vocab, length=length, sparsity=2, data=150, batch=8, hidden=6)
+    network, seeds = ClusteringHead(s), np.arange(runs)
+    engine = HeadLanes(network, seeds)
+    rows = np.float32(scale) * network.flatten(network.initial(seeds))
+    none = np.zeros_like(rows)
+    engine.hold(rows, dict.fromkeys(engine.names, none), 0)
+    loss, accuracy = engine.scores()
+    weights = network.unflatten(torch.from_numpy(rows).double())
+    train_on, test_on = sequences(s, seeds, "train"), sequences(s, seeds, "test")
+    new = unseen(train_on, test_on)
+    assert loss.shape == (runs, len(sparse_splits(s)))
+    for split, tokens in enumerate((train_on, test_on)):
+        target = torch.from_numpy(sparse_sum(tokens, s))
+        losses = network.losses(weights, torch.from_numpy(tokens).long(), target)
+        right = network.logits(weights, torch.from_numpy(tokens).long()).argmax(-1) == target
+        np.testing.assert_allclose(loss[:, split], losses.mean(-1), rtol=1e-4, atol=1e-9)
+        np.testing.assert_allclose(accuracy[:, split], right.double().mean(-1), atol=0.011)  # of one that ties
+    if loss.shape[1] == 3:
+        for run in range(runs):
+            np.testing.assert_allclose(loss[run, 2], losses[run][torch.from_numpy(new[run])].mean(), rtol=1e-4)
+    exact = engine.exact_scores(np.full(runs, True))
+    np.testing.assert_allclose(exact[0], loss, rtol=1e-4, atol=1e-9)
 
 
 @pytest.mark.parametrize("low", [-40.0, -6.0])

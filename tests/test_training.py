@@ -4,7 +4,6 @@ import dataclasses
 import random
 import subprocess
 import sys
-import threading
 import time
 
 import numpy as np
@@ -17,13 +16,14 @@ from hypothesis import strategies as st
 from dynamics import engines, gradients
 from dynamics import simulate as loop
 from dynamics.compiling import on_threads
-from dynamics.engines import AutogradEngine, LaneEngine
+from dynamics.lanes import from_lanes, to_lanes
+from dynamics.modular_engines import PairLanes, PairTorch
 from dynamics.networks import ConstantAttention, network_of, weights
 from dynamics.settings import ModularSettings, SettingsError
 from dynamics.simulate import MissingPackage, branch, end_embedding, replay, simulate
 from dynamics.storage import TrajectoryError
 from dynamics.tasks import all_pairs, training_pairs
-from dynamics.trainer import Trainer, new_optimizer, part_of
+from dynamics.trainer import part_of
 from dynamics.training import ModularSystem
 from dynamics.trajectory import DIVERGED, DONE, checkpoints, open_trajectory
 from tests.plain_torch import Run
@@ -37,8 +37,7 @@ def shares(s, seeds):
 
 
 def flat(network, runs):
-    drawn = network.initial(np.arange(runs)).values()
-    return torch.from_numpy(np.concatenate([weight.reshape(runs, -1) for weight in drawn], axis=1))
+    return torch.from_numpy(network.flatten(network.initial(np.arange(runs))))
 
 
 # ------------------------------------------------------------------------------------- task and network
@@ -165,15 +164,15 @@ def test_lane_gradients_and_scores_are_those_of_autograd(n, hidden, dim, runs, s
     s = ModularSettings(n=n, hidden=hidden, dim=dim, train_share=1.0 if n < 3 else 0.8)
     network = ConstantAttention(s)
     share, rows = shares(s, np.arange(runs)), scale * flat(network, runs)
-    engine = LaneEngine(network, share)
-    engine.parameter.copy_(engine.arrange(rows))
-    engine.differentiate()
+    engine = PairLanes(network, np.arange(runs))
+    held(engine, rows)
+    engine.differentiate(0)
     exact = rows.double().requires_grad_()
     pairs = torch.from_numpy(all_pairs(n))
     network.loss(network.unflatten(exact), pairs, torch.from_numpy(share)).sum().backward()
     size = float(exact.grad.abs().max())
-    np.testing.assert_allclose(engine.rows(engine.parameter.grad), exact.grad, atol=2e-6 * size + 1e-9)
-    losses, right = engine.scores()
+    np.testing.assert_allclose(engine.gradient(), exact.grad, atol=2e-6 * size + 1e-9)
+    losses, right = gradients.scores(to_lanes(rows.numpy()), engine.layout, engine.pairs, runs)
     logits = network.logits(network.unflatten(exact.detach()), pairs)
     np.testing.assert_allclose(
         losses,
@@ -187,15 +186,35 @@ def test_lane_gradients_and_scores_are_those_of_autograd(n, hidden, dim, runs, s
     np.testing.assert_array_equal(right[clear], (top.indices[..., 0] == network.target(pairs)).numpy()[clear])
 
 
+def held(engine, rows):
+    """The engine begun from rows (run, parameter)."""
+    engine.hold(rows.numpy(), {name: np.zeros(rows.shape, np.float32) for name in engine.names}, 0)
+    return engine
+
+
+@pytest.mark.parametrize("kind", [PairLanes, lambda network, seeds: PairTorch(network, seeds, "cpu")])
+def test_scores_are_means_over_splits(kind):
+    network, seeds = ConstantAttention(SMALL), np.arange(18)
+    rows, share = flat(network, 18), shares(SMALL, seeds)
+    engine = held(kind(network, seeds), rows)
+    losses = network.losses(network.unflatten(rows.double()), torch.from_numpy(all_pairs(5))).numpy()
+    for found in (engine.scores(), engine.exact_scores(np.full(18, True))):
+        np.testing.assert_allclose(found[0][:, 0], (losses * share).sum(1), rtol=1e-5)
+        np.testing.assert_allclose(found[0][:, 1], losses[share == 0].reshape(18, -1).mean(1), rtol=1e-5)
+    some = engine.exact_scores(np.arange(18) == 7)
+    np.testing.assert_allclose(some[0][0], found[0][7], rtol=1e-12)
+    np.testing.assert_array_equal(some[1][0], engine.scores()[1][7])
+
+
 def test_a_tie_is_not_right():
     """A network without any opinion is right about nothing."""
     network = ConstantAttention(SMALL)
     for engine in (
-        LaneEngine(network, shares(SMALL, np.arange(2))),
-        AutogradEngine(network, shares(SMALL, np.arange(2)), "cpu"),
+        PairLanes(network, np.arange(2)),
+        PairTorch(network, np.arange(2), "cpu"),
     ):
-        losses, right = engine.scores()
-        assert not right.any()
+        losses, accuracy = engine.scores()
+        assert not accuracy.any()
         np.testing.assert_allclose(losses, np.log(5), rtol=1e-6)
 
 
@@ -230,7 +249,7 @@ def test_the_ensemble_is_single_runs_trained_by_a_plain_loop(s):
     for run in (0, 13, 19):
         parameters, history, scores = plain_training(s, 3 + run, 25)  # roundings grow e-fold in some 20 steps
         last = trajectory.isel(run=run, step=-1)
-        for name, expected in zip(ConstantAttention.variables, parameters, strict=True):
+        for name, expected in zip(ConstantAttention.VARIABLES, parameters, strict=True):
             np.testing.assert_allclose(last[name], expected, atol=2e-4, err_msg=name)
         np.testing.assert_allclose(last["gradient_norm"], history[-1][0], rtol=2e-3, atol=1e-5)
         np.testing.assert_allclose(last["update_norm"], history[-1][1], rtol=2e-3, atol=1e-6)
@@ -284,11 +303,11 @@ def test_the_file_holds_all_that_the_format_promises(tmp_path):
     with open_trajectory(path) as trajectory:
         assert trajectory["loss"].dims == ("run", "step", "split")
         assert list(trajectory["split"].values) == ["train", "validation"]
-        assert list(trajectory["layer"].values) == list(ConstantAttention.variables)
+        assert list(trajectory["layer"].values) == list(ConstantAttention.VARIABLES)
         np.testing.assert_array_equal(trajectory["epoch"], [0, 2, 4])
         np.testing.assert_array_equal(trajectory["time"], SMALL.lr * np.array([0, 2, 4]))
         assert trajectory.attrs["modulus"] == 5
-        assert all(trajectory[name].dtype == np.float32 for name in (*ConstantAttention.variables, "loss", "accuracy"))
+        assert all(trajectory[name].dtype == np.float32 for name in (*ConstantAttention.VARIABLES, "loss", "accuracy"))
     whole = simulate(dataclasses.replace(SMALL, train_share=1.0), runs=1, steps=2, progress=False)
     assert list(whole["split"].values) == ["train"]
 
@@ -308,7 +327,7 @@ def test_divergence_ends_a_run_and_not_the_ensemble():
     s = ModularSettings(n=5, optimizer="sgd", lr=1.0, weight_decay=0.0, train_share=1.0)
     system = ModularSystem(s, "cpu")
     state = system.initial(np.arange(20))
-    weights = state.weights.clone()
+    weights = state.weights.copy()
     weights[3] *= 1e12  # grows in every step, and overflows in some
     ill = dataclasses.replace(state, weights=weights)
     one_by_one = ill
@@ -381,53 +400,29 @@ def test_states_are_used_in_any_order():
 
 def test_small_losses_keep_their_digits():
     network = ConstantAttention(SMALL)
-    engine, rows = LaneEngine(network, shares(SMALL, np.arange(4))), flat(network, 4)
+    shape, pairs, rows = gradients.layout(5, 7, 3), gradients.quads(5), flat(network, 4)
     for scale in (1.0, 3.0, 6.0, 20.0):
-        engine.parameter.copy_(engine.arrange(scale * rows))
-        losses, _ = engine.scores()
+        losses, _ = gradients.scores(to_lanes(scale * rows.numpy()), shape, pairs, 4)
         exact = network.losses(network.unflatten((scale * rows).double()), torch.from_numpy(all_pairs(5))).numpy()
         size = float(network.logits(network.unflatten(scale * rows), torch.from_numpy(all_pairs(5))).abs().max())
         np.testing.assert_allclose(losses, exact, rtol=1e-6 * (1 + size), atol=1e-15)
 
 
-def test_torch_keeps_its_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        simulate(SMALL, runs=40, steps=3, progress=False)
-        seen = []
-        thread = threading.Thread(target=lambda: seen.append(torch.get_num_threads()))
-        thread.start()
-        thread.join()
-        assert [torch.get_num_threads(), *seen] == [2, 2]
-    finally:
-        torch.set_num_threads(before)
-
-
 # ------------------------------------------------------------------------------------- devices and torch
 
 
-def autograd_states(device, s, runs, steps):
-    network = ConstantAttention(s)
-    trainer = Trainer(network, np.arange(runs), "cpu")
-    trainer.engine = AutogradEngine(network, trainer.splits[0], device)
-    trainer.optimizer = new_optimizer(s, trainer.engine.parameter)
-    system = ModularSystem(s, "cpu")
-    start = system.initial(np.arange(runs))
-    moments = {name: moment.to(device) for name, moment in start.moments.items()}
-    trainer.take(dataclasses.replace(start, weights=start.weights.to(device), moments=moments))
-    trainer.run(steps)
-    return system.advance(start, steps), trainer
-
-
-@pytest.mark.parametrize("rule", ["adamw", "sgd"])
+@pytest.mark.parametrize("rule", ["adamw", "adam", "sgd"])
 def test_both_engines_train_alike(rule):
-    s = ModularSettings(n=7, hidden=9, optimizer=rule)
-    state, trainer = autograd_states("cpu", s, 5, 40)
-    np.testing.assert_allclose(trainer.weights(), state.weights, atol=2e-5)
-    np.testing.assert_allclose(trainer.gradient_norm(), state.gradient_norm, rtol=1e-3, atol=1e-6)
-    for name, moment in trainer.moments().items():
-        np.testing.assert_allclose(moment, state.moments[name], atol=1e-5)
+    s = ModularSettings(n=7, hidden=9, optimizer=rule, momentum=0.5 if rule == "sgd" else 0.0)
+    network, seeds = ConstantAttention(s), np.arange(5)
+    here, there = PairLanes(network, seeds), PairTorch(network, seeds, "cpu")
+    for engine in (here, there):
+        held(engine, flat(network, 5)).train(0, 40)
+    np.testing.assert_allclose(there.weights(), here.weights(), atol=2e-5)
+    np.testing.assert_allclose(there.gradient(), here.gradient(), atol=1e-5)
+    np.testing.assert_allclose(there.moved(), here.moved(), atol=1e-5)
+    for name, moment in there.moments().items():
+        np.testing.assert_allclose(moment, here.moments()[name], atol=1e-5)
 
 
 @needs_cuda
@@ -437,7 +432,7 @@ def test_cuda_trains_alike(rule):
     here = simulate(s, runs=5, steps=100, every=20, device="cpu", progress=False)
     there = simulate(s, runs=5, steps=100, every=20, device="cuda", progress=False)
     np.testing.assert_array_equal(there["embedding"][:, 0], here["embedding"][:, 0])
-    for name in (*ConstantAttention.variables, "loss", "gradient_norm"):
+    for name in (*ConstantAttention.VARIABLES, "loss", "gradient_norm"):
         np.testing.assert_allclose(there[name], here[name], atol=1e-3, err_msg=name)
 
 
@@ -451,11 +446,18 @@ def test_cuda_resumes_with_the_same_bits(tmp_path):
 
 
 def test_a_small_ensemble_is_padded_on_cuda():
-    engine = AutogradEngine(ConstantAttention(SMALL), shares(SMALL, np.arange(3)), "cpu")
-    assert len(engine.parameter) == engines.CUDA_WIDTH
-    assert len(AutogradEngine(ConstantAttention(SMALL), shares(SMALL, np.arange(3)), "cpu", 100).parameter) == 100
-    rows = torch.randn(3, engine.parameter.shape[1])
-    torch.testing.assert_close(engine.rows(engine.arrange(rows)), rows)
+    network, seeds = ConstantAttention(SMALL), np.arange(3)
+    engine = PairTorch(network, seeds, "cpu")
+    assert engine.width == engines.CUDA_WIDTH
+    assert PairTorch(network, seeds, "cpu", 100).width == 100
+    rows = flat(network, 3)
+    np.testing.assert_array_equal(held(engine, rows).weights(), rows)
+
+
+def test_lanes_are_rows():
+    rows = np.arange(20 * 7, dtype=np.float32).reshape(20, 7)
+    assert to_lanes(rows).shape == (2, 7 * 16)
+    np.testing.assert_array_equal(from_lanes(to_lanes(rows), 20), rows)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
@@ -469,9 +471,7 @@ def test_a_missing_device_is_a_setting_refused():
 def test_without_torch_it_is_said_how_to_get_it(monkeypatch):
     monkeypatch.delitem(sys.modules, "dynamics.training", raising=False)
     monkeypatch.setitem(sys.modules, "torch", None)
-    for name in [
-        name for name in sys.modules if name.startswith(("dynamics.engines", "dynamics.networks", "dynamics.trainer"))
-    ]:
+    for name in [name for name in sys.modules if name.startswith("dynamics.") and hasattr(sys.modules[name], "torch")]:
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(MissingPackage, match=r"training-dynamics\[train\]"):
         simulate(SMALL, runs=1)

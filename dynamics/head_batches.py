@@ -1,0 +1,159 @@
+"""Mini-batches of an ensemble of VC's networks, as kernels: gather, differentiate, update, score.
+
+Sixteen runs go through their batches side by side (`dynamics.head_gradients`), each with sequences of its own.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from dynamics import head_gradients, lanes, updates
+from dynamics.compiling import sources
+from dynamics.head_gradients import HeadLayout, add_gradient, fill_table, forward, onto_embeddings, workspace
+from dynamics.lanes import (
+    WIDTH_32,
+    add_scalars,
+    exponential,
+    larger,
+    load_scalars,
+    log_one_plus,
+    scalars,
+    where_above,
+    where_equal,
+)
+from dynamics.updates import Memory, Rule, update
+
+PART = 64
+"""Sequences whose losses are summed in float32 before they go into a sum in float64."""
+
+
+class Sequences(NamedTuple):
+    """What runs learn or are tested on: tokens (run, sequence, position) and targets (run, sequence), int16."""
+
+    tokens: np.ndarray
+    targets: np.ndarray
+
+
+@njit(error_model="numpy")
+def gather(sequences, order, first, at, tokens, target):
+    """Number `at` in each run's order, of sixteen runs from `first` on, as lanes: tokens (position x lane), target."""
+    runs, _, positions = sequences.tokens.shape
+    for lane in range(WIDTH_32):
+        run = min(first + lane, runs - 1)  # lanes without a run repeat the last one's
+        row = order[run, at]
+        target[lane] = sequences.targets[run, row]
+        for place in range(positions):
+            tokens[place * WIDTH_32 + lane] = sequences.tokens[run, row, place]
+
+
+@njit(error_model="numpy")
+def batch_gradient(weights, layout, work, sequences, order, first, begin, end, gradient, axes):
+    """The gradient of the mean loss over places begin..end of each run's order."""
+    gradient[:] = 0
+    work[1][:] = 0
+    fill_table(weights, layout, work[0], work[2], axes)
+    tokens, target = np.empty(layout.positions * WIDTH_32, np.float32), np.empty(WIDTH_32, np.float32)
+    share = scalars(np.float32(1 / (end - begin)))
+    for at in range(begin, end):
+        gather(sequences, order, first, at, tokens, target)
+        add_gradient(weights, layout, work, tokens, load_scalars(target, 0), share, gradient, axes)
+    onto_embeddings(weights, layout, work[1], gradient, axes)
+
+
+@njit(error_model="numpy")
+def loss_and_lead(layout, logits, peak, target):
+    """A sequence's cross-entropy, and by how much the logit of its target exceeds the largest other."""
+    one, right = scalars(np.float32(1)), scalars(np.float32(-np.inf))
+    rival, others = scalars(np.float32(-np.inf)), scalars(np.float32(0))
+    for token in range(layout.rows):
+        z = load_scalars(logits, token)
+        here = where_equal(target, np.float32(token), one)
+        power = exponential(z - peak)
+        others += power - here * power
+        rival = larger(rival, where_above(here, np.float32(0.5), scalars(np.float32(-np.inf)) - z) + z)
+        right = larger(right, where_above(one - here, np.float32(0.5), scalars(np.float32(-np.inf)) - z) + z)
+    ahead = right - peak
+    near = where_above(ahead, np.float32(-50), one)  # beyond, e^-ahead is large and others holds the 1 of the peak
+    argument = near * others / exponential(ahead) + (one - near) * (others - one)
+    return log_one_plus(argument) - (one - near) * ahead, right - rival
+
+
+def _compile(digest: str):
+    @njit(error_model="numpy", nogil=True, cache=True)
+    def train(memory, layout, sequences, order, rule, discount, number, begin, batch, steps, axes):
+        digest  # noqa: B018 - see `compiling.sources`
+        work = workspace(layout, axes)
+        mlp = layout.receptor * len(axes)
+        for block in range(len(memory.weights)):
+            weights, gradient, first = memory.weights[block], memory.gradient[block], block * WIDTH_32
+            for step in range(max(1, steps)):
+                start = begin + step * batch
+                end = min(start + batch, order.shape[1])
+                batch_gradient(weights, layout, work, sequences, order, first, start, end, gradient, axes)
+                if step < steps:
+                    memory.before[block][:] = weights
+                    update(memory, block, rule, number + step, 0, mlp, 1.0)
+                    update(memory, block, rule, number + step, mlp, layout.size, discount)
+
+    @njit(error_model="numpy", nogil=True, cache=True)
+    def score(weights, layout, sequences, shares, splits, totals, axes):
+        digest  # noqa: B018
+        work, count = workspace(layout, axes), sequences.targets.shape[1]
+        tokens, target = np.empty(layout.positions * WIDTH_32, np.float32), np.empty(WIDTH_32, np.float32)
+        part, order = np.empty(2 * splits * WIDTH_32, np.float32), np.empty((len(sequences.tokens), 1), np.int64)
+        for block in range(len(weights)):
+            fill_table(weights[block], layout, work[0], work[2], axes)
+            for begin in range(0, count, PART):
+                part[:] = 0
+                for at in range(begin, min(begin + PART, count)):
+                    order[:] = at
+                    gather(sequences, order, block * WIDTH_32, 0, tokens, target)
+                    peak = forward(weights[block], layout, work, tokens, axes)[7]
+                    loss, lead = loss_and_lead(layout, work[6], peak, load_scalars(target, 0))
+                    right = where_above(lead, np.float32(0), scalars(np.float32(1)))
+                    for split in range(splits):
+                        share = load_scalars(shares[block], at * splits + split)
+                        add_scalars(part, split, share * loss)
+                        add_scalars(part, splits + split, share * right)
+                totals[block] += part
+
+    return train, score
+
+
+_train, _score = _compile(sources(__file__, head_gradients.__file__, lanes.__file__, updates.__file__))
+
+
+def train(
+    memory: Memory,
+    layout: HeadLayout,
+    sequences: Sequences,
+    order: np.ndarray,
+    rule: Rule,
+    discount: float,
+    number: int,
+    begin: int,
+    batch: int,
+    steps: int,
+    dim: int,
+) -> None:
+    """Take steps within an epoch, the first of them update `number` and at place `begin` of the epoch's order.
+
+    order: (run, place) int64. With 0 steps only the gradient at that place is found. The feed-forward layer learns at
+    the rate over `discount`. Runs on the calling thread, without Python's lock.
+    """
+    axes = tuple(range(dim))
+    _train(memory, layout, sequences, order, rule, float(discount), number, begin, batch, steps, axes)
+
+
+def score(
+    weights: np.ndarray, layout: HeadLayout, sequences: Sequences, shares: np.ndarray, splits: int, dim: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Cross-entropy and accuracy in each split, (run, split): shares (block, sequence x split x lane) weigh sequences.
+
+    Correct means that no other row of the table scores as high. Not finite where float32 does not suffice.
+    """
+    totals = np.zeros((len(weights), 2 * splits * WIDTH_32))
+    _score(weights, layout, sequences, shares, splits, totals, tuple(range(dim)))
+    rows = totals.reshape(-1, 2, splits, WIDTH_32).transpose(1, 0, 3, 2).reshape(2, -1, splits)
+    return rows[0, : len(sequences.tokens)], rows[1, : len(sequences.tokens)]

@@ -1,0 +1,79 @@
+"""Engines of CA's network, trained on the whole training split of its pairs at every step."""
+
+import numpy as np
+import torch
+
+from dynamics import gradients
+from dynamics.engines import LaneEngine, TorchEngine, mean_scores
+from dynamics.lanes import to_lanes
+from dynamics.networks import ConstantAttention
+from dynamics.parameters import Weights
+from dynamics.settings import ModularSettings
+from dynamics.tasks import all_pairs, training_pairs
+
+
+def splits(s: ModularSettings) -> tuple[str, ...]:
+    """Names of the splits that are not empty."""
+    return ("train", "validation") if s.train_pairs < s.pairs else ("train",)
+
+
+def pair_shares(s: ModularSettings, seeds: np.ndarray) -> np.ndarray:
+    """Weight of each pair in the mean over each split, (run, pair, split)."""
+    chosen = training_pairs(s.n, s.train_pairs, seeds)
+    shares = [chosen / s.train_pairs]
+    if s.train_pairs < s.pairs:
+        shares.append(~chosen / (s.pairs - s.train_pairs))
+    return np.stack(shares, axis=-1)
+
+
+class PairLanes(LaneEngine):
+    """On a processor."""
+
+    def __init__(self, network: ConstantAttention, seeds: np.ndarray) -> None:
+        s = network.settings
+        super().__init__(s, network, len(seeds))
+        self.network, self.pairs = network, gradients.quads(s.n)
+        self.layout = gradients.layout(s.n, s.hidden, s.dim)
+        self.shares = pair_shares(s, seeds)
+        padded = np.zeros((self.runs, self.pairs.first.size), np.float32)
+        padded[:, : s.pairs] = self.shares[..., 0]
+        self.share = to_lanes(padded)
+
+    def _train(self, step: int, steps: int) -> None:
+        gradients.train(self.memory, self.layout, self.share, self.pairs, self.rule, self.updates + 1, steps)
+
+    def differentiate(self, step: int) -> None:
+        gradients.train(self.memory, self.layout, self.share, self.pairs, self.rule, 1, 0)
+
+    def scores(self) -> tuple[np.ndarray, np.ndarray]:
+        losses, right = gradients.scores(self.memory.weights, self.layout, self.pairs, self.runs)
+        loss, accuracy = ((values[..., None] * self.shares).sum(axis=1) for values in (losses, right))
+        return loss, accuracy
+
+    def exact_scores(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        pairs = torch.from_numpy(all_pairs(self.network.settings.n))
+        weights = self.network.unflatten(torch.from_numpy(self.weights()[which]).double())
+        logits = self.network.logits(weights, pairs)
+        return mean_scores(logits, self.network.target(pairs), torch.from_numpy(self.shares[which]))
+
+
+class PairTorch(TorchEngine):
+    """On a device of torch."""
+
+    def __init__(self, network: ConstantAttention, seeds: np.ndarray, device: str, width: int = 0) -> None:
+        s = network.settings
+        super().__init__(s, network, len(seeds), device, width)
+        self.attention = network
+        self.pairs = torch.from_numpy(all_pairs(s.n)).to(device)
+        self.shares = torch.from_numpy(pair_shares(s, seeds)).to(device)
+        self.share = torch.zeros(self.width, s.pairs, device=device)
+        self.share[: self.runs] = self.shares[..., 0]
+
+    def loss(self, weights: Weights, step: int) -> torch.Tensor:
+        return self.attention.loss(weights, self.pairs, self.share).sum()
+
+    def scores_of(self, weights: Weights, runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        logits = self.attention.logits(weights, self.pairs)[: len(runs)]
+        return mean_scores(
+            logits, self.attention.target(self.pairs), self.shares[torch.from_numpy(runs).to(self.device)]
+        )

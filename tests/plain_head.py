@@ -1,0 +1,85 @@
+"""VC's network as anybody would write it: one torch.nn.Module over tokens, a DataLoader, one optimizer, one run. The
+truth and the baseline for the ensemble trainer."""
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from dynamics.clustering_head import ClusteringHead
+from dynamics.settings import SparseSettings
+from dynamics.tasks import sequences, sparse_sum
+
+
+class Net(torch.nn.Module):
+    def __init__(self, s: SparseSettings) -> None:
+        super().__init__()
+        self.embedding = torch.nn.Embedding(s.rows, s.dim)
+        self.position_embedding = torch.nn.Embedding(s.length, s.dim)
+        self.query = torch.nn.Parameter(torch.zeros(s.dim))
+        self.value = torch.nn.Linear(s.dim, s.dim, bias=False)
+        self.receptor = torch.nn.Linear(s.dim, s.hidden)
+        self.assembler = torch.nn.Linear(s.hidden, s.dim)
+        self.dim = s.dim
+
+    def norm(self, x: torch.Tensor) -> torch.Tensor:
+        return x / (x.square().mean(-1, keepdim=True).sqrt() + 1e-5)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        z = self.norm(self.embedding(tokens) + self.position_embedding.weight)
+        attention = torch.softmax(z @ self.query / self.dim**0.5, dim=-1)
+        xi = self.value((attention[..., None] * z).sum(-2))
+        zeta = xi + self.assembler(torch.nn.functional.gelu(self.receptor(self.norm(xi))))
+        return zeta @ self.embedding.weight.T
+
+    def mlp(self) -> list[torch.nn.Parameter]:
+        return [*self.receptor.parameters(), *self.assembler.parameters()]
+
+
+class Run:
+    """A run begun from the same weights and data as member `seed` of an ensemble."""
+
+    def __init__(self, s: SparseSettings, seed: int) -> None:
+        self.s, self.net, seeds = s, Net(s), np.array([seed])
+        first = ClusteringHead(s).initial(seeds)
+        self.named = {
+            "embedding": self.net.embedding.weight, "position_embedding": self.net.position_embedding.weight,
+            "query": self.net.query, "value": self.net.value.weight, "receptor": self.net.receptor.weight,
+            "receptor_bias": self.net.receptor.bias, "transform_bias": self.net.assembler.bias,
+        }  # fmt: skip
+        with torch.no_grad():
+            for name, parameter in self.named.items():
+                parameter.copy_(torch.from_numpy(first[name][0]))
+            self.net.assembler.weight.copy_(torch.from_numpy(first["assembler"][0].T))
+        self.named["assembler"] = self.net.assembler.weight.T
+        drawn = {split: sequences(s, seeds, split)[0] for split in ("train", "test")}
+        self.splits = {
+            split: TensorDataset(torch.from_numpy(tokens).long(), torch.from_numpy(sparse_sum(tokens, s)))
+            for split, tokens in drawn.items()
+        }
+        mlp = self.net.mlp()
+        others = [each for each in self.net.parameters() if all(each is not one for one in mlp)]
+        groups = [{"params": others}, {"params": mlp, "lr": s.lr / s.mlp_lr_discount}]
+        if s.optimizer == "sgd":
+            self.rule = torch.optim.SGD(groups, lr=s.lr, momentum=s.momentum, weight_decay=s.weight_decay)
+        else:
+            kind = torch.optim.AdamW if s.optimizer == "adamw" else torch.optim.Adam
+            self.rule = kind(groups, lr=s.lr, betas=(s.beta1, s.beta2), weight_decay=s.weight_decay)
+
+    def epoch(self, order: np.ndarray | None = None, batches: int | None = None) -> None:
+        """One pass through the training set, in the order given or in one of the loader's own; or its first batches."""
+        sampler = None if order is None else order.tolist()
+        loader = DataLoader(self.splits["train"], self.s.batch, shuffle=sampler is None, sampler=sampler)
+        for number, (tokens, target) in enumerate(loader):
+            if number == batches:
+                break
+            self.rule.zero_grad()
+            torch.nn.functional.cross_entropy(self.net(tokens), target).backward()
+            self.rule.step()
+
+    @torch.no_grad()
+    def scores(self, split: str) -> tuple[float, float]:
+        """Loss and accuracy."""
+        tokens, target = self.splits[split].tensors
+        logits = self.net(tokens)
+        loss = torch.nn.functional.cross_entropy(logits, target)
+        return float(loss), float((logits.argmax(1) == target).float().mean())

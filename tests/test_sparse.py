@@ -1,0 +1,337 @@
+"""Training VC's network: the ensemble against a plain loop, streams, exactness, transfer, branches."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+
+from dynamics.clustering_head import ClusteringHead
+from dynamics.compiling import on_threads
+from dynamics.networks import network_of, weights
+from dynamics.settings import ModularSettings, SettingsError, SparseSettings
+from dynamics.shuffles import bits_of, orders, sort_keys
+from dynamics.simulate import branch, replay, simulate
+from dynamics.sparse_engines import HeadLanes, HeadTorch
+from dynamics.tasks import scored, sequences, sparse_splits, sparse_sum, unseen
+from dynamics.training import SparseSystem
+from dynamics.trajectory import DIVERGED, open_trajectory
+from tests.plain_head import Run
+
+SMALL = SparseSettings(length=6, sparsity=2, data=50, batch=8, hidden=5)
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+
+
+def begun(engine):
+    """The engine at the first weights of its runs."""
+    network = ClusteringHead(SMALL) if not hasattr(engine, "head") else engine.head
+    rows = network.flatten(network.initial(np.arange(engine.runs)))
+    engine.hold(rows, dict.fromkeys(engine.names, np.zeros_like(rows)), 0)
+    return engine
+
+
+# --------------------------------------------------------------------------------------- data and their order
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 50, 2048, 5000])
+def test_an_order_is_a_permutation_and_the_same_in_torch(n):
+    seeds = np.array([0, 7, 2**62, 3])
+    order = orders(seeds, 5, n)
+    np.testing.assert_array_equal(np.sort(order, axis=1), np.arange(n)[None].repeat(4, 0))
+    keys = sort_keys(torch.from_numpy(seeds)[:, None], torch.tensor(5), torch.arange(n), bits_of(n))
+    assert (keys >= 0).all()
+    np.testing.assert_array_equal(keys.sort(dim=1).values & ((1 << bits_of(n)) - 1), order)
+    np.testing.assert_array_equal(orders(seeds[1:2], 5, n)[0], order[1])
+
+
+def test_orders_are_uniform_and_independent():
+    """Each datum is as often at each place; orders of other epochs and seeds have nothing in common."""
+    all_orders = np.concatenate([orders(np.arange(400), epoch, 8) for epoch in range(50)])  # 20,000 of them
+    counts = np.stack([np.bincount(column, minlength=8) for column in all_orders.T])
+    assert abs(counts - 2500).max() < 5 * np.sqrt(2500 * 7 / 8)
+    place = all_orders.argsort(axis=1).reshape(50, 400, 8).astype(float) - 3.5
+    assert abs((place[:-1] * place[1:]).mean()) < 5 * 5.25 / np.sqrt(49 * 400 * 8)
+    assert abs((place[:, :-1] * place[:, 1:]).mean()) < 5 * 5.25 / np.sqrt(50 * 399 * 8)
+
+
+def test_orders_are_what_they_always_were():
+    """Fixed numbers: a change here changes every trajectory, and wants a higher numerics_version."""
+    np.testing.assert_array_equal(orders(np.array([7]), 3, 8), [ORDER_OF_SEED_7])
+
+
+ORDER_OF_SEED_7 = [4, 2, 3, 1, 6, 7, 5, 0]
+
+
+def test_sequences_are_scored_once_and_weigh_as_often_as_they_occur():
+    s = SparseSettings(length=7, sparsity=3, data=60, batch=8)
+    seeds = np.arange(4)
+    train, test = sequences(s, seeds, "train"), sequences(s, seeds, "test")
+    found, values = scored(s, train, test), np.random.default_rng(0).normal(size=2**7)
+    number = found.tokens.astype(np.int64) @ 2 ** np.arange(7)
+    means = (values[number][..., None] * found.shares).sum(axis=1)
+    new = unseen(train, test)
+    assert sparse_splits(s) == ("train", "test", "unseen")
+    for run in range(4):
+        each = [values[tokens @ 2 ** np.arange(7)] for tokens in (train[run].astype(int), test[run].astype(int))]
+        expected = [each[0].mean(), each[1].mean(), each[1][new[run]].mean()]
+        np.testing.assert_allclose(means[run], expected, rtol=1e-5)
+        used = found.shares[run].any(axis=1)
+        assert len(np.unique(number[run][used])) == used.sum()
+    np.testing.assert_array_equal(found.targets, sparse_sum(found.tokens, s))
+
+
+def test_an_unseen_split_that_may_be_empty_is_left_out():
+    assert sparse_splits(SparseSettings(length=5)) == ("train", "test")
+    trajectory = simulate(dataclasses.replace(SMALL, length=3), runs=2, steps=3, progress=False)
+    assert list(trajectory["split"].values) == ["train", "test"]
+
+
+# -------------------------------------------------------------------------------------------------- training
+
+
+@pytest.mark.parametrize(
+    "s",
+    [
+        SparseSettings(data=100),
+        SparseSettings(vocab=3, table=4, dim=3, hidden=8, data=64, mlp_lr_discount=5.0, beta1=0.8),
+        SparseSettings(data=70, batch=70, optimizer="adamw", weight_decay=0.1, mlp_lr_discount=0.5),
+        SparseSettings(data=40, batch=1, optimizer="sgd", lr=0.01, momentum=0.5, weight_decay=0.01),
+    ],
+    ids=lambda s: f"{s.optimizer}-{s.vocab}-{s.batch}",
+)
+def test_the_ensemble_is_single_runs_trained_by_a_plain_loop(s):
+    """Two epochs and part of a third."""
+    steps = 2 * s.epoch_steps + (s.epoch_steps + 1) // 2
+    trajectory = simulate(s, runs=18, seed=3, steps=steps, progress=False)
+    for member in (0, 17):
+        run, seed = Run(s, 3 + member), np.array([3 + member])
+        for epoch in range(3):
+            run.epoch(orders(seed, epoch, s.data)[0], None if epoch < 2 else steps - 2 * s.epoch_steps)
+        last = trajectory.isel(run=member, step=-1)
+        for name, expected in run.named.items():
+            np.testing.assert_allclose(last[name], expected.detach(), atol=3e-4, err_msg=name)
+        for split in ("train", "test"):
+            loss, accuracy = run.scores(split)
+            np.testing.assert_allclose(last["loss"].sel(split=split), loss, rtol=1e-3)
+            np.testing.assert_allclose(last["accuracy"].sel(split=split), accuracy, atol=0.0101)
+
+
+def test_an_epoch_is_a_frame_and_batches_make_it():
+    trajectory = simulate(SMALL, runs=2, steps=21, progress=False)
+    assert SMALL.epoch_steps == 7
+    np.testing.assert_array_equal(trajectory["step"], [0, 7, 14, 21])
+    np.testing.assert_array_equal(trajectory["epoch"], [0, 1, 2, 3])
+    assert trajectory.attrs["modulus"] == 2
+    assert (trajectory["gradient_norm"] > 0).all()
+    assert SparseSettings().default_steps == 64_000
+
+
+@pytest.mark.parametrize("changes", [{}, {"optimizer": "sgd"}, {"optimizer": "adamw", "mlp_lr_discount": 3.0}])
+def test_both_engines_train_alike(changes):
+    s = dataclasses.replace(SMALL, **changes)
+    network, seeds = ClusteringHead(s), np.arange(5)
+    here, there = begun(HeadLanes(network, seeds)), begun(HeadTorch(network, seeds, "cpu"))
+    for engine in (here, there):
+        engine.train(0, 10)
+        engine.train(10, 9)
+    np.testing.assert_allclose(there.weights(), here.weights(), atol=2e-5)
+    np.testing.assert_allclose(there.gradient(), here.gradient(), atol=1e-5)
+    np.testing.assert_allclose(there.moved(), here.moved(), atol=1e-5)
+    for name, moment in there.moments().items():
+        np.testing.assert_allclose(moment, here.moments()[name], atol=1e-5)
+    for one, other in zip(there.scores(), here.scores(), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-4)
+    for engine in (here, there):
+        engine.differentiate(20)
+    np.testing.assert_allclose(there.gradient(), here.gradient(), atol=1e-5)
+
+
+def test_a_run_has_the_same_bits_alone_in_any_ensemble_on_any_threads():
+    whole = simulate(SMALL, runs=40, seed=0, steps=30, every=4, progress=False)
+    for first, runs, threads in ((7, 1, 1), (30, 10, 1), (20, 20, 2)):
+        with on_threads(threads):
+            some = simulate(SMALL, runs=runs, seed=first, steps=30, every=4, progress=False)
+        for name in whole.data_vars:
+            np.testing.assert_array_equal(some[name], whole[name][first : first + runs], err_msg=str(name))
+
+
+def test_along_an_ablation_only_the_ablated_changes():
+    """Data, shuffles and first weights: those of the plain loop, whatever the width, rates and table."""
+    base = SMALL
+    for change in ({"hidden": 9}, {"lr": 0.1}, {"table": 5}, {"mlp_lr_discount": 7.0}, {"batch": 3}, {"norm": "unit"}):
+        s = dataclasses.replace(base, **change)
+        seeds = np.arange(3)
+        one, other = (HeadLanes(ClusteringHead(each), seeds) for each in (base, s))
+        np.testing.assert_array_equal(one.train_on.tokens, other.train_on.tokens)
+        np.testing.assert_array_equal(one.scored.tokens, other.scored.tokens)
+        for engine in (one, other):
+            begun(engine) if "hidden" not in change and "table" not in change else None
+            engine.differentiate(0)
+        np.testing.assert_array_equal(one.order[1], other.order[1])
+        small, large = (ClusteringHead(each).initial(seeds) for each in (base, s))
+        for name in small:
+            rows = small[name].shape[1]
+            scale = np.sqrt(base.hidden / s.hidden) if name in ("assembler", "transform_bias") else 1.0
+            np.testing.assert_allclose(large[name][:, :rows], scale * small[name], rtol=1e-6, err_msg=name)
+
+
+def test_a_row_of_the_table_that_is_not_used_still_takes_part_in_the_softmax():
+    plain, larger = (simulate(s, runs=2, steps=7, progress=False) for s in (SMALL, dataclasses.replace(SMALL, table=3)))
+    assert larger.sizes["token"] == 3
+    np.testing.assert_array_equal(larger["position_embedding"][:, 0], plain["position_embedding"][:, 0])
+    assert (larger["loss"][:, 0] > plain["loss"][:, 0]).all()
+    assert (larger["embedding"][:, 0, 2] != larger["embedding"][:, 1, 2]).any()
+
+
+def test_networks_come_back_from_a_trajectory():
+    trajectory = simulate(SMALL, runs=3, steps=7, progress=False)
+    network, found = network_of(trajectory), weights(trajectory, step=7)
+    tokens = sequences(SMALL, trajectory["seed"].values, "test")
+    target = torch.from_numpy(sparse_sum(tokens, SMALL))
+    losses = network.losses(found, torch.from_numpy(tokens).long(), target)
+    np.testing.assert_allclose(losses.mean(-1), trajectory["loss"].sel(split="test", step=7), rtol=1e-5)
+
+
+def test_divergence_ends_a_run_and_not_the_ensemble():
+    system = SparseSystem(dataclasses.replace(SMALL, optimizer="sgd", lr=1.0), "cpu")
+    state = system.initial(np.arange(20))
+    rows = state.weights.copy()
+    rows[3] *= 1e18
+    after = system.advance(dataclasses.replace(state, weights=rows), 20)
+    healthy = system.advance(state, 20)
+    assert after.last_step[3] < 20
+    np.testing.assert_array_equal(np.delete(after.weights, 3, 0), np.delete(healthy.weights, 3, 0))
+    assert all(np.isfinite(value).all() for value in system.observe(after).values())
+
+
+def test_high_dimensions_and_wide_layers():
+    trajectory = simulate(SparseSettings(dim=8, hidden=70, data=64), runs=2, steps=4, progress=False)
+    assert trajectory["value"].shape == (2, 3, 8, 8)
+    run = Run(SparseSettings(dim=8, hidden=70, data=64), 1)
+    run.epoch(orders(np.array([1]), 0, 64)[0])
+    np.testing.assert_allclose(trajectory["receptor"][1, 1], run.named["receptor"].detach(), atol=1e-4)
+
+
+# ------------------------------------------------------------------------- resume, replay, branch, transfer
+
+
+def test_resumed_in_the_middle_of_an_epoch(tmp_path):
+    path = tmp_path / "a.nc"
+    simulate(SMALL, runs=18, steps=17, out=path, progress=False).close()  # 7 batches make an epoch
+    extended = simulate(SMALL, runs=18, steps=35, out=path, progress=False)
+    direct = simulate(SMALL, runs=18, steps=35, progress=False)
+    xr.testing.assert_equal(extended.drop_attrs(), direct.drop_attrs())
+    again = replay(path, 17, 9, 23)
+    for step in (14, 21):
+        np.testing.assert_array_equal(again["value"].sel(step=step)[0], direct["value"].sel(step=step)[17])
+
+
+def test_a_branch_without_changes_is_the_run_itself(tmp_path):
+    direct = simulate(SMALL, runs=18, steps=35, out=tmp_path / "a.nc", progress=False)
+    same = branch(tmp_path / "a.nc", 10)
+    for step in (14, 21, 28, 35):
+        for name in ("value", "receptor", "loss", "gradient_norm", "update_norm"):
+            np.testing.assert_array_equal(same[name].sel(step=step), direct[name].sel(step=step), err_msg=name)
+
+
+def test_a_branch_changes_the_norm_from_there_on(tmp_path):
+    direct = simulate(SMALL, runs=2, steps=35, out=tmp_path / "a.nc", progress=False)
+    smooth = branch(tmp_path / "a.nc", 14, norm="rms-smooth")
+    np.testing.assert_array_equal(smooth["value"].sel(step=14), direct["value"].sel(step=14))
+    assert (smooth["value"].sel(step=21) != direct["value"].sel(step=21)).any()
+    with pytest.raises(SettingsError, match="table: found a change of the state"):
+        branch(tmp_path / "a.nc", 14, table=5)
+
+
+def test_transfer_carries_the_circuit_over(tmp_path):
+    source = simulate(SMALL, runs=4, seed=5, steps=35, out=tmp_path / "a.nc", progress=False)
+    s = dataclasses.replace(SMALL, vocab=3, start=str(tmp_path / "a.nc"), start_step=14)
+    begun = simulate(s, runs=3, seed=6, steps=7, out=tmp_path / "b.nc", progress=False)
+    for name in ("position_embedding", "query", "value", "receptor", "assembler", "receptor_bias", "transform_bias"):
+        np.testing.assert_array_equal(begun[name][:, 0], source[name].sel(step=14)[1:], err_msg=name)
+    np.testing.assert_array_equal(begun["embedding"][:, 0, :2], source["embedding"].sel(step=14)[1:])
+    alone = simulate(s, runs=1, seed=8, steps=7, progress=False)
+    np.testing.assert_array_equal(alone["embedding"][0], begun["embedding"][2])
+    assert len(np.unique(begun["embedding"][:, 0, 2, 0])) == 3
+    larger = simulate(dataclasses.replace(s, table=5, hidden=5), runs=3, seed=6, steps=0, progress=False)
+    np.testing.assert_array_equal(larger["embedding"][:, 0, :3], begun["embedding"][:, 0])
+    again = replay(tmp_path / "b.nc", None, 0, 7, every=7)
+    np.testing.assert_array_equal(again["value"], begun["value"])
+    last = simulate(dataclasses.replace(s, start_step=-1), runs=3, seed=6, steps=0, progress=False)
+    np.testing.assert_array_equal(last["value"][:, 0], source["value"].sel(step=35)[1:])
+
+
+def test_transfer_from_successful_runs_alone(tmp_path):
+    source = simulate(SMALL, runs=6, steps=7, out=tmp_path / "a.nc", progress=False).load()
+    source.close()
+    good = source.copy(deep=True)
+    good["accuracy"].loc[{"split": "test", "step": 7}] = [0.5, 0.99, 1.0, 0.98, 0.985, 0.2]
+    from dynamics.recorder import save
+
+    save(good, tmp_path / "b.nc")
+    s = dataclasses.replace(SMALL, start=str(tmp_path / "b.nc"), start_step=7, start_runs="successful")
+    begun = simulate(s, runs=3, steps=1, progress=False)
+    np.testing.assert_array_equal(begun["value"][:, 0], source["value"].sel(step=7)[[1, 2, 4]])
+    later = simulate(s, runs=2, seed=1, steps=1, progress=False)
+    np.testing.assert_array_equal(later["value"][:, 0], source["value"].sel(step=7)[[2, 4]])
+    with pytest.raises(SettingsError, match="runs: found 4, allowed is at most the 3 successful"):
+        simulate(s, runs=4, steps=1, progress=False)
+
+
+def test_what_cannot_be_a_source_is_refused(tmp_path):
+    path = tmp_path / "a.nc"
+    simulate(SMALL, runs=2, steps=7, out=path, progress=False).close()
+    simulate(SMALL, runs=2, steps=7, record="metrics", out=tmp_path / "metrics.nc", progress=False).close()
+    simulate(ModularSettings(n=5), runs=2, steps=2, out=tmp_path / "modular.nc", progress=False).close()
+    (tmp_path / "empty.nc").touch()
+    three = simulate(dataclasses.replace(SMALL, vocab=3), runs=2, steps=0, out=tmp_path / "three.nc", progress=False)
+    three.close()
+    for field, changes in (
+        ("start", {"start": str(tmp_path / "none.nc")}),
+        ("start", {"start": str(tmp_path / "empty.nc")}),
+        ("start", {"start": str(tmp_path / "modular.nc")}),
+        ("start", {"start": str(tmp_path / "metrics.nc")}),
+        ("start_step", {"start_step": 5}),
+        ("hidden", {"hidden": 6}),
+        ("length", {"length": 7}),
+        ("dim", {"dim": 3}),
+        ("output_bias", {"output_bias": False}),
+        ("vocab", {"start": str(tmp_path / "three.nc")}),
+    ):
+        with pytest.raises(SettingsError) as error:
+            simulate(dataclasses.replace(SMALL, **{"start": str(path), **changes}), runs=2, steps=1, progress=False)
+        assert error.value.field == field, changes
+    with pytest.raises(SettingsError, match="no run of seed 2"):
+        simulate(dataclasses.replace(SMALL, start=str(path)), runs=3, steps=1, progress=False)
+
+
+def test_a_diverged_run_is_no_source(tmp_path):
+    path = tmp_path / "a.nc"
+    ill = simulate(dataclasses.replace(SMALL, optimizer="sgd", lr=1e6), runs=2, steps=14, out=path, progress=False)
+    assert (ill["status"] == DIVERGED).any()
+    with pytest.raises(SettingsError, match="has diverged before step 14"):
+        simulate(dataclasses.replace(SMALL, start=str(path), start_step=14), runs=2, steps=1, progress=False)
+    assert open_trajectory(path)
+
+
+# ------------------------------------------------------------------------------------------------------- CUDA
+
+
+@needs_cuda
+@pytest.mark.parametrize("changes", [{}, {"optimizer": "sgd"}, {"mlp_lr_discount": 3.0}])
+def test_cuda_trains_alike(changes):
+    s = dataclasses.replace(SMALL, **changes)
+    here, there = (simulate(s, runs=5, steps=20, device=kind, progress=False) for kind in ("cpu", "cuda"))
+    np.testing.assert_array_equal(there["embedding"][:, 0], here["embedding"][:, 0])
+    for name in (*ClusteringHead(s).variables, "loss", "gradient_norm"):
+        np.testing.assert_allclose(there[name], here[name], atol=1e-3, err_msg=name)
+
+
+@needs_cuda
+def test_cuda_resumes_with_the_same_bits(tmp_path):
+    path = tmp_path / "a.nc"
+    simulate(SMALL, runs=18, steps=17, out=path, device="cuda", progress=False).close()
+    extended = simulate(SMALL, runs=18, steps=35, out=path, device="cuda", progress=False)
+    direct = simulate(SMALL, runs=18, steps=35, device="cuda", progress=False)
+    xr.testing.assert_equal(extended.drop_attrs(), direct.drop_attrs())
