@@ -9,8 +9,8 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Callable
-from typing import NoReturn, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeVar
 
 import tyro
 
@@ -20,55 +20,64 @@ from dynamics.settings import SettingsError
 Options = TypeVar("Options")
 
 
-def command(main: Callable[[Options], None], options: type[Options], program: str) -> None:
-    """Parse the command line of `python -m program` into its options and run it."""
+def command(
+    main: Callable[[Options], None],
+    options: type[Options],
+    program: str,
+    inherited: Callable[[Sequence[str]], Options | None] | None = None,
+) -> None:
+    """Parse the command line of `python -m program` into its options and run it.
+
+    inherited: gives the defaults of a command line that names a run to go on from, else None.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # not closed, not replaced, by whoever started this
             stream.reconfigure(errors="backslashreplace")
+    chosen: object = None
     try:
-        chosen = _parsed(options, program)
-        _carry_out(main, chosen)
+        default: Any = inherited(sys.argv[1:]) if inherited else None
+        parsed = tyro.cli(
+            options,
+            prog=f"python -m {program}",
+            description=options.__doc__,
+            default=default,
+            config=(tyro.conf.OmitArgPrefixes,),
+        )
+        signal.signal(signal.SIGTERM, _stop)
+        chosen = parsed
+        check_csv(parsed)
+        main(parsed)
         if sys.stdout is not None:
             sys.stdout.flush()
-    except KeyboardInterrupt:
-        _fail("interrupted; the same command begins again or goes on", 128 + signal.SIGINT)
     except BrokenPipeError:  # the reader of a pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (Exception, KeyboardInterrupt) as error:
+        _tell(error, chosen)
+        raise
 
 
-def _carry_out(main: Callable[[Options], None], chosen: Options) -> None:
-    def stop(signum: int, frame: object) -> None:  # the loop has its own way; this is for all that is around it
-        _fail("interrupted; the same command begins again or goes on", 128 + signum)
+def _stop(signum: int, frame: object) -> None:  # the loop has its own way; this is for all that is around it
+    _fail("interrupted; the same command begins again or goes on", 128 + signum)
 
-    signal.signal(signal.SIGTERM, stop)
+
+def _tell(error: BaseException, chosen: object) -> None:
+    """Exit with what a person needs to know; comes back where the error is a fault of the program."""
+    if isinstance(error, SettingsError):
+        _refuse(error)
     from dynamics.simulate import Interrupted, MissingPackage
     from dynamics.storage import RecordingError, TrajectoryError
 
-    try:
-        check_csv(chosen)
-        main(chosen)
-    except SettingsError as error:
-        _refuse(error)
-    except (TrajectoryError, RecordingError, MissingPackage) as error:
+    if isinstance(error, TrajectoryError | RecordingError | MissingPackage):
         _fail(f"error: {error}", 1)
-    except Interrupted as stopped:
+    if isinstance(error, Interrupted):
         amount = getattr(chosen, "amount", None)
         same = "the same command without --overwrite" if getattr(amount, "overwrite", False) else "the same command"
-        where = f"; {stopped.path} can be resumed: {same} goes on from there" if stopped.path else ""
-        _fail(f"interrupted at step {stopped.step} of {stopped.steps}{where}", 128 + stopped.signum)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
+        where = f"; {error.path} can be resumed: {same} goes on from there" if error.path else ""
+        _fail(f"interrupted at step {error.step} of {error.steps}{where}", 128 + error.signum)
+    if isinstance(error, KeyboardInterrupt):
+        _fail("interrupted; the same command begins again or goes on", 128 + signal.SIGINT)
+    if isinstance(error, OSError):
         _fail(f"error: {error.filename or 'output'}: {error.strerror}", 1)
-
-
-def _parsed(options: type[Options], program: str) -> Options:
-    return tyro.cli(
-        options,
-        prog=f"python -m {program}",
-        description=options.__doc__,
-        config=(tyro.conf.OmitArgPrefixes,),
-    )
 
 
 def _refuse(error: SettingsError) -> NoReturn:

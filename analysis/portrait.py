@@ -7,12 +7,11 @@ import numpy as np
 import torch
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, NullFormatter
 from scipy import ndimage
 
+from analysis.curves import caption, draw_curves
 from analysis.figures import new_figure, save_figure
 from analysis.gallery import draw_tokens, label
 from dynamics.networks import ConstantAttention, Weights, constant_attention_of, weights
@@ -21,9 +20,6 @@ from dynamics.tasks import all_pairs, training_pairs
 
 RUNS = 6
 COLUMNS = 2
-FAINT_RUNS = 200
-"""Of how many runs the curves are drawn one by one; the mean is over all."""
-
 SIDE, HEAD, GAP, MARGIN = 3.2, 0.5, 0.1, 0.25  # inches: of a panel, of the room for its title, between panels
 KEY, CURVES, TOP = 0.75, 2.9, 0.6  # inches: heights of the legend, the curves and the title
 CURVE_MARGIN = 0.75  # inches, for the labels of their axes
@@ -269,66 +265,6 @@ def draw_key(marks: Axes, strip: Axes, settings: ModularSettings) -> None:
     strip.set(yticks=[], xlim=(-0.5, n - 0.5), xticks=range(0, n, apart))
     strip.tick_params(labelsize=7, length=2, pad=2)
     strip.set_title("class of a pair sum (full colour) and of the map (pale)", fontsize=8, pad=3)
-
-
-SPLIT_COLOURS = {"train": "tab:blue", "validation": "tab:orange"}
-
-
-def curves(trajectory: xr.Dataset, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """A metric (run, split, step), NaN in invalid frames, and its mean over the other runs (split, step)."""
-    valid = trajectory["step"] <= trajectory["last_step"]
-    each = trajectory[name].where(valid).transpose("run", "split", "step").values.astype(np.float64)
-    each[~np.isfinite(each)] = np.nan
-    count = np.isfinite(each).sum(axis=0)
-    mean = np.divide(np.nansum(each, axis=0), count, out=np.full(count.shape, np.nan), where=count > 0)
-    return each, mean
-
-
-def draw_curves(axes: Axes, trajectory: xr.Dataset, name: str) -> None:
-    """A metric against epochs: the mean over all runs of each split, and single runs, faint."""
-    each, mean = curves(trajectory, name)
-    if name == "loss":
-        each, mean = on_log_axis(axes, each, mean)
-    else:
-        axes.set(ylim=(-0.03, 1.03), ylabel=name)
-    epoch = trajectory["epoch"].values
-    single = each[:FAINT_RUNS] if len(each) > 1 else each[:0]
-    for place, split in enumerate(trajectory["split"].values):
-        colour = SPLIT_COLOURS.get(str(split), "0.4")
-        lines = [np.stack([epoch, values], axis=-1) for values in single[:, place]]
-        faint = max(0.08, min(0.35, 4 / max(1, len(lines))))
-        axes.add_collection(LineCollection(lines, colors=colour, linewidths=0.8, alpha=faint), autolim=False)
-        mark = "o" if len(epoch) == 1 else ""
-        axes.plot(epoch, mean[place], color=colour, linewidth=1.8, marker=mark, label=str(split))
-    first, last = epoch[0], epoch[-1]
-    axes.set(xlabel="epoch", xlim=(first, last) if last > first else (first - 0.5, first + 0.5))
-    axes.tick_params(labelsize=8)
-    axes.grid(color="0.92", linewidth=0.7)
-    axes.set_axisbelow(True)
-
-
-def on_log_axis(axes: Axes, each: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Make the axis logarithmic over the values given, which come back with zeros moved up to its lower edge."""
-    positive = each[each > 0]
-    low, high = (positive.min(), positive.max()) if positive.size else (0.1, 1.0)
-    low, high = low / 1.25, high * 1.25
-    zeros = bool((each == 0).any())
-    axes.set(yscale="log", ylim=(low, high), ylabel="loss (0 at the lower edge)" if zeros else "loss")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,), numticks=7))
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_formatter(NullFormatter())
-    return np.maximum(each, low), np.maximum(mean, low)
-
-
-def caption(trajectory: xr.Dataset) -> str:
-    """Of what the strong lines are a mean."""
-    runs, last = trajectory.sizes["run"], trajectory["step"].values[-1]
-    diverged = int((trajectory["last_step"].values < last).sum())
-    lost = f" ({diverged} diverged on the way)" if diverged else ""
-    if runs == 1:
-        return f"one run{', diverged' if diverged else ''}"
-    some = f"the first {FAINT_RUNS} runs" if runs > FAINT_RUNS else "single runs"
-    return f"strong: mean of {runs} runs{lost}; faint: {some}"
 
 
 # ------------------------------------------------------------------------------------------------- figure

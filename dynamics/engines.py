@@ -48,7 +48,7 @@ class Engine(Protocol):
     def scores(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean cross-entropy and share classified correctly, both (run, split) float64; not finite on overflow.
 
-        Correct means that no other class scores as high.
+        Where m classes tie at the top, the right one among them, it counts 1/m.
         """
 
     def exact_scores(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -269,8 +269,7 @@ def mean_scores(logits: torch.Tensor, target: torch.Tensor, shares: torch.Tensor
     or (run, item), shares (run, item, split), the weight of each item in each split."""
     target = target.expand(logits.shape[:-1])[..., None]
     right = torch.gather(logits, -1, target)
-    rival = torch.scatter(logits, -1, target, -torch.inf).amax(-1)
     losses = torch.logsumexp(logits.double(), -1) - right[..., 0].double()
-    correct = (right[..., 0] > rival).double()
+    correct = (logits <= right).all(-1) / (logits == right).sum(-1).clamp(min=1).double()
     loss, accuracy = ((values[..., None] * shares).sum(1).cpu().numpy() for values in (losses, correct))
     return loss, accuracy

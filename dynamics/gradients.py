@@ -192,9 +192,9 @@ def block_gradient(weights, shape, share, pairs, work, gradient):
 
 
 @njit(error_model="numpy")
-def block_scores(weights, shape, pairs, work, others, behind, lead):
+def block_scores(weights, shape, pairs, work, others, behind, credit):
     """What loss and accuracy of every pair follow from, (pair, lane): the sum of e^(z - peak) over all classes but
-    the right one, y; z_y - peak; and by how much z_y exceeds the largest other logit."""
+    the right one, y; z_y - peak; and how much of a right answer that is, 1/m where z_y is one of m largest."""
     projected, _, active, logits = work
     project_tokens(weights, shape, projected)
     for quad in range(pairs.first.size // 4):
@@ -203,16 +203,18 @@ def block_scores(weights, shape, pairs, work, others, behind, lead):
         for place in range(4):
             at = 4 * quad + place
             top = load_scalars(behind, at)
-            rival, total = scalars(np.float32(-np.inf)), scalars(np.float32(0))
+            right = load_scalars(logits, 4 * pairs.target[at] + place)
+            one, total = scalars(np.float32(1)), scalars(np.float32(0))
+            equal, best = one, one
             for c in range(shape.n):
                 if c != pairs.target[at]:
                     z = load_scalars(logits, 4 * c + place)
-                    rival = larger(rival, z)
                     total += exponential(z - top)
-            right = load_scalars(logits, 4 * pairs.target[at] + place)
+                    equal += one - where_above(right - z, np.float32(0), one)
+                    best = best - where_above(z - right, np.float32(0), best)
             store_scalars(others, at, total)
             store_scalars(behind, at, right - top)
-            store_scalars(lead, at, right - rival)
+            store_scalars(credit, at, best / equal)
 
 
 # ------------------------------------------------------------------------------------- for use from Python
@@ -232,11 +234,11 @@ def _compile(digest: str):
                     update(memory, block, rule, number + step, 0, shape.size, 1.0)
 
     @njit(error_model="numpy", nogil=True, cache=True)
-    def scores(weights, shape, pairs, others, behind, lead):
+    def scores(weights, shape, pairs, others, behind, credit):
         digest  # noqa: B018 - see `compiling.sources`
         work = workspace(shape)
         for block in range(len(weights)):
-            block_scores(weights[block], shape, pairs, work, others[block], behind[block], lead[block])
+            block_scores(weights[block], shape, pairs, work, others[block], behind[block], credit[block])
 
     return train, scores
 
@@ -253,11 +255,11 @@ def train(memory: Memory, shape: Layout, share: np.ndarray, pairs: Quads, rule: 
 
 
 def scores(weights: np.ndarray, shape: Layout, pairs: Quads, runs: int) -> tuple[np.ndarray, np.ndarray]:
-    """Cross-entropy, and whether the right class alone scores highest, of each of `all_pairs`: both (run, pair)."""
+    """Cross-entropy of each of `all_pairs`, and how right it is, 1/m of m classes that tie: both (run, pair)."""
     parts = [np.empty((len(weights), pairs.first.size * WIDTH_32), np.float32) for _ in range(3)]
     _scores(weights, shape, pairs, *parts)
     count = shape.n * (shape.n + 1) // 2
-    others, behind, lead = (from_lanes(part, runs)[:, :count].astype(np.float64) for part in parts)
+    others, behind, credit = (from_lanes(part, runs)[:, :count].astype(np.float64) for part in parts)
     near = np.log1p(others * np.exp(np.minimum(-behind, 50.0)))  # exact also for a loss far below float32's 1 + 1e-7
     with np.errstate(divide="ignore"):
-        return np.where(behind > -50, near, np.log(others) - behind), lead > 0
+        return np.where(behind > -50, near, np.log(others) - behind), credit

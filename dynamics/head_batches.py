@@ -62,21 +62,24 @@ def batch_gradient(weights, layout, work, sequences, order, first, begin, end, g
 
 
 @njit(error_model="numpy")
-def loss_and_lead(layout, logits, peak, target):
-    """A sequence's cross-entropy, and by how much the logit of its target exceeds the largest other."""
+def loss_and_credit(layout, logits, peak, target):
+    """A sequence's cross-entropy, and how right it is, 1/m where its target is one of the m largest logits."""
     one, right = scalars(np.float32(1)), scalars(np.float32(-np.inf))
-    rival, others = scalars(np.float32(-np.inf)), scalars(np.float32(0))
+    others, equal, best = scalars(np.float32(0)), scalars(np.float32(0)), one
     for token in range(layout.rows):
         z = load_scalars(logits, token)
         here = where_equal(target, np.float32(token), one)
         power = exponential(z - peak)
         others += power - here * power
-        rival = larger(rival, where_above(here, np.float32(0.5), scalars(np.float32(-np.inf)) - z) + z)
         right = larger(right, where_above(one - here, np.float32(0.5), scalars(np.float32(-np.inf)) - z) + z)
+    for token in range(layout.rows):
+        z = load_scalars(logits, token)
+        equal += one - where_above(right - z, np.float32(0), one)
+        best = best - where_above(z - right, np.float32(0), best)
     ahead = right - peak
     near = where_above(ahead, np.float32(-50), one)  # beyond, e^-ahead is large and others holds the 1 of the peak
     argument = near * others / exponential(ahead) + (one - near) * (others - one)
-    return log_one_plus(argument) - (one - near) * ahead, right - rival
+    return log_one_plus(argument) - (one - near) * ahead, best / equal
 
 
 def _compile(digest: str):
@@ -110,12 +113,11 @@ def _compile(digest: str):
                     order[:] = at
                     gather(sequences, order, block * WIDTH_32, 0, tokens, target)
                     peak = forward(weights[block], layout, work, tokens, axes)[7]
-                    loss, lead = loss_and_lead(layout, work[6], peak, load_scalars(target, 0))
-                    right = where_above(lead, np.float32(0), scalars(np.float32(1)))
+                    loss, credit = loss_and_credit(layout, work[6], peak, load_scalars(target, 0))
                     for split in range(splits):
                         share = load_scalars(shares[block], at * splits + split)
                         add_scalars(part, split, share * loss)
-                        add_scalars(part, splits + split, share * right)
+                        add_scalars(part, splits + split, share * credit)
                 totals[block] += part
 
     return train, score
@@ -151,7 +153,8 @@ def score(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Cross-entropy and accuracy in each split, (run, split): shares (block, sequence x split x lane) weigh sequences.
 
-    Correct means that no other row of the table scores as high. Not finite where float32 does not suffice.
+    Where m rows of the table tie at the top, the right one among them, it counts 1/m. Not finite where float32 does
+    not suffice.
     """
     totals = np.zeros((len(weights), 2 * splits * WIDTH_32))
     _score(weights, layout, sequences, shares, splits, totals, tuple(range(dim)))

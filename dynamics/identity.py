@@ -19,6 +19,9 @@ from dynamics.recorder import Description
 from dynamics.settings import Settings, SettingsError
 from dynamics.trajectory import IDENTITY, SCHEMA_VERSION
 
+BRANCH = ("branched_at", "branch_of")
+"""Further attributes of a run that begins in the middle of another: at which step, and of which run, by `digest`."""
+
 METRICS = ("gradient_norm", "update_norm", "loss", "accuracy")
 """Variables that a run with record="metrics" keeps."""
 
@@ -59,14 +62,20 @@ def identity(system: Described, runs: int, seed: int, every: int, record: str) -
 
 def digest(what: Mapping[str, Any]) -> str:
     """Twelve hexadecimal digits over an identity."""
-    return hashlib.sha256(json.dumps(_comparable(what), sort_keys=True).encode()).hexdigest()[:12]
+    branch = {name: what[name] for name in BRANCH if name in what}
+    return hashlib.sha256(json.dumps(_comparable(what) | branch, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def check_same(path: Path, found: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
     """Raise SettingsError if the root attributes found at a path are not those of the run asked for."""
-    if "derived" in found or "branched_at" in found:
+    if "derived" in found or ("branched_at" in found) != ("branched_at" in asked):
         allowed = "the file of a whole run, or a new one, or --overwrite"
-        raise SettingsError("out", f"{path} with {found.get('derived', 'a branch')}", allowed)
+        what = found.get("derived", "a branch" if "branched_at" in found else "a run that is no branch")
+        raise SettingsError("out", f"{path} with {what}", allowed)
+    for name in BRANCH:
+        if found.get(name) != asked.get(name):
+            allowed = f"a file with {name}={asked.get(name)}, or a new one, or --overwrite"
+            raise SettingsError("out", f"{path} with {name}={found.get(name)}", allowed)
     here, wanted = _comparable({name: found.get(name, "{}") for name in IDENTITY}), _comparable(asked)
     for name, value in wanted.items():
         if here.get(name) != value:
@@ -76,7 +85,7 @@ def check_same(path: Path, found: Mapping[str, Any], asked: Mapping[str, Any]) -
 
 def _comparable(what: Mapping[str, Any]) -> dict[str, Any]:
     """An identity with its settings spelled out; a start counts by content, not by the name of its file."""
-    flat = {name: value for name, value in what.items() if name != "config_json"}
+    flat = {name: value for name, value in what.items() if name not in ("config_json", *BRANCH)}
     flat |= json.loads(what["config_json"])
     if "start" in flat:
         flat["start"] = flat["start"].rpartition("#")[2]

@@ -317,7 +317,7 @@ class FileRecorder(MemoryRecorder):
         self.states: dict[int, Arrays] = {}
         self.held = contextlib.ExitStack()
         self.last_frame = -1  # step of the last frame on disk
-        self.part_begins = 0  # step at which the part in memory begins
+        self.part_begins = schedule.first  # step at which the part in memory begins
         self.part_since = time.monotonic()
         self.bytes = 0
 
@@ -344,7 +344,7 @@ class FileRecorder(MemoryRecorder):
         """The last state on disk, of the finished file or of the parts that go on from it."""
         if self.overwrite:
             return None
-        position, parts = 0, parts_of(self.path)
+        position, parts = self.schedule.first, parts_of(self.path)
         if self.path.exists():
             with open_trajectory(self.path) as finished:
                 self.check_same(finished.attrs)

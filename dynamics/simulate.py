@@ -19,9 +19,9 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from dynamics.identity import METRICS, Described, check_same, describe, digest, identity
+from dynamics.identity import BRANCH, METRICS, Described, check_same, describe, digest, identity
 from dynamics.particles import ParticleSystem
-from dynamics.recorder import Arrays, FileRecorder, MemoryRecorder, Recorder, Schedule, State, tidy_up
+from dynamics.recorder import Arrays, Description, FileRecorder, MemoryRecorder, Recorder, Schedule, State, tidy_up
 from dynamics.settings import (
     SETTINGS,
     ModularSettings,
@@ -34,6 +34,7 @@ from dynamics.settings import (
 )
 from dynamics.storage import TrajectoryError
 from dynamics.trajectory import (
+    IDENTITY,
     check_unchanged,
     checkpoints,
     first_steps,
@@ -161,14 +162,16 @@ def simulate(
 
         recorder = FileRecorder(path, describe(system, what, steps), schedule, same, overwrite)
     with signals() as received, recorder:
-        return _record(system, recorder, seed + np.arange(runs), received, progress)
+        return _record(system, recorder, lambda: system.initial(seed + np.arange(runs)), received, progress)
 
 
-def _record(system: System, recorder: Recorder, seeds: np.ndarray, received: list[int], progress: bool) -> xr.Dataset:
-    """From the recorder's last checkpoint, or the initial state, to the end of its schedule."""
+def _record(
+    system: System, recorder: Recorder, first: Callable[[], State], received: list[int], progress: bool
+) -> xr.Dataset:
+    """From the recorder's last checkpoint, or the first state, to the end of its schedule."""
     arrays = recorder.resume()
     if arrays is None:
-        state = system.initial(seeds)
+        state = first()
         recorder.start_anew()
     else:
         state = _restored(system, arrays)
@@ -337,7 +340,13 @@ def replay(
     trajectory that was never written; the frames are bit for bit those of the original. Raises
     SettingsError, TrajectoryError, Interrupted.
     """
-    return _continue(trajectory, run, step, until, every, {}, progress)
+    source = _opened(trajectory)
+    until = check_whole("until", until, check_step(source, step), 2**53)
+    seeds, system = _seeds(source, run), _system_of(source)
+    what = identity(system, len(seeds), int(seeds[0]), check_whole("every", every, 1, 2**53), "all")
+    recorder = MemoryRecorder(_description(system, what, seeds, until, step), Schedule(until, every, first=step))
+    with signals() as received, recorder:
+        return _record(system, recorder, lambda: _state_at(source, seeds, step, received), received, progress)
 
 
 def branch(
@@ -347,62 +356,103 @@ def branch(
     run: int | None = None,
     until: int | None = None,
     every: int | None = None,
+    record: Record = "all",
+    out: str | Path | None = None,
+    overwrite: bool = False,
     progress: bool = False,
     **changes: Any,
 ) -> xr.Dataset:
     """What would have happened had settings changed at `step`: the exact state then, the new settings since.
 
-    until, every: as in the original by default. Raises as `replay` does.
+    until, every: as in the original by default. out: a file to write, which is found again, resumed and extended as
+    those of `simulate` are. Raises as `replay` does, and RecordingError.
     """
     source = _opened(trajectory)
-    until = int(source["step"][-1]) if until is None else until
+    check_step(source, step)
+    until = check_whole("until", int(source["step"][-1]) if until is None else until, step, 2**53)
+    every = check_whole("every", int(source.attrs["every"]) if every is None else every, 1, 2**53)
+    check_choice("record", record, ("all", "metrics"))
+    seeds, system = _seeds(source, run), _changed(source, changes)
+    what = _branch_identity(system, source, seeds, step, every, record)
+    description, schedule = _description(system, what, seeds, until, step), Schedule(until, every, first=step)
+    recorder: Recorder
+    if out is None:
+        recorder = MemoryRecorder(description, schedule)
+    else:
+        path = check_out(out)
+        if not overwrite and (done := finished(path, what, until)) is not None:
+            return done
+        recorder = FileRecorder(path, description, schedule, lambda found: check_same(path, found, what), overwrite)
+    with signals() as received, recorder:
+        return _record(system, recorder, lambda: _state_at(source, seeds, step, received), received, progress)
+
+
+def branch_path(
+    trajectory: str | Path | xr.Dataset, step: int, every: int | None = None, record: Record = "all", **changes: Any
+) -> Path:
+    """Where a branch of all runs lives by default: runs/SYSTEM-HASH.nc. Raises as `branch` does."""
+    source = _opened(trajectory)
     every = int(source.attrs["every"]) if every is None else every
-    return _continue(source, run, step, until, every, changes, progress)
+    system = _changed(source, changes)
+    what = _branch_identity(system, source, _seeds(source, None), check_step(source, step), every, record)
+    return RUNS_FOLDER / f"{system.settings.system}-{digest(what)}.nc"
+
+
+def _branch_identity(
+    system: System, source: xr.Dataset, seeds: np.ndarray, step: int, every: int, record: str
+) -> dict[str, Any]:
+    names = [*IDENTITY, *(name for name in BRANCH if name in source.attrs)]
+    found = {name: source.attrs[name] for name in names}
+    origin = {name: value.item() if isinstance(value, np.generic) else value for name, value in found.items()}
+    plain = identity(system, len(seeds), int(seeds[0]), every, record)
+    return {**plain, "branched_at": step, "branch_of": digest(origin)}
+
+
+def _description(system: System, what: Mapping[str, Any], seeds: np.ndarray, until: int, step: int) -> Description:
+    plain = describe(system, what, until)
+    return dataclasses.replace(plain, seeds=seeds, attrs={**plain.attrs, "branched_at": step})
 
 
 def _opened(trajectory: str | Path | xr.Dataset) -> xr.Dataset:
-    return trajectory if isinstance(trajectory, xr.Dataset) else open_trajectory(trajectory)
-
-
-def _continue(
-    trajectory: str | Path | xr.Dataset,
-    run: int | None,
-    step: int,
-    until: int,
-    every: int,
-    changes: Mapping[str, Any],
-    progress: bool,
-) -> xr.Dataset:
-    source = _opened(trajectory)
+    source = trajectory if isinstance(trajectory, xr.Dataset) else open_trajectory(trajectory)
     if not source.sizes.get("run"):
         validate(source)  # says so
+    return source
+
+
+def check_step(source: xr.Dataset, step: int) -> int:
+    """A step from which a trajectory can go on. Raises SettingsError."""
+    return check_whole("step", step, int(source["step"][0]), 2**53)
+
+
+def _seeds(source: xr.Dataset, run: int | None) -> np.ndarray:
+    """The seeds of one run, by its place, or of all."""
+    count = source.sizes["run"]
+    rows = range(count) if run is None else [check_whole("run", run, 0, count - 1)]
+    return source["seed"].values[list(rows)]
+
+
+def _system_of(source: xr.Dataset, settings: Settings | None = None) -> System:
+    """The system of a trajectory, or one of other settings that computes as it does. Raises TrajectoryError."""
+    before = settings_of(source)
+    system = SYSTEMS[before.system](settings or before, str(source.attrs["device"]))
+    if source.attrs["numerics_version"] != system.numerics_version:
+        found, known = source.attrs["numerics_version"], system.numerics_version
+        raise TrajectoryError(f"attribute numerics_version: found {found}, this program computes as {known} does")
+    system.ensemble_width = int(source.attrs["ensemble_width"])
+    return system
+
+
+def _changed(source: xr.Dataset, changes: Mapping[str, Any]) -> System:
+    """The system of a trajectory with other settings, of the same shape. Raises SettingsError."""
     before = settings_of(source)
     unknown = set(changes) - {field.name for field in dataclasses.fields(before)}
     if unknown:
         raise SettingsError(sorted(unknown)[0], changes[sorted(unknown)[0]], f"a setting of {before.system}")
-    step = check_whole("step", step, int(source["step"][0]), 2**53)
-    until = check_whole("until", until, step, 2**53)
-    every = check_whole("every", every, 1, 2**53)
-    count = source.sizes["run"]
-    rows = range(count) if run is None else [check_whole("run", run, 0, count - 1)]
-    seeds = source["seed"].values[list(rows)]
-    system = SYSTEMS[before.system](before, str(source.attrs["device"]))
-    if source.attrs["numerics_version"] != system.numerics_version:
-        found, known = source.attrs["numerics_version"], system.numerics_version
-        raise TrajectoryError(f"attribute numerics_version: found {found}, this program computes as {known} does")
-    with signals() as received:
-        system.ensemble_width = int(source.attrs["ensemble_width"])
-        state, shape = _state_at(system, source, seeds, step, received), _state_shape(system)
-        system = SYSTEMS[before.system](dataclasses.replace(before, **changes), str(source.attrs["device"]))
-        system.ensemble_width = int(source.attrs["ensemble_width"])
-        if _state_shape(system) != shape:
-            raise SettingsError(", ".join(changes), "a change of the state's shape", "settings that leave it as it is")
-        what = identity(system, len(seeds), int(seeds[0]), every, "all")
-        plain = describe(system, what, until)
-        description = dataclasses.replace(plain, seeds=seeds, attrs={**plain.attrs, "branched_at": step})
-        recorder = MemoryRecorder(description, Schedule(until, every, first=step))
-        recorder.add(state, system.observe, system.checkpoint)
-        return _advance_to_end(system, state, recorder, received, progress)
+    system = _system_of(source, dataclasses.replace(before, **changes))
+    if _state_shape(system) != _state_shape(_system_of(source)):
+        raise SettingsError(", ".join(changes), "a change of the state's shape", "settings that leave it as it is")
+    return system
 
 
 def _state_shape(system: System) -> dict[str, tuple[int, ...]]:
@@ -412,10 +462,12 @@ def _state_shape(system: System) -> dict[str, tuple[int, ...]]:
     return {name: tuple(sizes[dim] for dim in dims) for name, dims in kept.items()}
 
 
-def _state_at(system: System, source: xr.Dataset, seeds: np.ndarray, step: int, received: list[int]) -> State:
+def _state_at(source: xr.Dataset, seeds: np.ndarray, step: int, received: list[int]) -> State:
     """The exact state of the members with these seeds at a step, from the nearest checkpoint at or before it."""
-    if "derived" in source.attrs or "branched_at" in source.attrs:
+    written = source.encoding.get("source") is not None
+    if "derived" in source.attrs or ("branched_at" in source.attrs and not written):
         raise TrajectoryError("a selection or branch has no restart states; replay or branch the run it is from")
+    system = _system_of(source)
     if (name := source.encoding.get("source")) is None:
         state = system.initial(seeds)
     else:

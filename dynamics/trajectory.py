@@ -124,6 +124,12 @@ def parts_of(path: str | Path) -> list[Part]:
     return sorted(found, key=lambda part: (part.begin, part.end))
 
 
+def first_step(parts: list[Part]) -> int:
+    """The step at which the run begins whose parts these are: 0, or that of a branch."""
+    with read_group(parts[0].path) as root:
+        return int(root.attrs.get("branched_at", 0))
+
+
 def check_chain(parts: list[Part], position: int) -> int:
     """The step that parts reach which go on from `position`; TrajectoryError where one is missing or is foreign."""
     first = None
@@ -173,7 +179,7 @@ def _open_parts(path: Path) -> xr.Dataset:
     if not parts:
         started = parts_folder(path).exists()
         raise TrajectoryError(f"{path}: " + ("no frame of it is on disk yet" if started else "no such file"))
-    check_chain(parts, 0)
+    check_chain(parts, first_step(parts))
     frames = [piece for piece in (_loaded(part.path) for part in parts) if "step" in piece.dims]
     if not frames:
         raise TrajectoryError(f"{path}: no frame of it is on disk yet")
@@ -194,7 +200,7 @@ def checkpoints(path: str | Path) -> xr.Dataset:
     path = Path(path)
     if os.path.isfile(path) or not (parts := parts_of(path)):
         return read_group(path, "checkpoint")
-    check_chain(parts, 0)
+    check_chain(parts, first_step(parts))
     states = [_loaded(part.path, "checkpoint") for part in parts]
     joined = xr.concat(states, "checkpoint", data_vars="minimal", coords="minimal", compat="override", join="override")
     return joined.drop_duplicates("checkpoint")

@@ -1,10 +1,12 @@
 """How much of a system is run, and where it goes: the options that every simulation shares."""
 
 import dataclasses
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from dynamics.settings import Settings, SettingsError
+from dynamics.settings import Settings, SettingsError, check_whole
+from sims.origin import Origin, opened
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -31,21 +33,50 @@ class Amount:
 
 
 def made(
-    settings: Settings, length: int | None, amount: Amount, say: TextIO, option: str = "steps"
+    settings: Settings, length: int | None, amount: Amount, origin: Origin, say: TextIO, option: str = "steps"
 ) -> "tuple[Path, xr.Dataset]":
     """The trajectory, run or found, and its file; says which to `say`.
 
-    length: how many steps; option: the command's name for it. Raises as `simulate` does.
+    length: how many steps, or epochs where `option`, the command's name for it, is that. Raises as `simulate` does.
     """
-    from dynamics.simulate import run_path, simulate
-
-    path = amount.out or run_path(settings, amount.runs, amount.seed, amount.every, amount.record, amount.device)
-    before = path.stat().st_mtime_ns if path.exists() else None
+    begun, unit = time.time_ns(), settings.epoch_steps if option == "epochs" else 1
     try:
-        trajectory = simulate(settings, steps=length, **dataclasses.asdict(dataclasses.replace(amount, out=path)))
+        steps = None if length is None else unit * check_whole(option, length, 0, 2**53 // unit)
+        path, trajectory = (_branched if origin.branch else _simulated)(settings, steps, amount, origin)
     except SettingsError as error:
         raise SettingsError(error.field.replace("steps", option), error.found, error.allowed) from None
-    how = "found" if before == path.stat().st_mtime_ns else "written"
+    how = "found" if path.stat().st_mtime_ns < begun else "written"
     last = int(trajectory["step"][-1])
-    print(f"trajectory  {path}  ({how}: {trajectory.sizes['run']} runs, {last} {option})", file=say)
+    reached = f"{last} {option}" if unit == 1 else f"{last / unit:g} {option} of {unit} steps"
+    print(f"trajectory  {path}  ({how}: {trajectory.sizes['run']} runs, {reached})", file=say)
     return path, trajectory
+
+
+def _simulated(settings: Settings, steps: int | None, amount: Amount, origin: Origin) -> "tuple[Path, xr.Dataset]":
+    """A run from its beginning."""
+    from dynamics.simulate import run_path, simulate
+
+    if origin.step is not None:
+        raise SettingsError("step", origin.step, "a step only with a trajectory to begin from")
+    path = amount.out or run_path(settings, amount.runs, amount.seed, amount.every, amount.record, amount.device)
+    return path, simulate(settings, steps=steps, **dataclasses.asdict(dataclasses.replace(amount, out=path)))
+
+
+def _branched(settings: Settings, until: int | None, amount: Amount, origin: Origin) -> "tuple[Path, xr.Dataset]":
+    """A run that leaves another at a step."""
+    from dynamics.simulate import branch, branch_path
+    from dynamics.trajectory import settings_of
+
+    if origin.step is None:
+        raise SettingsError("step", "none", "the step at which to leave the trajectory of --branch")
+    source = opened(str(origin.branch), settings.system, "branch")
+    for field in ("runs", "seed", "device"):
+        if getattr(amount, field) not in (source.attrs[field], "auto"):
+            raise SettingsError(field, getattr(amount, field), f"{source.attrs[field]}, as in {origin.branch}")
+    before = settings_of(source)
+    now = {field.name: getattr(settings, field.name) for field in dataclasses.fields(before)}
+    changes = {name: value for name, value in now.items() if value != getattr(before, name)}
+    how: dict[str, Any] = {"every": amount.every, "record": amount.record, **changes}
+    path = amount.out or branch_path(source, origin.step, **how)
+    branched = branch(source, origin.step, until=until, out=path, overwrite=amount.overwrite, progress=True, **how)
+    return path, branched

@@ -10,6 +10,7 @@ from pathlib import Path
 from analysis.command import command
 from dynamics.settings import ModularSettings
 from sims.amount import Amount, made
+from sims.origin import Origin, inherited
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,6 +22,7 @@ class Options:
     epochs: int | None = None
     """How long to train; more epochs than before go on with a run. None is 2000."""
     amount: Amount = dataclasses.field(default_factory=Amount)
+    origin: Origin = dataclasses.field(default_factory=Origin)
     csv: Path | None = None
     """Also write the table, as numbers, to a CSV file; - is the terminal."""
 
@@ -31,7 +33,7 @@ def main(options: Options) -> None:
 
     settings = options.settings
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
-    path, trajectory = made(settings, options.epochs, options.amount, say, "epochs")
+    path, trajectory = made(settings, options.epochs, options.amount, options.origin, say, "epochs")
     epochs = int(trajectory["step"][-1])
     ends = end_embedding(trajectory)
     diverged = trajectory.sizes["run"] - ends.sizes["run"]
@@ -50,4 +52,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-    command(main, Options, "sims.modular")
+    command(main, Options, "sims.modular", inherited(Options, ModularSettings.system))

@@ -10,6 +10,7 @@ from pathlib import Path
 from analysis.command import command
 from dynamics.settings import ParticleSettings
 from sims.amount import Amount, made
+from sims.origin import Origin, inherited
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,6 +22,7 @@ class Options:
     steps: int | None = None
     """How far to go; more steps than before extend a run. None is 100."""
     amount: Amount = dataclasses.field(default_factory=Amount)
+    origin: Origin = dataclasses.field(default_factory=Origin)
     csv: Path | None = None
     """Also write the table, as numbers, to a CSV file; - is the terminal."""
 
@@ -33,7 +35,7 @@ def main(options: Options) -> None:
 
     settings = options.settings
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
-    path, trajectory = made(settings, options.steps, options.amount, say)
+    path, trajectory = made(settings, options.steps, options.amount, options.origin, say)
     steps = int(trajectory["step"][-1])
     ends = end_embedding(trajectory)
     diverged = trajectory.sizes["run"] - ends.sizes["run"]
@@ -48,4 +50,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-    command(main, Options, "sims.particles")
+    command(main, Options, "sims.particles", inherited(Options, ParticleSettings.system))

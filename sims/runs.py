@@ -80,6 +80,7 @@ def line(path: Path, thoroughly: bool) -> list[str]:
     options += "" if attrs["every"] == settings.default_every else f" --every {attrs['every']}"
     options += "" if attrs["record"] == "all" else f" --record {attrs['record']}"
     options += f" ({attrs['derived']})" if "derived" in attrs else ""
+    options += f" (a branch at step {attrs['branched_at']})" if "branched_at" in attrs else ""
     return [path.name, state, steps, str(attrs["runs"]), str(attrs["seed"]), size, options.strip() or "defaults"]
 
 

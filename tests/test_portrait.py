@@ -6,13 +6,13 @@ import matplotlib.image
 import numpy as np
 import pytest
 
+from analysis.curves import curves
 from analysis.gallery import plane
 from analysis.portrait import (
     REACH,
     class_colours,
     class_map,
     classes_at,
-    curves,
     portrait,
     portrayed,
     regions_of,

@@ -1,0 +1,113 @@
+"""The transformer of VC learning sparse modular addition: train an ensemble, count successes, draw.
+
+python -m sims.sparse --runs 100
+python -m sims.sparse --from runs/sparse-HASH.nc --vocab 3 --only-successful
+python -m sims.sparse --branch runs/sparse-HASH.nc --step 16000 --norm rms-smooth
+"""
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from analysis.command import command
+from dynamics.settings import SettingsError, SparseSettings, StartRuns
+from sims import origin
+from sims.amount import Amount, made
+
+
+@dataclasses.dataclass(frozen=True)
+class Named(SparseSettings):
+    """What is learned, by what network, and how. All values are dimensionless."""
+
+    start: tyro.conf.Suppress[str] = "random"
+    start_step: tyro.conf.Suppress[int] = 0
+    start_runs: tyro.conf.Suppress[StartRuns] = "seed"
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin(origin.Origin):
+    """Another run to begin from: its weights, for a training of their own, or its exact state."""
+
+    start: Annotated[Path | None, tyro.conf.arg(name="from")] = None
+    """Trajectory whose weights are the first ones of a new training with a fresh optimizer. Settings that are not
+    given are its own; a larger vocabulary or table gets new rows."""
+    only_successful: bool = False
+    """Of --from, only the runs that end above .98 test accuracy."""
+    branch: Path | None = None
+    """Trajectory of which to take the exact state at --step and go on from there: what would have happened had the
+    settings changed that are given here. All others, and how much is run, are its own."""
+    step: int | None = None
+    """Step of --branch, or recorded step of --from, whose default is the last."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Train transformers of one layer on sparse modular addition (VC sections 2 to 5): writes the trajectory,
+    prints how many succeed and how accurate they are, and saves a picture of losses and accuracies."""
+
+    settings: Named = dataclasses.field(default_factory=Named)
+    epochs: int | None = None
+    """How long to train; more epochs than before go on with a run. None is 1000."""
+    amount: Amount = dataclasses.field(default_factory=Amount)
+    origin: Origin = dataclasses.field(default_factory=Origin)
+    csv: Path | None = None
+    """Also write the table, as numbers, to a CSV file; - is the terminal."""
+
+
+def defaults(arguments: Sequence[str]) -> Options | None:
+    """Those of a command line that names a run to go on from: its settings and its runs."""
+    branch, source = (origin.value_of(option, arguments) for option in ("branch", "from"))
+    if source is None:
+        return origin.inherited(Options, SparseSettings.system)(arguments)
+    if branch is not None:
+        raise SettingsError("branch", branch, "no value beside --from: either its weights or its exact state")
+    from dynamics.transfer import successful
+
+    trajectory = origin.opened(source, SparseSettings.system, "from")
+    found = origin.as_in(Options, trajectory, start="random", start_step=0, start_runs="seed")
+    vocab = origin.value_of("vocab", arguments) or ""
+    table = 0 if vocab.isdigit() and int(vocab) > found.settings.table else found.settings.table
+    runs = int(successful(trajectory).sum()) if "--only-successful" in arguments else found.amount.runs
+    if runs == 0:
+        raise SettingsError("only_successful", f"no run of {source} above .98", "a trajectory that has some")
+    seed = 0 if "--only-successful" in arguments else found.amount.seed
+    return dataclasses.replace(
+        found,
+        settings=dataclasses.replace(found.settings, table=table),
+        amount=dataclasses.replace(found.amount, runs=runs, seed=seed),
+    )
+
+
+def transferred(settings: SparseSettings, chosen: Origin) -> SparseSettings:
+    """Settings that begin where the options say. Raises SettingsError."""
+    if chosen.start is None:
+        if chosen.only_successful:
+            raise SettingsError("only_successful", "True", "a choice only with a trajectory to start --from")
+        return settings
+    step = -1 if chosen.step is None else chosen.step
+    which: StartRuns = "successful" if chosen.only_successful else "seed"
+    return dataclasses.replace(settings, start=str(chosen.start), start_step=step, start_runs=which)
+
+
+def main(options: Options) -> None:
+    """Train, or find, the ensemble; print and draw how it learned."""
+    say = sys.stderr if str(options.csv) == "-" else sys.stdout
+    own = {field.name: getattr(options.settings, field.name) for field in dataclasses.fields(SparseSettings)}
+    settings = transferred(SparseSettings(**own), options.origin)
+    left = dataclasses.replace(options.origin, step=None) if options.origin.start else options.origin
+    path, trajectory = made(settings, options.epochs, options.amount, left, say, "epochs")
+
+    from analysis.learning import row, save_learning, show
+
+    picture = path.with_suffix(".png")
+    save_learning(trajectory, picture)
+    print(f"picture     {picture}", file=say)
+    show([row(trajectory)], options.csv)
+
+
+if __name__ == "__main__":
+    command(main, Options, "sims.sparse", defaults)
