@@ -185,14 +185,14 @@ def write_file(
     try:
         if not path.parent.exists():
             path.parent.mkdir(parents=True)
-            _sync(path.parent.parent)
+            sync(path.parent.parent)
         _write_groups(temporary, groups, attrs)
         _compare_groups(temporary, groups, attrs)
         seal(temporary)
         check(temporary)
-        _sync(temporary)
+        sync(temporary)
         os.replace(temporary, path)
-        _sync(path.parent)
+        sync(path.parent)
     except (OSError, RuntimeError, TypeError, ValueError) as error:  # netCDF4 tells its troubles as any of these
         raise RecordingError(f"{path}: could not be written ({_why(error, temporary)})") from error
     finally:
@@ -323,7 +323,7 @@ def _compare_group(group: netCDF4.Dataset, stack: Stack) -> None:
                 raise OSError(errno.EIO, f"variable {name} reads back differently")
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

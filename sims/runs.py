@@ -32,7 +32,7 @@ def main(options: Options) -> None:
     folder = options.folder
     if not folder.is_dir():
         raise SettingsError("folder", folder, "an existing folder")
-    names = {path.name for path in folder.glob("*.nc")}
+    names = {path.name for path in folder.glob("*.nc") if not path.name.startswith("sweep-")}
     names |= {path.name.removesuffix(".parts") for path in folder.glob("*.nc.parts")}
     names |= {path.name[1:].removesuffix(".lock") for path in folder.glob(".*.nc.lock") if in_progress(path)}
     if not names:

@@ -58,17 +58,23 @@ class Options:
     """Also write the table, as numbers, to a CSV file; - is the terminal."""
 
 
+def with_settings(settings: SparseSettings, amount: Amount) -> Options:
+    """Options with these settings, and otherwise as they are."""
+    own = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
+    return Options(Named(**own), amount=amount)
+
+
 def defaults(arguments: Sequence[str]) -> Options | None:
     """Those of a command line that names a run to go on from: its settings and its runs."""
     branch, source = (origin.value_of(option, arguments) for option in ("branch", "from"))
     if source is None:
-        return origin.inherited(Options, SparseSettings.system)(arguments)
+        return origin.inherited(with_settings, SparseSettings.system)(arguments)
     if branch is not None:
         raise SettingsError("branch", branch, "no value beside --from: either its weights or its exact state")
     from dynamics.transfer import successful
 
     trajectory = origin.opened(source, SparseSettings.system, "from")
-    found = origin.as_in(Options, trajectory, start="random", start_step=0, start_runs="seed")
+    found = origin.as_in(with_settings, trajectory, start="random", start_step=0, start_runs="seed")
     vocab = origin.value_of("vocab", arguments) or ""
     table = 0 if vocab.isdigit() and int(vocab) > found.settings.table else found.settings.table
     runs = int(successful(trajectory).sum()) if "--only-successful" in arguments else found.amount.runs
@@ -99,7 +105,11 @@ def main(options: Options) -> None:
     own = {field.name: getattr(options.settings, field.name) for field in dataclasses.fields(SparseSettings)}
     settings = transferred(SparseSettings(**own), options.origin)
     left = dataclasses.replace(options.origin, step=None) if options.origin.start else options.origin
-    path, trajectory = made(settings, options.epochs, options.amount, left, say, "epochs")
+    try:
+        path, trajectory = made(settings, options.epochs, options.amount, left, say, "epochs")
+    except SettingsError as error:
+        named = {"start": "from", "start_step": "step", "start_runs": "only_successful"}
+        raise SettingsError(named.get(error.field, error.field), error.found, error.allowed) from None
 
     from analysis.learning import row, save_learning, show
 

@@ -25,6 +25,8 @@ from tests.test_simulate import run, stop_at
 COMMANDS = [
     "sims.particles",
     "sims.modular",
+    "sims.sparse",
+    "sims.sweep",
     "sims.runs",
     "analysis.table1",
     "analysis.table2",

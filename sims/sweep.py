@@ -1,0 +1,247 @@
+"""Grids of settings as ensembles, one a point: what is missing is computed, all of it combined in one file.
+
+python -m sims.sweep modular --weight-decay 0.3 0.6 1.0 --lr 0.003 0.01
+"""
+
+import ast
+import dataclasses
+import functools
+import inspect
+import itertools
+import operator
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin, get_type_hints
+
+import tyro
+
+from analysis.command import command
+from analysis.files import check_csv
+from dynamics.settings import SETTINGS, SettingsError
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from analysis.tables import Row
+    from dynamics.grids import Grid
+
+SHOWN_POINTS = 40
+"""Lines of the table on the terminal."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Amount:
+    """How many runs a point has, what is recorded of them, and where they are computed and kept."""
+
+    runs: int = 100
+    """Number of runs of each point; run r has seed SEED + r and depends on it alone."""
+    seed: int = 0
+    """Seed of the first run of each point."""
+    every: int | None = None
+    """Epochs between recorded frames, or steps for a system without epochs. None is the system's own."""
+    record: Literal["all", "metrics"] = "metrics"
+    """Record metrics alone, or embeddings and weights too, which take much room."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute."""
+    folder: str = "runs"
+    """Where the trajectory of each point is kept, as SYSTEM-HASH.nc; those that are there are not computed again."""
+    out: Path | None = None
+    """The combined results. None is FOLDER/sweep-SYSTEM-HASH.nc, the hash over all that defines the points."""
+    csv: Path | None = None
+    """Also write the table, as numbers, to a CSV file; - is the terminal."""
+    scheduler: str | None = None
+    """Compute on the workers of a dask cluster, such as tcp://127.0.0.1:8786. None is this process."""
+
+
+# --------------------------------------------------------------------------------- settings as options
+
+
+def field_help(settings: type) -> dict[str, str]:
+    """The text under each field of a settings class, and of those it inherits from, read from their source."""
+    found = {}
+    for each in reversed(settings.__mro__):
+        try:
+            (tree,) = ast.parse(textwrap.dedent(inspect.getsource(each))).body
+        except (OSError, TypeError, SyntaxError):  # built in, or made while a program runs
+            continue
+        assert isinstance(tree, ast.ClassDef)
+        for field, text in itertools.pairwise(tree.body):
+            match field, text:
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)),
+                    ast.Expr(value=ast.Constant(value=str(words))),
+                ):
+                    found[name] = " ".join(words.split())
+    return found
+
+
+def is_swept(kind: object) -> bool:
+    """Whether a setting of this type can have several values: numbers and words can, tuples of them stay options."""
+    return kind in (int, float, bool, str) or get_origin(kind) is Literal
+
+
+def options_of(settings: type) -> type:
+    """The options of a system: each setting takes values, and there is its length and the amount."""
+    kinds, words, fields = get_type_hints(settings), field_help(settings), []
+    for field in dataclasses.fields(settings):
+        kind, default = kinds[field.name], getattr(settings(), field.name)
+        if is_swept(kind):
+            kind, default = tuple[kind, ...], (default,)  # type: ignore[valid-type]
+        described = Annotated[kind, tyro.conf.arg(help=words.get(field.name, ""))]  # type: ignore[valid-type]
+        fields.append((field.name, described, dataclasses.field(default=default)))
+    values = dataclasses.make_dataclass("Settings", fields, frozen=True)
+    values.__doc__ = "A setting of several values is swept, one of a single value holds for all points."
+    unit, long = length_of(settings)
+    length = Annotated[int | None, tyro.conf.arg(help=f"{long} More than before go on with the runs.")]
+    options = dataclasses.make_dataclass(
+        settings.__name__,
+        [
+            ("settings", values, dataclasses.field(default_factory=values)),
+            (unit, length, dataclasses.field(default=None)),
+            ("amount", Amount, dataclasses.field(default_factory=Amount)),
+        ],
+        frozen=True,
+        namespace={"of": settings},
+    )
+    options.__doc__ = settings.__doc__
+    return options
+
+
+def length_of(settings: type) -> tuple[str, str]:
+    """The option for how long runs are, and its help."""
+    plain = settings()
+    if plain.epoch_steps:
+        return "epochs", f"How long to train. None is {plain.default_steps // plain.epoch_steps}."
+    return "steps", f"Number of steps. None is {plain.default_steps}."
+
+
+_systems: Any = (Annotated[options_of(each), tyro.conf.subcommand(name)] for name, each in SETTINGS.items())
+_system: Any = Annotated[functools.reduce(operator.or_, _systems), tyro.conf.OmitSubcommandPrefixes]
+
+Options = dataclasses.make_dataclass("Options", [("system", _system)], frozen=True)
+Options.__doc__ = """Train, or run, an ensemble for every combination of the settings that are given several values, and
+combine how they went in one file and one table. What is there already is not computed again; SYSTEM --help shows
+the settings."""
+
+
+# ------------------------------------------------------------------------------------------ the command
+
+
+def main(options: Any) -> None:
+    """Run, or find, all points; combine them and print a line for each."""
+    amount = options.system.amount
+    check_csv(amount)
+    from analysis.results import check_result, write_result
+    from dynamics.simulate import check_out
+    from dynamics.sweep import combine
+
+    grid = planned(options.system)
+    folder = grid.points[0].path.parent
+    out = check_result(check_out(amount.out or folder / grid.name), {"title": grid.title})
+    if any(out.absolute() == point.path.absolute() for point in grid.points):
+        raise SettingsError("out", out, "another file than those of the points")
+    computed = filled(grid, amount.scheduler)
+    result = combine(grid)
+    write_result(result, out)
+    say = sys.stderr if str(amount.csv) == "-" else sys.stdout
+    files = len({point.path for point in grid.points})
+    print(f"points      {len(grid.points)} in {folder} ({computed} computed, {files - computed} found)", file=say)
+    print(f"sweep       {out}", file=say)
+    show(result, amount.csv)
+
+
+def planned(chosen: Any) -> "Grid":
+    """The grid that the options ask for: fields of several values are its axes. Raises SettingsError."""
+    from dynamics.grids import plan
+
+    values = {field.name: getattr(chosen.settings, field.name) for field in dataclasses.fields(chosen.settings)}
+    kinds, first, axes = get_type_hints(chosen.of), {}, {}
+    for name, given in values.items():
+        if not is_swept(kinds[name]):
+            first[name] = given
+            continue
+        if not given:
+            raise SettingsError(name, "no value", "one or more values")
+        first[name] = given[0]
+        if len(given) > 1:
+            axes[name] = given
+    amount, unit = chosen.amount, length_of(chosen.of)[0]
+    return plan(
+        chosen.of(**first),
+        axes,
+        runs=amount.runs,
+        seed=amount.seed,
+        **{unit: getattr(chosen, unit)},
+        every=amount.every,
+        record=amount.record,
+        device=amount.device,
+        folder=amount.folder,
+    )
+
+
+def filled(grid: "Grid", scheduler: str | None) -> int:
+    """Compute what is missing, and how many points that were; says where an error arose, and how to go on."""
+    from dynamics.sweep import Stopped, fill
+
+    try:
+        return fill(grid, scheduler)
+    except Stopped as stop:
+        print(f"{stop}; the same command goes on from there", file=sys.stderr)
+        sys.exit(128 + stop.signum)
+    except Exception as error:
+        print(*getattr(error, "__notes__", ()), sep="\n", end="\n" * hasattr(error, "__notes__"), file=sys.stderr)
+        raise
+
+
+# -------------------------------------------------------------------------------------------- the table
+
+
+def show(result: "xr.Dataset", csv: Path | None) -> None:
+    """Print a line for each point and write the CSV; with the CSV on the terminal, that alone."""
+    import json
+
+    from analysis.tables import Table
+
+    axes = json.loads(result.attrs["swept"])
+    name = next(name for name in ("accuracy", "loss", "gradient_norm") if f"final_{name}" in result)
+    kinds = [str(kind) for kind in result[f"final_{name}"].isel(run=0)[result[f"final_{name}"].dims[-1]].values]
+    header = [*(axis.replace("_", " ") for axis in axes), "runs", *(f"{kind} {WORDS[name]}" for kind in kinds)]
+    columns = [*axes, "runs", *(f"{kind}_{name}{end}" for kind in kinds for end in ("", "_low", "_high"))]
+    found = rows(result, axes, name)
+    if str(csv) != "-":
+        texts = [row.text for row in found[:SHOWN_POINTS]]
+        print("\n" + Table([*header, "diverged", "file"], texts, left=(len(header) + 1,)).text())
+        if len(found) > SHOWN_POINTS:
+            print(f"and {len(found) - SHOWN_POINTS} more points, left out here; --csv FILE.csv has all")
+    if csv:
+        Table([*columns, "diverged", "file"], [row.numbers for row in found]).write_csv(csv)
+
+
+WORDS = {"accuracy": "accuracy %", "loss": "loss", "gradient_norm": "force"}
+"""The heading of a metric's final mean over the runs that did not diverge, with its 95% interval."""
+
+
+def rows(result: "xr.Dataset", axes: list[str], name: str) -> "list[Row]":
+    """A row for each point, the last axis fastest."""
+    from analysis.intervals import Interval, mean_interval
+    from analysis.tables import Row, number, plus_minus
+    from dynamics.trajectory import DIVERGED
+
+    found = []
+    for values in itertools.product(*(result[axis].values.tolist() for axis in axes)):
+        point = result.sel(dict(zip(axes, values, strict=True)))
+        diverged = (point["status"] == DIVERGED).values
+        scale, digits = (100.0, 1) if name == "accuracy" else (1.0, 4)
+        last = point[f"final_{name}"].transpose("run", ...).values[~diverged]
+        means = [mean_interval(column) for column in last.T]
+        shown = [plus_minus(Interval(*(scale * part for part in mean)), digits) for mean in means]
+        words, runs, file = [str(value) for value in values], str(len(diverged)), str(point["file"].values)
+        text = [*words, runs, *shown, str(int(diverged.sum())), file]
+        numbers = [*words, runs, *(number(part) for mean in means for part in mean), text[-2], file]
+        found.append(Row(text, numbers))
+    return found
+
+
+if __name__ == "__main__":
+    command(main, Options, "sims.sweep")
