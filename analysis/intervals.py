@@ -41,6 +41,23 @@ def mean_interval(values: np.ndarray) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
+def difference_interval(first: np.ndarray, second: np.ndarray) -> Interval:
+    """Difference of two means, first - second, of independent samples, with Welch's t interval.
+
+    Bounds are NaN for fewer than two values of either, the estimate for none.
+    """
+    samples = [np.asarray(values, dtype=np.float64) for values in (first, second)]
+    if min(values.size for values in samples) == 0:
+        return Interval(np.nan, np.nan, np.nan)
+    difference = float(samples[0].mean() - samples[1].mean())
+    if min(values.size for values in samples) == 1:
+        return Interval(difference, np.nan, np.nan)
+    if max(np.ptp(values) for values in samples) == 0:  # both without spread
+        return Interval(difference, difference, difference)
+    found = stats.ttest_ind(*samples, equal_var=False).confidence_interval(LEVEL)
+    return Interval(difference, float(found.low), float(found.high))
+
+
 def correlation_interval(first: np.ndarray, second: np.ndarray) -> Interval:
     """Pearson's correlation of two samples (sample,) with its Fisher-z interval.
 

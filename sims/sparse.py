@@ -14,18 +14,10 @@ from typing import Annotated
 import tyro
 
 from analysis.command import command
+from analysis.options import SparseOptions
 from dynamics.settings import SettingsError, SparseSettings, StartRuns
 from sims import origin
 from sims.amount import Amount, made
-
-
-@dataclasses.dataclass(frozen=True)
-class Named(SparseSettings):
-    """What is learned, by what network, and how. All values are dimensionless."""
-
-    start: tyro.conf.Suppress[str] = "random"
-    start_step: tyro.conf.Suppress[int] = 0
-    start_runs: tyro.conf.Suppress[StartRuns] = "seed"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +41,7 @@ class Options:
     """Train transformers of one layer on sparse modular addition (VC sections 2 to 5): writes the trajectory,
     prints how many succeed and how accurate they are, and saves a picture of losses and accuracies."""
 
-    settings: Named = dataclasses.field(default_factory=Named)
+    settings: SparseOptions = dataclasses.field(default_factory=SparseOptions)
     epochs: int | None = None
     """How long to train; more epochs than before go on with a run. None is 1000."""
     amount: Amount = dataclasses.field(default_factory=Amount)
@@ -60,8 +52,7 @@ class Options:
 
 def with_settings(settings: SparseSettings, amount: Amount) -> Options:
     """Options with these settings, and otherwise as they are."""
-    own = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
-    return Options(Named(**own), amount=amount)
+    return Options(SparseOptions.of(settings), amount=amount)
 
 
 def defaults(arguments: Sequence[str]) -> Options | None:
@@ -102,8 +93,7 @@ def transferred(settings: SparseSettings, chosen: Origin) -> SparseSettings:
 def main(options: Options) -> None:
     """Train, or find, the ensemble; print and draw how it learned."""
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
-    own = {field.name: getattr(options.settings, field.name) for field in dataclasses.fields(SparseSettings)}
-    settings = transferred(SparseSettings(**own), options.origin)
+    settings = transferred(options.settings.settings, options.origin)
     left = dataclasses.replace(options.origin, step=None) if options.origin.start else options.origin
     try:
         path, trajectory = made(settings, options.epochs, options.amount, left, say, "epochs")
