@@ -44,7 +44,8 @@ def made(
         steps = None if length is None else unit * check_whole(option, length, 0, 2**53 // unit)
         path, trajectory = (_branched if origin.branch else _simulated)(settings, steps, amount, origin)
     except SettingsError as error:
-        raise SettingsError(error.field.replace("steps", option), error.found, error.allowed) from None
+        found = f"{error.found} steps" if error.field == "steps" and unit > 1 else error.found
+        raise SettingsError(error.field.replace("steps", option), found, error.allowed) from None
     how = "found" if path.stat().st_mtime_ns < begun else "written"
     last = int(trajectory["step"][-1])
     reached = f"{last} {option}" if unit == 1 else f"{last / unit:g} {option} of {unit} steps"
@@ -73,6 +74,9 @@ def _branched(settings: Settings, until: int | None, amount: Amount, origin: Ori
     for field in ("runs", "seed", "device"):
         if getattr(amount, field) not in (source.attrs[field], "auto"):
             raise SettingsError(field, getattr(amount, field), f"{source.attrs[field]}, as in {origin.branch}")
+    last = int(source["step"][-1]) if until is None else until
+    if origin.step > last:
+        raise SettingsError("step", origin.step, f"at most {last}, where the branch ends")
     before = settings_of(source)
     now = {field.name: getattr(settings, field.name) for field in dataclasses.fields(before)}
     changes = {name: value for name, value in now.items() if value != getattr(before, name)}

@@ -1,0 +1,199 @@
+"""Runs that go on from another: branches as files, and the options --branch, --from and --step."""
+
+import importlib
+import json
+import re
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from analysis.command import command
+from dynamics import recorder
+from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
+from dynamics.simulate import branch, branch_path, replay, simulate
+from dynamics.storage import TrajectoryError
+from dynamics.trajectory import checkpoints, open_trajectory, parts_of
+
+SPARSE = SparseSettings(length=6, sparsity=2, data=50, batch=8, hidden=5)
+SMALL = ["--length", 6, "--sparsity", 2, "--data", 50, "--batch", 8, "--hidden", 5]
+
+
+@pytest.fixture
+def here(monkeypatch, capsys):
+    def run(program, *words):
+        module = importlib.import_module(program)
+        monkeypatch.setattr("sys.argv", [program, *map(str, words)])
+        inherited = {
+            "sims.sparse": lambda: module.defaults,
+            "sims.particles": lambda: module.inherited(module.Options, "particles"),
+            "sims.modular": lambda: module.inherited(module.Options, "modular"),
+        }[program]()
+        code = 0
+        try:
+            command(module.main, module.Options, program, inherited)
+        except SystemExit as stop:
+            code = stop.code
+        out, errors = capsys.readouterr()
+        found = re.search(r"trajectory +(\S+) ", out)
+        return code, found and found[1], errors
+
+    return run
+
+
+# --------------------------------------------------------------------------------------- branches as files
+
+
+@pytest.mark.parametrize(
+    ("settings", "change"),
+    [(ParticleSettings(n=5), {"fa": 3.0}), (ModularSettings(n=5), {"lr": 0.1}), (SPARSE, {"norm": "rms-smooth"})],
+    ids=["particles", "modular", "sparse"],
+)
+def test_a_branch_is_found_extended_and_replayed(settings, change, tmp_path):
+    simulate(settings, runs=3, steps=40, every=5, out=tmp_path / "a.nc", progress=False).close()
+    direct = branch(tmp_path / "a.nc", 13, until=60, **change)
+    path = tmp_path / "b.nc"
+    branch(tmp_path / "a.nc", 13, out=path, **change).close()
+    written = path.stat().st_mtime_ns
+    branch(tmp_path / "a.nc", 13, out=path, **change).close()
+    assert path.stat().st_mtime_ns == written
+    extended = branch(tmp_path / "a.nc", 13, until=60, out=path, **change)
+    xr.testing.assert_equal(extended.drop_attrs(), direct.drop_attrs())
+    assert (int(extended["step"][0]), extended.attrs["branched_at"]) == (13, 13)
+    with checkpoints(path) as states:
+        assert int(states["checkpoint"][0]) == 13
+    again = replay(path, 1, 27, 31)
+    np.testing.assert_array_equal(again["embedding"].sel(step=30)[0], direct["embedding"].sel(step=30)[1])
+    further = branch(path, 45, until=50)
+    np.testing.assert_array_equal(further["embedding"].sel(step=50), direct["embedding"].sel(step=50))
+    with pytest.raises(SettingsError, match="out: found .*branched_at"):
+        branch(tmp_path / "a.nc", 14, out=path, **change)
+    with pytest.raises(SettingsError, match="out: found .*a branch"):
+        simulate(settings, runs=3, steps=40, every=5, out=path, progress=False)
+    with pytest.raises(SettingsError, match="out: found .*no branch"):
+        branch(tmp_path / "a.nc", 13, out=tmp_path / "a.nc", **change)
+
+
+def test_a_branch_that_was_interrupted_goes_on(tmp_path, monkeypatch):
+    simulate(SPARSE, runs=3, steps=40, every=5, out=tmp_path / "a.nc", progress=False).close()
+    expected = branch(tmp_path / "a.nc", 13, until=200, lr=0.01)
+    path = tmp_path / "b.nc"
+    monkeypatch.setattr(recorder, "PART_SECONDS", 0.0)
+    from dynamics.training import SparseSystem
+
+    advance, calls = SparseSystem.advance, []
+
+    def failing(self, state, steps):
+        calls.append(steps)
+        if len(calls) > 9:
+            raise KeyboardInterrupt
+        return advance(self, state, steps)
+
+    monkeypatch.setattr(SparseSystem, "advance", failing)
+    with pytest.raises(KeyboardInterrupt):
+        branch(tmp_path / "a.nc", 13, until=200, lr=0.01, out=path)
+    parts = parts_of(path)
+    assert parts[0].begin == 13
+    with open_trajectory(path) as unfinished:
+        assert int(unfinished["step"][0]) == 13
+    monkeypatch.setattr(SparseSystem, "advance", advance)
+    found = branch(tmp_path / "a.nc", 13, until=200, lr=0.01, out=path)
+    xr.testing.assert_equal(found.drop_attrs(), expected.drop_attrs())
+
+
+def test_where_branches_live(tmp_path):
+    simulate(SPARSE, runs=3, steps=20, out=tmp_path / "a.nc", progress=False).close()
+    paths = {
+        branch_path(tmp_path / "a.nc", 7),
+        branch_path(tmp_path / "a.nc", 8),
+        branch_path(tmp_path / "a.nc", 7, lr=0.1),
+        branch_path(tmp_path / "a.nc", 7, every=3),
+        branch_path(tmp_path / "a.nc", 7, record="metrics"),
+    }
+    assert len(paths) == 5
+    with pytest.raises(SettingsError, match="a setting of sparse"):
+        branch_path(tmp_path / "a.nc", 7, weight=1)
+
+
+def test_a_branch_in_memory_cannot_be_branched(tmp_path):
+    simulate(SPARSE, runs=2, steps=20, out=tmp_path / "a.nc", progress=False).close()
+    with pytest.raises(TrajectoryError, match="no restart states"):
+        branch(branch(tmp_path / "a.nc", 7), 14)
+
+
+# ---------------------------------------------------------------------------------------- on the command line
+
+
+@pytest.mark.parametrize(
+    ("program", "base", "change"),
+    [
+        ("sims.particles", ["--n", 5, "--steps", 30], ["--fa", 3]),
+        ("sims.modular", ["--n", 5, "--hidden", 7, "--epochs", 30], ["--weight-decay", 0]),
+        ("sims.sparse", [*SMALL, "--epochs", 5], ["--norm", "unit-smooth"]),
+    ],
+)
+def test_branching_keeps_all_that_is_not_given(here, program, base, change):
+    code, source, _ = here(program, *base, "--runs", 3, "--seed", 4)
+    assert code == 0
+    code, path, _ = here(program, "--branch", source, "--step", 20, *change)
+    assert code == 0
+    before, after = open_trajectory(source), open_trajectory(path)
+    assert list(after["seed"].values) == [4, 5, 6]
+    old, new = (json.loads(each.attrs["config_json"]) for each in (before, after))
+    assert {name for name in new if new[name] != old[name]} == {change[0].strip("-").replace("-", "_")}
+    assert int(after["step"][-1]) == int(before["step"][-1])
+    np.testing.assert_array_equal(after["embedding"][:, 0], replay(source, None, 20, 20)["embedding"][:, 0])
+    assert here(program, "--branch", source, "--step", 20, *change)[1] == path
+
+
+def test_sparse_transfers_from_the_command_line(here):
+    code, source, _ = here("sims.sparse", *SMALL, "--runs", 4, "--epochs", 3)
+    code, path, _ = here("sims.sparse", "--from", source, "--vocab", 3, "--epochs", 2)
+    assert code == 0
+    begun, ended = open_trajectory(path), open_trajectory(source)
+    assert begun.sizes["run"] == 4
+    np.testing.assert_array_equal(begun["value"][:, 0], ended["value"][:, -1])
+    code, path, _ = here("sims.sparse", "--from", source, "--step", 7, "--data", 60, "--epochs", 1)
+    np.testing.assert_array_equal(open_trajectory(path)["value"][:, 0], ended["value"].sel(step=7))
+    code, _, errors = here("sims.sparse", "--from", source, "--step", 8, "--epochs", 1)
+    assert code == 2
+    assert "--step: found 8" in errors
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--sparsity", 13], "sparsity: found 13"),
+        (["--vocab", 1], "vocab: found 1"),
+        (["--batch", 3000], "batch: found 3000"),
+        (["--step", 4], "--step: found 4"),
+        (["--only-successful"], "--only-successful: found True"),
+        (["--from", "modular.nc"], "--from: found modular.nc of the system modular"),
+        (["--branch", "modular.nc", "--step", 1], "--branch: found modular.nc of the system modular"),
+        (["--branch", "a.nc"], "--step: found none"),
+        (["--branch", "a.nc", "--from", "a.nc"], "--branch: found a.nc"),
+        (["--branch", "a.nc", "--step", 3, "--runs", 3], "--runs: found 3"),
+        (["--branch", "a.nc", "--step", 3, "--hidden", 9], "--hidden: found a change of the state's shape"),
+        (["--branch", "a.nc", "--step", -3], "--step: found -3"),
+        (["--branch", "a.nc", "--step", 30], "--step: found 30, allowed is at most 21"),
+        (["--from", "a.nc", "--hidden", 9], "--hidden: found 9"),
+        (["--from", "a.nc", "--only-successful"], "--only-successful: found no run"),
+        (["--from", "a.nc", "--runs", 9], "--from: found no run of seed 2"),
+    ],
+)
+def test_nonsense_is_refused_with_the_option_named(here, words, named):
+    simulate(SPARSE, runs=2, steps=21, out="a.nc", progress=False).close()
+    simulate(ModularSettings(n=5), runs=2, steps=2, out="modular.nc", progress=False).close()
+    code, _, errors = here("sims.sparse", *words)
+    assert code == 2
+    assert named in re.sub(r"\s+│?\s*", " ", errors)
+
+
+def test_a_file_that_is_not_there_or_empty_is_an_error(here, tmp_path):
+    (tmp_path / "empty.nc").touch()
+    for option in ("--from", "--branch"):
+        for name in ("none.nc", "empty.nc"):
+            code, _, errors = here("sims.sparse", option, name, "--step", 0)
+            assert code == 1
+            assert name in errors
+            assert len(errors.splitlines()) == 1

@@ -1,0 +1,129 @@
+"""The transfer experiment: what it runs, its numbers, its table and its figure."""
+
+import csv
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from analysis import transfer
+from analysis.command import command
+from analysis.intervals import difference_interval
+from dynamics.settings import SparseSettings
+from dynamics.simulate import run_path, simulate
+from dynamics.trajectory import open_trajectory
+from dynamics.transfer import successful
+
+WORDS = ["--length", "6", "--sparsity", "2", "--data", "60", "--hidden", "6", "--batch", "16", "--lr", "0.02"]
+BASE = SparseSettings(length=6, sparsity=2, data=60, hidden=6, batch=16, lr=0.02)
+
+
+@pytest.fixture
+def here(monkeypatch, capsys):
+    def run(*words):
+        monkeypatch.setattr("sys.argv", ["analysis.transfer", *WORDS, *map(str, words)])
+        code = 0
+        try:
+            command(transfer.main, transfer.Options, "analysis.transfer")
+        except SystemExit as stop:
+            code = stop.code
+        out, errors = capsys.readouterr()
+        return code, out, errors
+
+    return run
+
+
+def test_its_numbers_are_those_of_the_runs(here, tmp_path):
+    code, text, _ = here("--runs", 6, "--vocabs", 4, 3, "--epochs", 60, "--csv", "table.csv")
+    assert code == 0
+    path = next((tmp_path / "runs").glob("transfer-*.nc"))
+    result = xr.open_dataset(path)
+    assert result["accuracy"].dims == ("kind", "vocab", "run")
+    np.testing.assert_array_equal(result["vocab"], [2, 3, 4])
+    steps = 60 * BASE.epoch_steps
+    source = simulate(BASE, runs=6, steps=2 * steps, every=steps, progress=False)
+    found = result["accuracy"]
+    split = "unseen" if "unseen" in source["split"].values else "test"
+    np.testing.assert_allclose(found.sel(kind="scratch", vocab=2), source["accuracy"].sel(split=split, step=steps))
+    np.testing.assert_allclose(found.isel(kind=1).sel(vocab=2), source["accuracy"].sel(split=split, step=2 * steps))
+    file = run_path(BASE, 6, 0, every=steps)
+    tuned = SparseSettings(**{**vars(BASE), "vocab": 3, "start": str(file), "start_step": steps})
+    again = simulate(tuned, runs=6, steps=steps, every=steps, progress=False)
+    np.testing.assert_allclose(found.sel(kind="finetuned", vocab=3), again["accuracy"].sel(split="unseen", step=steps))
+    good = successful(open_trajectory(file).sel(step=[0, steps]))
+    np.testing.assert_array_equal(result["successful"], good)
+    np.testing.assert_array_equal(np.isfinite(found.isel(kind=3).sel(vocab=3)), good)
+    rows = list(csv.DictReader((tmp_path / "table.csv").open()))
+    assert [row["p"] for row in rows] == ["2", "3", "4"]
+    assert float(rows[1]["finetuned"]) == pytest.approx(float(found.sel(kind="finetuned", vocab=3).mean()))
+    assert rows[0]["finetuned"] == ""
+    assert "clusters of the source" in text
+    assert path.with_suffix(".png").stat().st_size > 10_000
+    before = {each: each.stat().st_mtime_ns for each in (tmp_path / "runs").glob("sparse-*.nc")}
+    assert here("--runs", 6, "--vocabs", 3, 4, "--epochs", 60)[0] == 0
+    assert before == {each: each.stat().st_mtime_ns for each in (tmp_path / "runs").glob("sparse-*.nc")}
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--vocabs", 2], "vocabs: found 2"),
+        (["--vocabs"], "vocabs: found none"),
+        (["--epochs", 0], "epochs: found 0"),
+        (["--runs", 0], "runs: found 0"),
+        (["--out", "result.txt"], "out: found result.txt"),
+    ],
+)
+def test_nonsense_is_refused(here, words, named):
+    code, _, errors = here("--runs", 2, *words)
+    assert code == 2
+    assert named in errors
+
+
+def made_up(runs=30):
+    generator = np.random.default_rng(1)
+    values = generator.uniform(0.2, 1, (4, 3, runs))
+    values[2:, 0] = np.nan
+    good = generator.random(runs) < 0.5
+    values[3][:, ~good] = np.nan
+    return xr.Dataset(
+        {
+            "accuracy": (("kind", "vocab", "run"), values),
+            "successful": ("run", good),
+            "clusters": ("run", generator.integers(1, 300, runs)),
+        },
+        {"kind": list(transfer.KINDS), "vocab": [2, 3, 5]},
+        {"epochs": 1000},
+    )
+
+
+def test_the_figure_holds_the_means_and_the_largest():
+    result = made_up()
+    drawn = transfer.figure(result, 6)
+    left, middle, right = drawn.axes
+    means = [container[0] for container in left.containers]
+    for kind, line in zip(transfer.KINDS, means, strict=True):
+        values = result["accuracy"].sel(kind=kind).dropna("vocab", how="all").mean("run").values
+        np.testing.assert_allclose(line.get_ydata().astype(float), values)
+    largest = [line for line in middle.lines if line.get_label() in transfer.KINDS]
+    np.testing.assert_allclose(largest[0].get_ydata(), result["accuracy"].sel(kind="scratch").max("run").values)
+    shown = np.concatenate([line.get_ydata() for line in right.lines[:2]])
+    np.testing.assert_allclose(np.sort(shown), np.sort(result["accuracy"].sel(kind="finetuned", vocab=3).values))
+
+
+def test_a_row_without_successful_sources():
+    result = made_up()
+    result["accuracy"][3] = np.nan
+    row = transfer.row(result, 3)
+    assert row.text[5:7] == ["-", "-"]
+    assert "nan" not in " ".join(row.text) + " ".join(row.numbers)
+
+
+def test_the_difference_of_means_is_covered_as_often_as_it_says(generator):
+    covered = 0
+    for _ in range(400):
+        found = difference_interval(generator.normal(1, 1, 12), generator.normal(0.4, 3, 25))
+        covered += found.low <= 0.6 <= found.high
+    assert 0.92 < covered / 400 < 0.98
+    assert difference_interval(np.ones(3), np.zeros(4)) == (1, 1, 1)
+    assert np.isnan(difference_interval(np.ones(1), np.zeros(4)).low)
