@@ -62,6 +62,8 @@ def _stop(signum: int, frame: object) -> None:  # the loop has its own way; this
 
 def _tell(error: BaseException, chosen: object) -> None:
     """Exit with what a person needs to know; comes back where the error is a fault of the program."""
+    for note in getattr(error, "__notes__", ()):
+        print(note, file=sys.stderr)
     if isinstance(error, SettingsError):
         _refuse(error)
     from dynamics.simulate import Interrupted, MissingPackage
@@ -72,8 +74,7 @@ def _tell(error: BaseException, chosen: object) -> None:
     if isinstance(error, Interrupted):
         amount = getattr(chosen, "amount", None)
         same = "the same command without --overwrite" if getattr(amount, "overwrite", False) else "the same command"
-        where = f"; {error.path} can be resumed: {same} goes on from there" if error.path else ""
-        _fail(f"interrupted at step {error.step} of {error.steps}{where}", 128 + error.signum)
+        _fail(f"{error}: {same} goes on from there" if error.resumable else str(error), 128 + error.signum)
     if isinstance(error, KeyboardInterrupt):
         _fail("interrupted; the same command begins again or goes on", 128 + signal.SIGINT)
     if isinstance(error, OSError):

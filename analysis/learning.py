@@ -13,10 +13,10 @@ from analysis.curves import SPLIT_COLOURS, caption, draw_curves
 from analysis.figures import new_figure, save_figure
 from analysis.intervals import Interval, binomial_interval, mean_interval
 from analysis.tables import Row, number, percent, plus_minus
-from dynamics.settings import SparseSettings
+from dynamics.settings import SUCCESS, SparseSettings
 from dynamics.trajectory import settings_of
 
-THRESHOLDS = (0.9, 0.98, 1.0)
+THRESHOLDS = (0.9, SUCCESS, 1.0)
 """Test accuracies that count as success: VC's for sparsity, ablations and transfer. The last is reached, not passed."""
 
 SPLITS = ("train", "test", "unseen")
@@ -83,8 +83,8 @@ def title(trajectory: xr.Dataset) -> str:
     """What was learned, for how long, and how many succeeded."""
     s, found = settings_of(trajectory), end_accuracies(trajectory)["test"]
     assert isinstance(s, SparseSettings)
-    above = int((found > 0.98).sum())
-    done = f"{above} of {len(found)} runs end above .98" if len(found) else "all runs diverged"
+    above = int((found > SUCCESS).sum())
+    done = f"{above} of {len(found)} runs end above {SUCCESS:g}" if len(found) else "all runs diverged"
     return (
         f"Sum of {s.sparsity} of {s.length} tokens modulo {s.vocab}, {float(trajectory['epoch'][-1]):g} epochs: {done}"
     )

@@ -245,6 +245,9 @@ class ModularSettings(OptimizerSettings):
         return int(self.train_share * self.pairs + 1e-9)  # 0.7 of 10 pairs is 7
 
 
+SUCCESS = 0.98
+"""Test accuracy above which a run has succeeded (VC's ablations)."""
+
 Norm = Literal["rms", "unit", "rms-smooth", "unit-smooth"]
 Activation = Literal["gelu", "relu"]
 StartRuns = Literal["seed", "successful"]

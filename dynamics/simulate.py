@@ -113,7 +113,8 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, signum: int, path: Path | None, step: int, steps: int) -> None:
         self.signum, self.path, self.step, self.steps = signum, path, step, steps
-        super().__init__(f"interrupted at step {step} of {steps}")
+        self.resumable = path is not None
+        super().__init__(f"interrupted at step {step} of {steps}" + (f"; {path} can be resumed" if path else ""))
 
 
 # ---------------------------------------------------------------------------------------------- simulate
@@ -299,7 +300,9 @@ def check_size(system: System, runs: int, schedule: Schedule, record: str, path:
     frames = frame * (schedule.steps // schedule.every + 2)
     working = system.working_bytes(runs)
     if working + frame > memory:
-        raise SettingsError("n, dim, runs", f"a need of {_size(working + frame)}", f"memory of {_size(memory)}")
+        sizes_of = [name for name in ("n", "data", "hidden", "dim") if hasattr(system.settings, name)]
+        found, allowed = f"a need of {_size(working + frame)}", f"memory of {_size(memory)}"
+        raise SettingsError(", ".join([*sizes_of, "runs"]), found, allowed)
     if path is None:
         if frames > memory:
             raise SettingsError("steps, every", f"frames of {_size(frames)}", f"memory of {_size(memory)}")

@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import json
 import signal
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ class Stopped(Interrupted):
 
     def __init__(self, signum: int, done: int, points: int) -> None:
         super().__init__(signum, None, done, points)
-        self.args = (f"interrupted: {done} of {points} points are done",)
+        self.args, self.resumable = (f"interrupted: {done} of {points} points are done",), True
 
 
 # ------------------------------------------------------------------------------------------------- sweep
@@ -65,9 +65,12 @@ def sweep(
 # -------------------------------------------------------------------------------------------------- fill
 
 
-def fill(grid: Grid, scheduler: str | None = None, progress: bool = True) -> int:
+def fill(
+    grid: Grid, scheduler: str | None = None, progress: bool = True, work: Callable[[Point], float] = lambda point: 1.0
+) -> int:
     """Compute the points that are not there, one after the other or on the workers of a cluster; how many were not.
 
+    work: what a point costs, in any unit, by which the time left is told; on a cluster the dearest come first.
     An interrupted point goes on, and more steps extend one; on a cluster such a point begins anew. Raises
     SettingsError, TrajectoryError, RecordingError, MissingPackage; and Stopped, after which the same call goes on.
     """
@@ -80,14 +83,16 @@ def fill(grid: Grid, scheduler: str | None = None, progress: bool = True) -> int
                 system = SYSTEMS[point.settings.system](point.settings, point.what["device"])
                 check_size(system, grid.runs, Schedule(point.steps, point.every), grid.record, point.path)
     files = len({point.path for point in grid.points})
-    done = files - len(missing)
-    with tqdm(total=files, initial=done, unit="point", disable=None if progress else True) as bar:
-        work = _here(grid, missing, progress) if scheduler is None else on_cluster(grid, missing, scheduler, bar)
+    done, share = files - len(missing), len(missing) / sum(map(work, missing)) if missing else 1.0
+    dearest = sorted(missing, key=work, reverse=True)
+    shape = "{percentage:3.0f}%|{bar}| {n:.1f}/{total} points [{elapsed}<{remaining}{postfix}]"
+    with tqdm(total=files, initial=done, bar_format=shape, disable=None if progress else True) as bar:
+        going = _here(grid, missing, progress) if scheduler is None else on_cluster(grid, dearest, scheduler, bar)
         try:
-            with contextlib.closing(work):
-                for _ in work:
+            with contextlib.closing(going):
+                for point in going:
                     done += 1
-                    bar.update()
+                    bar.update(share * work(point))
         except KeyboardInterrupt as stop:  # Interrupted, or between two points
             raise Stopped(getattr(stop, "signum", signal.SIGINT), done, files) from None
     return len(missing)

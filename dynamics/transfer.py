@@ -13,13 +13,10 @@ import xarray as xr
 
 from dynamics import randomness
 from dynamics.clustering_head import ClusteringHead
-from dynamics.settings import SettingsError, SparseSettings
+from dynamics.settings import SUCCESS, SettingsError, SparseSettings
 from dynamics.start import PIN, file_digest
 from dynamics.storage import TrajectoryError
 from dynamics.trajectory import open_trajectory, settings_of
-
-SUCCESS = 0.98
-"""Test accuracy above which a run counts as successful (VC's ablations)."""
 
 
 def pin_source(s: SparseSettings) -> SparseSettings:

@@ -134,14 +134,14 @@ def main(options: Any) -> None:
     check_csv(amount)
     from analysis.results import check_result, write_result
     from dynamics.simulate import check_out
-    from dynamics.sweep import combine
+    from dynamics.sweep import combine, fill
 
     grid = planned(options.system)
     folder = grid.points[0].path.parent
     out = check_result(check_out(amount.out or folder / grid.name), {"title": grid.title})
     if any(out.absolute() == point.path.absolute() for point in grid.points):
         raise SettingsError("out", out, "another file than those of the points")
-    computed = filled(grid, amount.scheduler)
+    computed = fill(grid, amount.scheduler)
     result = combine(grid)
     write_result(result, out)
     say = sys.stderr if str(amount.csv) == "-" else sys.stdout
@@ -178,20 +178,6 @@ def planned(chosen: Any) -> "Grid":
         device=amount.device,
         folder=amount.folder,
     )
-
-
-def filled(grid: "Grid", scheduler: str | None) -> int:
-    """Compute what is missing, and how many points that were; says where an error arose, and how to go on."""
-    from dynamics.sweep import Stopped, fill
-
-    try:
-        return fill(grid, scheduler)
-    except Stopped as stop:
-        print(f"{stop}; the same command goes on from there", file=sys.stderr)
-        sys.exit(128 + stop.signum)
-    except Exception as error:
-        print(*getattr(error, "__notes__", ()), sep="\n", end="\n" * hasattr(error, "__notes__"), file=sys.stderr)
-        raise
 
 
 # -------------------------------------------------------------------------------------------- the table

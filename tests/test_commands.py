@@ -31,6 +31,8 @@ COMMANDS = [
     "analysis.table1",
     "analysis.table2",
     "analysis.weights",
+    "analysis.ablation",
+    "analysis.transfer",
     "analysis.audit",
     "analysis.compare",
 ]

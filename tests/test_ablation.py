@@ -1,0 +1,415 @@
+"""VC figures 6 and 7: which values, what is computed, and what is printed, written and drawn."""
+
+import csv
+import dataclasses
+import io
+import json
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.collections import LineCollection
+from matplotlib.image import imread
+from scipy import stats
+
+from analysis import ablation as module
+from analysis.ablation import COLUMNS, PANELS, Options, ablation, figure, lines, main, planned, row, values
+from analysis.command import command
+from analysis.options import SparseOptions
+from dynamics import grids
+from dynamics.grids import Point
+from dynamics.settings import SettingsError, SparseSettings
+from dynamics.simulate import Interrupted, simulate
+from dynamics.sweep import combine, fill
+from dynamics.trajectory import DIVERGED, DONE
+
+RECIPE = {"data": 24, "batch": 8, "length": 5, "sparsity": 2, "hidden": 6}
+AMOUNT = {"runs": 3, "seed": 5, "epochs": 2, "points": 3, "max_hidden": 400}
+
+
+def tiny(**changes):
+    return Options(**{**AMOUNT, "settings": SparseOptions(**RECIPE), **changes})
+
+
+@pytest.fixture
+def computed(monkeypatch):
+    """The settings of the ensembles that are computed, in their order."""
+    found: list[SparseSettings] = []
+
+    def counting(settings, **words):
+        found.append(settings)
+        return simulate(settings, **words)
+
+    monkeypatch.setattr(grids, "simulate", counting)
+    return found
+
+
+@pytest.fixture
+def here(monkeypatch, capsys):
+    """The command in this process: its exit code, what it prints and what it says of errors."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    def run(*words):
+        monkeypatch.setattr("sys.argv", ["analysis.ablation", *map(str, words)])
+        try:
+            command(main, Options, "analysis.ablation")
+            code = 0
+        except SystemExit as end:
+            code = end.code
+        return code, *capsys.readouterr()
+
+    yield run
+    signal.signal(signal.SIGTERM, before)
+
+
+def some_result(**accuracies):
+    """A result of made-up test accuracies (value, run) by panel, where NaN is a run that diverged."""
+    found = {}
+    for name, each in accuracies.items():
+        test = np.array(each, dtype=np.float32)
+        final = np.stack([test, test, test / 2], axis=-1)
+        coords = {name: values(name, 20, 2048, 10_000)[: len(test)], "split": ["train", "test", "unseen"]}
+        found[name] = xr.Dataset(
+            {
+                "final_accuracy": ((name, "run", "split"), np.nan_to_num(final, nan=0.25)),  # the last finite frame
+                "final_loss": ((name, "run", "split"), 1 - np.nan_to_num(final)),
+                "status": ((name, "run"), np.where(np.isnan(test), DIVERGED, DONE)),
+                "file": (name, [f"{name}-{k}.nc" for k in range(len(test))]),
+            },
+            coords,
+            {"config_json": json.dumps(dataclasses.asdict(SparseSettings())), "system": "sparse", "seed": 4},
+        )
+    return ablation(found).assign_attrs(epochs=7)
+
+
+SOME = {
+    "batch": [[1.0, 0.5, 0.75], [0.99, 0.985, np.nan]],
+    "lr": [[np.nan, np.nan, np.nan], [np.nan, 0.5, np.nan], [0.6, 0.5, 0.7]],
+}
+
+
+# ---------------------------------------------------------------------------------------------------- values
+
+
+def test_values_are_the_papers():
+    assert values("batch", 20, 2048, 10_000) == [2**k for k in range(12)]
+    assert values("hidden", 20, 2048, 10_000) == [int(width) for width in np.logspace(1, 4, 20)]
+    assert values("lr", 20, 2048, 10_000) == list(np.logspace(0, -4, 20))[::-1]
+    assert values("mlp_lr_discount", 20, 2048, 10_000) == list(np.logspace(-2, 2, 20))
+
+
+def test_values_of_smaller_ablations():
+    assert values("batch", 20, 100_000, 10) == [2**k for k in range(12)]
+    assert values("batch", 3, 100, 10) == [1, 2, 4, 8, 16, 32, 64]
+    assert values("batch", 3, 1, 10) == [1]
+    assert values("hidden", 4, 2048, 9_999) == [10, 100, 1000]
+    assert values("hidden", 1, 2048, 10) == [10]
+    many = values("hidden", 1000, 2048, 10_000)  # of which the lower ones are the same whole numbers
+    assert many[:4] == [10, 11, 12, 13]
+    assert len(many) == len(set(many)) < 1000
+    assert values("lr", 2, 2048, 10) == [0.0001, 1.0]
+    assert all(type(value) is int for name in ("batch", "hidden") for value in values(name, 4, 2048, 100))
+
+
+def test_a_panel_sweeps_its_own_setting_around_the_recipe():
+    found = planned(tiny(panels=("mlp-lr-discount", "lr", "hidden", "batch", "lr")))
+    assert list(found) == list(PANELS)
+    base = SparseSettings(**RECIPE)
+    for name, grid in found.items():
+        assert list(grid.axes) == [name]
+        assert grid.axes[name] == values(name, 3, 24, 400)
+        assert grid.settings == base
+        assert type(grid.settings) is SparseSettings
+        for point in grid.points:
+            assert dataclasses.replace(point.settings, **{name: getattr(base, name)}) == base
+            assert point.every == point.steps == 2 * point.settings.epoch_steps  # frames: first and last
+
+
+def test_panels_meet_in_the_recipe_and_the_cheapest_is_first():
+    grid = module.together(planned(tiny()).values())
+    assert [sum(point.settings == SparseSettings(**RECIPE) for point in grid.points)] == [1]
+    assert len({point.path for point in grid.points}) == len(grid.points) == 5 + 2 + 3 + 3 - 1  # batch 8 is c = 1
+    costs = [module.work(point) for point in grid.points]
+    assert costs == sorted(costs)
+    assert grid.points[-1].settings.hidden == 316
+
+
+def test_the_name_of_a_result_tells_points_and_recipe():
+    def name(**changes):
+        return module.result_name(module.together(planned(tiny(**changes)).values()))
+
+    plain = name(panels=("lr",))
+    assert plain == name(panels=("lr",), max_hidden=10)
+    other = SparseOptions(**RECIPE, lr=0.01)  # the same runs, another mark
+    different = {name(), name(panels=("lr",), settings=other), name(panels=("lr",), points=4), name(panels=("hidden",))}
+    assert plain.startswith("sweep-")  # by which sims.runs knows that it is no trajectory
+    assert len({plain, *different}) == 5
+
+
+# ----------------------------------------------------------------------------------------------- the command
+
+
+def test_the_command_gives_what_single_simulations_give(capsys, tmp_path):
+    main(tiny(csv=tmp_path / "figure7.csv", folder="here"))
+    said = capsys.readouterr().out
+    (path,) = (tmp_path / "here").glob("sweep-ablation-*.nc")
+    assert all(str(each.relative_to(tmp_path)) in said for each in (path, path.with_suffix(".png")))
+    assert imread(path.with_suffix(".png")).shape[0] > 500
+    found = list(csv.DictReader((tmp_path / "figure7.csv").open()))
+    assert [each["panel"] for each in found] == ["batch"] * 5 + ["hidden"] * 2 + ["lr"] * 3 + ["mlp-lr-discount"] * 3
+    with xr.open_dataset(path) as result:
+        assert result.attrs["result_of"] == "analysis.ablation"
+        assert json.loads(result.attrs["swept"]) == list(PANELS)
+        assert result["seed"].values.tolist() == [5, 6, 7]
+        for line in found:
+            name = line["panel"].replace("-", "_")
+            value = (int if name in ("batch", "hidden") else float)(line["value"])
+            settings = SparseSettings(**{**RECIPE, name: value})
+            alone = simulate(settings, 3, 5, steps=2 * settings.epoch_steps, progress=False).isel(step=-1)
+            assert (alone["status"] == DONE).all()
+            test = alone["accuracy"].sel(split="test").values.astype(float)
+            kept = result[f"accuracy_{name}"].sel({name: value, "split": "test"}).values
+            np.testing.assert_array_equal(kept, test.astype(np.float32))
+            numbers = [float(line[word]) for word in ("first", "test", "test_deviation", "above_0.98")]
+            np.testing.assert_allclose(numbers, [test[0], test.mean(), test.std(ddof=1), (test > 0.98).mean()])
+            half = stats.t.ppf(0.975, 2) * test.std(ddof=1) / np.sqrt(3)
+            np.testing.assert_allclose([float(line["test_low"]), float(line["test_high"])],
+                                       [test.mean() - half, test.mean() + half])  # fmt: skip
+            assert (line["runs"], line["diverged"]) == ("3", "0")
+            assert (tmp_path / "here" / line["file"]).exists()
+
+
+def test_only_what_is_missing_is_computed(computed, capsys):
+    main(tiny(panels=("lr",)))
+    assert [each.lr for each in computed] == values("lr", 3, 24, 400)
+    computed.clear()
+    main(tiny(panels=("lr",)))
+    assert computed == []
+    main(tiny(panels=("lr",), points=5))
+    assert [each.lr for each in computed] == [0.001, 0.1]
+    assert "5 in runs (2 computed" in capsys.readouterr().out
+    computed.clear()
+    main(tiny(panels=("mlp-lr-discount", "lr")))
+    assert {each.mlp_lr_discount for each in computed} == {0.01, 1.0, 100.0}
+    computed.clear()
+    main(tiny(panels=("batch",)))
+    assert {each.batch for each in computed} == {1, 2, 4, 16}  # 8 is the recipe, as a discount of 1 is
+
+
+def test_an_interrupted_one_goes_on(here, monkeypatch):
+    def stopping(point, *words):
+        if point.settings.lr > 0.5:
+            raise Interrupted(signal.SIGINT, point.path, 1, 2)
+        before(point, *words)
+
+    before = grids.simulated
+    words = ["--panels", "lr", "--points", 3, "--runs", 2, "--epochs", 1, "--data", 24, "--batch", 8, "--hidden", 6]
+    monkeypatch.setattr("dynamics.sweep.simulated", stopping)
+    code, _, errors = here(*words)
+    assert code == 130
+    assert errors.endswith("interrupted: 2 of 3 points are done: the same command goes on from there\n")
+    monkeypatch.setattr("dynamics.sweep.simulated", before)
+    code, said, errors = here(*words)
+    assert (code, "(1 computed" in said) == (0, True), errors
+
+
+def test_csv_on_the_terminal_is_alone_there(here):
+    code, said, errors = here(
+        "--panels", "hidden", "--max-hidden", 10, "--runs", 1, "--epochs", 1, "--data", 24, "--batch", 8, "--csv", "-"
+    )
+    assert code == 0, errors
+    (line,) = csv.DictReader(io.StringIO(said))
+    assert (line["panel"], line["value"], line["test_low"], line["test_deviation"]) == ("hidden", "10", "", "")
+    assert "sweep-ablation-" in errors
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--panels"], "--panels"),
+        (["--panels", "depth"], "depth"),
+        (["--points", 0], "--points"),
+        (["--points", 1001], "--points"),
+        (["--max-hidden", 9], "--max-hidden"),
+        (["--max-hidden", 10_001], "--max-hidden"),
+        (["--runs", 0], "--runs"),
+        (["--seed", -1], "--seed"),
+        (["--epochs", 0], "--epochs"),
+        (["--epochs", "9" * 16], "--epochs"),
+        (["--data", 16], "batch: found 32"),
+        (["--lr", "nan"], "lr: found nan"),
+        (["--start", "a.nc"], "--start"),
+        (["--device", "cuda"], "--device"),
+        (["--scheduler", "here", "--panels", "lr"], "--scheduler"),
+        (["--out", "a.png"], "--out"),
+        (["--csv", "a.txt"], "--csv"),
+        (["--folder", ""], "--folder"),
+    ],
+)
+def test_a_mistake_is_named_without_a_traceback(here, tmp_path, words, named):
+    code, _, errors = here(*words)
+    assert code == 2
+    assert named in errors
+    assert "Traceback" not in errors
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_result_is_not_written_over_something_else(tmp_path):
+    main(tiny(panels=("lr",), out=tmp_path / "a.nc"))
+    main(tiny(panels=("lr",), out=tmp_path / "a.nc"))
+    (trajectory, *_) = (tmp_path / "runs").glob("sparse-*.nc")
+    for out in (trajectory, tmp_path / "runs"):
+        with pytest.raises(SettingsError) as error:
+            main(tiny(panels=("lr",), out=out))
+        assert error.value.field == "out"
+
+
+# -------------------------------------------------------------------------------------------------- the lines
+
+
+def test_runs_that_diverged_are_in_no_mean_and_no_success():
+    result = some_result(**SOME)
+    full, one = lines(result, "batch")
+    assert (full.value, full.file, full.runs, full.diverged, full.above) == (1, "batch-0.nc", 3, 0, 1)
+    assert full.test.value == pytest.approx(0.75)
+    assert full.deviation == pytest.approx(0.25)
+    assert full.unseen.value == pytest.approx(0.375)
+    assert (one.runs, one.diverged, one.above) == (3, 1, 2)
+    assert one.test.value == pytest.approx(0.9875)
+    assert one.success.value == pytest.approx(2 / 3)
+    none, single, _ = lines(result, "lr")
+    assert (none.diverged, none.success.value) == (3, 0)
+    assert np.isnan([none.first, *none.test, none.deviation, single.first, single.test.low, single.deviation]).all()
+    assert single.test.value == 0.5
+
+
+def test_a_row_for_a_person_and_for_a_program():
+    result = some_result(**SOME)
+    assert [len(each) for each in row("batch", lines(result, "batch")[0])] == [len(module.HEADER), len(COLUMNS)]
+    assert row("batch", lines(result, "batch")[1]).text[:7] == ["batch", "2", "3", "1", "99.0", "98.8 ± 3.2", "0.4"]
+    none = row("mlp_lr_discount", lines(result, "lr")[0])
+    assert none.text == ["mlp-lr-discount", "0.0001", "3", "3", "-", "-", "-", "-", "0", "0.0 [0.0, 70.8]"]
+    numbers = dict(zip(COLUMNS, none.numbers, strict=True))
+    assert (numbers["value"], numbers["test"], numbers["test_low"], numbers["above_0.98"]) == ("0.0001", "", "", "0.0")
+    assert "nan" not in none.numbers
+
+
+def test_networks_that_diverge_are_counted():
+    settings = SparseOptions(**RECIPE, optimizer="sgd", weight_decay=20.0)
+    (grid,) = planned(tiny(panels=("lr",), settings=settings, epochs=60)).values()
+    fill(grid, progress=False)
+    first, *_, last = lines(ablation({"lr": combine(grid)}), "lr")
+    assert (first.diverged, last.diverged) == (0, 3)
+    assert 0 <= first.test.value <= 1
+    assert np.isnan(last.test.value)
+
+
+# ------------------------------------------------------------------------------------------------- the figure
+
+
+def curve(axes, label):
+    """x and y of a line by its label, as arrays."""
+    (line,) = (each for each in axes.lines if each.get_label() == label)
+    return np.array(line.get_data(), dtype=float)
+
+
+def test_the_figure_shows_the_numbers():
+    result = some_result(**SOME)
+    drawn = figure(result)
+    above, below = np.array(drawn.axes).reshape(2, 2)
+    for name, one, all_of in zip(("batch", "lr"), above, below, strict=True):
+        found = lines(result, name)
+        x = [each.value for each in found]
+        np.testing.assert_allclose(curve(one, "run of seed 4"), [x, [each.first for each in found]])
+        mean, _, (bars,) = all_of.containers[0]
+        np.testing.assert_allclose(np.array(mean.get_data(), dtype=float), [x, [each.test.value for each in found]])
+        halves = [np.ptp(bar[:, 1]) / 2 for bar in bars.get_segments() if len(bar)]
+        expected = [np.nan_to_num(each.test.half) for each in found if not np.isnan(each.test.value)]
+        np.testing.assert_allclose([half for half in halves if not np.isnan(half)], expected, atol=1e-9)
+        (band,) = (each for each in all_of.collections if "standard deviation" in str(each.get_label()))
+        (lone,) = (each for each in all_of.collections if isinstance(each, LineCollection) and each is not bars)
+        corners = np.concatenate([path.vertices for part in (band, lone) for path in part.get_paths()])
+        for each in found:
+            at = corners[np.isclose(corners[:, 0], each.value), 1]
+            if not np.isnan(each.deviation):
+                assert at.max() == pytest.approx(each.test.value + each.deviation)
+                assert at.min() == pytest.approx(each.test.value - each.deviation)
+        assert len(lone.get_paths()) == (name == "lr")  # whose last value alone has runs enough
+        np.testing.assert_allclose(curve(all_of, "share of runs above .98")[1], [each.success.value for each in found])
+        for axes in (one, all_of):
+            assert axes.get_xscale() == "log"
+            assert set(curve(axes, "chance, 1/2")[1]) == {0.5}
+            assert set(curve(axes, "the recipe's value")[0]) == {getattr(SparseSettings(), name)}
+            assert axes.get_xlim()[0] < min(x) < max(x) < axes.get_xlim()[1]
+    np.testing.assert_array_equal(curve(above[1], "diverged"), [result["lr"][:2], [0, 0]])
+    np.testing.assert_allclose(curve(below[1], "share of runs that diverged")[1], [1, 2 / 3])
+    assert not any(each.get_label() == "diverged" for each in above[0].lines)
+
+
+def test_one_run_is_figure_6_alone():
+    drawn = figure(some_result(hidden=[[0.5], [1.0]]))
+    (axes,) = drawn.axes
+    assert axes.get_title(loc="left") == "seed 4 (VC figure 6)"
+    assert axes.get_xlabel() == PANELS["hidden"]
+    (legend,) = drawn.legends
+    assert [each.get_text() for each in legend.get_texts()] == ["run of seed 4", "chance, 1/2", "the recipe's value"]
+
+
+@pytest.mark.parametrize("runs", [1, 2, 20])
+@pytest.mark.parametrize("names", [["batch"], ["hidden", "lr"], list(PANELS)])
+@pytest.mark.parametrize("points", [1, 2, 12])
+def test_no_text_is_cut_or_covered(generator, runs, names, points):
+    accuracies = generator.random((points, runs))
+    accuracies[0] = np.nan
+    drawn = figure(some_result(**dict.fromkeys(names, accuracies)))
+    drawn.canvas.draw()
+    renderer, (width, height) = drawn.canvas.get_renderer(), drawn.canvas.get_width_height()
+    (legend,) = drawn.legends
+    texts = [drawn._suptitle, legend]
+    for axes in drawn.axes:
+        texts += [axes.xaxis.label, axes.yaxis.label, axes._left_title]
+        low, high = axes.get_xlim()
+        ticks = axes.get_xticklabels()
+        texts += [tick for tick in ticks if tick.get_visible() and low <= tick.get_position()[0] <= high]
+    boxes = [text.get_window_extent(renderer) for text in texts if text is legend or text.get_text()]
+    for at, box in enumerate(boxes):
+        assert min(box.x0, box.y0) >= 0
+        assert box.x1 <= width
+        assert box.y1 <= height
+        assert not any(box.overlaps(other) for other in boxes[:at])
+
+
+# ----------------------------------------------------------------------------------------------------- work
+
+
+def test_work_follows_what_was_measured():
+    def cost(**changes):
+        s = SparseSettings(**changes)
+        return module.work(Point({}, s, s.epoch_steps, 1, None, {}))
+
+    assert 100 < cost(hidden=10_000) / cost() < 200  # 153
+    assert 2 < cost(batch=1) / cost() < 5  # 3.6
+    assert 10 < cost(hidden=1000) / cost() < 20  # 15
+
+
+# ----------------------------------------------------------------------------------------------------- help
+
+
+def test_help_imports_nothing_heavy(environment):
+    code = """
+import runpy, sys
+sys.argv = ["x", "--help"]
+try:
+    runpy.run_module("analysis.ablation", run_name="__main__")
+except SystemExit as end:
+    assert end.code == 0
+assert not {"numba", "numpy", "xarray", "scipy", "matplotlib", "torch", "netCDF4"} & set(sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    options = ("--panels", "--points", "--max-hidden", "--mlp-lr-discount", "--scheduler", "--csv")
+    assert all(option in done.stdout for option in options)
+    assert "--start" not in done.stdout
