@@ -35,18 +35,11 @@ def command(
             stream.reconfigure(errors="backslashreplace")
     chosen: object = None
     try:
-        default: Any = inherited(sys.argv[1:]) if inherited else None
-        parsed = tyro.cli(
-            options,
-            prog=f"python -m {program}",
-            description=options.__doc__,
-            default=default,
-            config=(tyro.conf.OmitArgPrefixes,),
-        )
+        given = parsed(options, program, inherited(sys.argv[1:]) if inherited else None)
         signal.signal(signal.SIGTERM, _stop)
-        chosen = parsed
-        check_csv(parsed)
-        main(parsed)
+        chosen = given
+        check_csv(given)
+        main(given)
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:  # the reader of a pipe has seen enough
@@ -54,6 +47,17 @@ def command(
     except (Exception, KeyboardInterrupt) as error:
         _tell(error, chosen)
         raise
+
+
+def parsed(options: type[Options], program: str, default: Any = None) -> Options:
+    """The options that the command line of `python -m program` gives, on top of a default."""
+    return tyro.cli(
+        options,
+        prog=f"python -m {program}",
+        description=options.__doc__,
+        default=default,
+        config=(tyro.conf.OmitArgPrefixes,),
+    )
 
 
 def _stop(signum: int, frame: object) -> None:  # the loop has its own way; this is for all that is around it

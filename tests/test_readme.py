@@ -6,7 +6,7 @@ import shlex
 import pytest
 from matplotlib.image import imread
 
-from analysis.command import _parsed
+from analysis.command import parsed
 from tests.conftest import ROOT
 
 README = (ROOT / "README.md").read_text()
@@ -37,7 +37,7 @@ def test_the_command_lines_can_be_parsed(words, monkeypatch):
     program, *arguments = shlex.split(words)
     module = __import__(program, fromlist=["Options"])
     monkeypatch.setattr("sys.argv", [program, *arguments])
-    assert _parsed(module.Options, program)
+    assert parsed(module.Options, program)
 
 
 def test_the_two_commands_are_there():
