@@ -264,12 +264,14 @@ def new_optimizer(settings: OptimizerSettings, groups: list[dict], graph: bool) 
     return rule(groups, lr=s.lr, betas=betas, weight_decay=s.weight_decay, fused=True, capturable=graph)
 
 
-def mean_scores(logits: torch.Tensor, target: torch.Tensor, shares: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
+def mean_scores(logits: torch.Tensor, target: torch.Tensor, counts: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
     """Cross-entropy and share classified correctly, both (run, split) float64: logits (run, item, class), target (item)
-    or (run, item), shares (run, item, split), the weight of each item in each split."""
+    or (run, item), counts (run, item, split), how often each item occurs in each split."""
     target = target.expand(logits.shape[:-1])[..., None]
     right = torch.gather(logits, -1, target)
     losses = torch.logsumexp(logits.double(), -1) - right[..., 0].double()
     correct = (logits <= right).all(-1) / (logits == right).sum(-1).clamp(min=1).double()
-    loss, accuracy = ((values[..., None] * shares).sum(1).cpu().numpy() for values in (losses, correct))
+    counts = counts.double()
+    sums = ((values[..., None] * counts).sum(1) for values in (losses, correct))
+    loss, accuracy = ((each / counts.sum(1)).cpu().numpy() for each in sums)
     return loss, accuracy

@@ -100,11 +100,11 @@ def _compile(digest: str):
                     update(memory, block, rule, number + step, mlp, layout.size, discount)
 
     @njit(error_model="numpy", nogil=True, cache=True)
-    def score(weights, layout, sequences, shares, splits, totals, axes):
+    def score(weights, layout, sequences, counts, splits, totals, axes):
         digest  # noqa: B018
         work, count = workspace(layout, axes), sequences.targets.shape[1]
         tokens, target = np.empty(layout.positions * WIDTH_32, np.float32), np.empty(WIDTH_32, np.float32)
-        part, order = np.empty(2 * splits * WIDTH_32, np.float32), np.empty((len(sequences.tokens), 1), np.int64)
+        part, order = np.empty(3 * splits * WIDTH_32, np.float32), np.empty((len(sequences.tokens), 1), np.int64)
         for block in range(len(weights)):
             fill_table(weights[block], layout, work[0], work[2], axes)
             for begin in range(0, count, PART):
@@ -115,9 +115,10 @@ def _compile(digest: str):
                     peak = forward(weights[block], layout, work, tokens, axes)[7]
                     loss, credit = loss_and_credit(layout, work[6], peak, load_scalars(target, 0))
                     for split in range(splits):
-                        share = load_scalars(shares[block], at * splits + split)
-                        add_scalars(part, split, share * loss)
-                        add_scalars(part, splits + split, share * credit)
+                        often = load_scalars(counts[block], at * splits + split)
+                        add_scalars(part, split, often * loss)
+                        add_scalars(part, splits + split, often * credit)
+                        add_scalars(part, 2 * splits + split, often)
                 totals[block] += part
 
     return train, score
@@ -149,14 +150,16 @@ def train(
 
 
 def score(
-    weights: np.ndarray, layout: HeadLayout, sequences: Sequences, shares: np.ndarray, splits: int, dim: int
+    weights: np.ndarray, layout: HeadLayout, sequences: Sequences, counts: np.ndarray, splits: int, dim: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Cross-entropy and accuracy in each split, (run, split): shares (block, sequence x split x lane) weigh sequences.
+    """Cross-entropy and accuracy in each split, (run, split), of sequences that occur counts (block,
+    sequence x split x lane) times in each.
 
     Where m rows of the table tie at the top, the right one among them, it counts 1/m. Not finite where float32 does
     not suffice.
     """
-    totals = np.zeros((len(weights), 2 * splits * WIDTH_32))
-    _score(weights, layout, sequences, shares, splits, totals, tuple(range(dim)))
-    rows = totals.reshape(-1, 2, splits, WIDTH_32).transpose(1, 0, 3, 2).reshape(2, -1, splits)
-    return rows[0, : len(sequences.tokens)], rows[1, : len(sequences.tokens)]
+    totals = np.zeros((len(weights), 3 * splits * WIDTH_32))
+    _score(weights, layout, sequences, counts, splits, totals, tuple(range(dim)))
+    rows = totals.reshape(-1, 3, splits, WIDTH_32).transpose(1, 0, 3, 2).reshape(3, -1, splits)
+    loss, credit, number = rows[:, : len(sequences.tokens)]
+    return loss / number, credit / number

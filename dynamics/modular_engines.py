@@ -17,13 +17,10 @@ def splits(s: ModularSettings) -> tuple[str, ...]:
     return ("train", "validation") if s.train_pairs < s.pairs else ("train",)
 
 
-def pair_shares(s: ModularSettings, seeds: np.ndarray) -> np.ndarray:
-    """Weight of each pair in the mean over each split, (run, pair, split)."""
+def pair_counts(s: ModularSettings, seeds: np.ndarray) -> np.ndarray:
+    """How often each pair occurs in each split, (run, pair, split) float64."""
     chosen = training_pairs(s.n, s.train_pairs, seeds)
-    shares = [chosen / s.train_pairs]
-    if s.train_pairs < s.pairs:
-        shares.append(~chosen / (s.pairs - s.train_pairs))
-    return np.stack(shares, axis=-1)
+    return np.stack([chosen, ~chosen][: len(splits(s))], axis=-1).astype(np.float64)
 
 
 class PairLanes(LaneEngine):
@@ -34,9 +31,9 @@ class PairLanes(LaneEngine):
         super().__init__(s, network, len(seeds))
         self.network, self.pairs = network, gradients.quads(s.n)
         self.layout = gradients.layout(s.n, s.hidden, s.dim)
-        self.shares = pair_shares(s, seeds)
+        self.counts = pair_counts(s, seeds)
         padded = np.zeros((self.runs, self.pairs.first.size), np.float32)
-        padded[:, : s.pairs] = self.shares[..., 0]
+        padded[:, : s.pairs] = self.counts[..., 0] / s.train_pairs
         self.share = to_lanes(padded)
 
     def _train(self, step: int, steps: int) -> None:
@@ -47,14 +44,15 @@ class PairLanes(LaneEngine):
 
     def scores(self) -> tuple[np.ndarray, np.ndarray]:
         losses, right = gradients.scores(self.memory.weights, self.layout, self.pairs, self.runs)
-        loss, accuracy = ((values[..., None] * self.shares).sum(axis=1) for values in (losses, right))
+        sums = ((values[..., None] * self.counts).sum(axis=1) for values in (losses, right))
+        loss, accuracy = (each / self.counts.sum(axis=1) for each in sums)
         return loss, accuracy
 
     def exact_scores(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         pairs = torch.from_numpy(all_pairs(self.network.settings.n))
         weights = self.network.unflatten(torch.from_numpy(self.weights()[which]).double())
         logits = self.network.logits(weights, pairs)
-        return mean_scores(logits, self.network.target(pairs), torch.from_numpy(self.shares[which]))
+        return mean_scores(logits, self.network.target(pairs), torch.from_numpy(self.counts[which]))
 
 
 class PairTorch(TorchEngine):
@@ -65,9 +63,9 @@ class PairTorch(TorchEngine):
         super().__init__(s, network, len(seeds), device, width)
         self.attention = network
         self.pairs = torch.from_numpy(all_pairs(s.n)).to(device)
-        self.shares = torch.from_numpy(pair_shares(s, seeds)).to(device)
+        self.counts = torch.from_numpy(pair_counts(s, seeds)).to(device)
         self.share = torch.zeros(self.width, s.pairs, device=device)
-        self.share[: self.runs] = self.shares[..., 0]
+        self.share[: self.runs] = self.counts[..., 0] / s.train_pairs
 
     def loss(self, weights: Weights, step: int) -> torch.Tensor:
         return self.attention.loss(weights, self.pairs, self.share).sum()
@@ -75,5 +73,5 @@ class PairTorch(TorchEngine):
     def scores_of(self, weights: Weights, runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         logits = self.attention.logits(weights, self.pairs)[: len(runs)]
         return mean_scores(
-            logits, self.attention.target(self.pairs), self.shares[torch.from_numpy(runs).to(self.device)]
+            logits, self.attention.target(self.pairs), self.counts[torch.from_numpy(runs).to(self.device)]
         )

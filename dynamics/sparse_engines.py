@@ -32,7 +32,7 @@ class HeadLanes(LaneEngine):
         self.network, self.seeds, self.layout = network, np.asarray(seeds, np.int64), head_layout(network)
         self.train_on, self.scored = data_of(network, seeds)
         self.score_on = Sequences(self.scored.tokens, self.scored.targets)
-        self.shares = to_lanes(self.scored.shares.reshape(self.runs, -1))
+        self.counts = to_lanes(self.scored.counts.reshape(self.runs, -1))
         self.order: tuple[int, np.ndarray] | None = None
 
     def _train(self, step: int, steps: int) -> None:
@@ -58,13 +58,13 @@ class HeadLanes(LaneEngine):
         )
 
     def scores(self) -> tuple[np.ndarray, np.ndarray]:
-        splits, dim = self.scored.shares.shape[2], self.network.settings.dim
-        return head_batches.score(self.memory.weights, self.layout, self.score_on, self.shares, splits, dim)
+        splits, dim = self.scored.counts.shape[2], self.network.settings.dim
+        return head_batches.score(self.memory.weights, self.layout, self.score_on, self.counts, splits, dim)
 
     def exact_scores(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        tokens, targets, shares = (torch.from_numpy(each[which]) for each in self.scored)
+        tokens, targets, counts = (torch.from_numpy(each[which]) for each in self.scored)
         weights = self.network.unflatten(torch.from_numpy(self.weights()[which]).double())
-        return mean_scores(self.network.logits(weights, tokens.long()), targets.long(), shares)
+        return mean_scores(self.network.logits(weights, tokens.long()), targets.long(), counts)
 
 
 class HeadTorch(TorchEngine):
@@ -106,8 +106,8 @@ class HeadTorch(TorchEngine):
         parts = []
         for begin in range(0, len(runs), SCORED_TOGETHER):
             chosen = runs[begin : begin + SCORED_TOGETHER]
-            tokens, targets, shares = (torch.from_numpy(each[chosen]).to(self.device) for each in self.scored)
+            tokens, targets, counts = (torch.from_numpy(each[chosen]).to(self.device) for each in self.scored)
             few = {name: weight[begin : begin + len(chosen)] for name, weight in weights.items()}
-            parts.append(mean_scores(self.head.logits(few, tokens.long()), targets.long(), shares))
+            parts.append(mean_scores(self.head.logits(few, tokens.long()), targets.long(), counts))
         losses, accuracies = zip(*parts, strict=True)
         return np.concatenate(losses), np.concatenate(accuracies)

@@ -63,11 +63,11 @@ def sparse_splits(s: SparseSettings) -> tuple[str, ...]:
 
 
 class Scored(NamedTuple):
-    """Sequences by which runs are judged, each once, and what they weigh in the mean over each split."""
+    """Sequences by which runs are judged, each once, and how often they occur in each split."""
 
-    tokens: np.ndarray  # (run, sequence, position) int16; runs with fewer than others repeat one at no weight
+    tokens: np.ndarray  # (run, sequence, position) int16; runs with fewer than others have some that do not occur
     targets: np.ndarray  # (run, sequence) int16
-    shares: np.ndarray  # (run, sequence, split) float32
+    counts: np.ndarray  # (run, sequence, split) float32, exact
 
 
 def scored(s: SparseSettings, train: np.ndarray, test: np.ndarray) -> Scored:
@@ -80,13 +80,13 @@ def scored(s: SparseSettings, train: np.ndarray, test: np.ndarray) -> Scored:
         counts.append(np.where(counts[0] == 0, counts[1], 0))
         if len(kept) == 3 and not counts[2].any():
             raise SettingsError("data", s.data, "a number of sequences that leaves some unseen")
-        runs.append((both[first], np.stack([each / max(1, each.sum()) for each in counts[: len(kept)]], axis=-1)))
+        runs.append((both[first], np.stack(counts[: len(kept)], axis=-1)))
     most = max((len(tokens) for tokens, _ in runs), default=0)
     tokens = np.zeros((len(runs), most, s.length), np.int16)
-    shares = np.zeros((len(runs), most, len(kept)), np.float32)
-    for run, (found, weighed) in enumerate(runs):
-        tokens[run, : len(found)], shares[run, : len(found)] = found, weighed
-    return Scored(tokens, sparse_sum(tokens, s).astype(np.int16), shares)
+    counted = np.zeros((len(runs), most, len(kept)), np.float32)
+    for run, (found, often) in enumerate(runs):
+        tokens[run, : len(found)], counted[run, : len(found)] = found, often
+    return Scored(tokens, sparse_sum(tokens, s).astype(np.int16), counted)
 
 
 def _as_items(rows: np.ndarray) -> np.ndarray:

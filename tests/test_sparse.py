@@ -69,14 +69,15 @@ def test_sequences_are_scored_once_and_weigh_as_often_as_they_occur():
     train, test = sequences(s, seeds, "train"), sequences(s, seeds, "test")
     found, values = scored(s, train, test), np.random.default_rng(0).normal(size=2**7)
     number = found.tokens.astype(np.int64) @ 2 ** np.arange(7)
-    means = (values[number][..., None] * found.shares).sum(axis=1)
+    means = (values[number][..., None] * found.counts).sum(axis=1) / found.counts.sum(axis=1)
+    np.testing.assert_array_equal(found.counts.sum(axis=1)[:, :2], 60)
     new = unseen(train, test)
     assert sparse_splits(s) == ("train", "test", "unseen")
     for run in range(4):
         each = [values[tokens @ 2 ** np.arange(7)] for tokens in (train[run].astype(int), test[run].astype(int))]
         expected = [each[0].mean(), each[1].mean(), each[1][new[run]].mean()]
         np.testing.assert_allclose(means[run], expected, rtol=1e-5)
-        used = found.shares[run].any(axis=1)
+        used = found.counts[run].any(axis=1)
         assert len(np.unique(number[run][used])) == used.sum()
     np.testing.assert_array_equal(found.targets, sparse_sum(found.tokens, s))
 
