@@ -10,6 +10,15 @@ from dynamics.settings import SettingsError
 from dynamics.storage import LOCK
 
 
+def is_result(path: Path) -> bool:
+    """Whether a file is a result of an analysis, or of a sweep, and no trajectory."""
+    try:
+        with LOCK, xr.open_dataset(path) as there:
+            return "title" in there.attrs and "schema_version" not in there.attrs
+    except (OSError, ValueError):
+        return False
+
+
 def check_result(out: Path, what: Mapping[str, str]) -> Path:
     """The path of a result to be written, if there is none, or an earlier one with the attributes `what`.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from analysis.command import command
 from analysis.options import SparseOptions
-from dynamics.settings import SettingsError, SparseSettings, check_whole
+from dynamics.settings import SUCCESS, SettingsError, SparseSettings, check_whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -203,7 +203,7 @@ def by_clusters(result: "xr.Dataset", ideal: int) -> str:
     for name, chosen in groups.items():
         found = accuracy[chosen & np.isfinite(accuracy)]
         mean = plus_minus(Interval(*(100 * value for value in mean_interval(found))))
-        rows.append([name, str(found.size), str(int((found > 0.98).sum())), str(int((found == 1).sum())), mean])
+        rows.append([name, str(found.size), str(int((found > SUCCESS).sum())), str(int((found == 1).sum())), mean])
     vocab = int(result["vocab"][1])
     header = ("clusters of the source", "runs", "above .98", "at 1", f"accuracy at p = {vocab}")
     return Table(header, rows).text()

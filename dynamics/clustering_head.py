@@ -6,8 +6,8 @@ u_i, and N(x) the normalisation:
     z_t = N(E(x_t) + P(t)),  xi = V sum_t softmax_t(z_t . q / sqrt d) z_t
     zeta = xi + sum_i GELU(w_i . N(xi) + b_i) u_i + c,  logits = E zeta
 
-There are only as many normalised embeddings as tokens times positions. They are computed once, as a table, and
-sequences are looked up in it.
+There are only as many normalised embeddings as tokens times positions. They are computed once, as a table, and the
+mixture of a sequence is one product of its attention, spread over the rows that it has, with that table.
 """
 
 import math
@@ -79,14 +79,18 @@ class ClusteringHead(Parameters):
 
     def attention(self, weights: Weights, tokens: torch.Tensor) -> torch.Tensor:
         """What each position of sequences (..., sequence, position) is given: (..., sequence, position)."""
-        table = self.table(weights)
-        scores = (table @ weights["query"][..., None, :, None])[..., 0] / math.sqrt(self.settings.dim)
-        return torch.softmax(_looked_up(scores[..., None], tokens)[..., 0], dim=-1)
+        return self._attend(self.table(weights), weights["query"], _one_hot(tokens, self.settings.rows))
 
     def sequence_embedding(self, weights: Weights, tokens: torch.Tensor) -> torch.Tensor:
         """xi of sequences (..., sequence, position): (..., sequence, axis)."""
-        attended = self.attention(weights, tokens)[..., None] * _looked_up(self.table(weights), tokens)
-        return attended.sum(-2) @ weights["value"].mT
+        table, chosen = self.table(weights), _one_hot(tokens, self.settings.rows)
+        attended = self._attend(table, weights["query"], chosen)[..., None] * chosen
+        return (attended.flatten(-2) @ table.flatten(-3, -2)) @ weights["value"].mT
+
+    def _attend(self, table: torch.Tensor, query: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
+        """The softmax over positions of the scores that a table has at one-hot tokens."""
+        scores = (table @ query[..., None, :, None])[..., 0] / math.sqrt(self.settings.dim)  # (..., position, token)
+        return torch.softmax(torch.where(chosen, scores[..., None, :, :], 0).sum(-1), dim=-1)
 
     def transform(self, weights: Weights, xi: torch.Tensor) -> torch.Tensor:
         """zeta of sequence embeddings: (..., sequence, axis) twice."""
@@ -105,15 +109,9 @@ class ClusteringHead(Parameters):
         return -torch.gather(log_share, -1, target.expand(log_share.shape[:-1])[..., None])[..., 0]
 
 
-def _looked_up(table: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """Rows (..., sequence, position, number) of a table (..., position, token, number) at tokens (..., sequence,
-    position); tokens without leading axes are the same for all."""
-    positions, rows = table.shape[-3:-1]
-    index = tokens + rows * torch.arange(positions, device=tokens.device)
-    flat = table.flatten(-3, -2)
-    if index.dim() == 2:
-        return flat[..., index, :]
-    lead = torch.broadcast_shapes(flat.shape[:-2], index.shape[:-2])
-    wanted = index.expand(*lead, *index.shape[-2:]).flatten(-2)[..., None].expand(*lead, -1, flat.shape[-1])
-    found = torch.gather(flat.expand(*lead, *flat.shape[-2:]), -2, wanted)
-    return found.unflatten(-2, tuple(index.shape[-2:]))
+def _one_hot(tokens: torch.Tensor, rows: int) -> torch.Tensor:
+    """Tokens (..., position) as (..., position, token) bool.
+
+    Looking up by products and sums, and not by indices, has a derivative that adds in a fixed order on every device.
+    """
+    return tokens[..., None] == torch.arange(rows, device=tokens.device)

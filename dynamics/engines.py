@@ -195,7 +195,7 @@ class TorchEngine(ABC):
         return {name: self._joined([self.optimizer.state[part][name] for part in self.parts]) for name in self.names}
 
     def gradient(self) -> np.ndarray:
-        return self._joined([part.grad for part in self.parts if part.grad is not None])
+        return self._joined([gradient_of(part) for part in self.parts])
 
     def moved(self) -> np.ndarray:
         pairs = zip(self.parts, self.before, strict=True)
@@ -214,7 +214,7 @@ class TorchEngine(ABC):
     # ----------------------------------------------------------------------------------------- parts
 
     def _named(self) -> dict[str, torch.Tensor]:
-        return self.network.unflatten(torch.cat(self.parts, dim=1)[:, self.back])
+        return self.network.unflatten(torch.cat(self.parts, dim=1).index_select(1, self.back))
 
     def _split(self, rows: np.ndarray) -> list[torch.Tensor]:
         padded = torch.zeros(self.width, rows.shape[1])
@@ -228,8 +228,7 @@ class TorchEngine(ABC):
         with torch.enable_grad():
             gradients = torch.autograd.grad(self.loss(self._named(), step), self.parts)
         for part, gradient in zip(self.parts, gradients, strict=True):
-            assert part.grad is not None
-            part.grad.copy_(gradient)
+            gradient_of(part).copy_(gradient)
 
     def _update(self, step: int) -> None:
         self._differentiate(step)
@@ -245,13 +244,19 @@ class TorchEngine(ABC):
             for _ in range(3):
                 self._update(step)
         torch.cuda.current_stream().wait_stream(aside)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        graph, others = torch.cuda.CUDAGraph(), list(self.graphs.values())
+        with torch.cuda.graph(graph, pool=others[0].pool() if others else None):
             self._update(step)
         with torch.no_grad():
             for tensor, value in zip(touched, before, strict=True):
                 tensor.copy_(value)
         return graph
+
+
+def gradient_of(part: torch.Tensor) -> torch.Tensor:
+    """The tensor in which a parameter's gradient is kept."""
+    assert part.grad is not None
+    return part.grad
 
 
 def new_optimizer(settings: OptimizerSettings, groups: list[dict], graph: bool) -> torch.optim.Optimizer:

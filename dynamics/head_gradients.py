@@ -88,7 +88,7 @@ def head_layout(network: ClusteringHead) -> HeadLayout:
 
 
 @njit(error_model="numpy")
-def lengths(x, layout):
+def norm_factors(x, layout):
     """1/|x|, 0 at the origin; f with N(x) = f x; and g with N'(x) dn = f dn + g (x . dn) x / |x|."""
     one = scalars(np.float32(1))
     square = dot(x, x)
@@ -153,7 +153,7 @@ def fill_table(weights, layout, table, scores, axes):
         position = load_vectors(weights, layout.position_embedding + place, axes)
         for token in range(layout.rows):
             x = load_vectors(weights, token, axes) + position
-            factor = lengths(x, layout)[1]
+            factor = norm_factors(x, layout)[1]
             z = x * factor
             store_vectors(table, place * layout.rows + token, z)
             store_scalars(scores, place * layout.rows + token, dot(z, query))
@@ -288,7 +288,7 @@ def onto_embeddings(weights, layout, by_table, gradient, axes):
         position = load_vectors(weights, layout.position_embedding + place, axes)
         for token in range(layout.rows):
             x = load_vectors(weights, token, axes) + position
-            inverse, factor, slope = lengths(x, layout)
+            inverse, factor, slope = norm_factors(x, layout)
             error = load_vectors(by_table, place * layout.rows + token, axes)
             error = through_norm(x, error, inverse, factor, slope)
             add_vectors(gradient, token, error, axes)
@@ -301,7 +301,7 @@ def forward(weights, layout, work, tokens, axes):
     table, _, scores, attention, active, slopes, logits, product = work
     mixed = attend(table, scores, layout, tokens, attention, axes)
     xi = by_value(weights, layout, mixed, product, axes)
-    inverse, factor, slope = lengths(xi, layout)
+    inverse, factor, slope = norm_factors(xi, layout)
     flat = xi * factor
     zeta = transform(weights, layout, xi, flat, active, slopes, axes)
     return mixed, xi, flat, inverse, factor, slope, zeta, decode(weights, layout, zeta, logits, axes)

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numba
 import numpy as np
 
-from dynamics.recorder import Description
+from dynamics.recorder import Clock, Description
 from dynamics.settings import Settings, SettingsError
 from dynamics.trajectory import IDENTITY, SCHEMA_VERSION
 
@@ -39,6 +39,8 @@ class Described(Protocol):
     """What `observe` returns: name -> dims after (run, step)."""
     ensemble_width: int
     """Runs of the ensemble of which those at hand are some, where bits depend on that; else 0."""
+    clock: Clock
+    """From where epochs are counted, where there are any."""
 
     def coords(self) -> dict[str, np.ndarray]:
         """Coordinates of the dimensions that `variables` names."""

@@ -29,6 +29,7 @@ from dynamics.motion import (
     normalise_blocks,
 )
 from dynamics.pairs import PairList, pair_list
+from dynamics.recorder import FROM_ZERO
 from dynamics.settings import CHOICES, ParticleSettings, SettingsError
 from dynamics.start import pin_start, read_start
 from dynamics.tasks import all_pairs
@@ -48,6 +49,7 @@ class ParticleState:
 class ParticleSystem:
     """`ParticleSettings` as a `System`: see `dynamics.simulate` for the protocol."""
 
+    clock = FROM_ZERO
     numerics_version = 1
     """Raised whenever a change alters results."""
 

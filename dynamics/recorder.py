@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import xarray as xr
@@ -75,6 +75,20 @@ class Schedule:
         return min(self.steps, *((step // period + 1) * period for period in (self.every, self.spacing)))
 
 
+class Clock(NamedTuple):
+    """From where epochs are counted: a step, and the epoch that it is. Another where a branch changes their length."""
+
+    step: int = 0
+    epoch: float = 0.0
+
+    def at(self, steps: Any, epoch_steps: int) -> Any:
+        """The epoch of steps that come after, an epoch being so many."""
+        return self.epoch + (steps - self.step) / epoch_steps
+
+
+FROM_ZERO = Clock()
+
+
 @dataclass(frozen=True)
 class Description:
     """What all parts of a run have in common."""
@@ -86,6 +100,7 @@ class Description:
     time_step: float
     epoch_steps: int  # 0 where there are no epochs
     attrs: Mapping[str, object]
+    clock: Clock = FROM_ZERO
 
     def dataset(
         self, frames: Mapping[int, Mapping[str, np.ndarray]], reached: int, last_step: np.ndarray, done: bool
@@ -102,7 +117,7 @@ class Description:
         coords["step"] = ("step", steps)
         coords["time"] = ("step", self.time_step * steps)
         if self.epoch_steps:
-            coords["epoch"] = ("step", steps / self.epoch_steps)
+            coords["epoch"] = ("step", self.clock.at(steps, self.epoch_steps))
         coords["seed"] = ("run", self.seeds)
         return _described(xr.Dataset(variables, coords, dict(self.attrs)))
 

@@ -21,7 +21,17 @@ from tqdm import tqdm
 
 from dynamics.identity import BRANCH, METRICS, Described, check_same, describe, digest, identity
 from dynamics.particles import ParticleSystem
-from dynamics.recorder import Arrays, Description, FileRecorder, MemoryRecorder, Recorder, Schedule, State, tidy_up
+from dynamics.recorder import (
+    Arrays,
+    Clock,
+    Description,
+    FileRecorder,
+    MemoryRecorder,
+    Recorder,
+    Schedule,
+    State,
+    tidy_up,
+)
 from dynamics.settings import (
     SETTINGS,
     ModularSettings,
@@ -297,7 +307,7 @@ def check_size(system: System, runs: int, schedule: Schedule, record: str, path:
     sizes = {name: len(values) for name, values in system.coords().items()}
     kept = [rest for name, rest in system.variables.items() if record == "all" or name in METRICS]
     frame = 8 * runs * sum(int(np.prod([sizes[dim] for dim in rest], dtype=np.float64)) for rest in kept)
-    frames = frame * (schedule.steps // schedule.every + 2)
+    frames = frame * ((schedule.steps - schedule.first) // schedule.every + 2)
     working = system.working_bytes(runs)
     if working + frame > memory:
         sizes_of = [name for name in ("n", "data", "hidden", "dim") if hasattr(system.settings, name)]
@@ -373,18 +383,20 @@ def branch(
     source = _opened(trajectory)
     check_step(source, step)
     until = check_whole("until", int(source["step"][-1]) if until is None else until, step, 2**53)
-    every = check_whole("every", int(source.attrs["every"]) if every is None else every, 1, 2**53)
     check_choice("record", record, ("all", "metrics"))
-    seeds, system = _seeds(source, run), _changed(source, changes)
+    seeds, system = _seeds(source, run), _changed(source, step, changes)
+    every = _spacing(source, system, every)
     what = _branch_identity(system, source, seeds, step, every, record)
     description, schedule = _description(system, what, seeds, until, step), Schedule(until, every, first=step)
     recorder: Recorder
     if out is None:
         recorder = MemoryRecorder(description, schedule)
+        check_size(system, len(seeds), schedule, record, None)
     else:
         path = check_out(out)
         if not overwrite and (done := finished(path, what, until)) is not None:
             return done
+        check_size(system, len(seeds), schedule, record, path)
         recorder = FileRecorder(path, description, schedule, lambda found: check_same(path, found, what), overwrite)
     with signals() as received, recorder:
         return _record(system, recorder, lambda: _state_at(source, seeds, step, received), received, progress)
@@ -395,10 +407,27 @@ def branch_path(
 ) -> Path:
     """Where a branch of all runs lives by default: runs/SYSTEM-HASH.nc. Raises as `branch` does."""
     source = _opened(trajectory)
-    every = int(source.attrs["every"]) if every is None else every
-    system = _changed(source, changes)
-    what = _branch_identity(system, source, _seeds(source, None), check_step(source, step), every, record)
+    system = _changed(source, check_step(source, step), changes)
+    every = _spacing(source, system, every)
+    what = _branch_identity(system, source, _seeds(source, None), step, every, record)
     return RUNS_FOLDER / f"{system.settings.system}-{digest(what)}.nc"
+
+
+def _spacing(source: xr.Dataset, system: System, every: int | None) -> int:
+    """Steps between the frames of a branch: those asked for, or as in the original, where that is an epoch an epoch."""
+    if every is None:
+        every = int(source.attrs["every"])
+        if every == settings_of(source).default_every:
+            every = system.settings.default_every
+    return check_whole("every", every, 1, 2**53)
+
+
+def branch_step(trajectory: str | Path | xr.Dataset, step: int, epoch: float, **changes: Any) -> int:
+    """The step of a branch that is an epoch, counted from the run's beginning. Raises as `branch` does."""
+    source = _opened(trajectory)
+    system = _changed(source, check_step(source, step), changes)
+    clock = system.clock
+    return clock.step + round((epoch - clock.epoch) * max(1, system.settings.epoch_steps))
 
 
 def _branch_identity(
@@ -412,8 +441,9 @@ def _branch_identity(
 
 
 def _description(system: System, what: Mapping[str, Any], seeds: np.ndarray, until: int, step: int) -> Description:
-    plain = describe(system, what, until)
-    return dataclasses.replace(plain, seeds=seeds, attrs={**plain.attrs, "branched_at": step})
+    plain, clock = describe(system, what, until), system.clock
+    attrs = {**plain.attrs, "branched_at": step, "clock_step": clock.step, "clock_epoch": clock.epoch}
+    return dataclasses.replace(plain, seeds=seeds, attrs=attrs, clock=clock)
 
 
 def _opened(trajectory: str | Path | xr.Dataset) -> xr.Dataset:
@@ -443,18 +473,27 @@ def _system_of(source: xr.Dataset, settings: Settings | None = None) -> System:
         found, known = source.attrs["numerics_version"], system.numerics_version
         raise TrajectoryError(f"attribute numerics_version: found {found}, this program computes as {known} does")
     system.ensemble_width = int(source.attrs["ensemble_width"])
+    system.clock = Clock(int(source.attrs.get("clock_step", 0)), float(source.attrs.get("clock_epoch", 0.0)))
     return system
 
 
-def _changed(source: xr.Dataset, changes: Mapping[str, Any]) -> System:
-    """The system of a trajectory with other settings, of the same shape. Raises SettingsError."""
+def _changed(source: xr.Dataset, step: int, changes: Mapping[str, Any]) -> System:
+    """The system of a trajectory with other settings from a step on, of the same shape. Raises SettingsError.
+
+    Where the length of an epoch changes, a new one begins with the step.
+    """
     before = settings_of(source)
     unknown = set(changes) - {field.name for field in dataclasses.fields(before)}
     if unknown:
         raise SettingsError(sorted(unknown)[0], changes[sorted(unknown)[0]], f"a setting of {before.system}")
+    begun = [name for name in changes if name.startswith("start")]
+    if begun:
+        raise SettingsError(begun[0], changes[begun[0]], "its own: a branch begins with the state of the trajectory")
     system = _system_of(source, dataclasses.replace(before, **changes))
     if _state_shape(system) != _state_shape(_system_of(source)):
         raise SettingsError(", ".join(changes), "a change of the state's shape", "settings that leave it as it is")
+    if before.epoch_steps != system.settings.epoch_steps:
+        system.clock = Clock(step, system.clock.at(step, before.epoch_steps))
     return system
 
 

@@ -1,5 +1,7 @@
 """Engines of VC's network, trained in mini-batches whose order is that of `dynamics.shuffles`."""
 
+import math
+
 import numpy as np
 import torch
 
@@ -10,11 +12,19 @@ from dynamics.head_batches import Sequences
 from dynamics.head_gradients import head_layout
 from dynamics.lanes import to_lanes
 from dynamics.parameters import Weights
+from dynamics.recorder import FROM_ZERO, Clock
+from dynamics.settings import SparseSettings
 from dynamics.shuffles import bits_of, orders, sort_keys
 from dynamics.tasks import Scored, scored, sequences, sparse_sum
 
-SCORED_TOGETHER = 256
-"""Runs that a device scores at a time, whose activations it holds in memory."""
+SCORING_NUMBERS = 1 << 28
+"""Activations and one-hot tokens that a device holds at a time when it scores."""
+
+
+def place_of(s: SparseSettings, clock: Clock, step: int) -> tuple[int, int]:
+    """The epoch in which the update step + 1 stands, and which batch of it that uses."""
+    epochs, batch = divmod(step - clock.step, s.epoch_steps)
+    return math.ceil(clock.epoch) + epochs, batch
 
 
 def data_of(network: ClusteringHead, seeds: np.ndarray) -> tuple[Sequences, Scored]:
@@ -27,8 +37,9 @@ def data_of(network: ClusteringHead, seeds: np.ndarray) -> tuple[Sequences, Scor
 class HeadLanes(LaneEngine):
     """On a processor."""
 
-    def __init__(self, network: ClusteringHead, seeds: np.ndarray) -> None:
+    def __init__(self, network: ClusteringHead, seeds: np.ndarray, clock: Clock = FROM_ZERO) -> None:
         super().__init__(network.settings, network, len(seeds))
+        self.clock = clock
         self.network, self.seeds, self.layout = network, np.asarray(seeds, np.int64), head_layout(network)
         self.train_on, self.scored = data_of(network, seeds)
         self.score_on = Sequences(self.scored.tokens, self.scored.targets)
@@ -38,13 +49,13 @@ class HeadLanes(LaneEngine):
     def _train(self, step: int, steps: int) -> None:
         s, last, number = self.network.settings, step + steps, self.updates + 1
         while step < last:
-            epoch, within = divmod(step, s.epoch_steps)
+            epoch, within = place_of(s, self.clock, step)
             taken = min(last - step, s.epoch_steps - within)
             self._go(epoch, within, number, taken)
             step, number = step + taken, number + taken
 
     def differentiate(self, step: int) -> None:
-        self._go(*divmod(step, self.network.settings.epoch_steps), 1, 0)
+        self._go(*place_of(self.network.settings, self.clock, step), 1, 0)
 
     def _go(self, epoch: int, within: int, number: int, steps: int) -> None:
         """Steps inside an epoch, from its batch `within` on."""
@@ -62,20 +73,29 @@ class HeadLanes(LaneEngine):
         return head_batches.score(self.memory.weights, self.layout, self.score_on, self.counts, splits, dim)
 
     def exact_scores(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        tokens, targets, counts = (torch.from_numpy(each[which]) for each in self.scored)
-        weights = self.network.unflatten(torch.from_numpy(self.weights()[which]).double())
-        return mean_scores(self.network.logits(weights, tokens.long()), targets.long(), counts)
+        found = []
+        for run, row in zip(np.flatnonzero(which), self.weights()[which], strict=True):
+            tokens, targets, counts = (torch.from_numpy(each[[run]]) for each in self.scored)
+            weights = self.network.unflatten(torch.from_numpy(row[None]).double())
+            found.append(mean_scores(self.network.logits(weights, tokens.long()), targets.long(), counts))
+        losses, accuracies = zip(*found, strict=True)
+        return np.concatenate(losses), np.concatenate(accuracies)
 
 
 class HeadTorch(TorchEngine):
     """On a device of torch. A batch of the usual size is one graph, the short one at the end of an epoch another."""
 
-    def __init__(self, network: ClusteringHead, seeds: np.ndarray, device: str, width: int = 0) -> None:
-        s = network.settings
+    def __init__(
+        self, network: ClusteringHead, seeds: np.ndarray, device: str, width: int = 0, clock: Clock = FROM_ZERO
+    ) -> None:
+        s, self.clock = network.settings, clock
         super().__init__(s, network, len(seeds), device, width, dict.fromkeys(MLP, s.mlp_lr_discount))
         self.head = network
         filled = np.concatenate([seeds, np.repeat(seeds[-1:], self.width - len(seeds))])
-        train, self.scored = data_of(network, seeds)
+        train, scored_on = data_of(network, seeds)
+        self.scored = [torch.from_numpy(each).to(device) for each in scored_on]
+        each = 2 * s.data * (s.hidden + 2 * s.length * s.rows)
+        self.together = max(1, min(self.width, SCORING_NUMBERS // each))  # runs that are scored at a time
         places = torch.from_numpy(np.minimum(np.arange(self.width), len(seeds) - 1)).to(device)
         self.tokens, self.targets = (torch.from_numpy(each).to(device)[places] for each in train)
         self.seeds = torch.from_numpy(np.asarray(filled, np.int64)).to(device)[:, None]
@@ -86,7 +106,7 @@ class HeadTorch(TorchEngine):
 
     def prepare(self, step: int) -> int:
         s = self.head.settings
-        epoch, within = divmod(step, s.epoch_steps)
+        epoch, within = place_of(s, self.clock, step)
         if epoch != self.epoch:
             bits = bits_of(s.data)
             keys = sort_keys(self.seeds, torch.full_like(self.seeds, epoch), self.index, bits)
@@ -97,17 +117,20 @@ class HeadTorch(TorchEngine):
 
     def loss(self, weights: Weights, step: int) -> torch.Tensor:
         s = self.head.settings
-        size = min(s.batch, s.data - (step % s.epoch_steps) * s.batch)
+        size = min(s.batch, s.data - place_of(s, self.clock, step)[1] * s.batch)
         rows = self.order.index_select(1, self.begin + self.index[:size])
         tokens = torch.gather(self.tokens, 1, rows[..., None].expand(-1, -1, s.length)).long()
         return self.head.losses(weights, tokens, torch.gather(self.targets, 1, rows).long()).mean(-1).sum()
 
     def scores_of(self, weights: Weights, runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         parts = []
-        for begin in range(0, len(runs), SCORED_TOGETHER):
-            chosen = runs[begin : begin + SCORED_TOGETHER]
-            tokens, targets, counts = (torch.from_numpy(each[chosen]).to(self.device) for each in self.scored)
-            few = {name: weight[begin : begin + len(chosen)] for name, weight in weights.items()}
-            parts.append(mean_scores(self.head.logits(few, tokens.long()), targets.long(), counts))
+        for begin in range(0, len(runs), self.together):
+            some = np.arange(begin, min(begin + self.together, len(runs)))
+            padded = np.minimum(begin + np.arange(self.together), some[-1])  # always as wide, so that bits are the same
+            places, rows = (torch.from_numpy(each).to(self.device) for each in (runs[padded], padded))
+            tokens, targets, counts = (each[places] for each in self.scored)
+            few = {name: weight[rows] for name, weight in weights.items()}
+            found = mean_scores(self.head.logits(few, tokens.long()), targets.long(), counts)
+            parts.append([each[: len(some)] for each in found])
         losses, accuracies = zip(*parts, strict=True)
         return np.concatenate(losses), np.concatenate(accuracies)

@@ -18,9 +18,22 @@ PIN = "#sha256="
 
 def pin_start(settings: ParticleSettings) -> ParticleSettings:
     """Settings whose `start` names a file by content as well, FILE#sha256=..., so that a run is repeatable."""
-    if settings.start == "random" or re.search(PIN + "[0-9a-f]{64}$", settings.start):
-        return settings
-    return dataclasses.replace(settings, start=f"{settings.start}{PIN}{file_digest(Path(settings.start))}")
+    return dataclasses.replace(settings, start=pinned(settings.start))
+
+
+def pinned(start: str) -> str:
+    """FILE#sha256=... for the name of a file; "random", and what is pinned already, as it is. Raises SettingsError."""
+    if start == "random" or re.search(PIN + "[0-9a-f]{64}$", start):
+        return start
+    return f"{start}{PIN}{file_digest(Path(start))}"
+
+
+def unpinned(start: str) -> Path:
+    """The file that a pinned start names, if it is still the same. Raises SettingsError."""
+    name, _, digest = start.rpartition(PIN)
+    if file_digest(Path(name)) != digest:
+        raise SettingsError("start", name, f"the file whose SHA-256 is {digest}; this one has changed since")
+    return Path(name)
 
 
 def read_start(settings: ParticleSettings, seeds: np.ndarray) -> np.ndarray:
@@ -28,10 +41,7 @@ def read_start(settings: ParticleSettings, seeds: np.ndarray) -> np.ndarray:
 
     Raises SettingsError.
     """
-    name, _, digest = settings.start.rpartition(PIN)
-    path = Path(name)
-    if file_digest(path) != digest:
-        raise SettingsError("start", name, f"the file whose SHA-256 is {digest}; this one has changed since")
+    path = unpinned(settings.start)
     if path.suffix == ".nc":
         x = _start_from_trajectory(path, settings.start_step, seeds)
     elif settings.start_step != 0:
@@ -39,12 +49,12 @@ def read_start(settings: ParticleSettings, seeds: np.ndarray) -> np.ndarray:
     else:
         x = _start_from_table(path, seeds)
     if x.shape[1:] != (settings.n, settings.dim):
-        found = f"{x.shape[1]} tokens of dimension {x.shape[2]} in {name}"
+        found = f"{x.shape[1]} tokens of dimension {x.shape[2]} in {path}"
         raise SettingsError("start", found, f"n={settings.n} tokens of dim={settings.dim}")
     size = np.abs(x)
     if not (size < 1e38).all() or ((size.max(axis=(1, 2)) < 1e-100) & (size.max(axis=(1, 2)) > 0)).any():
         raise SettingsError(
-            "start", f"{name} with values of {size.min()} to {size.max()}", "sizes of 1e-100 to 1e38, or 0"
+            "start", f"{path} with values of {size.min()} to {size.max()}", "sizes of 1e-100 to 1e38, or 0"
         )
     return x
 

@@ -3,10 +3,10 @@
 Runs are shared out among threads, an engine (`dynamics.engines`) to each share, and a thread takes all steps up to the
 next recorded frame without waiting for another. On CUDA there is one share.
 
-A run whose weights or moments are no longer finite, which also happens where the activations of any input overflow, has
-diverged: it stays at its last finite state and ends there, and the others go on. No step is checked by itself: a number
-that is not finite stays so, hence it is enough to look after some steps and, where one is found, to take these again in
-halves.
+A run whose weights or moments are no longer finite, which also happens where the activations of an input that it learns
+from overflow, has diverged: it stays at its last finite state and ends there, and the others go on. No step is checked
+by itself: a number that is not finite stays so, hence it is enough to look after some steps and, where one is found, to
+take these again in halves.
 """
 
 import dataclasses

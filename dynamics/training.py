@@ -1,8 +1,9 @@
 """Training systems: what `dynamics.simulate` asks of a system, of ensembles of networks (`dynamics.trainer`)."""
 
+import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -12,24 +13,31 @@ from dynamics.clustering_head import ClusteringHead
 from dynamics.engines import Engine
 from dynamics.lanes import WIDTH_32
 from dynamics.networks import ConstantAttention
+from dynamics.recorder import FROM_ZERO
 from dynamics.settings import ModularSettings, OptimizerSettings, SettingsError, SparseSettings
+from dynamics.start import pinned
 from dynamics.trainer import Team, Trainer, TrainingState, advanced, at_rest, frame, with_moments
-from dynamics.transfer import pin_source, source_weights
+from dynamics.transfer import source_weights
 from dynamics.updates import moment_names
 
+Net = TypeVar("Net", ConstantAttention, ClusteringHead)
 
-class TrainingSystem(ABC):
+
+class TrainingSystem(ABC, Generic[Net]):
     """A network that learns, as a `System`: see `dynamics.simulate` for the protocol."""
+
+    clock = FROM_ZERO
 
     def __init__(
         self,
-        network: ConstantAttention | ClusteringHead,
+        network: Net,
         splits: tuple[str, ...],
         settings: OptimizerSettings,
         device: str,
         ensemble_width: int,
     ) -> None:
-        self.learner, self.splits = network, splits
+        self.network: Net = network
+        self.splits = splits
         self.device, self.ensemble_width = chosen_device(device), ensemble_width
         self.moment_names = moment_names(settings)
         self.variables = {
@@ -51,17 +59,17 @@ class TrainingSystem(ABC):
 
     def first_weights(self, seeds: np.ndarray) -> dict[str, np.ndarray]:
         """Weights at step 0, (run, *shape) float32."""
-        return self.learner.initial(seeds)
+        return self.network.initial(seeds)
 
     def coords(self) -> dict[str, np.ndarray]:
         """Coordinates of the dimensions that `variables` names; a split that is empty is left out."""
-        numbered = {dim: np.arange(size) for dim, size in self.learner.sizes.items()}
-        return {**numbered, "layer": np.array(list(self.learner.variables)), "split": np.array(self.splits)}
+        numbered = {dim: np.arange(size) for dim, size in self.network.sizes.items()}
+        return {**numbered, "layer": np.array(list(self.network.variables)), "split": np.array(self.splits)}
 
     def initial(self, seeds: np.ndarray) -> TrainingState:
         """First weights, one run a seed; `gradient_norm` is that of the first gradient there."""
-        rows = self.learner.flatten(self.first_weights(seeds))
-        still = np.zeros((len(seeds), len(self.learner.variables)))
+        rows = self.network.flatten(self.first_weights(seeds))
+        still = np.zeros((len(seeds), len(self.network.variables)))
         state = TrainingState(0, np.array(seeds), rows, {}, 0, still, still, np.zeros(len(seeds), np.int64))
         return self._team_of(state).next(at_rest, with_moments(state, self.moment_names))
 
@@ -79,11 +87,12 @@ class TrainingSystem(ABC):
 
     def _team_of(self, state: TrainingState) -> Team:
         if self._team is None or not np.array_equal(state.seeds, self._team.seeds):
-            self._team = Team(lambda seeds: Trainer(self.learner, self.engine(seeds)), state.seeds, self.device)
+            self._team = Team(lambda seeds: Trainer(self.network, self.engine(seeds)), state.seeds, self.device)
         return self._team
 
     def checkpoint(self, state: TrainingState) -> dict[str, np.ndarray]:
         """All that `restore` needs, exactly: `step`, and arrays with a leading run axis."""
+        state = with_moments(state, self.moment_names)
         return {
             "step": np.asarray(state.step),
             "seeds": state.seeds,
@@ -106,15 +115,16 @@ class TrainingSystem(ABC):
         )
 
 
-class ModularSystem(TrainingSystem):
+class ModularSystem(TrainingSystem[ConstantAttention]):
     """CA's network on addition modulo N."""
 
     numerics_version = 2
     """Raised whenever a change alters results."""
 
     def __init__(self, settings: ModularSettings, device: str = "auto", ensemble_width: int = 0) -> None:
-        self.settings, self.network = settings, ConstantAttention(settings)
-        super().__init__(self.network, modular_engines.splits(settings), settings, device, ensemble_width)
+        self.settings = settings
+        splits = modular_engines.splits(settings)
+        super().__init__(ConstantAttention(settings), splits, settings, device, ensemble_width)
 
     def engine(self, seeds: np.ndarray) -> Engine:
         if self.device == "cpu":
@@ -126,16 +136,15 @@ class ModularSystem(TrainingSystem):
         return 4 * (16 * width * sum(self.network.lengths) + 6 * width * s.pairs + 64 * WIDTH_32 * s.hidden * s.n)
 
 
-class SparseSystem(TrainingSystem):
+class SparseSystem(TrainingSystem[ClusteringHead]):
     """VC's network on sparse modular addition."""
 
     numerics_version = 1
     """Raised whenever a change alters results."""
 
     def __init__(self, settings: SparseSettings, device: str = "auto", ensemble_width: int = 0) -> None:
-        self.settings = pin_source(settings)
-        self.network = ClusteringHead(self.settings)
-        super().__init__(self.network, tasks.sparse_splits(settings), settings, device, ensemble_width)
+        self.settings = dataclasses.replace(settings, start=pinned(settings.start))
+        super().__init__(ClusteringHead(self.settings), tasks.sparse_splits(settings), settings, device, ensemble_width)
 
     def first_weights(self, seeds: np.ndarray) -> dict[str, np.ndarray]:
         if self.settings.start == "random":
@@ -144,8 +153,8 @@ class SparseSystem(TrainingSystem):
 
     def engine(self, seeds: np.ndarray) -> Engine:
         if self.device == "cpu":
-            return sparse_engines.HeadLanes(self.network, seeds)
-        return sparse_engines.HeadTorch(self.network, seeds, self.device, self.ensemble_width)
+            return sparse_engines.HeadLanes(self.network, seeds, self.clock)
+        return sparse_engines.HeadTorch(self.network, seeds, self.device, self.ensemble_width, self.clock)
 
     def working_bytes(self, runs: int) -> int:
         s, width = self.settings, max(runs, WIDTH_32)

@@ -4,8 +4,6 @@ Position embeddings, query, value matrix and feed-forward layer are carried over
 embedding table that the source has; new rows are drawn from a stream of their own.
 """
 
-import dataclasses
-import re
 from pathlib import Path
 
 import numpy as np
@@ -14,24 +12,15 @@ import xarray as xr
 from dynamics import randomness
 from dynamics.clustering_head import ClusteringHead
 from dynamics.settings import SUCCESS, SettingsError, SparseSettings
-from dynamics.start import PIN, file_digest
+from dynamics.start import unpinned
 from dynamics.storage import TrajectoryError
 from dynamics.trajectory import open_trajectory, settings_of
-
-
-def pin_source(s: SparseSettings) -> SparseSettings:
-    """Settings whose `start` names a file by content as well, so that a run is repeatable. Raises SettingsError."""
-    if s.start == "random" or re.search(PIN + "[0-9a-f]{64}$", s.start):
-        return s
-    return dataclasses.replace(s, start=f"{s.start}{PIN}{file_digest(Path(s.start))}")
 
 
 def source_weights(network: ClusteringHead, seeds: np.ndarray) -> dict[str, np.ndarray]:
     """First weights, (run, *shape) float32, of the members of these seeds. Raises SettingsError."""
     s = network.settings
-    name, _, digest = s.start.rpartition(PIN)
-    if file_digest(Path(name)) != digest:
-        raise SettingsError("start", name, f"the file whose SHA-256 is {digest}; this one has changed since")
+    name = unpinned(s.start)
     source = opened(name)
     before = settings_of(source)
     assert isinstance(before, SparseSettings)
@@ -52,7 +41,7 @@ def source_weights(network: ClusteringHead, seeds: np.ndarray) -> dict[str, np.n
     return {**weights, "embedding": fresh}
 
 
-def opened(name: str) -> xr.Dataset:
+def opened(name: Path) -> xr.Dataset:
     """The source, if it is a whole trajectory of this system. Raises SettingsError."""
     try:
         source = open_trajectory(name)

@@ -25,12 +25,14 @@ class Origin:
 
 
 def value_of(option: str, arguments: Sequence[str]) -> str | None:
-    """What a command line gives for an option, before it is parsed."""
+    """What a command line gives for an option, before it is parsed; "" for one that stands alone."""
+    found = None
     for at, argument in enumerate(arguments):
         name, equals, value = argument.partition("=")
-        if name == f"--{option}":
-            return value if equals else next(iter(arguments[at + 1 :]), None)
-    return None
+        if name.replace("_", "-") == f"--{option}":
+            after = next(iter(arguments[at + 1 :]), "")
+            found = value if equals else "" if after.startswith("--") else after
+    return found
 
 
 def inherited(options: Callable[..., Options], system: str) -> Callable[[Sequence[str]], Options | None]:
@@ -61,5 +63,5 @@ def as_in(options: Callable[..., Options], trajectory: "xr.Dataset", **changes: 
 
     settings = dataclasses.replace(settings_of(trajectory), **changes)
     attrs = trajectory.attrs
-    amount = Amount(runs=int(attrs["runs"]), seed=int(attrs["seed"]), device=attrs["device"])
+    amount = Amount(int(attrs["runs"]), int(attrs["seed"]), record=attrs["record"], device=attrs["device"])
     return options(settings=settings, amount=amount)

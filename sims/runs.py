@@ -32,13 +32,13 @@ def main(options: Options) -> None:
     folder = options.folder
     if not folder.is_dir():
         raise SettingsError("folder", folder, "an existing folder")
-    names = {path.name for path in folder.glob("*.nc") if not path.name.startswith("sweep-")}
+    names = {path.name for path in folder.glob("*.nc")}
     names |= {path.name.removesuffix(".parts") for path in folder.glob("*.nc.parts")}
     names |= {path.name[1:].removesuffix(".lock") for path in folder.glob(".*.nc.lock") if in_progress(path)}
     if not names:
         print(f"no runs in {folder}")
         return
-    rows = [line(folder / name, options.check) for name in sorted(names)]
+    rows = [row for name in sorted(names) if (row := line(folder / name, options.check))]
     print(Table(HEADER, rows, left=(0, 1, 6)).text())
     if options.csv:
         Table(HEADER, rows).write_csv(options.csv)
@@ -51,8 +51,9 @@ def in_progress(lock: Path) -> bool:
     return is_locked(lock.with_name(lock.name[1:].removesuffix(".lock")))
 
 
-def line(path: Path, thoroughly: bool) -> list[str]:
-    """One run as a row of the table; a damaged one says so."""
+def line(path: Path, thoroughly: bool) -> list[str] | None:
+    """One run as a row of the table; a damaged one says so. None for what is no run but the result of an analysis."""
+    from analysis.results import is_result
     from dynamics.recorder import is_locked
     from dynamics.storage import TrajectoryError, read_group
     from dynamics.trajectory import DIVERGED, open_trajectory, parts_of, settings_of
@@ -70,6 +71,8 @@ def line(path: Path, thoroughly: bool) -> list[str]:
             with read_group(parts[-1].path, thoroughly=thoroughly) as newest:
                 attrs, reached = newest.attrs, parts[-1].end
     except TrajectoryError as error:
+        if path.is_file() and is_result(path):
+            return None
         state = "running" if running else "unreadable"
         return [path.name, state, "-", "-", "-", size, str(error).removeprefix(f"{path}: ").split(" (")[0]]
     state = "running" if running else "interrupted" if parts else "done"

@@ -29,9 +29,6 @@ class Origin(origin.Origin):
     given are its own; a larger vocabulary or table gets new rows."""
     only_successful: bool = False
     """Of --from, only the runs that end above .98 test accuracy."""
-    branch: Path | None = None
-    """Trajectory of which to take the exact state at --step and go on from there: what would have happened had the
-    settings changed that are given here. All others, and how much is run, are its own."""
     step: int | None = None
     """Step of --branch, or recorded step of --from, whose default is the last."""
 
@@ -68,10 +65,11 @@ def defaults(arguments: Sequence[str]) -> Options | None:
     found = origin.as_in(with_settings, trajectory, start="random", start_step=0, start_runs="seed")
     vocab = origin.value_of("vocab", arguments) or ""
     table = 0 if vocab.isdigit() and int(vocab) > found.settings.table else found.settings.table
-    runs = int(successful(trajectory).sum()) if "--only-successful" in arguments else found.amount.runs
+    runs, seed = found.amount.runs, found.amount.seed
+    if origin.value_of("only-successful", arguments) is not None:
+        runs, seed = int(successful(trajectory).sum()), 0
     if runs == 0:
         raise SettingsError("only_successful", f"no run of {source} above .98", "a trajectory that has some")
-    seed = 0 if "--only-successful" in arguments else found.amount.seed
     return dataclasses.replace(
         found,
         settings=dataclasses.replace(found.settings, table=table),

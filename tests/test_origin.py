@@ -1,5 +1,6 @@
 """Runs that go on from another: branches as files, and the options --branch, --from and --step."""
 
+import dataclasses
 import importlib
 import json
 import re
@@ -10,8 +11,11 @@ import xarray as xr
 
 from analysis.command import command
 from dynamics import recorder
+from dynamics.clustering_head import ClusteringHead
+from dynamics.recorder import Clock
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
 from dynamics.simulate import branch, branch_path, replay, simulate
+from dynamics.sparse_engines import HeadLanes
 from dynamics.storage import TrajectoryError
 from dynamics.trajectory import checkpoints, open_trajectory, parts_of
 
@@ -101,6 +105,43 @@ def test_a_branch_that_was_interrupted_goes_on(tmp_path, monkeypatch):
     xr.testing.assert_equal(found.drop_attrs(), expected.drop_attrs())
 
 
+@pytest.mark.parametrize(("settings", "change"), [(ModularSettings(n=5), {"lr": 0.1}), (SPARSE, {"lr": 0.01})])
+@pytest.mark.parametrize(("first", "then"), [("adam", "sgd"), ("sgd", "adamw"), ("adamw", "adam")])
+def test_a_branch_file_may_change_the_optimizer(settings, change, first, then, tmp_path):
+    source = dataclasses.replace(settings, optimizer=first)
+    simulate(source, runs=3, steps=20, every=5, out=tmp_path / "a.nc", progress=False).close()
+    direct = branch(tmp_path / "a.nc", 13, until=60, optimizer=then, **change)
+    branch(tmp_path / "a.nc", 13, until=40, out=tmp_path / "b.nc", optimizer=then, **change).close()
+    extended = branch(tmp_path / "a.nc", 13, until=60, out=tmp_path / "b.nc", optimizer=then, **change)
+    xr.testing.assert_equal(extended.drop_attrs(), direct.drop_attrs())
+
+
+def test_a_branch_that_changes_the_batch_begins_a_new_epoch(tmp_path):
+    """Epochs go on to count from the beginning, and each is a whole pass through the data."""
+    simulate(SPARSE, runs=2, steps=21, out=tmp_path / "a.nc", progress=False).close()  # 7 steps an epoch
+    whole = branch(tmp_path / "a.nc", 14, until=34, batch=5, out=tmp_path / "b.nc")  # 10 steps an epoch
+    np.testing.assert_allclose(whole["epoch"], [2, 2.6, 3.6, 4])
+    np.testing.assert_array_equal(whole["step"], [14, 20, 30, 34])
+    partly = branch(tmp_path / "a.nc", 10, until=34, batch=5)
+    np.testing.assert_allclose(partly["epoch"], 10 / 7 + (partly["step"] - 10) / 10)
+    again = replay(tmp_path / "b.nc", None, 23, 30)
+    np.testing.assert_array_equal(again["value"].sel(step=30), whole["value"].sel(step=30))
+    np.testing.assert_allclose(again["epoch"].sel(step=30), 3.6)
+    engine = HeadLanes(ClusteringHead(dataclasses.replace(SPARSE, batch=5)), np.arange(2), Clock(14, 2.0))
+    engine.differentiate(14)
+    assert engine.order[0] == 2
+    further = branch(tmp_path / "b.nc", 24, until=44)
+    assert float(further["epoch"][-1]) == 5
+
+
+def test_a_branch_has_no_start_of_its_own(tmp_path):
+    simulate(SPARSE, runs=2, steps=21, out=tmp_path / "a.nc", progress=False).close()
+    with pytest.raises(SettingsError, match="start: found"):
+        branch(tmp_path / "a.nc", 14, start=str(tmp_path / "a.nc"))
+    with pytest.raises(SettingsError, match="steps, every"):
+        branch(tmp_path / "a.nc", 14, until=10**15, every=1)
+
+
 def test_where_branches_live(tmp_path):
     simulate(SPARSE, runs=3, steps=20, out=tmp_path / "a.nc", progress=False).close()
     paths = {
@@ -158,6 +199,24 @@ def test_sparse_transfers_from_the_command_line(here):
     code, _, errors = here("sims.sparse", "--from", source, "--step", 8, "--epochs", 1)
     assert code == 2
     assert "--step: found 8" in errors
+
+
+def test_a_batch_is_changed_from_the_command_line(here):
+    _, source, _ = here("sims.sparse", *SMALL, "--runs", 2, "--epochs", 3)
+    code, path, _ = here("sims.sparse", "--branch", source, "--step", 14, "--batch", 5, "--epochs", 4)
+    assert code == 0
+    trajectory = open_trajectory(path)
+    assert (int(trajectory["step"][-1]), float(trajectory["epoch"][-1])) == (34, 4)
+
+
+@pytest.mark.parametrize("flag", ["--only-successful", "--only_successful"])
+def test_successful_runs_are_as_many_as_there_are(here, flag, monkeypatch):
+    monkeypatch.setattr("dynamics.transfer.successful", lambda found: np.array([False, True, True, False]))
+    _, source, _ = here("sims.sparse", *SMALL, "--runs", 4, "--epochs", 1)
+    code, path, _ = here("sims.sparse", "--from", source, flag, "--vocab", 3, "--epochs", 1)
+    assert code == 0
+    begun = open_trajectory(path)
+    np.testing.assert_array_equal(begun["value"][:, 0], open_trajectory(source)["value"][[1, 2], -1])
 
 
 @pytest.mark.parametrize(

@@ -148,6 +148,59 @@ def test_both_engines_train_alike(changes):
     np.testing.assert_allclose(there.gradient(), here.gradient(), atol=1e-5)
 
 
+@pytest.mark.parametrize("changes", [{}, {"optimizer": "sgd", "momentum": 0.9}, {"optimizer": "adamw"}])
+def test_a_torch_engine_goes_on_from_what_it_gave(changes):
+    s = dataclasses.replace(SMALL, mlp_lr_discount=3.0, **changes)
+    network, seeds = ClusteringHead(s), np.arange(5)
+    whole, first, second = (begun(HeadTorch(network, seeds, "cpu")) for _ in range(3))
+    whole.train(0, 19)
+    first.train(0, 9)
+    second.hold(first.weights(), first.moments(), first.updates)
+    second.train(9, 10)
+    np.testing.assert_array_equal(second.weights(), whole.weights())
+    for name, moment in whole.moments().items():
+        np.testing.assert_array_equal(second.moments()[name], moment)
+
+
+@pytest.mark.parametrize("changes", [{}, {"optimizer": "sgd", "momentum": 0.9}, {"optimizer": "adamw"}])
+def test_a_step_reads_nothing_but_buffers_and_the_key_of_its_graph(changes, monkeypatch):
+    """A graph repeats what was done when it was captured: here, the update with the step of its capture."""
+
+    class Graph:
+        def __init__(self, engine, step):
+            self.replay = lambda: engine._update(step)
+
+    def capture(engine, step):
+        before = [tensor.detach().clone() for tensor in touched(engine)]
+        for _ in range(3):  # the warm-up
+            engine._update(step)
+        with torch.no_grad():
+            for tensor, value in zip(touched(engine), before, strict=True):
+                tensor.copy_(value)
+        return Graph(engine, step)
+
+    def touched(engine):
+        return [*engine.parts, *(each for state in engine.optimizer.state.values() for each in state.values())]
+
+    s = dataclasses.replace(SMALL, **changes)
+    plain, graphed = (begun(HeadTorch(ClusteringHead(s), np.arange(5), "cpu")) for _ in range(2))
+    plain.train(0, 30)
+    monkeypatch.setattr(HeadTorch, "_capture", capture)
+    graphed.device = "cuda"  # so that it uses its graphs
+    graphed.train(0, 30)
+    assert set(graphed.graphs) == {8, 2}
+    np.testing.assert_array_equal(graphed.weights(), plain.weights())
+
+
+def test_wide_ensembles_are_scored_in_portions(monkeypatch):
+    network, seeds = ClusteringHead(SMALL), np.arange(70)
+    engine = begun(HeadTorch(network, seeds, "cpu"))
+    whole = engine.scores()
+    engine.together = 16
+    for one, other in zip(engine.scores(), whole, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
 def test_a_run_has_the_same_bits_alone_in_any_ensemble_on_any_threads():
     whole = simulate(SMALL, runs=40, seed=0, steps=30, every=4, progress=False)
     for first, runs, threads in ((7, 1, 1), (30, 10, 1), (20, 20, 2)):
@@ -195,15 +248,22 @@ def test_networks_come_back_from_a_trajectory():
 
 
 def test_divergence_ends_a_run_and_not_the_ensemble():
-    system = SparseSystem(dataclasses.replace(SMALL, optimizer="sgd", lr=1.0), "cpu")
+    """At a step that nobody looks at; its last finite state is kept, the others never notice."""
+    system = SparseSystem(dataclasses.replace(SMALL, optimizer="sgd", lr=1.0, momentum=0.5), "cpu")
     state = system.initial(np.arange(20))
     rows = state.weights.copy()
-    rows[3] *= 1e18
-    after = system.advance(dataclasses.replace(state, weights=rows), 20)
-    healthy = system.advance(state, 20)
-    assert after.last_step[3] < 20
-    np.testing.assert_array_equal(np.delete(after.weights, 3, 0), np.delete(healthy.weights, 3, 0))
-    assert all(np.isfinite(value).all() for value in system.observe(after).values())
+    rows[3] *= 100
+    ill = one_by_one = dataclasses.replace(state, weights=rows)
+    for _ in range(20):
+        one_by_one = system.advance(one_by_one, 1)
+    at_once, healthy = system.advance(ill, 20), system.advance(state, 20)
+    assert 0 < at_once.last_step[3] < 20
+    for name, value in system.checkpoint(at_once).items():
+        np.testing.assert_array_equal(value, system.checkpoint(one_by_one)[name], err_msg=name)
+        assert np.isfinite(value).all()
+        if name not in ("step", "seeds"):
+            np.testing.assert_array_equal(np.delete(value, 3, 0), np.delete(system.checkpoint(healthy)[name], 3, 0))
+    assert all(np.isfinite(value).all() for value in system.observe(at_once).values())
 
 
 def test_high_dimensions_and_wide_layers():
