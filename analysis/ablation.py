@@ -105,7 +105,7 @@ def planned(options: Options) -> "dict[str, Grid]":
     wanted = {name.replace("-", "_") for name in options.panels}
     if not wanted:
         raise SettingsError("panels", "none", "one or more of " + ", ".join(PANELS).replace("_", "-"))
-    check_whole("points", options.points, 1, 1000)
+    check_whole("points", options.points, 2, 1000)
     check_whole("max_hidden", options.max_hidden, *WIDTHS)
     check_whole("epochs", options.epochs, 1, 2**53)
     base = options.settings.settings

@@ -78,7 +78,8 @@ def _tell(error: BaseException, chosen: object) -> None:
     if isinstance(error, Interrupted):
         amount = getattr(chosen, "amount", None)
         same = "the same command without --overwrite" if getattr(amount, "overwrite", False) else "the same command"
-        _fail(f"{error}: {same} goes on from there" if error.resumable else str(error), 128 + error.signum)
+        again = f": {same} goes on from there" if error.resumable else "; the same command begins again"
+        _fail(f"{error}{again}", 128 + error.signum)
     if isinstance(error, KeyboardInterrupt):
         _fail("interrupted; the same command begins again or goes on", 128 + signal.SIGINT)
     if isinstance(error, OSError):

@@ -40,18 +40,21 @@ def end_accuracies(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
     return {str(split): last["accuracy"].sel(split=split).values[alive] for split in trajectory["split"].values}
 
 
-def success_rate(test: np.ndarray, limit: float) -> Interval:
-    """Share of runs above a test accuracy, or at it where it is 1, with its binomial interval."""
-    return binomial_interval(int((test >= 1).sum() if limit == 1 else (test > limit).sum()), len(test))
+def success_rate(test: np.ndarray, limit: float, runs: int) -> Interval:
+    """Share of so many runs above a test accuracy, or at it where it is 1, with its binomial interval.
+
+    test: (run,), of those that have not diverged; one that has is no success.
+    """
+    return binomial_interval(int((test >= 1).sum() if limit == 1 else (test > limit).sum()), runs)
 
 
 def row(trajectory: xr.Dataset) -> Row:
-    """Success rates and mean accuracies with 95% intervals; runs that diverged are counted apart."""
+    """Success rates of all runs and mean accuracies of those that did not diverge, with 95% intervals."""
     s, found = settings_of(trajectory), end_accuracies(trajectory)
     assert isinstance(s, SparseSettings)
-    runs, epochs = len(found["test"]), float(trajectory["epoch"][-1])
-    diverged = trajectory.sizes["run"] - runs
-    rates = [success_rate(found["test"], limit) for limit in THRESHOLDS]
+    runs, epochs = trajectory.sizes["run"], float(trajectory["epoch"][-1])
+    diverged = runs - len(found["test"])
+    rates = [success_rate(found["test"], limit, runs) for limit in THRESHOLDS]
     means = [mean_interval(found.get(split, np.empty(0))) for split in SPLITS]
     text = [str(s.vocab), f"{epochs:g}", str(runs), str(diverged), *(percent(each) for each in rates)]
     text += [plus_minus(Interval(*(100 * value for value in each))) for each in means]
@@ -84,7 +87,7 @@ def title(trajectory: xr.Dataset) -> str:
     s, found = settings_of(trajectory), end_accuracies(trajectory)["test"]
     assert isinstance(s, SparseSettings)
     above = int((found > SUCCESS).sum())
-    done = f"{above} of {len(found)} runs end above {SUCCESS:g}" if len(found) else "all runs diverged"
+    done = f"{above} of {trajectory.sizes['run']} runs end above {SUCCESS:g}" if len(found) else "all runs diverged"
     return (
         f"Sum of {s.sparsity} of {s.length} tokens modulo {s.vocab}, {float(trajectory['epoch'][-1]):g} epochs: {done}"
     )

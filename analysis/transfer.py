@@ -102,6 +102,10 @@ def outcome(options: Options, say: TextIO) -> "tuple[xr.Dataset, list[Path]]":
     print(f"p = {source.vocab}: {path}", file=say)
     begun = once * source.epoch_steps
     learned, paths = first.sel(step=[0, begun]), [path]
+    lost = int((first["last_step"].values < begun).sum())
+    if lost:
+        found = f"{options.settings.lr:g}, with which {lost} of {options.runs} sources diverge"
+        raise SettingsError("lr", found, "settings with which none does")
     kept = {source.vocab: [unseen_at(first, begun), unseen_at(first, 2 * begun), None]}
     for vocab in vocabs:
         wider = target(source, vocab)

@@ -80,6 +80,9 @@ def check_same(path: Path, found: Mapping[str, Any], asked: Mapping[str, Any]) -
             raise SettingsError("out", f"{path} with {name}={found.get(name)}", allowed)
     here, wanted = _comparable({name: found.get(name, "{}") for name in IDENTITY}), _comparable(asked)
     for name, value in wanted.items():
+        if name == "start" and here.get(name) != value:
+            what = f"{path}, whose run began from another file, or from this one before it changed"
+            raise SettingsError("out", what, "a new file, or --overwrite")
         if here.get(name) != value:
             allowed = f"a file with {name}={value}, or a new one, or --overwrite"
             raise SettingsError("out", f"{path} with {name}={here.get(name)}", allowed)

@@ -49,6 +49,7 @@ class Schedule:
     steps: int
     every: int
     first: int = 0
+    origin: int = 0  # from which `every` is counted
 
     @property
     def spacing(self) -> int:
@@ -64,7 +65,7 @@ class Schedule:
 
     def records(self, step: int) -> bool:
         """Whether the frame at this step is kept."""
-        return step % self.every == 0 or step in (self.first, self.steps)
+        return (step - self.origin) % self.every == 0 or step in (self.first, self.steps)
 
     def keeps_checkpoint(self, step: int) -> bool:
         """Whether the restart state at this step is kept."""
@@ -72,7 +73,8 @@ class Schedule:
 
     def next_stop(self, step: int) -> int:
         """The next step after this one of which something is kept."""
-        return min(self.steps, *((step // period + 1) * period for period in (self.every, self.spacing)))
+        frame = self.origin + ((step - self.origin) // self.every + 1) * self.every
+        return min(self.steps, frame, (step // self.spacing + 1) * self.spacing)
 
 
 class Clock(NamedTuple):

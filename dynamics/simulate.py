@@ -42,6 +42,7 @@ from dynamics.settings import (
     check_choice,
     check_whole,
 )
+from dynamics.start import PIN
 from dynamics.storage import TrajectoryError
 from dynamics.trajectory import (
     IDENTITY,
@@ -164,6 +165,7 @@ def simulate(
         recorder = MemoryRecorder(describe(system, what, steps), schedule)
     else:
         path = check_out(out)
+        check_not_source(path, getattr(system.settings, "start", "random").split(PIN)[0])
         if not overwrite and (done := finished(path, what, steps)) is not None:
             return done
         check_size(system, runs, schedule, record, path)
@@ -284,6 +286,12 @@ def check_out(out: str | Path) -> Path:
     return path
 
 
+def check_not_source(path: Path, source: str | None) -> None:
+    """Refuse to write a run over the file that it begins from."""
+    if source is not None and path.exists() and Path(source).exists() and path.samefile(source):
+        raise SettingsError("out", path, "another file than the one that this run begins from")
+
+
 def finished(path: Path, what: Mapping[str, Any], steps: int) -> xr.Dataset | None:
     """The run at `path` if it is this one and has got as far; None if there is more to do."""
     if not path.exists():
@@ -357,7 +365,8 @@ def replay(
     until = check_whole("until", until, check_step(source, step), 2**53)
     seeds, system = _seeds(source, run), _system_of(source)
     what = identity(system, len(seeds), int(seeds[0]), check_whole("every", every, 1, 2**53), "all")
-    recorder = MemoryRecorder(_description(system, what, seeds, until, step), Schedule(until, every, first=step))
+    schedule = Schedule(until, every, step, system.clock.step)
+    recorder = MemoryRecorder(_description(system, what, seeds, until, step), schedule)
     with signals() as received, recorder:
         return _record(system, recorder, lambda: _state_at(source, seeds, step, received), received, progress)
 
@@ -377,23 +386,26 @@ def branch(
 ) -> xr.Dataset:
     """What would have happened had settings changed at `step`: the exact state then, the new settings since.
 
-    until, every: as in the original by default. out: a file to write, which is found again, resumed and extended as
-    those of `simulate` are. Raises as `replay` does, and RecordingError.
+    until, every: as in the original by default, in epochs where these change their length. out: a file to write, which
+    is found again, resumed and extended as those of `simulate` are. Raises as `replay` does, and RecordingError.
     """
     source = _opened(trajectory)
-    check_step(source, step)
-    until = check_whole("until", int(source["step"][-1]) if until is None else until, step, 2**53)
     check_choice("record", record, ("all", "metrics"))
-    seeds, system = _seeds(source, run), _changed(source, step, changes)
+    seeds, system = _seeds(source, run), _changed(source, check_step(source, step), changes)
+    until = check_whole("until", _end(source, system) if until is None else until, step, 2**53)
     every = _spacing(source, system, every)
     what = _branch_identity(system, source, seeds, step, every, record)
-    description, schedule = _description(system, what, seeds, until, step), Schedule(until, every, first=step)
+    description, schedule = (
+        _description(system, what, seeds, until, step),
+        Schedule(until, every, step, system.clock.step),
+    )
     recorder: Recorder
     if out is None:
         recorder = MemoryRecorder(description, schedule)
         check_size(system, len(seeds), schedule, record, None)
     else:
         path = check_out(out)
+        check_not_source(path, source.encoding.get("source"))
         if not overwrite and (done := finished(path, what, until)) is not None:
             return done
         check_size(system, len(seeds), schedule, record, path)
@@ -420,6 +432,15 @@ def _spacing(source: xr.Dataset, system: System, every: int | None) -> int:
         if every == settings_of(source).default_every:
             every = system.settings.default_every
     return check_whole("every", every, 1, 2**53)
+
+
+def _end(source: xr.Dataset, system: System) -> int:
+    """The last step of a branch that is as long as its original, in epochs where these are of another length."""
+    last, before = int(source["step"][-1]), settings_of(source)
+    if before.epoch_steps == system.settings.epoch_steps:
+        return last
+    epochs = float(source["epoch"][-1]) - system.clock.epoch
+    return max(system.clock.step, system.clock.step + round(epochs * system.settings.epoch_steps))
 
 
 def branch_step(trajectory: str | Path | xr.Dataset, step: int, epoch: float, **changes: Any) -> int:
@@ -489,12 +510,22 @@ def _changed(source: xr.Dataset, step: int, changes: Mapping[str, Any]) -> Syste
     begun = [name for name in changes if name.startswith("start")]
     if begun:
         raise SettingsError(begun[0], changes[begun[0]], "its own: a branch begins with the state of the trajectory")
-    system = _system_of(source, dataclasses.replace(before, **changes))
-    if _state_shape(system) != _state_shape(_system_of(source)):
-        raise SettingsError(", ".join(changes), "a change of the state's shape", "settings that leave it as it is")
+    system, shape = _system_of(source, dataclasses.replace(before, **changes)), _state_shape(_system_of(source))
+    if _state_shape(system) != shape:
+        name = next((each for each in changes if _changes_shape(source, before, each, changes)), next(iter(changes)))
+        raise SettingsError(name, changes[name], f"{getattr(before, name)} as before: a branch keeps the state's shape")
     if before.epoch_steps != system.settings.epoch_steps:
         system.clock = Clock(step, system.clock.at(step, before.epoch_steps))
     return system
+
+
+def _changes_shape(source: xr.Dataset, before: Settings, name: str, changes: Mapping[str, Any]) -> bool:
+    """Whether one of several changes alters the shape of a state by itself."""
+    try:
+        alone = dataclasses.replace(before, **{name: changes[name]})
+    except SettingsError:
+        return False
+    return _state_shape(_system_of(source, alone)) != _state_shape(_system_of(source))
 
 
 def _state_shape(system: System) -> dict[str, tuple[int, ...]]:

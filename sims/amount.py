@@ -21,7 +21,8 @@ class Amount:
     seed: int = 0
     """Seed of the first run."""
     every: int | None = None
-    """Steps between recorded frames; the first and the last are always recorded. None is the system's own."""
+    """Steps between recorded frames; the first and the last are always recorded. None is every step of particles, every
+    tenth epoch of the modular system, and every epoch of the sparse one."""
     record: Literal["all", "metrics"] = "all"
     """Record everything, or metrics without embeddings and weights."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -84,11 +85,12 @@ def _branch(settings: Settings, length: int | None, unit: int, amount: Amount, o
     before = settings_of(source)
     now = {field.name: getattr(settings, field.name) for field in dataclasses.fields(before)}
     changes = {name: value for name, value in now.items() if value != getattr(before, name)}
-    until = int(source["step"][-1]) if length is None else length
+    until = length
     if length is not None and settings.epoch_steps:
         until = branch_step(source, step, length, **changes)
-    if step > until:
-        raise SettingsError("step", step, f"at most {until}, where the branch ends")
+    last = int(source["step"][-1]) if until is None else until
+    if step > last:
+        raise SettingsError("step", step, f"at most {last}, where the branch ends")
     how: dict[str, Any] = {"every": amount.every, "record": amount.record, **changes}
     path = amount.out or branch_path(source, step, **how)
     return path, lambda: branch(source, step, until=until, out=path, overwrite=amount.overwrite, progress=True, **how)

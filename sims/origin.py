@@ -32,7 +32,14 @@ def value_of(option: str, arguments: Sequence[str]) -> str | None:
         if name.replace("_", "-") == f"--{option}":
             after = next(iter(arguments[at + 1 :]), "")
             found = value if equals else "" if after.startswith("--") else after
-    return found
+    return None if found == "None" else found
+
+
+def is_set(option: str, arguments: Sequence[str]) -> bool:
+    """Whether a command line sets a flag, before it is parsed."""
+    names = [argument.replace("_", "-") for argument in arguments]
+    last = [name for name in names if name in (f"--{option}", f"--no-{option}")][-1:]
+    return last == [f"--{option}"]
 
 
 def inherited(options: Callable[..., Options], system: str) -> Callable[[Sequence[str]], Options | None]:
@@ -40,7 +47,7 @@ def inherited(options: Callable[..., Options], system: str) -> Callable[[Sequenc
 
     def defaults(arguments: Sequence[str]) -> Options | None:
         name = value_of("branch", arguments)
-        return None if name is None else as_in(options, opened(name, system, "branch"))
+        return as_in(options, opened(name, system, "branch")) if name else None
 
     return defaults
 

@@ -55,7 +55,7 @@ def with_settings(settings: SparseSettings, amount: Amount) -> Options:
 def defaults(arguments: Sequence[str]) -> Options | None:
     """Those of a command line that names a run to go on from: its settings and its runs."""
     branch, source = (origin.value_of(option, arguments) for option in ("branch", "from"))
-    if source is None:
+    if not source:
         return origin.inherited(with_settings, SparseSettings.system)(arguments)
     if branch is not None:
         raise SettingsError("branch", branch, "no value beside --from: either its weights or its exact state")
@@ -63,10 +63,9 @@ def defaults(arguments: Sequence[str]) -> Options | None:
 
     trajectory = origin.opened(source, SparseSettings.system, "from")
     found = origin.as_in(with_settings, trajectory, start="random", start_step=0, start_runs="seed")
-    vocab = origin.value_of("vocab", arguments) or ""
-    table = 0 if vocab.isdigit() and int(vocab) > found.settings.table else found.settings.table
+    table = found.settings.table if larger_table(found.settings.table, arguments) else 0
     runs, seed = found.amount.runs, found.amount.seed
-    if origin.value_of("only-successful", arguments) is not None:
+    if origin.is_set("only-successful", arguments):
         runs, seed = int(successful(trajectory).sum()), 0
     if runs == 0:
         raise SettingsError("only_successful", f"no run of {source} above .98", "a trajectory that has some")
@@ -75,6 +74,14 @@ def defaults(arguments: Sequence[str]) -> Options | None:
         settings=dataclasses.replace(found.settings, table=table),
         amount=dataclasses.replace(found.amount, runs=runs, seed=seed),
     )
+
+
+def larger_table(table: int, arguments: Sequence[str]) -> bool:
+    """Whether a table is as large as the vocabulary that a command line gives."""
+    try:
+        return int(origin.value_of("vocab", arguments) or 0) <= table
+    except ValueError:  # which parsing will say
+        return True
 
 
 def transferred(settings: SparseSettings, chosen: Origin) -> SparseSettings:
@@ -91,9 +98,9 @@ def transferred(settings: SparseSettings, chosen: Origin) -> SparseSettings:
 def main(options: Options) -> None:
     """Train, or find, the ensemble; print and draw how it learned."""
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
-    settings = transferred(options.settings.settings, options.origin)
     left = dataclasses.replace(options.origin, step=None) if options.origin.start else options.origin
     try:
+        settings = transferred(options.settings.settings, options.origin)
         path, trajectory = made(settings, options.epochs, options.amount, left, say, "epochs")
     except SettingsError as error:
         named = {"start": "from", "start_step": "step", "start_runs": "only_successful"}

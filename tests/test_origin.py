@@ -74,7 +74,7 @@ def test_a_branch_is_found_extended_and_replayed(settings, change, tmp_path):
         branch(tmp_path / "a.nc", 14, out=path, **change)
     with pytest.raises(SettingsError, match="out: found .*a branch"):
         simulate(settings, runs=3, steps=40, every=5, out=path, progress=False)
-    with pytest.raises(SettingsError, match="out: found .*no branch"):
+    with pytest.raises(SettingsError, match="another file than the one that this run begins from"):
         branch(tmp_path / "a.nc", 13, out=tmp_path / "a.nc", **change)
 
 
@@ -120,12 +120,13 @@ def test_a_branch_that_changes_the_batch_begins_a_new_epoch(tmp_path):
     """Epochs go on to count from the beginning, and each is a whole pass through the data."""
     simulate(SPARSE, runs=2, steps=21, out=tmp_path / "a.nc", progress=False).close()  # 7 steps an epoch
     whole = branch(tmp_path / "a.nc", 14, until=34, batch=5, out=tmp_path / "b.nc")  # 10 steps an epoch
-    np.testing.assert_allclose(whole["epoch"], [2, 2.6, 3.6, 4])
-    np.testing.assert_array_equal(whole["step"], [14, 20, 30, 34])
+    np.testing.assert_allclose(whole["epoch"], [2, 3, 4])
+    np.testing.assert_array_equal(whole["step"], [14, 24, 34])
+    assert float(branch(tmp_path / "a.nc", 14, batch=5)["epoch"][-1]) == 3
     partly = branch(tmp_path / "a.nc", 10, until=34, batch=5)
     np.testing.assert_allclose(partly["epoch"], 10 / 7 + (partly["step"] - 10) / 10)
-    again = replay(tmp_path / "b.nc", None, 23, 30)
-    np.testing.assert_array_equal(again["value"].sel(step=30), whole["value"].sel(step=30))
+    again = replay(tmp_path / "b.nc", None, 23, 34)
+    np.testing.assert_array_equal(again["value"].sel(step=34), whole["value"].sel(step=34))
     np.testing.assert_allclose(again["epoch"].sel(step=30), 3.6)
     engine = HeadLanes(ClusteringHead(dataclasses.replace(SPARSE, batch=5)), np.arange(2), Clock(14, 2.0))
     engine.differentiate(14)
@@ -232,10 +233,13 @@ def test_successful_runs_are_as_many_as_there_are(here, flag, monkeypatch):
         (["--branch", "a.nc"], "--step: found none"),
         (["--branch", "a.nc", "--from", "a.nc"], "--branch: found a.nc"),
         (["--branch", "a.nc", "--step", 3, "--runs", 3], "--runs: found 3"),
-        (["--branch", "a.nc", "--step", 3, "--hidden", 9], "--hidden: found a change of the state's shape"),
+        (["--branch", "a.nc", "--step", 3, "--hidden", 9], "--hidden: found 9, allowed is 5 as before"),
         (["--branch", "a.nc", "--step", -3], "--step: found -3"),
         (["--branch", "a.nc", "--step", 30], "--step: found 30, allowed is at most 21"),
         (["--from", "a.nc", "--hidden", 9], "--hidden: found 9"),
+        (["--from", "a.nc", "--step", -2], "--step: found -2"),
+        (["--from", "a.nc", "--out", "a.nc", "--overwrite"], "--out: found a.nc, allowed is another file"),
+        (["--branch", "a.nc", "--step", 7, "--out", "a.nc", "--overwrite"], "--out: found a.nc, allowed is another"),
         (["--from", "a.nc", "--only-successful"], "--only-successful: found no run"),
         (["--from", "a.nc", "--runs", 9], "--from: found no run of seed 2"),
     ],

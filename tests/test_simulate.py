@@ -421,13 +421,22 @@ def test_other_files_among_the_parts_are_left_alone(interrupted):
     assert note.read_text() == copy.read_text() == "mine"
 
 
-def test_overwrite_removes_nothing_before_the_new_run_can_begin(tmp_path):
+def test_a_run_is_not_written_over_the_file_it_begins_from(tmp_path):
     path = tmp_path / "a.nc"
     run(out=path).close()
+    before = path.read_bytes()
     own = ParticleSettings(n=7, start=str(path), start_step=-1)
-    simulate(own, runs=6, steps=5, out=path, overwrite=True, progress=False)
-    assert open_trajectory(path)["step"][-1] == 5
-    wrong = ParticleSettings(n=6, start=str(path))
+    for overwrite in (True, False):
+        with pytest.raises(SettingsError, match="another file than the one that this run begins from"):
+            simulate(own, runs=6, steps=5, out=path, overwrite=overwrite, progress=False)
+    assert path.read_bytes() == before
+
+
+def test_overwrite_removes_nothing_before_the_new_run_can_begin(tmp_path):
+    path, other = tmp_path / "a.nc", tmp_path / "b.nc"
+    run(out=path).close()
+    run(out=other).close()
+    wrong = ParticleSettings(n=6, start=str(other))
     before = path.read_bytes()
     with pytest.raises(SettingsError, match="start"):
         simulate(wrong, runs=6, steps=5, out=path, overwrite=True, progress=False)

@@ -301,7 +301,7 @@ def test_a_branch_changes_the_norm_from_there_on(tmp_path):
     smooth = branch(tmp_path / "a.nc", 14, norm="rms-smooth")
     np.testing.assert_array_equal(smooth["value"].sel(step=14), direct["value"].sel(step=14))
     assert (smooth["value"].sel(step=21) != direct["value"].sel(step=21)).any()
-    with pytest.raises(SettingsError, match="table: found a change of the state"):
+    with pytest.raises(SettingsError, match="table: found 5, allowed is 0 as before"):
         branch(tmp_path / "a.nc", 14, table=5)
 
 

@@ -377,7 +377,7 @@ def test_a_branch_may_change_the_split_but_not_the_shape(tmp_path):
         path = tmp_path / f"{record}.nc"
         simulate(SMALL, runs=2, steps=10, record=record, out=path, progress=False).close()
         for change in ({"hidden": 8}, {"n": 4}, {"dim": 2}):
-            with pytest.raises(SettingsError, match="a change of the state's shape"):
+            with pytest.raises(SettingsError, match="as before: a branch keeps"):
                 branch(path, 5, **change)
         assert list(branch(path, 5, train_share=1.0)["split"].values) == ["train"]
 
