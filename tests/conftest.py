@@ -1,6 +1,8 @@
 """Fixtures and strategies that several test modules share."""
 
+import importlib
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -33,3 +35,38 @@ def environment():
 @pytest.fixture
 def generator():
     return np.random.default_rng(20240814)
+
+
+@pytest.fixture
+def typed(monkeypatch, capsys):
+    """A command in this process: its exit code, what it prints and what it says of errors."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    def run(program, *words, inherited=None):
+        from analysis.command import command
+
+        module, code = importlib.import_module(program), 0
+        monkeypatch.setattr("sys.argv", [program, *map(str, words)])
+        try:
+            command(module.main, module.Options, program, inherited)
+        except SystemExit as end:
+            code = end.code
+        return code, *capsys.readouterr()
+
+    yield run
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture
+def computed(monkeypatch):
+    """The settings of a sweep's ensembles that are computed, in their order."""
+    from dynamics import grids
+
+    found, simulate = [], grids.simulate
+
+    def counting(settings, **words):
+        found.append(settings)
+        return simulate(settings, **words)
+
+    monkeypatch.setattr(grids, "simulate", counting)
+    return found

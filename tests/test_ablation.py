@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import functools
 import io
 import json
 import signal
@@ -17,7 +18,6 @@ from scipy import stats
 
 from analysis import ablation as module
 from analysis.ablation import COLUMNS, PANELS, Options, ablation, figure, lines, main, planned, row, values
-from analysis.command import command
 from analysis.options import SparseOptions
 from dynamics import grids
 from dynamics.grids import Point
@@ -35,34 +35,8 @@ def tiny(**changes):
 
 
 @pytest.fixture
-def computed(monkeypatch):
-    """The settings of the ensembles that are computed, in their order."""
-    found: list[SparseSettings] = []
-
-    def counting(settings, **words):
-        found.append(settings)
-        return simulate(settings, **words)
-
-    monkeypatch.setattr(grids, "simulate", counting)
-    return found
-
-
-@pytest.fixture
-def here(monkeypatch, capsys):
-    """The command in this process: its exit code, what it prints and what it says of errors."""
-    before = signal.getsignal(signal.SIGTERM)
-
-    def run(*words):
-        monkeypatch.setattr("sys.argv", ["analysis.ablation", *map(str, words)])
-        try:
-            command(main, Options, "analysis.ablation")
-            code = 0
-        except SystemExit as end:
-            code = end.code
-        return code, *capsys.readouterr()
-
-    yield run
-    signal.signal(signal.SIGTERM, before)
+def here(typed):
+    return functools.partial(typed, "analysis.ablation")
 
 
 def some_result(**accuracies):

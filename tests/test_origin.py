@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from analysis.command import command
 from dynamics import recorder
 from dynamics.clustering_head import ClusteringHead
 from dynamics.recorder import Clock
@@ -24,21 +23,16 @@ SMALL = ["--length", 6, "--sparsity", 2, "--data", 50, "--batch", 8, "--hidden",
 
 
 @pytest.fixture
-def here(monkeypatch, capsys):
+def here(typed):
+    """A simulation's exit code, the file it names, and what it says of errors."""
+
     def run(program, *words):
+        from sims.origin import inherited
+        from sims.sparse import defaults
+
         module = importlib.import_module(program)
-        monkeypatch.setattr("sys.argv", [program, *map(str, words)])
-        inherited = {
-            "sims.sparse": lambda: module.defaults,
-            "sims.particles": lambda: module.inherited(module.Options, "particles"),
-            "sims.modular": lambda: module.inherited(module.Options, "modular"),
-        }[program]()
-        code = 0
-        try:
-            command(module.main, module.Options, program, inherited)
-        except SystemExit as stop:
-            code = stop.code
-        out, errors = capsys.readouterr()
+        rule = defaults if program == "sims.sparse" else inherited(module.Options, program.removeprefix("sims."))
+        code, out, errors = typed(program, *words, inherited=rule)
         found = re.search(r"trajectory +(\S+) ", out)
         return code, found and found[1], errors
 

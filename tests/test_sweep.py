@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import functools
 import json
 import os
 import re
@@ -18,9 +19,7 @@ import pytest
 import xarray as xr
 from distributed import Client, LocalCluster
 
-from analysis.command import command
 from dynamics import cluster as module
-from dynamics import grids
 from dynamics import simulate as loop
 from dynamics.cluster import SweepError, compute
 from dynamics.grids import plan
@@ -68,34 +67,8 @@ def batches(monkeypatch):
 
 
 @pytest.fixture
-def computed(monkeypatch):
-    """The settings of the ensembles that are computed, in their order."""
-    found: list[ParticleSettings] = []
-
-    def counting(settings, **words):
-        found.append(settings)
-        return simulate(settings, **words)
-
-    monkeypatch.setattr(grids, "simulate", counting)
-    return found
-
-
-@pytest.fixture
-def here(monkeypatch, capsys):
-    """The command in this process: its exit code, what it prints and what it says of errors."""
-    before = signal.getsignal(signal.SIGTERM)
-
-    def run(*words):
-        monkeypatch.setattr("sys.argv", ["sims.sweep", *map(str, words)])
-        try:
-            command(program.main, program.Options, "sims.sweep")
-            code = 0
-        except SystemExit as end:
-            code = end.code
-        return code, *capsys.readouterr()
-
-    yield run
-    signal.signal(signal.SIGTERM, before)
+def here(typed):
+    return functools.partial(typed, "sims.sweep")
 
 
 def bare(result: xr.Dataset) -> xr.Dataset:

@@ -1,13 +1,13 @@
 """The transfer experiment: what it runs, its numbers, its table and its figure."""
 
 import csv
+import functools
 
 import numpy as np
 import pytest
 import xarray as xr
 
 from analysis import transfer
-from analysis.command import command
 from analysis.intervals import difference_interval
 from dynamics.settings import SparseSettings
 from dynamics.simulate import run_path, simulate
@@ -19,18 +19,8 @@ BASE = SparseSettings(length=6, sparsity=2, data=60, hidden=6, batch=16, lr=0.02
 
 
 @pytest.fixture
-def here(monkeypatch, capsys):
-    def run(*words):
-        monkeypatch.setattr("sys.argv", ["analysis.transfer", *WORDS, *map(str, words)])
-        code = 0
-        try:
-            command(transfer.main, transfer.Options, "analysis.transfer")
-        except SystemExit as stop:
-            code = stop.code
-        out, errors = capsys.readouterr()
-        return code, out, errors
-
-    return run
+def here(typed):
+    return functools.partial(typed, "analysis.transfer", *WORDS)
 
 
 def test_its_numbers_are_those_of_the_runs(here, tmp_path):
