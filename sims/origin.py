@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dynamics.settings import SettingsError
+from sims.amount import Amount
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -66,7 +67,6 @@ def opened(name: str, system: str, option: str) -> "xr.Dataset":
 def as_in(options: Callable[..., Options], trajectory: "xr.Dataset", **changes: Any) -> Options:
     """Options that repeat a trajectory, but for some settings."""
     from dynamics.trajectory import settings_of
-    from sims.amount import Amount
 
     settings = dataclasses.replace(settings_of(trajectory), **changes)
     attrs = trajectory.attrs

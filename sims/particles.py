@@ -9,7 +9,8 @@ from pathlib import Path
 
 from analysis.command import command
 from dynamics.settings import ParticleSettings
-from sims.amount import Amount, made
+from sims.amount import Amount
+from sims.ensemble import made
 from sims.origin import Origin, inherited
 
 

@@ -17,7 +17,8 @@ from analysis.command import command
 from analysis.options import SparseOptions
 from dynamics.settings import SettingsError, SparseSettings, StartRuns
 from sims import origin
-from sims.amount import Amount, made
+from sims.amount import Amount
+from sims.ensemble import made
 
 
 @dataclasses.dataclass(frozen=True)
