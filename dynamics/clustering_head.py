@@ -39,7 +39,8 @@ class ClusteringHead(Parameters):
             "receptor": ("hidden", "axis"),
             "assembler": ("hidden", "axis"),
             **({"transform_bias": ("axis",)} if s.output_bias else {}),
-            "receptor_bias": ("hidden",),  # behind all that are whole points, for the lane kernels
+            # behind all that are whole points, for the lane kernels
+            **({"receptor_bias": ("hidden",)} if s.receptor_biases else {}),
         }
         sizes = {"token": s.rows, "position": s.length, "axis": s.dim, "axis_in": s.dim, "hidden": s.hidden}
         super().__init__(variables, sizes)
@@ -94,7 +95,9 @@ class ClusteringHead(Parameters):
 
     def transform(self, weights: Weights, xi: torch.Tensor) -> torch.Tensor:
         """zeta of sequence embeddings: (..., sequence, axis) twice."""
-        preactivation = self.normalise(xi) @ weights["receptor"].mT + weights["receptor_bias"][..., None, :]
+        preactivation = self.normalise(xi) @ weights["receptor"].mT
+        if self.settings.receptor_biases:
+            preactivation = preactivation + weights["receptor_bias"][..., None, :]
         activate = torch.nn.functional.gelu if self.settings.activation == "gelu" else torch.relu
         zeta = xi + activate(preactivation) @ weights["assembler"]
         return zeta + weights["transform_bias"][..., None, :] if self.settings.output_bias else zeta

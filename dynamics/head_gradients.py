@@ -52,7 +52,7 @@ class HeadLayout(NamedTuple):
     receptor: int
     assembler: int
     transform_bias: int  # -1 where there is none
-    receptor_bias: int  # counted in single numbers, as is
+    receptor_bias: int  # counted in single numbers, as is; -1 where there are none
     size: int  # of all parameters
     radius: float  # of the norm
     epsilon: float
@@ -75,7 +75,7 @@ def head_layout(network: ClusteringHead) -> HeadLayout:
         receptor=at["receptor"],
         assembler=at["assembler"],
         transform_bias=at.get("transform_bias", -1),
-        receptor_bias=network.begins["receptor_bias"],
+        receptor_bias=network.begins.get("receptor_bias", -1),
         size=sum(network.lengths),
         radius=float(np.sqrt(dim)) if rms else 1.0,
         epsilon=EPSILON if rms and not smooth else 0.0,
@@ -214,7 +214,9 @@ def transform(weights, layout, xi, flat, active, slopes, axes):
         zeta = zeta + load_vectors(weights, layout.transform_bias, axes)
     for unit in range(layout.hidden):
         before = dot(load_vectors(weights, layout.receptor + unit, axes), flat)
-        after, slope = activate(before + load_scalars(weights, layout.receptor_bias + unit), layout)
+        if layout.receptor_bias >= 0:
+            before += load_scalars(weights, layout.receptor_bias + unit)
+        after, slope = activate(before, layout)
         store_scalars(active, unit, after)
         store_scalars(slopes, unit, slope)
         zeta = multiply_add(load_vectors(weights, layout.assembler + unit, axes), after, zeta)
@@ -259,7 +261,8 @@ def transform_back(weights, layout, flat, back, active, slopes, gradient, axes):
         add_vectors(gradient, layout.assembler + unit, back * load_scalars(active, unit), axes)
         error = dot(assembler, back) * load_scalars(slopes, unit)
         add_vectors(gradient, layout.receptor + unit, flat * error, axes)
-        add_scalars(gradient, layout.receptor_bias + unit, error)
+        if layout.receptor_bias >= 0:
+            add_scalars(gradient, layout.receptor_bias + unit, error)
         towards = multiply_add(load_vectors(weights, layout.receptor + unit, axes), error, towards)
     return towards
 

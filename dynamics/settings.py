@@ -287,6 +287,8 @@ class SparseSettings(OptimizerSettings):
     """Rows of the embedding table where there are more than tokens; those not used still take part in the softmax."""
     activation: Activation = "gelu"
     """Of the feed-forward layer; GELU is the exact one."""
+    receptor_biases: bool = True
+    """Whether the feed-forward layer's first half has biases."""
     output_bias: bool = True
     """Whether the feed-forward layer's second half has a bias (the code), or none (the paper)."""
     start: str = "random"
@@ -340,8 +342,9 @@ class SparseSettings(OptimizerSettings):
             raise SettingsError("table", self.table, f"0, or at least the {self.vocab} tokens there are")
         check_choice("norm", self.norm, get_args(Norm))
         check_choice("activation", self.activation, get_args(Activation))
-        if not isinstance(self.output_bias, bool):
-            raise SettingsError("output_bias", self.output_bias, "True or False")
+        for field in ("receptor_biases", "output_bias"):
+            if not isinstance(getattr(self, field), bool):
+                raise SettingsError(field, getattr(self, field), "True or False")
         self._check_start()
 
     def _check_task(self) -> None:

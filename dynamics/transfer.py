@@ -24,7 +24,7 @@ def source_weights(network: ClusteringHead, seeds: np.ndarray) -> dict[str, np.n
     source = opened(name)
     before = settings_of(source)
     assert isinstance(before, SparseSettings)
-    for field in ("length", "dim", "hidden", "output_bias"):
+    for field in ("length", "dim", "hidden", "receptor_biases", "output_bias"):
         if getattr(before, field) != getattr(s, field):
             raise SettingsError(field, getattr(s, field), f"{getattr(before, field)}, as in {name}")
     if s.rows < before.rows:

@@ -59,6 +59,7 @@ def test_as_many_test_sequences_are_new_as_the_paper_has(vocab, expected, spread
         ("batch", {"batch": 2049}), ("batch", {"batch": 0}), ("mlp_lr_discount", {"mlp_lr_discount": 0}),
         ("dim", {"dim": 0}), ("hidden", {"hidden": 0}), ("norm", {"norm": "layer"}), ("table", {"table": -1}),
         ("activation", {"activation": "tanh"}), ("output_bias", {"output_bias": 1}),
+        ("receptor_biases", {"receptor_biases": None}),
         ("table", {"vocab": 3, "table": 2}), ("start", {"start": ""}), ("start_step", {"start_step": 3}),
         ("start_runs", {"start_runs": "successful"}), ("start_runs", {"start_runs": "best"}),
     ],
@@ -95,7 +96,8 @@ def plain_logits(weights, tokens, shape):
     mixed = [sum(power * one[axis] for power, one in zip(powers, z, strict=True)) / sum(powers) for axis in range(d)]
     xi = [sum(v * m for v, m in zip(row, mixed, strict=True)) for row in weights["value"]]
     zeta, flat = list(xi), plain_norm(xi, norm, d)
-    for w, b, u in zip(weights["receptor"], weights["receptor_bias"], weights["assembler"], strict=True):
+    biases = weights.get("receptor_bias", [0.0] * shape.hidden)
+    for w, b, u in zip(weights["receptor"], biases, weights["assembler"], strict=True):
         s = sum(a * x for a, x in zip(w, flat, strict=True)) + b
         active = s * 0.5 * (1 + math.erf(s / math.sqrt(2))) if shape.activation == "gelu" else max(s, 0.0)
         zeta = [v + active * each for v, each in zip(zeta, u, strict=True)]
@@ -111,12 +113,13 @@ def doubled(network, runs, scale=1.0):
 
 @given(
     norm=st.sampled_from(NORMS), dim=st.integers(1, 4), table=st.sampled_from([0, 4]), bias=st.booleans(),
+    biases=st.booleans(),
     activation=st.sampled_from(["gelu", "relu"]), scale=st.sampled_from([0.2, 1.0, 3.0]),
 )  # fmt: skip
-def test_logits_are_those_of_a_token_by_token_twin(norm, dim, table, bias, activation, scale):
+def test_logits_are_those_of_a_token_by_token_twin(norm, dim, table, bias, biases, activation, scale):
     shape = SparseSettings(
         vocab=3, length=5, sparsity=2, data=7, batch=7, dim=dim, hidden=6, norm=norm, table=table,
-        activation=activation, output_bias=bias,
+        activation=activation, output_bias=bias, receptor_biases=biases,
     )  # fmt: skip
     network = ClusteringHead(shape)
     weights, tokens = doubled(network, 2, scale), sequences(shape, np.arange(2), "train").astype(np.int64)

@@ -40,12 +40,13 @@ def both(s, runs, begin=0, end=None, scale=1.0):
 @given(
     norm=st.sampled_from(["rms", "unit", "rms-smooth", "unit-smooth"]), dim=st.integers(1, 3),
     vocab=st.integers(2, 4), hidden=st.integers(1, 9), extra=st.integers(0, 2), bias=st.booleans(),
+    biases=st.booleans(),
     activation=st.sampled_from(["gelu", "relu"]), runs=st.integers(1, 18), scale=st.sampled_from([0.3, 1.0, 3.0]),
 )  # fmt: skip
-def test_gradients_are_those_of_autograd(norm, dim, vocab, hidden, extra, bias, activation, runs, scale):
+def test_gradients_are_those_of_autograd(norm, dim, vocab, hidden, extra, bias, biases, activation, runs, scale):
     s = SparseSettings(
         vocab=vocab, length=4, sparsity=2, data=9, batch=9, dim=dim, hidden=hidden, norm=norm, table=vocab + extra,
-        activation=activation, output_bias=bias,
+        activation=activation, output_bias=bias, receptor_biases=biases,
     )  # fmt: skip
     found, expected = both(s, runs, 2, 7, scale)
     size = abs(expected).max(axis=1, keepdims=True)
