@@ -76,7 +76,8 @@ def learning(trajectory: xr.Dataset) -> Figure:
     draw_curves(left, trajectory, "loss", single="test")
     left.legend(frameon=False, fontsize=8, loc="lower left")
     draw_curves(middle, trajectory, "accuracy", single="test")
-    middle.set_title(caption(trajectory) + ", test", fontsize=8, loc="left")
+    of_one = "" if trajectory.sizes["run"] == 1 else ", test"
+    middle.set_title(caption(trajectory) + of_one, fontsize=8, loc="left")
     draw_ends(right, end_accuracies(trajectory)["test"])
     drawn.subplots_adjust(left=0.06, right=0.985, top=0.84, bottom=0.13, wspace=0.2)
     return drawn
@@ -96,7 +97,8 @@ def title(trajectory: xr.Dataset) -> str:
 def draw_ends(axes: Axes, test: np.ndarray) -> None:
     """How many runs end at which test accuracy."""
     bins = np.linspace(0, 1, 51).tolist()
-    axes.hist(np.minimum(test, 1 - 1e-9), bins=bins, color=SPLIT_COLOURS["test"], orientation="horizontal")
+    counts, *_ = axes.hist(np.minimum(test, 1 - 1e-9), bins=bins, color=SPLIT_COLOURS["test"], orientation="horizontal")
+    axes.set_xlim(0, 1.05 * max(1.0, np.max(counts)))
     for limit in THRESHOLDS[:2]:
         axes.axhline(limit, color="0.4", linewidth=0.8, linestyle=":")
         axes.annotate(f"{limit:g}", (1, limit), (-2, -1), xycoords=("axes fraction", "data"),
