@@ -395,10 +395,8 @@ def branch(
     until = check_whole("until", _end(source, system) if until is None else until, step, 2**53)
     every = _spacing(source, system, every)
     what = _branch_identity(system, source, seeds, step, every, record)
-    description, schedule = (
-        _description(system, what, seeds, until, step),
-        Schedule(until, every, step, system.clock.step),
-    )
+    description = _description(system, what, seeds, until, step)
+    schedule = Schedule(until, every, step, system.clock.step)
     recorder: Recorder
     if out is None:
         recorder = MemoryRecorder(description, schedule)
