@@ -257,18 +257,21 @@ def rows(result: "xr.Dataset") -> "list[Row]":
 
 def row(name: str, line: Line) -> "Row":
     """A line for a person and for a program."""
-    from analysis.intervals import Interval
-    from analysis.tables import Row, number, percent, plus_minus
-
-    def shown(mean: "Interval") -> str:
-        return plus_minus(Interval(*(100 * bound for bound in mean)))
+    from analysis.tables import Row, number, percent, percent_plus_minus
 
     def digits(value: float) -> str:
         return "-" if value != value else f"{100 * value:.1f}"
 
     word = str(line.value) if isinstance(line.value, int) else f"{line.value:.3g}"
-    text = [name.replace("_", "-"), word, str(line.runs), str(line.diverged), digits(line.first), shown(line.test)]
-    text += [digits(line.deviation), shown(line.unseen), str(line.above), percent(line.success)]
+    text = [
+        name.replace("_", "-"),
+        word,
+        str(line.runs),
+        str(line.diverged),
+        digits(line.first),
+        percent_plus_minus(line.test),
+    ]
+    text += [digits(line.deviation), percent_plus_minus(line.unseen), str(line.above), percent(line.success)]
     numbers = [line.value, line.runs, line.diverged, line.first, *line.test, line.deviation, *line.unseen]
     numbers += [line.above, *line.success]
     return Row(text, [text[0], *map(number, numbers), line.file])

@@ -14,10 +14,8 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-from dynamics.clustering_head import ClusteringHead
-from dynamics.networks import network_of, weights
+from dynamics.networks import clustering_head_of, weights
 from dynamics.settings import SparseSettings
-from dynamics.storage import TrajectoryError
 from dynamics.tasks import sequences
 
 LINK = 0.1
@@ -64,9 +62,7 @@ def clusters(trajectory: xr.Dataset, step: int | None = None, link: float = LINK
 
     Raises TrajectoryError, SettingsError.
     """
-    network = network_of(trajectory)
-    if not isinstance(network, ClusteringHead):
-        raise TrajectoryError(f"attribute system: found {trajectory.attrs['system']}, this is about sparse")
+    network = clustering_head_of(trajectory)
     step = int(trajectory["step"][-1]) if step is None else step
     tokens = torch.from_numpy(told_apart(network.settings))
     counts = []

@@ -1,13 +1,20 @@
 """Files that analyses write: whole or not at all."""
 
 import dataclasses
+import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from dynamics.settings import SettingsError
+
+
+def beside(paths: Sequence[Path], word: str, suffix: str) -> Path:
+    """Where something made of several files lives, beside them: its name is a hash over theirs."""
+    names = "\n".join(path.name for path in paths)
+    return paths[0].with_name(f"{word}-{hashlib.sha256(names.encode()).hexdigest()[:12]}{suffix}")
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from analysis import tables
 from analysis.curves import SPLIT_COLOURS, caption, draw_curves
 from analysis.figures import new_figure, save_figure
 from analysis.intervals import Interval, binomial_interval, mean_interval
-from analysis.tables import Row, number, percent, plus_minus
+from analysis.tables import Row, number, percent, percent_plus_minus
 from dynamics.settings import SUCCESS, SparseSettings
 from dynamics.trajectory import settings_of
 
@@ -57,7 +57,7 @@ def row(trajectory: xr.Dataset) -> Row:
     rates = [success_rate(found["test"], limit, runs) for limit in THRESHOLDS]
     means = [mean_interval(found.get(split, np.empty(0))) for split in SPLITS]
     text = [str(s.vocab), f"{epochs:g}", str(runs), str(diverged), *(percent(each) for each in rates)]
-    text += [plus_minus(Interval(*(100 * value for value in each))) for each in means]
+    text += [percent_plus_minus(each) for each in means]
     numbers = [number(value) for value in (s.vocab, epochs, runs, diverged)]
     numbers += [number(value) for each in (*rates, *means) for value in each]
     return Row(text, numbers)

@@ -151,7 +151,7 @@ def is_printed(settings: ModularSettings, steps: int) -> bool:
 def rows(settings: ModularSettings, steps: int, found: Outcome) -> "list[Row]":
     """An outcome as a row, and under it the paper's, where it has one."""
     from analysis.intervals import binomial_interval
-    from analysis.tables import Row, number, percent, plus_minus
+    from analysis.tables import Row, number, percent, percent_plus_minus, plus_minus
 
     text = [f"{settings.weight_decay:g}", "here", str(found.runs), percent(found.circle_share)]
     text += [percent_plus_minus(found.circle_accuracy), str(found.others), percent_plus_minus(found.other_accuracy)]
@@ -168,13 +168,6 @@ def rows(settings: ModularSettings, steps: int, found: Outcome) -> "list[Row]":
     printed = [paper.circle_accuracy.strip("-"), paper.other_accuracy]
     printed += [value.split(" ")[0] for value in (paper.imperfections, paper.correlation)]
     return [Row(text, [*cells, str(paper.circles), *printed]), Row(theirs, [])]
-
-
-def percent_plus_minus(interval: "Interval") -> str:
-    """A mean share with half its interval, in percent; a dash where there is no value."""
-    from analysis.tables import plus_minus
-
-    return plus_minus(type(interval)(*(100 * value for value in interval)))
 
 
 def bracketed(interval: "Interval") -> str:

@@ -83,3 +83,8 @@ def plus_minus(interval: Interval, digits: int = 1) -> str:
         return "-"
     half = "" if math.isnan(interval.half) else f" ± {interval.half:.{digits}f}"
     return f"{round(interval.value, digits) + 0.0:.{digits}f}{half}"  # never -0
+
+
+def percent_plus_minus(interval: Interval) -> str:
+    """A mean share with half its interval, in percent; a dash where there is no value."""
+    return plus_minus(Interval(*(100 * value for value in interval)))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from analysis.command import command
+from analysis.files import beside
 from analysis.options import SparseOptions
 from dynamics.settings import SUCCESS, SettingsError, SparseSettings, check_whole
 
@@ -168,17 +169,14 @@ def known(result: "xr.Dataset", kind: str, vocab: int) -> "np.ndarray":
 
 def row(result: "xr.Dataset", vocab: int) -> "Row":
     """A vocabulary: mean and largest accuracies of each kind in percent, and the gain of finetuning."""
-    from analysis.intervals import Interval, difference_interval, mean_interval
-    from analysis.tables import Row, number, plus_minus
-
-    def in_percent(interval: Interval) -> str:
-        return plus_minus(Interval(*(100 * value for value in interval)))
+    from analysis.intervals import difference_interval, mean_interval
+    from analysis.tables import Row, number, percent_plus_minus
 
     samples = [known(result, kind, vocab) for kind in KINDS]
     means = [mean_interval(sample) for sample in samples]
     gain = difference_interval(samples[3], samples[1])
     largest = [float(sample.max()) if sample.size else float("nan") for sample in samples]
-    text = [str(vocab), f"{100 / vocab:.1f}", *(in_percent(mean) for mean in means)]
+    text = [str(vocab), f"{100 / vocab:.1f}", *(percent_plus_minus(mean) for mean in means)]
     low, high = 100 * gain.low, 100 * gain.high
     text.append(f"{100 * gain.value:+.1f} [{low:.1f}, {high:.1f}]" if gain.value == gain.value else "-")
     text += [f"{100 * largest[kind]:.1f}" if samples[kind].size else "-" for kind in (1, 2)]
@@ -192,8 +190,8 @@ def by_clusters(result: "xr.Dataset", ideal: int) -> str:
     """How the runs finetuned to the first larger vocabulary did, by the clusters of their source, as a table."""
     import numpy as np
 
-    from analysis.intervals import Interval, mean_interval
-    from analysis.tables import Table, plus_minus
+    from analysis.intervals import mean_interval
+    from analysis.tables import Table, percent_plus_minus
 
     counts = result["clusters"].values
     accuracy = result["accuracy"].sel(kind="finetuned").isel(vocab=1).values
@@ -206,7 +204,7 @@ def by_clusters(result: "xr.Dataset", ideal: int) -> str:
     rows = []
     for name, chosen in groups.items():
         found = accuracy[chosen & np.isfinite(accuracy)]
-        mean = plus_minus(Interval(*(100 * value for value in mean_interval(found))))
+        mean = percent_plus_minus(mean_interval(found))
         rows.append([name, str(found.size), str(int((found > SUCCESS).sum())), str(int((found == 1).sum())), mean])
     vocab = int(result["vocab"][1])
     header = ("clusters of the source", "runs", "above .98", "at 1", f"accuracy at p = {vocab}")
@@ -288,10 +286,7 @@ def draw_by_clusters(axes: "Axes", result: "xr.Dataset", vocab: int, ideal: int)
 
 def result_path(paths: Sequence[Path]) -> Path:
     """Where the result of some runs lives, beside them: its name is a hash over theirs."""
-    import hashlib
-
-    names = "\n".join(path.name for path in paths)
-    return paths[0].with_name(f"transfer-{hashlib.sha256(names.encode()).hexdigest()[:12]}.nc")
+    return beside(paths, "transfer", ".nc")
 
 
 def main(options: Options) -> None:

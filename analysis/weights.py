@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from analysis.command import command
+from analysis.files import beside
 from dynamics.settings import ModularSettings, SettingsError, check_whole
 
 if TYPE_CHECKING:
@@ -286,10 +287,7 @@ def main(options: Options) -> None:
 
 def picture_path(paths: Sequence[Path]) -> Path:
     """Where the picture of some runs lives, beside them: its name is a hash over theirs."""
-    import hashlib
-
-    names = "\n".join(path.name for path in paths)
-    return paths[0].with_name(f"weights-{hashlib.sha256(names.encode()).hexdigest()[:12]}.png")
+    return beside(paths, "weights", ".png")
 
 
 if __name__ == "__main__":

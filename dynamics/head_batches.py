@@ -36,15 +36,28 @@ class Sequences(NamedTuple):
 
 
 @njit(error_model="numpy")
+def fill_lane(sequences, run, row, lane, tokens, target):
+    """A sequence of a run as a lane of tokens (position x lane) and target (lane)."""
+    target[lane] = sequences.targets[run, row]
+    for place in range(sequences.tokens.shape[2]):
+        tokens[place * WIDTH_32 + lane] = sequences.tokens[run, row, place]
+
+
+@njit(error_model="numpy")
 def gather(sequences, order, first, at, tokens, target):
     """Number `at` in each run's order, of sixteen runs from `first` on, as lanes: tokens (position x lane), target."""
-    runs, _, positions = sequences.tokens.shape
+    runs = len(sequences.tokens)
     for lane in range(WIDTH_32):
         run = min(first + lane, runs - 1)  # lanes without a run repeat the last one's
-        row = order[run, at]
-        target[lane] = sequences.targets[run, row]
-        for place in range(positions):
-            tokens[place * WIDTH_32 + lane] = sequences.tokens[run, row, place]
+        fill_lane(sequences, run, order[run, at], lane, tokens, target)
+
+
+@njit(error_model="numpy")
+def gather_alike(sequences, first, row, tokens, target):
+    """As `gather`, the same row of each run."""
+    runs = len(sequences.tokens)
+    for lane in range(WIDTH_32):
+        fill_lane(sequences, min(first + lane, runs - 1), row, lane, tokens, target)
 
 
 @njit(error_model="numpy")
@@ -104,21 +117,19 @@ def _compile(digest: str):
         digest  # noqa: B018
         work, count = workspace(layout, axes), sequences.targets.shape[1]
         tokens, target = np.empty(layout.positions * WIDTH_32, np.float32), np.empty(WIDTH_32, np.float32)
-        part, order = np.empty(3 * splits * WIDTH_32, np.float32), np.empty((len(sequences.tokens), 1), np.int64)
+        part = np.empty(2 * splits * WIDTH_32, np.float32)
         for block in range(len(weights)):
             fill_table(weights[block], layout, work[0], work[2], axes)
             for begin in range(0, count, PART):
                 part[:] = 0
                 for at in range(begin, min(begin + PART, count)):
-                    order[:] = at
-                    gather(sequences, order, block * WIDTH_32, 0, tokens, target)
+                    gather_alike(sequences, block * WIDTH_32, at, tokens, target)
                     peak = forward(weights[block], layout, work, tokens, axes)[7]
                     loss, credit = loss_and_credit(layout, work[6], peak, load_scalars(target, 0))
                     for split in range(splits):
                         often = load_scalars(counts[block], at * splits + split)
                         add_scalars(part, split, often * loss)
                         add_scalars(part, splits + split, often * credit)
-                        add_scalars(part, 2 * splits + split, often)
                 totals[block] += part
 
     return train, score
@@ -152,14 +163,14 @@ def train(
 def score(
     weights: np.ndarray, layout: HeadLayout, sequences: Sequences, counts: np.ndarray, splits: int, dim: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Cross-entropy and accuracy in each split, (run, split), of sequences that occur counts (block,
+    """Sums of cross-entropy and of right answers in each split, (run, split), of sequences that occur counts (block,
     sequence x split x lane) times in each.
 
     Where m rows of the table tie at the top, the right one among them, it counts 1/m. Not finite where float32 does
     not suffice.
     """
-    totals = np.zeros((len(weights), 3 * splits * WIDTH_32))
+    totals = np.zeros((len(weights), 2 * splits * WIDTH_32))
     _score(weights, layout, sequences, counts, splits, totals, tuple(range(dim)))
-    rows = totals.reshape(-1, 3, splits, WIDTH_32).transpose(1, 0, 3, 2).reshape(3, -1, splits)
-    loss, credit, number = rows[:, : len(sequences.tokens)]
-    return loss / number, credit / number
+    rows = totals.reshape(-1, 2, splits, WIDTH_32).transpose(1, 0, 3, 2).reshape(2, -1, splits)
+    loss, credit = rows[:, : len(sequences.tokens)]
+    return loss, credit

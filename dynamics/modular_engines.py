@@ -32,6 +32,7 @@ class PairLanes(LaneEngine):
         self.network, self.pairs = network, gradients.quads(s.n)
         self.layout = gradients.layout(s.n, s.hidden, s.dim)
         self.counts = pair_counts(s, seeds)
+        self.totals = self.counts.sum(axis=1)  # (run, split)
         padded = np.zeros((self.runs, self.pairs.first.size), np.float32)
         padded[:, : s.pairs] = self.counts[..., 0] / s.train_pairs
         self.share = to_lanes(padded)
@@ -44,8 +45,7 @@ class PairLanes(LaneEngine):
 
     def scores(self) -> tuple[np.ndarray, np.ndarray]:
         losses, right = gradients.scores(self.memory.weights, self.layout, self.pairs, self.runs)
-        sums = ((values[..., None] * self.counts).sum(axis=1) for values in (losses, right))
-        loss, accuracy = (each / self.counts.sum(axis=1) for each in sums)
+        loss, accuracy = ((values[..., None] * self.counts).sum(axis=1) / self.totals for values in (losses, right))
         return loss, accuracy
 
     def exact_scores(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -58,20 +58,19 @@ class PairLanes(LaneEngine):
 class PairTorch(TorchEngine):
     """On a device of torch."""
 
+    network: ConstantAttention
+
     def __init__(self, network: ConstantAttention, seeds: np.ndarray, device: str, width: int = 0) -> None:
         s = network.settings
         super().__init__(s, network, len(seeds), device, width)
-        self.attention = network
         self.pairs = torch.from_numpy(all_pairs(s.n)).to(device)
         self.counts = torch.from_numpy(pair_counts(s, seeds)).to(device)
         self.share = torch.zeros(self.width, s.pairs, device=device)
         self.share[: self.runs] = self.counts[..., 0] / s.train_pairs
 
     def loss(self, weights: Weights, step: int) -> torch.Tensor:
-        return self.attention.loss(weights, self.pairs, self.share).sum()
+        return self.network.loss(weights, self.pairs, self.share).sum()
 
     def scores_of(self, weights: Weights, runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        logits = self.attention.logits(weights, self.pairs)[: len(runs)]
-        return mean_scores(
-            logits, self.attention.target(self.pairs), self.counts[torch.from_numpy(runs).to(self.device)]
-        )
+        logits = self.network.logits(weights, self.pairs)[: len(runs)]
+        return mean_scores(logits, self.network.target(self.pairs), self.counts[torch.from_numpy(runs).to(self.device)])

@@ -5,7 +5,7 @@ evaluated, differentiated (`torch.func.grad`) and mapped (`torch.func.vmap`) as 
 """
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -69,6 +69,8 @@ class ConstantAttention(Parameters):
         return (self.losses(weights, pairs) * share).sum(-1)
 
 
+Kind = TypeVar("Kind", ConstantAttention, ClusteringHead)
+
 NETWORKS: Mapping[str, type[ConstantAttention | ClusteringHead]] = {
     ModularSettings.system: ConstantAttention,
     SparseSettings.system: ClusteringHead,
@@ -87,10 +89,19 @@ def network_of(trajectory: xr.Dataset) -> ConstantAttention | ClusteringHead:
 
 def constant_attention_of(trajectory: xr.Dataset) -> ConstantAttention:
     """CA's network, if it is its training that a trajectory holds. Raises TrajectoryError."""
+    return _of_system(trajectory, ConstantAttention, ModularSettings.system)
+
+
+def clustering_head_of(trajectory: xr.Dataset) -> ClusteringHead:
+    """VC's network, if it is its training that a trajectory holds. Raises TrajectoryError."""
+    return _of_system(trajectory, ClusteringHead, SparseSettings.system)
+
+
+def _of_system(trajectory: xr.Dataset, kind: type[Kind], system: str) -> Kind:
     network = network_of(trajectory)
-    if not isinstance(network, ConstantAttention):
+    if not isinstance(network, kind):
         found = trajectory.attrs["system"]
-        raise TrajectoryError(f"attribute system: found {found}, this is about {ModularSettings.system}")
+        raise TrajectoryError(f"attribute system: found {found}, this is about {system}")
     return network
 
 

@@ -44,6 +44,7 @@ class HeadLanes(LaneEngine):
         self.train_on, self.scored = data_of(network, seeds)
         self.score_on = Sequences(self.scored.tokens, self.scored.targets)
         self.counts = to_lanes(self.scored.counts.reshape(self.runs, -1))
+        self.totals = self.scored.counts.sum(axis=1, dtype=np.float64)  # (run, split)
         self.order: tuple[int, np.ndarray] | None = None
 
     def _train(self, step: int, steps: int) -> None:
@@ -69,8 +70,9 @@ class HeadLanes(LaneEngine):
         )
 
     def scores(self) -> tuple[np.ndarray, np.ndarray]:
-        splits, dim = self.scored.counts.shape[2], self.network.settings.dim
-        return head_batches.score(self.memory.weights, self.layout, self.score_on, self.counts, splits, dim)
+        splits, dim = self.totals.shape[1], self.network.settings.dim
+        sums = head_batches.score(self.memory.weights, self.layout, self.score_on, self.counts, splits, dim)
+        return sums[0] / self.totals, sums[1] / self.totals
 
     def exact_scores(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         found = []
@@ -85,12 +87,13 @@ class HeadLanes(LaneEngine):
 class HeadTorch(TorchEngine):
     """On a device of torch. A batch of the usual size is one graph, the short one at the end of an epoch another."""
 
+    network: ClusteringHead
+
     def __init__(
         self, network: ClusteringHead, seeds: np.ndarray, device: str, width: int = 0, clock: Clock = FROM_ZERO
     ) -> None:
         s, self.clock = network.settings, clock
         super().__init__(s, network, len(seeds), device, width, dict.fromkeys(MLP, s.mlp_lr_discount))
-        self.head = network
         filled = np.concatenate([seeds, np.repeat(seeds[-1:], self.width - len(seeds))])
         train, scored_on = data_of(network, seeds)
         self.scored = [torch.from_numpy(each).to(device) for each in scored_on]
@@ -105,7 +108,7 @@ class HeadTorch(TorchEngine):
         self.epoch = -1
 
     def prepare(self, step: int) -> int:
-        s = self.head.settings
+        s = self.network.settings
         epoch, within = place_of(s, self.clock, step)
         if epoch != self.epoch:
             bits = bits_of(s.data)
@@ -116,11 +119,11 @@ class HeadTorch(TorchEngine):
         return min(s.batch, s.data - within * s.batch)
 
     def loss(self, weights: Weights, step: int) -> torch.Tensor:
-        s = self.head.settings
+        s = self.network.settings
         size = min(s.batch, s.data - place_of(s, self.clock, step)[1] * s.batch)
         rows = self.order.index_select(1, self.begin + self.index[:size])
         tokens = torch.gather(self.tokens, 1, rows[..., None].expand(-1, -1, s.length)).long()
-        return self.head.losses(weights, tokens, torch.gather(self.targets, 1, rows).long()).mean(-1).sum()
+        return self.network.losses(weights, tokens, torch.gather(self.targets, 1, rows).long()).mean(-1).sum()
 
     def scores_of(self, weights: Weights, runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         parts = []
@@ -130,7 +133,7 @@ class HeadTorch(TorchEngine):
             places, rows = (torch.from_numpy(each).to(self.device) for each in (runs[padded], padded))
             tokens, targets, counts = (each[places] for each in self.scored)
             few = {name: weight[rows] for name, weight in weights.items()}
-            found = mean_scores(self.head.logits(few, tokens.long()), targets.long(), counts)
+            found = mean_scores(self.network.logits(few, tokens.long()), targets.long(), counts)
             parts.append([each[: len(some)] for each in found])
         losses, accuracies = zip(*parts, strict=True)
         return np.concatenate(losses), np.concatenate(accuracies)
