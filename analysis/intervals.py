@@ -41,6 +41,16 @@ def mean_interval(values: np.ndarray) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
+def median_interval(values: np.ndarray) -> Interval:
+    """Median with its exact interval between order statistics; bounds are infinite where there are too few values."""
+    values = np.asarray(values, dtype=np.float64)
+    if values.size == 0:
+        return Interval(np.nan, np.nan, np.nan)
+    found = stats.quantile_test(values, p=0.5).confidence_interval(LEVEL)
+    low, high = (end if np.isfinite(end) else sign * np.inf for end, sign in ((found.low, -1), (found.high, 1)))
+    return Interval(float(np.median(values)), float(low), float(high))
+
+
 def difference_interval(first: np.ndarray, second: np.ndarray) -> Interval:
     """Difference of two means, first - second, of independent samples, with Welch's t interval.
 

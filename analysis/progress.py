@@ -16,6 +16,7 @@ import numpy as np
 import xarray as xr
 
 from analysis.structures import checked
+from dynamics.trajectory import settings_of
 
 NEAR = 1e-9
 """Share of the time between two frames within which a moment is that of the frame itself."""
@@ -82,6 +83,15 @@ def escape(trajectory: xr.Dataset, share: float = 0.5) -> xr.DataArray:
         input_core_dims=[["step"]],
     )
     return result.rename("escape").assign_attrs(long_name="normalised time of the escape from the start", units="1")
+
+
+def unit_of_time(trajectory: xr.Dataset) -> tuple[str, float]:
+    """In what a person counts a trajectory's time, and how many steps that is: epochs where there are any, else steps.
+
+    Steps too for a branch that changed the length of an epoch.
+    """
+    steps = settings_of(trajectory).epoch_steps
+    return ("epoch", float(steps)) if steps and not trajectory.attrs.get("clock_step", 0) else ("step", 1.0)
 
 
 def resampled(values: np.ndarray, time: np.ndarray, points: int = 101) -> np.ndarray:

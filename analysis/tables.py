@@ -50,6 +50,7 @@ class Row(NamedTuple):
     """A row of a table, for a person and for a program."""
 
     text: list[str]
+    """None for a row that only a program sees."""
     numbers: list[str]
     """None for a row that only a person sees."""
 
@@ -60,7 +61,7 @@ def show(
     """Print the text under `header` and write the numbers under `columns` as CSV; with the CSV on the terminal,
     that alone."""
     if str(csv) != "-":
-        print("\n" + Table(header, [row.text for row in rows], left).text())
+        print("\n" + Table(header, [row.text for row in rows if row.text], left).text())
     if csv:
         Table(columns, [row.numbers for row in rows if row.numbers]).write_csv(csv)
 
@@ -75,6 +76,14 @@ def percent(interval: Interval) -> str:
     if math.isnan(interval.value):
         return "-"
     return f"{100 * interval.value:.1f} [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
+
+
+def bracketed(interval: Interval, digits: int = 0) -> str:
+    """An estimate with its interval; a dash where there is no value, bounds that were not reached as infinite."""
+    if math.isnan(interval.value):
+        return "-"
+    shown = [f"{round(value, digits) + 0.0:.{digits}f}" for value in interval]  # never -0
+    return shown[0] if math.isnan(interval.low) else f"{shown[0]} [{shown[1]}, {shown[2]}]"
 
 
 def plus_minus(interval: Interval, digits: int = 1) -> str:

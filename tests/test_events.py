@@ -1,0 +1,182 @@
+"""Events of trajectories: labels, masks, phases, layers, escapes, and the command."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from analysis.events import analysed, succeeded
+from analysis.excursions import events_of
+from analysis.intervals import median_interval
+from analysis.phases import at_drops, escapes, events, layer_speeds, phases, scalar
+from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
+from dynamics.simulate import simulate
+from dynamics.storage import TrajectoryError
+from dynamics.trajectory import open_trajectory
+from tests.planted import planted
+
+SMALL = SparseSettings(length=6, sparsity=2, data=64, batch=16, hidden=8, lr=0.02)
+
+
+def steps_down(*places, frames=400, last=None):
+    """A loss of a run that halves at each place, NaN from frame `last` on."""
+    values = np.ones(frames)
+    for place in places:
+        values[place:] /= 2
+    values[frames if last is None else last :] = np.nan
+    return values
+
+
+@pytest.fixture
+def losses():
+    rows = [steps_down(100, 200), steps_down(150), steps_down(), steps_down(100, 200, last=150)]
+    return xr.DataArray(rows, {"step": 10 * np.arange(400)}, ("run", "step"), "loss")
+
+
+def test_phases_of_planted_drops(losses):
+    found = events(losses)
+    drops = phases(found, 4)
+    assert drops["drops"].values.tolist() == [2, 1, 0, 1]  # the second one comes after the last run diverged
+    assert drops["middle"].values[0] == pytest.approx([995, 1995], abs=10)
+    assert np.isnan(drops["middle"].values[[1, 2, 3], [1, 0, 1]]).all()
+    assert drops["between"].values[0] == pytest.approx(1000, abs=30)
+    assert np.isnan(drops["between"].values[1:]).all()
+
+
+def test_events_are_those_of_each_run(generator):
+    rows = [planted(generator, 2, 2) for _ in range(3)]
+    for run, one in enumerate(rows):
+        values = xr.DataArray(one.series[None], {"step": np.arange(len(one.series))}, ("run", "step"), "loss")
+        found = events(values)
+        assert found["middle"].values.tolist() == [event.middle for event in events_of(one.series)], run
+
+
+def test_escapes_are_censored_where_they_are_not_seen(losses):
+    found = escapes(losses)
+    assert found["escaped"].values.tolist() == [True, True, False, True]
+    assert found["escape"].values[:2] == pytest.approx([995, 1495], abs=10)
+    assert found["escape"].values[2] == 3990
+    short = losses.where(losses["step"] < 500)
+    assert escapes(short)["escape"].values.tolist() == [490] * 4
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return simulate(SMALL, runs=4, steps=200, every=2, progress=False)
+
+
+def test_layer_speeds(trained):
+    found = layer_speeds(trained)
+    weights = trained["receptor"].values.astype(float)
+    moved = np.sqrt(((weights[1, 5] - weights[1, 4]) ** 2).sum()) / 2
+    assert found.sel(layer="receptor").values[1, 5] == pytest.approx(moved)
+    assert np.isnan(found.values[:, 0]).all()
+    metrics = simulate(SMALL, runs=2, steps=20, every=1, record="metrics", progress=False)
+    assert layer_speeds(metrics).values[:, 1:] == pytest.approx(metrics["update_norm"].values[:, 1:])
+
+
+def test_layers_at_a_planted_drop(trained):
+    """A layer that moves three times as fast in the drop, and whose gradient peaks ten steps after its middle."""
+    frames = trained.sizes["step"]
+    moved = np.zeros((4, frames, *trained["receptor"].shape[2:]), np.float32)
+    pace = np.where((np.arange(frames) > 40) & (np.arange(frames) <= 60), 3.0, 1.0)
+    moved[..., 0, 0] = np.cumsum(pace)
+    norms = trained["gradient_norm"] * 0 + 1
+    norms[{"step": 55}] = 2.0
+    changed = trained.assign(receptor=(trained["receptor"].dims, moved), gradient_norm=norms)
+    drop = phases(events(xr.DataArray(np.ones((4, frames)), {"step": trained["step"]}, ("run", "step"), "loss")), 4)
+    for name, place in (("begin", 80), ("middle", 100), ("end", 120)):
+        drop[name].values[:, 0] = place
+    found = at_drops(changed, drop).sel(layer="receptor", phase="first")
+    assert found["speed"].values == pytest.approx([3] * 4)
+    assert found["peak"].values.tolist() == [110] * 4
+    assert found["lag"].values.tolist() == [10] * 4
+    assert np.isnan(at_drops(changed, drop).sel(phase="second")["lag"]).all()
+
+
+def test_scalars(trained):
+    assert scalar(trained, "loss").equals(trained["loss"].sel(split="train", drop=True))
+    total = np.sqrt((trained["gradient_norm"].values.astype(float) ** 2).sum(-1))
+    assert scalar(trained, "gradient").values == pytest.approx(total)
+    assert np.isnan(scalar(trained, "speed").values[:, 0]).all()
+    with pytest.raises(SettingsError, match="split"):
+        scalar(trained, "loss", "validation")
+    with pytest.raises(SettingsError, match="of"):
+        scalar(trained, "temperature")
+    particles = simulate(ParticleSettings(n=5), runs=2, steps=10, progress=False)
+    with pytest.raises(TrajectoryError, match="loss"):
+        scalar(particles, "loss")
+    assert scalar(particles, "force").values == pytest.approx(particles["gradient_norm"].values[..., 0])
+
+
+def test_frames_after_divergence_are_no_plateau():
+    wild = SparseSettings(length=6, sparsity=2, data=64, batch=16, hidden=8, lr=1e6, optimizer="sgd")
+    trajectory = simulate(wild, runs=4, steps=100, every=1, progress=False)
+    assert (trajectory["last_step"] < 100).any()
+    valid = (trajectory["step"] <= trajectory["last_step"]).transpose("run", "step").values
+    assert (np.isfinite(scalar(trajectory, "loss").values) == valid).all()
+    ended = escapes(scalar(trajectory, "loss"))["escape"].values
+    assert (ended <= trajectory["last_step"].values).all()
+    assert not succeeded(trajectory)[trajectory["last_step"].values < 100].any()
+
+
+def test_a_median_with_its_interval(generator):
+    inside = 0
+    for _ in range(300):
+        found = median_interval(generator.exponential(1, 25))
+        inside += found.low <= np.log(2) <= found.high
+    assert inside / 300 >= 0.93
+    assert median_interval(np.array([3.0]))[1:] == (-np.inf, np.inf)
+    assert np.isnan(median_interval(np.array([])).value)
+
+
+def test_the_command(typed, trained):
+    simulate(SMALL, runs=3, steps=80, every=4, out="a.nc", progress=False)
+    simulate(ParticleSettings(n=7), runs=3, steps=30, out="p.nc", progress=False)
+    code, out, _ = typed("analysis.events", "a.nc", "a.nc", "--csv", "t.csv")
+    assert code == 0
+    assert "left their first level" in out
+    assert "log-rank p" in out
+    result = xr.open_dataset("a-events.nc")
+    assert result.attrs["result_of"] == "analysis.events"
+    assert result.attrs["trajectory"] == "a.nc"
+    assert len(Path("t.csv").read_text().splitlines()) == 4
+    for scalar_of in ("force", "speed"):
+        code, out, _ = typed("analysis.events", "p.nc", "--of", scalar_of)
+        assert code == 0, out
+    assert "steps between" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("missing.nc",), 1, "no such file"),
+        (("p.nc", "--of", "loss"), 1, "variable loss: missing"),
+        (("p.nc", "--escape-share", "0"), 2, "--escape-share: found 0"),
+        (("p.nc", "--depth", "-1"), 2, "depth: found -1"),
+        (("p.nc", "--out", "p.nc"), 2, "--out"),
+        (("p.nc", "--csv", "p.nc"), 2, "--csv"),
+    ],
+)
+def test_mistakes(typed, words, code, said):
+    simulate(ParticleSettings(n=3), runs=2, steps=8, out="p.nc", progress=False)
+    found, _, error = typed("analysis.events", *words)
+    assert found == code
+    assert said in error
+    assert open_trajectory("p.nc").sizes["run"] == 2
+
+
+def test_success_is_of_the_last_split_where_there_is_no_test():
+    trajectory = simulate(ModularSettings(n=5, hidden=8, dim=2), runs=3, steps=20, every=10, progress=False)
+    trajectory["accuracy"].loc[{"split": "validation", "step": 20}] = [1.0, 0.5, 0.99]
+    assert succeeded(trajectory).tolist() == [True, False, True]
+    assert not succeeded(simulate(ParticleSettings(n=3), runs=2, steps=3, progress=False)).any()
+
+
+def test_what_was_found_is_labelled(trained):
+    from analysis.events import Options
+
+    result = analysed(Options(trajectory="x.nc"), trained)
+    for name, variable in result.data_vars.items():
+        assert "long_name" in variable.attrs, name

@@ -1,0 +1,56 @@
+"""Kaplan-Meier and the log-rank test against hand counts and simulation."""
+
+import numpy as np
+import pytest
+
+from analysis.survival import logrank, survival
+
+
+def test_by_hand():
+    """Five runs, two of them censored: the share waiting falls by 1/5, 1/4, and after one is censored by 1/2."""
+    found = survival(np.array([1.0, 2, 3, 4, 5]), np.array([1, 1, 0, 1, 0], bool))
+    assert (found.runs, found.events) == (5, 3)
+    assert found.share == pytest.approx([1, 0.8, 0.6, 0.6, 0.3, 0.3])
+    assert found.median.value == 4
+    assert (found.low <= found.share).all()
+    assert (found.high >= found.share).all()
+
+
+def test_where_nothing_or_all_happened():
+    never = survival(np.array([3.0, 3]), np.zeros(2, bool))
+    assert never.median.value == np.inf
+    assert (never.share == 1).all()
+    always = survival(np.array([1.0, 2, 3]), np.ones(3, bool))
+    assert always.share[-1] == 0
+    assert np.isfinite(always.low).all()
+
+
+def test_the_interval_covers_the_median(generator):
+    """Exponential times, half of them censored independently: 95% of intervals hold the true median."""
+    inside = 0
+    for _ in range(400):
+        times, limit = generator.exponential(1, 60), generator.exponential(2, 60)
+        found = survival(np.minimum(times, limit), times <= limit).median
+        inside += found.low <= np.log(2) <= found.high
+    assert 0.91 <= inside / 400 <= 0.985
+
+
+def test_logrank(generator):
+    """Uniform p-values between samples of one kind, small ones between different; none without an event."""
+    same = []
+    for _ in range(300):
+        first, second = generator.exponential(1, (2, 40))
+        same.append(logrank((first, first < 2), (second, second < 2)))
+    assert 0.02 <= np.mean(np.array(same) < 0.05) <= 0.09
+    slow = generator.exponential(3, 100)
+    fast = generator.exponential(1, 100)
+    assert logrank((fast, fast < 4), (slow, slow < 4)) < 1e-4
+    assert np.isnan(logrank((np.ones(3), np.zeros(3, bool)), (np.ones(3), np.zeros(3, bool))))
+
+
+@pytest.mark.parametrize(
+    ("times", "observed"), [([], []), ([1.0], [True, False]), ([-1.0], [True]), ([np.nan], [True]), ([[1.0]], [[True]])]
+)
+def test_what_is_no_sample_is_refused(times, observed):
+    with pytest.raises(ValueError, match="times: found"):
+        survival(np.array(times), np.array(observed, bool))
