@@ -61,7 +61,7 @@ class Options(Reading):
 
 def analysed(options: Options, trajectory: "xr.Dataset") -> "xr.Dataset":
     """Events, phases and escapes of a trajectory as one dataset. Raises SettingsError, TrajectoryError."""
-    from analysis.phases import at_drops, default_scalar, escapes, events, phases, scalar
+    from analysis.drops import at_drops, default_scalar, escapes, events, phases, scalar
     from dynamics.settings import check_real
 
     share = options.escape_share
@@ -175,8 +175,8 @@ def main(options: Options) -> None:
     import numpy as np
 
     from analysis import tables
-    from analysis.phases import scalar
-    from analysis.phases_figure import phases_figure
+    from analysis.drops import scalar
+    from analysis.events_figure import events_figure
     from analysis.progress import unit_of_time
     from dynamics.trajectory import open_trajectory
 
@@ -187,7 +187,7 @@ def main(options: Options) -> None:
     word, epoch_steps = unit_of_time(trajectory)
     values = scalar(trajectory, result.attrs["scalar"], options.split)
     names = [path.stem for path in (options.trajectory, *options.others)]
-    picture = phases_figure(values, [result, *further], names, epoch_steps, word)
+    picture = events_figure(values, [result, *further], names, epoch_steps, word)
     finish(options, "events", TITLE, result, picture, out)
     print("\n" + summary(result, epoch_steps, word), file=options.say)
     chosen = result["successful"].values if result["successful"].any() else np.ones(result.sizes["run"], bool)

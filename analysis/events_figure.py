@@ -18,7 +18,7 @@ COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:purple", "tab:brown", "0.
 MARKS = {"drop": ("tab:green", "drop"), "rise": ("tab:purple", "lasting rise")}
 
 
-def phases_figure(
+def events_figure(
     values: xr.DataArray, results: Sequence[xr.Dataset], names: Sequence[str], epoch_steps: float, word: str
 ) -> Figure:
     """Examples of the first trajectory, whose scalar (run, step) is given; escapes of all; the first one's layers.
