@@ -29,6 +29,25 @@ def binomial_interval(count: int, total: int) -> Interval:
     return Interval(count / total, float(found.low), float(found.high))
 
 
+def clustered_interval(counts: np.ndarray, totals: np.ndarray) -> Interval:
+    """Share of all that count, both (run,), with a t interval over runs: what is of one run is not independent.
+
+    Where it is none or all in every run, the interval is the exact one for as many draws as there are runs.
+    """
+    counts, totals = np.asarray(counts, np.float64), np.asarray(totals, np.float64)
+    counts, totals = counts[totals > 0], totals[totals > 0]
+    if not totals.size:
+        return Interval(np.nan, np.nan, np.nan)
+    share = float(counts.sum() / totals.sum())
+    if share in (0, 1):
+        return binomial_interval(int(share) * totals.size, totals.size)
+    if totals.size == 1:
+        return Interval(share, np.nan, np.nan)
+    error = np.sqrt(totals.size / (totals.size - 1) * ((counts - share * totals) ** 2).sum()) / totals.sum()
+    found = _about(share, float(error), totals.size - 1)
+    return Interval(share, max(found.low, 0.0), min(found.high, 1.0))
+
+
 def mean_interval(values: np.ndarray) -> Interval:
     """Mean with its t interval; bounds are NaN for fewer than two values."""
     values = np.asarray(values, dtype=np.float64)

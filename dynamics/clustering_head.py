@@ -82,9 +82,11 @@ class ClusteringHead(Parameters):
         """What each position of sequences (..., sequence, position) is given: (..., sequence, position)."""
         return self._attend(self.table(weights), weights["query"], _one_hot(tokens, self.settings.rows))
 
-    def sequence_embedding(self, weights: Weights, tokens: torch.Tensor) -> torch.Tensor:
-        """xi of sequences (..., sequence, position): (..., sequence, axis)."""
-        table, chosen = self.table(weights), _one_hot(tokens, self.settings.rows)
+    def sequence_embedding(
+        self, weights: Weights, tokens: torch.Tensor, table: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """xi of sequences (..., sequence, position): (..., sequence, axis). A table may stand for the weights' own."""
+        table, chosen = self.table(weights) if table is None else table, _one_hot(tokens, self.settings.rows)
         attended = self._attend(table, weights["query"], chosen)[..., None] * chosen
         return (attended.flatten(-2) @ table.flatten(-3, -2)) @ weights["value"].mT
 
@@ -93,9 +95,9 @@ class ClusteringHead(Parameters):
         scores = (table @ query[..., None, :, None])[..., 0] / math.sqrt(self.settings.dim)  # (..., position, token)
         return torch.softmax(torch.where(chosen, scores[..., None, :, :], 0).sum(-1), dim=-1)
 
-    def transform(self, weights: Weights, xi: torch.Tensor) -> torch.Tensor:
-        """zeta of sequence embeddings: (..., sequence, axis) twice."""
-        preactivation = self.normalise(xi) @ weights["receptor"].mT
+    def transform(self, weights: Weights, xi: torch.Tensor, normalised: torch.Tensor | None = None) -> torch.Tensor:
+        """zeta of sequence embeddings: (..., sequence, axis) twice. Other vectors may stand for the normalised ones."""
+        preactivation = (self.normalise(xi) if normalised is None else normalised) @ weights["receptor"].mT
         if self.settings.receptor_biases:
             preactivation = preactivation + weights["receptor_bias"][..., None, :]
         activate = torch.nn.functional.gelu if self.settings.activation == "gelu" else torch.relu

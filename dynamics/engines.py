@@ -110,7 +110,8 @@ class LaneEngine(ABC):
 class TorchEngine(ABC):
     """Batched products over a leading run axis, of `width` runs at least.
 
-    discounts: by what the learning rate of some weights is divided. They, and all others, are a tensor each.
+    discounts: by what the learning rate of some weights is divided. decays: what is added to the weight decay of some.
+    Weights that are alike in both are a tensor.
     """
 
     def __init__(
@@ -121,22 +122,28 @@ class TorchEngine(ABC):
         device: str,
         width: int = 0,
         discounts: Mapping[str, float] | None = None,
+        decays: Mapping[str, float] | None = None,
     ) -> None:
         self.network, self.runs, self.device = network, runs, device
         self.width = max(runs, width, CUDA_WIDTH)
         self.names = moment_names(settings)
-        slow = [name in (discounts or {}) for name in network.variables]
-        columns = np.repeat(slow, network.lengths)
-        groups = [(np.flatnonzero(~columns), settings.lr)]
-        if columns.any():
-            groups.append((np.flatnonzero(columns), settings.lr / max((discounts or {}).values())))
-        self.columns = [torch.from_numpy(places).to(device) for places, _ in groups]
+        ways = [((discounts or {}).get(name, 1.0), (decays or {}).get(name, 0.0)) for name in network.variables]
+        kinds = list(dict.fromkeys(ways))
+        of_column = np.repeat([kinds.index(way) for way in ways], network.lengths)
+        groups = [
+            (np.flatnonzero(of_column == kind), settings.lr / discount, settings.weight_decay + decay)
+            for kind, (discount, decay) in enumerate(kinds)
+        ]
+        self.columns = [torch.from_numpy(places).to(device) for places, *_ in groups]
         self.back = torch.cat(self.columns).argsort()
-        self.parts = [torch.zeros(self.width, len(places), device=device) for places, _ in groups]
+        self.parts = [torch.zeros(self.width, len(places), device=device) for places, *_ in groups]
         for part in self.parts:
             part.grad = torch.zeros_like(part)
             part.requires_grad_()
-        rated = [{"params": [part], "lr": rate} for part, (_, rate) in zip(self.parts, groups, strict=True)]
+        rated = [
+            {"params": [part], "lr": rate, "weight_decay": decay}
+            for part, (_, rate, decay) in zip(self.parts, groups, strict=True)
+        ]
         self.optimizer = new_optimizer(settings, rated, device != "cpu")
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
         self.before: list[torch.Tensor] = []
@@ -260,13 +267,13 @@ def gradient_of(part: torch.Tensor) -> torch.Tensor:
 
 
 def new_optimizer(settings: OptimizerSettings, groups: list[dict], graph: bool) -> torch.optim.Optimizer:
-    """The update rule that settings name, fused, each group at its own rate; with `graph` able to stand in one."""
+    """The update rule that settings name, fused, each group at its own rate and decay; with `graph` able to stand in
+    one."""
     s = settings
     if s.optimizer == "sgd":
-        return torch.optim.SGD(groups, lr=s.lr, momentum=s.momentum, weight_decay=s.weight_decay, fused=True)
+        return torch.optim.SGD(groups, momentum=s.momentum, fused=True)
     rule = torch.optim.AdamW if s.optimizer == "adamw" else torch.optim.Adam
-    betas = (s.beta1, s.beta2)
-    return rule(groups, lr=s.lr, betas=betas, weight_decay=s.weight_decay, fused=True, capturable=graph)
+    return rule(groups, betas=(s.beta1, s.beta2), fused=True, capturable=graph)
 
 
 def mean_scores(logits: torch.Tensor, target: torch.Tensor, counts: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:

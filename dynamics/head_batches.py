@@ -97,10 +97,11 @@ def loss_and_credit(layout, logits, peak, target):
 
 def _compile(digest: str):
     @njit(error_model="numpy", nogil=True, cache=True)
-    def train(memory, layout, sequences, order, rule, discount, number, begin, batch, steps, axes):
+    def train(memory, layout, sequences, order, rule, discount, decayed, number, begin, batch, steps, axes):
         digest  # noqa: B018 - see `compiling.sources`
         work = workspace(layout, axes)
-        mlp = layout.receptor * len(axes)
+        mlp, heavy = layout.receptor * len(axes), layout.assembler * len(axes)
+        rest = heavy + layout.hidden * len(axes)
         for block in range(len(memory.weights)):
             weights, gradient, first = memory.weights[block], memory.gradient[block], block * WIDTH_32
             for step in range(max(1, steps)):
@@ -110,7 +111,9 @@ def _compile(digest: str):
                 if step < steps:
                     memory.before[block][:] = weights
                     update(memory, block, rule, number + step, 0, mlp, 1.0)
-                    update(memory, block, rule, number + step, mlp, layout.size, discount)
+                    update(memory, block, rule, number + step, mlp, heavy, discount)
+                    update(memory, block, decayed, number + step, heavy, rest, discount)
+                    update(memory, block, rule, number + step, rest, layout.size, discount)
 
     @njit(error_model="numpy", nogil=True, cache=True)
     def score(weights, layout, sequences, counts, splits, totals, axes):
@@ -145,6 +148,7 @@ def train(
     order: np.ndarray,
     rule: Rule,
     discount: float,
+    decay: float,
     number: int,
     begin: int,
     batch: int,
@@ -154,10 +158,11 @@ def train(
     """Take steps within an epoch, the first of them update `number` and at place `begin` of the epoch's order.
 
     order: (run, place) int64. With 0 steps only the gradient at that place is found. The feed-forward layer learns at
-    the rate over `discount`. Runs on the calling thread, without Python's lock.
+    the rate over `discount`, its assemblers with `decay` added to their weight decay. Runs on the calling thread,
+    without Python's lock.
     """
-    axes = tuple(range(dim))
-    _train(memory, layout, sequences, order, rule, float(discount), number, begin, batch, steps, axes)
+    axes, decayed = tuple(range(dim)), rule._replace(weight_decay=rule.weight_decay + decay)
+    _train(memory, layout, sequences, order, rule, float(discount), decayed, number, begin, batch, steps, axes)
 
 
 def score(

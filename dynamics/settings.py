@@ -276,6 +276,8 @@ class SparseSettings(OptimizerSettings):
     """Sequences in a mini-batch; the last one of an epoch may be shorter."""
     mlp_lr_discount: float = 1.0
     """The feed-forward layer learns at the learning rate divided by this."""
+    assembler_decay: float = 0.0
+    """Weight decay of the feed-forward layer's second half, beside that on every parameter."""
     dim: int = 2
     """Dimension d of the embeddings."""
     hidden: int = 32
@@ -335,6 +337,7 @@ class SparseSettings(OptimizerSettings):
         object.__setattr__(self, "batch", check_whole("batch", self.batch, 1, self.data))
         discount = check_real("mlp_lr_discount", self.mlp_lr_discount, positive=True)
         object.__setattr__(self, "mlp_lr_discount", discount)
+        object.__setattr__(self, "assembler_decay", check_real("assembler_decay", self.assembler_decay))
         object.__setattr__(self, "dim", check_whole("dim", self.dim, 1, 64))  # kernels are unrolled over axes
         object.__setattr__(self, "hidden", check_whole("hidden", self.hidden, 1, 100_000))
         object.__setattr__(self, "table", check_whole("table", self.table, 0, 10_000))

@@ -64,10 +64,10 @@ class HeadLanes(LaneEngine):
         if self.order is None or self.order[0] != epoch:
             self.order = (epoch, orders(self.seeds, epoch, s.data))
         order, begin = self.order[1], within * s.batch
-        discount = s.mlp_lr_discount
         head_batches.train(
-            self.memory, self.layout, self.train_on, order, self.rule, discount, number, begin, s.batch, steps, s.dim
-        )
+            self.memory, self.layout, self.train_on, order, self.rule, s.mlp_lr_discount, s.assembler_decay, number,
+            begin, s.batch, steps, s.dim,
+        )  # fmt: skip
 
     def scores(self) -> tuple[np.ndarray, np.ndarray]:
         splits, dim = self.totals.shape[1], self.network.settings.dim
@@ -93,7 +93,8 @@ class HeadTorch(TorchEngine):
         self, network: ClusteringHead, seeds: np.ndarray, device: str, width: int = 0, clock: Clock = FROM_ZERO
     ) -> None:
         s, self.clock = network.settings, clock
-        super().__init__(s, network, len(seeds), device, width, dict.fromkeys(MLP, s.mlp_lr_discount))
+        discounts = dict.fromkeys(MLP, s.mlp_lr_discount)
+        super().__init__(s, network, len(seeds), device, width, discounts, {"assembler": s.assembler_decay})
         filled = np.concatenate([seeds, np.repeat(seeds[-1:], self.width - len(seeds))])
         train, scored_on = data_of(network, seeds)
         self.scored = [torch.from_numpy(each).to(device) for each in scored_on]

@@ -58,7 +58,10 @@ class Run:
         }
         mlp = self.net.mlp()
         others = [each for each in self.net.parameters() if all(each is not one for one in mlp)]
-        groups = [{"params": others}, {"params": mlp, "lr": s.lr / s.mlp_lr_discount}]
+        heavy, light = self.net.assembler.weight, [each for each in mlp if each is not self.net.assembler.weight]
+        decay, rate = s.weight_decay + s.assembler_decay, s.lr / s.mlp_lr_discount
+        groups = [{"params": others}, {"params": light, "lr": rate}]
+        groups.append({"params": [heavy], "lr": rate, "weight_decay": decay})
         if s.optimizer == "sgd":
             self.rule = torch.optim.SGD(groups, lr=s.lr, momentum=s.momentum, weight_decay=s.weight_decay)
         else:

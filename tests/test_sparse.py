@@ -97,6 +97,7 @@ def test_an_unseen_split_that_may_be_empty_is_left_out():
         SparseSettings(vocab=3, table=4, dim=3, hidden=8, data=64, mlp_lr_discount=5.0, beta1=0.8),
         SparseSettings(data=70, batch=70, optimizer="adamw", weight_decay=0.1, mlp_lr_discount=0.5),
         SparseSettings(data=40, batch=1, optimizer="sgd", lr=0.01, momentum=0.5, weight_decay=0.01),
+        SparseSettings(data=64, batch=16, optimizer="adamw", mlp_lr_discount=2.0, assembler_decay=1.0),
     ],
     ids=lambda s: f"{s.optimizer}-{s.vocab}-{s.batch}",
 )
@@ -127,7 +128,15 @@ def test_an_epoch_is_a_frame_and_batches_make_it():
     assert SparseSettings().default_steps == 64_000
 
 
-@pytest.mark.parametrize("changes", [{}, {"optimizer": "sgd"}, {"optimizer": "adamw", "mlp_lr_discount": 3.0}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"optimizer": "sgd"},
+        {"optimizer": "adamw", "mlp_lr_discount": 3.0},
+        {"weight_decay": 0.1, "assembler_decay": 2.0},
+    ],
+)
 def test_both_engines_train_alike(changes):
     s = dataclasses.replace(SMALL, **changes)
     network, seeds = ClusteringHead(s), np.arange(5)
