@@ -1,7 +1,6 @@
 """The spikes of a trajectory of VC's network, each replayed step by step and examined (`analysis.forensics`)."""
 
 import itertools
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -144,23 +143,19 @@ def inquest(trajectory: xr.Dataset, spikes: list[Spike], progress: bool = True) 
 
 
 def _dataset(
-    spikes: list[Spike], rows: Iterable[tuple[dict[str, Any], np.ndarray, np.ndarray]], trajectory: xr.Dataset
+    spikes: list[Spike], rows: list[tuple[dict[str, Any], np.ndarray, np.ndarray]], trajectory: xr.Dataset
 ) -> xr.Dataset:
-    rows = list(rows)
-    told = {"run": "place along run", "seed": "seed of the run", "step": "step of the recorded peak"}
-    told |= {"level": "loss before, at recorded frames", "height": "loss at the recorded peak"}
-    variables: dict[str, Any] = {
-        f"of_{name}" if name in ("run", "seed") else name: (
-            "spike", np.array([getattr(spike, name) for spike in spikes]), {"long_name": about, "units": "1"}
-        )
-        for name, about in told.items()
-    }  # fmt: skip
+    variables: dict[str, Any] = {}
+    for name, (kind, about) in RECORDED.items():
+        values = np.array([getattr(spike, name.removeprefix("of_")) for spike in spikes], kind)
+        variables[name] = ("spike", values, {"long_name": about, "units": "1"})
     for name, about in COLUMNS.items():
-        values = [row.get(name, EMPTY.get(name, np.nan)) for row, _, _ in rows]
-        variables[name] = ("spike", np.array(values), {"long_name": about, "units": "1"})
+        kind, empty = EMPTY.get(name, ("f8", np.nan))
+        values = np.array([row.get(name, empty) for row, _, _ in rows], kind)
+        variables[name] = ("spike", values, {"long_name": about, "units": "1"})
     offsets, path = _paths(spikes, rows)
     variables["path"] = (("spike", "offset"), path, {"long_name": "training loss at every step", "units": "1"})
-    runs = np.bincount([spike.run for spike in spikes], minlength=trajectory.sizes["run"])
+    runs = np.bincount(variables["of_run"][1], minlength=trajectory.sizes["run"])
     variables["examined"] = ("run", runs, {"long_name": "spikes examined of each run", "units": "1"})
     return xr.Dataset(variables, {"offset": offsets, "seed": ("run", trajectory["seed"].values)})
 
@@ -179,6 +174,15 @@ def _paths(
         row[low - first : high - first + 1] = loss
     return np.arange(first, last + 1), path
 
+
+RECORDED = {
+    "of_run": ("i8", "place along run"),
+    "of_seed": ("i8", "seed of the run"),
+    "step": ("i8", "step of the recorded peak"),
+    "level": ("f8", "loss before, at recorded frames"),
+    "height": ("f8", "loss at the recorded peak"),
+}
+"""What was recorded of each spike."""
 
 COLUMNS = {
     "at": "the step examined leads from here to the next",
@@ -207,7 +211,7 @@ COLUMNS = {
     "remaining_unflipped_held": "part of the rise that remains: unflipped and held at once",
     "remaining_smooth_start": "loss with the smoothed norm just before the step",
 }
-"""What is told of each spike."""
+"""What was found of each spike."""
 
-EMPTY = {"at": -1, "foot": -1, "cause": "", "way": "", "explained": False}
-"""Of a spike in whose replay the loss does not rise."""
+EMPTY = {"at": ("i8", -1), "foot": ("i8", -1), "cause": ("U13", ""), "way": ("U9", ""), "explained": ("?", False)}
+"""Types of what is no float64, and what stands there for a spike in whose replay the loss does not rise."""

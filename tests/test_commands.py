@@ -35,6 +35,9 @@ COMMANDS = [
     "analysis.transfer",
     "analysis.audit",
     "analysis.compare",
+    "analysis.events",
+    "analysis.spikes",
+    "analysis.remedies",
 ]
 
 

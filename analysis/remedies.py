@@ -1,0 +1,255 @@
+"""What remedies do to spikes and to accuracy: the runs of a trajectory trained again with one thing changed (VC 4.3).
+
+python -m analysis.remedies RUN.nc
+"""
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analysis.command import command
+from analysis.reading import Reading, finish, opened
+from analysis.rule import Rule
+from dynamics.settings import SUCCESS, SettingsError, SparseSettings, check_real, check_whole
+
+if TYPE_CHECKING:
+    import numpy as np
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from analysis.tables import Row
+
+TITLE = "Remedies of loss spikes"
+
+PLAIN = "as recorded"
+
+HEADER = (
+    "remedy", "runs", "spikes a run", "difference", "per 1000 epochs escaped", "difference",
+    "test %", "difference", "> .98", "p",
+)  # fmt: skip
+
+MEASURES = ("spikes", "rate", "test")
+
+ENDS = ("", "_low", "_high", "_gain", "_gain_low", "_gain_high")
+
+COLUMNS = ("remedy", "runs", *(f"{name}{end}" for name in MEASURES for end in ENDS), "successes", "p_value")
+
+
+@dataclasses.dataclass(frozen=True)
+class Options(Reading):
+    """Train the runs of a trajectory again, each from its own first weights with its own data and batches, with the
+    norm that is smooth at the origin, with a wider feed-forward layer, and with decay of the assemblers; compare spikes
+    of the training loss and final accuracy run by run. What is there already is not computed again."""
+
+    hidden: int = 128
+    """Width of the wider feed-forward layer, whose first units are those of the narrow one."""
+    assembler_decays: tuple[float, ...] = (0.01, 0.1)
+    """Weight decays of the assemblers, apart from the gradient (AdamW's)."""
+    rule: Rule = dataclasses.field(default_factory=Rule)
+
+
+# ---------------------------------------------------------------------------------------------- what is run
+
+
+def remedies(settings: SparseSettings, options: Options) -> dict[str, SparseSettings]:
+    """The settings with one thing changed, by name. Raises SettingsError."""
+    if settings.norm.endswith("smooth"):
+        raise SettingsError("trajectory", f"norm {settings.norm}", "a run of norm rms or unit, to be made smooth")
+    hidden = check_whole("hidden", options.hidden, settings.hidden + 1, 100_000)
+    smooth = dataclasses.replace(settings, norm=f"{settings.norm}-smooth")  # type: ignore[arg-type]
+    found = {"smooth norm": smooth, f"h = {hidden}": dataclasses.replace(settings, hidden=hidden)}
+    if options.assembler_decays and (settings.optimizer not in ("adam", "adamw") or settings.weight_decay):
+        found_is = f"a run of {settings.optimizer} with weight decay {settings.weight_decay:g}"
+        raise SettingsError("assembler_decays", found_is, "adam without weight decay, which is AdamW; or no decay here")
+    for decay in options.assembler_decays:
+        decay = check_real("assembler_decays", decay, positive=True)
+        found[f"decay {decay:g}"] = dataclasses.replace(settings, optimizer="adamw", assembler_decay=decay)
+    return found
+
+
+def trained(trajectory: "xr.Dataset", settings: SparseSettings) -> "tuple[Path, xr.Dataset]":
+    """The runs of a trajectory with other settings, run or found. Raises as `simulate` does."""
+    from dynamics.simulate import run_path, simulate
+
+    runs, seed, every = trajectory.sizes["run"], int(trajectory["seed"][0]), int(trajectory.attrs["every"])
+    path = run_path(settings, runs, seed, every, "metrics")
+    return path, simulate(settings, runs, seed, int(trajectory["step"][-1]), every, "metrics", out=path)
+
+
+def check_whole_ensemble(trajectory: "xr.Dataset") -> SparseSettings:
+    """The settings of a trajectory whose runs can be trained again. Raises TrajectoryError."""
+    import numpy as np
+
+    from dynamics.networks import clustering_head_of
+    from dynamics.storage import TrajectoryError
+
+    settings = clustering_head_of(trajectory).settings
+    if "branched_at" in trajectory.attrs or "derived" in trajectory.attrs:
+        raise TrajectoryError("a branch or selection cannot be trained again from its beginning")
+    seeds = trajectory["seed"].values
+    if not np.array_equal(seeds, seeds[0] + np.arange(len(seeds))):
+        raise TrajectoryError("variable seed: found seeds that do not follow one another")
+    return settings
+
+
+# ------------------------------------------------------------------------------------------------ measures
+
+
+def measured(trajectory: "xr.Dataset", rule: Rule) -> "dict[str, np.ndarray]":
+    """Of each run: spikes, spikes per 1000 epochs after its escape (NaN without one), final test accuracy, (run,) each.
+
+    NaN throughout for a run that diverged.
+    """
+    import numpy as np
+
+    from analysis.drops import escapes, events, scalar
+
+    losses = scalar(trajectory, "loss")
+    found, left = events(losses, rule), escapes(losses, rule=rule)
+    steps, epoch = trajectory["step"].values, trajectory["epoch"].values
+    alive = trajectory["last_step"].values >= steps[-1]
+    spike = found["kind"].values == "spike"
+    runs = trajectory.sizes["run"]
+    count = np.bincount(found["of_run"].values[spike], minlength=runs).astype(np.float64)
+    escape = np.interp(left["escape"].values, steps, epoch)
+    late = spike & (found["middle"].values >= left["escape"].values[found["of_run"].values])
+    since = np.bincount(found["of_run"].values[late], minlength=runs)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = np.where(left["escaped"].values, 1000 * since / (epoch[-1] - escape), np.nan)
+    rate[~np.isfinite(rate)] = np.nan
+    test = trajectory["accuracy"].isel(step=-1).sel(split="test").values.astype(np.float64)
+    values = {"spikes": count, "rate": rate, "test": test}
+    return {name: np.where(alive, each, np.nan) for name, each in values.items()}
+
+
+def combined(trajectories: "dict[str, xr.Dataset]", rule: Rule) -> "xr.Dataset":
+    """The measures of all ensembles, (remedy, run)."""
+    import numpy as np
+    import xarray as xr
+
+    each = {name: measured(trajectory, rule) for name, trajectory in trajectories.items()}
+    about = {
+        "spikes": "spikes of the training loss",
+        "rate": "spikes per 1000 epochs after the escape",
+        "test": "test accuracy at the end",
+    }
+    variables = {
+        name: (("remedy", "run"), np.stack([one[name] for one in each.values()]), {"long_name": text, "units": "1"})
+        for name, text in about.items()
+    }
+    seeds = next(iter(trajectories.values()))["seed"].values
+    return xr.Dataset(variables, {"remedy": list(each), "seed": ("run", seeds)})
+
+
+def paired(result: "xr.Dataset", remedy: str, name: str) -> "np.ndarray":
+    """What a remedy adds to a measure, by run, where both have one."""
+    import numpy as np
+
+    gain = (result[name].sel(remedy=remedy) - result[name].sel(remedy=PLAIN)).values
+    return gain[np.isfinite(gain)]
+
+
+def more_successes(result: "xr.Dataset", remedy: str) -> float:
+    """p-value of McNemar's exact test that a remedy makes as many runs succeed as fail."""
+    from scipy import stats
+
+    before, after = (result["test"].sel(remedy=name).values > SUCCESS for name in (PLAIN, remedy))
+    gained, lost = int((after & ~before).sum()), int((before & ~after).sum())
+    return float(stats.binomtest(gained, gained + lost).pvalue) if gained + lost else float("nan")
+
+
+# ------------------------------------------------------------------------------------------------ the table
+
+
+def row(result: "xr.Dataset", remedy: str) -> "Row":
+    """A remedy: its measures, and what it adds to each run."""
+    import numpy as np
+
+    from analysis.intervals import Interval, mean_interval
+    from analysis.tables import Row, number, plus_minus
+
+    known = str(int(np.isfinite(result["test"].sel(remedy=remedy).values).sum()))
+    text, numbers = [remedy, known], [remedy, known]
+    for name in MEASURES:
+        values = result[name].sel(remedy=remedy).values
+        scale, digits = (100, 1) if name == "test" else (1, 2)
+        mean = mean_interval(values[np.isfinite(values)])
+        gain = mean_interval(paired(result, remedy, name)) if remedy != PLAIN else Interval(*[float("nan")] * 3)
+        shown = [Interval(*(scale * value for value in each)) for each in (mean, gain)]
+        text += [plus_minus(shown[0], digits), signed(shown[1], digits)]
+        numbers += [number(value) for value in (*mean, *gain)]
+    successes = int((result["test"].sel(remedy=remedy).values > SUCCESS).sum())
+    p = more_successes(result, remedy) if remedy != PLAIN else float("nan")
+    return Row([*text, str(successes), "-" if p != p else f"{p:.2g}"], [*numbers, str(successes), number(p)])
+
+
+def signed(interval: "tuple[float, float, float]", digits: int) -> str:
+    """A difference with its interval; a dash where there is none."""
+    value, low, high = interval
+    if value != value:
+        return "-"
+    return f"{value:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]"
+
+
+# ----------------------------------------------------------------------------------------------- the figure
+
+
+def figure(result: "xr.Dataset") -> "Figure":
+    """What each remedy adds to spikes, to their rate and to accuracy: means over paired runs with 95% intervals."""
+    from analysis.figures import new_figure
+
+    drawn = new_figure(12.5, 3.8)
+    axes = drawn.subplots(1, 3)
+    titles = ("spikes in a run", "spikes per 1000 epochs after the escape", "test accuracy at the end")
+    for place, name, title in zip(axes, MEASURES, titles, strict=True):
+        draw_gains(place, result, name)
+        place.set_title(title, fontsize=10)
+    drawn.suptitle("What a remedy adds, run by run: single runs faint, means with 95% intervals", fontsize=11)
+    drawn.subplots_adjust(left=0.05, right=0.985, top=0.82, bottom=0.14, wspace=0.2)
+    return drawn
+
+
+def draw_gains(axes: "Axes", result: "xr.Dataset", name: str) -> None:
+    """The differences of one measure."""
+    import numpy as np
+
+    from analysis.intervals import mean_interval
+
+    generator = np.random.default_rng(0)  # for places beside each other alone
+    names = [str(each) for each in result["remedy"].values if each != PLAIN]
+    for place, remedy in enumerate(names):
+        gain = paired(result, remedy, name)
+        axes.plot(place + generator.uniform(-0.25, 0.25, len(gain)), gain, ".", color="0.6", markersize=4, alpha=0.6)
+        mean = mean_interval(gain)
+        if mean.value == mean.value:
+            half = np.nan_to_num(mean.half)
+            axes.errorbar(place, mean.value, half, fmt="o", color="tab:red", capsize=4, markersize=5, zorder=3)
+    axes.axhline(0, color="0.4", linewidth=0.8)
+    axes.set_xticks(range(len(names)), names)
+    axes.set_xlim(-0.6, len(names) - 0.4)
+    axes.tick_params(labelsize=8)
+    axes.grid(color="0.92", axis="y")
+    axes.set_axisbelow(True)
+
+
+# ---------------------------------------------------------------------------------------------- the command
+
+
+def main(options: Options) -> None:
+    """Train, or find, the remedied ensembles; print the table, write the result, draw the picture."""
+    from analysis import tables
+
+    trajectory, out = opened(options, "remedies")
+    settings = check_whole_ensemble(trajectory)
+    ensembles = {PLAIN: trajectory}
+    for name, changed in remedies(settings, options).items():
+        path, ensembles[name] = trained(trajectory, changed)
+        print(f"{name:<11} {path}", file=options.say)
+    result = combined(ensembles, options.rule).assign_attrs(**dataclasses.asdict(options.rule))
+    finish(options, "remedies", TITLE, result, figure(result), out)
+    tables.show(HEADER, COLUMNS, [row(result, str(name)) for name in result["remedy"].values], options.csv)
+
+
+if __name__ == "__main__":
+    command(main, Options, "analysis.remedies")

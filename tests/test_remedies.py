@@ -1,0 +1,125 @@
+"""Remedies: paired runs that differ in one setting, the differences, and the command."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy import stats
+
+from analysis.intervals import clustered_interval
+from analysis.remedies import PLAIN, Options, combined, measured, more_successes, paired, remedies, row
+from analysis.rule import RULE
+from dynamics.settings import ParticleSettings, SettingsError, SparseSettings
+from dynamics.simulate import branch, simulate
+from dynamics.trajectory import open_trajectory
+
+SMALL = SparseSettings(length=5, sparsity=2, data=64, batch=16, hidden=8, lr=0.02)
+
+
+def test_each_remedy_changes_one_thing():
+    found = remedies(SMALL, Options("x.nc", hidden=16, assembler_decays=(0.5,)))
+    assert list(found) == ["smooth norm", "h = 16", "decay 0.5"]
+    plain = dataclasses.asdict(SMALL)
+    changes = [{k: v for k, v in dataclasses.asdict(each).items() if plain[k] != v} for each in found.values()]
+    assert changes == [{"norm": "rms-smooth"}, {"hidden": 16}, {"optimizer": "adamw", "assembler_decay": 0.5}]
+
+
+def test_adamw_without_decay_is_adam():
+    """So that the decay of assemblers is all that changes."""
+    one, other = (simulate(dataclasses.replace(SMALL, optimizer=name), runs=2, steps=30, progress=False)
+                  for name in ("adam", "adamw"))  # fmt: skip
+    np.testing.assert_array_equal(one["assembler"], other["assembler"])
+
+
+def test_measures_of_planted_spikes():
+    """Spikes are counted; their rate is that after the escape; a run that diverged has none."""
+    base = simulate(SMALL, runs=3, steps=600 * SMALL.epoch_steps, record="metrics", progress=False)
+    rows = np.ones((3, 601))
+    rows[:, 100:] = 0.5
+    rows[0, [50, 200, 300]] += 1.0
+    base["loss"] = base["loss"].copy(data=np.repeat(rows[..., None], base.sizes["split"], axis=2).astype(np.float32))
+    base["last_step"][2] = 300 * SMALL.epoch_steps
+    found = measured(base, RULE)
+    assert found["spikes"][:2].tolist() == [3, 0]
+    assert found["rate"][:2] == pytest.approx([2 * 1000 / 500, 0], rel=0.01)
+    assert all(np.isnan(values[2]) for values in found.values())
+
+
+def test_differences_are_paired(generator):
+    before, added = generator.normal(0.5, 0.2, 30), generator.normal(0.1, 0.01, 30)
+    values = np.stack([before, before + added])
+    values[1, 4] = np.nan
+    result = xr.Dataset(dict.fromkeys(("spikes", "rate", "test"), (("remedy", "run"), values)),
+                        {"remedy": [PLAIN, "better"]})  # fmt: skip
+    assert paired(result, "better", "test") == pytest.approx(np.delete(added, 4))
+    gain = row(result, "better").numbers
+    expected = np.delete(added, 4)
+    half = stats.t.ppf(0.975, 28) * expected.std(ddof=1) / np.sqrt(29)
+    assert float(gain[5]) == pytest.approx(expected.mean())
+    assert float(gain[6]) == pytest.approx(expected.mean() - half)
+    assert row(result, PLAIN).text[3] == "-"
+
+
+def test_mcnemar_counts_the_runs_that_change():
+    test = np.array([[1.0, 0.5, 0.5, 0.5, 1.0], [1.0, 1.0, 1.0, 1.0, 0.5]])
+    result = xr.Dataset({"test": (("remedy", "run"), test)}, {"remedy": [PLAIN, "other"]})
+    assert more_successes(result, "other") == pytest.approx(stats.binomtest(3, 4).pvalue)
+    assert np.isnan(more_successes(result, PLAIN))
+
+
+def test_a_share_of_what_is_clustered(generator):
+    """With spikes of one run alike, intervals over runs hold the true share; those over single spikes would not."""
+    inside = 0
+    for _ in range(300):
+        totals = generator.integers(1, 12, 40)
+        counts = np.where(generator.random(40) < 0.6, totals, 0)
+        found = clustered_interval(counts, totals)
+        inside += found.low <= 0.6 <= found.high
+    assert 0.9 <= inside / 300 <= 0.98
+    assert clustered_interval(np.zeros(5), np.ones(5)).high == pytest.approx(stats.beta.ppf(0.975, 1, 5))
+    assert np.isnan(clustered_interval(np.zeros(3), np.zeros(3)).value)
+
+
+def test_the_command(typed):
+    simulate(SMALL, runs=3, steps=40 * SMALL.epoch_steps, out="a.nc", progress=False)
+    words = ("a.nc", "--hidden", 12, "--assembler-decays", 0.1)
+    code, out, error = typed("analysis.remedies", *words, "--csv", "t.csv")
+    assert code == 0, error
+    with xr.open_dataset("a-remedies.nc") as result:
+        assert result["remedy"].values.tolist() == [PLAIN, "smooth norm", "h = 12", "decay 0.1"]
+    again = [line for line in typed("analysis.remedies", *words)[1].splitlines() if "sparse-" in line]
+    assert again == [line for line in out.splitlines() if "sparse-" in line]
+    smooth = open_trajectory(again[0].split()[-1])
+    assert smooth["seed"].values.tolist() == [0, 1, 2]
+
+
+def test_combined_has_all_measures():
+    trajectory = simulate(SMALL, runs=2, steps=80, progress=False)
+    result = combined({PLAIN: trajectory, "same": trajectory}, RULE)
+    for name in ("spikes", "rate", "test"):
+        assert not np.nan_to_num(paired(result, "same", name)).any()
+
+
+@pytest.mark.parametrize(
+    ("settings", "changes", "field"),
+    [
+        (dataclasses.replace(SMALL, norm="unit-smooth"), {}, "trajectory"),
+        (SMALL, {"hidden": 8}, "hidden"),
+        (SMALL, {"assembler_decays": (0.0,)}, "assembler_decays"),
+        (dataclasses.replace(SMALL, optimizer="sgd"), {}, "assembler_decays"),
+        (dataclasses.replace(SMALL, weight_decay=0.1), {}, "assembler_decays"),
+    ],
+)
+def test_what_is_no_remedy(settings, changes, field):
+    with pytest.raises(SettingsError, match=field):
+        remedies(settings, Options("x.nc", **changes))
+
+
+def test_what_cannot_be_trained_again(typed):
+    simulate(ParticleSettings(n=3), runs=1, steps=8, out="p.nc", progress=False)
+    assert typed("analysis.remedies", "p.nc")[0] == 1
+    simulate(SMALL, runs=2, steps=16, out="a.nc", progress=False)
+    branch("a.nc", 8, out="b.nc", lr=0.01)
+    code, _, error = typed("analysis.remedies", "b.nc")
+    assert (code, "a branch" in error) == (1, True)

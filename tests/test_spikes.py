@@ -1,0 +1,273 @@
+"""Spikes: the step on which they rise, planted causes, changes of the step, the whole inquest, and the command."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.forensics import (
+    CHANGES,
+    Examples,
+    Step,
+    alignment,
+    cause_of,
+    examples,
+    explained,
+    flipped,
+    smoothed,
+    surge,
+    way_of,
+)
+from analysis.inquest import chosen, inquest, recorded_spikes, span
+from dynamics.clustering_head import ClusteringHead
+from dynamics.settings import ParticleSettings, SparseSettings
+from dynamics.simulate import simulate
+from dynamics.tasks import sequences
+
+ONE = SparseSettings(length=1, sparsity=1, data=8, batch=4, hidden=2, activation="relu")
+"""One token alone, which is its own class: attention has nothing to choose."""
+
+BOTH = Examples(torch.tensor([[0], [1]]), torch.tensor([0, 1]), torch.tensor([0.5, 0.5]))
+
+
+def head(tiny=1e-3, steep=50.0, value=((1.0, 0.0), (-3.0, 1.0))):
+    """Logits ±8 zeta_y, with zeta_y = xi_y + steep N(xi)_y: the boundary is the first axis. E + P of token 0 is tiny.
+
+    With the value matrix given, token 0 has xi_y = -√2 and token 1 has √2.
+    """
+    direction = torch.tensor([0.6, 0.8])
+    weights = {
+        "embedding": torch.tensor([[0.0, -4.0], [0.0, 4.0]]),
+        "position_embedding": (torch.tensor([0.0, 4.0]) + tiny * direction.double())[None],
+        "query": torch.zeros(2),
+        "value": torch.tensor(value),
+        "receptor": torch.tensor([[0.0, steep], [0.0, -steep]]),
+        "assembler": torch.tensor([[0.0, 1.0], [0.0, -1.0]]),
+        "transform_bias": torch.zeros(2),
+        "receptor_bias": torch.zeros(2),
+    }
+    return {name: value.double() for name, value in weights.items()}, tiny * direction.double()
+
+
+def verdict(before, after, s=ONE, on=BOTH):
+    step = Step(ClusteringHead(s), on, before, before, after, usual=1e-6)
+    measured, remaining = step.measured(), step.remaining()
+    assert measured["loss_after"] > measured["loss_before"]
+    return measured, remaining, cause_of(measured), explained(measured, remaining)
+
+
+# ------------------------------------------------------------------------------------------- planted causes
+
+
+@given(tiny=st.floats(-6, -1), factor=st.floats(1.2, 5), steep=st.floats(1, 200), norm=st.sampled_from(["rms", "unit"]))
+def test_a_planted_flip_of_an_input(tiny, factor, steep, norm):
+    """P moves by more than |E + P| of token 0, which flips; its sequences end on the wrong side."""
+    before, x = head(10**tiny, steep)
+    after = {**before, "position_embedding": before["position_embedding"] - factor * x}
+    measured, remaining, cause, good = verdict(before, after, dataclasses.replace(ONE, norm=norm))
+    assert (cause, good) == ("normalisation", True)
+    assert measured["flipped_inputs"] == 1
+    assert measured["input_ratio"] == pytest.approx(factor, rel=1e-3)
+    assert remaining["unflipped"] < 0.01
+    assert remaining["frozen"] == pytest.approx(1)
+
+
+@given(small=st.floats(-6, -2), factor=st.floats(1.2, 5), norm=st.sampled_from(["rms", "unit"]))
+def test_a_planted_flip_of_sequence_embeddings(small, factor, norm):
+    """The value matrix, nearly zero, moves through zero, and with it every sequence embedding."""
+    value = 10**small * np.array([[1.0, 0.0], [-3.0, 1.0]])
+    before, _ = head(value=value.tolist())
+    after = {**before, "value": (1 - factor) * before["value"]}
+    measured, remaining, cause, good = verdict(before, after, dataclasses.replace(ONE, norm=norm))
+    assert (cause, good) == ("normalisation", True)
+    assert measured["flipped_sequences"] == 1
+    assert measured["flipped_inputs"] == 0
+    assert remaining["unflipped"] < 0.1
+
+
+@given(angle=st.floats(0.005, 0.3), share=st.floats(1.2, 3), steep=st.floats(20, 500))
+def test_a_planted_crossing_of_embeddings(angle, share, steep):
+    """Sequence embeddings close to the boundary turn over it by a small angle: nothing flips, the feed-forward layer
+    stays."""
+    before, x = head(1.0, steep)
+    inputs = torch.stack([x, torch.tensor([0.0, 8.0]).double() + x])
+    z = math.sqrt(2) * inputs / inputs.norm(dim=-1, keepdim=True)
+
+    def turned(by):  # V z of the tokens at angles -by and +by from the first axis
+        wanted = torch.tensor([[math.cos(by), math.cos(by)], [-math.sin(by), math.sin(by)]]).double()
+        return wanted @ torch.linalg.inv(z.mT)
+
+    before = {**before, "value": turned(angle)}
+    after = {**before, "value": turned(angle * (1 - share))}
+    measured, remaining, cause, good = verdict(before, after)
+    assert (cause, way_of(measured), good) == ("feed-forward", "embedding", True)
+    assert measured["flipped_inputs"] == measured["flipped_sequences"] == 0
+    assert remaining["held"] == pytest.approx(0, abs=1e-6)
+    assert remaining["unflipped"] == pytest.approx(1)
+
+
+@given(steep=st.floats(20, 200), beyond=st.floats(0.05, 3))
+def test_a_planted_boundary_that_moves(steep, beyond):
+    """Biases carry the boundary over the sequence embedding of token 0, which stays."""
+    before, _ = head(1.0, steep)
+    bias = torch.tensor([1.0, 0.0]).double() * (2.5 * steep * (1 + beyond) + 2)
+    after = {**before, "receptor_bias": bias}
+    measured, remaining, cause, good = verdict(before, after)
+    assert (cause, way_of(measured), good) == ("feed-forward", "boundary", True)
+    assert remaining["frozen"] == pytest.approx(0, abs=1e-6)
+    assert remaining["held"] == pytest.approx(1)
+
+
+def test_a_rise_without_flip_or_crossing_has_neither_cause():
+    before, _ = head(steep=0.1)
+    after = {**before, "receptor": before["receptor"] * 0.5}
+    _, _, cause, good = verdict(before, after)
+    assert (cause, good) == ("neither", False)
+
+
+@pytest.mark.parametrize(
+    ("norm", "forward", "cause"),
+    [(0.5, 0.5, "normalisation"), (0.6, 0.1, "normalisation"), (0.2, 0.7, "feed-forward"), (0.3, 0.3, "both"),
+     (0.2, 0.2, "neither"), (0.0, 0.0, "neither")],
+)  # fmt: skip
+def test_causes_by_their_shares(norm, forward, cause):
+    assert cause_of({"normalisation_share": norm, "feed_forward_share": forward}) == cause
+
+
+def test_both_are_explained_where_both_changes_remove_it():
+    measured = {
+        "normalisation_share": 0.3,
+        "feed_forward_share": 0.3,
+        "by_embedding_share": 0.3,
+        "by_boundary_share": 0,
+    }
+    remaining = dict.fromkeys([*CHANGES, "unflipped_frozen"], 1.0)
+    assert explained(measured, {**remaining, "unflipped_held": 0.2})
+    assert not explained(measured, {**remaining, "unflipped_held": 0.8})
+
+
+# ------------------------------------------------------------------------------------------------ the parts
+
+
+def test_controls_shorten_the_step():
+    """Half the step is the loss half-way; a step clipped to next to nothing leaves nothing of the rise."""
+    before, x = head(0.1)
+    after = {**before, "position_embedding": before["position_embedding"] - 3 * x}
+    step = Step(ClusteringHead(ONE), BOTH, before, before, after, usual=1e-6)
+    remaining, network = step.remaining(), ClusteringHead(ONE)
+    middle = {name: 0.5 * (before[name] + after[name]) for name in before}
+    losses = [float(network.losses(w, BOTH.tokens, BOTH.targets).mean()) for w in (before, middle, after)]
+    assert remaining["half"] == pytest.approx((losses[1] - losses[0]) / (losses[2] - losses[0]))
+    assert abs(remaining["clipped"]) < 1e-4
+
+
+def test_the_smooth_norm_is_compared_with_itself():
+    before, x = head(0.1)
+    after = {**before, "position_embedding": before["position_embedding"] - 3 * x}
+    remaining = Step(ClusteringHead(ONE), BOTH, before, before, after, usual=1.0).remaining()
+    smooth = ClusteringHead(dataclasses.replace(ONE, norm="rms-smooth"))
+    first, last = (float(smooth.losses(w, BOTH.tokens, BOTH.targets).mean()) for w in (before, after))
+    plain = [float(ClusteringHead(ONE).losses(w, BOTH.tokens, BOTH.targets).mean()) for w in (before, after)]
+    assert remaining["smooth"] == pytest.approx((last - first) / (plain[1] - plain[0]))
+    assert remaining["smooth_start"] == pytest.approx(first)
+    assert smoothed(smooth.settings) is smooth.settings
+
+
+def test_what_flips():
+    before = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
+    after = torch.tensor([[-0.1, 0.0], [0.1, 5.0], [0.5, 0.0], [1.0, 0.0]])
+    assert flipped(before, after).tolist() == [True, False, False, False]
+
+
+def test_the_first_surge_of_a_spike():
+    loss = np.array([1, 1, 1.02, 1.1, 1.4, 2.2, 1.2, 3.0, 1.0])
+    found = surge(loss, 1.0)
+    assert (found.foot, found.step, found.half, found.peak) == (3, 4, 5, 7)
+    assert surge(np.array([5.0, 1.0, 2.0]), 1.0) is None  # already there
+    assert surge(np.ones(5), 1.0) is None
+
+
+def test_examples_are_the_distinct_sequences():
+    s = SparseSettings(length=4, sparsity=2, data=50, batch=10)
+    on = examples(s, 7)
+    drawn = sequences(s, np.array([7]), "train")[0]
+    assert on.share.sum() == pytest.approx(1)
+    for row, share in zip(on.tokens.numpy(), on.share.numpy(), strict=True):
+        assert (drawn == row).all(axis=1).mean() == pytest.approx(share)
+
+
+def test_assemblers_alike():
+    assert alignment(torch.tensor([[1.0, 2.0], [2.0, 4.0]])) == pytest.approx(1)
+    assert alignment(torch.eye(2)) == pytest.approx(0.5)
+    assert alignment(torch.zeros(3, 2)) == 0
+
+
+# ----------------------------------------------------------------------------------------------- the inquest
+
+WILD = SparseSettings(length=6, sparsity=2, data=64, batch=8, hidden=16, lr=0.01)
+
+
+@pytest.fixture(scope="module")
+def wild(tmp_path_factory):
+    path = tmp_path_factory.mktemp("spikes") / "wild.nc"
+    return simulate(WILD, runs=4, steps=300 * WILD.epoch_steps, out=path, progress=False)
+
+
+def test_every_spike_is_replayed_as_it_was(wild):
+    spikes = recorded_spikes(wild)
+    assert len(spikes) > 3
+    some = chosen(spikes, 6)
+    result = inquest(wild, some, progress=False)
+    at_peak = result["path"].sel(offset=0).values
+    assert at_peak == pytest.approx([spike.height for spike in some])
+    for place, spike in enumerate(some):
+        begin, rise, end = span(wild, spike)
+        assert begin <= rise < spike.step <= end
+        if not result["cause"].values[place]:
+            continue
+        one = result.isel(spike=place)
+        assert rise <= one["foot"] <= one["at"] < end
+        at = int(one["at"]) - spike.step
+        before, after = one["path"].sel(offset=[at, at + 1]).values
+        assert [float(one["loss_before"]), float(one["loss_after"])] == pytest.approx([before, after], rel=1e-4)
+        assert after > before
+    assert int(result["examined"].sum()) == len(some)
+
+
+def test_few_of_many(wild):
+    spikes = recorded_spikes(wild)
+    assert chosen(spikes, 2) == [spikes[0], spikes[-1]]
+    assert chosen(spikes, None) == chosen(spikes, 10**6) == spikes
+
+
+def test_the_command(typed, wild):
+    path = wild.encoding["source"]
+    code, out, error = typed("analysis.spikes", path, "--most", 3, "--out", "s.nc", "--csv", "t.csv")
+    assert code == 0, error
+    assert "feed-forward" in out
+    with xr.open_dataset("s.nc") as result:
+        assert result.sizes["spike"] == 3
+        assert result.attrs["recorded"] == len(recorded_spikes(wild))
+        assert all("long_name" in variable.attrs for variable in result.data_vars.values())
+
+
+def test_a_run_without_spikes(typed):
+    simulate(WILD, runs=2, steps=2 * WILD.epoch_steps, out="calm.nc", progress=False)
+    code, out, error = typed("analysis.spikes", "calm.nc")
+    assert code == 0, error
+    assert "0 spikes in 0 of 2 runs" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [(("p.nc",), 1, "found particles"), (("p.nc", "--most", "0"), 2, "--most"), (("no.nc",), 1, "no such file")],
+)
+def test_mistakes(typed, words, code, said):
+    simulate(ParticleSettings(n=3), runs=1, steps=8, out="p.nc", progress=False)
+    found, _, error = typed("analysis.spikes", *words)
+    assert (found, said in error) == (code, True), error
