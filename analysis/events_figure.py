@@ -118,11 +118,11 @@ def draw_layers(axes: Axes, result: xr.Dataset) -> None:
             found.append(median_interval(each[np.isfinite(each) & (each > 0)]))
         at = [k for k, each in enumerate(found) if each.value > 0]
         middle = np.array([found[k].value for k in at])
-        low = np.array([max(found[k].low, middle[n] / 10) for n, k in enumerate(at)])
-        high = np.array([min(found[k].high, middle[n] * 10) for n, k in enumerate(at)])
+        low, high = (np.array([getattr(found[k], end) for k in at]) for end in ("low", "high"))
         if at:
-            axes.errorbar(np.array(at) + 0.24 * (place - 0.5), middle, [middle - low, high - middle], fmt="o",
-                          color=colour, capsize=3, markersize=5, label=f"{drop} drop")  # fmt: skip
+            error = np.nan_to_num([middle - low, high - middle])
+            x = np.array(at) + 0.24 * (place - 0.5)
+            axes.errorbar(x, middle, error, fmt="o", color=colour, capsize=3, markersize=5, label=f"{drop} drop")
     axes.axhline(1, color="0.7", linewidth=0.8)
     axes.set(yscale="log", title="speed of the weights in a drop over that before")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

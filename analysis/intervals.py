@@ -29,23 +29,27 @@ def binomial_interval(count: int, total: int) -> Interval:
     return Interval(count / total, float(found.low), float(found.high))
 
 
-def clustered_interval(counts: np.ndarray, totals: np.ndarray) -> Interval:
-    """Share of all that count, both (run,), with a t interval over runs: what is of one run is not independent.
+def clustered_share(counts: np.ndarray, totals: np.ndarray) -> Interval:
+    """Share of all that count, of counts by run, both (run,): what is of one run is not independent.
 
-    Where it is none or all in every run, the interval is the exact one for as many draws as there are runs.
+    Korn and Graubard's interval (Survey Methodology 24 (1998), 193): the exact binomial one, of as many as would be
+    worth these if they were independent.
     """
-    counts, totals = np.asarray(counts, np.float64), np.asarray(totals, np.float64)
-    counts, totals = counts[totals > 0], totals[totals > 0]
-    if not totals.size:
+    count = int(totals.sum())
+    if not count:
         return Interval(np.nan, np.nan, np.nan)
-    share = float(counts.sum() / totals.sum())
-    if share in (0, 1):
-        return binomial_interval(int(share) * totals.size, totals.size)
-    if totals.size == 1:
-        return Interval(share, np.nan, np.nan)
-    error = np.sqrt(totals.size / (totals.size - 1) * ((counts - share * totals) ** 2).sum()) / totals.sum()
-    found = _about(share, float(error), totals.size - 1)
-    return Interval(share, max(found.low, 0.0), min(found.high, 1.0))
+    share = float(counts.sum() / count)
+    effect, runs = 1.0, int((totals > 0).sum())
+    if 0 < share < 1 and runs > 1:
+        variance = runs / (runs - 1) * ((counts - share * totals) ** 2).sum() / count**2
+        effect = max(1.0, float(variance / (share * (1 - share) / (count - 1))))
+    elif runs:  # none or all, which says nothing of how alike those of a run are: no more worth than the runs
+        effect = count / runs
+    worth = count / effect
+    hits, tail = share * worth, (1 - LEVEL) / 2
+    low = float(stats.beta.ppf(tail, hits, worth - hits + 1)) if share > 0 else 0.0
+    high = float(stats.beta.ppf(1 - tail, hits + 1, worth - hits)) if share < 1 else 1.0
+    return Interval(share, low, high)
 
 
 def mean_interval(values: np.ndarray) -> Interval:
@@ -61,12 +65,12 @@ def mean_interval(values: np.ndarray) -> Interval:
 
 
 def median_interval(values: np.ndarray) -> Interval:
-    """Median with its exact interval between order statistics; bounds are infinite where there are too few values."""
+    """Median with its exact interval between order statistics; bounds are NaN for fewer than six values."""
     values = np.asarray(values, dtype=np.float64)
     if values.size == 0:
         return Interval(np.nan, np.nan, np.nan)
     found = stats.quantile_test(values, p=0.5).confidence_interval(LEVEL)
-    low, high = (end if np.isfinite(end) else sign * np.inf for end, sign in ((found.low, -1), (found.high, 1)))
+    low, high = (found.low, found.high) if np.isfinite([found.low, found.high]).all() else (np.nan, np.nan)
     return Interval(float(np.median(values)), float(low), float(high))
 
 

@@ -68,7 +68,7 @@ def row(result: "xr.Dataset", name: str, chosen: "np.ndarray") -> "Row":
     import numpy as np
 
     from analysis.forensics import CHANGES
-    from analysis.intervals import clustered_interval
+    from analysis.intervals import clustered_share
     from analysis.tables import Row, number, percent
 
     runs = result.sizes["run"]
@@ -78,7 +78,7 @@ def row(result: "xr.Dataset", name: str, chosen: "np.ndarray") -> "Row":
 
     count, total = of_runs(chosen), of_runs(result["cause"].values != "")
     good = of_runs(chosen & result["explained"].values.astype(bool))
-    share, explained = clustered_interval(count, total), clustered_interval(good, count)
+    share, explained = clustered_share(count, total), clustered_share(good, count)
     top = (result["top"] - result["level"]).values[chosen]
     height = float(np.median(top)) if chosen.any() else float("nan")
     gone = [removed(result, change, chosen) for change in CHANGES]

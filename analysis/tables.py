@@ -79,7 +79,7 @@ def percent(interval: Interval) -> str:
 
 
 def bracketed(interval: Interval, digits: int = 0) -> str:
-    """An estimate with its interval; a dash where there is no value, bounds that were not reached as infinite."""
+    """An estimate with its interval; a dash where there is no value."""
     if math.isnan(interval.value):
         return "-"
     shown = [f"{round(value, digits) + 0.0:.{digits}f}" for value in interval]  # never -0

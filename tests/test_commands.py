@@ -38,6 +38,9 @@ COMMANDS = [
     "analysis.events",
     "analysis.spikes",
     "analysis.remedies",
+    "analysis.sparsity",
+    "analysis.formation",
+    "analysis.gradients",
 ]
 
 

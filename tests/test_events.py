@@ -127,7 +127,7 @@ def test_a_median_with_its_interval(generator):
         found = median_interval(generator.exponential(1, 25))
         inside += found.low <= np.log(2) <= found.high
     assert inside / 300 >= 0.93
-    assert median_interval(np.array([3.0]))[1:] == (-np.inf, np.inf)
+    assert np.isnan(median_interval(np.arange(5.0))[1:]).all()
     assert np.isnan(median_interval(np.array([])).value)
 
 

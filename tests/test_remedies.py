@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 from scipy import stats
 
-from analysis.intervals import clustered_interval
+from analysis.intervals import clustered_share
 from analysis.remedies import PLAIN, Options, combined, measured, more_successes, paired, remedies, row
 from analysis.rule import RULE
 from dynamics.settings import ParticleSettings, SettingsError, SparseSettings
@@ -74,11 +74,11 @@ def test_a_share_of_what_is_clustered(generator):
     for _ in range(300):
         totals = generator.integers(1, 12, 40)
         counts = np.where(generator.random(40) < 0.6, totals, 0)
-        found = clustered_interval(counts, totals)
+        found = clustered_share(counts, totals)
         inside += found.low <= 0.6 <= found.high
     assert 0.9 <= inside / 300 <= 0.98
-    assert clustered_interval(np.zeros(5), np.ones(5)).high == pytest.approx(stats.beta.ppf(0.975, 1, 5))
-    assert np.isnan(clustered_interval(np.zeros(3), np.zeros(3)).value)
+    assert clustered_share(np.zeros(5), np.ones(5)).high == pytest.approx(stats.beta.ppf(0.975, 1, 5))
+    assert np.isnan(clustered_share(np.zeros(3), np.zeros(3)).value)
 
 
 def test_the_command(typed):

@@ -1,0 +1,186 @@
+"""When the structure of embeddings forms, in networks and in particles alike.
+
+python -m analysis.formation RUN.nc [OTHER.nc]
+
+Through training or simulation: circularity, grid imperfections, the distance from the nearest perfect circle and from
+the nearest perfect grid, and the Fourier content of the embedding. For each run, when a structure has formed, in
+normalised time; runs in which it has not are censored. Of two trajectories the times are compared by a log-rank test.
+`analysis/onsets.py` has the definitions.
+"""
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import tyro
+
+from analysis.command import command
+from analysis.reading import Reading
+from dynamics.settings import SettingsError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import xarray as xr
+
+    from analysis.formation_figure import Seen
+    from analysis.intervals import Interval
+    from analysis.tables import Row
+
+HEADER = ("run", "what", "at the start", "at the end", "by chance", "forms, %", "median time", "of those that form",
+          "log-rank p")  # fmt: skip
+
+INTERVALS = ("start", "end", "share", "median", "median_of_formed")
+
+COLUMNS = ("run", "what", "runs", "formed", "chance",
+           *(f"{name}{end}" for name in INTERVALS for end in ("", "_low", "_high")), "p_value")  # fmt: skip
+
+Clock = Literal["normalised", "step"]
+
+
+# ----------------------------------------------------------------------------------------------- the table
+
+
+def rows(seen: "list[Seen]", clock: Clock) -> "list[Row]":
+    """A row for each event of each trajectory; p-values stand with the second."""
+    from analysis.survival import logrank
+
+    found = []
+    for place, each in enumerate(seen):
+        for event in map(str, each.onsets["event"].values):
+            p_value = float("nan")
+            if place and event in seen[0].onsets["event"].values:
+                p_value = logrank(*(waits(one, event, clock) for one in seen))
+            found.append(row(each, event, clock, p_value))
+    return found
+
+
+def row(each: "Seen", event: str, clock: Clock, p_value: float) -> "Row":
+    """What forms in how many runs of a trajectory, and when."""
+    import math
+
+    import numpy as np
+
+    from analysis.intervals import Interval, binomial_interval, mean_interval
+    from analysis.onsets import EVENTS
+    from analysis.survival import survival
+    from analysis.tables import Row, number, percent, plus_minus
+
+    nothing = Interval(math.nan, math.nan, math.nan)
+    times, formed = waits(each, event, clock)
+    share = binomial_interval(int(formed.sum()), len(formed))
+    median = survival(times, formed).median
+    of_formed = survival(times[formed], formed[formed]).median if formed.any() else nothing
+    start, end, chance = nothing, nothing, math.nan
+    if measure := EVENTS[event]:
+        values = each.measures[measure].values
+        start, end = (mean_interval(values[np.isfinite(values[:, at]), at]) for at in (0, -1))
+        chance = float(each.measures["expected"].sel(measure=measure))
+    digits = 1 if measure == "imperfections" else 3
+    text = [each.name, event, plus_minus(start, digits), plus_minus(end, digits)]
+    text += ["-" if math.isnan(chance) else f"{chance:.{digits}f}", percent(share), shown(median), shown(of_formed)]
+    text += ["-" if math.isnan(p_value) else "< 0.0001" if p_value < 1e-4 else f"{p_value:.4f}"]
+    numbers = [each.name, event, str(len(formed)), str(int(formed.sum())), number(chance)]
+    numbers += [number(value) for part in (start, end, share, median, of_formed) for value in part]
+    return Row(text, [*numbers, number(p_value)])
+
+
+def waits(each: "Seen", event: str, clock: Clock) -> "tuple[np.ndarray, np.ndarray]":
+    """Times until an event (run,), in normalised time or in steps, and whether it has happened."""
+    here = each.onsets.sel(event=event)
+    steps = each.measures["step"].values
+    unit = 1.0 if clock == "normalised" else float(steps[-1] - steps[0])
+    return here["onset"].values * unit, here["formed"].values == 1
+
+
+def shown(interval: "Interval") -> str:
+    """A median with its interval; a dash where there is none, or where half of the runs are still waiting."""
+    if interval.value != interval.value or interval.value == float("inf"):
+        return "-"
+    bounds = ("-" if bound != bound or bound == float("inf") else f"{bound:.3g}" for bound in interval[1:])
+    return f"{interval.value:.3g} [{', '.join(bounds)}]"
+
+
+# ---------------------------------------------------------------------------------------------- the command
+
+
+@dataclasses.dataclass(frozen=True)
+class Options(Reading):
+    """When circles, grids and frequencies form in an embedding, of one trajectory or of two, whatever the system."""
+
+    other: tyro.conf.Positional[Path | None] = None
+    """Another trajectory, to compare with."""
+    every: int = 1
+    """Look at every so-manieth recorded frame, and at the last."""
+    run: int = 0
+    """Place of the run whose frequencies are drawn."""
+    clock: Clock = "normalised"
+    """Whether times are compared and printed as shares of the trajectory, or in steps."""
+
+
+def main(options: Options) -> None:
+    """Measure, print, draw and write."""
+    from analysis import tables
+    from analysis.files import beside
+    from analysis.formation_figure import formation_figure
+    from analysis.reading import finish, opened
+    from dynamics.trajectory import open_trajectory
+
+    if options.every < 1:
+        raise SettingsError("every", options.every, "a whole number from 1")
+    paths = [options.trajectory, *([options.other] if options.other else [])]
+    if options.other and options.out is None:
+        options = dataclasses.replace(options, out=beside(paths, "formation", ".nc"))
+    first, out = opened(options, "formation")
+    trajectories = [first, *([open_trajectory(options.other)] if options.other else [])]
+    fewest = min(each.sizes["run"] for each in trajectories)
+    if not 0 <= options.run < fewest:
+        raise SettingsError("run", options.run, f"a place from 0 to {fewest - 1}")
+    names = [each.attrs["system"] for each in trajectories]
+    names = names if len(set(names)) == len(names) else [path.stem for path in paths]
+    found = zip(trajectories, paths, names, strict=True)
+    seen = [_seen(each, path, name, options) for each, path, name in found]
+    tables.show(HEADER, COLUMNS, rows(seen, options.clock), options.csv, left=(0, 1))
+    print(_legend(options.clock), file=options.say)
+    finish(
+        options, "formation", "Structure over time, and when it forms", _result(seen),
+        formation_figure(seen, options.run), out,
+    )  # fmt: skip
+
+
+def _seen(trajectory: "xr.Dataset", path: Path, name: str, options: Options) -> "Seen":
+    from analysis.formation_figure import Seen
+    from analysis.lattices import MOST_TOKENS
+    from analysis.onsets import measured, onsets
+
+    found = measured(trajectory, options.every)
+    if lost := int(found["circularity"].isel(step=-1).isnull().sum()):
+        print(f"{path.name}: {lost} runs diverged and are censored there", file=options.say)
+    if "grid_distance" not in found:
+        n = trajectory.attrs["modulus"]
+        print(f"{path.name}: no distances from grids: {n} tokens, known for up to {MOST_TOKENS}", file=options.say)
+    return Seen(name, found, onsets(found))
+
+
+def _legend(clock: Clock) -> str:
+    unit = "as a share of the trajectory's" if clock == "normalised" else "in steps"
+    return (
+        f"time: {unit}; median over all runs, where half of them form it, and over those that do; intervals are 95%\n"
+        "forms: circle by CA algorithm 1; the others where one random embedding in a hundred has as much at the end"
+    )
+
+
+def _result(seen: "list[Seen]") -> "xr.Dataset":
+    """Measures and onsets; of a second trajectory with other_ before their names and dimensions."""
+    import xarray as xr
+
+    parts = []
+    for each, prefix in zip(seen, ("", "other_"), strict=False):
+        whole = each.measures.merge(each.onsets, compat="override", join="exact")
+        names = {name: f"{prefix}{name}" for name in (*whole.variables, *whole.dims)} if prefix else {}
+        parts.append(whole.rename(names))
+    merged = xr.merge(parts, join="exact", combine_attrs="override")
+    return merged.assign_attrs(names=", ".join(each.name for each in seen))
+
+
+if __name__ == "__main__":
+    command(main, Options, "analysis.formation")

@@ -1,0 +1,153 @@
+"""Gradient norms over training, layer by layer, and whether their peaks go with drops and spikes of the loss
+(VC figures 15, 16, 18, 19).
+
+python -m analysis.gradients RUN.nc [--run R]
+
+The picture has one run as the paper has it, and beneath it all runs against chance. `analysis/norm_peaks.py` has the
+definitions. Particles have the norm of their force, and their escape in the place of drops.
+"""
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from analysis.command import command
+from analysis.reading import Reading
+from analysis.rule import Rule
+from dynamics.settings import SettingsError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import xarray as xr
+
+    from analysis.intervals import Interval
+    from analysis.tables import Row
+
+HEADER = ("layer", "measure", "number", "value", "by chance", "p", "lag")
+
+COLUMNS = ("layer", "measure", "number", "value", "value_low", "value_high", "by_chance", "p_value", "lag", "lag_low",
+           "lag_high")  # fmt: skip
+
+LEGEND = """by chance: the same with the peaks of each run moved around its circle, 1000 times; p is one-sided
+lag: how much later the peak is, median over runs; all intervals are 95%
+rank correlation: of the norm with the decrease of the loss (of particles, the increase of the displacement), mean over
+runs at the lag where it is farthest from 0, for chance too, p two-sided; and how much more it is than at the largest
+lags looked at, where nothing but slow trends of both is left"""
+
+
+def rows(found: "xr.Dataset", clock: str, unit: float) -> "list[Row]":
+    """The table: for each layer drops, spikes and the rank correlation. unit: how much of the clock a frame is."""
+    import math
+
+    from analysis.intervals import Interval
+    from analysis.tables import Row, number, percent
+
+    result = []
+    for layer in map(str, found["layer"].values):
+        here = found.sel(layer=layer)
+        for kind in map(str, found["kind"].values):
+            one = here.sel(kind=kind)
+            total = 0 if math.isnan(float(one["total"])) else int(one["total"])
+            share, lag = _interval(one, "share"), _interval(one, "lag")
+            lag = Interval(*(value * unit for value in lag))
+            chance, p_value = float(one["by_chance"]), float(one["p_value"])
+            text = [
+                layer,
+                f"{kind}s with a peak, %",
+                str(total),
+                percent(share),
+                "-" if not total else f"{100 * chance:.1f}",
+            ]
+            numbers = [layer, f"{kind}s with a peak", str(total)]
+            result.append(
+                Row(
+                    [*text, _chance(p_value), _lag(lag, clock)],
+                    [*numbers, *map(number, (*share, chance, p_value, *lag))],
+                )
+            )
+        value, at = _interval(here, "correlation"), float(here["correlation_lag"]) * unit
+        chance, p_value = float(here["correlation_by_chance"]), float(here["correlation_p_value"])
+        text = [layer, "rank correlation", "", _shown(value), "-" if math.isnan(chance) else f"{chance:.2f}"]
+        runs = int((found["peaks"].sel(layer=layer) >= 0).sum())
+        result.append(
+            Row(
+                [*text, _chance(p_value), "-" if math.isnan(at) else f"{at:.3g} {clock}s"],
+                [layer, "rank correlation", str(runs), *map(number, (*value, chance, p_value, at)), "", ""],
+            )
+        )
+        gain = _interval(here, "correlation_gain")
+        more = [layer, "more than at far lags", str(runs), *map(number, gain), *[""] * 5]
+        result.append(Row([layer, "more than at far lags", "", _shown(gain), *[""] * 3], more))
+    return result
+
+
+def _interval(found: "xr.Dataset", name: str) -> "Interval":
+    from analysis.intervals import Interval
+
+    return Interval(*(float(found[f"{name}{end}"]) for end in ("", "_low", "_high")))
+
+
+def _shown(interval: "Interval") -> str:
+    if interval.value != interval.value:
+        return "-"
+    bounds = "" if interval.low != interval.low else f" [{interval.low:.2f}, {interval.high:.2f}]"
+    return f"{interval.value:.2f}{bounds}"
+
+
+def _lag(interval: "Interval", clock: str) -> str:
+    if interval.value != interval.value:
+        return "-"
+    bounds = "" if interval.low != interval.low else f" [{interval.low + 0.0:.3g}, {interval.high + 0.0:.3g}]"
+    return f"{interval.value + 0.0:.3g}{bounds} {clock}s"
+
+
+def _chance(p_value: float) -> str:
+    return "-" if p_value != p_value else f"{p_value:.3f}"
+
+
+def frame_length(trajectory: "xr.Dataset") -> tuple[str, float]:
+    """What the clock counts, epochs or steps, and how much of it passes between two frames, in the median."""
+    import numpy as np
+
+    clock = "epoch" if "epoch" in trajectory.variables else "step"
+    return clock, float(np.median(np.diff(trajectory[clock].values)))
+
+
+def most_eventful(events: "np.ndarray") -> int:
+    """The first run with most of the first kind of events, and among these with most of all: events (run, kind)."""
+    return int((events[:, 0] * (1 + events.sum()) + events.sum(axis=1)).argmax())
+
+
+# ---------------------------------------------------------------------------------------------- the command
+
+
+@dataclasses.dataclass(frozen=True)
+class Options(Reading):
+    """Gradient norms of every layer over training, and how their peaks go with drops and spikes of the loss."""
+
+    run: int | None = None
+    """Place of the run that is drawn. None is the first with most drops, and among these most spikes."""
+    rule: Rule = dataclasses.field(default_factory=Rule)
+
+
+def main(options: Options) -> None:
+    """Find peaks and events, hold them against chance, print, draw and write."""
+    from analysis import tables
+    from analysis.gradients_figure import gradients_figure
+    from analysis.norm_peaks import coincidence
+    from analysis.reading import finish, opened
+
+    trajectory, out = opened(options, "gradients")
+    if options.run is not None and not 0 <= options.run < trajectory.sizes["run"]:
+        raise SettingsError("run", options.run, f"a place from 0 to {trajectory.sizes['run'] - 1}")
+    found = coincidence(trajectory, options.rule)
+    run = most_eventful(found["events"].values) if options.run is None else options.run
+    clock, unit = frame_length(trajectory)
+    tables.show(HEADER, COLUMNS, rows(found, clock, unit), options.csv, left=(0, 1))
+    print(LEGEND, file=options.say)
+    found = found.assign_attrs(frame=f"{unit:g} {clock}s")
+    picture = gradients_figure(trajectory, found, run, options.rule)
+    finish(options, "gradients", "Peaks of gradient norms, and drops and spikes of the loss", found, picture, out)
+
+
+if __name__ == "__main__":
+    command(main, Options, "analysis.gradients")

@@ -1,0 +1,240 @@
+"""How sparse the activations of successful and failed runs of VC's network are (VC figures 17 and 20).
+
+python -m analysis.sparsity RUN.nc [MORE.nc ...]
+
+A row of panels for each trajectory, labelled by the settings in which they differ; in a row, on the training and on the
+test data, successes against failures and all runs coloured by test accuracy. The table has two tests: one of the mean
+over log eps from 1e-3 to 10, the range that the paper names, by Mann and Whitney; and one of all thresholds at once,
+by permuting which runs have succeeded. `analysis/activations.py` has the definitions.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tyro
+
+from analysis.command import command
+from analysis.reading import Reading
+from dynamics.settings import SettingsError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from analysis.intervals import Interval
+    from analysis.tables import Row
+
+HEADER = (
+    "run", "split", "successes", "failures", "median sparsity", "of failures", "effect", "p", "less sparse",
+    "more sparse", "with accuracy",
+)  # fmt: skip
+
+COLUMNS = (
+    "run", "split", "successes", "failures", "median_success", "median_failure", "effect", "effect_low", "effect_high",
+    "p_value", "less_low", "less_high", "more_low", "more_high", "least_p_value", "correlation", "correlation_low",
+    "correlation_high",
+)  # fmt: skip
+
+SUCCESS_COLOUR, FAILURE_COLOUR = "#0072b2", "#d55e00"
+
+SYMBOLS = {"dim": "d", "vocab": "p", "hidden": "h"}
+
+LEGEND = """sparsity: share of activations below eps, averaged over log eps from 1e-3 to 10
+effect: rank-biserial, -1 where every success is less sparse than every failure
+less sparse, more sparse: thresholds at which successes are, p < .05 for all thresholds at once
+with accuracy: Spearman's correlation of sparsity and test accuracy over runs; all intervals are 95%"""
+
+
+# ----------------------------------------------------------------------------------------------- the table
+
+
+def row(found: "xr.Dataset", label: str, split: str) -> "Row":
+    """Successes against failures on one split, from `analysis.activations.compared`."""
+    import numpy as np
+
+    from analysis.ranks import rank_biserial, rank_correlation, rank_test
+    from analysis.tables import Row, number
+
+    here = found.sel(split=split)
+    values, success = here["mean_sparsity"].values, here["success"].values
+    one, other = values[success == 1], values[success == 0]
+    medians = [float(np.median(each)) if len(each) else float("nan") for each in (one, other)]
+    effect, p_value = rank_biserial(one, other), rank_test(one, other)
+    ranges = [differing(here["eps"].values, here["effect"].values, here["p_value"].values, sign) for sign in (-1, 1)]
+    least = float(np.min(here["p_value"].values))
+    known = np.isfinite(success)
+    correlation = rank_correlation(values[known], here["test_accuracy"].values[known])
+    text = [label, split, str(len(one)), str(len(other)), *(_short(each) for each in medians)]
+    text += [
+        _shown(effect),
+        _chance(p_value),
+        *("-" if low != low else f"{low:.2g} to {high:.2g}" for low, high in ranges),
+    ]
+    numbers = [label, split, str(len(one)), str(len(other)), *map(number, medians)]
+    numbers += map(number, (*effect, p_value, *ranges[0], *ranges[1], least, *correlation))
+    return Row([*text, _shown(correlation)], numbers)
+
+
+def differing(eps: "np.ndarray", effect: "np.ndarray", p_value: "np.ndarray", sign: int) -> tuple[float, float]:
+    """The least and the largest threshold at which the samples differ with an effect of this sign; NaN for none."""
+    found = eps[(p_value < 0.05) & (sign * effect > 0)]  # NaN is not below
+    return (float(found.min()), float(found.max())) if len(found) else (float("nan"), float("nan"))
+
+
+def _short(value: float) -> str:
+    return "-" if value != value else f"{value:.3f}"
+
+
+def _shown(interval: "Interval") -> str:
+    if interval.value != interval.value:
+        return "-"
+    bounds = "" if interval.low != interval.low else f" [{interval.low:.2f}, {interval.high:.2f}]"
+    return f"{interval.value:.2f}{bounds}"
+
+
+def _chance(p_value: float) -> str:
+    return "-" if p_value != p_value else "< 0.0001" if p_value < 1e-4 else f"{p_value:.4f}"
+
+
+def labels(trajectories: "Sequence[xr.Dataset]", paths: Sequence[Path]) -> list[str]:
+    """What tells the trajectories apart: the settings in which they differ, or else their names."""
+    from dynamics.trajectory import settings_of
+
+    settings = [dataclasses.asdict(settings_of(each)) for each in trajectories]
+    names = [name for name in settings[0] if any(each[name] != settings[0][name] for each in settings)]
+    names = [name for name in names if not name.startswith("start")]  # of which a file's checksum is part
+    told = [", ".join(f"{SYMBOLS.get(name, name)} = {each[name]}" for name in names) for each in settings]
+    if len(told) == 1:
+        return [f"d = {settings[0]['dim']}"]
+    return told if len(set(told)) == len(told) else [path.stem for path in paths]
+
+
+# ---------------------------------------------------------------------------------------------- the picture
+
+
+def figure(found: "Sequence[xr.Dataset]", names: Sequence[str]) -> "Figure":
+    """A row for each trajectory: successes against failures, and test accuracy, on training and on test data."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    from analysis.activations import SPLITS
+    from analysis.figures import new_figure
+
+    high = 2.5 * len(found) + 1.1
+    drawn = new_figure(14.0, high)
+    panels = drawn.subplots(len(found), 4, squeeze=False, sharex=True, sharey=True)
+    colours = ScalarMappable(Normalize(0, 1), "viridis")
+    for line, (each, name) in enumerate(zip(found, names, strict=True)):
+        for place, split in enumerate(SPLITS):
+            _draw_success(panels[line, 2 * place], each.sel(split=split))
+            _draw_accuracy(panels[line, 2 * place + 1], each.sel(split=split), colours)
+        panels[line, 0].set_ylabel(f"{name}\nsparsity", fontsize=9)
+    for place, split in enumerate(("training data", "test data")):
+        panels[0, 2 * place].set_title(f"{split}: success and failure", fontsize=9)
+        panels[0, 2 * place + 1].set_title(f"{split}: test accuracy", fontsize=9)
+    for panel in panels[-1]:
+        panel.set_xlabel("eps", fontsize=9)
+    drawn.subplots_adjust(left=0.06, right=0.92, top=1 - 0.75 / high, bottom=0.5 / high, wspace=0.08, hspace=0.12)
+    bar = drawn.colorbar(colours, cax=drawn.add_axes((0.935, 0.5 / high, 0.012, 1 - 1.25 / high)))
+    bar.set_label("test accuracy", fontsize=9)
+    bar.ax.tick_params(labelsize=8)
+    _draw_legend(drawn)
+    return drawn
+
+
+def _draw_success(panel: "Axes", found: "xr.Dataset") -> None:
+    """Each run's curve, and where along eps the two samples differ."""
+    eps, success = found["eps"].values, found["success"].values
+    for which, colour in ((0, FAILURE_COLOUR), (1, SUCCESS_COLOUR)):
+        for values in found["sparsity"].values[success == which]:
+            panel.plot(eps, values, color=colour, linewidth=0.9, alpha=0.5)
+    differs = found["p_value"].values < 0.05
+    panel.fill_between(eps, 0, 0.02, where=differs, color="0.25", linewidth=0, transform=panel.get_xaxis_transform())
+    _frame(panel, eps)
+
+
+def _draw_accuracy(panel: "Axes", found: "xr.Dataset", colours) -> None:
+    """Each run's curve in the colour of its test accuracy."""
+    accuracy = found["test_accuracy"].values
+    for run in accuracy.argsort():
+        if accuracy[run] == accuracy[run]:
+            panel.plot(found["eps"], found["sparsity"][run], color=colours.to_rgba(accuracy[run]), linewidth=0.9)
+    _frame(panel, found["eps"].values)
+
+
+def _frame(panel: "Axes", eps: "np.ndarray") -> None:
+    from analysis.activations import RANGE
+
+    panel.axvspan(*RANGE, color="0.95", zorder=0)
+    panel.set(xscale="log", xlim=(eps[0], eps[-1]), ylim=(-0.03, 1.03))
+    panel.set_xticks([1e-5, 1e-3, 1e-1, 1e1])
+    panel.tick_params(labelsize=8)
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_legend(drawn: "Figure") -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    marks = [
+        Line2D([], [], color=SUCCESS_COLOUR, label="test accuracy above .9"),
+        Line2D([], [], color=FAILURE_COLOUR, label="failures"),
+        Patch(color="0.25", label="they differ, p < .05 for all eps at once"),
+        Patch(color="0.92", label="the paper's range, 1e-3 to 10"),
+    ]
+    drawn.legend(handles=marks, loc="upper center", ncols=4, frameon=False, fontsize=9)
+
+
+# ---------------------------------------------------------------------------------------------- the command
+
+
+@dataclasses.dataclass(frozen=True)
+class Options(Reading):
+    """Sparsity of the activations of VC's network against the threshold, successful runs against failed ones."""
+
+    more: tyro.conf.Positional[tuple[Path, ...]] = ()
+    """More trajectories, a row of panels each."""
+    step: int | None = None
+    """Recorded step. None is the last of each trajectory."""
+    runs: int | None = None
+    """How many runs of each, from the first on; the paper has 20. None is all."""
+
+
+def main(options: Options) -> None:
+    """Measure, test, draw and write."""
+    import xarray as xr
+
+    from analysis import tables
+    from analysis.activations import SPLITS, compared, sparsity
+    from analysis.files import beside
+    from analysis.reading import finish, opened
+    from dynamics.trajectory import open_trajectory
+
+    paths = [options.trajectory, *options.more]
+    if options.runs is not None and options.runs < 1:
+        raise SettingsError("runs", options.runs, "a whole number from 1")
+    if options.more and options.out is None:
+        options = dataclasses.replace(options, out=beside(paths, "sparsity", ".nc"))
+    first, out = opened(options, "sparsity")
+    trajectories = [first, *(open_trajectory(path) for path in options.more)]
+    names = labels(trajectories, paths)
+    found = []
+    for trajectory in trajectories:
+        found.append(compared(sparsity(trajectory.isel(run=slice(options.runs)), options.step)))
+    for path, each in zip(paths, found, strict=True):
+        if lost := int(each["success"].isnull().sum()):
+            print(f"{path.name}: {lost} runs had diverged and are left out", file=options.say)
+    rows = [row(each, name, split) for each, name in zip(found, names, strict=True) for split in SPLITS]
+    tables.show(HEADER, COLUMNS, rows, options.csv, left=(0, 1))
+    print(LEGEND, file=options.say)
+    whole = xr.concat(found, xr.Variable("trajectory", names), join="outer", coords="different", compat="equals")
+    whole = whole.assign_attrs(trajectories=", ".join(path.name for path in paths))
+    finish(options, "sparsity", "Sparsity of hidden activations", whole, figure(found, names), out)
+
+
+if __name__ == "__main__":
+    command(main, Options, "analysis.sparsity")

@@ -1,0 +1,181 @@
+"""When structure forms: the rules on planted series, planted trajectories of known moments, and the command."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.lattices import perfect_grids
+from analysis.onsets import halfway, lasting, measured, onsets
+from analysis.structures import circularity, imperfections
+from dynamics.recorder import save
+from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
+from dynamics.simulate import simulate
+from dynamics.storage import TrajectoryError
+from tests.test_spectrum import circle
+
+N, STEPS = 11, 20
+
+
+# ------------------------------------------------------------------------------------------------ the rules
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=12))
+def test_lasting_is_the_first_moment_from_which_it_always_is(there):
+    moments = np.linspace(0, 1, len(there))
+    expected = next((moments[k] for k in range(len(there)) if all(there[k:])), np.inf)
+    assert lasting(np.array(there), moments) == expected
+    np.testing.assert_array_equal(lasting(np.array([there, there]), moments), [expected] * 2)
+
+
+def test_halfway_is_the_last_crossing():
+    moments = np.array([0, 1, 2, 4.0])
+    assert halfway([10, 10, 0, 0], moments) == 1.5
+    assert halfway([10, 0, 10, 0], moments) == 3  # it had come back
+    assert halfway([10, 8, 6, 0], moments) == pytest.approx(2 + 2 / 6)
+    assert halfway([5, 5, 5, 5], moments) == 0
+    assert halfway([0, 10, 10, 5], moments) == 0  # ends no lower
+    np.testing.assert_array_equal(halfway([[10, 10, 0, 0], [10, 0, 0, 0]], moments), [1.5, 0.5])
+    with pytest.raises(ValueError, match="finite"):
+        halfway([1, np.nan, 0, 0], moments)
+
+
+@given(st.lists(st.integers(0, 5), min_size=2, max_size=12))
+def test_halfway_is_that_of_a_search_through_time(values):
+    moments = np.arange(len(values), dtype=float)
+    fine = np.linspace(0, moments[-1], 200 * (len(values) - 1) + 1)
+    half = (values[0] + values[-1]) / 2
+    above = (np.interp(fine, moments, values) > half + 1e-9) & (values[-1] < values[0])
+    expected = fine[above].max() if above.any() else 0
+    assert halfway(values, moments) == pytest.approx(expected, abs=0.011)
+
+
+# ----------------------------------------------------------------------------------- planted trajectories
+
+
+@pytest.fixture(scope="module")
+def template():
+    return simulate(ParticleSettings(n=N), runs=4, steps=STEPS, progress=False)
+
+
+def planted(template):
+    """Run 0 turns into a circle of frequency 2 at step 8, run 1 into a grid at step 15, run 2 never changes, run 3
+    is a circle from the beginning. What was random moves straight to what it becomes in two steps."""
+    x = template["embedding"].isel(step=0).values
+    grid = perfect_grids(N).basis[perfect_grids(N).lines == 3][5] @ np.diag([4.0, 3.0])
+    ends, begins = (circle(N, 2), grid, x[2], circle(N, 3)), (7, 14, 0, 0)
+    moved = np.empty((4, STEPS + 1, N, 2))
+    for run, (end, begin) in enumerate(zip(ends, begins, strict=True)):
+        start = end if run == 3 else x[run]
+        for step in range(STEPS + 1):
+            part = np.clip((step - begin) / 2, 0, 1)
+            moved[run, step] = (1 - part) * start + part * end
+    return template.assign(embedding=(template["embedding"].dims, moved))
+
+
+def test_planted_structures_form_when_they_were_planted(template):
+    found = measured(planted(template))
+    result = onsets(found)
+    formed = {str(event): result["formed"].sel(event=event).values.tolist() for event in result["event"].values}
+    assert formed["circle"] == [1, 0, 0, 1]
+    assert formed["polygon"] == [1, 0, 0, 1]
+    assert formed["grid"][1:3] == formed["perfect grid"][1:3] == [1, 0]
+    assert formed["structure"] == [1, 1, 0, 1]
+    assert formed["frequency"][0] == formed["frequency"][3] == 1
+    when = result["onset"] * STEPS
+    assert when.sel(event="circle").values.tolist() == [9, 20, 20, 0]
+    assert 7 < when.sel(event="polygon")[0] < 9
+    assert 14 < when.sel(event="structure")[1] < 16
+    assert when.sel(event="structure").values[2:].tolist() == [20, 0]
+    assert 0 <= when.sel(event="frequency")[0] <= 9
+    assert found["grid_distance"][1, -1] < 1e-6
+    assert found["perfect_distance"][1, -1] < 1e-6
+    assert found["grid_lines"][1, -1] == 3
+    assert found["dominant_frequency"][[0, 3], -1].values.tolist() == [2, 3]
+
+
+def test_fewer_frames_change_little(template):
+    all_of_it, some = (onsets(measured(planted(template), every)) for every in (1, 3))
+    assert (all_of_it["formed"] == some["formed"]).all()
+    assert np.abs(all_of_it["onset"] - some["onset"]).max() < 3.5 / STEPS
+    assert measured(planted(template), 7)["step"].values.tolist() == [0, 7, 14, 20]
+
+
+def test_diverged_runs_are_censored_where_they_were(template):
+    diverged = planted(template)
+    diverged["last_step"] = diverged["last_step"].copy(data=[12, STEPS, STEPS, 0])
+    result = onsets(measured(diverged))
+    assert (result["formed"][:, [0, 3]] == 0).all()
+    np.testing.assert_allclose(result["onset"][:, 0] * STEPS, 12)
+    np.testing.assert_allclose(result["onset"][:, 3], 0)
+    assert result["formed"].sel(event="structure")[1] == 1
+    diverged["last_step"][:] = 3
+    assert (onsets(measured(diverged))["formed"] == 0).all()
+
+
+def test_measures_are_those_of_their_modules_and_chance_is_rare(template, generator):
+    found = measured(template)
+    x = template["embedding"].values
+    np.testing.assert_array_equal(found["imperfections"], imperfections(x))
+    np.testing.assert_allclose(found["circularity"], circularity(x))
+    random = template.isel(step=[0, 1]).copy()
+    fresh = generator.standard_normal((400, 2, N, 2))
+    random = xr.Dataset(
+        {"embedding": (("run", "step", "token", "axis"), fresh), "last_step": ("run", np.full(400, 1))},
+        {"step": [0, 1], "time": ("step", [0.0, 1.0]), "seed": ("run", np.arange(400))},
+        {"modulus": N},
+    )
+    by_chance = onsets(measured(random))["formed"].mean("run")
+    for event in ("polygon", "grid", "perfect grid", "imperfections", "frequency"):
+        assert by_chance.sel(event=event) < 0.03
+    assert by_chance.sel(event="circle") == 0
+
+
+def test_systems_of_any_size_and_kind(generator):
+    network = measured(simulate(ModularSettings(n=5, hidden=4), runs=2, steps=30, progress=False))
+    assert {"circle_distance", "grid_distance"} <= set(network)
+    large = measured(simulate(ParticleSettings(n=29, dim=3), runs=2, steps=3, progress=False))
+    assert "grid_distance" not in large
+    assert "grid" not in onsets(large)["event"]
+    table = SparseSettings(vocab=5, table=8, length=3, sparsity=2, data=30, batch=10, hidden=4)
+    assert measured(simulate(table, runs=1, steps=9, progress=False)).sizes["frequency"] == 2
+    for settings, words, message in (
+        (SparseSettings(length=4, sparsity=2, data=30, batch=10), {"steps": 6}, "modulus: found 2"),
+        (ModularSettings(n=7), {"steps": 3, "record": "metrics"}, "record=metrics"),
+        (ParticleSettings(n=7), {"steps": 0}, "single frame"),
+    ):
+        with pytest.raises(TrajectoryError, match=message):
+            measured(simulate(settings, runs=1, progress=False, **words))
+
+
+# -------------------------------------------------------------------------------------------- the command
+
+
+def test_the_command(template, typed, tmp_path):
+    save(planted(template), tmp_path / "a.nc")
+    save(template, tmp_path / "b.nc")
+    code, out, err = typed("analysis.formation", "a.nc", "b.nc", "--csv", "t.csv", "--clock", "step")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    structure = next(line for line in lines if line.startswith("a") and "structure" in line)
+    assert "75.0 [19.4, 99.4]" in structure
+    assert sum(line.startswith(("a   ", "b   ")) for line in lines) == 14
+    table = [line.split(",") for line in (tmp_path / "t.csv").read_text().splitlines()]
+    assert len(table) == 15
+    by_name = dict(zip(table[0], table[1], strict=True))
+    assert (by_name["runs"], by_name["formed"]) == ("4", "3")
+    assert 7 < float(by_name["median"]) < 9  # in steps
+    assert 0 <= float(dict(zip(table[0], table[8], strict=True))["p_value"]) <= 1
+    (result,) = tmp_path.glob("formation-*.nc")
+    with xr.open_dataset(result) as found:
+        assert found["power_share"].dims == ("run", "step", "frequency")
+        assert found["other_onset"].dims == ("other_event", "other_run")
+        assert all("long_name" in found[name].attrs for name in ("onset", "imperfections", "chance"))
+    assert result.with_suffix(".png").stat().st_size > 10_000
+    code, out, _ = typed("analysis.formation", "a.nc", "--every", "4", "--run", "3")
+    assert code == 0
+    assert (tmp_path / "a-formation.png").exists()
+    for words in (["--every", "0"], ["--run", "4"], ["--run", "-1"]):
+        assert typed("analysis.formation", "a.nc", *words)[0] == 2
+    assert typed("analysis.formation", "nothing.nc")[0] == 1

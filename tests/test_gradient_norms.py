@@ -1,0 +1,237 @@
+"""Peaks of gradient norms against drops and spikes: planted series, brute force, statistics, and the command."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from analysis.excursions import Event
+from analysis.gradients import most_eventful
+from analysis.norm_peaks import (
+    Peaks,
+    circular_correlation,
+    clustered_share,
+    coincidence,
+    events_by_kind,
+    lags_of,
+    matched_by_shift,
+    median_interval,
+    peaks_of,
+)
+from dynamics.recorder import save
+from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
+from dynamics.simulate import simulate
+from dynamics.storage import TrajectoryError
+
+SMALL = SparseSettings(length=5, sparsity=2, data=40, batch=20, hidden=4)
+FRAMES = 200
+
+
+# ------------------------------------------------------------------------------------------- peaks and lags
+
+
+def test_peaks_are_spikes_and_the_tops_of_humps(generator):
+    norm = 1 + 0.01 * generator.standard_normal(FRAMES)
+    norm[50] = 9
+    norm[120:150] += 5 * np.hanning(30)  # wider than a spike may be
+    found = peaks_of(norm)
+    assert found.frame[0] == 50
+    assert abs(found.frame[1] - 134.5) < 4
+    assert len(found.frame) == 2
+    np.testing.assert_array_equal(found.height, norm[found.frame])
+    assert len(peaks_of(np.ones(FRAMES)).frame) == 0
+
+
+def test_the_lag_is_that_of_the_highest_peak_within():
+    events = [Event("drop", 10, 12, 14, 1, 0), Event("drop", 60, 62.5, 64, 1, 0), Event("spike", 99, 100, 101, 1, 2)]
+    peaks = Peaks(np.array([9, 13, 66, 90]), np.array([1.0, 3.0, 1.0, 9.0]))
+    np.testing.assert_array_equal(lags_of(events, peaks, 2), [1, 3.5, np.nan])
+    np.testing.assert_array_equal(lags_of(events, peaks, 1), [1, np.nan, np.nan])
+
+
+@given(seed=st.integers(0, 200), slack=st.sampled_from([0.0, 1.5, 4.0]))
+def test_shifted_matches_are_those_of_shifting_the_peaks(seed, slack):
+    generator, frames = np.random.default_rng(seed), 40
+    events = []
+    for middle in generator.uniform(2, 37, 4):
+        begin, end = middle - generator.uniform(0, 3), middle + generator.uniform(0, 3)
+        events.append(Event("drop", max(begin, 0), middle, min(end, frames - 1), 1, 0))
+    peaks = np.sort(generator.choice(frames, 5, replace=False))
+    found = matched_by_shift(events, Peaks(peaks, np.ones(5)), frames, slack)
+    for shift in range(frames):
+        moved = Peaks(np.sort((peaks + shift) % frames), np.ones(5))
+        assert found[shift] == np.isfinite(lags_of(events, moved, slack)).sum()
+
+
+def test_the_circular_correlation_is_spearmans_at_every_lag(generator):
+    norm, decrease = generator.standard_normal((2, 31))
+    decrease[3:6] = 0  # ties
+    found = circular_correlation(norm, decrease)
+    for lag in (0, 1, 7, 30):
+        expected = stats.spearmanr(np.roll(norm, -lag), decrease).statistic
+        assert found[lag] == pytest.approx(expected)
+    late = np.roll(decrease, 4)
+    assert circular_correlation(late, decrease).argmax() == 4
+    assert np.isnan(circular_correlation(np.ones(31), decrease)).all()
+
+
+# ----------------------------------------------------------------------------------------------- statistics
+
+
+def test_a_share_of_independent_events_has_the_exact_interval():
+    matched, total = np.array([1, 0, 1, 1, 0, 1]), np.ones(6, int)
+    found = clustered_share(matched, total)
+    exact = stats.binomtest(4, 6).proportion_ci(method="exact")
+    np.testing.assert_allclose(found, (4 / 6, exact.low, exact.high), rtol=1e-6)
+    all_of_them = clustered_share(np.array([3, 4]), np.array([3, 4]))
+    assert all_of_them.value == all_of_them.high == 1
+    assert all_of_them.low < 0.65
+    assert clustered_share(np.zeros(2, int), np.array([3, 4])).low == 0
+    assert np.isnan(clustered_share(np.zeros(2, int), np.zeros(2, int)).value)
+
+
+def test_events_that_go_together_in_a_run_count_for_fewer(generator):
+    apart = clustered_share(generator.binomial(5, 0.5, 40), np.full(40, 5))
+    together = clustered_share(5 * (np.arange(40) % 2), np.full(40, 5))
+    assert together.high - together.low > 1.8 * (apart.high - apart.low)
+    exact = stats.binomtest(20, 40).proportion_ci(method="exact")  # as many as there are runs
+    assert together.low == pytest.approx(exact.low, abs=0.01)
+
+
+def test_the_median_has_its_exact_interval(generator):
+    assert np.isnan(median_interval(np.arange(5)).low)
+    assert median_interval(np.arange(6)) == (2.5, 0, 5)
+    assert median_interval(np.arange(10))[1:] == (1, 8)  # 1 - 2 P(Bin(10, 1/2) <= 1) = .979
+    held = [
+        (found := median_interval(generator.exponential(size=25))).low <= np.log(2) <= found.high for _ in range(800)
+    ]
+    assert np.mean(held) > 0.94
+
+
+def test_the_run_that_is_drawn():
+    assert most_eventful(np.array([[0, 9], [2, 0], [2, 3], [2, 3]])) == 2
+
+
+# --------------------------------------------------------------------------------------- whole trajectories
+
+
+@pytest.fixture(scope="module")
+def template():
+    return simulate(SMALL, runs=6, steps=2 * (FRAMES - 1), progress=False)
+
+
+def planted(template, late=3):
+    """Losses that drop at one moment of each run and spike at another; a norm of the first layer that peaks so many
+    frames after the drop and with the spike, one of the second that peaks elsewhere, others that never do."""
+    generator, whole = np.random.default_rng(3), template.copy(deep=True)
+    loss = 0.7 + 0.002 * generator.standard_normal((6, FRAMES))
+    norm = 1 + 0.02 * generator.standard_normal((6, FRAMES, template.sizes["layer"]))
+    for run in range(6):
+        drop, spike = 40 + 7 * run, 130 + 6 * run
+        loss[run] -= 0.4 / (1 + np.exp(-(np.arange(FRAMES) - drop)))
+        loss[run, spike] += 0.5
+        norm[run, [drop + late, spike], 0] = 8
+        norm[run, [15, drop + 40], 1] = 8
+    for split in template["split"].values:
+        whole["loss"].loc[{"split": split}] = loss
+    whole["gradient_norm"] = (("run", "step", "layer"), norm.astype(np.float32))
+    return whole
+
+
+def test_planted_peaks_are_found_with_their_lag(template):
+    found = coincidence(planted(template))
+    layers = found["layer"].values
+    assert found["events"].values.tolist() == [[1, 1]] * 6
+    first = found.sel(layer=layers[0])
+    assert first["share"].values.tolist() == [1, 1]
+    assert (first["p_value"] < 0.01).all()
+    assert (first["share_low"] < 0.7).all()
+    assert first["lag"].sel(kind="drop") == pytest.approx(3, abs=0.7)
+    assert first["lag"].sel(kind="spike") == 0
+    assert first["peaks"].values.tolist() == [2] * 6
+    # two peaks of 200 frames: by chance one lies within the width of an event and its tolerance
+    assert 0.02 < first["by_chance"].sel(kind="spike") < 0.12
+    elsewhere = found.sel(layer=layers[1])
+    assert elsewhere["share"].values.tolist() == [0, 0]
+    assert (elsewhere["p_value"] == 1).all()
+    assert elsewhere["lag"].isnull().all()
+    assert found.sel(layer=layers[2])["peaks"].sum() == 0
+
+
+def test_a_planted_correlation_is_found_at_its_lag_and_none_by_chance(template):
+    whole = planted(template)
+    decrease = -np.diff(whole["loss"].sel(split="train").transpose("run", "step").values, axis=1)
+    follows = np.concatenate([np.ones((6, 3)), 1 + decrease[:, :-2]], axis=1)  # two frames later
+    whole["gradient_norm"][..., 4] = follows
+    found = coincidence(whole)
+    last = found.isel(layer=4)
+    assert last["correlation_lag"] == 2
+    assert last["correlation"] > 0.95
+    assert last["correlation_gain_low"] > 0.5
+    assert last["correlation_p_value"] < 0.01
+    assert found["correlation_p_value"][5] > 0.01
+    assert abs(found["correlation"][5]) < 0.2
+    assert found["correlation_at_lag"].sel(layer=last["layer"], frames=2) == last["correlation"]
+
+
+def test_shuffling_runs_destroys_it(template, generator):
+    """A norm of another run has no more peaks at the drops than chance says."""
+    whole = planted(template)
+    whole["gradient_norm"] = whole["gradient_norm"].copy(data=whole["gradient_norm"].values[::-1])
+    found = coincidence(whole).isel(layer=0)
+    assert (found["p_value"] > 0.05).all()
+
+
+def test_diverged_runs_are_taken_as_far_as_they_got(template):
+    whole = planted(template)
+    whole["last_step"] = whole["last_step"].copy(data=[2 * 90, *[2 * (FRAMES - 1)] * 4, 4])
+    found = coincidence(whole)
+    assert found["events"].values.tolist() == [[1, 0], *[[1, 1]] * 4, [0, 0]]
+    assert found["peaks"][:, 0].values.tolist() == [1, 2, 2, 2, 2, 0]
+    assert found["share"][0].values.tolist() == [1, 1]
+
+
+def test_every_system_and_what_is_too_short():
+    network = coincidence(simulate(ModularSettings(n=5, hidden=4), runs=2, steps=300, progress=False))
+    assert network.sizes == {"layer": 5, "kind": 2, "run": 2, "frames": 11}
+    trajectory = simulate(ParticleSettings(n=7), runs=5, steps=60, progress=False)
+    particles = coincidence(trajectory)
+    assert particles["kind"].values.tolist() == ["escape"]
+    assert particles["events"].values.ravel().tolist() == [1] * 5
+    from analysis.progress import displacement, escape
+
+    falling = -displacement(trajectory).transpose("run", "step").values
+    middles = [events_by_kind(one, True)["escape"][0].middle for one in falling]
+    np.testing.assert_allclose(np.array(middles) / 60, escape(trajectory))
+    still = dataclasses.replace(SMALL, lr=1e-12)
+    assert coincidence(simulate(still, runs=1, steps=60, progress=False))["share"].isnull().all()
+    with pytest.raises(TrajectoryError, match="20 or more"):
+        coincidence(simulate(SMALL, runs=1, steps=20, progress=False))
+    with pytest.raises(TrajectoryError, match="found neither"):
+        coincidence(trajectory.drop_vars("embedding"))
+
+
+def test_the_command(template, typed, tmp_path):
+    save(planted(template), tmp_path / "a.nc")
+    code, out, err = typed("analysis.gradients", "a.nc", "--csv", "t.csv")
+    assert (code, err) == (0, "")
+    shares = [line.split("%")[1].split() for line in out.splitlines() if "drops with a peak" in line]
+    assert shares[0][:4] == ["6", "100.0", "[54.1,", "100.0]"]
+    assert shares[1][:2] == ["6", "0.0"]
+    table = [line.split(",") for line in (tmp_path / "t.csv").read_text().splitlines()]
+    assert len(table) == 1 + 4 * template.sizes["layer"]
+    assert all(len(line) == len(table[0]) for line in table)
+    with xr.open_dataset(tmp_path / "a-gradients.nc") as found:
+        assert found["share"].dims == ("layer", "kind")
+        assert found["correlation_at_lag"].attrs["units"] == "1"
+    assert (tmp_path / "a-gradients.png").stat().st_size > 10_000
+    save(simulate(ParticleSettings(n=5), runs=2, steps=30, progress=False), tmp_path / "p.nc")
+    assert typed("analysis.gradients", "p.nc", "--run", "1")[0] == 0
+    assert typed("analysis.gradients", "p.nc", "--run", "2")[0] == 2
+    save(simulate(ParticleSettings(n=5), runs=2, steps=3, progress=False), tmp_path / "q.nc")
+    code, _, err = typed("analysis.gradients", "q.nc")
+    assert (code, err.count("\n")) == (1, 1)

@@ -1,0 +1,165 @@
+"""Distances from perfect circles and grids: planted ones, brute force, chance."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.ideals import nearest_circle, nearest_grid, nearest_perfect_grid, settle
+from analysis.lattices import perfect_grids
+from analysis.shapes import procrustes, relabellings
+from analysis.spectrum import unit_shape
+from tests.test_spectrum import circle
+
+
+def turned(x, generator, dim):
+    """The same shape elsewhere, in more axes."""
+    axes = np.linalg.qr(generator.standard_normal((dim, x.shape[-1])))[0]
+    return 3.7 * x @ axes.T + generator.standard_normal(dim)
+
+
+@given(n=st.integers(3, 14), dim=st.integers(1, 4), seed=st.integers(0, 99))
+def test_the_nearest_circle_is_that_of_brute_force(n, dim, seed):
+    x = np.random.default_rng(seed).standard_normal((4, n, dim))
+    kept = [k for k in range(1, n // 2 + 1) if np.gcd(k, n) == 1]
+    by_force = np.array([procrustes(x, circle(n, k)) for k in kept])
+    found = nearest_circle(x)
+    np.testing.assert_allclose(found.distance, by_force.min(axis=0), atol=1e-9)
+    np.testing.assert_array_equal(found.which, np.array(kept)[by_force.argmin(axis=0)])
+
+
+@pytest.mark.parametrize("n", [5, 12, 17])
+def test_planted_circles(n, generator):
+    for k in (1, 5 if n == 12 else 2):
+        found = nearest_circle(turned(circle(n, k), generator, 3))
+        assert found.distance < 1e-7
+        assert found.which == k
+    assert nearest_circle(circle(12, 2)).distance > 0.9  # six places for twelve tokens
+    shuffled = circle(17, 1)[generator.permutation(17)]
+    assert nearest_circle(shuffled).distance > 0.5  # a circle by CA algorithm 1, but in no order
+
+
+@pytest.mark.parametrize("n", [7, 11])
+def test_planted_grids_under_all_that_keeps_them(n, generator):
+    grids = perfect_grids(n)
+    chosen = generator.choice(len(grids.kind), 12, replace=False)
+    _, _, images = relabellings(n, shifts=True)
+    for dim in (2, 3):
+        x = grids.basis[chosen] @ generator.standard_normal((len(chosen), 2, dim)) + 4
+        assert nearest_perfect_grid(x).distance.max() < 1e-6
+        renamed = np.take_along_axis(x, images[generator.integers(len(images), size=12)][..., None], axis=1)
+        found = nearest_perfect_grid(renamed)
+        assert found.distance.max() < 1e-6
+        planar = grids.lines[chosen] > 1
+        np.testing.assert_array_equal(grids.kind[found.which][planar], grids.kind[chosen][planar])
+
+
+def test_the_nearest_perfect_grid_is_that_of_brute_force(generator):
+    x = generator.standard_normal((20, 7, 2))
+    grids = perfect_grids(7)
+    centred = x - x.mean(axis=1, keepdims=True)
+    least = np.full(20, np.inf)
+    for basis in grids.basis:  # the best linear image, by least squares
+        image = basis @ (basis.T @ centred)
+        least = np.minimum(least, procrustes(x, image))
+    found = nearest_perfect_grid(x)
+    np.testing.assert_allclose(found.distance, least, atol=1e-6)
+    assert nearest_perfect_grid(x[3]).distance == pytest.approx(least[3])
+
+
+def test_noise_costs_little_and_chance_is_far(generator):
+    """Of 17 random tokens in the plane none of a thousand is nearer than .45; a grid with a tenth of noise is."""
+    grids = perfect_grids(17)
+    planted = grids.basis[::2000] * np.sqrt(17)
+    near = nearest_perfect_grid(planted + 0.1 * generator.standard_normal(planted.shape)).distance
+    random = generator.standard_normal((1000, 17, 2))
+    far = nearest_perfect_grid(random).distance
+    assert near.max() < 0.2
+    assert 0.45 < far.min() < np.median(far) < 0.7
+    assert nearest_circle(random).distance.min() > 0.6
+    assert nearest_perfect_grid(circle(17, 3)).distance > 0.55
+
+
+def test_one_point_is_far_from_all():
+    assert nearest_circle(np.ones((5, 2))).distance == 1
+    assert nearest_perfect_grid(np.ones((2, 5, 2))).distance.tolist() == [1, 1]
+    assert nearest_grid(np.ones((2, 5, 2))).distance.tolist() == [1, 1]
+    with pytest.raises(ValueError, match="at least 3"):
+        nearest_circle(np.ones((2, 2)))
+
+
+# ------------------------------------------------------------------------------------------ grids with holes
+
+
+def with_holes(grids, at, generator, moves=2):
+    """The places of a grid of which some tokens have moved to others of their class, by short vectors."""
+    places, kernel = grids.places[at].astype(float), grids.kernel[grids.kind[at]]
+    length = np.linalg.norm(kernel, axis=1)
+    short = kernel[(length > 0) & (length < 6)]
+    for token in generator.choice(len(places), moves, replace=False):
+        places[token] += short[generator.integers(len(short))]
+    return places
+
+
+def test_kernels_lead_from_a_place_to_others_of_its_class():
+    grids = perfect_grids(11)
+    for at in range(0, len(grids.kind), 97):
+        places, kernel = grids.places[at].astype(int), grids.kernel[grids.kind[at]].astype(int)
+        numbers = [
+            (a, b)
+            for a, b in itertools.product(range(11), repeat=2)
+            if (((places - places[0]) @ (a, b) - np.arange(11)) % 11 == 0).all()
+        ]
+        assert numbers  # by which the places respect addition
+        if grids.lines[at] > 1:
+            assert len(kernel) > 10
+            assert ((kernel @ numbers[0]) % 11 == 0).all()
+
+
+def plain_settle(x, places, kernel):
+    """The search of `settle` by least squares and by trying all moves."""
+    g, least = places.astype(float), 1.0
+    while True:
+        centred = g - g.mean(axis=0)
+        linear = np.linalg.lstsq(centred, x)[0]
+        rest = ((x - centred @ linear) ** 2).sum()
+        if rest >= least - 1e-12:
+            return least
+        least = rest
+        places_of = (g[:, None] + kernel - g.mean(axis=0)) @ linear
+        g = g + kernel[((x[:, None] - places_of) ** 2).sum(axis=-1).argmin(axis=1)]
+
+
+def test_the_search_is_that_of_plain_loops(generator):
+    grids = perfect_grids(11)
+    planar = np.flatnonzero(grids.lines > 1)
+    for at in generator.choice(planar, 20, replace=False):
+        x = unit_shape(generator.standard_normal((11, 2 + at % 2)))
+        kernel = grids.kernel[grids.kind[at]]
+        assert settle(x, grids.places[at], kernel) == pytest.approx(plain_settle(x, grids.places[at], kernel))
+
+
+def test_planted_grids_with_holes_are_found(generator):
+    grids = perfect_grids(17)
+    planar = np.flatnonzero((grids.lines > 2) & (grids.lines < 5))
+    planted = [with_holes(grids, at, generator) for at in generator.choice(planar, 24, replace=False)]
+    x = np.array(planted) @ (np.array([[1.0, 0.3], [0.1, 0.8]])) - 2
+    found, perfect = nearest_grid(x), nearest_perfect_grid(x)
+    assert np.mean(found.distance < 1e-6) > 0.75  # of two hundred 87% are found
+    assert perfect.distance.min() > 0.05  # none is a grid without holes
+    noisy = nearest_grid(x + 0.02 * x.std() * generator.standard_normal(x.shape))
+    assert np.median(noisy.distance) < 0.05
+    spatial = nearest_grid(x @ generator.standard_normal((2, 3)))
+    np.testing.assert_allclose(np.median(spatial.distance), 0, atol=1e-6)
+
+
+def test_grids_with_holes_are_never_further_than_perfect_ones(generator):
+    x = generator.standard_normal((40, 17, 2))
+    found, perfect = nearest_grid(x).distance, nearest_perfect_grid(x).distance
+    assert (found <= perfect + 1e-6).all()
+    assert 0.08 < found.min() < np.median(found) < 0.25  # what any embedding has by chance
+    assert nearest_grid(circle(17, 3)).distance > 0.5
+    line = np.arange(17.0)[:, None] * [1.0, 0.5]
+    assert nearest_grid(line).distance < 1e-6

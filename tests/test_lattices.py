@@ -1,0 +1,95 @@
+"""Perfect grids: that they are what their definition says, and that none is missed."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from analysis.lattices import MOST_TOKENS, _keys, orthonormal, perfect_grids, windows, without_holes
+from analysis.structures import imperfections
+from dynamics.tasks import all_pairs, modular_sum
+
+
+def has_no_holes(points):
+    """By the hull's half-planes: every lattice point of the box that is on the inner side of all edges belongs."""
+    points = {tuple(map(int, each)) for each in points}
+    edges = []
+    for p, q in itertools.permutations(points, 2):
+        side = [(q[0] - p[0]) * (r[1] - p[1]) - (q[1] - p[1]) * (r[0] - p[0]) for r in points]
+        if min(side) >= 0:
+            edges.append((p, q))
+    low, high = np.min(list(points), axis=0), np.max(list(points), axis=0)
+    for r in itertools.product(*(range(a, b + 1) for a, b in zip(low, high, strict=True))):
+        inside = all((q[0] - p[0]) * (r[1] - p[1]) - (q[1] - p[1]) * (r[0] - p[0]) >= 0 for p, q in edges)
+        if inside and r not in points:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("n", [5, 6, 7, 9])
+def test_windows_follow_the_definition(n):
+    for places, step, _, lines in windows(n):
+        assert len(np.unique(places[:, 0])) == lines
+        assert has_no_holes(places)
+        solutions = [
+            (a, b)
+            for a, b in itertools.product(range(n), repeat=2)
+            if ((a * places[:, 0] + b * places[:, 1] - np.arange(n)) % n == 0).all()
+        ]
+        if lines > 1:
+            assert solutions
+        assert any(b == step for _, b in solutions)
+
+
+@pytest.mark.parametrize(("n", "box"), [(5, (5, 4)), (6, (5, 3)), (7, (7, 3))])
+def test_no_grid_in_a_box_is_missed(n, box):
+    """All sets of N points of a box that have no holes, with all ways to number them, against the enumeration."""
+    known = set(_keys(perfect_grids(n).basis))
+    points = np.array(list(itertools.product(*map(range, box))))
+    ways = [(a, b) for a, b in itertools.product(range(n), repeat=2)]
+    numbers = np.array([(a * points[:, 0] + b * points[:, 1]) % n for a, b in ways])
+    met = set()
+    for chosen in itertools.combinations(range(len(points)), n):
+        some = np.array(chosen)
+        if points[some].min(axis=0).any():
+            continue
+        valid = [each for each in numbers[:, some] if len(set(each.tolist())) == n]
+        if valid and has_no_holes(points[some]):
+            for each in valid:
+                places = np.empty((n, 2))
+                places[each] = points[some]
+                met |= set(_keys(orthonormal(places)[None]))
+    assert met
+    assert met <= known
+
+
+def test_seventeen_tokens_have_114_grids():
+    grids = perfect_grids(17)
+    assert grids.kind.max() + 1 == 114
+    assert np.unique(np.bincount(grids.kind)).tolist() == [68, 136, 272]  # 272 labellings over the grid's symmetries
+    np.testing.assert_allclose(grids.basis.sum(axis=1), 0, atol=1e-12)
+    assert len(set(_keys(grids.basis))) == len(grids.kind)
+
+
+def test_sums_that_coincide_are_of_one_class_and_corners_are_imperfect(generator):
+    grids, pairs = perfect_grids(11), all_pairs(11)
+    residue = modular_sum(pairs, 11)
+    for basis in grids.basis[generator.choice(len(grids.kind), 60, replace=False)]:
+        x = basis @ generator.standard_normal((2, 2))
+        sums = np.round((x[pairs[:, 0]] + x[pairs[:, 1]]) * 1e7)
+        for place in np.unique(sums, axis=0):
+            assert len(set(residue[(sums == place).all(axis=1)])) == 1
+        assert imperfections(x) >= 2  # a line has two corners, a polygon more
+
+
+def test_holes_are_seen():
+    assert without_holes(((0, 2), (0, 2), (0, 2)))
+    assert not without_holes(((0, 2), (1, 2), (0, 2)))
+    assert not without_holes(((0, 2), (0, 1), (0, 2)))
+    assert without_holes(((0, 2), (1, 2), (1, 2)))
+
+
+def test_too_few_and_too_many_tokens_are_refused():
+    for n in (2, MOST_TOKENS + 1):
+        with pytest.raises(ValueError, match=f"found {n} tokens"):
+            perfect_grids(n)

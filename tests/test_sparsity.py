@@ -1,0 +1,155 @@
+"""Sparsity of activations: closed forms, plain loops, and the command on planted and on real runs."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+
+from analysis import activations as module
+from analysis.activations import THRESHOLDS, activations, compared, counts_below, mean_sparsity, sparsity
+from analysis.sparsity import differing, labels
+from dynamics.networks import network_of, weights
+from dynamics.recorder import save
+from dynamics.settings import ModularSettings, SettingsError, SparseSettings
+from dynamics.simulate import simulate
+from dynamics.storage import TrajectoryError
+from dynamics.tasks import sequences
+
+SMALL = SparseSettings(length=6, sparsity=2, data=60, batch=16, hidden=6)
+
+
+@pytest.fixture(scope="module")
+def small():
+    return simulate(SMALL, runs=4, steps=8, progress=False)
+
+
+def gelu(x):
+    return 0.5 * x * (1 + torch.erf(torch.as_tensor(x / np.sqrt(2), dtype=torch.float64)).numpy())
+
+
+def test_counts_are_of_values_strictly_below(generator):
+    values = np.array([[0.0, -1.0], [0.5, 2.0]])
+    np.testing.assert_array_equal(counts_below(values, np.array([1, 3]), np.array([0.5, 1.0, 3.0])), [1, 4, 8])
+    values, often = generator.standard_normal((50, 3)), generator.integers(0, 4, 50)
+    expected = [(often[:, None] * (np.abs(values) < eps)).sum() for eps in THRESHOLDS]
+    np.testing.assert_array_equal(counts_below(values, often), expected)
+    with pytest.raises(ValueError, match="found shapes"):
+        counts_below(values, often[:-1])
+
+
+def test_the_mean_is_over_log_eps_in_the_papers_range():
+    assert mean_sparsity(np.ones((2, 141))) == pytest.approx([1, 1])
+    step = (THRESHOLDS >= 0.99e-1).astype(float)  # half-way along the range in log eps, up to one interval
+    assert mean_sparsity(step) == pytest.approx(0.5, abs=1 / 80)
+    assert mean_sparsity((THRESHOLDS > 10.5).astype(float)) == 0
+    assert mean_sparsity(np.log10(THRESHOLDS)) == pytest.approx(-1)
+
+
+@pytest.mark.parametrize("changes", [{}, {"receptor_biases": False, "norm": "unit-smooth"}, {"activation": "relu"}])
+def test_activations_are_those_of_the_transform(changes):
+    settings = dataclasses.replace(SMALL, **changes)
+    trajectory = simulate(settings, runs=2, steps=4, progress=False)
+    network, found = network_of(trajectory), weights(trajectory)
+    tokens = torch.from_numpy(sequences(settings, np.array([5]), "train")[0].astype(np.int64))
+    xi = network.sequence_embedding(found, tokens)
+    zeta = xi + activations(network, found, tokens) @ found["assembler"] + found["transform_bias"][..., None, :]
+    torch.testing.assert_close(zeta, network.transform(found, xi))
+
+
+@pytest.mark.parametrize("few", [False, True])
+def test_sparsity_of_a_trajectory_is_that_of_all_draws_one_by_one(small, few, monkeypatch):
+    if few:  # sequences at once
+        monkeypatch.setattr(module, "AT_ONCE_BYTES", 5000)
+    found = sparsity(small, step=4)
+    network = network_of(small)
+    for split in ("train", "test"):
+        held = {name: each.double() for name, each in weights(small, 2, 4).items()}
+        tokens = sequences(SMALL, small["seed"].values[[2]], split)[0].astype(np.int64)
+        direction = network.normalise(network.sequence_embedding(held, torch.from_numpy(tokens))).numpy()
+        values = gelu(direction @ held["receptor"].numpy().T + held["receptor_bias"].numpy())
+        expected = [(np.abs(values) < eps).mean() for eps in THRESHOLDS]
+        np.testing.assert_allclose(found["sparsity"].sel(split=split)[2], expected, atol=1e-12)
+    assert (found["test_accuracy"] == small["accuracy"].sel(step=4, split="test")).all()
+
+
+def test_diverged_runs_and_wrong_steps_and_files(small):
+    diverged = small.copy()
+    diverged["last_step"] = small["last_step"].copy(data=[8, 4, 8, 8])
+    found = sparsity(diverged)
+    assert np.isnan(found["sparsity"][:, 1]).all()
+    assert np.isfinite(found["sparsity"][:, [0, 2, 3]]).all()
+    assert np.isnan(found["success"][1])
+    assert np.isfinite(sparsity(diverged, step=4)["success"]).all()
+    with pytest.raises(SettingsError, match="a recorded step"):
+        sparsity(small, step=5)
+    with pytest.raises(TrajectoryError, match="record=metrics"):
+        sparsity(simulate(SMALL, runs=1, steps=4, record="metrics", progress=False))
+    with pytest.raises(TrajectoryError, match="this is about sparse"):
+        sparsity(simulate(ModularSettings(n=5), runs=1, steps=1, progress=False))
+
+
+def planted(less):
+    """Runs 0 to 7 succeed, 8 to 19 fail; successes are less sparse within the range where `less`."""
+    place = np.log10(THRESHOLDS)[None] - np.linspace(-1, 1, 20)[:, None]
+    if less:
+        place[:8] -= 2
+    curves = 1 / (1 + np.exp(-3 * place))
+    success = (np.arange(20) < 8).astype(float)
+    return xr.Dataset(
+        {
+            "sparsity": (("split", "run", "eps"), np.stack([curves, curves])),
+            "success": ("run", success),
+            "test_accuracy": ("run", success),
+        },
+        {"split": ["train", "test"], "eps": THRESHOLDS},
+    )
+
+
+def test_a_planted_difference_is_found_and_none_elsewhere():
+    found = compared(planted(less=True)).sel(split="test")
+    low, high = differing(THRESHOLDS, found["effect"].values, found["p_value"].values, -1)
+    assert low < 1e-2 < 1 < high
+    assert np.isnan(differing(THRESHOLDS, found["effect"].values, found["p_value"].values, 1)).all()
+    none = compared(planted(less=False).assign(success=("run", np.arange(20) % 2 * 1.0)))
+    assert (none["p_value"] > 0.05).all()
+    all_failed = compared(planted(less=True).assign(success=("run", np.zeros(20))))
+    assert np.isnan(all_failed["p_value"]).all()
+
+
+def test_labels_are_what_differs(small):
+    settings = {**json.loads(small.attrs["config_json"]), "dim": 3, "hidden": 8}
+    wide = small.assign_attrs(config_json=json.dumps(settings))
+    assert labels([small], ["a"]) == ["d = 2"]
+    assert labels([small, wide], ["a", "b"]) == ["d = 2, h = 6", "d = 3, h = 8"]
+
+
+def test_the_command(small, typed, tmp_path):
+    wide = simulate(dataclasses.replace(SMALL, hidden=8), runs=2, steps=8, progress=False)
+    for trajectory in (small, wide):
+        values = np.linspace(0.5, 1, trajectory.sizes["run"])
+        trajectory["accuracy"].loc[{"split": "test", "step": 8}] = values
+    save(small, tmp_path / "a.nc")
+    save(wide, tmp_path / "b.nc")
+    code, out, err = typed("analysis.sparsity", "a.nc", "b.nc", "--csv", "table.csv")
+    assert (code, err) == (0, "")
+    assert out.count("h = 6  t") == out.count("h = 8  t") == 2
+    (result,) = tmp_path.glob("sparsity-*.nc")
+    with xr.open_dataset(result) as found:
+        assert found["sparsity"].dims == ("trajectory", "split", "run", "eps")
+        assert found["trajectory"].values.tolist() == ["h = 6", "h = 8"]
+        assert np.isfinite(found["sparsity"]).sum("eps").values[:, 0].tolist() == [[141] * 4, [141, 141, 0, 0]]
+    assert result.with_suffix(".png").stat().st_size > 10_000
+    table = (tmp_path / "table.csv").read_text().splitlines()
+    assert len(table) == 5
+    assert table[1].startswith("h = 6,train,1,3,")
+    code, out, _ = typed("analysis.sparsity", "a.nc", "--runs", "2")  # no success
+    assert code == 0
+    assert "d = 2  train          0         2                -" in out
+    assert (tmp_path / "a-sparsity.nc").exists()
+    assert typed("analysis.sparsity", "a.nc", "--runs", "0")[0] == 2
+    assert typed("analysis.sparsity", "a.nc", "--step", "3")[0] == 2
+    code, _, err = typed("analysis.sparsity", "missing.nc")
+    assert (code, err.count("\n")) == (1, 1)
