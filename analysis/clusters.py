@@ -29,19 +29,27 @@ def count_clusters(points: np.ndarray, link: float = LINK) -> int:
 
     One for points without any spread. Raises ValueError.
     """
+    return 1 + int(cluster_labels(points, link).max())
+
+
+def cluster_labels(points: np.ndarray, link: float = LINK) -> np.ndarray:
+    """The cluster of each of points (point, axis), from 0, as `count_clusters` has them: (point,).
+
+    Raises ValueError.
+    """
     x = np.asarray(points, dtype=np.float64)
     if x.ndim != 2 or not len(x) or not np.isfinite(x).all():
         raise ValueError(f"points: found shape {x.shape}, expected (point, axis) of finite numbers")
     size = np.abs(x).max()
     if size == 0:
-        return 1
-    x = np.unique((x - x.mean(axis=0)) / size, axis=0)
+        return np.zeros(len(x), dtype=np.int64)
+    x, place = np.unique((x - x.mean(axis=0)) / size, axis=0, return_inverse=True)
     spread = float(np.sqrt((x * x).sum(axis=1).mean()))
     if spread <= 1e-6:
-        return 1
+        return np.zeros(len(place), dtype=np.int64)
     near = cKDTree(x).query_pairs(link * spread, output_type="ndarray")
     links = coo_matrix((np.ones(len(near)), near.T), shape=(len(x), len(x)))
-    return int(connected_components(links, directed=False, return_labels=False))
+    return connected_components(links, directed=False)[1].astype(np.int64)[place.ravel()]
 
 
 def told_apart(s: SparseSettings) -> np.ndarray:

@@ -66,12 +66,12 @@ def mean_interval(values: np.ndarray) -> Interval:
 
 def median_interval(values: np.ndarray) -> Interval:
     """Median with its exact interval between order statistics; bounds are NaN for fewer than six values."""
-    values = np.asarray(values, dtype=np.float64)
-    if values.size == 0:
+    ordered = np.sort(np.asarray(values, dtype=np.float64))
+    if ordered.size == 0:
         return Interval(np.nan, np.nan, np.nan)
-    found = stats.quantile_test(values, p=0.5).confidence_interval(LEVEL)
-    low, high = (found.low, found.high) if np.isfinite([found.low, found.high]).all() else (np.nan, np.nan)
-    return Interval(float(np.median(values)), float(low), float(high))
+    rank = int(stats.binom.ppf((1 - LEVEL) / 2, ordered.size, 0.5))
+    bounds = (float(ordered[rank - 1]), float(ordered[-rank])) if rank >= 1 else (np.nan, np.nan)
+    return Interval(float(np.median(ordered)), *bounds)
 
 
 def difference_interval(first: np.ndarray, second: np.ndarray) -> Interval:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.clusters import clusters, count_clusters, ideal_clusters, told_apart
+from analysis.clusters import cluster_labels, clusters, count_clusters, ideal_clusters, told_apart
 from dynamics.settings import ModularSettings, SparseSettings
 from dynamics.simulate import simulate
 from dynamics.storage import TrajectoryError
@@ -25,6 +25,9 @@ def test_planted_clusters_are_counted(count, dim, each, scale, seed):
     points = (centres[:, None] + 0.02 * noise).reshape(-1, dim) @ turn + generator.standard_normal(dim)
     if count > 1:
         assert count_clusters(scale * points) == count
+        order = generator.permutation(len(points))
+        labels, planted = cluster_labels(scale * points[order]), np.repeat(np.arange(count), each)[order]
+        assert len({*zip(labels.tolist(), planted.tolist(), strict=True)}) == count == labels.max() + 1
 
 
 def test_points_in_one_place_are_one_cluster():

@@ -41,6 +41,9 @@ COMMANDS = [
     "analysis.sparsity",
     "analysis.formation",
     "analysis.gradients",
+    "analysis.curvature",
+    "analysis.circuits",
+    "analysis.fixed_points",
 ]
 
 

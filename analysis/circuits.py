@@ -1,0 +1,278 @@
+"""Circuits that VC's network has learned: a label for every run, and how they came about (VC sections 3.1, 3.2, 4.1).
+
+python -m analysis.circuits RUN.nc [OTHER.nc]
+
+- invariances of the sequence embeddings, attention and collapse (`analysis.invariances`), and the label that follows
+  from them (`analysis.labels`);
+- the sum that sequence embeddings encode instead, where invariances are missing (`analysis.sums`);
+- when clusters form, and when the feed-forward layer tells them apart (`analysis.two_phases`);
+- attention at the start against attention at the end, VC figure 8 (`analysis.inheritance`);
+- with OTHER.nc, of the same seeds and with another setting, how far final weights move.
+"""
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tyro
+
+from analysis.command import command
+from analysis.reading import Reading, finish, opened
+from dynamics.settings import SUCCESS, SettingsError, check_whole
+
+if TYPE_CHECKING:
+    import numpy as np
+    import xarray as xr
+
+    from analysis.inheritance import Compared
+    from analysis.tables import Row
+
+TITLE = "Circuits of VC's network"
+
+HEADER = (
+    "label", "runs", "share %", "above .98", "ideal clusters", "whole sum", "accuracy %", "attention", "leak",
+    "unswapped",
+)  # fmt: skip
+
+MEANS = ("accuracy", "mass", "leak", "unswapped")
+
+COLUMNS = (
+    "label", "runs", "share", "share_low", "share_high", "successful", "ideal_clusters", "congruent",
+    *(f"{name}{end}" for name in MEANS for end in ("", "_low", "_high")),
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Options(Reading):
+    """What kind of circuit every run of VC's network has learned, and why; when its clusters formed and were told
+    apart; how much of its attention it had from the start; and, with a second trajectory of the same seeds, how far
+    final weights move when a setting changes."""
+
+    other: tyro.conf.Positional[Path | None] = None
+    """A trajectory of the same seeds and the same first weights with another setting."""
+    frames: int = 201
+    """At how many recorded frames it is looked whether clusters have formed."""
+
+
+# ------------------------------------------------------------------------------------------------ what is found
+
+
+def circuits(trajectory: "xr.Dataset", other: "xr.Dataset | None" = None, frames: int = 201) -> "xr.Dataset":
+    """All that the module says of every run; see the modules that it names for what each variable is.
+
+    Raises TrajectoryError, SettingsError.
+    """
+    import xarray as xr
+
+    from analysis.inheritance import inherited, moved
+    from analysis.invariances import invariances
+    from analysis.labels import sensitivity, verdicts
+    from analysis.sums import sums
+    from analysis.two_phases import phases
+
+    check_whole("frames", frames, 2, 10**9)
+    found = invariances(trajectory)
+    parts = [
+        found,
+        sums(trajectory),
+        phases(trajectory, frames),
+        inherited(trajectory).rename("inherited").to_dataset(),
+    ]
+    if other is not None:
+        parts.append(moved(trajectory, other))
+    whole = xr.merge(parts, compat="no_conflicts", join="outer", combine_attrs="drop_conflicts")
+    judged = verdicts(found)
+    last = trajectory.isel(step=-1)
+    alive = last["last_step"].values >= int(last["step"])
+    success = (last["accuracy"].sel(split="test").values > SUCCESS) & alive
+    whole["label"] = ("run", [each.label for each in judged], {"long_name": "kind of circuit"})
+    whole["reason"] = ("run", [each.reason for each in judged], {"long_name": "why it is of that kind"})
+    whole["successful"] = ("run", success, {"long_name": "whether the test accuracy at the end is above .98"})
+    whole["sensitivity"] = sensitivity(found).rename(label="kind")
+    return whole.assign_attrs(found.attrs)
+
+
+def mass(found: "xr.Dataset") -> "np.ndarray":
+    """Attention on the counting positions, (run,)."""
+    return found["attention"].sel(position=found["counting"].values).sum("position", skipna=False).values
+
+
+def leak(found: "xr.Dataset") -> "np.ndarray":
+    """The largest value share of a spurious position, (run,); 0 where there is none."""
+    import numpy as np
+
+    spurious = np.setdiff1d(found["position"].values, found["counting"].values)
+    return found["value_share"].sel(position=spurious).transpose("run", "position").values.max(axis=1, initial=0)
+
+
+def unswapped(found: "xr.Dataset") -> "np.ndarray":
+    """The largest order share of two counting positions, (run,)."""
+    return found["order_share"].max(("counting", "other_counting"), skipna=False).values
+
+
+# ---------------------------------------------------------------------------------------------------- tables
+
+
+def rows(found: "xr.Dataset", ideal: int) -> "list[Row]":
+    """A row a label, with 95% intervals: binomial for shares, t for means over its runs."""
+    import numpy as np
+
+    from analysis.intervals import binomial_interval, mean_interval
+    from analysis.labels import LABELS
+    from analysis.tables import Row, number, percent, percent_plus_minus, plus_minus
+
+    result, total = [], found.sizes["run"]
+    values = dict(zip(MEANS, (found["accuracy"].values, mass(found), leak(found), unswapped(found)), strict=True))
+    for label in LABELS:
+        of = found["label"].values == label
+        share = binomial_interval(int(of.sum()), total)
+        counted = [found["successful"].values, found["clusters"].values == ideal, found["sum_congruent"].values]
+        numbers = [int((of & each.astype(bool)).sum()) for each in counted]
+        means = [mean_interval(each[of & np.isfinite(each)]) for each in values.values()]
+        text = [label, str(int(of.sum())), percent(share), *map(str, numbers), percent_plus_minus(means[0])]
+        text += [plus_minus(mean, digits) for mean, digits in zip(means[1:], (2, 3, 3), strict=True)]
+        cells = [int(of.sum()), *share, *numbers, *(bound for mean in means for bound in mean)]
+        result.append(Row(text, [label, *(number(value) for value in cells)]))
+    return result
+
+
+def header(ideal: int) -> tuple[str, ...]:
+    """Of the table, for a task whose ideal circuit has so many clusters."""
+    return tuple(f"{ideal} clusters" if name == "ideal clusters" else name for name in HEADER)
+
+
+def missing(found: "xr.Dataset") -> str:
+    """What successful runs lack, run by run, as a table; empty where none lacks anything."""
+    from analysis.tables import Table
+
+    some = found.isel(run=found["successful"].values & found["label"].isin(["partial", "fuzzy"]).values)
+    lines = [
+        [str(int(one["seed"])), str(one["label"].values), f"{int(one['clusters'])}", str(int(one["sum_levels"]) or "-"),
+         odd_steps(one), str(one["reason"].values)]
+        for one in (some.isel(run=run) for run in range(some.sizes["run"]))
+    ]  # fmt: skip
+    header = ("seed", "label", "clusters", "sums", "counts", "what is missing")
+    return Table(header, lines, left=(1, 4, 5)).text() if lines else ""
+
+
+def odd_steps(one: "xr.Dataset") -> str:
+    """Positions whose tokens count otherwise than asked in the sum that a run encodes; a dash where it encodes none."""
+    import numpy as np
+
+    if not bool(one["sum_whole"]):
+        return "-"
+    steps, told = one["sum_steps"].values.round().astype(int), []
+    for position, each in enumerate(steps):
+        asked = np.arange(len(each)) * int(position in one["counting"].values)
+        if (each != asked).any():
+            told.append(f"x{position} as {', '.join(map(str, each[1:]))}")
+    return "; ".join(told) or "as asked"
+
+
+def said(found: "xr.Dataset", ideal: int) -> list[str]:
+    """In sentences: clusters, sums, phases, inheritance, and what another setting changes."""
+    lines = [*_of_clusters(found, ideal), *_of_phases(found), *_of_inheritance(found)]
+    if "weight_distance" in found:
+        lines += _of_moves(found)
+    return [*lines, *_of_thresholds(found)]
+
+
+def _of_clusters(found: "xr.Dataset", ideal: int) -> list[str]:
+    success = found["successful"].values.astype(bool)
+    as_ideal = success & (found["clusters"].values == ideal)
+    whole = found["label"].isin(["ideal", "corrected", "part of the values"]).values
+    congruent = found["sum_congruent"].values.astype(bool)
+    return [
+        f"{success.sum()} runs are successful; {as_ideal.sum()} of them have the {ideal} clusters of an ideal circuit, "
+        f"{(as_ideal & whole).sum()} of these all its invariances; {(success & whole).sum()} have all in total",
+        f"{(success & congruent).sum()} of {success.sum()} successful and {(~success & congruent).sum()} of "
+        f"{(~success).sum()} other runs encode a sum of whole steps that has the target's residue",
+    ]
+
+
+def _of_phases(found: "xr.Dataset") -> list[str]:
+    import numpy as np
+
+    from analysis.intervals import binomial_interval, mean_interval
+    from analysis.tables import percent, plus_minus
+
+    both = found["successful"].values.astype(bool) & np.isfinite(found["formed"].values + found["separated"].values)
+    formed, separated = (found[name].values[both] for name in ("formed", "separated"))
+    if not both.any():
+        return ["no successful run shows when its clusters formed"]
+    later, earlier = int((separated > formed).sum()), int((separated < formed).sum())
+    apart = separated - formed
+    return [
+        f"clusters form at epoch {plus_minus(mean_interval(formed))}, are told apart "
+        f"{plus_minus(mean_interval(apart))} epochs later (median {np.median(apart):g}; {len(apart)} runs)",
+        f"told apart later than formed: {percent(binomial_interval(later, len(apart)))}% of runs, earlier: {earlier}, "
+        f"in the same frame: {len(apart) - later - earlier}",
+    ]
+
+
+def _of_inheritance(found: "xr.Dataset") -> list[str]:
+    import numpy as np
+
+    from analysis.inheritance import compared
+
+    values, success = found["inherited"].values, found["successful"].values.astype(bool)
+    lines = [f"attention at the start and at the end correlate: {_told(compared(values, higher=True))}"]
+    if success.sum() > 1:
+        lines.append(f"of successful runs: {_told(compared(values[np.ix_(success, success)], higher=True))}")
+    return lines
+
+
+def _of_moves(found: "xr.Dataset") -> list[str]:
+    from analysis.inheritance import MEASURES, compared
+
+    return [
+        f"{meaning}, with the other setting: {_told(compared(found[name].values, higher))}"
+        for name, (meaning, higher) in MEASURES.items()
+    ]
+
+
+def _told(of: "Compared") -> str:
+    from analysis.tables import plus_minus
+
+    p = f", p = {of.p:.2g}" if of.p == of.p else ""
+    return f"{plus_minus(of.own, 2)}, different seeds {plus_minus(of.others, 2)}{p} ({of.runs} runs)"
+
+
+def _of_thresholds(found: "xr.Dataset") -> list[str]:
+    """How many labels change with each threshold."""
+    changes = []
+    for name in found["threshold"].values:
+        one = found["sensitivity"].sel(threshold=name)
+        moved = [int(abs(one.sel(factor=factor) - one.sel(factor=1.0)).sum()) // 2 for factor in (0.5, 2.0)]
+        changes.append(f"{name} {moved[0]}, {moved[1]}")
+    return ["runs that change label, net, with a threshold halved, doubled: " + "; ".join(changes)]
+
+
+# ------------------------------------------------------------------------------------------------- the command
+
+
+def main(options: Options) -> None:
+    """Judge the runs of a trajectory; print the tables, write the result and draw the picture."""
+    from analysis import tables
+    from analysis.circuits_figure import figure
+    from analysis.clusters import ideal_clusters
+    from dynamics.networks import clustering_head_of
+    from dynamics.trajectory import open_trajectory
+
+    if options.other is not None and options.other.absolute() == options.trajectory.absolute():
+        raise SettingsError("other", options.other, "another file than the first")
+    trajectory, out = opened(options, "circuits")
+    network = clustering_head_of(trajectory)
+    other = None if options.other is None else open_trajectory(options.other)
+    found = circuits(trajectory, other, options.frames)
+    if options.other is not None:
+        found.attrs["other"] = options.other.name
+    finish(options, "circuits", TITLE, found, figure(found, trajectory), out)
+    ideal = ideal_clusters(network.settings)
+    tables.show(header(ideal), COLUMNS, rows(found, ideal), options.csv)
+    for text in ("\n".join(said(found, ideal)), missing(found)):
+        print(f"\n{text}" if text else "", file=options.say)
+
+
+if __name__ == "__main__":
+    command(main, Options, "analysis.circuits")

@@ -1,0 +1,52 @@
+"""The derivatives of a mean cross-entropy by logits, and sums of the squares that they make: parts of exact Hessians.
+
+With p the softmax of logits l and y the one-hot target, the gradient is p - y and the Hessian diag p - p p^T, which
+is the covariance of one draw from p. Its Cholesky factor has a closed form (sequential conditioning): with the tails
+q_j = p_j+1 + p_j+2 + ... it is the matrix of columns sqrt(p_j q_j / q_j-1) (e_j - sum_k>j p_k / q_j e_k), one fewer
+than there are classes. Tensors are float64; the last axis is that of examples.
+"""
+
+from typing import NamedTuple
+
+import torch
+
+BLOCK = 56
+"""Rows of a product with the own transpose up to which its two halves are not told apart."""
+LEAST = 1e-300
+"""What counts as the smallest tail; what remains of it is 0 all the same."""
+
+
+class SoftmaxParts(NamedTuple):
+    """First and second derivative of the loss by logits, example by example."""
+
+    error: torch.Tensor
+    """(class, example) p - y, times the example's share"""
+    root: torch.Tensor
+    """(class, rank, example): root root^T is diag p - p p^T, times the share"""
+
+
+def softmax_parts(logits: torch.Tensor, target: torch.Tensor, share: torch.Tensor) -> SoftmaxParts:
+    """Of logits (class, example), targets (example,), and how much each example counts (example,)."""
+    p = torch.softmax(logits, 0)
+    error = p - (target == torch.arange(len(p))[:, None]).to(p.dtype)
+    tails = p.flip(0).cumsum(0).flip(0).clamp(min=LEAST)
+    size = torch.sqrt(share * p[:-1] * tails[1:] / tails[:-1])
+    rank = len(p) - 1
+    root = torch.zeros(rank + 1, rank, p.shape[1], dtype=p.dtype)
+    for column in range(rank):
+        root[column, column] = size[column]
+        root[column + 1 :, column] = -p[column + 1 :] / tails[column + 1] * size[column]
+    return SoftmaxParts(error * share, root)
+
+
+def add_gram(total: torch.Tensor, rows: torch.Tensor) -> None:
+    """total += rows rows^T, without computing the blocks off its diagonal twice: (row, row), (row, number)."""
+    if len(rows) <= BLOCK:
+        total.addmm_(rows, rows.T)
+        return
+    half = len(rows) // 2
+    add_gram(total[:half, :half], rows[:half])
+    add_gram(total[half:, half:], rows[half:])
+    block = rows[half:] @ rows[:half].T
+    total[half:, :half] += block
+    total[:half, half:] += block.T

@@ -1,0 +1,328 @@
+"""Whether a hand-built ideal circuit is a fixed point of gradient descent, and one that it returns to.
+
+python -m analysis.fixed_points
+
+See `analysis.stability` for what is asked and `analysis.handmade` for the circuit. It is looked at with transforms of
+different size (gain), and where it has settled under weight decay; and pushed, both as built by hand and settled, in
+the directions that break its invariances and in all at once.
+"""
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from analysis.command import command
+from analysis.options import SparseOptions
+from dynamics.settings import SettingsError, SparseSettings, check_real, check_whole
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    import xarray as xr
+
+    from analysis.stability import Point
+    from analysis.tables import Row
+    from dynamics.clustering_head import ClusteringHead
+
+TITLE = "The ideal circuit as a fixed point of gradient descent"
+
+GAINS = (1.0, 2.0, 5.0, 10.0)
+AT_REST = 1e-8
+"""Gradient below which a circuit counts as settled."""
+
+FRAMES = 16
+"""Moments of a descent that are looked at."""
+
+PUSHED = 2.0
+"""Gain of the circuit that is pushed as built by hand, and from which it settles."""
+
+HEADER = (
+    "circuit", "accuracy %", "loss", "|gradient|", "order broken", "by a sample", "least eigenvalue", "largest",
+    "order", "suffix",
+)  # fmt: skip
+
+COLUMNS = (
+    "circuit", "gain", "accuracy", "loss", "gradient", "order_broken", "suffix_broken", "sample_order_broken",
+    "sample_suffix_broken", "least_eigenvalue", "largest_eigenvalue", "negative_eigenvalues", "order_least",
+    "order_largest", "suffix_least", "suffix_largest",
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Gradient and Hessian of the loss over all sequences at an ideal circuit built by hand, what of them breaks its
+    invariances, and what gradient descent does after a small push."""
+
+    settings: SparseOptions = dataclasses.field(default_factory=SparseOptions)
+    decay: float = 1e-4
+    """Weight decay, as the L2 term of the loss, under which the circuit settles."""
+    push: tuple[float, ...] = (1e-4, 1e-3, 1e-2)
+    """Lengths of pushes, as shares of the norm of all parameters."""
+    draws: int = 1
+    """Random pushes of each kind and length."""
+    steps: int = 300
+    """Steps of gradient descent after a push, at a learning rate of 1 over the largest eigenvalue of the Hessian."""
+    out: Path = Path("runs/fixed-points.nc")
+    """File for the result; the picture lies beside it."""
+    csv: Path | None = None
+    """Also write the table, as numbers, to a CSV file; - is the terminal."""
+
+    @property
+    def say(self) -> TextIO:
+        """Where a person is told things: not among the numbers, where these go to the terminal."""
+        return sys.stderr if str(self.csv) == "-" else sys.stdout
+
+
+def checked(options: Options) -> SparseSettings:
+    """The settings of the circuit. Raises SettingsError."""
+    s = options.settings.settings
+    check_real("decay", options.decay, positive=True, up_to=1)
+    for size in options.push:
+        check_real("push", size, positive=True, up_to=1)
+    if not options.push or len(set(options.push)) != len(options.push):
+        raise SettingsError("push", options.push, "one length or several different ones")
+    check_whole("draws", options.draws, 1, 100)
+    check_whole("steps", options.steps, 1, 100_000)
+    if s.vocab > 3:
+        raise SettingsError("vocab", s.vocab, "2 or 3, for which there is a circuit built by hand")
+    if s.dim < 2:
+        raise SettingsError("dim", s.dim, "2 or more, for which there is a circuit built by hand")
+    return s
+
+
+# ------------------------------------------------------------------------------------------------ what is found
+
+
+def flat(network: "ClusteringHead", circuit: "dict[str, torch.Tensor]") -> "torch.Tensor":
+    """A circuit as a flat row (parameter,)."""
+    import torch
+
+    return torch.from_numpy(network.flatten({name: each.numpy()[None] for name, each in circuit.items()})[0])
+
+
+def landscape(options: Options) -> "xr.Dataset":
+    """All that the module says of the circuits, by `circuit`; and of the pushed ones, by `start`, `push` and `step`.
+
+    Raises SettingsError.
+    """
+    import numpy as np
+    import xarray as xr
+
+    from analysis.handmade import ideal_circuit
+    from analysis.stability import objective, point, population, settled
+    from dynamics.clustering_head import ClusteringHead
+    from dynamics.tasks import sequences
+
+    s = checked(options)
+    network, tokens = ClusteringHead(s), population(s)
+    sample = sequences(s, np.array([0]), "train")[0].astype(np.int64)
+    try:
+        rows = {f"gain {gain:g}": flat(network, ideal_circuit(s, gain)) for gain in GAINS}
+    except ValueError as error:
+        raise SettingsError("hidden", s.hidden, f"settings with an ideal circuit: {error}") from None
+    rest = settled(objective(network, tokens, options.decay), rows[f"gain {PUSHED:g}"])
+    rows["settled"] = rest.row
+    decays = {name: options.decay if name == "settled" else 0.0 for name in rows}
+    points = {name: point(network, row, tokens, sample, decays[name]) for name, row in rows.items()}
+    starts = [f"gain {PUSHED:g}", "settled"]
+    after = [after_pushes(network, rows[name], points[name], tokens, decays[name], options) for name in starts]
+    along = xr.concat(after, "start", data_vars="all", coords="minimal", compat="override", join="override")
+    whole = of_points(points).assign_coords({"start": starts, **along.coords}).assign(along.data_vars)
+    return whole.assign(circuit_accuracy=accuracies(network, rows))
+
+
+def accuracies(network: "ClusteringHead", rows: "dict[str, torch.Tensor]") -> "xr.DataArray":
+    """Accuracy of each circuit over the population, by circuit."""
+    import torch
+    import xarray as xr
+
+    values = broken_at(network, torch.stack(list(rows.values())))["accuracy"]
+    return xr.DataArray(values, dims="circuit", attrs={"long_name": "accuracy over the population", "units": "1"})
+
+
+def of_points(points: "dict[str, Point]") -> "xr.Dataset":
+    """What there is at each circuit, by circuit."""
+    import numpy as np
+    import xarray as xr
+
+    from analysis.stability import PARTS
+
+    def told(meaning: str) -> dict[str, str]:
+        return {"long_name": meaning, "units": "1"}
+
+    each = list(points.values())
+    data = {
+        "loss": (("circuit",), [p.loss for p in each], told("cross-entropy over the population")),
+        "gradient": (("circuit",), [p.gradient for p in each], told("norm of the gradient, of weight decay too")),
+        "broken": (("circuit", "part"), [p.broken for p in each], told("norm of its part that breaks an invariance")),
+        "sample_broken": (("circuit", "part"), [p.sample_broken for p in each], told("the same of a training sample")),
+        "eigenvalue": (("circuit", "mode"), np.stack([p.spectrum for p in each]), told("eigenvalue of the Hessian")),
+    }
+    for place, part in enumerate(PARTS):
+        values = np.stack([p.breaking[place] for p in each])
+        data[f"{part}_eigenvalue"] = (
+            ("circuit", f"{part}_mode"),
+            values,
+            told(f"eigenvalue among those that break {part}"),
+        )
+    return xr.Dataset(data, {"circuit": list(points), "part": list(PARTS)})
+
+
+def after_pushes(
+    network: "ClusteringHead", row: "torch.Tensor", at: "Point", tokens: "np.ndarray", decay: float, options: Options
+) -> "xr.Dataset":
+    """Gradient descent from a circuit pushed in every way, by push and step: how far invariances are broken."""
+    import numpy as np
+    import torch
+    import xarray as xr
+
+    from analysis.stability import PARTS, breaking, descent, objective, pushes
+
+    starts, names = [row[None]], [("none", 0.0)]
+    for size in options.push:
+        for kind, moves in pushes(network, row, size, options.draws).items():
+            if kind != "none":
+                starts.append(row + moves)
+                names += [(kind, size)] * len(moves)
+    loss = objective(network, tokens, decay)
+    found = descent(loss, torch.cat(starts), 1 / float(at.spectrum[-1]), options.steps, FRAMES)
+    names_of = ("order_share", "value_share", "accuracy", "pushed_loss", "distance")
+    values: dict[str, list[np.ndarray]] = {name: [] for name in names_of}
+    for rows in found.rows:
+        for name, each in broken_at(network, rows).items():
+            values[name].append(each)
+        values["pushed_loss"].append(torch.stack([loss(row) for row in rows]).numpy())
+        values["distance"].append((rows - rows[0]).norm(dim=-1).numpy())
+    apart = torch.stack([(found.rows @ breaking(network, part)).norm(dim=-1) for part in PARTS]).numpy()
+    meanings = {
+        "order_share": "largest order share of two counting positions", "accuracy": "accuracy over the population",
+        "value_share": "largest value share of a spurious position", "pushed_loss": "loss, with weight decay",
+        "distance": "distance from the circuit that was not pushed",
+    }  # fmt: skip
+    data = {
+        name: (("step", "pushed"), np.stack(each), {"long_name": meanings[name], "units": "1"})
+        for name, each in values.items()
+    }
+    for place, part in enumerate(PARTS):
+        data[f"{part}_apart"] = (
+            ("step", "pushed"),
+            apart[place],
+            {"long_name": f"distance that breaks {part}", "units": "1"},
+        )
+    data["flow_time"] = (("step", "pushed"), found.time, {"long_name": "time of the gradient flow", "units": "1"})
+    coords = {
+        "step": found.steps, "kind": ("pushed", [kind for kind, _ in names]),
+        "push": ("pushed", [size for _, size in names]),
+    }  # fmt: skip
+    return xr.Dataset(data, coords)
+
+
+def broken_at(network: "ClusteringHead", rows: "torch.Tensor") -> "dict[str, np.ndarray]":
+    """How far invariances are broken, and the accuracy, at flat rows (start, parameter): (start,) each."""
+    import torch
+
+    from analysis.invariances import mixtures, order_shares, probe, token_shares
+    from dynamics.tasks import sparse_sum
+
+    s, weights = network.settings, network.unflatten(rows)
+    at = probe(s)
+    xi = mixtures(network, weights, at.tokens)[0]
+    told = (network.transform(weights, xi[:, at.base]) @ weights["embedding"].mT).argmax(-1)
+    right = told == torch.from_numpy(sparse_sum(at.tokens[at.base], s))
+    spurious = [t for t in range(s.length) if t not in s.counting]
+    shares = token_shares(xi.numpy(), at).mean(axis=(-2, -1))[:, spurious]
+    return {
+        "order_share": order_shares(xi.numpy(), at).max(axis=(-2, -1)),
+        "value_share": shares.max(axis=-1, initial=0),
+        "accuracy": right.double().mean(-1).numpy(),
+    }
+
+
+# ---------------------------------------------------------------------------------------------------- tables
+
+
+def rows_of(found: "xr.Dataset") -> "list[Row]":
+    """A row a circuit; eigenvalues in the breaking directions as their range."""
+    from analysis.stability import NULL
+    from analysis.tables import Row, number
+
+    result = []
+    for name in found["circuit"].values:
+        one = found.sel(circuit=name)
+        spectrum = one["eigenvalue"].values
+        ranges = [one[f"{part}_eigenvalue"].values for part in found["part"].values]
+        ends = [value for part in ranges for value in ((part.min(), part.max()) if part.size else (float("nan"),) * 2)]
+        broken, sampled = one["broken"].values, one["sample_broken"].values
+        accuracy = float(one["circuit_accuracy"])
+        text = [
+            str(name),
+            f"{100 * accuracy:.1f}",
+            *(f"{value:.1e}" for value in (one["loss"], one["gradient"], broken[0], sampled[0])),
+        ]
+        text += [f"{spectrum[0]:.1e}", f"{spectrum[-1]:.1e}"]
+        text += [f"{low:.1e} .. {high:.1e}" if low == low else "-" for low, high in (ends[:2], ends[2:])]
+        negative = int((spectrum < -NULL * abs(spectrum).max()).sum())
+        gain = float(str(name).split()[1]) if str(name).startswith("gain") else PUSHED
+        numbers = [
+            gain,
+            accuracy,
+            float(one["loss"]),
+            float(one["gradient"]),
+            *broken,
+            *sampled,
+            spectrum[0],
+            spectrum[-1],
+        ]
+        numbers += [negative, *ends]
+        result.append(Row(text, [str(name), *(number(float(value)) for value in numbers)]))
+    return result
+
+
+def returns(found: "xr.Dataset") -> str:
+    """What became of each kind of push, at the worst of its draws, as a table."""
+    from analysis.tables import Table
+
+    table = []
+    for start in found["start"].values:
+        one = found.sel(start=start)
+        for kind, size in dict.fromkeys(zip(one["kind"].values.tolist(), one["push"].values.tolist(), strict=True)):
+            some = one.isel(pushed=(one["kind"].values == kind) & (one["push"].values == size))
+            first, last = some.isel(step=0), some.isel(step=-1)
+            worst = int(last["accuracy"].values.argmin())
+            cells = [f"{float(frame[name].max()):.1e}" for name in ("order_share", "value_share", "distance")
+                     for frame in (first, last)]  # fmt: skip
+            accuracies = [f"{100 * float(frame['accuracy'][worst]):.1f}" for frame in (first, last)]
+            table.append([str(start), kind, f"{size:g}" if size else "-", *cells, *accuracies])
+    header = ("from", "pushed in", "by", "order share", "after", "value share", "after", "distance", "after",
+              "accuracy %", "after")  # fmt: skip
+    return Table(header, table, left=(0, 1)).text()
+
+
+def main(options: Options) -> None:
+    """Build the circuit, let it settle, push it; print the tables, write the result and draw the figure."""
+    from analysis import tables
+    from analysis.figures import save_figure
+    from analysis.fixed_points_figure import figure
+    from analysis.results import check_result, write_result
+    from analysis.stability import one_thread
+
+    checked(options)
+    settings = {**dataclasses.asdict(options), "out": "", "csv": ""}
+    what = {"title": TITLE, "config_json": json.dumps(settings)}
+    out = check_result(options.out, what)
+    with one_thread():
+        found = landscape(options).assign_attrs(what)
+    write_result(found, out)
+    save_figure(figure(found), out.with_suffix(".png"))
+    print(f"result      {out}\npicture     {out.with_suffix('.png')}", file=options.say)
+    tables.show(HEADER, COLUMNS, rows_of(found), options.csv)
+    about = "order, suffix: range of the Hessian's eigenvalues among directions that break them"
+    left = float(found["gradient"].sel(circuit="settled"))
+    rest = "" if left < AT_REST else f", not at rest: a gradient of {left:.1g} is left"
+    print(f"\n{about}; settled: under weight decay {options.decay:g}{rest}\n\n{returns(found)}", file=options.say)
+
+
+if __name__ == "__main__":
+    command(main, Options, "analysis.fixed_points")

@@ -1,0 +1,230 @@
+"""The linearised flow in one format: modes, kinds, medians, the command for each system, and what it refuses."""
+
+import csv
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from analysis import loss_curvature
+from analysis.curvature_table import columns, header, rows
+from analysis.escapes import escapes, largest_falls
+from analysis.intervals import median_interval
+from analysis.linearisation import linearisation, places_of
+from analysis.modes import NONE, SADDLE, STABLE, UNSTABLE, growing, kinds, modes_of
+from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
+from dynamics.simulate import simulate
+
+SYSTEMS = {
+    "particles": ParticleSettings(n=6, fa=2.0),
+    "modular": ModularSettings(n=5, hidden=3),
+    "sparse": SparseSettings(data=64, hidden=4),
+}
+
+
+# -------------------------------------------------------------------------------------------- modes
+
+
+def test_modes_stand_by_falling_growth_and_conjugate_ones_by_falling_rotation():
+    found = modes_of(np.array([-1 - 2j, 3, -1 + 2j, -5, 0]))
+    np.testing.assert_array_equal(found.growth, [3, 0, -1, -1, -5])
+    np.testing.assert_array_equal(found.rotation, [0, 0, 2, -2, 0])
+    real = modes_of(np.array([[1.0, 2.0], [np.nan, np.nan]]))
+    np.testing.assert_array_equal(real.growth, [[2, 1], [np.nan, np.nan]])
+
+
+@pytest.mark.parametrize(
+    ("rates", "count", "kind"),
+    [
+        ([-1, -2], 0, STABLE), ([1, -2], 1, SADDLE), ([1, 2], 2, UNSTABLE), ([1e-7, -1], 0, STABLE),
+        ([1, -1e-7], 1, UNSTABLE), ([1e-5, -1], 1, SADDLE), ([-1 + 5j, -1 - 5j], 0, STABLE),
+        ([1e-6, 10j, -10j], 0, STABLE), ([0, 0], 0, STABLE), ([np.nan, np.nan], np.nan, NONE), ([], 0, STABLE),
+    ],
+)  # fmt: skip
+def test_kinds_of_planted_spectra(rates, count, kind):
+    modes = modes_of(np.array(rates, complex))
+    np.testing.assert_equal(float(growing(modes)), float(count))
+    assert kinds(modes) == kind
+
+
+@given(st.lists(st.floats(-100, 100), min_size=1, max_size=8), st.sampled_from([1e-9, 1.0, 1e9]))
+def test_the_kind_does_not_depend_on_the_unit_of_time(rates, scale):
+    rates = np.round(np.array(rates), 3)
+    np.testing.assert_array_equal(kinds(modes_of(rates)), kinds(modes_of(scale * rates)))
+    assert growing(modes_of(rates)) == growing(modes_of(scale * rates)) == (rates > 1e-6 * np.abs(rates).max()).sum()
+
+
+# -------------------------------------------------------------------------------------------- medians
+
+
+def test_the_interval_of_a_median_covers_as_often_as_it_says(generator):
+    for count in (6, 15, 100):
+        found = [median_interval(each) for each in generator.exponential(size=(2000, count))]
+        covered = np.mean([each.low <= np.log(2) <= each.high for each in found])
+        assert covered > 0.95 - 4 * np.sqrt(0.95 * 0.05 / 2000)
+        one_less = int(stats.binom.ppf(0.025, count, 0.5)) + 1  # the next narrower one covers too seldom
+        assert 1 - 2 * stats.binom.cdf(one_less - 1, count, 0.5) < 0.95
+    few = median_interval(np.arange(5.0))
+    assert (few.value, np.isnan(few.low), np.isnan(few.high)) == (2, True, True)
+    assert np.isnan(median_interval(np.array([])).value)
+    assert median_interval(np.arange(6.0)) == (2.5, 0, 5)
+
+
+# -------------------------------------------------------------------------------------------- frames
+
+
+def test_frames_are_spaced_evenly_or_those_that_are_named():
+    trajectory = simulate(ParticleSettings(n=5), runs=1, steps=100, every=10)
+    assert places_of(trajectory, 3) == [0, 5, 10]
+    assert places_of(trajectory, 1) == [0]
+    assert places_of(trajectory, 1000) == list(range(11))
+    assert places_of(trajectory, 20, at=(100, 0, 0, 30)) == [0, 3, 10]
+    with pytest.raises(SettingsError, match="at: found 5"):
+        places_of(trajectory, 20, at=(0, 5))
+    with pytest.raises(SettingsError, match="steps: found 0"):
+        places_of(trajectory, 0)
+
+
+@pytest.fixture(scope="module")
+def trajectories(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    for name, settings in SYSTEMS.items():
+        simulate(settings, runs=7, steps=12, every=4, out=folder / f"{name}.nc")
+    return folder
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_all_systems_have_one_format(system):
+    trajectory = simulate(SYSTEMS[system], runs=3, steps=4, every=2)
+    found = linearisation(trajectory, [0, 1, 2], quiet=True)
+    growth, rotation = found["growth_rate"].values, found["rotation_rate"].values
+    assert found["growth_rate"].dims == ("run", "step", "mode")
+    assert (np.diff(growth, axis=-1) <= 0).all()
+    if system != "particles":
+        assert not rotation.any()
+        assert growth.shape[-1] == found.attrs["parameters"]
+        np.testing.assert_allclose(-growth.sum(axis=-1), found["trace"], rtol=1e-9)
+    np.testing.assert_allclose(found["sharpness"], -growth[..., -1])
+    assert found.attrs["threshold"] == pytest.approx(2 / SYSTEMS[system].time_step)
+    modes = modes_of(growth + 1j * rotation)
+    np.testing.assert_array_equal(found["growing_modes"], growing(modes))
+    np.testing.assert_array_equal(found["kind"], kinds(modes))
+    for name, variable in found.variables.items():
+        assert variable.dtype.kind in "fiU", name
+        if name in found.data_vars:
+            assert "long_name" in variable.attrs, name
+    assert ("xi_length" in found) == (system == "sparse")
+
+
+def test_two_particles_have_no_modes_and_that_is_no_error():
+    found = linearisation(simulate(ParticleSettings(n=2), runs=2, steps=2), [0, 2], quiet=True)
+    assert found.sizes["mode"] == 0
+    assert np.isnan(found["sharpness"]).all()
+    assert len(rows(found)) == 2
+
+
+# -------------------------------------------------------------------------------------------- escapes
+
+
+def test_the_largest_fall_is_that_of_the_lowest_loss_below_a_guess():
+    guess = 0.7
+    losses = np.array([
+        [3.0, 0.9, 0.69, 0.68, 0.40, 0.39, 0.39],  # the first fall ends above a guess, or nearly
+        [0.7, 0.5, 5.0, 0.5, 0.45, 0.2, 0.2],  # the way back from a spike is none
+        [3.0, 2.0, 0.8, 0.75, 0.71, 0.9, 0.8],  # never below a guess
+        [0.7, 0.6, np.nan, np.nan, np.nan, np.nan, np.nan],  # diverged
+        [0.7, 0.7, 0.7, 0.7, 0.7, 0.7, 0.1],
+    ])  # fmt: skip
+    place, fall = largest_falls(losses, guess)
+    np.testing.assert_array_equal(place, [3, 4, -1, 0, 5])
+    np.testing.assert_allclose(fall, [0.28, 0.25, 0, 0.1, 0.6])
+    assert largest_falls(losses[:, :1], guess)[0].tolist() == [-1] * 5
+
+
+def test_shares_at_an_escape_are_those_of_its_frame():
+    trajectory = simulate(SYSTEMS["modular"], runs=3, steps=8, every=2)
+    trajectory["loss"].loc[{"split": "train"}] = 9.0
+    trajectory["loss"].loc[{"split": "train", "step": slice(6, 8)}] = 0.5
+    trajectory["loss"].values[1] = 9.0
+    found, whole = escapes(trajectory), loss_curvature.loss_curvature(trajectory, [2], quiet=True)
+    np.testing.assert_array_equal(found["escape_step"], [4, -1, 4])
+    np.testing.assert_allclose(found["escape_fall"], [np.log(5) - 0.5, 0, np.log(5) - 0.5])
+    for name in ("lowest_share", "negative_share", "negative_chance", "highest_share"):
+        expected = np.where([True, False, True], whole[name].values[:, 0], np.nan)
+        np.testing.assert_allclose(found[f"escape_{name}"], expected, rtol=1e-9)
+
+
+# -------------------------------------------------------------------------------------------- the command
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_the_command_prints_draws_and_keeps(system, trajectories, typed, tmp_path):
+    out = tmp_path / "found.nc"
+    words = (trajectories / f"{system}.nc", "--steps", 3, "--out", out, "--csv", tmp_path / "found.csv")
+    code, said, errors = typed("analysis.curvature", *words)
+    assert (code, errors) == (0, "")
+    assert "growing modes" in said
+    assert out.with_suffix(".png").stat().st_size > 20_000
+    with xr.open_dataset(out) as found:
+        assert found.attrs["title"] == "Linearised flow along a run"
+        assert found["step"].values.tolist() == [0, 8, 12]
+        found.load()
+    with open(tmp_path / "found.csv") as file:
+        table = list(csv.DictReader(file))
+    assert [row["step"] for row in table] == ["0", "8", "12"]
+    assert float(table[1]["sharpness"]) == np.median(found["sharpness"].values[:, 1])
+    assert float(table[1]["growing_modes_low"]) == found["growing_modes"].values[:, 1].min()  # of seven
+    above = (found["sharpness"].values[:, 1] > found.attrs["threshold"]).mean()
+    assert float(table[1]["above_threshold"]) == pytest.approx(above)
+    assert len(header(found)) == len(rows(found)[0].text)
+    assert len(columns(found)) == len(rows(found)[0].numbers)
+    if system != "particles":
+        assert float(table[1]["lowest_share"]) == pytest.approx(found["lowest_share"].values[:, 1].mean())
+        assert float(table[1]["lowest_chance"]) == pytest.approx(1 / found.attrs["parameters"])
+        assert table[2]["lowest_share"] == ""  # nothing comes after the last frame
+
+
+def test_one_run_one_frame_and_both_ends_alone_are_drawn(trajectories, typed, tmp_path, monkeypatch):
+    monkeypatch.setattr(loss_curvature, "DENSE", 10)
+    for system in SYSTEMS:
+        words = (trajectories / f"{system}.nc", "--at", 4, "--runs", 1, "--out", tmp_path / f"{system}.nc")
+        code, _, errors = typed("analysis.curvature", *words)
+        assert (code, errors) == (0, "")
+        with xr.open_dataset(tmp_path / f"{system}.nc") as found:
+            assert found.sizes["run"] == 1
+            assert found["growth_rate"].notnull().all()
+            assert found["growing_modes"].notnull().all() == (system == "particles")
+            assert int(found["kind"][0, 0]) in (STABLE, SADDLE, UNSTABLE)
+
+
+def test_a_run_that_diverged_has_no_value_afterwards(typed, tmp_path):
+    trajectory = simulate(SYSTEMS["modular"], runs=2, steps=8, every=4)
+    trajectory["last_step"].values[:] = [4, 0]
+    found = linearisation(trajectory, [0, 1, 2], quiet=True)
+    np.testing.assert_array_equal(found["kind"].values == NONE, [[False, False, True], [False, True, True]])
+    text = rows(found)[2].text
+    assert text[:4] == ["8", "0", "-", "-"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["--at", 5], 2, "--at: found 5"), (["--steps", 0], 2, "--steps: found 0"),
+        (["--runs", 8], 2, "--runs: found 8"), (["--runs", 0], 2, "--runs: found 0"), (["--out", "a.png"], 2, "--out"),
+    ],
+)  # fmt: skip
+def test_bad_arguments_are_refused_in_a_line(words, code, says, trajectories, typed):
+    ended, _, errors = typed("analysis.curvature", trajectories / "modular.nc", *words)
+    assert ended == code
+    assert says in errors
+
+
+def test_files_without_weights_and_other_files_are_refused(typed, tmp_path):
+    simulate(SYSTEMS["sparse"], runs=1, steps=2, every=2, record="metrics", out=tmp_path / "metrics.nc")
+    code, _, errors = typed("analysis.curvature", "metrics.nc")
+    assert (code, "record=metrics" in errors) == (1, True)
+    code, _, errors = typed("analysis.curvature", "nothing.nc")
+    assert (code, "no such file" in errors) == (1, True)

@@ -1,0 +1,271 @@
+"""The ideal circuit as a fixed point: symmetry of the gradient, Hessians against dense ones, rest, and the return."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from torch.func import grad
+
+from analysis.fixed_points import COLUMNS, accuracies, after_pushes, broken_at, flat, of_points, rows_of
+from analysis.handmade import ideal_circuit
+from analysis.invariances import measured
+from analysis.labels import Thresholds
+from analysis.stability import (
+    NULL,
+    PARTS,
+    breaking,
+    descent,
+    hessian,
+    objective,
+    point,
+    population,
+    pushes,
+    settled,
+)
+from dynamics.clustering_head import ClusteringHead
+from dynamics.settings import SettingsError, SparseSettings
+from dynamics.tasks import sequences, sparse_sum
+
+SMALL = SparseSettings(length=6, sparsity=3, hidden=6)
+NETWORK = ClusteringHead(SMALL)
+EVERY = population(SMALL)
+
+
+@pytest.fixture
+def row(generator):
+    """Weights at random."""
+    return torch.from_numpy(generator.standard_normal(sum(NETWORK.lengths)))
+
+
+def alike(row):
+    """The same with one P for all counting positions, and one for all spurious ones."""
+    found = row.clone()
+    for part in PARTS:
+        basis = breaking(NETWORK, part)
+        found = found - basis @ (basis.T @ found)
+    return found
+
+
+def test_the_population_is_every_sequence_and_not_too_many():
+    assert len(np.unique(EVERY, axis=0)) == len(EVERY) == 2**6
+    with pytest.raises(SettingsError, match="length: found 12 at 3 tokens"):
+        population(SparseSettings(vocab=3))
+
+
+@pytest.mark.parametrize("vocab", [2, 3])
+def test_the_objective_is_the_networks_loss(generator, vocab):
+    s = dataclasses.replace(SMALL, vocab=vocab, table=4)
+    network, every = ClusteringHead(s), population(s)
+    row = torch.from_numpy(generator.standard_normal(sum(network.lengths)))
+    target = torch.from_numpy(sparse_sum(every, s))
+    plain = network.losses(network.unflatten(row), torch.from_numpy(every), target).mean()
+    torch.testing.assert_close(objective(network, every)(row), plain)
+    torch.testing.assert_close(objective(network, every, 0.3)(row), plain + 0.15 * (row @ row))
+
+
+# ---------------------------------------------------------------------------------------------- symmetry
+
+
+def test_breaking_directions_move_positions_apart_and_nothing_else(row):
+    for part, places in (("order", [0, 1, 2]), ("suffix", [3, 4, 5])):
+        basis = breaking(NETWORK, part)
+        assert basis.shape == (len(row), 4)
+        torch.testing.assert_close(basis.T @ basis, torch.eye(4).double())
+        moved = NETWORK.unflatten(basis.T)
+        assert all(not each.any() for name, each in moved.items() if name != "position_embedding")
+        rest = [t for t in range(6) if t not in places]
+        assert not moved["position_embedding"][:, rest].any()
+        torch.testing.assert_close(moved["position_embedding"].sum(1), torch.zeros(4, 2).double(), atol=1e-12, rtol=0)
+    assert breaking(ClusteringHead(SparseSettings(length=3, sparsity=3)), "suffix").shape[1] == 0
+
+
+def test_the_gradient_of_the_population_breaks_no_symmetry_and_that_of_a_sample_does(row):
+    symmetric = alike(row)
+    sample = sequences(SMALL, np.array([0]), "train")[0][:50].astype(np.int64)
+    for part in PARTS:
+        basis = breaking(NETWORK, part)
+        assert float((basis.T @ grad(objective(NETWORK, EVERY))(symmetric)).norm()) < 1e-14
+        assert float((basis.T @ grad(objective(NETWORK, sample))(symmetric)).norm()) > 1e-4
+        assert float((basis.T @ grad(objective(NETWORK, EVERY))(row)).norm()) > 1e-4  # P that differ already
+
+
+def test_each_breaking_eigenvalue_occurs_as_often_as_there_are_directions(row):
+    s = SparseSettings(length=7, sparsity=4, hidden=6, dim=3)
+    network = ClusteringHead(s)
+    generator = np.random.default_rng(1)
+    weights = torch.from_numpy(generator.standard_normal(sum(network.lengths)))
+    for part in PARTS:
+        basis = breaking(network, part)
+        weights = weights - basis @ (basis.T @ weights)
+    loss = objective(network, population(s))
+    for part, often in (("order", 3), ("suffix", 2)):
+        values = torch.linalg.eigvalsh(hessian(loss, weights, breaking(network, part))).numpy().reshape(3, often)
+        np.testing.assert_allclose(np.ptp(values, axis=1), 0, atol=1e-12)
+        assert (np.diff(values.mean(axis=1)) > 1e-6).all()
+
+
+def test_the_hessian_is_the_dense_one(row):
+    loss = objective(NETWORK, EVERY, 0.1)
+    dense = torch.autograd.functional.hessian(loss, row)
+    torch.testing.assert_close(hessian(loss, row), dense, atol=1e-10, rtol=1e-8)
+    basis = breaking(NETWORK, "order")
+    torch.testing.assert_close(hessian(loss, row, basis), basis.T @ dense @ basis, atol=1e-10, rtol=1e-8)
+
+
+# ------------------------------------------------------------------------------------------------ at rest
+
+
+def test_loss_and_gradient_fall_exponentially_with_the_gain():
+    rows = [flat(NETWORK, ideal_circuit(SMALL, gain)) for gain in (2.0, 4.0, 6.0)]
+    loss = objective(NETWORK, EVERY)
+    found = np.array([[float(loss(row)), float(grad(loss)(row).norm())] for row in rows])
+    falls = found[1:] / found[:-1]
+    assert (falls < 0.05).all()
+    np.testing.assert_allclose(falls[0, 0], falls[1, 0], rtol=0.2)
+
+
+@pytest.fixture(scope="module")
+def rest():
+    loss = objective(NETWORK, EVERY, 1e-3)
+    return loss, settled(loss, flat(NETWORK, ideal_circuit(SMALL, 2.0)))
+
+
+def test_a_circuit_settles_to_a_stable_fixed_point_that_keeps_its_invariances(rest):
+    found = rest[1]
+    assert found.gradient < 1e-10
+    at = point(NETWORK, found.row, EVERY, EVERY, 1e-3)
+    assert at.gradient < 1e-10
+    largest = at.spectrum[-1]
+    assert at.spectrum[0] > -NULL * largest
+    assert int((np.abs(at.spectrum) < NULL * largest).sum()) == 1  # a rotation of all embeddings changes nothing
+    assert min(values.min() for values in at.breaking) > 1e-5
+    one = measured(NETWORK, NETWORK.unflatten(found.row))
+    assert one["accuracy"] == 1
+    assert one["order_share"].max() < 1e-15
+    assert one["value_share"][3:].max() < Thresholds().tolerance  # attention to the suffix is small, and not 0
+
+
+def test_settling_finds_the_minimum_of_a_bowl():
+    scale = torch.logspace(0, 4, 12, dtype=torch.float64)
+    centre = torch.linspace(-1, 1, 12, dtype=torch.float64)
+
+    def bowl(row):
+        return (scale * (row - centre) ** 2).sum() + ((row - centre) ** 4).sum()
+
+    found = settled(bowl, torch.zeros(12, dtype=torch.float64))
+    torch.testing.assert_close(found.row, centre, atol=1e-8, rtol=0)
+
+
+def test_rows_of_the_table_say_what_the_points_are(rest):
+    at = point(NETWORK, rest[1].row, EVERY, EVERY[:40], 1e-3)
+    rows = {"settled": rest[1].row}
+    row = rows_of(of_points({"settled": at}).assign(circuit_accuracy=accuracies(NETWORK, rows)))[0]
+    assert row.text[:3] == ["settled", "100.0", f"{at.loss:.1e}"]
+    numbers = dict(zip(COLUMNS, row.numbers, strict=True))
+    assert float(numbers["loss"]) == at.loss
+    assert float(numbers["negative_eigenvalues"]) == 0
+
+
+# ------------------------------------------------------------------------------------------------- pushes
+
+
+def test_pushes_have_their_length_and_direction(row):
+    found = pushes(NETWORK, row, 0.01, 3)
+    assert list(found) == ["none", "order", "suffix", "all"]
+    assert not found["none"].any()
+    for name in ("order", "suffix", "all"):
+        np.testing.assert_allclose(found[name].norm(dim=1), 0.01 * float(row.norm()))
+    basis = breaking(NETWORK, "order")
+    torch.testing.assert_close(basis @ (basis.T @ found["order"].T), found["order"].T)
+    assert not (breaking(NETWORK, "suffix").T @ found["order"].T).any()
+
+
+def test_descent_is_plain_gradient_descent_where_the_loss_falls(row):
+    loss = objective(NETWORK, EVERY)
+    starts = torch.stack([row, 0.5 * row])
+    found = descent(loss, starts, 1e-3, 10, frames=3)
+    assert found.steps.tolist() == [0, 5, 10]
+    for start, end in zip(starts, found.rows[-1], strict=True):
+        plain = start
+        for _ in range(10):
+            plain = plain - 1e-3 * grad(loss)(plain)
+        torch.testing.assert_close(end, plain)
+    np.testing.assert_allclose(found.time[:, 0], [0, 5e-3, 1e-2])
+
+
+def test_no_step_of_a_descent_raises_the_loss():
+    def bowl(row):
+        return 100 * row[0] ** 2 + row[1] ** 2
+
+    found = descent(bowl, torch.tensor([[1.0, 1.0]]).double(), 0.5, 60, frames=61)
+    losses = [float(bowl(rows[0])) for rows in found.rows]
+    assert (np.diff(losses) <= 0).all()
+    assert losses[-1] < 0.01 * losses[0]
+
+
+def test_a_small_push_off_the_fixed_point_comes_back(rest):
+    from analysis.fixed_points import Options
+
+    at = point(NETWORK, rest[1].row, EVERY, EVERY, 1e-3)
+    options = Options(push=(1e-3,), steps=400)
+    found = after_pushes(NETWORK, rest[1].row, at, EVERY, 1e-3, options)
+    first, last = found.isel(step=0), found.isel(step=-1)
+    for kind in ("order", "all"):
+        place = int(np.argmax(found["kind"].values == kind))
+        assert float(first["order_share"][place]) > 1e-8
+        assert float(last["order_share"][place]) < 0.2 * float(first["order_share"][place])
+    assert float(last["order_share"][0]) < 1e-15  # the one not pushed
+    assert (found["pushed_loss"].diff("step") <= 0).all()
+
+
+def test_what_is_broken_is_what_the_invariances_say(row):
+    rows = torch.stack([row, 2 * row])
+    found = broken_at(NETWORK, rows)
+    for place in range(2):
+        one = measured(NETWORK, NETWORK.unflatten(rows[place]))
+        np.testing.assert_allclose(found["order_share"][place], one["order_share"].max())
+        np.testing.assert_allclose(found["value_share"][place], one["value_share"][3:].max())
+        np.testing.assert_allclose(found["accuracy"][place], one["accuracy"])
+
+
+# ------------------------------------------------------------------------------------------- the command
+
+
+def test_the_command_prints_writes_and_draws(typed, tmp_path):
+    words = ["--length", 6, "--sparsity", 3, "--hidden", 6, "--data", 50, "--batch", 10, "--steps", 10, "--out", "f.nc"]
+    code, out, err = typed("analysis.fixed_points", *words, "--csv", "f.csv", "--push", 0.001, 0.01)
+    assert (code, err) == (0, "")
+    assert "settled" in out
+    with xr.open_dataset(tmp_path / "f.nc") as found:
+        assert found["circuit"].values.tolist() == ["gain 1", "gain 2", "gain 5", "gain 10", "settled"]
+        assert found["start"].values.tolist() == ["gain 2", "settled"]
+        assert found["order_share"].dims == ("start", "step", "pushed")
+        assert found["kind"].values.tolist() == ["none", *["order", "suffix", "all"] * 2]
+        assert float(found["broken"].max()) < 1e-12 < float(found["sample_broken"].max())
+    assert (tmp_path / "f.png").stat().st_size > 10_000
+    assert len((tmp_path / "f.csv").read_text().splitlines()) == 6
+    code, _, err = typed("analysis.fixed_points", *words, "--push", 0.5)
+    assert code == 2
+    assert "which is something else" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--vocab", "4"], "--vocab: found 4"),
+        (["--vocab", "3"], "--length: found 12 at 3 tokens"),
+        (["--dim", "1"], "--dim: found 1"),
+        (["--hidden", "3"], "--hidden: found 3"),
+        (["--decay", "0"], "--decay: found 0"),
+        (["--push", "2"], "--push: found 2"),
+        (["--steps", "0"], "--steps: found 0"),
+        (["--draws", "0"], "--draws: found 0"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(typed, words, said):
+    code, _, err = typed("analysis.fixed_points", *words)
+    assert code == 2
+    assert said in err
+    assert err.count("\n") == 1

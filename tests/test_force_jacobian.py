@@ -1,0 +1,245 @@
+"""The derivative of the particles' force and motion: finite differences of the real system, symmetries, rest."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from analysis.force_jacobian import (
+    constrained,
+    directions_left,
+    eigenvalues,
+    followed,
+    force_spectra,
+    linearised,
+)
+from analysis.modes import modes_of
+from dynamics.forces import from_blocks, to_blocks
+from dynamics.motion import normalise_blocks
+from dynamics.pairs import pair_list
+from dynamics.particles import ParticleState, ParticleSystem
+from dynamics.settings import CHOICES, ModularSettings, ParticleSettings, SettingsError
+from dynamics.simulate import simulate
+from dynamics.storage import TrajectoryError
+
+BALANCES = list(itertools.product(("magnitude", "count", "none"), ("magnitude", "count", "none")))
+
+
+def scattered(n, dim, seed=0):
+    """Positions whose pair sums keep apart, and away from where the order of half-planes changes."""
+    generator = np.random.default_rng(seed)
+    first, second = np.triu_indices(n)
+    for _ in range(10_000):
+        x = generator.standard_normal((n, dim))
+        sums = x[first] + x[second]
+        apart = np.linalg.norm(sums[:, None] - sums, axis=-1)[np.triu_indices(len(sums), 1)]
+        if apart.min() > 0.02 and np.abs(sums @ sums.T).min() > 1e-3:
+            return x
+    raise AssertionError
+
+
+def differences(function, x, step=1e-5):
+    """The derivative (token x axis, token x axis) of a field by central differences of fourth order."""
+    columns = []
+    for direction in np.eye(x.size).reshape(-1, *x.shape):
+        one, two = (
+            (function(x + k * step * direction) - function(x - k * step * direction)) / (2 * k * step) for k in (1, 2)
+        )
+        columns.append((4 * one - two).ravel() / 3)
+    return np.stack(columns, axis=-1)
+
+
+def real_force(settings, pairs=None):
+    system = ParticleSystem(settings, pairs=pairs)
+    return lambda x: system.force(x[None])[0][0]
+
+
+def close(found, expected, share=1e-7):
+    assert np.abs(found - expected).max() < share * np.abs(expected).max()
+
+
+# --------------------------------------------------------------------------------------------- the force
+
+
+@pytest.mark.parametrize("diagonal", ["twice", "once", "none"])
+@pytest.mark.parametrize(("repulsion", "alignment"), BALANCES)
+def test_it_is_the_derivative_of_the_real_force(repulsion, alignment, diagonal):
+    for n, dim in ((6, 2), (5, 3)):
+        settings = ParticleSettings(
+            n=n, dim=dim, fa=1.3, ga=0.7, gr=1.9, diagonal=diagonal,
+            repulsion_balance=repulsion, alignment_balance=alignment,
+        )  # fmt: skip
+        x, force = scattered(n, dim), real_force(settings)
+        found = linearised(x, settings)
+        np.testing.assert_allclose(found.force, force(x), rtol=1e-11, atol=1e-11)
+        close(found.jacobian, differences(force, x))
+
+
+def test_it_takes_any_list_of_pairs_and_any_leading_axes():
+    settings = ParticleSettings(n=6, fa=0.5)
+    chosen = np.array([[0, 1], [2, 5], [3, 3], [1, 4], [0, 5], [2, 2], [1, 1]])
+    pairs = pair_list(6, chosen)
+    x = scattered(6, 2, seed=1)
+    close(linearised(x, settings, pairs).jacobian, differences(real_force(settings, chosen), x))
+    both = linearised(np.stack([x, x + 1])[:, None], settings)
+    assert both.jacobian.shape == (2, 1, 12, 12)
+    np.testing.assert_array_equal(both.jacobian[0, 0], linearised(x, settings).jacobian)
+
+
+def test_without_alignment_and_with_constant_weights_it_is_a_hessian():
+    x = scattered(7, 2)
+    for balance in ("count", "none"):
+        jacobian = linearised(x, ParticleSettings(n=7, fa=0, repulsion_balance=balance)).jacobian
+        close(jacobian, jacobian.T, 1e-13)
+    for other in (ParticleSettings(n=7, fa=1, repulsion_balance="count"), ParticleSettings(n=7, fa=0)):
+        jacobian = linearised(x, other).jacobian  # not reciprocal; a weight that depends on positions
+        assert np.abs(jacobian - jacobian.T).max() > 1e-3 * np.abs(jacobian).max()
+
+
+def test_it_is_of_the_degree_of_its_fields():
+    """Attraction and alignment are of degree 0 in x, and J x = 0; repulsion is of degree -1, and J x = -F."""
+    x = scattered(6, 2)
+    zero = linearised(x, ParticleSettings(n=6, gr=0, fa=0.8))
+    np.testing.assert_allclose(zero.jacobian @ x.ravel(), 0, atol=1e-10 * np.abs(zero.jacobian).max())
+    minus = linearised(x, ParticleSettings(n=6, ga=0, fa=0, repulsion_balance="none"))
+    np.testing.assert_allclose(minus.jacobian @ x.ravel(), -minus.force.ravel(), rtol=1e-9)
+
+
+def test_coincident_pair_sums_and_the_origin_have_no_force_and_no_derivative():
+    x = np.array([[1.0, 0], [-1, 0], [0.5, 0.5], [0.5, 0.5], [0, 2]])
+    settings = ParticleSettings(n=5)
+    found = linearised(x, settings)
+    assert np.isfinite(found.jacobian).all()
+    np.testing.assert_allclose(found.force, real_force(settings)(x), rtol=1e-12, atol=1e-12)
+    assert not linearised(np.zeros((5, 2)), settings).jacobian.any()
+
+
+def test_nonsense_is_refused():
+    with pytest.raises(SettingsError, match="n, dim"):
+        linearised(np.zeros((4, 2)), ParticleSettings(n=5))
+    with pytest.raises(ValueError, match="not finite"):
+        linearised(np.full((5, 2), np.nan), ParticleSettings(n=5))
+
+
+# ------------------------------------------------------------------------------- what normalisation leaves
+
+
+def normal(x, variance):
+    blocks = to_blocks(x[None])
+    normalise_blocks(blocks, len(x), CHOICES["variance"].index(variance), tuple(range(x.shape[-1])))
+    return from_blocks(blocks, 1, *x.shape)[0]
+
+
+@pytest.mark.parametrize("rule", ["force", "direction", "particle"])
+def test_the_field_that_a_step_follows_has_this_derivative(rule):
+    settings, x = ParticleSettings(n=6, step_rule=rule), scattered(6, 2)
+    force = real_force(settings)
+
+    def along(y):
+        f = force(y)
+        if rule == "direction":
+            return f * np.sqrt(6) / np.linalg.norm(f)
+        return f / np.linalg.norm(f, axis=-1, keepdims=True) if rule == "particle" else f
+
+    found = followed(linearised(x, settings), settings)
+    np.testing.assert_allclose(found.force, along(x), rtol=1e-10)
+    close(found.jacobian, differences(along, x), 1e-6)
+
+
+@pytest.mark.parametrize("variance", ["overall", "axis", "none"])
+@pytest.mark.parametrize("dim", [2, 3])
+def test_what_is_left_is_the_derivative_of_a_short_real_step(variance, dim):
+    """The map of one step, x -> normalise(x + h F), is 1 + h G' on the directions left, as h goes to 0."""
+    settings = ParticleSettings(n=6, dim=dim, variance=variance, step_size=1e-6)
+    x = normal(scattered(6, dim), variance)
+    system = ParticleSystem(settings)
+    still = np.zeros(1)
+
+    def rate(y):
+        y = normal(y, variance)
+        state = ParticleState(0, y[None], still, still, np.zeros(1, np.int64))
+        return (system.advance(state, 1).embedding[0] - y) / settings.step_size
+
+    found = constrained(x, followed(linearised(x, settings), settings), settings)
+    size = np.linalg.norm(found.force)
+    np.testing.assert_allclose(found.force, rate(x), atol=1e-4 * size)
+    basis = directions_left(x, settings)
+    close(found.jacobian, basis.T @ differences(rate, x, 1e-4) @ basis, 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("variance", "dim", "modes"), [("overall", 2, 12 - 4), ("overall", 3, 18 - 7), ("axis", 3, 12), ("none", 2, 9)]
+)
+def test_constraints_and_common_rotations_are_left_out(variance, dim, modes):
+    x = normal(scattered(6, dim), variance)
+    basis = directions_left(x, ParticleSettings(n=6, dim=dim, variance=variance))
+    assert basis.shape == (6 * dim, modes)
+    np.testing.assert_allclose(basis.T @ basis, np.eye(modes), atol=1e-13)
+    np.testing.assert_allclose(basis.reshape(6, dim, modes).sum(axis=0), 0, atol=1e-13)
+    if variance == "overall":
+        np.testing.assert_allclose(x.ravel() @ basis, 0, atol=1e-13)
+
+
+@pytest.fixture(scope="module")
+def rested():
+    """Runs that have come to rest, or nearly."""
+    settings = ParticleSettings(n=7, fa=2.0, step_size=0.004)
+    return settings, simulate(settings, runs=12, steps=4000, every=1000)
+
+
+def test_at_rest_the_modes_are_those_of_the_real_step(rested):
+    settings, trajectory = rested
+    spectra = force_spectra(trajectory, [4])
+    still = np.flatnonzero(spectra["rest"].values[:, 0] < 1e-9)
+    assert len(still) >= 3
+    system, none = ParticleSystem(settings), np.zeros(1)
+
+    def step(y):
+        y = normal(y, "overall")
+        return system.advance(ParticleState(0, y[None], none, none, np.zeros(1, np.int64)), 1).embedding[0]
+
+    for run in still[:3]:
+        x = trajectory["embedding"].values[run, -1]
+        basis = directions_left(x, settings)
+        real = np.linalg.eigvals(basis.T @ differences(step, x) @ basis)
+        field = linearised(x, settings)
+        pull = (x * field.force).sum() / x.size
+        growth, rotation = (spectra[f"{name}_rate"].values[run, 0] for name in ("growth", "rotation"))
+        expected = 1 + settings.step_size * (growth + 1j * rotation) / (1 + settings.step_size * pull)
+        np.testing.assert_allclose(np.sort_complex(real), np.sort_complex(expected), atol=1e-6)
+        assert spectra["growth_rate"].values[run, 0, 0] < 0  # it got there, so nothing grows
+
+
+def test_at_rest_turning_all_particles_is_a_null_mode_and_hides_no_other(rested):
+    settings, trajectory = rested
+    run = int(np.flatnonzero(force_spectra(trajectory, [4])["rest"].values[:, 0] < 1e-9)[0])
+    x = trajectory["embedding"].values[run, -1]
+    field = linearised(x, settings)
+    kept = np.stack([np.tile([1.0, 0], 7), np.tile([0, 1.0], 7), x.ravel()], -1)
+    with_turns = np.linalg.qr(kept, mode="complete")[0][:, 3:]
+    pull = (x * field.force).sum() / x.size
+    whole = modes_of(np.linalg.eigvals(with_turns.T @ field.jacobian @ with_turns - pull * np.eye(11)))
+    without = modes_of(eigenvalues(constrained(x, field, settings).jacobian))
+    null = np.abs(whole.growth + 1j * whole.rotation).argmin()
+    assert abs(whole.growth[null]) < 1e-7 * np.abs(whole.growth).max()
+    np.testing.assert_allclose(np.delete(whole.growth, null), without.growth, rtol=1e-6)
+
+
+def test_particles_in_one_point_and_diverged_runs_have_no_modes(rested):
+    settings, trajectory = rested
+    field = linearised(np.zeros((7, 2)), settings)
+    assert np.isnan(constrained(np.zeros((7, 2)), field, settings).jacobian).all()
+    lost = trajectory.copy(deep=True)
+    lost["last_step"].values[3] = 1000
+    found = force_spectra(lost, [0, 1, 2])
+    assert np.isfinite(found["growth_rate"].values[3, :2]).all()
+    for name in found.data_vars:
+        assert np.isnan(found[name].values[3, 2]).all()
+        assert np.isfinite(found[name].values[2]).all()
+
+
+def test_it_is_about_particles_not_too_many():
+    with pytest.raises(TrajectoryError, match="this is about particles"):
+        force_spectra(simulate(ModularSettings(n=5, hidden=3), runs=1, steps=1), [0])
+    with pytest.raises(TrajectoryError, match="n times dim"):
+        force_spectra(simulate(ParticleSettings(n=1, dim=1), runs=1, steps=1), [0])

@@ -1,0 +1,286 @@
+"""Invariances of sequence embeddings against plain loops and closed forms, and the sums that they encode."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+
+from analysis.handmade import summing_circuit
+from analysis.invariances import (
+    between_share,
+    invariances,
+    measured,
+    mixtures,
+    order_shares,
+    probe,
+    relative_spread,
+    spread,
+    token_shares,
+)
+from analysis.sums import encoded, sums
+from dynamics.clustering_head import ClusteringHead
+from dynamics.settings import ModularSettings, SettingsError, SparseSettings
+from dynamics.simulate import simulate
+from dynamics.storage import TrajectoryError
+
+SMALL = SparseSettings(vocab=3, length=4, sparsity=3, hidden=5, data=60, batch=10)
+
+
+def random_weights(network, generator, lead=()):
+    return {
+        name: torch.from_numpy(generator.standard_normal((*lead, *shape))) for name, shape in network.shapes.items()
+    }
+
+
+def linear(coefficients, at):
+    """Embeddings that are a sum of c_t x_t along one direction of the plane: (sequence, axis)."""
+    return (at.tokens @ np.asarray(coefficients, dtype=float))[:, None] * np.array([0.6, -0.8]) + 3.0
+
+
+# --------------------------------------------------------------------------------------------- sequences
+
+
+def test_the_probe_holds_every_change_of_every_sequence():
+    at = probe(SMALL)
+    assert at.exhaustive
+    assert len(at.tokens) == len(at.base) == 3**4
+    for base in (0, 17, 80):
+        own = at.tokens[at.base[base]]
+        for position, token in itertools.product(range(4), range(3)):
+            expected = own.copy()
+            expected[position] = token
+            np.testing.assert_array_equal(at.tokens[at.changed[base, position, token]], expected)
+        for pair, (first, second) in enumerate(at.pairs):
+            expected = own.copy()
+            expected[[first, second]] = own[[second, first]]
+            np.testing.assert_array_equal(at.tokens[at.swapped[base, pair]], expected)
+    same = np.sort(at.tokens[at.base][:, :3], axis=1)
+    for one, other in itertools.combinations(range(0, 81, 7), 2):
+        assert (at.classes[one] == at.classes[other]) == (same[one] == same[other]).all()
+
+
+def test_where_there_are_too_many_sequences_a_sample_is_changed():
+    at = probe(SparseSettings(vocab=10))
+    assert not at.exhaustive
+    assert len(at.tokens) <= 1 << 18
+    assert at.changed.shape == (len(at.base), 12, 10)
+
+
+# ------------------------------------------------------------------------------------------ embeddings
+
+
+@pytest.mark.parametrize("norm", ["rms", "unit-smooth"])
+def test_mixtures_are_the_networks_sequence_embeddings(generator, norm):
+    network = ClusteringHead(SparseSettings(vocab=3, length=4, sparsity=2, table=5, norm=norm))
+    found = random_weights(network, generator, (2, 3))
+    tokens = probe(network.settings).tokens
+    xi = mixtures(network, found, tokens)[0]
+    torch.testing.assert_close(xi, network.sequence_embedding(found, torch.from_numpy(tokens)), rtol=1e-10, atol=1e-12)
+
+
+def test_scores_may_be_far_apart_but_not_beyond_all_numbers(generator):
+    network = ClusteringHead(SMALL)
+    found, tokens = random_weights(network, generator), probe(SMALL).tokens
+    found["query"] *= 100 / found["query"].norm()
+    xi = mixtures(network, found, tokens)[0]
+    torch.testing.assert_close(xi, network.sequence_embedding(found, torch.from_numpy(tokens)), rtol=1e-9, atol=1e-11)
+    found["query"] *= 100
+    with pytest.raises(ValueError, match="scores more than 600 apart"):
+        mixtures(network, found, tokens)
+
+
+# ---------------------------------------------------------------------------------------------- shares
+
+
+@pytest.mark.parametrize("settings", [SMALL, SparseSettings(length=5, sparsity=3, positions=(4, 0, 2), hidden=4)])
+def test_all_that_is_measured_in_plain_loops(generator, settings):
+    s, network = settings, ClusteringHead(settings)
+    found = random_weights(network, generator)
+    got = measured(network, found)
+    every = list(itertools.product(range(s.vocab), repeat=s.length))
+    asked = torch.tensor(every)
+    xi = dict(zip(every, network.sequence_embedding(found, asked).numpy(), strict=True))
+    attention = dict(zip(every, network.attention(found, asked).numpy(), strict=True))
+    told = dict(zip(every, network.logits(found, asked).argmax(-1).tolist(), strict=True))
+    mean = sum(xi.values()) / len(xi)
+    variance = sum(((x - mean) ** 2).sum() for x in xi.values()) / len(xi)
+
+    def with_token(x, t, v):
+        return (*x[:t], v, *x[t + 1 :])
+
+    for t in range(s.length):
+        inside, flips = 0.0, []
+        for x in every:
+            others = [xi[with_token(x, t, v)] for v in range(s.vocab)]
+            centre = sum(others) / s.vocab
+            inside += sum(((o - centre) ** 2).sum() for o in others) / s.vocab / len(every)
+            flips += [told[with_token(x, t, v)] != told[x] for v in range(s.vocab) if v != x[t]]
+        np.testing.assert_allclose(got["value_share"][t], inside / variance, rtol=1e-9)
+        np.testing.assert_allclose(got["value_flips"][t], np.mean(flips), rtol=1e-12)
+        np.testing.assert_allclose(got["attention"][t], np.mean([attention[x][t] for x in every]), rtol=1e-9)
+        for v in range(s.vocab):
+            given = np.mean([attention[x][t] for x in every if x[t] == v])
+            np.testing.assert_allclose(got["token_attention"][t, v], given, rtol=1e-9)
+    for pair, (i, j) in enumerate(itertools.combinations(range(s.sparsity), 2)):
+        first, second = s.counting[i], s.counting[j]
+        square, flips = 0.0, []
+        for x in every:
+            y = list(x)
+            y[first], y[second] = x[second], x[first]
+            square += ((xi[x] - xi[tuple(y)]) ** 2).sum() / len(every)
+            flips.append(told[x] != told[tuple(y)])
+        np.testing.assert_allclose(got["order_share"][i, j], square / 4 / variance, rtol=1e-9)
+        assert got["order_share"][j, i] == got["order_share"][i, j]
+        np.testing.assert_allclose(got["order_flips"][pair], np.mean(flips), rtol=1e-12)
+    groups: dict = {}
+    for x in every:
+        groups.setdefault(tuple(sorted(x[t] for t in s.counting)), []).append(xi[x])
+    between = sum(len(g) * ((np.mean(g, axis=0) - mean) ** 2).sum() for g in groups.values()) / len(every)
+    np.testing.assert_allclose(got["class_share"], between / variance, rtol=1e-9)
+    right = np.mean([told[x] == sum(x[t] for t in s.counting) % s.vocab for x in every])
+    np.testing.assert_allclose(got["accuracy"], right)
+
+
+def test_shares_of_a_planted_sum_are_those_of_its_coefficients():
+    s = SparseSettings(length=6, sparsity=3)
+    at, c = probe(s), np.array([1.0, 1.0, 3.0, 2.0, 0.0, 0.0])
+    xi, size = linear(c, at), (c**2).sum()
+    np.testing.assert_allclose(token_shares(xi, at).mean(axis=(-2, -1)), c**2 / size, atol=1e-12)
+    expected = (c[:3, None] - c[:3]) ** 2 / (2 * size)
+    np.testing.assert_allclose(order_shares(xi, at), expected, atol=1e-12)
+    alike = linear([1, 1, 1, 2, 0, 0], at)
+    np.testing.assert_allclose(between_share(alike[at.base], at.classes), 3 / 7)
+
+
+def test_a_sample_tells_nearly_what_all_sequences_tell(generator):
+    network = ClusteringHead(SparseSettings(length=13, sparsity=4))  # twice as many sequences as are listed
+    found, at = random_weights(network, generator), probe(network.settings)
+    assert not at.exhaustive
+    got = measured(network, found)
+    every = torch.tensor(list(itertools.product(range(2), repeat=13)))
+    x = network.sequence_embedding(found, every).numpy().reshape(*[2] * 13, 2)
+    total = x.reshape(-1, 2).var(axis=0).sum()
+    exact = [x.var(axis=t).reshape(-1, 2).mean(axis=0).sum() / total for t in range(13)]
+    np.testing.assert_allclose(got["value_share"], exact, rtol=0.1, atol=0.005)
+    np.testing.assert_allclose(got["attention"].sum(), 1, rtol=1e-12)
+    groups = every[:, :4].sum(-1).numpy()
+    np.testing.assert_allclose(got["class_share"], between_share(x.reshape(-1, 2), groups), atol=0.03)
+
+
+def test_groups_that_mean_nothing_share_nothing_of_a_sample(generator):
+    xi, labels = generator.standard_normal((50, 400, 2)), np.arange(400) % 200
+    assert between_share(xi, labels).mean() == pytest.approx(0.5, abs=0.02)
+    assert between_share(xi, labels, sample=True).mean() < 0.05
+
+
+def test_what_does_not_vary_has_no_shares():
+    at = probe(SMALL)
+    for x in (np.zeros((81, 2)), np.full((81, 2), 0.1) + 1e-13 * np.arange(81)[:, None]):
+        assert np.isnan(spread(x))
+        assert np.isnan(token_shares(x, at)).all()
+        assert np.isnan(between_share(x, at.classes))
+
+
+def test_the_spread_of_tokens_is_relative_to_counting_positions():
+    s = SparseSettings(length=4, sparsity=2)
+    points = np.zeros((4, 2, 2))
+    points[:2, 1, 0], points[2, 1, 1], points[3, 1, 0] = 2.0, 1.0, 6.0
+    np.testing.assert_allclose(relative_spread(points, s), [1, 1, 0.5, 3])
+    assert np.isnan(relative_spread(np.zeros((4, 2, 2)), s)).all()
+
+
+# ------------------------------------------------------------------------------------------ trajectories
+
+
+@pytest.fixture
+def trajectory():
+    return simulate(SMALL, runs=3, steps=12, every=6, progress=False)
+
+
+def test_the_labelled_one_gives_what_the_array_one_gives(trajectory):
+    found = invariances(trajectory, step=6)
+    network = ClusteringHead(SMALL)
+    one = {name: torch.from_numpy(trajectory[name].values[1, 1].astype(float)) for name in network.variables}
+    for name, values in measured(network, one).items():
+        np.testing.assert_allclose(found[name].values[1], values, rtol=1e-6, atol=1e-9)
+        assert found[name].attrs["units"] == "1"
+    assert found.attrs["step"] == 6
+    assert found["seed"].values.tolist() == [0, 1, 2]
+    assert invariances(trajectory).attrs["step"] == 12
+
+
+def test_diverged_runs_have_no_values(trajectory):
+    trajectory["last_step"] = ("run", [12, 6, 12])
+    found = invariances(trajectory)
+    assert np.isnan(found["accuracy"].values).tolist() == [False, True, False]
+    assert np.isnan(sums(trajectory)["sum_steps"].values[1]).all()
+    assert np.isfinite(invariances(trajectory, step=6)["accuracy"]).all()
+
+
+def test_what_has_no_weights_of_this_network_is_refused(trajectory):
+    with pytest.raises(TrajectoryError, match="this is about sparse"):
+        invariances(simulate(ModularSettings(n=5), runs=1, steps=1, progress=False))
+    with pytest.raises(TrajectoryError, match="keeps no weights"):
+        invariances(simulate(SMALL, runs=1, steps=6, record="metrics", progress=False))
+    with pytest.raises(SettingsError, match="a recorded step"):
+        invariances(trajectory, step=7)
+    broken = trajectory.copy()
+    broken["query"] = 1e5 * trajectory["query"]
+    with pytest.raises(TrajectoryError, match="run of seed 0: query: found attention scores"):
+        invariances(broken)
+
+
+# ------------------------------------------------------------------------------------------------- sums
+
+
+@pytest.mark.parametrize("coefficients", [(1, 1, 1, 0, 0, 0), (1, 3, 1, 2, 0, 4), (1, -1, 1, -2, 0, 2)])
+def test_planted_sums_are_found(coefficients):
+    s = SparseSettings(length=6, sparsity=3)
+    at = probe(s)
+    for turned in (1, -1):
+        found = encoded(turned * linear(coefficients, at), at, s)
+        np.testing.assert_allclose(found.steps[:, 1], coefficients, atol=1e-12)
+        assert found.whole
+        assert found.congruent
+        assert found.share == pytest.approx(1)
+        assert found.levels == len(np.unique(at.tokens @ np.array(coefficients)))
+
+
+def test_sums_of_other_residues_or_of_no_whole_steps_are_told():
+    s = SparseSettings(length=6, sparsity=3)
+    at = probe(s)
+    even = encoded(linear([1, 2, 1, 0, 0, 0], at), at, s)
+    assert even.whole
+    assert not even.congruent
+    odd = encoded(linear([1, 1, 1, 1, 0, 0], at), at, s)
+    assert odd.whole
+    assert not odd.congruent
+    half = encoded(linear([1, 1, 1, 0.5, 0, 0], at), at, s)
+    assert not half.whole
+    assert not half.congruent
+    nothing = encoded(np.zeros((64, 2)), at, s)
+    assert np.isnan(nothing.steps).all()
+    assert nothing.levels == 0
+
+
+def test_steps_of_more_tokens_need_not_be_even():
+    s = SparseSettings(vocab=3, length=4, sparsity=2)
+    at = probe(s)
+    steps = np.array([[0, 1, 2], [0, 1, -1], [0, 3, 3], [0, 0, 0]])
+    value = steps[np.arange(4), at.tokens].sum(axis=1).astype(float)
+    found = encoded(value[:, None] * np.array([1.0, 2.0]), at, s)
+    np.testing.assert_allclose(found.steps, steps, atol=1e-12)
+    assert found.congruent
+    assert not encoded((at.tokens @ np.array([1.0, 1.0, 1.0, 0.0]))[:, None] + 0.0, at, s).congruent
+
+
+def test_a_circuit_built_for_a_sum_encodes_it():
+    s = SparseSettings(length=8, sparsity=3)
+    network, c = ClusteringHead(s), (1, 3, 1, 2, 0, 0, 4, 0)
+    xi = mixtures(network, summing_circuit(s, c), probe(s).tokens)[0].numpy()
+    found = encoded(xi, probe(s), s)
+    np.testing.assert_allclose(found.steps[:, 1], c, atol=1e-4)
+    assert found.congruent
+    assert isinstance(sums(simulate(s, runs=1, steps=1, progress=False)), xr.Dataset)
