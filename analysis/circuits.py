@@ -2,11 +2,11 @@
 
 python -m analysis.circuits RUN.nc [OTHER.nc]
 
-- invariances of the sequence embeddings, attention and collapse (`analysis.invariances`), and the label that follows
-  from them (`analysis.labels`);
-- the sum that sequence embeddings encode instead, where invariances are missing (`analysis.sums`);
-- when clusters form, and when the feed-forward layer tells them apart (`analysis.two_phases`);
-- attention at the start against attention at the end, VC figure 8 (`analysis.inheritance`);
+- invariances of the sequence embeddings, attention and collapse (`analysis.heads.invariances`), and the label that
+  follows from them (`analysis.heads.labels`);
+- the sum that sequence embeddings encode instead, where invariances are missing (`analysis.heads.sums`);
+- when clusters form, and when the feed-forward layer tells them apart (`analysis.heads.two_phases`);
+- attention at the start against attention at the end, VC figure 8 (`analysis.heads.inheritance`);
 - with OTHER.nc, of the same seeds and with another setting, how far final weights move.
 """
 
@@ -21,10 +21,9 @@ from analysis.reading import Reading, finish, opened
 from dynamics.settings import SUCCESS, SettingsError, check_whole
 
 if TYPE_CHECKING:
-    import numpy as np
     import xarray as xr
 
-    from analysis.inheritance import Compared
+    from analysis.heads.inheritance import Compared
     from analysis.tables import Row
 
 TITLE = "Circuits of VC's network"
@@ -64,11 +63,11 @@ def circuits(trajectory: "xr.Dataset", other: "xr.Dataset | None" = None, frames
     """
     import xarray as xr
 
-    from analysis.inheritance import inherited, moved
-    from analysis.invariances import invariances
-    from analysis.labels import sensitivity, verdicts
-    from analysis.sums import sums
-    from analysis.two_phases import phases
+    from analysis.heads.inheritance import inherited, moved
+    from analysis.heads.invariances import invariances
+    from analysis.heads.labels import sensitivity, verdicts
+    from analysis.heads.sums import sums
+    from analysis.heads.two_phases import phases
 
     check_whole("frames", frames, 2, 10**9)
     found = invariances(trajectory)
@@ -92,24 +91,6 @@ def circuits(trajectory: "xr.Dataset", other: "xr.Dataset | None" = None, frames
     return whole.assign_attrs(found.attrs)
 
 
-def mass(found: "xr.Dataset") -> "np.ndarray":
-    """Attention on the counting positions, (run,)."""
-    return found["attention"].sel(position=found["counting"].values).sum("position", skipna=False).values
-
-
-def leak(found: "xr.Dataset") -> "np.ndarray":
-    """The largest value share of a spurious position, (run,); 0 where there is none."""
-    import numpy as np
-
-    spurious = np.setdiff1d(found["position"].values, found["counting"].values)
-    return found["value_share"].sel(position=spurious).transpose("run", "position").values.max(axis=1, initial=0)
-
-
-def unswapped(found: "xr.Dataset") -> "np.ndarray":
-    """The largest order share of two counting positions, (run,)."""
-    return found["order_share"].max(("counting", "other_counting"), skipna=False).values
-
-
 # ---------------------------------------------------------------------------------------------------- tables
 
 
@@ -117,8 +98,9 @@ def rows(found: "xr.Dataset", ideal: int) -> "list[Row]":
     """A row a label, with 95% intervals: binomial for shares, t for means over its runs."""
     import numpy as np
 
+    from analysis.heads.invariances import leak, mass, unswapped
+    from analysis.heads.labels import LABELS
     from analysis.intervals import binomial_interval, mean_interval
-    from analysis.labels import LABELS
     from analysis.tables import Row, number, percent, percent_plus_minus, plus_minus
 
     result, total = [], found.sizes["run"]
@@ -213,7 +195,7 @@ def _of_phases(found: "xr.Dataset") -> list[str]:
 def _of_inheritance(found: "xr.Dataset") -> list[str]:
     import numpy as np
 
-    from analysis.inheritance import compared
+    from analysis.heads.inheritance import compared
 
     values, success = found["inherited"].values, found["successful"].values.astype(bool)
     lines = [f"attention at the start and at the end correlate: {_told(compared(values, higher=True))}"]
@@ -223,7 +205,7 @@ def _of_inheritance(found: "xr.Dataset") -> list[str]:
 
 
 def _of_moves(found: "xr.Dataset") -> list[str]:
-    from analysis.inheritance import MEASURES, compared
+    from analysis.heads.inheritance import MEASURES, compared
 
     return [
         f"{meaning}, with the other setting: {_told(compared(found[name].values, higher))}"
@@ -254,8 +236,8 @@ def _of_thresholds(found: "xr.Dataset") -> list[str]:
 def main(options: Options) -> None:
     """Judge the runs of a trajectory; print the tables, write the result and draw the picture."""
     from analysis import tables
-    from analysis.circuits_figure import figure
-    from analysis.clusters import ideal_clusters
+    from analysis.heads.circuits_figure import figure
+    from analysis.heads.clusters import ideal_clusters
     from dynamics.networks import clustering_head_of
     from dynamics.trajectory import open_trajectory
 

@@ -26,9 +26,10 @@ class Options(Reading):
 
 def main(options: Options) -> None:
     """Linearise a trajectory's flow, print what was found and draw it."""
-    from analysis import curvature_table, tables
-    from analysis.curvature_figure import curvature_figure
-    from analysis.linearisation import linearisation, places_of
+    from analysis import tables
+    from analysis.flow import curvature_table
+    from analysis.flow.curvature_figure import curvature_figure
+    from analysis.flow.linearisation import linearisation, places_of
 
     trajectory, out = opened(options, "curvature")
     places = places_of(trajectory, options.steps, options.at)

@@ -2,9 +2,9 @@
 
 python -m analysis.fixed_points
 
-See `analysis.stability` for what is asked and `analysis.handmade` for the circuit. It is looked at with transforms of
-different size (gain), and where it has settled under weight decay; and pushed, both as built by hand and settled, in
-the directions that break its invariances and in all at once.
+See `analysis.heads.stability` for what is asked and `analysis.heads.handmade` for the circuit. It is looked at with
+transforms of different size (gain), and where it has settled under weight decay; and pushed, both as built by hand and
+settled, in the directions that break its invariances and in all at once.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import torch
     import xarray as xr
 
-    from analysis.stability import Point
+    from analysis.heads.stability import Point
     from analysis.tables import Row
     from dynamics.clustering_head import ClusteringHead
 
@@ -110,8 +110,8 @@ def landscape(options: Options) -> "xr.Dataset":
     import numpy as np
     import xarray as xr
 
-    from analysis.handmade import ideal_circuit
-    from analysis.stability import objective, point, population, settled
+    from analysis.heads.handmade import ideal_circuit
+    from analysis.heads.stability import objective, point, population, settled
     from dynamics.clustering_head import ClusteringHead
     from dynamics.tasks import sequences
 
@@ -147,7 +147,7 @@ def of_points(points: "dict[str, Point]") -> "xr.Dataset":
     import numpy as np
     import xarray as xr
 
-    from analysis.stability import PARTS
+    from analysis.heads.stability import PARTS
 
     def told(meaning: str) -> dict[str, str]:
         return {"long_name": meaning, "units": "1"}
@@ -178,7 +178,7 @@ def after_pushes(
     import torch
     import xarray as xr
 
-    from analysis.stability import PARTS, breaking, descent, objective, pushes
+    from analysis.heads.stability import PARTS, breaking, descent, objective, pushes
 
     starts, names = [row[None]], [("none", 0.0)]
     for size in options.push:
@@ -223,7 +223,7 @@ def broken_at(network: "ClusteringHead", rows: "torch.Tensor") -> "dict[str, np.
     """How far invariances are broken, and the accuracy, at flat rows (start, parameter): (start,) each."""
     import torch
 
-    from analysis.invariances import mixtures, order_shares, probe, token_shares
+    from analysis.heads.invariances import mixtures, order_shares, probe, token_shares
     from dynamics.tasks import sparse_sum
 
     s, weights = network.settings, network.unflatten(rows)
@@ -245,7 +245,7 @@ def broken_at(network: "ClusteringHead", rows: "torch.Tensor") -> "dict[str, np.
 
 def rows_of(found: "xr.Dataset") -> "list[Row]":
     """A row a circuit; eigenvalues in the breaking directions as their range."""
-    from analysis.stability import NULL
+    from analysis.heads.stability import NULL
     from analysis.tables import Row, number
 
     result = []
@@ -304,9 +304,9 @@ def main(options: Options) -> None:
     """Build the circuit, let it settle, push it; print the tables, write the result and draw the figure."""
     from analysis import tables
     from analysis.figures import save_figure
-    from analysis.fixed_points_figure import figure
+    from analysis.heads.fixed_points_figure import figure
+    from analysis.heads.stability import one_thread
     from analysis.results import check_result, write_result
-    from analysis.stability import one_thread
 
     checked(options)
     settings = {**dataclasses.asdict(options), "out": "", "csv": ""}

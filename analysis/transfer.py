@@ -94,7 +94,7 @@ def outcome(options: Options, say: TextIO) -> "tuple[xr.Dataset, list[Path]]":
 
     Runs that diverged are NaN. Raises SettingsError, TrajectoryError, RecordingError, Interrupted.
     """
-    from analysis.clusters import clusters
+    from analysis.heads.clusters import clusters
     from dynamics.transfer import successful
 
     source, vocabs = checked(options)
@@ -292,8 +292,8 @@ def result_path(paths: Sequence[Path]) -> Path:
 def main(options: Options) -> None:
     """Train, or find, all ensembles; print the table, write the result and draw the figure."""
     from analysis import tables
-    from analysis.clusters import ideal_clusters
     from analysis.figures import save_figure
+    from analysis.heads.clusters import ideal_clusters
     from analysis.results import check_result, write_result
 
     say = sys.stderr if str(options.csv) == "-" else sys.stdout

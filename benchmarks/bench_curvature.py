@@ -6,9 +6,9 @@ import time
 import numpy as np
 import torch
 
-from analysis.force_jacobian import constrained, eigenvalues, linearised
-from analysis.hessians import objective
-from analysis.loss_curvature import loss_curvature
+from analysis.flow.force_jacobian import constrained, eigenvalues, linearised
+from analysis.flow.hessians import objective
+from analysis.flow.loss_curvature import loss_curvature
 from dynamics.clustering_head import ClusteringHead
 from dynamics.networks import ConstantAttention
 from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings

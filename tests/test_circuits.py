@@ -8,17 +8,17 @@ import torch
 import xarray as xr
 
 from analysis.circuits import circuits
-from analysis.handmade import (
+from analysis.heads.handmade import (
     corrected_circuit,
     ideal_circuit,
     inattentive_circuit,
     one_sided_circuit,
     summing_circuit,
 )
-from analysis.inheritance import compared, correlations, inherited, moved, weight_distances
-from analysis.invariances import NAMES, invariances, measured
-from analysis.labels import LABELS, Thresholds, counts, outsiders, sensitivity, verdict, verdicts
-from analysis.two_phases import chosen_frames, lasting_half, phases
+from analysis.heads.inheritance import compared, correlations, inherited, moved, weight_distances
+from analysis.heads.invariances import NAMES, invariances, measured
+from analysis.heads.labels import LABELS, Thresholds, counts, outsiders, sensitivity, verdict, verdicts
+from analysis.heads.two_phases import chosen_frames, lasting_half, phases
 from dynamics.clustering_head import ClusteringHead
 from dynamics.recorder import save
 from dynamics.settings import ParticleSettings, SettingsError, SparseSettings

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.clusters import cluster_labels, clusters, count_clusters, ideal_clusters, told_apart
+from analysis.heads.clusters import cluster_labels, clusters, count_clusters, ideal_clusters, told_apart
 from dynamics.settings import ModularSettings, SparseSettings
 from dynamics.simulate import simulate
 from dynamics.storage import TrajectoryError

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis import loss_curvature
-from analysis.curvature_table import columns, header, rows
-from analysis.escapes import escapes, largest_falls
+from analysis.flow import loss_curvature
+from analysis.flow.curvature_table import columns, header, rows
+from analysis.flow.escapes import escapes, largest_falls
+from analysis.flow.linearisation import linearisation, places_of
+from analysis.flow.modes import NONE, SADDLE, STABLE, UNSTABLE, growing, kinds, modes_of
 from analysis.intervals import median_interval
-from analysis.linearisation import linearisation, places_of
-from analysis.modes import NONE, SADDLE, STABLE, UNSTABLE, growing, kinds, modes_of
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
 from dynamics.simulate import simulate
 

@@ -9,10 +9,10 @@ import xarray as xr
 from torch.func import grad
 
 from analysis.fixed_points import COLUMNS, accuracies, after_pushes, broken_at, flat, of_points, rows_of
-from analysis.handmade import ideal_circuit
-from analysis.invariances import measured
-from analysis.labels import Thresholds
-from analysis.stability import (
+from analysis.heads.handmade import ideal_circuit
+from analysis.heads.invariances import measured
+from analysis.heads.labels import Thresholds
+from analysis.heads.stability import (
     NULL,
     PARTS,
     breaking,

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from analysis.force_jacobian import (
+from analysis.flow.force_jacobian import (
     constrained,
     directions_left,
     eigenvalues,
@@ -13,7 +13,7 @@ from analysis.force_jacobian import (
     force_spectra,
     linearised,
 )
-from analysis.modes import modes_of
+from analysis.flow.modes import modes_of
 from dynamics.forces import from_blocks, to_blocks
 from dynamics.motion import normalise_blocks
 from dynamics.pairs import pair_list

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from analysis import head_hessian, loss_curvature
-from analysis.cross_entropy import add_gram, softmax_parts
-from analysis.hessians import dense_hessian, extremes, objective, trace
-from analysis.loss_curvature import flat_weights, learning_rates, shares
-from analysis.loss_curvature import loss_curvature as curvature_of
+from analysis.flow import head_hessian, loss_curvature
+from analysis.flow.cross_entropy import add_gram, softmax_parts
+from analysis.flow.hessians import dense_hessian, extremes, objective, trace
+from analysis.flow.loss_curvature import flat_weights, learning_rates, shares
+from analysis.flow.loss_curvature import loss_curvature as curvature_of
 from dynamics.clustering_head import ClusteringHead
 from dynamics.networks import ConstantAttention
 from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings

@@ -7,8 +7,8 @@ import pytest
 import torch
 import xarray as xr
 
-from analysis.handmade import summing_circuit
-from analysis.invariances import (
+from analysis.heads.handmade import summing_circuit
+from analysis.heads.invariances import (
     between_share,
     invariances,
     measured,
@@ -19,7 +19,7 @@ from analysis.invariances import (
     spread,
     token_shares,
 )
-from analysis.sums import encoded, sums
+from analysis.heads.sums import encoded, sums
 from dynamics.clustering_head import ClusteringHead
 from dynamics.settings import ModularSettings, SettingsError, SparseSettings
 from dynamics.simulate import simulate

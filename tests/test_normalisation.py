@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.near_origin import distinct_tokens, flip_ratios, near_origin, turned
-from analysis.normalisation import (
+from analysis.flow.near_origin import distinct_tokens, flip_ratios, near_origin, turned
+from analysis.flow.normalisation import (
     jacobian,
     jacobian_norm,
     radius_of,

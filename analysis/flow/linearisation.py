@@ -1,12 +1,12 @@
 """What a trajectory's flow is like near its recorded frames, in one format for networks and for particles.
 
-growth_rate and rotation_rate (run, step, mode) are the modes of the linearised flow, see `analysis.modes`: for networks
-minus the eigenvalues of the training loss's Hessian, for particles the eigenvalues of the derivative of the motion that
-normalisation leaves. growing_modes and kind (run, step) say how many grow; sharpness (run, step) is the largest
-rate of decay, which steps of length `lr` follow stably up to `threshold` = 2 / lr. Networks have the shares of movement
-and the layers of `analysis.loss_curvature` beside these, and those at their escapes (`analysis.escapes`), VC's network
-the distances of `analysis.near_origin`, and particles what `analysis.force_jacobian` finds. NaN means no
-value; kind is -1 there.
+growth_rate and rotation_rate (run, step, mode) are the modes of the linearised flow, see `analysis.flow.modes`: for
+networks minus the eigenvalues of the training loss's Hessian, for particles the eigenvalues of the derivative of the
+motion that normalisation leaves. growing_modes and kind (run, step) say how many grow; sharpness (run, step) is the
+largest rate of decay, which steps of length `lr` follow stably up to `threshold` = 2 / lr. Networks have the shares of
+movement and the layers of `analysis.flow.loss_curvature` beside these, and those at their escapes
+(`analysis.flow.escapes`), VC's network the distances of `analysis.flow.near_origin`, and particles what
+`analysis.flow.force_jacobian` finds. NaN means no value; kind is -1 there.
 """
 
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from analysis.force_jacobian import force_spectra
-from analysis.modes import KINDS, Modes, growing, kinds
+from analysis.flow.force_jacobian import force_spectra
+from analysis.flow.modes import KINDS, Modes, growing, kinds
 from dynamics.settings import ParticleSettings, SettingsError, SparseSettings
 from dynamics.trajectory import settings_of
 
@@ -31,7 +31,7 @@ def linearisation(trajectory: xr.Dataset, places: Sequence[int], quiet: bool = F
     else:
         found = _of_network(trajectory, places, quiet)
         if isinstance(settings, SparseSettings):
-            from analysis.near_origin import near_origin
+            from analysis.flow.near_origin import near_origin
 
             near = near_origin(trajectory, places, quiet)
             found = found.merge(near, compat="override", join="exact", combine_attrs="override")
@@ -40,8 +40,8 @@ def linearisation(trajectory: xr.Dataset, places: Sequence[int], quiet: bool = F
 
 
 def _of_network(trajectory: xr.Dataset, places: Sequence[int], quiet: bool) -> xr.Dataset:
-    from analysis.escapes import escapes  # torch, which particles do without
-    from analysis.loss_curvature import loss_curvature
+    from analysis.flow.escapes import escapes  # torch, which particles do without
+    from analysis.flow.loss_curvature import loss_curvature
 
     found = loss_curvature(trajectory, places, quiet)
     found = found.merge(escapes(trajectory, quiet), compat="override", join="exact", combine_attrs="override")

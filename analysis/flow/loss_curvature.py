@@ -1,8 +1,8 @@
 """The curvature of a network's training loss along its trajectory, and how much of the movement it explains.
 
-At a recorded frame with weights theta, the Hessian H of the training loss (`analysis.hessians`) gives
+At a recorded frame with weights theta, the Hessian H of the training loss (`analysis.flow.hessians`) gives
 
-- the modes of gradient flow, growth rates minus the eigenvalues of H (`analysis.modes`);
+- the modes of gradient flow, growth rates minus the eigenvalues of H (`analysis.flow.modes`);
 - sharpness, its largest eigenvalue, by which gradient descent of learning rate lr is unstable beyond 2 / lr (Cohen et
   al. 2021, "the edge of stability"). Where layers learn at different rates it is that of sqrt(lr_i lr_j) H_ij, over
   the first lr. With momentum beta the limit is 2 (1 + beta) / lr; Adam has a limit of its own, on H divided by the
@@ -25,8 +25,8 @@ import torch
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.hessians import extremes, objective, trace
-from analysis.modes import TOLERANCE
+from analysis.flow.hessians import extremes, objective, trace
+from analysis.flow.modes import TOLERANCE
 from dynamics.clustering_head import MLP, ClusteringHead
 from dynamics.networks import ConstantAttention, check_recorded, network_of
 

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from analysis.clusters import told_apart
+from analysis.heads.clusters import told_apart
 from dynamics.clustering_head import ClusteringHead
 from dynamics.settings import SparseSettings
 from dynamics.tasks import sparse_sum

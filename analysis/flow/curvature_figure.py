@@ -5,10 +5,10 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.curvature_table import known, median_interval, with_derived
 from analysis.figures import new_figure
+from analysis.flow.curvature_table import known, median_interval, with_derived
+from analysis.flow.modes import KINDS, NONE, TOLERANCE
 from analysis.intervals import Interval, binomial_interval, mean_interval
-from analysis.modes import KINDS, NONE, TOLERANCE
 
 GROW, DECAY, THIRD, FOURTH, CHANCE = "#c1440e", "#1b6ca8", "#2a7f4f", "#7a5ea8", "0.45"
 LAYER_COLOURS = ("#1b6ca8", "#d1662f", "#2a7f4f", "#c23b3b", "#7a5ea8", "#8a6d3b", "#d88fb9", "#6b6b6b")
@@ -16,7 +16,7 @@ KIND_COLOURS = {"stable": DECAY, "saddle": "#d8a13a", "unstable": GROW}
 
 
 def curvature_figure(found: xr.Dataset) -> Figure:
-    """Panels of `analysis.linearisation.linearisation`."""
+    """Panels of `analysis.flow.linearisation.linearisation`."""
     found = with_derived(found)
     figure = new_figure(14.0, 7.6)
     panels = figure.subplots(2, 3)

@@ -12,7 +12,7 @@ import math
 
 import torch
 
-from analysis.attention_slopes import Normalised, product
+from analysis.flow.attention_slopes import Normalised, product
 from dynamics.parameters import Weights
 
 

@@ -32,7 +32,7 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
-from analysis.modes import Modes, modes_of
+from analysis.flow.modes import Modes, modes_of
 from analysis.structures import checked
 from dynamics.forces import TINY
 from dynamics.pairs import PairList

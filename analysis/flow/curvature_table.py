@@ -3,8 +3,8 @@
 import numpy as np
 import xarray as xr
 
+from analysis.flow.modes import KINDS, NONE
 from analysis.intervals import Interval, binomial_interval, mean_interval, median_interval
-from analysis.modes import KINDS, NONE
 from analysis.tables import Row, number, percent, percent_plus_minus
 
 MEDIANS = {"growing_modes": "growing modes", "largest_growth": "largest growth", "sharpness": "sharpness"}

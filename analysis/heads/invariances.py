@@ -29,7 +29,7 @@ import torch
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.clusters import count_clusters, told_apart
+from analysis.heads.clusters import count_clusters, told_apart
 from dynamics.clustering_head import ClusteringHead
 from dynamics.networks import check_recorded, clustering_head_of, weights
 from dynamics.parameters import Weights
@@ -318,3 +318,22 @@ def _labelled(
     }  # fmt: skip
     attrs = {"step": step, "exhaustive": int(at.exhaustive), "sequences": len(at.base)}
     return xr.Dataset(data, coords, attrs)
+
+
+# ------------------------------------------------------------------------------------- in one number
+
+
+def mass(found: xr.Dataset) -> np.ndarray:
+    """Attention on the counting positions, (run,)."""
+    return found["attention"].sel(position=found["counting"].values).sum("position", skipna=False).values
+
+
+def leak(found: xr.Dataset) -> np.ndarray:
+    """The largest value share of a spurious position, (run,); 0 where there is none."""
+    spurious = np.setdiff1d(found["position"].values, found["counting"].values)
+    return found["value_share"].sel(position=spurious).transpose("run", "position").values.max(axis=1, initial=0)
+
+
+def unswapped(found: xr.Dataset) -> np.ndarray:
+    """The largest order share of two counting positions, (run,)."""
+    return found["order_share"].max(("counting", "other_counting"), skipna=False).values

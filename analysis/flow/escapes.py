@@ -2,14 +2,14 @@
 
 The escape of a run is the recorded interval in which the lowest training loss so far falls most, below the loss of a
 guess, ln p: what a run takes to come down to that from its first state is no escape, and neither is the way back from
-a spike. Shares are those of `analysis.loss_curvature`, of the movement in that interval and the Hessian before it.
+a spike. Shares are those of `analysis.flow.loss_curvature`, of the movement in that interval and the Hessian before it.
 """
 
 import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.loss_curvature import SCALARS, loss_curvature
+from analysis.flow.loss_curvature import SCALARS, loss_curvature
 
 SHARES = ("lowest_share", "negative_share", "negative_chance", "highest_share")
 

@@ -21,9 +21,9 @@ Tensors are float64; the last axis is always that of sequences, so that all sums
 import numpy as np
 import torch
 
-from analysis.attention_slopes import Mixture, Table, normalised, product
-from analysis.cross_entropy import add_gram, softmax_parts
-from analysis.unit_slopes import Units
+from analysis.flow.attention_slopes import Mixture, Table, normalised, product
+from analysis.flow.cross_entropy import add_gram, softmax_parts
+from analysis.flow.unit_slopes import Units
 from dynamics.clustering_head import ClusteringHead
 from dynamics.parameters import Weights
 from dynamics.tasks import sparse_sum

@@ -1,7 +1,7 @@
 """When the sequence embeddings of VC's network form clusters, and when its feed-forward layer tells these apart.
 
 VC section 4.1 sees two phases: first the sequence embeddings cluster, then the feed-forward layer is fitted. Here a
-run's clusters are those that it ends with, whatever they are (`analysis.clusters`), and
+run's clusters are those that it ends with, whatever they are (`analysis.heads.clusters`), and
 
     formed      the epoch from which on the share of the variance of xi that lies between them stays half-way or more
                 from what it is in the first frame to what it is in the last
@@ -18,8 +18,8 @@ import torch
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.clusters import cluster_labels
-from analysis.invariances import between_share, mixtures, of_run, probe
+from analysis.heads.clusters import cluster_labels
+from analysis.heads.invariances import between_share, mixtures, of_run, probe
 from dynamics.clustering_head import ClusteringHead
 from dynamics.networks import check_recorded, clustering_head_of
 from dynamics.settings import check_whole

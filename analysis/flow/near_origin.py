@@ -17,9 +17,9 @@ import numpy as np
 import torch
 import xarray as xr
 
-from analysis.attention_slopes import Mixture, Table
-from analysis.loss_curvature import flat_weights, in_threads
-from analysis.normalisation import jacobian_norm, second_derivative_norm
+from analysis.flow.attention_slopes import Mixture, Table
+from analysis.flow.loss_curvature import flat_weights, in_threads
+from analysis.flow.normalisation import jacobian_norm, second_derivative_norm
 from dynamics.clustering_head import ClusteringHead
 from dynamics.networks import check_recorded, clustering_head_of
 from dynamics.parameters import Weights

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 import xarray as xr
 
-from analysis.clusters import told_apart
+from analysis.heads.clusters import told_apart
 from analysis.intervals import Interval, between_interval, mean_interval
 from analysis.shapes import procrustes
 from dynamics.clustering_head import ClusteringHead

@@ -1,4 +1,4 @@
-"""What kind of circuit a run of VC's network has learned (VC section 3.2), decided from `analysis.invariances`.
+"""What kind of circuit a run of VC's network has learned (VC section 3.2), decided from `analysis.heads.invariances`.
 
 In this order, by `Thresholds`:
 

@@ -7,11 +7,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from analysis.circuits import leak, mass
-from analysis.clusters import told_apart
 from analysis.figures import new_figure
+from analysis.heads.clusters import told_apart
+from analysis.heads.invariances import leak, mass
+from analysis.heads.labels import LABELS, Thresholds
 from analysis.intervals import binomial_interval
-from analysis.labels import LABELS, Thresholds
 from dynamics.networks import clustering_head_of, weights
 
 COLOURS = dict(zip(LABELS, ("#000000", "#0072b2", "#56b4e9", "#e69f00", "#cc79a7", "0.65"), strict=True))

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 import xarray as xr
 
-from analysis.invariances import Probe, between_share, mixtures, of_run, probe, spread
+from analysis.heads.invariances import Probe, between_share, mixtures, of_run, probe, spread
 from dynamics.networks import clustering_head_of, weights
 from dynamics.settings import SparseSettings
 

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from analysis.head_hessian import HeadHessian
-from analysis.pair_hessian import PairHessian
+from analysis.flow.head_hessian import HeadHessian
+from analysis.flow.pair_hessian import PairHessian
 from dynamics.clustering_head import ClusteringHead
 from dynamics.networks import ConstantAttention
 from dynamics.tasks import all_pairs, sequences, training_pairs

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import torch
 
-from analysis.cross_entropy import add_gram, softmax_parts
+from analysis.flow.cross_entropy import add_gram, softmax_parts
 from dynamics.networks import ConstantAttention
 from dynamics.parameters import Weights
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import torch
 
-from analysis.normalisation import radial
+from analysis.flow.normalisation import radial
 from dynamics.settings import Norm
 
 
