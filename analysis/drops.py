@@ -17,7 +17,7 @@ import xarray as xr
 
 from analysis.excursions import Event, escape_of, events_of
 from analysis.progress import speed
-from analysis.rule import RULE, Rule
+from analysis.rule import FEWEST, RULE, Rule
 from dynamics.settings import SettingsError
 from dynamics.storage import TrajectoryError
 
@@ -50,6 +50,7 @@ def scalar(trajectory: xr.Dataset, name: str, split: str | None = None) -> xr.Da
     """
     if name not in ESCAPES:
         raise SettingsError("of", name, "one of " + ", ".join(ESCAPES))
+    check_frames(trajectory)
     if name == "speed":
         if "embedding" not in trajectory:
             raise TrajectoryError("variable embedding: missing; a run with record=metrics has no speed")
@@ -65,6 +66,13 @@ def scalar(trajectory: xr.Dataset, name: str, split: str | None = None) -> xr.Da
         values = (trajectory["gradient_norm"].astype(np.float64) ** 2).sum("layer") ** 0.5
     values = values.where(trajectory["step"] <= trajectory["last_step"])
     return values.transpose("run", "step").rename(name)
+
+
+def check_frames(trajectory: xr.Dataset) -> None:
+    """See that there are enough frames for an event. Raises TrajectoryError."""
+    found = trajectory.sizes["step"]
+    if found <= FEWEST:
+        raise TrajectoryError(f"dimension step: found {found} frames, events are looked for in {FEWEST + 1} or more")
 
 
 def default_scalar(trajectory: xr.Dataset) -> str:

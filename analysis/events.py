@@ -14,12 +14,13 @@ import tyro
 from analysis.command import command
 from analysis.reading import Reading, finish, opened
 from analysis.rule import Rule
-from dynamics.settings import SUCCESS
+from dynamics.settings import SUCCESS, SettingsError, check_real
 
 if TYPE_CHECKING:
     import numpy as np
     import xarray as xr
 
+    from analysis.survival import Survival
     from analysis.tables import Row
 
 TITLE = "Plateaus, drops and spikes"
@@ -61,12 +62,16 @@ class Options(Reading):
 
 def analysed(options: Options, trajectory: "xr.Dataset") -> "xr.Dataset":
     """Events, phases and escapes of a trajectory as one dataset. Raises SettingsError, TrajectoryError."""
-    from analysis.drops import at_drops, default_scalar, escapes, events, phases, scalar
-    from dynamics.settings import check_real
+    from analysis.drops import ESCAPES, at_drops, default_scalar, escapes, events, phases, scalar
+    from analysis.progress import unit_of_time
 
+    name = options.of or default_scalar(trajectory)
+    if options.split is not None and name != "loss":
+        raise SettingsError("split", options.split, f"no value here: a {name} has no splits")
     share = options.escape_share
-    share = None if share is None else check_real("escape_share", share, positive=True, up_to=1e6)
-    values = scalar(trajectory, options.of or default_scalar(trajectory), options.split)
+    if share is not None:
+        share = check_real("escape_share", share, positive=True, up_to=1e6 if ESCAPES[name].rising else 1)
+    values = scalar(trajectory, name, options.split)
     found = events(values, options.rule)
     drops = phases(found, trajectory.sizes["run"])
     renamed = found.rename({name: f"event_{name}" for name in found.data_vars})
@@ -74,7 +79,10 @@ def analysed(options: Options, trajectory: "xr.Dataset") -> "xr.Dataset":
     result = renamed.merge(drops).merge(escapes(values, share, options.rule)).merge(layers)
     result["seed"] = trajectory["seed"].drop_vars([name for name in trajectory["seed"].coords if name != "seed"])
     result["successful"] = ("run", succeeded(trajectory), {"long_name": "whether it ends above .98 test accuracy"})
-    return result.assign_attrs(scalar=str(values.name), **dataclasses.asdict(options.rule))
+    alive = (trajectory["last_step"] >= trajectory["step"][-1]).values
+    result["alive"] = ("run", alive, {"long_name": "whether it has not diverged"})
+    word, unit = unit_of_time(trajectory)
+    return result.assign_attrs(scalar=name, unit_of_time=word, unit=unit, **dataclasses.asdict(options.rule))
 
 
 def succeeded(trajectory: "xr.Dataset") -> "np.ndarray":
@@ -125,46 +133,85 @@ def layer_table(result: "xr.Dataset", runs: "np.ndarray", epoch_steps: float) ->
     return Table(LAYER_HEADER, rows).text()
 
 
-def summary(result: "xr.Dataset", epoch_steps: float, word: str) -> str:
+def summary(result: "xr.Dataset", word: str) -> str:
     """What the ensemble does, in sentences."""
-    import numpy as np
-
-    from analysis.intervals import median_interval
     from analysis.survival import survival
-    from analysis.tables import bracketed
 
-    escaped, drops = result["escaped"].values, result["drops"].values
-    waiting = survival(result["escape"].values / epoch_steps, escaped)
-    spikes = int(result["spikes"].sum())
+    unit, escaped = result.attrs["unit"], result["escaped"].values
+    found = survival(result["escape"].values / unit, escaped)
+    ended = int((~result["alive"].values).sum())
     lines = [
-        f"{escaped.sum()} of {len(escaped)} runs left their first level, half of all by {word} "
-        f"{bracketed(waiting.median)} (Kaplan-Meier, 95%)",
-        f"{spikes} spikes in {int((result['spikes'] > 0).sum())} runs; {int(result['rises'].sum())} lasting rises",
+        f"{escaped.sum()} of {len(escaped)} runs left their first level; half of all by {word} {waiting(found)} "
+        "(Kaplan-Meier, 95%)" + (f"; {ended} diverged and are watched until then" if ended else ""),
+        f"{int(result['spikes'].sum())} spikes in {int((result['spikes'] > 0).sum())} runs; "
+        f"{int(result['rises'].sum())} lasting rises",
+        f"of {which(result)}, {two_drops(result, result, word)}",
     ]
-    chosen = result["successful"].values if result["successful"].any() else np.ones(len(drops), bool)
-    which = f"the {chosen.sum()} runs above {SUCCESS:g}" if result["successful"].any() else f"all {len(drops)} runs"
-    two = int((drops[chosen] >= 2).sum())
-    between = result["between"].values[chosen] / epoch_steps
-    gap = bracketed(median_interval(between[np.isfinite(between)]))
-    lines.append(
-        f"of {which}, {two} have two drops or more, with {gap} {word}s between (median, 95%); "
-        f"{int((drops[chosen] == 1).sum())} have one, {int((drops[chosen] == 0).sum())} none"
-    )
     return "\n".join(lines)
 
 
-def compared(results: "list[xr.Dataset]", names: list[str], epoch_steps: float, word: str) -> str:
+def chosen(result: "xr.Dataset") -> "np.ndarray":
+    """The runs of which drops are told: those above .98, or all where none is, (run,) bool."""
+    import numpy as np
+
+    successful = result["successful"].values
+    return successful if successful.any() else np.ones(len(successful), bool)
+
+
+def which(result: "xr.Dataset") -> str:
+    """These runs in words."""
+    count = int(chosen(result).sum())
+    return f"the {count} runs above {SUCCESS:g}" if result["successful"].any() else f"all {count} runs"
+
+
+def two_drops(phases: "xr.Dataset", result: "xr.Dataset", word: str) -> str:
+    """How many of the chosen runs of a result have two drops, by `phases` of them, and what lies between."""
+    import numpy as np
+
+    from analysis.intervals import median_interval
+    from analysis.tables import bracketed
+
+    drops, between = phases["drops"].values[chosen(result)], phases["between"].values[chosen(result)]
+    gap = bracketed(median_interval(between[np.isfinite(between)] / result.attrs["unit"]))
+    return (
+        f"{(drops >= 2).sum()} have two drops or more, with {gap} {word}s between (median, 95%); "
+        f"{(drops == 1).sum()} have one, {(drops == 0).sum()} none"
+    )
+
+
+def sensitivity(options: Options, trajectory: "xr.Dataset", result: "xr.Dataset", word: str) -> str:
+    """The same of drops through windows half and twice as long."""
+    from analysis.drops import events, phases, scalar
+
+    values = scalar(trajectory, result.attrs["scalar"], options.split)
+    lines = []
+    for factor in (0.5, 2.0):
+        window = min(0.5, factor * options.rule.window)
+        found = events(values, dataclasses.replace(options.rule, window=window))
+        lines.append(f"with --window {window:g}: {two_drops(phases(found, len(values)), result, word)}")
+    return "\n".join(lines)
+
+
+def compared(results: "list[xr.Dataset]", names: list[str], word: str) -> str:
     """Median escape times of several trajectories, and how they differ from the first, by the log-rank test."""
     from analysis.survival import logrank, survival
-    from analysis.tables import Table, bracketed
+    from analysis.tables import Table
 
-    samples = [(each["escape"].values / epoch_steps, each["escaped"].values) for each in results]
+    samples = [(each["escape"].values / each.attrs["unit"], each["escaped"].values) for each in results]
     rows = []
     for name, sample in zip(names, samples, strict=True):
         found, p = survival(*sample), logrank(samples[0], sample)
         shown = "-" if sample is samples[0] or p != p else f"{p:.2g}"
-        rows.append([name, str(found.runs), str(found.events), bracketed(found.median), shown])
+        rows.append([name, str(found.runs), str(found.events), waiting(found), shown])
     return Table(("trajectory", "runs", "escaped", f"median escape, {word}", "log-rank p"), rows).text()
+
+
+def waiting(found: "Survival") -> str:
+    """By when half of the runs have escaped, with its interval; a bound that was not seen is left open."""
+    value, low, high = (f"{each:.0f}" if each < float("inf") else "" for each in found.median)
+    if not value:
+        return f"after {found.time[-1]:.0f}"
+    return f"{value} [{low}, {high or f'after {found.time[-1]:.0f}'}]"
 
 
 # ---------------------------------------------------------------------------------------------- the command
@@ -177,26 +224,30 @@ def main(options: Options) -> None:
     from analysis import tables
     from analysis.drops import scalar
     from analysis.events_figure import events_figure
-    from analysis.progress import unit_of_time
     from dynamics.trajectory import open_trajectory
 
     trajectory, out = opened(options, "events")
     result = analysed(options, trajectory)
-    others = {path: open_trajectory(path) for path in options.others}
-    further = [analysed(dataclasses.replace(options, of=result.attrs["scalar"]), each) for each in others.values()]
-    word, epoch_steps = unit_of_time(trajectory)
+    others = [open_trajectory(path) for path in options.others]
+    further = [analysed(dataclasses.replace(options, of=result.attrs["scalar"]), each) for each in others]
+    word, unit = result.attrs["unit_of_time"], result.attrs["unit"]
+    for path, each in zip(options.others, further, strict=True):
+        if each.attrs["unit_of_time"] != word:
+            found = f"{path}, whose time is counted in {each.attrs['unit_of_time']}s"
+            raise SettingsError("others", found, f"trajectories whose time is counted in {word}s")
     values = scalar(trajectory, result.attrs["scalar"], options.split)
     names = [path.stem for path in (options.trajectory, *options.others)]
-    picture = events_figure(values, [result, *further], names, epoch_steps, word)
+    picture = events_figure(values, [result, *further], names, chosen(result), word)
     finish(options, "events", TITLE, result, picture, out)
-    print("\n" + summary(result, epoch_steps, word), file=options.say)
-    chosen = result["successful"].values if result["successful"].any() else np.ones(result.sizes["run"], bool)
-    print(f"\nmedians over runs with 95% intervals; times in {word}s\n" + layer_table(result, chosen, epoch_steps),
+    print("\n" + summary(result, word), file=options.say)
+    print(sensitivity(options, trajectory, result, word), file=options.say)
+    print(f"\nlayers of {which(result)}: medians with 95% intervals; speed in a drop over that before, and when the "
+          f"gradient norm\npeaks, {word}s after the drop's middle\n" + layer_table(result, chosen(result), unit),
           file=options.say)  # fmt: skip
     if further:
-        print("\n" + compared([result, *further], names, epoch_steps, word), file=options.say)
-    shown = set(np.flatnonzero(chosen)[:SHOWN].tolist())
-    rows = [row(result, run, epoch_steps) for run in range(len(chosen))]
+        print("\n" + compared([result, *further], names, word), file=options.say)
+    shown = set(np.flatnonzero(chosen(result))[:SHOWN].tolist())
+    rows = [row(result, run, unit) for run in range(result.sizes["run"])]
     rows = [each if run in shown else each._replace(text=[]) for run, each in enumerate(rows)]
     tables.show(HEADER, COLUMNS, rows, options.csv)
 

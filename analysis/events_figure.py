@@ -6,7 +6,6 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
 
 from analysis.figures import new_figure
 from analysis.intervals import median_interval
@@ -19,26 +18,26 @@ MARKS = {"drop": ("tab:green", "drop"), "rise": ("tab:purple", "lasting rise")}
 
 
 def events_figure(
-    values: xr.DataArray, results: Sequence[xr.Dataset], names: Sequence[str], epoch_steps: float, word: str
+    values: xr.DataArray, results: Sequence[xr.Dataset], names: Sequence[str], chosen: np.ndarray, word: str
 ) -> Figure:
     """Examples of the first trajectory, whose scalar (run, step) is given; escapes of all; the first one's layers.
 
-    epoch_steps: how many steps make the unit of time that is called `word`.
+    chosen: (run,), of which runs the layers are. word: the unit of time.
     """
     first = results[0]
+    epoch_steps = first.attrs["unit"]
     drawn = new_figure(15.0, 7.6)
     grid = drawn.add_gridspec(2, 12, left=0.05, right=0.985, top=0.93, bottom=0.16, hspace=0.42, wspace=2.4)
-    chosen = examples(first)
-    for place, run in enumerate(chosen):
+    for place, run in enumerate(examples(first)):
         axes = drawn.add_subplot(grid[0, 3 * place : 3 * place + 3])
         draw_run(axes, values, first, run, epoch_steps)
         axes.set(xlabel=word, title=f"seed {int(first['seed'][run])}")
         if place == 0:
             axes.set_ylabel(str(values.name))
             axes.legend(frameon=False, fontsize=8)
-    draw_escapes(drawn.add_subplot(grid[1, 0:4]), results, names, epoch_steps, word)
+    draw_escapes(drawn.add_subplot(grid[1, 0:4]), results, names, word)
     draw_drops(drawn.add_subplot(grid[1, 4:8]), first, epoch_steps, word)
-    draw_layers(drawn.add_subplot(grid[1, 8:12]), first)
+    draw_layers(drawn.add_subplot(grid[1, 8:12]), first.isel(run=np.flatnonzero(chosen)))
     for axes in drawn.axes:
         axes.title.set_fontsize(10)
         axes.tick_params(labelsize=8)
@@ -70,16 +69,17 @@ def draw_run(axes: Axes, values: xr.DataArray, result: xr.Dataset, run: int, epo
     axes.plot([], [], "v", color="tab:red", markersize=4, label="spike")
     for colour, label in MARKS.values():
         axes.fill_between([], [], color=colour, alpha=0.35, label=label)
-    axes.fill_between([], [], color="0.93", label="plateau")
+    axes.fill_between([], [], facecolor="0.93", edgecolor="0.6", label="plateau")
     axes.set_xlim(steps[0], steps[-1])
 
 
-def draw_escapes(
-    axes: Axes, results: Sequence[xr.Dataset], names: Sequence[str], epoch_steps: float, word: str
-) -> None:
+def draw_escapes(axes: Axes, results: Sequence[xr.Dataset], names: Sequence[str], word: str) -> None:
     """Share of the runs that have not left their first level yet, with its 95% interval."""
     for place, (result, name) in enumerate(zip(results, names, strict=True)):
-        found, colour = survival(result["escape"].values / epoch_steps, result["escaped"].values), COLOURS[place % 6]
+        found, colour = (
+            survival(result["escape"].values / result.attrs["unit"], result["escaped"].values),
+            COLOURS[place % 6],
+        )
         axes.step(found.time, found.share, where="post", color=colour, label=name)
         axes.fill_between(found.time, found.low, found.high, step="post", color=colour, alpha=0.15, linewidth=0)
     axes.set(xlabel=word, ylabel="share of runs", ylim=(0, 1.03), title="not escaped yet (Kaplan-Meier, 95%)")
@@ -92,14 +92,18 @@ def draw_escapes(
 def draw_drops(axes: Axes, result: xr.Dataset, epoch_steps: float, word: str) -> None:
     """When the second drop comes against when the first does."""
     first, second = (result["middle"].values / epoch_steps).T
-    for chosen, colour, label in (
-        (~result["successful"].values, "tab:orange", "other runs"),
-        (result["successful"].values, "tab:blue", "above .98"),
-    ):
+    successful = result["successful"].values
+    kinds = [
+        (~successful, "tab:orange", "other runs" if successful.any() else ""),
+        (successful, "tab:blue", "above .98"),
+    ]
+    for chosen, colour, label in kinds:
         both = chosen & np.isfinite(second)
         if both.any():
             axes.plot(first[both], second[both], "o", color=colour, markersize=4, alpha=0.8, label=label)
-    top = 1.05 * np.nanmax([np.nanmax(second, initial=0), np.nanmax(first, initial=0), 1e-9])
+    if not np.isfinite(second).any():
+        axes.text(0.5, 0.5, "no run has two", ha="center", va="center", transform=axes.transAxes)
+    top = 1.05 * np.nanmax([np.nanmax(second, initial=0), np.nanmax(first, initial=0)]) or 1.0
     axes.plot([0, top], [0, top], color="0.7", linewidth=0.8)
     axes.set(xlabel=f"first drop, {word}", ylabel=f"second drop, {word}", xlim=(0, top), ylim=(0, top))
     axes.set_title("two drops")
@@ -124,10 +128,8 @@ def draw_layers(axes: Axes, result: xr.Dataset) -> None:
             x = np.array(at) + 0.24 * (place - 0.5)
             axes.errorbar(x, middle, error, fmt="o", color=colour, capsize=3, markersize=5, label=f"{drop} drop")
     axes.axhline(1, color="0.7", linewidth=0.8)
-    axes.set(yscale="log", title="speed of the weights in a drop over that before")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    count = result.sizes["run"]
+    axes.set(ylim=(0, None), title=f"speed of weights in a drop over that before, {count} runs")
     axes.set_xticks(range(len(layers)), [layer.replace("_", " ") for layer in layers], rotation=35, ha="right")
     if axes.get_legend_handles_labels()[0]:
         axes.legend(frameon=False, fontsize=8)

@@ -3,19 +3,22 @@
 Around each frame stand the medians of the w frames before and of the w frames after, w being a share of all frames. The
 scale of a series is the largest such median.
 
-    drop     the median after lies below the median before by `depth` of the scale or more, most at its peak
+    drop     the median after lies below the median before by `depth` of the scale or more, most at its peak; windows of
+             2 w and 4 w are looked through as well, for slower falls where w shows none. Falls that overlap are one
     rise     the same upward
     spike    a frame stands above both medians beside it by `depth` of the larger one and by `floor` of the scale, and
              is the highest so far as w frames on both sides; all else is looked for with spikes taken out
-    plateau  w frames or more between drops and rises whose medians stay within `depth` of the scale
+    plateau  4 w frames or more between drops and rises whose medians change by less than a quarter of a drop
 
 Each stands out of the noise, which is taken from the differences of neighbouring frames, by `significance` standard
 deviations. A drop or rise happens at the moment when half of it is done, and begins and ends with a tenth and nine
 tenths; a spike's begin and end are those of its half height. Moments between frames are interpolated. A drop or rise
 that has begun before the second frame, so that no plateau was seen before it, is called initial.
+
+A series that falls to nothing in a straight line has no drop: over 4 w, 0.08 of the frames, it loses less than 0.1.
 """
 
-from collections.abc import Iterable
+from collections import deque
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +29,12 @@ from scipy.signal import find_peaks, peak_widths
 from analysis.rule import FEWEST, RULE, Rule
 
 KINDS = ("drop", "rise", "spike", "plateau")
+
+WINDOWS = (1, 2, 4)
+"""Longer windows, in units of the shortest, through which drops and rises are looked for that it does not show."""
+
+FLAT = 0.25
+"""Share of a drop's least depth by which a plateau's level may change."""
 
 GAUSSIAN = 1.4826
 """Standard deviation of Gaussian noise over the median of its size."""
@@ -75,14 +84,29 @@ class _Seen(NamedTuple):
     scale: float
     noise: float
 
+    @property
+    def median_noise(self) -> float:
+        """Standard deviation of the difference of two medians that noise alone makes."""
+        return self.noise * float(np.sqrt(np.pi / self.width))
+
 
 def _seen(x: np.ndarray, rule: Rule) -> _Seen:
     width = rule.width(len(x))
+    before, after = _levels(x, width)
+    noise = GAUSSIAN / np.sqrt(2) * np.median(np.abs(np.diff(x))) if len(x) > 1 else 0.0
+    return _Seen(x, before, after, width, float(np.abs([before, after]).max()), float(noise))
+
+
+def _through(seen: _Seen, factor: int) -> _Seen:
+    """The same through longer windows."""
+    before, after = _levels(seen.x, factor * seen.width)
+    return seen._replace(before=before, after=after, width=factor * seen.width)
+
+
+def _levels(x: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
     padded = np.concatenate([np.full(width, x[0]), x, np.full(width, x[-1])])
     medians = np.median(sliding_window_view(padded, width), axis=1)
-    before, after = medians[: len(x)], medians[width : width + len(x)]
-    noise = GAUSSIAN / np.sqrt(2) * np.median(np.abs(np.diff(x))) if len(x) > 1 else 0.0
-    return _Seen(x, before, after, width, float(np.abs(medians).max()), float(noise))
+    return medians[: len(x)], medians[width : width + len(x)]
 
 
 # ---------------------------------------------------------------------------------------------- spikes
@@ -138,35 +162,65 @@ def _without(spikes: list[Event], x: np.ndarray, width: int) -> np.ndarray:
 
 
 def _steps(seen: _Seen, rule: Rule) -> list[Event]:
-    """Drops and rises, in order."""
-    return sorted([*_falls("drop", seen, rule), *_falls("rise", seen, rule)], key=lambda event: event.middle)
+    """Drops and rises, in order: those that a short window shows, then those that only a longer one does."""
+    smooth = median_filter(seen.x, FEWEST, mode="nearest")
+    found: list[Event] = []
+    known: list[tuple[float, float]] = []
+    for factor in WINDOWS:
+        through = seen if factor == 1 else _through(seen, factor)
+        for kind in ("drop", "rise"):
+            for event in _merged(_falls(kind, through, rule, smooth), smooth):
+                if all(event.end <= begin or end <= event.begin for begin, end in known):
+                    found.append(event)
+        known = [(event.begin, event.end) for event in found]
+    return sorted(found, key=lambda event: event.middle)
 
 
-def _falls(kind: str, seen: _Seen, rule: Rule) -> Iterable[Event]:
+def _falls(kind: str, seen: _Seen, rule: Rule, smooth: np.ndarray) -> list[Event]:
+    """Those of a kind that one window shows."""
     fall = seen.before - seen.after if kind == "drop" else seen.after - seen.before
-    median_noise = seen.noise * np.sqrt(np.pi / seen.width)  # of the difference of two medians
-    least = max(rule.depth * seen.scale, rule.significance * median_noise)
+    least = max(rule.depth * seen.scale, rule.significance * seen.median_noise)
     if least <= 0:
         return []
     padded = np.concatenate([[0.0], fall, [0.0]])
     peaks, _ = find_peaks(padded, height=least, prominence=0.5 * least)
     left, right = peak_widths(padded, peaks, rel_height=0.5)[2:]
-    smooth = median_filter(seen.x, FEWEST, mode="nearest")
     found = []
     for peak, low, high in zip(peaks - 1, left - 1, right - 1, strict=True):
         first, last = max(0, int(low)), min(len(fall) - 1, int(np.ceil(high)))
-        found.append(_step(kind, smooth, int(peak), float(seen.before[first]), float(seen.after[last])))
-    return {event.middle: event for event in found}.values()  # two peaks of the contrast may be of one fall
+        before, after = float(seen.before[first]), float(seen.after[last])
+        if (before - after if kind == "drop" else after - before) >= least:
+            found.append(_step(kind, smooth, float(peak), before, after))
+    return found
 
 
-def _step(kind: str, x: np.ndarray, peak: int, before: float, after: float) -> Event:
+def _merged(events: list[Event], smooth: np.ndarray) -> list[Event]:
+    """Falls of one kind with those that overlap made one."""
+    found: list[Event] = []
+    for event in sorted(events, key=lambda event: event.begin):
+        if found and event.begin < found[-1].end:
+            last = found.pop()
+            deeper = max(last, event, key=_depth)
+            whole = deeper._replace(before=last.before, after=event.after)
+            event = deeper
+            if _depth(whole) >= _depth(deeper):
+                event = _step(whole.kind, smooth, whole.middle, whole.before, whole.after)
+        found.append(event)
+    return found
+
+
+def _depth(event: Event) -> float:
+    return event.before - event.after if event.kind == "drop" else event.after - event.before
+
+
+def _step(kind: str, x: np.ndarray, near: float, before: float, after: float) -> Event:
     part = (before - x) / (before - after)  # from 0 to 1
-    half = _crossing(part, 0.5, peak)
+    half = _crossing(part, 0.5, near)
     begin, end = _back_to(part, 0.1, half), _on_to(part, 0.9, half)
     return Event(kind, begin, half, end, before, after, initial=begin < 1)
 
 
-def _crossing(part: np.ndarray, share: float, near: int) -> float:
+def _crossing(part: np.ndarray, share: float, near: float) -> float:
     """The moment nearest to a frame at which a part rises through a share."""
     up = np.flatnonzero((part[:-1] < share) & (part[1:] >= share))
     if not up.size:
@@ -192,19 +246,49 @@ def _on_to(part: np.ndarray, share: float, moment: float) -> float:
 
 
 def _plateaus(seen: _Seen, steps: list[Event], rule: Rule) -> list[Event]:
-    """What lies between drops and rises, where it is long and flat."""
+    """The longest flat stretches between drops and rises."""
+    least = max(FLAT * rule.depth * seen.scale, rule.significance * seen.median_noise)
     ends = [0.0, *(step.end for step in steps)]
     begins = [*(step.begin for step in steps), float(len(seen.x) - 1)]
     found = []
     for begin, end in zip(ends, begins, strict=True):
         first, last = int(np.ceil(begin)), int(end) - seen.width + 1
-        if last < first:
-            continue
-        medians = seen.after[first : last + 1]
-        if np.ptp(medians) < rule.depth * seen.scale or np.ptp(medians) == 0:
-            level = (float(medians[0]), float(medians[-1]))
-            found.append(Event("plateau", begin, 0.5 * (begin + end), end, *level))
+        for low, high in _flat(seen.after[first : max(first, last + 1)], least, seen.width):
+            if high - low < 3 * seen.width:
+                continue
+            level = (float(seen.after[first + low]), float(seen.after[first + high]))
+            from_, to = max(begin, float(first + low)), float(first + high + seen.width - 1)
+            to = end if first + high == last else to
+            from_ = begin if low == 0 else from_
+            found.append(Event("plateau", from_, 0.5 * (from_ + to), to, *level))
     return found
+
+
+def _flat(medians: np.ndarray, least: float, width: int) -> list[tuple[int, int]]:
+    """First and last place of the longest stretch over which medians change by less, and of those beside it.
+
+    Neighbouring medians share frames, so that stretches are a window apart.
+    """
+    if not len(medians):
+        return []
+    best, first = (0, 0), 0
+    highs, lows = deque[int](), deque[int]()  # places of falling and of rising values in the stretch
+    for last, value in enumerate(medians):
+        for places, sign in ((highs, 1), (lows, -1)):
+            while places and sign * medians[places[-1]] <= sign * value:
+                places.pop()
+            places.append(last)
+        while medians[highs[0]] - medians[lows[0]] >= least > 0:
+            first += 1
+            for places in (highs, lows):
+                if places[0] < first:
+                    places.popleft()
+        if last - first > best[1] - best[0]:
+            best = (first, last)
+    low, high = best
+    before, after = _flat(medians[: max(0, low - width)], least, width), []
+    after = [(high + width + 1 + a, high + width + 1 + b) for a, b in _flat(medians[high + width + 1 :], least, width)]
+    return [*before, best, *after]
 
 
 class Escape(NamedTuple):
@@ -221,14 +305,18 @@ def escape_of(series: np.ndarray, share: float = 0.1, rising: bool = False, rule
 
     The first level is the median of the first w frames, or where the series begins with an initial drop or rise, of
     those after its end. The moment is where the series, by medians of five frames, crosses the changed level; after it
-    the median of w frames is beyond. Raises ValueError.
+    the median of w frames is beyond. An initial drop (or, rising, rise) by half of the level or more is no prelude to a
+    plateau but the escape itself, at its middle. Raises ValueError.
     """
     x = _checked(series)
     if not share > 0:
         raise ValueError(f"share: found {share}, expected a number above 0")
     seen = _despiked(x, rule)[1]
-    initial = [step.end for step in _steps(seen, rule) if step.initial] if len(x) > FEWEST else []
-    begin, last = int(np.ceil(max(initial, default=0.0))), float(len(x) - 1)
+    initial = [step for step in _steps(seen, rule) if step.initial] if len(x) > FEWEST else []
+    for step in initial:
+        if step.kind == ("rise" if rising else "drop") and abs(step.after - step.before) >= 0.5 * abs(step.before):
+            return Escape(step.middle, True, step.before)
+    begin, last = int(np.ceil(max((step.end for step in initial), default=0.0))), float(len(x) - 1)
     level = float(seen.after[begin])
     smooth = median_filter(seen.x, FEWEST, mode="nearest")
     gain, lasting = ((1 if rising else -1) * (values[begin:] - level) for values in (smooth, seen.after))

@@ -13,9 +13,11 @@ class Rule:
     """What counts as an event. All values are dimensionless."""
 
     depth: float = 0.1
-    """A drop loses at least this share of the scale, a spike adds this share of the level around it."""
+    """A drop loses at least this share of the largest level within some windows; a spike adds this share of the level
+    around it."""
     window: float = 0.02
-    """Share of the frames over which levels are taken; 5 frames at least."""
+    """Share of the frames over which levels are taken; 5 frames at least. Slower drops are looked for through windows
+    twice and four times as long."""
     floor: float = 0.01
     """A spike is at least this high, as a share of the scale."""
     significance: float = 5.0

@@ -58,7 +58,8 @@ def logrank(first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.n
     samples = [_checked(*each) for each in (first, second)]
     if not any(observed.any() for _, observed in samples):
         return float("nan")
-    return float(stats.logrank(*(_censored(*each) for each in samples)).pvalue)
+    with np.errstate(invalid="ignore"):  # where all happens in one moment there is nothing to compare
+        return float(stats.logrank(*(_censored(*each) for each in samples)).pvalue)
 
 
 def _censored(times: np.ndarray, observed: np.ndarray) -> stats.CensoredData:

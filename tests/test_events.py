@@ -1,5 +1,6 @@
 """Events of trajectories: labels, masks, phases, layers, escapes, and the command."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -148,12 +149,35 @@ def test_the_command(typed, trained):
     assert "steps between" in out
 
 
+def test_each_trajectory_is_counted_in_its_own_unit(typed):
+    """Epochs of four steps beside epochs of one."""
+    simulate(SMALL, runs=3, steps=80, every=4, out="a.nc", progress=False)
+    other = simulate(ModularSettings(n=5, hidden=8), runs=3, steps=200, every=2, out="b.nc", progress=False)
+    out = typed("analysis.events", "a.nc", "b.nc")[1]
+    assert other.sizes["step"] == 101
+    alone = typed("analysis.events", "b.nc")[1]
+    expected = re.search(r"half of all by epoch ([^(]+) \(Kap", alone)[1].strip()
+    (line,) = (line for line in out.splitlines() if line.startswith("b "))
+    assert expected in line
+
+
+def test_diverged_runs_are_told(typed):
+    wild = SparseSettings(length=6, sparsity=2, data=64, batch=16, hidden=8, lr=1e6, optimizer="sgd")
+    trajectory = simulate(wild, runs=4, steps=100, every=1, out="d.nc", progress=False)
+    count = int((trajectory["last_step"] < 100).sum())
+    assert f"{count} diverged" in typed("analysis.events", "d.nc")[1]
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
         (("missing.nc",), 1, "no such file"),
         (("p.nc", "--of", "loss"), 1, "variable loss: missing"),
         (("p.nc", "--escape-share", "0"), 2, "--escape-share: found 0"),
+        (("p.nc", "--escape-share", "2"), 2, "--escape-share: found 2"),
+        (("p.nc", "--split", "train"), 2, "--split: found train"),
+        (("few.nc",), 1, "found 4 frames"),
+        (("p.nc", "s.nc", "--of", "speed"), 2, "--others"),
         (("p.nc", "--depth", "-1"), 2, "depth: found -1"),
         (("p.nc", "--out", "p.nc"), 2, "--out"),
         (("p.nc", "--csv", "p.nc"), 2, "--csv"),
@@ -161,6 +185,8 @@ def test_the_command(typed, trained):
 )
 def test_mistakes(typed, words, code, said):
     simulate(ParticleSettings(n=3), runs=2, steps=8, out="p.nc", progress=False)
+    simulate(ParticleSettings(n=3), runs=2, steps=3, out="few.nc", progress=False)
+    simulate(SMALL, runs=2, steps=40, out="s.nc", progress=False)
     found, _, error = typed("analysis.events", *words)
     assert found == code
     assert said in error

@@ -1,5 +1,7 @@
 """Events against planted ones, closed-form saddles, and the rule's own promises."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,15 +18,15 @@ def of_kind(series, kind, rule=None):
 
 
 def test_planted_events_are_found(generator):
-    """Recall and precision over a thousand series of the model in tests/planted.py; measured .998 to 1."""
+    """Recall and precision over series of the model in tests/planted.py; over 3000 of them, .9994 to 1 was measured."""
     found = {kind: np.zeros(3) for kind in ("drop", "spike")}
-    for _ in range(1000):
+    for _ in range(500):
         one = planted(generator)
         for kind, true, within in (("drop", one.drops, max(3, 0.02 * len(one.series))), ("spike", one.spikes, 2)):
             there = of_kind(one.series, kind)
             found[kind] += matches(there, true, within), len(there), len(true)
     for kind, (matched, there, true) in found.items():
-        assert true > 1000
+        assert true > 600
         assert matched / there > 0.99, kind
         assert matched / true > 0.99, kind
 
@@ -54,6 +56,44 @@ def test_a_fall_from_the_first_frame_is_initial():
     drops = [event for event in events_of(series) if event.kind == "drop"]
     assert [drop.initial for drop in drops] == [True, False]
     assert escape_of(series).moment == pytest.approx(250.5, abs=0.5)  # not the initial one
+
+
+def test_a_run_that_falls_at_once_has_no_first_plateau():
+    """Where half of the level or more is lost at once, as in CA's networks, that is the escape."""
+    time = np.arange(400)
+    found = escape_of(0.5 + 2.5 * np.exp(-time / 10))
+    assert found.observed
+    assert 2 <= found.moment <= 15
+
+
+def test_slow_falls_are_found_through_longer_windows():
+    """Two steps of equal height, from a few frames wide to a tenth of the series, but no straight decline."""
+    time = np.arange(1001)
+    for width in (2, 20, 45, 70):
+        fall = [0.5 - 0.5 * np.tanh((time - middle) * np.log(9) / width) for middle in (300, 700)]
+        assert of_kind(0.1 + 0.2 * fall[0] + 0.2 * fall[1] + 0.3, "drop") == pytest.approx([300, 700], abs=3), width
+    assert not len(of_kind(np.linspace(1, 0, 1001), "drop"))
+
+
+def test_no_fall_is_counted_twice(generator):
+    """Drops and rises of one series lie apart, and each is as deep as the rule asks."""
+    for _ in range(200):
+        walk = np.maximum(1 + np.cumsum(generator.standard_t(3, 600)) / 40, 0.01)
+        steps = [event for event in events_of(walk) if event.kind in ("drop", "rise")]
+        for one, other in itertools.combinations([event for event in steps if event.kind == "drop"], 2):
+            assert one.end <= other.begin or other.end <= one.begin
+        for event in steps:
+            assert abs(event.before - event.after) > 0.05 * walk.max() * 0.5
+
+
+def test_plateaus_are_the_flat_stretches_of_a_gap():
+    """A slow slope between a drop and the flat end hides neither."""
+    time = np.arange(1000.0)
+    series = np.where(time < 200, 1.0, np.maximum(0.6 - 0.5 * (time - 200) / 400, 0.1))
+    ends = [(event.begin, event.end) for event in events_of(series) if event.kind == "plateau"]
+    assert ends[0] == pytest.approx((0, 200), abs=10)
+    assert ends[-1] == pytest.approx((590, 999), abs=30)
+    assert len(ends) == 2
 
 
 def test_a_lasting_rise_is_no_spike():
