@@ -49,6 +49,10 @@ CHANGES = ("unflipped", "smooth", "frozen", "held", "half", "clipped")
 MOST = 0.5
 """Share of a rise that makes a cause the spike's, and below which a change has removed it."""
 
+SMOOTH_APPLIES = 2.0
+"""The smoothed norm says something of a step where the loss that it gives just before is at most so many times the
+network's own."""
+
 
 # ------------------------------------------------------------------------------------------- which step
 

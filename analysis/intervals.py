@@ -122,7 +122,7 @@ def within_interval(distances: np.ndarray) -> Interval:
         return Interval(mean, np.nan, np.nan)
     without = (total - 2 * by_run) / ((count - 1) * (count - 2))
     error = np.sqrt((count - 1) / count * ((without - without.mean()) ** 2).sum())
-    return _about(mean, float(error), count - 1)
+    return about(mean, float(error), count - 1)
 
 
 def between_interval(distances: np.ndarray, paired: bool = False) -> Interval:
@@ -139,9 +139,10 @@ def between_interval(distances: np.ndarray, paired: bool = False) -> Interval:
     if min(distances.shape) < 2:
         return Interval(mean, np.nan, np.nan)
     spread = [np.nanmean(kept, axis=axis).var(ddof=1) / distances.shape[1 - axis] for axis in (0, 1)]
-    return _about(mean, float(np.sqrt(sum(spread))), min(distances.shape) - 1)
+    return about(mean, float(np.sqrt(sum(spread))), min(distances.shape) - 1)
 
 
-def _about(mean: float, error: float, freedom: int) -> Interval:
+def about(mean: float, error: float, freedom: int) -> Interval:
+    """The t interval of a mean whose standard error has so many degrees of freedom."""
     half = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * error
     return Interval(mean, mean - half, mean + half)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from analysis.intervals import Interval
     from analysis.tables import Row
 
 TITLE = "Remedies of loss spikes"
@@ -25,7 +26,7 @@ TITLE = "Remedies of loss spikes"
 PLAIN = "as recorded"
 
 HEADER = (
-    "remedy", "runs", "spikes a run", "difference", "per 1000 epochs escaped", "difference",
+    "remedy", "runs", "escaped", "spikes a run", "difference", "per 1000 epochs since", "difference",
     "test %", "difference", "> .98", "p",
 )  # fmt: skip
 
@@ -33,17 +34,23 @@ MEASURES = ("spikes", "rate", "test")
 
 ENDS = ("", "_low", "_high", "_gain", "_gain_low", "_gain_high")
 
-COLUMNS = ("remedy", "runs", *(f"{name}{end}" for name in MEASURES for end in ENDS), "successes", "p_value")
+COLUMNS = ("remedy", "runs", "escaped", *(f"{name}{end}" for name in MEASURES for end in ENDS), "successes", "p_value")
+
+LEGEND = """per 1000 epochs since: spikes after the escape over all epochs after it, of all runs; a remedy that keeps
+runs from learning has fewer spikes in a run, but not by that count. Differences are of the same runs, with 95%
+intervals over runs (of the rates by the jackknife); p is McNemar's, for as many runs gained above .98 as lost"""
 
 
 @dataclasses.dataclass(frozen=True)
 class Options(Reading):
     """Train the runs of a trajectory again, each from its own first weights with its own data and batches, with the
     norm that is smooth at the origin, with a wider feed-forward layer, and with decay of the assemblers; compare spikes
-    of the training loss and final accuracy run by run. What is there already is not computed again."""
+    of the training loss and final accuracy run by run. They are kept in runs/ as other trajectories are; what is there
+    already is not computed again."""
 
     hidden: int = 128
-    """Width of the wider feed-forward layer, whose first units are those of the narrow one."""
+    """Width of the wider feed-forward layer. Its first units are those of the narrow one, but all its assemblers begin
+    smaller, by the root of the ratio of the widths."""
     assembler_decays: tuple[float, ...] = (0.01, 0.1)
     """Weight decays of the assemblers, apart from the gradient (AdamW's)."""
     rule: Rule = dataclasses.field(default_factory=Rule)
@@ -56,14 +63,16 @@ def remedies(settings: SparseSettings, options: Options) -> dict[str, SparseSett
     """The settings with one thing changed, by name. Raises SettingsError."""
     if settings.norm.endswith("smooth"):
         raise SettingsError("trajectory", f"norm {settings.norm}", "a run of norm rms or unit, to be made smooth")
-    hidden = check_whole("hidden", options.hidden, settings.hidden + 1, 100_000)
     smooth = dataclasses.replace(settings, norm=f"{settings.norm}-smooth")  # type: ignore[arg-type]
-    found = {"smooth norm": smooth, f"h = {hidden}": dataclasses.replace(settings, hidden=hidden)}
-    if options.assembler_decays and (settings.optimizer not in ("adam", "adamw") or settings.weight_decay):
-        found_is = f"a run of {settings.optimizer} with weight decay {settings.weight_decay:g}"
-        raise SettingsError("assembler_decays", found_is, "adam without weight decay, which is AdamW; or no decay here")
-    for decay in options.assembler_decays:
-        decay = check_real("assembler_decays", decay, positive=True)
+    found = {"smooth norm": smooth}
+    hidden = check_whole("hidden", options.hidden, settings.hidden + 1, 100_000)
+    if settings.start == "random":  # weights from elsewhere have a width of their own
+        found[f"h = {hidden}"] = dataclasses.replace(settings, hidden=hidden)
+    decays = [check_real("assembler_decays", decay, positive=True) for decay in options.assembler_decays]
+    if decays and (settings.optimizer not in ("adam", "adamw") or settings.weight_decay or settings.assembler_decay):
+        said = f"a run of {settings.optimizer} with weight decay {settings.weight_decay or settings.assembler_decay:g}"
+        raise SettingsError("trajectory", said, "one of adam without any decay; or --assembler-decays without a value")
+    for decay in decays:
         found[f"decay {decay:g}"] = dataclasses.replace(settings, optimizer="adamw", assembler_decay=decay)
     return found
 
@@ -81,10 +90,12 @@ def check_whole_ensemble(trajectory: "xr.Dataset") -> SparseSettings:
     """The settings of a trajectory whose runs can be trained again. Raises TrajectoryError."""
     import numpy as np
 
+    from analysis.drops import check_frames
     from dynamics.networks import clustering_head_of
     from dynamics.storage import TrajectoryError
 
     settings = clustering_head_of(trajectory).settings
+    check_frames(trajectory)
     if "branched_at" in trajectory.attrs or "derived" in trajectory.attrs:
         raise TrajectoryError("a branch or selection cannot be trained again from its beginning")
     seeds = trajectory["seed"].values
@@ -97,7 +108,7 @@ def check_whole_ensemble(trajectory: "xr.Dataset") -> SparseSettings:
 
 
 def measured(trajectory: "xr.Dataset", rule: Rule) -> "dict[str, np.ndarray]":
-    """Of each run: spikes, spikes per 1000 epochs after its escape (NaN without one), final test accuracy, (run,) each.
+    """Of each run: spikes; spikes after its escape, and how many epochs there were; final test accuracy, (run,) each.
 
     NaN throughout for a run that diverged.
     """
@@ -107,19 +118,17 @@ def measured(trajectory: "xr.Dataset", rule: Rule) -> "dict[str, np.ndarray]":
 
     losses = scalar(trajectory, "loss")
     found, left = events(losses, rule), escapes(losses, rule=rule)
-    steps, epoch = trajectory["step"].values, trajectory["epoch"].values
+    steps, epoch, runs = trajectory["step"].values, trajectory["epoch"].values, trajectory.sizes["run"]
     alive = trajectory["last_step"].values >= steps[-1]
-    spike = found["kind"].values == "spike"
-    runs = trajectory.sizes["run"]
-    count = np.bincount(found["of_run"].values[spike], minlength=runs).astype(np.float64)
-    escape = np.interp(left["escape"].values, steps, epoch)
-    late = spike & (found["middle"].values >= left["escape"].values[found["of_run"].values])
-    since = np.bincount(found["of_run"].values[late], minlength=runs)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rate = np.where(left["escaped"].values, 1000 * since / (epoch[-1] - escape), np.nan)
-    rate[~np.isfinite(rate)] = np.nan
-    test = trajectory["accuracy"].isel(step=-1).sel(split="test").values.astype(np.float64)
-    values = {"spikes": count, "rate": rate, "test": test}
+    spike, of_run = found["kind"].values == "spike", found["of_run"].values
+    late = spike & (found["middle"].values >= left["escape"].values[of_run])
+    since = np.where(left["escaped"].values, epoch[-1] - np.interp(left["escape"].values, steps, epoch), 0.0)
+    values = {
+        "spikes": np.bincount(of_run[spike], minlength=runs),
+        "late": np.where(since > 0, np.bincount(of_run[late], minlength=runs), 0),
+        "since": since,
+        "test": trajectory["accuracy"].isel(step=-1).sel(split="test").values,
+    }
     return {name: np.where(alive, each, np.nan) for name, each in values.items()}
 
 
@@ -131,7 +140,8 @@ def combined(trajectories: "dict[str, xr.Dataset]", rule: Rule) -> "xr.Dataset":
     each = {name: measured(trajectory, rule) for name, trajectory in trajectories.items()}
     about = {
         "spikes": "spikes of the training loss",
-        "rate": "spikes per 1000 epochs after the escape",
+        "late": "spikes after the escape",
+        "since": "epochs after the escape",
         "test": "test accuracy at the end",
     }
     variables = {
@@ -142,12 +152,56 @@ def combined(trajectories: "dict[str, xr.Dataset]", rule: Rule) -> "xr.Dataset":
     return xr.Dataset(variables, {"remedy": list(each), "seed": ("run", seeds)})
 
 
+def mean(result: "xr.Dataset", remedy: str, name: str) -> "Interval":
+    """A measure of an ensemble; the rate is that of all its runs together."""
+    import numpy as np
+
+    from analysis.intervals import mean_interval
+
+    if name == "rate":
+        return jackknifed(*(result[each].sel(remedy=[remedy]).values for each in ("late", "since")))
+    values = result[name].sel(remedy=remedy).values
+    return mean_interval(values[np.isfinite(values)])
+
+
+def gain(result: "xr.Dataset", remedy: str, name: str) -> "Interval":
+    """What a remedy adds to a measure, in the runs that have it with and without."""
+    from analysis.intervals import mean_interval
+
+    if name == "rate":
+        return jackknifed(*(result[each].sel(remedy=[PLAIN, remedy]).values for each in ("late", "since")))
+    return mean_interval(paired(result, remedy, name))
+
+
 def paired(result: "xr.Dataset", remedy: str, name: str) -> "np.ndarray":
     """What a remedy adds to a measure, by run, where both have one."""
     import numpy as np
 
-    gain = (result[name].sel(remedy=remedy) - result[name].sel(remedy=PLAIN)).values
-    return gain[np.isfinite(gain)]
+    added = (result[name].sel(remedy=remedy) - result[name].sel(remedy=PLAIN)).values
+    return added[np.isfinite(added)]
+
+
+def jackknifed(counts: "np.ndarray", epochs: "np.ndarray") -> "Interval":
+    """A rate per 1000 epochs, or the difference of the second and the first: both (one or two, run).
+
+    The t interval is over runs, each left out in turn; NaN where a rate has no epochs.
+    """
+    import numpy as np
+
+    from analysis.intervals import about
+
+    known = np.isfinite(counts).all(axis=0) & np.isfinite(epochs).all(axis=0)
+    counts, epochs = counts[:, known], epochs[:, known]
+    runs = counts.shape[1]
+    totals, watched = counts.sum(axis=1, keepdims=True), epochs.sum(axis=1, keepdims=True)
+    signs = np.array([1.0]) if len(counts) == 1 else np.array([-1.0, 1.0])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = float(signs @ (1000 * totals / watched)[:, 0])
+        without = signs @ (1000 * (totals - counts) / (watched - epochs))
+    if runs < 2 or not np.isfinite(without).all():
+        return about(value, float("nan"), 1)
+    error = np.sqrt((runs - 1) / runs * ((without - without.mean()) ** 2).sum())
+    return about(value, float(error), runs - 1)
 
 
 def more_successes(result: "xr.Dataset", remedy: str) -> float:
@@ -166,22 +220,21 @@ def row(result: "xr.Dataset", remedy: str) -> "Row":
     """A remedy: its measures, and what it adds to each run."""
     import numpy as np
 
-    from analysis.intervals import Interval, mean_interval
+    from analysis.intervals import Interval
     from analysis.tables import Row, number, plus_minus
 
-    known = str(int(np.isfinite(result["test"].sel(remedy=remedy).values).sum()))
-    text, numbers = [remedy, known], [remedy, known]
+    test = result["test"].sel(remedy=remedy).values
+    counts = [str(int(np.isfinite(test).sum())), str(int((result["since"].sel(remedy=remedy).values > 0).sum()))]
+    text, numbers = [remedy, *counts], [remedy, *counts]
     for name in MEASURES:
-        values = result[name].sel(remedy=remedy).values
         scale, digits = (100, 1) if name == "test" else (1, 2)
-        mean = mean_interval(values[np.isfinite(values)])
-        gain = mean_interval(paired(result, remedy, name)) if remedy != PLAIN else Interval(*[float("nan")] * 3)
-        shown = [Interval(*(scale * value for value in each)) for each in (mean, gain)]
+        added = gain(result, remedy, name) if remedy != PLAIN else Interval(*[float("nan")] * 3)
+        shown = [Interval(*(scale * value for value in each)) for each in (mean(result, remedy, name), added)]
         text += [plus_minus(shown[0], digits), signed(shown[1], digits)]
-        numbers += [number(value) for value in (*mean, *gain)]
-    successes = int((result["test"].sel(remedy=remedy).values > SUCCESS).sum())
+        numbers += [number(value / scale) for each in shown for value in each]
     p = more_successes(result, remedy) if remedy != PLAIN else float("nan")
-    return Row([*text, str(successes), "-" if p != p else f"{p:.2g}"], [*numbers, str(successes), number(p)])
+    successes = str(int((test > SUCCESS).sum()))
+    return Row([*text, successes, "-" if p != p else f"{p:.2g}"], [*numbers, successes, number(p)])
 
 
 def signed(interval: "tuple[float, float, float]", digits: int) -> str:
@@ -189,7 +242,8 @@ def signed(interval: "tuple[float, float, float]", digits: int) -> str:
     value, low, high = interval
     if value != value:
         return "-"
-    return f"{value:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]"
+    bounds = "" if low != low else f" [{low:+.{digits}f}, {high:+.{digits}f}]"
+    return f"{value:+.{digits}f}{bounds}"
 
 
 # ----------------------------------------------------------------------------------------------- the figure
@@ -201,30 +255,30 @@ def figure(result: "xr.Dataset") -> "Figure":
 
     drawn = new_figure(12.5, 3.8)
     axes = drawn.subplots(1, 3)
-    titles = ("spikes in a run", "spikes per 1000 epochs after the escape", "test accuracy at the end")
+    titles = ("spikes in a run", "spikes per 1000 epochs after the escape, all runs", "test accuracy at the end")
     for place, name, title in zip(axes, MEASURES, titles, strict=True):
         draw_gains(place, result, name)
         place.set_title(title, fontsize=10)
-    drawn.suptitle("What a remedy adds, run by run: single runs faint, means with 95% intervals", fontsize=11)
+    drawn.suptitle("What a remedy adds to the same runs: single runs faint, 95% intervals", fontsize=11)
     drawn.subplots_adjust(left=0.05, right=0.985, top=0.82, bottom=0.14, wspace=0.2)
     return drawn
 
 
 def draw_gains(axes: "Axes", result: "xr.Dataset", name: str) -> None:
-    """The differences of one measure."""
+    """The differences of one measure; a rate is that of all runs together."""
     import numpy as np
-
-    from analysis.intervals import mean_interval
 
     generator = np.random.default_rng(0)  # for places beside each other alone
     names = [str(each) for each in result["remedy"].values if each != PLAIN]
     for place, remedy in enumerate(names):
-        gain = paired(result, remedy, name)
-        axes.plot(place + generator.uniform(-0.25, 0.25, len(gain)), gain, ".", color="0.6", markersize=4, alpha=0.6)
-        mean = mean_interval(gain)
-        if mean.value == mean.value:
-            half = np.nan_to_num(mean.half)
-            axes.errorbar(place, mean.value, half, fmt="o", color="tab:red", capsize=4, markersize=5, zorder=3)
+        if name != "rate":
+            added = paired(result, remedy, name)
+            x = place + generator.uniform(-0.25, 0.25, len(added))
+            axes.plot(x, added, ".", color="0.6", markersize=4, alpha=0.6)
+        found = gain(result, remedy, name)
+        if found.value == found.value:
+            half = np.nan_to_num(found.half)
+            axes.errorbar(place, found.value, half, fmt="o", color="tab:red", capsize=4, markersize=5, zorder=3)
     axes.axhline(0, color="0.4", linewidth=0.8)
     axes.set_xticks(range(len(names)), names)
     axes.set_xlim(-0.6, len(names) - 0.4)
@@ -249,6 +303,7 @@ def main(options: Options) -> None:
     result = combined(ensembles, options.rule).assign_attrs(**dataclasses.asdict(options.rule))
     finish(options, "remedies", TITLE, result, figure(result), out)
     tables.show(HEADER, COLUMNS, [row(result, str(name)) for name in result["remedy"].values], options.csv)
+    print(LEGEND, file=options.say)
 
 
 if __name__ == "__main__":

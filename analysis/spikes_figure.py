@@ -7,11 +7,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from analysis.figures import new_figure
-from analysis.forensics import CAUSES, CHANGES, MOST
+from analysis.forensics import CAUSES, CHANGES, MOST, SMOOTH_APPLIES
 
 COLOURS = dict(zip(CAUSES, ("tab:orange", "tab:blue", "tab:green", "0.45"), strict=True))
 
-LABELS = {"unflipped": "without\nflips", "smooth": "smooth\nnorm", "frozen": "MLP\nfrozen", "held": "xi\nheld"}
+LABELS = {
+    "unflipped": "without\nflips",
+    "smooth": "smooth norm,\nwhere fair",
+    "frozen": "MLP\nfrozen",
+    "held": "xi\nheld",
+}
 
 EXAMPLES = 3
 
@@ -79,7 +84,7 @@ def draw_causes(axes: Axes, result: xr.Dataset) -> None:
         range(len(CAUSES)),
         [cause.replace("normalisation", "normal-\nisation").replace("-f", "-\nf") for cause in CAUSES],
     )
-    axes.set(ylabel="spikes", title="by cause; full: explained")
+    axes.set(ylabel="spikes", ylim=(0, None), title="by cause; dark: explained, pale: not")
     axes.margins(y=0.12)
 
 
@@ -87,10 +92,12 @@ def draw_remaining(axes: Axes, result: xr.Dataset) -> None:
     """Which part of each spike's rise remains under each change, by cause."""
     causes = result["cause"].values
     there = [cause for cause in CAUSES if (causes == cause).any()]
+    fair = (result["remaining_smooth_start"] <= SMOOTH_APPLIES * result["loss_before"]).values
     generator = np.random.default_rng(0)  # for places beside each other alone
     for place, change in enumerate(CHANGES):
         for beside, cause in enumerate(there):
-            values = result[f"remaining_{change}"].values[causes == cause]
+            kept = (causes == cause) & ((change != "smooth") | fair)
+            values = result[f"remaining_{change}"].values[kept]
             x = place + 0.26 * (beside - (len(there) - 1) / 2) + generator.uniform(-0.09, 0.09, len(values))
             axes.plot(x, np.clip(values, -0.6, 1.6), ".", color=COLOURS[cause], markersize=4, alpha=0.6,
                       label=cause if place == 0 else None)  # fmt: skip

@@ -8,7 +8,7 @@ import xarray as xr
 from scipy import stats
 
 from analysis.intervals import clustered_share
-from analysis.remedies import PLAIN, Options, combined, measured, more_successes, paired, remedies, row
+from analysis.remedies import PLAIN, Options, combined, jackknifed, measured, more_successes, paired, remedies, row
 from analysis.rule import RULE
 from dynamics.settings import ParticleSettings, SettingsError, SparseSettings
 from dynamics.simulate import branch, simulate
@@ -42,7 +42,8 @@ def test_measures_of_planted_spikes():
     base["last_step"][2] = 300 * SMALL.epoch_steps
     found = measured(base, RULE)
     assert found["spikes"][:2].tolist() == [3, 0]
-    assert found["rate"][:2] == pytest.approx([2 * 1000 / 500, 0], rel=0.01)
+    assert found["late"][:2].tolist() == [2, 0]
+    assert found["since"][:2] == pytest.approx([500, 500], rel=0.01)
     assert all(np.isnan(values[2]) for values in found.values())
 
 
@@ -50,15 +51,31 @@ def test_differences_are_paired(generator):
     before, added = generator.normal(0.5, 0.2, 30), generator.normal(0.1, 0.01, 30)
     values = np.stack([before, before + added])
     values[1, 4] = np.nan
-    result = xr.Dataset(dict.fromkeys(("spikes", "rate", "test"), (("remedy", "run"), values)),
-                        {"remedy": [PLAIN, "better"]})  # fmt: skip
+    names = ("spikes", "late", "since", "test")
+    result = xr.Dataset(dict.fromkeys(names, (("remedy", "run"), values)), {"remedy": [PLAIN, "better"]})
     assert paired(result, "better", "test") == pytest.approx(np.delete(added, 4))
-    gain = row(result, "better").numbers
+    told = row(result, "better").numbers
     expected = np.delete(added, 4)
     half = stats.t.ppf(0.975, 28) * expected.std(ddof=1) / np.sqrt(29)
-    assert float(gain[5]) == pytest.approx(expected.mean())
-    assert float(gain[6]) == pytest.approx(expected.mean() - half)
-    assert row(result, PLAIN).text[3] == "-"
+    assert float(told[6]) == pytest.approx(expected.mean())
+    assert float(told[7]) == pytest.approx(expected.mean() - half)
+    assert row(result, PLAIN).text[4] == "-"
+
+
+def test_the_interval_of_a_rate_holds_it(generator):
+    """Runs with rates of their own, watched for different times; also the difference of paired ensembles."""
+    inside = np.zeros(2)
+    for _ in range(300):
+        epochs = generator.uniform(100, 900, (2, 60))
+        own = generator.gamma(2, 1, 60) / 2
+        counts = generator.poisson(np.stack([own * 0.004, own * 0.002]) * epochs)
+        one, both = jackknifed(counts[:1], epochs[:1]), jackknifed(counts, epochs)
+        inside += one.low <= 4 <= one.high, both.low <= -2 <= both.high
+    assert (inside / 300 >= 0.9).all()
+    assert (inside / 300 <= 0.985).all()
+    alone = jackknifed(np.array([[3.0]]), np.array([[500.0]]))
+    assert (alone.value, np.isnan(alone.low)) == (6, True)
+    assert np.isnan(jackknifed(np.zeros((1, 3)), np.zeros((1, 3))).value)
 
 
 def test_mcnemar_counts_the_runs_that_change():
@@ -97,7 +114,7 @@ def test_the_command(typed):
 def test_combined_has_all_measures():
     trajectory = simulate(SMALL, runs=2, steps=80, progress=False)
     result = combined({PLAIN: trajectory, "same": trajectory}, RULE)
-    for name in ("spikes", "rate", "test"):
+    for name in ("spikes", "late", "since", "test"):
         assert not np.nan_to_num(paired(result, "same", name)).any()
 
 
@@ -107,8 +124,8 @@ def test_combined_has_all_measures():
         (dataclasses.replace(SMALL, norm="unit-smooth"), {}, "trajectory"),
         (SMALL, {"hidden": 8}, "hidden"),
         (SMALL, {"assembler_decays": (0.0,)}, "assembler_decays"),
-        (dataclasses.replace(SMALL, optimizer="sgd"), {}, "assembler_decays"),
-        (dataclasses.replace(SMALL, weight_decay=0.1), {}, "assembler_decays"),
+        (dataclasses.replace(SMALL, optimizer="sgd"), {}, "trajectory"),
+        (dataclasses.replace(SMALL, weight_decay=0.1), {}, "trajectory"),
     ],
 )
 def test_what_is_no_remedy(settings, changes, field):
@@ -116,10 +133,19 @@ def test_what_is_no_remedy(settings, changes, field):
         remedies(settings, Options("x.nc", **changes))
 
 
+def test_weights_from_elsewhere_are_not_made_wider(typed):
+    simulate(SMALL, runs=2, steps=16, out="a.nc", progress=False)
+    simulate(dataclasses.replace(SMALL, start="a.nc", start_step=16), runs=2, steps=40, out="b.nc", progress=False)
+    code, out, error = typed("analysis.remedies", "b.nc", "--assembler-decays")
+    assert code == 0, error
+    assert "smooth norm" in out
+    assert "h = " not in out
+
+
 def test_what_cannot_be_trained_again(typed):
     simulate(ParticleSettings(n=3), runs=1, steps=8, out="p.nc", progress=False)
     assert typed("analysis.remedies", "p.nc")[0] == 1
-    simulate(SMALL, runs=2, steps=16, out="a.nc", progress=False)
+    simulate(SMALL, runs=2, steps=40, out="a.nc", progress=False)
     branch("a.nc", 8, out="b.nc", lr=0.01)
     code, _, error = typed("analysis.remedies", "b.nc")
     assert (code, "a branch" in error) == (1, True)

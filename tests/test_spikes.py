@@ -257,7 +257,7 @@ def test_the_command(typed, wild):
 
 
 def test_a_run_without_spikes(typed):
-    simulate(WILD, runs=2, steps=2 * WILD.epoch_steps, out="calm.nc", progress=False)
+    simulate(WILD, runs=2, steps=8 * WILD.epoch_steps, out="calm.nc", progress=False)
     code, out, error = typed("analysis.spikes", "calm.nc")
     assert code == 0, error
     assert "0 spikes in 0 of 2 runs" in out
