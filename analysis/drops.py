@@ -2,7 +2,8 @@
 
 A run's first and second drop are those that are not initial (`analysis.excursions`). Between the end of the first and
 the begin of the second lies the phase between; where there is no second one, they coincide or it was never learned. The
-run has escaped its first saddle when its scalar has left the first level for good; where it never does, it is censored.
+run has escaped its first saddle when its scalar has left the first level, and not for a moment; where it never does, it
+is censored.
 
 Scalars: the loss of a split; `gradient`, the norm of the whole gradient; `force`, which is the same of particles;
 `speed`, how fast the embedding moves (`analysis.progress`). A loss escapes by falling by a tenth, a force by falling to

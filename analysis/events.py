@@ -52,8 +52,8 @@ class Options(Reading):
     split: str | None = None
     """Split of the loss. None is the one that is trained on."""
     escape_share: float | None = None
-    """A run has escaped when it has lost this share of its first level for good. None is 0.1 for a loss, 0.5 for a
-    force; a gradient and a speed escape when they have gained as much as the first level."""
+    """A run has escaped when it has lost this share of its first level, and not for a moment. None is 0.1 for a loss,
+    0.5 for a force; a gradient and a speed escape when they have gained as much as the first level."""
     rule: Rule = dataclasses.field(default_factory=Rule)
 
 

@@ -1,7 +1,7 @@
 """Drops, rises, spikes and plateaus of a series, by one rule that knows neither its unit nor its length.
 
 Around each frame stand the medians of the w frames before and of the w frames after, w being a share of all frames. The
-scale of a series is the largest such median.
+scale of a series is the largest median of w frames.
 
     drop     the median after lies below the median before by `depth` of the scale or more, most at its peak; windows of
              2 w and 4 w are looked through as well, for slower falls where w shows none. Falls that overlap are one
@@ -77,9 +77,9 @@ class _Seen(NamedTuple):
 
     x: np.ndarray
     before: np.ndarray
-    """Median of the w frames before; the first frame stands for those that are not there."""
+    """Median of the w frames before, or as many as there are; the first frame has itself."""
     after: np.ndarray
-    """Median of the w frames from here on; likewise the last."""
+    """Median of the w frames from here on, or as many as there are."""
     width: int
     scale: float
     noise: float
@@ -94,7 +94,8 @@ def _seen(x: np.ndarray, rule: Rule) -> _Seen:
     width = rule.width(len(x))
     before, after = _levels(x, width)
     noise = GAUSSIAN / np.sqrt(2) * np.median(np.abs(np.diff(x))) if len(x) > 1 else 0.0
-    return _Seen(x, before, after, width, float(np.abs([before, after]).max()), float(noise))
+    whole = after[: max(1, len(x) - width + 1)]  # a first frame alone makes no level
+    return _Seen(x, before, after, width, float(np.abs(whole).max()), float(noise))
 
 
 def _through(seen: _Seen, factor: int) -> _Seen:
@@ -104,9 +105,16 @@ def _through(seen: _Seen, factor: int) -> _Seen:
 
 
 def _levels(x: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-    padded = np.concatenate([np.full(width, x[0]), x, np.full(width, x[-1])])
-    medians = np.median(sliding_window_view(padded, width), axis=1)
-    return medians[: len(x)], medians[width : width + len(x)]
+    """Medians of the frames before each, and of those from each on, as many as there are up to the width; the first
+    frame has itself before it."""
+    before, after = np.empty(len(x)), np.empty(len(x))
+    if len(x) > width:
+        inside = np.median(sliding_window_view(x, width), axis=1)
+        before[width:], after[: len(x) - width + 1] = inside[:-1], inside
+    for at in range(min(width, len(x))):
+        before[at] = np.median(x[: max(1, at)])
+        after[-1 - at] = np.median(x[-1 - at :])
+    return before, after
 
 
 # ---------------------------------------------------------------------------------------------- spikes
@@ -292,7 +300,7 @@ def _flat(medians: np.ndarray, least: float, width: int) -> list[tuple[int, int]
 
 
 class Escape(NamedTuple):
-    """When a series left its first level for good; moments count frames."""
+    """When a series left its first level; moments count frames."""
 
     moment: float
     """Until when it was watched, where it has not left."""
@@ -305,8 +313,8 @@ def escape_of(series: np.ndarray, share: float = 0.1, rising: bool = False, rule
 
     The first level is the median of the first w frames, or where the series begins with an initial drop or rise, of
     those after its end. The moment is where the series, by medians of five frames, crosses the changed level; after it
-    the median of w frames is beyond. An initial drop (or, rising, rise) by half of the level or more is no prelude to a
-    plateau but the escape itself, at its middle. Raises ValueError.
+    the median of 4 w frames is beyond. An initial drop (or, rising, rise) by half of the level or more, which lasts
+    for w frames, is no prelude to a plateau but the escape itself, at its middle. Raises ValueError.
     """
     x = _checked(series)
     if not share > 0:
@@ -314,12 +322,14 @@ def escape_of(series: np.ndarray, share: float = 0.1, rising: bool = False, rule
     seen = _despiked(x, rule)[1]
     initial = [step for step in _steps(seen, rule) if step.initial] if len(x) > FEWEST else []
     for step in initial:
-        if step.kind == ("rise" if rising else "drop") and abs(step.after - step.before) >= 0.5 * abs(step.before):
+        long = step.end - step.begin >= seen.width
+        if long and step.kind == ("rise" if rising else "drop") and _depth(step) >= 0.5 * abs(step.before):
             return Escape(step.middle, True, step.before)
     begin, last = int(np.ceil(max((step.end for step in initial), default=0.0))), float(len(x) - 1)
     level = float(seen.after[begin])
     smooth = median_filter(seen.x, FEWEST, mode="nearest")
-    gain, lasting = ((1 if rising else -1) * (values[begin:] - level) for values in (smooth, seen.after))
+    lasts = _through(seen, WINDOWS[-1]).after
+    gain, lasting = ((1 if rising else -1) * (values[begin:] - level) for values in (smooth, lasts))
     least = share * abs(level)
     gone = np.flatnonzero((gain >= least) & (lasting >= least) & (gain > 0))
     if not gone.size:

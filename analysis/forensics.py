@@ -22,10 +22,14 @@ frozen          receptors, assemblers and their biases stay
 held            sequence embeddings stay
 half, clipped   controls: half the step; a step no longer than usual at the foot. They remove spikes of any cause
 
-A change removes the rise if less than half of it remains. A spike is explained if the change against its cause removes
-it (unflipped; held for embeddings that cross, frozen for a boundary that moves; for both causes, the two changes at
-once) and the change against the other cause does not (frozen; unflipped). Holding the sequence embeddings is no check
-against flips, which act through them.
+A change removes the rise if less than half of it remains. A spike is explained if what is against its cause removes it
+and nothing else does: for flips unflipped, but not frozen; for embeddings that cross held, but not frozen, unflipped
+or, where that is fair, smooth; for a boundary that moves frozen, but not held, unflipped or smooth; for both causes
+the two changes at once. Holding the sequence embeddings is no check against flips, which act through them. The smoothed
+norm is another network: it is fair where, just before the step, it classifies nearly all sequences as the network does.
+
+A turn by less than a right angle is no flip, however short the vector. So near the origin the step from one cause to
+the other is one of degree: `turn` and `xi_ratio` tell where a spike stands.
 """
 
 import dataclasses
@@ -49,9 +53,8 @@ CHANGES = ("unflipped", "smooth", "frozen", "held", "half", "clipped")
 MOST = 0.5
 """Share of a rise that makes a cause the spike's, and below which a change has removed it."""
 
-SMOOTH_APPLIES = 2.0
-"""The smoothed norm says something of a step where the loss that it gives just before is at most so many times the
-network's own."""
+FAIR = 0.95
+"""Share of the sequences that the smoothed norm classifies as the network does, from which it says something."""
 
 
 # ------------------------------------------------------------------------------------------- which step
@@ -190,15 +193,17 @@ class Step:
     def remaining(self) -> dict[str, float]:
         """Which part of the rise remains with each of CHANGES, and with both causes' changes at once; 1 is all of it.
 
-        `smooth_start` is the loss with the smoothed norm just before the step.
+        `smooth_alike` is the share of sequences that the smoothed norm classifies as the network does before the step.
         """
         old, new = self._states
-        _, z_flips, xi_flips = self._concerned
+        concerned, z_flips, xi_flips = self._concerned
         table = torch.where(z_flips[..., None], old.table, new.table)
 
         def keep(xi: torch.Tensor, flat: torch.Tensor) -> torch.Tensor:
             return torch.where(xi_flips[:, None], old.flat, flat)
 
+        unflipped = self.network.sequence_embedding(self.after, self.on.tokens, table)
+        partly = torch.where(concerned[:, None], unflipped, old.xi)
         frozen = self._moved(dict.fromkeys(MLP, 0.0))
         changed = {
             "unflipped": self._loss(self.after, table=table, turned=keep),
@@ -207,16 +212,18 @@ class Step:
             "half": self._loss(self._moved({}, 0.5)),
             "clipped": self._loss(self._moved({}, min(1.0, self.usual / max(self._size(), 1e-300)))),
             "unflipped_frozen": self._loss(frozen, table=table, turned=keep),
-            "unflipped_held": self._loss(self.after, xi=old.xi, turned=keep),
+            "unflipped_held": self._loss(
+                self.after, xi=torch.where(concerned[:, None], unflipped, old.xi), turned=keep
+            ),
         }
         first, last = ((self.on.share * each.losses).sum() for each in (old, new))
         smooth = ClusteringHead(smoothed(self.network.settings))
-        smooth_first, smooth_last = (
-            (self.on.share * state(smooth, each, self.on).losses).sum() for each in (self.before, self.after)
-        )
+        begun, ended = (state(smooth, each, self.on) for each in (self.before, self.after))
         rise = last - first if last > first else torch.nan
         left = {name: float((value - first) / rise) for name, value in changed.items()}
-        return {**left, "smooth": float((smooth_last - smooth_first) / rise), "smooth_start": float(smooth_first)}
+        left["smooth"] = float((self.on.share * (ended.losses - begun.losses)).sum() / rise)
+        alike = begun.logits.argmax(-1) == old.logits.argmax(-1)
+        return {**left, "smooth_alike": float(self.on.share[alike].sum())}
 
     @functools.cached_property
     def _states(self) -> tuple[State, State]:
@@ -274,11 +281,13 @@ def way_of(measured: Mapping[str, float]) -> str:
 
 
 def explained(measured: Mapping[str, float], remaining: Mapping[str, float]) -> bool:
-    """Whether the change against a spike's cause removes its rise and that against the other does not."""
-    cause, against = cause_of(measured), "held" if way_of(measured) == WAYS[0] else "frozen"
+    """Whether the change against a spike's cause removes its rise, and those against other causes do not."""
+    cause = cause_of(measured)
+    against, other = ("held", "frozen") if way_of(measured) == WAYS[0] else ("frozen", "held")
     removes = {name: remaining[name] < MOST for name in remaining}
     if cause == "normalisation":
         return removes["unflipped"] and not removes["frozen"]
     if cause == "feed-forward":
-        return removes[against] and not removes["unflipped"]
+        by_norm = removes["unflipped"] or (removes["smooth"] and remaining["smooth_alike"] >= FAIR)
+        return removes[against] and not removes[other] and not by_norm
     return cause == "both" and removes[f"unflipped_{against}"]

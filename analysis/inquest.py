@@ -209,7 +209,7 @@ COLUMNS = {
     **{f"remaining_{name}": f"part of the rise that remains: {name}" for name in CHANGES},
     "remaining_unflipped_frozen": "part of the rise that remains: unflipped and frozen at once",
     "remaining_unflipped_held": "part of the rise that remains: unflipped and held at once",
-    "remaining_smooth_start": "loss with the smoothed norm just before the step",
+    "remaining_smooth_alike": "share of sequences that the smoothed norm classifies alike just before the step",
 }
 """What was found of each spike."""
 

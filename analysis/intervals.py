@@ -42,7 +42,8 @@ def clustered_share(counts: np.ndarray, totals: np.ndarray) -> Interval:
     effect, runs = 1.0, int((totals > 0).sum())
     if 0 < share < 1 and runs > 1:
         variance = runs / (runs - 1) * ((counts - share * totals) ** 2).sum() / count**2
-        effect = max(1.0, float(variance / (share * (1 - share) / (count - 1))))
+        freedom = stats.t.ppf((1 + LEVEL) / 2, [count - 1, runs - 1])  # few runs tell the variance itself badly
+        effect = max(1.0, float(variance / (share * (1 - share) / (count - 1)) * (freedom[1] / freedom[0]) ** 2))
     elif runs:  # none or all, which says nothing of how alike those of a run are: no more worth than the runs
         effect = count / runs
     worth = count / effect

@@ -32,13 +32,13 @@ COLUMNS = (
 )  # fmt: skip
 
 LEGEND = """step examined: the one with the largest rise between the spike's foot and its half. height: above the
-level before. normalisation: E + P of a token and position, or xi, the embedding of a sequence, moves more than its length
-and turns round; feed-forward: sequences cross a decision boundary since the foot, as xi moves or as the boundary does
+level before. normalisation: E + P of a token and position, or xi, the embedding of a sequence, moves by more than its
+length and turns round; feed-forward: sequences cross a decision boundary since the foot, as xi or the boundary moves
 removed by each change of the step: % of spikes of which less than half of the rise remains. smooth norm: in brackets of
-how many; in the others it alone, before the step, more than doubles the loss. half and clipped (no longer than usual)
-are controls, which remove spikes of any cause; that holding xi removes crossings by xi is a check of consistency
-explained: the change against the cause removes the rise, that against the other cause does not; shares with 95%
-intervals by runs"""
+how many; in the others it alone, before the step, classifies more than 5% of the sequences otherwise. half and clipped
+(no longer than usual) are controls, which remove spikes of any cause
+explained: the change against the cause removes the rise and none against another does; of crossings this is a check of
+consistency, since what moves xi across is undone by holding it; shares with 95% intervals by runs"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,10 +69,10 @@ def removed(result: "xr.Dataset", name: str, chosen: "np.ndarray") -> float:
 
 
 def fair(result: "xr.Dataset") -> "np.ndarray":
-    """Of which spikes the smoothed norm says something, (spike,) bool: it alone hardly changes the loss before."""
-    from analysis.forensics import SMOOTH_APPLIES
+    """Of which spikes the smoothed norm says something, (spike,) bool: it alone hardly changes what is what."""
+    from analysis.forensics import FAIR
 
-    return (result["remaining_smooth_start"] <= SMOOTH_APPLIES * result["loss_before"]).values
+    return (result["remaining_smooth_alike"] >= FAIR).values
 
 
 def row(result: "xr.Dataset", name: str, chosen: "np.ndarray") -> "Row":

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from analysis.figures import new_figure
-from analysis.forensics import CAUSES, CHANGES, MOST, SMOOTH_APPLIES
+from analysis.forensics import CAUSES, CHANGES, FAIR, MOST
 
 COLOURS = dict(zip(CAUSES, ("tab:orange", "tab:blue", "tab:green", "0.45"), strict=True))
 
@@ -92,7 +92,7 @@ def draw_remaining(axes: Axes, result: xr.Dataset) -> None:
     """Which part of each spike's rise remains under each change, by cause."""
     causes = result["cause"].values
     there = [cause for cause in CAUSES if (causes == cause).any()]
-    fair = (result["remaining_smooth_start"] <= SMOOTH_APPLIES * result["loss_before"]).values
+    fair = (result["remaining_smooth_alike"] >= FAIR).values
     generator = np.random.default_rng(0)  # for places beside each other alone
     for place, change in enumerate(CHANGES):
         for beside, cause in enumerate(there):

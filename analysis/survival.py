@@ -5,12 +5,15 @@ samples are compared by the log-rank test. Times are in any unit.
 """
 
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
 
 from analysis.intervals import LEVEL, Interval
+
+FEWEST_EVENTS = 6
+"""Below it the median has no bounds: they would not hold it as often as they say."""
 
 
 class Survival(NamedTuple):
@@ -34,20 +37,32 @@ def survival(times: np.ndarray, observed: np.ndarray) -> Survival:
     times, observed = _checked(times, observed)
     events = int(observed.sum())
     estimate = stats.ecdf(_censored(times, observed)).sf
-    if events:
-        with warnings.catch_warnings():
-            # the log-log interval has no value where all or none are waiting: there it ends where they are
-            warnings.simplefilter("ignore", RuntimeWarning)
-            bounds = estimate.confidence_interval(LEVEL, method="log-log")
-        low, high = (_filled(bound.probabilities, estimate.probabilities) for bound in (bounds.low, bounds.high))
-    else:
-        low = high = estimate.probabilities
+    share = estimate.probabilities
+    low, high = (share, share) if not events else _bounds(estimate)
     time, share, low, high = (
         np.concatenate([[start], values])
-        for start, values in ((0.0, estimate.quantiles), (1.0, estimate.probabilities), (1.0, low), (1.0, high))
+        for start, values in ((0.0, estimate.quantiles), (1.0, share), (1.0, low), (1.0, high))
     )
-    median = Interval(*(_first_at_half(time, values) for values in (share, low, high)))
+    middle, *ends = (_first_at_half(time, values) for values in (share, low, high))
+    median = Interval(middle, *ends) if events >= FEWEST_EVENTS else Interval(middle, np.nan, np.nan)
     return Survival(len(times), events, median, time, share, low, high)
+
+
+def _bounds(estimate: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The log-log interval of each share. It has no value before the first event, where both ends are 1, nor where
+    nobody waits any more, where the upper end stays what it was."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        bounds = estimate.confidence_interval(LEVEL, method="log-log")
+    low, high = bounds.low.probabilities.copy(), bounds.high.probabilities.copy()
+    share, before = estimate.probabilities, 1.0
+    for at in range(len(share)):
+        if share[at] == 1:
+            low[at] = high[at] = 1.0
+        elif not np.isfinite(high[at]):
+            low[at], high[at] = 0.0, before
+        before = high[at]
+    return low, high
 
 
 def logrank(first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray]) -> float:
@@ -64,10 +79,6 @@ def logrank(first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.n
 
 def _censored(times: np.ndarray, observed: np.ndarray) -> stats.CensoredData:
     return stats.CensoredData(uncensored=times[observed], right=times[~observed])
-
-
-def _filled(bound: np.ndarray, share: np.ndarray) -> np.ndarray:
-    return np.where(np.isfinite(bound), bound, share)
 
 
 def _first_at_half(time: np.ndarray, share: np.ndarray) -> float:

@@ -139,16 +139,63 @@ def test_causes_by_their_shares(norm, forward, cause):
     assert cause_of({"normalisation_share": norm, "feed_forward_share": forward}) == cause
 
 
-def test_both_are_explained_where_both_changes_remove_it():
+@pytest.mark.parametrize(
+    ("way", "removed", "alike", "good"),
+    [
+        ("embedding", {"held"}, 1.0, True),
+        ("embedding", {"held", "frozen"}, 1.0, False),
+        ("embedding", {"held", "smooth"}, 1.0, False),
+        ("embedding", {"held", "smooth"}, 0.9, True),
+        ("embedding", {"held", "unflipped"}, 0.9, False),
+        ("embedding", {"frozen"}, 0.9, False),
+        ("boundary", {"frozen"}, 1.0, True),
+        ("boundary", {"frozen", "held"}, 1.0, False),
+    ],
+)
+def test_a_crossing_is_explained_by_its_own_change_alone(way, removed, alike, good):
     measured = {
-        "normalisation_share": 0.3,
-        "feed_forward_share": 0.3,
-        "by_embedding_share": 0.3,
-        "by_boundary_share": 0,
+        "normalisation_share": 0,
+        "feed_forward_share": 0.9,
+        "by_embedding_share": 0.5,
+        "by_boundary_share": 0.5,
     }
-    remaining = dict.fromkeys([*CHANGES, "unflipped_frozen"], 1.0)
-    assert explained(measured, {**remaining, "unflipped_held": 0.2})
-    assert not explained(measured, {**remaining, "unflipped_held": 0.8})
+    measured[f"by_{way}_share"] = 0.9
+    remaining = {name: 0.1 if name in removed else 0.9 for name in CHANGES}
+    assert explained(measured, {**remaining, "smooth_alike": alike}) is good
+
+
+def test_a_planted_flip_beside_a_planted_crossing():
+    """Half of the rise is that of token 0, which flips, half that of token 1, over which the boundary moves."""
+    before, x = head(0.01, 5.0)
+    before = {**before, "value": torch.tensor([[1.0, 0.0], [-3.0, 1.0]]).double()}
+    after = {**before, "position_embedding": before["position_embedding"] - 2 * x}
+    after["receptor"] = torch.tensor([[0.0, 5.0], [30.0, -5.0]]).double()  # off for N(xi) of the flipped token 0
+    after["receptor_bias"] = torch.tensor([0.0, 20.0]).double()  # and puts zeta_y of token 1 below the axis
+    step = Step(ClusteringHead(ONE), BOTH, before, before, after, usual=1e-6)
+    measured, remaining = step.measured(), step.remaining()
+    assert measured["normalisation_share"] > 0.1
+    assert measured["feed_forward_share"] > 0.1
+    assert measured["by_boundary_share"] > measured["by_embedding_share"]
+    assert remaining["unflipped_frozen"] == pytest.approx(0, abs=1e-6)
+    assert min(remaining["unflipped"], remaining["frozen"]) > 0.1
+
+
+@given(seed=st.integers(0, 1000))
+def test_both_changes_at_once_leave_only_what_neither_concerns(seed):
+    """Held and unflipped at once: what flips do not concern stays, what they do concern moves without them."""
+    s, generator = SparseSettings(length=4, sparsity=2, hidden=4), np.random.default_rng(seed)
+    network, on = ClusteringHead(s), examples(dataclasses.replace(s, data=64, batch=8), seed)
+    rows = generator.normal(size=(2, sum(network.lengths)))
+    before, after = (network.unflatten(torch.from_numpy(row)) for row in (rows[0], rows[0] + 0.8 * rows[1]))
+    step = Step(network, on, before, before, after, usual=1.0)
+    concerned, _, _ = step._concerned
+    remaining = step.remaining()
+    if np.isnan(remaining["held"]):
+        return
+    if not concerned.any():
+        assert remaining["unflipped_held"] == pytest.approx(remaining["held"])
+    if concerned.all():
+        assert remaining["unflipped_held"] == pytest.approx(remaining["unflipped"])
 
 
 # ------------------------------------------------------------------------------------------------ the parts
@@ -174,7 +221,8 @@ def test_the_smooth_norm_is_compared_with_itself():
     first, last = (float(smooth.losses(w, BOTH.tokens, BOTH.targets).mean()) for w in (before, after))
     plain = [float(ClusteringHead(ONE).losses(w, BOTH.tokens, BOTH.targets).mean()) for w in (before, after)]
     assert remaining["smooth"] == pytest.approx((last - first) / (plain[1] - plain[0]))
-    assert remaining["smooth_start"] == pytest.approx(first)
+    answers = [net.logits(before, BOTH.tokens).argmax(-1) for net in (smooth, ClusteringHead(ONE))]
+    assert remaining["smooth_alike"] == pytest.approx(float((answers[0] == answers[1]).double().mean()))
     assert smoothed(smooth.settings) is smooth.settings
 
 
