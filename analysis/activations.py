@@ -70,18 +70,31 @@ def mean_sparsity(sparsity: np.ndarray, thresholds: np.ndarray = THRESHOLDS) -> 
 # ------------------------------------------------------------------------------------------------- labelled
 
 
+def checked(trajectory: xr.Dataset, step: int | None = None) -> tuple[ClusteringHead, int]:
+    """The network whose activations a trajectory has, and the recorded step, the last by default.
+
+    Raises TrajectoryError, SettingsError.
+    """
+    network = clustering_head_of(trajectory)
+    for name in network.variables:
+        check_recorded(trajectory, name)
+    recorded = trajectory["step"].values
+    if step is None:
+        return network, int(recorded[-1])
+    if step not in recorded:
+        beside = [*recorded[recorded < step][-1:], *recorded[recorded > step][:1]]
+        nearest = " and ".join(str(each) for each in beside)
+        raise SettingsError("step", step, f"a recorded step, nearest {'are' if len(beside) > 1 else 'is'} {nearest}")
+    return network, step
+
+
 def sparsity(trajectory: xr.Dataset, step: int | None = None) -> xr.Dataset:
     """The sparsity of each run at a recorded step, the last by default.
 
     `sparsity` (split, run, eps), its mean `mean_sparsity` (split, run), `test_accuracy` (run), `success` (run), 1 or
     0; NaN in runs that had diverged before. Raises TrajectoryError, SettingsError.
     """
-    network = clustering_head_of(trajectory)
-    for name in network.variables:
-        check_recorded(trajectory, name)
-    step = int(trajectory["step"][-1]) if step is None else step
-    if step not in trajectory["step"].values:
-        raise SettingsError("step", step, "a recorded step")
+    network, step = checked(trajectory, step)
     alive = trajectory["last_step"].values >= step
     shares = np.full((len(SPLITS), trajectory.sizes["run"], len(THRESHOLDS)), np.nan)
     held = {name: weight.double() for name, weight in weights(trajectory, step=step).items()}

@@ -212,9 +212,7 @@ class Step:
             "half": self._loss(self._moved({}, 0.5)),
             "clipped": self._loss(self._moved({}, min(1.0, self.usual / max(self._size(), 1e-300)))),
             "unflipped_frozen": self._loss(frozen, table=table, turned=keep),
-            "unflipped_held": self._loss(
-                self.after, xi=torch.where(concerned[:, None], unflipped, old.xi), turned=keep
-            ),
+            "unflipped_held": self._loss(self.after, xi=partly, turned=keep),
         }
         first, last = ((self.on.share * each.losses).sum() for each in (old, new))
         smooth = ClusteringHead(smoothed(self.network.settings))

@@ -26,15 +26,23 @@ if TYPE_CHECKING:
     from analysis.intervals import Interval
     from analysis.tables import Row
 
-HEADER = ("run", "what", "at the start", "at the end", "by chance", "forms, %", "median time", "of those that form",
-          "log-rank p")  # fmt: skip
+HEADER = ("run", "what", "at the start", "at the end", "random, mean", "1 in 100", "forms, %", "median time",
+          "of those that form", "log-rank p")  # fmt: skip
 
 INTERVALS = ("start", "end", "share", "median", "median_of_formed")
 
-COLUMNS = ("run", "what", "runs", "formed", "chance",
+COLUMNS = ("run", "what", "runs", "formed", "random_mean", "random_1_in_100",
            *(f"{name}{end}" for name in INTERVALS for end in ("", "_low", "_high")), "p_value")  # fmt: skip
 
 Clock = Literal["normalised", "step"]
+
+DEFINITIONS = """structure: a circle, or else a grid; where grids are not known, circles alone
+circle: CA algorithm 1, which asks for norms alone
+polygon: near a perfect circle, with the tokens evenly around it in the order of some frequency prime to N
+grid: near a lattice whose places are numbered as sums of pairs ask for, and may be empty; a perfect grid has no holes
+imperfections: fewer of CA algorithm 2
+frequency: the one that is the largest in the end, since when it always is, and above what random embeddings have
+forms: in the end its measure is beyond "1 in 100", as one random embedding in a hundred is; a circle by definition"""
 
 
 # ----------------------------------------------------------------------------------------------- the table
@@ -48,38 +56,49 @@ def rows(seen: "list[Seen]", clock: Clock) -> "list[Row]":
     for place, each in enumerate(seen):
         for event in map(str, each.onsets["event"].values):
             p_value = float("nan")
-            if place and event in seen[0].onsets["event"].values:
+            if place and comparable(seen[0], each, event, clock):
                 p_value = logrank(*(waits(one, event, clock) for one in seen))
             found.append(row(each, event, clock, p_value))
     return found
+
+
+def comparable(first: "Seen", second: "Seen", event: str, clock: Clock) -> bool:
+    """Whether times of an event mean the same in two trajectories: steps do in one system alone."""
+    if clock == "step" and first.system != second.system:
+        return False
+    if event == "structure":  # which is of circles alone where grids are not known
+        event = "grid"
+        known = [event in each.onsets["event"].values for each in (first, second)]
+        return known[0] == known[1]
+    return event in first.onsets["event"].values
 
 
 def row(each: "Seen", event: str, clock: Clock, p_value: float) -> "Row":
     """What forms in how many runs of a trajectory, and when."""
     import math
 
-    import numpy as np
-
-    from analysis.intervals import Interval, binomial_interval, mean_interval
-    from analysis.onsets import EVENTS
+    from analysis.intervals import Interval, binomial_interval, median_interval
+    from analysis.onsets import EVENTS, mean_over_runs
     from analysis.survival import survival
-    from analysis.tables import Row, number, percent, plus_minus
+    from analysis.tables import Row, bracketed, number, percent
 
     nothing = Interval(math.nan, math.nan, math.nan)
     times, formed = waits(each, event, clock)
     share = binomial_interval(int(formed.sum()), len(formed))
     median = survival(times, formed).median
-    of_formed = survival(times[formed], formed[formed]).median if formed.any() else nothing
-    start, end, chance = nothing, nothing, math.nan
+    of_formed = median_interval(times[formed])  # none of them is censored
+    start, end, random, rare = nothing, nothing, math.nan, math.nan
     if measure := EVENTS[event]:
-        values = each.measures[measure].values
-        start, end = (mean_interval(values[np.isfinite(values[:, at]), at]) for at in (0, -1))
-        chance = float(each.measures["expected"].sel(measure=measure))
+        start, end = (mean_over_runs(each.measures, measure, at) for at in (0, -1))
+        random = float(each.measures["expected"].sel(measure=measure))
+        if measure != "circle":  # which has a threshold of its own
+            rare = float(each.measures["chance"].sel(measure=measure))
     digits = 1 if measure == "imperfections" else 3
-    text = [each.name, event, plus_minus(start, digits), plus_minus(end, digits)]
-    text += ["-" if math.isnan(chance) else f"{chance:.{digits}f}", percent(share), shown(median), shown(of_formed)]
+    text = [each.name, event, bracketed(start, digits), bracketed(end, digits)]
+    text += ["-" if math.isnan(value) else f"{value:.{digits}f}" for value in (random, rare)]
+    text += [percent(share), shown(median), shown(of_formed)]
     text += ["-" if math.isnan(p_value) else "< 0.0001" if p_value < 1e-4 else f"{p_value:.4f}"]
-    numbers = [each.name, event, str(len(formed)), str(int(formed.sum())), number(chance)]
+    numbers = [each.name, event, str(len(formed)), str(int(formed.sum())), number(random), number(rare)]
     numbers += [number(value) for part in (start, end, share, median, of_formed) for value in part]
     return Row(text, [*numbers, number(p_value)])
 
@@ -96,6 +115,8 @@ def shown(interval: "Interval") -> str:
     """A median with its interval; a dash where there is none, or where half of the runs are still waiting."""
     if interval.value != interval.value or interval.value == float("inf"):
         return "-"
+    if all(bound != bound for bound in interval[1:]):
+        return f"{interval.value:.3g}"
     bounds = ("-" if bound != bound or bound == float("inf") else f"{bound:.3g}" for bound in interval[1:])
     return f"{interval.value:.3g} [{', '.join(bounds)}]"
 
@@ -137,14 +158,25 @@ def main(options: Options) -> None:
         raise SettingsError("run", options.run, f"a place from 0 to {fewest - 1}")
     names = [each.attrs["system"] for each in trajectories]
     names = names if len(set(names)) == len(names) else [path.stem for path in paths]
+    for each, path in zip(trajectories, paths, strict=True):
+        _check(each, path)
     found = zip(trajectories, paths, names, strict=True)
     seen = [_seen(each, path, name, options) for each, path, name in found]
+    picture = formation_figure(seen, options.run)
     tables.show(HEADER, COLUMNS, rows(seen, options.clock), options.csv, left=(0, 1))
-    print(_legend(options.clock), file=options.say)
-    finish(
-        options, "formation", "Structure over time, and when it forms", _result(seen),
-        formation_figure(seen, options.run), out,
-    )  # fmt: skip
+    print(_legend(seen, options.clock), file=options.say)
+    finish(options, "formation", "Structure over time, and when it forms", _result(seen), picture, out)
+
+
+def _check(trajectory: "xr.Dataset", path: Path) -> None:
+    """See that a trajectory has structure to look at, before any is measured. Raises TrajectoryError with its name."""
+    from analysis.onsets import embedding_of
+    from dynamics.storage import TrajectoryError
+
+    try:
+        embedding_of(trajectory)
+    except TrajectoryError as error:
+        raise TrajectoryError(f"{path}: {error}") from None
 
 
 def _seen(trajectory: "xr.Dataset", path: Path, name: str, options: Options) -> "Seen":
@@ -158,15 +190,20 @@ def _seen(trajectory: "xr.Dataset", path: Path, name: str, options: Options) -> 
     if "grid_distance" not in found:
         n = trajectory.attrs["modulus"]
         print(f"{path.name}: no distances from grids: {n} tokens, known for up to {MOST_TOKENS}", file=options.say)
-    return Seen(name, found, onsets(found))
+    return Seen(name, trajectory.attrs["system"], found, onsets(found))
 
 
-def _legend(clock: Clock) -> str:
+def _legend(seen: "list[Seen]", clock: Clock) -> str:
     unit = "as a share of the trajectory's" if clock == "normalised" else "in steps"
-    return (
-        f"time: {unit}; median over all runs, where half of them form it, and over those that do; intervals are 95%\n"
-        "forms: circle by CA algorithm 1; the others where one random embedding in a hundred has as much at the end"
-    )
+    lines = [
+        DEFINITIONS,
+        f"time: {unit}; median over all runs, where half of them form it, and over those that do; intervals are 95%",
+    ]
+    if len(seen) > 1 and clock == "normalised":
+        lines.append("p: of shares of trajectories' lengths, which are arbitrary: in a longer one all forms earlier")
+    elif len({each.system for each in seen}) > 1:
+        lines.append("p: none, as steps of different systems are not comparable")
+    return "\n".join(lines)
 
 
 def _result(seen: "list[Seen]") -> "xr.Dataset":

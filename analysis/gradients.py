@@ -22,62 +22,74 @@ if TYPE_CHECKING:
     from analysis.intervals import Interval
     from analysis.tables import Row
 
-HEADER = ("layer", "measure", "number", "value", "by chance", "p", "lag")
+HEADER = ("layer", "measure", "number", "value", "anywhere", "p", "nearby", "p", "lag")
 
-COLUMNS = ("layer", "measure", "number", "value", "value_low", "value_high", "by_chance", "p_value", "lag", "lag_low",
-           "lag_high")  # fmt: skip
+COLUMNS = ("layer", "measure", "number", "value", "value_low", "value_high", "anywhere", "p_value_anywhere", "nearby",
+           "p_value_nearby", "lag", "lag_low", "lag_high")  # fmt: skip
 
-LEGEND = """by chance: the same with the peaks of each run moved around its circle, 1000 times; p is one-sided
+LEGEND = """peak: a spike of the norm, or the highest frame of a hump, from a rise to the drop after it
+anywhere: the same with the peaks of each run moved around its circle by any number of frames, mean of 1000 times: that
+controls for how many peaks there are, not for quiet parts of a run, such as before the escape, which have neither
+nearby: moved by {} to {} frames either way, as the rule's window is: that controls for quiet parts as well
+p: one-sided, of as much by these shifts; claim a coincidence where both are small
 lag: how much later the peak is, median over runs; all intervals are 95%
 rank correlation: of the norm with the decrease of the loss (of particles, the increase of the displacement), mean over
-runs at the lag where it is farthest from 0, for chance too, p two-sided; and how much more it is than at the largest
-lags looked at, where nothing but slow trends of both is left"""
+runs in Fisher's z at the lag where it is farthest from 0, for chance too, p two-sided; and how much more it is than at
+the largest lags looked at, where nothing but slow trends of both is left"""
 
 
 def rows(found: "xr.Dataset", clock: str, unit: float) -> "list[Row]":
     """The table: for each layer drops, spikes and the rank correlation. unit: how much of the clock a frame is."""
+    result = []
+    for layer in map(str, found["layer"].values):
+        here = found.sel(layer=layer)
+        for kind in map(str, found["kind"].values):
+            result.append(share_row(here.sel(kind=kind), layer, kind, clock, unit))
+        result += correlation_rows(here, layer, clock, unit)
+    return result
+
+
+def share_row(found: "xr.Dataset", layer: str, kind: str, clock: str, unit: float) -> "Row":
+    """How many events of a kind have a peak of a layer's norm, against both baselines, and its lag."""
     import math
 
     from analysis.intervals import Interval
     from analysis.tables import Row, number, percent
 
-    result = []
-    for layer in map(str, found["layer"].values):
-        here = found.sel(layer=layer)
-        for kind in map(str, found["kind"].values):
-            one = here.sel(kind=kind)
-            total = 0 if math.isnan(float(one["total"])) else int(one["total"])
-            share, lag = _interval(one, "share"), _interval(one, "lag")
-            lag = Interval(*(value * unit for value in lag))
-            chance, p_value = float(one["by_chance"]), float(one["p_value"])
-            text = [
-                layer,
-                f"{kind}s with a peak, %",
-                str(total),
-                percent(share),
-                "-" if not total else f"{100 * chance:.1f}",
-            ]
-            numbers = [layer, f"{kind}s with a peak", str(total)]
-            result.append(
-                Row(
-                    [*text, _chance(p_value), _lag(lag, clock)],
-                    [*numbers, *map(number, (*share, chance, p_value, *lag))],
-                )
-            )
-        value, at = _interval(here, "correlation"), float(here["correlation_lag"]) * unit
-        chance, p_value = float(here["correlation_by_chance"]), float(here["correlation_p_value"])
-        text = [layer, "rank correlation", "", _shown(value), "-" if math.isnan(chance) else f"{chance:.2f}"]
-        runs = int((found["peaks"].sel(layer=layer) >= 0).sum())
-        result.append(
-            Row(
-                [*text, _chance(p_value), "-" if math.isnan(at) else f"{at:.3g} {clock}s"],
-                [layer, "rank correlation", str(runs), *map(number, (*value, chance, p_value, at)), "", ""],
-            )
-        )
-        gain = _interval(here, "correlation_gain")
-        more = [layer, "more than at far lags", str(runs), *map(number, gain), *[""] * 5]
-        result.append(Row([layer, "more than at far lags", "", _shown(gain), *[""] * 3], more))
-    return result
+    total = 0 if math.isnan(float(found["total"])) else int(found["total"])
+    share = _interval(found, "share")
+    lag = Interval(*(value * unit for value in _interval(found, "lag")))
+    chance, p_values = found["by_chance"].values, found["p_value"].values
+    text = [layer, f"{kind}s with a peak, %", str(total), percent(share)]
+    numbers = [layer, f"{kind}s with a peak", str(total), *map(number, share)]
+    for level, p_value in zip(chance, p_values, strict=True):
+        text += ["-" if not total else f"{100 * level:.1f}", _chance(p_value)]
+        numbers += [number(level), number(p_value)]
+    return Row([*text, _lag(lag, clock)], [*numbers, *map(number, lag)])
+
+
+def correlation_rows(found: "xr.Dataset", layer: str, clock: str, unit: float) -> "list[Row]":
+    """The rank correlation of a layer's norm, against both baselines, and what it has more than at far lags."""
+    import math
+
+    from analysis.tables import Row, number
+
+    runs = str(int((found["peaks"] >= 0).sum()))
+    value, at = _interval(found, "correlation"), float(found["correlation_lag"]) * unit
+    text = [layer, "rank correlation", "", _shown(value)]
+    numbers = [layer, "rank correlation", runs, *map(number, value)]
+    chance, p_values = found["correlation_by_chance"].values, found["correlation_p_value"].values
+    for level, p_value in zip(chance, p_values, strict=True):
+        text += ["-" if math.isnan(level) else f"{level:.2f}", _chance(p_value)]
+        numbers += [number(level), number(p_value)]
+    gain = _interval(found, "correlation_gain")
+    return [
+        Row([*text, "-" if math.isnan(at) else f"{at:.3g} {clock}s"], [*numbers, number(at), "", ""]),
+        Row(
+            [layer, "more than at far lags", "", _shown(gain), *[""] * 5],
+            [layer, "more than at far lags", runs, *map(number, gain), *[""] * 7],
+        ),
+    ]
 
 
 def _interval(found: "xr.Dataset", name: str) -> "Interval":
@@ -142,10 +154,11 @@ def main(options: Options) -> None:
     found = coincidence(trajectory, options.rule)
     run = most_eventful(found["events"].values) if options.run is None else options.run
     clock, unit = frame_length(trajectory)
-    tables.show(HEADER, COLUMNS, rows(found, clock, unit), options.csv, left=(0, 1))
-    print(LEGEND, file=options.say)
     found = found.assign_attrs(frame=f"{unit:g} {clock}s")
     picture = gradients_figure(trajectory, found, run, options.rule)
+    tables.show(HEADER, COLUMNS, rows(found, clock, unit), options.csv, left=(0, 1))
+    width = options.rule.width(trajectory.sizes["step"])
+    print(LEGEND.format(width, 2 * width), file=options.say)
     finish(options, "gradients", "Peaks of gradient norms, and drops and spikes of the loss", found, picture, out)
 
 

@@ -1,10 +1,13 @@
 """The picture of gradient norms: one run as in VC figures 15 and 16, and all runs against chance."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter
+from scipy.ndimage import median_filter
 
 from analysis.curves import SPLIT_COLOURS
 from analysis.figures import new_figure
@@ -12,6 +15,10 @@ from analysis.norm_peaks import events_by_kind, peaks_of, series_of
 from analysis.rule import RULE, Rule
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8a6d3b")
+BASELINE_MARKS: dict[str, tuple[dict[str, Any], str]] = {
+    "anywhere": ({"color": "0.3", "marker": "_", "markersize": 12}, "moved anywhere"),
+    "nearby": ({"color": "#d55e00", "marker": "D", "markersize": 4, "markerfacecolor": "none"}, "moved nearby"),
+}
 EVENT_LINES = {"drop": ("0.35", "-"), "spike": ("#d62728", ":"), "escape": ("0.35", "-")}
 
 
@@ -40,7 +47,9 @@ def gradients_figure(trajectory: xr.Dataset, found: xr.Dataset, run: int, rule: 
     lines, labels = upper[3].get_legend_handles_labels()
     drawn.legend(lines, labels, loc="center", bbox_to_anchor=(0.5, 0.485), ncols=8, frameon=False, fontsize=8)
     for panel in shown:
-        panel.set(xlabel=clock, xlim=(moment[0], max(moment[-1], moment[0] + 1)))
+        panel.set_xlabel(clock)
+        if frames:
+            panel.set_xlim(moment[0], max(moment[-1], moment[0] + 1))
     for panel, kind in zip(lower, found["kind"].values, strict=False):
         _draw_shares(panel, found.sel(kind=kind), str(kind))
     if found.sizes["kind"] == 1:
@@ -59,25 +68,51 @@ def _draw_course(losses: Axes, accuracies: Axes, one: xr.Dataset, moment: np.nda
         panel.set_title(name)
         for split in one["split"].values:
             values = one[name].sel(split=split).values[: len(moment)]
-            panel.plot(moment, values, color=SPLIT_COLOURS.get(str(split), "0.4"), linewidth=1.1, label=str(split))
+            colour = SPLIT_COLOURS.get(str(split), "0.4")
+            panel.plot(moment, values, color=colour, linewidth=1.1, marker=_mark(moment), label=str(split))
         panel.legend(fontsize=7, frameon=False)
     losses.set_ylim(bottom=0)
     accuracies.set_ylim(-0.03, 1.03)
 
 
 def _draw_norms(panel: Axes, one: xr.Dataset, moment: np.ndarray, scale: str, rule: Rule) -> None:
-    """A line a layer, and a dot at each of its peaks."""
-    for place, layer in enumerate(one["layer"].values):
-        norm = one["gradient_norm"].sel(layer=layer).values[: len(moment)].astype(np.float64)
-        colour = COLOURS[place % len(COLOURS)]
-        panel.plot(moment, norm, color=colour, linewidth=0.8, alpha=0.8, label=str(layer).replace("_", " "))
+    """A faint line a layer, its running median over a window, and on top of all a dot at each of its peaks."""
+    if not len(moment):
+        return
+    norms = one["gradient_norm"].transpose("layer", "step").values[:, : len(moment)].astype(np.float64)
+    width, mark = rule.width(len(moment)), _mark(moment)
+    for place, (layer, norm) in enumerate(zip(one["layer"].values, norms, strict=True)):
+        colour, label = COLOURS[place % len(COLOURS)], str(layer).replace("_", " ")
+        panel.plot(moment, norm, color=colour, linewidth=0.5, alpha=max(0.15, 0.6 / len(norms)), zorder=1)
+        median = median_filter(norm, width, mode="nearest")
+        panel.plot(moment, median, color=colour, linewidth=1.3, marker=mark, zorder=2, label=label)
         at = peaks_of(norm, rule).frame
-        panel.plot(moment[at], norm[at], ".", color=colour, markersize=4)
-    panel.set_yscale(scale)
-    low, high = panel.get_ylim()
+        panel.plot(
+            moment[at],
+            norm[at],
+            "o",
+            color=colour,
+            markersize=4,
+            markeredgecolor="white",
+            markeredgewidth=0.4,
+            zorder=4,
+        )
     if scale == "linear":
         panel.set_ylim(bottom=0)
-    elif high < 10 * low:  # too narrow for powers of ten
+    elif (norms > 0).any():
+        panel.set_yscale("log")
+        _few_powers(panel)
+
+
+def _mark(moment: np.ndarray) -> str:
+    """A line of a single frame is a dot."""
+    return "o" if len(moment) == 1 else ""
+
+
+def _few_powers(panel: Axes) -> None:
+    """Plain numbers beside a logarithmic axis that is too narrow for powers of ten."""
+    low, high = panel.get_ylim()
+    if high < 10 * low:
         panel.yaxis.set_major_locator(MaxNLocator(5))
         panel.yaxis.set_major_formatter("{x:g}")
         panel.yaxis.set_minor_formatter(NullFormatter())
@@ -96,39 +131,54 @@ def _mark_events(panels, trajectory: xr.Dataset, run: int, moment: np.ndarray, r
                 panel.axvline(at, color=colour, linestyle=style, linewidth=0.9, alpha=0.6, zorder=0)
         word = {"drop": "solid: drops", "spike": "dotted: spikes", "escape": "solid: escape"}[kind]
         told.append(f"{word} ({len(events)})")
-    words = "; ".join(told) + "; dots: peaks of the norm"
+    words = "; ".join(told) + "; lines: running medians; dots: peaks of the norm"
     panels[-2].text(0, 1.12, words, transform=panels[-2].transAxes, fontsize=8)
 
 
 def _draw_shares(panel: Axes, found: xr.Dataset, kind: str) -> None:
-    """Share of events with a peak by layer, with its interval, beside what chance gives."""
+    """Share of events with a peak by layer, with its interval, beside what chance gives by both baselines."""
     share = 100 * found["share"].values
     places = np.arange(len(share))
     low, high = (100 * np.abs(found[name].values - found["share"].values) for name in ("share_low", "share_high"))
-    if np.isfinite(share).any():
+    events = int(np.nanmax(found["total"].values, initial=0))
+    if events:
         panel.errorbar(
             places, share, np.nan_to_num([low, high]), fmt="o", color=COLOURS[0], capsize=3, label="with a peak"
         )
-        panel.plot(places, 100 * found["by_chance"].values, "_", color="0.4", markersize=14, label="by chance")
-        panel.legend(fontsize=8, frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1.02, 0.98))
-    events = int(np.nanmax(found["total"].values, initial=0))
+        for baseline, (mark, words) in BASELINE_MARKS.items():
+            values = 100 * found["by_chance"].sel(baseline=baseline).values
+            panel.plot(places + 0.2, values, linestyle="none", label=words, **mark)
+        handles, labels = panel.get_legend_handles_labels()
+        panel.legend(handles, labels, fontsize=7, frameon=False, ncols=3, loc="upper right", borderaxespad=0.1)
     names = [str(layer).replace("_", " ") for layer in found["layer"].values]
     panel.set_xticks(places, names, rotation=25, ha="right", rotation_mode="anchor")
-    panel.set(xlim=(-0.6, len(places) - 0.4), ylim=(0, 103), ylabel="%")
-    panel.set_title(f"{kind}s with a peak ({events} {kind}s)", loc="left")
+    panel.set(xlim=(-0.6, len(places) - 0.4), ylim=(0, 118), ylabel="%")  # room for the legend above 100
+    panel.set_yticks([0, 20, 40, 60, 80, 100])
+    panel.set_title(f"{kind}s with a peak of the norm ({events} {kind}s)", loc="left")
     if not events:
         panel.text(0.5, 0.5, "none", transform=panel.transAxes, ha="center", color="0.4")
 
 
 def _draw_correlations(panel: Axes, found: xr.Dataset) -> None:
+    """The mean correlation of each layer by lag, and how large its largest is by chance, in the mean over layers."""
     for place, layer in enumerate(found["layer"].values):
         values = found["correlation_at_lag"].sel(layer=layer)
         panel.plot(found["frames"], values, color=COLOURS[place % len(COLOURS)], linewidth=1.1)
-    chance = np.nanmean(found["correlation_by_chance"].values) if found["correlation"].notnull().any() else 0.0
-    panel.axhspan(-chance, chance, color="0.92", zorder=0, label="by chance")
-    panel.axvline(0, color="0.7", linewidth=0.8, zorder=0)
+    if found["correlation"].notnull().any():
+        anywhere, near = found["correlation_by_chance"].mean("layer").sel(baseline=["anywhere", "nearby"]).values
+        panel.axhspan(-anywhere, anywhere, color="0.9", zorder=0, label="moved anywhere")
+        for side in (-near, near):
+            label = "moved nearby" if side > 0 else None
+            panel.axhline(side, color="0.35", linestyle="--", linewidth=0.9, zorder=0, label=label)
+        low, high = panel.get_ylim()
+        panel.set_ylim(low, high + 0.3 * (high - low))
+        panel.set_yticks([at for at in panel.get_yticks() if low <= at <= min(1, high)])
+        panel.legend(
+            fontsize=7, title="± mean of the farthest by chance, not an interval", title_fontsize=7, frameon=False,
+            ncols=2, loc="upper center", borderaxespad=0.1,
+        )  # fmt: skip
+    panel.axvline(0, ymax=0.77, color="0.7", linewidth=0.8, zorder=0)
     panel.set(xlabel="lag of the norm, in frames", title="mean rank correlation of norm and decrease")
-    panel.legend(fontsize=8, frameon=False)
 
 
 def _small(panel: Axes) -> None:

@@ -5,10 +5,24 @@ a layer's gradient norm, by the same rule, are its spikes, and the highest frame
 after it. A drop or spike has a peak if one lies between its begin and its end, or up to a tolerance beside; its lag is
 the moment of the highest of these after the moment at which the drop is half done, or the spike highest.
 
-By chance is what is left when the peaks of every run are moved by a random number of frames around its circle, so that
-they keep their number and their distances. The rank correlation of a run is Spearman's, of the norm with the decrease
-of the loss since the frame before, at a lag of the norm behind the decrease; runs are taken for circles there too. The
-lag is the one at which its mean over runs is farthest from 0, and by chance is the size of the mean of runs that were
+By chance is what is left when the peaks of every run are moved around its circle, so that they keep their number and
+their distances. Two baselines differ in how far:
+
+    anywhere   by a random number of frames, 0 to all. That controls for how many peaks and events there are, but not
+               for when: where both keep to the same part of a run, and leave another quiet, they fall together more
+               often than these say although neither heeds the other.
+    nearby     by w to 2 w frames either way, w being the rule's window. Peaks stay in the part of the run where they
+               are, so that what is more than this is a coincidence to the window. Events wider than w meet their own
+               peaks again when moved, which makes this one cautious; peaks within 2 w of an end come in at the other.
+
+What survives both, in 100 runs of VC's default: spikes go with peaks in every layer; drops do so in the embedding, the
+position embedding, the query and the assembler, and before them in the transform bias. In the value, the receptor and
+its bias drops have no more peaks than the time around them: what shifts anywhere make of that is the quiet before the
+escape from the plateau.
+
+The rank correlation of a run is Spearman's, of the norm with the decrease of the loss since the frame before, at a lag
+of the norm behind the decrease; runs are taken for circles there too. Its mean over runs is that of Fisher's z,
+transformed back. The lag is the one at which that is farthest from 0, and by chance is its size for runs that were
 moved, each time at its own farthest lag. Slow trends of both make a correlation that hardly depends on the lag: the
 gain is what the correlation has more than at the largest lags looked at, a window of the rule before and behind.
 
@@ -26,7 +40,7 @@ from scipy import stats
 from tqdm import tqdm
 
 from analysis.excursions import Event, events_of
-from analysis.intervals import clustered_share, mean_interval, median_interval
+from analysis.intervals import Interval, clustered_share, mean_interval, median_interval
 from analysis.progress import displacement
 from analysis.rule import RULE, Rule
 from dynamics.randomness import stream
@@ -38,6 +52,12 @@ TOLERANCE = 0.005
 """Share of a run's frames, two at least, by which a peak may miss an event."""
 
 SPLIT = "train"
+
+BASELINES = ("anywhere", "nearby")
+"""How far peaks are moved for what chance gives."""
+
+LARGEST = 1 - 1e-9
+"""Correlations are taken for no larger in Fisher's z, which has no value at 1."""
 
 
 class Series(NamedTuple):
@@ -110,6 +130,22 @@ def circular_correlation(norm: np.ndarray, decrease: np.ndarray) -> np.ndarray:
     return np.fft.irfft(np.fft.rfft(a) * np.conj(np.fft.rfft(b)), len(a)) / size
 
 
+def nearby(frames: int, width: int) -> np.ndarray:
+    """The shifts (way,) that are nearby, either way: from a window on, to two windows, or as far as the circle lets."""
+    sizes = np.arange(width, min(2 * width, frames - width) + 1)
+    return np.unique(np.concatenate([sizes, -sizes]) % frames)
+
+
+def fisher(correlation: np.ndarray) -> np.ndarray:
+    """Fisher's z of correlations, of any shape."""
+    return np.arctanh(np.clip(correlation, -LARGEST, LARGEST))
+
+
+def mean_correlation(correlations: np.ndarray) -> Interval:
+    """The mean over runs of correlations (run,), with a t interval, both in Fisher's z and transformed back."""
+    return Interval(*(float(np.tanh(value)) for value in mean_interval(fisher(correlations))))
+
+
 # ------------------------------------------------------------------------------------------------- labelled
 
 
@@ -152,10 +188,11 @@ def events_by_kind(falling: np.ndarray, particles: bool, rule: Rule = RULE) -> d
 def coincidence(trajectory: xr.Dataset, rule: Rule = RULE) -> xr.Dataset:
     """Peaks of each layer's norm against drops and spikes, and the rank correlation with the decrease.
 
-    By layer and kind of event: `share` of events with a peak, `by_chance`, `p_value`, `lag` of the peaks (median over
-    runs of the run's median); share and lag with `_low` and `_high`. By layer: `correlation` (mean over runs, with
-    `_low` and `_high`), `correlation_by_chance`, `correlation_p_value`, `correlation_lag`, `correlation_gain` (with
-    `_low` and `_high`); and `correlation_at_lag` (layer, frames). By run: `events` (run, kind), `peaks` (run, layer).
+    By layer and kind of event: `share` of events with a peak, `by_chance` and `p_value` (baseline), `lag` of the peaks
+    (median over runs of the run's median); share and lag with `_low` and `_high`. By layer: `correlation` (mean over
+    runs, with `_low` and `_high`), `correlation_by_chance` and `correlation_p_value` (baseline), `correlation_lag`,
+    `correlation_gain` (with `_low` and `_high`); and `correlation_at_lag` (layer, frames). By run: `events`
+    (run, kind), `peaks` (run, layer).
 
     Raises TrajectoryError.
     """
@@ -163,95 +200,127 @@ def coincidence(trajectory: xr.Dataset, rule: Rule = RULE) -> xr.Dataset:
     particles = "loss" not in trajectory
     kinds = ["escape"] if particles else ["drop", "spike"]
     width = rule.width(trajectory.sizes["step"])
-    shape = (trajectory.sizes["run"], len(layers), len(kinds))
-    tally = _Tally(np.zeros(shape, int), np.zeros(shape, int), np.zeros((*shape, SHIFTS)), np.full(shape, np.nan))
-    peaks = np.zeros(shape[:2], int)
-    correlations = np.full((*shape[:2], 2 * width + 1), np.nan)
-    moved = np.full((*shape[:2], SHIFTS, 2 * width + 1), np.nan, np.float32)
-    generator, lags = stream(0, "gradients/shifts"), np.arange(-width, width + 1)
+    tally = _Tally.empty(trajectory.sizes["run"], len(layers), len(kinds), 2 * width + 1)
+    lags = np.arange(-width, width + 1)
+    far, near = (stream(0, f"gradients/{word}") for word in ("shifts", "nearby"))
     for run, one in enumerate(tqdm(series_of(trajectory), "peaks", unit="run", disable=None, leave=False)):
         frames = len(one.falling)
         if frames < FEWEST_FRAMES:
             continue
         events, slack = events_by_kind(one.falling, particles, rule), tolerance(frames)
-        offsets = generator.integers(0, frames, SHIFTS)
+        ways = nearby(frames, rule.width(frames))
+        tally.ways[run] = len(ways)
+        # signed, so that a shift means the same on the circle of frames and on that of their differences, one shorter
+        ways = np.where(ways > frames / 2, ways - frames, ways)
+        offsets = np.stack([far.integers(0, frames, SHIFTS), near.choice(ways, SHIFTS)])
         for layer, norm in enumerate(one.norms):
             seen = peaks_of(norm, rule)
-            peaks[run, layer] = len(seen.frame)
+            tally.peaks[run, layer] = len(seen.frame)
             for place, kind in enumerate(kinds):
-                tally.add((run, layer, place), events[kind], seen, offsets, frames, slack)
-            everywhere = circular_correlation(norm[1:], -np.diff(one.falling))
-            correlations[run, layer] = everywhere[lags % (frames - 1)]
-            moved[run, layer] = everywhere[(offsets[:, None] + lags) % (frames - 1)]
-    found = _shares(tally, layers, kinds).merge(_correlations(correlations, moved, layers, lags))
+                tally.add_events((run, layer, place), events[kind], seen, offsets, frames, slack)
+            tally.add_correlation((run, layer), circular_correlation(norm[1:], -np.diff(one.falling)), offsets, lags)
+    found = _shares(tally, layers, kinds).merge(_correlations(tally, layers, lags))
     return found.assign(
         events=(("run", "kind"), tally.total[:, 0], _named("events")),
-        peaks=(("run", "layer"), peaks, _named("peaks of the gradient norm")),
+        peaks=(("run", "layer"), tally.peaks, _named("peaks of the gradient norm")),
     ).assign_coords(seed=("run", trajectory["seed"].values))
 
 
 class _Tally(NamedTuple):
-    """Counts by run, layer and kind."""
+    """Counts by run, layer and kind, and sums over runs of what was moved."""
 
     total: np.ndarray
     matched: np.ndarray
-    by_chance: np.ndarray  # (run, layer, kind, shift)
     lag: np.ndarray
+    moved: np.ndarray  # (baseline, layer, kind, shift), events that have a peak
+    peaks: np.ndarray  # (run, layer)
+    ways: np.ndarray  # (run,), how many shifts are nearby
+    correlations: np.ndarray  # (run, layer, lag)
+    moved_z: np.ndarray  # (baseline, layer, shift, lag)
 
-    def add(self, at: tuple, events: list[Event], peaks: Peaks, offsets: np.ndarray, frames: int, slack: float) -> None:
-        """Count one run's events of one kind against one layer's peaks."""
+    @classmethod
+    def empty(cls, runs: int, layers: int, kinds: int, lags: int) -> "_Tally":
+        shape, moved = (runs, layers, kinds), (len(BASELINES), layers)
+        return cls(
+            np.zeros(shape, int), np.zeros(shape, int), np.full(shape, np.nan), np.zeros((*moved, kinds, SHIFTS)),
+            np.zeros(shape[:2], int), np.ones(runs), np.full((*shape[:2], lags), np.nan),
+            np.zeros((*moved, SHIFTS, lags)),
+        )  # fmt: skip
+
+    def add_events(
+        self, at: tuple, events: list[Event], peaks: Peaks, offsets: np.ndarray, frames: int, slack: float
+    ) -> None:
+        """Count one run's events of one kind against one layer's peaks; offsets (baseline, shift)."""
         lags = lags_of(events, peaks, slack)
         self.total[at], self.matched[at] = len(lags), np.isfinite(lags).sum()
-        self.by_chance[at] = matched_by_shift(events, peaks, frames, slack)[offsets]
+        self.moved[:, *at[1:]] += matched_by_shift(events, peaks, frames, slack)[offsets % frames]
         if np.isfinite(lags).any():
             self.lag[at] = np.nanmedian(lags)
 
+    def add_correlation(self, at: tuple, everywhere: np.ndarray, offsets: np.ndarray, lags: np.ndarray) -> None:
+        """Add one run's correlation at all lags of its circle; nothing where it has none."""
+        self.correlations[at] = everywhere[lags % len(everywhere)]
+        if np.isfinite(everywhere[0]):
+            self.moved_z[:, at[1]] += fisher(everywhere)[(offsets[..., None] + lags) % len(everywhere)]
+
+    def p_values(self, reached: np.ndarray, runs: np.ndarray) -> np.ndarray:
+        """Of how many shifts reached what was seen (baseline,), in some runs (run,): (baseline,).
+
+        Few runs can be moved nearby in few ways only, of which that which was seen is one.
+        """
+        least = 1 / (1 + np.prod(self.ways[runs]))
+        return np.maximum((1 + reached) / (1 + SHIFTS), [0.0, least])
+
 
 def _shares(tally: _Tally, layers: list[str], kinds: list[str]) -> xr.Dataset:
-    values = np.full((10, len(layers), len(kinds)), np.nan)
-    for layer in range(len(layers)):
-        for kind in range(len(kinds)):
-            total, matched = tally.total[:, layer, kind], tally.matched[:, layer, kind]
-            if not total.sum():
-                continue
-            chance = tally.by_chance[:, layer, kind].sum(axis=0) / total.sum()
-            share, lag = clustered_share(matched, total), tally.lag[:, layer, kind]
-            reached = (chance >= share.value - 1e-12).sum()
-            p_value = (1 + reached) / (1 + SHIFTS)
-            rest = median_interval(lag[np.isfinite(lag)])
-            values[:, layer, kind] = (*share, chance.mean(), p_value, *rest, total.sum(), matched.sum())
-    names = (
-        "share", "share_low", "share_high", "by_chance", "p_value", "lag", "lag_low", "lag_high", "total", "matched",
-    )  # fmt: skip
-    data = {
-        name: (("layer", "kind"), each, _named(name.replace("_", " ")))
-        for name, each in zip(names, values, strict=True)
+    shape = (len(layers), len(kinds))
+    values, against = np.full((8, *shape), np.nan), np.full((2, *shape, len(BASELINES)), np.nan)
+    for layer, kind in np.ndindex(shape):
+        total, matched = tally.total[:, layer, kind], tally.matched[:, layer, kind]
+        if not total.sum():
+            continue
+        chance = tally.moved[:, layer, kind] / total.sum()
+        share, lag = clustered_share(matched, total), tally.lag[:, layer, kind]
+        reached = (chance >= share.value - 1e-12).sum(axis=1)
+        against[:, layer, kind] = chance.mean(axis=1), tally.p_values(reached, total > 0)
+        rest = median_interval(lag[np.isfinite(lag)])
+        values[:, layer, kind] = (*share, *rest, total.sum(), matched.sum())
+    names = ("share", "share_low", "share_high", "lag", "lag_low", "lag_high", "total", "matched")
+    dims = ("layer", "kind")
+    data: dict[str, tuple] = {
+        name: (dims, each, _named(name.replace("_", " "))) for name, each in zip(names, values, strict=True)
     }
-    return xr.Dataset(data, {"layer": layers, "kind": kinds})
+    for name, each in zip(("by_chance", "p_value"), against, strict=True):
+        data[name] = ((*dims, "baseline"), each, _named(name.replace("_", " ")))
+    return xr.Dataset(data, {"layer": layers, "kind": kinds, "baseline": list(BASELINES)})
 
 
-def _correlations(each: np.ndarray, moved: np.ndarray, layers: list[str], lags: np.ndarray) -> xr.Dataset:
+def _correlations(tally: _Tally, layers: list[str], lags: np.ndarray) -> xr.Dataset:
     """The mean over runs at the lag where it is farthest from 0, and the same of runs moved around their circles."""
-    values = np.full((9, len(layers)), np.nan)
-    means = np.full(each.shape[1:], np.nan)
+    values, against = np.full((7, len(layers)), np.nan), np.full((2, len(layers), len(BASELINES)), np.nan)
+    means = np.full((len(layers), len(lags)), np.nan)
     for layer in range(len(layers)):
-        known = np.isfinite(each[:, layer, 0])
+        known = np.isfinite(tally.correlations[:, layer, 0])
         if not known.any():
             continue
-        means[layer] = each[known, layer].mean(axis=0)
+        each = tally.correlations[known, layer]
+        means[layer] = np.tanh(fisher(each).mean(axis=0))
         best = int(np.abs(means[layer]).argmax())
-        chance = np.abs(moved[known, layer].mean(axis=0)).max(axis=1)
-        reached = (chance >= abs(means[layer, best]) - 1e-6).sum()
-        interval = mean_interval(each[known, layer, best])
-        gain = mean_interval(each[known, layer, best] - each[known, layer][:, [0, -1]].mean(axis=1))
-        values[:, layer] = (*interval, chance.mean(), (1 + reached) / (1 + SHIFTS), lags[best], *gain)
-    names = ("", "_low", "_high", "_by_chance", "_p_value", "_lag", "_gain", "_gain_low", "_gain_high")
-    data = {
+        chance = np.tanh(np.abs(tally.moved_z[:, layer] / known.sum()).max(axis=-1))
+        reached = (chance >= abs(means[layer, best]) - 1e-6).sum(axis=1)
+        against[:, layer] = chance.mean(axis=1), tally.p_values(reached, known)
+        gain = np.clip(mean_interval(each[:, best] - each[:, [0, -1]].mean(axis=1)), -2, 2)  # as correlations differ
+        values[:, layer] = (*mean_correlation(each[:, best]), lags[best], *gain)
+    names = ("", "_low", "_high", "_lag", "_gain", "_gain_low", "_gain_high")
+    data: dict[str, tuple] = {
         f"correlation{name}": ("layer", row, _named(f"rank correlation{name.replace('_', ', ')}"))
         for name, row in zip(names, values, strict=True)
     }
-    at_lag = (("layer", "frames"), means, _named("mean rank correlation at a lag of the norm"))
-    return xr.Dataset({**data, "correlation_at_lag": at_lag}, {"layer": layers, "frames": lags})
+    for name, row in zip(("by_chance", "p_value"), against, strict=True):
+        attrs = _named(f"rank correlation, {name.replace('_', ' ')}")
+        data[f"correlation_{name}"] = (("layer", "baseline"), row, attrs)
+    data["correlation_at_lag"] = (("layer", "frames"), means, _named("mean rank correlation at a lag of the norm"))
+    return xr.Dataset(data, {"layer": layers, "frames": lags, "baseline": list(BASELINES)})
 
 
 def _named(long_name: str) -> dict[str, str]:

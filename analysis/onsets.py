@@ -10,7 +10,8 @@ by the last frame, and since when:
     perfect grid   its distance from the nearest perfect grid is below chance
     imperfections  there are fewer imperfections than by chance
     structure      it is a circle, or else its distance from a grid is below chance: by the distance from that
-    frequency      the largest share of a frequency is above chance: since that frequency always is the largest
+    frequency      the largest share of a frequency is above chance: since that frequency always is the largest, and
+                   its share always above chance
 
 Those in between: since the measure last went half-way from what it was in the first frame to what it is in the last,
 linear between frames. What is recorded tells moments by frames no better than to the frame. A run in which something
@@ -27,6 +28,7 @@ import xarray as xr
 from tqdm import tqdm
 
 from analysis.ideals import nearest_circle, nearest_grid, nearest_perfect_grid
+from analysis.intervals import Interval, binomial_interval, mean_interval
 from analysis.lattices import MOST_TOKENS, perfect_grids
 from analysis.spectrum import spectrum
 from analysis.structures import circularity, imperfections, is_circle
@@ -106,7 +108,7 @@ def measured(trajectory: xr.Dataset, every: int = 1) -> xr.Dataset:
     `expected`, what a random embedding has in the mean; and `moment` (step), the normalised time. Raises
     TrajectoryError.
     """
-    embedding = _checked(trajectory)
+    embedding = embedding_of(trajectory)
     steps = np.unique(np.append(np.arange(0, embedding.sizes["step"], every), embedding.sizes["step"] - 1))
     embedding = embedding.isel(step=steps).transpose("run", "step", "token", "axis")
     valid = (embedding["step"] <= trajectory["last_step"]).transpose("run", "step")
@@ -161,6 +163,34 @@ def onsets(found: xr.Dataset) -> xr.Dataset:
     )
 
 
+def embedding_of(trajectory: xr.Dataset) -> xr.DataArray:
+    """The embedding of the numbers modulo N. Raises TrajectoryError."""
+    if "embedding" not in trajectory:
+        raise TrajectoryError("variable embedding: missing; a run with record=metrics has no structure to look at")
+    if trajectory.sizes["step"] < 2:
+        raise TrajectoryError("dimension step: found a single frame, expected at least two")
+    n = trajectory.attrs["modulus"]
+    if n < FEWEST_TOKENS:
+        raise TrajectoryError(f"attribute modulus: found {n}, structures are told from chance from {FEWEST_TOKENS} on")
+    embedding = trajectory["embedding"].isel(token=slice(n))  # a table may have more rows than there are numbers
+    if not math.isfinite(float(np.abs(embedding).max())):
+        raise TrajectoryError("variable embedding: found a value that is not finite")
+    return embedding
+
+
+def mean_over_runs(found: xr.Dataset, measure: str, at: int) -> Interval:
+    """The mean over runs of a measure of what was `measured`, in a frame, with its interval, within what it can be.
+
+    Of circles it is their share, with the exact one.
+    """
+    values = found[measure].transpose("step", "run").values[at]
+    values = values[np.isfinite(values)]
+    if measure == "circle":
+        return binomial_interval(int(values.sum()), len(values))
+    most = np.inf if measure in ("imperfections", "circularity") else 1.0
+    return Interval(*(float(np.clip(value, 0.0, most)) for value in mean_interval(values)))
+
+
 # ---------------------------------------------------------------------------------------------------- parts
 
 
@@ -178,8 +208,8 @@ def _onset(found: xr.Dataset, event: str) -> Onset:
         return Onset(lasting(circle, moments), circle[:, -1])
     if event == "frequency":
         frequency = found["dominant_frequency"].values
-        has = found["dominant_share"].values[:, -1] > _chance(found, "dominant_share")
-        return Onset(lasting(frequency == frequency[:, -1:], moments), has)
+        above = found["dominant_share"].values > _chance(found, "dominant_share")
+        return Onset(lasting((frequency == frequency[:, -1:]) & above, moments), above[:, -1])
     if event == "structure":
         polygon = _onset(found, "polygon")
         grid = _onset(found, "grid") if "grid_distance" in found else Onset(polygon.when, np.zeros_like(polygon.has))
@@ -220,18 +250,3 @@ def _by_chance(n: int, dim: int, names: list[str]) -> tuple[list[float], list[fl
     values["dominant_share"] = spectrum(frames)["dominant_share"].values[:, 0]
     level = {name: 1 - RARE if name in ("dominant_share", "circle") else RARE for name in names}
     return [float(np.quantile(values[k], level[k])) for k in names], [float(np.mean(values[k])) for k in names]
-
-
-def _checked(trajectory: xr.Dataset) -> xr.DataArray:
-    """The embedding of the numbers modulo N. Raises TrajectoryError."""
-    if "embedding" not in trajectory:
-        raise TrajectoryError("variable embedding: missing; a run with record=metrics has no structure to look at")
-    if trajectory.sizes["step"] < 2:
-        raise TrajectoryError("dimension step: found a single frame, expected at least two")
-    n = trajectory.attrs["modulus"]
-    if n < FEWEST_TOKENS:
-        raise TrajectoryError(f"attribute modulus: found {n}, structures are told from chance from {FEWEST_TOKENS} on")
-    embedding = trajectory["embedding"].isel(token=slice(n))  # a table may have more rows than there are numbers
-    if not math.isfinite(float(np.abs(embedding).max())):
-        raise TrajectoryError("variable embedding: found a value that is not finite")
-    return embedding

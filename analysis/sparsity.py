@@ -9,6 +9,8 @@ by permuting which runs have succeeded. `analysis/activations.py` has the defini
 """
 
 import dataclasses
+import itertools
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,6 +42,9 @@ COLUMNS = (
 )  # fmt: skip
 
 SUCCESS_COLOUR, FAILURE_COLOUR = "#0072b2", "#d55e00"
+
+LONGEST = 30
+"""Characters beyond which settings are no label, and a label takes more lines than one beside its panels."""
 
 SYMBOLS = {"dim": "d", "vocab": "p", "hidden": "h"}
 
@@ -101,16 +106,39 @@ def _chance(p_value: float) -> str:
 
 
 def labels(trajectories: "Sequence[xr.Dataset]", paths: Sequence[Path]) -> list[str]:
-    """What tells the trajectories apart: the settings in which they differ, or else their names."""
+    """What tells the trajectories apart: the few settings in which they differ, or else the names of their files.
+
+    Files of one name are numbered.
+    """
     from dynamics.trajectory import settings_of
 
     settings = [dataclasses.asdict(settings_of(each)) for each in trajectories]
+    if len(settings) == 1:
+        return [f"d = {settings[0]['dim']}"]
     names = [name for name in settings[0] if any(each[name] != settings[0][name] for each in settings)]
     names = [name for name in names if not name.startswith("start")]  # of which a file's checksum is part
     told = [", ".join(f"{SYMBOLS.get(name, name)} = {each[name]}" for name in names) for each in settings]
-    if len(told) == 1:
-        return [f"d = {settings[0]['dim']}"]
-    return told if len(set(told)) == len(told) else [path.stem for path in paths]
+    if len(set(told)) == len(told) and max(map(len, told)) <= LONGEST:
+        return told
+    stems = [path.stem for path in paths]
+    count = {stem: itertools.count(1) for stem in stems}
+    return [f"{stem} ({next(count[stem])})" if stems.count(stem) > 1 else stem for stem in stems]
+
+
+def check(trajectory: "xr.Dataset", path: Path, step: int | None) -> None:
+    """See that a trajectory has activations at a step, before any are computed. Its errors have its name.
+
+    Raises TrajectoryError, SettingsError.
+    """
+    from analysis.activations import checked
+    from dynamics.storage import TrajectoryError
+
+    try:
+        checked(trajectory, step)
+    except TrajectoryError as error:
+        raise TrajectoryError(f"{path}: {error}") from None
+    except SettingsError as error:
+        raise SettingsError(error.field, error.found, f"{error.allowed} in {path.name}") from None
 
 
 # ---------------------------------------------------------------------------------------------- the picture
@@ -132,13 +160,14 @@ def figure(found: "Sequence[xr.Dataset]", names: Sequence[str]) -> "Figure":
         for place, split in enumerate(SPLITS):
             _draw_success(panels[line, 2 * place], each.sel(split=split))
             _draw_accuracy(panels[line, 2 * place + 1], each.sel(split=split), colours)
-        panels[line, 0].set_ylabel(f"{name}\nsparsity", fontsize=9)
+        words = "\n".join(textwrap.wrap(name, LONGEST))
+        panels[line, 0].set_ylabel(f"{words}\nsparsity", fontsize=9)
     for place, split in enumerate(("training data", "test data")):
         panels[0, 2 * place].set_title(f"{split}: success and failure", fontsize=9)
         panels[0, 2 * place + 1].set_title(f"{split}: test accuracy", fontsize=9)
     for panel in panels[-1]:
         panel.set_xlabel("eps", fontsize=9)
-    drawn.subplots_adjust(left=0.06, right=0.92, top=1 - 0.75 / high, bottom=0.5 / high, wspace=0.08, hspace=0.12)
+    drawn.subplots_adjust(left=0.075, right=0.92, top=1 - 0.75 / high, bottom=0.5 / high, wspace=0.08, hspace=0.12)
     bar = drawn.colorbar(colours, cax=drawn.add_axes((0.935, 0.5 / high, 0.012, 1 - 1.25 / high)))
     bar.set_label("test accuracy", fontsize=9)
     bar.ax.tick_params(labelsize=8)
@@ -221,10 +250,13 @@ def main(options: Options) -> None:
         options = dataclasses.replace(options, out=beside(paths, "sparsity", ".nc"))
     first, out = opened(options, "sparsity")
     trajectories = [first, *(open_trajectory(path) for path in options.more)]
+    for trajectory, path in zip(trajectories, paths, strict=True):
+        check(trajectory, path, options.step)
     names = labels(trajectories, paths)
     found = []
     for trajectory in trajectories:
         found.append(compared(sparsity(trajectory.isel(run=slice(options.runs)), options.step)))
+    picture = figure(found, names)
     for path, each in zip(paths, found, strict=True):
         if lost := int(each["success"].isnull().sum()):
             print(f"{path.name}: {lost} runs had diverged and are left out", file=options.say)
@@ -233,7 +265,7 @@ def main(options: Options) -> None:
     print(LEGEND, file=options.say)
     whole = xr.concat(found, xr.Variable("trajectory", names), join="outer", coords="different", compat="equals")
     whole = whole.assign_attrs(trajectories=", ".join(path.name for path in paths))
-    finish(options, "sparsity", "Sparsity of hidden activations", whole, figure(found, names), out)
+    finish(options, "sparsity", "Sparsity of hidden activations", whole, picture, out)
 
 
 if __name__ == "__main__":

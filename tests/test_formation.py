@@ -1,18 +1,24 @@
 """When structure forms: the rules on planted series, planted trajectories of known moments, and the command."""
 
+import csv
+from pathlib import Path
+
 import numpy as np
 import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
+from analysis.formation_figure import Seen, formation_figure
 from analysis.lattices import perfect_grids
-from analysis.onsets import halfway, lasting, measured, onsets
+from analysis.onsets import halfway, lasting, mean_over_runs, measured, onsets
 from analysis.structures import circularity, imperfections
 from dynamics.recorder import save
 from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
 from dynamics.simulate import simulate
 from dynamics.storage import TrajectoryError
+from dynamics.trajectory import open_trajectory
 from tests.test_spectrum import circle
 
 N, STEPS = 11, 20
@@ -95,6 +101,35 @@ def test_planted_structures_form_when_they_were_planted(template):
     assert found["dominant_frequency"][[0, 3], -1].values.tolist() == [2, 3]
 
 
+def test_a_frequency_below_chance_has_not_formed(template):
+    """The largest from the beginning, above chance from step 12 on, but for a moment before."""
+    found = measured(template)
+    share = np.full((4, STEPS + 1), 0.2)
+    share[:, 12:] = share[:, 5] = 0.9
+    share[3, -1] = 0.2
+    assert 0.3 < found["chance"].sel(measure="dominant_share") < 0.8
+    found["dominant_share"] = (("run", "step"), share)
+    found["dominant_frequency"] = (("run", "step"), np.full(share.shape, 2))
+    result = onsets(found).sel(event="frequency")
+    assert result["formed"].values.tolist() == [1, 1, 1, 0]
+    np.testing.assert_allclose(result["onset"] * STEPS, [12, 12, 12, 20])
+
+
+def test_means_stay_within_what_they_are_of(template):
+    found = measured(template).isel(run=[0, 1]).copy(deep=True)
+    found["circle_distance"][:, 0] = [0.05, 0.9]
+    assert mean_over_runs(found, "circle_distance", 0) == (pytest.approx(0.475), 0, 1)
+    found["imperfections"][:, 0] = [0, 40]
+    low, high = mean_over_runs(found, "imperfections", 0)[1:]
+    assert low == 0
+    assert high > 200
+    found["circle"][:, 0] = [0, 1]
+    exact = stats.binomtest(1, 2).proportion_ci(method="exact")
+    np.testing.assert_allclose(mean_over_runs(found, "circle", 0), (0.5, exact.low, exact.high))
+    found["circle_distance"][0] = np.nan
+    assert mean_over_runs(found, "circle_distance", 0).value == pytest.approx(0.9)
+
+
 def test_fewer_frames_change_little(template):
     all_of_it, some = (onsets(measured(planted(template), every)) for every in (1, 3))
     assert (all_of_it["formed"] == some["formed"]).all()
@@ -152,6 +187,52 @@ def test_systems_of_any_size_and_kind(generator):
 # -------------------------------------------------------------------------------------------- the command
 
 
+def test_two_sizes_of_which_one_has_no_grids(template, typed, tmp_path):
+    save(planted(template), tmp_path / "a.nc")
+    save(simulate(ParticleSettings(n=25), runs=3, steps=4, progress=False), tmp_path / "large.nc")
+    for names in (("a", "large"), ("large", "a")):
+        code, _, err = typed("analysis.formation", *(f"{name}.nc" for name in names), "--csv", "t.csv")
+        assert (code, err) == (0, "")
+        rows = list(csv.DictReader((tmp_path / "t.csv").open()))
+        assert len(rows) == 12
+        p_values = {row["what"]: row["p_value"] for row in rows if row["run"] == names[1]}
+        assert p_values["imperfections"]
+        assert not p_values["structure"]  # which is another thing in each
+    seen = [Seen(name, "particles", each, onsets(each)) for name, each in _measured_of("a", "large")]
+    drawn = formation_figure(seen, 0)
+    titles = [panel.get_title() for panel in drawn.axes]
+    assert "distance from the nearest grid" in titles
+    told = [text.get_text() for panel in drawn.axes for text in panel.texts]
+    assert told == ["not known of large"]
+    assert drawn.axes[4].get_legend_handles_labels()[1] == ["structure", "circle", "grid", "imperfections"]
+
+
+def _measured_of(*names):
+    return [(name, measured(open_trajectory(Path(f"{name}.nc")))) for name in names]
+
+
+def test_steps_of_different_systems_are_not_compared(template, typed, tmp_path):
+    save(planted(template), tmp_path / "a.nc")
+    save(simulate(ModularSettings(n=N, hidden=4), runs=3, steps=40, progress=False), tmp_path / "m.nc")
+    found = {}
+    for clock in ("step", "normalised"):
+        code, out, _ = typed("analysis.formation", "a.nc", "m.nc", "--clock", clock, "--csv", "t.csv")
+        assert code == 0
+        found[clock] = [row["p_value"] for row in csv.DictReader((tmp_path / "t.csv").open())]
+        assert ("not comparable" in out) == (clock == "step")
+        assert ("arbitrary" in out) == (clock == "normalised")
+    assert not any(found["step"])
+    assert any(found["normalised"][7:])
+
+
+def test_files_are_looked_at_before_any_is_measured(template, typed, tmp_path):
+    save(template, tmp_path / "a.nc")
+    save(simulate(ModularSettings(n=7), runs=1, steps=3, record="metrics", progress=False), tmp_path / "m.nc")
+    code, _, err = typed("analysis.formation", "a.nc", "m.nc")
+    assert (code, err.count("\n")) == (1, 1)
+    assert "m.nc: variable embedding: missing" in err
+
+
 def test_the_command(template, typed, tmp_path):
     save(planted(template), tmp_path / "a.nc")
     save(template, tmp_path / "b.nc")
@@ -165,6 +246,9 @@ def test_the_command(template, typed, tmp_path):
     assert len(table) == 15
     by_name = dict(zip(table[0], table[1], strict=True))
     assert (by_name["runs"], by_name["formed"]) == ("4", "3")
+    chance = measured(template)["chance"].sel(measure="circle_distance")
+    assert float(dict(zip(table[0], table[3], strict=True))["random_1_in_100"]) == pytest.approx(float(chance))
+    assert any("random, mean  1 in 100" in line for line in lines)
     assert 7 < float(by_name["median"]) < 9  # in steps
     assert 0 <= float(dict(zip(table[0], table[8], strict=True))["p_value"]) <= 1
     (result,) = tmp_path.glob("formation-*.nc")

@@ -1,6 +1,7 @@
 """Peaks of gradient norms against drops and spikes: planted series, brute force, statistics, and the command."""
 
 import dataclasses
+import warnings
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from scipy import stats
 
 from analysis.excursions import Event
 from analysis.gradients import most_eventful
+from analysis.gradients_figure import gradients_figure
 from analysis.norm_peaks import (
     Peaks,
     circular_correlation,
@@ -19,7 +21,9 @@ from analysis.norm_peaks import (
     events_by_kind,
     lags_of,
     matched_by_shift,
+    mean_correlation,
     median_interval,
+    nearby,
     peaks_of,
 )
 from dynamics.recorder import save
@@ -119,6 +123,27 @@ def test_the_run_that_is_drawn():
 # --------------------------------------------------------------------------------------- whole trajectories
 
 
+def test_the_mean_of_correlations_stays_among_correlations():
+    found = mean_correlation(np.array([0.9, -0.4]))
+    assert -1 <= found.low < found.value < found.high <= 1
+    z = np.arctanh([0.2, 0.5, 0.4])
+    half = stats.t.ppf(0.975, 2) * z.std(ddof=1) / np.sqrt(3)
+    np.testing.assert_allclose(
+        mean_correlation(np.array([0.2, 0.5, 0.4])), np.tanh([z.mean(), z.mean() - half, z.mean() + half])
+    )
+    assert mean_correlation(np.ones(3)).value == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("frames", "width"), [(200, 5), (20, 5), (21, 10), (20, 10)])
+def test_shifts_nearby_are_from_a_window_on_either_way(frames, width):
+    found = nearby(frames, width)
+    apart = np.minimum(found, frames - found)
+    assert len(set(found)) == len(found)
+    expected = [shift for shift in range(frames) if width <= min(shift, frames - shift) <= 2 * width]
+    assert found.tolist() == expected
+    assert (apart >= width).all()
+
+
 @pytest.fixture(scope="module")
 def template():
     return simulate(SMALL, runs=6, steps=2 * (FRAMES - 1), progress=False)
@@ -154,7 +179,9 @@ def test_planted_peaks_are_found_with_their_lag(template):
     assert first["lag"].sel(kind="spike") == 0
     assert first["peaks"].values.tolist() == [2] * 6
     # two peaks of 200 frames: by chance one lies within the width of an event and its tolerance
-    assert 0.02 < first["by_chance"].sel(kind="spike") < 0.12
+    assert 0.02 < first["by_chance"].sel(kind="spike", baseline="anywhere") < 0.12
+    assert first["by_chance"].sel(kind="spike", baseline="nearby") == 0  # no other peak is that near
+    assert 0.1 < first["by_chance"].sel(kind="drop", baseline="nearby") < 0.4  # which is wide, and moved 5 or 6 early
     elsewhere = found.sel(layer=layers[1])
     assert elsewhere["share"].values.tolist() == [0, 0]
     assert (elsewhere["p_value"] == 1).all()
@@ -172,10 +199,46 @@ def test_a_planted_correlation_is_found_at_its_lag_and_none_by_chance(template):
     assert last["correlation_lag"] == 2
     assert last["correlation"] > 0.95
     assert last["correlation_gain_low"] > 0.5
-    assert last["correlation_p_value"] < 0.01
-    assert found["correlation_p_value"][5] > 0.01
+    assert (last["correlation_p_value"] < 0.01).all()
+    assert (found["correlation_p_value"][5] > 0.01).all()
     assert abs(found["correlation"][5]) < 0.2
     assert found["correlation_at_lag"].sel(layer=last["layer"], frames=2) == last["correlation"]
+
+
+def test_what_keeps_to_the_same_part_of_a_run_is_no_coincidence_to_chance_nearby(template, generator):
+    """Spikes of the loss in the second half; the first layer's norm peaks there too but elsewhere, the second's with
+    them. Shifts anywhere call both significant."""
+    whole = template.isel(run=np.arange(24) % 6).copy(deep=True)
+    loss = 0.7 + 0.002 * generator.standard_normal((24, FRAMES))
+    norm = 1 + 0.02 * generator.standard_normal((24, FRAMES, template.sizes["layer"]))
+    places = np.arange(100, 192, 7)  # so far apart that each is a spike
+    for run in range(24):
+        spikes = generator.choice(places, 5, replace=False)
+        loss[run, spikes] += 0.5
+        norm[run, generator.choice(places, 6, replace=False) + generator.integers(0, 7), 0] = 8
+        norm[run, spikes, 1] = 8
+    whole["loss"] = whole["loss"].copy()
+    for split in whole["split"].values:
+        whole["loss"].loc[{"split": split}] = loss
+    whole["gradient_norm"] = (("run", "step", "layer"), norm.astype(np.float32))
+    found = coincidence(whole).sel(kind="spike")
+    apart, together = found.isel(layer=0), found.isel(layer=1)
+    assert apart["total"] == 120
+    assert apart["p_value"].sel(baseline="anywhere") < 0.01
+    assert apart["p_value"].sel(baseline="nearby") > 0.1
+    assert apart["by_chance"].sel(baseline="nearby") == pytest.approx(float(apart["share"]), abs=0.08)
+    assert (together["p_value"] < 0.01).all()
+    assert together["share"] == 1
+
+
+def test_one_run_has_no_smaller_p_value_than_ways_to_be_moved(template):
+    found = coincidence(planted(template).isel(run=[0])).isel(layer=0).sel(kind="spike")
+    ways = len(nearby(FRAMES, 5))
+    assert ways == 12
+    np.testing.assert_allclose(found["p_value"].sel(baseline="nearby"), 1 / (1 + ways))
+    two = coincidence(planted(template).isel(run=[0, 1])).isel(layer=0).sel(kind="spike")
+    np.testing.assert_allclose(two["p_value"].sel(baseline="nearby"), 1 / (1 + ways**2))
+    assert (two["correlation_low"] >= -1) & (two["correlation_high"] <= 1)
 
 
 def test_shuffling_runs_destroys_it(template, generator):
@@ -197,7 +260,7 @@ def test_diverged_runs_are_taken_as_far_as_they_got(template):
 
 def test_every_system_and_what_is_too_short():
     network = coincidence(simulate(ModularSettings(n=5, hidden=4), runs=2, steps=300, progress=False))
-    assert network.sizes == {"layer": 5, "kind": 2, "run": 2, "frames": 11}
+    assert network.sizes == {"layer": 5, "kind": 2, "run": 2, "frames": 11, "baseline": 2}
     trajectory = simulate(ParticleSettings(n=7), runs=5, steps=60, progress=False)
     particles = coincidence(trajectory)
     assert particles["kind"].values.tolist() == ["escape"]
@@ -215,6 +278,31 @@ def test_every_system_and_what_is_too_short():
         coincidence(trajectory.drop_vars("embedding"))
 
 
+def test_pictures_of_what_has_no_scale_have_no_warnings(template):
+    whole = planted(template)
+    whole["gradient_norm"] = whole["gradient_norm"] * 0
+    single, empty = planted(template), planted(template)
+    single["last_step"] = single["last_step"].copy(data=[0] * 6)
+    empty["gradient_norm"][0] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for each in (whole, single, empty):
+            gradients_figure(each, coincidence(each), 0).canvas.draw()
+
+
+@pytest.mark.parametrize("particles", [False, True])
+def test_no_key_lies_on_a_title(template, particles):
+    trajectory = simulate(ParticleSettings(n=7), runs=5, steps=60, progress=False) if particles else planted(template)
+    drawn = gradients_figure(trajectory, coincidence(trajectory), 0)
+    drawn.canvas.draw()
+    panels = [panel for panel in drawn.axes if panel.get_legend()]
+    assert len(panels) >= 2
+    for panel in panels:
+        key = panel.get_legend().get_window_extent()
+        titles = (panel.title, panel._left_title)
+        assert not any(key.overlaps(each.get_window_extent()) for each in titles if each.get_text())
+
+
 def test_the_command(template, typed, tmp_path):
     save(planted(template), tmp_path / "a.nc")
     code, out, err = typed("analysis.gradients", "a.nc", "--csv", "t.csv")
@@ -225,6 +313,9 @@ def test_the_command(template, typed, tmp_path):
     table = [line.split(",") for line in (tmp_path / "t.csv").read_text().splitlines()]
     assert len(table) == 1 + 4 * template.sizes["layer"]
     assert all(len(line) == len(table[0]) for line in table)
+    assert table[0][6:10] == ["anywhere", "p_value_anywhere", "nearby", "p_value_nearby"]
+    assert [float(value) for value in table[2][8:10]] == [0, pytest.approx(1 / 1001)]  # of spikes
+    assert "moved by 5 to 10 frames" in out
     with xr.open_dataset(tmp_path / "a-gradients.nc") as found:
         assert found["share"].dims == ("layer", "kind")
         assert found["correlation_at_lag"].attrs["units"] == "1"

@@ -1,7 +1,9 @@
 """Sparsity of activations: closed forms, plain loops, and the command on planted and on real runs."""
 
 import dataclasses
+import itertools
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ import xarray as xr
 
 from analysis import activations as module
 from analysis.activations import THRESHOLDS, activations, compared, counts_below, mean_sparsity, sparsity
-from analysis.sparsity import differing, labels
+from analysis.sparsity import differing, figure, labels
 from dynamics.networks import network_of, weights
 from dynamics.recorder import save
 from dynamics.settings import ModularSettings, SettingsError, SparseSettings
@@ -83,8 +85,10 @@ def test_diverged_runs_and_wrong_steps_and_files(small):
     assert np.isfinite(found["sparsity"][:, [0, 2, 3]]).all()
     assert np.isnan(found["success"][1])
     assert np.isfinite(sparsity(diverged, step=4)["success"]).all()
-    with pytest.raises(SettingsError, match="a recorded step"):
+    with pytest.raises(SettingsError, match="nearest are 4 and 8$"):
         sparsity(small, step=5)
+    with pytest.raises(SettingsError, match="nearest is 8$"):
+        sparsity(small, step=9)
     with pytest.raises(TrajectoryError, match="record=metrics"):
         sparsity(simulate(SMALL, runs=1, steps=4, record="metrics", progress=False))
     with pytest.raises(TrajectoryError, match="this is about sparse"):
@@ -124,6 +128,32 @@ def test_labels_are_what_differs(small):
     wide = small.assign_attrs(config_json=json.dumps(settings))
     assert labels([small], ["a"]) == ["d = 2"]
     assert labels([small, wide], ["a", "b"]) == ["d = 2, h = 6", "d = 3, h = 8"]
+    many = {**settings, "lr": 0.01, "data": 50, "batch": 10}
+    other = small.assign_attrs(config_json=json.dumps(many))
+    paths = [Path("x/a.nc"), Path("y/a.nc"), Path("b.nc")]
+    assert labels([small, other, wide], paths) == ["a (1)", "a (2)", "b"]  # rather than a line of settings
+    assert labels([small, small], [Path("a.nc")] * 2) == ["a (1)", "a (2)"]
+
+
+def test_labels_are_inside_the_picture_and_apart(small):
+    found = compared(sparsity(small))
+    drawn = figure([found] * 3, ["a-file-whose-name-has-more-than-thirty-characters", "b", "-".join(["name"] * 14)])
+    drawn.canvas.draw()
+    boxes = [panel.yaxis.label.get_window_extent() for panel in drawn.axes[:12:4]]
+    assert all(box.x0 >= 0 for box in boxes)
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+
+
+def test_every_file_is_looked_at_before_any_is_measured(small, typed, tmp_path, monkeypatch):
+    save(small, tmp_path / "a.nc")
+    save(simulate(ModularSettings(n=5), runs=1, steps=1, progress=False), tmp_path / "m.nc")
+    monkeypatch.setattr(module, "sparsity", None)
+    code, _, err = typed("analysis.sparsity", "a.nc", "m.nc")
+    assert (code, err.count("\n")) == (1, 1)
+    assert "m.nc: attribute system: found modular" in err
+    code, _, err = typed("analysis.sparsity", "a.nc", "--step", "3")
+    assert code == 2
+    assert "nearest are 0 and 4 in a.nc" in err
 
 
 def test_the_command(small, typed, tmp_path):
