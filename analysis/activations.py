@@ -17,7 +17,7 @@ from dynamics.networks import check_recorded, clustering_head_of, weights
 from dynamics.parameters import Weights
 from dynamics.randomness import stream
 from dynamics.settings import SettingsError
-from dynamics.tasks import sequences
+from dynamics.tasks import distinct
 
 SUCCESSFUL = 0.9
 """Test accuracy above which a run counts as successful (VC appendix A.2)."""
@@ -147,13 +147,12 @@ def compared(found: xr.Dataset) -> xr.Dataset:
 def _shares(network: ClusteringHead, found: Weights, seed: int, split: str) -> np.ndarray:
     """The sparsity of one run over a split it was given by its seed: (eps,)."""
     s = network.settings
-    drawn = sequences(s, np.array([seed]), split)[0]
-    tokens, often = np.unique(drawn, axis=0, return_counts=True) if s.data > 1 else (drawn, np.ones(1, int))
+    tokens, often = distinct(s, seed, split)
     at_once = max(1, AT_ONCE_BYTES // (8 * (3 * s.length * s.rows + 4 * s.hidden)))
     total = np.zeros(len(THRESHOLDS))
     for start in range(0, len(tokens), at_once):
         some = slice(start, start + at_once)
-        values = activations(network, found, torch.from_numpy(tokens[some].astype(np.int64)))
+        values = activations(network, found, torch.from_numpy(tokens[some]))
         total += counts_below(values.numpy(), often[some])
     return total / (s.data * s.hidden)
 

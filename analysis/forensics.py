@@ -44,7 +44,7 @@ import torch
 from dynamics.clustering_head import MLP, ClusteringHead
 from dynamics.parameters import Weights
 from dynamics.settings import SparseSettings
-from dynamics.tasks import sequences, sparse_sum
+from dynamics.tasks import distinct, sparse_sum
 
 CAUSES = ("normalisation", "feed-forward", "both", "neither")
 WAYS = ("embedding", "boundary")
@@ -93,9 +93,8 @@ class Examples(NamedTuple):
 
 def examples(s: SparseSettings, seed: int) -> Examples:
     """Those of the run of a seed."""
-    drawn, counts = np.unique(sequences(s, np.array([seed]), "train")[0], axis=0, return_counts=True)
-    drawn = drawn.astype(np.int64)
-    return Examples(*(torch.from_numpy(each) for each in (drawn, sparse_sum(drawn, s), counts / counts.sum())))
+    tokens, counts = distinct(s, seed, "train")
+    return Examples(*(torch.from_numpy(each) for each in (tokens, sparse_sum(tokens, s), counts / counts.sum())))
 
 
 # --------------------------------------------------------------------------------------------- the step

@@ -66,7 +66,9 @@ def draw_path(axes: Axes, result: xr.Dataset, spike: int) -> None:
     axes.set(
         xlabel="steps from the recorded peak", ylabel="training loss", title=f"seed {int(one['of_seed'])}: {cause}"
     )
-    axes.set_xlim(max(known[0], foot - 60), known[-1])
+    first = max(known[0], foot - 60)
+    axes.set_xlim(first, known[-1])
+    axes.set_ylim(0, 1.05 * np.nanmax(path[offset >= first]))
     axes.legend(frameon=False, fontsize=8)
 
 
@@ -84,8 +86,8 @@ def draw_causes(axes: Axes, result: xr.Dataset) -> None:
         range(len(CAUSES)),
         [cause.replace("normalisation", "normal-\nisation").replace("-f", "-\nf") for cause in CAUSES],
     )
-    axes.set(ylabel="spikes", ylim=(0, None), title="by cause; dark: explained, pale: not")
-    axes.margins(y=0.12)
+    axes.set(ylabel="spikes", title="by cause; dark: explained, pale: not")
+    axes.set_ylim(0, 1.12 * max(1, *((causes == cause).sum() for cause in CAUSES)))
 
 
 def draw_remaining(axes: Axes, result: xr.Dataset) -> None:

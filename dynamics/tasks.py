@@ -46,6 +46,12 @@ def sequences(s: SparseSettings, seeds: np.ndarray, split: str) -> np.ndarray:
     return drawn
 
 
+def distinct(s: SparseSettings, seed: int, split: str) -> tuple[np.ndarray, np.ndarray]:
+    """The sequences of a run's split, each once, (sequence, position) int64, and how often each was drawn (sequence,)."""
+    tokens, counts = np.unique(sequences(s, np.array([seed]), split)[0], axis=0, return_counts=True)
+    return tokens.astype(np.int64), counts
+
+
 def sparse_sum(tokens: np.ndarray, s: SparseSettings) -> np.ndarray:
     """The target of each sequence, the sum modulo p at the positions that count: (..., position) -> (...)."""
     return tokens[..., list(s.counting)].sum(axis=-1, dtype=np.int64) % s.vocab

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dynamics.randomness import normal, stream
-from dynamics.settings import SettingsError
-from dynamics.tasks import all_pairs, modular_sum
+from dynamics.settings import SettingsError, SparseSettings
+from dynamics.tasks import all_pairs, distinct, modular_sum, sequences
 from tests import naive
 
 
@@ -21,6 +21,15 @@ def test_modular_sums():
 def test_no_tokens_are_refused():
     with pytest.raises(SettingsError, match="n: found 0"):
         all_pairs(0)
+
+
+@pytest.mark.parametrize("data", [1, 2, 300])
+def test_distinct_sequences_are_those_drawn(data):
+    s = SparseSettings(length=4, sparsity=2, vocab=3, data=data, batch=1)
+    tokens, counts = distinct(s, 5, "test")
+    drawn = sequences(s, np.array([5]), "test")[0]
+    np.testing.assert_array_equal(np.repeat(tokens, counts, axis=0), drawn[np.lexsort(drawn.T[::-1])])
+    assert len(np.unique(tokens, axis=0)) == len(tokens)
 
 
 def test_a_stream_depends_on_seed_and_name_alone():
