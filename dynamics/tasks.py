@@ -47,7 +47,7 @@ def sequences(s: SparseSettings, seeds: np.ndarray, split: str) -> np.ndarray:
 
 
 def distinct(s: SparseSettings, seed: int, split: str) -> tuple[np.ndarray, np.ndarray]:
-    """The sequences of a run's split, each once, (sequence, position) int64, and how often each was drawn (sequence,)."""
+    """A run's sequences, each once, (sequence, position) int64, and how often each was drawn, (sequence,)."""
     tokens, counts = np.unique(sequences(s, np.array([seed]), split)[0], axis=0, return_counts=True)
     return tokens.astype(np.int64), counts
 
