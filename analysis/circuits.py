@@ -18,7 +18,7 @@ import tyro
 
 from analysis.command import command
 from analysis.reading import Reading, finish, opened
-from dynamics.settings import SUCCESS, SettingsError, check_whole
+from dynamics.settings import SUCCESS, check_whole
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 TITLE = "Circuits of VC's network"
 
 HEADER = (
-    "label", "runs", "share %", "above .98", "ideal clusters", "whole sum", "accuracy %", "attention", "leak",
+    "label", "runs", "share %", "above .98", "ideal clusters", "right sum", "accuracy %", "attention", "leak",
     "unswapped",
 )  # fmt: skip
 
@@ -164,11 +164,14 @@ def _of_clusters(found: "xr.Dataset", ideal: int) -> list[str]:
     as_ideal = success & (found["clusters"].values == ideal)
     whole = found["label"].isin(["ideal", "corrected", "part of the values"]).values
     congruent = found["sum_congruent"].values.astype(bool)
+    share = found["sum_share"].values[congruent]
+    least = f" (it explains at least {100 * share.min():.1f}% of the variance of xi)" if share.size else ""
     return [
         f"{success.sum()} runs are successful; {as_ideal.sum()} of them have the {ideal} clusters of an ideal circuit, "
         f"{(as_ideal & whole).sum()} of these all its invariances; {(success & whole).sum()} have all in total",
         f"{(success & congruent).sum()} of {success.sum()} successful and {(~success & congruent).sum()} of "
-        f"{(~success).sum()} other runs encode a sum of whole steps that has the target's residue",
+        f"{(~success).sum()} other runs encode a sum of whole steps that has the target's residue"
+        f"{least}",
     ]
 
 
@@ -230,6 +233,26 @@ def _of_thresholds(found: "xr.Dataset") -> list[str]:
     return ["runs that change label, net, with a threshold halved, doubled: " + "; ".join(changes)]
 
 
+def legend(ideal: int, lacking: bool) -> list[str]:
+    """What stands in the tables: of labels, and of successful runs that lack something where there are any."""
+    from analysis.heads.labels import MEANINGS
+
+    told = [f"{label}: {meaning}" for label, meaning in MEANINGS.items()]
+    lines = [
+        *("; ".join(told[place : place + 2]) for place in range(0, len(told), 2)),
+        f"above .98: test accuracy; {ideal} clusters: of sequence embeddings xi, as an ideal circuit has; right sum:",
+        "xi encodes a sum of the tokens that has the target's residue; attention: on counting positions; leak,",
+        "unswapped: largest share of the variance of xi that the token at a spurious position, and the order of two",
+        "counting ones, makes (means ± half a 95% interval; shares with exact intervals)",
+    ]
+    if lacking:
+        lines += [
+            "sums: how many values the sum takes that xi encodes; counts: what tokens 1, 2, ... at a position add to",
+            "it, where not as asked: x8 as 2 is token 1 at position 8 adding 2, which modulo 2 is as good as 0",
+        ]
+    return lines
+
+
 # ------------------------------------------------------------------------------------------------- the command
 
 
@@ -239,10 +262,11 @@ def main(options: Options) -> None:
     from analysis.heads.circuits_figure import figure
     from analysis.heads.clusters import ideal_clusters
     from dynamics.networks import clustering_head_of
+    from dynamics.storage import TrajectoryError
     from dynamics.trajectory import open_trajectory
 
-    if options.other is not None and options.other.absolute() == options.trajectory.absolute():
-        raise SettingsError("other", options.other, "another file than the first")
+    if options.other is not None and _same(options.trajectory, options.other):
+        raise TrajectoryError(f"{options.other}: found the same file as the first, expected another")
     trajectory, out = opened(options, "circuits")
     network = clustering_head_of(trajectory)
     other = None if options.other is None else open_trajectory(options.other)
@@ -252,8 +276,14 @@ def main(options: Options) -> None:
     finish(options, "circuits", TITLE, found, figure(found, trajectory), out)
     ideal = ideal_clusters(network.settings)
     tables.show(header(ideal), COLUMNS, rows(found, ideal), options.csv)
-    for text in ("\n".join(said(found, ideal)), missing(found)):
+    lacking = missing(found)
+    for text in ("\n".join(said(found, ideal)), lacking, "\n".join(legend(ideal, bool(lacking)))):
         print(f"\n{text}" if text else "", file=options.say)
+
+
+def _same(first: Path, second: Path) -> bool:
+    """Whether two paths lead to one file, if there is one."""
+    return first.exists() and second.exists() and first.samefile(second)
 
 
 if __name__ == "__main__":

@@ -16,8 +16,9 @@ class Options(Reading):
     spectrum, growing modes, sharpness against 2/lr, movement along directions of negative curvature, and for VC's
     network how near to the origin the points come that are normalised."""
 
-    steps: int = 20
-    """Evenly spaced recorded frames, the first and the last among them."""
+    steps: int | None = None
+    """Evenly spaced recorded frames, the first and the last among them. None is 20; 10 for a network of more than 400
+    parameters, whose Hessians take long."""
     at: tuple[int, ...] = ()
     """Recorded steps instead."""
     runs: int | None = None
@@ -29,10 +30,11 @@ def main(options: Options) -> None:
     from analysis import tables
     from analysis.flow import curvature_table
     from analysis.flow.curvature_figure import curvature_figure
-    from analysis.flow.linearisation import linearisation, places_of
+    from analysis.flow.linearisation import linearisation, places_of, usual_steps
 
     trajectory, out = opened(options, "curvature")
-    places = places_of(trajectory, options.steps, options.at)
+    steps = usual_steps(trajectory) if options.steps is None else options.steps
+    places = places_of(trajectory, steps, options.at)
     if options.runs is not None:
         if not 1 <= options.runs <= trajectory.sizes["run"]:
             raise SettingsError("runs", options.runs, f"a whole number from 1 to {trajectory.sizes['run']}")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from analysis.command import command
 from analysis.options import SparseOptions
-from dynamics.settings import SettingsError, SparseSettings, check_real, check_whole
+from dynamics.settings import SUCCESS, SettingsError, SparseSettings, check_real, check_whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from dynamics.clustering_head import ClusteringHead
 
 TITLE = "The ideal circuit as a fixed point of gradient descent"
+
+TRAINING = (
+    "lr", "optimizer", "weight_decay", "beta1", "beta2", "momentum", "batch", "mlp_lr_discount", "assembler_decay",
+)  # fmt: skip
+"""Settings of how a run is trained, which say nothing here."""
 
 GAINS = (1.0, 2.0, 5.0, 10.0)
 AT_REST = 1e-8
@@ -78,6 +83,10 @@ class Options:
 def checked(options: Options) -> SparseSettings:
     """The settings of the circuit. Raises SettingsError."""
     s = options.settings.settings
+    usual = dataclasses.replace(SparseSettings(), batch=min(SparseSettings.batch, s.data))  # no batch is above the data
+    for name in TRAINING:
+        if getattr(s, name) != getattr(usual, name):
+            raise SettingsError(name, getattr(s, name), "no value here: gradient descent on all sequences")
     check_real("decay", options.decay, positive=True, up_to=1)
     for size in options.push:
         check_real("push", size, positive=True, up_to=1)
@@ -120,6 +129,8 @@ def landscape(options: Options) -> "xr.Dataset":
     sample = sequences(s, np.array([0]), "train")[0].astype(np.int64)
     try:
         rows = {f"gain {gain:g}": flat(network, ideal_circuit(s, gain)) for gain in GAINS}
+    except SettingsError:
+        raise
     except ValueError as error:
         raise SettingsError("hidden", s.hidden, f"settings with an ideal circuit: {error}") from None
     rest = settled(objective(network, tokens, options.decay), rows[f"gain {PUSHED:g}"])
@@ -291,13 +302,18 @@ def returns(found: "xr.Dataset") -> str:
             some = one.isel(pushed=(one["kind"].values == kind) & (one["push"].values == size))
             first, last = some.isel(step=0), some.isel(step=-1)
             worst = int(last["accuracy"].values.argmin())
-            cells = [f"{float(frame[name].max()):.1e}" for name in ("order_share", "value_share", "distance")
+            cells = [_short(float(frame[name].max(skipna=False))) for name in ("order_share", "value_share", "distance")
                      for frame in (first, last)]  # fmt: skip
             accuracies = [f"{100 * float(frame['accuracy'][worst]):.1f}" for frame in (first, last)]
             table.append([str(start), kind, f"{size:g}" if size else "-", *cells, *accuracies])
     header = ("from", "pushed in", "by", "order share", "after", "value share", "after", "distance", "after",
               "accuracy %", "after")  # fmt: skip
     return Table(header, table, left=(0, 1)).text()
+
+
+def _short(value: float) -> str:
+    """A dash where there is no value: no share of the variance of sequence embeddings that do not vary."""
+    return f"{value:.1e}" if value == value else "-"
 
 
 def main(options: Options) -> None:
@@ -321,6 +337,8 @@ def main(options: Options) -> None:
     about = "order, suffix: range of the Hessian's eigenvalues among directions that break them"
     left = float(found["gradient"].sel(circuit="settled"))
     rest = "" if left < AT_REST else f", not at rest: a gradient of {left:.1g} is left"
+    accuracy = float(found["circuit_accuracy"].sel(circuit="settled"))
+    rest += "" if accuracy > SUCCESS else f"; it no longer solves the task: accuracy {100 * accuracy:.1f}%"
     print(f"\n{about}; settled: under weight decay {options.decay:g}{rest}\n\n{returns(found)}", file=options.say)
 
 

@@ -12,11 +12,13 @@ from scipy import stats
 from analysis.flow import loss_curvature
 from analysis.flow.curvature_table import columns, header, rows
 from analysis.flow.escapes import escapes, largest_falls
-from analysis.flow.linearisation import linearisation, places_of
+from analysis.flow.linearisation import linearisation, places_of, usual_steps
 from analysis.flow.modes import NONE, SADDLE, STABLE, UNSTABLE, growing, kinds, modes_of
 from analysis.intervals import median_interval
+from dynamics.recorder import save
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
 from dynamics.simulate import simulate
+from dynamics.trajectory import open_trajectory
 
 SYSTEMS = {
     "particles": ParticleSettings(n=6, fa=2.0),
@@ -41,7 +43,8 @@ def test_modes_stand_by_falling_growth_and_conjugate_ones_by_falling_rotation():
     [
         ([-1, -2], 0, STABLE), ([1, -2], 1, SADDLE), ([1, 2], 2, UNSTABLE), ([1e-7, -1], 0, STABLE),
         ([1, -1e-7], 1, UNSTABLE), ([1e-5, -1], 1, SADDLE), ([-1 + 5j, -1 - 5j], 0, STABLE),
-        ([1e-6, 10j, -10j], 0, STABLE), ([0, 0], 0, STABLE), ([np.nan, np.nan], np.nan, NONE), ([], 0, STABLE),
+        ([1e-6, 10j, -10j], 0, STABLE), ([0, 0], 0, STABLE), ([np.nan, np.nan], np.nan, NONE), ([], np.nan, NONE),
+        ([1, np.nan, -2], 1, SADDLE),
     ],
 )  # fmt: skip
 def test_kinds_of_planted_spectra(rates, count, kind):
@@ -80,7 +83,7 @@ def test_frames_are_spaced_evenly_or_those_that_are_named():
     trajectory = simulate(ParticleSettings(n=5), runs=1, steps=100, every=10)
     assert places_of(trajectory, 3) == [0, 5, 10]
     assert places_of(trajectory, 1) == [0]
-    assert places_of(trajectory, 1000) == list(range(11))
+    assert places_of(trajectory, 10**9) == list(range(11))
     assert places_of(trajectory, 20, at=(100, 0, 0, 30)) == [0, 3, 10]
     with pytest.raises(SettingsError, match="at: found 5"):
         places_of(trajectory, 20, at=(0, 5))
@@ -123,7 +126,14 @@ def test_two_particles_have_no_modes_and_that_is_no_error():
     found = linearisation(simulate(ParticleSettings(n=2), runs=2, steps=2), [0, 2], quiet=True)
     assert found.sizes["mode"] == 0
     assert np.isnan(found["sharpness"]).all()
-    assert len(rows(found)) == 2
+    assert (found["kind"] == NONE).all()
+    assert rows(found)[0].text[-2:] == ["-", "-"]
+
+
+def test_large_networks_are_looked_at_in_fewer_frames():
+    sizes = {ParticleSettings(n=5): 20, ModularSettings(n=5, hidden=3): 20, ModularSettings(): 10}
+    for settings, expected in sizes.items():
+        assert usual_steps(simulate(settings, runs=1, steps=1, progress=False)) == expected
 
 
 # -------------------------------------------------------------------------------------------- escapes
@@ -191,8 +201,9 @@ def test_one_run_one_frame_and_both_ends_alone_are_drawn(trajectories, typed, tm
     monkeypatch.setattr(loss_curvature, "DENSE", 10)
     for system in SYSTEMS:
         words = (trajectories / f"{system}.nc", "--at", 4, "--runs", 1, "--out", tmp_path / f"{system}.nc")
-        code, _, errors = typed("analysis.curvature", *words)
+        code, said, errors = typed("analysis.curvature", *words)
         assert (code, errors) == (0, "")
+        assert "-%" not in said  # nothing is said of all negative directions, which are not known
         with xr.open_dataset(tmp_path / f"{system}.nc") as found:
             assert found.sizes["run"] == 1
             assert found["growth_rate"].notnull().all()
@@ -207,6 +218,21 @@ def test_a_run_that_diverged_has_no_value_afterwards(typed, tmp_path):
     np.testing.assert_array_equal(found["kind"].values == NONE, [[False, False, True], [False, True, True]])
     text = rows(found)[2].text
     assert text[:4] == ["8", "0", "-", "-"]
+
+
+@pytest.mark.parametrize(
+    ("system", "words"), [("particles", []), ("particles", ["--at", 12]), ("sparse", ["--at", 12])]
+)
+def test_runs_that_have_diverged_are_more_than_those_that_have_not_or_all(system, words, trajectories, typed, tmp_path):
+    trajectory = open_trajectory(trajectories / f"{system}.nc").load()
+    trajectory["last_step"].values[:] = [4] * 6 + [4 if words else 12]
+    trajectory["status"].values[:] = 2
+    save(trajectory, tmp_path / "lost.nc")
+    code, out, errors = typed("analysis.curvature", "lost.nc", "--steps", 2, *words)
+    assert (code, errors) == (0, "")
+    last = next(line.split() for line in out.splitlines() if line.startswith("12 "))
+    assert last[1] == ("0" if words else "1")
+    assert (tmp_path / "lost-curvature.png").stat().st_size > 10_000
 
 
 @pytest.mark.parametrize(

@@ -182,6 +182,12 @@ def test_pushes_have_their_length_and_direction(row):
     assert not (breaking(NETWORK, "suffix").T @ found["order"].T).any()
 
 
+def test_a_part_without_a_direction_is_not_pushed(generator):
+    network = ClusteringHead(SparseSettings(length=4, sparsity=3))  # one spurious position
+    row = torch.from_numpy(generator.standard_normal(sum(network.lengths)))
+    assert list(pushes(network, row, 0.01, 2)) == ["none", "order", "all"]
+
+
 def test_descent_is_plain_gradient_descent_where_the_loss_falls(row):
     loss = objective(NETWORK, EVERY)
     starts = torch.stack([row, 0.5 * row])
@@ -234,7 +240,7 @@ def test_what_is_broken_is_what_the_invariances_say(row):
 
 
 def test_the_command_prints_writes_and_draws(typed, tmp_path):
-    words = ["--length", 6, "--sparsity", 3, "--hidden", 6, "--data", 50, "--batch", 10, "--steps", 10, "--out", "f.nc"]
+    words = ["--length", 6, "--sparsity", 3, "--hidden", 6, "--data", 50, "--steps", 10, "--out", "f.nc"]
     code, out, err = typed("analysis.fixed_points", *words, "--csv", "f.csv", "--push", 0.001, 0.01)
     assert (code, err) == (0, "")
     assert "settled" in out
@@ -251,13 +257,28 @@ def test_the_command_prints_writes_and_draws(typed, tmp_path):
     assert "which is something else" in err
 
 
+def test_a_network_that_collapses_under_its_decay_is_told_of(typed):
+    words = ["--length", 4, "--sparsity", 3, "--hidden", 6, "--data", 50, "--decay", 1, "--steps", 20, "--out", "f.nc"]
+    code, out, err = typed("analysis.fixed_points", *words, "--push", 0.001)
+    assert (code, err) == (0, "")
+    assert "it no longer solves the task: accuracy 50.0%" in out
+    assert "nan" not in out
+    pushed = [line.split()[2] for line in out.splitlines() if line.startswith("gain 2 ") and "0.001" in line]
+    assert pushed == ["order", "all"]  # one spurious position has no direction to be pushed in
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["--vocab", "4"], "--vocab: found 4"),
         (["--vocab", "3"], "--length: found 12 at 3 tokens"),
         (["--dim", "1"], "--dim: found 1"),
-        (["--hidden", "3"], "--hidden: found 3"),
+        (["--hidden", "3"], "--hidden: found 3, allowed is 5 or more"),
+        (["--lr", "0.1"], "--lr: found 0.1, allowed is no value here: gradient descent on all sequences"),
+        (["--optimizer", "adamw"], "--optimizer: found adamw, allowed is no value here"),
+        (["--weight-decay", "0.1"], "--weight-decay: found 0.1, allowed is no value here"),
+        (["--batch", "16"], "--batch: found 16, allowed is no value here"),
+        (["--beta1", "0.5"], "--beta1: found 0.5, allowed is no value here"),
         (["--decay", "0"], "--decay: found 0"),
         (["--push", "2"], "--push: found 2"),
         (["--steps", "0"], "--steps: found 0"),

@@ -180,6 +180,45 @@ def test_constraints_and_common_rotations_are_left_out(variance, dim, modes):
         np.testing.assert_allclose(x.ravel() @ basis, 0, atol=1e-13)
 
 
+@pytest.mark.parametrize("variance", ["overall", "none"])
+def test_a_flat_arrangement_has_all_modes_of_its_shape(variance, generator):
+    """Four points span three axes, whatever space they are in: six distances, one of them kept as the size."""
+    flat = normal(generator.standard_normal((4, 3)), variance)
+    flat -= flat.mean(axis=0)
+    turn = np.linalg.qr(generator.standard_normal((8, 8)))[0]
+    settings = ParticleSettings(n=4, dim=8, variance=variance)
+    x = np.pad(flat, ((0, 0), (0, 5))) @ turn
+    basis = directions_left(x, settings)
+    assert basis.shape == (32, 6 - (variance == "overall"))
+    # each of them changes a distance, and together they change them independently
+    first, second = np.triu_indices(4, 1)
+    moves = basis.reshape(4, 8, -1)
+    stretch = ((x[first] - x[second])[..., None] * (moves[first] - moves[second])).sum(axis=1)
+    assert np.linalg.matrix_rank(stretch, tol=1e-6) == basis.shape[1]
+    found = eigenvalues(constrained(x, followed(linearised(x, settings), settings), settings).jacobian)
+    assert np.isfinite(found).all()
+
+
+def test_frames_with_fewer_modes_end_in_nan(generator):
+    settings = ParticleSettings(n=4, dim=3)
+    flat = generator.standard_normal((4, 3)) * [1, 1, 0]
+    both = np.stack([flat - flat.mean(axis=0), normal(generator.standard_normal((4, 3)), "overall")])
+    found = eigenvalues(constrained(both, linearised(both, settings), settings).jacobian)
+    # a plane has all three turns, a line two: 12 - 3 - 3 - 1
+    np.testing.assert_array_equal(np.isfinite(found).sum(axis=-1), [5, 5])
+    line = both * [1, 0, 0]
+    both[0] = line[0]
+    found = eigenvalues(constrained(both, linearised(both, settings), settings).jacobian)
+    np.testing.assert_array_equal(np.isfinite(found).sum(axis=-1), [6, 5])
+    alone = eigenvalues(constrained(both[1], linearised(both[1], settings), settings).jacobian)
+    np.testing.assert_allclose(np.sort_complex(found[1, :5]), np.sort_complex(alone), atol=1e-9)
+
+
+def test_too_many_pairs_are_refused_before_any_work():
+    with pytest.raises(TrajectoryError, match="n: found 78 with 3081 pairs"):
+        force_spectra(simulate(ParticleSettings(n=78), runs=1, steps=1, progress=False), [0])
+
+
 @pytest.fixture(scope="module")
 def rested():
     """Runs that have come to rest, or nearly."""

@@ -231,6 +231,20 @@ def test_both_ends_and_the_trace_of_a_planted_hessian(generator):
         trace(loss, row, 1)
 
 
+def test_a_hessian_of_zeros_and_one_that_does_not_converge_are_no_crash(generator, monkeypatch):
+    row = torch.from_numpy(generator.standard_normal(50))
+    flat = extremes(lambda row: row.sum() + 0 * (row**2).sum(), row, 2)
+    np.testing.assert_array_equal(flat.values, [0, 0, 0, 0])
+    assert np.isnan(flat.vectors).all()
+    monkeypatch.setattr("analysis.flow.hessians.MOST", 1)
+    square = torch.from_numpy(generator.standard_normal((400, 400)))
+    lost = extremes(quadratic(square + square.T), torch.ones(400, dtype=torch.float64), 2)
+    assert np.isnan(lost.values).all()
+    assert lost.vectors.shape == (400, 4)
+    broken = extremes(lambda row: (row**2).sum() * torch.nan, row, 1)
+    assert np.isnan(broken.values).all()
+
+
 def test_shares_of_a_movement_add_up(generator):
     turn = np.linalg.qr(generator.standard_normal((9, 9)))[0]
     found = shares(turn, 2 * turn[:, 3] - 1e-3 * turn[:, 5])

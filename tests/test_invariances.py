@@ -227,9 +227,19 @@ def test_what_has_no_weights_of_this_network_is_refused(trajectory):
     with pytest.raises(SettingsError, match="a recorded step"):
         invariances(trajectory, step=7)
     broken = trajectory.copy()
-    broken["query"] = 1e5 * trajectory["query"]
-    with pytest.raises(TrajectoryError, match="run of seed 0: query: found attention scores"):
+    broken["value"] = np.nan * trajectory["value"]
+    with pytest.raises(TrajectoryError, match="run of seed 0: points: found shape"):
         invariances(broken)
+
+
+def test_runs_whose_scores_lie_too_far_apart_have_no_values(trajectory):
+    far = trajectory.copy(deep=True)
+    far["query"].values[1] *= 1e5
+    found = invariances(far)
+    assert found["far_scores"].values.tolist() == [0, 1, 0]
+    assert np.isnan(found["accuracy"].values).tolist() == [False, True, False]
+    assert np.isnan(sums(far)["sum_steps"].values[1]).all()
+    np.testing.assert_array_equal(found["clusters"].values[[0, 2]], invariances(trajectory)["clusters"].values[[0, 2]])
 
 
 # ------------------------------------------------------------------------------------------------- sums

@@ -1,4 +1,7 @@
-"""The picture of `analysis.curvature`: a first row for networks and particles alike, what only one has below."""
+"""The picture of `analysis.curvature`: a first row for networks and particles alike, what only one has below.
+
+Each panel's title says what its lines and bands are; a band is left out where there are too few runs for one.
+"""
 
 import numpy as np
 import xarray as xr
@@ -39,7 +42,7 @@ def curvature_figure(found: xr.Dataset) -> Figure:
         panel.grid(color="0.92", linewidth=0.7)
         panel.set_axisbelow(True)
     runs = found.sizes["run"]
-    caption = f"medians of {runs} runs, bands: 95% intervals" if runs > 1 else "one run"
+    caption = f"{runs} runs" if runs > 1 else "one run"
     figure.suptitle(f"The linearised flow along a run: {found.attrs['system']}, {caption}", fontsize=11)
     figure.tight_layout(rect=(0, 0, 1, 0.98))
     return figure
@@ -70,21 +73,23 @@ def _extremes(panel: Axes, found: xr.Dataset) -> None:
     grows = found["largest_growth"].where(found["largest_growth"] > 0)
     _line(panel, found.assign(grows=grows), "grows", GROW, "fastest growth, where there is one", median_interval)
     panel.axhline(found.attrs["threshold"], color=CHANCE, linewidth=1, linestyle="--", label="2/lr")
-    panel.set(yscale="log", xlabel="step", ylabel="rate", xlim=_limits(found["step"].values))
-    _headroom(panel)
-    panel.set_title("fastest modes against 2/lr", fontsize=9, loc="left")
+    panel.set(xlabel="step", ylabel="rate", xlim=_limits(found["step"].values))
+    _logarithmic(panel)
+    _title(panel, found, "fastest modes against 2/lr", "medians")
     panel.legend(frameon=False, fontsize=8, ncols=2, loc="upper center")
 
 
 def _growing(panel: Axes, found: xr.Dataset) -> None:
     if np.isfinite(found["growing_modes"].values).any():
         _line(panel, found, "growing_modes", GROW, "", median_interval)
-        panel.set_ylim(bottom=0)
-    else:
+        panel.set_ylim(0, max(1.0, 1.1 * panel.get_ylim()[1]))
+    elif found["sharpness"].notnull().any():
         _say(panel, "only both ends of the spectrum are known")
+    else:
+        _say(panel, "no run has a mode here")
     panel.set(xlabel="step", ylabel="modes", xlim=_limits(found["step"].values))
     total = found.attrs.get("parameters", found.sizes["mode"])
-    panel.set_title(f"growing modes of {total}", fontsize=9, loc="left")
+    _title(panel, found, f"growing modes of {total}", "median")
 
 
 def _movement(panel: Axes, found: xr.Dataset) -> None:
@@ -94,15 +99,20 @@ def _movement(panel: Axes, found: xr.Dataset) -> None:
         ("negative_share", FOURTH, "within all negative ones"),
         ("highest_share", DECAY, "along the highest one"),
     )
-    for name, colour, label in lines:
-        _line(panel, found, name, colour, label, mean_interval)
+    step = found["step"].values
+    intervals = {name: [mean_interval(known(found[name], at)) for at in range(len(step))] for name, _, _ in lines}
+    means = np.array([each.value for every in intervals.values() for each in every])
+    floor = min(means[means > 0], default=1.0) / 3
+    for name, colour, label in lines:  # a share is in 0..1, whatever its t interval says, and log axes have no 0
+        shares = [Interval(each.value, *np.clip([each.low, each.high], floor, 1.0)) for each in intervals[name]]
+        _draw(panel, step, shares, colour, label)
     for name, colour in (("negative_chance", FOURTH), ("lowest_chance", CHANCE)):
         values = [mean_interval(known(found[name], step)).value for step in range(found.sizes["step"])]
         label = "chance, one direction" if name == "lowest_chance" else "chance, all negative"
         panel.plot(found["step"], values, color=colour, linewidth=1.6, linestyle=":", label=label)
-    panel.set(yscale="log", xlabel="step", ylabel="share of the squared movement", xlim=_limits(found["step"].values))
-    _headroom(panel)
-    panel.set_title("movement to the next frame by directions, means", fontsize=9, loc="left")
+    panel.set(xlabel="step", ylabel="share of the squared movement", xlim=_limits(step))
+    _logarithmic(panel)
+    _title(panel, found, "movement to the next frame", "means")
     panel.legend(frameon=False, fontsize=7.5, ncols=2, loc="upper center")
 
 
@@ -112,10 +122,10 @@ def _layers(panel: Axes, found: xr.Dataset) -> None:
         one = found.assign(one=found["layer_highest"].isel(layer=place))
         colour = LAYER_COLOURS[place % len(LAYER_COLOURS)]
         _line(panel, one, "one", colour, str(layer).replace("_", " "), median_interval, band=False)
-    panel.set(yscale="log", xlabel="step", ylabel="eigenvalue", xlim=_limits(found["step"].values))
-    panel.set_title("highest eigenvalue of each layer's block, median", fontsize=9, loc="left")
-    if found["layer_highest"].notnull().any():
-        _headroom(panel)
+    panel.set(xlabel="step", ylabel="eigenvalue", xlim=_limits(found["step"].values))
+    _title(panel, found, "highest eigenvalue of each layer's block", "medians")
+    if found["layer_highest"].notnull().any() or found["sharpness"].isnull().all():
+        _logarithmic(panel)
         panel.legend(frameon=False, fontsize=7.5, ncols=3, loc="upper center")
     else:
         _say(panel, "only whole Hessians have blocks")
@@ -124,7 +134,7 @@ def _layers(panel: Axes, found: xr.Dataset) -> None:
 def _trace(panel: Axes, found: xr.Dataset) -> None:
     _line(panel, found, "trace", THIRD, "", median_interval)
     panel.set(xlabel="step", ylabel="trace", xlim=_limits(found["step"].values))
-    panel.set_title("trace of the Hessian", fontsize=9, loc="left")
+    _title(panel, found, "trace of the Hessian", "median")
 
 
 def _margins(panel: Axes, found: xr.Dataset) -> None:
@@ -135,16 +145,16 @@ def _margins(panel: Axes, found: xr.Dataset) -> None:
     at, some = found["frame_step"].values[known_frames], ratio[:, known_frames]
     low, middle, high = np.nanquantile(some, (0.05, 0.5, 0.95), axis=0) if some.size else ([], [], [])
     panel.fill_between(at, low, high, color=THIRD, alpha=0.25, linewidth=0)
-    panel.plot(at, middle, color=THIRD, linewidth=1, label="E + P, largest; band: 90% of runs")
+    panel.plot(at, middle, color=THIRD, linewidth=1, label="E + P, largest (band: 90% of runs)")
     largest = found["xi_flip_ratio"].sel(quantile=1.0)
     _line(panel, found.assign(one=largest), "one", FOURTH, "xi, largest", median_interval)
     near = (found.attrs["lr"] / found["xi_length"].sel(quantile=0.0)).assign_attrs()
     _line(panel, found.assign(one=near), "one", DECAY, "lr / smallest |xi|", median_interval)
     panel.axhline(1, color=CHANCE, linewidth=1, linestyle="--", label="may turn around")
-    panel.set(yscale="log", xlabel="step", ylabel="movement over distance from the origin")
+    panel.set(xlabel="step", ylabel="movement over distance")
     panel.set(xlim=_limits(found["frame_step"].values))
-    _headroom(panel)
-    panel.set_title("flip ratio of what is normalised, to the next frame", fontsize=9, loc="left")
+    _logarithmic(panel)
+    _title(panel, found, "flip ratio to the next frame", "medians")
     panel.legend(frameon=False, fontsize=7.5, ncols=2, loc="upper center")
 
 
@@ -159,6 +169,8 @@ def _plane(panel: Axes, found: xr.Dataset) -> None:
     panel.set_xscale("symlog", linthresh=10.0 ** np.floor(np.log10(largest) - 3))
     if not np.abs(rotation[np.isfinite(rotation)]).max(initial=0.0):
         panel.set_ylim(-1, 1)
+    if not np.isfinite(growth).any():
+        _say(panel, "no run has a mode here")
     panel.set_title(f"modes of all runs at step {int(found['step'].values[-1])}", fontsize=9, loc="left")
 
 
@@ -169,17 +181,19 @@ def _kinds(panel: Axes, found: xr.Dataset) -> None:
         counts = (kind == KINDS[name]).sum(axis=0)
         intervals = [binomial_interval(int(count), int(total)) for count, total in zip(counts, runs, strict=True)]
         _draw(panel, found["step"].values, intervals, colour, name)
-    panel.set(xlabel="step", ylabel="share of runs", ylim=(-0.03, 1.03), xlim=_limits(found["step"].values))
-    panel.set_title("kinds of arrangements", fontsize=9, loc="left")
-    panel.legend(frameon=False, fontsize=8)
+    panel.set(xlabel="step", ylabel="share of runs", ylim=(-0.03, 1.18), xlim=_limits(found["step"].values))
+    panel.set_yticks([0, 0.25, 0.5, 0.75, 1])
+    _title(panel, found, "kinds of arrangements", "shares of runs")
+    panel.legend(frameon=False, fontsize=8, ncols=3, loc="upper center")
 
 
 def _rest(panel: Axes, found: xr.Dataset) -> None:
     _line(panel, found, "rest", THIRD, "what moves particles, of the force", median_interval)
     _line(panel, found, "asymmetry", FOURTH, "antisymmetric part of dF/dx", median_interval)
-    panel.set(yscale="log", xlabel="step", ylabel="share", xlim=_limits(found["step"].values))
-    panel.set_title("how near to rest, and how far from reciprocal", fontsize=9, loc="left")
-    panel.legend(frameon=False, fontsize=8)
+    panel.set(xlabel="step", ylabel="share", xlim=_limits(found["step"].values))
+    _logarithmic(panel)
+    _title(panel, found, "how near to rest, how far from reciprocal", "medians")
+    panel.legend(frameon=False, fontsize=8, loc="upper center")
 
 
 def _say(panel: Axes, what: str) -> None:
@@ -201,14 +215,28 @@ def _draw(
 ) -> None:
     value, low, high = np.array(intervals).T
     panel.plot(step, value, color=colour, linewidth=1.5, marker="o", markersize=2.5, label=label)
-    if band:
+    if band and np.isfinite(low).any():
         panel.fill_between(step, low, high, color=colour, alpha=0.22, linewidth=0)
 
 
-def _headroom(panel: Axes) -> None:
-    """Room for a legend above the curves of a logarithmic axis."""
-    low, high = panel.get_ylim()
-    panel.set_ylim(top=high * (high / low) ** 0.35)
+def _title(panel: Axes, found: xr.Dataset, what: str, statistic: str) -> None:
+    """What a panel shows, and of more than one run what its lines and bands are."""
+    bands = ", 95% bands" if panel.collections else ""
+    told = f"{what}; {statistic}{bands}" if found.sizes["run"] > 1 else what
+    panel.set_title(told, fontsize=9, loc="left")
+
+
+def _logarithmic(panel: Axes) -> None:
+    """A logarithmic axis with room for a legend above its curves; what is not above 0 is not on it."""
+    curves = [np.asarray(line.get_ydata(), dtype=np.float64) for line in panel.lines]
+    curves += [np.asarray(path.vertices)[:, 1] for band in panel.collections for path in band.get_paths()]
+    values = np.concatenate([np.ravel(each) for each in curves]) if curves else np.empty(0)
+    shown = values[np.isfinite(values) & (values > 0)]
+    low, high = (shown.min() / 1.5, shown.max() * 1.5) if shown.size else (0.1, 10.0)
+    panel.set_yscale("log")
+    panel.set_ylim(low, high * max(high / low, 10.0) ** 0.35)
+    if not shown.size:
+        _say(panel, "nothing is above 0")
 
 
 def _limits(step: np.ndarray) -> tuple[float, float]:

@@ -5,14 +5,14 @@ import xarray as xr
 
 from analysis.flow.modes import KINDS, NONE
 from analysis.intervals import Interval, binomial_interval, mean_interval, median_interval
-from analysis.tables import Row, number, percent, percent_plus_minus
+from analysis.tables import Row, number, percent, percent_plus_minus, plus_minus
 
 MEDIANS = {"growing_modes": "growing modes", "largest_growth": "largest growth", "sharpness": "sharpness"}
 SHARES = {
     "lowest_share": "movement along lowest",
-    "lowest_chance": "chance",
+    "lowest_chance": "chance of one direction",
     "negative_share": "within negative",
-    "negative_chance": "chance",
+    "negative_chance": "chance of those",
 }
 """Of networks: means of shares of the next movement."""
 ESCAPE = ("lowest_share", "negative_share", "negative_chance", "highest_share")
@@ -65,9 +65,12 @@ def _row(found: xr.Dataset, step: int) -> Row:
         middle = [_median(each) for each in others]
     else:
         others = [mean_interval(known(found[name], step)) for name in SHARES]
-        middle = [percent_plus_minus(each) for each in others]
-    shares = {name: binomial_interval(int((kind == place).sum()), runs) for name, place in KINDS.items()}
-    del shares["none"]
+        middle = [
+            _chance(each) if name.endswith("chance") else percent_plus_minus(each)
+            for name, each in zip(SHARES, others, strict=True)
+        ]
+    places = {name: place for name, place in KINDS.items() if place != NONE}  # runs without a value are not counted
+    shares = {name: binomial_interval(int((kind == place).sum()), runs) for name, place in places.items()}
     at = int(found["step"].values[step])
     text = [str(at), str(runs), *(_median(each) for each in medians), percent(above), *middle]
     text += [percent(shares["saddle"]), percent(shares["stable"])]
@@ -82,6 +85,15 @@ def _median(interval: Interval) -> str:
     return f"{interval.value:.3g}{bounds}"
 
 
+def _chance(interval: Interval) -> str:
+    """A share in percent, to two significant digits, with half its interval where it varies."""
+    if np.isnan(interval.value):
+        return "-"
+    digits = max(1, 1 - int(np.floor(np.log10(100 * interval.value)))) if interval.value > 0 else 1
+    shown = Interval(*(100 * value for value in interval))
+    return plus_minus(shown if shown.half > 1e-12 else shown._replace(low=np.nan), digits)
+
+
 def escape(found: xr.Dataset) -> str:
     """A sentence on the movement of networks as they leave a plateau; nothing of particles."""
     if "escape_step" not in found:
@@ -90,12 +102,17 @@ def escape(found: xr.Dataset) -> str:
     if not runs:
         return "No run's training loss falls below that of a guess."
     means = {name: mean_interval(_finite(found[f"escape_{name}"])) for name in ESCAPE}
-    lowest, negative, chance, highest = (percent_plus_minus(each) for each in means.values())
-    return (
-        f"At the largest fall of the training loss below that of a guess ({runs} runs), of the squared movement\n"
-        f"{lowest}% are along the lowest eigenvalue, {highest}% along the highest (chance "
-        f"{100 / found.attrs['parameters']:.2g}%), {negative}% within all negative ones (chance {chance}%)."
+    lowest, negative, highest = (
+        percent_plus_minus(means[name]) for name in ("lowest_share", "negative_share", "highest_share")
     )
+    chance = 100 / found.attrs["parameters"]
+    told = (
+        f"At the largest fall of the training loss below that of a guess ({runs} runs), of the squared movement\n"
+        f"{lowest}% are along the lowest eigenvalue, {highest}% along the highest (chance {chance:.2g}%)"
+    )
+    if np.isnan(means["negative_share"].value):  # both ends of the spectrum alone are known
+        return f"{told}."
+    return f"{told}, {negative}% within all negative ones (chance {_chance(means['negative_chance'])}%)."
 
 
 def _finite(values: xr.DataArray) -> np.ndarray:
@@ -106,7 +123,8 @@ def legend(found: xr.Dataset) -> str:
     """What stands in the table."""
     first = "Medians with 95% intervals from order statistics, shares with exact ones."
     if found.attrs["system"] == "particles":
-        return f"{first} Not at rest: what moves particles over the force. Modes exclude common rotations."
+        second = "Not at rest: what moves particles over the force. Modes exclude common rotations; runs without any"
+        return f"{first}\n{second} are not counted."
     second = "Movement: to the next recorded frame, mean share ± 95% interval; chance: of a random direction."
     third = "The loss is that of the training split, without weight decay; for Adam 2/lr is a scale and no limit."
     return f"{first}\n{second}\n{third}"

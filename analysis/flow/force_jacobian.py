@@ -31,6 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
+from tqdm import tqdm
 
 from analysis.flow.modes import Modes, modes_of
 from analysis.structures import checked
@@ -43,6 +44,10 @@ from dynamics.trajectory import settings_of
 
 MOST = 1000
 """Coordinates (particles times axes) up to which there is a spectrum."""
+MOST_PAIRS = 3000
+"""Interacting pair sums up to which there is one: memory and time grow with their square."""
+FLAT = 1e-9
+"""Singular value, as a share of the largest, up to which the motions that are kept out depend on each other."""
 
 
 class Linearised(NamedTuple):
@@ -189,27 +194,38 @@ def directions_left(embedding: np.ndarray, settings: ParticleSettings) -> np.nda
     """Orthonormal motions that keep mean and variance: (..., token, axis) -> (..., token x axis, mode).
 
     Where no axis is distinguished, turning all particles together changes nothing, and is not among them: at rest it
-    is a null mode, and leaving it out changes no other.
+    is a null mode, and leaving it out changes no other. Turns that move no particle, about a flat arrangement, are no
+    motions: it has more modes than others. Columns of NaN stand before those of embeddings that have fewer.
     """
     x = np.asarray(embedding, dtype=np.float64)
     n, dim = x.shape[-2:]
     lead, axes = x.shape[:-2], np.eye(dim)
-    kept = [np.broadcast_to(np.tile(row, n), (*lead, n * dim)) for row in axes]
+    x = x - x.mean(axis=-2, keepdims=True)
+    kept = [np.broadcast_to(np.tile(row, n) / np.sqrt(n), (*lead, n * dim)) for row in axes]
     if settings.variance == "axis":
-        kept += [(x * row).reshape(*lead, n * dim) for row in axes]
+        kept += [_unit((x * row).reshape(*lead, n * dim)) for row in axes]
     else:
+        size = _unit(x.reshape(*lead, n * dim))
         planes = [np.outer(axes[a], axes[b]) - np.outer(axes[b], axes[a]) for a in range(dim) for b in range(a)]
-        kept += [(x @ plane).reshape(*lead, n * dim) for plane in planes]
-    if settings.variance == "overall":
-        kept.append(x.reshape(*lead, n * dim))
-    basis = np.linalg.qr(np.stack(kept, -1), mode="complete")[0]
-    return basis[..., min(len(kept), n * dim) :]
+        kept += [(size.reshape(x.shape) @ plane).reshape(*lead, n * dim) for plane in planes]
+        kept += [size] if settings.variance == "overall" else []
+    basis, sizes, _ = np.linalg.svd(np.stack(kept, -1))
+    rank = (sizes > FLAT * sizes[..., :1]).sum(axis=-1)[..., None, None]
+    column = np.arange(rank.min(initial=n * dim), n * dim)
+    return np.where(column < rank, np.nan, basis[..., column])
+
+
+def _unit(rows: np.ndarray) -> np.ndarray:
+    """Rows (..., coordinate) of length 1, or 0 where that is their length."""
+    size = np.linalg.norm(rows, axis=-1, keepdims=True)
+    return np.divide(rows, size, out=np.zeros_like(rows), where=size > 0)
 
 
 def constrained(embedding: np.ndarray, field: Linearised, settings: ParticleSettings) -> Linearised:
     """G and its derivative on the directions left, in their basis, from the field that is followed.
 
-    jacobian: (..., mode, mode), NaN where the embedding is without the spread that is to be kept.
+    jacobian: (..., mode, mode), NaN where the embedding is without the spread that is to be kept, and in the rows and
+    columns of the modes that it has fewer than others.
     """
     x = np.asarray(embedding, dtype=np.float64)
     n, dim = x.shape[-2:]
@@ -229,43 +245,60 @@ def constrained(embedding: np.ndarray, field: Linearised, settings: ParticleSett
 
 
 def eigenvalues(matrices: np.ndarray) -> np.ndarray:
-    """Eigenvalues of square matrices (..., row, column): (..., mode) complex, NaN for those that are not finite."""
-    known = np.isfinite(matrices).all(axis=(-2, -1))
-    safe = np.where(known[..., None, None], matrices, 0.0)
-    return np.where(known[..., None], np.linalg.eigvals(safe).astype(np.complex128), np.nan)
+    """Eigenvalues of square matrices (..., row, column): (..., mode) complex, NaN for those that are not finite.
+
+    Rows and columns that are NaN throughout are no part of a matrix: it has as many eigenvalues less, NaN behind them.
+    """
+    found = np.full(matrices.shape[:-1], np.nan, dtype=np.complex128)
+    for frame in np.ndindex(matrices.shape[:-2]):
+        lost = np.isnan(matrices[frame])
+        there = np.flatnonzero(~(lost.all(axis=0) & lost.all(axis=1)))
+        part = matrices[frame][np.ix_(there, there)]
+        if np.isfinite(part).all():
+            found[frame][: len(there)] = np.linalg.eigvals(part)
+    return found
 
 
 # ----------------------------------------------------------------------------------------- a trajectory
 
 
-def force_spectra(trajectory: xr.Dataset, places: list[int]) -> xr.Dataset:
+def force_spectra(trajectory: xr.Dataset, places: list[int], quiet: bool = False) -> xr.Dataset:
     """The modes of particles at the frames that stand at some places along `step`.
 
     growth_rate, rotation_rate (run, step, mode) of the motion that is followed; force_growth_rate,
     force_rotation_rate (run, step, force_mode) of dF/dx alone; asymmetry (run, step), the share of the antisymmetric
-    part in the Frobenius norm of dF/dx; rest (run, step), |G| over |F|. NaN in the frames of a run after it diverged.
-    Raises TrajectoryError.
+    part in the Frobenius norm of dF/dx; rest (run, step), |G| over |F|. NaN in the frames of a run after it diverged,
+    and behind the modes of a frame that has fewer than another. Raises TrajectoryError.
     """
     settings = settings_of(trajectory)
     if not isinstance(settings, ParticleSettings):
         raise TrajectoryError(f"attribute system: found {settings.system}, this is about particles")
     if not 1 < settings.n * settings.dim <= MOST:
         raise TrajectoryError(f"n times dim: found {settings.n * settings.dim}, spectra are for 2 to {MOST}")
+    pairs = ParticleSystem(settings).pairs
+    if len(pairs.first) > MOST_PAIRS:
+        raise TrajectoryError(
+            f"n: found {settings.n} with {len(pairs.first)} pairs, spectra are for up to {MOST_PAIRS}"
+        )
     some = trajectory.isel(step=places)
     x = some["embedding"].transpose("run", "step", "token", "axis").values.astype(np.float64)
     valid = some["step"].values <= trajectory["last_step"].values[:, None]
-    x = np.where(valid[..., None, None], x, 0.0)  # to be masked below
-    pairs = ParticleSystem(settings).pairs
-    found: dict[str, list[np.ndarray]] = {}
-    for frames in np.moveaxis(x, 1, 0):
-        for name, values in _frame_spectra(frames, settings, pairs).items():
-            found.setdefault(name, []).append(values)
-    result = {name: np.stack(values, 1) for name, values in found.items()}
+    jobs = np.argwhere(valid)
+    frames = [
+        _frame_spectra(x[run, step], settings, pairs)
+        for run, step in tqdm(jobs, "modes", unit="frame", disable=True if quiet else None, leave=False)
+    ]
     variables = {}
-    for name, values in result.items():
-        mask = valid.reshape(*valid.shape, *(1,) * (values.ndim - 2))
-        dims = ("run", "step", *(["force_mode" if name.startswith("force") else "mode"] * (values.ndim - 2)))
-        variables[name] = (dims, np.where(mask, values, np.nan), {"long_name": LONG_NAMES[name], "units": "1"})
+    for name, meaning in LONG_NAMES.items():
+        dims = (["force_mode" if name.startswith("force") else "mode"]) if name.endswith("_rate") else []
+        width = [max((len(frame[name]) for frame in frames), default=0)] if dims else []
+        values = np.full((*valid.shape, *width), np.nan)
+        for (run, step), frame in zip(jobs, frames, strict=True):
+            if dims:
+                values[run, step, : len(frame[name])] = frame[name]
+            else:
+                values[run, step] = frame[name]
+        variables[name] = (("run", "step", *dims), values, {"long_name": meaning, "units": "1"})
     coords = {"step": some["step"].values, "seed": ("run", trajectory["seed"].values)}
     return xr.Dataset(variables, coords, {"lr": settings.step_size})
 
@@ -281,7 +314,7 @@ LONG_NAMES = {
 
 
 def _frame_spectra(x: np.ndarray, settings: ParticleSettings, pairs: PairList) -> dict[str, np.ndarray]:
-    """Of embeddings (run, token, axis)."""
+    """Of one embedding (token, axis)."""
     field = linearised(x, settings, pairs)
     path = followed(field, settings)
     rest = constrained(x, path, settings)

@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from analysis.flow.head_hessian import HeadHessian
 from analysis.flow.pair_hessian import PairHessian
 from dynamics.clustering_head import ClusteringHead
 from dynamics.networks import ConstantAttention
-from dynamics.tasks import all_pairs, sequences, training_pairs
+from dynamics.tasks import all_pairs, distinct, training_pairs
 
 Loss = Callable[[torch.Tensor], torch.Tensor]
 """From flat parameters (parameter,) to a number."""
@@ -29,16 +29,17 @@ PROBES = 64
 """Random vectors of an estimated trace."""
 ACCURACY = 1e-10
 """Relative one of Lanczos eigenvalues."""
+MOST = 10_000
+"""Restarts of Lanczos after which it counts as not converging."""
 
 
 def objective(network: ConstantAttention | ClusteringHead, seed: int) -> HeadHessian | PairHessian:
     """The training loss of the run of a seed, with its exact Hessian: `loss(row)` and `hessian(row)`."""
-    seeds = np.array([seed])
     if isinstance(network, ConstantAttention):
         s = network.settings
-        chosen = training_pairs(s.n, s.train_pairs, seeds)[0]
+        chosen = training_pairs(s.n, s.train_pairs, np.array([seed]))[0]
         return PairHessian(network, torch.from_numpy(all_pairs(s.n)[chosen]))
-    tokens, counts = np.unique(sequences(network.settings, seeds, "train")[0], axis=0, return_counts=True)
+    tokens, counts = distinct(network.settings, seed, "train")
     return HeadHessian(network, tokens, counts / counts.sum())
 
 
@@ -67,7 +68,8 @@ class Extremes(NamedTuple):
 def extremes(loss: Loss, row: torch.Tensor, count: int = 1) -> Extremes:
     """Both ends of the spectrum by Lanczos, `count` eigenvalues each, from a fixed start.
 
-    Raises ValueError for a count that leaves no others.
+    A Hessian of zeros, such as that of units which are all dead, has eigenvalues 0 and no directions of its own, which
+    are NaN; both are NaN where Lanczos does not converge. Raises ValueError for a count that leaves no others.
     """
     size = len(row)
     if not 1 <= count <= (size - 1) // 2:
@@ -79,9 +81,15 @@ def extremes(loss: Loss, row: torch.Tensor, count: int = 1) -> Extremes:
         dtype=float,
     )
     start = np.random.Generator(np.random.Philox(0)).standard_normal(size)
-    values, vectors = eigsh(
-        operator, 2 * count, which="BE", v0=start, ncv=min(size, max(40, 8 * count)), maxiter=10_000, tol=ACCURACY
-    )
+    nowhere = np.full((size, 2 * count), np.nan)
+    if not operator.matvec(start).any():
+        return Extremes(np.zeros(2 * count), nowhere)
+    try:
+        values, vectors = eigsh(
+            operator, 2 * count, which="BE", v0=start, ncv=min(size, max(40, 8 * count)), maxiter=MOST, tol=ACCURACY
+        )
+    except ArpackError:
+        return Extremes(np.full(2 * count, np.nan), nowhere)
     order = np.argsort(values)
     return Extremes(values[order], vectors[:, order])
 

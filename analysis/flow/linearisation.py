@@ -6,7 +6,8 @@ motion that normalisation leaves. growing_modes and kind (run, step) say how man
 largest rate of decay, which steps of length `lr` follow stably up to `threshold` = 2 / lr. Networks have the shares of
 movement and the layers of `analysis.flow.loss_curvature` beside these, and those at their escapes
 (`analysis.flow.escapes`), VC's network the distances of `analysis.flow.near_origin`, and particles what
-`analysis.flow.force_jacobian` finds. NaN means no value; kind is -1 there.
+`analysis.flow.force_jacobian` finds. NaN means no value, also behind the modes of frames that have fewer than others;
+kind is -1 where there is none.
 """
 
 from collections.abc import Sequence
@@ -19,13 +20,18 @@ from analysis.flow.modes import KINDS, Modes, growing, kinds
 from dynamics.settings import ParticleSettings, SettingsError, SparseSettings
 from dynamics.trajectory import settings_of
 
+STEPS = 20
+"""Frames that are looked at where nobody says how many."""
+LARGE, FEWER_STEPS = 400, 10
+"""Parameters beyond which a network's are fewer, and how many."""
+
 
 def linearisation(trajectory: xr.Dataset, places: Sequence[int], quiet: bool = False) -> xr.Dataset:
     """The linearised flow at the frames that stand at some places along `step`. Raises TrajectoryError."""
     settings = settings_of(trajectory)
     if isinstance(settings, ParticleSettings):
-        found = force_spectra(trajectory, list(places))
-        fastest = -found["growth_rate"].values.min(axis=-1, initial=np.inf)
+        found = force_spectra(trajectory, list(places), quiet)
+        fastest = -np.fmin.reduce(found["growth_rate"].values, axis=-1, initial=np.inf)
         found["sharpness"] = (("run", "step"), fastest, {"long_name": "largest rate of decay", "units": "1"})
         found["sharpness"] = found["sharpness"].where(np.isfinite(fastest))
     else:
@@ -77,4 +83,14 @@ def places_of(trajectory: xr.Dataset, steps: int, at: Sequence[int] = ()) -> lis
         return np.searchsorted(recorded, np.unique(at)).tolist()
     if steps < 1:
         raise SettingsError("steps", steps, "a whole number from 1")
-    return np.unique(np.round(np.linspace(0, len(recorded) - 1, steps)).astype(int)).tolist()
+    return np.unique(np.round(np.linspace(0, len(recorded) - 1, min(steps, len(recorded)))).astype(int)).tolist()
+
+
+def usual_steps(trajectory: xr.Dataset) -> int:
+    """How many frames are looked at where nobody says: fewer of networks whose Hessians take long."""
+    settings = settings_of(trajectory)
+    if isinstance(settings, ParticleSettings):
+        return STEPS
+    from dynamics.networks import network_of  # torch, which particles do without
+
+    return STEPS if sum(network_of(trajectory).lengths) <= LARGE else FEWER_STEPS

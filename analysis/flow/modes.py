@@ -18,11 +18,14 @@ TOLERANCE = 1e-6
 
 NONE, STABLE, SADDLE, UNSTABLE = -1, 0, 1, 2
 KINDS = {"none": NONE, "stable": STABLE, "saddle": SADDLE, "unstable": UNSTABLE}
-"""No mode grows; some grow and some decay; some grow and none decays. None: the frame has no value."""
+"""No mode grows; some grow and some decay; some grow and none decays. None: the frame has no value, or no mode."""
 
 
 class Modes(NamedTuple):
-    """The modes of each frame, by falling growth rate, conjugate ones by falling rotation rate: (..., mode) each."""
+    """The modes of each frame, by falling growth rate, conjugate ones by falling rotation rate: (..., mode) each.
+
+    NaN behind the modes of frames that have fewer of them than others.
+    """
 
     growth: np.ndarray
     rotation: np.ndarray
@@ -38,11 +41,12 @@ def modes_of(rates: np.ndarray) -> Modes:
 
 def zero_below(modes: Modes) -> np.ndarray:
     """The growth rate up to which a mode of each frame counts as null: (..., mode) -> (...)."""
-    return TOLERANCE * np.hypot(modes.growth, modes.rotation).max(axis=-1, initial=0.0)
+    rates = np.hypot(modes.growth, modes.rotation)
+    return TOLERANCE * np.where(np.isfinite(rates), rates, 0.0).max(axis=-1, initial=0.0)
 
 
 def growing(modes: Modes) -> np.ndarray:
-    """How many modes grow: (..., mode) -> (...), NaN where the frame has no value."""
+    """How many modes grow: (..., mode) -> (...), NaN where the frame has no value, or no mode."""
     count = (modes.growth > zero_below(modes)[..., None]).sum(axis=-1).astype(np.float64)
     return np.where(_known(modes), count, np.nan)
 
@@ -56,4 +60,4 @@ def kinds(modes: Modes) -> np.ndarray:
 
 
 def _known(modes: Modes) -> np.ndarray:
-    return np.isfinite(modes.growth).all(axis=-1)
+    return np.isfinite(modes.growth).any(axis=-1)

@@ -24,7 +24,7 @@ from dynamics.clustering_head import ClusteringHead
 from dynamics.networks import check_recorded, clustering_head_of
 from dynamics.parameters import Weights
 from dynamics.settings import SparseSettings
-from dynamics.tasks import sequences
+from dynamics.tasks import distinct
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 """Of sequences, that their values are reduced to; 0 and 1 are the smallest and the largest."""
@@ -105,8 +105,7 @@ Variables = dict[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]]
 
 def distinct_tokens(s: SparseSettings, seeds: np.ndarray) -> list[torch.Tensor]:
     """The distinct training sequences of each run, (position, sequence)."""
-    drawn = (np.unique(sequences(s, np.array([seed]), "train")[0], axis=0) for seed in seeds)
-    return [torch.from_numpy(each.T.astype(np.int64)) for each in drawn]
+    return [torch.from_numpy(distinct(s, int(seed), "train")[0].T.copy()) for seed in seeds]
 
 
 def sequence_embeddings(network: ClusteringHead, rows: torch.Tensor, tokens: torch.Tensor) -> np.ndarray:

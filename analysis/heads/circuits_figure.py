@@ -26,12 +26,12 @@ def figure(found: xr.Dataset, trajectory: xr.Dataset) -> Figure:
     """Label counts, attention against leaks, attention maps of one run, and the two phases."""
     drawn = new_figure(16.0, 5.0)
     outer = drawn.add_gridspec(
-        1, 4, width_ratios=(0.8, 1, 0.9, 1), left=0.085, right=0.985, top=0.88, bottom=0.13, wspace=0.3
+        1, 4, width_ratios=(0.8, 1, 0.9, 1), left=0.085, right=0.985, top=0.88, bottom=0.13, wspace=0.36
     )
     draw_counts(drawn.add_subplot(outer[0]), found)
     draw_attention(drawn.add_subplot(outer[1]), found)
-    maps = outer[2].subgridspec(1, 2, wspace=0.08)
-    draw_maps([drawn.add_subplot(maps[0]), drawn.add_subplot(maps[1])], found, trajectory)
+    maps = outer[2].subgridspec(1, 3, wspace=0.1, width_ratios=(1, 1, 0.07))
+    draw_maps([drawn.add_subplot(maps[place]) for place in range(3)], found, trajectory)
     draw_phases(drawn.add_subplot(outer[3]), found)
     return drawn
 
@@ -87,8 +87,8 @@ def draw_attention(axes: Axes, found: xr.Dataset) -> None:
 
 
 def draw_maps(panels: list[Axes], found: xr.Dataset, trajectory: xr.Dataset) -> None:
-    """Attention of one run at the start and at the end, as in VC figure 8: of the successful ones, or of all, that
-    whose correlation is the median."""
+    """Attention of one run at the start and at the end, as in VC figure 8, and its scale: of the successful runs, or
+    of all, that whose correlation is the median."""
     own = np.diagonal(found["inherited"].values)
     finite = np.isfinite(own)
     able = finite & found["successful"].values.astype(bool)
@@ -97,6 +97,7 @@ def draw_maps(panels: list[Axes], found: xr.Dataset, trajectory: xr.Dataset) -> 
         axes.tick_params(labelsize=7)
     if not able.any():
         panels[0].set_title("No run has attention at both ends", fontsize=9, loc="left")
+        panels[-1].set_axis_off()
         return
     order = np.flatnonzero(able)[np.argsort(own[able])]
     run = int(order[(len(order) - 1) // 2])
@@ -107,8 +108,8 @@ def draw_maps(panels: list[Axes], found: xr.Dataset, trajectory: xr.Dataset) -> 
     for step in (int(trajectory["step"][0]), int(trajectory["step"][-1])):
         one = weights(trajectory, run, step)
         maps.append(network.attention(one, torch.from_numpy(tokens)).numpy())
-    for axes, values, when in zip(panels, maps, ("start", "end"), strict=True):
-        axes.imshow(
+    for axes, values, when in zip(panels[:2], maps, ("start", "end"), strict=True):
+        image = axes.imshow(
             values,
             aspect="auto",
             cmap="cividis",
@@ -120,6 +121,9 @@ def draw_maps(panels: list[Axes], found: xr.Dataset, trajectory: xr.Dataset) -> 
             axes.axvline(network.settings.sparsity - 0.5, color="white", linewidth=0.8, linestyle=":")
         axes.set_xlabel(f"position, {when}", fontsize=9)
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    drawn = panels[0].get_figure()
+    assert drawn is not None  # these panels are of one
+    drawn.colorbar(image, cax=panels[2], ticks=MaxNLocator(4))
     panels[1].set_yticks([])
     panels[0].set_ylabel("sequence", fontsize=9)
     seed = int(found["seed"].values[run])
@@ -141,4 +145,4 @@ def draw_phases(axes: Axes, found: xr.Dataset) -> None:
     axes.set(xscale="log", yscale="log", xlim=(least / 1.3, last * 1.3), ylim=(least / 1.3, last * 1.3),
              xlabel="epoch at which clusters have formed", ylabel="epoch at which they are told apart")  # fmt: skip
     _plain(axes, f"Two phases, {int(good.sum())} successful runs")
-    axes.legend(frameon=False, fontsize=7, loc="upper left", handletextpad=0.2)
+    axes.legend(frameon=False, fontsize=7, loc="lower right", handletextpad=0.2)

@@ -24,7 +24,7 @@ import torch
 
 from analysis.heads.clusters import told_apart
 from dynamics.clustering_head import ClusteringHead
-from dynamics.settings import SparseSettings
+from dynamics.settings import SettingsError, SparseSettings
 from dynamics.tasks import sparse_sum
 
 GAIN = 20.0
@@ -49,7 +49,8 @@ def ideal_circuit(s: SparseSettings, gain: float = GAIN, pull: float = 8.0) -> C
     """Weights of a circuit that attends to counting positions alone, and to them alike (VC figure 1).
 
     pull: norm of the query times the size of z over sqrt(d), so that the attention of spurious positions is at most
-    about exp(-1.8 pull). Raises ValueError for p above 3, one axis, or too few units for the multisets.
+    about exp(-1.8 pull). Raises ValueError for p above 3 or one
+    axis, SettingsError for too few units.
     """
     network, front = _front(s)
     place_arc(network, front, arc(s, pull=pull), list(s.counting), pull)
@@ -161,7 +162,8 @@ def _spurious(s: SparseSettings) -> list[int]:
 def with_transform(network: ClusteringHead, front: Circuit, gain: float) -> Circuit:
     """A front with a feed-forward layer that gives every direction of xi its class; see the module.
 
-    Raises ValueError where directions of different classes coincide, or are more than the units can tell apart.
+    Raises ValueError where directions of different classes coincide, SettingsError where they are more than the units
+    can tell apart.
     """
     s = network.settings
     tokens = told_apart(s)
@@ -169,7 +171,7 @@ def with_transform(network: ClusteringHead, front: Circuit, gain: float) -> Circ
     middle, classes, points = directions(xi.numpy(), sparse_sum(tokens, s))
     units = len(middle) - 1 + (not s.output_bias)
     if units > s.hidden:
-        raise ValueError(f"hidden: found {s.hidden}, expected at least {units}")
+        raise SettingsError("hidden", s.hidden, f"{units} or more")
     found = {name: weight.clone() for name, weight in front.items()}
     radius = float(network.normalise(xi).norm(dim=-1).mean())
     bounds = (middle[1:] + middle[:-1]) / 2

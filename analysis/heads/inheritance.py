@@ -26,7 +26,6 @@ from analysis.shapes import procrustes
 from dynamics.clustering_head import ClusteringHead
 from dynamics.networks import check_recorded, clustering_head_of, weights
 from dynamics.randomness import stream
-from dynamics.settings import SettingsError
 from dynamics.storage import TrajectoryError
 
 PERMUTATIONS = 9999
@@ -140,7 +139,7 @@ def moved(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
 
     The distance of weights is over the root mean square of how far the two runs went from their starts, so that ends
     that have no more to do with each other than two random directions from one start are about 1.4 apart. NaN where a
-    run has diverged. Raises TrajectoryError, SettingsError.
+    run has diverged. Raises TrajectoryError.
     """
     networks = [clustering_head_of(each) for each in (first, second)]
     _check_alike(first, second, networks)
@@ -186,12 +185,16 @@ def weight_distances(
 
 def _check_alike(first: xr.Dataset, second: xr.Dataset, networks: list[ClusteringHead]) -> None:
     if networks[0].shapes != networks[1].shapes:
-        raise SettingsError("other", f"networks of {networks[1].sizes}", f"networks of {networks[0].sizes}")
+        raise _unlike(f"networks of {networks[1].sizes}", f"networks of {networks[0].sizes}")
     s, other = (network.settings for network in networks)
     if (s.vocab, s.length, s.counting) != (other.vocab, other.length, other.counting):
-        raise SettingsError("other", "another task", "one of the same p, length and counting positions")
+        raise _unlike("another task", "one of the same p, length and counting positions")
     if not np.array_equal(first["seed"].values, second["seed"].values):
-        raise SettingsError("other", "runs of other seeds", "runs of the same seeds")
+        raise _unlike("runs of other seeds", "runs of the same seeds")
+
+
+def _unlike(found: str, expected: str) -> TrajectoryError:
+    return TrajectoryError(f"the second trajectory: found {found}, expected {expected}")
 
 
 def _rows(network: ClusteringHead, found: dict[str, torch.Tensor]) -> np.ndarray:

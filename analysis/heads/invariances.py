@@ -15,7 +15,8 @@ e²/2k.
 
 Expectations are exact where all sequences are few enough to be listed; otherwise the outer one is over a fixed sample,
 the inner one always over all values or both orders. Positions and tokens count from 0, as in the settings.
-Everything is computed in float64. NaN stands for a share where xi does not vary.
+Everything is computed in float64. NaN stands for a share where xi does not vary, and for all of a run that has
+diverged or whose attention scores lie too far apart to be computed with.
 """
 
 import functools
@@ -42,6 +43,9 @@ MOST_NEIGHBOURS = 1 << 18
 
 AT_ONCE = 1 << 14
 """Sequences whose embeddings are computed together."""
+
+FAR = 600
+"""Attention scores further apart have exponentials that leave the range of float64."""
 
 NO_SPREAD = 1e-12
 """Variance over the largest squared norm up to which embeddings do not vary."""
@@ -102,16 +106,20 @@ def one_hot(tokens: np.ndarray, rows: int) -> torch.Tensor:
     return (torch.from_numpy(tokens)[..., None] == torch.arange(rows)).flatten(-2).double()
 
 
+class FarScores(ValueError):
+    """Attention scores so far apart that their exponentials leave the range of float64."""
+
+
 def attention_weights(network: ClusteringHead, found: Weights) -> torch.Tensor:
     """exp(score) of every position and token up to a factor for each network: (..., position, token).
 
-    The factor makes the sum over the positions of any sequence at least 1, whatever the scores. Raises ValueError for
-    scores so far apart, 600, that their exponentials leave the range of float64.
+    The factor makes the sum over the positions of any sequence at least 1, whatever the scores. Raises FarScores for
+    scores more than FAR apart.
     """
     scores = (network.table(found) @ found["query"][..., None, :, None])[..., 0] / network.settings.dim**0.5
     least = scores.amin(-1).amax(-1)[..., None, None]
-    if not bool((scores - least < 600).all()):
-        raise ValueError("query: found attention scores more than 600 apart, expected nearer ones")
+    if not bool((scores - least < FAR).all()):
+        raise FarScores(f"query: found attention scores more than {FAR} apart, expected nearer ones")
     return torch.exp(scores - least)
 
 
@@ -271,7 +279,8 @@ NAMES: Mapping[str, tuple[tuple[str, ...], str]] = {
 def invariances(trajectory: xr.Dataset, step: int | None = None) -> xr.Dataset:
     """What `measured` gives of every run at a recorded step, the last by default; NaN for runs that had diverged.
 
-    Raises TrajectoryError, SettingsError.
+    `far_scores` is 1 for the runs that are NaN because their attention scores lie too far apart. Raises
+    TrajectoryError, SettingsError.
     """
     network = clustering_head_of(trajectory)
     step = int(trajectory["step"][-1]) if step is None else step
@@ -283,16 +292,24 @@ def invariances(trajectory: xr.Dataset, step: int | None = None) -> xr.Dataset:
     rows: list[dict[str, np.ndarray] | None] = []
     for run in tqdm(range(trajectory.sizes["run"]), "invariances", unit="run", disable=None, leave=False):
         found = {name: each[run].double() for name, each in every.items()}
-        with of_run(trajectory, run):
-            rows.append(measured(network, found, at) if alive[run] else None)
-    return _labelled(rows, network.settings, at, trajectory["seed"].values, step)
+        rows.append(None)
+        if alive[run]:
+            with of_run(trajectory, run):
+                rows[run] = measured(network, found, at)
+    result = _labelled(rows, network.settings, at, trajectory["seed"].values, step)
+    far = np.array([row is None for row in rows]) & alive
+    meaning = {"long_name": "whether attention scores lie too far apart to be computed with", "units": "1"}
+    return result.assign(far_scores=("run", far.astype(np.int8), meaning))
 
 
 @contextmanager
 def of_run(trajectory: xr.Dataset, run: int) -> Iterator[None]:
-    """Tell of what cannot be computed of a run as of a fault of the trajectory. Raises TrajectoryError."""
+    """Tell of what cannot be computed of a run as of a fault of the trajectory, and leave out what is to be computed
+    of one whose attention scores lie too far apart. Raises TrajectoryError."""
     try:
         yield
+    except FarScores:
+        return
     except ValueError as error:
         raise TrajectoryError(f"run of seed {int(trajectory['seed'][run])}: {error}") from None
 

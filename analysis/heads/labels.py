@@ -2,8 +2,9 @@
 
 In this order, by `Thresholds`:
 
-1. none: the accuracy over all sequences is less than half-way from chance to 1, or the run has diverged. Invariances of
-   what does not solve the task, such as a sequence embedding that hardly varies, are no circuit.
+1. none: the accuracy over all sequences is less than half-way from chance to 1, or the run has diverged, or its
+   attention scores lie too far apart to be computed with. Invariances of what does not solve the task, such as a
+   sequence embedding that hardly varies, are no circuit.
 2. What is missing is looked for. A spurious position leaks if its value share is above the tolerance. Counting
    positions belong together if their order share is not above it; those outside the largest group do not swap with the
    others.
@@ -26,6 +27,8 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 from scipy.sparse.csgraph import connected_components
+
+from analysis.heads.invariances import FAR
 
 LABELS = ("ideal", "corrected", "part of the values", "partial", "fuzzy", "none")
 
@@ -69,7 +72,8 @@ def verdict(one: xr.Dataset, by: Thresholds = Thresholds()) -> Verdict:  # noqa:
     """The label of one run, given what `invariances` found, selected along run."""
     accuracy, p = float(one["accuracy"]), one.sizes["token"]
     if np.isnan(accuracy):
-        return Verdict("none", "diverged")
+        far = bool(one.get("far_scores", False))
+        return Verdict("none", f"attention scores more than {FAR} apart" if far else "diverged")
     if (accuracy - 1 / p) / (1 - 1 / p) < by.learned - 1e-12:
         return Verdict("none", f"accuracy {accuracy:.2f}")
     counting = one["counting"].values.tolist()

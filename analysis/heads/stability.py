@@ -205,15 +205,15 @@ def point(network: ClusteringHead, row: torch.Tensor, tokens: np.ndarray, sample
 def pushes(network: ClusteringHead, row: torch.Tensor, size: float, draws: int) -> dict[str, torch.Tensor]:
     """Random displacements of a row by their kind, (draw, parameter): none, breaking by `PARTS`, and of all parameters.
 
-    Each has the length size x |theta|.
+    Each has the length size x |theta|. A part without a direction, such as that of one position alone, has none.
     """
     generator = stream(0, "stability/push")
     kinds = {"none": torch.zeros(1, len(row), dtype=row.dtype)}
     for name in (*PARTS, "all"):
         basis = torch.eye(len(row), dtype=row.dtype) if name == "all" else breaking(network, name)
-        drawn = torch.from_numpy(generator.standard_normal((draws, basis.shape[1]))) @ basis.T
-        length = drawn.norm(dim=1, keepdim=True)
-        kinds[name] = size * float(row.norm()) * torch.where(length > 0, drawn / length.clamp(min=1e-300), 0.0)
+        if basis.shape[1]:
+            drawn = torch.from_numpy(generator.standard_normal((draws, basis.shape[1]))) @ basis.T
+            kinds[name] = size * float(row.norm()) * drawn / drawn.norm(dim=1, keepdim=True)
     return kinds
 
 

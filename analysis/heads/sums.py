@@ -78,7 +78,8 @@ def agreeing(steps: np.ndarray, residue: np.ndarray, modulus: int) -> int:
 
 @torch.no_grad()
 def sums(trajectory: xr.Dataset, step: int | None = None) -> xr.Dataset:
-    """What `encoded` gives of every run at a recorded step, the last by default; NaN or 0 for diverged runs.
+    """What `encoded` gives of every run at a recorded step, the last by default; NaN or 0 for runs that have diverged,
+    or whose attention scores lie too far apart.
 
     Raises TrajectoryError, SettingsError.
     """
@@ -90,8 +91,10 @@ def sums(trajectory: xr.Dataset, step: int | None = None) -> xr.Dataset:
     rows = []
     for run in range(trajectory.sizes["run"]):
         found = {name: each[run].double() for name, each in every.items()}
-        with of_run(trajectory, run):
-            rows.append(encoded(mixtures(network, found, at.tokens)[0].numpy(), at, s) if alive[run] else nothing)
+        rows.append(nothing)
+        if alive[run]:
+            with of_run(trajectory, run):
+                rows[run] = encoded(mixtures(network, found, at.tokens)[0].numpy(), at, s)
     meanings = {
         "steps": "step of the sum that xi encodes, in units of the usual smallest at counting positions",
         "whole": "whether all steps are near whole numbers",

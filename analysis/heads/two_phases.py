@@ -9,8 +9,8 @@ run's clusters are those that it ends with, whatever they are (`analysis.heads.c
     fitted      the same of the fall of the training loss
 
 so that neither asks for the clusters of an ideal circuit. All three are read off the same frames, a subsample of those
-recorded, and a moment is that of a frame. NaN where the last frame is no higher than the first, where a run ends in one
-cluster, or has diverged.
+recorded, and a moment is that of a frame. NaN where the last frame is less than .01 above the first, of which no half
+tells anything; where a run ends in one cluster, has diverged, or has attention scores too far apart.
 """
 
 import numpy as np
@@ -26,6 +26,8 @@ from dynamics.settings import check_whole
 from dynamics.storage import TrajectoryError
 
 FRAMES = 101
+GAIN = 0.01
+"""Least rise from the first to the last frame of which a half is looked for."""
 FRONT = ("embedding", "position_embedding", "query", "value")
 """The weights that make sequence embeddings."""
 
@@ -33,7 +35,7 @@ FRONT = ("embedding", "position_embedding", "query", "value")
 def lasting_half(values: np.ndarray, time: np.ndarray) -> np.ndarray:
     """The time from which on values stay at or above half-way from the first to the last: (..., step) -> (...).
 
-    NaN where the last is not above the first, or one of all is NaN. Raises ValueError.
+    NaN where the last is not at least GAIN above the first, or one of all is NaN. Raises ValueError.
     """
     x = np.asarray(values, dtype=np.float64)
     if x.ndim < 1 or x.shape[-1] != len(time) or not len(time):
@@ -42,7 +44,7 @@ def lasting_half(values: np.ndarray, time: np.ndarray) -> np.ndarray:
     below = x < (first + last) / 2
     after = x.shape[-1] - below[..., ::-1].argmax(axis=-1)  # the frame behind the last one below
     found = np.asarray(time, dtype=np.float64)[np.minimum(after, len(time) - 1)]
-    rises = (last > first)[..., 0] & np.isfinite(x).all(axis=-1)
+    rises = (last - first >= GAIN)[..., 0] & np.isfinite(x).all(axis=-1)
     return np.where(rises, found, np.nan)
 
 
