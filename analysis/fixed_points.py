@@ -120,7 +120,7 @@ def landscape(options: Options) -> "xr.Dataset":
     import xarray as xr
 
     from analysis.heads.handmade import ideal_circuit
-    from analysis.heads.stability import objective, point, population, settled
+    from analysis.heads.stability import Objective, point, population, settled
     from dynamics.clustering_head import ClusteringHead
     from dynamics.tasks import sequences
 
@@ -133,7 +133,7 @@ def landscape(options: Options) -> "xr.Dataset":
         raise
     except ValueError as error:
         raise SettingsError("hidden", s.hidden, f"settings with an ideal circuit: {error}") from None
-    rest = settled(objective(network, tokens, options.decay), rows[f"gain {PUSHED:g}"])
+    rest = settled(Objective(network, tokens, options.decay), rows[f"gain {PUSHED:g}"])
     rows["settled"] = rest.row
     decays = {name: options.decay if name == "settled" else 0.0 for name in rows}
     points = {name: point(network, row, tokens, sample, decays[name]) for name, row in rows.items()}
@@ -189,7 +189,7 @@ def after_pushes(
     import torch
     import xarray as xr
 
-    from analysis.heads.stability import PARTS, breaking, descent, objective, pushes
+    from analysis.heads.stability import PARTS, Objective, breaking, descent, pushes
 
     starts, names = [row[None]], [("none", 0.0)]
     for size in options.push:
@@ -197,7 +197,7 @@ def after_pushes(
             if kind != "none":
                 starts.append(row + moves)
                 names += [(kind, size)] * len(moves)
-    loss = objective(network, tokens, decay)
+    loss = Objective(network, tokens, decay)
     found = descent(loss, torch.cat(starts), 1 / float(at.spectrum[-1]), options.steps, FRAMES)
     names_of = ("order_share", "value_share", "accuracy", "pushed_loss", "distance")
     values: dict[str, list[np.ndarray]] = {name: [] for name in names_of}

@@ -15,10 +15,9 @@ from analysis.heads.labels import Thresholds
 from analysis.heads.stability import (
     NULL,
     PARTS,
+    Objective,
     breaking,
     descent,
-    hessian,
-    objective,
     point,
     population,
     pushes,
@@ -61,8 +60,8 @@ def test_the_objective_is_the_networks_loss(generator, vocab):
     row = torch.from_numpy(generator.standard_normal(sum(network.lengths)))
     target = torch.from_numpy(sparse_sum(every, s))
     plain = network.losses(network.unflatten(row), torch.from_numpy(every), target).mean()
-    torch.testing.assert_close(objective(network, every)(row), plain)
-    torch.testing.assert_close(objective(network, every, 0.3)(row), plain + 0.15 * (row @ row))
+    torch.testing.assert_close(Objective(network, every)(row), plain)
+    torch.testing.assert_close(Objective(network, every, 0.3)(row), plain + 0.15 * (row @ row))
 
 
 # ---------------------------------------------------------------------------------------------- symmetry
@@ -86,9 +85,9 @@ def test_the_gradient_of_the_population_breaks_no_symmetry_and_that_of_a_sample_
     sample = sequences(SMALL, np.array([0]), "train")[0][:50].astype(np.int64)
     for part in PARTS:
         basis = breaking(NETWORK, part)
-        assert float((basis.T @ grad(objective(NETWORK, EVERY))(symmetric)).norm()) < 1e-14
-        assert float((basis.T @ grad(objective(NETWORK, sample))(symmetric)).norm()) > 1e-4
-        assert float((basis.T @ grad(objective(NETWORK, EVERY))(row)).norm()) > 1e-4  # P that differ already
+        assert float((basis.T @ grad(Objective(NETWORK, EVERY))(symmetric)).norm()) < 1e-14
+        assert float((basis.T @ grad(Objective(NETWORK, sample))(symmetric)).norm()) > 1e-4
+        assert float((basis.T @ grad(Objective(NETWORK, EVERY))(row)).norm()) > 1e-4  # P that differ already
 
 
 def test_each_breaking_eigenvalue_occurs_as_often_as_there_are_directions(row):
@@ -99,19 +98,18 @@ def test_each_breaking_eigenvalue_occurs_as_often_as_there_are_directions(row):
     for part in PARTS:
         basis = breaking(network, part)
         weights = weights - basis @ (basis.T @ weights)
-    loss = objective(network, population(s))
+    loss = Objective(network, population(s))
     for part, often in (("order", 3), ("suffix", 2)):
-        values = torch.linalg.eigvalsh(hessian(loss, weights, breaking(network, part))).numpy().reshape(3, often)
+        basis = breaking(network, part)
+        values = torch.linalg.eigvalsh(basis.T @ loss.hessian(weights) @ basis).numpy().reshape(3, often)
         np.testing.assert_allclose(np.ptp(values, axis=1), 0, atol=1e-12)
         assert (np.diff(values.mean(axis=1)) > 1e-6).all()
 
 
 def test_the_hessian_is_the_dense_one(row):
-    loss = objective(NETWORK, EVERY, 0.1)
+    loss = Objective(NETWORK, EVERY, 0.1)
     dense = torch.autograd.functional.hessian(loss, row)
-    torch.testing.assert_close(hessian(loss, row), dense, atol=1e-10, rtol=1e-8)
-    basis = breaking(NETWORK, "order")
-    torch.testing.assert_close(hessian(loss, row, basis), basis.T @ dense @ basis, atol=1e-10, rtol=1e-8)
+    torch.testing.assert_close(loss.hessian(row), dense, atol=1e-10, rtol=1e-8)
 
 
 # ------------------------------------------------------------------------------------------------ at rest
@@ -119,7 +117,7 @@ def test_the_hessian_is_the_dense_one(row):
 
 def test_loss_and_gradient_fall_exponentially_with_the_gain():
     rows = [flat(NETWORK, ideal_circuit(SMALL, gain)) for gain in (2.0, 4.0, 6.0)]
-    loss = objective(NETWORK, EVERY)
+    loss = Objective(NETWORK, EVERY)
     found = np.array([[float(loss(row)), float(grad(loss)(row).norm())] for row in rows])
     falls = found[1:] / found[:-1]
     assert (falls < 0.05).all()
@@ -128,7 +126,7 @@ def test_loss_and_gradient_fall_exponentially_with_the_gain():
 
 @pytest.fixture(scope="module")
 def rest():
-    loss = objective(NETWORK, EVERY, 1e-3)
+    loss = Objective(NETWORK, EVERY, 1e-3)
     return loss, settled(loss, flat(NETWORK, ideal_circuit(SMALL, 2.0)))
 
 
@@ -151,10 +149,14 @@ def test_settling_finds_the_minimum_of_a_bowl():
     scale = torch.logspace(0, 4, 12, dtype=torch.float64)
     centre = torch.linspace(-1, 1, 12, dtype=torch.float64)
 
-    def bowl(row):
-        return (scale * (row - centre) ** 2).sum() + ((row - centre) ** 4).sum()
+    class Bowl:
+        def __call__(self, row):
+            return (scale * (row - centre) ** 2).sum() + ((row - centre) ** 4).sum()
 
-    found = settled(bowl, torch.zeros(12, dtype=torch.float64))
+        def hessian(self, row):
+            return torch.diag(2 * scale + 12 * (row - centre) ** 2)
+
+    found = settled(Bowl(), torch.zeros(12, dtype=torch.float64))
     torch.testing.assert_close(found.row, centre, atol=1e-8, rtol=0)
 
 
@@ -189,7 +191,7 @@ def test_a_part_without_a_direction_is_not_pushed(generator):
 
 
 def test_descent_is_plain_gradient_descent_where_the_loss_falls(row):
-    loss = objective(NETWORK, EVERY)
+    loss = Objective(NETWORK, EVERY)
     starts = torch.stack([row, 0.5 * row])
     found = descent(loss, starts, 1e-3, 10, frames=3)
     assert found.steps.tolist() == [0, 5, 10]

@@ -26,7 +26,7 @@ def both(s, runs, begin=0, end=None, scale=1.0):
     targets = sparse_sum(tokens, s)
     memory = Memory(to_lanes(rows), *(np.full_like(to_lanes(rows), np.nan) for _ in range(4)))
     learned = Sequences(tokens, targets.astype(np.int16))
-    train(memory, head_layout(network), learned, order, rule_of(s), 1.0, 1, begin, end - begin, 0, s.dim)
+    train(memory, head_layout(network), learned, order, rule_of(s), 1.0, 0.0, 1, begin, end - begin, 0, s.dim)
     exact = torch.from_numpy(rows).double().requires_grad_()
     at = order[:, begin:end]
     batch, target = np.take_along_axis(tokens, at[..., None], 1), np.take_along_axis(targets, at, 1)

@@ -25,9 +25,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from scipy.optimize import minimize
-from torch.func import grad, jvp, vmap
+from torch.func import grad, vmap
 from tqdm import tqdm
 
+from analysis.flow.head_hessian import HeadHessian
 from dynamics.clustering_head import ClusteringHead
 from dynamics.randomness import stream
 from dynamics.settings import SettingsError, SparseSettings
@@ -63,26 +64,32 @@ def population(s: SparseSettings) -> np.ndarray:
     return np.array(list(itertools.product(range(s.vocab), repeat=s.length)))
 
 
-def objective(network: ClusteringHead, tokens: np.ndarray, decay: float = 0.0) -> Loss:
+class Objective:
     """Mean cross-entropy over sequences (sequence, position) plus decay |theta|² / 2, of a flat row (parameter,).
 
     The same as `ClusteringHead.losses`, whose attention it spreads over a table by one product.
     """
-    s = network.settings
-    chosen = (torch.from_numpy(tokens)[..., None] == torch.arange(s.rows)).flatten(-2).double()
-    target = torch.from_numpy(sparse_sum(tokens, s))[:, None]
 
-    def loss(row: torch.Tensor) -> torch.Tensor:
-        weights = network.unflatten(row)
-        table = network.table(weights)
-        scores = (table @ weights["query"]) / s.dim**0.5
+    def __init__(self, network: ClusteringHead, tokens: np.ndarray, decay: float = 0.0) -> None:
+        self.network, self.decay = network, decay
+        self.chosen = (torch.from_numpy(tokens)[..., None] == torch.arange(network.settings.rows)).flatten(-2).double()
+        self.target = torch.from_numpy(sparse_sum(tokens, network.settings))[:, None]
+        self.cross_entropy = HeadHessian(network, tokens, np.full(len(tokens), 1 / len(tokens)))
+
+    def __call__(self, row: torch.Tensor) -> torch.Tensor:
+        weights = self.network.unflatten(row)
+        table = self.network.table(weights)
+        scores = (table @ weights["query"]) / self.network.settings.dim**0.5
         attended = torch.exp(scores - scores.amin(-1).amax().detach())[..., None]
-        sums = chosen @ torch.cat([attended * table, attended], dim=-1).flatten(0, 1)
+        sums = self.chosen @ torch.cat([attended * table, attended], dim=-1).flatten(0, 1)
         xi = (sums[:, :-1] / sums[:, -1:]) @ weights["value"].T
-        log_share = torch.log_softmax(network.transform(weights, xi) @ weights["embedding"].T, dim=-1)
-        return -torch.gather(log_share, -1, target).mean() + decay / 2 * (row * row).sum()
+        log_share = torch.log_softmax(self.network.transform(weights, xi) @ weights["embedding"].T, dim=-1)
+        return -torch.gather(log_share, -1, self.target).mean() + self.decay / 2 * (row * row).sum()
 
-    return loss
+    @torch.no_grad()
+    def hessian(self, row: torch.Tensor) -> torch.Tensor:
+        """At a row: (parameter, parameter)."""
+        return self.cross_entropy.hessian(row) + self.decay * torch.eye(len(row), dtype=row.dtype)
 
 
 # ----------------------------------------------------------------------------------------- breaking directions
@@ -102,14 +109,6 @@ def breaking(network: ClusteringHead, part: str) -> torch.Tensor:
     return torch.from_numpy(found.reshape(len(found), -1))
 
 
-def hessian(loss: Loss, row: torch.Tensor, directions: torch.Tensor | None = None) -> torch.Tensor:
-    """The Hessian at a row, in all directions or in orthonormal ones (parameter, direction): symmetric, square."""
-    basis = torch.eye(len(row), dtype=row.dtype) if directions is None else directions
-    along = [vmap(lambda v: jvp(grad(loss), (row,), (v,))[1])(some) for some in basis.T.split(16)]
-    found = torch.cat(along) @ basis if along else basis.new_zeros(0, 0)
-    return (found + found.T) / 2
-
-
 # ------------------------------------------------------------------------------------------------- fixed points
 
 
@@ -121,7 +120,7 @@ class Settled(NamedTuple):
     """Norm of the gradient that is left"""
 
 
-def settled(loss: Loss, row: torch.Tensor, steps: int = 1500, newton: int = 30, rest: float = 1e-10) -> Settled:
+def settled(loss: Objective, row: torch.Tensor, steps: int = 1500, newton: int = 30, rest: float = 1e-10) -> Settled:
     """The stationary point that descent from a row leads to: L-BFGS, then damped Newton steps until the gradient is
     below `rest`, or none of them helps any more."""
 
@@ -143,7 +142,7 @@ def settled(loss: Loss, row: torch.Tensor, steps: int = 1500, newton: int = 30, 
     return Settled(row, float(grad(loss)(row).norm()))
 
 
-def newton_step(loss: Loss, row: torch.Tensor) -> torch.Tensor | None:
+def newton_step(loss: Objective, row: torch.Tensor) -> torch.Tensor | None:
     """A row further down, by Newton's method with the least damping that helps; None if none does.
 
     Eigenvalues are taken by their size, so that saddles repel, and enlarged by the damping, so that directions in which
@@ -151,7 +150,7 @@ def newton_step(loss: Loss, row: torch.Tensor) -> torch.Tensor | None:
     lowers the loss by a tenth of what the quadratic form lets expect.
     """
     slope, before = grad(loss)(row), float(loss(row))
-    values, vectors = torch.linalg.eigh(hessian(loss, row))
+    values, vectors = torch.linalg.eigh(loss.hessian(row))
     along, size = vectors.T @ slope, values.abs()
     for damping in NULL * 10.0 ** np.arange(10):
         way = along / (size + damping * size.max())
@@ -184,13 +183,13 @@ def point(network: ClusteringHead, row: torch.Tensor, tokens: np.ndarray, sample
 
     tokens: the population; sample: training sequences, both (sequence, position).
     """
-    loss = objective(network, tokens, decay)
+    loss = Objective(network, tokens, decay)
     parts = [breaking(network, part) for part in PARTS]
-    slope, sampled = grad(loss)(row), grad(objective(network, sample, decay))(row)
-    whole = hessian(loss, row)
+    slope, sampled = grad(loss)(row), grad(Objective(network, sample, decay))(row)
+    whole = loss.hessian(row)
     values = [torch.linalg.eigvalsh(part.T @ whole @ part).numpy() for part in parts]
     return Point(
-        float(objective(network, tokens)(row)),
+        float(Objective(network, tokens)(row)),
         float(slope.norm()),
         (float((parts[0].T @ slope).norm()), float((parts[1].T @ slope).norm())),
         (float((parts[0].T @ sampled).norm()), float((parts[1].T @ sampled).norm())),
