@@ -18,7 +18,7 @@ import tyro
 
 from analysis.command import command
 from analysis.reading import Reading, finish, opened
-from dynamics.settings import SUCCESS, check_whole
+from dynamics.settings import check_whole
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -68,6 +68,7 @@ def circuits(trajectory: "xr.Dataset", other: "xr.Dataset | None" = None, frames
     from analysis.heads.labels import sensitivity, verdicts
     from analysis.heads.sums import sums
     from analysis.heads.two_phases import phases
+    from dynamics.transfer import successful
 
     check_whole("frames", frames, 2, 10**9)
     found = invariances(trajectory)
@@ -81,12 +82,13 @@ def circuits(trajectory: "xr.Dataset", other: "xr.Dataset | None" = None, frames
         parts.append(moved(trajectory, other))
     whole = xr.merge(parts, compat="no_conflicts", join="outer", combine_attrs="drop_conflicts")
     judged = verdicts(found)
-    last = trajectory.isel(step=-1)
-    alive = last["last_step"].values >= int(last["step"])
-    success = (last["accuracy"].sel(split="test").values > SUCCESS) & alive
     whole["label"] = ("run", [each.label for each in judged], {"long_name": "kind of circuit"})
     whole["reason"] = ("run", [each.reason for each in judged], {"long_name": "why it is of that kind"})
-    whole["successful"] = ("run", success, {"long_name": "whether the test accuracy at the end is above .98"})
+    whole["successful"] = (
+        "run",
+        successful(trajectory),
+        {"long_name": "whether the test accuracy at the end is above .98"},
+    )
     whole["sensitivity"] = sensitivity(found).rename(label="kind")
     return whole.assign_attrs(found.attrs)
 

@@ -11,7 +11,7 @@ from numba import get_num_threads
 from tqdm import tqdm
 
 from analysis.drops import events, scalar
-from analysis.forensics import CHANGES, Examples, Step, Surge, cause_of, examples, explained, surge, way_of
+from analysis.forensics import CHANGES, FAIR, Examples, Step, Surge, cause_of, examples, explained, surge, way_of
 from analysis.rule import RULE, Rule
 from dynamics.clustering_head import ClusteringHead
 from dynamics.networks import clustering_head_of, weights
@@ -173,6 +173,11 @@ def _paths(
     for row, (low, high), (_, _, loss) in zip(path, ends, rows, strict=True):
         row[low - first : high - first + 1] = loss
     return np.arange(first, last + 1), path
+
+
+def fair(result: xr.Dataset) -> np.ndarray:
+    """Of which spikes the smoothed norm says something, (spike,) bool: it alone hardly changes what is what."""
+    return (result["remaining_smooth_alike"] >= FAIR).values
 
 
 RECORDED = {

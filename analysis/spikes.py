@@ -60,6 +60,7 @@ def removed(result: "xr.Dataset", name: str, chosen: "np.ndarray") -> float:
     import numpy as np
 
     from analysis.forensics import MOST
+    from analysis.inquest import fair
 
     values = result[f"remaining_{name}"].values[chosen]
     if name == "smooth":
@@ -68,18 +69,12 @@ def removed(result: "xr.Dataset", name: str, chosen: "np.ndarray") -> float:
     return float((known < MOST).mean()) if known.size else float("nan")
 
 
-def fair(result: "xr.Dataset") -> "np.ndarray":
-    """Of which spikes the smoothed norm says something, (spike,) bool: it alone hardly changes what is what."""
-    from analysis.forensics import FAIR
-
-    return (result["remaining_smooth_alike"] >= FAIR).values
-
-
 def row(result: "xr.Dataset", name: str, chosen: "np.ndarray") -> "Row":
     """Some of the spikes: how many, how high, how many explained, and how many each change removes."""
     import numpy as np
 
     from analysis.forensics import CHANGES
+    from analysis.inquest import fair
     from analysis.intervals import clustered_share
     from analysis.tables import Row, number, percent
 

@@ -7,7 +7,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from analysis.figures import new_figure
-from analysis.forensics import CAUSES, CHANGES, FAIR, MOST
+from analysis.forensics import CAUSES, CHANGES, MOST
+from analysis.inquest import fair
 
 COLOURS = dict(zip(CAUSES, ("tab:orange", "tab:blue", "tab:green", "0.45"), strict=True))
 
@@ -94,11 +95,10 @@ def draw_remaining(axes: Axes, result: xr.Dataset) -> None:
     """Which part of each spike's rise remains under each change, by cause."""
     causes = result["cause"].values
     there = [cause for cause in CAUSES if (causes == cause).any()]
-    fair = (result["remaining_smooth_alike"] >= FAIR).values
     generator = np.random.default_rng(0)  # for places beside each other alone
     for place, change in enumerate(CHANGES):
         for beside, cause in enumerate(there):
-            kept = (causes == cause) & ((change != "smooth") | fair)
+            kept = (causes == cause) & ((change != "smooth") | fair(result))
             values = result[f"remaining_{change}"].values[kept]
             x = place + 0.26 * (beside - (len(there) - 1) / 2) + generator.uniform(-0.09, 0.09, len(values))
             axes.plot(x, np.clip(values, -0.6, 1.6), ".", color=COLOURS[cause], markersize=4, alpha=0.6,
