@@ -2,12 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test test-all lint bench clean
+.PHONY: help demo test test-all lint bench browser clean
 
 help:
 	@echo "make demo       set up the light core and reproduce a row of a table in a minute"
 	@echo "make test       set up everything, check style, types and imports, and run the tests"
 	@echo "make test-all   the same with the slow tests"
+	@echo "make browser    install Debian's Chromium, without which the tests of the explorer's page are skipped"
 	@echo "make bench      run the benchmarks in this environment"
 	@echo "make clean      remove the environment and all caches, but no runs"
 
@@ -25,6 +26,13 @@ lint: .venv/full
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
+
+browser:
+	@command -v chromium >/dev/null || { \
+		as=$$(test "$$(id -u)" = 0 || echo sudo); \
+		$$as apt-get update -qq && $$as env DEBIAN_FRONTEND=noninteractive \
+			apt-get install -qq -y --no-install-recommends chromium fonts-dejavu-core >/dev/null; }
+	@chromium --version
 
 bench: .venv/full
 	cd benchmarks && ../$(BIN)/asv run --python=same --show-stderr

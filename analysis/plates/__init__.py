@@ -1,0 +1,1 @@
+"""The figures of both papers, each drawn from trajectories."""
