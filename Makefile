@@ -32,7 +32,7 @@ browser:
 		as=$$(test "$$(id -u)" = 0 || echo sudo); \
 		$$as apt-get update -qq && $$as env DEBIAN_FRONTEND=noninteractive \
 			apt-get install -qq -y --no-install-recommends chromium fonts-dejavu-core >/dev/null; }
-	@chromium --version
+	@chromium --version 2>/dev/null
 
 bench: .venv/full
 	cd benchmarks && ../$(BIN)/asv run --python=same --show-stderr

@@ -321,8 +321,8 @@ def main(options: Options) -> None:
     from analysis import tables
     from analysis.figures import save_figure
     from analysis.heads.fixed_points_figure import figure
-    from analysis.heads.stability import one_thread
     from analysis.results import check_result, write_result
+    from analysis.threads import one_thread
 
     checked(options)
     settings = {**dataclasses.asdict(options), "out": "", "csv": ""}

@@ -14,6 +14,7 @@ from scipy import ndimage
 from analysis.curves import caption, draw_curves
 from analysis.figures import new_figure, save_figure
 from analysis.gallery import draw_tokens, label
+from analysis.view.colours import class_colours, pale
 from dynamics.networks import ConstantAttention, Weights, constant_attention_of, weights
 from dynamics.settings import ModularSettings
 from dynamics.tasks import all_pairs, training_pairs
@@ -86,41 +87,6 @@ def class_map(network: ConstantAttention, weights: Weights, view: View, side: in
     ticks = REACH * (2 * np.arange(side) + 1 - side) / side
     places = np.stack(np.meshgrid(ticks, ticks), axis=-1).reshape(-1, 2)
     return classes_at(network, weights, view.points(places)).reshape(side, side)
-
-
-# ------------------------------------------------------------------------------------------------ colours
-
-
-def class_colours(n: int) -> np.ndarray:
-    """Colours of N classes, (class, rgb) in 0..1: hues once round the circle, neighbours also of unlike lightness."""
-    hue = 2 * np.pi * (np.arange(n) / n + 0.08)
-    level = np.arange(n) % 3
-    if n % 3 == 1:
-        level[-1] = 1  # beside class 0, which has level 0
-    levels = np.array([0.55, 0.70, 0.82])[level] if n > 6 else np.full(n, 0.66)
-    return from_oklab(levels, 0.14 * np.cos(hue), 0.14 * np.sin(hue))
-
-
-def from_oklab(lightness: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Oklab, in which equal steps look equal (Ottosson 2020), as sRGB: (...) each -> (..., 3) in 0..1."""
-    cones = np.stack([np.ones_like(a), a, b], axis=-1) @ np.array(
-        [[1.0, 1.0, 1.0], [0.3963377774, -0.1055613458, -0.0894841775], [0.2158037573, -0.0638541728, -1.2914855480]]
-    )
-    cones += (lightness - 1)[..., None]
-    linear = cones**3 @ np.array(
-        [
-            [4.0767416621, -1.2684380046, -0.0041960863],
-            [-3.3077115913, 2.6097574011, -0.7034186147],
-            [0.2309699292, -0.3413193965, 1.7076147010],
-        ]
-    )
-    linear = linear.clip(0, 1)
-    return np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
-
-
-def pale(colours: np.ndarray) -> np.ndarray:
-    """Colours (..., rgb) for a background, on which the full ones can be seen."""
-    return 0.42 * colours + 0.58
 
 
 # ------------------------------------------------------------------------------------------------- panels

@@ -13,6 +13,8 @@ from hypothesis import HealthCheck, settings
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+pytest_plugins = ["tests.browser"]
+
 # Compiling a kernel takes seconds the first time, so no example has a deadline; examples repeat from run to run.
 settings.register_profile(
     "default", deadline=None, max_examples=40, derandomize=True, suppress_health_check=[HealthCheck.too_slow]

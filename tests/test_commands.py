@@ -44,6 +44,10 @@ COMMANDS = [
     "analysis.curvature",
     "analysis.circuits",
     "analysis.fixed_points",
+    "analysis.frame",
+    "analysis.film",
+    "analysis.paper",
+    "analysis.explore",
 ]
 
 

@@ -10,7 +10,6 @@ from analysis.curves import curves
 from analysis.gallery import plane
 from analysis.portrait import (
     REACH,
-    class_colours,
     class_map,
     classes_at,
     portrait,
@@ -19,6 +18,7 @@ from analysis.portrait import (
     save_portrait,
     view_of,
 )
+from analysis.view.colours import class_colours
 from dynamics.settings import ModularSettings, ParticleSettings
 from dynamics.simulate import simulate
 from dynamics.tasks import all_pairs, training_pairs
@@ -115,18 +115,6 @@ def test_training_pairs_are_filled_and_validation_pairs_hollow(seed_place):
     np.testing.assert_allclose(hollow.get_facecolors()[:, :3], 1)
     wrong = [naive_class(run.weights, x * run.view.scale) != target for x, target in zip(sums, run.target, strict=True)]
     np.testing.assert_allclose(crosses.get_offsets(), sums[wrong])
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 16, 17, 59, 1000])
-def test_colours_of_classes_differ(n):
-    colours = class_colours(n)
-    assert colours.shape == (n, 3)
-    assert (colours >= 0).all()
-    assert (colours <= 1).all()
-    if 1 < n < 100:
-        apart = np.abs(colours[:, None] - colours).max(axis=-1) + np.eye(n)
-        assert apart.min() > 0.015
-        assert np.abs(colours - np.roll(colours, 1, axis=0)).max(axis=-1).min() > 0.08  # neighbours, first and last too
 
 
 def test_curves_are_masked_after_divergence_and_averaged_over_the_others():

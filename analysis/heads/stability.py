@@ -18,8 +18,7 @@ Everything is float64 and dimensionless. A flat row has the parameters in the or
 """
 
 import itertools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -43,17 +42,6 @@ PARTS = ("order", "suffix")
 """The invariances whose breaking is looked at: of counting positions, and of spurious ones."""
 
 Loss = Callable[[torch.Tensor], torch.Tensor]
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Let torch compute on one thread: what is done here at a time is too little to share out."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def population(s: SparseSettings) -> np.ndarray:

@@ -1,0 +1,129 @@
+"""Settings in a page's address: `?tab=particles&fa=2&n=17`, so that a view can be shared.
+
+What the settings are is said by a `param.Parameterized`: numbers with bounds, choices, lists of choices, words. An
+address comes from anybody: what is not allowed is refused in words, and the default is taken.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+import param
+
+from dynamics.settings import SettingsError
+
+SHOWN = 60
+"""Letters of what was found that are told again."""
+COMMA = ","
+
+
+def read(
+    arguments: Mapping[str, Sequence[bytes]], settings: param.Parameterized, also: Sequence[str] = ()
+) -> list[SettingsError]:
+    """Take the settings that an address has, name -> values; gives what was refused, for which nothing changes.
+
+    also: names in the address that somebody else reads.
+    """
+    refused: list[SettingsError] = []
+    known = names(settings)
+    for name, values in arguments.items():
+        if name in also:
+            continue
+        try:
+            if name not in known:
+                raise SettingsError(shown(name), "a setting that is not known", ", ".join((*also, *known)))
+            setattr(settings, name, parsed(settings.param[name], single(name, values)))
+        except SettingsError as error:
+            refused.append(error)
+        except ValueError:  # what the parameter itself does not bear
+            refused.append(SettingsError(name, shown(decoded(values[0])), allowed(settings.param[name])))
+    return refused
+
+
+def written(settings: param.Parameterized, first: Mapping[str, str]) -> str:
+    """The query of an address with some words first, then all settings that have a value."""
+    words = dict(first)
+    for name in names(settings):
+        value = getattr(settings, name)
+        if isinstance(value, list | tuple):
+            words[name] = COMMA.join(map(worded, value))
+        elif value is not None:
+            words[name] = worded(value)
+    return urlencode(words, safe=COMMA)
+
+
+def worded(value: Any) -> str:
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+def names(settings: param.Parameterized) -> list[str]:
+    """The settings that an address has, in their order; those of negative precedence are private."""
+    found = [(settings.param[name].precedence or 0, name) for name in settings.param if name != "name"]
+    return [name for precedence, name in found if precedence >= 0]
+
+
+def single(name: str, values: Sequence[bytes]) -> str:
+    """The one value of a name. Raises SettingsError."""
+    if len(values) != 1:
+        raise SettingsError(name, f"{len(values)} values", "a single one")
+    return decoded(values[0])
+
+
+def decoded(value: bytes) -> str:
+    return value.decode("utf-8", "replace")
+
+
+def shown(text: str) -> str:
+    """What was found, as it may be told: short, and nothing that is no letter."""
+    plain = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+    return plain if len(plain) <= SHOWN else plain[: SHOWN - 1] + "…"
+
+
+def parsed(parameter: param.Parameter, text: str) -> Any:
+    """The value that a text stands for. Raises SettingsError."""
+    if isinstance(parameter, param.ListSelector):
+        return [choice(parameter, word, text) for word in text.split(COMMA) if word]
+    if isinstance(parameter, param.Selector):
+        return choice(parameter, text, text)
+    if isinstance(parameter, param.Boolean):
+        if text not in ("True", "False"):
+            raise SettingsError(str(parameter.name), shown(text), "True or False")
+        return text == "True"
+    if isinstance(parameter, param.Number):
+        return number(parameter, text)
+    return text
+
+
+def number(parameter: param.Number, text: str) -> float | int:
+    """A finite number within bounds; a whole one where the parameter is. Raises SettingsError."""
+    refusal = SettingsError(str(parameter.name), shown(text) or "nothing", allowed(parameter))
+    try:
+        value = int(text) if isinstance(parameter, param.Integer) else float(text)
+    except ValueError:
+        raise refusal from None
+    low, high = parameter.get_soft_bounds() if parameter.bounds is None else parameter.bounds
+    if not math.isfinite(value) or (low is not None and value < low) or (high is not None and value > high):
+        raise refusal
+    return value
+
+
+def choice(parameter: param.Selector, word: str, text: str) -> Any:
+    """The object of a selector that is written as a word. Raises SettingsError."""
+    for value in parameter.objects:
+        if word == worded(value):
+            return value
+    raise SettingsError(str(parameter.name), shown(text) or "nothing", allowed(parameter))
+
+
+def allowed(parameter: param.Parameter) -> str:
+    """What a setting may be, in words."""
+    if isinstance(parameter, param.Selector):
+        words = [worded(value) for value in parameter.objects]
+        many = words if len(words) <= 12 else [*words[:10], "…", words[-1]]
+        return ("any of " if isinstance(parameter, param.ListSelector) else "one of ") + ", ".join(many)
+    if isinstance(parameter, param.Number):
+        kind = "a whole number" if isinstance(parameter, param.Integer) else "a number"
+        low, high = parameter.bounds or (None, None)
+        return kind + (f" from {low:g}" if low is not None else "") + (f" to {high:g}" if high is not None else "")
+    return "a word"

@@ -1,0 +1,147 @@
+"""What a person turns and presses: widgets of Bokeh, bound to settings that are a `param.Parameterized`."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import param
+from bokeh.document import Document
+from bokeh.models import Button, Column, ColumnDataSource, CustomJS, Div, NumericInput, Row, Select, Slider, UIElement
+
+ACCENT = "#0b6fa4"
+INK = "#1f2933"
+FAINT = "#616e7c"
+CURVES = (ACCENT, "#c44e00", "#007a5a")
+"""Blue, vermillion, green: colours of curves, dark enough for words."""
+
+LOOK = f"""
+.bk-btn {{ border: 1px solid #c5ccd3; border-radius: 6px; background: white; color: {INK}; padding: 5px 12px; }}
+.bk-btn:hover {{ border-color: {ACCENT}; color: {ACCENT}; background: white; }}
+.bk-btn.bk-active, .bk-btn.bk-btn-primary {{ background: {ACCENT}; border-color: {ACCENT}; color: white; }}
+.bk-btn:focus-visible, .noUi-handle:focus-visible, .bk-input:focus-visible {{
+  outline: 2px solid {ACCENT}; outline-offset: 2px; box-shadow: none; }}
+.bk-input {{ border-radius: 6px; border-color: #c5ccd3; background-color: white; color: {INK}; }}
+.noUi-target {{ background: #e4e7eb; border: none; box-shadow: none; height: 4px; margin-top: 8px; }}
+.noUi-connect {{ background: {ACCENT}; }}
+.noUi-horizontal .noUi-handle {{ width: 14px; height: 14px; right: -7px; top: -5px; border-radius: 50%;
+  border: 2px solid {ACCENT}; background: white; box-shadow: none; cursor: grab; }}
+.noUi-handle::before, .noUi-handle::after {{ display: none; }}
+"""
+UNSEEN_LABEL = "label { position: absolute; clip-path: inset(50%); height: 1px; width: 1px; }"
+
+
+class Dial:
+    """A slider and a field for one number among the settings."""
+
+    def __init__(self, settings: param.Parameterized, name: str, step: float) -> None:
+        self.settings, self.name = settings, name
+        parameter = settings.param[name]
+        (low, high), value, title = parameter.bounds, getattr(settings, name), parameter.label
+        whole = isinstance(parameter, param.Integer)
+        self.slider = Slider(
+            title=title, start=low, end=high, step=step, value=value, show_value=False, sizing_mode="stretch_width",
+            format="0[.]0[0000]", tooltips=False, stylesheets=[LOOK], margin=(0, 14, 0, 7),
+        )  # fmt: skip
+        self.field = NumericInput(
+            title=title, mode="int" if whole else "float", low=low, high=high, value=value, width=78, margin=0,
+            stylesheets=[LOOK, UNSEEN_LABEL],
+        )  # fmt: skip
+        for widget in (self.slider, self.field):
+            widget.on_change("value", self._turned)
+        settings.param.watch(self._show, name)
+        self.layout = Row(self.slider, self.field, sizing_mode="stretch_width", margin=(0, 0, 10, 0))
+
+    def _turned(self, attribute: str, old: Any, new: Any) -> None:
+        if new is None:  # an emptied field
+            self._show(None)
+            return
+        whole = isinstance(self.settings.param[self.name], param.Integer)
+        setattr(self.settings, self.name, round(new) if whole else float(new))
+
+    def _show(self, event: Any) -> None:
+        self.slider.value = self.field.value = getattr(self.settings, self.name)
+
+
+def chooser(settings: param.Parameterized, name: str) -> Select:
+    """A list to choose one of the objects of a selector from."""
+    parameter = settings.param[name]
+    words = {str(value): label for label, value in parameter.names.items()}
+    select = Select(
+        title=parameter.label, options=list(words.items()), value=str(getattr(settings, name)), stylesheets=[LOOK],
+        sizing_mode="stretch_width", margin=(0, 0, 10, 0),
+    )  # fmt: skip
+    values = {str(value): value for value in parameter.objects}
+    select.on_change("value", lambda attribute, old, new: setattr(settings, name, values[new]))
+    settings.param.watch(lambda event: select.update(value=str(event.new)), name)
+    return select
+
+
+def button(label: str, press: Callable[[], None], title: str = "", classes: Sequence[str] = (), **more: Any) -> Button:
+    """A button; title is its name where the label is a sign."""
+    attributes = {"title": title} if title else {}
+    made = Button(
+        label=label,
+        stylesheets=[LOOK],
+        margin=(0, 6, 6, 0),
+        html_attributes=attributes,
+        css_classes=list(classes),
+        **more,
+    )
+    made.on_click(press)
+    return made
+
+
+def text(words: str, size: int = 13, colour: str = INK, **styles: Any) -> Div:
+    """Plain text, in which nothing is read as markup. styles: of CSS, with _ for -."""
+    named = {name.replace("_", "-"): value for name, value in styles.items()}
+    style = {"font-size": f"{size}px", "color": colour, "line-height": "1.4", **named}
+    return Div(text=words, render_as_text=True, styles=style, sizing_mode="stretch_width", margin=0)
+
+
+class Words:
+    """Text that changes often: in its place, where Bokeh would lay out the whole page again."""
+
+    def __init__(self, words: str = "", **styles: str) -> None:
+        self.layout = text(words, colour=FAINT, **{**ONE_LINE, **styles})
+        code = """
+            const words = this.tags[0] ?? ""
+            div.setv({text: words}, {silent: true})
+            const place = Bokeh.index.find_one(div)?.shadow_el.querySelector(".bk-clearfix")
+            if (place) place.textContent = words
+        """
+        self.carrier = ColumnDataSource()  # which no view follows
+        self.carrier.js_on_change("tags", CustomJS(args={"div": self.layout}, code=code))
+        self.layout.tags = [self.carrier]
+
+    def say(self, words: str) -> None:
+        if self.layout.document is None or nobody_yet(self.layout.document):
+            self.layout.text = words
+        if self.carrier.tags != [words]:
+            self.carrier.tags = [words]
+
+
+def nobody_yet(document: Document) -> bool:
+    """Whether a page is still being made, and goes out as it is then."""
+    return document.session_context is not None and document.session_context.session is None
+
+
+ONE_LINE: dict[str, Any] = {"white_space": "nowrap", "overflow": "hidden", "text_overflow": "ellipsis"}
+
+
+def plotted(title: str, plot: UIElement, *details: UIElement) -> UIElement:
+    """A plot below its title, and between them a line of what may change."""
+    line = Row(*(details or [text(" ")]), sizing_mode="stretch_width", height=18, margin=(0, 0, 4, 0))
+    head = text(title, font_weight="600", **ONE_LINE)
+    return Column(head, line, plot, sizing_mode="stretch_width", margin=(0, 18, 14, 0))
+
+
+def legend(names: Sequence[str]) -> list[UIElement]:
+    """Names of curves in their colours, which are those of `CURVES` in turn."""
+    found = [text(name, colour=colour, margin_right="12px") for name, colour in zip(names, CURVES, strict=False)]
+    for each in found:
+        each.sizing_mode, each.width_policy = None, "min"
+    return list(found)
+
+
+def side(*parts: UIElement) -> Column:
+    """The controls of a page, at its left."""
+    return Column(*parts, width=256, margin=(0, 28, 0, 0))

@@ -1,0 +1,135 @@
+"""A run, or two, as one HTML file that plays without a server: everything is in it, and it fetches nothing."""
+
+import html
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bokeh.document import Document
+from bokeh.embed import file_html
+from bokeh.events import DocumentReady
+from bokeh.models import Column, CustomJS
+from bokeh.resources import INLINE
+from jinja2 import Template
+
+from analysis.explorer.catalogue import first_to_show
+from analysis.explorer.glyphs import FACE, FAINT
+from analysis.explorer.packing import is_map, kept, layers_of, pack, squeezed
+from analysis.explorer.screen import BY, SIZES, TAKE, Screen, bar, facts, script
+from analysis.explorer.viewer import SIDE, Files, axes_of, chosen_panels
+from analysis.files import replacing
+from analysis.panels import scene
+from dynamics.settings import SettingsError, check_choice
+
+MAP_FRAMES = 1001
+"""Frames of maps in a file; between them the nearest is shown, and said to be."""
+
+PAGE = Template("""\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; \
+style-src 'unsafe-inline'; img-src data: blob:; font-src data:">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{{ heading }}</title>
+{{ bokeh_css }}
+{{ bokeh_js }}
+<style>
+  html { background: #fbfbfa; color: #1f2933; }
+  body { font: 13px/1.45 {{ face }}; max-width: 1120px; margin: 0 auto; padding: 14px 20px 24px; }
+  h1 { font-size: 17px; margin: 0; }
+  p { color: {{ faint }}; font-size: 12px; margin: 1px 0 8px; }
+</style>
+</head>
+<body>
+<noscript>This page needs JavaScript, all of which is in it.</noscript>
+<main>
+<h1>{{ heading }}</h1>
+<p>{{ facts }}</p>
+{{ plot_div }}
+</main>
+<script type="application/json" id="buffers">{{ buffers }}</script>
+{{ plot_script }}
+</body>
+</html>
+""")
+
+BOOT = """
+const said = document.getElementById("buffers")
+const {buffers, frames} = JSON.parse(said.textContent)
+said.remove()
+unpack(buffers, frames).then((parcels) => parcels.forEach((parcel) => scrubber.receive(parcel)))
+"""
+
+
+def export(
+    path: Path | str, files: Path | str | Sequence[Path | str] | Files, runs: int | Sequence[int | None] | None = None,
+    panels: str = "",
+    axes: str = "", step: int | None = None, by: str = "clock", size: str = "medium", map_frames: int = MAP_FRAMES,
+) -> int:  # fmt: skip
+    """Write the page; gives its size in bytes.
+
+    files: a trajectory, or two to compare; runs: the place along `run` in each, None for one worth seeing; with one
+    file and two runs, both are of it. panels: names with commas between them, all by default. Raises SettingsError,
+    TrajectoryError, RecordingError.
+    """
+    path = Path(path)
+    if path.suffix not in (".html", ".htm") or path.is_dir():
+        raise SettingsError("export", path, "the name of a file that ends in .html")
+    check_choice("by", by, tuple(BY))
+    check_choice("size", size, tuple(SIZES))
+    if not isinstance(files, Files):
+        files = Files([Path(each) for each in ([files] if isinstance(files, Path | str) else files)])
+    runs = runs if isinstance(runs, Sequence) else (runs,)
+    text = page(files, runs, panels, axes, step, by, size, map_frames)
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return len(text.encode())
+
+
+def page(
+    files: Files, runs: Sequence[int | None], panels: str, axes: str, step: int | None, by: str, size: str,
+    map_frames: int,
+) -> str:  # fmt: skip
+    """The whole text of the page."""
+    scenes = []
+    names = list(files.paths)
+    if not names or not 1 <= max(len(names), len(runs)) <= 2:
+        raise SettingsError("run", f"{len(names)} files and {len(runs)} runs", "a run, or two to compare")
+    for lane in range(max(len(names), len(runs))):
+        trajectory, entries = files.opened(names[min(lane, len(names) - 1)])
+        run = runs[lane] if lane < len(runs) else None
+        scenes.append(scene(trajectory, first_to_show(entries) if run is None else run, axes_of(axes), SIDE))
+    known = list(dict.fromkeys(panel.name for each in scenes for panel in each.panels))
+    shown = chosen_panels(panels, known) or known
+    control = bar()
+    screen = Screen(scenes, shown, control, None, int(scenes[0].steps[0]) if step is None else step, by, size)
+    document = Document()
+    document.add_root(Column(children=[control, screen.layout], sizing_mode="stretch_width"))
+    code = script() + TAKE + (Path(__file__).parent / "unpacking.js").read_text(encoding="utf-8") + BOOT
+    document.js_on_event(DocumentReady, CustomJS(args=screen.arguments, code=code))
+    screen.point()
+    words = {
+        "heading": html.escape("  |  ".join(each.title for each in scenes)), "face": FACE, "faint": FAINT,
+        "facts": html.escape(facts(scenes[0])) if len(scenes) == 1 else "",
+        "buffers": json.dumps(buffers(screen, map_frames)),
+    }  # fmt: skip
+    return file_html(document, INLINE, title=words["heading"], template=PAGE, template_variables=words)
+
+
+def buffers(screen: Screen, map_frames: int) -> dict[str, Any]:
+    """All that the screen shows, compressed, and of which frames the maps are."""
+    found: dict[str, Any] = {}
+    of: dict[str, list[int]] = {}
+    for lane, (each, frames) in enumerate(zip(screen.scenes, screen.frames, strict=True)):
+        layers = layers_of(each, screen.panels)
+        some = kept(len(frames), map_frames)
+        for large in (False, True):
+            part = {name: layer for name, layer in layers.items() if is_map(layer) == large}
+            for name, buffer in pack(each, frames[some] if large else frames, part).items():
+                found[f"{lane}/{name}"] = squeezed(buffer).words
+                if large:
+                    of[f"{lane}/{name}"] = some.tolist()
+    return {"buffers": found, "frames": of}

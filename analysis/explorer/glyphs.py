@@ -1,0 +1,375 @@
+"""A panel of a scene as a figure of Bokeh, and what the player in the browser has to change in it from frame to frame.
+
+What changes lies on the figure's upper canvas (level "overlay"), axes, frame and curves on the lower one, which is
+painted once. The player writes slices of buffers into the data sources of `Drawn.parts` and paints.
+"""
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from bokeh.core.properties import value
+from bokeh.models import Column as ColumnOf
+from bokeh.models import (
+    ColumnDataSource,
+    CustomJSHover,
+    FixedTicker,
+    HoverTool,
+    ImageRGBA,
+    MultiLine,
+    NumeralTickFormatter,
+    PrintfTickFormatter,
+    Range1d,
+    Scatter,
+    Segment,
+    Text,
+)
+from bokeh.models.renderers import GlyphRenderer
+from bokeh.models.widgets import Div
+from bokeh.plotting import figure
+from matplotlib.ticker import MaxNLocator
+
+from analysis.explorer.packing import LEVELS, packed
+from analysis.view.colours import sequential
+from analysis.view.scene import Arrays, Arrows, Curves, Image, Map, Mark, Panel, Points, Scene
+
+FACE = 'system-ui, "Segoe UI", "Helvetica Neue", "DejaVu Sans", Arial, sans-serif'
+INK, FAINT, RULE = "#1f2933", "#616e7c", "#d5dade"
+
+MARK_SIZE = 7.0
+"""Pixels across a mark of size 1."""
+
+WIDE = 0.15
+"""Letters of a legend that there is room for in a line, a pixel."""
+
+LEFT, RIGHT, TOP, BOTTOM = 40, 9, 5, 24
+"""Pixels around a frame, for ticks and their numbers."""
+
+EVENTS = {"drop": "#0072b2", "spike": "#d55e00", "escape": "#7b3294", "plateau": "#9aa5b1", "rise": "#a6761d"}
+"""Colours of events, by kind."""
+
+
+@dataclass
+class Drawn:
+    """A panel, and what changes in it."""
+
+    layout: ColumnOf
+    plot: figure
+    parts: list[dict[str, Any]]
+
+
+def drawn(panel: Panel, scene: Scene, arrays: Arrays, at: float, width: int) -> Drawn:
+    """A panel as a figure so many pixels wide.
+
+    arrays: what its layers show at one frame, (1, ...); at: that frame's place on the clock.
+    """
+    plot = frame_of(panel, width)
+    parts: list[dict[str, Any]] = []
+    if panel.origin:
+        draw_origin(plot, *squared(panel))
+    for layer in panel.layers:
+        if isinstance(layer, Curves):
+            parts.append(draw_curves(plot, panel, layer, scene, at))
+        elif isinstance(layer, Points):
+            parts.append(draw_points(plot, layer, arrays[layer.array]))
+        elif isinstance(layer, Arrows):
+            parts.append(draw_arrows(plot, layer, arrays[layer.array]))
+        else:
+            parts.append(draw_pixels(plot, panel, layer, arrays[layer.array]))
+    for part in parts:
+        part["plot"] = plot
+    said = Div(text="", styles=NOTE, render_as_text=True, margin=0)
+    for part in parts:
+        part["note"] = said
+    maps = [said] if any(isinstance(layer, Map) for layer in panel.layers) else []
+    layout = ColumnOf(children=[head(panel, width), *maps, plot], width=width, margin=(0, 8, 10, 0), name=panel.name)
+    return Drawn(layout, plot, parts)
+
+
+# ------------------------------------------------------------------------------------------ frame and title
+
+
+def frame_of(panel: Panel, width: int) -> figure:
+    """An empty figure with fixed limits, in a square frame."""
+    side = width - LEFT - RIGHT
+    x, y = squared(panel)
+    plot = figure(
+        frame_width=side, frame_height=side, min_border_left=LEFT, min_border_right=RIGHT, min_border_top=TOP,
+        min_border_bottom=BOTTOM, width=width, height=side + TOP + BOTTOM,
+        x_range=Range1d(start=x[0], end=x[1]), y_range=Range1d(start=y[0], end=y[1]),
+        y_axis_type="log" if panel.log else "linear", toolbar_location=None, tools="", lod_threshold=None,
+        outline_line_color=RULE, background_fill_color="#ffffff", border_fill_color=None, margin=0, name=panel.title,
+    )  # fmt: skip
+    plot.grid.visible = False
+    image = next((layer for layer in panel.layers if isinstance(layer, Image)), None)
+    for axis, limits, log in ((plot.xaxis, x, False), (plot.yaxis, y, panel.log)):
+        axis.ticker = FixedTicker(ticks=ticks(limits, log))
+        axis.formatter = PrintfTickFormatter(format="%g") if log else NumeralTickFormatter(format="0[.]0[00]a")
+        axis.axis_line_color = axis.minor_tick_line_color = None
+        axis.major_tick_line_color, axis.major_tick_out, axis.major_tick_in = RULE, 3, 0
+        axis.major_label_text_font_size, axis.major_label_text_color = "10px", FAINT
+        axis.major_label_text_font, axis.major_label_standoff = FACE, 3
+    if image is not None:
+        name_cells(plot, image)
+    return plot
+
+
+def squared(panel: Panel) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Limits in which a unit across is as long as one up, where the panel's are to be."""
+    if not panel.equal:
+        return panel.x, panel.y
+    half = max(panel.x[1] - panel.x[0], panel.y[1] - panel.y[0]) / 2
+    middles = (sum(panel.x) / 2, sum(panel.y) / 2)
+    return (middles[0] - half, middles[0] + half), (middles[1] - half, middles[1] + half)
+
+
+def ticks(limits: tuple[float, float], log: bool) -> list[float]:
+    """A few round numbers within limits."""
+    low, high = limits
+    if log and high / low >= 30:
+        powers = np.arange(np.ceil(np.log10(low)), np.floor(np.log10(high)) + 1)
+        return [float(10.0**power) for power in powers[:: -(-len(powers) // 4)]]
+    found = MaxNLocator(3, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+    return [float(round(tick, 12)) for tick in found if low <= tick <= high]
+
+
+def name_cells(plot: figure, image: Image) -> None:
+    """Names of columns below, as many as there is room for; rows are named when they are pointed at."""
+    every = max(1, -(-len(image.columns) * max(map(len, image.columns)) // 26))
+    places = list(range(0, len(image.columns), every))
+    plot.xaxis.ticker = FixedTicker(ticks=places)
+    plot.xaxis.major_label_overrides = {place: image.columns[place] for place in places}
+    plot.yaxis.visible = False
+
+
+def draw_origin(plot: figure, across: tuple[float, float], up: tuple[float, float]) -> None:
+    """Lines through the origin."""
+    for x, y in (((0.0, 0.0), up), (across, (0.0, 0.0))):
+        plot.line(list(x), list(y), line_color="#e4e7eb", line_width=1)
+
+
+def head(panel: Panel, width: int) -> Div:
+    """The title, and below it a note, or what colour each curve has."""
+    names = [(layer.names, layer.colours) for layer in panel.layers if isinstance(layer, Curves)]
+    legend = [
+        f'<span style="white-space:nowrap"><i style="background:{hexed(colour)}"></i>{html.escape(name)}</span>'
+        for some, colours in names
+        for name, colour in zip(some, colours, strict=True)
+    ]
+    axes = ", ".join(filter(None, (panel.x_label, panel.y_label))) if panel.equal else across_and_up(panel)
+    note = html.escape("; ".join(filter(None, (axes, panel.note))))
+    legend += [f"<span>by {html.escape(panel.x_label)}</span>"] if legend and panel.x_label else []
+    below = " ".join(legend) if legend else note
+    said = html.escape(f"{panel.title}. {panel.note}" if panel.note else panel.title, quote=True)
+    letters = sum(len(name) + 4 for some, _ in names for name in some)
+    lines = "two" if letters > WIDE * width else "one"
+    text = f'<h3 title="{said}">{html.escape(panel.title)}</h3><p class="{lines}" title="{note}">{below}</p>'
+    return Div(text=text, width=width, height=37, margin=0, stylesheets=[HEAD])
+
+
+HEAD = f"""
+:host {{ overflow: hidden; }}
+.bk-clearfix {{ width: 100%; }}
+h3 {{ font: 600 13px/17px {FACE}; color: {INK}; margin: 0 9px 0 2px; white-space: nowrap; overflow: hidden;
+  text-overflow: ellipsis; }}
+p {{ font: 11px/15px {FACE}; color: {FAINT}; margin: 0 9px 0 2px; overflow: hidden; height: 15px;
+  white-space: nowrap; text-overflow: ellipsis; }}
+p.two {{ white-space: normal; font-size: 9px; line-height: 9.5px; height: 19px; }}
+span {{ margin-right: 7px; }}
+p.two span {{ margin-right: 4px; }}
+i {{ display: inline-block; width: 9px; height: 3px; border-radius: 1px; margin-right: 3px; vertical-align: middle; }}
+p.two i {{ width: 6px; margin-right: 2px; }}
+"""
+
+
+NOTE: dict[str, str | None] = {
+    "position": "absolute", "right": "9px", "top": "18px", "font": f"11px/15px {FACE}", "color": "#8a4b08",
+    "background": "#fbfbfa",
+}  # fmt: skip
+"""Of what is said of a map that is not of the frame that is looked at."""
+
+
+def across_and_up(panel: Panel) -> str:
+    """What the axes are, in words."""
+    return " / ".join(filter(None, (panel.y_label, panel.x_label)))
+
+
+# ------------------------------------------------------------------------------------------------- layers
+
+
+def hexed(colour: np.ndarray) -> str:
+    """A colour (rgb) in 0..1 as #rrggbb."""
+    return "#" + "".join(f"{round(255 * float(part)):02x}" for part in colour)
+
+
+def draw_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, Any]:
+    """Marks, with names beside them or when pointed at."""
+    colours = [hexed(colour) for colour in layer.colours]
+    filled = np.ones(len(colours), bool) if layer.filled is None else np.asarray(layer.filled, bool)
+    shapes = ["x" if shape == "cross" else shape for shape in layer.shapes] or ["circle"] * len(colours)
+    filled &= np.array([shape != "x" for shape in shapes])  # which has no inside
+    outline = ["#ffffff" if full else colour for full, colour in zip(filled, colours, strict=True)]
+    x, y = np.ascontiguousarray(values[0].T, np.float32)
+    source = ColumnDataSource(
+        {"x": x, "y": y, "fill": colours, "outline": outline, "alpha": np.where(filled, 1.0, 0.0), "shape": shapes,
+         "label": list(layer.names)}
+    )  # fmt: skip
+    size = MARK_SIZE * layer.size**0.5 + (2 if layer.labelled else 0)
+    marks = plot.add_glyph(
+        source,
+        Scatter(x="x", y="y", marker="shape", size=size, fill_color="fill", fill_alpha="alpha", line_color="outline",
+                line_width=0.8 if filled.all() else 1.2),
+        level="overlay",
+    )  # fmt: skip
+    renderers: list[GlyphRenderer] = [marks]
+    if layer.labelled:
+        names = Text(
+            x="x", y="y", text="label", x_offset=size / 2 + 1, y_offset=-size / 2 + 1, text_font_size="10px",
+            text_color=INK, text_font=value(FACE),
+        )  # fmt: skip
+        renderers.append(plot.add_glyph(source, names, level="overlay"))
+    plot.add_tools(HoverTool(renderers=[marks], tooltips="@label (@x{0.000}, @y{0.000})", point_policy="snap_to_data"))
+    return {"kind": "points", "array": layer.array, "source": source, "renderers": renderers, "count": len(colours)}
+
+
+def draw_arrows(plot: figure, layer: Arrows, values: np.ndarray) -> dict[str, Any]:
+    """Shafts and heads."""
+    colours = [hexed(colour) for colour in layer.colours]
+    x0, y0, x1, y1 = np.ascontiguousarray(values[0].T, np.float32)
+    angle = np.arctan2(y1 - y0, x1 - x0) - np.float32(np.pi / 2)
+    source = ColumnDataSource(
+        {"x0": x0, "y0": y0, "x1": x1, "y1": y1, "angle": angle, "colour": colours, "label": list(layer.names)}
+    )
+    shafts = plot.add_glyph(
+        source, Segment(x0="x0", y0="y0", x1="x1", y1="y1", line_color="colour", line_width=1.8), level="overlay"
+    )
+    tip = Scatter(x="x1", y="y1", angle="angle", marker="triangle", size=8, fill_color="colour", line_color=None)
+    tips = plot.add_glyph(source, tip, level="overlay")
+    plot.add_tools(HoverTool(renderers=[tips], tooltips="@label (@x1{0.000}, @y1{0.000})"))
+    renderers = [shafts, tips]
+    return {"kind": "arrows", "array": layer.array, "source": source, "renderers": renderers, "count": len(colours)}
+
+
+def draw_pixels(plot: figure, panel: Panel, layer: Map | Image, values: np.ndarray) -> dict[str, Any]:
+    """A map or a matrix, tiling the panel; what is pointed at is named."""
+    number = packed(layer, values)[0].reshape(values.shape[1:])
+    palette, edges = palettes(layer)
+    pixels = painted(number, palette, edges)
+    source = ColumnDataSource({"image": [pixels], "number": [number]})
+    x, y = panel.x, panel.y
+    tile = ImageRGBA(image="image", x=x[0], y=y[0], dw=x[1] - x[0], dh=y[1] - y[0])
+    renderer = plot.add_glyph(source, tile, level="overlay")
+    if isinstance(layer, Image) and layer.row_colours is not None:
+        strip = np.array([word(colour) for colour in layer.row_colours[::-1]], np.uint32)[:, None]
+        edge = ImageRGBA(image="image", x=x[0], y=y[0], dw=0.025 * (x[1] - x[0]), dh=y[1] - y[0])
+        plot.add_glyph(ColumnDataSource({"image": [strip]}), edge, level="overlay")
+    words: dict[str, Any] = {"box": [*x, *y], "source": source}
+    if isinstance(layer, Map):
+        words |= {"names": list(layer.names), "rows": None, "columns": None}
+    else:
+        words |= {"names": None, "rows": list(layer.rows[::-1]), "columns": list(layer.columns)}
+        words |= {"low": layer.low, "high": layer.high, "levels": LEVELS}
+    named = CustomJSHover(args=words, code=NAMED)
+    plot.add_tools(HoverTool(renderers=[renderer], tooltips="$x{custom}", formatters={"$x": named}))
+    part = {"kind": "pixels", "array": layer.array, "source": source, "renderers": [renderer]}
+    return part | {"columns": number.shape[1], "palette": palette, "edges": edges, "map": isinstance(layer, Map)}
+
+
+NAMED = """
+const number = source.data.number[0]
+const [rows_, columns_] = number.shape
+const at = (value, low, high, count) => {
+  const place = Math.floor((value - low) / (high - low) * count)
+  return Math.min(count - 1, Math.max(0, place))
+}
+const row = at(special_vars.y, box[2], box[3], rows_), column = at(special_vars.x, box[0], box[1], columns_)
+const found = number[row * columns_ + column]
+if (names) return names[found] ?? ""
+const level = found > levels ? "no number" : Number((low + found / levels * (high - low)).toPrecision(3))
+return `${rows[row]}, ${columns[column]}: ${level}`
+"""
+
+
+def word(colour: np.ndarray) -> int:
+    """A colour (rgb) in 0..1 as an opaque pixel, the red first in memory."""
+    red, green, blue = (round(255 * float(part)) for part in colour)
+    return red | green << 8 | blue << 16 | 255 << 24
+
+
+def palettes(layer: Map | Image) -> tuple[np.ndarray, np.ndarray | None]:
+    """Pixels of all numbers of a layer, (number,) uint32; and those where a neighbour's differs, if lines are drawn."""
+    if isinstance(layer, Image):
+        level = [word(colour) for colour in sequential(LEVELS + 1)]
+        return np.array([*level, word(np.full(3, 0.85))], np.uint32), None
+    palette = np.array([word(colour) for colour in layer.palette], np.uint32)
+    if not layer.lines:
+        return palette, None
+    return palette, np.array([word(0.62 * np.asarray(colour)) for colour in layer.palette], np.uint32)
+
+
+def painted(number: np.ndarray, palette: np.ndarray, edges: np.ndarray | None) -> np.ndarray:
+    """Pixels of numbers (row, column): as many, or where edges are drawn four a number, of which those to the right or
+    above are of the edge where the neighbour there differs."""
+    if edges is None:
+        return palette[number]
+    pixels = palette[number].repeat(2, axis=0).repeat(2, axis=1)
+    line = edges[number]
+    right, above = np.zeros((2, *number.shape), bool)
+    right[:, :-1] = number[:, 1:] != number[:, :-1]
+    above[:-1] = number[1:] != number[:-1]
+    for row, column, differs in ((0, 1, right), (1, 0, above), (1, 1, right | above)):
+        pixels[row::2, column::2][differs] = line[differs]
+    return pixels
+
+
+def draw_curves(plot: figure, panel: Panel, layer: Curves, scene: Scene, at: float) -> dict[str, Any]:
+    """Curves with the events of the run above them, and a cursor."""
+    x = np.asarray(layer.x, np.float64)
+    y = np.asarray(layer.y, np.float64)
+    source = ColumnDataSource(
+        {"x": [x] * len(y), "y": list(y), "colour": [hexed(c) for c in layer.colours], "label": list(layer.names)}
+    )
+    lines = plot.add_glyph(source, MultiLine(xs="x", ys="y", line_color="colour", line_width=1.3))
+    draw_events(plot, panel, scene)
+    cursor = ColumnDataSource({"x": np.array([at], np.float32)})
+    span = plot.vspan("x", source=cursor, level="overlay", line_color=INK, line_width=1.2)
+    plot.add_tools(HoverTool(renderers=[lines], tooltips="@label: $y{0.0000} at $x{0.[0]}", line_policy="nearest"))
+    return {"kind": "cursor", "source": cursor, "renderers": [span], "clock": np.asarray(scene.clock, np.float64)}
+
+
+def draw_events(plot: figure, panel: Panel, scene: Scene) -> None:
+    """Ticks at the upper edge where events have their middle, and bars where plateaus lie."""
+    marks = [mark for mark in scene.marks if mark.kind in EVENTS]
+    if not marks:
+        return
+    high, low = panel.y[1], panel.y[0]
+    edge = float(low * (high / low) ** 0.93) if panel.log else float(low + 0.93 * (high - low))
+    for flat in (True, False):
+        some = [mark for mark in marks if (mark.kind == "plateau") == flat]
+        data = {
+            "begin": clock_at(scene, [mark.begin if flat else mark.middle for mark in some]),
+            "end": clock_at(scene, [mark.end if flat else mark.middle for mark in some]),
+            "colour": [EVENTS[mark.kind] for mark in some],
+            "label": [sentence(mark, scene) for mark in some],
+        }
+        source = ColumnDataSource(data)
+        y0, width = (high, 5) if flat else (edge, 2)
+        glyph = Segment(x0="begin", x1="end", y0=y0, y1=high, line_color="colour", line_width=width)
+        renderer = plot.add_glyph(source, glyph)
+        plot.add_tools(HoverTool(renderers=[renderer], tooltips="@label"))
+
+
+def clock_at(scene: Scene, steps: Sequence[int]) -> np.ndarray:
+    """Where steps lie on the clock of a scene."""
+    return np.interp(steps, scene.steps, scene.clock)
+
+
+def sentence(mark: Mark, scene: Scene) -> str:
+    """An event in words."""
+    at = f"{clock_at(scene, [mark.middle])[0]:.6g}"
+    if mark.kind == "plateau":
+        begin, end = clock_at(scene, [mark.begin, mark.end])
+        return f"plateau, {scene.unit} {begin:.6g} to {end:.6g}"
+    return f"{mark.kind} at {scene.unit} {at}"

@@ -1,0 +1,274 @@
+"""The tab of particles that move: sliders, a particle to be dragged or moved by keys, curves of what has been."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import param
+from bokeh.document import Document
+from bokeh.events import Pan, PanEnd, PanStart, PointEvent, Tap
+from bokeh.models import Column, Row, Select, UIElement
+
+from analysis.explorer.controls import FAINT, LOOK, Dial, Words, button, chooser, plotted, side, text
+from analysis.explorer.live_run import History, ParticleRun, structure
+from analysis.explorer.player import CHARTS_EVERY, WORDS_EVERY, Player
+from analysis.explorer.stage import Chart, Stage, pair_points
+from analysis.structures import CIRCLE_RATIO
+from analysis.view.pair_panels import LONGEST, arrows
+from analysis.view.planes import Plane, plane_of
+from analysis.view.scene import Arrows
+from dynamics.settings import ParticleSettings
+from dynamics.tasks import all_pairs, modular_sum
+
+
+def default(name: str) -> Any:
+    return getattr(ParticleSettings(), name)
+
+
+class ParticleDials(param.Parameterized):
+    """What can be turned, and stands in the address."""
+
+    fa = param.Number(default("fa"), bounds=(0, 5), label="alignment f_a")
+    gr = param.Number(default("gr"), bounds=(0, 5), label="repulsion g_r")
+    ga = param.Number(default("ga"), bounds=(0, 5), label="attraction g_a")
+    step_size = param.Number(default("step_size"), bounds=(0.0001, 0.02), label="step size")
+    n = param.Integer(default("n"), bounds=(2, 113), label="particles N")
+    dim = param.Integer(default("dim"), bounds=(1, 8), label="dimensions D")
+    seed = param.Integer(0, bounds=(0, 999), label="seed")
+    pace: Any = param.Selector(
+        default=1.0,
+        objects={"a step in 5 frames": 0.2, "a step a frame": 1.0, "2 steps a frame": 2.0, "5 steps a frame": 5.0,
+                 "20 steps a frame": 20.0},
+        label="pace",
+    )  # fmt: skip
+
+
+STEPS = {"fa": 0.1, "gr": 0.1, "ga": 0.1, "step_size": 0.0001, "n": 1, "dim": 1, "seed": 1}
+LAW = ("fa", "ga", "gr", "step_size", "n", "dim", "seed")
+REACH, SUMS_REACH = 3.0, 5.0
+NUDGE = 0.1
+GRAB = 0.12
+"""How near to a particle, as a share of the square, a drag begins that takes it."""
+
+
+class ParticlesPage:
+    """Sliders, buttons and figures of one run of particles."""
+
+    def __init__(self, document: Document) -> None:
+        self.settings = ParticleDials()
+        self.run = ParticleRun(ParticleSettings())
+        self.history = History("x", "force", "imperfections", "ratio")
+        self.player = Player(document, self.frame, lambda: self.move(1))
+        self.held: np.ndarray | None = None  # where the chosen particle is dragged to
+        self.among: np.ndarray | None = None  # and where the others were
+        self.due, self.frames = 0.0, 0
+        self.words, self.clock = Words(), Words(margin_bottom="12px")
+        self.token = Select(title="particle", stylesheets=[LOOK], width=84, margin=(0, 10, 0, 0))
+        self.token.on_change("value", lambda attribute, old, new: self.player.ask())
+        self.charts = Charts()
+        self.stages = Row(sizing_mode="stretch_width")
+        self.settings.param.watch(self.turned, list(LAW))
+        self.begin()
+        plots = Column(self.stages, self.charts.layout, sizing_mode="stretch_width")
+        self.layout = Row(self.controls(), plots, sizing_mode="stretch_width")
+
+    def controls(self) -> UIElement:
+        dials = [Dial(self.settings, name, step).layout for name, step in STEPS.items()]
+        pace = chooser(self.settings, "pace")
+        return side(self.player.buttons(self.begin), self.clock.layout, *dials, pace, self.nudges())
+
+    def nudges(self) -> UIElement:
+        """Buttons that move the chosen particle, as arrow keys among them do."""
+        signs = {
+            "ArrowLeft": ("←", (-1, 0)),
+            "ArrowUp": ("↑", (0, 1)),
+            "ArrowDown": ("↓", (0, -1)),
+            "ArrowRight": ("→", (1, 0)),
+        }
+        buttons = [
+            button(sign, partial(self.nudge, np.array(way)), f"move particle {key[5:].lower()}", [key], width=34)
+            for key, (sign, way) in signs.items()
+        ]
+        keys = Row(self.token, *buttons, css_classes=["arrow-keys"], sizing_mode="stretch_width", margin=(4, 0, 4, 0))
+        return Column(keys, text("Drag a particle, or choose one here and use buttons or arrow keys.", 12, FAINT))
+
+    def begin(self) -> None:
+        """Begin anew with the settings there are: other figures, for there may be as many other particles."""
+        self.run.restart()
+        self.history.clear()
+        self.due, self.held = 0.0, None
+        n = self.run.settings.n
+        if self.token.options != (options := [str(token) for token in range(n)]):
+            self.token.update(options=options, value="0")
+            self.draw_stages(n)
+        self.embedding.set_reach(REACH)
+        self.plane_of_sums.set_reach(SUMS_REACH)
+        self.basis = plane_of(self.run.embedding).basis
+        self.remember()
+        self.player.ask()
+
+    def draw_stages(self, n: int) -> None:
+        """The squares for N particles."""
+        self.embedding, self.plane_of_sums = Stage(REACH, "embedding"), Stage(SUMS_REACH, "pair sums")
+        forces = tuple(f"force on {token}" for token in range(n))
+        self.arrows = self.embedding.arrows(Arrows("force", np.full((n, 3), 0.15), forces))
+        self.tokens = self.embedding.tokens(n)
+        self.sums = self.plane_of_sums.points(pair_points(n))
+        plot = self.embedding.figure
+        plot.on_event(PanStart, self.grab)
+        plot.on_event(Pan, self.drag)
+        plot.on_event(PanEnd, self.let_go)
+        plot.on_event(Tap, self.choose)
+        self.stages.children = [
+            plotted("Embedding and forces", plot, self.words.layout),
+            plotted("Pair sums, coloured by modular sum", self.plane_of_sums.figure),
+        ]
+
+    # ------------------------------------------------------------------------------------------ as it moves
+
+    def turned(self, *events: Any) -> None:
+        """Other settings: the law changes at once, N, D and the seed begin anew."""
+        if self.run.change(**{event.name: event.new for event in events}):
+            self.begin()
+        self.player.ask()
+
+    def frame(self, moving: bool) -> None:
+        if self.held is not None:
+            self.put(self.held, self.among)
+        if moving:
+            self.due += self.settings.pace
+            steps = int(self.due)
+            self.due -= steps
+            self.move(steps)
+            self.among = self.run.embedding
+        self.draw()
+
+    def move(self, steps: int) -> None:
+        if steps:
+            self.run.advance(steps)
+            self.remember()
+        if self.run.diverged:
+            self.player.pause()
+
+    def remember(self) -> None:
+        found = structure(self.run.embedding)
+        self.history.add(self.run.state.step, self.run.force_norm, found.imperfections, found.ratio)
+
+    def draw(self) -> None:
+        x, n = self.run.embedding, self.run.settings.n
+        plane, pairs = self.plane(), all_pairs(n)
+        places = plane.places(x)
+        self.embedding.fit(places)
+        self.tokens.show(places, int(self.token.value))
+        force = self.run.force() @ plane.basis.T
+        self.arrows.show(arrows(places[None], force[None], LONGEST * self.embedding.reach)[0])
+        sums = x[pairs[:, 0]] + x[pairs[:, 1]]
+        ranks = modular_sum(pairs, n) if plane.heights is not None else None
+        places = plane_of(sums, ranks=ranks)._replace(basis=plane.basis).places(sums)
+        self.plane_of_sums.fit(places)
+        self.sums.show(places)
+        if self.frames % WORDS_EVERY == 0 or not self.player.running:
+            self.say()
+        if self.frames % CHARTS_EVERY == 0 or not self.player.running:
+            self.charts.show(self.history)
+        self.frames += 1
+
+    def plane(self) -> Plane:
+        """Where particles are seen: of more axes than two the principal ones, which turn no more than they must."""
+        plane = plane_of(self.run.embedding)
+        self.basis = nearest_basis(plane.basis, self.basis) if self.run.settings.dim > 2 else plane.basis
+        return plane._replace(basis=self.basis)
+
+    def say(self) -> None:
+        dim = self.run.settings.dim
+        note = {1: "; one axis, across", 2: ""}.get(dim, f"; two principal axes of {dim}")
+        self.words.say(structure(self.run.embedding).words + note)
+        stopped = "; the next cannot be taken: forces beyond measure" if self.run.diverged else ""
+        self.clock.say(f"step {int(self.run.state.last_step[0])}{stopped}")
+
+    # ------------------------------------------------------------------------------------- by hand
+
+    def choose(self, event: PointEvent) -> None:
+        """Choose the particle nearest to the pointer, if it is near."""
+        found = self.near(event)
+        if found is not None:
+            self.token.value = str(found)
+
+    def grab(self, event: PointEvent) -> None:
+        found = self.near(event)
+        if found is not None:
+            self.token.value = str(found)
+            self.among = self.run.embedding
+            self.drag_to(event)
+
+    def drag(self, event: PointEvent) -> None:
+        if self.held is not None:
+            self.drag_to(event)
+
+    def drag_to(self, event: PointEvent) -> None:
+        if event.x is not None and event.y is not None:
+            edge = self.embedding.reach
+            self.held = np.clip([event.x, event.y], -edge, edge)
+            self.player.ask()
+
+    def let_go(self, event: PointEvent) -> None:
+        self.drag(event)
+        if self.held is not None:
+            self.put(self.held, self.among)
+        self.held = None
+        self.player.ask()
+
+    def near(self, event: PointEvent) -> int | None:
+        if event.x is None or event.y is None:
+            return None
+        distances = np.linalg.norm(self.plane().places(self.run.embedding) - [event.x, event.y], axis=1)
+        return int(distances.argmin()) if distances.min() < GRAB * self.embedding.reach else None
+
+    def nudge(self, way: np.ndarray) -> None:
+        """Move the chosen particle a little."""
+        self.put(self.plane().places(self.run.embedding)[int(self.token.value)] + NUDGE * way)
+        self.player.ask()
+
+    def put(self, place: np.ndarray, among: np.ndarray | None = None) -> None:
+        """Put the chosen particle at a place in the plane; along other axes it stays where it is.
+
+        among: where the others are, (token, axis); to hold a particle for long must not press them together.
+        """
+        token, plane = int(self.token.value), self.plane()
+        position = self.run.embedding[token]
+        self.run.place(token, position + (place - position @ plane.basis.T) @ plane.basis, among)
+
+    def show(self) -> None:
+        self.player.show()
+
+    def hide(self) -> None:
+        self.player.hide()
+
+
+class Charts:
+    """What a run has been so far."""
+
+    def __init__(self) -> None:
+        titles = {"force": "Force norm", "imperfections": "Grid imperfections", "ratio": "Largest / smallest norm"}
+        self.charts = {
+            "force": Chart("force norm over steps", ["force"], "step", log=True),
+            "imperfections": Chart("grid imperfections over steps", ["imperfections"], "step"),
+            "ratio": Chart("largest over smallest norm over steps", ["ratio"], "step", log=True, level=CIRCLE_RATIO),
+        }
+        note = text(f"a circle below {CIRCLE_RATIO}", colour=FAINT)
+        columns = [
+            plotted(title, self.charts[name].figure, *([note] if name == "ratio" else []))
+            for name, title in titles.items()
+        ]
+        self.layout = Row(*columns, sizing_mode="stretch_width")
+
+    def show(self, history: History) -> None:
+        columns = history.arrays()
+        for name, chart in self.charts.items():
+            chart.show({"x": columns["x"], name: columns[name]})
+
+
+def nearest_basis(basis: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """Of the orthonormal bases (2, axis) of the same plane, that which is nearest to another basis."""
+    left, _, right = np.linalg.svd(before @ basis.T)
+    return left @ right @ basis

@@ -1,0 +1,236 @@
+"""Runs that move as a person looks: of the particle system, and of CA's network with particles beside it.
+
+They know no page. Their motion is that of `simulate` at the same settings and seed, bit for bit, until somebody moves a
+particle; other settings hold from the next step on, as in `dynamics.simulate.branch`. All values are dimensionless.
+"""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from analysis.structures import CIRCLE_RATIO, circularity, imperfections
+from dynamics import forces
+from dynamics.compiling import on_threads
+from dynamics.motion import normalise_blocks
+from dynamics.particles import ParticleState, ParticleSystem
+from dynamics.settings import CHOICES, ModularSettings, ParticleSettings
+from dynamics.simulate import SYSTEMS
+
+MOST_POINTS = 1000
+"""Points of a curve above which every other one is left out."""
+EPOCHS_A_STEP = 20
+"""Epochs of the network for a step of the particles beside it: 2000 for 100, as long as runs are in CA."""
+
+
+# --------------------------------------------------------------------------------------------- particles
+
+
+class ParticleRun:
+    """One run of the particle system, which can be changed while it moves."""
+
+    def __init__(self, settings: ParticleSettings, seed: int = 0) -> None:
+        self.system, self.seed = ParticleSystem(settings), seed
+        self.restart()
+
+    @property
+    def settings(self) -> ParticleSettings:
+        return self.system.settings
+
+    @property
+    def embedding(self) -> np.ndarray:
+        """Positions, (token, axis)."""
+        return self.state.embedding[0]
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the run has come to a step that cannot be taken, and stays before it."""
+        return bool(self.state.last_step[0] < self.state.step)
+
+    def restart(self, embedding: np.ndarray | None = None) -> None:
+        """Begin anew, from the seed or from positions (token, axis), which are normalised."""
+        if embedding is None:
+            self.state = self.system.initial(np.array([self.seed]))
+        else:
+            self.state = at_rest(self.system, embedding)
+
+    def advance(self, steps: int) -> None:
+        """Take some steps, on one thread: the browser needs the other, and meeting often costs more than it saves."""
+        with on_threads(1):
+            self.state = self.system.advance(self.state, steps)
+
+    def change(self, **settings: Any) -> bool:
+        """Take other settings at once. Whether the run had to begin anew for them. Raises SettingsError.
+
+        settings: fields of `ParticleSettings`, and seed. N, D and the seed are the run's own: it begins anew.
+        """
+        seed = settings.pop("seed", self.seed)
+        before, after = self.settings, dataclasses.replace(self.settings, **settings)
+        anew = (seed, after.n, after.dim) != (self.seed, before.n, before.dim)
+        if after != before:
+            self.system = ParticleSystem(after)
+        self.seed = seed
+        if anew:
+            self.restart()
+        return anew
+
+    def place(self, token: int, position: np.ndarray, among: np.ndarray | None = None) -> None:
+        """Put a particle somewhere, (axis,), and normalise; what the others feel of it they do in the next step.
+
+        among: where all others are, (token, axis); None is where they are now.
+        """
+        moved = (self.embedding if among is None else among).copy()
+        moved[token] = position
+        self.state = dataclasses.replace(self.state, embedding=normalised(self.settings, moved)[None])
+
+    def force(self) -> np.ndarray:
+        """The balanced force on every particle where it is, (token, axis)."""
+        with on_threads(1):
+            return self.system.force(self.state.embedding)[0][0]
+
+    @property
+    def force_norm(self) -> float:
+        """Norm of the force on all particles before the last step, or where the run began."""
+        return float(self.state.gradient_norm[0])
+
+
+def normalised(settings: ParticleSettings, embedding: np.ndarray) -> np.ndarray:
+    """Positions (token, axis) as the system keeps them after every step: of zero mean and, by default, spread 1."""
+    n, dim = embedding.shape
+    blocks = forces.to_blocks(np.asarray(embedding, np.float64)[None])
+    normalise_blocks(blocks, n, CHOICES["variance"].index(settings.variance), tuple(range(dim)))
+    return forces.from_blocks(blocks, 1, n, dim)[0]
+
+
+def at_rest(system: ParticleSystem, embedding: np.ndarray) -> ParticleState:
+    """The state at step 0 of a run that begins at positions (token, axis)."""
+    x = normalised(system.settings, embedding)[None]
+    still = np.zeros(1)
+    return ParticleState(0, x, system.force(x)[1], still, still.astype(np.int64))
+
+
+# ----------------------------------------------------------------------------------------------- training
+
+
+class TrainingRun:
+    """One run of CA's network, and particles that began at its first embedding."""
+
+    def __init__(self, settings: ModularSettings, seed: int = 0) -> None:
+        """Raises MissingPackage without torch."""
+        self.settings, self.seed = settings, seed
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin anew from the seed."""
+        self.system = SYSTEMS[ModularSettings.system](self.settings, "cpu")
+        self.state = self.system.initial(np.array([self.seed]))
+        self.score()
+        self.particles = ParticleRun(ParticleSettings(n=self.settings.n, dim=self.settings.dim), self.seed)
+        self.particles.restart(self.embedding)
+
+    @property
+    def epoch(self) -> int:
+        """The last that was trained; a run that diverged stays there."""
+        return int(self.state.last_step[0])
+
+    @property
+    def diverged(self) -> bool:
+        return self.epoch < self.state.step
+
+    def advance(self, epochs: int) -> None:
+        """Train, and move the particles as far."""
+        self.state = self.system.advance(self.state, epochs)
+        self.particles.advance(self.state.step // EPOCHS_A_STEP - self.particles.state.step)
+        self.score()
+
+    def change(self, **settings: Any) -> bool:
+        """Take other settings at once. Whether the run had to begin anew for them. Raises SettingsError.
+
+        settings: lr and weight_decay, which keep weights and moments; and others, seed among them, which do not.
+        """
+        seed = settings.pop("seed", self.seed)
+        after = dataclasses.replace(self.settings, **settings)
+        kept = dataclasses.replace(self.settings, lr=after.lr, weight_decay=after.weight_decay)
+        anew = (kept, self.seed) != (after, seed)
+        if (after, seed) == (self.settings, self.seed):
+            return False
+        self.settings, self.seed = after, seed
+        if anew:
+            self.restart()
+        else:
+            arrays = self.system.checkpoint(self.state)
+            self.system = SYSTEMS[ModularSettings.system](after, "cpu")
+            self.state = self.system.restore(arrays)
+        return anew
+
+    def score(self) -> None:
+        """See what the network knows: loss and accuracy by split."""
+        self.seen = {name: values[0] for name, values in self.system.observe(self.state).items()}
+        splits = [str(split) for split in self.system.coords()["split"]]
+        self.loss, self.accuracy = (
+            dict(zip(splits, map(float, self.seen[name]), strict=True)) for name in ("loss", "accuracy")
+        )
+
+    @property
+    def embedding(self) -> np.ndarray:
+        """The network's, (token, axis) float64."""
+        return self.seen["embedding"].astype(np.float64)
+
+    def classes(self, points: np.ndarray) -> np.ndarray:
+        """What the network takes points (point, axis) for, were they pair sums: (point,)."""
+        import torch
+
+        from analysis.threads import one_thread
+        from analysis.view.trained_pair_panels import classified
+
+        weights = {name: torch.from_numpy(self.seen[name])[None] for name in self.system.network.variables}
+        with one_thread():
+            return classified(self.system.network, weights, torch.from_numpy(points.astype(np.float32))[None])[0]
+
+
+# ---------------------------------------------------------------------------------------- what it has been
+
+
+class History:
+    """Quantities of a run so far, thinned as they grow."""
+
+    def __init__(self, *columns: str) -> None:
+        self.columns = columns
+        self.clear()
+
+    def clear(self) -> None:
+        self.rows: list[tuple[float, ...]] = []
+        self.every, self.count = 1, 0
+
+    def add(self, *row: float) -> None:
+        """Keep a row of numbers, or when there are many only every other, then every fourth one and so on."""
+        if self.count % self.every == 0:
+            self.rows.append(row)
+        self.count += 1
+        if len(self.rows) > MOST_POINTS:
+            self.rows = self.rows[::2]
+            self.every *= 2
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Each column, (point,)."""
+        table = np.array(self.rows, np.float64).reshape(-1, len(self.columns))
+        return dict(zip(self.columns, table.T, strict=True))
+
+
+class Structure(NamedTuple):
+    """What positions form (CA algorithms 1 and 2)."""
+
+    ratio: float
+    """Largest norm over smallest."""
+    imperfections: int
+
+    @property
+    def words(self) -> str:
+        kind = "circle" if self.ratio < CIRCLE_RATIO else "grid"
+        return f"{kind}, {self.imperfections} imperfection{'s' * (self.imperfections != 1)}"
+
+
+def structure(embedding: np.ndarray) -> Structure:
+    """The structure of positions (token, axis), on one thread."""
+    with on_threads(1):
+        return Structure(min(float(circularity(embedding)), 1e6), int(imperfections(embedding)))

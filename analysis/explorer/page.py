@@ -1,0 +1,163 @@
+"""The page: tabs of which only the one that is shown does any work, and an address that says what is shown."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import param
+from bokeh.core.templates import FILE
+from bokeh.document import Document
+from bokeh.models import Column, CustomJS, Div, RadioButtonGroup, Row, UIElement
+from jinja2 import Environment, FileSystemLoader
+
+from analysis.explorer import address
+from analysis.explorer.controls import LOOK, text
+from analysis.explorer.live_particles import ParticlesPage
+from analysis.explorer.live_training import TrainingPage
+from analysis.explorer.viewer import Files, RunsPage
+from dynamics.settings import SettingsError
+
+TITLE = "training dynamics"
+WRITE = """
+    clearTimeout(window.address)
+    window.address = setTimeout(() => history.replaceState(null, "", "?" + this.text), 250)
+"""
+"""Browsers allow some two hundred changes of the address in half a minute."""
+
+
+class Tab(Protocol):
+    """What a tab shows. It is made when it is first looked at."""
+
+    @property
+    def settings(self) -> param.Parameterized:
+        """What is looked at, and stands in the address."""
+
+    @property
+    def layout(self) -> UIElement:
+        """All of it."""
+
+    def show(self) -> None:
+        """It is looked at now."""
+
+    def hide(self) -> None:
+        """It is not looked at any more, and stops."""
+
+
+class Page:
+    """All tabs for one visitor."""
+
+    def __init__(self, document: Document, makers: dict[str, Callable[[], Tab]]) -> None:
+        """makers: what makes each tab, by its name. Reads the address of the document's request."""
+        self.document, self.makers = document, makers
+        self.made: dict[str, Tab] = {}
+        self.shown = ""
+        self.names = list(makers)
+        self.tabs = RadioButtonGroup(
+            labels=[name.capitalize() for name in self.names], active=0, stylesheets=[LOOK], margin=0
+        )
+        self.message = text("", colour="#8a4b08", white_space="pre-wrap", margin_bottom="12px")
+        self.message.visible = False
+        self.message.html_attributes = {"role": "status"}
+        self.address = Div(visible=False)
+        self.address.js_on_change("text", CustomJS(code=WRITE))
+        self.body = Column(sizing_mode="stretch_width")
+        document.add_root(Column(self._head(), self.message, self.body, self.address, sizing_mode="stretch_width"))
+        document.title = TITLE
+        document.template = Environment(loader=FileSystemLoader(Path(__file__).parent)).get_template("page.html")
+        document.template_variables["base"] = FILE
+        self._begin(document.session_context.request.arguments if document.session_context else {})
+        self.tabs.on_change("active", lambda attribute, old, new: self.show(self.names[new]))
+
+    def _head(self) -> UIElement:
+        title = Div(
+            text=TITLE, render_as_text=True, styles={"font-size": "17px", "font-weight": "650"}, margin=(4, 28, 0, 0)
+        )
+        return Row(title, self.tabs, sizing_mode="stretch_width", margin=(14, 0, 16, 0))
+
+    def _begin(self, arguments: dict[str, list[bytes]]) -> None:
+        """Show what the address says, and tell what of it cannot be."""
+        refused: list[SettingsError] = []
+        try:
+            name = address.single("tab", arguments.get("tab", [self.names[0].encode()]))
+            if name not in self.names:
+                raise SettingsError("tab", address.shown(name), "one of " + ", ".join(self.names))
+        except SettingsError as error:
+            refused.append(error)
+            name = self.names[0]
+        self.tabs.active = self.names.index(name)
+        self.show(name, arguments, refused)
+
+    def show(
+        self, name: str, arguments: dict[str, list[bytes]] | None = None, refused: Sequence[SettingsError] = ()
+    ) -> None:
+        """Turn to a tab."""
+        if self.shown:
+            self.made[self.shown].hide()
+        if name not in self.made:
+            self.made[name] = self.makers[name]()
+            self.made[name].settings.param.watch(self._write, address.names(self.made[name].settings))
+        tab, self.shown = self.made[name], name
+        refused = [*refused, *address.read(arguments or {}, tab.settings, ("tab",))]
+        self.message.text = "\n".join(f"In the address: {error}. The default is taken." for error in refused)
+        self.message.visible = bool(refused)
+        self.body.children = [tab.layout]
+        tab.show()
+        self._write()
+
+    def _write(self, *events: Any) -> None:
+        if self.shown:
+            self.address.text = address.written(self.made[self.shown].settings, {"tab": self.shown})
+
+    def close(self) -> None:
+        """The visitor has gone."""
+        if self.shown:
+            self.made[self.shown].hide()
+
+
+class Nothing(param.Parameterized):
+    """No settings."""
+
+
+class Sentence:
+    """What stands where nothing can be shown."""
+
+    def __init__(self, words: str) -> None:
+        self.settings = Nothing()
+        self.layout = text(words, size=14, white_space="pre-wrap", margin_top="20px")
+
+    def show(self) -> None:
+        """Nothing moves."""
+
+    def hide(self) -> None:
+        """Nothing moves."""
+
+
+NO_RUNS = """No recorded runs were named. Make some with
+
+    python -m sims.particles --fa 2.0
+
+which says where it writes them, and look at them with
+
+    python -m analysis.explore runs/FILE.nc
+
+Particles and Training are computed as you look."""
+
+
+def training(document: Document) -> Tab:
+    """The tab of a network that learns, or how to get what it needs."""
+    from dynamics.simulate import MissingPackage
+
+    try:
+        return TrainingPage(document)
+    except MissingPackage as error:
+        return Sentence(f"{error}")
+
+
+def page(document: Document, files: Files) -> None:
+    """Fill a visitor's document with all tabs; files are those of the command line, the same for all visitors."""
+    made = Page(document, {
+        "runs": lambda: RunsPage(files) if files.paths else Sentence(NO_RUNS),
+        "particles": lambda: ParticlesPage(document),
+        "training": lambda: training(document),
+    })  # fmt: skip
+    document.on_session_destroyed(lambda context: made.close())

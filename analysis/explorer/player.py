@@ -1,0 +1,133 @@
+"""Frames of something that moves: at most thirty a second, no more than the browser paints, none while unseen."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from bokeh.document import Document
+from bokeh.events import DocumentReady
+from bokeh.models import ColumnDataSource, CustomJS, Row, UIElement
+
+from analysis.explorer.controls import button, nobody_yet
+
+INTERVAL = 33
+"""Milliseconds between frames."""
+WORDS_EVERY = 6
+"""Frames between changes of what is said in words, which nobody reads faster."""
+ON_THEIR_WAY = 4
+"""Frames that are sent before the first of them is painted: more pile up where the browser is slow, fewer leave it
+waiting for the way there and back."""
+CHARTS_EVERY = 10
+"""Frames between changes of curves, whose axes take longer to paint than all points."""
+
+
+class Pulse:
+    """Tells when the browser has painted what it was sent."""
+
+    def __init__(self, painted: Callable[[], None]) -> None:
+        self.sent = self.painted = 0
+        self.after = painted
+        self.out, self.back = ColumnDataSource(tags=[0]), ColumnDataSource(tags=[0])  # which no view follows
+        code = "const k = this.tags[0], f = requestAnimationFrame; f(() => f(() => { back.tags = [k] }))"
+        self.out.js_on_change("tags", CustomJS(args={"back": self.back}, code=code))
+        self.back.on_change("tags", self._painted)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether as many frames are on their way as may be."""
+        return self.sent - self.painted >= ON_THEIR_WAY
+
+    def send(self) -> None:
+        self.sent += 1
+        self.out.tags = [self.sent]
+
+    def forget(self) -> None:
+        """What is on its way may never be painted."""
+        self.painted = self.sent
+
+    def _painted(self, attribute: str, old: Sequence[int], new: Sequence[int]) -> None:
+        self.painted = max(self.painted, int(new[0]))
+        self.after()
+
+
+class Player:
+    """Starts, pauses and paces. The frame it calls for is told whether time passes."""
+
+    def __init__(self, document: Document, frame: Callable[[bool], None], step: Callable[[], None]) -> None:
+        """frame(moving): draws, after it has moved on if `moving`. step: moves on once."""
+        self.document, self.frame = document, frame
+        self.running, self.stale, self.late, self.seen = False, True, False, False
+        self.pulse = Pulse(self._caught_up)
+        self.timer: Any = None
+        self.start_button = button("Start", self.toggle, width=84, button_type="primary")
+        self.step_button = button("Step", partial(self._apart, step), width=64)
+
+    def buttons(self, reset: Callable[[], None], *more: UIElement) -> UIElement:
+        """Start or pause, step, begin anew."""
+        anew = button("Reset", partial(self._apart, reset), width=70)
+        carried = [self.pulse.out, self.pulse.back]
+        return Row(self.start_button, self.step_button, anew, *more, margin=(0, 0, 8, 0), tags=carried)
+
+    def _apart(self, change: Callable[[], None]) -> None:
+        """Change what is shown while it does not play."""
+        self.pause()
+        change()
+        self.ask()
+
+    def toggle(self) -> None:
+        if self.running:
+            self.pause()
+        else:
+            self.start()
+
+    def start(self) -> None:
+        self.running, self.start_button.label = True, "Pause"
+
+    def pause(self) -> None:
+        self.running, self.start_button.label = False, "Start"
+        self.ask()
+
+    def ask(self) -> None:
+        """Have a frame drawn, as something has changed."""
+        self.stale = True
+
+    def show(self) -> None:
+        """It is seen from now on: drawn at once, and again as it changes, when there is a browser that has drawn it."""
+        self.frame(False)
+        self.seen = True
+        if nobody_yet(self.document):
+            self.document.on_event(DocumentReady, lambda event: self._wake())
+        else:
+            self._wake()
+
+    def _wake(self) -> None:
+        if self.seen and self.timer is None:
+            self.pulse.forget()
+            self.timer = self.document.add_periodic_callback(self._tick, INTERVAL)
+            self.ask()
+
+    def hide(self) -> None:
+        """It is not seen any more, and stands still."""
+        self.pause()
+        self.seen = False
+        if self.timer is not None:
+            self.document.remove_periodic_callback(self.timer)
+            self.timer = None
+
+    def _tick(self) -> None:
+        if not (self.running or self.stale):
+            return
+        if self.pulse.waiting:
+            self.late = True
+            return
+        self.late = self.stale = False
+        self.document.hold("combine")
+        try:
+            self.frame(self.running)
+            self.pulse.send()
+        finally:
+            self.document.unhold()
+
+    def _caught_up(self) -> None:
+        if self.late and self.timer is not None:
+            self._tick()

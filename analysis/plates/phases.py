@@ -1,0 +1,84 @@
+"""Plate of the two phases of learning: sequence embeddings before, between and after the two drops of the loss."""
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from analysis.drops import events, phases, scalar
+from analysis.panels import scene
+from analysis.plates.circuits import SIDE
+from analysis.plates.plate import Chosen, Drawn, Material, named
+from analysis.plates.settings_line import settings_line
+from analysis.plates.sheets import still
+from dynamics.storage import TrajectoryError
+from dynamics.trajectory import first_steps
+from dynamics.transfer import successful
+
+PANELS = ("transform_map", "loss")
+MARGIN = 0.15
+"""How much of the time until the last snapshot is shown after it."""
+
+
+class Snapshots(NamedTuple):
+    """Recorded steps at which the first drop begins and ends, and the second begins and ends."""
+
+    begin: int
+    end: int
+    second_begin: int
+    second_end: int
+
+
+def vc5(material: Material) -> Drawn:
+    """Sequence embeddings and level lines at four moments, with the loss."""
+    trajectory = material.only
+    found = phases(events(scalar(trajectory, "loss")), trajectory.sizes["run"])
+    chosen = two_drops(found, successful(trajectory)) if material.run is None else asked(found, material.run)
+    moments = snapshots(trajectory, found, chosen.run)
+    steps = trajectory["step"].values
+    until = steps[steps <= moments.second_end + MARGIN * (moments.second_end - steps[0])][-1]
+    made = scene(first_steps(trajectory, int(until)), chosen.run, side=SIDE, panels=PANELS)
+    frames = [int(np.flatnonzero(made.steps == step)[0]) for step in moments]
+    blocks = [dataclasses.replace(made, title=f"({place})") for place in range(1, 1 + len(frames))]
+    figure = still(blocks, frames, PANELS, 1, 1500)
+    epochs = ", ".join(f"{made.clock[frame]:g}" for frame in frames)
+    rule = (
+        f"Chosen: {chosen.why}. (1) as the first drop of the training loss begins, (2) as it ends, (3) as the "
+        f"second one "
+        f"begins, (4) as it ends, as analysis.events finds them: epochs {epochs} (the paper: 244, 260, 340, 365). "
+        f"Above, "
+        "sequence embeddings upon the map of classes; below, the loss with a cursor at the snapshot."
+    )
+    return Drawn(figure, f"{named(trajectory, chosen.run)}, epochs {epochs}", settings_line(trajectory), rule)
+
+
+def two_drops(found: xr.Dataset, success: np.ndarray) -> Chosen:
+    """Of the successful runs with two drops that in which the phase between them has the median length."""
+    between = found["between"].values
+    able = np.flatnonzero(np.isfinite(between) & (between > 0) & success)
+    word = "successful runs with two drops of the loss apart"
+    if not len(able):
+        able, word = np.flatnonzero(np.isfinite(between)), "runs with two drops of the loss, NONE of them successful"
+    if not len(able):
+        raise TrajectoryError(
+            f"found no run with two drops of the loss among {len(between)}; more or longer runs may have"
+        )
+    run = int(able[np.argsort(between[able], kind="stable")[(len(able) - 1) // 2]])
+    return Chosen(run, f"of {len(able)} {word} that with the median time between them")
+
+
+def asked(found: xr.Dataset, run: int) -> Chosen:
+    """The run that a person has asked for. Raises TrajectoryError where it has not two drops."""
+    if not np.isfinite(found["between"].values[run]):
+        raise TrajectoryError(f"run {run}: found {int(found['drops'][run])} drops of the loss, expected two")
+    return Chosen(run, "the run that was asked for")
+
+
+def snapshots(trajectory: xr.Dataset, found: xr.Dataset, run: int) -> Snapshots:
+    """The recorded steps at or before the begin of a drop, and at or after its end."""
+    steps = trajectory["step"].values
+    begin, end = found["begin"].values[run], found["end"].values[run]
+    before = [int(steps[np.searchsorted(steps, moment, "right") - 1]) for moment in begin]
+    after = [int(steps[min(np.searchsorted(steps, moment), len(steps) - 1)]) for moment in end]
+    return Snapshots(before[0], after[0], max(before[1], after[0]), after[1])

@@ -1,0 +1,19 @@
+"""Panels of scenes on a sheet that stands still: one run, or one run at several frames beside each other."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from analysis.view.scene import Scene
+from analysis.view.sheet import Sheet
+
+
+def still(scenes: Sequence[Scene], frames: Sequence[int], panels: Sequence[str], columns: int, width: int) -> Figure:
+    """Panels of each scene at its frame, blocks of so many columns side by side, the whole so many pixels wide."""
+    sheet = Sheet(scenes, panels, columns=columns, width=width)
+    arrays = [each.arrays(np.array([frame]), panels) for each, frame in zip(scenes, frames, strict=True)]
+    sheet.show(frames, arrays, [0] * len(scenes))
+    for clock in sheet.clocks:  # which a figure leaves out as long as they are to be drawn apart
+        clock.set_animated(False)
+    return sheet.figure

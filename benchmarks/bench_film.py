@@ -1,0 +1,135 @@
+"""Sixteen panels of VC's network at 960 x 960: frames a second, drawn and encoded, against clearing and redrawing."""
+
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from analysis.film import MAP, film, pictures
+from analysis.frame import MOST
+from analysis.panels import panel_names, scene
+from analysis.view.artists import MARKERS
+from analysis.view.pacing import Reel, reel
+from analysis.view.scene import Arrays, Arrows, Curves, Image, Map, Panel, Points, Scene
+from analysis.view.sheet import Sheet
+from dynamics.settings import SparseSettings
+from dynamics.simulate import simulate
+
+EPOCHS = 240
+
+
+# ------------------------------------------------------------------------------- as anybody would draw it
+
+
+def clear_and_redraw(figure: Figure, shown: Scene, frame: int, arrays: Arrays) -> np.ndarray:
+    """The same panels of one frame, each time anew, (height, width, rgba). arrays: of this frame alone."""
+    figure.clear()
+    figure.suptitle(f"{shown.title}, step {shown.steps[frame]}", fontsize=10)
+    for place, panel in enumerate(shown.panels):
+        axes = figure.add_subplot(4, 4, place + 1)
+        for layer in panel.layers:
+            redraw(axes, panel, layer, frame, arrays)
+        axes.set_title(panel.title, fontsize=8)
+        axes.set(xlim=panel.x, ylim=panel.y, yscale="log" if panel.log else "linear")
+        axes.tick_params(labelsize=6)
+        axes.locator_params(axis="x", nbins=3)
+        if panel.equal:
+            axes.set_aspect("equal")
+    figure.canvas.draw()
+    return np.asarray(figure.canvas.buffer_rgba())
+
+
+def redraw(axes, panel: Panel, layer, frame: int, arrays: Arrays) -> None:
+    """One layer by matplotlib's own plots."""
+    if isinstance(layer, Curves):
+        for y, colour, name in zip(layer.y, layer.colours, layer.names, strict=True):
+            axes.plot(layer.x, y, color=colour, label=name)
+        axes.axvline(layer.x[frame])
+        axes.scatter(np.full(len(layer.y), layer.x[frame]), layer.y[:, frame], c=layer.colours)
+        return
+    values = arrays[layer.array][0]
+    if isinstance(layer, Points):
+        shapes = np.array(layer.shapes or ["circle"] * len(values))
+        for shape in np.unique(shapes):
+            of = shapes == shape
+            axes.scatter(*values[of].T, s=20, c=layer.colours[of], marker=MARKERS[shape], edgecolors="white")
+        for (x, y), name in zip(values, layer.names, strict=True):
+            if layer.labelled:
+                axes.annotate(name, (x, y), fontsize=6)
+    elif isinstance(layer, Arrows):
+        tail, tip = values[:, :2], values[:, 2:] - values[:, :2]
+        axes.quiver(*tail.T, *tip.T, color=layer.colours, angles="xy", scale_units="xy", scale=1)
+    elif isinstance(layer, Map):
+        axes.imshow(layer.palette[values], origin="lower", extent=(*panel.x, *panel.y), interpolation="nearest")
+    elif isinstance(layer, Image):
+        extent = (*panel.x, *panel.y)
+        axes.imshow(values, vmin=layer.low, vmax=layer.high, extent=extent, interpolation="nearest", aspect="auto")
+
+
+# ------------------------------------------------------------------------------------------ the benchmarks
+
+
+def frames_a_second(function, frames: int, repeats: int = 3) -> float:
+    """Of a call that makes so many, in the median."""
+    function()
+    found = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        function()
+        found.append(frames / (time.perf_counter() - begin))
+    return statistics.median(found)
+
+
+class Film:
+    """A default run, at 960 x 960. Arrays are found while frames are drawn; a second process encodes."""
+
+    timeout = 600
+
+    def setup(self):
+        trajectory = simulate(SparseSettings(), runs=1, seed=9, steps=EPOCHS * 64, every=64)
+        self.scene = scene(trajectory, 0, side=MAP, panels=panel_names(trajectory)[:MOST])
+        self.sheet = Sheet([self.scene], width=960, even=True)
+        self.reel = reel([self.scene])
+
+    def draw(self):
+        for _ in pictures(self.sheet, self.reel):
+            pass
+
+    def encode(self):
+        with tempfile.TemporaryDirectory() as folder:
+            film(self.sheet, self.reel, Path(folder) / "film.mp4", 20, progress=False)
+
+    def redraw(self, frames: range):
+        figure = Figure(figsize=(9.6, 9.6), dpi=100)
+        FigureCanvasAgg(figure)
+        for frame in frames:
+            clear_and_redraw(figure, self.scene, frame, self.scene.arrays(np.array([frame])))
+
+    def track_drawn(self):
+        """Frames a second, arrays included."""
+        return frames_a_second(self.draw, len(self.reel.frames))
+
+    def track_encoded(self):
+        """Frames a second of the whole film."""
+        return frames_a_second(self.encode, len(self.reel.frames))
+
+    def track_against_redrawing(self):
+        """How many times as fast as clearing and redrawing, in turns, both without encoding."""
+        ratios, slow = [], range(0, len(self.reel.frames), len(self.reel.frames) // 6)
+        some = Reel(self.reel.frames[:120], self.reel.holds[:120])
+        for _ in range(3):
+            begin = time.perf_counter()
+            self.redraw(slow)
+            middle = time.perf_counter()
+            for _ in pictures(self.sheet, some):
+                pass
+            fast = (time.perf_counter() - middle) / len(some.frames)
+            ratios.append((middle - begin) / len(slow) / fast)
+        return statistics.median(ratios)
+
+    track_drawn.unit = track_encoded.unit = "frames/s"
+    track_against_redrawing.unit = "times"

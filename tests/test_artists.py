@@ -1,0 +1,430 @@
+"""What artists hold after an update, and what sheets look like: against small references, and against full redrawing.
+
+`python -m tests.test_artists`, from the root, draws the references anew.
+"""
+
+import dataclasses
+import io
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.collections import PathCollection, PolyCollection
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+from matplotlib.text import Text
+
+from analysis.view.artists import (
+    DARKER,
+    MATRIX,
+    NOTHING,
+    ArrowsArtist,
+    CurvesArtist,
+    ImageArtist,
+    MapArtist,
+    PointsArtist,
+    corners,
+    edges,
+    short,
+)
+from analysis.view.furniture import number
+from analysis.view.layout import columns_for, limits
+from analysis.view.scene import SHAPES, Arrows, Curves, Image, Map, Mark, Panel, Points, Scene
+from analysis.view.sheet import Sheet
+from dynamics.settings import SettingsError
+
+REFERENCES = Path(__file__).parent / "references"
+
+FRAMES = 21
+SQUARE = (-2.0, 2.0)
+RGB = np.array([[0.06, 0.47, 0.53], [0.88, 0.47, 0.0], [0.59, 0.0, 0.88], [0.47, 0.0, 0.24], [0.29, 0.71, 0.65]])
+PALE = 0.6 + 0.4 * RGB[:3]
+NAMES = tuple(f"token {token}" for token in range(5))
+TURN = 2 * np.pi * np.arange(5) / 5
+
+
+def look(frames, names):
+    """Five points on a circle that turns, arrows around it, a map of three sectors, a matrix that grows."""
+    part = np.asarray(frames)[:, None] / (FRAMES - 1)
+    places = np.stack([np.cos(TURN + part), np.sin(TURN + part)], axis=-1)
+    x, y = np.meshgrid(*[(np.arange(40) + 0.5) / 10 - 2] * 2)
+    angle = np.arctan2(y, x)[None] - part[..., None]
+    arrays = {
+        "places": places,
+        "arrows": np.concatenate([0.5 * places, 1.5 * places], axis=-1),
+        "map": (np.floor(3 * angle / (2 * np.pi)) % 3).astype(np.uint8),
+        "matrix": part[..., None] * np.arange(12).reshape(3, 4) / 11,
+    }
+    return {name: arrays[name] for name in names}
+
+
+def panels() -> tuple[Panel, ...]:
+    points = Points("places", RGB, NAMES, SHAPES, np.array([1, 0, 1, 0, 1], bool), 1.5, labelled=True)
+    small = Points("places", RGB, NAMES)
+    epochs = np.arange(FRAMES) / 2
+    losses = np.stack([2.0 ** -np.arange(FRAMES), np.full(FRAMES, 0.3)])
+    return (
+        Panel("points", "points", (points,), SQUARE, SQUARE, origin=True, note="all shapes"),
+        Panel("arrows", "arrows", (small, Arrows("arrows", RGB, NAMES)), SQUARE, SQUARE),
+        Panel("map", "map", (Map("map", PALE, ("class 0", "class 1", "class 2")), small), SQUARE, SQUARE, origin=True),
+        Panel("matrix", "matrix", (Image("matrix", 0, 1, tuple("abc"), tuple("0123"), RGB[:3]),), (0, 4), (0, 3),
+              "position", "sentence", equal=False),
+        Panel("loss", "loss", (Curves(epochs, losses, RGB[:2], ("train", "test")),), (0, 10), (1e-6, 2), "epoch",
+              equal=False, log=True),
+    )  # fmt: skip
+
+
+def made(**more) -> Scene:
+    """A scene of its own, which needs no run."""
+    marks = (Mark("drop", 32, 96, 160), Mark("spike", 400, 400, 400))
+    steps = 32 * np.arange(FRAMES)
+    scene = Scene("a scene, seed 3", steps, steps / 64, "epoch", panels(), look, marks)
+    return dataclasses.replace(scene, **more)
+
+
+def drawn(sheet: Sheet, *frames: int) -> np.ndarray:
+    """A copy of the sheet at a frame of each of its scenes."""
+    sheet.show(frames, [scene.arrays(np.array([frame])) for scene, frame in zip(sheet.scenes, frames, strict=True)])
+    return sheet.draw().copy()
+
+
+def shown(panel: str, frame: int = 10):
+    """A sheet of a panel at a frame, and the artists of its layers."""
+    sheet = Sheet([made()], [panel], width=240)
+    picture = drawn(sheet, frame)
+    return sheet, picture, [artist for _, artist in sheet.artists[0]]
+
+
+# --------------------------------------------------------------------------------------- what artists hold
+
+
+def test_points_hold_the_places_of_each_shape():
+    _, _, (artist,) = shown("points", 7)
+    places = look(np.array([7]), ["places"])["places"][0]
+    *marks, (all_points, labels) = artist.groups
+    assert [of.tolist() for of, _ in marks] == [[0], [1], [2], [3], [4]]  # a collection a shape
+    for of, collection in marks:
+        np.testing.assert_array_equal(collection.get_offsets(), places[of])
+    np.testing.assert_array_equal(labels.get_offsets(), places[all_points])
+    assert len(labels.get_paths()) == 5
+    assert isinstance(artist, PointsArtist)
+
+
+def test_hollow_points_are_white_with_an_edge_of_their_colour():
+    _, _, (artist,) = shown("points")
+    filled, hollow = artist.groups[0][1], artist.groups[1][1]
+    np.testing.assert_allclose(filled.get_facecolor()[0, :3], RGB[0])
+    np.testing.assert_allclose(hollow.get_facecolor()[0, :3], 1)
+    np.testing.assert_allclose(hollow.get_edgecolor()[0, :3], RGB[1])
+
+
+def test_a_point_that_is_nan_is_not_drawn():
+    def without(frames, names):
+        arrays = look(frames, names)
+        return {**arrays, "places": np.where(np.arange(5)[:, None] == 2, np.nan, arrays["places"])}
+
+    sheet = Sheet([made(look=without)], ["points"], width=240)
+    picture = drawn(sheet, 10)[..., :3]
+    colours = np.round(255 * RGB).astype(int)
+    seen = [(np.abs(picture.astype(int) - colour).max(-1) < 8).any() for colour in colours]
+    assert seen == [True, True, False, True, True]
+
+
+def test_labels_leave_out_what_all_names_begin_with():
+    assert short(NAMES) == ["0", "1", "2", "3", "4"]
+    assert short(["a 1", "b 1"]) == ["a 1", "b 1"]
+    assert short(["same", "same"]) == ["same", "same"]
+    assert short([]) == []
+
+
+def test_arrows_run_from_tail_to_head():
+    ends = np.array([[[0, 0], [30, 0]], [[5, 5], [5, 1]], [[1, 1], [1, 1]]], float)
+    found = corners(ends)
+    np.testing.assert_array_equal(found[:2, 3], ends[:2, 1])  # the tip
+    np.testing.assert_allclose(found[:2, [0, 6]].mean(1), ends[:2, 0])
+    assert np.ptp(found[0, :, 1]) > 2 * np.ptp(found[0, [0, 1], 1])  # a head wider than the shaft
+    assert np.ptp(found[1, :, 0]) < np.ptp(found[0, :, 1])  # a short arrow is a smaller one
+    assert np.isnan(found[2]).all()  # without a length there is none
+
+
+def test_arrows_hold_polygons_in_the_panel():
+    _, picture, (_, artist) = shown("arrows", 0)
+    assert isinstance(artist, ArrowsArtist)
+    (first, *_) = artist.arrows.get_paths()
+    np.testing.assert_allclose(first.vertices[3], [1.5, 0], atol=1e-12)
+    assert (np.abs(picture[..., :3] - np.round(255 * RGB[0])).max(-1) < 2).sum() > 40
+
+
+def test_maps_show_the_palette_lowest_row_first_with_darker_lines():
+    sheet, picture, (artist, _) = shown("map", 0)
+    assert isinstance(artist, MapArtist)
+    numbers = look(np.array([0]), ["map"])["map"][0]
+    cells = artist.image.cells
+    assert cells.shape == (80, 80, 4)
+    plain = np.round(255 * PALE[numbers]).repeat(2, 0).repeat(2, 1)
+    on_lines = edges(numbers)
+    np.testing.assert_array_equal(cells[~on_lines][:, :3], plain[~on_lines])
+    dark = np.round(DARKER * 255 * PALE[numbers]).repeat(2, 0).repeat(2, 1)
+    np.testing.assert_array_equal(cells[on_lines][:, :3], dark[on_lines])
+    assert 0 < on_lines.mean() < 0.1
+    x, y, width, height = sheet.layout.boxes(0)[0]
+    inside = picture[y : y + height, x : x + width, :3]
+    for right, up in ((0.9, 0.9), (0.1, 0.7), (0.6, 0.1)):
+        at = plain[int(80 * up), int(80 * right)]
+        np.testing.assert_array_equal(inside[int(height * (1 - up)), int(width * right)], at)
+
+
+def test_lines_stand_alone():
+    numbers = np.array([[0, 0, 1, 1], [0, 0, 1, 1]])
+    found = edges(numbers)
+    assert found[:, 3].all()
+    assert found.sum() == 4
+    assert not edges(np.array([[0, 1, 2, 3]])).any()  # bands of one cell
+    assert not edges(np.zeros((3, 3), int)).any()
+    assert edges(numbers.T).T.tolist() == found.tolist()
+
+
+def test_images_have_the_first_row_at_the_top():
+    _, _, (artist,) = shown("matrix", FRAMES - 1)
+    assert isinstance(artist, ImageArtist)
+    cells = artist.image.cells
+    np.testing.assert_array_equal(cells[-1, 0], MATRIX[0])
+    np.testing.assert_array_equal(cells[0, -1], MATRIX[255])
+    artist.show(np.array([[np.nan, -5.0], [0.5, 9.0]]), 0)
+    cells = artist.image.cells
+    np.testing.assert_array_equal(cells[1, 0], NOTHING)
+    np.testing.assert_array_equal(cells[1, 1], MATRIX[0])
+    np.testing.assert_array_equal(cells[0, 1], MATRIX[255])
+
+
+def test_the_cursor_stands_at_the_frame():
+    sheet, _, (artist,) = shown("loss", 6)
+    assert isinstance(artist, CurvesArtist)
+    np.testing.assert_array_equal(artist.cursor.get_xdata(), [3, 3])
+    np.testing.assert_allclose(artist.dots.get_offsets(), [[3, 2.0**-6], [3, 0.3]])
+    drawn(sheet, 8)
+    np.testing.assert_array_equal(artist.cursor.get_xdata(), [4, 4])
+
+
+def test_a_gap_in_a_curve_has_no_dot():
+    gap = Curves(np.arange(3.0), np.array([[1, np.nan, 2]]), RGB[:1], ("loss",))
+    panel = Panel("loss", "loss", (gap,), (0, 2), (0, 3), equal=False)
+    scene = made(panels=(panel,), steps=np.arange(3), clock=np.arange(3.0), marks=())
+    sheet = Sheet([scene], width=240)
+    coloured = [
+        (np.abs(drawn(sheet, frame)[..., :3] - np.round(255 * RGB[0])).max(-1) < 40).sum() for frame in range(3)
+    ]
+    assert coloured[1] < min(coloured[0], coloured[2])
+
+
+# ------------------------------------------------------------------------------------------------- sheets
+
+
+def redrawn(sheet: Sheet) -> np.ndarray:
+    """The whole figure by matplotlib, without anything kept."""
+    for clock in sheet.clocks:
+        clock.set_animated(False)
+    buffer = io.BytesIO()
+    sheet.figure.savefig(buffer, format="raw", dpi=sheet.figure.dpi)
+    for clock in sheet.clocks:
+        clock.set_animated(True)
+    return np.frombuffer(buffer.getvalue(), np.uint8).reshape(sheet.height, sheet.width, 4)
+
+
+@pytest.mark.parametrize("width", [480, 733, 960])
+def test_a_blitted_frame_is_the_redrawn_one(width):
+    sheet = Sheet([made()], width=width)
+    for frame in (0, 20, 7):
+        np.testing.assert_array_equal(drawn(sheet, frame), redrawn(sheet))
+
+
+def test_two_scenes_blitted_and_redrawn():
+    sheet = Sheet([made(), made(title="another")], width=960, columns=3)
+    np.testing.assert_array_equal(drawn(sheet, 3, 18), redrawn(sheet))
+
+
+def test_frames_differ_only_where_something_moves():
+    sheet = Sheet([made()], ["points"], width=240)
+    first, second = drawn(sheet, 0), drawn(sheet, 10)
+    assert (first != second).any()
+    x, y, width, height = sheet.layout.boxes(0)[0]
+    first[y : y + height, x : x + width] = second[y : y + height, x : x + width]
+    first[:y], second[:y] = 0, 0  # the clock
+    np.testing.assert_array_equal(first, second)
+
+
+def test_two_scenes_have_limits_in_common():
+    wide = tuple(
+        dataclasses.replace(panel, x=(-5.0, 1.0)) if panel.name in ("arrows", "map") else panel for panel in panels()
+    )
+    scenes = [made(), made(panels=wide)]
+    sheet = Sheet(scenes, ["arrows", "matrix", "loss", "map"])
+    left, right = sheet.layout.limits
+    assert left["arrows"] == right["arrows"] == ((-5, 2), (-3.5, 3.5))  # still a square
+    assert left["matrix"] == ((0, 4), (0, 3))
+    assert (left["map"], right["map"]) == ((SQUARE, SQUARE), ((-5, 1), SQUARE))  # which its pixels tile
+    in_steps = (*panels()[:4], dataclasses.replace(panels()[4], x=(0, 640)))
+    other = dataclasses.replace(scenes[1], unit="step", panels=in_steps)
+    left, right = limits([scenes[0], other], [panels(), other.panels])
+    assert (left["loss"][0], right["loss"][0]) == ((0, 10), (0, 640))  # epochs and steps cannot be compared
+
+
+def test_only_panels_that_both_have():
+    fewer = made(panels=panels()[1:3])
+    assert Sheet([made(), fewer]).panels == ["arrows", "map"]
+    with pytest.raises(SettingsError) as error:
+        Sheet([made(panels=panels()[:1]), fewer])
+    assert error.value.field == "panels"
+
+
+def test_panels_that_are_not_known():
+    with pytest.raises(SettingsError, match="points, arrows, map, matrix, loss"):
+        Sheet([made()], ["points", "circles"])
+
+
+def test_geometry_keeps_its_proportions():
+    flat = dataclasses.replace(panels()[0], y=(-0.5, 0.5))
+    for width, columns in itertools.product((300, 961), (1, 2)):
+        sheet = Sheet([made(panels=(flat, *panels()[1:3]))], columns=columns, width=width)
+        first, second, _ = sheet.layout.boxes(0)
+        assert first[2] == pytest.approx(4 * first[3], abs=4)
+        assert second[2] == second[3]
+
+
+def test_sizes():
+    assert Sheet([made()], width=961).width == 961
+    even = Sheet([made()], width=961, even=True)
+    assert even.width == 962
+    assert even.height % 2 == 0
+    assert drawn(even, 0).shape == (even.height, 962, 4)
+    sixteen = made(panels=tuple(dataclasses.replace(panels()[0], name=f"p{k}") for k in range(16)))
+    sheet = Sheet([sixteen], width=960)
+    assert sheet.layout.columns == 4
+    assert abs(sheet.height - 960) < 30
+    assert [columns_for(count) for count in (1, 2, 4, 5, 6, 7, 16, 40)] == [1, 2, 2, 3, 3, 3, 4, 4]
+
+
+def test_numbers_of_axes_are_short():
+    values = (0, 0.5, -2, 100, 22750, 912.25, 1e-3, 1e-4, 1.5e-7, 3e5, -2e12)
+    expected = "0 0.5 -2 100 22750 912.25 0.001 1e-4 1.5e-7 3e5 -2e12".replace("-", "\N{MINUS SIGN}").split()
+    assert [number(value) for value in values] == expected
+    assert number(1e-17, least=1e-9) == "0"
+
+
+def test_the_heading_says_run_step_and_epoch():
+    sheet = Sheet([made(), made(title="the other")], ["points"])
+    drawn(sheet, 3, 4)
+    assert [clock.get_text() for clock in sheet.clocks] == ["step 96, epoch 1.50", "step 128, epoch 2.00"]
+    titles = [text.get_text() for text in sheet.figure.texts]
+    assert "a scene, seed 3" in titles
+    assert "the other" in titles
+    whole = Sheet([made(unit="step", clock=32.0 * np.arange(FRAMES))], ["points"])
+    drawn(whole, 3)
+    assert whole.clocks[0].get_text() == "step 96"
+
+
+@pytest.mark.parametrize("width", [320, 480, 960, 1500])
+@pytest.mark.parametrize("long", [False, True])
+def test_no_words_overlap_or_are_cut(width, long):
+    words = " of a panel with a long name" if long else ""
+    curves = dataclasses.replace(panels()[4].layers[0], names=(f"train{words}", f"test{words}"))
+    several = [dataclasses.replace(panel, note=f"a note{words}") for panel in panels()]
+    several[4] = dataclasses.replace(several[4], layers=(curves,))
+    sheet = Sheet([made(panels=tuple(several))], width=width)
+    drawn(sheet, 20)
+    renderer = sheet.canvas.get_renderer()
+    texts = [text for text in sheet.figure.findobj(Text) if text.get_text().strip() and text.get_visible()]
+    boxes = [(text.get_text(), text.get_window_extent(renderer)) for text in texts if text.get_figure() is not None]
+    boxes = [(text, box) for text, box in boxes if box.width > 0 and box.height > 0]
+    assert len(boxes) > 12
+    for text, box in boxes:
+        assert box.x0 >= -1, text
+        assert box.x1 <= sheet.width + 1, text
+        assert box.y0 >= -1, text
+    for (a, one), (b, two) in itertools.combinations(boxes, 2):
+        across, up = min(one.x1, two.x1) - max(one.x0, two.x0), min(one.y1, two.y1) - max(one.y0, two.y0)
+        assert across <= 1.5 or up <= 2.5, f"{a} over {b}"
+
+
+# ---------------------------------------------------------------------------------------------- references
+
+
+def difference(found: np.ndarray, expected: np.ndarray, box: tuple[int, ...]) -> tuple[float, float, float]:
+    """Mean absolute difference and share of pixels that differ clearly, both within the axes, and that share in all."""
+    apart = np.abs(found[..., :3].astype(float) - expected[..., :3]).max(-1)
+    x, y, width, height = (int(value) for value in box)
+    inside = apart[y : y + height, x : x + width]
+    return float(inside.mean()), float((inside > 48).mean()), float((apart > 48).mean())
+
+
+def alike(found: np.ndarray, expected: np.ndarray, box: tuple[int, ...]) -> bool:
+    """Within the axes nearly the same; titles and ticks may be drawn a little otherwise by other versions."""
+    if found.shape[:2] != expected.shape[:2]:
+        return False
+    mean, share, all_over = difference(found, expected, box)
+    return mean < 0.6 and share < 0.001 and all_over < 0.04
+
+
+@pytest.mark.parametrize("name", [panel.name for panel in panels()])
+def test_panels_look_as_they_did(name):
+    sheet, picture, _ = shown(name)
+    expected = np.round(255 * imread(REFERENCES / f"{name}.png")).astype(np.uint8)
+    assert alike(picture, expected, sheet.layout.boxes(0)[0]), difference(picture, expected, sheet.layout.boxes(0)[0])
+
+
+def test_a_shifted_mark_is_noticed():
+    def shifted(frames, names):
+        arrays = look(frames, names)
+        return {**arrays, "places": arrays["places"] + np.array([0, 0.1]) * (np.arange(5)[:, None] == 2)}
+
+    sheet = Sheet([made(look=shifted)], ["points"], width=240)
+    expected = np.round(255 * imread(REFERENCES / "points.png")).astype(np.uint8)
+    assert not alike(drawn(sheet, 10), expected, sheet.layout.boxes(0)[0])
+
+
+def test_references_are_small():
+    assert all(path.stat().st_size < 20_000 for path in REFERENCES.glob("*.png"))
+
+
+# ---------------------------------------------------------------------------------------------- other files
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_saved_sheets_have_the_same_bytes(suffix, tmp_path):
+    for name in ("one", "two"):
+        sheet = Sheet([made()], ["points", "map"], width=480)
+        drawn(sheet, 5)
+        sheet.save(tmp_path / f"{name}.{suffix}")
+    one = (tmp_path / f"one.{suffix}").read_bytes()
+    assert one == (tmp_path / f"two.{suffix}").read_bytes()
+    assert b"Date" not in one
+    assert sheet.clocks[0].get_animated()  # as before
+
+
+def test_a_saved_png_is_what_is_drawn(tmp_path):
+    sheet = Sheet([made()], ["points", "map"], width=480)
+    picture = drawn(sheet, 5)
+    sheet.save(tmp_path / "sheet.png")
+    np.testing.assert_array_equal(np.round(255 * imread(tmp_path / "sheet.png")), picture)
+
+
+def test_vector_files_have_vectors(tmp_path):
+    sheet = Sheet([made()], ["points", "map"], width=480)
+    drawn(sheet, 5)
+    sheet.save(tmp_path / "sheet.svg")
+    text = (tmp_path / "sheet.svg").read_text()
+    assert text.count("<image") == 1  # the map alone
+    marks = [each for each in sheet.figure.findobj(PathCollection) if each.get_animated()]
+    assert text.count("PathCollection_") >= len(marks) > 5
+    assert not sheet.figure.findobj(PolyCollection) or "fill" in text
+    assert isinstance(sheet.figure, Figure)
+
+
+if __name__ == "__main__":
+    from PIL import Image as Picture
+
+    REFERENCES.mkdir(exist_ok=True)
+    for panel in panels():
+        picture = Picture.fromarray(shown(panel.name)[1]).convert("RGB")
+        picture.save(REFERENCES / f"{panel.name}.png", optimize=True)

@@ -1,0 +1,129 @@
+"""Colours against simulated colour blindness (Machado, Oliveira and Fernandes 2009, table of full severity)."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from analysis.view.colours import (
+    class_colours,
+    curve_colours,
+    from_oklab,
+    pale,
+    prefix_colours,
+    round_colours,
+    sequential,
+    split_colours,
+    to_oklab,
+    token_colours,
+)
+from analysis.view.sentences import sentences
+from dynamics.settings import SparseSettings
+
+READERS = {
+    "all": np.eye(3),
+    "without red": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "without green": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "without blue": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+"""What linear sRGB becomes for readers with all cones, or without one kind."""
+
+
+def seen(rgb, reader):
+    """Colours (colour, rgb) in Oklab as a reader sees them."""
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    linear = (linear @ np.transpose(READERS[reader])).clip(0, 1)
+    return to_oklab(np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055))
+
+
+def distances(rgb, reader):
+    lab = seen(rgb, reader)
+    return np.linalg.norm(lab[:, None] - lab, axis=-1)
+
+
+def test_oklab_there_and_back(generator):
+    rgb = generator.random((50, 3))
+    np.testing.assert_allclose(from_oklab(*np.moveaxis(to_oklab(rgb), -1, 0)), rgb, atol=1e-6)
+    np.testing.assert_allclose(to_oklab(np.array([[1.0, 1, 1], [0, 0, 0]])), [[1, 0, 0], [0, 0, 0]], atol=2e-4)
+    np.testing.assert_allclose(to_oklab(np.array([1.0, 0, 0])), [0.62796, 0.22486, 0.12585], atol=1e-4)  # Ottosson's
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 11, 16, 17, 59, 1000])
+def test_colours_of_classes_are_colours_and_differ(n):
+    rgb = class_colours(n)
+    assert rgb.shape == (n, 3)
+    assert rgb.min() >= 0
+    assert rgb.max() <= 1
+    if 1 < n < 100:
+        apart = np.abs(rgb[:, None] - rgb).max(axis=-1) + np.eye(n)
+        assert apart.min() > 0.015
+        assert np.abs(rgb - np.roll(rgb, 1, axis=0)).max(axis=-1).min() > 0.08  # neighbours, first and last too
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_up_to_ten_classes_are_told_apart_by_everybody(reader):
+    for n in range(2, 11):
+        assert (distances(class_colours(n), reader) + np.eye(n)).min() > 0.145
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("n", [11, 12, 13, 17, 31, 59])
+def test_neighbours_among_more_are_told_apart_by_everybody(reader, n):
+    near = distances(class_colours(n), reader)
+    assert near[np.arange(n), (np.arange(n) + 1) % n].min() > 0.07
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("task", [{}, {"vocab": 3}, {"vocab": 4}, {"vocab": 5, "sparsity": 3}, {"vocab": 10}], ids=str)
+def test_prefixes_are_alike_where_they_are_permutations_and_else_told_apart(reader, task):
+    multiset = sentences(SparseSettings(**task)).multiset
+    apart = distances(prefix_colours(multiset), reader)
+    same = multiset[:, None] == multiset
+    assert apart[~same].min() > 0.08
+    off = same & ~np.eye(len(same), dtype=bool)
+    for one in np.unique(multiset):
+        within = off & (multiset == one)[:, None] & (multiset == one)
+        others = ~same & (multiset == one)[:, None]
+        if within.any():
+            assert within.sum() == 0 or apart[within].max() < apart[others].min()
+            assert distances(prefix_colours(multiset), "all")[within].min() > 0.01  # and still not the same
+
+
+def test_prefixes_of_any_number_of_multisets_have_colours():
+    rgb = prefix_colours(np.repeat(np.arange(14), 2))
+    assert rgb.shape == (28, 3)
+    assert 0 <= rgb.min() <= rgb.max() <= 1
+    assert prefix_colours(np.array([0])).shape == (1, 3)
+
+
+def test_a_split_has_its_colour_whatever_others_there_are():
+    np.testing.assert_array_equal(split_colours(["train", "test", "unseen"])[:2], split_colours(["train", "test"]))
+    np.testing.assert_array_equal(split_colours(["test"]), split_colours(["validation"]))
+    assert len(np.unique(split_colours(["train", "validation", "unseen", "far", "farther"]), axis=0)) == 5
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_values_and_tokens_go_from_one_end_to_the_other_for_everybody(reader):
+    lightness = seen(sequential(64), reader)[:, 0]
+    assert (np.diff(lightness) > 0).all()
+    assert lightness[-1] - lightness[0] > 0.5
+    assert (np.diff(seen(token_colours(17), reader)[:, 0]) > 0).all()
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_splits_and_layers_are_told_apart(reader):
+    for rgb in (split_colours(["train", "test", "unseen"]), curve_colours(8)):
+        assert (distances(rgb, reader) + np.eye(len(rgb))).min() > 0.145
+
+
+def test_colours_stand_out_from_white_and_from_what_is_pale():
+    rgb = class_colours(10)
+    assert np.linalg.norm(to_oklab(rgb) - [1, 0, 0], axis=-1).min() > 0.2
+    assert np.linalg.norm(to_oklab(rgb) - to_oklab(pale(rgb)), axis=-1).min() > 0.1
+
+
+def test_directions_have_colours_that_meet_where_the_circle_closes():
+    ring = round_colours(np.linspace(0, 2 * np.pi, 33))
+    np.testing.assert_allclose(ring[0], ring[-1], atol=1e-9)
+    lab = to_oklab(ring[:-1])
+    assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(lab, 2)) > 0.01

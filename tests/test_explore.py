@@ -1,0 +1,253 @@
+"""The explorer's command, its server and the address of its page."""
+
+import http.client
+import re
+import socket
+
+import param
+import psutil
+import pytest
+
+from analysis.explorer import address
+from dynamics.settings import ParticleSettings
+from dynamics.simulate import simulate
+from tests.browser import SECONDS, drawn
+
+
+@pytest.fixture(scope="module")
+def empty(served):
+    """The page without files."""
+    return served()
+
+
+@pytest.fixture(scope="module")
+def recorded(served, tmp_path_factory):
+    """The page of a small run."""
+    path = tmp_path_factory.mktemp("runs") / "small.nc"
+    simulate(ParticleSettings(n=5), runs=3, steps=4, out=path)
+    return served(path)
+
+
+def asked(server, path="/", method="GET", **headers):
+    """Status, headers and text of the answer to a request, whose path goes as it is."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=SECONDS)
+    connection.putrequest(method, path, skip_host="Host" in headers)
+    for name, value in headers.items():
+        connection.putheader(name.replace("_", "-"), value)
+    connection.endheaders()
+    answer = connection.getresponse()
+    text = "" if answer.status == 101 else answer.read().decode("utf-8", "replace")
+    connection.close()
+    return answer.status, answer.headers, text
+
+
+# -------------------------------------------------------------------------------------------- the command
+
+
+def test_a_port_in_use_is_told(typed):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        code, _, err = typed("analysis.explore", "--port", taken.getsockname()[1], "--no-browser")
+    assert code == 2
+    assert "--port" in err
+    assert "in use" in err
+
+
+@pytest.mark.parametrize("port", [-1, 70000])
+def test_a_port_that_is_none_is_told(typed, port):
+    code, _, err = typed("analysis.explore", "--port", port, "--no-browser")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "--port" in err
+
+
+def test_what_is_no_trajectory_is_told(typed, tmp_path):
+    (tmp_path / "text.nc").write_text("words")
+    (tmp_path / "folder.nc").mkdir()
+    for name in ("text.nc", "folder.nc", "missing.nc"):
+        code, _, err = typed("analysis.explore", tmp_path / name, "--no-browser", "--port", 0)
+        assert code == 1
+        assert name in err
+        assert "Traceback" not in err
+
+
+def test_a_run_is_chosen_on_the_page_and_an_export_is_of_one_file(typed):
+    assert typed("analysis.explore", "--run", 3, "--no-browser")[0] == 2
+    code, _, err = typed("analysis.explore", "--export", "page.html")
+    assert code == 2
+    assert "--export" in err
+
+
+# --------------------------------------------------------------------------------------------- the server
+
+
+def test_only_this_machine_is_listened_to(empty):
+    listening = [each for each in psutil.Process(empty.process.pid).net_connections() if each.status == "LISTEN"]
+    assert [(each.laddr.ip, each.laddr.port) for each in listening] == [("127.0.0.1", empty.port)]
+    others = [each.address for some in psutil.net_if_addrs().values() for each in some if each.family == socket.AF_INET]
+    for other in {"127.0.0.2", *others} - {"127.0.0.1"}:
+        with pytest.raises(OSError, match=r"refused|assign"):
+            socket.create_connection((other, empty.port), timeout=SECONDS)
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:{port}", "127.0.0.1.evil.example:{port}", "0.0.0.0:{port}"]
+)
+def test_requests_for_another_host_are_refused(empty, host):
+    for path in ("/", "/static/js/bokeh.min.js", "/ws"):
+        status, _, text = asked(empty, path, Host=host.format(port=empty.port))
+        assert status == 403
+        assert "127.0.0.1" in text
+    assert asked(empty, Host=f"localhost:{empty.port}")[0] == 200
+
+
+def test_a_websocket_of_another_origin_is_refused(empty):
+    token = re.search(r'"token":"([^"]+)"', asked(empty)[2]).group(1)
+    opening = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec_WebSocket_Version": "13",
+               "Sec_WebSocket_Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec_WebSocket_Protocol": f"bokeh, {token}",
+               }  # fmt: skip
+    assert asked(empty, "/ws", Origin=f"http://127.0.0.1:{empty.port}", **opening)[0] == 101
+    for origin in (
+        "http://evil.example",
+        f"http://127.0.0.1:{empty.port + 1}",
+        f"http://evil.example:{empty.port}",
+        "null",
+    ):
+        assert asked(empty, "/ws", Origin=origin, **opening)[0] == 403
+
+
+def test_a_session_cannot_be_named_by_somebody_else(empty):
+    assert asked(empty, "/?bokeh-session-id=chosen")[0] == 403
+
+
+@pytest.mark.parametrize("path", [
+    "/../../../../etc/passwd", "/etc/passwd", "//etc/passwd", "/static/../../../../../etc/passwd",
+    "/static/%2e%2e/%2e%2e/%2e%2e/etc/passwd", "/static/..%2f..%2f..%2fetc/passwd", "/static//etc/passwd",
+    "/static/js/%00", "/static/js/bokeh.min.js%00.html", "/static/js/..\\..\\secret", "/small.nc", "/runs/small.nc",
+    "/static/", "/components/panel.models/x", "/metadata", "/autoload.js", "/static/extensions/panel/../../../x",
+])  # fmt: skip
+def test_no_path_leads_to_a_file(recorded, path):
+    status, headers, text = asked(recorded, path)
+    assert status in (400, 403, 404)
+    assert "root:" not in text
+    assert "Traceback" not in text
+    assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_headers_let_nothing_in_or_out(empty):
+    status, headers, text = asked(empty)
+    assert status == 200
+    assert headers["Cache-Control"] == "no-store"
+    policy = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
+    assert policy["default-src"] == "'none'"
+    assert "unsafe-inline" not in policy["script-src"]
+    assert not re.search(r"https?:|\*", " ".join(policy.values()))
+    nonce = re.search(r"'nonce-([\w-]+)'", policy["script-src"]).group(1)
+    assert text.count("<script") == text.count(f'<script nonce="{nonce}"') > 2
+    assert f"nonce-{nonce}" not in asked(empty)[1]["Content-Security-Policy"]
+    assert not re.findall(r"""(?:src|href)\s*=\s*["'](?:https?:)?//""", text)
+
+
+# -------------------------------------------------------------------------------------------- the address
+
+
+class Some(param.Parameterized):
+    rate = param.Number(0.5, bounds=(0, 2))
+    count = param.Integer(3, bounds=(1, 9))
+    kind = param.Selector(objects={"a word": 1.0, "two": 2.0}, default=1.0)
+    parts = param.ListSelector(default=["x"], objects=["x", "y", "z"])
+    on = param.Boolean(False)
+    inner = param.Integer(7, precedence=-1)
+
+
+def test_settings_come_back_from_their_address():
+    settings, again = Some(rate=1.25, count=4, kind=2.0, parts=["z", "x"], on=True), Some()
+    query = address.written(settings, {"tab": "some"})
+    assert query == "tab=some&rate=1.25&count=4&kind=2&parts=z,x&on=True"
+    arguments = {name: [value.encode()] for name, value in (part.split("=") for part in query.split("&"))}
+    assert address.read(arguments, again, ("tab",)) == []
+    assert address.written(again, {"tab": "some"}) == query
+
+
+@pytest.mark.parametrize(("name", "value"), [
+    ("rate", b"abc"), ("rate", b"nan"), ("rate", b"inf"), ("rate", b"-1"), ("rate", b""), ("count", b"2.5"),
+    ("count", b"99999999999999999999"), ("kind", b"3"), ("parts", b"x,w"), ("on", b"perhaps"), ("inner", b"1"),
+    ("unknown", b"1"), ("rate", b"\xff\xfe"), ("count", b"1" * 5000), ("<script>", b"1"), ("name", b"other"),
+])  # fmt: skip
+def test_nonsense_in_the_address_changes_nothing_and_is_told(name, value):
+    settings = Some()
+    before = settings.param.values()
+    (refused,) = address.read({name: [value]}, settings)
+    assert settings.param.values() == before
+    assert refused.field == name
+    assert refused.allowed
+    assert len(str(refused)) < 300
+
+
+def test_a_name_given_twice_is_told():
+    (refused,) = address.read({"rate": [b"1", b"2"]}, settings := Some())
+    assert (refused.field, settings.rate) == ("rate", 0.5)
+
+
+# ----------------------------------------------------------------------------------------- in the browser
+
+
+def test_without_files_the_page_says_how_to_make_runs(empty, chromium_page):
+    chromium_page.goto(empty.address)
+    chromium_page.get_by_text("python -m sims.particles").wait_for()
+
+
+def test_tabs_show_one_thing_and_pause_the_other(recorded, chromium_page):
+    page = chromium_page
+    page.goto(recorded.address)
+    drawn(page)
+    page.get_by_role("button", name="Particles").click()
+    page.get_by_role("button", name="Start").click()
+    page.get_by_text(re.compile(r"^step [1-9]")).wait_for()
+    page.get_by_role("button", name="Runs").click()
+    page.get_by_role("button", name="Reset").wait_for(state="detached")
+    page.get_by_role("button", name="Particles").click()
+    page.get_by_role("button", name="Start").wait_for()
+    step = page.get_by_text(re.compile(r"^step \d")).inner_text()
+    page.wait_for_timeout(300)
+    assert page.get_by_text(re.compile(r"^step \d")).inner_text() == step
+    assert page.get_by_role("button", name="Particles").get_attribute("aria-pressed") == "true"
+
+
+def test_the_address_says_what_is_shown(empty, chromium_page):
+    page = chromium_page
+    page.goto(empty.address + "?tab=particles&fa=2&n=7&seed=3")
+    drawn(page)
+    assert page.get_by_role("textbox", name="alignment f_a").input_value() == "2"
+    page.get_by_role("slider", name="seed").press("ArrowRight")
+    page.wait_for_function("() => location.search.includes('seed=4')")
+    assert "fa=2" in page.evaluate("location.search")
+    page.reload()
+    drawn(page)
+    assert page.get_by_role("textbox", name="seed").input_value() == "4"
+
+
+def test_nonsense_in_the_address_is_told_on_the_page(empty, chromium_page):
+    page = chromium_page
+    page.goto(empty.address + "?tab=particles&fa=abc&n=1e9&dim=3&<img%20src=x>=1")
+    for words in ("fa: found abc, allowed is a number from 0 to 5", "n: found 1e9", "<img src: found"):
+        page.get_by_text(words).wait_for()
+    assert page.get_by_role("textbox", name="alignment f_a").input_value() == "1"
+    assert page.get_by_role("textbox", name="dimensions D").input_value() == "3"
+    page.goto(empty.address + "?tab=nowhere")
+    page.get_by_text("tab: found nowhere, allowed is one of runs, particles, training").wait_for()
+
+
+def test_a_second_visitor_has_a_page_of_their_own(recorded, chromium_page):
+    first, second = chromium_page, chromium_page.context.new_page()
+    for page in (first, second):
+        page.goto(recorded.address + "?tab=particles")
+        drawn(page)
+    first.get_by_role("slider", name="seed").press("ArrowRight")
+    first.wait_for_function("() => location.search.includes('seed=1')")
+    assert second.get_by_role("textbox", name="seed").input_value() == "0"
+
+
+def test_it_ends_at_once_when_interrupted(recorded):  # the last, for it ends the server of others
+    code, _, err = recorded.interrupt()
+    assert code == 130
+    assert "Traceback" not in err
+    assert "interrupted" in err

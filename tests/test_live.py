@@ -1,0 +1,335 @@
+"""What moves on the explorer's page: particles, and a network that learns beside them."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+from bokeh.document import Document
+
+from analysis.explorer import page as pages
+from analysis.explorer.live_particles import ParticlesPage, nearest_basis
+from analysis.explorer.live_run import EPOCHS_A_STEP, MOST_POINTS, History, ParticleRun, TrainingRun
+from analysis.explorer.player import Player
+from dynamics.settings import ModularSettings, ParticleSettings
+from dynamics.simulate import MissingPackage, branch, simulate
+from tests.browser import drawn
+
+PARTICLES = ParticleSettings(fa=2.0, n=7)
+NETWORK = ModularSettings(n=5, hidden=8, weight_decay=0.5)
+
+
+def last(trajectory, name="embedding"):
+    return trajectory[name].isel(run=0, step=-1).values
+
+
+# ---------------------------------------------------------------------------------------------- particles
+
+
+@pytest.mark.parametrize(
+    "settings", [ParticleSettings(fa=2.0), ParticleSettings(n=5, dim=3), ParticleSettings(n=6, dim=1)]
+)
+def test_particles_move_as_they_do_in_a_run(settings):
+    run = ParticleRun(settings, seed=3)
+    for steps in (1, 2, 7, 90):
+        run.advance(steps)
+    trajectory = simulate(settings, runs=1, seed=3, steps=100)
+    assert np.array_equal(run.embedding, last(trajectory))
+    assert np.float32(run.state.gradient_norm[0]) == last(trajectory, "gradient_norm")
+
+
+def test_another_law_holds_at_once():
+    run = ParticleRun(PARTICLES, seed=1)
+    run.advance(20)
+    assert not run.change(fa=0.5, ga=1.5, step_size=0.002)
+    run.advance(30)
+    after = branch(simulate(PARTICLES, runs=1, seed=1, steps=20), 20, until=50, fa=0.5, ga=1.5, step_size=0.002)
+    assert np.array_equal(run.embedding, last(after))
+
+
+def test_other_particles_begin_anew():
+    run = ParticleRun(PARTICLES, seed=1)
+    run.advance(5)
+    for change in ({"n": 9}, {"dim": 3}, {"seed": 4}):
+        assert run.change(**change)
+        assert run.state.step == 0
+    assert np.array_equal(run.embedding, last(simulate(ParticleSettings(fa=2.0, n=9, dim=3), runs=1, seed=4, steps=0)))
+
+
+def test_a_particle_that_is_put_somewhere_pulls_the_others_along():
+    run = ParticleRun(PARTICLES, seed=1)
+    before = run.embedding.copy()
+    run.place(2, np.array([3.0, -1.0]))
+    x = run.embedding
+    assert np.allclose(x.mean(axis=0), 0, atol=1e-12)
+    assert np.isclose(x.std(), 1)
+    expected = before.copy()
+    expected[2] = [3.0, -1.0]
+    expected -= expected.mean(axis=0)
+    assert np.allclose(x, expected / expected.std())
+    run.advance(3)
+    assert run.state.step == 3
+
+
+def test_a_run_that_cannot_go_on_says_so():
+    page = ParticlesPage(Document())
+    page.player.start()
+    page.run.state = dataclasses.replace(page.run.state, step=3)  # as `advance` leaves one that diverged
+    page.frame(True)
+    assert not page.player.running
+    assert page.clock.layout.text.startswith("step 0; the next cannot be taken")
+
+
+def test_a_long_history_is_thinned_evenly():
+    history = History("x", "y")
+    for x in range(3 * MOST_POINTS):
+        history.add(x, 2 * x)
+    x, y = history.arrays().values()
+    assert len(x) <= MOST_POINTS
+    assert x[0] == 0
+    assert len(set(np.diff(x))) == 1
+    assert x[-1] > 3 * MOST_POINTS - 5
+    assert np.array_equal(y, 2 * x)
+
+
+def test_a_view_turns_no_more_than_it_must(generator):
+    before, other = (np.linalg.qr(generator.normal(size=(4, 2)))[0].T for _ in range(2))
+    basis = nearest_basis(other, before)
+    assert np.allclose(basis @ basis.T, np.eye(2))
+    assert np.allclose(basis.T @ basis, other.T @ other)
+    distance = np.linalg.norm(basis - before)
+    for angle in np.linspace(0, 2 * np.pi, 40):
+        turned = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]) @ other
+        assert min(np.linalg.norm(turned - before), np.linalg.norm(turned[::-1] - before)) >= distance - 1e-9
+
+
+@pytest.mark.parametrize("change", [{"n": 2}, {"dim": 1}, {"dim": 4, "n": 9}, {"n": 70}])
+def test_the_page_bears_any_number_of_particles_and_axes(change):
+    page = ParticlesPage(Document())
+    page.settings.param.update(**change)
+    for _ in range(3):
+        page.frame(True)
+    page.nudge(np.array([1.0, 0.0]))
+    page.frame(True)
+    assert page.run.state.step == 4
+
+
+def test_a_page_that_is_not_seen_asks_for_nothing():
+    document = Document()
+    frames = []
+    player = Player(document, frames.append, lambda: None)
+    player.show()
+    player.start()
+    assert len(document.session_callbacks) == 1
+    player.hide()
+    assert not document.session_callbacks
+    assert not player.running
+
+
+# ----------------------------------------------------------------------------------------------- training
+
+
+def test_a_network_learns_as_it_does_in_a_run():
+    run = TrainingRun(NETWORK, seed=2)
+    for epochs in (1, 4, 5, 30):
+        run.advance(epochs)
+    trajectory = simulate(NETWORK, runs=1, seed=2, steps=40, every=40)
+    for name in run.system.network.variables:
+        assert np.array_equal(run.seen[name], last(trajectory, name))
+    assert np.array_equal(np.float32(list(run.loss.values())), last(trajectory, "loss"))
+
+
+def test_other_rates_hold_at_once_and_moments_are_kept():
+    run = TrainingRun(NETWORK, seed=2)
+    run.advance(20)
+    assert not run.change(lr=0.003, weight_decay=1.0)
+    run.advance(20)
+    before = simulate(NETWORK, runs=1, seed=2, steps=20, every=20)
+    after = branch(before, 20, until=40, every=20, lr=0.003, weight_decay=1.0)
+    assert np.array_equal(run.embedding.astype(np.float32), last(after))
+    for change in ({"train_share": 0.5}, {"n": 6}, {"seed": 3}):
+        assert run.change(**change)
+        assert run.epoch == 0
+
+
+def test_particles_begin_where_the_network_began():
+    run = TrainingRun(NETWORK, seed=2)
+    np.save("first.npy", run.embedding)
+    law = ParticleSettings(n=5, start="first.npy")
+    run.advance(3 * EPOCHS_A_STEP + 1)
+    assert np.array_equal(run.particles.embedding, last(simulate(law, runs=1, seed=0, steps=3)))
+
+
+def test_classes_are_those_of_the_network():
+    run = TrainingRun(NETWORK, seed=2)
+    run.advance(200)
+    pairs = np.stack(np.triu_indices(5), axis=-1)
+    right = run.classes(run.embedding[pairs].sum(axis=1)) == pairs.sum(axis=1) % 5
+    shares = {"train": 12, "validation": 3}
+    assert right.sum() == round(sum(run.accuracy[split] * count for split, count in shares.items()))
+
+
+def test_without_torch_the_page_says_how_to_get_it(monkeypatch):
+    def missing(document):
+        raise MissingPackage("training needs torch, which comes with: pip install 'training-dynamics[train]'")
+
+    monkeypatch.setattr(pages, "TrainingPage", missing)
+    assert "pip install" in pages.training(Document()).layout.text
+
+
+# ----------------------------------------------------------------------------------------- in the browser
+
+
+@pytest.fixture(scope="module")
+def server(served):
+    return served()
+
+
+COUNTED = """(word) => {
+  const roots = [document]
+  for (const root of roots) for (const each of root.querySelectorAll("*")) {
+    if (each.shadowRoot) roots.push(each.shadowRoot)
+    const found = each.children.length ? null : each.textContent.trim().match(new RegExp(`^${word} ([0-9]+)$`))
+    if (found) return Number(found[1])
+  }
+  return -1
+}"""
+
+
+def counted(page, word):
+    """The step or epoch that is told."""
+    return page.evaluate(COUNTED, word)
+
+
+def later(page, word, than):
+    """Wait until the step or epoch that is told is later than some."""
+    page.wait_for_function(f"([word, than]) => ({COUNTED})(word) > than", arg=[word, than])
+
+
+def tokens(page):
+    """Where tokens are drawn, (token, 2)."""
+    found = "() => {const d = Bokeh.documents[0].get_model_by_name('embedding tokens').data; return [...d.x, ...d.y]}"
+    return np.array(page.evaluate(found)).reshape(2, -1).T
+
+
+def pixel(page, place):
+    """Where on the page a place of the embedding's square is."""
+    box = page.locator("[aria-label='embedding']").bounding_box()
+    reach = page.evaluate("() => Bokeh.documents[0].get_model_by_name('embedding').x_range.end")
+    x, y = place
+    return box["x"] + box["width"] * (x / reach + 1) / 2, box["y"] + box["height"] * (1 - y / reach) / 2
+
+
+def test_particles_start_pause_and_begin_anew(server, chromium_page):
+    page = chromium_page
+    page.goto(server.address + "?tab=particles")
+    drawn(page)
+    page.wait_for_function("() => Number.isFinite(Bokeh.documents[0].get_model_by_name('embedding tokens').data.x[0])")
+    first = tokens(page)
+    page.get_by_role("button", name="Start").click()
+    later(page, "step", 3)
+    page.get_by_role("slider", name="alignment f_a").press("ArrowRight")
+    page.wait_for_function("() => location.search.includes('fa=1.1')")
+    later(page, "step", counted(page, "step"))
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Start").wait_for()
+    page.wait_for_timeout(300)
+    moved, step = tokens(page), counted(page, "step")
+    assert np.abs(moved - first).max() > 0.05
+    page.wait_for_timeout(200)
+    assert np.array_equal(tokens(page), moved)
+    page.get_by_role("button", name="Step").click()
+    later(page, "step", step)
+    assert counted(page, "step") == step + 1
+    page.get_by_role("button", name="Reset").click()
+    page.get_by_text("step 0").wait_for()
+    page.wait_for_timeout(200)
+    assert np.array_equal(tokens(page), first)
+
+
+def test_a_particle_can_be_dragged_and_comes_back(server, chromium_page):
+    page = chromium_page
+    page.goto(server.address + "?tab=particles&fa=2&n=9")
+    drawn(page)
+    page.get_by_text("step 0").wait_for()
+    page.wait_for_timeout(300)
+    before = tokens(page)
+    token = int(np.abs(before).max(axis=1).argmin())
+    goal = np.array([2.0, -2.0])
+    page.mouse.move(*pixel(page, before[token]))
+    page.mouse.down()
+    for share in (0.2, 0.4, 0.6, 0.8, 1.0):
+        page.mouse.move(*pixel(page, before[token] + share * (goal - before[token])))
+    page.mouse.up()
+    page.wait_for_timeout(500)
+    after = tokens(page)
+    expected = before.copy()
+    expected[token] = goal
+    expected -= expected.mean(axis=0)
+    assert np.allclose(after, expected / expected.std(), atol=0.03)  # a pixel is 0.012
+    assert page.get_by_role("combobox", name="particle").input_value() == str(token)
+    page.get_by_role("button", name="Start").click()
+    later(page, "step", 8)
+    assert np.linalg.norm(tokens(page)[token]) < np.linalg.norm(after[token])
+
+
+def test_a_particle_can_be_moved_by_keys(server, chromium_page):
+    page = chromium_page
+    page.goto(server.address + "?tab=particles&n=6")
+    drawn(page)
+    page.get_by_text("step 0").wait_for()
+    page.wait_for_timeout(300)
+    page.get_by_role("combobox", name="particle").select_option("4")
+    before = tokens(page)
+    button = page.get_by_role("button", name="move particle right")
+    button.focus()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(500)
+    moved = tokens(page)[4] - before[4]
+    assert 0.04 < moved[0] < 0.15
+    assert 0.04 < moved[1] < 0.15
+
+
+def test_a_network_learns_on_the_page(server, chromium_page):
+    page = chromium_page
+    page.goto(server.address + "?tab=training&n=7&pace=20&weight_decay=0.3")
+    drawn(page)
+    page.get_by_role("button", name="Start").click()
+    later(page, "epoch", 100)
+    page.get_by_role("slider", name="learning rate").press("ArrowLeft")
+    page.wait_for_function("() => location.search.includes('lr=0.0099')")
+    later(page, "epoch", counted(page, "epoch"))
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Start").wait_for()
+    page.wait_for_timeout(300)
+    loss = page.evaluate(
+        "() => [...Bokeh.documents[0].get_model_by_name('loss over epochs').renderers[0].data_source.data.train]"
+    )
+    assert loss[-1] < 0.9 * loss[0]
+    page.get_by_text(re.compile(r"right: \d+% train, \d+% validation")).wait_for()
+
+
+UNNAMED = re.compile(r"^\s*- (button|slider|textbox|combobox|checkbox|listbox|radio)(?!\s*\")", re.MULTILINE)
+
+
+@pytest.mark.parametrize("tab", ["particles", "training"])
+def test_every_control_has_a_name_and_is_reached_by_keyboard(server, chromium_page, tab):
+    page = chromium_page
+    page.goto(f"{server.address}?tab={tab}")
+    drawn(page)
+    page.get_by_role("button", name="Reset").wait_for()
+    page.wait_for_timeout(200)
+    seen = page.locator("body").aria_snapshot()
+    assert not UNNAMED.findall(seen)
+    controls = len(re.findall(r"^\s*- (?:button|slider|textbox|combobox) \"", seen, re.MULTILINE))
+    inner = """() => {
+      let each = document.activeElement
+      while (each.shadowRoot?.activeElement) each = each.shadowRoot.activeElement
+      return each.ariaLabel || each.title || each.textContent
+    }"""
+    reached = set()
+    for _ in range(controls + 12):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate(inner))
+    assert {"Start", "Step", "Reset", "seed", "pace"} <= reached

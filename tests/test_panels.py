@@ -1,0 +1,717 @@
+"""What is to be seen of a run, as arrays: against plain loops, for all settings and systems, within fixed limits."""
+
+import dataclasses
+import math
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+
+import dynamics.simulate as loop
+from analysis import panels
+from analysis.audit import embedding_gradient
+from analysis.drops import events, scalar
+from analysis.panels import panel_names, scene
+from analysis.structures import imperfections
+from analysis.view.common_panels import Content, common, smoothed
+from analysis.view.head_arrays import LEVELS, SHADES
+from analysis.view.pair_panels import imperfect, nearest_classes
+from analysis.view.planes import plane_of
+from analysis.view.scene import Arrows, Curves, Image, Map, Panel, Points
+from analysis.view.sentences import sentences
+from dynamics.networks import network_of, weights
+from dynamics.particles import ParticleSystem
+from dynamics.settings import SETTINGS, ModularSettings, ParticleSettings, SettingsError, SparseSettings
+from dynamics.simulate import simulate
+from dynamics.tasks import all_pairs, training_pairs
+from dynamics.trajectory import TrajectoryError
+from tests.plain_head import Net
+
+SIDE = 12
+
+
+def sparse(steps=24, every=8, runs=1, record="all", **settings):
+    settings = {"data": 64, "hidden": 7, **settings}
+    return simulate(
+        SparseSettings(**settings), runs=runs, steps=steps, every=every, seed=3, record=record, progress=False
+    )
+
+
+def modular(steps=40, runs=1, record="all", **settings):
+    settings = {"n": 7, "hidden": 6, **settings}
+    return simulate(ModularSettings(**settings), runs=runs, steps=steps, seed=3, record=record, progress=False)
+
+
+def particles(steps=12, runs=1, record="all", **settings):
+    settings = {"n": 7, **settings}
+    return simulate(ParticleSettings(**settings), runs=runs, steps=steps, seed=3, record=record, progress=False)
+
+
+def layer(shown, panel, kind):
+    """The first layer of a kind of a panel."""
+    return next(each for each in one(shown, panel).layers if isinstance(each, kind))
+
+
+def one(shown, name):
+    return next(panel for panel in shown.panels if panel.name == name)
+
+
+def consistent(shown):
+    """Every layer's array is there at some frames, of the shape, type and size that `analysis.view.scene` promises."""
+    frames = np.unique([0, len(shown.steps) // 2, len(shown.steps) - 1])
+    arrays = shown.arrays(frames)
+    for panel in shown.panels:
+        assert panel.x[0] < panel.x[1]
+        assert panel.y[0] < panel.y[1]
+        assert np.isfinite([*panel.x, *panel.y]).all()
+        assert panel.y[0] > 0 or not panel.log
+        for each in panel.layers:
+            if isinstance(each, Curves):
+                assert each.y.shape == (len(each.names), len(shown.steps))
+                assert each.colours.shape == (len(each.names), 3)
+                assert len(each.x) == len(shown.steps)
+                continue
+            values = arrays[each.array]
+            assert len(values) == len(frames)
+            if isinstance(each, Points):
+                count = len(each.names)
+                assert values.shape[1:] == (count, 2)
+                assert each.colours.shape == (count, 3)
+                assert len(each.shapes) in (0, count)
+                assert each.filled is None or each.filled.shape == (count,)
+            elif isinstance(each, Arrows):
+                assert values.shape[1:] == (len(each.names), 4)
+                assert np.isfinite(values).all()
+            elif isinstance(each, Map):
+                assert values.dtype.kind == "u"
+                assert values.max() < len(each.palette) == len(each.names)
+            elif isinstance(each, Image):
+                assert values.shape[1:] == (len(each.rows), len(each.columns))
+                assert len(each.row_colours) == len(each.rows)
+                assert np.isfinite(values).all()
+    return arrays
+
+
+# ------------------------------------------------------------------------------------------ VC, number by number
+
+
+def normalised(s, x):
+    """N(x) of a list of numbers."""
+    length = math.sqrt(sum(a * a for a in x))
+    radius = math.sqrt(len(x)) if s.norm.startswith("rms") else 1.0
+    if s.norm.endswith("smooth"):
+        sigma = length**2 * (3 - 2 * length) if length < 1 else 1.0
+        return [radius * sigma * a / length for a in x]
+    return [a / (length / radius + (1e-5 if s.norm == "rms" else 0)) for a in x]
+
+
+def dot(x, y):
+    return sum(a * b for a, b in zip(x, y, strict=True))
+
+
+def softmax(scores):
+    shares = [math.exp(score - max(scores)) for score in scores]
+    return [share / sum(shares) for share in shares]
+
+
+def plain(s, w, tokens):
+    """All that VC's panels show of one frame, in plain loops over float64."""
+    w = {name: weight.double().tolist() for name, weight in w.items()}
+    sums = [[[a + b for a, b in zip(e, p, strict=True)] for e in w["embedding"]] for p in w["position_embedding"]]
+    z = [[normalised(s, x) for x in row] for row in sums]
+    found = {"sums": sums, "normalised_sums": z}
+    found["values"] = [[[dot(row, x) for row in w["value"]] for x in each] for each in z]
+    for name in ("sums", "normalised_sums", "values"):
+        found[name] = [x for each in found[name] for x in each]
+    found |= {name: [] for name in ("attention", "sequence_embeddings", "normalised_sequences", "transforms")}
+    for sentence in tokens.tolist():
+        heard = [z[t][token] for t, token in enumerate(sentence)]
+        share = softmax([dot(x, w["query"]) / math.sqrt(s.dim) for x in heard])
+        mixture = [sum(a * x[axis] for a, x in zip(share, heard, strict=True)) for axis in range(s.dim)]
+        xi = [dot(row, mixture) for row in w["value"]]
+        found["attention"].append(share)
+        found["sequence_embeddings"].append(xi)
+        found["normalised_sequences"].append(normalised(s, xi))
+        found["transforms"].append(transformed(s, w, xi))
+    found["output_probabilities"] = [softmax([dot(e, x) for e in w["embedding"]]) for x in found["transforms"]]
+    return {name: np.array(values) for name, values in found.items()}
+
+
+def transformed(s, w, xi):
+    out = list(xi)
+    x = normalised(s, xi)
+    for i, (receptor, assembler) in enumerate(zip(w["receptor"], w["assembler"], strict=True)):
+        a = dot(receptor, x) + (w["receptor_bias"][i] if s.receptor_biases else 0)
+        active = 0.5 * a * (1 + math.erf(a / math.sqrt(2))) if s.activation == "gelu" else max(0.0, a)
+        out = [o + active * u for o, u in zip(out, assembler, strict=True)]
+    return [o + c for o, c in zip(out, w["transform_bias"], strict=True)] if s.output_bias else out
+
+
+VARIANTS = {
+    "defaults": {},
+    "unit, no biases, relu": {
+        "norm": "unit", "receptor_biases": False, "output_bias": False, "activation": "relu", "vocab": 3, "hidden": 1,
+    },
+    "smooth": {"norm": "rms-smooth", "receptor_biases": False, "vocab": 4, "sparsity": 2, "length": 3},
+    "smooth unit, larger table": {"norm": "unit-smooth", "output_bias": False, "table": 5},
+    "other positions": {"positions": (1, 6, 3), "sparsity": 3, "length": 8},
+    "one position": {"sparsity": 1, "length": 1, "vocab": 3},
+    "a line": {"dim": 1},
+    "three axes": {"dim": 3, "vocab": 3},
+    "eight axes": {"dim": 8, "activation": "relu"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
+def test_vc_panels_are_those_of_plain_loops(variant):
+    trajectory = sparse(runs=2, **variant)
+    s = network_of(trajectory).settings
+    shown = scene(trajectory, 1, side=SIDE)
+    arrays = consistent(shown)
+    assert shown.steps.tolist() == [0, 8, 16, 24]
+    made = panels.content(panels.Recorded(trajectory, 1, None, SIDE)).look.__self__
+    for place, frame in enumerate((0, 2, 3)):
+        w = weights(trajectory, 1, 8 * frame)
+        expected = plain(s, w, sentences(s).tokens)
+        for name, values in expected.items():
+            found = arrays[name][place]
+            if name not in ("attention", "output_probabilities"):
+                plane = made.plane(name)
+                values = values @ plane.basis.T
+                if s.dim == 1:
+                    found, values = found[:, :1], values[:, :1]
+            np.testing.assert_allclose(found, values, atol=2e-5 * max(1.0, np.abs(values).max()), err_msg=name)
+        check_maps(s, w, made, arrays, place, expected)
+
+
+def check_maps(s, w, made, arrays, place, expected):
+    """Numbers of both maps, at places of their panels, by plain loops; a place near a level may have either."""
+    w = {name: weight.double().tolist() for name, weight in w.items()}
+    for name, upon in (("transform_map", "sequence_embeddings"), ("output_map", "transforms")):
+        plane, box = made.plane(upon), made.box(upon)
+        through = expected[upon].mean(axis=0)
+        flat = plane.basis.T @ plane.basis
+        for row, column in ((0, 0), (3, 8), (SIDE - 1, 2), (6, 6)):
+            at = [low + (high - low) * (i + 0.5) / SIDE for (low, high), i in ((box.x, column), (box.y, row))]
+            point = at @ plane.basis + (through - through @ flat if s.dim > 2 else 0)
+            zeta = transformed(s, w, point.tolist()) if name == "transform_map" else point
+            p = softmax([dot(e, zeta) for e in w["embedding"]])
+            number = p.index(max(p)) * len(SHADES) + sum(max(p) >= level for level in LEVELS)
+            near = min(abs(max(p) - level) for level in (*LEVELS, sorted(p)[-2] if len(p) > 1 else 0.0))
+            assert arrays[name][place, row, column] == number or near < 1e-4
+
+
+def test_network_and_panels_agree_with_the_network_as_anybody_would_write_it():
+    trajectory = sparse(vocab=3)
+    s = network_of(trajectory).settings
+    net, w = Net(s), weights(trajectory, 0, 24)
+    with torch.no_grad():
+        for parameter, name in (
+            (net.embedding.weight, "embedding"), (net.position_embedding.weight, "position_embedding"),
+            (net.query, "query"), (net.value.weight, "value"), (net.receptor.weight, "receptor"),
+            (net.receptor.bias, "receptor_bias"), (net.assembler.bias, "transform_bias"),
+        ):  # fmt: skip
+            parameter.copy_(w[name])
+        net.assembler.weight.copy_(w["assembler"].T)
+        expected = torch.softmax(net(torch.from_numpy(sentences(s).tokens)), dim=-1)
+    found = scene(trajectory, 0, panels=["output_probabilities"]).arrays([3])["output_probabilities"][0]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_the_query_is_an_arrow_that_fits(monkeypatch):
+    trajectory = sparse()
+    trajectory["query"][:, 2] = 50.0
+    shown = scene(trajectory, 0, panels=["normalised_sums"])
+    arrow = shown.arrays([0, 2])["query"]
+    np.testing.assert_array_equal(arrow[..., :2], 0)
+    scale = 1.25 * math.sqrt(2) / math.hypot(50, 50)
+    np.testing.assert_allclose(arrow[1, 0, 2:], 50 * scale, rtol=1e-6)
+    np.testing.assert_allclose(arrow[0, 0, 2:], scale * trajectory["query"].values[0, 0], rtol=1e-5)
+    assert shown.panels[0].note == f"query at {scale:.2g} of its length"
+    assert scene(sparse(), 0, panels=["normalised_sums"]).panels[0].note == ""
+
+
+def test_units_switch_where_they_are_said_to():
+    trajectory = sparse()
+    w = {name: weight.double().numpy() for name, weight in weights(trajectory, 0, 24).items()}
+    found = scene(trajectory, 0, panels=["normalised_sequences"]).arrays([3])["boundaries"][0].reshape(2, 7, 2)
+    there = np.abs(w["receptor_bias"]) < math.sqrt(2) * np.linalg.norm(w["receptor"], axis=1)
+    assert (np.isfinite(found).all(axis=(0, 2)) == there).all()
+    assert there.any()
+    on_circle = found / np.linalg.norm(found, axis=-1, keepdims=True) * math.sqrt(2)
+    np.testing.assert_allclose(
+        (on_circle * w["receptor"]).sum(-1)[:, there], np.stack(2 * [-w["receptor_bias"][there]]), atol=1e-5
+    )
+
+
+def test_shapes_colours_and_fills_say_what_they_should():
+    trajectory = sparse(positions=(1, 6, 3), sparsity=3, length=8, vocab=3)
+    shown = scene(trajectory, 0, side=SIDE)
+    assert layer(shown, "position_embeddings", Points).shapes == tuple(
+        "circle" if t in (1, 3, 6) else "square" for t in range(8)
+    )
+    sums = layer(shown, "sums", Points)
+    assert sums.names[4] == "token 1 at 1"
+    assert sums.shapes[3:6] == ("circle",) * 3
+    assert sums.filled[3:6].tolist() == [False, True, True]
+    np.testing.assert_array_equal(sums.colours[3], sums.colours[5])
+    xi, found = layer(shown, "sequence_embeddings", Points), sentences(SparseSettings(sparsity=3, length=8, vocab=3))
+    assert xi.shapes == tuple(("square", "circle", "triangle")[c] for c in found.classes)
+    assert len(np.unique(xi.colours, axis=0)) == len(found.multiset)  # one a prefix
+    receptors, assemblers = layer(shown, "receptors", Points), layer(shown, "assemblers", Points)
+    np.testing.assert_array_equal(receptors.colours, assemblers.colours)
+    assert layer(shown, "transform_map", Map).names[5] == "class 1, probability below 0.5"
+
+
+def test_what_is_not_asked_for_is_not_computed(monkeypatch):
+    trajectory = sparse()
+    shown = scene(trajectory, 0, panels=["token_embeddings", "loss"])
+    monkeypatch.setattr("dynamics.clustering_head.ClusteringHead.table", None)
+    assert list(shown.arrays([0, 1])) == ["token_embeddings"]
+    assert [panel.name for panel in shown.panels] == ["token_embeddings", "loss"]
+
+
+def test_many_frames_are_as_one_by_one(monkeypatch):
+    trajectory = sparse(dim=3)
+    shown = scene(trajectory, 0, side=SIDE)
+    together = shown.arrays(np.arange(4))
+    monkeypatch.setattr("analysis.view.head_panels.VALUES_AT_ONCE", 1000)
+    for frame in range(4):
+        for name, values in shown.arrays([frame]).items():
+            np.testing.assert_allclose(values[0], together[name][frame], atol=1e-5)
+
+
+def test_large_tables_are_thinned():
+    shown = scene(sparse(vocab=200, steps=2, every=1), 0, side=SIDE)
+    consistent(shown)
+    assert one(shown, "sums").note == "hollow: token 0; 100 of 200 tokens"
+    assert len(layer(shown, "sums", Points).names) == 1200
+    assert shown.arrays([0], ["output_map"])["output_map"].dtype == np.uint16
+
+
+# ------------------------------------------------------------------------------------------- planes and limits
+
+
+@pytest.mark.parametrize("dim", [2, 3, 8])
+def test_axes_may_be_chosen(dim):
+    trajectory = sparse(dim=dim)
+    shown = scene(trajectory, 0, axes=(1, 0), side=SIDE)
+    consistent(shown)
+    expected = trajectory["embedding"].values[0][..., [1, 0]]
+    np.testing.assert_allclose(shown.arrays(range(4))["token_embeddings"], expected, atol=1e-6)
+    last = trajectory["embedding"].values[0, -1]
+    share = last.var(axis=0)[[0, 1]].sum() / last.var(axis=0).sum()
+    assert one(shown, "token_embeddings").note == f"axes 1 and 0 of {dim}: {share:.0%}"
+
+
+@pytest.mark.parametrize(("axes", "dim"), [((0, 0), 3), ((0, 3), 3), ((-1, 0), 3), ((0, 1), 1), ((0, 1, 2), 3)])
+def test_axes_that_are_not_there_are_refused(axes, dim):
+    for trajectory in (sparse(dim=dim), particles(dim=dim), modular(dim=dim)):
+        with pytest.raises(SettingsError, match="axes"):
+            scene(trajectory, 0, axes=axes)
+
+
+def test_points_of_one_axis_stand_at_heights():
+    plane = plane_of(np.array([[3.0], [1.0], [2.0]]), ranks=np.array([0, 2, 1]))
+    np.testing.assert_allclose(plane.places(np.array([[[3.0], [1.0], [2.0]]])), [[[3, -0.85], [1, 0.85], [2, 0]]])
+    panel = one(scene(sparse(dim=1), 0, side=SIDE), "sequence_embeddings")
+    assert panel.y == (-1, 1)
+    assert not panel.equal
+    assert panel.note == "one axis, across"
+
+
+# ------------------------------------------------------------------------------------------ CA and particles
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_particles_and_their_forces(dim):
+    trajectory = particles(dim=dim, fa=2.0)
+    shown = scene(trajectory, 0, side=SIDE)
+    arrays = consistent(shown)
+    x = trajectory["embedding"].values[0]
+    plane = plane_of(x[-1])
+    np.testing.assert_allclose(arrays["embedding"], plane.places(x[[0, 6, 12]]), atol=1e-6)
+    force = ParticleSystem(ParticleSettings(n=7, dim=dim, fa=2.0)).force(x[[0, 6, 12]])[0] @ plane.basis.T
+    panel = one(shown, "force")
+    across = panel.x[1] - panel.x[0]
+    for frame in range(3):
+        drawn = arrays["force"][frame]
+        np.testing.assert_allclose(drawn[:, :2], arrays["embedding"][frame], atol=1e-6)
+        vectors = drawn[:, 2:] - drawn[:, :2]
+        longest = np.linalg.norm(force[frame], axis=-1).max()
+        np.testing.assert_allclose(vectors, 0.2 * across * force[frame] / longest, atol=1e-4)
+
+
+LAWS = {
+    "defaults": {},
+    "constants": {"fa": 0.5, "ga": 2.0, "gr": 0.0},
+    "by count": {"repulsion_balance": "count", "alignment_balance": "magnitude"},
+    "none": {"repulsion_balance": "none", "alignment_balance": "none"},
+    "once": {"diagonal": "once"},
+    "no diagonal": {"diagonal": "none"},
+    "two": {"n": 2},
+}
+
+
+@pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
+def test_fields_add_up_to_the_force(law, generator):
+    from analysis.view.pair_panels import balanced_fields
+
+    settings = ParticleSettings(**{"n": 9, **law})
+    system = ParticleSystem(settings)
+    x = generator.standard_normal((5, settings.n, 2))
+    parts = balanced_fields(x, settings, system.pairs)
+    np.testing.assert_allclose(parts.sum(axis=0), system.force(x)[0], atol=1e-9)
+
+
+def test_the_four_fields_share_a_scale():
+    trajectory = particles()
+    shown = scene(trajectory, 0, side=SIDE)
+    arrays = shown.arrays([0, 12])
+    names = ("like_attraction", "unlike_repulsion", "like_alignment", "unlike_alignment")
+    lengths = np.array([np.linalg.norm(arrays[name][..., 2:] - arrays[name][..., :2], axis=-1) for name in names])
+    panel = one(shown, "force")
+    np.testing.assert_allclose(lengths.max(axis=(0, 2)), 0.2 * (panel.x[1] - panel.x[0]), rtol=1e-4)
+    assert (lengths.max(axis=2) < 0.199 * (panel.x[1] - panel.x[0])).any()
+
+
+@pytest.mark.parametrize("n", [2, 7, 17, 40])
+def test_imperfections_are_those_that_are_counted(n, generator, monkeypatch):
+    pairs = all_pairs(n)
+    residue = pairs.sum(axis=1) % n
+    for x in (generator.standard_normal((n, 2)), np.stack([np.arange(n) % 3, np.arange(n) % 5], axis=-1).astype(float)):
+        sums = x[pairs[:, 0]] + x[pairs[:, 1]]
+        assert imperfect(sums, residue).sum() == imperfections(x)
+    monkeypatch.setattr("analysis.view.pair_panels.DENSE", 0)
+    x = generator.standard_normal((n, 3))
+    assert imperfect(x[pairs[:, 0]] + x[pairs[:, 1]], residue).sum() == imperfections(x)
+
+
+def test_the_map_of_particles_is_the_nearest_pair_sum():
+    trajectory = particles()
+    shown = scene(trajectory, 0, side=SIDE)
+    panel = one(shown, "pair_sums")
+    pairs, x = all_pairs(7), trajectory["embedding"].values[0, 12]
+    sums = x[pairs[:, 0]] + x[pairs[:, 1]]
+    arrays = shown.arrays([12])
+    np.testing.assert_allclose(arrays["pair_sums"][0], sums, atol=1e-6)
+    for row in range(SIDE):
+        for column in range(SIDE):
+            at = [low + (high - low) * (i + 0.5) / SIDE for (low, high), i in ((panel.x, column), (panel.y, row))]
+            assert arrays["classes"][0, row, column] == pairs[np.linalg.norm(sums - at, axis=1).argmin()].sum() % 7
+    there = np.isfinite(arrays["crosses"][0, :, 0])
+    assert there.sum() == imperfections(x)
+    np.testing.assert_array_equal(arrays["crosses"][0, there], arrays["pair_sums"][0, there])
+    assert nearest_classes(sums, pairs.sum(axis=1) % 7, sums[[4]]) == pairs[4].sum() % 7
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_networks_class_maps_marks_and_gradients(dim):
+    trajectory = modular(dim=dim, runs=2)
+    shown = scene(trajectory, 1, side=SIDE)
+    arrays = consistent(shown)
+    network, pairs = network_of(trajectory), all_pairs(7)
+    trained = training_pairs(7, network.settings.train_pairs, np.array([4]))[0]
+    marks = layer(shown, "pair_sums", Points)
+    np.testing.assert_array_equal(marks.filled, trained)
+    w = weights(trajectory, 1, 40)
+    predicted = network.logits(w, torch.from_numpy(pairs)).argmax(-1).numpy()
+    there = np.isfinite(arrays["crosses"][2, :, 0])
+    np.testing.assert_array_equal(there, predicted != pairs.sum(axis=1) % 7)
+    accuracy = trajectory["accuracy"].values[1, -1]
+    np.testing.assert_allclose([(~there)[trained].mean(), (~there)[~trained].mean()], accuracy, atol=1e-6)
+    check_class_map(shown, {name: weight.double().numpy() for name, weight in w.items()}, arrays["classes"][2])
+    frames = {name: weight[[0, 2, 4]] for name, weight in weights(trajectory, 1).items()}
+    gradient = embedding_gradient(network, frames, trained)
+    expected = -gradient @ plane_of(trajectory["embedding"].values[1, -1]).basis.T
+    drawn = arrays["descent"][..., 2:] - arrays["descent"][..., :2]
+    for found, wanted in zip(drawn, expected, strict=True):
+        scale = np.abs(found).max() / np.abs(wanted).max()
+        np.testing.assert_allclose(found, scale * wanted, atol=1e-4)
+        assert scale > 0
+
+
+def check_class_map(shown, w, found):
+    """argmax of W_o relu(W_h x + b_h) + b_o at the pixels."""
+    panel, x = one(shown, "pair_sums"), w["embedding"]
+    plane, mean = plane_of(x), 2 * x.mean(axis=0)
+    for row, column in np.ndindex(SIDE, SIDE):
+        at = [low + (high - low) * (i + 0.5) / SIDE for (low, high), i in ((panel.x, column), (panel.y, row))]
+        point = at @ plane.basis + (mean - mean @ plane.basis.T @ plane.basis if x.shape[1] > 2 else 0)
+        hidden = np.maximum(0, w["hidden_weight"] @ point + w["hidden_bias"])
+        scores = w["output_weight"] @ hidden + w["output_bias"]
+        near = np.sort(scores)[-2:] if len(scores) > 1 else [0, 1]
+        assert found[row, column] == scores.argmax() or near[1] - near[0] < 1e-3
+
+
+def test_gradients_do_not_depend_on_how_many_pairs_at_once(monkeypatch):
+    shown = scene(modular(), 0, side=SIDE, panels=["descent"])
+    whole = shown.arrays([0, 4])["descent"]
+    monkeypatch.setattr("analysis.view.trained_pair_panels.VALUES_AT_ONCE", 40)
+    np.testing.assert_allclose(shown.arrays([0, 4])["descent"], whole, atol=1e-6)
+
+
+def test_the_law_beside_the_gradient_is_over_training_pairs():
+    trajectory = modular()
+    shown = scene(trajectory, 0, side=SIDE)
+    x = trajectory["embedding"].values[0, -1:].astype(float)
+    trained = all_pairs(7)[training_pairs(7, network_of(trajectory).settings.train_pairs, np.array([3]))[0]]
+    force = ParticleSystem(ParticleSettings(n=7), pairs=trained).force(x)[0][0]
+    drawn = shown.arrays([4])["law"][0]
+    vectors = drawn[:, 2:] - drawn[:, :2]
+    np.testing.assert_allclose(vectors, force * np.abs(vectors).max() / np.abs(force).max(), atol=1e-4)
+    cosine = layer(shown, "cosine", Curves).y
+    assert cosine.shape == (1, 5)
+    assert (np.abs(cosine) <= 1 + 1e-9).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 70])
+def test_few_and_many_tokens(n):
+    shown = scene(particles(n=n, steps=2), 0, side=SIDE)
+    consistent(shown)
+    assert layer(shown, "embedding", Points).labelled == (n <= 40)
+    shown = scene(modular(n=n, steps=10, train_share=1.0), 0, side=SIDE)
+    consistent(shown)
+    note = one(shown, "pair_sums").note
+    assert ("2000 of 2485 pairs" in note) == (n == 70)
+    assert "filled" not in note  # all are trained on
+
+
+# ------------------------------------------------------------------------------- curves, events, odd trajectories
+
+
+def test_curves_are_what_was_recorded():
+    trajectory = sparse(steps=32, every=2)
+    shown = scene(trajectory, 0, side=SIDE)
+    loss = layer(shown, "loss", Curves)
+    np.testing.assert_allclose(loss.y, trajectory["loss"].values[0].T, rtol=1e-6)
+    assert loss.names == tuple(trajectory["split"].values)
+    np.testing.assert_allclose(shown.clock, trajectory["epoch"].values)
+    assert shown.unit == "epoch"
+    update = layer(shown, "update_norm", Curves).y
+    assert np.isnan(update[:, 0]).all()
+    np.testing.assert_allclose(update[:, 1:], trajectory["update_norm"].values[0, 1:].T, rtol=1e-6)
+
+
+def test_a_loss_of_zero_stands_at_the_lower_edge_and_says_so():
+    trajectory = sparse()
+    trajectory["loss"][:, 2] = 0
+    shown = scene(trajectory, 0, panels=["loss"])
+    curve, panel = layer(shown, "loss", Curves), shown.panels[0]
+    assert (curve.y[:, 2] == panel.y[0]).all()
+    assert panel.note == "0 at the lower edge"
+
+
+def test_norms_of_many_frames_are_geometric_means_of_near_ones(generator):
+    values = np.exp(generator.standard_normal((3, 400)))
+    values[0, 0] = np.nan
+    values[1, 7] = 0
+    found = smoothed(values, 5)
+    assert np.isnan(found[0, 0])
+    assert found[0, 20] == pytest.approx(np.exp(np.log(values[0, 18:23]).mean()))
+    assert found[1, 7] == pytest.approx(np.exp(np.log(values[1, [5, 6, 8, 9]]).mean()))
+    assert found[2, 0] == pytest.approx(np.exp(np.log(values[2, :3]).mean()))
+    assert found[0, 2] == pytest.approx(np.exp(np.log(values[0, 1:5]).mean()))
+
+
+def test_structure_over_time():
+    trajectory = particles(steps=30, n=9)
+    shown = scene(trajectory, 0, side=SIDE)
+    count = layer(shown, "imperfections", Curves).y[0]
+    np.testing.assert_array_equal(count, imperfections(trajectory["embedding"].values[0]))
+    norms = np.linalg.norm(trajectory["embedding"].values[0], axis=-1)
+    np.testing.assert_allclose(layer(shown, "circularity", Curves).y[0], norms.max(axis=1) / norms.min(axis=1))
+    assert (layer(shown, "circularity", Curves).y[1] == 1.2).all()
+    assert shown.facts["structure"].startswith(("grid", "circle"))
+
+
+def test_imperfections_of_many_frames_are_counted_in_some(monkeypatch):
+    monkeypatch.setattr("analysis.view.common_panels.COUNTED", 2000)
+    trajectory = particles(steps=30)
+    panel = one(scene(trajectory, 0, side=SIDE), "imperfections")
+    assert panel.note == "of 28 pairs, counted in 13 frames"
+    assert panel.layers[0].y[0, -1] == imperfections(trajectory["embedding"].values[0, -1])
+
+
+def test_marks_are_the_events_of_this_run():
+    trajectory = modular(steps=300, runs=3, n=5, weight_decay=0.3)
+    for run in range(3):
+        shown = scene(trajectory, run, panels=[])
+        found = events(scalar(trajectory, "loss"))
+        found = found.isel(event=np.flatnonzero(found["of_run"].values == run))
+        rows = [mark for mark in shown.marks if mark.kind != "escape"]
+        assert sorted(mark.kind for mark in rows) == sorted(found["kind"].values)
+        assert sorted(mark.middle for mark in rows) == sorted(np.round(found["middle"].values).astype(int))
+        assert shown.marks == tuple(sorted(shown.marks, key=lambda mark: (mark.begin, mark.kind)))
+        assert len(rows) > 0
+        assert shown.facts["drops"] == str(sum(mark.kind == "drop" for mark in rows))
+
+
+def test_facts_are_short_words():
+    shown = scene(sparse(runs=2), 1, panels=[])
+    assert shown.title == "sparse modular addition, p = 2, d = 2, seed 4"
+    assert shown.facts["seed"] == "4"
+    assert shown.facts["run"] == "1"
+    assert shown.facts["status"] == "done"
+    assert float(shown.facts["test accuracy"]) <= 1
+
+
+WILD = {"lr": 16.0, "optimizer": "sgd", "momentum": 0.9}
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: modular(weight_decay=0.0, **WILD), lambda: sparse(every=1, **{**WILD, "lr": 1e4})]
+)
+def test_a_diverged_run_ends_where_it_diverged(make):
+    trajectory = make()
+    last = int(trajectory["last_step"][0])
+    assert last < int(trajectory["step"][-1])
+    shown = scene(trajectory, 0, side=SIDE)
+    assert shown.steps[-1] <= last
+    assert len(shown.steps) < trajectory.sizes["step"]
+    assert shown.facts["status"].startswith("diverged after epoch")
+    arrays = consistent(shown)
+    first = shown.arrays([0])
+    for panel in shown.panels:
+        if not panel.equal:
+            continue
+        for each in panel.layers:
+            if isinstance(each, Points) and len(each.names) > 1:
+                across = np.ptp(first[each.array][0], axis=0).max() / (panel.x[1] - panel.x[0])
+                assert across > 0.002 or np.isnan(across)
+    assert arrays
+
+
+def test_metrics_alone_give_curves_alone():
+    names = ("loss", "accuracy", "gradient_norm", "update_norm")
+    for trajectory in (sparse(record="metrics"), modular(record="metrics")):
+        assert panel_names(trajectory) == names
+        shown = scene(trajectory, 0)
+        consistent(shown)
+        assert "structure" not in shown.facts
+    assert panel_names(particles(record="metrics")) == ("gradient_norm", "update_norm")
+    consistent(scene(particles(record="metrics"), 0))
+
+
+def test_no_step_at_all():
+    for trajectory in (sparse(steps=0), modular(steps=0), particles(steps=0)):
+        shown = scene(trajectory, 0, side=SIDE)
+        consistent(shown)
+        assert shown.marks == ()
+
+
+def test_names_and_what_is_refused():
+    trajectory = sparse()
+    names = panel_names(trajectory)
+    assert names[:4] == ("token_embeddings", "position_embeddings", "sums", "normalised_sums")
+    assert names[12:16] == ("output_map", "output_probabilities", "loss", "accuracy")
+    assert [panel.name for panel in scene(trajectory, 0, side=SIDE).panels] == list(names)
+    assert [panel.name for panel in scene(trajectory, 0, panels=("loss", "sums")).panels] == ["loss", "sums"]
+    with pytest.raises(SettingsError, match="panels: found towers, allowed is one of token_embeddings, position"):
+        scene(trajectory, 0, panels=["towers"])
+    for run in (-1, 1, True):
+        with pytest.raises(SettingsError, match="run"):
+            scene(trajectory, run)
+    with pytest.raises(SettingsError, match="side"):
+        scene(trajectory, 0, side=1)
+    trajectory["last_step"][0] = -1
+    with pytest.raises(TrajectoryError, match="before the first frame"):
+        scene(trajectory, 0)
+
+
+# ------------------------------------------------------------------------------------------ a system from outside
+
+
+@dataclasses.dataclass(frozen=True)
+class WheelSettings:
+    system: ClassVar[str] = "wheel"
+    default_steps: ClassVar[int] = 8
+    default_every: ClassVar[int] = 1
+    epoch_steps: ClassVar[int] = 0
+    modulus: ClassVar[int] = 5
+    time_step: ClassVar[float] = 1.0
+    angle: float = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class WheelState:
+    step: int
+    runs: int
+
+    @property
+    def last_step(self):
+        return np.full(self.runs, self.step)
+
+
+class Wheel:
+    """Five points on a circle that turns."""
+
+    numerics_version = 1
+    variables: ClassVar = {
+        "embedding": ("token", "axis"),
+        "gradient_norm": ("layer",),
+        "update_norm": ("layer",),
+        "energy": (),
+    }
+
+    def __init__(self, settings, device="auto"):
+        self.settings, self.device, self.ensemble_width = settings, "cpu", 0
+
+    def working_bytes(self, runs):
+        return runs
+
+    def coords(self):
+        return {"token": np.arange(5), "axis": np.arange(2), "layer": np.array(["point"])}
+
+    def initial(self, seeds):
+        return WheelState(0, len(seeds))
+
+    def advance(self, state, steps):
+        return WheelState(state.step + steps, state.runs)
+
+    def observe(self, state):
+        angle = self.settings.angle * state.step + 2 * np.pi * np.arange(5) / 5
+        x = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+        ones = np.ones((state.runs, 1), np.float32)
+        return {
+            "embedding": np.repeat(x[None], state.runs, 0),
+            "gradient_norm": ones,
+            "update_norm": ones,
+            "energy": ones[:, 0],
+        }
+
+    def checkpoint(self, state):
+        return {"step": np.array(state.step), "of": np.zeros(state.runs)}
+
+    def restore(self, arrays):
+        return WheelState(int(arrays["step"]), len(arrays["of"]))
+
+
+@pytest.fixture
+def wheel(monkeypatch):
+    monkeypatch.setattr(loop, "SYSTEMS", dict(loop.SYSTEMS))
+    monkeypatch.setitem(SETTINGS, "wheel", WheelSettings)
+    loop.register(WheelSettings, Wheel)
+    return simulate(WheelSettings(), runs=2, progress=False)
+
+
+def test_a_system_from_outside_has_panels(wheel):
+    names = ("embedding", "circularity", "imperfections", "gradient_norm", "update_norm", "energy")
+    assert panel_names(wheel) == names
+    shown = scene(wheel, 1)
+    arrays = consistent(shown)
+    np.testing.assert_allclose(arrays["embedding"], wheel["embedding"].values[1, [0, 4, 8]], atol=1e-6)
+    assert shown.unit == "step"
+    assert shown.title == "wheel, seed 1"
+    assert shown.facts["structure"].startswith("circle")
+
+
+def test_a_system_from_outside_may_bring_its_own(wheel, monkeypatch):
+    def turning(recorded):
+        shown = common(recorded)
+        return Content({"turn": lambda: Panel("turn", "turn", (), (0, 1), (0, 1)), **shown.panels}, shown.look)
+
+    monkeypatch.setitem(panels.BUILDERS, "wheel", turning)
+    assert panel_names(wheel)[:2] == ("turn", "embedding")
+    assert scene(wheel, 0, panels=["turn"]).panels[0].title == "turn"

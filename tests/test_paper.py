@@ -1,0 +1,435 @@
+"""Figures of the papers: what is listed, how runs are found and chosen, what is drawn, and what is refused."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from PIL import Image
+
+from analysis.heads.labels import Verdict
+from analysis.plates import circuits, modular, phases, spikes
+from analysis.plates.choice import Ends, median_of, runs_of_seeds
+from analysis.plates.framing import framed
+from analysis.plates.material import gathered, given
+from analysis.plates.plate import Ensemble, Material, Plate, Sizes
+from analysis.plates.register import PLATES, plate
+from analysis.plates.settings_line import settings_line
+from dynamics.recorder import save
+from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
+from dynamics.simulate import simulate
+from dynamics.storage import TrajectoryError
+from dynamics.trajectory import open_trajectory
+
+CA = ["ca1", "ca2", "ca3", "ca4", "ca5", "ca6", "ca-c", "ca-d", "ca-e", "ca-f"]
+NAMES = CA + [f"vc{number}" for number in range(1, 21)]
+TINY = SparseSettings(length=6, sparsity=2, hidden=8, data=64, batch=16, lr=0.02)
+DECAYS = {each: ModularSettings(weight_decay=each) for each in (0.0, 0.3, 0.6, 1.0)}
+
+
+@pytest.fixture(autouse=True)
+def coarse(monkeypatch):
+    """Figures are drawn fast."""
+    monkeypatch.setattr("analysis.portrait.FINEST", 80)
+    monkeypatch.setattr(circuits, "SIDE", 40)
+    monkeypatch.setattr("analysis.ranks.PERMUTATIONS", 200)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Small runs of all that figures are drawn from, by a word."""
+    folder, found = tmp_path_factory.mktemp("small"), {}
+
+    def run(word, settings, runs, steps, every):
+        found[word] = folder / f"{word}.nc"
+        simulate(settings, runs=runs, steps=steps, every=every, out=found[word], progress=False)
+
+    for weight_decay, settings in DECAYS.items():
+        run(f"decay{weight_decay:g}", settings, 3, 60, 60)
+    for dim in (3, 4):
+        run(f"dim{dim}", ModularSettings(weight_decay=1.0, dim=dim), 2, 20, 20)
+    for fa in (1.0, 2.0, 0.5):
+        run(f"fa{fa:g}", ParticleSettings(fa=fa), 3, 50, 50)
+    run("heads", TINY, 8, 200 * TINY.epoch_steps, TINY.epoch_steps)
+    start = dataclasses.replace(TINY, vocab=3, start=str(found["heads"]), start_step=-1)
+    run("finetuned", start, 8, 10 * TINY.epoch_steps, 10 * TINY.epoch_steps)
+    for dim in (3, 4, 8, 16, 32):
+        run(f"heads{dim}", SparseSettings(dim=dim, hidden=4, data=64), 2, 40, 2)
+    run("heads2", SparseSettings(hidden=4, data=64), 2, 40, 2)
+    for dim in (2, 3):
+        run(f"full{dim}", SparseSettings(dim=dim, batch=2048, hidden=4), 2, 20, 1)
+    return found
+
+
+HEADS = ["heads"]
+GIVEN = {
+    "ca6": [f"decay{each:g}" for each in DECAYS], "ca-c": [f"decay{each:g}" for each in DECAYS],
+    "ca5": ["fa1"], "ca-d": ["fa2", "fa1", "fa0.5"], "ca-e": ["decay0.6"], "ca-f": ["dim4", "dim3"],
+    **{f"ca{number}": ["decay1"] for number in (1, 2, 3, 4)},
+    **{f"vc{number}": HEADS for number in (1, 2, 3, 4, 5, 8, 12, 13, 14)},
+    **{f"vc{number}": ["heads", "finetuned"] for number in (10, 11)},
+    "vc15": ["full2"], "vc16": ["heads2"], "vc17": ["heads2"], "vc18": ["full3"], "vc19": ["heads3"],
+    "vc20": ["heads2", *(f"heads{dim}" for dim in (3, 4, 8, 16, 32))],
+}  # fmt: skip
+"""What each figure is drawn from."""
+
+AXES = {
+    "ca1": 2, "ca2": 1, "ca3": 4, "ca4": 4, "ca5": 3, "ca6": 3, "ca-c": 4 * 3, "ca-d": 3 * 3, "ca-e": 2 * 3 + 2,
+    "ca-f": 6 * 2, "vc8": 3, "vc12": 3, "vc14": 3, "vc17": 5, "vc20": 6 * 4 + 1,
+    **{f"vc{number}": 7 for number in (15, 16, 18, 19)},
+}  # fmt: skip
+"""Panels, bars of colours and legends of each."""
+SHEETS = {**{f"vc{number}": 8 for number in (1, 2, 3, 4, 10, 11)}, "vc5": 8, "vc13": 4}
+"""Panels of those that are sheets."""
+
+
+def drawn(files, name):
+    """The figure of a name, from small runs."""
+    wanted = plate(name)
+    if name == "ca6":  # of which eleven weight decays are asked
+        wanted = wanted._replace(needs=[need for need in wanted.needs if need.settings in DECAYS.values()])
+    return wanted.draw(gathered(wanted, [files[word] for word in GIVEN[name]], Sizes(), None))
+
+
+# ------------------------------------------------------------------------------------------------- the list
+
+
+def test_every_figure_of_both_papers_is_there():
+    assert [each.name for each in PLATES] == NAMES
+
+
+def test_the_list_names_them_all_and_what_they_need(typed):
+    code, text, _ = typed("analysis.paper")
+    assert code == 0
+    lines = text.splitlines()
+    for each in PLATES:
+        (line,) = [line for line in lines if line.startswith(f"{each.name} ")]
+        assert each.source in line
+        assert each.cost in line
+    assert "analysis.table1" in text
+    assert "appendix A" in text
+    assert max(map(len, lines)) <= 120
+    assert typed("analysis.paper", "ca1", "--list")[1] == text
+
+
+@pytest.mark.parametrize(("word", "name"), [("CA.3", "ca3"), ("vc 5", "vc5"), ("Ca-C", "ca-c"), ("cac", "ca-c"),
+                                             ("VC_12", "vc12")])  # fmt: skip
+def test_names_are_forgiving(word, name):
+    assert plate(word).name == name
+
+
+@pytest.mark.parametrize("word", ["ca7", "vc21", "ca", "figure", "vc0"])
+def test_an_unknown_name_tells_the_known_ones(typed, word):
+    code, _, told = typed("analysis.paper", word)
+    assert code == 2
+    assert f"--figure: found {word}" in told
+    assert "ca3" in told
+    assert "vc20" in told
+
+
+def test_help_needs_nothing_heavy(environment):
+    found = (
+        "import sys, analysis.paper; print([m for m in ('numpy', 'xarray', 'torch', 'matplotlib') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", found], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# ----------------------------------------------------------------------------------------------- all drawn
+
+
+@pytest.mark.parametrize("name", list(GIVEN))
+def test_a_figure_is_drawn_with_its_panels(files, name, tmp_path):
+    found = drawn(files, name)
+    axes = found.figure.axes
+    assert len(axes) == AXES.get(name, SHEETS.get(name))
+    assert found.here
+    assert found.rule.endswith(".")
+    assert found.about.count("=") >= 3 or name.startswith("ca")
+    if len(axes) > 12:  # which take long to save, and are framed like the others
+        return
+    box = framed(found.figure, f"{name}, here: {found.here}", found.rule)
+    found.figure.savefig(tmp_path / "x.png", bbox_inches=box, dpi=40)
+    with Image.open(tmp_path / "x.png") as image:
+        colours = image.convert("RGB").getcolors(1 << 24)
+        assert image.width == pytest.approx(40 * found.figure.get_figwidth(), abs=2)
+    assert len(colours) > 100  # something is there
+    assert image.getpixel((0, 0)) == (255, 255, 255, 255)  # and paper around it
+
+
+def test_ablations_and_transfer_are_drawn_from_their_results(typed):
+    small = ["--length", 6, "--sparsity", 2, "--data", 64, "--hidden", 4, "--runs", 2, "--epochs", 2]
+    points = ["--panels", "lr", "mlp-lr-discount", "--points", 2]
+    assert typed("analysis.ablation", *small, *points, "--out", "ablation.nc")[0] == 0
+    assert typed("analysis.transfer", *small, "--vocabs", 3, "--out", "transfer.nc")[0] == 0
+    for name, file, panels in (("vc6", "ablation", 2), ("vc7", "ablation", 2), ("vc9", "transfer", 3)):
+        found = plate(name).draw(Material(tuple(given(plate(name), [Path(f"{file}.nc")]))))
+        assert len(found.figure.axes) == panels
+    code, _, told = typed("analysis.paper", "vc9", "ablation.nc")
+    assert code == 1
+    assert "needs a result of analysis.transfer, found ablation.nc: “Ablations" in told
+    assert typed("analysis.paper", "vc7", "ablation.nc")[0] == 0
+    assert Path("ablation.nc").parent.joinpath("paper-vc7.png").stat().st_size > 10_000
+
+
+# ------------------------------------------------------------------------------------------- where runs are from
+
+
+def test_runs_are_made_once_and_found_again(typed):
+    words = ["ca2", "--runs", 4, "--epochs", 20]
+    code, text, _ = typed("analysis.paper", *words)
+    assert code == 0
+    assert "4 runs of 20 steps" in text
+    assert "to be made" in text
+    (run,) = Path("runs").glob("modular-*.nc")
+    before = run.stat().st_mtime_ns
+    code, text, _ = typed("analysis.paper", *words, "--out", "again.svg")
+    assert code == 0
+    assert "found" in text
+    assert run.stat().st_mtime_ns == before
+    assert Path("runs/paper-ca2.png").exists()
+    assert Path("again.svg").read_text().startswith("<?xml")
+
+
+def test_a_finetuned_ensemble_begins_at_the_end_of_its_source():
+    wanted = Plate("x", "x", "x", (Ensemble(TINY), Ensemble(dataclasses.replace(TINY, vocab=3), every=0, follows=True)),
+                   "no time", circuits.vc10)  # fmt: skip
+    first, second = gathered(wanted, [], Sizes(2, 3), None).datasets
+    for name in ("query", "receptor"):
+        np.testing.assert_array_equal(second[name].isel(step=0), first[name].isel(step=-1))
+    assert second.sizes["step"] == 2
+
+
+def test_files_come_in_any_order(files):
+    wanted = plate("ca-c")
+    found = given(wanted, [files[f"decay{each}"] for each in ("0", "0.3", "1", "0.6")])
+    assert [modular.decay(each) for each in found] == [f"weight decay {each}" for each in ("1", "0.6", "0.3", "0")]
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "told"),
+    [
+        ("ca3", ["fa1"], "CA figure 3 needs a trajectory of modular, found fa1.nc: particles"),
+        ("ca-c", ["decay1", "decay0"], "needs a trajectory of modular with weight-decay 0.6, dim 2"),
+        ("vc10", ["heads"], "vocab 3, finetuned from another run"),
+        ("ca1", ["dim3"], "dimension axis: found 3"),
+        ("vc5", ["decay1"], "needs a trajectory of sparse"),
+        ("vc6", ["heads"], "needs a result of analysis.ablation, found heads.nc: sparse"),
+        ("vc14", ["heads3"], "dimension axis: found 3"),
+        ("vc13", ["heads2"], "found no spike"),
+        ("vc5", ["heads2"], "found no run with two drops"),
+    ],
+)
+def test_files_that_do_not_fit_are_refused_in_words(typed, files, name, words, told):
+    code, _, error = typed("analysis.paper", name, *(files[word] for word in words), "--out", "x.png")
+    assert code == 1
+    assert told in error
+    assert not Path("x.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["ca3", "--run", 3], "--run: found 3, allowed is a whole number from 0 to 2"),
+        (["ca1", "--run", 0], "--run: found 0, allowed is no value here"),
+        (["ca3", "--out", "x.gif"], "--out: found x.gif"),
+        (["ca3", "--small", "--out", "x.pdf"], "--out: found x.pdf"),
+        (["ca3", "--runs", 2], "--runs: found 2, allowed is no value beside files"),
+    ],
+)
+def test_bad_arguments_are_refused(typed, files, words, told):
+    code, _, error = typed("analysis.paper", words[0], files["decay1"], *words[1:])
+    assert code == 2
+    assert told in error
+
+
+def test_too_few_runs_and_no_weights(typed):
+    simulate(TINY, runs=1, steps=20, out="one.nc", progress=False)
+    simulate(TINY, runs=2, steps=20, record="metrics", out="metrics.nc", progress=False)
+    assert "successes against failures need 2" in typed("analysis.paper", "vc17", "one.nc")[2]
+    assert "metrics.nc: VC figure 2 needs weights" in typed("analysis.paper", "vc2", "metrics.nc")[2]
+    assert "not/there.nc" in typed("analysis.paper", "vc2", "not/there.nc")[2]
+
+
+def test_a_run_that_has_diverged_is_not_shown(typed, files):
+    trajectory = open_trajectory(files["decay1"])
+    last = trajectory["last_step"].copy(data=[60, 0, 60])
+    status = trajectory["status"].copy(data=np.array([1, 2, 1], np.int8))
+    save(trajectory.assign(last_step=last, status=status), "lost.nc")
+    code, _, error = typed("analysis.paper", "ca3", "lost.nc", "--run", 1)
+    assert code == 1
+    assert "run 1: diverged after step 0" in error
+    assert 1 not in Ends(open_trajectory("lost.nc")).places
+    assert 1 not in runs_of_seeds(open_trajectory("lost.nc"))[0]
+
+
+def test_a_small_picture_is_small(typed, files):
+    assert typed("analysis.paper", "ca1", files["decay1"], "--small", "--out", "s.png")[0] == 0
+    with Image.open("s.png") as image:
+        assert image.width == 640
+        assert image.mode == "P"
+    assert os.path.getsize("s.png") < 60_000
+
+
+# ------------------------------------------------------------------------------------------------------- rules
+
+
+def planted(*embeddings, accuracy=None):
+    """Runs that end at embeddings (token, axis)."""
+    x = np.stack(embeddings)[:, None]
+    runs = len(x)
+    data = {"embedding": (("run", "step", "token", "axis"), x), "last_step": ("run", np.full(runs, 5))}
+    coords = {"step": [5], "seed": ("run", 10 + np.arange(runs))}
+    if accuracy is not None:
+        data["accuracy"] = (("run", "step", "split"), np.reshape(accuracy, (runs, 1, 1)))
+        coords["split"] = ["validation"]
+    return xr.Dataset(data, coords)
+
+
+def ring(n=9, times=2):
+    angle = 2 * np.pi * times * np.arange(n) / n
+    return np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+
+
+def lattice(n=9):
+    return np.stack([np.arange(n) % 3 - 1.0, np.arange(n) // 3 - 1.0 + 0.1 * (np.arange(n) % 3)], axis=-1) + 0.01
+
+
+def test_the_first_circle_and_the_best_grid_are_chosen(generator):
+    wild = [generator.normal(size=(9, 2)) for _ in range(4)]
+    ends = Ends(planted(wild[0], ring(), wild[1], lattice(), ring(), accuracy=[0.1, 0.9, 0.3, 0.5, 1.0]))
+    assert ends.circle_run().run == 1
+    assert "the first of 2 circles among 5" in ends.circle_run().why
+    assert ends.grid_run().run == 3
+    without = Ends(planted(*wild, lattice()))
+    assert without.grid_run().run == 4  # by imperfections, where there is no accuracy
+    assert "NO circle among 5" in without.circle_run().why
+    assert "ALL 2 runs are circles" in Ends(planted(ring(), ring())).grid_run().why
+
+
+def test_the_imperfect_grid_is_the_median(generator):
+    found = Ends(planted(*(generator.normal(size=(9, 2)) for _ in range(7)), ring()))
+    counts = found.imperfections[~found.circle]
+    chosen = found.imperfect_run().run
+    assert abs(found.imperfections[chosen] - np.median(counts)) == abs(counts - np.median(counts)).min()
+    assert median_of(np.array([4, 7, 9]), np.array([5.0, 1.0, 2.0])) == 9
+
+
+def test_the_papers_seeds_are_shown_where_they_are():
+    whole = planted(*[lattice()] * 25).assign_coords(seed=("run", 8 + np.arange(25)))
+    assert runs_of_seeds(whole)[0] == list(range(2, 22))
+    some, told = runs_of_seeds(whole.isel(run=slice(4)))
+    assert some == [0, 1, 2, 3]
+    assert "the first 4 runs" in told
+
+
+def verdicts(*labels):
+    return [Verdict(label, "why", (5,) * (label == "partial"), ()) for label in labels]
+
+
+def test_circuits_are_chosen_by_label():
+    labels = verdicts("none", "corrected", "fuzzy", "corrected", "ideal")
+    fits = [circuits.labelled_as("corrected"), circuits.LEARNED]
+    success = np.array([False, False, True, True, True])
+    chosen = circuits.first_of_kind(labels, success, fits)
+    assert chosen.run == 3
+    assert "first successful run that is labelled corrected (2 of 5 are)" in chosen.why
+    assert circuits.first_of_kind(labels, success & False, fits).run == 1
+    other = circuits.first_of_kind(verdicts("none", "partial"), success, fits)
+    assert other.run == 1
+    assert other.why.startswith("NO run of 2 is labelled corrected; instead")
+    assert circuits.first_of_kind(verdicts("partial"), success, [circuits.LACKING_BOTH, circuits.LEARNED]).run == 0
+    with pytest.raises(TrajectoryError, match="found no run that is labelled corrected"):
+        circuits.first_of_kind(verdicts("none"), success, fits)
+
+
+def test_the_ideal_circuit_is_built_by_hand_only_where_none_is_there(files, monkeypatch):
+    trajectory = open_trajectory(files["heads"])
+    material = Material((trajectory,))
+    found = circuits.vc1(material)
+    assert "built by hand" in found.here
+    assert "NONE of 8 runs" in found.rule
+    labels = verdicts("none", "partial", "ideal", *["none"] * 5)
+    monkeypatch.setattr(circuits, "labelled", lambda _: labels)
+    assert circuits.vc1(material).here.startswith("run 2")
+
+
+def test_the_circuit_built_by_hand_solves_the_task():
+    found = circuits.handmade(TINY)
+    assert float(found["accuracy"].min()) == 1
+    assert float(found["loss"].max()) < 0.01
+    with pytest.raises(TrajectoryError, match="no ideal circuit"):
+        circuits.handmade(dataclasses.replace(TINY, vocab=5))
+    with pytest.raises(SettingsError, match="hidden"):
+        circuits.handmade(SparseSettings(hidden=2))
+
+
+def test_the_finetuned_run_is_the_best_of_those_corrected(monkeypatch):
+    accuracy = np.array([1.0, 0.4, 0.8, 0.6])
+    tuned = xr.Dataset(
+        {"accuracy": (("run", "step", "split"), accuracy[:, None, None]), "last_step": ("run", [5] * 4)},
+        {"step": [5], "split": ["unseen"], "seed": ("run", [3, 2, 1, 0])},
+    )
+    source = xr.Dataset(coords={"seed": ("run", [0, 1, 2, 3])})
+    monkeypatch.setattr(circuits, "labelled", lambda _: verdicts("corrected", "corrected", "corrected", "partial"))
+    assert circuits.carried(source, tuned).run == 2  # seed 1
+    monkeypatch.setattr(circuits, "labelled", lambda _: verdicts(*["partial"] * 4))
+    found = circuits.carried(source, tuned)
+    assert found.run == 0
+    assert "NO circuit was labelled corrected" in found.why
+
+
+def test_the_typical_map_is_of_the_median_successful_run():
+    own = np.array([0.9, 0.1, np.nan, 0.5, 0.3])
+    assert circuits.typical(own, np.array([True, True, True, True, False])).run == 3
+    assert "NONE of them successful" in circuits.typical(own, np.zeros(5, bool)).why
+    with pytest.raises(TrajectoryError, match="attention at both ends"):
+        circuits.typical(np.full(2, np.nan), np.ones(2, bool))
+
+
+def two_phases(between):
+    runs = len(between)
+    begin = np.stack([np.full(runs, 95.0), np.full(runs, 305.0)], axis=1)
+    data = {"begin": (("run", "phase"), begin), "end": (("run", "phase"), begin + 20), "between": ("run", between)}
+    return xr.Dataset({**data, "drops": ("run", np.full(runs, 1))})
+
+
+def test_snapshots_are_where_the_drops_begin_and_end():
+    found = two_phases([50.0, np.nan, 10.0, 90.0, 70.0])
+    assert phases.two_drops(found, np.array([True, True, True, True, False])).run == 0
+    assert "NONE of them successful" in phases.two_drops(found, np.zeros(5, bool)).why
+    trajectory = xr.Dataset(coords={"step": np.arange(0, 500, 10)})
+    assert tuple(phases.snapshots(trajectory, found, 0)) == (90, 120, 300, 330)
+    with pytest.raises(TrajectoryError, match="run 1: found 1 drops"):
+        phases.asked(found, 1)
+
+
+def test_the_spike_is_the_highest_that_a_crossed_boundary_explains(files, monkeypatch):
+    trajectory = open_trajectory(files["heads"])
+    seen, of = spikes.highest(trajectory, None)
+    heights = [each.height - each.level for each in seen]
+    assert heights == sorted(heights, reverse=True)
+    assert "successful" in of
+    clear = {"cause": "feed-forward", "explained": True}
+    found = [(seen[0], {"cause": "neither", "explained": False}), *((each, clear) for each in seen[1:2])]
+    monkeypatch.setattr(spikes, "looked_at", lambda *_: iter(found))
+    assert spikes.crossing(Material((trajectory,))).spike == seen[1]
+    monkeypatch.setattr(spikes, "looked_at", lambda *_: iter(found[:1]))
+    one = spikes.crossing(Material((trajectory,)))
+    assert one.spike == seen[0]
+    assert one.chosen.why.startswith("NO spike")
+    with pytest.raises(TrajectoryError, match="found no spike of the loss of the run that was asked for"):
+        spikes.highest(trajectory.assign(loss=0 * trajectory["loss"]), 0)
+
+
+def test_the_settings_are_told():
+    one = simulate(ModularSettings(weight_decay=1.0), runs=2, steps=4, seed=3, progress=False)
+    other = simulate(ModularSettings(weight_decay=0.3, lr=0.02), runs=2, steps=4, seed=3, progress=False)
+    assert (
+        settings_line(one) == "modular addition: N = 17, D = 2, H = 32, weight decay = 1, 4 epochs, 2 runs from seed 3"
+    )
+    assert "weight decay = 1, 0.3, lr = 0.01, 0.02, 4 epochs, 2 runs each from seed 3" in settings_line(one, other)

@@ -1,0 +1,495 @@
+"""The page of recorded runs: buffers, the list of runs, the time line, and the page itself in a browser."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from analysis.explorer.catalogue import Entry, catalogue, chosen, columns, first_to_show
+from analysis.explorer.glyphs import painted, ticks
+from analysis.explorer.packing import from_coarse_to_fine, kept, packed, released, squeezed, unpacked
+from analysis.explorer.screen import time_line
+from analysis.explorer.viewer import NONE, Files, RunsPage, axes_of, chosen_panels
+from analysis.panels import panel_names, scene
+from analysis.structures import imperfections, is_circle
+from analysis.view.scene import Arrows, Image, Map, Points, Scene
+from dynamics.settings import ParticleSettings, SettingsError, SparseSettings
+from dynamics.simulate import simulate
+from dynamics.trajectory import open_trajectory
+from tests.browser import drawn
+
+BLACK = np.zeros((3, 3))
+NAMES = ("a", "b", "c")
+
+# ------------------------------------------------------------------------------------------------ buffers
+
+
+def test_points_come_back_and_a_frame_is_one_piece(generator):
+    layer, values = Points("x", BLACK, NAMES), generator.normal(size=(5, 3, 2)).astype(np.float32)
+    values[2, 1] = np.nan
+    buffer = packed(layer, values)
+    assert buffer.shape == (5, 6)
+    np.testing.assert_array_equal(buffer[2, :3], values[2, :, 0])
+    np.testing.assert_array_equal(unpacked(layer, buffer, (3, 2)), values)
+
+
+def test_arrows_and_maps_come_back(generator):
+    arrows, values = Arrows("a", BLACK, NAMES), generator.normal(size=(4, 3, 4)).astype(np.float32)
+    np.testing.assert_array_equal(unpacked(arrows, packed(arrows, values), (3, 4)), values)
+    for colours, kind in ((7, np.uint8), (300, np.uint16)):
+        layer = Map("m", np.zeros((colours, 3)), ("",) * colours)
+        numbers = generator.integers(0, colours, (4, 6, 5))
+        assert packed(layer, numbers).dtype == kind
+        np.testing.assert_array_equal(unpacked(layer, packed(layer, numbers), (6, 5)), numbers)
+
+
+def test_an_image_comes_back_to_half_a_level_and_its_gaps_as_gaps(generator):
+    layer = Image("i", -1.0, 3.0, NAMES, ("k", "l"))
+    values = generator.uniform(-1, 3, (4, 3, 2))
+    values[1, 2, 0] = np.nan
+    back = unpacked(layer, packed(layer, values), (3, 2))
+    np.testing.assert_allclose(back, values, atol=4 / 254 / 2 + 1e-12)
+    assert np.isnan(back[1, 2, 0])
+    assert packed(layer, values)[0, 0] == round((values[0, 2, 0] + 1) / 4 * 254)  # the lowest row first
+
+
+def test_a_file_has_numbers_exactly_and_floats_to_half_a_65534th(generator):
+    walk = np.cumsum(generator.normal(size=(200, 12)), axis=0).astype(np.float32)
+    walk[7, 3] = np.nan
+    back = released(squeezed(walk))
+    np.testing.assert_allclose(back, walk, atol=np.nanmax(walk) / 65534 + np.ptp(walk[~np.isnan(walk)]) / 65534)
+    assert np.isnan(back[7, 3])
+    for kind in (np.uint8, np.uint16):
+        numbers = generator.integers(0, np.iinfo(kind).max, (30, 9), endpoint=True).astype(kind)
+        np.testing.assert_array_equal(released(squeezed(numbers)), numbers)
+
+
+def test_a_constant_and_nothing_but_gaps_go_into_a_file():
+    np.testing.assert_array_equal(released(squeezed(np.full((3, 2), 7, np.float32))), np.full((3, 2), 7))
+    assert np.isnan(released(squeezed(np.full((3, 2), np.nan, np.float32)))).all()
+
+
+@pytest.mark.parametrize(("count", "at_once"), [(1, 4), (5, 4), (101, 24), (1001, 24)])
+def test_from_coarse_to_fine_has_every_frame_once_and_begins_evenly(count, at_once):
+    pieces = from_coarse_to_fine(count, at_once)
+    np.testing.assert_array_equal(np.sort(np.concatenate(pieces)), np.arange(count))
+    assert max(map(len, pieces)) <= at_once
+    assert len(set(np.diff(pieces[0]))) <= 1
+
+
+def test_kept_frames_have_both_ends():
+    np.testing.assert_array_equal(kept(5), np.arange(5))
+    some = kept(1001, 100)
+    assert (some[0], some[-1], len(some)) == (0, 1000, 100)
+
+
+def test_edges_of_a_map_are_where_neighbours_differ():
+    number = np.array([[0, 0], [0, 1]], np.uint8)
+    pixels = painted(number, np.array([10, 20], np.uint32), np.array([1, 2], np.uint32))
+    expected = [[10, 10, 10, 10], [10, 10, 1, 1], [10, 1, 20, 20], [10, 1, 20, 20]]
+    np.testing.assert_array_equal(pixels, expected)
+
+
+def test_ticks_are_few_and_within():
+    for limits, log in (((-3.7, 2.2), False), ((1e-7, 20.0), True), ((0.65, 0.74), True)):
+        found = ticks(limits, log)
+        assert 2 <= len(found) <= 5
+        assert all(limits[0] <= tick <= limits[1] for tick in found)
+
+
+# ---------------------------------------------------------------------------------------------- the time line
+
+
+def made_up(steps, unit="step", every=1.0):
+    steps = np.asarray(steps)
+    return Scene("made up", steps, steps / every, unit, (), lambda frames, names: {})
+
+
+def test_two_runs_share_steps_or_epochs_or_their_share():
+    first, second = made_up([0, 10, 20, 30], "epoch", 10.0), made_up([0, 5, 10], "epoch", 5.0)
+    frames = [np.arange(4), np.arange(3)]
+    line = time_line([first, second], frames, "step")
+    np.testing.assert_array_equal(line.times, [0, 5, 10, 20, 30])
+    np.testing.assert_array_equal(line.frames[0], [0, 0, 1, 2, 3])
+    np.testing.assert_array_equal(line.frames[1], [0, 1, 2, 2, 2])  # it has ended
+    line = time_line([first, second], frames, "clock")
+    assert (line.unit, line.times.tolist()) == ("epoch", [0, 1, 2, 3])
+    line = time_line([first, made_up([0, 1])], [np.arange(4), np.arange(2)], "clock")
+    assert line.unit == "share"
+    np.testing.assert_array_equal(line.frames[1], [0, 0, 0, 1])
+    assert line.place(0, first, np.arange(4), 20) == 2
+
+
+# --------------------------------------------------------------------------------------------- list of runs
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Small runs: particles, a network of VC, one of which only metrics were recorded, and what is no trajectory."""
+    folder = tmp_path_factory.mktemp("runs")
+    particles = folder / "particles.nc"
+    simulate(ParticleSettings(n=7, fa=2.0), runs=6, steps=60, out=particles)
+    settings = SparseSettings(length=6, sparsity=2, data=64, batch=16, hidden=8)
+    simulate(settings, runs=3, steps=120, every=4, out=folder / "sparse.nc")
+    simulate(settings, runs=2, steps=40, every=4, out=folder / "metrics.nc", record="metrics")
+    (folder / "other.nc").write_text("no trajectory")
+    return folder
+
+
+def test_the_catalogue_says_what_each_run_has_become(files):
+    trajectory = open_trajectory(files / "particles.nc")
+    entries, last = catalogue(trajectory), trajectory["embedding"].values[:, -1]
+    assert [entry.seed for entry in entries] == trajectory["seed"].values.tolist()
+    assert [entry.structure == "circle" for entry in entries] == is_circle(last).tolist()
+    assert [entry.imperfections for entry in entries] == imperfections(last).tolist()
+    assert {(entry.accuracy, entry.successful, entry.spikes) for entry in entries} == {(None, None, None)}
+    sparse = catalogue(open_trajectory(files / "sparse.nc"))
+    assert all(0 <= entry.accuracy <= 1 and entry.loss > 0 and entry.structure is None for entry in sparse)
+
+
+def test_the_catalogue_takes_results_of_its_own_file_alone(files, typed, tmp_path):
+    for name, of in (("mine.nc", "particles.nc"), ("yours.nc", "particles.nc")):
+        (tmp_path / name).write_bytes((files / of).read_bytes())
+    code, _, err = typed("analysis.events", tmp_path / "mine.nc")
+    assert code == 0, err
+    counted = catalogue(open_trajectory(tmp_path / "mine.nc"), tmp_path / "mine.nc")
+    assert all(isinstance(entry.spikes, int) for entry in counted)
+    (tmp_path / "mine-events.nc").rename(tmp_path / "yours-events.nc")
+    for name in ("mine.nc", "yours.nc"):
+        assert {entry.spikes for entry in catalogue(open_trajectory(tmp_path / name), tmp_path / name)} == {None}
+
+
+def test_runs_are_chosen_by_end_kind_and_order():
+    entries = [
+        Entry(0, 10, "done", 0.5, 1.0, circuit="none", spikes=3),
+        Entry(1, 11, "done", 0.99, 0.1, circuit="ideal", spikes=1),
+        Entry(2, 12, "diverged", 0.999, None, circuit="none"),
+        Entry(3, 13, "done", 1.0, 0.0, circuit="ideal", spikes=8),
+    ]
+    places = lambda *words, **more: [entry.place for entry in chosen(entries, *words, **more)]  # noqa: E731
+    assert places() == [0, 1, 2, 3]
+    assert places("successful") == [1, 3]
+    assert places("failed") == [0, 2]
+    assert places("diverged") == [2]
+    assert places(kind="none") == [0, 2]
+    assert places("successful", "ideal", "accuracy") == [3, 1]
+    assert places(order="spikes") == [3, 0, 1, 2]
+    assert first_to_show(entries) == 1
+    assert first_to_show(entries[:1]) == 0
+    header, lines = columns(entries)
+    assert header.split() == ["seed", "acc", "loss", "spikes"]
+    assert lines[2].split() == ["12", "0.999", "none", "diverged"]
+    assert len({line.index(word) for line, word in zip(lines, ("none", "ideal", "none", "ideal"), strict=True)}) == 1
+
+
+# -------------------------------------------------------------------------------- the page without a browser
+
+
+def looked_at(path, **settings):
+    page = RunsPage([path])
+    page.settings.param.update(**settings)
+    page.show()
+    return page
+
+
+def test_panels_and_axes_are_named_or_refused():
+    assert chosen_panels("b, a", ("a", "b", "c")) == ["a", "b"]
+    assert chosen_panels("", ("a",)) == []
+    assert (axes_of(""), axes_of("2,0")) == (None, (2, 0))
+    for words in ("1", "a,b", "0,1,2", "-1,0"):
+        with pytest.raises(SettingsError, match="axes"):
+            axes_of(words)
+
+
+def test_a_run_of_which_only_metrics_were_recorded_shows_curves(files):
+    page = looked_at(files / "metrics.nc")
+    assert not page.message.visible
+    assert {part["kind"] for part in page.screen.parts} == {"cursor"}
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "words"),
+    [("other.nc", {}, "other.nc"), ("gone.nc", {}, "no such file"), ("particles.nc", {"run": 6}, "from 0 to 5"),
+     ("particles.nc", {"panels": "nonsense"}, "panels"), ("particles.nc", {"axes": "0,9"}, "axes")],
+)  # fmt: skip
+def test_what_cannot_be_shown_is_told_on_the_page(files, name, settings, words):
+    page = looked_at(files / name, **settings)
+    assert page.message.visible
+    assert words in page.message.text
+    assert not page.wall.children
+
+
+def test_a_page_comes_back_from_an_error(files):
+    page = looked_at(files / "particles.nc", axes="0,9")
+    page.settings.axes = ""
+    assert not page.message.visible
+    assert page.wall.children
+
+
+def test_without_a_file_the_page_says_how_to_name_one():
+    page = RunsPage([])
+    page.show()
+    assert "analysis.explore" in page.message.text
+
+
+def test_another_file_begins_with_a_run_of_its_own(files):
+    page = RunsPage(Files([files / "particles.nc", files / "sparse.nc"]))
+    page.show()
+    page.settings.run = 5
+    page.settings.file = "sparse"
+    assert page.settings.run < 3
+    assert page.screen.scenes[0].title.startswith("sparse")
+    page.settings.other_file = "particles"
+    assert page.screen.line.unit == "share"
+    page.settings.other_file = NONE
+    assert len(page.screen.scenes) == 1
+
+
+# -------------------------------------------------------------------------------------- the page in a browser
+
+
+@pytest.fixture(scope="module")
+def server(served, files):
+    return served(files / "particles.nc", files / "sparse.nc")
+
+
+@pytest.fixture
+def page(chromium_page, server):
+    """The page of recorded runs, with the buffers that follow it."""
+
+    def opened(tall=False, **settings):
+        if tall:  # what is out of sight is not drawn
+            chromium_page.set_viewport_size({"width": 1400, "height": 2200})
+        words = "&".join(f"{name}={value}" for name, value in {"tab": "runs", **settings}.items())
+        chromium_page.goto(f"{server.address}?{words}")
+        drawn(chromium_page)
+        there(chromium_page)
+        return chromium_page
+
+    return opened
+
+
+def there(page, number=0):
+    """Wait for the buffers of a stage after one."""
+    page.wait_for_function(
+        "(number) => window.scrubber?.stage?.number > number && scrubber.stage.buffers.size > 0 && scrubber.painted > 0"
+        " && scrubber.stage.parts.every((part) => part.kind == 'cursor' ||"
+        "   scrubber.stage.buffers.has(`${part.lane}/${part.array}`))"
+        " && ![...scrubber.stage.buffers.values()].some((buffer) => buffer.held)",
+        arg=number,
+    )
+
+
+TIPS = """(() => {
+  const all = (root) => [...root.querySelectorAll("*")]
+  const deep = (root) => all(root).flatMap((node) => [node, ...(node.shadowRoot ? deep(node.shadowRoot) : [])])
+  return deep(document).some((node) => node.matches(".bk-Tooltip") &&
+    names.some((name) => (node.shadowRoot ?? node).textContent.endsWith(name)))
+})()"""
+
+STATE = """() => {
+  const {stage} = scrubber, place = Math.floor(scrubber.place), document = Bokeh.documents[0]
+  return {place, step: stage.lanes[0].steps[stage.lanes[0].frames[place]], number: stage.number,
+    frames: stage.lanes.map((lane) => lane.frames[place]), playing: scrubber.playing, last: scrubber.last,
+    parts: stage.parts.map((part) => {
+      const {data} = document.get_model_by_id(part.source.id)
+      const list = (name) => Array.from(data[name] ?? [])
+      const number = data.number ? Array.from(data.number[0]) : []
+      return {array: part.array, lane: part.lane, kind: part.kind, number,
+        x: list("x"), y: list("y"), x1: list("x1"), y1: list("y1")}
+    })}
+}"""
+
+
+def seek(page, place):
+    """Move the slider as a person does, and wait until that is painted."""
+    slider = page.get_by_role("slider", name="Frame")
+    slider.evaluate(
+        "(slider, place) => { slider.value = place;"
+        " slider.dispatchEvent(new InputEvent('input', {bubbles: true, composed: true})) }",
+        place,
+    )
+    page.wait_for_function("(place) => scrubber.drawn == place", arg=place)
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    return page.evaluate(STATE)
+
+
+def assert_shows(state, scenes):
+    """What is drawn is what the scenes say of the frame."""
+    for part in state["parts"]:
+        content, frame = scenes[part["lane"]], state["frames"][part["lane"]]
+        if part["kind"] == "cursor":
+            assert part["x"] == [pytest.approx(content.clock[frame])]
+            continue
+        layer = next(each for panel in content.panels for each in panel.layers
+                     if getattr(each, "array", None) == part["array"])  # fmt: skip
+        values = content.look(np.array([frame]), [part["array"]])[part["array"]]
+        if part["kind"] == "pixels":
+            np.testing.assert_array_equal(part["number"], packed(layer, values)[0])
+        else:
+            names = ("x", "y") if part["kind"] == "points" else ("x1", "y1")
+            found = np.array([part[name] for name in names], np.float32)
+            np.testing.assert_allclose(found, values[0].T[-2:], rtol=1e-6)
+
+
+def of(files, name, run):
+    return scene(open_trajectory(files / f"{name}.nc"), run)
+
+
+def test_scrubbing_shows_every_panel_of_the_frame(page, files):
+    names = ",".join(panel_names(open_trajectory(files / "sparse.nc")))
+    shown = page(tall=True, file="sparse", run=1, panels=names)
+    content = of(files, "sparse", 1)
+    for place in (0, 7, 30):
+        state = seek(shown, place)
+        assert len({part["array"] for part in state["parts"]}) > 10
+        assert state["frames"] == [place]
+        assert_shows(state, [content])
+
+
+def test_keys_step_jump_and_play(page, files):
+    shown = page(file="particles", run=2, step=20)
+    assert shown.evaluate(STATE)["step"] == 20
+
+    def pressed(key, place):
+        shown.keyboard.press(key)
+        shown.wait_for_function("(place) => scrubber.drawn == place", arg=place)
+
+    pressed("ArrowRight", 21)
+    pressed("ArrowLeft", 20)
+    pressed("Shift+ArrowRight", 30)
+    pressed("End", 60)
+    pressed("Home", 0)
+    events = sorted({mark["place"] for mark in shown.evaluate("scrubber.stage.marks.map((mark) => ({...mark}))")} - {0})
+    if events:
+        pressed("PageDown", events[0])
+        pressed("Home", 0)
+    shown.evaluate("scrubber.speed = 60")
+    shown.keyboard.press("Space")
+    shown.wait_for_function("scrubber.playing && scrubber.drawn > 5")
+    assert shown.get_by_role("button", name="Pause").is_visible()
+    shown.keyboard.press("Space")
+    shown.wait_for_function("!scrubber.playing")
+    rest = shown.evaluate(STATE)
+    assert_shows(rest, [of(files, "particles", 2)])
+    shown.wait_for_function("(step) => location.search.includes(`step=${step}`)", arg=int(rest["step"]))
+
+
+def test_playing_ends_at_the_last_frame_and_begins_anew(page):
+    shown = page(file="particles", step=50)
+    shown.evaluate("scrubber.speed = 120")
+    play = shown.get_by_role("button", name="Play")
+    play.click()
+    shown.wait_for_function("!scrubber.playing && scrubber.drawn == 60")
+    play.click()
+    shown.wait_for_function("scrubber.playing && scrubber.drawn < 50")
+
+
+def test_a_run_is_chosen_while_another_plays(page, files):
+    shown = page(file="particles", run=0)
+    before = shown.evaluate(STATE)["number"]
+    shown.evaluate("scrubber.speed = 5")
+    shown.get_by_role("button", name="Play").click()
+    shown.get_by_label("runs", exact=True).select_option("3")
+    there(shown, before)
+    assert shown.evaluate("scrubber.playing")
+    shown.evaluate("scrubber.play(false)")
+    assert_shows(seek(shown, 33), [of(files, "particles", 3)])
+    shown.wait_for_function("location.search.includes('run=3')")
+
+
+def test_the_list_is_filtered(page, files):
+    shown = page(file="particles")
+    entries = catalogue(open_trajectory(files / "particles.nc"))
+    kinds = {entry.structure for entry in entries}
+    for kind in kinds:
+        expected = [str(entry.place) for entry in entries if entry.structure == kind]
+        shown.get_by_label("which are").select_option(label=f"{kind} ({len(expected)})")
+        shown.wait_for_function(
+            "(expected) => { const deep = (root) => [...root.querySelectorAll('*')].flatMap((node) => [node,"
+            " ...(node.shadowRoot ? deep(node.shadowRoot) : [])]);"
+            " const list = deep(document).find((node) => node.matches('select[multiple]'));"
+            " return String([...list.options].map((option) => option.value)) == String(expected) }",
+            arg=expected,
+        )
+
+
+def test_two_runs_move_together(page, files):
+    shown = page(tall=True, file="particles", run=0, other_file="particles", other_run=4)
+    state = seek(shown, 41)
+    assert state["frames"] == [41, 41]
+    assert {part["lane"] for part in state["parts"]} == {0, 1}
+    assert_shows(state, [of(files, "particles", 0), of(files, "particles", 4)])
+
+
+def test_an_event_is_jumped_to(page):
+    shown = page(file="particles", run=0)
+    marks = shown.evaluate("scrubber.stage.marks.map((mark) => ({...mark}))")
+    if not marks:
+        pytest.skip("a run without events")
+    shown.locator(f"[data-to='{marks[-1]['place']}']").first.evaluate("(tick) => tick.click()")
+    shown.wait_for_function("(place) => scrubber.drawn == place", arg=marks[-1]["place"])
+
+
+def test_a_click_on_a_curve_goes_there(page):
+    shown = page(file="particles", run=0, panels="gradient_norm")
+    box = shown.locator(".bk-Figure").first.bounding_box()
+    shown.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    shown.wait_for_function("scrubber.drawn > 10 && scrubber.drawn < 50")
+
+
+def test_a_map_says_what_is_pointed_at(page, files):
+    shown = page(file="particles", run=0, panels="pair_sums", step=60)
+    box = shown.locator(".bk-Figure").first.bounding_box()
+    shown.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + box["height"] * 0.2)
+    names = next(layer.names for layer in of(files, "particles", 0).panels[1].layers if isinstance(layer, Map))
+    shown.wait_for_function("(names) => " + TIPS, arg=list(names))
+
+
+def test_turning_to_another_tab_and_back_goes_on(page, files):
+    shown = page(file="particles", run=1, step=30)
+    for name in ("Particles", "Runs"):
+        shown.get_by_role("button", name=name).click()
+        shown.wait_for_function(f"!!scrubber.bar?.isConnected == {str(name == 'Runs').lower()}")
+    shown.keyboard.press("ArrowRight")
+    shown.wait_for_function("scrubber.drawn == 31")
+    assert_shows(shown.evaluate(STATE), [of(files, "particles", 1)])
+
+
+def test_panels_are_chosen_by_boxes_with_names(page):
+    shown = page(file="particles", run=0, panels="embedding")
+    before = shown.evaluate(STATE)
+    assert {part["array"] for part in before["parts"]} == {"embedding"}
+    shown.get_by_role("checkbox", name="pair sums").check()
+    there(shown, before["number"])
+    assert "pair_sums" in {part["array"] for part in shown.evaluate(STATE)["parts"]}
+
+
+def test_every_control_has_a_name_and_is_reached_by_tab(page):
+    shown = page(file="particles")
+    reached = set()
+    for _ in range(60):
+        shown.keyboard.press("Tab")
+        name = shown.evaluate(
+            """() => { let on = document.activeElement
+            while (on?.shadowRoot?.activeElement) on = on.shadowRoot.activeElement
+            if (!on || on === document.body) return null
+            const label = on.getAttribute("aria-label") || on.labels?.[0]?.textContent || on.textContent || on.title
+            return label.trim() || "nameless " + on.outerHTML.slice(0, 120) }"""
+        )
+        if name is None:
+            break
+        reached.add(re.sub(r"\s*\(.*", "", name))
+    assert not [name for name in reached if name.startswith("nameless")]
+    assert {"Play", "Frame", "Speed", "One frame on", "Next event", "file", "which end", "embedding"} <= reached
+
+
+def test_words_of_a_file_are_no_markup(files, tmp_path):
+    content = of(files, "particles", 0)
+    nasty = replace(content.panels[0], title="<img src=x onerror=alert(1)>", note="<b>")
+    from analysis.explorer.glyphs import head
+
+    text = head(nasty, 200).text
+    assert "<img" not in text
+    assert "<b>" not in text
