@@ -72,28 +72,6 @@ def fitted(target: "np.ndarray", fields: "np.ndarray") -> Fit:
     return Fit(weights * scale, weights, r_squared)
 
 
-def cosine(first: "np.ndarray", second: "np.ndarray") -> "np.ndarray":
-    """Cosine between two (..., token, axis), taken as vectors: (...), NaN where one is 0."""
-    import numpy as np
-
-    a, b = (np.asarray(x, dtype=np.float64) for x in (first, second))
-    norms = np.linalg.norm(a, axis=(-2, -1)) * np.linalg.norm(b, axis=(-2, -1))
-    return np.divide((a * b).sum(axis=(-2, -1)), norms, out=np.full(norms.shape, np.nan), where=norms > 0)
-
-
-def normalised_part(motion: "np.ndarray", embedding: "np.ndarray") -> "np.ndarray":
-    """What is left of a motion (..., token, axis) of an embedding without shift and without change of spread."""
-    import numpy as np
-
-    def centred(x):
-        return x - x.mean(axis=-2, keepdims=True)
-
-    moved, outward = centred(motion), centred(embedding)
-    size = np.linalg.norm(outward, axis=(-2, -1), keepdims=True)
-    outward = np.divide(outward, size, out=np.zeros_like(outward), where=size > 0)
-    return moved - (moved * outward).sum(axis=(-2, -1), keepdims=True) * outward
-
-
 def renamed_fields(embedding: "np.ndarray", pairs: "np.ndarray", names: "np.ndarray") -> "np.ndarray":
     """The four fields (field, ..., token, axis) were token i called names[i]; pairs (pair, 2) of the true names."""
     import numpy as np
@@ -230,6 +208,7 @@ def audited(
     (pair, 2). Arrays (target, part, step), and those of the fit (target, part, step, field)."""
     import numpy as np
 
+    from analysis.directions import cosine, normalised_part
     from dynamics.forces import fields
     from dynamics.particles import ParticleSystem
 

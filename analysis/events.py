@@ -64,6 +64,7 @@ def analysed(options: Options, trajectory: "xr.Dataset") -> "xr.Dataset":
     """Events, phases and escapes of a trajectory as one dataset. Raises SettingsError, TrajectoryError."""
     from analysis.drops import ESCAPES, at_drops, default_scalar, escapes, events, phases, scalar
     from analysis.progress import unit_of_time
+    from analysis.success import succeeded
 
     name = options.of or default_scalar(trajectory)
     if options.split is not None and name != "loss":
@@ -83,17 +84,6 @@ def analysed(options: Options, trajectory: "xr.Dataset") -> "xr.Dataset":
     result["alive"] = ("run", alive, {"long_name": "whether it has not diverged"})
     word, unit = unit_of_time(trajectory)
     return result.assign_attrs(scalar=name, unit_of_time=word, unit=unit, **dataclasses.asdict(options.rule))
-
-
-def succeeded(trajectory: "xr.Dataset") -> "np.ndarray":
-    """Which runs end above .98 test (or validation) accuracy, (run,); none where there is no accuracy."""
-    import numpy as np
-
-    if "accuracy" not in trajectory:
-        return np.zeros(trajectory.sizes["run"], bool)
-    split = "test" if "test" in trajectory["split"].values else trajectory["split"].values[-1]
-    last = trajectory.isel(step=-1)
-    return ((last["accuracy"].sel(split=split) > SUCCESS) & (last["last_step"] >= last["step"])).values
 
 
 # ------------------------------------------------------------------------------------------------ the table

@@ -8,9 +8,11 @@ The page is served to this machine alone and loads nothing from anywhere else. W
 
 import dataclasses
 import os
+import signal
 import sys
 import webbrowser
 from pathlib import Path
+from typing import NoReturn
 
 import tyro
 
@@ -36,7 +38,7 @@ class Options:
 
 
 def main(options: Options) -> None:
-    """Serve until interrupted, or export. Raises SettingsError, TrajectoryError, KeyboardInterrupt."""
+    """Serve until interrupted, or export. Raises SettingsError, TrajectoryError, RecordingError."""
     check_whole("port", options.port, 0, 65535)
     if options.export is not None:
         export_page(options)
@@ -58,10 +60,10 @@ def check_files(paths: tuple[Path, ...]) -> None:
 
 
 def serve(options: Options) -> None:
-    """Give out the page until interrupted. Raises SettingsError, KeyboardInterrupt."""
+    """Give out the page until interrupted. Raises SettingsError."""
+    from analysis.explorer.library import Files
     from analysis.explorer.page import page
     from analysis.explorer.server import listening
-    from analysis.explorer.viewer import Files
 
     files = Files(options.trajectories)
     files.warm()
@@ -69,10 +71,18 @@ def serve(options: Options) -> None:
     print(f"page        {address}\n            for this machine alone; Ctrl-C ends it", flush=True)
     if not options.trajectories:
         print("            recorded runs: python -m sims.particles makes some, then name their files here", flush=True)
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, end)
     server.start()
     if options.browser and has_display():
         server.io_loop.call_later(0, webbrowser.open, address)
     server.io_loop.start()
+
+
+def end(signum: int, frame: object) -> NoReturn:
+    """Leave when interrupted: there is nothing to go on with."""
+    print("interrupted: the page has ended", file=sys.stderr)
+    sys.exit(128 + signum)
 
 
 def has_display() -> bool:

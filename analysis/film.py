@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from analysis.command import command
-from analysis.frame import Showing, checked_out, chosen_panels, chosen_run, named, opened, scenes_of, width_of
+from analysis.showing import (
+    Showing,
+    checked_options,
+    checked_out,
+    chosen_panels,
+    chosen_run,
+    named,
+    opened,
+    scenes_of,
+    width_of,
+)
 from dynamics.settings import SettingsError, check_real, check_whole
 
 if TYPE_CHECKING:
@@ -25,6 +35,9 @@ if TYPE_CHECKING:
     from analysis.view.sheet import Sheet
 
 FORMATS = ("mp4", "gif")
+
+SLOWEST = 0.1
+"""Film frames a second, at least."""
 
 LAST = 0.5
 """Seconds for which the last frame is held."""
@@ -84,7 +97,7 @@ def found_event(trajectory: "xr.Dataset", run: int | None, kind: str) -> "tuple[
     import numpy as np
 
     from analysis.drops import default_scalar, events, scalar
-    from analysis.events import succeeded
+    from analysis.success import succeeded
     from analysis.view.scene import Mark
     from dynamics.storage import TrajectoryError
 
@@ -182,7 +195,7 @@ def pictures(sheet: "Sheet", reel: "Reel") -> "Iterator[np.ndarray]":
 
 def timed(options: Options, scenes: "Sequence[Scene]", fps: float, drop: "Mark | None", gif: bool) -> "Reel":
     """What the film shows, as options say. Raises SettingsError."""
-    from analysis.view.pacing import SLOW, reel
+    from analysis.view.pacing import SLOW, by_shares, reel
 
     begin, end = options.begin, options.end
     if drop is not None:
@@ -197,6 +210,7 @@ def timed(options: Options, scenes: "Sequence[Scene]", fps: float, drop: "Mark |
         found = found._replace(holds=found.holds * hold)
     times = f", {SLOW} times as long near drops and spikes" if by_events else ""
     which = "every recorded frame" if every == 1 else f"one recorded frame in {every}, and the last"
+    times += "; runs that count time in other units by the share that is over" if by_shares(scenes) else ""
     print(f"time        {which}{times}: {found.length} frames, {found.length / fps:.1f} s")
     return found
 
@@ -212,11 +226,14 @@ def beyond(drop: "Mark", steps: "np.ndarray") -> tuple[int, int]:
 
 def checked(options: Options) -> None:
     """See that options fit together. Raises SettingsError."""
-    checked_out(options.out, Path("film.mp4"), FORMATS)
+    checked_options(options)
+    checked_out(options, Path("film.mp4"), FORMATS)
     if options.every is not None:
         check_whole("every", options.every, 1, 2**53)
     if options.fps is not None:
         check_real("fps", options.fps, positive=True, up_to=240)
+        if options.fps < SLOWEST:
+            raise SettingsError("fps", options.fps, f"{SLOWEST:g} to 240")
     if options.event and (options.other or options.begin is not None or options.end is not None):
         raise SettingsError("event", options.event, "a film of one run, without --begin and --end")
 
@@ -227,13 +244,13 @@ def main(options: Options) -> None:
     import analysis.view.encoder  # noqa: F401, which says where it lacks a package
     from analysis.view.sheet import Sheet
 
-    gif = options.out is not None and options.out.suffix == ".gif"
+    gif = options.out is not None and options.out.suffix.lower() == ".gif"
     event = None
     if options.event:
         options, event = with_event(options)
     trajectories, runs = opened(options)
     rest = f"-{options.event}" if options.event else ""
-    out = checked_out(options.out, named(options, runs, f"{rest}.mp4"), FORMATS)
+    out = checked_out(options, named(options, runs, f"{rest}.mp4"), FORMATS)
     if options.event == "spike" and event:
         found, event = repeated(trajectories[0], runs[0], event)
         trajectories, runs = [found], [0]
@@ -245,6 +262,7 @@ def main(options: Options) -> None:
     if options.event == "spike" and event:  # one of every step has drops and spikes of its own, mostly noise
         scenes = [dataclasses.replace(scenes[0], title=f"{scenes[0].title}: a spike", marks=(event,))]
     fps = options.fps or (GIF_FPS if gif else FPS)
+    fps = 100 / max(2, round(100 / fps)) if gif else fps  # a GIF counts hundredths of a second, from 2 on
     shown = timed(options, scenes, fps, event if options.event != "spike" else None, gif)
     sheet = Sheet(scenes, names, options.columns, width, even=True)
     film(sheet, shown, out, fps)

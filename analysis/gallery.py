@@ -8,7 +8,7 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from analysis.figures import new_figure, save_figure
-from analysis.structures import imperfections, is_circle
+from analysis.structures import label
 
 COLUMNS = 5
 PANELS = 20
@@ -26,13 +26,6 @@ def plane(embedding: np.ndarray) -> np.ndarray:
     if len(principal) < 2:  # a single token
         principal = np.eye(2, dim)
     return centred @ principal[:2].T
-
-
-def label(embedding: np.ndarray) -> str:
-    """ "circle" or "grid" with its imperfections, for an embedding (token, axis)."""
-    count = int(imperfections(embedding))
-    kind = "circle" if is_circle(embedding) else "grid"
-    return f"{kind}, {count} imperfection{'' if count == 1 else 's'}"
 
 
 def gallery(embedding: np.ndarray, seeds: Iterable[int], title: str) -> Figure:
@@ -54,7 +47,11 @@ def gallery(embedding: np.ndarray, seeds: Iterable[int], title: str) -> Figure:
     return figure
 
 
-def draw_tokens(axes, points: np.ndarray) -> None:
+def draw_tokens(axes, points: np.ndarray, mark: float | None = None, letters: float | None = None) -> None:
+    """Tokens (token, 2), numbered and coloured along the number line, with a line from each to the next.
+
+    mark: area of a token in square points; letters: size of its number. None is what fits a panel of 2.4 inches.
+    """
     n = len(points)
     colours = colormaps["viridis"](np.linspace(0, 1, n))
     reach = 1.18 * max(float(np.abs(points).max()), 1e-9)
@@ -62,14 +59,15 @@ def draw_tokens(axes, points: np.ndarray) -> None:
     axes.axhline(0, color="0.9", linewidth=0.8, zorder=0)
     axes.axvline(0, color="0.9", linewidth=0.8, zorder=0)
     axes.plot(*np.vstack([points, points[:1]]).T, color="0.75", linewidth=0.6, zorder=1)
-    size = 110 if n <= 40 else 40
+    size = (110 if n <= 40 else 40) if mark is None else mark
+    written = (6.5 if n <= 40 else 4) if letters is None else letters
     axes.scatter(*points.T, s=size, c=colours, edgecolors="white", linewidths=0.6, zorder=2)
     if n > 100:
         return
     for token, (x, y) in enumerate(points):
         dark = token < 0.6 * (n - 1)
         axes.text(
-            x, y, str(token), ha="center", va="center", fontsize=6.5 if n <= 40 else 4,
+            x, y, str(token), ha="center", va="center", fontsize=written,
             color="white" if dark else "black", zorder=3,
         )  # fmt: skip
 

@@ -13,16 +13,20 @@ table has the panels of `analysis.view.common_panels.common`. To add those of a 
 All values are dimensionless.
 """
 
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from analysis.gallery import label
+from analysis.structures import label
 from analysis.view.common_panels import Content, Recorded, common
 from analysis.view.pair_panels import particles
 from analysis.view.scene import Mark, Scene
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings, check_whole
+from dynamics.start import PIN
 from dynamics.storage import TrajectoryError
 from dynamics.trajectory import DIVERGED, RUNNING
 
@@ -63,18 +67,21 @@ def scene(
     axes: tuple[int, int] | None = None,
     side: int = 96,
     panels: Sequence[str] | None = None,
+    marks: Sequence[Mark] | None = None,
 ) -> Scene:
     """What is to be seen of the run at a place along `run`.
 
     axes: two of them, by number from 0, that panels show; None is the two there are, or the principal ones. side: of
-    maps, in pixels. panels: names of those wanted, in this order; None is all. Raises SettingsError, TrajectoryError.
+    maps, in pixels. panels: names of those wanted, in this order; None is all. marks: events of the run, such as those
+    of the whole one where the trajectory is a part of it; None is those that are found here. Raises SettingsError,
+    TrajectoryError.
     """
     recorded = Recorded(trajectory, run, axes, check_whole("side", side, 2, 4096))
     made = content(recorded)
     for name in panels or ():
         if name not in made.panels:
             raise SettingsError("panels", name, "one of " + ", ".join(made.panels))
-    found = marks(recorded)
+    found = events_of(recorded) if marks is None else tuple(marks)
     return Scene(
         title(recorded),
         recorded.steps,
@@ -91,16 +98,46 @@ def scene(
 
 
 def title(recorded: Recorded) -> str:
-    """Which run, in words."""
-    s, seed = recorded.settings, f"seed {recorded.seed}"
-    if isinstance(s, SparseSettings):
-        return f"sparse modular addition, p = {s.vocab}, d = {s.dim}, {seed}"
-    if isinstance(s, ModularSettings | ParticleSettings):
-        space = f"N = {s.n}" + (f", D = {s.dim}" if s.dim != 2 else "")
-        if isinstance(s, ModularSettings):
-            return f"modular addition, {space}, weight decay {s.weight_decay:g}, {seed}"
-        return f"particles, {space}, f_a = {s.fa:g}, {seed}"
-    return f"{s.system}, {seed}"
+    """Which run, in words: the task, settings that are not the default ones, the seed, and whether it diverged."""
+    s, ended = recorded.settings, f", {status(recorded)}" if recorded.diverged else ""
+    named = NAMED.get(s.system)
+    if named is None:
+        return f"{s.system}, seed {recorded.seed}{ended}"
+    task, always = named
+    said = [valued(letter, getattr(s, name)) for name, letter in always.items()]
+    return ", ".join([task, *said, *others(s, always), f"seed {recorded.seed}"]) + ended
+
+
+NAMED: dict[str, tuple[str, dict[str, str]]] = {
+    SparseSettings.system: ("sparse modular addition", {"vocab": "p", "dim": "d"}),
+    ModularSettings.system: ("modular addition", {"n": "N", "weight_decay": "weight decay"}),
+    ParticleSettings.system: ("particles", {"n": "N", "fa": "f_a"}),
+}
+"""By system: what it is, and the settings that are always named, with what they are called."""
+
+LETTERS = {"dim": "D", "length": "L", "sparsity": "k", "ga": "g_a", "gr": "g_r"}
+MOST_NAMED = 4
+"""Settings that are named beside those."""
+
+
+def others(s: Any, known: Collection[str]) -> list[str]:
+    """The first few of the other settings that are not the default ones, in words."""
+    found = []
+    for field in dataclasses.fields(s):
+        value = getattr(s, field.name)
+        if field.name in known or value == field.default:
+            continue
+        if field.name == "start":
+            found.append(f"from {Path(value.split(PIN)[0]).stem}")
+        else:
+            found.append(valued(LETTERS.get(field.name, field.name.replace("_", " ")), value))
+    return found if len(found) <= MOST_NAMED else [*found[:MOST_NAMED], "…"]
+
+
+def valued(name: str, value: object) -> str:
+    """A setting in words: p = 2, weight decay 0.6."""
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{name} = {text}" if len(name) <= 3 else f"{name} {text}"
 
 
 def facts(recorded: Recorded) -> dict[str, str]:
@@ -110,10 +147,8 @@ def facts(recorded: Recorded) -> dict[str, str]:
         if name in data:
             values, splits = recorded.curve(name, "split")
             found |= {f"{split} {name}": f"{value:.3g}" for split, value in zip(splits, values[:, -1], strict=True)}
-    if "embedding" in data and not isinstance(recorded.settings, SparseSettings):
-        x = recorded.embedding[-1]
-        if x.shape[0] > 1 and np.isfinite(x).all():
-            found["structure"] = label(x)
+    if recorded.numbers and np.isfinite(recorded.embedding[-1]).all():
+        found["structure"] = label(recorded.embedding[-1])
     return found
 
 
@@ -131,8 +166,11 @@ def status(recorded: Recorded) -> str:
     return "running" if state == RUNNING else "done"
 
 
-def marks(recorded: Recorded) -> tuple[Mark, ...]:
-    """The events of a run's loss, or force, and its escape, as `python -m analysis.events` finds them, by time."""
+def events_of(recorded: Recorded) -> tuple[Mark, ...]:
+    """The events of a run's loss, or force, and its escape, as `python -m analysis.events` finds them, by time.
+
+    Initial drops and rises, before which no plateau was seen, are left out, as they are where events are counted.
+    """
     from analysis.drops import default_scalar, escapes, events, scalar
 
     try:
@@ -140,7 +178,8 @@ def marks(recorded: Recorded) -> tuple[Mark, ...]:
     except TrajectoryError:  # too few frames
         return ()
     found = events(values)
-    columns = (found[name].values for name in ("kind", "begin", "middle", "end"))
+    kept = found.isel(event=np.flatnonzero(~found["initial"].values))
+    columns = (kept[name].values for name in ("kind", "begin", "middle", "end"))
     marks = [Mark(str(kind), *(round(float(at)) for at in times)) for kind, *times in zip(*columns, strict=True)]
     escape = escapes(values)
     if bool(escape["escaped"].values[0]):

@@ -35,7 +35,8 @@ class Options:
     out: Path | None = None
     """PNG, SVG or PDF to write. None is paper-FIGURE.png in runs/, or beside the first of the files."""
     small: bool = False
-    """A small PNG of few colours, without title and caption, for a web page."""
+    """A small PNG for a web page: of few colours, without title and caption, and where letters could not be read
+    otherwise with fewer panels."""
     list: bool = False
     """Only list the figures."""
 
@@ -61,7 +62,7 @@ def main(options: Options) -> None:
         raise SettingsError("out", out, "the name of a file that ends in .png, for a small picture")
     print(f"{chosen.source}: {chosen.shows}")
     material = gathered(chosen, options.trajectories, Sizes(options.runs, options.epochs), options.run)
-    drawn = chosen.draw(material)
+    drawn = chosen.draw(material._replace(small=options.small))
     if options.small:
         save_small(drawn.figure, out)
     else:

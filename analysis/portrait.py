@@ -13,7 +13,8 @@ from scipy import ndimage
 
 from analysis.curves import caption, draw_curves
 from analysis.figures import new_figure, save_figure
-from analysis.gallery import draw_tokens, label
+from analysis.gallery import draw_tokens
+from analysis.structures import label
 from analysis.view.colours import class_colours, pale
 from dynamics.networks import ConstantAttention, Weights, constant_attention_of, weights
 from dynamics.settings import ModularSettings

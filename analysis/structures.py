@@ -47,14 +47,13 @@ SLACK, TINY_LENGTH = 1e-15, 1e-150
 
 
 @njit(error_model="numpy")
-def count_mismatches(sums, residue, order):
-    """Pair sums whose nearest other pair sum has another residue; of equally near ones the first counts.
+def mark_mismatches(sums, residue, order, found):
+    """Find pair sums whose nearest other one has another residue; of equally near ones the first counts.
 
-    sums (pair, axis); order sorts the pair sums along axis 0, so that a search outward from each can stop
-    where the distance along that axis alone exceeds the nearest so far.
+    sums (pair, axis); found (pair,) bool is written; order sorts the pair sums along axis 0, so that a search outward
+    from each can stop where the distance along that axis alone exceeds the nearest so far.
     """
     pairs, dim = sums.shape
-    count = 0
     for place in range(pairs):
         ij = order[place]
         nearest = np.inf
@@ -74,25 +73,23 @@ def count_mismatches(sums, residue, order):
                     nearest = distance
                     nearest_kl = kl
                 at += direction
-        if nearest_kl < 0 or residue[nearest_kl] != residue[ij]:
-            count += 1
-    return count
+        found[ij] = nearest_kl < 0 or residue[nearest_kl] != residue[ij]
 
 
 @njit(error_model="numpy", parallel=True, cache=True)
-def count_all_mismatches(sums, residue, order):
-    """`count_mismatches` of every frame: sums (frame, pair, axis), order (frame, pair) -> (frame,)."""
-    counts = np.empty(len(sums), np.int64)
+def all_mismatches(sums, residue, order):
+    """`mark_mismatches` of every frame: sums (frame, pair, axis), order (frame, pair) -> (frame, pair) bool."""
+    found = np.empty(sums.shape[:2], np.bool_)
     for frame in prange(len(sums)):
-        counts[frame] = count_mismatches(sums[frame], residue, order[frame])
-    return counts
+        mark_mismatches(sums[frame], residue, order[frame], found[frame])
+    return found
 
 
 FRAMES_AT_ONCE_BYTES = 64 << 20
 
 
-def imperfections(embedding: np.ndarray) -> np.ndarray:
-    """Number of grid imperfections: (..., token, axis) -> (...) int64.
+def imperfect(embedding: np.ndarray) -> np.ndarray:
+    """Which pair sums are grid imperfections: (..., token, axis) -> (..., pair) bool, pairs as `all_pairs` has them.
 
     A pair sum is imperfect if the nearest sum of another pair has a different modular sum; of equally
     near ones the first in the order of pairs counts (CA algorithm 2). With one token there is no other
@@ -104,17 +101,35 @@ def imperfections(embedding: np.ndarray) -> np.ndarray:
     residue = modular_sum(pairs, n)
     frames = of_unit_size(x).reshape(-1, n, dim)
     at_once = max(1, FRAMES_AT_ONCE_BYTES // (8 * len(pairs) * (dim + 1)))
-    counts = np.empty(len(frames), np.int64)
+    found = np.empty((len(frames), len(pairs)), bool)
     for start in range(0, len(frames), at_once):
         some = frames[start : start + at_once]
         sums = some[:, pairs[:, 0]] + some[:, pairs[:, 1]]
-        counts[start : start + at_once] = count_all_mismatches(sums, residue, np.argsort(sums[..., 0], axis=1))
-    return counts.reshape(lead)
+        found[start : start + at_once] = all_mismatches(sums, residue, np.argsort(sums[..., 0], axis=1))
+    return found.reshape(*lead, len(pairs))
+
+
+def imperfections(embedding: np.ndarray) -> np.ndarray:
+    """Number of grid imperfections (`imperfect`): (..., token, axis) -> (...) int64."""
+    return imperfect(embedding).sum(axis=-1, dtype=np.int64)
 
 
 def grid_imperfections(trajectory: xr.Dataset | xr.DataArray) -> xr.DataArray:
     """`imperfections` by run and step, or whatever dims remain."""
     return _labelled(imperfections, trajectory, "imperfections", "grid imperfections")
+
+
+# ---------------------------------------------------------------------------------------------- in words
+
+
+def label(embedding: np.ndarray) -> str:
+    """What an embedding (token, axis) is, in words: "circle, 0 imperfections" or "grid, 12 imperfections"."""
+    return named(bool(is_circle(embedding)), int(imperfections(embedding)))
+
+
+def named(circle: bool, imperfections: int) -> str:
+    """The same of what is known of it."""
+    return f"{'circle' if circle else 'grid'}, {imperfections} imperfection{'' if imperfections == 1 else 's'}"
 
 
 # ---------------------------------------------------------------------------------------------- summaries

@@ -1,4 +1,4 @@
-"""The explorer's page: how soon it is there, and how often live particles are computed and painted.
+"""The explorer's page: how soon it is there, how fast it scrubs and plays, how often live particles are painted.
 
 What needs a browser is left out where there is none.
 """
@@ -13,13 +13,18 @@ from pathlib import Path
 
 from bokeh.document import Document
 
+sys.path.insert(0, str(Path(__file__).parent.parent))  # for tests.browser, which no package installs
+
 from analysis.explorer.live_particles import ParticlesPage
 from analysis.explorer.live_training import TrainingPage
-from dynamics.settings import ParticleSettings
-from dynamics.simulate import simulate
+from analysis.panels import panel_names
+from dynamics.settings import ParticleSettings, SparseSettings
+from dynamics.simulate import MissingPackage, simulate
+from dynamics.trajectory import open_trajectory
+from tests.browser import DRAWN, FLAGS
 
-FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 SECONDS = 4
+EPOCHS = 1000
 PAINTS = """() => {
   window.paints = 0
   const look = (view) => {
@@ -31,13 +36,31 @@ PAINTS = """() => {
   }
   for (const root of Bokeh.index.roots) look(root)
 }"""
-DRAWN = "() => window.Bokeh && Bokeh.documents.length && Bokeh.documents[0].is_idle"
+THERE = """(panels) => globalThis.scrubber?.stage?.buffers.size >= panels
+  && [...scrubber.stage.buffers.values()].every((buffer) => !buffer.held)"""
+"""Whether all frames have come."""
+SCRUB = """async (places) => {
+  const frame = () => new Promise((done) => requestAnimationFrame(done)), took = []
+  const seek = scrubber.bar.querySelector("[data-do=seek]")
+  for (const share of places) {
+    await frame()
+    await new Promise((done) => setTimeout(done, 20 * Math.random()))
+    const before = scrubber.painted, start = performance.now()
+    seek.value = Math.floor(share * seek.max)
+    seek.dispatchEvent(new Event("input", {bubbles: true, composed: true}))
+    while (scrubber.painted == before) await frame()
+    took.push(performance.now() - start)
+  }
+  return took
+}"""
+"""Milliseconds from each move of the slider until a frame of the browser begins after what it shows was painted."""
 
 
 class InBrowser:
     """A served page and a headless Chromium."""
 
     timeout = 120
+    size = {"width": 1400, "height": 900}
 
     def setup(self, *words):
         program = shutil.which("chromium")
@@ -50,7 +73,7 @@ class InBrowser:
         self.address = re.search(r"http://\S+", self.server.stdout.readline()).group()
         self.playwright = sync_playwright().start()
         self.browser = self.playwright.chromium.launch(executable_path=program, args=FLAGS)
-        self.page = self.browser.new_page(viewport={"width": 1400, "height": 900})
+        self.page = self.browser.new_page(viewport=self.size)
 
     def teardown(self, *words):
         if hasattr(self, "server"):
@@ -91,6 +114,50 @@ class FirstPaint(InBrowser):
         return sorted(took)[2]
 
     track_first_paint.unit = "s"
+
+
+class Scrubbed(InBrowser):
+    """A run of VC's recipe, a frame an epoch, all of its panels in sight."""
+
+    params = ([8, 16],)
+    param_names = ("panels",)
+    size = {"width": 1560, "height": 1180}
+
+    def setup(self, panels):
+        self.folder = tempfile.TemporaryDirectory()
+        path = Path(self.folder.name) / "scrubbed.nc"
+        try:
+            simulate(SparseSettings(), runs=1, steps=EPOCHS * SparseSettings().epoch_steps, out=path)
+        except MissingPackage as error:
+            raise NotImplementedError(error) from error
+        self.path = str(path)
+        with open_trajectory(path) as trajectory:
+            names = panel_names(trajectory)[:panels]
+        super().setup()
+        self.open(f"?size=small&step=0&panels={','.join(names)}")
+        self.page.wait_for_function(THERE, arg=panels // 2)
+        self.page.wait_for_timeout(1000)
+
+    def files(self):
+        return [self.path]
+
+    def track_scrub_latency(self, panels):
+        """The median of moves to and fro."""
+        took = self.page.evaluate(SCRUB, [(37 * k % 97) / 97 for k in range(60)])
+        return sorted(took)[len(took) // 2]
+
+    track_scrub_latency.unit = "ms"
+
+    def track_frames_a_second(self, panels):
+        """That are painted while it plays as fast as the screen may show."""
+        self.page.get_by_role("combobox", name="Speed").select_option("120")
+        self.page.get_by_role("button", name="Play").click()
+        self.page.wait_for_timeout(500)
+        before, start = self.page.evaluate("scrubber.painted"), time.perf_counter()
+        self.page.wait_for_timeout(1000 * SECONDS)
+        return (self.page.evaluate("scrubber.painted") - before) / (time.perf_counter() - start)
+
+    track_frames_a_second.unit = "1/s"
 
 
 class Painted(InBrowser):

@@ -10,8 +10,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from analysis.film import MAP, film, pictures
-from analysis.frame import MOST
 from analysis.panels import panel_names, scene
+from analysis.showing import MOST
 from analysis.view.artists import MARKERS
 from analysis.view.pacing import Reel, reel
 from analysis.view.scene import Arrays, Arrows, Curves, Image, Map, Panel, Points, Scene

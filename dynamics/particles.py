@@ -104,14 +104,23 @@ class ParticleSystem:
         s = self.settings
         random = s.start == "random"
         x = randomness.normal(seeds, "particles/start", (s.n, s.dim)) if random else read_start(s, seeds)
-        blocks = forces.to_blocks(x)
-        normalise_blocks(blocks, s.n, self._law.variance, self._axes)
-        x = forces.from_blocks(blocks, len(seeds), s.n, s.dim)
+        return self.at_rest(x)
+
+    def at_rest(self, positions: np.ndarray) -> ParticleState:
+        """The state at step 0 of runs that begin at positions (run, token, axis), normalised. Raises SettingsError."""
+        x = self.normalised(positions)
         norm = self.force(x)[1]
         if not (norm < 1e38).all():
             raise SettingsError("start", "positions with a force beyond 1e38", "positions that do not nearly coincide")
-        still = np.zeros(len(seeds))
+        still = np.zeros(len(x))
         return ParticleState(0, x, norm, still, still.astype(np.int64))
+
+    def normalised(self, positions: np.ndarray) -> np.ndarray:
+        """Positions (run, token, axis) as they are kept after every step: of zero mean and, by default, spread 1."""
+        runs, n, dim = positions.shape
+        blocks = forces.to_blocks(np.asarray(positions, np.float64))
+        normalise_blocks(blocks, n, self._law.variance, self._axes)
+        return forces.from_blocks(blocks, runs, n, dim)
 
     def force(self, embedding: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The balanced force on every particle of an embedding (run, token, axis), and its norm (run,)."""

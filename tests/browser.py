@@ -20,6 +20,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "-
 HERE = ("127.0.0.1", "localhost")
 NOT_FETCHED = ("blob", "data", "about", "file")
 """Schemes of addresses of which nothing is fetched from another machine."""
+DRAWN = "() => window.Bokeh && Bokeh.documents.length && Bokeh.documents[0].is_idle"
 SECONDS = 20
 """Until what is waited for must have come, on a machine that has much else to do."""
 
@@ -37,24 +38,38 @@ def chromium():
         browser.close()
 
 
-@pytest.fixture
-def chromium_page(chromium):
-    """An empty page. Whatever it asks of another machine, and every error in it, fails the test at its end.
-
-    page.asked: addresses that were asked for.
-    """
+@pytest.fixture(scope="session")
+def chromium_context(chromium):
+    """What its pages share: scripts that one has fetched."""
     context = chromium.new_context(viewport={"width": 1400, "height": 900})
-    page = context.new_page()
-    page.set_default_timeout(1000 * SECONDS)
-    page.asked, errors = [], []
-    context.on("request", lambda request: page.asked.append(request.url))
-    page.on("websocket", lambda socket: page.asked.append(socket.url))
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
-    page.errors = errors
-    yield page
+    yield context
     context.close()
-    assert not elsewhere_asked(page.asked)
+
+
+@pytest.fixture
+def chromium_page(chromium_context):
+    """An empty page. Whatever it, or another that the test opens, asks of another machine, and every error in it, fails
+    the test at its end.
+
+    page.asked: addresses that were asked for. page.errors: what went wrong.
+    """
+    asked, errors = [], []
+
+    def listen(page):
+        page.set_default_timeout(1000 * SECONDS)
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("websocket", lambda socket: asked.append(socket.url))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
+
+    chromium_context.on("page", listen)
+    page = chromium_context.new_page()
+    page.asked, page.errors = asked, errors
+    yield page
+    for each in chromium_context.pages:
+        each.close()
+    chromium_context.remove_listener("page", listen)
+    assert not elsewhere_asked(asked)
     assert not errors
 
 
@@ -78,29 +93,48 @@ class Served:
         return self.process.returncode, out, err
 
 
+def serve(*words):
+    """Serve the page of a command line."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "analysis.explore", *map(str, words), "--port", "0", "--no-browser"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    line = process.stdout.readline()
+    found = re.search(r"http://\S+", line)
+    if found is None:
+        process.kill()
+        raise AssertionError(f"no address: {line}{process.communicate()[1]}")
+    return Served(process, found.group())
+
+
 @pytest.fixture(scope="module")
 def served():
     """A function that serves the page of a command line and gives its `Served`; all end with the test module."""
     running = []
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 
-    def serve(*words):
-        command = [sys.executable, "-m", "analysis.explore", *map(str, words), "--port", "0", "--no-browser"]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
-        running.append(process)
-        line = process.stdout.readline()
-        found = re.search(r"http://\S+", line)
-        if found is None:
-            process.kill()
-            raise AssertionError(f"no address: {line}{process.communicate()[1]}")
-        return Served(process, found.group())
+    def kept(*words):
+        running.append(serve(*words))
+        return running[-1]
 
-    yield serve
-    for process in running:
-        process.kill()
-        process.communicate()
+    yield kept
+    for each in running:
+        each.process.kill()
+        each.process.communicate()
+
+
+@pytest.fixture(scope="session")
+def explorer(tmp_path_factory):
+    """The page of a small run, one for all tests that leave it as it is."""
+    from dynamics.settings import ParticleSettings
+    from dynamics.simulate import simulate
+
+    path = tmp_path_factory.mktemp("runs") / "small.nc"
+    simulate(ParticleSettings(n=5), runs=3, steps=4, out=path)
+    server = serve(path)
+    yield server
+    server.process.kill()
+    server.process.communicate()
 
 
 def drawn(page):
     """Wait until Bokeh has drawn its document."""
-    page.wait_for_function("() => window.Bokeh && Bokeh.documents.length && Bokeh.documents[0].is_idle")
+    page.wait_for_function(DRAWN)

@@ -16,7 +16,6 @@ from matplotlib.image import imread
 from matplotlib.text import Text
 
 from analysis.view.artists import (
-    DARKER,
     MATRIX,
     NOTHING,
     ArrowsArtist,
@@ -25,11 +24,11 @@ from analysis.view.artists import (
     MapArtist,
     PointsArtist,
     corners,
-    edges,
     short,
 )
 from analysis.view.furniture import number
 from analysis.view.layout import columns_for, limits
+from analysis.view.levels import DARKER, lined, mosaic, tiles
 from analysis.view.scene import SHAPES, Arrows, Curves, Image, Map, Mark, Panel, Points, Scene
 from analysis.view.sheet import Sheet
 from dynamics.settings import SettingsError
@@ -102,13 +101,22 @@ def shown(panel: str, frame: int = 10):
 def test_points_hold_the_places_of_each_shape():
     _, _, (artist,) = shown("points", 7)
     places = look(np.array([7]), ["places"])["places"][0]
-    *marks, (all_points, labels) = artist.groups
-    assert [of.tolist() for of, _ in marks] == [[0], [1], [2], [3], [4]]  # a collection a shape
-    for of, collection in marks:
+    assert [of.tolist() for of, _ in artist.groups] == [[0], [1], [2], [3], [4]]  # a collection a shape
+    for of, collection in artist.groups:
         np.testing.assert_array_equal(collection.get_offsets(), places[of])
-    np.testing.assert_array_equal(labels.get_offsets(), places[all_points])
+    labels = artist.labels.labels
+    np.testing.assert_array_equal(labels.get_offsets(), places)
     assert len(labels.get_paths()) == 5
     assert isinstance(artist, PointsArtist)
+
+
+def test_of_labels_that_would_stand_upon_each_other_the_first_is_there():
+    sheet, _, (artist,) = shown("points")
+    x, y = np.array(SQUARE[1] - SQUARE[0]) / sheet.layout.boxes(0)[0][2] * np.array([[2.0, 0], [0, 20.0]])  # pixels
+    artist.show(np.array([[0, 0], x, x + 2 * y, x + y, [np.nan, np.nan]]), 0)
+    there = np.isfinite(artist.labels.labels.get_offsets()[:, 0])
+    assert there.tolist() == [True, False, True, True, False]
+    assert all(np.isfinite(marks.get_offsets()).all() for of, marks in artist.groups[:4])  # the marks are all there
 
 
 def test_hollow_points_are_white_with_an_edge_of_their_colour():
@@ -156,12 +164,18 @@ def test_arrows_hold_polygons_in_the_panel():
     assert (np.abs(picture[..., :3] - np.round(255 * RGB[0])).max(-1) < 2).sum() > 40
 
 
+def edges(numbers):
+    """Which of the four pixels of each place lie on a line, (2 row, 2 column) bool."""
+    count = int(numbers.max()) + 1
+    dark = tiles(np.ones((count, 3)))[..., 0] < 1
+    return mosaic(dark, lined(numbers, count))
+
+
 def test_maps_show_the_palette_lowest_row_first_with_darker_lines():
     sheet, picture, (artist, _) = shown("map", 0)
     assert isinstance(artist, MapArtist)
     numbers = look(np.array([0]), ["map"])["map"][0]
-    cells = artist.image.cells
-    assert cells.shape == (80, 80, 4)
+    cells = artist.image.fill(80, 80)
     plain = np.round(255 * PALE[numbers]).repeat(2, 0).repeat(2, 1)
     on_lines = edges(numbers)
     np.testing.assert_array_equal(cells[~on_lines][:, :3], plain[~on_lines])
@@ -185,14 +199,56 @@ def test_lines_stand_alone():
     assert edges(numbers.T).T.tolist() == found.tolist()
 
 
+@pytest.mark.parametrize("size", [(37, 37), (40, 61), (79, 80), (190, 191), (333, 160)])
+def test_lines_are_unbroken_in_any_size(size):
+    numbers = np.zeros((40, 40), np.uint8)
+    numbers[:, 17:] = 1
+    _, _, (artist, _) = shown("map", 0)
+    dark = artist.filled(numbers, *size)[..., 0] == np.round(255 * DARKER * PALE[0, 0])
+    assert dark.all(axis=0).sum() == max(1, round(size[1] / 80))
+    assert dark.any(axis=0).sum() == dark.all(axis=0).sum()
+    dark = artist.filled(numbers.T, *size)[..., 0] == np.round(255 * DARKER * PALE[0, 0])
+    assert dark.all(axis=1).sum() == dark.any(axis=1).sum() == max(1, round(size[0] / 80))
+
+
+def test_matrices_of_two_scenes_have_one_scale():
+    def brighter(panel):
+        layers = [dataclasses.replace(one, high=5.0) if isinstance(one, Image) else one for one in panel.layers]
+        return dataclasses.replace(panel, layers=tuple(layers))
+
+    one = made()
+    other = dataclasses.replace(one, panels=tuple(map(brighter, one.panels)))
+    sheet = Sheet([one, other], ["matrix", "points"], width=480)
+    assert {artist.high for block in sheet.artists for _, artist in block if isinstance(artist, ImageArtist)} == {5.0}
+    assert [panel.name for panel in sheet.layout.blocks[1]] == ["matrix", "points"]
+
+
+def test_labels_at_the_right_edge_stand_to_the_left():
+    _, _, (artist,) = shown("points")
+    artist.show(np.array([[1.95, 0], [0, 0], [0, 1.0], [0, -1.0], [-1.9, 0]]), 0)
+    found = artist.labels.labels.get_offsets()[:, 0] + artist.labels.back * artist.labels.point[0]
+    assert (found <= SQUARE[1]).all()
+    assert (artist.labels.labels.get_offsets()[1:, 0] == [0, 0, 0, -1.9]).all()
+
+
+@pytest.mark.parametrize(("count", "kind"), [(3, np.uint8), (64, np.uint8), (65, np.uint16), (16385, np.uint32)])
+def test_lines_of_many_maps_are_those_of_each(count, kind, generator):
+    numbers = generator.integers(0, 3, (4, 9, 7)).astype(np.uint16)
+    found = lined(numbers, count)
+    assert found.dtype == kind
+    np.testing.assert_array_equal(found // 4, numbers)
+    for each, one in zip(found, numbers, strict=True):
+        np.testing.assert_array_equal(each, lined(one, count))
+
+
 def test_images_have_the_first_row_at_the_top():
     _, _, (artist,) = shown("matrix", FRAMES - 1)
     assert isinstance(artist, ImageArtist)
-    cells = artist.image.cells
+    cells = artist.image.fill(*artist.image.count)
     np.testing.assert_array_equal(cells[-1, 0], MATRIX[0])
     np.testing.assert_array_equal(cells[0, -1], MATRIX[255])
     artist.show(np.array([[np.nan, -5.0], [0.5, 9.0]]), 0)
-    cells = artist.image.cells
+    cells = artist.image.fill(*artist.image.count)
     np.testing.assert_array_equal(cells[1, 0], NOTHING)
     np.testing.assert_array_equal(cells[1, 1], MATRIX[0])
     np.testing.assert_array_equal(cells[0, 1], MATRIX[255])

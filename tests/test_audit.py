@@ -10,15 +10,14 @@ from analysis import audit as module
 from analysis.audit import (
     audit,
     chosen_frames,
-    cosine,
     embedding_gradient,
     fitted,
     listed,
-    normalised_part,
     renamed_fields,
     renamer,
     rows,
 )
+from analysis.directions import cosine, normalised_part
 from dynamics.forces import FIELDS, fields
 from dynamics.networks import ConstantAttention, network_of, weights
 from dynamics.particles import ParticleSystem

@@ -7,7 +7,6 @@ import pytest
 
 from analysis.view.colours import (
     class_colours,
-    curve_colours,
     from_oklab,
     pale,
     prefix_colours,
@@ -15,7 +14,6 @@ from analysis.view.colours import (
     sequential,
     split_colours,
     to_oklab,
-    token_colours,
 )
 from analysis.view.sentences import sentences
 from dynamics.settings import SparseSettings
@@ -107,12 +105,12 @@ def test_values_and_tokens_go_from_one_end_to_the_other_for_everybody(reader):
     lightness = seen(sequential(64), reader)[:, 0]
     assert (np.diff(lightness) > 0).all()
     assert lightness[-1] - lightness[0] > 0.5
-    assert (np.diff(seen(token_colours(17), reader)[:, 0]) > 0).all()
+    assert (np.diff(seen(sequential(17), reader)[:, 0]) > 0).all()
 
 
 @pytest.mark.parametrize("reader", READERS)
 def test_splits_and_layers_are_told_apart(reader):
-    for rgb in (split_colours(["train", "test", "unseen"]), curve_colours(8)):
+    for rgb in (split_colours(["train", "test", "unseen"]), class_colours(8)):
         assert (distances(rgb, reader) + np.eye(len(rgb))).min() > 0.145
 
 

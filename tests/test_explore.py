@@ -3,29 +3,16 @@
 import http.client
 import re
 import socket
+from types import SimpleNamespace
 
 import param
 import psutil
 import pytest
+from tornado.httputil import HTTPHeaders
 
 from analysis.explorer import address
-from dynamics.settings import ParticleSettings
-from dynamics.simulate import simulate
+from analysis.explorer.server import NONCE, Guarded
 from tests.browser import SECONDS, drawn
-
-
-@pytest.fixture(scope="module")
-def empty(served):
-    """The page without files."""
-    return served()
-
-
-@pytest.fixture(scope="module")
-def recorded(served, tmp_path_factory):
-    """The page of a small run."""
-    path = tmp_path_factory.mktemp("runs") / "small.nc"
-    simulate(ParticleSettings(n=5), runs=3, steps=4, out=path)
-    return served(path)
 
 
 def asked(server, path="/", method="GET", **headers):
@@ -79,61 +66,68 @@ def test_a_run_is_chosen_on_the_page_and_an_export_is_of_one_file(typed):
 # --------------------------------------------------------------------------------------------- the server
 
 
-def test_only_this_machine_is_listened_to(empty):
-    listening = [each for each in psutil.Process(empty.process.pid).net_connections() if each.status == "LISTEN"]
-    assert [(each.laddr.ip, each.laddr.port) for each in listening] == [("127.0.0.1", empty.port)]
+def test_only_this_machine_is_listened_to(explorer):
+    listening = [each for each in psutil.Process(explorer.process.pid).net_connections() if each.status == "LISTEN"]
+    assert [(each.laddr.ip, each.laddr.port) for each in listening] == [("127.0.0.1", explorer.port)]
     others = [each.address for some in psutil.net_if_addrs().values() for each in some if each.family == socket.AF_INET]
     for other in {"127.0.0.2", *others} - {"127.0.0.1"}:
         with pytest.raises(OSError, match=r"refused|assign"):
-            socket.create_connection((other, empty.port), timeout=SECONDS)
+            socket.create_connection((other, explorer.port), timeout=SECONDS)
 
 
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:{port}", "127.0.0.1.evil.example:{port}", "0.0.0.0:{port}"]
 )
-def test_requests_for_another_host_are_refused(empty, host):
+def test_requests_for_another_host_are_refused(explorer, host):
     for path in ("/", "/static/js/bokeh.min.js", "/ws"):
-        status, _, text = asked(empty, path, Host=host.format(port=empty.port))
+        status, _, text = asked(explorer, path, Host=host.format(port=explorer.port))
         assert status == 403
         assert "127.0.0.1" in text
-    assert asked(empty, Host=f"localhost:{empty.port}")[0] == 200
+    assert asked(explorer, Host=f"localhost:{explorer.port}")[0] == 200
+    assert asked(explorer, Host="127.0.0.1:99")[0] == 403
 
 
-def test_a_websocket_of_another_origin_is_refused(empty):
-    token = re.search(r'"token":"([^"]+)"', asked(empty)[2]).group(1)
+def test_a_websocket_of_another_origin_is_refused(explorer):
+    token = re.search(r'"token":"([^"]+)"', asked(explorer)[2]).group(1)
     opening = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec_WebSocket_Version": "13",
                "Sec_WebSocket_Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec_WebSocket_Protocol": f"bokeh, {token}",
                }  # fmt: skip
-    assert asked(empty, "/ws", Origin=f"http://127.0.0.1:{empty.port}", **opening)[0] == 101
+    assert asked(explorer, "/ws", Origin=f"http://127.0.0.1:{explorer.port}", **opening)[0] == 101
     for origin in (
         "http://evil.example",
-        f"http://127.0.0.1:{empty.port + 1}",
-        f"http://evil.example:{empty.port}",
+        f"http://127.0.0.1:{explorer.port + 1}",
+        f"http://evil.example:{explorer.port}",
         "null",
     ):
-        assert asked(empty, "/ws", Origin=origin, **opening)[0] == 403
+        assert asked(explorer, "/ws", Origin=origin, **opening)[0] == 403
+    assert asked(explorer, "/ws", **{**opening, "Sec_WebSocket_Protocol": "other"})[0] == 400
 
 
-def test_a_session_cannot_be_named_by_somebody_else(empty):
-    assert asked(empty, "/?bokeh-session-id=chosen")[0] == 403
+def test_an_address_without_end_is_refused(explorer):
+    assert asked(explorer, "/?tab=" + 70_000 * "a")[0] == 414
+
+
+def test_a_session_cannot_be_named_by_somebody_else(explorer):
+    assert asked(explorer, "/?bokeh-session-id=chosen")[0] == 403
 
 
 @pytest.mark.parametrize("path", [
     "/../../../../etc/passwd", "/etc/passwd", "//etc/passwd", "/static/../../../../../etc/passwd",
     "/static/%2e%2e/%2e%2e/%2e%2e/etc/passwd", "/static/..%2f..%2f..%2fetc/passwd", "/static//etc/passwd",
     "/static/js/%00", "/static/js/bokeh.min.js%00.html", "/static/js/..\\..\\secret", "/small.nc", "/runs/small.nc",
-    "/static/", "/components/panel.models/x", "/metadata", "/autoload.js", "/static/extensions/panel/../../../x",
+    "/static/", "/static/js", "/static/js/",
+    "/components/panel.models/x", "/metadata", "/autoload.js", "/static/extensions/panel/../../../x",
 ])  # fmt: skip
-def test_no_path_leads_to_a_file(recorded, path):
-    status, headers, text = asked(recorded, path)
+def test_no_path_leads_to_a_file(explorer, path):
+    status, headers, text = asked(explorer, path)
     assert status in (400, 403, 404)
     assert "root:" not in text
     assert "Traceback" not in text
     assert headers["X-Content-Type-Options"] == "nosniff"
 
 
-def test_headers_let_nothing_in_or_out(empty):
-    status, headers, text = asked(empty)
+def test_headers_let_nothing_in_or_out(explorer):
+    status, headers, text = asked(explorer)
     assert status == 200
     assert headers["Cache-Control"] == "no-store"
     policy = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
@@ -142,8 +136,18 @@ def test_headers_let_nothing_in_or_out(empty):
     assert not re.search(r"https?:|\*", " ".join(policy.values()))
     nonce = re.search(r"'nonce-([\w-]+)'", policy["script-src"]).group(1)
     assert text.count("<script") == text.count(f'<script nonce="{nonce}"') > 2
-    assert f"nonce-{nonce}" not in asked(empty)[1]["Content-Security-Policy"]
+    assert f"nonce-{nonce}" not in asked(explorer)[1]["Content-Security-Policy"]
     assert not re.findall(r"""(?:src|href)\s*=\s*["'](?:https?:)?//""", text)
+
+
+def test_a_script_out_of_a_text_does_not_run():
+    said = f'<script>1</script><script nonce="{NONCE}">2</script>'
+    given = HTTPHeaders({"Content-Type": "text/html; charset=utf-8", "Content-Length": str(len(said))})
+    answer = Guarded(SimpleNamespace(host="127.0.0.1:1")).transform_first_chunk(200, given, said.encode(), True)
+    _, headers, text = answer
+    nonce = re.search(r"'nonce-([\w-]+)'", headers["Content-Security-Policy"]).group(1)
+    assert text.decode() == f'<script>1</script><script nonce="{nonce}">2</script>'
+    assert int(headers["Content-Length"]) == len(text)
 
 
 # -------------------------------------------------------------------------------------------- the address
@@ -182,6 +186,13 @@ def test_nonsense_in_the_address_changes_nothing_and_is_told(name, value):
     assert len(str(refused)) < 300
 
 
+def test_an_address_is_taken_as_a_whole():
+    settings, heard = Some(), []
+    settings.param.watch(lambda *events: heard.append({event.name for event in events}), ["rate", "count", "kind"])
+    address.read({"rate": [b"1"], "count": [b"x"], "kind": [b"2"]}, settings)
+    assert heard == [{"rate", "kind"}]
+
+
 def test_a_name_given_twice_is_told():
     (refused,) = address.read({"rate": [b"1", b"2"]}, settings := Some())
     assert (refused.field, settings.rate) == ("rate", 0.5)
@@ -190,14 +201,20 @@ def test_a_name_given_twice_is_told():
 # ----------------------------------------------------------------------------------------- in the browser
 
 
-def test_without_files_the_page_says_how_to_make_runs(empty, chromium_page):
-    chromium_page.goto(empty.address)
+def test_without_files_the_page_says_how_to_make_runs_and_ends_when_interrupted(served, chromium_page):
+    server = served()
+    chromium_page.goto(server.address)
     chromium_page.get_by_text("python -m sims.particles").wait_for()
+    chromium_page.goto("about:blank")
+    code, _, err = server.interrupt()
+    assert code == 130
+    assert "Traceback" not in err
+    assert "interrupted" in err
 
 
-def test_tabs_show_one_thing_and_pause_the_other(recorded, chromium_page):
+def test_tabs_show_one_thing_and_pause_the_other(explorer, chromium_page):
     page = chromium_page
-    page.goto(recorded.address)
+    page.goto(explorer.address)
     drawn(page)
     page.get_by_role("button", name="Particles").click()
     page.get_by_role("button", name="Start").click()
@@ -212,11 +229,12 @@ def test_tabs_show_one_thing_and_pause_the_other(recorded, chromium_page):
     assert page.get_by_role("button", name="Particles").get_attribute("aria-pressed") == "true"
 
 
-def test_the_address_says_what_is_shown(empty, chromium_page):
+def test_the_address_says_what_is_shown(explorer, chromium_page):
     page = chromium_page
-    page.goto(empty.address + "?tab=particles&fa=2&n=7&seed=3")
+    page.goto(explorer.address + "?tab=particles&fa=2&n=7&seed=3")
     drawn(page)
     assert page.get_by_role("textbox", name="alignment f_a").input_value() == "2"
+    page.wait_for_function("() => location.search.includes('step_size=0.003')")
     page.get_by_role("slider", name="seed").press("ArrowRight")
     page.wait_for_function("() => location.search.includes('seed=4')")
     assert "fa=2" in page.evaluate("location.search")
@@ -225,29 +243,23 @@ def test_the_address_says_what_is_shown(empty, chromium_page):
     assert page.get_by_role("textbox", name="seed").input_value() == "4"
 
 
-def test_nonsense_in_the_address_is_told_on_the_page(empty, chromium_page):
+def test_nonsense_in_the_address_is_told_on_the_page(explorer, chromium_page):
     page = chromium_page
-    page.goto(empty.address + "?tab=particles&fa=abc&n=1e9&dim=3&<img%20src=x>=1")
+    page.goto(explorer.address + "?tab=particles&fa=abc&n=1e9&dim=3&<img%20src=x>=1")
     for words in ("fa: found abc, allowed is a number from 0 to 5", "n: found 1e9", "<img src: found"):
         page.get_by_text(words).wait_for()
     assert page.get_by_role("textbox", name="alignment f_a").input_value() == "1"
     assert page.get_by_role("textbox", name="dimensions D").input_value() == "3"
-    page.goto(empty.address + "?tab=nowhere")
+    page.wait_for_function("() => location.search.includes('fa=1&') && !location.search.includes('abc')")
+    page.goto(explorer.address + "?tab=nowhere")
     page.get_by_text("tab: found nowhere, allowed is one of runs, particles, training").wait_for()
 
 
-def test_a_second_visitor_has_a_page_of_their_own(recorded, chromium_page):
+def test_a_second_visitor_has_a_page_of_their_own(explorer, chromium_page):
     first, second = chromium_page, chromium_page.context.new_page()
     for page in (first, second):
-        page.goto(recorded.address + "?tab=particles")
+        page.goto(explorer.address + "?tab=particles")
         drawn(page)
     first.get_by_role("slider", name="seed").press("ArrowRight")
     first.wait_for_function("() => location.search.includes('seed=1')")
     assert second.get_by_role("textbox", name="seed").input_value() == "0"
-
-
-def test_it_ends_at_once_when_interrupted(recorded):  # the last, for it ends the server of others
-    code, _, err = recorded.interrupt()
-    assert code == 130
-    assert "Traceback" not in err
-    assert "interrupted" in err

@@ -136,6 +136,15 @@ def test_films_of_every_system(name, frames, files, typed, tmp_path):  # noqa: F
     assert in_file(tmp_path / "film.mp4") == (frames + 9, pytest.approx((frames + 9) / 20, abs=0.01))
 
 
+def test_a_gif_is_as_long_as_is_said(files, typed, tmp_path):  # noqa: F811
+    code, out, _ = typed("analysis.film", files["particles"], "--panels", "embedding", "--width", 120, "--fps", 240,
+                         "--out", "x.gif")  # fmt: skip
+    assert code == 0
+    frames, seconds = in_file(tmp_path / "x.gif")
+    assert f"{frames} frames, {frames / 50:.1f} s" in out
+    assert seconds == pytest.approx(frames / 50, abs=0.02)
+
+
 def test_where_a_film_lies_and_how_it_is_paced(files, typed):  # noqa: F811
     code, out, _ = typed("analysis.film", files["particles"], files["particles"], "--width", 400,
                          "--panels", "embedding", "force", "--time", "events", "--fps", 10, "--every", 2)  # fmt: skip
@@ -167,9 +176,12 @@ def test_a_run_that_diverged_is_filmed_until_then(files, typed, tmp_path):  # no
     [
         (("--out", "film.avi"), "--out"),
         (("--fps", 0), "--fps"),
+        (("--fps", 1e-9), "--fps"),
         (("--every", 0), "--every"),
         (("--begin", 50), "--begin"),
         (("--run", 9), "--run"),
+        (("--columns", 0), "--columns"),
+        (("--out", "film.gif", "--columns", -2), "--columns"),
         (("--panels", "film"), "--panels"),
         (("--event", "spike", "--begin", 3), "--event"),
     ],

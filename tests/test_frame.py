@@ -8,6 +8,7 @@ from analysis.view.pacing import SLOW, beside, moments, nearest, reel
 from analysis.view.scene import Mark
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
 from dynamics.simulate import simulate
+from dynamics.trajectory import open_trajectory
 from tests.test_artists import FRAMES, made
 
 SMALL = {
@@ -15,7 +16,7 @@ SMALL = {
     "modular": (ModularSettings(n=7, hidden=6), {"steps": 40}),
     "sparse": (SparseSettings(data=64, hidden=7), {"steps": 24, "every": 8}),
     "deep": (SparseSettings(data=64, hidden=7, dim=4), {"steps": 8, "every": 8}),
-    "wild": (ModularSettings(n=7, hidden=6, optimizer="sgd", lr=1e4), {"steps": 40}),
+    "wild": (ModularSettings(n=7, hidden=6, optimizer="sgd", lr=1e-3, weight_decay=2500), {"steps": 40, "every": 1}),
 }
 
 
@@ -107,9 +108,13 @@ def test_a_run_that_diverged_ends_before(files, typed):
     code, out, _ = typed("analysis.frame", files["wild"], "--width", 240)
     assert code == 0
     assert "step40" not in out
+    last = int(open_trajectory(files["wild"])["last_step"][0])
+    assert last > 20
+    assert f"(run 0, the first one, as none is a circle, which diverged after step {last})" in out
     code, _, err = typed("analysis.frame", files["wild"], "--step", 40)
     assert code == 2
     assert "--step: found 40" in err
+    assert f"(diverged after epoch {last})" in err
 
 
 @pytest.mark.parametrize(
@@ -123,6 +128,10 @@ def test_a_run_that_diverged_ends_before(files, typed):
         (("--out", "figure.jpg"), "--out"),
         (("--width", 7), "--width"),
         (("--columns", 0), "--columns"),
+        (("--columns", 90, "--width", 240), "--width"),
+        (("--width", 121), "--width"),
+        (("--run-of-other", 1), "--run-of-other"),
+        (("--panels", "loss", "loss"), "--panels"),
     ],
 )
 def test_what_is_refused(words, field, files, typed, tmp_path):
@@ -130,6 +139,23 @@ def test_what_is_refused(words, field, files, typed, tmp_path):
     assert code == 2
     assert err.startswith(f"error: {field}: found")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", ["analysis.frame", "analysis.film"])
+def test_data_are_not_overwritten(command, files, typed, tmp_path):
+    suffix = {"analysis.frame": "png", "analysis.film": "mp4"}[command]
+    data = tmp_path / f"data.{suffix}"
+    data.write_bytes(files["particles"].read_bytes())
+    for source in (data, files["modular"]):
+        code, _, err = typed(command, source, "--panels", "embedding", "--out", data)
+        assert code == 2
+        assert "--out: found" in err
+    assert data.read_bytes() == files["particles"].read_bytes()
+
+
+def test_capitals_are_a_suffix_too(files, typed, tmp_path):
+    assert typed("analysis.frame", files["particles"], "--panels", "embedding", "--out", "x.PNG")[0] == 0
+    assert size(tmp_path / "x.PNG")[0] == 640
 
 
 def test_a_file_that_is_none(typed, tmp_path):

@@ -1,6 +1,7 @@
 """What is to be seen of a run, as arrays: against plain loops, for all settings and systems, within fixed limits."""
 
 import dataclasses
+import functools
 import math
 from typing import ClassVar
 
@@ -11,12 +12,13 @@ import torch
 import dynamics.simulate as loop
 from analysis import panels
 from analysis.audit import embedding_gradient
-from analysis.drops import events, scalar
+from analysis.drops import events, phases, scalar
 from analysis.panels import panel_names, scene
-from analysis.structures import imperfections
-from analysis.view.common_panels import Content, common, smoothed
+from analysis.structures import imperfect, imperfections
+from analysis.success import judging, succeeded
+from analysis.view.common_panels import Content, Recorded, common, curve_panel, smoothed
 from analysis.view.head_arrays import LEVELS, SHADES
-from analysis.view.pair_panels import imperfect, nearest_classes
+from analysis.view.pair_panels import nearest_classes
 from analysis.view.planes import plane_of
 from analysis.view.scene import Arrows, Curves, Image, Map, Panel, Points
 from analysis.view.sentences import sentences
@@ -38,9 +40,11 @@ def sparse(steps=24, every=8, runs=1, record="all", **settings):
     )
 
 
-def modular(steps=40, runs=1, record="all", **settings):
+def modular(steps=40, every=None, runs=1, record="all", **settings):
     settings = {"n": 7, "hidden": 6, **settings}
-    return simulate(ModularSettings(**settings), runs=runs, steps=steps, seed=3, record=record, progress=False)
+    return simulate(
+        ModularSettings(**settings), runs=runs, steps=steps, every=every, seed=3, record=record, progress=False
+    )
 
 
 def particles(steps=12, runs=1, record="all", **settings):
@@ -276,7 +280,7 @@ def test_many_frames_are_as_one_by_one(monkeypatch):
     trajectory = sparse(dim=3)
     shown = scene(trajectory, 0, side=SIDE)
     together = shown.arrays(np.arange(4))
-    monkeypatch.setattr("analysis.view.head_panels.VALUES_AT_ONCE", 1000)
+    monkeypatch.setattr("analysis.view.learned.VALUES_AT_ONCE", 1000)
     for frame in range(4):
         for name, values in shown.arrays([frame]).items():
             np.testing.assert_allclose(values[0], together[name][frame], atol=1e-5)
@@ -318,7 +322,7 @@ def test_points_of_one_axis_stand_at_heights():
     panel = one(scene(sparse(dim=1), 0, side=SIDE), "sequence_embeddings")
     assert panel.y == (-1, 1)
     assert not panel.equal
-    assert panel.note == "one axis, across"
+    assert panel.note.startswith("one axis, across; ")
 
 
 # ------------------------------------------------------------------------------------------ CA and particles
@@ -333,7 +337,7 @@ def test_particles_and_their_forces(dim):
     plane = plane_of(x[-1])
     np.testing.assert_allclose(arrays["embedding"], plane.places(x[[0, 6, 12]]), atol=1e-6)
     force = ParticleSystem(ParticleSettings(n=7, dim=dim, fa=2.0)).force(x[[0, 6, 12]])[0] @ plane.basis.T
-    panel = one(shown, "force")
+    panel = one(shown, "embedding")
     across = panel.x[1] - panel.x[0]
     for frame in range(3):
         drawn = arrays["force"][frame]
@@ -371,21 +375,9 @@ def test_the_four_fields_share_a_scale():
     arrays = shown.arrays([0, 12])
     names = ("like_attraction", "unlike_repulsion", "like_alignment", "unlike_alignment")
     lengths = np.array([np.linalg.norm(arrays[name][..., 2:] - arrays[name][..., :2], axis=-1) for name in names])
-    panel = one(shown, "force")
+    panel = one(shown, "embedding")
     np.testing.assert_allclose(lengths.max(axis=(0, 2)), 0.2 * (panel.x[1] - panel.x[0]), rtol=1e-4)
     assert (lengths.max(axis=2) < 0.199 * (panel.x[1] - panel.x[0])).any()
-
-
-@pytest.mark.parametrize("n", [2, 7, 17, 40])
-def test_imperfections_are_those_that_are_counted(n, generator, monkeypatch):
-    pairs = all_pairs(n)
-    residue = pairs.sum(axis=1) % n
-    for x in (generator.standard_normal((n, 2)), np.stack([np.arange(n) % 3, np.arange(n) % 5], axis=-1).astype(float)):
-        sums = x[pairs[:, 0]] + x[pairs[:, 1]]
-        assert imperfect(sums, residue).sum() == imperfections(x)
-    monkeypatch.setattr("analysis.view.pair_panels.DENSE", 0)
-    x = generator.standard_normal((n, 3))
-    assert imperfect(x[pairs[:, 0]] + x[pairs[:, 1]], residue).sum() == imperfections(x)
 
 
 def test_the_map_of_particles_is_the_nearest_pair_sum():
@@ -401,7 +393,7 @@ def test_the_map_of_particles_is_the_nearest_pair_sum():
             at = [low + (high - low) * (i + 0.5) / SIDE for (low, high), i in ((panel.x, column), (panel.y, row))]
             assert arrays["classes"][0, row, column] == pairs[np.linalg.norm(sums - at, axis=1).argmin()].sum() % 7
     there = np.isfinite(arrays["crosses"][0, :, 0])
-    assert there.sum() == imperfections(x)
+    np.testing.assert_array_equal(there, imperfect(x))
     np.testing.assert_array_equal(arrays["crosses"][0, there], arrays["pair_sums"][0, there])
     assert nearest_classes(sums, pairs.sum(axis=1) % 7, sums[[4]]) == pairs[4].sum() % 7
 
@@ -534,34 +526,88 @@ def test_imperfections_of_many_frames_are_counted_in_some(monkeypatch):
     assert panel.layers[0].y[0, -1] == imperfections(trajectory["embedding"].values[0, -1])
 
 
+@functools.cache
+def phased():
+    """Metrics of three runs whose losses are known: two drops and a spike, one drop, and an initial drop before one."""
+    trajectory, frame = modular(steps=300, every=1, runs=3, record="metrics").load(), np.arange(301)
+    fall = {at: 1 / (1 + np.exp((frame - at) / 3)) for at in (0, 100, 200)}
+    losses = [1 + fall[100] + fall[200], 1 + fall[100], 1 + 3 * fall[0] + fall[200]]
+    losses[0][150] = 9
+    trajectory["loss"][:] = np.stack(losses)[..., None]
+    return trajectory
+
+
 def test_marks_are_the_events_of_this_run():
-    trajectory = modular(steps=300, runs=3, n=5, weight_decay=0.3)
+    trajectory = phased()
     for run in range(3):
         shown = scene(trajectory, run, panels=[])
         found = events(scalar(trajectory, "loss"))
-        found = found.isel(event=np.flatnonzero(found["of_run"].values == run))
+        found = found.isel(event=np.flatnonzero((found["of_run"].values == run) & ~found["initial"].values))
         rows = [mark for mark in shown.marks if mark.kind != "escape"]
         assert sorted(mark.kind for mark in rows) == sorted(found["kind"].values)
         assert sorted(mark.middle for mark in rows) == sorted(np.round(found["middle"].values).astype(int))
         assert shown.marks == tuple(sorted(shown.marks, key=lambda mark: (mark.begin, mark.kind)))
-        assert len(rows) > 0
-        assert shown.facts["drops"] == str(sum(mark.kind == "drop" for mark in rows))
+        assert {mark.kind for mark in rows} >= {"drop", "plateau"}
+
+
+def test_drops_are_counted_as_events_counts_them():
+    trajectory = phased()
+    found = events(scalar(trajectory, "loss"))
+    assert found["initial"].values.any()  # which are no drops of two phases
+    expected = {name: phases(found, 3)[name].values.tolist() for name in ("drops", "spikes")}
+    assert expected == {"drops": [2, 1, 1], "spikes": [1, 0, 0]}
+    shown = [scene(trajectory, run, panels=[]).facts for run in range(3)]
+    assert {name: [int(facts.get(name, 0)) for facts in shown] for name in expected} == expected
+
+
+def test_marks_of_the_whole_run_can_be_given():
+    whole = scene(phased(), 0, panels=[])
+    part = phased().isel(step=slice(0, 120))
+    assert scene(part, 0, panels=[]).marks != whole.marks
+    assert scene(part, 0, panels=[], marks=whole.marks).marks == whole.marks
+    assert scene(part, 0, panels=[], marks=whole.marks).facts["drops"] == "2"
 
 
 def test_facts_are_short_words():
     shown = scene(sparse(runs=2), 1, panels=[])
-    assert shown.title == "sparse modular addition, p = 2, d = 2, seed 4"
+    assert shown.title == "sparse modular addition, p = 2, d = 2, data 64, hidden 7, seed 4"
     assert shown.facts["seed"] == "4"
     assert shown.facts["run"] == "1"
     assert shown.facts["status"] == "done"
     assert float(shown.facts["test accuracy"]) <= 1
+    shown = scene(sparse(length=6, lr=0.01, norm="unit", batch=8), 0, panels=[])
+    assert shown.title.startswith("sparse modular addition, p = 2, d = 2, lr = 0.01, L = 6, data 64, batch 8, …, seed")
+    assert scene(particles(n=9, dim=3), 0, panels=[]).title == "particles, N = 9, f_a = 1, D = 3, seed 3"
+
+
+@pytest.mark.parametrize("make", [particles, modular])
+@pytest.mark.parametrize("n", [2, 9])
+def test_arrows_end_within_their_panels(make, n):
+    trajectory = make(steps=60, n=n)
+    shown = scene(trajectory, 0, side=SIDE)
+    arrays = shown.arrays(np.arange(len(shown.steps)))
+    for panel in shown.panels:
+        for each in panel.layers:
+            if isinstance(each, Arrows):
+                heads = arrays[each.array][..., 2:]
+                assert (heads >= [panel.x[0], panel.y[0]]).all(), panel.name
+                assert (heads <= [panel.x[1], panel.y[1]]).all(), panel.name
 
 
 WILD = {"lr": 16.0, "optimizer": "sgd", "momentum": 0.9}
 
 
+SWELLING = {"lr": 1e-3, "optimizer": "sgd", "weight_decay": 2500.0}
+"""Weights grow by half in every step, for 23 steps."""
+
+
 @pytest.mark.parametrize(
-    "make", [lambda: modular(weight_decay=0.0, **WILD), lambda: sparse(every=1, **{**WILD, "lr": 1e4})]
+    "make",
+    [
+        lambda: modular(every=1, **SWELLING),
+        lambda: modular(weight_decay=0.0, **WILD),
+        lambda: sparse(every=1, **{**WILD, "lr": 1e4}),
+    ],
 )
 def test_a_diverged_run_ends_where_it_diverged(make):
     trajectory = make()
@@ -571,6 +617,7 @@ def test_a_diverged_run_ends_where_it_diverged(make):
     assert shown.steps[-1] <= last
     assert len(shown.steps) < trajectory.sizes["step"]
     assert shown.facts["status"].startswith("diverged after epoch")
+    assert shown.title.endswith(", " + shown.facts["status"])
     arrays = consistent(shown)
     first = shown.arrays([0])
     for panel in shown.panels:
@@ -581,6 +628,75 @@ def test_a_diverged_run_ends_where_it_diverged(make):
                 across = np.ptp(first[each.array][0], axis=0).max() / (panel.x[1] - panel.x[0])
                 assert across > 0.002 or np.isnan(across)
     assert arrays
+
+
+def test_a_run_that_swells_is_shown_as_it_was_and_said_to_leave():
+    trajectory = modular(every=1, **SWELLING)
+    shown = scene(trajectory, 0, side=SIDE)
+    assert len(shown.steps) > 20
+    size = np.abs(trajectory["embedding"].values[0, : len(shown.steps)]).max(axis=(1, 2))
+    assert size[-1] > 1e3 * size[0]
+    panel = one(shown, "embedding")
+    assert 0.2 * size[0] < panel.x[1] - panel.x[0] < 1e3 * size[0]
+    places = shown.arrays(np.arange(len(shown.steps)), ["embedding"])["embedding"]
+    outside = ((places < [panel.x[0], panel.y[0]]) | (places > [panel.x[1], panel.y[1]])).any(axis=(1, 2))
+    assert f"some outside in {outside.mean():.0%} of frames" in panel.note
+    for name in ("loss", "gradient_norm", "update_norm"):
+        panel, y = one(shown, name), one(shown, name).layers[0].y
+        assert ("above" in panel.note) == (np.nanmax(y) > panel.y[1])
+        assert ("below" in panel.note) == (np.nanmin(y) < panel.y[0])
+
+
+def test_curves_say_which_way_they_leave():
+    recorded = Recorded(modular(every=1, **SWELLING), 0)
+    values = np.concatenate([np.full(len(recorded.steps) - 2, 1.0), [1e-20, 1e20]])[None]
+    panel = curve_panel(recorded, "x", "x", values, ("x",), np.zeros((1, 3)), log=True)
+    assert "goes above and below" in panel.note
+    panel = curve_panel(recorded, "x", "x", values[:, ::-1].clip(1, None), ("x",), np.zeros((1, 3)), log=True)
+    assert panel.note == "goes above"
+
+
+def test_a_token_at_the_origin_has_a_circularity_that_can_be_drawn():
+    trajectory = particles(steps=30)
+    trajectory["embedding"][0, :20, 0] = 0
+    panel = one(scene(trajectory, 0, side=SIDE, panels=["circularity"]), "circularity")
+    assert np.isfinite([*panel.y, *panel.layers[0].y.ravel()]).all()
+    assert panel.note == "goes above"
+
+
+def test_the_query_of_a_run_that_diverged_is_said_to_leave():
+    trajectory = sparse(every=1, **{**WILD, "lr": 1e4})
+    shown = scene(trajectory, 0, side=SIDE, panels=["normalised_sums"])
+    (panel,) = shown.panels
+    heads = shown.arrays(np.arange(len(shown.steps)))["query"][:, 0, 2:]
+    outside = (np.abs(heads) > panel.x[1]).any(axis=1)
+    assert outside.any()
+    assert f"it leaves in {outside.mean():.1%} of frames" in panel.note
+
+
+def test_limits_of_some_frames_are_said_to_be(monkeypatch):
+    trajectory = sparse(steps=80)
+    names = ["sums", "attention", "loss"]
+    assert not any("limits of" in panel.note for panel in scene(trajectory, 0, side=SIDE, panels=names).panels)
+    monkeypatch.setattr("analysis.view.common_panels.MOST_LOOKED_AT", 5)
+    notes = [panel.note for panel in scene(trajectory, 0, side=SIDE, panels=names).panels]
+    assert ["limits of 5 of 11 frames" in note for note in notes] == [True, True, False]
+
+
+def test_shapes_of_sentences_are_said():
+    assert one(scene(sparse(), 0, side=SIDE), "sequence_embeddings").note == "class \u25a0 0, \u25cf 1"
+    many = scene(sparse(vocab=7), 0, side=SIDE, panels=["sequence_embeddings"])
+    assert many.panels[0].note == "shapes: class modulo 5"
+
+
+def test_success_is_judged_at_the_end_and_not_after_diverging():
+    trajectory = modular(runs=4)
+    assert judging(trajectory) == "validation"
+    assert judging(sparse()) == "test"
+    trajectory["accuracy"][:, -1] = [[0, 1], [1, 0.98], [1, 0.981], [1, 1]]
+    trajectory["last_step"][3] = 8
+    assert succeeded(trajectory).tolist() == [True, False, True, False]
+    assert not succeeded(particles(runs=2)).any()
 
 
 def test_metrics_alone_give_curves_alone():

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,12 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from matplotlib.text import Text
 from PIL import Image
 
+from analysis import drops
 from analysis.heads.labels import Verdict
-from analysis.plates import circuits, modular, phases, spikes
+from analysis.plates import attention, circuits, finetuning, modular, phases, spikes
 from analysis.plates.choice import Ends, median_of, runs_of_seeds
-from analysis.plates.framing import framed
+from analysis.plates.framing import framed, small_dpi
 from analysis.plates.material import gathered, given
 from analysis.plates.plate import Ensemble, Material, Plate, Sizes
 from analysis.plates.register import PLATES, plate
@@ -87,12 +90,13 @@ SHEETS = {**{f"vc{number}": 8 for number in (1, 2, 3, 4, 10, 11)}, "vc5": 8, "vc
 """Panels of those that are sheets."""
 
 
-def drawn(files, name):
+def drawn(files, name, small=False):
     """The figure of a name, from small runs."""
     wanted = plate(name)
     if name == "ca6":  # of which eleven weight decays are asked
         wanted = wanted._replace(needs=[need for need in wanted.needs if need.settings in DECAYS.values()])
-    return wanted.draw(gathered(wanted, [files[word] for word in GIVEN[name]], Sizes(), None))
+    material = gathered(wanted, [files[word] for word in GIVEN[name]], Sizes(), None)
+    return wanted.draw(material._replace(small=small))
 
 
 # ------------------------------------------------------------------------------------------------- the list
@@ -161,6 +165,41 @@ def test_a_figure_is_drawn_with_its_panels(files, name, tmp_path):
     assert image.getpixel((0, 0)) == (255, 255, 255, 255)  # and paper around it
 
 
+@pytest.mark.parametrize("name", ["ca1", "ca2", "ca5"])
+def test_the_panels_hold_the_runs_that_are_named(files, name):
+    found = drawn(files, name)
+    trajectory = open_trajectory(files[GIVEN[name][0]])
+    runs = [int(run) for run in re.findall(r"run (\d+)", found.here)]
+    assert len(runs) == AXES[name]
+    for axes, run in zip(found.figure.axes, runs, strict=True):
+        (tokens,) = axes.collections
+        np.testing.assert_array_equal(tokens.get_offsets(), trajectory["embedding"].isel(run=run, step=-1))
+        assert axes.get_title().startswith(f"run {run}: ")
+
+
+def visible_texts(figure):
+    """All words that are drawn; not labels of ticks beyond the limits."""
+    hidden = {text for axes in figure.axes if not axes.axison for text in axes.findobj(Text)}
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        low, high = sorted(axis.get_view_interval())
+        at = axis.axis_name == "y"
+        hidden |= {label for label in axis.get_ticklabels() if not low <= label.get_position()[at] <= high}
+    texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
+    return [text for text in texts if text not in hidden]
+
+
+@pytest.mark.parametrize("name", ["ca-c", "ca-e", "ca-f", "vc5", "vc8", "vc15", "vc17", "vc20"])
+def test_letters_of_small_pictures_can_be_read(files, name):
+    figure = drawn(files, name, small=True).figure
+    figure.canvas.draw()
+    across = figure.bbox.width
+    for text in visible_texts(figure):
+        assert text.get_fontsize() / 72 * small_dpi(figure) >= 6.5, text
+        box = text.get_window_extent()
+        assert box.x0 >= -2, text
+        assert box.x1 <= across + 2, text
+
+
 def test_ablations_and_transfer_are_drawn_from_their_results(typed):
     small = ["--length", 6, "--sparsity", 2, "--data", 64, "--hidden", 4, "--runs", 2, "--epochs", 2]
     points = ["--panels", "lr", "mlp-lr-discount", "--points", 2]
@@ -195,9 +234,20 @@ def test_runs_are_made_once_and_found_again(typed):
     assert Path("again.svg").read_text().startswith("<?xml")
 
 
+def test_particles_are_made_of_as_many_steps(typed):
+    code, text, _ = typed("analysis.paper", "ca5", "--runs", 4, "--epochs", 50)
+    assert code == 0
+    assert "4 runs of 50 steps" in text
+    assert "50 steps, 4 runs" in text
+    (run,) = Path("runs").glob("particles-*.nc")
+    assert int(open_trajectory(run)["step"][-1]) == 50
+    assert Ensemble(ParticleSettings(), every=5).frame_gap(Sizes()) == 5
+    assert Ensemble(ParticleSettings(), every=0).frame_gap(Sizes(epochs=30)) == 30
+
+
 def test_a_finetuned_ensemble_begins_at_the_end_of_its_source():
     wanted = Plate("x", "x", "x", (Ensemble(TINY), Ensemble(dataclasses.replace(TINY, vocab=3), every=0, follows=True)),
-                   "no time", circuits.vc10)  # fmt: skip
+                   "no time", finetuning.vc10)  # fmt: skip
     first, second = gathered(wanted, [], Sizes(2, 3), None).datasets
     for name in ("query", "receptor"):
         np.testing.assert_array_equal(second[name].isel(step=0), first[name].isel(step=-1))
@@ -215,6 +265,8 @@ def test_files_come_in_any_order(files):
     [
         ("ca3", ["fa1"], "CA figure 3 needs a trajectory of modular, found fa1.nc: particles"),
         ("ca-c", ["decay1", "decay0"], "needs a trajectory of modular with weight-decay 0.6, dim 2"),
+        ("ca-e", ["decay0"], "found decay0.nc: modular, weight-decay 0.0, dim 2"),
+        ("ca-f", ["dim3"], "weight-decay 1, dim 4, found dim3.nc: modular, weight-decay 1.0, dim 3"),
         ("vc10", ["heads"], "vocab 3, finetuned from another run"),
         ("ca1", ["dim3"], "dimension axis: found 3"),
         ("vc5", ["decay1"], "needs a trajectory of sparse"),
@@ -239,12 +291,23 @@ def test_files_that_do_not_fit_are_refused_in_words(typed, files, name, words, t
         (["ca3", "--out", "x.gif"], "--out: found x.gif"),
         (["ca3", "--small", "--out", "x.pdf"], "--out: found x.pdf"),
         (["ca3", "--runs", 2], "--runs: found 2, allowed is no value beside files"),
+        (["ca3", "--out", "data.png"], "--out: found data.png, allowed is another name, as this is a NetCDF file"),
     ],
 )
 def test_bad_arguments_are_refused(typed, files, words, told):
+    Path("data.png").write_bytes(files["decay1"].read_bytes())
     code, _, error = typed("analysis.paper", words[0], files["decay1"], *words[1:])
     assert code == 2
     assert told in error
+
+
+@pytest.mark.parametrize(("name", "word", "least"), [("vc18", "epochs", 100), ("vc5", "epochs", 100),
+                                                      ("vc7", "runs", 2), ("vc20", "runs", 2)])  # fmt: skip
+def test_sizes_of_which_nothing_can_be_drawn_are_refused_before_anything_is_made(typed, name, word, least):
+    code, _, error = typed("analysis.paper", name, f"--{word}", least - 1)
+    assert code == 2
+    assert f"--{word}: found {least - 1}, allowed is a whole number from {least}" in error
+    assert not Path("runs").exists()
 
 
 def test_too_few_runs_and_no_weights(typed):
@@ -270,7 +333,7 @@ def test_a_run_that_has_diverged_is_not_shown(typed, files):
 def test_a_small_picture_is_small(typed, files):
     assert typed("analysis.paper", "ca1", files["decay1"], "--small", "--out", "s.png")[0] == 0
     with Image.open("s.png") as image:
-        assert image.width == 640
+        assert image.width == 696  # 100 to an inch
         assert image.mode == "P"
     assert os.path.getsize("s.png") < 60_000
 
@@ -325,6 +388,17 @@ def test_the_papers_seeds_are_shown_where_they_are():
     some, told = runs_of_seeds(whole.isel(run=slice(4)))
     assert some == [0, 1, 2, 3]
     assert "the first 4 runs" in told
+    (two, said), (_, same) = (
+        modular.seeds_of_all(Material((whole, each)), ["one", "two"]) for each in (some_of(whole), whole)
+    )
+    assert len(two.axes) == 24
+    assert "one: seeds 10 to 29, as in the paper; two: the first 4 runs, as" in said
+    assert same == "Each block: seeds 10 to 29, as in the paper."
+
+
+def some_of(whole):
+    """The first four runs."""
+    return whole.isel(run=slice(4))
 
 
 def verdicts(*labels):
@@ -368,27 +442,64 @@ def test_the_circuit_built_by_hand_solves_the_task():
         circuits.handmade(SparseSettings(hidden=2))
 
 
-def test_the_finetuned_run_is_the_best_of_those_corrected(monkeypatch):
+def test_the_finetuned_run_is_the_best_of_those_corrected():
     accuracy = np.array([1.0, 0.4, 0.8, 0.6])
     tuned = xr.Dataset(
-        {"accuracy": (("run", "step", "split"), accuracy[:, None, None]), "last_step": ("run", [5] * 4)},
+        {"accuracy": (("run", "step", "split"), accuracy[:, None, None]), "last_step": ("run", [5, 5, 5, 5])},
         {"step": [5], "split": ["unseen"], "seed": ("run", [3, 2, 1, 0])},
     )
-    source = xr.Dataset(coords={"seed": ("run", [0, 1, 2, 3])})
-    monkeypatch.setattr(circuits, "labelled", lambda _: verdicts("corrected", "corrected", "corrected", "partial"))
-    assert circuits.carried(source, tuned).run == 2  # seed 1
-    monkeypatch.setattr(circuits, "labelled", lambda _: verdicts(*["partial"] * 4))
-    found = circuits.carried(source, tuned)
+    places = np.array([3, 2, 1, 0])
+    labels = verdicts("corrected", "corrected", "corrected", "partial")
+    assert finetuning.carried(labels, places, tuned).run == 2
+    found = finetuning.carried(verdicts(*["partial"] * 4), places, tuned)
     assert found.run == 0
     assert "NO circuit was labelled corrected" in found.why
+    with pytest.raises(TrajectoryError, match="has not diverged"):
+        finetuning.carried(labels, places, tuned.assign(last_step=("run", [0] * 4)))
+
+
+def tuned_from(files, start_step=-1, runs=4, **changes):
+    """A circuit of `files`, finetuned no further, which begins as it is asked."""
+    start = dataclasses.replace(TINY, vocab=3, start=str(files["heads"]), start_step=start_step, **changes)
+    return simulate(start, runs=runs, steps=0, progress=False)
+
+
+def test_finetuned_runs_are_told_to_begin_where_they_did(files, monkeypatch):
+    source, tuned = open_trajectory(files["heads"]), open_trajectory(files["finetuned"])
+    places, begun = finetuning.beginnings(source, tuned)
+    assert (places.tolist(), begun) == (list(range(8)), int(source["step"][-1]))
+    good = np.flatnonzero(finetuning_success(source))
+    chosen = tuned_from(files, start_runs="successful", runs=len(good))
+    assert finetuning.beginnings(source, chosen)[0].tolist() == good.tolist() != list(range(len(good)))
+    found = finetuning.vc10(Material((source, chosen), run=0))
+    assert f"those of the source's run {good[0]} at its end, and a new row" in found.rule
+    early = tuned_from(files, start_step=400)
+    assert finetuning.beginnings(source, early)[1] == 400
+    assert "run 2 at step 400 of 800" in finetuning.begun_with(source, early, 2, 400)
+    wide = dataclasses.replace(TINY, table=3)
+    assert "row" not in finetuning.begun_with(simulate(wide, runs=1, steps=0, progress=False), early, 0, 0)
+
+
+def finetuning_success(source):
+    """Runs that finetuning takes for successful."""
+    return source["accuracy"].sel(split="test").isel(step=-1).values > 0.98
+
+
+def test_runs_that_were_finetuned_from_another_source_are_refused(typed, files):
+    simulate(dataclasses.replace(TINY, lr=0.03), runs=8, steps=800, every=400, out="other.nc", progress=False)
+    simulate(TINY, runs=2, steps=800, every=400, seed=50, out="seeds.nc", progress=False)
+    for source in ("other.nc", "seeds.nc"):
+        code, _, told = typed("analysis.paper", "vc11", source, files["finetuned"], "--run", 1)
+        assert code == 1
+        assert "began at other weights than those of the source" in told
 
 
 def test_the_typical_map_is_of_the_median_successful_run():
     own = np.array([0.9, 0.1, np.nan, 0.5, 0.3])
-    assert circuits.typical(own, np.array([True, True, True, True, False])).run == 3
-    assert "NONE of them successful" in circuits.typical(own, np.zeros(5, bool)).why
+    assert attention.typical(own, np.array([True, True, True, True, False])).run == 3
+    assert "NONE of them successful" in attention.typical(own, np.zeros(5, bool)).why
     with pytest.raises(TrajectoryError, match="attention at both ends"):
-        circuits.typical(np.full(2, np.nan), np.ones(2, bool))
+        attention.typical(np.full(2, np.nan), np.ones(2, bool))
 
 
 def two_phases(between):
@@ -406,6 +517,48 @@ def test_snapshots_are_where_the_drops_begin_and_end():
     assert tuple(phases.snapshots(trajectory, found, 0)) == (90, 120, 300, 330)
     with pytest.raises(TrajectoryError, match="run 1: found 1 drops"):
         phases.asked(found, 1)
+
+
+def test_two_phases_are_marked_as_they_are_in_the_whole_run(files, monkeypatch):
+    monkeypatch.setattr(phases, "MARGIN", 0.0)  # so that the second drop, found in what is shown, would end elsewhere
+    trajectory = open_trajectory(files["heads"])
+    found = drops.phases(drops.events(drops.scalar(trajectory, "loss")), 8)
+    run = int(np.flatnonzero(found["between"] > 0)[0])
+    begin, end = (found[name].values[run] / TINY.epoch_steps for name in ("begin", "end"))
+    shown = phases.vc5(Material((trajectory,), run))
+    moments = [np.floor(begin[0]), np.ceil(end[0]), np.floor(begin[1]), np.ceil(end[1])]  # frames are epochs
+    epochs = ", ".join(f"{each:g}" for each in moments)
+    assert shown.here.endswith(f"epochs {epochs}")
+    assert f"analysis.events finds them: epochs {epochs} (the paper" in shown.rule
+    losses = [axes for axes in shown.figure.axes if axes.get_label().endswith("-loss")]
+    for axes, moment in zip(losses, moments, strict=True):
+        bands = [(band.get_x(), band.get_x() + band.get_width()) for band in axes.patches]
+        np.testing.assert_allclose(bands, np.stack([begin, end], axis=1), atol=0.5 / TINY.epoch_steps)
+        assert cursor_of(axes) == moment
+
+
+def cursor_of(axes):
+    """Where the cursor of curves stands."""
+    (found,) = (line.get_xdata()[0] for line in axes.lines if line.get_animated())
+    return found
+
+
+def test_the_spike_is_shown_at_its_foot_and_behind_its_rise(files, monkeypatch):
+    material = Material((open_trajectory(files["heads"]),))
+    found = spikes.crossing(material)
+    monkeypatch.setattr(spikes, "crossing", lambda _: found)
+    shown = spikes.vc13(material)
+    steps = found.what["foot"], found.what["at"] + 1
+    losses = [axes for axes in shown.figure.axes if axes.get_label().endswith("-loss")]
+    epochs = [step / TINY.epoch_steps for step in steps]
+    assert [cursor_of(axes) for axes in losses] == epochs
+    assert all(not axes.patches for axes in losses)  # a replay of some steps has no events of its own
+    right = found.path["accuracy"].sel(split="train", step=list(steps)).values[0]
+    words = [text.get_text() for text in shown.figure.texts]
+    assert f"before: {right[0]:.0%} of training right" in words
+    assert f"after: {right[1]:.0%} of training right" in words
+    assert f"after is {spikes.later(steps)}, behind" in shown.rule
+    assert f"spike at epoch {found.spike.step / TINY.epoch_steps:g}" in shown.here
 
 
 def test_the_spike_is_the_highest_that_a_crossed_boundary_explains(files, monkeypatch):

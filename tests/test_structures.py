@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial import cKDTree
 
-from analysis.structures import circles, circularity, grid_imperfections, imperfections, is_circle, summarise
+from analysis.structures import (
+    circles,
+    circularity,
+    grid_imperfections,
+    imperfect,
+    imperfections,
+    is_circle,
+    label,
+    named,
+    summarise,
+)
 from dynamics.tasks import all_pairs, modular_sum
 from tests import naive
 
@@ -55,7 +65,14 @@ def test_the_k_d_tree_agrees_at_a_large_modulus(generator):
     sums, residue = x[pairs].sum(axis=1), modular_sum(pairs, n)
     nearest = cKDTree(sums).query(sums, k=2)[1]
     other = np.where(nearest[:, 0] == np.arange(len(sums)), nearest[:, 1], nearest[:, 0])
-    assert imperfections(x) == (residue[other] != residue).sum()
+    np.testing.assert_array_equal(imperfect(x), residue[other] != residue)
+    assert imperfections(x) == imperfect(x).sum()
+
+
+def test_structures_in_words(generator):
+    assert label(polygon(17)) == named(True, int(imperfections(polygon(17))))
+    assert named(False, 1) == "grid, 1 imperfection"
+    assert named(True, 0) == "circle, 0 imperfections"
 
 
 def test_a_perfect_line_has_imperfections_only_where_no_other_pair_has_the_same_sum():

@@ -1,16 +1,25 @@
 """The page of recorded runs: buffers, the list of runs, the time line, and the page itself in a browser."""
 
+import base64
 import re
+import zlib
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from bokeh.document import Document
+from bokeh.models import Column
 
-from analysis.explorer.catalogue import Entry, catalogue, chosen, columns, first_to_show
-from analysis.explorer.glyphs import painted, ticks
-from analysis.explorer.packing import from_coarse_to_fine, kept, packed, released, squeezed, unpacked
-from analysis.explorer.screen import time_line
-from analysis.explorer.viewer import NONE, Files, RunsPage, axes_of, chosen_panels
+from analysis.explorer import parcels
+from analysis.explorer.catalogue import Entry, catalogue, chosen, columns, ends, first_to_show
+from analysis.explorer.choices import NONE, axes_of, chosen_panels, first_panels
+from analysis.explorer.glyphs import painted, palettes, ticks
+from analysis.explorer.library import Files
+from analysis.explorer.packing import LEVELS, STEPS, cut, from_coarse_to_fine, kept_frames, packed, squeezed
+from analysis.explorer.packing import NONE as GAP
+from analysis.explorer.screen import alike, facts
+from analysis.explorer.timeline import time_line
+from analysis.explorer.viewer import RunsPage
 from analysis.panels import panel_names, scene
 from analysis.structures import imperfections, is_circle
 from analysis.view.scene import Arrows, Image, Map, Points, Scene
@@ -25,6 +34,29 @@ NAMES = ("a", "b", "c")
 # ------------------------------------------------------------------------------------------------ buffers
 
 
+def unpacked(layer, buffer, shape):
+    """What a layer shows, of its buffer (frame, width): the inverse of `packed`. shape: of one frame."""
+    if isinstance(layer, Points | Arrows):
+        return np.moveaxis(buffer.reshape(len(buffer), shape[1], shape[0]), 1, 2)
+    values = buffer.reshape(len(buffer), *shape)
+    if isinstance(layer, Map):
+        return values // 4 if layer.lines else values
+    level = values[:, ::-1].astype(np.float64)
+    return np.where(level == GAP, np.nan, layer.low + level / LEVELS * (layer.high - layer.low))
+
+
+def released(squeezed):
+    """The buffer (frame, width) again, as a browser has it."""
+    raw = np.frombuffer(zlib.decompress(base64.b64decode(squeezed.text)), np.uint8)
+    if squeezed.kind == "uint16":
+        half = len(raw) // 2
+        raw = raw[:half].astype(np.uint16) + (raw[half:].astype(np.uint16) << 8)
+    level = np.cumsum(raw.reshape(-1, squeezed.width), axis=0, dtype=squeezed.kind)
+    if squeezed.low is None:
+        return level
+    return np.where(level > STEPS, np.nan, squeezed.low + level * squeezed.step).astype(np.float32)
+
+
 def test_points_come_back_and_a_frame_is_one_piece(generator):
     layer, values = Points("x", BLACK, NAMES), generator.normal(size=(5, 3, 2)).astype(np.float32)
     values[2, 1] = np.nan
@@ -37,8 +69,8 @@ def test_points_come_back_and_a_frame_is_one_piece(generator):
 def test_arrows_and_maps_come_back(generator):
     arrows, values = Arrows("a", BLACK, NAMES), generator.normal(size=(4, 3, 4)).astype(np.float32)
     np.testing.assert_array_equal(unpacked(arrows, packed(arrows, values), (3, 4)), values)
-    for colours, kind in ((7, np.uint8), (300, np.uint16)):
-        layer = Map("m", np.zeros((colours, 3)), ("",) * colours)
+    for colours, lines, kind in ((7, True, np.uint8), (65, True, np.uint16), (256, False, np.uint8)):
+        layer = Map("m", np.zeros((colours, 3)), ("",) * colours, lines)
         numbers = generator.integers(0, colours, (4, 6, 5))
         assert packed(layer, numbers).dtype == kind
         np.testing.assert_array_equal(unpacked(layer, packed(layer, numbers), (6, 5)), numbers)
@@ -78,16 +110,35 @@ def test_from_coarse_to_fine_has_every_frame_once_and_begins_evenly(count, at_on
     assert len(set(np.diff(pieces[0]))) <= 1
 
 
-def test_kept_frames_have_both_ends():
-    np.testing.assert_array_equal(kept(5), np.arange(5))
-    some = kept(1001, 100)
-    assert (some[0], some[-1], len(some)) == (0, 1000, 100)
+def test_what_lies_far_outside_a_panel_takes_no_room_from_what_is_in_it(generator):
+    buffer = generator.uniform(-1, 1, (50, 6)).astype(np.float32)
+    buffer[30:, 2] = 1e11
+    back = released(squeezed(buffer, (-5.0, 5.0)))
+    np.testing.assert_allclose(back[:, [0, 1, 3, 4, 5]], buffer[:, [0, 1, 3, 4, 5]], atol=1e-4)
+    np.testing.assert_allclose(back[30:, 2], 5.0)
+
+
+def test_an_arrow_to_far_away_goes_on_pointing_there():
+    arrows = np.array([[[0, 0, 3e9, 1e9], [1, 1, 2, 2], [-4, 0, -4, -100], [0, 0, np.nan, 1]]])
+    expected = [[[0, 0, 6, 2], [1, 1, 2, 2], [-4, 0, -4, -6], [0, 0, np.nan, 1]]]
+    np.testing.assert_allclose(cut(arrows, (-6.0, 6.0)), expected, rtol=1e-6)
+
+
+def test_kept_frames_have_both_ends_and_a_page_says_how_many_they_are():
+    few, many = made_up(np.arange(5)), made_up(np.arange(10001))
+    np.testing.assert_array_equal(kept_frames(few, ()), np.arange(5))
+    some = kept_frames(many, ())
+    assert (some[0], some[-1], len(some)) == (0, 10000, 4000)
+    assert "4000 of 10001 frames" in facts(many, some)
+    assert "frames" not in facts(few, np.arange(5))
 
 
 def test_edges_of_a_map_are_where_neighbours_differ():
-    number = np.array([[0, 0], [0, 1]], np.uint8)
-    pixels = painted(number, np.array([10, 20], np.uint32), np.array([1, 2], np.uint32))
-    expected = [[10, 10, 10, 10], [10, 10, 1, 1], [10, 1, 20, 20], [10, 1, 20, 20]]
+    palette, edges = palettes(Map("m", np.array([[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]]), NAMES[:2]))
+    pixels = painted(np.array([[0, 0], [0, 1]], np.uint8), palette, edges)
+    inside, line = 0xFFFFFFFF, 0xFF9E9E9E
+    red = 0xFF0000FF
+    expected = [[inside] * 4, [inside, inside, line, line], [inside, line, red, red], [inside, line, red, red]]
     np.testing.assert_array_equal(pixels, expected)
 
 
@@ -115,6 +166,9 @@ def test_two_runs_share_steps_or_epochs_or_their_share():
     np.testing.assert_array_equal(line.frames[1], [0, 1, 2, 2, 2])  # it has ended
     line = time_line([first, second], frames, "clock")
     assert (line.unit, line.times.tolist()) == ("epoch", [0, 1, 2, 3])
+    uneven = made_up([0, 1, 10, 20])  # a share of the clock, not of the frames
+    line = time_line([uneven, made_up([0, 10])], [np.arange(4), np.arange(2)], "share")
+    np.testing.assert_allclose(line.times, [0, 0.05, 0.5, 1])
     line = time_line([first, made_up([0, 1])], [np.arange(4), np.arange(2)], "clock")
     assert line.unit == "share"
     np.testing.assert_array_equal(line.frames[1], [0, 0, 0, 1])
@@ -162,16 +216,20 @@ def test_the_catalogue_takes_results_of_its_own_file_alone(files, typed, tmp_pat
 
 def test_runs_are_chosen_by_end_kind_and_order():
     entries = [
-        Entry(0, 10, "done", 0.5, 1.0, circuit="none", spikes=3),
-        Entry(1, 11, "done", 0.99, 0.1, circuit="ideal", spikes=1),
-        Entry(2, 12, "diverged", 0.999, None, circuit="none"),
-        Entry(3, 13, "done", 1.0, 0.0, circuit="ideal", spikes=8),
+        Entry(0, 10, "done", 0.5, 1.0, False, circuit="none", spikes=3),
+        Entry(1, 11, "done", 0.99, 0.1, True, circuit="ideal", spikes=1),
+        Entry(2, 12, "diverged", 0.999, None, False, circuit="none"),
+        Entry(3, 13, "done", 1.0, 0.0, True, circuit="ideal", spikes=8),
     ]
     places = lambda *words, **more: [entry.place for entry in chosen(entries, *words, **more)]  # noqa: E731
     assert places() == [0, 1, 2, 3]
     assert places("successful") == [1, 3]
     assert places("failed") == [0, 2]
     assert places("diverged") == [2]
+    assert list(ends(entries)) == ["all", "successful", "failed", "diverged"]
+    unscored = [Entry(0, 1, "done"), Entry(1, 2, "done")]  # particles have no accuracy, so that none has failed
+    assert chosen(unscored, "failed") == []
+    assert list(ends(unscored)) == ["all"]
     assert places(kind="none") == [0, 2]
     assert places("successful", "ideal", "accuracy") == [3, 1]
     assert places(order="spikes") == [3, 0, 1, 2]
@@ -181,6 +239,79 @@ def test_runs_are_chosen_by_end_kind_and_order():
     assert header.split() == ["seed", "acc", "loss", "spikes"]
     assert lines[2].split() == ["12", "0.999", "none", "diverged"]
     assert len({line.index(word) for line, word in zip(lines, ("none", "ideal", "none", "ideal"), strict=True)}) == 1
+
+
+def test_results_of_another_scalar_or_of_before_an_extension_say_nothing(typed, tmp_path):
+    path = tmp_path / "run.nc"
+    simulate(ParticleSettings(n=7, fa=2.0), runs=3, steps=40, out=path)
+
+    def spikes():
+        return {entry.spikes for entry in catalogue(open_trajectory(path), path)}
+
+    assert typed("analysis.events", path, "--of", "speed")[0] == 0
+    assert spikes() == {None}
+    assert typed("analysis.events", path)[0] == 0
+    assert None not in spikes()
+    simulate(ParticleSettings(n=7, fa=2.0), runs=3, steps=60, out=path)
+    assert spikes() == {None}
+
+
+def test_a_file_that_has_changed_is_opened_again(tmp_path):
+    path = tmp_path / "run.nc"
+    simulate(ParticleSettings(n=7), runs=2, steps=10, out=path)
+    opened = Files([path])
+    assert opened.opened("run").trajectory is opened.opened("run").trajectory
+    simulate(ParticleSettings(n=7), runs=2, steps=15, out=path)
+    assert opened.opened("run").trajectory["step"].values[-1] == 15
+
+
+# ------------------------------------------------------------------------------------------- two runs, parcels
+
+
+def test_two_runs_share_limits_and_the_colours_of_matrices(files):
+    scenes = [of(files, "sparse", run) for run in (0, 1)]
+    assert scenes[0].panels[0].x != scenes[1].panels[0].x
+    both = alike(scenes)
+    for own, first, second in zip(scenes[0].panels, both[0].panels, both[1].panels, strict=True):
+        if not any(isinstance(layer, Map) for layer in own.layers):  # which tiles its own limits
+            assert (first.x, first.y) == (second.x, second.y)
+            assert first.x[0] <= own.x[0]
+            assert first.y[1] >= own.y[1]
+        for layer, other in zip(first.layers, second.layers, strict=True):
+            if isinstance(layer, Image):
+                assert (layer.low, layer.high) == (other.low, other.high)
+                assert layer.scale in first.note
+
+
+def test_what_was_not_sent_when_the_page_was_turned_away_from_is_sent_later(files, monkeypatch):
+    sent, document = [], Document()
+    monkeypatch.setattr(parcels, "send", lambda screen, data: sent.append(data))
+    page = RunsPage([files / "particles.nc"])
+    root = Column(children=[page.layout])
+    document.add_root(root)
+
+    def called(most):
+        while document.session_callbacks and most:
+            callback, most = document.session_callbacks[0], most - 1
+            document.callbacks.remove_session_callback(callback)
+            callback.callback()
+
+    page.show()
+    called(2)
+    page.hide()
+    root.children = []
+    before = len(sent)
+    called(100)
+    assert len(sent) == before
+    assert page.parcels.waiting
+    root.children = [page.layout]
+    page.show()
+    called(100)
+    arrays = {name for data in sent for name in data if name != "frame"}
+    assert len(arrays) > 2
+    for name in arrays:
+        every = np.concatenate([data.get("frame", np.arange(61)) for data in sent if name in data])
+        np.testing.assert_array_equal(np.sort(every), np.arange(61))
 
 
 # -------------------------------------------------------------------------------- the page without a browser
@@ -195,7 +326,9 @@ def looked_at(path, **settings):
 
 def test_panels_and_axes_are_named_or_refused():
     assert chosen_panels("b, a", ("a", "b", "c")) == ["a", "b"]
-    assert chosen_panels("", ("a",)) == []
+    assert (chosen_panels("", ("a",)), chosen_panels("none", ("a",))) == ([], [])
+    with pytest.raises(SettingsError, match="foo"):
+        chosen_panels("a,foo", ("a", "b"))
     assert (axes_of(""), axes_of("2,0")) == (None, (2, 0))
     for words in ("1", "a,b", "0,1,2", "-1,0"):
         with pytest.raises(SettingsError, match="axes"):
@@ -218,6 +351,19 @@ def test_what_cannot_be_shown_is_told_on_the_page(files, name, settings, words):
     assert page.message.visible
     assert words in page.message.text
     assert not page.wall.children
+
+
+def test_another_run_that_is_not_there_is_told_by_its_name(files):
+    page = looked_at(files / "particles.nc", other_file="particles", other_run=6)
+    assert "other_run" in page.message.text
+
+
+def test_no_panels_are_shown_where_none_is_chosen(files):
+    page = looked_at(files / "particles.nc", panels="none")
+    assert (page.screen.panels, page.message.text) == ([], "no panel is chosen")
+    page.settings.panels = ""
+    assert page.screen.panels == first_panels([panel.name for panel in page.screen.scenes[0].panels])
+    assert not page.message.visible
 
 
 def test_a_page_comes_back_from_an_error(files):
@@ -296,7 +442,8 @@ STATE = """() => {
       const {data} = document.get_model_by_id(part.source.id)
       const list = (name) => Array.from(data[name] ?? [])
       const number = data.number ? Array.from(data.number[0]) : []
-      return {array: part.array, lane: part.lane, kind: part.kind, number,
+      const image = data.image?.[0], pixels = image ? new Uint32Array(image.buffer, image.byteOffset, image.length) : []
+      return {array: part.array, lane: part.lane, kind: part.kind, number, pixels: Array.from(pixels),
         x: list("x"), y: list("y"), x1: list("x1"), y1: list("y1")}
     })}
 }"""
@@ -326,7 +473,10 @@ def assert_shows(state, scenes):
                      if getattr(each, "array", None) == part["array"])  # fmt: skip
         values = content.look(np.array([frame]), [part["array"]])[part["array"]]
         if part["kind"] == "pixels":
-            np.testing.assert_array_equal(part["number"], packed(layer, values)[0])
+            number = values[0].ravel() if isinstance(layer, Map) else packed(layer, values)[0]
+            np.testing.assert_array_equal(part["number"], number)
+            pixels = painted(np.reshape(number, values.shape[1:]).astype(np.int64), *palettes(layer))
+            np.testing.assert_array_equal(part["pixels"], pixels.ravel())
         else:
             names = ("x", "y") if part["kind"] == "points" else ("x1", "y1")
             found = np.array([part[name] for name in names], np.float32)
@@ -362,9 +512,8 @@ def test_keys_step_jump_and_play(page, files):
     pressed("End", 60)
     pressed("Home", 0)
     events = sorted({mark["place"] for mark in shown.evaluate("scrubber.stage.marks.map((mark) => ({...mark}))")} - {0})
-    if events:
-        pressed("PageDown", events[0])
-        pressed("Home", 0)
+    pressed("PageDown", events[0])
+    pressed("Home", 0)
     shown.evaluate("scrubber.speed = 60")
     shown.keyboard.press("Space")
     shown.wait_for_function("scrubber.playing && scrubber.drawn > 5")
@@ -426,8 +575,7 @@ def test_two_runs_move_together(page, files):
 def test_an_event_is_jumped_to(page):
     shown = page(file="particles", run=0)
     marks = shown.evaluate("scrubber.stage.marks.map((mark) => ({...mark}))")
-    if not marks:
-        pytest.skip("a run without events")
+    assert marks
     shown.locator(f"[data-to='{marks[-1]['place']}']").first.evaluate("(tick) => tick.click()")
     shown.wait_for_function("(place) => scrubber.drawn == place", arg=marks[-1]["place"])
 
@@ -482,7 +630,7 @@ def test_every_control_has_a_name_and_is_reached_by_tab(page):
             break
         reached.add(re.sub(r"\s*\(.*", "", name))
     assert not [name for name in reached if name.startswith("nameless")]
-    assert {"Play", "Frame", "Speed", "One frame on", "Next event", "file", "which end", "embedding"} <= reached
+    assert {"Play", "Frame", "Speed", "One frame on", "Next event", "file", "in which order", "embedding"} <= reached
 
 
 def test_words_of_a_file_are_no_markup(files, tmp_path):

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import param
+from param.parameterized import batch_call_watchers
 
 from dynamics.settings import SettingsError
 
@@ -27,17 +28,18 @@ def read(
     """
     refused: list[SettingsError] = []
     known = names(settings)
-    for name, values in arguments.items():
-        if name in also:
-            continue
-        try:
-            if name not in known:
-                raise SettingsError(shown(name), "a setting that is not known", ", ".join((*also, *known)))
-            setattr(settings, name, parsed(settings.param[name], single(name, values)))
-        except SettingsError as error:
-            refused.append(error)
-        except ValueError:  # what the parameter itself does not bear
-            refused.append(SettingsError(name, shown(decoded(values[0])), allowed(settings.param[name])))
+    with batch_call_watchers(settings):  # who listens hears of all at once
+        for name, values in arguments.items():
+            if name in also:
+                continue
+            try:
+                if name not in known:
+                    raise SettingsError(shown(name), "a setting that is not known", ", ".join((*also, *known)))
+                setattr(settings, name, parsed(settings.param[name], single(name, values)))
+            except SettingsError as error:
+                refused.append(error)
+            except ValueError:  # what the parameter itself does not bear
+                refused.append(SettingsError(name, shown(decoded(values[0])), allowed(settings.param[name])))
     return refused
 
 

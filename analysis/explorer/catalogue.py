@@ -1,6 +1,7 @@
 """What is known of every run of a trajectory, to choose one by: its end, its structure, its circuit, its spikes.
 
-Circuits and spikes are those of results that lie beside the file (`python -m analysis.circuits`, `analysis.events`).
+Circuits and spikes are those of results that lie beside the file (`python -m analysis.circuits`, `analysis.events`), if
+they are of the trajectory as it is now: a result of before it was extended or run again says nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,12 +12,15 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from dynamics.settings import SUCCESS
-from dynamics.storage import LOCK
-from dynamics.trajectory import DIVERGED, RUNNING, settings_of
+from analysis.drops import default_scalar, events, scalar
+from analysis.structures import imperfections, is_circle
+from analysis.success import judging, succeeded
+from analysis.view.common_panels import Recorded
+from dynamics.storage import LOCK, TrajectoryError
+from dynamics.trajectory import DIVERGED, RUNNING
 
-SCORED = ("test", "validation", "unseen", "train")
-"""Splits by which a run is judged, the first that there is."""
+RESULTS = ("circuits", "events")
+"""Analyses whose results are read where they lie beside a trajectory."""
 
 
 @dataclass(frozen=True)
@@ -28,17 +32,11 @@ class Entry:
     status: str  # done, running, diverged
     accuracy: float | None = None
     loss: float | None = None
+    successful: bool | None = None  # whether it ended above .98
     structure: str | None = None  # circle or grid, of embeddings of numbers modulo their number
     imperfections: int | None = None
     circuit: str | None = None
     spikes: int | None = None
-
-    @property
-    def successful(self) -> bool | None:
-        """Whether it ended above .98."""
-        if self.accuracy is None:
-            return None
-        return self.status != "diverged" and self.accuracy > SUCCESS
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -49,19 +47,22 @@ class Entry:
 def catalogue(trajectory: xr.Dataset, path: Path | None = None) -> list[Entry]:
     """Every run of a trajectory. path: its file, beside which results may lie."""
     last = trajectory.isel(step=-1)
-    runs = trajectory.sizes["run"]
     found: dict[str, Any] = {
         "seed": trajectory["seed"].values.tolist(),
         "status": [_status(each) for each in trajectory["status"].values],
         "accuracy": _scored(last, "accuracy"),
         "loss": _scored(last, "loss"),
+        "successful": succeeded(trajectory).tolist() if "accuracy" in trajectory else [],
     }
-    found["structure"], found["imperfections"] = _structures(last)
-    found["circuit"] = _beside(trajectory, path, "circuits", lambda result: result["label"].values.astype(str).tolist())
-    found["spikes"] = _beside(trajectory, path, "events", _spikes)
+    found["structure"], found["imperfections"] = _structures(trajectory)
+    if path is not None:
+        found["circuit"] = _beside(trajectory, path, "circuits", _circuits)
+        found["spikes"] = _beside(trajectory, path, "events", _spikes)
     known = {name: values for name, values in found.items() if values}
-    rows: list[dict[str, Any]] = [{name: values[place] for name, values in known.items()} for place in range(runs)]
-    return [Entry(place, **row) for place, row in enumerate(rows)]
+    return [
+        Entry(place, **{name: values[place] for name, values in known.items()})
+        for place in range(trajectory.sizes["run"])
+    ]
 
 
 def _status(value: int) -> str:
@@ -69,30 +70,38 @@ def _status(value: int) -> str:
 
 
 def _scored(last: xr.Dataset, name: str) -> list[float | None]:
-    """A metric at the end, of the split that counts."""
+    """A metric at the end, of the split that judges."""
     if name not in last:
         return []
-    split = next(split for split in (*SCORED, str(last["split"].values[0])) if split in last["split"].values)
-    values = last[name].sel(split=split).values.astype(np.float64)
+    values = last[name].sel(split=judging(last)).values.astype(np.float64)
     return [float(value) if np.isfinite(value) else None for value in values]
 
 
-def _structures(last: xr.Dataset) -> tuple[list[str], list[int]]:
+def _structures(trajectory: xr.Dataset) -> tuple[list[str], list[int]]:
     """Circle or grid, and grid imperfections, where tokens are numbers modulo their number."""
-    if "embedding" not in last or last.sizes["token"] != settings_of(last).modulus or "position" in last.dims:
+    if not Recorded(trajectory.isel(step=[0]), 0).numbers:
         return [], []
-    from analysis.structures import imperfections, is_circle
-
-    x = last["embedding"].transpose("run", "token", "axis").values.astype(np.float64)
-    if x.shape[1] < 2 or not np.isfinite(x).all():
+    x = trajectory["embedding"].isel(step=-1).transpose("run", "token", "axis").values.astype(np.float64)
+    if not np.isfinite(x).all():
         return [], []
     return ["circle" if circle else "grid" for circle in is_circle(x)], imperfections(x).tolist()
 
 
-def _beside(trajectory: xr.Dataset, path: Path | None, analysis: str, read: Callable[[xr.Dataset], list]) -> list:
+# ------------------------------------------------------------------------------------------ results beside
+
+Reader = Callable[[xr.Dataset, xr.Dataset], list]
+"""What a result says of every run of a trajectory; nothing where it is not of the trajectory as it is now."""
+
+
+def result_beside(path: Path, analysis: str) -> Path:
+    """Where the result of an analysis of a trajectory lies."""
+    return path.with_name(f"{path.stem}-{analysis}.nc")
+
+
+def _beside(trajectory: xr.Dataset, path: Path, analysis: str, read: Reader) -> list:
     """What a result that lies beside the file says of every run, if it is of this file and these runs."""
-    beside = path.with_name(f"{path.stem}-{analysis}.nc") if path else None
-    if path is None or beside is None or not beside.is_file():
+    beside = result_beside(path, analysis)
+    if not beside.is_file():
         return []
     try:
         with LOCK, xr.open_dataset(beside) as result:
@@ -100,32 +109,66 @@ def _beside(trajectory: xr.Dataset, path: Path | None, analysis: str, read: Call
             same = all(result.attrs.get(name) == value for name, value in what.items())
             if not same or not np.array_equal(result["seed"].values, trajectory["seed"].values):
                 return []
-            return read(result)
-    except (OSError, ValueError, KeyError):  # not ours; then nothing is said
+            result.load()
+        return read(trajectory, result) if _ended_so(trajectory, result) else []
+    except (OSError, ValueError, KeyError, TrajectoryError):  # not ours; then nothing is said
         return []
 
 
-def _spikes(result: xr.Dataset) -> list[int]:
+def _ended_so(trajectory: xr.Dataset, result: xr.Dataset) -> bool:
+    """Whether the runs that have succeeded are the same."""
+    return bool(np.array_equal(result["successful"].values.astype(bool), succeeded(trajectory)))
+
+
+def _circuits(trajectory: xr.Dataset, result: xr.Dataset) -> list:
+    """Labels of the last step."""
+    return result["label"].values.astype(str).tolist() if result.attrs["step"] == int(trajectory["step"][-1]) else []
+
+
+def _spikes(trajectory: xr.Dataset, result: xr.Dataset) -> list:
+    """Counts of the loss (or force), of the split, by the rule, that pages show.
+
+    A result does not tell all of these: the events of the run that has most of them are found again.
+    """
+    name = default_scalar(trajectory)
+    if result.attrs["scalar"] != name or not np.array_equal(result["alive"].values, _alive(trajectory)):
+        return []
+    run = int(np.bincount(result["of_run"].values, minlength=trajectory.sizes["run"]).argmax())
+    again, of = events(scalar(trajectory.isel(run=[run]), name)), result["of_run"].values == run
+    for column in ("kind", "begin", "end"):
+        if not np.array_equal(again[column].values, result[f"event_{column}"].values[of]):
+            return []
     return result["spikes"].values.astype(int).tolist()
+
+
+def _alive(trajectory: xr.Dataset) -> np.ndarray:
+    return (trajectory["last_step"] >= trajectory["step"][-1]).values
 
 
 # ---------------------------------------------------------------------------------------------- choosing
 
-WANTED = {"all": "all runs", "successful": "above .98", "failed": "not above .98", "diverged": "diverged"}
+WANTED: dict[str, tuple[str, Callable[[Entry], bool]]] = {
+    "all": ("all runs", lambda entry: True),
+    "successful": ("above .98", lambda entry: entry.successful is True),
+    "failed": ("not above .98", lambda entry: entry.successful is False),
+    "diverged": ("diverged", lambda entry: entry.status == "diverged"),
+}
+"""How runs may end, in words, and which have."""
 ORDERS = {
     "place": "by seed", "accuracy": "best first", "imperfections": "fewest imperfections", "spikes": "most spikes",
 }  # fmt: skip
 
 
+def ends(entries: Sequence[Entry]) -> dict[str, str]:
+    """How some runs have ended, of `WANTED`, in words: all, and what tells some of them from others."""
+    found = {name: words for name, (words, has) in WANTED.items() if any(map(has, entries))}
+    return {"all": WANTED["all"][0], **found}
+
+
 def chosen(entries: Sequence[Entry], wanted: str = "all", kind: str = "", order: str = "place") -> list[Entry]:
     """Those of a kind (structure or circuit; "" is any) that end as wanted (of `WANTED`), in an order (of `ORDERS`)."""
-    tests: dict[str, Callable[[Entry], bool]] = {
-        "all": lambda entry: True,
-        "successful": lambda entry: bool(entry.successful),
-        "failed": lambda entry: not entry.successful,
-        "diverged": lambda entry: entry.status == "diverged",
-    }
-    found = [entry for entry in entries if tests[wanted](entry) and (not kind or kind in entry.kinds)]
+    _, has = WANTED[wanted]
+    found = [entry for entry in entries if has(entry) and (not kind or kind in entry.kinds)]
     sign = 1 if order in ("place", "imperfections") else -1
 
     def key(entry: Entry) -> tuple[bool, float]:

@@ -1,31 +1,17 @@
-"""What a person turns and presses: widgets of Bokeh, bound to settings that are a `param.Parameterized`."""
+"""What a person turns on the pages of what moves, and the words and titles beside it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import param
 from bokeh.document import Document
-from bokeh.models import Button, Column, ColumnDataSource, CustomJS, Div, NumericInput, Row, Select, Slider, UIElement
+from bokeh.models import Column, ColumnDataSource, CustomJS, NumericInput, Row, Slider, UIElement
 
-ACCENT = "#0b6fa4"
-INK = "#1f2933"
-FAINT = "#616e7c"
+from analysis.explorer.look import ACCENT, FAINT, ONE_LINE, STYLES, text
+
 CURVES = (ACCENT, "#c44e00", "#007a5a")
 """Blue, vermillion, green: colours of curves, dark enough for words."""
 
-LOOK = f"""
-.bk-btn {{ border: 1px solid #c5ccd3; border-radius: 6px; background: white; color: {INK}; padding: 5px 12px; }}
-.bk-btn:hover {{ border-color: {ACCENT}; color: {ACCENT}; background: white; }}
-.bk-btn.bk-active, .bk-btn.bk-btn-primary {{ background: {ACCENT}; border-color: {ACCENT}; color: white; }}
-.bk-btn:focus-visible, .noUi-handle:focus-visible, .bk-input:focus-visible {{
-  outline: 2px solid {ACCENT}; outline-offset: 2px; box-shadow: none; }}
-.bk-input {{ border-radius: 6px; border-color: #c5ccd3; background-color: white; color: {INK}; }}
-.noUi-target {{ background: #e4e7eb; border: none; box-shadow: none; height: 4px; margin-top: 8px; }}
-.noUi-connect {{ background: {ACCENT}; }}
-.noUi-horizontal .noUi-handle {{ width: 14px; height: 14px; right: -7px; top: -5px; border-radius: 50%;
-  border: 2px solid {ACCENT}; background: white; box-shadow: none; cursor: grab; }}
-.noUi-handle::before, .noUi-handle::after {{ display: none; }}
-"""
 UNSEEN_LABEL = "label { position: absolute; clip-path: inset(50%); height: 1px; width: 1px; }"
 
 
@@ -39,11 +25,11 @@ class Dial:
         whole = isinstance(parameter, param.Integer)
         self.slider = Slider(
             title=title, start=low, end=high, step=step, value=value, show_value=False, sizing_mode="stretch_width",
-            format="0[.]0[0000]", tooltips=False, stylesheets=[LOOK], margin=(0, 14, 0, 7),
+            format="0[.]0[0000]", tooltips=False, stylesheets=[STYLES], margin=(0, 14, 0, 7),
         )  # fmt: skip
         self.field = NumericInput(
             title=title, mode="int" if whole else "float", low=low, high=high, value=value, width=78, margin=0,
-            stylesheets=[LOOK, UNSEEN_LABEL],
+            stylesheets=[STYLES, UNSEEN_LABEL],
         )  # fmt: skip
         for widget in (self.slider, self.field):
             widget.on_change("value", self._turned)
@@ -59,42 +45,6 @@ class Dial:
 
     def _show(self, event: Any) -> None:
         self.slider.value = self.field.value = getattr(self.settings, self.name)
-
-
-def chooser(settings: param.Parameterized, name: str) -> Select:
-    """A list to choose one of the objects of a selector from."""
-    parameter = settings.param[name]
-    words = {str(value): label for label, value in parameter.names.items()}
-    select = Select(
-        title=parameter.label, options=list(words.items()), value=str(getattr(settings, name)), stylesheets=[LOOK],
-        sizing_mode="stretch_width", margin=(0, 0, 10, 0),
-    )  # fmt: skip
-    values = {str(value): value for value in parameter.objects}
-    select.on_change("value", lambda attribute, old, new: setattr(settings, name, values[new]))
-    settings.param.watch(lambda event: select.update(value=str(event.new)), name)
-    return select
-
-
-def button(label: str, press: Callable[[], None], title: str = "", classes: Sequence[str] = (), **more: Any) -> Button:
-    """A button; title is its name where the label is a sign."""
-    attributes = {"title": title} if title else {}
-    made = Button(
-        label=label,
-        stylesheets=[LOOK],
-        margin=(0, 6, 6, 0),
-        html_attributes=attributes,
-        css_classes=list(classes),
-        **more,
-    )
-    made.on_click(press)
-    return made
-
-
-def text(words: str, size: int = 13, colour: str = INK, **styles: Any) -> Div:
-    """Plain text, in which nothing is read as markup. styles: of CSS, with _ for -."""
-    named = {name.replace("_", "-"): value for name, value in styles.items()}
-    style = {"font-size": f"{size}px", "color": colour, "line-height": "1.4", **named}
-    return Div(text=words, render_as_text=True, styles=style, sizing_mode="stretch_width", margin=0)
 
 
 class Words:
@@ -122,9 +72,6 @@ class Words:
 def nobody_yet(document: Document) -> bool:
     """Whether a page is still being made, and goes out as it is then."""
     return document.session_context is not None and document.session_context.session is None
-
-
-ONE_LINE: dict[str, Any] = {"white_space": "nowrap", "overflow": "hidden", "text_overflow": "ellipsis"}
 
 
 def plotted(title: str, plot: UIElement, *details: UIElement) -> UIElement:

@@ -14,18 +14,23 @@ from bokeh.resources import INLINE
 from jinja2 import Template
 
 from analysis.explorer.catalogue import first_to_show
-from analysis.explorer.glyphs import FACE, FAINT
-from analysis.explorer.packing import is_map, kept, layers_of, pack, squeezed
-from analysis.explorer.screen import BY, SIZES, TAKE, Screen, bar, facts, script
-from analysis.explorer.viewer import SIDE, Files, axes_of, chosen_panels
+from analysis.explorer.choices import axes_of, chosen_panels
+from analysis.explorer.library import Files
+from analysis.explorer.look import FAINT, PAGE
+from analysis.explorer.packing import cut, is_map, layers_of, packed, seen_range, squeezed
+from analysis.explorer.screen import SIZES, TAKE, Screen, facts, script
+from analysis.explorer.timebar import bar
+from analysis.explorer.timeline import BY
 from analysis.files import replacing
 from analysis.panels import scene
+from analysis.view.common_panels import evenly
+from analysis.view.scene import Arrows
 from dynamics.settings import SettingsError, check_choice
 
 MAP_FRAMES = 1001
 """Frames of maps in a file; between them the nearest is shown, and said to be."""
 
-PAGE = Template("""\
+DOCUMENT = Template("""\
 <!DOCTYPE html>
 <html lang="en">
 <head>
@@ -37,8 +42,8 @@ style-src 'unsafe-inline'; img-src data: blob:; font-src data:">
 {{ bokeh_css }}
 {{ bokeh_js }}
 <style>
-  html { background: #fbfbfa; color: #1f2933; }
-  body { font: 13px/1.45 {{ face }}; max-width: 1120px; margin: 0 auto; padding: 14px 20px 24px; }
+  {{ look }}
+  body { max-width: 1120px; }
   h1 { font-size: 17px; margin: 0; }
   p { color: {{ faint }}; font-size: 12px; margin: 1px 0 8px; }
 </style>
@@ -101,7 +106,7 @@ def page(
     for lane in range(max(len(names), len(runs))):
         trajectory, entries = files.opened(names[min(lane, len(names) - 1)])
         run = runs[lane] if lane < len(runs) else None
-        scenes.append(scene(trajectory, first_to_show(entries) if run is None else run, axes_of(axes), SIDE))
+        scenes.append(scene(trajectory, first_to_show(entries) if run is None else run, axes_of(axes)))
     known = list(dict.fromkeys(panel.name for each in scenes for panel in each.panels))
     shown = chosen_panels(panels, known) or known
     control = bar()
@@ -112,11 +117,11 @@ def page(
     document.js_on_event(DocumentReady, CustomJS(args=screen.arguments, code=code))
     screen.point()
     words = {
-        "heading": html.escape("  |  ".join(each.title for each in scenes)), "face": FACE, "faint": FAINT,
-        "facts": html.escape(facts(scenes[0])) if len(scenes) == 1 else "",
+        "heading": html.escape("  |  ".join(each.title for each in scenes)), "look": PAGE, "faint": FAINT,
+        "facts": html.escape(facts(scenes[0], screen.frames[0])) if len(scenes) == 1 else "",
         "buffers": json.dumps(buffers(screen, map_frames)),
     }  # fmt: skip
-    return file_html(document, INLINE, title=words["heading"], template=PAGE, template_variables=words)
+    return file_html(document, INLINE, title=words["heading"], template=DOCUMENT, template_variables=words)
 
 
 def buffers(screen: Screen, map_frames: int) -> dict[str, Any]:
@@ -124,12 +129,14 @@ def buffers(screen: Screen, map_frames: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     of: dict[str, list[int]] = {}
     for lane, (each, frames) in enumerate(zip(screen.scenes, screen.frames, strict=True)):
-        layers = layers_of(each, screen.panels)
-        some = kept(len(frames), map_frames)
-        for large in (False, True):
-            part = {name: layer for name, layer in layers.items() if is_map(layer) == large}
-            for name, buffer in pack(each, frames[some] if large else frames, part).items():
-                found[f"{lane}/{name}"] = squeezed(buffer).words
-                if large:
+        layers, some = layers_of(each, screen.panels), evenly(len(frames), max(2, map_frames))
+        for maps in (False, True):
+            part = {name: layer for name, layer in layers.items() if is_map(layer) == maps}
+            shown = each.look(frames[some] if maps else frames, list(part))
+            for name, layer in part.items():
+                within = seen_range(each, screen.panels, name)
+                values = cut(shown[name], within) if isinstance(layer, Arrows) else shown[name]
+                found[f"{lane}/{name}"] = squeezed(packed(layer, values), within).words
+                if maps:
                     of[f"{lane}/{name}"] = some.tolist()
     return {"buffers": found, "frames": of}

@@ -5,7 +5,6 @@ painted once. The player writes slices of buffers into the data sources of `Draw
 """
 
 import html
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +18,6 @@ from bokeh.models import (
     HoverTool,
     ImageRGBA,
     MultiLine,
-    NumeralTickFormatter,
-    PrintfTickFormatter,
     Range1d,
     Scatter,
     Segment,
@@ -31,12 +28,13 @@ from bokeh.models.widgets import Div
 from bokeh.plotting import figure
 from matplotlib.ticker import MaxNLocator
 
+from analysis.explorer.events import draw_events
+from analysis.explorer.look import FACE, FAINT, INK, PAPER, RULE, WARNING
 from analysis.explorer.packing import LEVELS, packed
 from analysis.view.colours import sequential
-from analysis.view.scene import Arrays, Arrows, Curves, Image, Map, Mark, Panel, Points, Scene
-
-FACE = 'system-ui, "Segoe UI", "Helvetica Neue", "DejaVu Sans", Arial, sans-serif'
-INK, FAINT, RULE = "#1f2933", "#616e7c", "#d5dade"
+from analysis.view.furniture import number
+from analysis.view.levels import lined, mosaic, tiles
+from analysis.view.scene import Arrays, Arrows, Curves, Image, Map, Panel, Points, Scene
 
 MARK_SIZE = 7.0
 """Pixels across a mark of size 1."""
@@ -47,8 +45,8 @@ WIDE = 0.15
 LEFT, RIGHT, TOP, BOTTOM = 40, 9, 5, 24
 """Pixels around a frame, for ticks and their numbers."""
 
-EVENTS = {"drop": "#0072b2", "spike": "#d55e00", "escape": "#7b3294", "plateau": "#9aa5b1", "rise": "#a6761d"}
-"""Colours of events, by kind."""
+PLACE = "{%.4g}"
+"""How a number that is pointed at is written."""
 
 
 @dataclass
@@ -105,8 +103,9 @@ def frame_of(panel: Panel, width: int) -> figure:
     plot.grid.visible = False
     image = next((layer for layer in panel.layers if isinstance(layer, Image)), None)
     for axis, limits, log in ((plot.xaxis, x, False), (plot.yaxis, y, panel.log)):
-        axis.ticker = FixedTicker(ticks=ticks(limits, log))
-        axis.formatter = PrintfTickFormatter(format="%g") if log else NumeralTickFormatter(format="0[.]0[00]a")
+        places = ticks(limits, log)
+        axis.ticker = FixedTicker(ticks=places)
+        axis.major_label_overrides = {place: number(place) for place in places}
         axis.axis_line_color = axis.minor_tick_line_color = None
         axis.major_tick_line_color, axis.major_tick_out, axis.major_tick_in = RULE, 3, 0
         axis.major_label_text_font_size, axis.major_label_text_color = "10px", FAINT
@@ -185,8 +184,8 @@ p.two i {{ width: 6px; margin-right: 2px; }}
 
 
 NOTE: dict[str, str | None] = {
-    "position": "absolute", "right": "9px", "top": "18px", "font": f"11px/15px {FACE}", "color": "#8a4b08",
-    "background": "#fbfbfa",
+    "position": "absolute", "right": "9px", "top": "18px", "font": f"11px/15px {FACE}", "color": WARNING,
+    "background": PAPER,
 }  # fmt: skip
 """Of what is said of a map that is not of the frame that is looked at."""
 
@@ -202,6 +201,12 @@ def across_and_up(panel: Panel) -> str:
 def hexed(colour: np.ndarray) -> str:
     """A colour (rgb) in 0..1 as #rrggbb."""
     return "#" + "".join(f"{round(255 * float(part)):02x}" for part in colour)
+
+
+def pointed(renderer: GlyphRenderer, name: str, x: str, y: str, **more: Any) -> HoverTool:
+    """What is told of a mark that is pointed at: its name and where it is. name, x, y: columns, as Bokeh names them."""
+    said = f"{name} ({x}{PLACE}, {y}{PLACE})"
+    return HoverTool(renderers=[renderer], tooltips=said, formatters={x: "printf", y: "printf"}, **more)
 
 
 def draw_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, Any]:
@@ -230,7 +235,7 @@ def draw_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, An
             text_color=INK, text_font=value(FACE),
         )  # fmt: skip
         renderers.append(plot.add_glyph(source, names, level="overlay"))
-    plot.add_tools(HoverTool(renderers=[marks], tooltips="@label (@x{0.000}, @y{0.000})", point_policy="snap_to_data"))
+    plot.add_tools(pointed(marks, "@label", "@x", "@y", point_policy="snap_to_data"))
     return {"kind": "points", "array": layer.array, "source": source, "renderers": renderers, "count": len(colours)}
 
 
@@ -247,17 +252,17 @@ def draw_arrows(plot: figure, layer: Arrows, values: np.ndarray) -> dict[str, An
     )
     tip = Scatter(x="x1", y="y1", angle="angle", marker="triangle", size=8, fill_color="colour", line_color=None)
     tips = plot.add_glyph(source, tip, level="overlay")
-    plot.add_tools(HoverTool(renderers=[tips], tooltips="@label (@x1{0.000}, @y1{0.000})"))
+    plot.add_tools(pointed(tips, "@label", "@x1", "@y1"))
     renderers = [shafts, tips]
     return {"kind": "arrows", "array": layer.array, "source": source, "renderers": renderers, "count": len(colours)}
 
 
 def draw_pixels(plot: figure, panel: Panel, layer: Map | Image, values: np.ndarray) -> dict[str, Any]:
     """A map or a matrix, tiling the panel; what is pointed at is named."""
-    number = packed(layer, values)[0].reshape(values.shape[1:])
+    level = packed(layer, values)[0].reshape(values.shape[1:]) if isinstance(layer, Image) else None
+    shown = level if level is not None else np.asarray(values[0], np.uint16)
     palette, edges = palettes(layer)
-    pixels = painted(number, palette, edges)
-    source = ColumnDataSource({"image": [pixels], "number": [number]})
+    source = ColumnDataSource({"image": [painted(shown, palette, edges)], "number": [shown]})
     x, y = panel.x, panel.y
     tile = ImageRGBA(image="image", x=x[0], y=y[0], dw=x[1] - x[0], dh=y[1] - y[0])
     renderer = plot.add_glyph(source, tile, level="overlay")
@@ -274,7 +279,7 @@ def draw_pixels(plot: figure, panel: Panel, layer: Map | Image, values: np.ndarr
     named = CustomJSHover(args=words, code=NAMED)
     plot.add_tools(HoverTool(renderers=[renderer], tooltips="$x{custom}", formatters={"$x": named}))
     part = {"kind": "pixels", "array": layer.array, "source": source, "renderers": [renderer]}
-    return part | {"columns": number.shape[1], "palette": palette, "edges": edges, "map": isinstance(layer, Map)}
+    return part | {"columns": shown.shape[1], "palette": palette, "edges": edges, "map": isinstance(layer, Map)}
 
 
 NAMED = """
@@ -298,30 +303,24 @@ def word(colour: np.ndarray) -> int:
     return red | green << 8 | blue << 16 | 255 << 24
 
 
-def palettes(layer: Map | Image) -> tuple[np.ndarray, np.ndarray | None]:
-    """Pixels of all numbers of a layer, (number,) uint32; and those where a neighbour's differs, if lines are drawn."""
+def palettes(layer: Map | Image) -> tuple[np.ndarray, bool]:
+    """Pixels of all numbers of a layer, (number,) uint32; and whether there are four of each, with level lines.
+
+    These are those of `levels.tiles`, (4 number, row, column), in a row.
+    """
     if isinstance(layer, Image):
         level = [word(colour) for colour in sequential(LEVELS + 1)]
-        return np.array([*level, word(np.full(3, 0.85))], np.uint32), None
-    palette = np.array([word(colour) for colour in layer.palette], np.uint32)
-    if not layer.lines:
-        return palette, None
-    return palette, np.array([word(0.62 * np.asarray(colour)) for colour in layer.palette], np.uint32)
+        return np.array([*level, word(np.full(3, 0.85))], np.uint32), False
+    colours = tiles(layer.palette) if layer.lines else np.asarray(layer.palette)
+    return np.array([word(colour) for colour in colours.reshape(-1, 3)], np.uint32), layer.lines
 
 
-def painted(number: np.ndarray, palette: np.ndarray, edges: np.ndarray | None) -> np.ndarray:
-    """Pixels of numbers (row, column): as many, or where edges are drawn four a number, of which those to the right or
-    above are of the edge where the neighbour there differs."""
-    if edges is None:
-        return palette[number]
-    pixels = palette[number].repeat(2, axis=0).repeat(2, axis=1)
-    line = edges[number]
-    right, above = np.zeros((2, *number.shape), bool)
-    right[:, :-1] = number[:, 1:] != number[:, :-1]
-    above[:-1] = number[1:] != number[:-1]
-    for row, column, differs in ((0, 1, right), (1, 0, above), (1, 1, right | above)):
-        pixels[row::2, column::2][differs] = line[differs]
-    return pixels
+def painted(numbers: np.ndarray, palette: np.ndarray, edges: bool) -> np.ndarray:
+    """Pixels of numbers (row, column): as many, or four a number where there are level lines."""
+    if not edges:
+        return palette[numbers]
+    four = palette.reshape(-1, 2, 2)
+    return mosaic(four, lined(numbers, len(four) // 4))
 
 
 def draw_curves(plot: figure, panel: Panel, layer: Curves, scene: Scene, at: float) -> dict[str, Any]:
@@ -335,41 +334,5 @@ def draw_curves(plot: figure, panel: Panel, layer: Curves, scene: Scene, at: flo
     draw_events(plot, panel, scene)
     cursor = ColumnDataSource({"x": np.array([at], np.float32)})
     span = plot.vspan("x", source=cursor, level="overlay", line_color=INK, line_width=1.2)
-    plot.add_tools(HoverTool(renderers=[lines], tooltips="@label: $y{0.0000} at $x{0.[0]}", line_policy="nearest"))
+    plot.add_tools(pointed(lines, "@label", "$x", "$y", line_policy="nearest"))
     return {"kind": "cursor", "source": cursor, "renderers": [span], "clock": np.asarray(scene.clock, np.float64)}
-
-
-def draw_events(plot: figure, panel: Panel, scene: Scene) -> None:
-    """Ticks at the upper edge where events have their middle, and bars where plateaus lie."""
-    marks = [mark for mark in scene.marks if mark.kind in EVENTS]
-    if not marks:
-        return
-    high, low = panel.y[1], panel.y[0]
-    edge = float(low * (high / low) ** 0.93) if panel.log else float(low + 0.93 * (high - low))
-    for flat in (True, False):
-        some = [mark for mark in marks if (mark.kind == "plateau") == flat]
-        data = {
-            "begin": clock_at(scene, [mark.begin if flat else mark.middle for mark in some]),
-            "end": clock_at(scene, [mark.end if flat else mark.middle for mark in some]),
-            "colour": [EVENTS[mark.kind] for mark in some],
-            "label": [sentence(mark, scene) for mark in some],
-        }
-        source = ColumnDataSource(data)
-        y0, width = (high, 5) if flat else (edge, 2)
-        glyph = Segment(x0="begin", x1="end", y0=y0, y1=high, line_color="colour", line_width=width)
-        renderer = plot.add_glyph(source, glyph)
-        plot.add_tools(HoverTool(renderers=[renderer], tooltips="@label"))
-
-
-def clock_at(scene: Scene, steps: Sequence[int]) -> np.ndarray:
-    """Where steps lie on the clock of a scene."""
-    return np.interp(steps, scene.steps, scene.clock)
-
-
-def sentence(mark: Mark, scene: Scene) -> str:
-    """An event in words."""
-    at = f"{clock_at(scene, [mark.middle])[0]:.6g}"
-    if mark.kind == "plateau":
-        begin, end = clock_at(scene, [mark.begin, mark.end])
-        return f"plateau, {scene.unit} {begin:.6g} to {end:.6g}"
-    return f"{mark.kind} at {scene.unit} {at}"

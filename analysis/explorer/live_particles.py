@@ -4,14 +4,16 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import param
 from bokeh.document import Document
 from bokeh.events import Pan, PanEnd, PanStart, PointEvent, Tap
-from bokeh.models import Column, Row, Select, UIElement
+from bokeh.models import Column, Row, UIElement
 
-from analysis.explorer.controls import FAINT, LOOK, Dial, Words, button, chooser, plotted, side, text
-from analysis.explorer.live_run import History, ParticleRun, structure
-from analysis.explorer.player import CHARTS_EVERY, WORDS_EVERY, Player
+from analysis.explorer import kernels
+from analysis.explorer.controls import Dial, Words, plotted, side
+from analysis.explorer.dials import PARTICLE_STEPS, ParticleDials
+from analysis.explorer.live_run import History, ParticleRun
+from analysis.explorer.look import FAINT, button, chooser, select, text
+from analysis.explorer.player import CHARTS_EVERY, WORDS_EVERY, Player, in_time
 from analysis.explorer.stage import Chart, Stage, pair_points
 from analysis.structures import CIRCLE_RATIO
 from analysis.view.pair_panels import LONGEST, arrows
@@ -20,33 +22,10 @@ from analysis.view.scene import Arrows
 from dynamics.settings import ParticleSettings
 from dynamics.tasks import all_pairs, modular_sum
 
-
-def default(name: str) -> Any:
-    return getattr(ParticleSettings(), name)
-
-
-class ParticleDials(param.Parameterized):
-    """What can be turned, and stands in the address."""
-
-    fa = param.Number(default("fa"), bounds=(0, 5), label="alignment f_a")
-    gr = param.Number(default("gr"), bounds=(0, 5), label="repulsion g_r")
-    ga = param.Number(default("ga"), bounds=(0, 5), label="attraction g_a")
-    step_size = param.Number(default("step_size"), bounds=(0.0001, 0.02), label="step size")
-    n = param.Integer(default("n"), bounds=(2, 113), label="particles N")
-    dim = param.Integer(default("dim"), bounds=(1, 8), label="dimensions D")
-    seed = param.Integer(0, bounds=(0, 999), label="seed")
-    pace: Any = param.Selector(
-        default=1.0,
-        objects={"a step in 5 frames": 0.2, "a step a frame": 1.0, "2 steps a frame": 2.0, "5 steps a frame": 5.0,
-                 "20 steps a frame": 20.0},
-        label="pace",
-    )  # fmt: skip
-
-
-STEPS = {"fa": 0.1, "gr": 0.1, "ga": 0.1, "step_size": 0.0001, "n": 1, "dim": 1, "seed": 1}
-LAW = ("fa", "ga", "gr", "step_size", "n", "dim", "seed")
 REACH, SUMS_REACH = 3.0, 5.0
 NUDGE = 0.1
+FEW = 50
+"""Particles of which grid imperfections are counted in every frame; of more, only as often as curves are drawn."""
 GRAB = 0.12
 """How near to a particle, as a share of the square, a drag begins that takes it."""
 
@@ -57,23 +36,24 @@ class ParticlesPage:
     def __init__(self, document: Document) -> None:
         self.settings = ParticleDials()
         self.run = ParticleRun(ParticleSettings())
+        self.document, self.preparing = document, False
         self.history = History("x", "force", "imperfections", "ratio")
-        self.player = Player(document, self.frame, lambda: self.move(1))
+        self.player = Player(document, self.frame, self.step)
         self.held: np.ndarray | None = None  # where the chosen particle is dragged to
         self.among: np.ndarray | None = None  # and where the others were
         self.due, self.frames = 0.0, 0
         self.words, self.clock = Words(), Words(margin_bottom="12px")
-        self.token = Select(title="particle", stylesheets=[LOOK], width=84, margin=(0, 10, 0, 0))
+        self.token = select("particle", [], "", sizing_mode=None, width=84, margin=(0, 10, 0, 0))
         self.token.on_change("value", lambda attribute, old, new: self.player.ask())
         self.charts = Charts()
         self.stages = Row(sizing_mode="stretch_width")
-        self.settings.param.watch(self.turned, list(LAW))
+        self.settings.param.watch(self.turned, list(PARTICLE_STEPS))
         self.begin()
         plots = Column(self.stages, self.charts.layout, sizing_mode="stretch_width")
         self.layout = Row(self.controls(), plots, sizing_mode="stretch_width")
 
     def controls(self) -> UIElement:
-        dials = [Dial(self.settings, name, step).layout for name, step in STEPS.items()]
+        dials = [Dial(self.settings, name, step).layout for name, step in PARTICLE_STEPS.items()]
         pace = chooser(self.settings, "pace")
         return side(self.player.buttons(self.begin), self.clock.layout, *dials, pace, self.nudges())
 
@@ -127,10 +107,26 @@ class ParticlesPage:
     # ------------------------------------------------------------------------------------------ as it moves
 
     def turned(self, *events: Any) -> None:
-        """Other settings: the law changes at once, N, D and the seed begin anew."""
-        if self.run.change(**{event.name: event.new for event in events}):
-            self.begin()
+        """Other settings: the law changes at once, N, D and the seed begin anew; another D when it can be computed."""
+        dim = self.settings.dim
+        if dim != self.run.settings.dim and not kernels.ready(dim):
+            self.wait()
+        else:
+            if self.run.change(**{name: getattr(self.settings, name) for name in PARTICLE_STEPS}):
+                self.begin()
+            kernels.there(dim)
         self.player.ask()
+
+    def wait(self) -> None:
+        """See again soon whether the settings can be taken."""
+        self.player.pause()
+        if not self.preparing:
+            self.preparing = True
+            self.document.add_timeout_callback(self.look_again, 200)
+
+    def look_again(self) -> None:
+        self.preparing = False
+        self.turned()
 
     def frame(self, moving: bool) -> None:
         if self.held is not None:
@@ -139,19 +135,29 @@ class ParticlesPage:
             self.due += self.settings.pace
             steps = int(self.due)
             self.due -= steps
-            self.move(steps)
+            in_time(steps, self.run.advance)
+            self.moved(steps)
             self.among = self.run.embedding
         self.draw()
 
-    def move(self, steps: int) -> None:
-        if steps:
-            self.run.advance(steps)
+    def step(self) -> None:
+        self.run.advance(1)
+        self.moved(1)
+
+    def moved(self, steps: int) -> None:
+        """What is to be done after some steps."""
+        if steps and (self.few or not self.player.running or self.frames % CHARTS_EVERY == 0):
             self.remember()
         if self.run.diverged:
             self.player.pause()
 
+    @property
+    def few(self) -> bool:
+        """Whether grid imperfections are counted in less time than a frame has."""
+        return self.run.settings.n <= FEW
+
     def remember(self) -> None:
-        found = structure(self.run.embedding)
+        found = self.run.structure
         self.history.add(self.run.state.step, self.run.force_norm, found.imperfections, found.ratio)
 
     def draw(self) -> None:
@@ -163,11 +169,12 @@ class ParticlesPage:
         force = self.run.force() @ plane.basis.T
         self.arrows.show(arrows(places[None], force[None], LONGEST * self.embedding.reach)[0])
         sums = x[pairs[:, 0]] + x[pairs[:, 1]]
-        ranks = modular_sum(pairs, n) if plane.heights is not None else None
-        places = plane_of(sums, ranks=ranks)._replace(basis=plane.basis).places(sums)
+        if plane.heights is not None:  # of one axis, on which sums have heights of their own
+            plane = plane_of(sums, ranks=modular_sum(pairs, n))
+        places = plane.places(sums)
         self.plane_of_sums.fit(places)
         self.sums.show(places)
-        if self.frames % WORDS_EVERY == 0 or not self.player.running:
+        if self.frames % (WORDS_EVERY if self.few else CHARTS_EVERY) == 0 or not self.player.running:
             self.say()
         if self.frames % CHARTS_EVERY == 0 or not self.player.running:
             self.charts.show(self.history)
@@ -182,9 +189,10 @@ class ParticlesPage:
     def say(self) -> None:
         dim = self.run.settings.dim
         note = {1: "; one axis, across", 2: ""}.get(dim, f"; two principal axes of {dim}")
-        self.words.say(structure(self.run.embedding).words + note)
+        self.words.say(self.run.structure.words + note)
         stopped = "; the next cannot be taken: forces beyond measure" if self.run.diverged else ""
-        self.clock.say(f"step {int(self.run.state.last_step[0])}{stopped}")
+        coming = f"; {self.settings.dim} dimensions are being prepared" if self.preparing else ""
+        self.clock.say(f"step {int(self.run.state.last_step[0])}{stopped}{coming}")
 
     # ------------------------------------------------------------------------------------- by hand
 

@@ -9,12 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from analysis.structures import CIRCLE_RATIO, circularity, imperfections
-from dynamics import forces
+from analysis.structures import CIRCLE_RATIO, circularity, imperfections, named
 from dynamics.compiling import on_threads
-from dynamics.motion import normalise_blocks
 from dynamics.particles import ParticleState, ParticleSystem
-from dynamics.settings import CHOICES, ModularSettings, ParticleSettings
+from dynamics.settings import ModularSettings, ParticleSettings
 from dynamics.simulate import SYSTEMS
 
 MOST_POINTS = 1000
@@ -31,7 +29,15 @@ class ParticleRun:
 
     def __init__(self, settings: ParticleSettings, seed: int = 0) -> None:
         self.system, self.seed = ParticleSystem(settings), seed
+        self._known: tuple[ParticleState, Structure] | None = None
         self.restart()
+
+    @property
+    def structure(self) -> "Structure":
+        """What the particles form where they are."""
+        if self._known is None or self._known[0] is not self.state:
+            self._known = self.state, structure(self.embedding)
+        return self._known[1]
 
     @property
     def settings(self) -> ParticleSettings:
@@ -52,7 +58,7 @@ class ParticleRun:
         if embedding is None:
             self.state = self.system.initial(np.array([self.seed]))
         else:
-            self.state = at_rest(self.system, embedding)
+            self.state = self.system.at_rest(embedding[None])
 
     def advance(self, steps: int) -> None:
         """Take some steps, on one thread: the browser needs the other, and meeting often costs more than it saves."""
@@ -81,7 +87,7 @@ class ParticleRun:
         """
         moved = (self.embedding if among is None else among).copy()
         moved[token] = position
-        self.state = dataclasses.replace(self.state, embedding=normalised(self.settings, moved)[None])
+        self.state = dataclasses.replace(self.state, embedding=self.system.normalised(moved[None]))
 
     def force(self) -> np.ndarray:
         """The balanced force on every particle where it is, (token, axis)."""
@@ -92,21 +98,6 @@ class ParticleRun:
     def force_norm(self) -> float:
         """Norm of the force on all particles before the last step, or where the run began."""
         return float(self.state.gradient_norm[0])
-
-
-def normalised(settings: ParticleSettings, embedding: np.ndarray) -> np.ndarray:
-    """Positions (token, axis) as the system keeps them after every step: of zero mean and, by default, spread 1."""
-    n, dim = embedding.shape
-    blocks = forces.to_blocks(np.asarray(embedding, np.float64)[None])
-    normalise_blocks(blocks, n, CHOICES["variance"].index(settings.variance), tuple(range(dim)))
-    return forces.from_blocks(blocks, 1, n, dim)[0]
-
-
-def at_rest(system: ParticleSystem, embedding: np.ndarray) -> ParticleState:
-    """The state at step 0 of a run that begins at positions (token, axis)."""
-    x = normalised(system.settings, embedding)[None]
-    still = np.zeros(1)
-    return ParticleState(0, x, system.force(x)[1], still, still.astype(np.int64))
 
 
 # ----------------------------------------------------------------------------------------------- training
@@ -226,8 +217,7 @@ class Structure(NamedTuple):
 
     @property
     def words(self) -> str:
-        kind = "circle" if self.ratio < CIRCLE_RATIO else "grid"
-        return f"{kind}, {self.imperfections} imperfection{'s' * (self.imperfections != 1)}"
+        return named(self.ratio < CIRCLE_RATIO, self.imperfections)
 
 
 def structure(embedding: np.ndarray) -> Structure:

@@ -4,13 +4,14 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-import param
 from bokeh.document import Document
 from bokeh.models import Column, Row, UIElement
 
-from analysis.explorer.controls import FAINT, Dial, Words, chooser, legend, plotted, side, text
+from analysis.explorer.controls import Dial, Words, legend, plotted, side
+from analysis.explorer.dials import TRAINING_STEPS, TrainingDials
 from analysis.explorer.live_run import EPOCHS_A_STEP, History, TrainingRun, structure
-from analysis.explorer.player import CHARTS_EVERY, WORDS_EVERY, Player
+from analysis.explorer.look import FAINT, chooser, text
+from analysis.explorer.player import CHARTS_EVERY, WORDS_EVERY, Player, in_time
 from analysis.explorer.stage import Chart, Stage, pair_points
 from analysis.view.colours import class_colours, pale
 from analysis.view.scene import Map
@@ -21,26 +22,6 @@ SIDE = 100
 """Pixels along a side of the class map."""
 
 
-def default(name: str) -> Any:
-    return getattr(ModularSettings(), name)
-
-
-class TrainingDials(param.Parameterized):
-    """What can be turned, and stands in the address."""
-
-    lr = param.Number(default("lr"), bounds=(0.0001, 0.1), label="learning rate")
-    weight_decay = param.Number(default("weight_decay"), bounds=(0, 2), label="weight decay")
-    train_share = param.Number(default("train_share"), bounds=(0.1, 1), label="training share")
-    n = param.Integer(default("n"), bounds=(4, 59), label="tokens N")
-    seed = param.Integer(0, bounds=(0, 999), label="seed")
-    pace: Any = param.Selector(
-        default=5,
-        objects={"an epoch a frame": 1, "5 epochs a frame": 5, "20 epochs a frame": 20, "50 epochs a frame": 50},
-        label="pace",
-    )
-
-
-STEPS = {"lr": 0.0001, "weight_decay": 0.05, "train_share": 0.05, "n": 1, "seed": 1}
 REACH = 3.0
 SPLITS = ("train", "validation")
 KINDS = ("network", "particles")
@@ -54,7 +35,7 @@ class TrainingPage:
         self.settings = TrainingDials()
         self.run = TrainingRun(ModularSettings())
         self.history = History("x", "train", "validation", "train_right", "validation_right", *KINDS)
-        self.player = Player(document, self.frame, lambda: self.move(1))
+        self.player = Player(document, self.frame, self.step)
         self.frames, self.drawn = 0, (0, b"")
         self.words = {name: Words() for name in (*KINDS, "map")}
         self.words["clock"] = Words(margin_bottom="12px")
@@ -64,13 +45,13 @@ class TrainingPage:
             "imperfections": Chart("grid imperfections over epochs", KINDS, "epoch"),
         }
         self.stages = Row(sizing_mode="stretch_width")
-        self.settings.param.watch(self.turned, list(STEPS))
+        self.settings.param.watch(self.turned, list(TRAINING_STEPS))
         self.begin()
         plots = Column(self.stages, self.lower(), sizing_mode="stretch_width")
         self.layout = Row(self.controls(), plots, sizing_mode="stretch_width")
 
     def controls(self) -> UIElement:
-        dials = [Dial(self.settings, name, step).layout for name, step in STEPS.items()]
+        dials = [Dial(self.settings, name, step).layout for name, step in TRAINING_STEPS.items()]
         note = text("The learning rate and the weight decay change at once; others begin anew. "
                     f"Particles take a step in {EPOCHS_A_STEP} epochs.", 12, FAINT)  # fmt: skip
         buttons = self.player.buttons(self.begin)
@@ -131,11 +112,15 @@ class TrainingPage:
 
     def frame(self, moving: bool) -> None:
         if moving:
-            self.move(self.settings.pace)
+            in_time(self.settings.pace, self.run.advance, 5)
+            self.moved()
         self.draw()
 
-    def move(self, epochs: int) -> None:
-        self.run.advance(epochs)
+    def step(self) -> None:
+        self.run.advance(1)
+        self.moved()
+
+    def moved(self) -> None:
         self.remember()
         if self.run.diverged:
             self.player.pause()

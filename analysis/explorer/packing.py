@@ -1,11 +1,12 @@
 """All frames of what a run's panels show, as compact buffers that a browser takes slices of.
 
 A buffer is (frame, width), so that what a frame shows is one piece of memory: of points the x of all and then the y, of
-arrows the x and y of all tails and then of all heads, float32; of maps their numbers, the lowest row first, and of
-images one of 255 levels between low and high, also the lowest row first, unsigned integers. `NONE` is a gap.
+arrows the x and y of all tails and then of all heads, float32; of maps their numbers, with level lines as
+`analysis.view.levels` has them, the lowest row first, and of images one of 255 levels between low and high, also the
+lowest row first, unsigned integers. `NONE` is a gap.
 
-In a file, floats are rounded to 16 bits over the limits of their array, every column is a difference from the frame
-before, which makes what moves slowly small, and all is compressed.
+In a file, floats are rounded to 16 bits over what can be seen of their array and somewhat more, every column is a
+difference from the frame before, which makes what moves slowly small, and all is compressed.
 """
 
 import base64
@@ -16,24 +17,30 @@ from typing import Any
 
 import numpy as np
 
+from analysis.view.common_panels import MOST_LOOKED_AT, evenly
+from analysis.view.levels import lined
 from analysis.view.scene import Arrows, Curves, Image, Layer, Map, Points, Scene
 
 NONE, LEVELS = 255, 254
 """The level of an image that is no number, and the highest that is one."""
 
-MOST_FRAMES = 4000
-"""Frames that a browser is given of a run; of a longer one so many, evenly."""
-
 MOST_BYTES = 256 << 20
 """Of all buffers of points; of a run that has more, fewer frames are given."""
 
 STEPS = 65534
-"""Into which the limits of an array are divided in a file; the number after the last is a gap."""
+"""Into which a range of numbers is divided in a file; the number after the last is a gap."""
+
+AROUND = 2.0
+"""How far beyond a panel points are kept apart in a file, as a share of its width: what is farther stands there."""
+
+Range = tuple[float, float]
 
 
-def kept(count: int, most: int = MOST_FRAMES) -> np.ndarray:
-    """At most so many (from 2) of `count` frames, evenly, the first and the last among them: (kept,) int64."""
-    return np.unique(np.linspace(0, count - 1, min(count, max(most, 2))).round().astype(np.int64))
+def kept_frames(scene: Scene, panels: Sequence[str]) -> np.ndarray:
+    """The frames of a run that a browser is given, evenly, as many as there is room for: (kept,) int64."""
+    shown = scene.look(np.array([0]), list(layers_of(scene, panels)))
+    size = sum(array.nbytes for array in shown.values() if np.issubdtype(array.dtype, np.floating))
+    return evenly(len(scene.steps), max(2, min(MOST_LOOKED_AT, MOST_BYTES // max(size, 1))))
 
 
 def layers_of(scene: Scene, panels: Sequence[str]) -> dict[str, Layer]:
@@ -52,28 +59,14 @@ def packed(layer: Layer, values: np.ndarray) -> np.ndarray:
     if isinstance(layer, Points | Arrows):
         return np.ascontiguousarray(np.moveaxis(values, 2, 1), np.float32).reshape(frames, -1)
     if isinstance(layer, Map):
-        kind = np.uint8 if len(layer.palette) <= 256 else np.uint16
-        return np.ascontiguousarray(values, kind).reshape(frames, -1)
+        count = len(layer.palette)
+        numbers = lined(values, count) if layer.lines else values
+        kind = np.uint8 if count * (4 if layer.lines else 1) <= 256 else np.uint16
+        return np.ascontiguousarray(numbers, kind).reshape(frames, -1)
     assert isinstance(layer, Image)
     share = (values - layer.low) / ((layer.high - layer.low) or 1.0)
     level = np.where(np.isfinite(share), np.round(np.clip(share, 0, 1) * LEVELS), NONE)
     return np.ascontiguousarray(np.nan_to_num(level, nan=NONE)[:, ::-1], np.uint8).reshape(frames, -1)
-
-
-def unpacked(layer: Layer, buffer: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """What a layer shows, of its buffer (frame, width): the inverse of `packed`, up to the levels of an image.
-
-    shape: of one frame, as `Scene.look` gives it.
-    """
-    frames = len(buffer)
-    if isinstance(layer, Points | Arrows):
-        return np.moveaxis(buffer.reshape(frames, shape[1], shape[0]), 1, 2)
-    values = buffer.reshape(frames, *shape)
-    if isinstance(layer, Map):
-        return values
-    assert isinstance(layer, Image)
-    level = values[:, ::-1].astype(np.float64)
-    return np.where(level == NONE, np.nan, layer.low + level / LEVELS * (layer.high - layer.low))
 
 
 def is_map(layer: Layer) -> bool:
@@ -121,16 +114,18 @@ class Squeezed:
         return {"text": self.text, "kind": self.kind, "width": self.width, "low": self.low, "step": self.step}
 
 
-def squeezed(buffer: np.ndarray) -> Squeezed:
-    """A buffer (frame, width) for a file; floats within half a 65534th of their range."""
+def squeezed(buffer: np.ndarray, within: Range | None = None) -> Squeezed:
+    """A buffer (frame, width) for a file; floats to half a 65534th of their range, or of `within`, where they end."""
     low = step = None
     if np.issubdtype(buffer.dtype, np.floating):
         known = np.isfinite(buffer)
-        low = float(buffer[known].min()) if known.any() else 0.0
-        high = float(buffer[known].max()) if known.any() else 0.0
+        values = np.where(known, buffer, 0.0).astype(np.float64)
+        if within is not None:
+            values = np.clip(values, *within)
+        low = float(values[known].min()) if known.any() else 0.0
+        high = float(values[known].max()) if known.any() else 0.0
         step = (high - low) / STEPS or 1.0
-        level = np.where(known, np.round((np.where(known, buffer, low).astype(np.float64) - low) / step), STEPS + 1)
-        buffer = level.astype(np.uint16)
+        buffer = np.where(known, np.round((values - low) / step), STEPS + 1).astype(np.uint16)
     change = buffer.copy()
     change[1:] -= buffer[:-1]  # modulo 2^8 or 2^16
     kind = buffer.dtype.name
@@ -140,13 +135,23 @@ def squeezed(buffer: np.ndarray) -> Squeezed:
     return Squeezed(text, kind, buffer.shape[1], low, step)
 
 
-def released(squeezed: Squeezed) -> np.ndarray:
-    """The buffer (frame, width) again, as a browser has it."""
-    raw = np.frombuffer(zlib.decompress(base64.b64decode(squeezed.text)), np.uint8)
-    if squeezed.kind == "uint16":
-        half = len(raw) // 2
-        raw = raw[:half].astype(np.uint16) + (raw[half:].astype(np.uint16) << 8)
-    level = np.cumsum(raw.reshape(-1, squeezed.width), axis=0, dtype=squeezed.kind)
-    if squeezed.low is None or squeezed.step is None:
-        return level
-    return np.where(level > STEPS, np.nan, squeezed.low + level * squeezed.step).astype(np.float32)
+def seen_range(scene: Scene, panels: Sequence[str], array: str) -> Range:
+    """What of an array lies in the panels that show it, or near them."""
+    ranges = [limits for panel in scene.panels if panel.name in panels for limits in (panel.x, panel.y)
+              if any(not isinstance(layer, Curves) and layer.array == array for layer in panel.layers)]  # fmt: skip
+    low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
+    return low - AROUND * (high - low), high + AROUND * (high - low)
+
+
+def cut(arrows: np.ndarray, within: Range) -> np.ndarray:
+    """Arrows (..., 4) that end where they leave a square: those that point far away go on pointing there."""
+    ends = np.asarray(arrows, np.float64).reshape(*arrows.shape[:-1], 2, 2)
+    tail, head = ends[..., 0, :], ends[..., 1, :]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        along = head - tail
+        edge = (np.where(along > 0, within[1], within[0]) - tail) / along  # in lengths of the arrow
+        edge[along == 0] = np.inf
+        length = np.clip(np.fmin(*np.moveaxis(edge, -1, 0)), 0, 1)
+    inside = ((tail >= within[0]) & (tail <= within[1])).all(axis=-1)
+    shorter = np.where((inside & (length < 1))[..., None], tail + length[..., None] * along, head)
+    return np.concatenate([tail, shorter], axis=-1)

@@ -1,5 +1,6 @@
 """The page: tabs of which only the one that is shown does any work, and an address that says what is shown."""
 
+import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -7,22 +8,31 @@ from typing import Any, Protocol
 import param
 from bokeh.core.templates import FILE
 from bokeh.document import Document
+from bokeh.events import DocumentReady
 from bokeh.models import Column, CustomJS, Div, RadioButtonGroup, Row, UIElement
-from jinja2 import Environment, FileSystemLoader
+from jinja2 import Environment, FileSystemLoader, Template
 
 from analysis.explorer import address
-from analysis.explorer.controls import LOOK, text
+from analysis.explorer.library import Files
 from analysis.explorer.live_particles import ParticlesPage
 from analysis.explorer.live_training import TrainingPage
-from analysis.explorer.viewer import Files, RunsPage
+from analysis.explorer.look import FACE, PAGE, STYLES, notice, text
+from analysis.explorer.server import NONCE
+from analysis.explorer.viewer import RunsPage
 from dynamics.settings import SettingsError
 
 TITLE = "training dynamics"
 WRITE = """
     clearTimeout(window.address)
-    window.address = setTimeout(() => history.replaceState(null, "", "?" + this.text), 250)
+    window.address = setTimeout(() => history.replaceState(null, "", "?" + address.text), 250)
 """
 """Browsers allow some two hundred changes of the address in half a minute."""
+
+
+@functools.cache
+def template() -> Template:
+    """What stands around the document, as it was when the server began."""
+    return Environment(loader=FileSystemLoader(Path(__file__).parent)).get_template("page.html")
 
 
 class Tab(Protocol):
@@ -53,25 +63,24 @@ class Page:
         self.shown = ""
         self.names = list(makers)
         self.tabs = RadioButtonGroup(
-            labels=[name.capitalize() for name in self.names], active=0, stylesheets=[LOOK], margin=0
+            labels=[name.capitalize() for name in self.names], active=0, stylesheets=[STYLES], margin=0
         )
-        self.message = text("", colour="#8a4b08", white_space="pre-wrap", margin_bottom="12px")
-        self.message.visible = False
-        self.message.html_attributes = {"role": "status"}
+        self.message = notice()
         self.address = Div(visible=False)
-        self.address.js_on_change("text", CustomJS(code=WRITE))
+        write = CustomJS(args={"address": self.address}, code=WRITE)
+        self.address.js_on_change("text", write)
+        document.js_on_event(DocumentReady, write)  # what it is at first
         self.body = Column(sizing_mode="stretch_width")
         document.add_root(Column(self._head(), self.message, self.body, self.address, sizing_mode="stretch_width"))
         document.title = TITLE
-        document.template = Environment(loader=FileSystemLoader(Path(__file__).parent)).get_template("page.html")
-        document.template_variables["base"] = FILE
+        document.template = template()
+        document.template_variables.update(base=FILE, nonce=NONCE, look=PAGE, face=FACE)
         self._begin(document.session_context.request.arguments if document.session_context else {})
         self.tabs.on_change("active", lambda attribute, old, new: self.show(self.names[new]))
 
     def _head(self) -> UIElement:
-        title = Div(
-            text=TITLE, render_as_text=True, styles={"font-size": "17px", "font-weight": "650"}, margin=(4, 28, 0, 0)
-        )
+        title = text(TITLE, 17, margin=(4, 28, 0, 0), font_weight="650")
+        title.sizing_mode = None
         return Row(title, self.tabs, sizing_mode="stretch_width", margin=(14, 0, 16, 0))
 
     def _begin(self, arguments: dict[str, list[bytes]]) -> None:
@@ -123,7 +132,7 @@ class Sentence:
 
     def __init__(self, words: str) -> None:
         self.settings = Nothing()
-        self.layout = text(words, size=14, white_space="pre-wrap", margin_top="20px")
+        self.layout = text(words, 14, margin=(20, 0, 0, 0), white_space="pre-wrap")
 
     def show(self) -> None:
         """Nothing moves."""

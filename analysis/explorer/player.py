@@ -1,5 +1,6 @@
 """Frames of something that moves: at most thirty a second, no more than the browser paints, none while unseen."""
 
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -8,7 +9,8 @@ from bokeh.document import Document
 from bokeh.events import DocumentReady
 from bokeh.models import ColumnDataSource, CustomJS, Row, UIElement
 
-from analysis.explorer.controls import button, nobody_yet
+from analysis.explorer.controls import nobody_yet
+from analysis.explorer.look import button
 
 INTERVAL = 33
 """Milliseconds between frames."""
@@ -19,6 +21,18 @@ ON_THEIR_WAY = 4
 waiting for the way there and back."""
 CHARTS_EVERY = 10
 """Frames between changes of curves, whose axes take longer to paint than all points."""
+
+SECONDS = 0.1
+"""For computing in a frame: the server has others to serve."""
+
+
+def in_time(count: int, advance: Callable[[int], None], at_once: int = 1) -> None:
+    """Move on by a count, or by less where that takes too long, so many at once."""
+    end = time.perf_counter() + SECONDS
+    for first in range(0, count, at_once):
+        advance(min(at_once, count - first))
+        if time.perf_counter() > end:
+            break
 
 
 class Pulse:

@@ -3,14 +3,16 @@
 It listens on 127.0.0.1 alone. Requests for another host are refused, as a page elsewhere whose name has been pointed
 at this machine would send (DNS rebinding), and so are websockets that a page of another origin opens. It gives out
 the page, its websocket and Bokeh's own scripts, and no file of anybody's. The page may load nothing from elsewhere
-(Content-Security-Policy), and only scripts that carry the word drawn for the answer run, so that a text out of a
-file cannot. Bokeh needs eval for its callbacks and styles in place.
+(Content-Security-Policy), and only scripts run that carry a word drawn for the answer: those that the page's template
+says are its own, so that a text out of a file cannot, whatever it says. Bokeh needs eval for its callbacks and styles
+in place.
 """
 
 import logging
 import re
 import secrets
 from collections.abc import Callable
+from typing import Any
 
 from bokeh.application import Application
 from bokeh.application.handlers import FunctionHandler
@@ -23,18 +25,26 @@ from bokeh.server.util import bind_sockets
 from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPHeaders, HTTPServerRequest
 from tornado.ioloop import IOLoop
+from tornado.routing import Matcher, Rule
 from tornado.web import OutputTransform, RequestHandler
 
 from dynamics.settings import SettingsError
 
 ADDRESS = "127.0.0.1"
 HOSTS = (ADDRESS, "localhost")
+SESSION = "bokeh-session-id"
 UNUSED_SECONDS = 5
 """How long a session waits for a page that has gone to come back."""
 
-FOREIGN_HOST = rf"(?!(?:{'|'.join(map(re.escape, HOSTS))})$).*"
-OTHER_PATH = r"(?!(?:/|/ws|/favicon\.ico|/static/(?!.*\.\.)(?:[\w@^./-]|%5E|%40)+)$).*"
-"""All paths but those of the page, its websocket and the scripts that come with the packages."""
+NONCE = secrets.token_hex(18)
+"""Stands in a page where the word drawn for the answer is to stand; nobody outside this process knows it."""
+
+PATH = re.compile(
+    r"/|/ws|/favicon\.ico|/static(?!.*\.\.)(?:/(?:[\w@^.-]|%5E|%40)+)+\.(?:js|css|map|ico|png|svg|woff2?)"
+)
+"""Those of the page, its websocket and the files that come with the packages."""
+LONGEST = 8000
+"""Letters of an address that is read."""
 
 POLICY = (
     "default-src 'none'; script-src 'nonce-{nonce}' 'strict-dynamic' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
@@ -51,7 +61,7 @@ HEADERS = {
 
 
 class Guarded(OutputTransform):
-    """Headers on every answer, and on a page its policy, with a word drawn anew on its scripts."""
+    """Headers on every answer, and on a page its policy, with a word drawn anew for its scripts."""
 
     def __init__(self, request: HTTPServerRequest) -> None:
         self.host = request.host
@@ -64,7 +74,7 @@ class Guarded(OutputTransform):
         headers["Content-Security-Policy"] = POLICY.format(nonce=nonce, host=self.host)
         if headers.get("Content-Type", "").startswith("text/html"):
             headers["Cache-Control"] = "no-store"
-            chunk = chunk.replace(b"<script", f'<script nonce="{nonce}"'.encode())
+            chunk = chunk.replace(NONCE.encode(), nonce.encode())
             if "Content-Length" in headers:
                 headers["Content-Length"] = str(len(chunk))
         return status_code, headers, chunk
@@ -82,6 +92,50 @@ class Refused(RequestHandler):
         self.finish(self.sentence + "\n")
 
 
+class Unwanted(Matcher):
+    """Requests that are refused, each for the same reason."""
+
+    def __init__(self, unwanted: Callable[[HTTPServerRequest], bool]) -> None:
+        self.unwanted = unwanted
+
+    def match(self, request: HTTPServerRequest) -> dict[str, Any] | None:
+        return {} if self.unwanted(request) else None
+
+
+def refusals(port: int) -> list[Rule]:
+    """What is refused, and why, before anything is given."""
+    hosts = [f"{host}:{port}" for host in HOSTS]
+    origins = [f"http://{host}" for host in hosts]
+
+    def foreign(request: HTTPServerRequest) -> bool:
+        return request.path == "/ws" and request.headers.get("Origin", origins[0]) not in origins
+
+    def wordless(request: HTTPServerRequest) -> bool:
+        words = request.headers.get("Sec-WebSocket-Protocol", "").split(",")
+        return request.path == "/ws" and (len(words) != 2 or words[0].strip() != "bokeh")
+
+    reasons: list[tuple[Callable[[HTTPServerRequest], bool], int, str]] = [
+        (lambda request: request.host not in hosts, 403, f"This page is for {' and '.join(hosts)} alone."),
+        (lambda request: len(request.uri or "") > LONGEST, 414, f"An address has at most {LONGEST} letters."),
+        (lambda request: PATH.fullmatch(request.path) is None, 404,
+         "There is nothing here. The page is at / and takes files from its command line."),
+        (lambda request: SESSION in request.query_arguments, 403, "A session is not chosen by who visits."),
+        (foreign, 403, "Pages from elsewhere are not served."),
+        (wordless, 400, "This is for the page alone."),
+    ]  # fmt: skip
+    return [
+        Rule(Unwanted(unwanted), Refused, {"status": status, "sentence": sentence})
+        for unwanted, status, sentence in reasons
+    ]
+
+
+class Expected(logging.Filter):
+    """Leaves out that a page was closed while its websocket was being opened, which Bokeh takes for a fault."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not record.getMessage().startswith("Uncaught exception GET /ws")
+
+
 def listening(make: Callable[[Document], None], port: int) -> tuple[BaseServer, str]:
     """A server that gives every visitor a document of their own, and its address. Raises SettingsError.
 
@@ -92,8 +146,9 @@ def listening(make: Callable[[Document], None], port: int) -> tuple[BaseServer, 
     except (OSError, OverflowError) as error:
         why = getattr(error, "strerror", None) or error
         raise SettingsError("port", f"{port} ({why})", "a free port, or 0, which takes any that is free") from None
-    logging.getLogger("tornado.access").setLevel(logging.ERROR)  # what is refused is told to who asked
-    logging.getLogger("bokeh.server.views.ws").setLevel(logging.ERROR)  # a page that is closed in the middle of a frame
+    logging.getLogger("tornado.access").setLevel(logging.CRITICAL)  # what is refused is told to who asked
+    logging.getLogger("bokeh.server.views.ws").setLevel(logging.CRITICAL)  # a page that is closed amid a frame
+    logging.getLogger("tornado.application").addFilter(Expected())
     silence(EMPTY_LAYOUT, True)  # places where something will stand
     application = BokehTornado(
         {"/": Application(FunctionHandler(make))},
@@ -103,16 +158,8 @@ def listening(make: Callable[[Document], None], port: int) -> tuple[BaseServer, 
         check_unused_sessions_milliseconds=1000,
         unused_session_lifetime_milliseconds=1000 * UNUSED_SECONDS,
     )
-    guard(application)
-    http = HTTPServer(application)
+    application.add_transform(Guarded)
+    application.add_handlers(r".*", refusals(port))
+    http = HTTPServer(application, max_header_size=1 << 20)  # what is longer gets no answer
     http.add_sockets(sockets)
     return BaseServer(IOLoop.current(), application, http), f"http://{ADDRESS}:{port}/"
-
-
-def guard(application: BokehTornado) -> None:
-    """Put what is refused before what is given."""
-    host = {"status": 403, "sentence": f"This page is for {' and '.join(HOSTS)} alone."}
-    path = {"status": 404, "sentence": "There is nothing here. The page is at / and takes files from its command line."}
-    application.add_transform(Guarded)
-    application.add_handlers(FOREIGN_HOST, [(r".*", Refused, host)])
-    application.add_handlers(r".*", [(OTHER_PATH, Refused, path)])

@@ -8,15 +8,15 @@ import numpy as np
 from bokeh.models import ColumnDataSource, FixedTicker, PrintfTickFormatter, Range1d, Span
 from bokeh.plotting import figure
 
-from analysis.explorer.controls import ACCENT, CURVES, FAINT
+from analysis.explorer.controls import CURVES
 from analysis.explorer.glyphs import draw_arrows, draw_pixels, draw_points, painted, ticks
+from analysis.explorer.look import ACCENT, FAINT, RULE
 from analysis.view.colours import class_colours
 from analysis.view.common_panels import MOST_LABELS, token_points
 from analysis.view.scene import Arrows, Map, Panel, Points
 from dynamics.tasks import all_pairs, modular_sum
 
-LINE = "#d9dee3"
-FRAME = {"background": "white", "outline": f"1px solid {LINE}"}
+FRAME = {"background": "white", "outline": f"1px solid {RULE}"}
 FEW = 25
 """Tokens that are large."""
 SPAN = 100.0
@@ -39,7 +39,7 @@ class Stage:
         # Axes, grids and spans ask for the page's styles at every paint, which takes longer than all glyphs.
         self.figure.update(left=[], below=[], center=[])
         lines = ColumnDataSource({"x": [-FAR, 0], "y": [0, -FAR], "x1": [FAR, 0], "y1": [0, FAR]})
-        self.figure.segment("x", "y", "x1", "y1", source=lines, line_color=LINE, level="underlay")
+        self.figure.segment("x", "y", "x1", "y1", source=lines, line_color=RULE, level="underlay")
 
     def fit(self, places: np.ndarray) -> None:
         """Have room for points, in leaps: no more than they need, so that they do not seem to stand still."""
@@ -176,15 +176,15 @@ def pair_points(n: int, filled: np.ndarray | None = None) -> Points:
     pairs = all_pairs(n)
     residue = modular_sum(pairs, n)
     names = tuple(f"{i} + {j}, sum {k}" for (i, j), k in zip(pairs, residue, strict=True))
-    size = float(np.clip(150 / len(pairs), 0.3, 1.2))
+    size = float(np.clip(np.sqrt(150 / len(pairs)), 0.3, 1.2))
     return Points("sums", class_colours(n)[residue], names, filled=filled, size=size)
 
 
 def tidy(plot: figure) -> None:
     """Few and thin lines."""
     plot.grid.grid_line_color = "#eef1f4"
-    plot.axis.axis_line_color = LINE
-    plot.axis.major_tick_line_color = LINE
+    plot.axis.axis_line_color = RULE
+    plot.axis.major_tick_line_color = RULE
     plot.axis.minor_tick_line_color = None
     plot.axis.axis_label_text_font_style = "normal"
     plot.axis.axis_label_text_font_size = plot.axis.major_label_text_font_size = "11px"

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from analysis.plates.plate import Chosen, alive
-from analysis.structures import circularity, imperfections
+from analysis.structures import CIRCLE_RATIO, circularity, imperfections
 from dynamics.storage import TrajectoryError
 
 
@@ -36,7 +36,7 @@ class Ends:
         last = trajectory["embedding"].isel(run=self.places, step=-1).transpose("run", "token", "axis").values
         last = last.astype(np.float64)
         self.ratio = circularity(last)
-        self.circle = self.ratio < 1.2
+        self.circle = self.ratio < CIRCLE_RATIO
         self.imperfections = imperfections(last)
         spread = np.linalg.svd(last - last.mean(axis=1, keepdims=True), compute_uv=False)
         self.width = spread[:, -1] / np.maximum(spread[:, 0], 1e-300)
@@ -52,7 +52,7 @@ class Ends:
             return Chosen(run, f"the first of {count} circles among {total} runs")
         at = int(self.ratio.argmin())
         return Chosen(int(self.places[at]), f"NO circle among {total} runs: the nearest, largest norm over smallest "
-                      f"{self.ratio[at]:.2f}, of a circle below 1.2")  # fmt: skip
+                      f"{self.ratio[at]:.2f}, of a circle below {CIRCLE_RATIO:g}")  # fmt: skip
 
     def grid_run(self) -> Chosen:
         """Of the runs that are no circles that with the best validation accuracy, or the fewest imperfections."""
@@ -97,4 +97,4 @@ def runs_of_seeds(trajectory: xr.Dataset, seeds: range = SEEDS) -> tuple[list[in
     some = list(at.values())[: len(seeds)]
     if not some:
         raise TrajectoryError("dimension run: found no run that has not diverged, expected one at least")
-    return some, f"the first {len(some)} runs; the paper's seeds {seeds[0]} to {seeds[-1]} are not all there"
+    return some, f"the first {len(some)} runs, as the paper's seeds {seeds[0]} to {seeds[-1]} are not all there"

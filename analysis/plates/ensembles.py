@@ -13,6 +13,7 @@ from analysis.gradients import most_eventful
 from analysis.gradients_figure import gradients_figure
 from analysis.heads.clusters import ideal_clusters
 from analysis.norm_peaks import coincidence
+from analysis.plates.excerpts import loss_and_norms, successes
 from analysis.plates.plate import Chosen, Drawn, Material, Result, Sizes, alive, named
 from analysis.plates.settings_line import settings_line
 from analysis.sparsity import figure as sparsity_figure
@@ -127,13 +128,14 @@ def gradient_norms(material: Material) -> Drawn:
     run = eventful(found, trajectory) if material.run is None else Chosen(material.run, "the run that was asked for")
     figure = gradients_figure(trajectory, found, run.run)
     figure.suptitle("")  # which says less than the plate's
+    if material.small:
+        loss_and_norms(figure)
     settings = settings_of(trajectory)
     assert isinstance(settings, SparseSettings)
     batches = "full batch" if settings.batch == settings.data else f"mini-batches of {settings.batch}"
     rule = (
-        f"Above, the paper's figure: {run.why}. Below: how many drops and spikes of all runs go with a peak of "
-        f"the norm, "
-        "against chance."
+        f"Above, the paper's figure: {run.why}. Below: how many drops and spikes of all runs go with a peak of the "
+        "norm, against chance."
     )
     here = f"{named(trajectory, run.run)}, {batches}, d = {settings.dim}"
     return Drawn(figure, here, settings_line(trajectory), rule)
@@ -169,13 +171,14 @@ def vc17(material: Material) -> Drawn:
     settings = settings_of(trajectory)
     assert isinstance(settings, SparseSettings)
     figure = sparsity_figure([found], [f"d = {settings.dim}"])
+    if material.small:
+        successes(figure, [(0, "training data"), (2, "test data")])
     return Drawn(figure, counted(found), settings_line(trajectory), SPARSITY_RULE.format(found.sizes["run"]))
 
 
 SPARSITY_RULE = (
-    "The first {} runs. Success: test accuracy above .9. The paper has one pair of panels and does not say of "
-    "which data; "
-    "here they are of training and of test data."
+    "The first {} runs. Success: test accuracy above .9. The paper has one pair of panels and does not say of which "
+    "data; here they are of training and of test data."
 )
 
 
@@ -192,5 +195,7 @@ def vc20(material: Material) -> Drawn:
     names = [f"d = {dim}, {int(np.nansum(each['success'].values))} of {each.sizes['run']}" for dim, each in
              zip(dims, found, strict=True)]  # fmt: skip
     figure: Figure = sparsity_figure(found, names)
+    if material.small:
+        successes(figure, [(4 * row, name) for row, name in enumerate(names)])
     rule = SPARSITY_RULE.format(found[0].sizes["run"]) + " Beside each row: how many are successful."
     return Drawn(figure, f"d = {', '.join(map(str, dims))}", settings_line(*trajectories), rule)

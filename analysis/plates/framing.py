@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.transforms import Bbox
 
-from analysis.files import replacing
+from analysis.files import HDF5, replacing
 from dynamics.settings import SettingsError
 
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -19,8 +19,10 @@ CHARACTERS = 16.6  # of a caption that fit into an inch
 TITLE = 0.42  # inches
 LARGEST = 56_000
 """Bytes of a small picture."""
-SMALLER = ((640, 256), (640, 128), (560, 128), (480, 128), (400, 64), (320, 32))
-"""Pixels across, and colours, that are tried until it is no larger."""
+ACROSS, SMALL_DPI = 800, 100
+"""Pixels of a small picture, at most, and in an inch of the figure, so that its letters are as large as they can be."""
+SMALLER = ((1.0, 256), (1.0, 128), (1.0, 64), (1.0, 32), (0.85, 64), (0.7, 64), (0.5, 32))
+"""Shares of its pixels across, and colours, that are tried until it is no larger."""
 
 
 def framed(figure: Figure, title: str, caption: str) -> Bbox:
@@ -49,9 +51,11 @@ def framed(figure: Figure, title: str, caption: str) -> Bbox:
 
 
 def check_picture(path: Path) -> Path:
-    """The path of a picture, if it can be one. Raises SettingsError."""
+    """The path of a picture, if it can be one, which would not replace a trajectory. Raises SettingsError."""
     if path.suffix.lower() not in SUFFIXES or path.is_dir():
         raise SettingsError("out", path, "the name of a file that ends in " + ", ".join(SUFFIXES))
+    if path.is_file() and path.open("rb").read(len(HDF5)) == HDF5:
+        raise SettingsError("out", path, "another name, as this is a NetCDF file, which would be lost")
     return path
 
 
@@ -63,16 +67,22 @@ def save_plate(figure: Figure, box: Bbox, path: Path) -> None:
         figure.savefig(temporary, format=kind, dpi=DPI, bbox_inches=box, metadata=stamp)
 
 
+def small_dpi(figure: Figure) -> float:
+    """Pixels in an inch of a small picture."""
+    return min(SMALL_DPI, ACROSS / figure.get_figwidth())
+
+
 def save_small(figure: Figure, path: Path) -> None:
     """Draw a small PNG of few colours, without title and caption, for a web page. Raises RecordingError."""
     from PIL import Image
 
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=2 * SMALLER[0][0] / figure.get_figwidth())
+    drawn, dpi = io.BytesIO(), small_dpi(figure)
+    figure.savefig(drawn, format="png", dpi=2 * dpi)
     with Image.open(drawn) as image, replacing(path) as temporary:
         whole = image.convert("RGB")
-        for across, colours in SMALLER:
-            small = whole.resize((across, round(across * whole.height / whole.width)), Image.Resampling.LANCZOS)
+        for share, colours in SMALLER:
+            size = round(share * whole.width / 2), round(share * whole.height / 2)
+            small = whole.resize(size, Image.Resampling.LANCZOS)
             few = small.quantize(colours, Image.Quantize.MAXCOVERAGE, kmeans=3, dither=Image.Dither.NONE)
             few.save(temporary, format="PNG", optimize=True)
             if temporary.stat().st_size <= LARGEST:

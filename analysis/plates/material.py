@@ -21,8 +21,9 @@ def gathered(plate: Plate, files: Sequence[Path], sizes: Sizes, run: int | None,
 
     Raises TrajectoryError, SettingsError, RecordingError, Interrupted.
     """
-    check_whole("runs", 1 if sizes.runs is None else sizes.runs, 1, 10_000_000)
-    check_whole("epochs", 1 if sizes.epochs is None else sizes.epochs, 1, 2**40)
+    for field, most in (("runs", 10_000_000), ("epochs", 2**40)):
+        if getattr(sizes, field) is not None:
+            check_whole(field, getattr(sizes, field), getattr(plate.least, field) or 1, most)
     if files and sizes != Sizes():
         field = "epochs" if sizes.runs is None else "runs"
         raise SettingsError(field, getattr(sizes, field), "no value beside files, which are as large as they are")
@@ -50,7 +51,7 @@ def given(plate: Plate, files: Sequence[Path]) -> list[xr.Dataset]:
     for need in plate.needs:
         fitting = [each for each in opened.values() if _fits(each, need)]
         if not fitting:
-            found = "; ".join(f"{path.name}: {_what(each)}" for path, each in opened.items())
+            found = "; ".join(f"{path.name}: {_what(each, need)}" for path, each in opened.items())
             raise TrajectoryError(f"{plate.source} needs {need.words()}, found {found}")
         chosen.append(fitting[0])
         if isinstance(need, Ensemble) and need.weights and "embedding" not in fitting[0]:
@@ -80,15 +81,15 @@ def _fits(found: xr.Dataset, need: Ensemble | Result) -> bool:
     return alike and (not need.follows or getattr(settings, "start", "random") != "random")
 
 
-def _what(found: xr.Dataset) -> str:
-    """What a file holds, in words."""
+def _what(found: xr.Dataset, need: Ensemble | Result) -> str:
+    """What a file holds, in words: settings that are not usual, and those that are asked for."""
     if "schema_version" not in found.attrs:
         return f"“{found.attrs.get('title', 'something else')}”"
     settings = settings_of(found)
-    usual = type(settings)()
+    usual, asked = type(settings)(), need.must if isinstance(need, Ensemble) else ()
     changed = [
         f"{field.name.replace('_', '-')} {getattr(settings, field.name)}" for field in dataclasses.fields(settings)
-        if getattr(settings, field.name) != getattr(usual, field.name)
+        if field.name in asked or getattr(settings, field.name) != getattr(usual, field.name)
     ]  # fmt: skip
     return f"{settings.system}, {', '.join(changed) or 'defaults'}"
 
@@ -116,7 +117,8 @@ def ensemble(need: Ensemble, settings: Settings, sizes: Sizes, cost: str, say: T
     runs = need.runs if sizes.runs is None else sizes.runs
     steps, every = need.steps(sizes), need.frame_gap(sizes)
     path = run_path(settings, runs, 0, every=every)
-    plan = "found, or gone on with" if path.exists() else f"to be made ({cost})"
+    at_its_size = f" ({cost})" if sizes == Sizes() else ""
+    plan = "found, or gone on with" if path.exists() else f"to be made{at_its_size}"
     print(f"{need.words()}: {runs} runs of {steps} steps, {path}, {plan}", file=say, flush=True)
     return simulate(settings, runs=runs, seed=0, steps=steps, every=every, out=path), path
 

@@ -6,16 +6,16 @@ from itertools import combinations, pairwise
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 
 from analysis import weights
 from analysis.figures import new_figure
-from analysis.gallery import draw_tokens, label
+from analysis.gallery import draw_tokens
 from analysis.plates.choice import Ends, runs_of_seeds
 from analysis.plates.plate import Chosen, Drawn, Material, alive, named, seed_of
 from analysis.plates.settings_line import settings_line
 from analysis.portrait import box, draw_class_map, draw_embedding, draw_key, portrayed
+from analysis.structures import label
 from dynamics.networks import check_recorded
 from dynamics.settings import ModularSettings
 from dynamics.storage import TrajectoryError
@@ -115,8 +115,7 @@ def with_class_map(material: Material, chosen: Chosen) -> Drawn:
     figure = class_maps(trajectory, [chosen.run], 1, 3.9)
     rule = (
         f"Chosen: {chosen.why}. Left: the embedding at the end. Right: the predicted class of every point of the "
-        f"plane, and "
-        "the sums of the embeddings of all pairs."
+        "plane, and the sums of the embeddings of all pairs."
     )
     return Drawn(figure, f"{named(trajectory, chosen.run)}, {decay(trajectory)}", settings_line(trajectory), rule)
 
@@ -143,18 +142,26 @@ def class_maps(trajectory: xr.Dataset, runs: Sequence[int], columns: int, side: 
 
 def ca_c(material: Material) -> Drawn:
     """Twenty embeddings for each of four weight decays."""
-    rows, titles, told = [], [], ""
+    words = [decay(each) for each in material.datasets]
+    figure, told = seeds_of_all(material, words)
+    here = "weight decay " + ", ".join(word.split(" ")[-1] for word in words)
+    return Drawn(figure, here, settings_line(*material.datasets), f"{told} Embeddings at the end, {TOKENS}; {KINDS}")
+
+
+def seeds_of_all(material: Material, words: Sequence[str]) -> tuple[Figure, str]:
+    """A block of runs for each trajectory, under its word, and which runs these are."""
+    rows, titles, told = [], [], []
     for trajectory in material.datasets:
         in_the_plane(trajectory)
-        runs, told = runs_of_seeds(trajectory)
-        rows.append([end_of(trajectory, run) for run in runs])
-        titles.append([short(trajectory, run) for run in runs])
-    words = [decay(each) for each in material.datasets]
-    figure = blocks(rows, titles, words)
-    rule = f"Each block: {told}. Embeddings at the end, {TOKENS}; ○ is a circle by algorithm 1, a number counts the "
-    rule += "imperfections of others."
-    here = "weight decay " + ", ".join(word.split(" ")[-1] for word in words)
-    return Drawn(figure, here, settings_line(*material.datasets), rule)
+        runs, said = runs_of_seeds(trajectory)
+        told.append(said)
+        some = material.some(runs, SMALL_COLUMNS)
+        rows.append([end_of(trajectory, run) for run in some])
+        titles.append([short(trajectory, run) for run in some])
+    figure = blocks(rows, titles, words, SMALL_COLUMNS if material.small else COLUMNS)
+    if len(set(told)) == 1:
+        return figure, f"Each block: {told[0]}."
+    return figure, "; ".join(f"{word}: {said}" for word, said in zip(words, told, strict=True)) + "."
 
 
 def short(trajectory: xr.Dataset, run: int) -> str:
@@ -164,36 +171,30 @@ def short(trajectory: xr.Dataset, run: int) -> str:
     return f"{seed_of(trajectory, run)}: {kind}"
 
 
-SMALL_PANEL, COLUMNS = 1.28, 10
+KINDS = "○ is a circle by algorithm 1, a number counts the imperfections of others."
+COLUMNS, SMALL_COLUMNS = 10, 6
+SIDE, MARK, LETTERS = 1.28, 44, 5.2  # of a small panel, in inches; area of its tokens, size of their numbers, in points
 
 
-def blocks(rows: Sequence[Sequence[np.ndarray]], titles: Sequence[Sequence[str]], words: Sequence[str]) -> Figure:
-    """Blocks of small panels, ten in a line, each block under its word."""
-    side, head, title = SMALL_PANEL, 0.2, 0.32
-    lines = [-(-len(row) // COLUMNS) for row in rows]
-    columns = min(COLUMNS, max(map(len, rows)))
+def blocks(
+    rows: Sequence[Sequence[np.ndarray]], titles: Sequence[Sequence[str]], words: Sequence[str], most: int = COLUMNS
+) -> Figure:
+    """Blocks of small panels, so many in a line, each block under its word."""
+    side, head, title = SIDE, 0.2, 0.32
+    lines = [-(-len(row) // most) for row in rows]
+    columns = min(most, max(map(len, rows)))
     figure = new_figure(max(3.0, columns * (side + 0.06) + 0.12), sum(lines) * (side + head) + len(rows) * title + 0.1)
     top = figure.get_figheight()
     for row, names, word, count in zip(rows, titles, words, lines, strict=True):
         figure.text(0.1 / figure.get_figwidth(), (top - 0.2) / figure.get_figheight(), word, fontsize=10, va="center")
         top -= title
         for place, (x, name) in enumerate(zip(row, names, strict=True)):
-            left = 0.09 + place % COLUMNS * (side + 0.06)
-            axes = box(figure, left, top - (place // COLUMNS + 1) * (side + head), side, side)
-            draw_small(axes, x)
+            left = 0.09 + place % most * (side + 0.06)
+            axes = box(figure, left, top - (place // most + 1) * (side + head), side, side)
+            draw_tokens(axes, x, MARK, LETTERS)
             axes.set_title(name, fontsize=7.5, pad=2)
         top -= count * (side + head)
     return figure
-
-
-def draw_small(axes: Axes, x: np.ndarray) -> None:
-    """An embedding (token, 2) as in a gallery, its marks sized for a small panel."""
-    draw_tokens(axes, x)
-    for marks in axes.collections:
-        assert isinstance(marks, PathCollection)
-        marks.set_sizes([44])
-    for number in axes.texts:
-        number.set_fontsize(5.2)
 
 
 SHOWN = range(10, 24)
@@ -203,12 +204,13 @@ def ca_e(material: Material) -> Drawn:
     """Fourteen embeddings beside their class maps."""
     trajectory = material.only
     in_the_plane(trajectory)
-    runs, told = runs_of_seeds(trajectory, SHOWN)
-    figure = class_maps(trajectory, runs, min(3, len(runs)), 2.7)
+    found, told = runs_of_seeds(trajectory, SHOWN)
+    runs = material.some(found, 4)
+    figure = class_maps(trajectory, runs, min(2 if material.small else 3, len(runs)), 2.35 if material.small else 2.7)
     rule = (
         f"{told[0].upper()}{told[1:]}. Left of each pair the embedding at the end, right the predicted class of every "
+        "point of the plane with the pair sums."
     )
-    rule += "point of the plane with the pair sums."
     return Drawn(figure, f"{len(runs)} runs, {decay(trajectory)}", settings_line(trajectory), rule)
 
 
@@ -218,7 +220,7 @@ def ca_f(material: Material) -> Drawn:
     titles: list[list[str]] = []
     words: list[str] = []
     for trajectory, count in zip(material.datasets, (7, 8), strict=True):
-        runs = alive(trajectory)[:count]
+        runs = material.some(alive(trajectory)[:count].tolist(), 4)
         dim = trajectory.sizes["axis"]
         planes = list(combinations(range(3), 2)) if dim == 3 else list(pairwise(range(dim)))[:3]
         for first, second in planes:
@@ -227,9 +229,8 @@ def ca_f(material: Material) -> Drawn:
             words.append(f"D = {dim}: axes {first + 1} and {second + 1}")
     figure = blocks(rows, titles, words)
     rule = (
-        "The first runs, a column each, in three projections on two axes; the paper does not say which of the "
-        "six there are "
-        f"for D = 4. {TOKENS.capitalize()}."
+        "The first runs, a column each, in three projections on two axes; the paper does not say which of the six "
+        f"there are for D = 4. {TOKENS.capitalize()}."
     )
     about = settings_line(*material.datasets)
     return Drawn(figure, f"D = 3 and D = 4, {decay(material.only)}", about, rule)
@@ -247,6 +248,8 @@ def ca6(material: Material) -> Drawn:
     figure = weights.figure(groups, weights.by_structure(list(found.values())), title)
     for axes in figure.axes[1:]:
         axes.set_ylabel("rank, or share of variance", fontsize=9)
-    rule = "All runs. Left: the paper's figure. Middle and right: what the paper says of it in "
-    rule += "words (5.2), measured: how hidden weights and pair sums lie to each other, with chance levels."
+    rule = (
+        "All runs. Left: the paper's figure. Middle and right: what the paper says of it in words (5.2), measured: how "
+        "hidden weights and pair sums lie to each other, with chance levels."
+    )
     return Drawn(figure, f"{len(found)} weight decays", settings_line(*material.datasets), rule)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from analysis.plates.choice import Ends, runs_of_seeds
-from analysis.plates.modular import TOKENS, blocks, embeddings, end_of, in_the_plane, short, titled
+from analysis.plates.choice import Ends
+from analysis.plates.modular import KINDS, TOKENS, embeddings, end_of, in_the_plane, seeds_of_all, titled
 from analysis.plates.plate import Drawn, Material, named
 from analysis.plates.settings_line import settings_line
 from dynamics.trajectory import settings_of
@@ -24,21 +24,10 @@ def ca5(material: Material) -> Drawn:
 
 def ca_d(material: Material) -> Drawn:
     """Twenty arrangements for each of three strengths of alignment."""
-    rows, titles, words, told = [], [], [], ""
-    for trajectory in material.datasets:
-        in_the_plane(trajectory)
-        runs, told = runs_of_seeds(trajectory)
-        rows.append([end_of(trajectory, run) for run in runs])
-        titles.append([short(trajectory, run) for run in runs])
-        words.append(f"f_a = {_alignment(trajectory)}")
-    rule = f"Each block: {told}. Particles at the end, {TOKENS}; ○ is a circle by algorithm 1, a number counts the "
-    rule += "imperfections of others."
-    return Drawn(
-        blocks(rows, titles, words),
-        f"f_a = {', '.join(word[6:] for word in words)}",
-        settings_line(*material.datasets),
-        rule,
-    )
+    strengths = [_alignment(each) for each in material.datasets]
+    figure, told = seeds_of_all(material, [f"f_a = {each}" for each in strengths])
+    rule = f"{told} Particles at the end, {TOKENS}; {KINDS}"
+    return Drawn(figure, f"f_a = {', '.join(strengths)}", settings_line(*material.datasets), rule)
 
 
 def _alignment(trajectory) -> str:

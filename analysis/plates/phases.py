@@ -7,16 +7,20 @@ import numpy as np
 import xarray as xr
 
 from analysis.drops import events, phases, scalar
-from analysis.panels import scene
-from analysis.plates.circuits import SIDE
+from analysis.panels import events_of, scene
+from analysis.plates.circuits import SIDE, SMALL_WIDTH
 from analysis.plates.plate import Chosen, Drawn, Material, named
 from analysis.plates.settings_line import settings_line
 from analysis.plates.sheets import still
+from analysis.view.common_panels import Recorded
+from analysis.view.scene import Mark
 from dynamics.storage import TrajectoryError
 from dynamics.trajectory import first_steps
 from dynamics.transfer import successful
 
 PANELS = ("transform_map", "loss")
+WIDTH = 1500
+"""Of all panels, in pixels."""
 MARGIN = 0.15
 """How much of the time until the last snapshot is shown after it."""
 
@@ -38,34 +42,40 @@ def vc5(material: Material) -> Drawn:
     moments = snapshots(trajectory, found, chosen.run)
     steps = trajectory["step"].values
     until = steps[steps <= moments.second_end + MARGIN * (moments.second_end - steps[0])][-1]
-    made = scene(first_steps(trajectory, int(until)), chosen.run, side=SIDE, panels=PANELS)
+    marks = marks_until(trajectory, chosen.run, int(until))
+    made = scene(first_steps(trajectory, int(until)), chosen.run, side=SIDE, panels=PANELS, marks=marks)
     frames = [int(np.flatnonzero(made.steps == step)[0]) for step in moments]
     blocks = [dataclasses.replace(made, title=f"({place})") for place in range(1, 1 + len(frames))]
-    figure = still(blocks, frames, PANELS, 1, 1500)
+    figure = still(blocks, frames, PANELS, 1, SMALL_WIDTH if material.small else WIDTH)
     epochs = ", ".join(f"{made.clock[frame]:g}" for frame in frames)
     rule = (
         f"Chosen: {chosen.why}. (1) as the first drop of the training loss begins, (2) as it ends, (3) as the "
-        f"second one "
-        f"begins, (4) as it ends, as analysis.events finds them: epochs {epochs} (the paper: 244, 260, 340, 365). "
-        f"Above, "
-        "sequence embeddings upon the map of classes; below, the loss with a cursor at the snapshot."
+        f"second one begins, (4) as it ends, as analysis.events finds them: epochs {epochs} (the paper: 244, 260, 340, "
+        "365). Above, sequence embeddings upon the map of classes; below, the loss with a cursor at the snapshot, "
+        f"until epoch {made.clock[-1]:g} of {trajectory['epoch'].values[-1]:g}; grey: the drops."
     )
     return Drawn(figure, f"{named(trajectory, chosen.run)}, epochs {epochs}", settings_line(trajectory), rule)
+
+
+def marks_until(trajectory: xr.Dataset, run: int, until: int) -> list[Mark]:
+    """The events of a whole run up to a step: what counts as one depends on how long the run is."""
+    marks = events_of(Recorded(trajectory, run))
+    return [mark for mark in marks if (mark.begin if mark.kind == "drop" else mark.middle) <= until]
 
 
 def two_drops(found: xr.Dataset, success: np.ndarray) -> Chosen:
     """Of the successful runs with two drops that in which the phase between them has the median length."""
     between = found["between"].values
     able = np.flatnonzero(np.isfinite(between) & (between > 0) & success)
-    word = "successful runs with two drops of the loss apart"
+    word = "successful runs in which these lie apart"
     if not len(able):
-        able, word = np.flatnonzero(np.isfinite(between)), "runs with two drops of the loss, NONE of them successful"
+        able, word = np.flatnonzero(np.isfinite(between)), "runs with two drops, NONE of them successful"
     if not len(able):
         raise TrajectoryError(
             f"found no run with two drops of the loss among {len(between)}; more or longer runs may have"
         )
     run = int(able[np.argsort(between[able], kind="stable")[(len(able) - 1) // 2]])
-    return Chosen(run, f"of {len(able)} {word} that with the median time between them")
+    return Chosen(run, f"the one with the median time between its two drops, of {len(able)} {word}")
 
 
 def asked(found: xr.Dataset, run: int) -> Chosen:

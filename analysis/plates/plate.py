@@ -1,7 +1,7 @@
 """A plate: one figure of a paper, what it needs, and what came of it here."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -39,13 +39,18 @@ class Ensemble:
     def steps(self, sizes: Sizes) -> int:
         """How far it is run."""
         epochs = self.epochs if sizes.epochs is None else sizes.epochs
-        return self.settings.default_steps if epochs is None else epochs * self.settings.epoch_steps
+        return self.settings.default_steps if epochs is None else epochs * self._unit
 
     def frame_gap(self, sizes: Sizes) -> int:
         """Steps between recorded frames."""
         if self.every is None:
             return self.settings.default_every
-        return self.every * self.settings.epoch_steps or self.steps(sizes)
+        return self.every * self._unit or self.steps(sizes)
+
+    @property
+    def _unit(self) -> int:
+        """Steps of an epoch; one where there are no epochs."""
+        return self.settings.epoch_steps or 1
 
     def words(self) -> str:
         """Which trajectory may stand for it."""
@@ -80,11 +85,17 @@ class Material(NamedTuple):
     datasets: tuple[xr.Dataset, ...]
     run: int | None = None
     """Place of the run that a person asked for"""
+    small: bool = False
+    """Whether for a web page, with fewer panels where letters could not be read otherwise"""
 
     @property
     def only(self) -> xr.Dataset:
         """The first, or only, one."""
         return self.datasets[0]
+
+    def some(self, runs: Sequence[int], few: int) -> Sequence[int]:
+        """The runs to be shown: all, or in a small picture a few."""
+        return runs[:few] if self.small else runs
 
 
 class Drawn(NamedTuple):
@@ -112,8 +123,10 @@ class Plate(NamedTuple):
     cost: str
     """How long its runs take on two cores, where they are not there"""
     draw: Callable[[Material], Drawn]
-    picks: int = 1
-    """How many of its runs a person may name; 0 where it shows all, or runs of several kinds"""
+    least: Sizes = Sizes()
+    """The smallest sizes of which it can be drawn, where they are more than one"""
+    picks: bool = True
+    """Whether a person may name its run; not where it shows all, or runs of several kinds"""
 
 
 class Chosen(NamedTuple):

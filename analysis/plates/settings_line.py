@@ -35,6 +35,17 @@ def settings_line(*trajectories: xr.Dataset) -> str:
     return f"{TASKS.get(settings[0].system, settings[0].system)}: {', '.join(told)}"
 
 
+TRAINING = ("batch", "lr")
+"""Settings that tell nothing of weights which were not trained."""
+
+
+def untrained_line(settings: Settings) -> str:
+    """Task and network of weights that come from no training."""
+    words = SYMBOLS.get(settings.system, {})
+    told = [f"{word} = {_values([settings], name)}" for name, word in words.items() if name not in TRAINING]
+    return f"{TASKS.get(settings.system, settings.system)}: {', '.join(told)}; not trained"
+
+
 def _seed(trajectory: xr.Dataset) -> int:
     return int(trajectory["seed"].values[0])
 

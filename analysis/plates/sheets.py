@@ -9,11 +9,21 @@ from analysis.view.scene import Scene
 from analysis.view.sheet import Sheet
 
 
-def still(scenes: Sequence[Scene], frames: Sequence[int], panels: Sequence[str], columns: int, width: int) -> Figure:
-    """Panels of each scene at its frame, blocks of so many columns side by side, the whole so many pixels wide."""
+def still(
+    scenes: Sequence[Scene],
+    frames: Sequence[int],
+    panels: Sequence[str],
+    columns: int,
+    width: int,
+    timed: bool = True,
+) -> Figure:
+    """Panels of each scene at its frame, blocks of so many columns side by side, the whole so many pixels wide.
+
+    timed: whether the step is told.
+    """
     sheet = Sheet(scenes, panels, columns=columns, width=width)
     arrays = [each.arrays(np.array([frame]), panels) for each, frame in zip(scenes, frames, strict=True)]
     sheet.show(frames, arrays, [0] * len(scenes))
     for clock in sheet.clocks:  # which a figure leaves out as long as they are to be drawn apart
-        clock.set_animated(False)
+        clock.set(animated=False, visible=timed)
     return sheet.figure

@@ -16,7 +16,7 @@ from analysis.figures import new_figure
 from analysis.forensics import Examples, examples, state
 from analysis.inquest import Spike, examined, recorded_spikes, span
 from analysis.panels import scene
-from analysis.plates.circuits import SIDE
+from analysis.plates.circuits import SIDE, SMALL_WIDTH
 from analysis.plates.plate import Chosen, Drawn, Material, named
 from analysis.plates.settings_line import settings_line
 from analysis.plates.sheets import still
@@ -29,6 +29,8 @@ from dynamics.storage import TrajectoryError
 from dynamics.trajectory import settings_of
 from dynamics.transfer import successful
 
+WIDTH = 1500
+"""Of all panels of figure 13, in pixels."""
 MOST = 20
 """Spikes that are looked at, the highest first, until one crosses a boundary."""
 
@@ -97,21 +99,19 @@ def vc13(material: Material) -> Drawn:
     """The loss around a spike, and sequence embeddings upon the map, before and after."""
     found = crossing(material)
     panels = ("loss", "transform_map")
-    made = scene(found.path, 0, side=SIDE, panels=panels)
+    made = scene(found.path, 0, side=SIDE, panels=panels, marks=())
     moments = (found.what["foot"], found.what["at"] + 1)
     frames = [int(np.flatnonzero(made.steps == step)[0]) for step in moments]
     right = found.path["accuracy"].sel(split="train").isel(run=0).values[frames]
     blocks = [
-        dataclasses.replace(made, title=f"{word}: {share:.0%} of training right", marks=())
+        dataclasses.replace(made, title=f"{word}: {share:.0%} of training right")
         for word, share in zip(("before", "after"), right, strict=True)
     ]
-    figure = still(blocks, frames, panels, 2, 1500)
+    figure = still(blocks, frames, panels, 2, SMALL_WIDTH if material.small else WIDTH)
     rule = (
-        f"Chosen: {found.chosen.why}. Replayed step by step: before is the spike's foot; after is "
-        f"{later(moments)}, behind "
-        "the step with the largest rise. Left of each pair the loss with a cursor, right sequence embeddings "
-        "upon the map "
-        "of classes."
+        f"Chosen: {found.chosen.why}. Replayed step by step: before is the spike's foot; after is {later(moments)}, "
+        "behind the step with the largest rise. Left of each pair the loss with a cursor, right sequence embeddings "
+        "upon the map of classes."
     )
     return Drawn(figure, said(material.only, found), settings_line(material.only), rule)
 
@@ -141,10 +141,8 @@ def vc14(material: Material) -> Drawn:
     draw_key(figure, network.settings.vocab)
     rule = (
         f"Chosen, as in figure 13: {found.chosen.why}. Left: sequence embeddings of the distinct training "
-        f"sequences at the "
-        f"spike's foot and {later(moments)}; right: what the feed-forward layer makes of them. Black lines join "
-        f"the two "
-        "where a sequence that was right is now wrong, others are pale. Axes are not equal."
+        f"sequences at the spike's foot and {later(moments)}; right: what the feed-forward layer makes of them. Black "
+        "lines join the two where a sequence that was right is now wrong, others are pale. Axes are not equal."
     )
     here = f"{said(trajectory, found)}, {crossed:.0%} of sequences become wrong"
     return Drawn(figure, here, settings_line(trajectory), rule)

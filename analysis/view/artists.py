@@ -4,7 +4,7 @@ What stays the same through a run they put into the axes as it is; `moving` is a
 Sizes are in points of 1/72 inch; `px` is such a length of one pixel of the film. Colours are sRGB in 0..1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Protocol
 
@@ -21,6 +21,7 @@ from matplotlib.path import Path
 from matplotlib.textpath import TextPath
 from matplotlib.transforms import IdentityTransform
 
+from analysis.view.levels import lined, mosaic, places, tiles
 from analysis.view.scene import SHAPES, Arrows, Curves, Image, Layer, Map, Panel, Points
 
 MARKERS = dict(zip(SHAPES, "os^DX", strict=True))
@@ -38,8 +39,9 @@ MATRIX = (255 * colormaps["viridis"](np.linspace(0, 1, 256))).round().astype(np.
 NOTHING = np.array([225, 225, 225, 255], np.uint8)
 """Colour of a matrix's entry that has no value."""
 
-DARKER = 0.62
-"""What remains of a map's colour on its level lines."""
+
+Fill = Callable[[int, int], np.ndarray]
+"""What makes a picture of so many pixels up and across, (height, width, rgba) uint8."""
 
 
 class LayerArtist(Protocol):
@@ -81,15 +83,18 @@ class PointsArtist:
             of = np.flatnonzero(shapes == shape)
             if of.size:
                 self.groups.append((of, _marks(axes, layer, shape, of, filled[of], order, px)))
-        if layer.labelled:
-            self.groups.append((np.arange(len(layer.names)), _labels(axes, layer, order + 1, px)))
         self.moving: list[Drawn] = [marks for _, marks in self.groups]
+        self.labels = LabelsArtist(axes, layer, order + 1, px) if layer.labelled else None
+        if self.labels:
+            self.moving.append(self.labels.labels)
 
     def show(self, values: np.ndarray | None, frame: int) -> None:
         """values: (point, 2); a point that is NaN is not drawn."""
         assert values is not None
         for of, marks in self.groups:
             marks.set_offsets(values[of])
+        if self.labels:
+            self.labels.show(values)
 
 
 def _marks(
@@ -109,19 +114,37 @@ def _marks(
     return marks
 
 
-def _labels(axes: Axes, layer: Points, order: float, px: float) -> PathCollection:
-    beside = 0.5 * MARK * np.sqrt(layer.size) + 1.5
-    paths: list[Path] = []
-    for name in short(layer.names):
-        outline = TextPath((beside * px, 0), name, size=LABEL * px)
-        paths.append(Path(outline.vertices - [0, 0.36 * LABEL * px], outline.codes))
-    labels = PathCollection(
-        paths, [1.0], offsets=np.full((len(paths), 2), np.nan), offset_transform=axes.transData,
-        facecolors=INK, linewidths=0, zorder=order, animated=True,
-    )  # fmt: skip
-    labels.set_transform(IdentityTransform())
-    axes.add_collection(labels, autolim=False)
-    return labels
+class LabelsArtist:
+    """Names beside marks, as outlines, at the right edge of the panel to their left; of those that would stand upon
+    each other the first alone."""
+
+    def __init__(self, axes: Axes, layer: Points, order: float, px: float) -> None:
+        beside = 0.5 * MARK * np.sqrt(layer.size) + 1.5
+        outlines = [TextPath((beside * px, 0), name, size=LABEL * px) for name in short(layer.names)]
+        paths = [Path(outline.vertices - [0, 0.36 * LABEL * px], outline.codes) for outline in outlines]
+        self.labels = PathCollection(
+            paths, [1.0], offsets=np.full((len(paths), 2), np.nan), offset_transform=axes.transData,
+            facecolors=INK, linewidths=0, zorder=order, animated=True,
+        )  # fmt: skip
+        self.labels.set_transform(IdentityTransform())
+        axes.add_collection(self.labels, autolim=False)
+        limits = np.array([axes.get_xlim(), axes.get_ylim()])
+        self.right, self.back = limits[0, 1], np.array([path.get_extents().x1 for path in paths]) + beside * px
+        self.point = (limits[:, 1] - limits[:, 0]) / size_of(axes)  # in the panel's coordinates
+        sizes = np.array([path.get_extents().size for path in paths]).reshape(-1, 2)
+        self.apart = 1.1 * (sizes[:, None] + sizes) / 2  # (name, name, 2): nearer, and they cover each other
+
+    def show(self, places: np.ndarray) -> None:
+        """places: (point, 2) of the marks."""
+        with np.errstate(invalid="ignore"):
+            across = places[:, 0] + self.back * self.point[0]
+            at = np.where(across > self.right, places[:, 0] - self.back * self.point[0], places[:, 0])
+            at = np.column_stack([at, places[:, 1]])
+            near = (np.abs(at[:, None] - at) / self.point < self.apart).all(axis=-1)
+        hidden = np.zeros(len(at), bool)
+        for place in np.flatnonzero(near.sum(axis=1) > 1):
+            hidden[place] = (near[place, :place] & ~hidden[:place]).any()
+        self.labels.set_offsets(np.where(hidden[:, None], np.nan, at))
 
 
 def short(names: Sequence[str]) -> list[str]:
@@ -176,55 +199,52 @@ def corners(ends: np.ndarray) -> np.ndarray:
 
 
 class Pixels(AxesImage):
-    """Cells in colours (row, column, rgba), uint8, the lowest row first, each as a block of whole pixels.
+    """A picture that is made in the very pixels that it takes: (height, width, rgba), uint8, the lowest row first.
 
-    matplotlib's resampling takes 20 times as long.
+    matplotlib's resampling takes 20 times as long, and would break lines.
     """
 
-    cells = np.zeros((1, 1, 4), np.uint8)
-
-    def paint(self, cells: np.ndarray) -> None:
-        """Show these cells."""
-        self.cells = cells
+    def paint(self, fill: Fill, count: tuple[int, int]) -> None:
+        """Show what `fill` makes in any size, of so many rows and columns of something."""
+        self.fill, self.count = fill, count
         self.stale = True
 
     @allow_rasterization
     def draw(self, renderer) -> None:
-        """On a raster the cells are repeated; a vector format embeds them as an image."""
+        """On a raster in its own pixels; a vector format embeds an image of four pixels for each thing."""
         if not isinstance(renderer, RendererAgg):
-            self.set_data(self.cells)
+            rows, columns = self.count
+            self.set_data(self.fill(2 * rows, 2 * columns))
             super().draw(renderer)
             return
         x0, y0, x1, y1 = np.round(self.get_window_extent(renderer).extents).astype(int)
-        rows, columns = places(y1 - y0, len(self.cells)), places(x1 - x0, self.cells.shape[1])
         context = renderer.new_gc()
         context.set_clip_rectangle(self.get_clip_box())
-        renderer.draw_image(context, x0, y0, self.cells[rows[:, None], columns])
+        renderer.draw_image(context, x0, y0, np.ascontiguousarray(self.fill(y1 - y0, x1 - x0)))
         context.restore()
 
 
-def places(size: int, count: int) -> np.ndarray:
-    """Which of so many cells each of so many pixels shows."""
-    return np.arange(size) * count // max(size, 1)
+def spread(cells: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Cells (row, column, ...) as blocks of pixels, (height, width, ...)."""
+    return cells[places(height, len(cells))[:, None], places(width, cells.shape[1])]
 
 
 def _pixels(axes: Axes, panel: Panel, order: float) -> Pixels:
     image = Pixels(axes, interpolation="nearest", origin="lower", extent=(*panel.x, *panel.y), zorder=order)
     image.set_animated(True)
-    image.set_data(image.cells)
+    image.set_data(np.zeros((1, 1, 4), np.uint8))
     axes.add_image(image)
     return image
 
 
 class MapArtist:
-    """Numbers looked up in a palette; each cell is four pixels, those next to another number darker."""
+    """Numbers looked up in a palette, with level lines where the layer has them."""
 
     def __init__(self, axes: Axes, panel: Panel, layer: Map, order: float) -> None:
-        plain = np.round(255 * np.asarray(layer.palette, float)).astype(np.uint8)
-        dark = np.round(DARKER * 255 * np.asarray(layer.palette, float)).astype(np.uint8)
-        opaque = np.full((2 * len(plain), 1), 255, np.uint8)
-        self.table = np.hstack([np.vstack([plain, dark]), opaque])
-        self.lines = layer.lines
+        self.count, self.lines = len(layer.palette), layer.lines
+        rgb = tiles(layer.palette) if layer.lines else np.asarray(layer.palette, float)
+        self.table = np.full((*rgb.shape[:-1], 4), 255, np.uint8)
+        self.table[..., :3] = np.round(255 * rgb)
         self.image = _pixels(axes, panel, order)
         self.moving: list[Drawn] = [self.image]
         if panel.origin:  # the map hides what is drawn for the whole panel
@@ -233,31 +253,14 @@ class MapArtist:
     def show(self, values: np.ndarray | None, frame: int) -> None:
         """values: (row, column) unsigned integers."""
         assert values is not None
-        numbers = values.astype(np.intp)
-        if self.lines:
-            dark = len(self.table) // 2 * edges(numbers)
-            numbers = numbers.repeat(2, axis=0).repeat(2, axis=1) + dark
-        self.image.paint(self.table[numbers])
+        self.image.paint(lambda height, width: self.filled(values, height, width), values.shape)
 
-
-def edges(numbers: np.ndarray) -> np.ndarray:
-    """Level lines of (row, column), (2 row, 2 column) bool: the last halves of cells before another number.
-
-    Where one line would lie beside another there is none: bands as narrow as a cell are no longer told apart.
-    """
-    rows, columns = numbers.shape
-    found = np.zeros((rows, 2, columns, 2), bool)
-    found[:, :, :-1, 1] = _apart(numbers[:, 1:] != numbers[:, :-1])[:, None]
-    found[:-1, 1] |= _apart((numbers[1:] != numbers[:-1]).T).T[:, :, None]
-    return found.reshape(2 * rows, 2 * columns)
-
-
-def _apart(lines: np.ndarray) -> np.ndarray:
-    """Those of the lines (row, column) that have no other beside them in their row."""
-    alone = lines.copy()
-    alone[:, 1:] &= ~lines[:, :-1]
-    alone[:, :-1] &= ~lines[:, 1:]
-    return alone
+    def filled(self, numbers: np.ndarray, height: int, width: int) -> np.ndarray:
+        """The map of numbers (row, column) in so many pixels; of fewer pixels than numbers some are left out."""
+        rows, columns = min(height, len(numbers)), min(width, numbers.shape[1])
+        if not self.lines:
+            return self.table[spread(numbers, height, width)]
+        return mosaic(self.table, lined(spread(numbers, rows, columns), self.count), (height, width))
 
 
 class ImageArtist:
@@ -277,7 +280,7 @@ class ImageArtist:
         known = np.isfinite(share)
         cells = MATRIX[(255 * np.clip(np.where(known, share, 0), 0, 1)).round().astype(np.intp)]
         cells[~known] = NOTHING
-        self.image.paint(cells)
+        self.image.paint(lambda height, width: spread(cells, height, width), cells.shape[:2])
 
 
 def _strip(axes: Axes, colours: np.ndarray) -> None:

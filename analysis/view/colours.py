@@ -88,18 +88,8 @@ def split_colours(splits: list[str]) -> np.ndarray:
     return class_colours(3 + len(splits))[[SPLITS.get(split, 3 + place) for place, split in enumerate(splits)]]
 
 
-def curve_colours(n: int) -> np.ndarray:
-    """Colours of n curves, such as layers, (curve, rgb)."""
-    return class_colours(n)
-
-
-def token_colours(n: int) -> np.ndarray:
-    """Colours of N tokens along the number line, (token, rgb)."""
-    return sequential(n)
-
-
 def sequential(n: int = 256) -> np.ndarray:
-    """Colours of values from low, dark, to high, light: (n, rgb)."""
+    """Colours of values, or of tokens along the number line, from low, dark, to high, light: (n, rgb)."""
     from matplotlib import colormaps
 
     return colormaps["viridis"](np.linspace(0, 1, n))[:, :3]

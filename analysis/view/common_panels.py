@@ -12,7 +12,7 @@ from analysis.progress import unit_of_time
 from analysis.structures import CIRCLE_RATIO, circularity, imperfections
 from analysis.view import colours
 from analysis.view.planes import Box, Plane, box_of, plane_of
-from analysis.view.scene import SHAPES, Arrays, Curves, Layer, Panel, Points
+from analysis.view.scene import Arrays, Curves, Layer, Panel, Points
 from dynamics.settings import SettingsError
 from dynamics.storage import TrajectoryError
 from dynamics.trajectory import DIVERGED, settings_of
@@ -25,6 +25,9 @@ MOST_LOOKED_AT = 4000
 
 COUNTED = 60_000_000
 """Pairs of pair sums, over all frames, that imperfections are counted among; else of fewer frames."""
+
+AT_ORIGIN = 1e6
+"""Circularity that is shown of tokens of which one is at the origin."""
 
 FRAMES_A_POINT = 150
 """Points that a curve of many keeps apart when it is smoothed."""
@@ -69,6 +72,13 @@ class Recorded:
             raise TrajectoryError("variable embedding: missing; a run with record=metrics keeps no weights")
         return self.data["embedding"].transpose("run", "step", "token", "axis").values[0]
 
+    @property
+    def numbers(self) -> bool:
+        """Whether tokens are numbers modulo their number, so that they may form circles and grids."""
+        if "embedding" not in self.data or "position" in self.data.dims:
+            return False
+        return self.data.sizes["token"] > 1 and int(self.data.attrs["modulus"]) == self.data.sizes["token"]
+
     def curve(self, name: str, dim: str) -> tuple[np.ndarray, list[str]]:
         """A metric (of dim, frame), and the names along dim."""
         values = self.data[name].transpose("run", dim, "step").values[0].astype(np.float64)
@@ -80,10 +90,21 @@ class Recorded:
         return evenly(len(self.steps), MOST_LOOKED_AT)
 
     @property
+    def some(self) -> str:
+        """Of how many frames limits and scales are, where these are not all."""
+        looked_at, count = len(self.looked_at), len(self.steps)
+        return "" if looked_at == count else f"limits of {looked_at} of {count} frames"
+
+    def box(self, places: np.ndarray, square: bool = True) -> Box:
+        """The limits of points at the frames that are looked at, (frame, point, 2); see `box_of`."""
+        return box_of(places, self.diverged, square)._replace(of=self.some)
+
+    @property
     def span(self) -> tuple[float, float]:
-        """The limits of the clock."""
+        """The limits of the clock, with room for the cursor."""
         first, last = float(self.clock[0]), float(self.clock[-1])
-        return (first, last) if last > first else (first - 0.5, first + 0.5)
+        room = 0.015 * (last - first) if last > first else 0.5
+        return first - room, last + room
 
 
 def evenly(count: int, most: int) -> np.ndarray:
@@ -123,7 +144,7 @@ def embedding_content(recorded: Recorded) -> Content:
         return {"embedding": plane().places(x[frames])} if "embedding" in names else {}
 
     def panel() -> Panel:
-        box = box_of(plane().places(x[recorded.looked_at]), recorded.diverged)
+        box = recorded.box(plane().places(x[recorded.looked_at]))
         return plot("embedding", "embedding", [token_points("embedding", tokens)], box, plane())
 
     return Content({"embedding": panel}, look)
@@ -133,7 +154,7 @@ def token_points(array: str, tokens: int) -> Points:
     """Marks of numbered tokens."""
     names = tuple(map(str, range(tokens)))
     size = 1.4 if tokens <= MOST_LABELS else 0.6
-    return Points(array, colours.token_colours(tokens), names, size=size, labelled=tokens <= MOST_LABELS)
+    return Points(array, colours.sequential(tokens), names, size=size, labelled=tokens <= MOST_LABELS)
 
 
 # ------------------------------------------------------------------------------------------ panels of curves
@@ -150,8 +171,11 @@ def curve_panel(
         zero = values <= 0
         said = "0 at the lower edge" if zero.any() else ""
         values = np.where(zero, limits[0], values)
-    beyond = np.nan_to_num(values, nan=limits[0]).max(initial=limits[0]) > limits[1]
-    said = joined(note, said, "goes beyond" if beyond else "")
+    known = values[np.isfinite(values)]
+    ways = {"above": (known > limits[1]).any(), "below": (known < limits[0]).any()}
+    goes = " and ".join(way for way, gone in ways.items() if gone)
+    none = "" if known.size else "no values"
+    said = joined(note, none, said, f"goes {goes}" if goes else "")
     layer = Curves(recorded.clock, values, rgb, tuple(names))
     return Panel(name, title, (layer,), recorded.span, limits, recorded.unit, "", False, log, note=said)
 
@@ -207,7 +231,7 @@ def layer_panel(recorded: Recorded, name: str, title: str) -> Panel:
     if width > 1 and len(layers) > 1:
         values, note = smoothed(values, width), f"geometric mean over {width} frames"
     names = [layer.replace("_", " ") for layer in layers]
-    rgb = colours.curve_colours(len(layers))
+    rgb = colours.class_colours(len(layers))
     return curve_panel(recorded, name, title, values, names, rgb, log=True, note=note)
 
 
@@ -228,19 +252,18 @@ def structure_makers(recorded: Recorded) -> dict[str, Maker]:
     makers: dict[str, Maker] = {}
     if x.shape[1] > 1 and x.shape[2] > 1:
         makers["circularity"] = lambda: circularity_panel(recorded)
-    if x.shape[1] > 1 and int(recorded.data.attrs["modulus"]) == x.shape[1]:
+    if recorded.numbers:
         makers["imperfections"] = lambda: imperfections_panel(recorded)
     return makers
 
 
 def circularity_panel(recorded: Recorded) -> Panel:
     """Largest over smallest norm, and what it is below on a circle (CA algorithm 1)."""
-    ratio = circularity(recorded.embedding)
+    ratio = np.minimum(circularity(recorded.embedding), AT_ORIGIN)
     values = np.stack([ratio, np.full(len(ratio), CIRCLE_RATIO)])
     high = float(np.clip(np.quantile(ratio, 0.9) * 1.3, 4.0, 100.0))
-    rgb = colours.curve_colours(2)
+    rgb = colours.class_colours(2)
     names = ("largest / smallest norm", f"circle below {CIRCLE_RATIO:g}")
-    values = np.where(np.isfinite(values), values, 1e6)  # a token at the origin
     return curve_panel(recorded, "circularity", "circularity", values, names, rgb, log=True, y=(0.95, high))
 
 
@@ -252,7 +275,7 @@ def imperfections_panel(recorded: Recorded) -> Panel:
     count = np.interp(np.arange(len(x)), at, imperfections(x[at]))[None]
     note = f"of {pairs} pairs" + ("" if len(at) == len(x) else f", counted in {len(at)} frames")
     high = 1.05 * max(1.0, float(count.max()))
-    rgb = colours.curve_colours(1)
+    rgb = colours.class_colours(1)
     names = ("imperfections",)
     return curve_panel(
         recorded, "imperfections", "grid imperfections", count, names, rgb, log=False, y=(-0.03 * high, high), note=note
@@ -268,7 +291,7 @@ def scalar_makers(recorded: Recorded) -> dict[str, Maker]:
 def scalar_panel(recorded: Recorded, name: str) -> Panel:
     values = recorded.data[name].transpose("run", "step").values.astype(np.float64)
     values[~np.isfinite(values)] = np.nan
-    return curve_panel(recorded, name, name.replace("_", " "), values, (name,), colours.curve_colours(1), log=False)
+    return curve_panel(recorded, name, name.replace("_", " "), values, (name,), colours.class_colours(1), log=False)
 
 
 # --------------------------------------------------------------------------------------------- any system
@@ -281,8 +304,3 @@ def common(recorded: Recorded) -> Content:
     shown = embedding_content(recorded)
     makers = {**shown.panels, **structure_makers(recorded), **metric_makers(recorded), **scalar_makers(recorded)}
     return Content(makers, shown.look)
-
-
-def shapes_of(numbers: np.ndarray) -> tuple[str, ...]:
-    """A shape for each number (point,) from 0, in turn where there are more than shapes: circle, square, triangle."""
-    return tuple(SHAPES[number % len(SHAPES)] for number in numbers)

@@ -19,8 +19,6 @@ try:
 except ImportError:
     raise MissingPackage("films need imageio-ffmpeg, which comes with: pip install 'training-dynamics[view]'") from None
 
-FORMATS = ("mp4", "gif")
-
 SAME_BYTES = ["-fflags", "+bitexact", "-flags:v", "+bitexact", "-map_metadata", "-1"]
 
 H264 = ["-preset", "veryfast", "-crf", "21", "-threads", "2", "-movflags", "+faststart", "-f", "mp4", *SAME_BYTES]
@@ -44,7 +42,7 @@ def encoder(path: Path, size: tuple[int, int], fps: float) -> Iterator[Write]:
     size: width and height, for an MP4 even. The file takes its name when it is whole: after an error or an
     interruption there is none, or an earlier one. Raises RecordingError.
     """
-    gif = path.suffix == ".gif"
+    gif = path.suffix.lower() == ".gif"
     count = 0
     with replacing(path) as temporary:
         frames = imageio_ffmpeg.write_frames(

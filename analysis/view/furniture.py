@@ -22,8 +22,8 @@ LINE = 11.0  # from a line of names to the next
 AROUND = 18.0  # how far words may begin to the left of the axes
 BAR = 34  # beside a matrix: its bar of colours with two numbers
 
-MOST_NAMED, MOST_CLASSES = 6, 40
-"""Classes whose colours are all named below the panels, and shown there at all."""
+MOST_NAMED, MOST_CLASSES = 20, 40
+"""Classes whose colours are named below the panels, and shown there at all: of more some, evenly."""
 
 BAND, WEDGE = "0.90", "0.35"
 """Colours of drops, as bands behind curves, and of spikes, as wedges above them."""
@@ -91,11 +91,12 @@ def words(panel: Panel, width: float) -> Words:
     beside = line if line and title + 4 + _end(line[0]) <= width else []
     below = [] if beside else key(panel, width)
     free = width - title - (10 + _end(line[0]) if beside else 0)
-    note = SMALL * min(1.0, free / (SMALL * wide(panel.note))) if panel.note else 0.0
-    if panel.note and note < 0.85 * SMALL:
-        note = 0.0
-        below = [*below, [Word(panel.note, "0.45", 0.0)]]
-    return Words(beside, note, below)
+    said = panel.note
+    size = SMALL * min(1.0, free / (SMALL * wide(said))) if said else 0.0
+    if said and size < 0.85 * SMALL:
+        size = 0.0
+        below = [*below, [Word(said, "0.45", 0.0)]]
+    return Words(beside, size, below)
 
 
 def lines_below(panel: Panel, width: float) -> int:
@@ -214,19 +215,20 @@ def foot(figure: Figure, panels: Sequence[Panel], kinds: Collection[str], at: tu
         )
         x += 10 * pixel[0]
         figure.text(x, y, text, fontsize=SMALL * px, color="0.35", va="center_baseline")
-        x += (SMALL * wide(text) + 7) * pixel[0]
+        x += (SMALL * wide(text) + 7 if text else 0) * pixel[0]
 
 
 def class_key(panels: Sequence[Panel]) -> list[tuple[str, Any]]:
-    """Of the first map: classes and their fullest colours; of many only the first and the last have names."""
+    """Of the first map: classes and their fullest colours; of many only some, of which some have names."""
     maps = [layer for panel in panels for layer in panel.layers if isinstance(layer, Map)]
     if not maps:
         return []
     fullest = {name.split(",")[0]: colour for name, colour in zip(maps[0].names, maps[0].palette, strict=True)}
-    names = list(fullest)
-    if len(names) > MOST_NAMED:
-        names[1:-1] = [""] * (len(names) - 2)
-    return list(zip(names, fullest.values(), strict=True)) if len(names) <= MOST_CLASSES else []
+    shown = np.unique(np.linspace(0, len(fullest) - 1, min(len(fullest), MOST_CLASSES)).astype(int))
+    names = [list(fullest)[one] for one in shown]
+    apart = -(-len(names) // MOST_NAMED)
+    told = ["" if place % apart else name if place == 0 else name.split(" ")[-1] for place, name in enumerate(names)]
+    return [(name, fullest[full]) for name, full in zip(told, names, strict=True)]
 
 
 # ------------------------------------------------------------------------------------------------- ticks

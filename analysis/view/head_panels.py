@@ -37,22 +37,24 @@ from analysis.view.head_arrays import (
     radius_of,
     transform_numbers,
 )
-from analysis.view.planes import Box, Plane, box_of, pixels, plane_of
+from analysis.view.learned import Learned, portions
+from analysis.view.planes import Box, Plane, pixels, plane_of
 from analysis.view.scene import Arrays, Arrows, Image, Layer, Map, Panel, Points
 from analysis.view.sentences import Sentences, sentences
 from dynamics.clustering_head import ClusteringHead
-from dynamics.networks import clustering_head_of, weights
+from dynamics.networks import clustering_head_of
 from dynamics.parameters import Weights
 
 CLASS_SHAPES = ("square", "circle", "triangle", "diamond", "cross")
 
-VALUES_AT_ONCE = 1 << 22
+SIGNS = {"square": "■", "circle": "●", "triangle": "▲", "diamond": "◆", "cross": "✖"}
+
 FRAMES_AT_ONCE = 128
 MOST_MARKS = 1200
 """Marks of a panel of tokens at positions; of more tokens some are shown, evenly."""
 
 
-class Head:
+class Head(Learned):
     """The panels of one run of VC's network whose weights were recorded."""
 
     def __init__(self, recorded: Recorded) -> None:
@@ -63,16 +65,6 @@ class Head:
         self.plane, self.box = functools.cache(self._plane), functools.cache(self._box)
         most = max(1, MOST_MARKS // self.settings.length)
         self.shown = np.unique(np.linspace(0, self.settings.rows - 1, min(self.settings.rows, most)).astype(np.int64))
-
-    @functools.cached_property
-    def weights(self) -> dict[str, torch.Tensor]:
-        """(frame, ...), in double precision where they may be huge."""
-        found = weights(self.recorded.data, run=0)
-        return {name: weight.double() for name, weight in found.items()} if self.recorded.diverged else found
-
-    def at(self, frames: np.ndarray) -> dict[str, torch.Tensor]:
-        chosen = torch.from_numpy(np.asarray(frames))
-        return {name: weight[chosen] for name, weight in self.weights.items()}
 
     # ------------------------------------------------------------------------------------------- arrays
 
@@ -88,11 +80,10 @@ class Head:
         s = self.settings
         size = len(self.tokens) * s.length * (s.rows + 2) + (s.length * s.rows + s.hidden) * s.dim
         size += len(self.tokens) * (s.hidden + s.rows)
-        at_once = max(1, VALUES_AT_ONCE // size)
         shown, found = torch.from_numpy(self.shown), []
         with one_thread():  # a frame is too little work to share out
-            for start in range(0, max(1, len(frames)), at_once):
-                seen = Seen(self.network, self.at(frames[start : start + at_once]), self.tokens, shown)
+            for portion in portions(len(frames), size):
+                seen = Seen(self.network, self.at(frames[portion]), self.tokens, shown)
                 found.append({name: getattr(seen, name).numpy() for name in names})
         return {name: np.concatenate([part[name] for part in found]) for name in names}
 
@@ -114,7 +105,7 @@ class Head:
     def query(self, frames: np.ndarray) -> np.ndarray:
         """An arrow from the origin along the query, (frame, 1, 4)."""
         plane = self.plane("normalised_sums")
-        tip = plane._replace(heights=None).places(self.query_scale * self.points(frames, "query"))
+        tip = plane._replace(heights=None).places(self.query_scale * self.at(frames)["query"][:, None].numpy())
         return np.concatenate([np.zeros_like(tip), tip], axis=-1)
 
     def map(self, frames: np.ndarray, name: str) -> np.ndarray:
@@ -122,15 +113,13 @@ class Head:
         numbers, upon = MAPS[name]
         side, plane = self.recorded.side, self.plane(upon)
         places = pixels(self.box(upon), side)
-        at_once = max(1, VALUES_AT_ONCE // (self.settings.hidden + self.settings.rows))
         found = np.empty((len(frames), len(places)), number_type(self.settings.rows))
         with one_thread():
             for row, frame in enumerate(frames):
                 chosen = self.at(np.array([frame]))
                 through = self.points(np.array([frame]), upon).mean(axis=1) if self.settings.dim > 2 else None
                 points = torch.from_numpy(plane.points(places, through)).to(chosen["query"].dtype)
-                for start in range(0, len(places), at_once):
-                    some = slice(start, start + at_once)
+                for some in portions(len(places), self.settings.hidden + self.settings.rows):
                     found[row, some] = numbers(self.network, chosen, points[:, some])[0]
         return found.reshape(len(frames), side, side)
 
@@ -150,16 +139,25 @@ class Head:
     def _box(self, name: str) -> Box:
         """The limits of the points of a panel."""
         places = self.plane(name).places(self.points(self.recorded.looked_at, name))
-        return box_of(places, self.recorded.diverged, square=self.settings.dim > 1)
+        return self.recorded.box(places, square=self.settings.dim > 1)
 
     @functools.cached_property
     def query_scale(self) -> float:
-        """How much of its length the query is drawn at, so that it fits beside normalised vectors."""
-        lengths = np.linalg.norm(self.points(self.recorded.looked_at, "query"), axis=-1)
+        """How much of its length the query is drawn at, so that it fits beside normalised vectors; that of a run that
+        diverged may leave the panel."""
+        lengths = self.weights["query"].norm(dim=-1)
         longest = float(lengths.max())
         if self.recorded.diverged:
-            longest = min(longest, 10 * float(lengths[0, 0]))
+            longest = min(longest, 10 * float(lengths[0]))
         return min(1.0, 1.25 * radius_of(self.settings) / longest) if longest > 0 else 1.0
+
+    @property
+    def query_outside(self) -> str:
+        """In how many frames the query's head is outside the panel, in words."""
+        heads = self.query(np.arange(len(self.recorded.steps)))[..., 2:]
+        box = self.round
+        outside = (np.abs(heads) > box.x[1]).any(axis=(1, 2)).mean()
+        return "" if outside == 0 else f"it leaves in {outside:.1%} of frames"
 
     @functools.cached_property
     def round(self) -> Box:
@@ -230,16 +228,21 @@ class Head:
     def normalised_sums(self) -> Panel:
         arrow = Arrows("query", np.array([[0.75, 0.05, 0.1]]), ("query",))
         scale = "" if self.query_scale == 1 else f"query at {self.query_scale:.2g} of its length"
+        scale = joined(scale, self.query_outside)
         layers: list[Layer] = [self.marks_at_positions("normalised_sums"), arrow]
         return self.plot("normalised_sums", "normalised sums z, query", layers, box=self.round, note=scale)
 
     def attention(self) -> Panel:
-        frames = self.recorded.looked_at
-        some = (frames[start : start + FRAMES_AT_ONCE] for start in range(0, len(frames), FRAMES_AT_ONCE))
-        high = max(float(self.points(each, "attention").max()) for each in some)
+        high = self.highest("attention")
         names = tuple(map(str, range(self.settings.length)))
         image = Image("attention", 0.0, high, self.sentences.names, names, self.sentence_colours)
-        return self.image("attention", "attention", image, "position", f"0 to {high:.2g}")
+        return self.image("attention", "attention", image, "position", joined(image.scale, self.recorded.some))
+
+    def highest(self, name: str) -> float:
+        """The largest number of a matrix at any frame, some frames at a time."""
+        frames = self.recorded.looked_at
+        some = (frames[start : start + FRAMES_AT_ONCE] for start in range(0, len(frames), FRAMES_AT_ONCE))
+        return max(float(self.points(each, name).max()) for each in some)
 
     def image(self, name: str, title: str, image: Image, x_label: str, note: str) -> Panel:
         x, y = (-0.5, len(image.columns) - 0.5), (-0.5, len(image.rows) - 0.5)
@@ -250,7 +253,15 @@ class Head:
 
     def sequence_embeddings(self) -> Panel:
         marks = self.marks_of_sentences("sequence_embeddings")
-        return self.plot("sequence_embeddings", "sequence embeddings ξ", [marks])
+        return self.plot("sequence_embeddings", "sequence embeddings ξ", [marks], note=self.shape_note)
+
+    @property
+    def shape_note(self) -> str:
+        """Which classes the shapes of sentences are."""
+        classes = np.unique(self.sentences.classes).tolist()
+        if classes[-1] >= len(CLASS_SHAPES):
+            return f"shapes: class modulo {len(CLASS_SHAPES)}"
+        return "class " + ", ".join(f"{SIGNS[CLASS_SHAPES[one]]} {one}" for one in classes)
 
     def transform_map(self) -> Panel:
         layers: list[Layer] = [self.levels("transform_map"), self.marks_of_sentences("sequence_embeddings")]
@@ -291,8 +302,11 @@ class Head:
 
     def output_probabilities(self) -> Panel:
         names = tuple(map(str, range(self.settings.rows)))
-        image = Image("output_probabilities", 0.0, 1.0, self.sentences.names, names, self.sentence_colours)
-        return self.image("output_probabilities", "output probabilities", image, "class", "0 to 1")
+        high = self.highest("output_probabilities")
+        image = Image("output_probabilities", 0.0, high, self.sentences.names, names, self.sentence_colours)
+        return self.image(
+            "output_probabilities", "output probabilities", image, "class", joined(image.scale, self.recorded.some)
+        )
 
 
 AS_THEY_ARE = ("attention", "output_probabilities", "boundaries")

@@ -5,7 +5,7 @@ Lengths in capitals are in pixels where a panel, with all around it, is 240 wide
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from analysis.view.furniture import AROUND, BAR, LINE, lines_below
 from analysis.view.scene import Curves, Image, Map, Panel, Scene
@@ -50,7 +50,7 @@ def columns_for(count: int) -> int:
 def limits(scenes: Sequence[Scene], blocks: Sequence[Sequence[Panel]]) -> list[Limits]:
     """Of the panels of each scene: wide enough for all scenes, so that they can be compared.
 
-    Matrices and maps keep their own, which they tile, and curves their time where scenes count it in other units.
+    Matrices and maps keep their own, which they tile, and so do curves of scenes that count time in other units.
     """
     one_unit = len({scene.unit for scene in scenes}) == 1
     found: list[Limits] = [{} for _ in scenes]
@@ -61,8 +61,24 @@ def limits(scenes: Sequence[Scene], blocks: Sequence[Sequence[Panel]]) -> list[L
             x, y = _as_high_as(panels[0], x, y)
         own = bool(kinds & {Image, Map})
         for panel, each in zip(panels, found, strict=True):
-            own_x = own or (Curves in kinds and not one_unit)
-            each[panel.name] = panel.x if own_x else x, panel.y if own else y
+            alone = own or (Curves in kinds and not one_unit)
+            each[panel.name] = (panel.x, panel.y) if alone else (x, y)
+    return found
+
+
+def on_one_scale(blocks: Sequence[Sequence[Panel]]) -> list[list[Panel]]:
+    """The panels of each scene, their matrices with the colours of all scenes, so that they can be compared."""
+    found: list[list[Panel]] = [[] for _ in blocks]
+    for panels in zip(*blocks, strict=True):
+        images = [layer for panel in panels for layer in panel.layers if isinstance(layer, Image)]
+        for panel, each in zip(panels, found, strict=True):
+            if not images:
+                each.append(panel)
+                continue
+            low, high = min(one.low for one in images), max(one.high for one in images)
+            layers = [replace(one, low=low, high=high) if isinstance(one, Image) else one for one in panel.layers]
+            notes = "; ".join(note for note in panel.note.split("; ") if note not in {one.scale for one in images})
+            each.append(replace(panel, layers=tuple(layers), note=notes))
     return found
 
 

@@ -32,11 +32,15 @@ class Reel(NamedTuple):
         return int(self.holds.sum())
 
 
+def by_shares(scenes: Sequence[Scene]) -> bool:
+    """Whether scenes go by the share of their run that is over, as they count time in other units."""
+    return len({scene.unit for scene in scenes}) > 1
+
+
 def moments(scenes: Sequence[Scene]) -> list[np.ndarray]:
     """When each recorded frame of each scene is: by its clock, or, where units differ, by the share that is over."""
-    if len({scene.unit for scene in scenes}) == 1:
-        return [np.asarray(scene.clock, float) for scene in scenes]
-    return [_share(np.asarray(scene.clock, float)) for scene in scenes]
+    clocks = [np.asarray(scene.clock, float) for scene in scenes]
+    return [_share(clock) for clock in clocks] if by_shares(scenes) else clocks
 
 
 def _share(clock: np.ndarray) -> np.ndarray:
@@ -89,8 +93,14 @@ def nearest(scene: Scene, step: int) -> int:
     if step == -1:
         return len(steps) - 1
     if not steps[0] <= step <= steps[-1]:
-        raise SettingsError("step", step, f"from {steps[0]} to {steps[-1]}, or -1, the last")
+        raise SettingsError("step", step, f"from {steps[0]} to {steps[-1]}{why(scene)}, or -1, the last")
     return int(np.abs(steps - step).argmin())
+
+
+def why(scene: Scene) -> str:
+    """Why a run has no more steps, where it diverged."""
+    status = scene.facts.get("status", "")
+    return f" ({status})" if status.startswith("diverged") else ""
 
 
 def beside(scenes: Sequence[Scene], frame: int) -> list[int]:
@@ -103,5 +113,5 @@ def _moment(name: str, scene: Scene, at: np.ndarray, step: int | None) -> float 
     if step is None:
         return None
     if not scene.steps[0] <= step <= scene.steps[-1]:
-        raise SettingsError(name, step, f"a step from {scene.steps[0]} to {scene.steps[-1]}")
+        raise SettingsError(name, step, f"a step from {scene.steps[0]} to {scene.steps[-1]}{why(scene)}")
     return float(np.interp(step, scene.steps, at))

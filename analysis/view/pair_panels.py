@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy.spatial import cKDTree
 
+from analysis.structures import imperfect
 from analysis.view import colours
 from analysis.view.common_panels import (
     Content,
@@ -25,7 +26,7 @@ from analysis.view.common_panels import (
     structure_makers,
     token_points,
 )
-from analysis.view.planes import FURTHEST, Box, Plane, box_of, pixels, plane_of
+from analysis.view.planes import FURTHEST, MARGIN, Box, Plane, pixels, plane_of
 from analysis.view.scene import Arrays, Arrows, Layer, Map, Panel, Points
 from dynamics.forces import FIELDS, fields
 from dynamics.pairs import PairList
@@ -37,9 +38,7 @@ from dynamics.tasks import all_pairs, modular_sum
 MOST_PAIRS = 2000
 """Pair sums that are marked; of more, some at random, the same in every run."""
 LONGEST = 0.2
-"""Of a frame's arrows, as a share of the panel."""
-DENSE = 1000
-"""Pair sums up to which nearest ones are found among all distances, of equally near ones the first; of more any."""
+"""Of a frame's arrows, as a share of the embedding's panel."""
 
 
 # ------------------------------------------------------------------------------------------- array functions
@@ -48,21 +47,6 @@ DENSE = 1000
 def nearest_classes(sums: np.ndarray, residue: np.ndarray, points: np.ndarray) -> np.ndarray:
     """The modular sum of the pair sum nearest to points: (pair, axis), (pair,), (point, axis) -> (point,)."""
     return residue[cKDTree(sums).query(points)[1]]
-
-
-def imperfect(sums: np.ndarray, residue: np.ndarray) -> np.ndarray:
-    """Which pair sums are grid imperfections (CA algorithm 2): (pair, axis), (pair,) -> (pair,) bool."""
-    count = len(sums)
-    if count < 2:
-        return np.ones(count, bool)
-    if count <= DENSE:
-        square = ((sums[:, None] - sums) ** 2).sum(-1)
-        square[np.arange(count), np.arange(count)] = np.inf
-        nearest = square.argmin(axis=1)
-    else:
-        two = cKDTree(sums).query(sums, k=2)[1]
-        nearest = np.where(two[:, 0] == np.arange(count), two[:, 1], two[:, 0])
-    return residue[nearest] != residue
 
 
 def balanced_fields(embedding: np.ndarray, law: ParticleSettings, pairs: PairList) -> np.ndarray:
@@ -135,13 +119,20 @@ class Tokens:
     @functools.cached_property
     def box(self) -> Box:
         places = self.plane.places(self.embedding[self.recorded.looked_at])
-        return box_of(places, self.recorded.diverged, square=self.dim > 1)
+        return self.recorded.box(places, square=self.dim > 1)
+
+    @functools.cached_property
+    def wide_box(self) -> Box:
+        """Wider, so that the longest arrow on an outermost token is within."""
+        (left, right), (bottom, top) = self.box.x, self.box.y
+        room = 1.05 * LONGEST * (right - left) - MARGIN / (1 + 2 * MARGIN) * (right - left)
+        return self.box._replace(x=(left - room, right + room), y=(bottom - room, top + room))
 
     @functools.cached_property
     def pair_box(self) -> Box:
         """Twice the other: the outermost pair sums are those of a token with itself."""
         places = 2 * self.plane.places(self.embedding[self.recorded.looked_at])
-        return box_of(places, self.recorded.diverged, square=self.dim > 1)
+        return self.recorded.box(places, square=self.dim > 1)
 
     def look(self, frames: np.ndarray, names: Sequence[str]) -> Arrays:
         """See `Scene.look`."""
@@ -193,7 +184,7 @@ class Tokens:
         names = tuple(f"{title} on {token}" for token in range(self.n))
         dark = np.full((self.n, 3), 0.15)
         layers: list[Layer] = [token_points("embedding", self.n), Arrows(name, dark, names)]
-        return plot(name, title, layers, self.box, self.plane, note=note)
+        return plot(name, title, layers, self.wide_box, self.plane, note=note)
 
     def pair_panel(self, title: str, filled: np.ndarray | None, filled_note: str, cross: str) -> Panel:
         rgb, marked = colours.class_colours(self.n), self.marked
@@ -222,7 +213,7 @@ class Particles(Tokens):
         return ParticleSystem(self.recorded.settings)
 
     def wrong(self, frames: np.ndarray) -> np.ndarray:
-        return np.stack([imperfect(sums, self.residue)[self.marked] for sums in self.sums(frames)])
+        return imperfect(self.embedding[frames])[:, self.marked]
 
     def classes(self, frames: np.ndarray) -> np.ndarray:
         points = np.broadcast_to(self.pixels(frames), (len(frames), self.recorded.side**2, self.dim))
@@ -243,7 +234,7 @@ class Particles(Tokens):
         makers: dict[str, Maker] = {
             "embedding": self.embedding_panel,
             "pair_sums": lambda: self.pair_panel("pair sums, nearest class", None, "", "imperfection"),
-            "force": lambda: self.force_panel("force", "force", "longest always alike"),
+            "force": lambda: self.force_panel("force", "force", "scaled anew in every frame"),
         }
         for name in FIELDS:
             note = "fields at one scale"

@@ -121,13 +121,13 @@ class Box(NamedTuple):
     x: Limits
     y: Limits
     outside: float = 0.0  # share of the frames of which a point lies outside
+    of: str = ""  # which frames these are, where they are not all
 
     @property
     def note(self) -> str:
-        """What is to be said where points leave the panel."""
-        if not self.outside:
-            return ""
-        return f"some outside in {self.outside:.0%} of frames" if self.outside >= 0.01 else "some outside at moments"
+        """What is to be said where points leave the panel, or may do so unseen."""
+        often = f"in {self.outside:.0%} of frames" if self.outside >= 0.01 else "at moments"
+        return "; ".join(filter(None, (f"some outside {often}" if self.outside else "", self.of)))
 
 
 def box_of(places: np.ndarray, diverged: bool = False, square: bool = True) -> Box:

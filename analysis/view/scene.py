@@ -61,6 +61,11 @@ class Image:
     columns: tuple[str, ...]
     row_colours: np.ndarray | None = None  # (row, rgb), a strip at the left edge
 
+    @property
+    def scale(self) -> str:
+        """What the first and the last colour stand for, for a note where no bar of colours says it."""
+        return f"{self.low:.2g} to {self.high:.2g}"
+
 
 @dataclass(frozen=True, eq=False)
 class Curves:
@@ -95,7 +100,7 @@ class Panel:
 class Mark(NamedTuple):
     """An event of a run, in steps."""
 
-    kind: str  # drop, spike, plateau, escape
+    kind: str  # drop, rise, spike, plateau, escape
     begin: int
     middle: int
     end: int

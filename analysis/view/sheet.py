@@ -18,8 +18,8 @@ from matplotlib.text import Text
 
 from analysis.files import replacing
 from analysis.view.artists import INK, LayerArtist, layer_artist
-from analysis.view.furniture import Event, foot, furnish, wide
-from analysis.view.layout import FOOT, HEADING, RIGHT, Layout, chosen, columns_for, common, limits
+from analysis.view.furniture import Event, class_key, foot, furnish, wide
+from analysis.view.layout import FOOT, HEADING, RIGHT, Layout, chosen, columns_for, common, limits, on_one_scale
 from analysis.view.scene import Arrays, Panel, Scene
 
 DPI = 100
@@ -49,7 +49,7 @@ class Sheet:
         """
         if not panels and len(scenes) > 1:
             panels = common(scenes)
-        blocks = [chosen(scene, panels) for scene in scenes]
+        blocks = on_one_scale([chosen(scene, panels) for scene in scenes])
         count = len(blocks[0])
         self.scenes, self.panels = tuple(scenes), [panel.name for panel in blocks[0]]
         self.layout = Layout(blocks, limits(scenes, blocks), min(columns or columns_for(count), count), width)
@@ -58,9 +58,7 @@ class Sheet:
         self.canvas = FigureCanvasAgg(self.figure)
         self.clocks = [self._heading(place) for place in range(len(scenes))]
         self.artists = [self._block(place) for place in range(len(scenes))]  # of each scene, with their array's name
-        s = self.layout.scale
-        kinds = {mark.kind for scene in scenes for mark in scene.marks}
-        foot(self.figure, blocks[0], kinds, (16 * s, 0.6 * FOOT * s), self._px)
+        self._feet()
         moving = [each for block in self.artists for _, artist in block for each in artist.moving]
         self._moving: list[Artist] = [*self.clocks, *moving]
         self._background: Any = None
@@ -83,6 +81,16 @@ class Sheet:
         self.figure.text((left + 8 * s) / self.width, y, scene.title, weight="bold", **how)
         right = (left + width - RIGHT * s) / self.width
         return self.figure.text(right, y, "", ha="right", animated=True, zorder=100, **how)
+
+    def _feet(self) -> None:
+        """Below the first scene what colours and marks mean, and below others where they have classes of their own."""
+        s, kinds = self.layout.scale, {mark.kind for scene in self.scenes for mark in scene.marks}
+        keys: list[list[tuple[str, tuple[float, ...]]]] = []
+        for place, panels in enumerate(self.layout.blocks):
+            keys.append([(name, tuple(colour)) for name, colour in class_key(panels)])
+            if keys[-1] not in keys[:-1]:
+                at = (self.layout.left(place) + 16 * s, 0.6 * FOOT * s)
+                foot(self.figure, panels, kinds if place == 0 else (), at, self._px)
 
     def _time(self, place: int, frame: int) -> str:
         """The step, and the epoch, with decimals where those of the run are not whole."""
@@ -134,11 +142,11 @@ class Sheet:
 
     def save(self, path: Path) -> None:
         """Write as the format of the path's suffix, the same bytes every time. Raises RecordingError."""
-        suffix = path.suffix[1:]
+        suffix = path.suffix[1:].lower()
         for clock in self.clocks:  # a figure leaves its own animated artists out, axes draw theirs
             clock.set_animated(False)
         try:
-            with replacing(path) as temporary, matplotlib.rc_context({"svg.hashsalt": path.suffix}):
+            with replacing(path) as temporary, matplotlib.rc_context({"svg.hashsalt": suffix}):
                 nothing = dict.fromkeys(FORMATS[suffix])
                 self.figure.savefig(temporary, format=suffix, dpi=DPI, metadata=nothing)
         finally:

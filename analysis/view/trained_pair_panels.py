@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from analysis.audit import cosine, normalised_part
+from analysis.directions import cosine, normalised_part
 from analysis.threads import one_thread
 from analysis.view import colours
 from analysis.view.common_panels import (
@@ -24,16 +24,16 @@ from analysis.view.common_panels import (
     plot,
     structure_makers,
 )
+from analysis.view.learned import VALUES_AT_ONCE, Learned, portions
 from analysis.view.pair_panels import Tokens, balanced_fields
-from analysis.view.planes import Plane, box_of, plane_of
+from analysis.view.planes import Plane, plane_of
 from analysis.view.scene import Arrays, Panel, Points
-from dynamics.networks import ConstantAttention, constant_attention_of, weights
+from dynamics.networks import ConstantAttention, constant_attention_of
 from dynamics.pairs import PairList, pair_list
 from dynamics.parameters import Weights
 from dynamics.settings import ParticleSettings
 from dynamics.tasks import training_pairs
 
-VALUES_AT_ONCE = 1 << 22
 MOST_COSINES, WORK = 201, 2e9
 """Frames in which the law is compared with the gradient, or as many as take about a second, if that is two."""
 MOST_OF_LAW = 100_000
@@ -47,7 +47,7 @@ def classified(network: ConstantAttention, weights: Weights, points: torch.Tenso
     return network.logits({**weights, "embedding": points / 2}, twice).argmax(-1).numpy()
 
 
-class Networks(Tokens):
+class Networks(Learned, Tokens):
     """The panels of a network whose weights were recorded."""
 
     def __init__(self, recorded: Recorded) -> None:
@@ -56,23 +56,12 @@ class Networks(Tokens):
         s = self.network.settings
         self.trained = training_pairs(s.n, s.train_pairs, np.array([recorded.seed]))[0]
 
-    @functools.cached_property
-    def weights(self) -> dict[str, torch.Tensor]:
-        """(frame, ...), in double precision where they may be huge."""
-        found = weights(self.recorded.data, run=0)
-        return {name: weight.double() for name, weight in found.items()} if self.recorded.diverged else found
-
-    def at(self, frames: np.ndarray) -> dict[str, torch.Tensor]:
-        chosen = torch.from_numpy(np.asarray(frames))
-        return {name: weight[chosen] for name, weight in self.weights.items()}
-
     def classified(self, frames: np.ndarray, points: np.ndarray) -> np.ndarray:
         """The class at points (frame or 1, point, axis), some frames at a time: (frame, point)."""
         s, found = self.network.settings, []
-        at_once = max(1, VALUES_AT_ONCE // (points.shape[1] * (s.n + s.hidden)))
-        for start in range(0, max(1, len(frames)), at_once):
-            chosen = self.at(frames[start : start + at_once])
-            some = points if len(points) == 1 else points[start : start + at_once]
+        for portion in portions(len(frames), points.shape[1] * (s.n + s.hidden)):
+            chosen = self.at(frames[portion])
+            some = points if len(points) == 1 else points[portion]
             with one_thread():
                 found.append(classified(self.network, chosen, torch.from_numpy(some).to(chosen["embedding"].dtype)))
         return np.concatenate(found)
@@ -135,7 +124,7 @@ class Networks(Tokens):
         parts = (normalised_part(force, x) for force in (self.descent(at), self.law_force(at)))
         values = np.interp(np.arange(count), at, cosine(*parts))[None]
         note = "without shift and size" + ("" if len(at) == count else f"; in {len(at)} frames")
-        rgb = colours.curve_colours(1)
+        rgb = colours.class_colours(1)
         title = "cosine of law and −dL/dE"
         return curve_panel(self.recorded, "cosine", title, values, ("cosine",), rgb, False, (-1.05, 1.05), note)
 
@@ -146,7 +135,7 @@ class Networks(Tokens):
         x, y = plane._replace(heights=None).places(rows[-1:])[0].T
         names = tuple(f"unit {unit}" for unit in range(rows.shape[1]))
         marks = Points("hidden", colours.round_colours(np.arctan2(y, x)), names, size=0.8 if len(names) <= 64 else 0.5)
-        box = box_of(plane.places(rows[self.recorded.looked_at]), self.recorded.diverged, square=self.dim > 1)
+        box = self.recorded.box(plane.places(rows[self.recorded.looked_at]), square=self.dim > 1)
         return plot("hidden", "hidden weights", [marks], box, plane)
 
     @functools.cached_property
@@ -166,10 +155,10 @@ class Networks(Tokens):
         makers: dict[str, Maker] = {
             "embedding": self.embedding_panel,
             "pair_sums": lambda: self.pair_panel("pair sums on class map", filled, said, "wrong"),
-            "descent": lambda: self.force_panel("descent", "−dL/dE", "longest always alike"),
+            "descent": lambda: self.force_panel("descent", "−dL/dE", "scaled anew in every frame"),
         }
         if count <= MOST_OF_LAW:
-            makers["law"] = lambda: self.force_panel("law", "particle law, f_a = 1", "longest always alike")
+            makers["law"] = lambda: self.force_panel("law", "particle law, f_a = 1", "scaled anew in every frame")
         makers |= {"hidden": self.hidden_panel, **structure_makers(self.recorded)}
         makers |= {name: metrics.pop(name) for name in ("loss", "accuracy")}
         if self.cosines >= 2:

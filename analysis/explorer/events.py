@@ -1,0 +1,48 @@
+"""Events of a run on the page of recorded runs: their colours, their words, and marks above curves."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from bokeh.models import ColumnDataSource, HoverTool, Segment
+from bokeh.plotting import figure
+
+from analysis.view.scene import Mark, Panel, Scene
+
+EVENTS = {"drop": "#0072b2", "spike": "#d55e00", "escape": "#7b3294", "plateau": "#9aa5b1", "rise": "#a6761d"}
+"""Colours of events, by kind."""
+
+
+def draw_events(plot: figure, panel: Panel, scene: Scene) -> None:
+    """Ticks at the upper edge where events have their middle, and bars where plateaus lie."""
+    marks = [mark for mark in scene.marks if mark.kind in EVENTS]
+    if not marks:
+        return
+    high, low = panel.y[1], panel.y[0]
+    edge = float(low * (high / low) ** 0.93) if panel.log else float(low + 0.93 * (high - low))
+    for flat in (True, False):
+        some = [mark for mark in marks if (mark.kind == "plateau") == flat]
+        data = {
+            "begin": clock_at(scene, [mark.begin if flat else mark.middle for mark in some]),
+            "end": clock_at(scene, [mark.end if flat else mark.middle for mark in some]),
+            "colour": [EVENTS[mark.kind] for mark in some],
+            "label": [sentence(mark, scene) for mark in some],
+        }
+        source = ColumnDataSource(data)
+        y0, width = (high, 5) if flat else (edge, 2)
+        glyph = Segment(x0="begin", x1="end", y0=y0, y1=high, line_color="colour", line_width=width)
+        renderer = plot.add_glyph(source, glyph)
+        plot.add_tools(HoverTool(renderers=[renderer], tooltips="@label"))
+
+
+def clock_at(scene: Scene, steps: Sequence[int]) -> np.ndarray:
+    """Where steps lie on the clock of a scene."""
+    return np.interp(steps, scene.steps, scene.clock)
+
+
+def sentence(mark: Mark, scene: Scene) -> str:
+    """An event in words."""
+    at = f"{clock_at(scene, [mark.middle])[0]:.6g}"
+    if mark.kind == "plateau":
+        begin, end = clock_at(scene, [mark.begin, mark.end])
+        return f"plateau, {scene.unit} {begin:.6g} to {end:.6g}"
+    return f"{mark.kind} at {scene.unit} {at}"

@@ -1,0 +1,107 @@
+// Figures of a stage: slices of buffers are written into Bokeh's data sources, and of each figure in sight only the upper
+// canvas is painted, which holds what changes.
+
+class Figures {
+  constructor(stage, changed) {
+    this.stage = stage
+    this.changed = changed  // is called when other figures are in sight
+    this.views = null
+  }
+
+  forget() {  // they have been put on the page anew
+    this.views = null
+  }
+
+  paint(place) {  // show a place of the time line; a promise of what must come before the browser paints
+    if (!this.views) this.find_views()
+    const work = [], changed = new Map()
+    for (const part of this.stage.parts) {
+      const found = this.views.get(part)
+      if (!found?.in_sight || !this.write(part, place)) continue
+      changed.set(found.plot, [...(changed.get(found.plot) ?? []), ...found.renderers])
+      for (const view of found.renderers) work.push(view.glyph.set_data(part.source, view.all_indices, null))
+    }
+    return Promise.all(work).then(() => {
+      for (const [plot, renderers] of changed) {
+        plot.invalidate_painters(...renderers)
+        plot.paint()
+      }
+    })
+  }
+
+  find_views() {  // Bokeh's views of all parts, and watch which are in sight
+    this.views = new Map()
+    this.sight?.disconnect()
+    this.sight = new IntersectionObserver((changes) => {
+      for (const {target, isIntersecting} of changes) {
+        for (const found of this.views?.values() ?? []) if (found.plot.el == target) found.in_sight = isIntersecting
+      }
+      this.changed()
+    }, {rootMargin: "60px"})
+    const views = new Map([...Bokeh.index.all_views()].map((view) => [view.model, view]))
+    for (const part of this.stage.parts) {
+      const renderers = part.renderers.map((model) => views.get(model)), plot = views.get(part.plot)
+      if (!plot || renderers.some((view) => !view)) continue
+      this.views.set(part, {plot, renderers, in_sight: true})
+      name_for_readers(plot)
+      this.sight.observe(plot.el)
+    }
+    if (this.views.size < this.stage.parts.length) setTimeout(() => { this.views = null; this.changed() }, 100)
+  }
+
+  write(part, place) {  // the slice of a frame into the source; nothing where the buffer is not there yet
+    const lane = this.stage.lanes[part.lane], frame = lane.frames[place], to = part.source.data
+    if (part.kind == "cursor") {
+      to.x = new Float64Array([part.clock[frame]])
+      return true
+    }
+    const slice = this.stage.buffers.slice(`${part.lane}/${part.array}`, frame)
+    if (!slice) return false
+    const {numbers, from} = slice, {count} = part
+    if (part.kind == "pixels") {
+      colour(part, numbers)
+      say_of_which_frame(part, lane, frame, from)
+    } else {
+      const names = part.kind == "points" ? ["x", "y"] : ["x0", "y0", "x1", "y1"]
+      names.forEach((name, k) => { to[name] = numbers.subarray(k * count, (k + 1) * count) })
+      if (part.kind == "arrows") to.angle = to.x0.map((x, k) => Math.atan2(to.y1[k] - to.y0[k], to.x1[k] - x) - Math.PI / 2)
+    }
+    return true
+  }
+}
+
+const name_for_readers = (plot) => {  // of the screen; there is nothing to press in a figure
+  const events = plot.canvas_view?.events_el
+  if (!events) return
+  events.tabIndex = -1
+  events.setAttribute("role", "img")
+  events.setAttribute("aria-label", plot.model.name)
+}
+
+// Pixels of numbers: one each, or where there are level lines four each, two by two, with the lines in the number
+// (analysis/view/levels.py): 4 number + 1 with one to the right + 2 with one above.
+const colour = ({source, palette, edges, columns}, numbers) => {
+  const {image: [image], number: [shown]} = source.data, count = numbers.length
+  const pixels = new Uint32Array(image.buffer, image.byteOffset, image.length)
+  if (!edges) {
+    for (let k = 0; k < count; k++) pixels[k] = palette[shown[k] = numbers[k]]
+    return
+  }
+  for (let k = 0, column = 0, to = 0; k < count; k++) {
+    const four = 4 * numbers[k]
+    shown[k] = numbers[k] >> 2
+    pixels[to] = palette[four]
+    pixels[to + 1] = palette[four + 1]
+    pixels[to + 2 * columns] = palette[four + 2]
+    pixels[to + 2 * columns + 1] = palette[four + 3]
+    to += 2
+    if (++column == columns) { column = 0; to += 2 * columns }
+  }
+}
+
+const say_of_which_frame = (part, lane, frame, from) => {  // where a map is of another one than the rest
+  if (!part.map || part.away === from - frame) return
+  part.away = from - frame
+  const words = from == frame ? "" : `map of ${lane.unit} ${lane.clock[from]}`
+  if (part.note.text != words) part.note.setv({text: words}, {sync: false})
+}

@@ -1,0 +1,70 @@
+"""Files that analyses write: whole or not at all, and never in the place of a trajectory."""
+
+import os
+
+import pytest
+
+from analysis.files import FORGOTTEN, replacing
+from dynamics.settings import ParticleSettings
+from dynamics.simulate import simulate
+from dynamics.storage import RecordingError
+from dynamics.trajectory import open_trajectory
+
+
+def write(path, text="new"):
+    with replacing(path) as temporary:
+        temporary.write_text(text)
+
+
+def test_a_file_takes_its_name_when_it_is_whole(tmp_path):
+    path = tmp_path / "a" / "picture.png"
+    write(path, "old")
+    with pytest.raises(KeyError), replacing(path) as temporary:
+        temporary.write_text("half")
+        raise KeyError
+    assert path.read_text() == "old"
+    write(path)
+    assert path.read_text() == "new"
+    assert [file.name for file in path.parent.iterdir()] == ["picture.png"]
+
+
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "link.png").symlink_to("target.png")
+    write(tmp_path / "link.png")
+    assert (tmp_path / "link.png").is_symlink()
+    assert (tmp_path / "target.png").read_text() == "new"
+
+
+def test_a_picture_does_not_replace_a_trajectory_under_another_name(tmp_path):
+    simulate(ParticleSettings(n=3, fa=0.5), runs=2, steps=5, out="run.nc", progress=False).close()
+    os.rename("run.nc", "run.png")
+    with pytest.raises(RecordingError, match="is a NetCDF file"):
+        write(tmp_path / "run.png")
+    open_trajectory("run.png").close()
+
+
+def test_what_was_left_by_the_killed_is_removed_but_not_what_others_are_writing(tmp_path):
+    left, fresh, other = (tmp_path / name for name in (".p[1].png.12.tmp", ".p[1].png.13.tmp", ".q.png.12.tmp"))
+    for file in (left, fresh, other):
+        file.write_text("half")
+    for file in (left, other):
+        os.utime(file, (0, os.path.getmtime(file) - 2 * FORGOTTEN))
+    write(tmp_path / "p[1].png")
+    assert not left.exists()
+    assert fresh.exists()
+    assert other.exists()
+
+
+def test_a_folder_that_cannot_be_is_told_in_words(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RecordingError, match="could not be written"):
+        write(tmp_path / "file" / "picture.png")
+
+
+def test_a_device_and_a_folder_stay_what_they_are(tmp_path):
+    (tmp_path / "folder.png").mkdir()
+    (tmp_path / "device.png").symlink_to(os.devnull)
+    for name in ("folder.png", "device.png"):
+        with pytest.raises(RecordingError, match="is a folder or a device"):
+            write(tmp_path / name)
+    assert not os.path.isfile(os.devnull)
