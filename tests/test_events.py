@@ -8,9 +8,10 @@ import pytest
 import xarray as xr
 
 from analysis.drops import at_drops, escapes, events, layer_speeds, phases, scalar
-from analysis.events import analysed, succeeded
+from analysis.events import analysed
 from analysis.excursions import events_of
 from analysis.intervals import median_interval
+from analysis.success import succeeded
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
 from dynamics.simulate import simulate
 from dynamics.storage import TrajectoryError

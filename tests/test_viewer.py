@@ -487,6 +487,35 @@ def of(files, name, run):
     return scene(open_trajectory(files / f"{name}.nc"), run)
 
 
+PART = "scrubber.stage.parts.find((part) => part.name_widths)"
+NAMES = f"""() => {{
+  const part = {PART}, {{data}} = part.source
+  return [...["x", "y", "named"].map((name) => Array.from(data[name])), part.name_widths, part.name_height]
+}}"""
+LARGE = f"""() => {{
+  const part = {PART}
+  part.name_widths = part.name_widths.map((width) => 12 * width)
+  part.name_height *= 4
+}}"""
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_names_do_not_stand_upon_each_other(page, large):
+    shown = page(tall=True, file="particles", run=0, panels="embedding")
+    if large:
+        shown.evaluate(LARGE)
+    for place in (1, 10, 20):
+        seek(shown, place)
+        x, y, named, width, height = map(np.array, shown.evaluate(NAMES))
+        left, right = np.maximum(x[:, None], x), np.minimum((x + width)[:, None], x + width)
+        over = (left < right) & (np.abs(y[:, None] - y) < height) & ~np.eye(len(x), dtype=bool)
+        named = named.astype(bool)
+        assert not over[np.ix_(named, named)].any()
+        assert over[~named][:, named].any(axis=1).all()  # none is left out without need
+        assert named.all() or large
+        assert named[0]
+
+
 def test_scrubbing_shows_every_panel_of_the_frame(page, files):
     names = ",".join(panel_names(open_trajectory(files / "sparse.nc")))
     shown = page(tall=True, file="sparse", run=1, panels=names)

@@ -64,10 +64,22 @@ class Figures {
     } else {
       const names = part.kind == "points" ? ["x", "y"] : ["x0", "y0", "x1", "y1"]
       names.forEach((name, k) => { to[name] = numbers.subarray(k * count, (k + 1) * count) })
+      if (part.name_widths) to.named = apart(part, to.x, to.y)
       if (part.kind == "arrows") to.angle = to.x0.map((x, k) => Math.atan2(to.y1[k] - to.y0[k], to.x1[k] - x) - Math.PI / 2)
     }
     return true
   }
+}
+
+const apart = ({name_widths: width, name_height: height}, x, y) => {  // of names upon each other the first alone is seen
+  const seen = new Float32Array(x.length).fill(1)
+  for (let k = 0; k < x.length; k++) {
+    for (let j = 0; j < k && seen[k]; j++) {
+      const beside = x[k] >= x[j] + width[j] || x[j] >= x[k] + width[k] || Math.abs(y[k] - y[j]) >= height
+      if (seen[j] && !beside) seen[k] = 0
+    }
+  }
+  return seen
 }
 
 const name_for_readers = (plot) => {  // of the screen; there is nothing to press in a figure

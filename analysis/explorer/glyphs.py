@@ -5,6 +5,7 @@ painted once. The player writes slices of buffers into the data sources of `Draw
 """
 
 import html
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -219,7 +220,7 @@ def draw_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, An
     x, y = np.ascontiguousarray(values[0].T, np.float32)
     source = ColumnDataSource(
         {"x": x, "y": y, "fill": colours, "outline": outline, "alpha": np.where(filled, 1.0, 0.0), "shape": shapes,
-         "label": list(layer.names)}
+         "label": list(layer.names), "named": np.ones(len(colours), np.float32)}
     )  # fmt: skip
     size = MARK_SIZE * layer.size**0.5 + (2 if layer.labelled else 0)
     marks = plot.add_glyph(
@@ -232,11 +233,23 @@ def draw_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, An
     if layer.labelled:
         names = Text(
             x="x", y="y", text="label", x_offset=size / 2 + 1, y_offset=-size / 2 + 1, text_font_size="10px",
-            text_color=INK, text_font=value(FACE),
+            text_color=INK, text_font=value(FACE), text_alpha="named",
         )  # fmt: skip
         renderers.append(plot.add_glyph(source, names, level="overlay"))
     plot.add_tools(pointed(marks, "@label", "@x", "@y", point_policy="snap_to_data"))
-    return {"kind": "points", "array": layer.array, "source": source, "renderers": renderers, "count": len(colours)}
+    part = {"kind": "points", "array": layer.array, "source": source, "renderers": renderers, "count": len(colours)}
+    return part | room_of_names(plot, layer.names) if layer.labelled else part
+
+
+LETTER, LINE = 6.4, 11.0
+"""Pixels that a letter of a name takes across and up."""
+
+
+def room_of_names(plot: figure, names: Sequence[str]) -> dict[str, Any]:
+    """How much room each name takes beside its mark, in the panel's coordinates."""
+    across = (plot.x_range.end - plot.x_range.start) / plot.frame_width
+    up = (plot.y_range.end - plot.y_range.start) / plot.frame_height
+    return {"name_widths": [LETTER * len(name) * across for name in names], "name_height": LINE * up}
 
 
 def draw_arrows(plot: figure, layer: Arrows, values: np.ndarray) -> dict[str, Any]:
