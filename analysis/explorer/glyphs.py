@@ -238,7 +238,8 @@ def draw_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, An
         renderers.append(plot.add_glyph(source, names, level="overlay"))
     plot.add_tools(pointed(marks, "@label", "@x", "@y", point_policy="snap_to_data"))
     part = {"kind": "points", "array": layer.array, "source": source, "renderers": renderers, "count": len(colours)}
-    return part | room_of_names(plot, layer.names) if layer.labelled else part
+    sized = plot.frame_width is not None  # which a square that stretches is not
+    return part | room_of_names(plot, layer.names) if layer.labelled and sized else part
 
 
 LETTER, LINE = 6.4, 11.0
