@@ -3,6 +3,7 @@
 import http.client
 import re
 import socket
+import time
 from types import SimpleNamespace
 
 import param
@@ -11,7 +12,7 @@ import pytest
 from tornado.httputil import HTTPHeaders
 
 from analysis.explorer import address
-from analysis.explorer.server import NONCE, Guarded
+from analysis.explorer.server import NONCE, UNUSED_SECONDS, Guarded
 from tests.browser import SECONDS, drawn
 
 
@@ -210,6 +211,21 @@ def test_without_files_the_page_says_how_to_make_runs_and_ends_when_interrupted(
     assert code == 130
     assert "Traceback" not in err
     assert "interrupted" in err
+
+
+def test_a_page_that_is_closed_leaves_the_server_idle_and_says_nothing(served, chromium_page):
+    server = served()
+    chromium_page.goto(server.address + "?tab=particles")
+    drawn(chromium_page)
+    chromium_page.get_by_role("button", name="Start").click()
+    chromium_page.wait_for_timeout(500)
+    chromium_page.close()
+    time.sleep(UNUSED_SECONDS + 2.5)  # until the session has ended
+    process = psutil.Process(server.process.pid)
+    before = sum(process.cpu_times()[:2])
+    time.sleep(1)
+    assert sum(process.cpu_times()[:2]) - before < 0.2
+    assert server.interrupt()[::2] == (130, "interrupted: the page has ended\n")
 
 
 def test_tabs_show_one_thing_and_pause_the_other(explorer, chromium_page):

@@ -131,6 +131,10 @@ def ticks(limits: tuple[float, float], log: bool) -> list[float]:
     if log and high / low >= 30:
         powers = np.arange(np.ceil(np.log10(low)), np.floor(np.log10(high)) + 1)
         return [float(10.0**power) for power in powers[:: -(-len(powers) // 4)]]
+    if log and high / low >= 3:
+        powers = np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
+        every = [float(f"{lead}e{int(power)}") for power in powers for lead in (1, 2, 5)]
+        return [tick for tick in every if low <= tick <= high]
     found = MaxNLocator(3, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
     return [float(round(tick, 12)) for tick in found if low <= tick <= high]
 

@@ -117,11 +117,6 @@ class Page:
         if self.shown:
             self.address.text = address.written(self.made[self.shown].settings, {"tab": self.shown})
 
-    def close(self) -> None:
-        """The visitor has gone."""
-        if self.shown:
-            self.made[self.shown].hide()
-
 
 class Nothing(param.Parameterized):
     """No settings."""
@@ -164,9 +159,8 @@ def training(document: Document) -> Tab:
 
 def page(document: Document, files: Files) -> None:
     """Fill a visitor's document with all tabs; files are those of the command line, the same for all visitors."""
-    made = Page(document, {
+    Page(document, {
         "runs": lambda: RunsPage(files) if files.paths else Sentence(NO_RUNS),
         "particles": lambda: ParticlesPage(document),
         "training": lambda: training(document),
     })  # fmt: skip
-    document.on_session_destroyed(lambda context: made.close())
