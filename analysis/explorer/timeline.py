@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.view.common_panels import MOST_LOOKED_AT, evenly
-from analysis.view.pacing import moments
+from analysis.view.pacing import moments, share
 from analysis.view.scene import Scene
 
 BY = {"clock": "epoch or step", "step": "step", "share": "share of the run"}
@@ -51,4 +51,4 @@ def _steps(scenes: Sequence[Scene]) -> list[np.ndarray]:
 
 def _shares(scenes: Sequence[Scene]) -> list[np.ndarray]:
     """Of the run that is over, by its clock."""
-    return [(scene.clock - scene.clock[0]) / max(scene.clock[-1] - scene.clock[0], 1e-300) for scene in scenes]
+    return [share(np.asarray(scene.clock, float)) for scene in scenes]

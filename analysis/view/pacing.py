@@ -40,10 +40,11 @@ def by_shares(scenes: Sequence[Scene]) -> bool:
 def moments(scenes: Sequence[Scene]) -> list[np.ndarray]:
     """When each recorded frame of each scene is: by its clock, or, where units differ, by the share that is over."""
     clocks = [np.asarray(scene.clock, float) for scene in scenes]
-    return [_share(clock) for clock in clocks] if by_shares(scenes) else clocks
+    return [share(clock) for clock in clocks] if by_shares(scenes) else clocks
 
 
-def _share(clock: np.ndarray) -> np.ndarray:
+def share(clock: np.ndarray) -> np.ndarray:
+    """How much of a run is over at each frame, by its clock: (frame,), from 0 to 1."""
     return (clock - clock[0]) / max(clock[-1] - clock[0], 1e-300)
 
 
