@@ -9,7 +9,8 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 
 import tyro
@@ -47,6 +48,15 @@ def command(
     except (Exception, KeyboardInterrupt) as error:
         _tell(error, chosen)
         raise
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Tell a SettingsError as a command does, of what is done before its options are known."""
+    try:
+        yield
+    except SettingsError as error:
+        _refuse(error)
 
 
 def parsed(options: type[Options], program: str, default: Any = None) -> Options:
@@ -87,7 +97,8 @@ def _tell(error: BaseException, chosen: object) -> None:
 
 
 def _refuse(error: SettingsError) -> NoReturn:
-    option = " ".join("--" + name.strip().replace("_", "-") for name in error.field.split(","))
+    names = [name.strip() for name in error.field.split(",")]
+    option = " ".join(name if name.isupper() else "--" + name.replace("_", "-") for name in names)  # or a variable
     _fail(f"error: {option}: found {error.found}, allowed is {error.allowed}", 2)
 
 

@@ -86,8 +86,10 @@ def _by_run(trajectory: xr.Dataset, side: str) -> dict[str, tuple[str, np.ndarra
 
 def _curves(trajectory: xr.Dataset) -> xr.Dataset:
     """Quartiles over runs on an even grid of normalised time."""
-    own = trajectory["step"] <= trajectory["last_step"]
-    force = trajectory["gradient_norm"].sel(layer="embedding", drop=True).where(own)
+    own, norm = trajectory["step"] <= trajectory["last_step"], trajectory["gradient_norm"]
+    if "embedding" in norm["layer"]:  # else points are moved by parameters of other names
+        norm = norm.sel(layer=["embedding"])
+    force = ((norm.astype(np.float64) ** 2).sum("layer") ** 0.5).where(own)
     curves = {"speed": speed(trajectory), "displacement": displacement(trajectory), "gradient_norm": force}
     found = {}
     for name, curve in curves.items():

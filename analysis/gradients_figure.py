@@ -65,6 +65,9 @@ def gradients_figure(trajectory: xr.Dataset, found: xr.Dataset, run: int, rule: 
 
 def _draw_course(losses: Axes, accuracies: Axes, one: xr.Dataset, moment: np.ndarray) -> None:
     for panel, name in ((losses, "loss"), (accuracies, "accuracy")):
+        if name not in one:
+            panel.set_axis_off()
+            continue
         panel.set_title(name)
         for split in one["split"].values:
             values = one[name].sel(split=split).values[: len(moment)]

@@ -172,6 +172,8 @@ def embedding_of(trajectory: xr.Dataset) -> xr.DataArray:
     n = trajectory.attrs["modulus"]
     if n < FEWEST_TOKENS:
         raise TrajectoryError(f"attribute modulus: found {n}, structures are told from chance from {FEWEST_TOKENS} on")
+    if trajectory.sizes["token"] < n:
+        raise TrajectoryError(f"dimension token: found {trajectory.sizes['token']}, expected the numbers modulo {n}")
     embedding = trajectory["embedding"].isel(token=slice(n))  # a table may have more rows than there are numbers
     if not math.isfinite(float(np.abs(embedding).max())):
         raise TrajectoryError("variable embedding: found a value that is not finite")

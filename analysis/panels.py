@@ -10,6 +10,8 @@ table has the panels of `analysis.view.common_panels.common`. To add those of a 
 
     BUILDERS["pendulum"] = pendulum  # by the `system` of its settings
 
+docs/new-system.md has one that draws arrows.
+
 All values are dimensionless.
 """
 
@@ -100,10 +102,7 @@ def scene(
 def title(recorded: Recorded) -> str:
     """Which run, in words: the task, settings that are not the default ones, the seed, and whether it diverged."""
     s, ended = recorded.settings, f", {status(recorded)}" if recorded.diverged else ""
-    named = NAMED.get(s.system)
-    if named is None:
-        return f"{s.system}, seed {recorded.seed}{ended}"
-    task, always = named
+    task, always = NAMED.get(s.system, (s.system, {}))
     said = [valued(letter, getattr(s, name)) for name, letter in always.items()]
     return ", ".join([task, *said, *others(s, always), f"seed {recorded.seed}"]) + ended
 
@@ -115,7 +114,7 @@ NAMED: dict[str, tuple[str, dict[str, str]]] = {
 }
 """By system: what it is, and the settings that are always named, with what they are called."""
 
-LETTERS = {"dim": "D", "length": "L", "sparsity": "k", "ga": "g_a", "gr": "g_r"}
+LETTERS = {"n": "N", "dim": "D", "fa": "f_a", "length": "L", "sparsity": "k", "ga": "g_a", "gr": "g_r"}
 MOST_NAMED = 4
 """Settings that are named beside those."""
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import platform
 import subprocess
+from abc import abstractmethod
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import metadata
@@ -15,7 +16,7 @@ from typing import Any, Protocol
 import numba
 import numpy as np
 
-from dynamics.recorder import Clock, Description
+from dynamics.recorder import FROM_ZERO, Clock, Description
 from dynamics.settings import Settings, SettingsError
 from dynamics.trajectory import IDENTITY, SCHEMA_VERSION
 
@@ -29,19 +30,20 @@ METRICS = ("gradient_norm", "update_norm", "loss", "accuracy")
 class Described(Protocol):
     """What a system tells of itself; see `dynamics.simulate.System` for all of it."""
 
-    numerics_version: int
-    """Raised whenever a change alters results."""
-    device: str
-    """Kind of device: cpu or cuda."""
     settings: Settings
     """Their JSON in the file makes the run repeatable."""
     variables: dict[str, tuple[str, ...]]
     """What `observe` returns: name -> dims after (run, step)."""
-    ensemble_width: int
+    numerics_version: int = 1
+    """Raised whenever a change alters results."""
+    device: str = "cpu"
+    """Kind of device: cpu or cuda."""
+    ensemble_width: int = 0
     """Runs of the ensemble of which those at hand are some, where bits depend on that; else 0."""
-    clock: Clock
+    clock: Clock = FROM_ZERO
     """From where epochs are counted, where there are any."""
 
+    @abstractmethod
     def coords(self) -> dict[str, np.ndarray]:
         """Coordinates of the dimensions that `variables` names."""
 
@@ -110,8 +112,8 @@ def describe(system: Described, what: Mapping[str, Any], steps: int) -> Descript
         "modulus": settings.modulus,
         "steps": steps,
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "git_commit": _git_commit(),
-        "package_versions": json.dumps(_package_versions()),
+        "git_commit": git_commit(),
+        "package_versions": json.dumps(package_versions()),
         "threads": numba.get_num_threads(),
         "ensemble_width": max(len(seeds), system.ensemble_width),
         "comment": "All values are dimensionless; a step is an optimizer update or an integrator step. config_json "
@@ -122,7 +124,7 @@ def describe(system: Described, what: Mapping[str, Any], steps: int) -> Descript
 
 
 @functools.cache
-def _git_commit() -> str:
+def git_commit() -> str:
     """The commit this program runs from, "+" if changed since, or "unknown" where it is installed."""
     git = ["git", "-C", str(Path(__file__).parent)]
     try:
@@ -136,7 +138,8 @@ def _git_commit() -> str:
         return "unknown"
 
 
-def _package_versions() -> dict[str, str]:
+def package_versions() -> dict[str, str]:
+    """Versions of what results depend on, by name; "unknown" for what is not installed."""
     versions = {"python": platform.python_version()}
     for name in ("training-dynamics", "numpy", "numba", "xarray", "netCDF4", "torch"):
         try:

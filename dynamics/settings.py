@@ -5,8 +5,10 @@ trajectory. Names and symbols are the papers'; CA is Musat, arXiv 2408.09414. St
 that a command line can be built, and its help printed, without importing anything heavy.
 """
 
+import importlib
 import numbers
 import operator
+import os
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, get_args
 
@@ -384,3 +386,23 @@ CHOICES: dict[str, tuple[str, ...]] = {
 
 SETTINGS: dict[str, type] = {each.system: each for each in (ParticleSettings, ModularSettings, SparseSettings)}
 """Settings class by the `system` that a trajectory names."""
+
+OUTSIDE = "TRAINING_DYNAMICS_SYSTEMS"
+"""Environment variable that names, with commas between, the modules that register systems from outside."""
+
+
+def import_systems() -> None:
+    """Import the modules that the environment names, which register their systems. Raises SettingsError.
+
+    It is the person at the keyboard who says what is imported, never a file that is opened.
+    """
+    allowed = "modules that can be imported from here, by names such as docs.momentum"
+    for name in filter(None, map(str.strip, os.environ.get(OUTSIDE, "").split(","))):
+        if not all(map(str.isidentifier, name.split("."))):
+            raise SettingsError(OUTSIDE, name, allowed)
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+                raise  # the module is there, and what it imports is not
+            raise SettingsError(OUTSIDE, name, allowed) from None

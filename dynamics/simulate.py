@@ -10,10 +10,11 @@ import shutil
 import signal
 import threading
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NoReturn, Protocol
 
 import numpy as np
 import xarray as xr
@@ -68,23 +69,32 @@ class MissingPackage(Exception):
 
 
 class System(Described, Protocol):
-    """A dynamical system whose state is a set of points, for a whole ensemble of runs."""
+    """A dynamical system whose state is a set of points, for a whole ensemble of runs.
 
+    A class that inherits from it takes over the defaults of `Described`, and cannot be made where it lacks a method.
+    """
+
+    @abstractmethod
     def working_bytes(self, runs: int) -> int:
         """Memory that a run takes, known before any is taken."""
 
+    @abstractmethod
     def initial(self, seeds: np.ndarray) -> State:
         """The state at step 0, one run a seed."""
 
+    @abstractmethod
     def advance(self, state: State, steps: int) -> State:
         """The state `steps` steps later."""
 
+    @abstractmethod
     def observe(self, state: State) -> Arrays:
         """One frame, leading run axis."""
 
+    @abstractmethod
     def checkpoint(self, state: State) -> Arrays:
         """All that `restore` needs, exactly: `step`, and arrays with a leading run axis."""
 
+    @abstractmethod
     def restore(self, arrays: Arrays) -> State:
         """The state of which `checkpoint` gave the arrays, or some of its runs."""
 
@@ -105,11 +115,20 @@ def _training(name: str) -> Callable[..., Any]:
     return make
 
 
-SYSTEMS: dict[str, Callable[..., Any]] = {
-    ParticleSettings.system: ParticleSystem,
-    ModularSettings.system: _training("ModularSystem"),
-    SparseSettings.system: _training("SparseSystem"),
-}
+class Systems(dict[str, Callable[..., Any]]):
+    """A table of systems that says what to do about one that is not there."""
+
+    def __missing__(self, name: str) -> NoReturn:
+        raise SettingsError("settings", f"those of {name}", "settings of " + ", ".join(self) + ", or `register` first")
+
+
+SYSTEMS = Systems(
+    {
+        ParticleSettings.system: ParticleSystem,
+        ModularSettings.system: _training("ModularSystem"),
+        SparseSettings.system: _training("SparseSystem"),
+    }
+)
 """What makes a system, from settings and device, by the `system` that settings and trajectories name."""
 
 

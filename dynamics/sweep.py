@@ -140,7 +140,7 @@ def combine(grid: Grid) -> xr.Dataset:
     for name, one in found[0].data_vars.items():
         values = np.stack([each[name].values for each in found])
         dims = (*grid.axes, *one.dims)
-        variables[name] = (dims, values.reshape(*grid.shape, *one.shape), one.attrs)
+        variables[name] = (dims, values.reshape((*grid.shape, *one.shape)), one.attrs)
     coords = {name: np.array(values) for name, values in grid.axes.items()}
     coords |= {dim: np.array(names) for dim, names in kept.items()}
     result = xr.Dataset(variables, {name: (name, values) for name, values in coords.items()}, _attributes(grid))

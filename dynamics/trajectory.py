@@ -14,13 +14,13 @@ import re
 from collections.abc import Hashable
 from dataclasses import fields
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 import xarray as xr
 
-from dynamics.settings import SETTINGS, Settings
+from dynamics.settings import OUTSIDE, SETTINGS, Settings, SettingsError, import_systems
 from dynamics.storage import TrajectoryError, read_group
 
 SCHEMA_VERSION = 1
@@ -217,17 +217,28 @@ def check_unchanged(trajectory: xr.Dataset, path: Path) -> None:
 
 def settings_of(trajectory: xr.Dataset) -> Settings:
     """The settings with which a trajectory was made. Raises TrajectoryError."""
-    system = trajectory.attrs.get("system")
-    if system not in SETTINGS:
-        raise TrajectoryError(f"attribute system: found {system!r}, known are {', '.join(SETTINGS)}")
+    kind = _settings_class(trajectory.attrs.get("system"))
     try:
         values = json.loads(trajectory.attrs.get("config_json", ""))
-        unknown = set(values) - {field.name for field in fields(SETTINGS[system])}
+        unknown = set(values) - {field.name for field in fields(kind)}
         if unknown:
             raise TrajectoryError(f"attribute config_json: unknown setting {sorted(unknown)[0]!r}")
-        return msgspec.convert(values, SETTINGS[system], strict=True)
+        return msgspec.convert(values, kind, strict=True)
     except (ValueError, TypeError) as error:  # JSON, types and SettingsError alike
         raise TrajectoryError(f"attribute config_json: {error}") from None
+
+
+def _settings_class(system: object) -> Any:
+    """The settings class of a system, which a module that the environment names may have to register first."""
+    if system not in SETTINGS:
+        try:
+            import_systems()
+        except SettingsError as error:
+            raise TrajectoryError(f"attribute system: found {system!r}, not known; {error}") from None
+    if system not in SETTINGS:
+        how = f"others where {OUTSIDE} names the module that registers them, see docs/new-system.md"
+        raise TrajectoryError(f"attribute system: found {system!r}, known are {', '.join(SETTINGS)} ({how})")
+    return SETTINGS[system]
 
 
 def source_of(trajectory: xr.Dataset) -> Path:

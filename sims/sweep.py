@@ -11,14 +11,15 @@ import itertools
 import operator
 import sys
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin, get_type_hints
 
 import tyro
 
-from analysis.command import command
+from analysis.command import command, refusing
 from analysis.files import check_csv
-from dynamics.settings import SETTINGS, SettingsError
+from dynamics.settings import SETTINGS, SettingsError, import_systems
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -116,13 +117,18 @@ def length_of(settings: type) -> tuple[str, str]:
     return "steps", f"Number of steps. None is {plain.default_steps}."
 
 
-_systems: Any = (Annotated[options_of(each), tyro.conf.subcommand(name)] for name, each in SETTINGS.items())
-_system: Any = Annotated[functools.reduce(operator.or_, _systems), tyro.conf.OmitSubcommandPrefixes]
+def options_for(systems: Mapping[str, type]) -> Any:
+    """The options of the command: a subcommand for each system, by the settings class that its name has."""
+    each: Any = (Annotated[options_of(kind), tyro.conf.subcommand(name)] for name, kind in systems.items())
+    one: Any = Annotated[functools.reduce(operator.or_, each), tyro.conf.OmitSubcommandPrefixes]
+    options = dataclasses.make_dataclass("Options", [("system", one)], frozen=True)
+    options.__doc__ = """Train, or run, an ensemble for every combination of the settings that are given several values,
+    and combine how they went in one file and one table. What is there already is not computed again; SYSTEM --help
+    shows the settings."""
+    return options
 
-Options = dataclasses.make_dataclass("Options", [("system", _system)], frozen=True)
-Options.__doc__ = """Train, or run, an ensemble for every combination of the settings that are given several values, and
-combine how they went in one file and one table. What is there already is not computed again; SYSTEM --help shows
-the settings."""
+
+Options: Any = options_for(SETTINGS)
 
 
 # ------------------------------------------------------------------------------------------ the command
@@ -230,4 +236,6 @@ def rows(result: "xr.Dataset", axes: list[str], name: str) -> "list[Row]":
 
 
 if __name__ == "__main__":
-    command(main, Options, "sims.sweep")
+    with refusing():
+        import_systems()
+    command(main, options_for(SETTINGS), "sims.sweep")

@@ -17,7 +17,8 @@ import xarray as xr
 
 from analysis.flow.force_jacobian import force_spectra
 from analysis.flow.modes import KINDS, Modes, growing, kinds
-from dynamics.settings import ParticleSettings, SettingsError, SparseSettings
+from dynamics.settings import ModularSettings, ParticleSettings, Settings, SettingsError, SparseSettings
+from dynamics.storage import TrajectoryError
 from dynamics.trajectory import settings_of
 
 STEPS = 20
@@ -28,7 +29,7 @@ LARGE, FEWER_STEPS = 400, 10
 
 def linearisation(trajectory: xr.Dataset, places: Sequence[int], quiet: bool = False) -> xr.Dataset:
     """The linearised flow at the frames that stand at some places along `step`. Raises TrajectoryError."""
-    settings = settings_of(trajectory)
+    settings = _linearised(trajectory)
     if isinstance(settings, ParticleSettings):
         found = force_spectra(trajectory, list(places), quiet)
         fastest = -np.fmin.reduce(found["growth_rate"].values, axis=-1, initial=np.inf)
@@ -43,6 +44,15 @@ def linearisation(trajectory: xr.Dataset, places: Sequence[int], quiet: bool = F
             found = found.merge(near, compat="override", join="exact", combine_attrs="override")
     found.attrs["threshold"] = 2 / found.attrs["lr"]
     return _with_kinds(found).assign_attrs(system=settings.system)
+
+
+def _linearised(trajectory: xr.Dataset) -> Settings:
+    """The settings of a trajectory whose flow is known. Raises TrajectoryError."""
+    settings, known = settings_of(trajectory), (ParticleSettings, ModularSettings, SparseSettings)
+    if settings.system not in (each.system for each in known):
+        names = ", ".join(each.system for each in known)
+        raise TrajectoryError(f"attribute system: found {settings.system}, the flow is known of {names} alone")
+    return settings
 
 
 def _of_network(trajectory: xr.Dataset, places: Sequence[int], quiet: bool) -> xr.Dataset:
@@ -88,7 +98,7 @@ def places_of(trajectory: xr.Dataset, steps: int, at: Sequence[int] = ()) -> lis
 
 def usual_steps(trajectory: xr.Dataset) -> int:
     """How many frames are looked at where nobody says: fewer of networks whose Hessians take long."""
-    settings = settings_of(trajectory)
+    settings = _linearised(trajectory)
     if isinstance(settings, ParticleSettings):
         return STEPS
     from dynamics.networks import network_of  # torch, which particles do without

@@ -1,0 +1,84 @@
+"""Particles with momentum, a system from outside: the worked example of new-system.md.
+
+    x <- normalise(x + step_size F(x) + momentum v),   v the displacement of the step before
+
+Polyak's heavy ball under the balanced force F of CA section 6. All values are dimensionless.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dynamics.particles import ParticleState, ParticleSystem
+from dynamics.settings import ParticleSettings, check_choice, check_real
+from dynamics.simulate import System, register
+from sims.system import system_command
+
+
+@dataclass(frozen=True)
+class MomentumSettings(ParticleSettings):
+    """N particles under the forces of CA that keep part of their motion."""
+
+    system: ClassVar[str] = "momentum"
+    momentum: float = 0.9
+    """Share of a step that is made again in the next one."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "momentum", check_real("momentum", self.momentum, below=1))
+        check_choice("step_rule", self.step_rule, ("force",))
+
+
+@dataclass(frozen=True)
+class MomentumState(ParticleState):
+    """Particles after `step` steps, and how they move; `last_step` stands still in a run that has diverged."""
+
+    velocity: np.ndarray  # (run, token, axis) displacement in the last step
+
+
+class MomentumSystem(System):
+    """`MomentumSettings` as a system."""
+
+    def __init__(self, settings: MomentumSettings, device: str = "auto") -> None:
+        self.plain = ParticleSystem(settings, device)
+        self.settings: MomentumSettings = self.plain.settings
+        self.variables = {**self.plain.variables, "velocity": ("token", "axis")}
+
+    def coords(self):
+        return self.plain.coords()
+
+    def working_bytes(self, runs):
+        return 2 * self.plain.working_bytes(runs)
+
+    def initial(self, seeds):
+        first = self.plain.initial(seeds)
+        return MomentumState(**vars(first), velocity=np.zeros_like(first.embedding))
+
+    def advance(self, state, steps):
+        s = self.settings
+        for _ in range(steps):
+            x, v = state.embedding, state.velocity
+            force, norm = self.plain.force(x)
+            after = self.plain.normalised(x + s.step_size * force + s.momentum * v)
+            going = (state.last_step == state.step) & (norm < 1e38)  # a run that diverges stays where it is
+            norms = [norm, np.linalg.norm(after - x, axis=(1, 2))]
+            pushed, moved = np.where(going, norms, [state.gradient_norm, state.update_norm])
+            x, v = np.where(going[:, None, None], [after, after - x], [x, v])
+            state = MomentumState(state.step + 1, x, pushed, moved, state.last_step + going, v)
+        return state
+
+    def observe(self, state):
+        return {**self.plain.observe(state), "velocity": state.velocity}
+
+    def checkpoint(self, state):
+        return self.plain.checkpoint(state)  # all fields of the state
+
+    def restore(self, arrays):
+        return MomentumState(**{**arrays, "step": int(arrays["step"])})
+
+
+register(MomentumSettings, MomentumSystem)
+
+if __name__ == "__main__":
+    system_command(MomentumSettings, "docs.momentum")

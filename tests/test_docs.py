@@ -1,0 +1,616 @@
+"""The pages in docs/: what they show works as it stands, and a system from outside goes through everything."""
+
+import dataclasses
+import importlib
+import re
+import shlex
+import subprocess
+import sys
+from signal import SIGINT, raise_signal
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.image import imread
+
+from analysis import panels
+from analysis.command import parsed
+from analysis.gallery import save_gallery
+from analysis.onsets import embedding_of
+from analysis.panels import panel_names, scene
+from analysis.progress import displacement, speed
+from analysis.structures import circles, grid_imperfections
+from docs.momentum import MomentumSettings, MomentumSystem
+from dynamics import randomness
+from dynamics import settings as table
+from dynamics import simulate as loop
+from dynamics.settings import OUTSIDE, ParticleSettings, SettingsError
+from dynamics.simulate import Interrupted, System, branch, register, replay, simulate
+from dynamics.storage import TrajectoryError
+from dynamics.trajectory import DIVERGED, open_trajectory, parts_of, settings_of
+from sims import sweep
+from sims import system as command_line
+from tests import naive
+from tests.conftest import ROOT
+
+TABLES = (table.SETTINGS, loop.SYSTEMS, panels.BUILDERS)
+for each in TABLES:  # what else this process tests knows nothing of the example
+    each.pop("momentum", None)
+
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+NEW_SYSTEM, FORMAT = ((ROOT / "docs" / name).read_text() for name in ("new-system.md", "format.md"))
+EXAMPLE = (ROOT / "docs" / "momentum.py").read_text()
+SETTINGS = MomentumSettings(fa=2.0, n=7, momentum=0.8)
+
+
+@pytest.fixture(autouse=True)
+def registered():
+    """The example is known while a test of this module runs."""
+    before = [dict(each) for each in TABLES]
+    register(MomentumSettings, MomentumSystem)
+    yield
+    for each, kept in zip(TABLES, before, strict=True):
+        each.clear()
+        each.update(kept)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A file of the example and one of particles."""
+    folder = tmp_path_factory.mktemp("runs")
+    register(MomentumSettings, MomentumSystem)
+    paths = folder / "momentum.nc", folder / "particles.nc"
+    simulate(SETTINGS, runs=6, out=paths[0], progress=False).close()
+    simulate(ParticleSettings(fa=2.0, n=7), runs=6, out=paths[1], progress=False).close()
+    for each in TABLES:
+        each.pop("momentum", None)
+    return paths
+
+
+@pytest.fixture
+def files(made, tmp_path):
+    """The same, in the folder of the test."""
+    for path in made:
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    return tuple(path.name for path in made)
+
+
+def run(settings=SETTINGS, runs=4, **amount):
+    return simulate(settings, runs=runs, progress=False, **amount)
+
+
+# -------------------------------------------------------------------------------------------- the pages
+
+
+def blocks(page):
+    return re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+
+
+def block(begins):
+    """The one of the page on systems that begins with some words."""
+    (found,) = [each for each in blocks(NEW_SYSTEM) if each.startswith(begins)]
+    return found
+
+
+def test_the_page_shows_the_file():
+    assert EXAMPLE in blocks(NEW_SYSTEM)
+    assert len([line for line in EXAMPLE.splitlines() if line.strip()]) <= 66
+
+
+def test_each_block_is_run_somewhere():
+    begins = ('"""Particles with momentum', "from docs.momentum", "import numpy", '"""How far', '"""python -m reaching')
+    assert [each.startswith(begin) for each, begin in zip(blocks(NEW_SYSTEM), begins, strict=True)] == [True] * 5
+    assert len(blocks(FORMAT)) == 1
+
+
+def test_the_page_on_the_format(capsys):
+    names = {}
+    exec(compile(blocks(FORMAT)[0], "format.md", "exec"), names)
+    xr.testing.assert_equal(names["plain"].load(), names["trajectory"].load())
+    with open_trajectory("runs/two.nc") as some:
+        assert some["seed"].values.tolist() == [1, 4]
+        np.testing.assert_array_equal(some["embedding"], names["trajectory"]["embedding"][[1, 4]])
+    assert capsys.readouterr().out.splitlines()[-1] == "[ 0  4  8 12]"
+
+
+def test_the_page_on_the_format_names_what_there_is():
+    files = [run(ParticleSettings(n=5), steps=4)]
+    named = set(re.findall(r"`(\w+)`", FORMAT))
+    for trajectory in files:
+        assert set(map(str, trajectory.dims)) <= named
+        assert set(map(str, trajectory.variables)) <= named
+        plain = {"title", "Conventions", "schema_version", "comment"}
+        assert set(trajectory.attrs) - plain <= named
+
+
+def test_the_lines_of_python_about_the_example():
+    names = {}
+    exec(compile(block("from docs.momentum"), "new-system.md", "exec"), names)
+    assert names["trajectory"]["step"].values[-1] == 120
+    assert names["again"]["step"].values.tolist() == list(range(30, 51))
+    shared = names["again"].sel(step=slice(32, 48, 4))["embedding"]
+    expected = names["trajectory"]["embedding"].isel(run=[2]).sel(step=shared["step"])
+    np.testing.assert_array_equal(shared, expected)
+
+
+TYPED = re.compile(r"(?:^|`)python (?:-m )?((?:sims|analysis|docs)[./]\w[^`\n]*?) *(?:#.*$|$|`)", re.MULTILINE)
+COMMANDS = [(page.name, words) for page in PAGES for words in TYPED.findall(page.read_text())]
+
+
+@pytest.mark.parametrize(("page", "words"), COMMANDS)
+def test_the_command_lines_can_be_parsed(page, words, monkeypatch):
+    program, *arguments = shlex.split(words)
+    if program == "docs/momentum.py":
+        options = command_line.options_of(MomentumSettings)
+    elif program == "sims.sweep":
+        options = sweep.options_for(table.SETTINGS)
+    else:
+        options = importlib.import_module(program).Options
+    monkeypatch.setattr("sys.argv", [program, *arguments])
+    if not arguments:  # it is spoken of
+        return
+    if "--help" in arguments:
+        with pytest.raises(SystemExit) as end:
+            parsed(options, program)
+        assert end.value.code == 0
+    else:
+        assert parsed(options, program)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
+        if "://" not in link:
+            assert (page.parent / link).exists(), link
+
+
+# ------------------------------------------------------------------------------------------ the example
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"fa": 2.0, "n": 7, "dim": 3, "variance": "axis"},
+        {"n": 6, "step_size": 0.2, "diagonal": "none", "repulsion_balance": "count", "variance": "none"},
+    ],
+)
+def test_without_momentum_particles_are_as_ever(settings):
+    found = run(MomentumSettings(momentum=0.0, **settings), steps=60)
+    expected = run(ParticleSettings(**settings), steps=60)
+    for name in ("embedding", "gradient_norm", "last_step", "status", "time"):
+        np.testing.assert_array_equal(found[name], expected[name])
+    np.testing.assert_allclose(found["update_norm"], expected["update_norm"], rtol=1e-6)
+
+
+def test_a_step_is_that_of_the_heavy_ball():
+    """Polyak's rule by plain loops, over as many steps as rounding lets be compared."""
+    found = run(SETTINGS, runs=1, steps=8)["embedding"].values[0]
+    x, before = found[0], found[0]
+    for after in found[1:]:
+        moved = x + SETTINGS.step_size * naive.total_force(x, SETTINGS) + SETTINGS.momentum * (x - before)
+        x, before = naive.normalise(moved, SETTINGS.variance), x
+        np.testing.assert_allclose(after, x, atol=1e-9)
+
+
+def test_momentum_matters():
+    still, heavy = (run(MomentumSettings(n=7, momentum=share), steps=30)["embedding"].values for share in (0.0, 0.8))
+    np.testing.assert_array_equal(still[:, :2], heavy[:, :2])  # at rest in the beginning
+    assert not np.allclose(still[:, -1], heavy[:, -1], atol=0.1)
+
+
+def test_a_member_depends_on_its_seed_alone():
+    together, alone = run(runs=5, steps=40), run(runs=1, seed=3, steps=40)
+    for name in SETTINGS_VARIABLES:
+        np.testing.assert_array_equal(together[name][3:4], alone[name])
+
+
+SETTINGS_VARIABLES = ("embedding", "velocity", "gradient_norm", "update_norm")
+
+
+def test_an_interrupted_run_ends_as_one_that_was_not(monkeypatch):
+    real = MomentumSystem.advance
+
+    def advance(self, state, steps):
+        if state.step < 23 <= state.step + steps:
+            raise_signal(SIGINT)
+            return real(self, state, 23 - state.step)
+        return real(self, state, steps)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MomentumSystem, "advance", advance)
+        with pytest.raises(Interrupted):
+            run(steps=60, every=5, out="a.nc")
+    assert parts_of("a.nc")[-1].end == 23
+    assert settings_of(open_trajectory("a.nc")) == SETTINGS
+    found, whole = run(steps=60, every=5, out="a.nc"), run(steps=60, every=5)
+    for name in (*SETTINGS_VARIABLES, "last_step", "status", "step"):
+        np.testing.assert_array_equal(found[name], whole[name])
+
+
+def test_it_is_extended_replayed_and_branched():
+    run(steps=30, out="a.nc").close()
+    found, whole = run(steps=60, out="a.nc"), run(steps=60)
+    again = replay("a.nc", 2, 17, 41)
+    same, calmer = branch("a.nc", 25), branch("a.nc", 25, momentum=0.0)
+    for name in SETTINGS_VARIABLES:
+        np.testing.assert_array_equal(found[name], whole[name])
+        np.testing.assert_array_equal(again[name], whole[name][[2], 17:42])
+        np.testing.assert_array_equal(same[name], whole[name][:, 25:])
+    assert not np.array_equal(calmer["embedding"][:, -1], whole["embedding"][:, -1])
+    with pytest.raises(SettingsError, match="n: found 5"):
+        branch("a.nc", 25, n=5)
+
+
+def test_a_run_that_diverges_stands_still(monkeypatch):
+    """The second of three, whose force is too large from step 10 on; the others know nothing of it."""
+    system, whole = MomentumSystem(SETTINGS), run(runs=3, steps=20)
+    real = system.plain.force
+
+    def force(x):
+        total, norm = real(x)
+        too_large = (x[1] == whole["embedding"].values[1, 10]).all()
+        return total, np.where([False, too_large, False], np.inf, norm)
+
+    monkeypatch.setattr(system.plain, "force", force)
+    monkeypatch.setitem(loop.SYSTEMS, "momentum", lambda settings, device: system)
+    found = run(runs=3, steps=20, out="a.nc")
+    assert found["last_step"].values.tolist() == [20, 10, 20]
+    assert found["status"].values.tolist() == [1, DIVERGED, 1]
+    for name in SETTINGS_VARIABLES:
+        np.testing.assert_array_equal(found[name][[0, 2]], whole[name][[0, 2]])
+        np.testing.assert_array_equal(found[name][1, :11], whole[name][1, :11])
+        for frame in found[name].values[1, 11:]:
+            np.testing.assert_array_equal(frame, whole[name][1, 10])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("momentum", 1.0), ("momentum", -0.1), ("momentum", "much"), ("step_rule", "direction"), ("n", 0)],
+)
+def test_settings_that_make_no_sense_are_refused(name, value):
+    with pytest.raises(SettingsError, match=f"{name}: found {value}"):
+        MomentumSettings(**{name: value})
+
+
+def test_a_system_that_lacks_a_method_cannot_be_made():
+    class Half(System):
+        def coords(self):
+            return {}
+
+    with pytest.raises(TypeError, match="restore"):
+        Half()
+
+
+def test_settings_of_a_system_that_is_not_registered_are_told(monkeypatch):
+    monkeypatch.delitem(loop.SYSTEMS, "momentum")
+    with pytest.raises(SettingsError, match="found those of momentum, allowed is settings of particles"):
+        simulate(SETTINGS, runs=1, steps=1)
+
+
+# ----------------------------------------------------------------------------- what takes files of it
+
+
+def test_arrays_of_it_are_analysed(files, tmp_path):
+    with open_trajectory(files[0]) as trajectory:
+        assert circles(trajectory).shape == grid_imperfections(trajectory).shape == (6, 101)
+        x, v = (trajectory[name].values for name in ("embedding", "velocity"))
+        np.testing.assert_array_equal(v[:, 1:], np.diff(x, axis=1))
+        per_time = np.linalg.norm(v[:, 1:], axis=(-2, -1)) / SETTINGS.step_size
+        np.testing.assert_allclose(speed(trajectory).transpose("run", "step")[:, 1:], per_time, rtol=1e-9)
+        assert (displacement(trajectory).isel(step=0) == 0).all()
+        save_gallery(x[:, -1], trajectory["seed"].values, "heavy", tmp_path / "a.png")
+    assert imread("a.png").ndim == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "written"),
+    [
+        ("analysis.events A", "momentum-events.png"),
+        ("analysis.gradients A --run 2", "momentum-gradients.png"),
+        ("analysis.formation A B --out both.nc", "both.png"),
+        ("analysis.compare A --out c.nc", "c.png"),
+        ("analysis.compare A B --out c.nc", "c.png"),
+        ("analysis.compare B A --out c.nc", "c.nc"),
+        ("analysis.frame A --step 50 --out a.png", "a.png"),
+        ("analysis.frame A B --run 1 --out a.svg", "a.svg"),
+        ("analysis.explore A B --export a.html", "a.html"),
+        ("sims.particles --start A --start-step -1 --n 7 --runs 3 --steps 9 --out b.nc", "b.png"),
+        ("sims.runs --folder .", None),
+    ],
+)
+def test_commands_take_it(words, written, files, typed, tmp_path):
+    program, *arguments = [{"A": files[0], "B": files[1]}.get(word, word) for word in words.split()]
+    code, out, err = typed(program, *arguments)
+    assert code == 0, err
+    assert "nan" not in out
+    if written:
+        assert (tmp_path / written).stat().st_size > 1000
+    else:
+        assert re.search(r"momentum\.nc +done +100 +6 .*--fa 2\.0 --n 7 --momentum 0\.8", out)
+
+
+@pytest.mark.parametrize("command", ["curvature", "circuits", "spikes", "remedies", "sparsity"])
+def test_what_is_about_something_else_says_so_in_a_line(command, files, typed):
+    code, _, err = typed(f"analysis.{command}", files[0])
+    assert code == 1
+    assert re.fullmatch(r"error: .*attribute system: found momentum, .*(networks|flow).*\n", err)
+
+
+def test_a_film_of_it(files, typed, tmp_path):
+    with open_trajectory(files[0]) as trajectory:
+        few = trajectory.isel(step=slice(0, 6))
+        simulate(SETTINGS, runs=2, steps=5, out="few.nc", progress=False).close()
+        np.testing.assert_array_equal(open_trajectory("few.nc")["embedding"], few["embedding"][:2])
+    code, out, err = typed("analysis.film", "few.nc", "--out", "a.gif", "--width", "480")
+    assert code == 0, err
+    assert (tmp_path / "a.gif").read_bytes()[:3] == b"GIF"
+    assert "every recorded frame" in out
+
+
+def test_metrics_alone_are_taken_too(typed):
+    run(steps=60, record="metrics", out="m.nc").close()
+    for words in ("analysis.events m.nc --of force", "analysis.frame m.nc --out m.png"):
+        program, *arguments = words.split()
+        code, _, err = typed(program, *arguments)
+        assert code == 0, err
+    code, _, err = typed("analysis.formation", "m.nc")
+    assert code == 1
+    assert "embedding" in err
+
+
+def test_its_scene(files):
+    with open_trajectory(files[0]) as trajectory:
+        names = ("embedding", "circularity", "imperfections", "gradient_norm", "update_norm")
+        assert panel_names(trajectory) == names
+        shown = scene(trajectory, 2)
+        assert shown.title == "momentum, f_a = 2, N = 7, momentum 0.8, seed 2"
+        x = trajectory["embedding"].values[2, [0, 50]]
+        np.testing.assert_allclose(shown.arrays(np.array([0, 50]))["embedding"], x, atol=1e-12)
+
+
+def test_panels_of_its_own(files, typed, tmp_path):
+    exec(compile(block("import numpy"), "new-system.md", "exec"), {})
+    with open_trajectory(files[0]) as trajectory:
+        assert panel_names(trajectory)[:2] == ("motion", "embedding")
+        arrows = scene(trajectory, 1).arrays(np.array([0, 40]))["going"]
+        reach = trajectory["embedding"] + 5 * trajectory["velocity"]
+        np.testing.assert_allclose(arrows[1, :, :2], trajectory["embedding"].values[1, 40], atol=1e-12)
+        np.testing.assert_allclose(arrows[1, :, 2:], reach.values[1, 40], atol=1e-12)
+        assert np.isnan(arrows[0, :, 2:]).all()  # at rest
+        assert panel_names(run(steps=3, record="metrics")) == ("gradient_norm", "update_norm")
+    code, _, err = typed("analysis.frame", files[0], "--step", "20", "--panels", "motion", "--out", "a.png")
+    assert code == 0, err
+    assert imread("a.png").ndim == 3
+    code, _, err = typed("analysis.explore", files[0], "--export", "a.html")
+    assert code == 0, err
+    assert "velocity of 6" in (tmp_path / "a.html").read_text()
+
+
+def test_an_analysis_from_outside(files, typed, tmp_path, monkeypatch):
+    (tmp_path / "reach.py").write_text(block('"""How far'))
+    (tmp_path / "reaching.py").write_text(block('"""python -m reaching'))
+    monkeypatch.syspath_prepend(tmp_path)
+    code, out, err = typed("reaching", files[0])
+    assert code == 0, err
+    assert "picture     momentum-reach.png" in out
+    with xr.open_dataset("momentum-reach.nc") as found, open_trajectory(files[0]) as trajectory:
+        x = trajectory["embedding"].values[4, 60]
+        expected = max(np.sqrt(((point - x.mean(0)) ** 2).sum()) for point in x)
+        np.testing.assert_allclose(found["reach"].sel(step=60)[4], expected)
+    for name in ("reach", "reaching"):
+        sys.modules.pop(name)
+
+
+# ------------------------------------------------------------------------- a system of quite another kind
+
+
+@dataclasses.dataclass(frozen=True)
+class OscillatorSettings:
+    """Coupled phases: epochs, a loss without accuracy or neither that nor points, a layer of another name."""
+
+    system: ClassVar[str] = "oscillators"
+    default_steps: ClassVar[int] = 120
+    default_every: ClassVar[int] = 2
+    epoch_steps: ClassVar[int] = 10
+    modulus: ClassVar[int] = 6
+    time_step: ClassVar[float] = 0.05
+    points: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class OscillatorState:
+    step: int
+    last_step: np.ndarray
+    phase: np.ndarray
+
+
+class Oscillators(System):
+    def __init__(self, settings, device="auto"):
+        self.settings = settings
+        norms = {"gradient_norm": ("layer",), "update_norm": ("layer",)}
+        shown = {"embedding": ("token", "axis"), "loss": ("split",)} if settings.points else {}
+        self.variables = {"order": (), **norms, **shown}
+
+    def coords(self):
+        names = {"layer": np.array(["phase"]), "split": np.array(["train"])}
+        return {"token": np.arange(6), "axis": np.arange(3), **names}
+
+    def working_bytes(self, runs):
+        return 1000 * runs
+
+    def initial(self, seeds):
+        return OscillatorState(0, np.zeros(len(seeds), np.int64), randomness.normal(seeds, "oscillators", (6,)))
+
+    def force(self, phase):
+        return np.sin(phase[:, None] - phase[:, :, None]).mean(-1) + np.linspace(-1, 1, 6)
+
+    def advance(self, state, steps):
+        for _ in range(steps):
+            after = state.phase + 0.05 * self.force(state.phase)
+            state = OscillatorState(state.step + 1, state.last_step + 1, after)
+        return state
+
+    def observe(self, state):
+        pushed = np.linalg.norm(self.force(state.phase), axis=1)[:, None].astype("f4")
+        z = np.exp(1j * state.phase)
+        order, x = abs(z.mean(1)), np.stack([z.real, z.imag, state.phase], -1)
+        norms = {"gradient_norm": pushed, "update_norm": 0.05 * pushed * (state.step > 0)}
+        shown = {"embedding": x, "loss": (1 - order)[:, None].astype("f4")} if self.settings.points else {}
+        return {"order": order, **norms, **shown}
+
+    def checkpoint(self, state):
+        return {name: np.asarray(value) for name, value in vars(state).items()}
+
+    def restore(self, arrays):
+        return OscillatorState(**{**arrays, "step": int(arrays["step"])})
+
+
+@pytest.mark.parametrize("points", [True, False])
+def test_a_system_of_another_kind_is_taken_too(points, typed):
+    register(OscillatorSettings, Oscillators)
+    run(OscillatorSettings(points=points), out="a.nc").close()
+    for words in (
+        "analysis.events a.nc",
+        "analysis.frame a.nc --out a.png",
+        "analysis.explore a.nc --export a.html",
+        "sims.runs --folder .",
+    ):
+        program, *arguments = words.split()
+        code, _, err = typed(program, *arguments)
+        assert code == 0, (words, err)
+    assert replay("a.nc", 1, 33, 36)["order"].sel(step=34)[0] == open_trajectory("a.nc")["order"].sel(step=34)[1]
+    for words in ("analysis.gradients a.nc", "analysis.compare a.nc --out c.nc", "analysis.formation a.nc"):
+        program, *arguments = words.split()
+        code, _, err = typed(program, *arguments)
+        assert code == (0 if points else 1), (words, err)
+        if points:
+            with pytest.raises(TrajectoryError, match="token: found 6, expected the numbers modulo 7"):
+                embedding_of(open_trajectory("a.nc").assign_attrs(modulus=7))
+        else:
+            assert re.search(r"variables? .*embedding", err)
+            assert err.count("\n") == 1
+
+
+# ------------------------------------------------------------------------- systems that nobody has imported
+
+OUTSIDER = """
+import dataclasses
+from typing import ClassVar
+from docs.momentum import MomentumSettings, MomentumSystem
+from dynamics.simulate import register
+
+@dataclasses.dataclass(frozen=True)
+class Settings(MomentumSettings):
+    system: ClassVar[str] = "outsider"
+
+register(Settings, MomentumSystem)
+"""
+
+
+@pytest.fixture
+def outsider(tmp_path, monkeypatch):
+    """A file of a system that is not known, and whose module can be imported."""
+    (tmp_path / "outsider.py").write_text(OUTSIDER)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "outsider", raising=False)
+    module = importlib.import_module("outsider")
+    simulate(module.Settings(n=5), runs=2, steps=12, out="a.nc", progress=False).close()
+    for each in (table.SETTINGS, loop.SYSTEMS):
+        del each["outsider"]
+    sys.modules.pop("outsider")
+    yield "a.nc"
+    sys.modules.pop("outsider", None)
+
+
+def test_a_file_alone_has_nothing_imported(outsider, typed, monkeypatch):
+    monkeypatch.delenv(OUTSIDE, raising=False)
+    code, _, err = typed("analysis.events", outsider)
+    assert code == 1
+    assert (
+        "found 'outsider', known are particles, modular, sparse, momentum (others where TRAINING_DYNAMICS_SYSTEMS"
+        in err
+    )
+    assert err.count("\n") == 1
+    assert "outsider" not in sys.modules
+
+
+@pytest.mark.parametrize("names", ["outsider", " json , outsider,", "outsider,json"])
+def test_the_environment_names_what_is_imported(outsider, names, typed, monkeypatch):
+    monkeypatch.setenv(OUTSIDE, names)
+    code, _, err = typed("analysis.frame", outsider, "--out", "a.png")
+    assert code == 0, err
+    assert settings_of(open_trajectory(outsider)).system == "outsider"
+    assert replay(outsider, 0, 3, 5).sizes["step"] == 3
+
+
+@pytest.mark.parametrize(
+    "name", ["outsidre", "outsider.settings", "outsider.py", "./outsider.py", ".outsider", "no.such"]
+)
+def test_a_name_that_is_no_module_is_told(outsider, name, typed, monkeypatch):
+    monkeypatch.setenv(OUTSIDE, name)
+    code, _, err = typed("analysis.events", outsider)
+    assert (code, err.count("\n")) == (1, 1)
+    assert f"TRAINING_DYNAMICS_SYSTEMS: found {name}, allowed is modules that can be imported from here" in err
+
+
+def test_a_module_that_fails_shows_its_own_error(outsider, tmp_path, monkeypatch):
+    (tmp_path / "failing.py").write_text("import nothing_of_that_name")
+    monkeypatch.setenv(OUTSIDE, "failing")
+    with pytest.raises(ModuleNotFoundError, match="nothing_of_that_name"):
+        open_trajectory(outsider)
+
+
+def test_known_systems_import_nothing(monkeypatch):
+    monkeypatch.setenv(OUTSIDE, "nothing_of_that_name")
+    run(ParticleSettings(n=5), steps=2, out="p.nc").close()
+    with pytest.raises(TrajectoryError, match="system: found 'pendulum'"):
+        settings_of(open_trajectory("p.nc").assign_attrs(system="pendulum"))
+
+
+def test_from_the_shell(environment):
+    """As a newcomer would: run the file, and look at what it wrote with commands that know nothing of it."""
+
+    def shell(*words, **more):
+        command = [sys.executable, *words]
+        return subprocess.run(command, env={**environment, **more}, capture_output=True, text=True, check=False)
+
+    done = shell(str(ROOT / "docs" / "momentum.py"), "--n", "5", "--runs", "3", "--steps", "20")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "(written: 3 runs, 20 steps)" in done.stdout
+    done = shell("-m", "sims.runs", **{OUTSIDE: "docs.momentum"})
+    assert re.search(r"momentum-\w+\.nc +done +20 +3 ", done.stdout)
+    words = ("-m", "sims.sweep", "momentum", "--momentum", "0", "0.5", "--n", "5", "--runs", "2", "--steps", "10")
+    done = shell(*words, **{OUTSIDE: "docs.momentum"})
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"0\.0 +2 .*\n +0\.5 +2 ", done.stdout)
+    done = shell("-m", "sims.sweep", "--help", **{OUTSIDE: "docs.momentun"})
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith("error: TRAINING_DYNAMICS_SYSTEMS: found docs.momentun, allowed is")
+
+
+def test_a_grid_of_one_point(typed):
+    code, out, err = typed("sims.sweep", "particles", "--n", "5", "--runs", "2", "--steps", "4")
+    assert code == 0, err
+    assert "1 computed" in out
+
+
+def test_a_bad_option_of_the_example(typed, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["momentum", "--momentum", "2"])
+    with pytest.raises(SystemExit) as end:
+        command_line.system_command(MomentumSettings, "docs.momentum")
+    assert end.value.code == 2
+    assert "momentum: found 2.0" in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_example_from_the_command_line(monkeypatch, capsys):
+    def typed(*words):
+        monkeypatch.setattr("sys.argv", ["momentum", *words])
+        command_line.system_command(MomentumSettings, "docs.momentum")
+        return capsys.readouterr().out
+
+    assert "written: 2 runs, 30 steps" in typed("--n", "5", "--runs", "2", "--steps", "30", "--out", "a.nc")
+    out = typed("--branch", "a.nc", "--step", "10", "--momentum", "0.1", "--out", "b.nc")
+    assert "written: 2 runs, 30 steps" in out
+    assert settings_of(open_trajectory("b.nc")) == MomentumSettings(n=5, momentum=0.1)
