@@ -77,13 +77,13 @@ def remedies(settings: SparseSettings, options: Options) -> dict[str, SparseSett
     return found
 
 
-def trained(trajectory: "xr.Dataset", settings: SparseSettings) -> "tuple[Path, xr.Dataset]":
+def trained(trajectory: "xr.Dataset", settings: SparseSettings, device: str = "auto") -> "tuple[Path, xr.Dataset]":
     """The runs of a trajectory with other settings, run or found. Raises as `simulate` does."""
     from dynamics.simulate import run_path, simulate
 
     runs, seed, every = trajectory.sizes["run"], int(trajectory["seed"][0]), int(trajectory.attrs["every"])
-    path = run_path(settings, runs, seed, every, "metrics")
-    return path, simulate(settings, runs, seed, int(trajectory["step"][-1]), every, "metrics", out=path)
+    path = run_path(settings, runs, seed, every, "metrics", device)
+    return path, simulate(settings, runs, seed, int(trajectory["step"][-1]), every, "metrics", device, out=path)
 
 
 def check_whole_ensemble(trajectory: "xr.Dataset") -> SparseSettings:

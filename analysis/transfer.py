@@ -80,17 +80,18 @@ def target(source: SparseSettings, vocab: int) -> SparseSettings:
     return dataclasses.replace(source, vocab=vocab, table=source.table if source.table >= vocab else 0)
 
 
-def trained(settings: SparseSettings, options: Options, epochs: int) -> "tuple[Path, xr.Dataset]":
+def trained(settings: SparseSettings, options: Options, epochs: int, device: str = "auto") -> "tuple[Path, xr.Dataset]":
     """An ensemble, run or found, recorded every E epochs. Raises as `simulate` does."""
     from dynamics.simulate import run_path, simulate
 
     every, runs, seed = options.epochs * settings.epoch_steps, options.runs, options.seed
-    path = run_path(settings, runs, seed, every=every)
-    return path, simulate(settings, runs, seed, steps=epochs * settings.epoch_steps, every=every, out=path)
+    path, steps = run_path(settings, runs, seed, every=every, device=device), epochs * settings.epoch_steps
+    return path, simulate(settings, runs, seed, steps=steps, every=every, device=device, out=path)
 
 
-def outcome(options: Options, say: TextIO) -> "tuple[xr.Dataset, list[Path]]":
-    """Train or find all ensembles: unseen accuracies by kind, vocabulary and run; and the files they are in.
+def outcome(options: Options, say: TextIO, device: str = "auto") -> "tuple[xr.Dataset, list[Path]]":
+    """Train or find all ensembles: unseen accuracies by kind, vocabulary and run; and the files they are in, the
+    source's, then of each vocabulary that from scratch and that finetuned.
 
     Runs that diverged are NaN. Raises SettingsError, TrajectoryError, RecordingError, Interrupted.
     """
@@ -99,7 +100,7 @@ def outcome(options: Options, say: TextIO) -> "tuple[xr.Dataset, list[Path]]":
 
     source, vocabs = checked(options)
     once, twice = options.epochs, 2 * options.epochs
-    path, first = trained(source, options, twice)
+    path, first = trained(source, options, twice, device)
     print(f"p = {source.vocab}: {path}", file=say)
     begun = once * source.epoch_steps
     learned, paths = first.sel(step=[0, begun]), [path]
@@ -110,10 +111,10 @@ def outcome(options: Options, say: TextIO) -> "tuple[xr.Dataset, list[Path]]":
     kept = {source.vocab: [unseen_at(first, begun), unseen_at(first, 2 * begun), None]}
     for vocab in vocabs:
         wider = target(source, vocab)
-        path, scratch = trained(wider, options, twice)
+        path, scratch = trained(wider, options, twice, device)
         half = once * wider.epoch_steps
         finetuning = dataclasses.replace(wider, start=str(paths[0]), start_step=begun)
-        other, finetuned = trained(finetuning, options, once)
+        other, finetuned = trained(finetuning, options, once, device)
         kept[vocab] = [unseen_at(scratch, half), unseen_at(scratch, 2 * half), unseen_at(finetuned, half)]
         paths += [path, other]
         print(f"p = {vocab}: {path} from scratch, {other} finetuned", file=say)

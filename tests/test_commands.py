@@ -48,6 +48,7 @@ COMMANDS = [
     "analysis.film",
     "analysis.paper",
     "analysis.explore",
+    "analysis.verify",
 ]
 
 

@@ -1,0 +1,64 @@
+"""Every claim of both papers that this package puts to the test, or says why it cannot, and some of its own.
+
+A claim says where it stands, what it states, what the paper reports, how it is measured here, which rule judges it and
+what would refute it (`analysis.verification.claim`). `analysis/statements` has them by their subjects.
+"""
+
+import difflib
+from collections.abc import Sequence
+
+from analysis.statements import (
+    circuits,
+    clustering,
+    forces,
+    heads,
+    hyperparameters,
+    networks,
+    particles,
+    phases,
+    practice,
+    saddles,
+    sparsity,
+    spikes,
+    task,
+    transfer,
+)
+from analysis.verification.claim import Claim
+from dynamics.settings import SettingsError
+
+PAPERS = ("CA", "VC", "CH", "OWN")
+"""Musat's paper, that of Odonnat, Bouaziz and Cabannes, its later version as its summary has it, and our own."""
+
+SUBJECTS = (
+    networks, forces, particles, clustering, task, circuits, phases, hyperparameters, transfer, spikes, saddles,
+    sparsity, heads, practice,
+)  # fmt: skip
+
+CLAIMS: tuple[Claim, ...] = tuple(
+    sorted((claim for subject in SUBJECTS for claim in subject.CLAIMS), key=lambda claim: PAPERS.index(claim.paper))
+)
+"""By paper, and then by subject, in the order of the papers' sections."""
+
+
+def chosen(names: Sequence[str]) -> list[Claim]:
+    """The claims that a person asks for, by name or by how names begin, such as CA.table2; all without any.
+
+    Whatever their case. Raises SettingsError for a name of none.
+    """
+    for name in names:
+        if not any(begins(claim, name) for claim in CLAIMS):
+            raise SettingsError("only", name or "no name", f"names of claims, or how they begin, such as {near(name)}")
+    return [claim for claim in CLAIMS if not names or any(begins(claim, name) for name in names)]
+
+
+def begins(claim: Claim, name: str) -> bool:
+    """Whether a claim's name is this one, or goes on from it after a dot."""
+    return f"{claim.name}.".lower().startswith(f"{name.rstrip('.')}.".lower())
+
+
+def near(name: str) -> str:
+    """A few names that look like one that is none."""
+    groups = list(dict.fromkeys(".".join(claim.name.split(".")[:2]) for claim in CLAIMS))
+    names = {each.lower(): each for each in [*groups, *(claim.name for claim in CLAIMS)]}
+    found = difflib.get_close_matches(name.lower(), names, 4, 0.4)
+    return ", ".join([names[each] for each in found] or groups[:3])

@@ -1,0 +1,266 @@
+"""VC appendices A.1 and A.3, figures 15, 16, 18 and 19: saddle points, and gradient norms against drops and spikes."""
+
+from functools import partial
+
+from analysis.studies import norms, saddles
+from analysis.verification.claim import Claim, Part
+from analysis.verification.rules import Above, Below, Every, Within
+
+FULL, MINI, FULL_3, MINI_3 = norms.SETUPS
+WORDS = {
+    FULL: "60 runs of full batches, 4000 updates",
+    MINI: "100 runs of mini-batches, 1000 epochs",
+    FULL_3: "20 runs of full batches with d = 3, 4000 updates",
+    MINI_3: "20 runs of mini-batches with d = 3, 1000 epochs",
+}
+FIGURES = {FULL: "15", MINI: "16", FULL_3: "18", MINI_3: "19"}
+LAYERS = (
+    "embedding", "position_embedding", "query", "value", "receptor", "receptor_bias", "assembler", "transform_bias",
+)  # fmt: skip
+RULE = (
+    "a drop or spike has a peak if one lies between its begin and its end or up to .5% of the run beside "
+    "(`analysis.norm_peaks`); chance is that of the same peaks one to two windows away"
+)
+TEN = "no more than by chance, or by less than 10 points"
+
+
+def named(setup: str) -> str:
+    """A setup in a claim's name."""
+    return setup.replace(",", "").replace(" = ", "").replace(" ", "-")
+
+
+def place(setup: str) -> str:
+    """Where the paper speaks of a setup."""
+    return "appendix A.3" if "d = 3" in setup else "appendix A.1"
+
+
+def beyond(setup: str, kind: str, layer: str) -> Part:
+    """More peaks of a layer than by chance."""
+    measure = partial(norms.excess, setup=setup, kind=kind, layer=layer)
+    return Part(measure, Above(0, 10), layer.replace("_", " "), "points")
+
+
+def tandem(setup: str, kind: str, said: str) -> Claim:
+    """Drops or spikes of a setup come with peaks of the gradient norm."""
+    figure = FIGURES[setup]
+    return Claim(
+        name=f"VC.figure{figure}.{kind}s",
+        source=f"VC {place(setup)} and figure {figure}",
+        statement=said,
+        measured=f"percentage of {kind}s of the training loss with a peak of the whole gradient's norm, and how many "
+        f"points more than by chance; {WORDS[setup]}; {RULE}",
+        refuted=f"{TEN}; half of them or fewer",
+        study="vc.norms",
+        parts=(
+            Part(partial(norms.excess, setup=setup, kind=kind), Above(0, 10), "more than by chance", "points"),
+            Part(partial(norms.matched, setup=setup, kind=kind), Above(50), f"{kind}s with a peak", "%"),
+        ),
+        readings=("most of them, and more than by chance", "more than by chance"),
+        covers=(place(setup), f"figure {figure}"),
+        figure=f"vc{figure}",
+        weight=2,
+        meaning=f"gradient norms would not tell when {kind}s happen",
+    )
+
+
+def by_layer(setup: str, kind: str) -> Claim:
+    """The same of every layer."""
+    figure = FIGURES[setup]
+    return Claim(
+        name=f"VC.figure{figure}.{kind}s-by-layer",
+        source=f"VC {place(setup)} and figure {figure}",
+        statement=f"That is so of every layer, {setup}.",
+        measured=f"how many points more {kind}s have a peak of a layer's norm than by chance; {WORDS[setup]}",
+        refuted=f"a layer in which they have {TEN}",
+        study="vc.norms",
+        parts=tuple(beyond(setup, kind, layer) for layer in LAYERS),
+        covers=(place(setup), f"figure {figure}"),
+        figure=f"vc{figure}",
+        meaning=f"some layers have no more peaks with {kind}s than around them",
+    )
+
+
+SADDLES = (
+    Claim(
+        name="VC.appA.1.plateau-saddle",
+        source="VC appendix A.1; section 4.1, first loss drop",
+        statement="Where training stagnates the loss is at a saddle: the gradient is almost zero, and it is no "
+        "minimum.",
+        measured="in the middle of the last plateau before the first drop: the gradient of the whole training loss "
+        "over "
+        "that half-way down the drop, median over runs, and the percentage of runs whose Hessian has negative "
+        f"eigenvalues; {WORDS[FULL]}, {WORDS[MINI]}",
+        refuted="a gradient of a tenth of that in the drop or more; a run without a negative eigenvalue",
+        study="vc.saddles",
+        parts=(
+            Part(partial(saddles.gradient_ratio, setup=FULL), Below(0.1), "gradient, full batch", digits=3),
+            Part(partial(saddles.gradient_ratio, setup=MINI), Below(0.1), "gradient, mini-batch", digits=3),
+            Part(partial(saddles.with_descent, setup=FULL), Every(), "a way down, full batch", "%"),
+            Part(partial(saddles.with_descent, setup=MINI), Every(), "a way down, mini-batch", "%"),
+        ),
+        readings=("almost zero is a tenth of what it is in the drop", "almost zero is small against the start"),
+        covers=("appendix A.1", "section 4.1"),
+        figure="vc15",
+        weight=3,
+        meaning="on plateaus the gradient is smaller than in drops but not nearly zero: they are slow slopes",
+    ),
+    Claim(
+        name="VC.appA.1.second-plateau",
+        source="VC appendix A.1",
+        statement="So it is on the plateau between two drops.",
+        measured="the same in the middle of the first plateau between the first two drops",
+        refuted="the same",
+        study="vc.saddles",
+        parts=(
+            Part(
+                partial(saddles.gradient_ratio, setup=FULL, moment="between"),
+                Below(0.1),
+                "gradient, full batch",
+                digits=3,
+            ),
+            Part(
+                partial(saddles.gradient_ratio, setup=MINI, moment="between"),
+                Below(0.1),
+                "gradient, mini-batch",
+                digits=3,
+            ),
+            Part(partial(saddles.with_descent, setup=FULL, moment="between"), Every(), "a way down, full batch", "%"),
+            Part(partial(saddles.with_descent, setup=MINI, moment="between"), Every(), "a way down, mini-batch", "%"),
+        ),
+        covers=("appendix A.1",),
+        figure="vc15",
+        meaning="the second plateau would be of another kind",
+    ),
+    Claim(
+        name="VC.appA.1.exit",
+        source="VC appendix A.1; section 4.1, first loss drop",
+        statement="The exit from a saddle shows in the gradient norm: it rises when the first drop comes.",
+        measured="percentage of runs with a drop whose whole gradient norm comes to twice its first level for good "
+        f"within a window (2% of the run) of the first drop; {WORDS[FULL]}",
+        refuted="half of them or fewer",
+        study="vc.norms",
+        parts=(Part(partial(norms.rises_with_drop, setup=FULL), Above(50), "runs", "%"),),
+        covers=("appendix A.1", "section 4.1"),
+        figure="vc15",
+        meaning="the norm would rise at another time, or not for good",
+    ),
+    Claim(
+        name="VC.appA.1.hessian",
+        source="VC appendix A.1, last sentences",
+        statement="Gradient and Hessian of the loss may give insight, and the tool may help.",
+        covers=("appendix A.1", "appendix A.3"),
+        untestable="a hope for what others will do; `analysis.curvature` has the Hessians",
+    ),
+)
+
+NORMS = (
+    tandem(FULL, "drop", "With full batches drops of the loss come with peaks of the gradient norm."),
+    by_layer(FULL, "drop"),
+    Claim(
+        name="VC.figure15.precisely",
+        source="VC appendix A.1 and figure 15, last panel",
+        statement="With full batches the peaks fall exactly on the drops.",
+        measured="frames (of 1001) from the middle of a drop to its peak, median over runs",
+        refuted="more than 5 frames, half a percent of the run, either way",
+        study="vc.norms",
+        parts=(Part(partial(norms.peak_lag, setup=FULL), Within(-5, 5), "lag", "frames"),),
+        covers=("appendix A.1", "figure 15"),
+        figure="vc15",
+        meaning="peaks would come before or after the drops",
+    ),
+    Claim(
+        name="VC.figure15.three",
+        source="VC figure 15, last panel",
+        statement="There is a run of full batches with three drops.",
+        measured="percentage of runs with three drops or more; one is enough",
+        refuted="none, and 5% excluded",
+        study="vc.norms",
+        parts=(Part(partial(norms.with_drops, setup=FULL, least=3), Above(0, 5), "runs", "%"),),
+        covers=("figure 15",),
+        figure="vc15",
+        meaning="the figure would have no counterpart here",
+    ),
+    tandem(MINI, "drop", "With mini-batches, too, drops of the loss come with peaks of the gradient norm."),
+    by_layer(MINI, "drop"),
+    Claim(
+        name="VC.figure16.first-rise",
+        source="VC appendix A.1 and figure 16; figure 19",
+        statement="With mini-batches the first drop comes with the first increase of the gradient norm.",
+        measured="percentage of runs with a drop whose whole gradient norm comes to twice its first level for good "
+        "within a window (2% of the run) of the first drop, d = 2 and 3",
+        refuted="half of them or fewer",
+        study="vc.norms",
+        parts=(
+            Part(partial(norms.rises_with_drop, setup=MINI), Above(50), "d = 2", "%"),
+            Part(partial(norms.rises_with_drop, setup=MINI_3), Above(50), "d = 3", "%"),
+        ),
+        covers=("appendix A.1", "figure 16", "figure 19"),
+        figure="vc16",
+        meaning="the norm would rise at another time, or not for good",
+    ),
+    Claim(
+        name="VC.appA.1.less-salient",
+        source="VC appendix A.1",
+        statement="With mini-batches this is less salient than with full batches.",
+        measured="points that drops with a peak are beyond chance with full batches, less those with mini-batches",
+        refuted="none, or fewer than 10",
+        study="vc.norms",
+        parts=(
+            Part(partial(norms.more_salient, first=FULL, second=MINI), Above(0, 10), "full less mini-batch", "points"),
+        ),
+        readings=("drops", "drops and spikes; the captions of figures 16 and 19 say that it is more salient"),
+        covers=("appendix A.1", "figure 16"),
+        figure="vc16",
+        meaning="batches would not matter; the captions of figures 16 and 19 say the contrary of the text",
+    ),
+    tandem(MINI, "spike", "With mini-batches spikes of the loss come with peaks of the gradient norm."),
+    by_layer(MINI, "spike"),
+    Claim(
+        name="VC.appA.1.taken-back",
+        source="VC appendix A.1",
+        statement="After a spike the model is taken back by large updates.",
+        measured="size of updates in the three epochs from a spike's peak on over that before it, median over runs "
+        "with "
+        f"spikes; {WORDS[MINI]}",
+        refuted="no larger, or by less than a tenth",
+        study="vc.norms",
+        parts=(Part(partial(norms.large_updates, setup=MINI), Above(1, 0.1), "updates after over before", digits=2),),
+        covers=("appendix A.1",),
+        figure="vc16",
+        meaning="Adam's updates would be as large as ever: it divides by the size of the gradient",
+    ),
+    tandem(FULL_3, "drop", "With d = 3 and full batches drops come with peaks of the gradient norm."),
+    by_layer(FULL_3, "drop"),
+    tandem(FULL_3, "spike", "With d = 3 and full batches spikes come with peaks of the gradient norm."),
+    tandem(MINI_3, "drop", "With d = 3 and mini-batches drops come with peaks of the gradient norm."),
+    by_layer(MINI_3, "drop"),
+    tandem(MINI_3, "spike", "With d = 3 and mini-batches spikes come with peaks of the gradient norm."),
+    by_layer(MINI_3, "spike"),
+    Claim(
+        name="VC.figure19.more-salient",
+        source="VC appendix A.3; captions of figures 16 and 19",
+        statement="With d = 3, too, this is more salient with mini-batches.",
+        measured="points that drops with a peak are beyond chance with mini-batches, less those with full batches, d "
+        "= 3",
+        refuted="none, or fewer than 10",
+        study="vc.norms",
+        parts=(
+            Part(
+                partial(norms.more_salient, first=MINI_3, second=FULL_3), Above(0, 10), "mini-batch less full", "points"
+            ),
+        ),
+        readings=("more than with full batches", "more than with d = 2"),
+        covers=("appendix A.3", "figure 19", "figure 16"),
+        figure="vc19",
+        meaning="batches would not matter; of d = 2 the text says the contrary",
+    ),
+    Claim(
+        name="VC.appA.3.any-dimension",
+        source="VC appendix A.3, first paragraph",
+        statement="Many of these behaviours can be analysed whatever the dimension is.",
+        covers=("appendix A.3",),
+        untestable="a remark on method; what it is applied to stands with figures 18 to 20",
+    ),
+)
+
+CLAIMS = (*SADDLES, *NORMS)

@@ -1,0 +1,257 @@
+"""VC section 4.1: drops of the loss, what is learned in them, how weights move, and when runs escape.
+
+Frames are those recorded, moments are in epochs. The two halves of the network are the front, which makes sequence
+embeddings, and the feed-forward layer behind it; the front's embeddings also decode what comes out.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+
+from analysis.drops import at_drops, escapes, events, scalar
+from analysis.drops import phases as two_drops
+from analysis.heads.two_phases import FRONT
+from analysis.heads.two_phases import phases as clusters_over_time
+from analysis.intervals import Interval, mean_interval, median_interval
+from analysis.plates.plate import Ensemble
+from analysis.rule import RULE
+from analysis.studies.falls import FRAMES, falls
+from analysis.studies.jackknife import jackknife
+from analysis.studies.movement import movement
+from analysis.studies.samples import mean, paired
+from analysis.success import succeeded
+from analysis.survival import survival
+from analysis.verification.finding import NONE, Finding, share
+from analysis.verification.study import Lab, Params, Size, Study
+from dynamics.settings import SparseSettings
+
+BACK = ("receptor", "receptor_bias", "assembler")
+"""The feed-forward layer's weights that see the data; its output bias moves every class alike."""
+
+
+def ensembles(params: Params) -> Sequence[Ensemble]:
+    """VC's default networks."""
+    return [Ensemble(SparseSettings(), params["runs"], epochs=params.get("epochs"))]
+
+
+def measure(lab: Lab, params: Params) -> xr.Dataset:
+    """Drops, escapes, speeds, clusters and falls of every run."""
+    trajectory = lab.ensemble(ensembles(params)[0])
+    epoch_steps = SparseSettings().epoch_steps
+    values = scalar(trajectory, "loss")
+    drops = two_drops(events(values), trajectory.sizes["run"])
+    left, speeds = escapes(values), at_drops(trajectory, drops)["speed"]
+    found = clusters_over_time(trajectory, params.get("frames", 201))
+    result = xr.Dataset({
+        **{name: drops[name] / epoch_steps for name in ("begin", "middle", "end", "between")},
+        **{name: drops[name] for name in ("drops", "spikes")},
+        **{name: found[name] for name in ("formed", "separated", "fitted")},
+        "escape": left["escape"] / epoch_steps, "escaped": left["escaped"], "speed": speeds,
+        "successful": ("run", succeeded(trajectory), {"long_name": "whether it ends above .98 test accuracy"}),
+    })  # fmt: skip
+    for name in ("begin", "middle", "end", "between", "escape"):
+        result[name].attrs = {**(left if name == "escape" else drops)[name].attrs, "units": "epoch"}
+    result = xr.merge([result, movement(trajectory, drops), falls(trajectory, drops)], join="exact", compat="override")
+    window = float(RULE.width(trajectory.sizes["step"]))
+    return result.drop_vars(["step", "epoch"], errors="ignore").assign_attrs(
+        window=window, last=float(trajectory["epoch"][-1])
+    )
+
+
+PHASES = Study(
+    "vc.phases",
+    "drops of the loss, what is learned in them, how weights move, when runs escape",
+    sizes={Size.QUICK: {"runs": 32}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
+    seconds={Size.QUICK: 10, Size.DEFAULT: 25, Size.FULL: 25},
+    measure=measure,
+    ensembles=ensembles,
+    command="python -m analysis.events RUN.nc",
+)
+
+
+# ------------------------------------------------------------------------------------------------- findings
+
+
+def chosen(evidence: xr.Dataset) -> np.ndarray:
+    """The successful runs, of which phases are told, (run,) bool."""
+    return evidence["successful"].values.astype(bool)
+
+
+def with_drops(evidence: xr.Dataset, least: int = 1, of_all: bool = True) -> Finding:
+    """Percentage of runs, or of the successful ones, with so many drops of the loss or more."""
+    some = np.ones(evidence.sizes["run"], bool) if of_all else chosen(evidence)
+    hits = (evidence["drops"].values >= least) & some
+    return share(int(hits.sum()), int(some.sum()), "runs" if of_all else "successful runs")
+
+
+def gap(evidence: xr.Dataset) -> Finding:
+    """Epochs from the end of the first drop to the begin of the second, median over successful runs that have both."""
+    values = evidence["between"].values[chosen(evidence)]
+    values = values[np.isfinite(values)]
+    single = int((evidence["drops"].values[chosen(evidence)] == 1).sum())
+    return Finding(median_interval(values), len(values), "successful runs with two drops", note=f"{single} have one")
+
+
+def near_example(evidence: xr.Dataset, low: float, high: float) -> Finding:
+    """Percentage of successful runs whose second drop begins so many epochs after the first one's end."""
+    values = evidence["between"].values[chosen(evidence)]
+    hits = (values >= low) & (values <= high)
+    return share(int(hits.sum()), len(values), "successful runs")
+
+
+def learned_in_first(evidence: xr.Dataset) -> Finding:
+    """Percentage of successful runs whose clusters form, for good, within a window of the first drop."""
+    some, slack = chosen(evidence), evidence.attrs["window"]
+    formed, begin, end = evidence["formed"].values, evidence["begin"].values[:, 0], evidence["end"].values[:, 0]
+    known = some & np.isfinite(formed) & np.isfinite(begin)
+    hits = known & (formed >= begin - slack) & (formed <= end + slack)
+    return share(int(hits.sum()), int(known.sum()), "successful runs with a drop", f"within {slack:g} epochs of it")
+
+
+def way(evidence: xr.Dataset, moment: str) -> np.ndarray:
+    """How far sequence embeddings of successful runs have come from their first state to their final clusters at a
+    moment, as a percentage of the rise of the variance between these: (run,) of those that rise by a tenth or more.
+
+    moment: one of a drop, or "before", a window before the first begins.
+    """
+    some = evidence.isel(run=np.flatnonzero(chosen(evidence)))
+    first, before, last = (some["clustered_beside"].sel(frame=frame).values for frame in FRAMES)
+    rise = np.where(last - first >= 0.1, last - first, np.nan)
+    at = before if moment == "before" else some["clustered"].sel(moment=moment).values
+    return 100 * (at - first) / rise
+
+
+def clustered_by(evidence: xr.Dataset, moment: str) -> Finding:
+    """Mean of it."""
+    return mean(way(evidence, moment), "successful runs with that drop")
+
+
+def clustering_rise(evidence: xr.Dataset, since: str = "first_begin") -> Finding:
+    """How much further it has come at the end of the first drop than at a moment before, in points."""
+    return paired(way(evidence, "first_end"), way(evidence, since), "successful runs")
+
+
+def accuracy_by(evidence: xr.Dataset, moment: str) -> Finding:
+    """Accuracy on all sequences at a moment, as a percentage: mean over successful runs."""
+    values = 100 * evidence["accuracy_at"].sel(moment=moment).values[chosen(evidence)]
+    values = values[np.isfinite(values)]
+    return Finding(mean_interval(values), len(values), "successful runs with that drop")
+
+
+def share_of(evidence: xr.Dataset, layers: Sequence[str], phase: str) -> Finding:
+    """Percentage of a drop's fall that some layers' movement makes: median over successful runs."""
+    one = evidence.sel(phase=phase).isel(run=np.flatnonzero(chosen(evidence)))
+    values = 100 * one["work"].sel(layer=list(layers)).sum("layer", skipna=False).values
+    values = values[np.isfinite(values)]
+    rest = np.abs(one["residual"].values)
+    note = f"layers make up the fall within {100 * np.nanmax(rest):.1f}%" if np.isfinite(rest).any() else ""
+    return Finding(median_interval(values), len(values), f"successful runs with a {phase} drop", note=note)
+
+
+def speed_up(evidence: xr.Dataset, layer: str, phase: str = "first") -> Finding:
+    """How many times as fast a layer moves in a drop as before it: median over successful runs."""
+    values = evidence["speed"].sel(layer=layer, phase=phase).values[chosen(evidence)]
+    values = values[np.isfinite(values)]
+    found = median_interval(values)
+    return Finding(found, len(values), "successful runs", effect=found.value, effect_name="ratio")
+
+
+def whole_speed_up(evidence: xr.Dataset) -> Finding:
+    """The same of all weights together in the first drop."""
+    values = evidence["whole_speed"].values[chosen(evidence)]
+    values = values[np.isfinite(values)]
+    found = median_interval(values)
+    return Finding(found, len(values), "successful runs", effect=found.value, effect_name="ratio")
+
+
+def front_over_back(evidence: xr.Dataset, phase: str = "first") -> Finding:
+    """How much more the front's layers speed up in a drop than the feed-forward layer's: the ratio of their geometric
+    means, as the geometric mean over successful runs."""
+    speed = evidence["speed"].sel(phase=phase)
+    front, back = (np.log(speed.sel(layer=list(layers)).values).mean(axis=-1) for layers in (FRONT, BACK))
+    gain = front - back
+    gain = gain[chosen(evidence) & np.isfinite(gain)]
+    found = Interval(*np.exp(mean_interval(gain)))
+    return Finding(found, len(gain), "successful runs", effect=found.value, effect_name="ratio")
+
+
+def straighter(evidence: xr.Dataset) -> Finding:
+    """How much straighter weights move in the first drop than before it, of 1 for a straight line: over successful
+    runs."""
+    both = evidence["straightness"].isel(run=np.flatnonzero(chosen(evidence)))
+    before = both.sel(part="before")
+    found = paired(both.sel(part="inside"), before, "successful runs")
+    return found._replace(note=f"before it {float(before.mean()):.2f} over stretches as long") if found.count else found
+
+
+def formed_first(evidence: xr.Dataset) -> Finding:
+    """Percentage of successful runs whose clusters form before training accuracy tells them apart; those that do both
+    in one frame count for half."""
+    some = chosen(evidence) & np.isfinite(evidence["formed"].values + evidence["separated"].values)
+    return _order(evidence["formed"].values[some], evidence["separated"].values[some])
+
+
+def front_settles_first(evidence: xr.Dataset) -> Finding:
+    """Percentage of successful runs whose front comes half-way to its end before the feed-forward layer does: medians
+    over their layers."""
+    at = evidence["settled"]
+    front, back = (at.sel(layer=list(layers)).median("layer", skipna=False).values for layers in (FRONT, BACK))
+    some = chosen(evidence) & np.isfinite(front + back)
+    return _order(front[some], back[some])
+
+
+def _order(first: np.ndarray, second: np.ndarray) -> Finding:
+    """Percentage of pairs of which the first is earlier, ties for half; exact binomial interval of those not tied."""
+    ties = int((first == second).sum())
+    earlier, total = int((first < second).sum()), len(first)
+    found = share(earlier, total - ties, "successful runs", f"{ties} of {total} at once, which are left out")
+    size = 2 * found.interval.value / 100 - 1
+    return found._replace(effect=size, effect_name="rank-biserial of pairs")
+
+
+def reclassified(evidence: xr.Dataset, phase: str = "second") -> Finding:
+    """Percentage of sequences that the feed-forward layer after a drop classifies otherwise than that before it, at
+    unchanged sequence embeddings: mean over successful runs."""
+    values = 100 * evidence["reclassified"].sel(phase=phase).values[chosen(evidence)]
+    values = values[np.isfinite(values)]
+    moved = evidence["moved"].sel(phase=phase).values[chosen(evidence)]
+    note = f"its weights change by {100 * np.nanmedian(moved):.0f}% of their size" if np.isfinite(moved).any() else ""
+    return Finding(mean_interval(values), len(values), "successful runs with that drop", note=note)
+
+
+def escape_median(evidence: xr.Dataset) -> Finding:
+    """The epoch by which half of all runs have left their first level (Kaplan-Meier)."""
+    found = survival(evidence["escape"].values, evidence["escaped"].values.astype(bool))
+    last = float(found.time[-1])
+    if not np.isfinite(found.median.value):
+        return Finding(NONE, found.runs, note=f"fewer than half escape within {last:.0f} epochs")
+    low, high = found.median.low, min(found.median.high, last)
+    return Finding(Interval(found.median.value, low, high), found.runs, note=f"{found.events} of {found.runs} escape")
+
+
+def steadier(evidence: xr.Dataset) -> Finding:
+    """Spread over successful runs of how long it takes from the first drop's begin until the loss is half fallen, over
+    that of when the first drop begins: ratio of standard deviations, with the jackknife's interval of its logarithm."""
+    start, end = evidence["begin"].values[:, 0], evidence["fitted"].values
+    some = chosen(evidence) & np.isfinite(start + end)
+    start, rest = start[some], (end - start)[some]
+    if len(start) < 4 or not np.ptp(start) or not np.ptp(rest):
+        return Finding(NONE, len(start), "successful runs", note="too few successful runs")
+    found = jackknife(lambda at: float(np.log(rest[at].std(ddof=1) / start[at].std(ddof=1))), len(start))
+    ratio = Interval(*np.exp(found))
+    note = f"standard deviations of {rest.std(ddof=1):.0f} and {start.std(ddof=1):.0f} epochs"
+    return Finding(ratio, len(start), "successful runs", ratio.value, "ratio", note)
+
+
+def spread_over_seeds(evidence: xr.Dataset) -> Finding:
+    """Percentage of runs that take more than twice or less than half as long to escape as the median run;
+    those that do not escape count as longer where the time they were watched is."""
+    moment, escaped = evidence["escape"].values, evidence["escaped"].values.astype(bool)
+    if not escaped.any():
+        return Finding(NONE, 0, note="no run escapes")
+    middle = survival(moment, escaped).median.value
+    if not np.isfinite(middle):
+        middle = float(np.median(moment[escaped]))
+    far = (moment > 2 * middle) | (escaped & (moment < middle / 2))
+    return share(int(far.sum()), len(moment), "runs", f"median {middle:.0f} epochs")

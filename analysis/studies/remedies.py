@@ -1,0 +1,71 @@
+"""VC section 4.3: the same runs with a smooth norm, a wider layer, or decay of the assemblers."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+
+from analysis.intervals import Interval
+from analysis.plates.plate import Ensemble
+from analysis.remedies import PLAIN, Options, combined, gain, mean, more_successes, paired, remedies, trained
+from analysis.rule import RULE
+from analysis.verification.finding import Finding, percent
+from analysis.verification.study import Lab, Params, Size, Study
+from dynamics.settings import SUCCESS, SparseSettings
+
+SMOOTH = "smooth norm"
+
+
+def ensembles(params: Params) -> Sequence[Ensemble]:
+    """The recipe; those with a remedy record metrics alone."""
+    return [Ensemble(SparseSettings(**params.get("settings", {})), params["runs"], params.get("epochs"))]
+
+
+def measure(lab: Lab, params: Params) -> xr.Dataset:
+    """Spikes, those after the escape, epochs after it, and final test accuracy: (remedy, run)."""
+    need = ensembles(params)[0]
+    trajectory, settings = lab.ensemble(need), need.settings
+    assert isinstance(settings, SparseSettings)
+    found = {PLAIN: trajectory}
+    for name, changed in remedies(settings, Options(lab.path(need), **params.get("remedies", {}))).items():
+        found[name] = trained(trajectory, changed, lab.device)[1]
+    return combined(found, RULE).drop_vars("seed")
+
+
+REMEDIES = Study(
+    "vc.remedies",
+    "spikes and accuracy of the same runs with a smooth norm, a wider layer, or decay of the assemblers",
+    sizes={Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
+    seconds={Size.DEFAULT: 200, Size.FULL: 200},
+    measure=measure,
+    ensembles=ensembles,
+    command="python -m analysis.remedies RUN.nc",
+)
+
+
+# ----------------------------------------------------------------------------------------------- what was found
+
+
+def fewer_spikes(evidence: xr.Dataset, remedy: str) -> Finding:
+    """What a remedy adds to the spikes in 1000 epochs after the escape, of all runs together."""
+    before, after = (mean(evidence, name, "rate") for name in (PLAIN, remedy))
+    ratio = after.value / before.value if before.value > 0 else float("nan")
+    runs = int(np.isfinite(evidence["spikes"].sel(remedy=[PLAIN, remedy]).values).all(axis=0).sum())
+    note = f"{after.value:.1f} against {before.value:.1f}"
+    found = gain(evidence, remedy, "rate")
+    if not np.isfinite(found.value):
+        found, note = Interval(np.nan, np.nan, np.nan), "no run escapes, with the remedy or without"
+    return Finding(found, runs, "runs", ratio, "ratio of the rates", note)
+
+
+def accuracy(evidence: xr.Dataset, remedy: str) -> Finding:
+    """What a remedy adds to the final test accuracy, in points, of the same runs."""
+    apart = paired(evidence, remedy, "test")
+    spread = float(apart.std(ddof=1)) if apart.size > 1 else 0.0
+    size = float(apart.mean() / spread) if spread > 0 else float("nan")
+    counts = [int((evidence["test"].sel(remedy=name).values > SUCCESS).sum()) for name in (remedy, PLAIN)]
+    escaped = [int((evidence["since"].sel(remedy=name).values > 0).sum()) for name in (remedy, PLAIN)]
+    note = f"{counts[0]} against {counts[1]} above .98, {escaped[0]} against {escaped[1]} escape"
+    p = more_successes(evidence, remedy)
+    note += f" (McNemar's p for those above .98 {p:.2g})" if p == p else ""
+    return Finding(percent(gain(evidence, remedy, "test")), len(apart), "runs", size, "Cohen's d, paired", note)

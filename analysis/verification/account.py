@@ -1,0 +1,110 @@
+"""How claims were judged, and where each place of the papers is answered for."""
+
+import math
+import re
+from collections.abc import Sequence
+
+from scipy import stats
+
+from analysis.verification import rules
+from analysis.verification.document import Block, Bullets, Link, Paragraph, Rich, Row, Section, Span, Strong, Table
+from analysis.verification.judged import Judged
+from analysis.verification.places import NOTHING, OWN, PAPERS, covering, elsewhere
+from analysis.verification.rules import Above, Agrees, Below, Within
+
+
+def judging(every: Sequence[Judged]) -> Section:
+    """By which rules claims were judged, and what that means over so many of them."""
+    blocks = [*_docstring(rules.__doc__ or ""), Paragraph((_together(every),)), Paragraph((FITTED,))]
+    return Section("How it was judged", "judging", tuple(blocks))
+
+
+FITTED = (
+    "CA does not say how long a step of its particles is, whether it follows the force or its direction, how unlike "
+    "pairs are weighed, and which variance is kept. The defaults here are the most literal of those readings under "
+    "which all six numbers of CA table 2 come out, of about forty that were tried: the table was fitted, and that it "
+    "agrees is no independent confirmation. The claims of our own say how sensitive it is to these choices."
+)
+
+
+def _docstring(text: str) -> list[Block]:
+    """Paragraphs and verdicts of a docstring: an indented line is a verdict and, after a gap, what it asks for."""
+    blocks: list[Block] = []
+    for indented, lines in _runs(text.strip().splitlines()):
+        if indented:
+            pairs = (re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in lines)
+            blocks.append(Bullets(tuple((Strong(pair[0]), ": ", pair[-1]) for pair in pairs)))
+        else:
+            blocks.append(Paragraph((" ".join(line.strip() for line in lines),)))
+    return blocks
+
+
+def _runs(lines: list[str]) -> list[tuple[bool, list[str]]]:
+    """Lines that follow each other and are alike indented; an empty line ends what is before it."""
+    runs: list[tuple[bool, list[str]]] = []
+    fresh = True
+    for line in lines:
+        if not line.strip():
+            fresh = True
+            continue
+        indented = line.startswith("    ")
+        if fresh or runs[-1][0] != indented:
+            runs.append((indented, []))
+        runs[-1][1].append(line)
+        fresh = False
+    return runs
+
+
+def _together(every: Sequence[Judged]) -> str:
+    """What 95% means over all comparisons."""
+    held = [
+        (part.rule, judgement.difference)
+        for one in every
+        for part, judgement in zip(one.claim.parts, one.judgements, strict=False)
+        if math.isfinite(judgement.difference.low) and one.claim.paper != OWN
+    ]
+    apart = [not found.low <= 0 <= found.high for rule, found in held if isinstance(rule, Agrees)]
+    bounds = sum(isinstance(rule, Above | Below | Within) for rule, _ in held)
+    tried = len(apart)
+    if not tried:
+        return "No number was compared with a paper's."
+    most = int(stats.binom.ppf(0.95, tried, 0.05))
+    return (
+        f"{tried} numbers are compared with numbers of the papers. Had both been drawn from the same distribution, one "
+        f"interval of a difference in twenty would still miss 0 by chance: {tried / 20:.1f} of these are to be "
+        f"expected, and, were they independent, which those of one study are not, more than {most} in one report of "
+        f"twenty at most. {sum(apart)} do. {bounds} more are held against a bound or a range that the papers' words "
+        "set: of those that are in truth just on the wrong side of it, one in forty would be called reproduced by "
+        "chance. A single number that is a little apart says therefore little; one that is far apart, or several of "
+        "one study, say much. Where a paper prints no interval, its number is taken to be as uncertain as ours would "
+        "be of as many runs."
+    )
+
+
+def index(every: Sequence[Judged]) -> Section:
+    """Every place of the papers, and the claims that answer for it."""
+    claims = [one.claim for one in every]
+    sections = []
+    for paper in PAPERS:
+        rows = []
+        for place in paper.places:
+            found = covering(claims, paper.short, place)
+            reason = NOTHING.get((paper.short, place))
+            names = _links([each.name for each in found])
+            nothing = f"states nothing to test: {reason}" if reason else "no claim among these"
+            rows.append(Row(((place,), names or (nothing,))))
+        for place, found in elsewhere(claims, paper.short).items():
+            rows.append(Row(((place,), _links([each.name for each in found]))))
+        sections.append(Section(paper.short, f"index-{paper.short}", (Table(("place", "claims"), tuple(rows)),)))
+    return Section(
+        "Where everything is", "index",
+        (Paragraph(("Every table, figure and section of the papers, and the claims that answer for it.",)),),
+        tuple(sections),
+    )  # fmt: skip
+
+
+def _links(names: Sequence[str]) -> Rich:
+    spans: list[Span] = []
+    for name in names:
+        spans += [", "] * bool(spans) + [Link(name, name)]
+    return tuple(spans)

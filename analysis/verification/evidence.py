@@ -1,0 +1,74 @@
+"""Evidence: what a study has measured, as a small NetCDF file under a name made of all that its numbers depend on."""
+
+import hashlib
+import json
+import os
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+from analysis.results import write_result
+from analysis.verification.study import Lab, Params, Study
+from dynamics.identity import git_commit, package_versions
+from dynamics.settings import SparseSettings
+from dynamics.simulate import RUNS_FOLDER, SYSTEMS
+from dynamics.storage import LOCK, TrajectoryError
+
+FOLDER = RUNS_FOLDER / "verify"
+
+
+def evidence_path(study: Study, params: Params, lab: Lab) -> Path:
+    """Where the evidence of a study lies: runs/verify/STUDY-HASH.nc."""
+    return FOLDER / f"{study.name}-{_digest(study, params, lab)}.nc"
+
+
+def found(study: Study, params: Params, lab: Lab) -> xr.Dataset | None:
+    """The evidence of a study, where it is there. Raises TrajectoryError for a file that cannot be read."""
+    path = evidence_path(study, params, lab)
+    if not path.exists():
+        return None
+    try:
+        with LOCK, xr.open_dataset(path, engine="netcdf4") as there:
+            return there.load()
+    except (OSError, ValueError) as error:
+        raise TrajectoryError(f"{path}: damaged ({error}); without it, it is measured again") from None
+
+
+def measured(study: Study, params: Params, lab: Lab) -> xr.Dataset:
+    """Do a study, and keep its evidence. Raises as `simulate` and the study do, and RecordingError."""
+    begin = time.perf_counter()
+    evidence = study.measure(lab, params)
+    evidence.attrs.update(
+        title=f"Evidence of the study {study.name}: {study.what}",
+        study=study.name,
+        study_version=study.version,
+        params_json=json.dumps(dict(params), sort_keys=True),
+        seconds=time.perf_counter() - begin,
+        **circumstances(),
+        comment="By run where there are runs. NaN is no value. What claims say of it is in analysis.claims.",
+    )
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    write_result(evidence, evidence_path(study, params, lab))
+    return evidence
+
+
+def circumstances() -> dict[str, Any]:
+    """When, and by what, something is measured now."""
+    return {
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "git_commit": git_commit(),
+        "package_versions": json.dumps(package_versions()),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+    }
+
+
+def _digest(study: Study, params: Params, lab: Lab) -> str:
+    """Over the study, its sizes, the names of the ensembles that it needs, and how systems compute."""
+    sparse = SYSTEMS[SparseSettings.system](SparseSettings(), lab.device)
+    names = [lab.path(need).stem for need in study.ensembles(params)]
+    versions = [study.version, sparse.numerics_version, sparse.device]
+    content = json.dumps([study.name, dict(params), names, versions], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()[:12]

@@ -1,0 +1,63 @@
+"""Numbers: what was found for a claim, and what a paper reports."""
+
+import math
+from typing import NamedTuple
+
+from analysis.intervals import Interval, binomial_interval
+
+NONE = Interval(math.nan, math.nan, math.nan)
+
+
+class Reported(NamedTuple):
+    """A number as a paper prints it, in the claim's unit."""
+
+    interval: Interval
+    """Bounds are NaN where the paper prints none; they are then taken to be as wide as ours of as many runs"""
+    runs: int
+    printed: str
+
+
+def counted(count: int, runs: int = 100) -> Reported:
+    """So many of the paper's runs, as a percentage with its exact binomial interval."""
+    share = binomial_interval(count, runs)
+    return Reported(Interval(*(100 * each for each in share)), runs, f"{count} of {runs}")
+
+
+def plus_minus(mean: float, half: float, runs: int = 100) -> Reported:
+    """A mean with half its 95% interval."""
+    return Reported(Interval(mean, mean - half, mean + half), runs, f"{mean:g} ± {half:g}")
+
+
+def bracketed(value: float, low: float, high: float, runs: int = 100) -> Reported:
+    """An estimate with the bounds of its 95% interval."""
+    return Reported(Interval(value, low, high), runs, f"{value:g} [{low:g}, {high:g}]")
+
+
+def plain(value: float, runs: int = 100, printed: str = "") -> Reported:
+    """A number without an interval."""
+    return Reported(Interval(value, math.nan, math.nan), runs, printed or f"{value:g}")
+
+
+class Finding(NamedTuple):
+    """What was measured here, in the claim's unit."""
+
+    interval: Interval
+    """95%; NaN bounds where so few give none, NaN throughout where there is nothing to measure"""
+    count: int  # type: ignore[assignment]  # not the method of tuples
+    """Of how many runs, spikes or whatever `of` says"""
+    of: str = "runs"
+    effect: float = math.nan
+    """Size of the effect where it has a usual measure, by name"""
+    effect_name: str = ""
+    note: str = ""
+    """What a reader should know beside the number"""
+
+
+def percent(share: Interval) -> Interval:
+    """A share as a percentage."""
+    return Interval(*(100 * each for each in share))
+
+
+def share(hits: int, total: int, of: str = "runs", note: str = "") -> Finding:
+    """So many of all, as a percentage with its exact binomial interval."""
+    return Finding(percent(binomial_interval(hits, total)), total, of, note=note)

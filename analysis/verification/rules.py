@@ -1,0 +1,207 @@
+"""By which rule a finding is judged. All intervals are 95%.
+
+A claim of a number agrees when the two differ by no more than chance would have them differ, and by little:
+    reproduced       the interval of the difference holds 0, and the difference is within the margin
+    partly           one of the two
+    not reproduced   neither
+The difference's interval is Zou and Donner's (Statistics in Medicine 27 (2008), 1693), which takes any two intervals,
+skewed ones as well. A claim of more, less, or a range asks for an interval that lies wholly there:
+    reproduced       it does
+    not reproduced   it lies wholly outside, or leaves no room for a difference as large as the margin
+    partly           it holds the bound: these runs cannot tell
+A claim of all allows no exception:
+    reproduced       there is none among no fewer than 20
+    not reproduced   more than one in ten are exceptions, for certain
+    partly           there are exceptions, but they may be as few; or there are too few cases
+"""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from analysis.intervals import Interval
+from analysis.verification.finding import NONE, Finding, Reported
+
+ENOUGH = 20
+"""Cases without exception that are enough for a claim of all."""
+RARE = 10
+"""Percentage of exceptions above which hardly a reader would still say "all"."""
+
+
+class Verdict(StrEnum):
+    """What becomes of a claim."""
+
+    REPRODUCED = "reproduced"
+    PARTLY = "partly"
+    NOT = "not reproduced"
+    UNTESTABLE = "not testable"
+    LEFT = "not tested at this size"
+
+
+class Judgement(NamedTuple):
+    """A verdict and its reason."""
+
+    verdict: Verdict
+    why: str
+    difference: Interval = NONE
+    """Here less the paper's, or less the bound, in the claim's unit"""
+
+
+@dataclass(frozen=True)
+class Agrees:
+    """It is the number that the paper reports."""
+
+    reported: Reported
+    margin: float
+    """The largest difference that would not matter, in the claim's unit"""
+
+    def words(self) -> str:
+        """What the rule asks for."""
+        return f"agrees with {self.reported.printed}, a difference of up to {self.margin:g} aside"
+
+    def judged(self, finding: Finding) -> Judgement:
+        """The finding against the number."""
+        difference = apart(finding, self.reported)
+        close = abs(difference.value) <= self.margin
+        if math.isnan(difference.low):
+            why = "too few runs for an interval"
+            return Judgement(Verdict.PARTLY if close else Verdict.NOT, why, difference)
+        chance = difference.low <= 0 <= difference.high
+        why = ("no more apart than by chance" if chance else "further apart than by chance") + (
+            ", and close" if close and chance else ", but close" if close else
+            ", but so uncertain that it may be far" if chance else ", and far"
+        )  # fmt: skip
+        verdict = Verdict.REPRODUCED if chance and close else Verdict.PARTLY if chance or close else Verdict.NOT
+        return Judgement(verdict, why, difference)
+
+
+@dataclass(frozen=True)
+class Above:
+    """It is more than a bound."""
+
+    bound: float
+    margin: float = 0.0
+    """The smallest excess that the claim could mean, in its unit"""
+
+    def words(self) -> str:
+        """What the rule asks for."""
+        return f"above {self.bound:g}"
+
+    def judged(self, finding: Finding) -> Judgement:
+        """The finding against the bound."""
+        return _beyond(finding, self.bound, self.margin, 1.0)
+
+
+@dataclass(frozen=True)
+class Below:
+    """It is less than a bound."""
+
+    bound: float
+    margin: float = 0.0
+
+    def words(self) -> str:
+        """What the rule asks for."""
+        return f"below {self.bound:g}"
+
+    def judged(self, finding: Finding) -> Judgement:
+        """The finding against the bound."""
+        return _beyond(finding, self.bound, self.margin, -1.0)
+
+
+@dataclass(frozen=True)
+class Within:
+    """It is in a range."""
+
+    low: float
+    high: float
+
+    def words(self) -> str:
+        """What the rule asks for."""
+        return f"from {self.low:g} to {self.high:g}"
+
+    def judged(self, finding: Finding) -> Judgement:
+        """The finding's interval against the range."""
+        value, low, high = finding.interval
+        middle = (self.low + self.high) / 2
+        difference = Interval(value - middle, low - middle, high - middle)
+        if math.isnan(low):
+            inside = self.low <= value <= self.high
+            return Judgement(Verdict.PARTLY if inside else Verdict.NOT, "too few runs for an interval", difference)
+        if self.low <= low and high <= self.high:
+            return Judgement(Verdict.REPRODUCED, "the interval lies in the range", difference)
+        if high < self.low or low > self.high:
+            return Judgement(Verdict.NOT, "the interval lies outside the range", difference)
+        return Judgement(Verdict.PARTLY, "the interval lies partly in the range", difference)
+
+
+@dataclass(frozen=True)
+class Every:
+    """It holds of all; the finding is the percentage of which it does."""
+
+    def words(self) -> str:
+        """What the rule asks for."""
+        return "all, without exception"
+
+    def judged(self, finding: Finding) -> Judgement:
+        """The finding's share against all."""
+        value, low, high = finding.interval
+        difference = Interval(value - 100, low - 100, high - 100)
+        if value >= 100:
+            enough = finding.count >= ENOUGH
+            why = f"no exception among {finding.count}" + ("" if enough else f", of which {ENOUGH} would be enough")
+            return Judgement(Verdict.REPRODUCED if enough else Verdict.PARTLY, why, difference)
+        if high < 100 - RARE:
+            return Judgement(Verdict.NOT, f"more than {RARE}% are exceptions, for certain", difference)
+        return Judgement(Verdict.PARTLY, f"not all, but exceptions may be no more than {RARE}%", difference)
+
+
+Rule = Agrees | Above | Below | Within | Every
+
+
+def judge(rule: Rule, finding: Finding) -> Judgement:
+    """The verdict on a finding; one that is NaN was nothing to be measured."""
+    if math.isnan(finding.interval.value):
+        return Judgement(Verdict.UNTESTABLE, finding.note or "no such case among these runs")
+    return rule.judged(finding)
+
+
+def together(verdicts: list[Verdict]) -> Verdict:
+    """Of a claim in parts: reproduced or not where all parts are that can be tested, else partly."""
+    tested = {each for each in verdicts if each not in (Verdict.UNTESTABLE, Verdict.LEFT)}
+    if not tested:
+        return verdicts[0] if verdicts else Verdict.UNTESTABLE
+    return tested.pop() if len(tested) == 1 else Verdict.PARTLY
+
+
+def apart(finding: Finding, reported: Reported) -> Interval:
+    """Difference, ours less the paper's, with its interval from the two intervals.
+
+    A paper's number without an interval counts as exact as ours would be of as many runs.
+    """
+    ours, theirs = finding.interval, reported.interval
+    if math.isnan(theirs.low):
+        wider = math.sqrt(finding.count / reported.runs)
+        down, up = wider * (ours.value - ours.low), wider * (ours.high - ours.value)
+    else:
+        down, up = theirs.value - theirs.low, theirs.high - theirs.value
+    difference = ours.value - theirs.value
+    low = difference - math.hypot(ours.value - ours.low, up)
+    return Interval(difference, low, difference + math.hypot(ours.high - ours.value, down))
+
+
+def _beyond(finding: Finding, bound: float, margin: float, sign: float) -> Judgement:
+    """Whether the finding is beyond a bound, upward or downward."""
+    value, low, high = finding.interval
+    difference = Interval(value - bound, low - bound, high - bound)
+    if math.isnan(low):
+        right = sign * difference.value > margin
+        return Judgement(Verdict.PARTLY if right else Verdict.NOT, "too few runs for an interval", difference)
+    nearest, furthest = (difference.low, difference.high) if sign > 0 else (-difference.high, -difference.low)
+    if nearest > 0:
+        return Judgement(Verdict.REPRODUCED, "the interval lies wholly beyond the bound", difference)
+    if furthest < 0 or furthest < margin:
+        why = "the interval lies on the other side" if furthest < 0 else "an effect of this size is excluded"
+        return Judgement(Verdict.NOT, why, difference)
+    why = "the interval holds the bound" + ("" if sign * difference.value > 0 else ", and the estimate is against it")
+    return Judgement(Verdict.PARTLY, why, difference)

@@ -1,0 +1,86 @@
+"""What there is to do before claims can be judged, and about how long it takes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from analysis.plates.plate import Ensemble, Sizes
+from analysis.tables import Table
+from analysis.verification.evidence import evidence_path
+from analysis.verification.study import Lab, Params, Size, Study
+from analysis.verification.wording import duration
+from dynamics.grids import Grid, plan
+from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
+from dynamics.sweep import fill
+
+RATES = {ParticleSettings.system: 200_000.0, ModularSettings.system: 100_000.0, SparseSettings.system: 2_800.0}
+"""Runs times steps or epochs that two cores do in a second, in the default settings, recording included."""
+
+
+class Step(NamedTuple):
+    """A study that is to be done, or has been."""
+
+    study: Study
+    params: Params
+    path: Path
+    """Of its evidence"""
+    seconds: float
+    """How long it takes, about; 0 where the evidence is there"""
+
+
+def steps_of(studies: Sequence[Study], size: Size, lab: Lab) -> list[Step]:
+    """The studies that are done at a size, in their order. What several need is counted with the first."""
+    steps, counted = [], set[Path]()
+    for study in studies:
+        if size not in study.sizes:
+            continue
+        params = study.sizes[size]
+        path, seconds = evidence_path(study, params, lab), 0.0
+        if not path.exists():
+            needs = {lab.path(need): need for need in study.ensembles(params)}
+            missing = [need for there, need in needs.items() if there not in counted and not there.exists()]
+            seconds = study.seconds[size] + sum(map(making, missing))
+            counted |= set(needs)
+        steps.append(Step(study, params, path, seconds))
+    return steps
+
+
+def making(need: Ensemble) -> float:
+    """Seconds that an ensemble takes to make, about, on two cores."""
+    settings = need.settings
+    rounds = need.runs * need.steps(Sizes()) / (settings.epoch_steps or 1)
+    wider = max(1.0, getattr(settings, "hidden", 32) / 32) * max(1.0, getattr(settings, "dim", 2) / 4)
+    if isinstance(settings, SparseSettings):
+        wider *= max(1.0, 32 / settings.batch)
+    if isinstance(settings, ParticleSettings):
+        wider *= (settings.n / 17) ** 4
+    return 1.0 + rounds * wider / RATES.get(settings.system, 1_000.0)
+
+
+def table(steps: Sequence[Step]) -> Table:
+    """What is to be done, for a person."""
+    rows = [[each.study.name, duration(each.seconds) if each.seconds else "there", each.study.what] for each in steps]
+    return Table(("study", "takes", "what is measured"), rows, left=(0, 2))
+
+
+def send_ahead(steps: Sequence[Step], lab: Lab) -> None:
+    """Compute the ensembles that studies need on the workers of a cluster, all at once, before any is measured.
+
+    Raises as `dynamics.sweep.fill` does.
+    """
+    if lab.scheduler is None:
+        return
+    needs = {lab.path(need): need for step in steps if step.seconds for need in step.study.ensembles(step.params)}
+    for runs in sorted({need.runs for need in needs.values()}):
+        fill(_together([need for need in needs.values() if need.runs == runs], lab.device), lab.scheduler)
+
+
+def _together(needs: Sequence[Ensemble], device: str) -> Grid:
+    """Ensembles of as many runs each as the points of one grid."""
+    grids = []
+    for need in needs:
+        one = need.settings.epoch_steps
+        length, every = need.steps(Sizes()) // (one or 1), need.frame_gap(Sizes()) // (one or 1)
+        steps, epochs = (None, length) if one else (length, None)
+        grids.append(plan(need.settings, {}, need.runs, 0, steps, epochs, every, "all", device))
+    return Grid(grids[0].settings, {}, [point for each in grids for point in each.points], needs[0].runs, 0, "all")

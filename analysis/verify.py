@@ -1,0 +1,235 @@
+"""Every claim of both papers put to the test: what is missing is run, each claim is judged, a report is written.
+
+python -m analysis.verify --quick
+python -m analysis.verify
+python -m analysis.verify --only CA.table2 VC.figure9
+"""
+
+import dataclasses
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from analysis.command import command
+from dynamics.settings import SettingsError
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from analysis.verification.claim import Claim
+    from analysis.verification.judged import About, Judged
+    from analysis.verification.schedule import Step
+    from analysis.verification.study import Lab, Size
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Put every claim of both papers to the test, and some of our own: run or train what is not there yet, judge each
+    claim as reproduced, partly, not reproduced or not testable, and write a report. What has been measured is kept in
+    runs/verify/ and not measured again; the same command goes on where it was stopped."""
+
+    quick: bool = False
+    """Small ensembles, and only studies that are cheap: within 10 minutes on two cores."""
+    full: bool = False
+    """The papers' own sizes everywhere: for a GPU or a cluster. Tells its cost and asks nothing."""
+    only: tuple[str, ...] = ()
+    """Only claims of these names, or whose names begin so, such as CA.table2; told here, without a report."""
+    list: bool = False
+    """Only list the claims."""
+    plan: bool = False
+    """Only tell what is to be done, and about how long it takes."""
+    out: Path | None = None
+    """Report to write, FILE.md and FILE.html. None is runs/verify/report-SIZE.md, or none with --only."""
+    pictures: bool = True
+    """Draw figures for the report."""
+    csv: Path | None = None
+    """Also write the verdicts to a CSV file; - is the terminal."""
+    scheduler: str | None = None
+    """Compute ensembles on the workers of a dask cluster, such as tcp://127.0.0.1:8786. None is this process."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute."""
+
+    @property
+    def say(self):
+        """Where a person is told things: not among the numbers, where these go to the terminal."""
+        return sys.stderr if str(self.csv) == "-" else sys.stdout
+
+
+def main(options: Options) -> None:
+    """Run what is missing, judge, report."""
+    size = size_of(options)
+    check_torch()
+    from analysis.claims import chosen
+    from analysis.verification.schedule import send_ahead, steps_of
+    from analysis.verification.study import Lab
+    from dynamics.cluster import check_scheduler
+
+    claims = chosen(options.only)
+    if options.list:
+        print(listing(claims))
+        return
+    check_out(options.out)
+    if options.scheduler is not None:
+        check_scheduler(options.scheduler)
+    lab = Lab(options.say, options.device, options.scheduler)
+    steps = steps_of(studies_of(claims), size, lab)
+    tell_plan(steps, size, options)
+    if options.plan:
+        return
+    send_ahead(steps, lab)
+    found = gathered(steps, lab, claims, size)
+    done = [judge_one(claim, found, size) for claim in claims]
+    tell_verdicts(done, options)
+    if options.out or not options.only:
+        report(done, found, steps, size, options)
+
+
+# ------------------------------------------------------------------------------------------ what is asked for
+
+
+def size_of(options: Options) -> "Size":
+    """Which size is asked for. Raises SettingsError for two."""
+    if options.quick and options.full:
+        raise SettingsError("quick, full", "both", "one of them, or none for the default")
+    from analysis.verification.study import Size
+
+    return Size.QUICK if options.quick else Size.FULL if options.full else Size.DEFAULT
+
+
+def check_torch() -> None:
+    """Claims of networks need torch. Raises MissingPackage."""
+    import importlib.util
+
+    from dynamics.simulate import MissingPackage
+
+    if importlib.util.find_spec("torch") is None:
+        raise MissingPackage("claims of networks need torch, which comes with: pip install 'training-dynamics[train]'")
+
+
+def check_out(out: Path | None) -> None:
+    """See that a report can be written there, before any work is done. Raises SettingsError."""
+    if out is not None and (out.suffix != ".md" or out.is_dir()):
+        raise SettingsError("out", out, "the name of a file that ends in .md; the page lies beside it as .html")
+
+
+def listing(claims: "Sequence[Claim]") -> str:
+    """The claims, a line each."""
+    import textwrap
+
+    width = max(len(claim.name) for claim in claims)
+    lines = []
+    for claim in claims:
+        text = claim.statement + (f" Not testable: {claim.untestable}" if claim.untestable else "")
+        lines += textwrap.wrap(text, 118, initial_indent=f"{claim.name:{width}}  ", subsequent_indent=" " * (width + 2))
+    return "\n".join([*lines, "", f"{len(claims)} claims, {sum(not claim.untestable for claim in claims)} testable"])
+
+
+def studies_of(claims: "Sequence[Claim]") -> list:
+    """The studies that claims are read off, in their order."""
+    from analysis.studies.register import STUDIES
+
+    needed = {claim.study for claim in claims}
+    return [each for each in STUDIES if each.name in needed]
+
+
+# ------------------------------------------------------------------------------------------------ what is done
+
+
+def tell_plan(steps: "Sequence[Step]", size: "Size", options: Options) -> None:
+    """What there is to do, and about how long it takes."""
+    from analysis.verification.schedule import table
+    from analysis.verification.wording import duration
+
+    missing = [each for each in steps if each.seconds]
+    if missing or options.plan:
+        print(table(steps).text(), file=options.say)
+    takes = f"about {duration(sum(each.seconds for each in missing))} on two cores" if missing else "all is there"
+    print(f"\n{size} size: {len(missing)} of {len(steps)} studies to do, {takes}", file=options.say, flush=True)
+
+
+def gathered(steps: "Sequence[Step]", lab: "Lab", claims: "Sequence[Claim]", size: "Size") -> "dict[str, xr.Dataset]":
+    """The evidence of each study, by its name: found, or measured now, telling verdicts and time left."""
+    from analysis.verification.evidence import found, measured
+    from analysis.verification.telling import verdict_of
+    from analysis.verification.wording import duration
+
+    evidence, left, spent, planned = {}, sum(each.seconds for each in steps), 0.0, 0.0
+    for place, (study, params, _, seconds) in enumerate(steps, 1):
+        there = found(study, params, lab)
+        if there is None:
+            pace = spent / planned if planned > 60 else 1.0
+            print(
+                f"\n[{place}/{len(steps)}] {study.name}: {study.what}; about {duration(pace * seconds)}, "
+                f"of {duration(pace * left)} left",
+                file=lab.say, flush=True,
+            )  # fmt: skip
+            begin = time.perf_counter()
+            there = measured(study, params, lab)
+            spent, planned, left = spent + time.perf_counter() - begin, planned + seconds, left - seconds
+            for claim in claims:
+                if claim.study == study.name:
+                    print(verdict_of(judge_one(claim, {study.name: there}, size)), file=lab.say, flush=True)
+        evidence[study.name] = there
+    return evidence
+
+
+def judge_one(claim: "Claim", found: "Mapping[str, xr.Dataset]", size: "Size") -> "Judged":
+    """A claim judged by the evidence of its study, if that was done."""
+    from analysis.verification.judged import judged
+
+    return judged(claim, found.get(claim.study), size)
+
+
+# ------------------------------------------------------------------------------------------------ what is told
+
+
+def tell_verdicts(done: "Sequence[Judged]", options: Options) -> None:
+    """All verdicts, and how many there are of each; as CSV too."""
+    from analysis.verification.telling import as_table, told, totals
+
+    print("\n" + "\n".join(map(told, done)) + f"\n\n{totals(done)}", file=options.say)
+    if options.csv:
+        as_table(done).write_csv(options.csv)
+
+
+def report(
+    done: "Sequence[Judged]", found: "Mapping[str, xr.Dataset]", steps: "Sequence[Step]", size: "Size", options: Options
+) -> None:
+    """Write the report, and say where it is."""
+    from analysis.studies.register import STUDIES
+    from analysis.verification.evidence import FOLDER
+    from analysis.verification.report import write_report
+
+    out = options.out or FOLDER / f"report-{size}.md"
+    studies = {each.name: each for each in STUDIES}
+    paths = write_report(done, about(found, steps, size), studies, out, options.pictures)
+    print("\n" + "\n".join(f"report      {path}" for path in paths), file=options.say)
+
+
+def about(found: "Mapping[str, xr.Dataset]", steps: "Sequence[Step]", size: "Size") -> "About":
+    """When and by what the evidence was made, and how long that took."""
+    import json
+
+    from analysis.verification.evidence import circumstances
+    from analysis.verification.judged import About
+
+    newest = max((each.attrs for each in found.values()), key=lambda each: each["created_at"], default=circumstances())
+    environment = {
+        **json.loads(newest["package_versions"]),
+        "cores": str(newest["cores"]),
+        "commit": newest["git_commit"],
+    }
+    needs = {(need.settings, need.runs): need for step in steps for need in step.study.ensembles(step.params)}
+    return About(
+        size=size,
+        created_at=newest["created_at"],
+        environment=environment,
+        seconds=sum(float(each.attrs["seconds"]) for each in found.values()),
+        runs=sum(need.runs for need in needs.values()),
+    )
+
+
+if __name__ == "__main__":
+    command(main, Options, "analysis.verify")

@@ -1,0 +1,135 @@
+"""The rules by which claims are judged: what they say of findings whose verdict is known, and how often they err."""
+
+import math
+
+import numpy as np
+import pytest
+
+from analysis.intervals import Interval, binomial_interval, mean_interval
+from analysis.verification.finding import NONE, Finding, bracketed, counted, percent, plain, plus_minus, share
+from analysis.verification.rules import Above, Agrees, Below, Every, Verdict, Within, apart, judge, together
+
+YES, PARTLY, NO = Verdict.REPRODUCED, Verdict.PARTLY, Verdict.NOT
+
+
+def found(value, low, high, count=100):
+    return Finding(Interval(value, low, high), count)
+
+
+@pytest.mark.parametrize(
+    ("finding", "verdict"),
+    [
+        (found(31.4, 28.0, 34.8), YES),  # close, and no more apart than by chance
+        (found(37.0, 25.0, 49.0), PARTLY),  # may be the same, may be far
+        (found(35.0, 34.9, 35.1), YES),
+        (found(36.0, 35.9, 36.1), PARTLY),  # certain to differ, but by little
+        (found(45.0, 40.0, 50.0), NO),
+        (found(31.6, math.nan, math.nan, 1), PARTLY),
+        (found(45.0, math.nan, math.nan, 1), NO),
+    ],
+)
+def test_agreement_with_a_number(finding, verdict):
+    assert judge(Agrees(plus_minus(31.6, 4.0), 5), finding).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("finding", "verdict"),
+    [
+        (found(3, 1, 5), YES),
+        (found(1, -1, 3), PARTLY),
+        (found(-1, -3, 1), PARTLY),  # against it, but an effect of the size of the margin is not excluded
+        (found(0, -0.2, 0.4), NO),  # an effect as large as the margin is excluded
+        (found(-3, -5, -1), NO),
+    ],
+)
+def test_more_and_less_than_a_bound(finding, verdict):
+    assert judge(Above(0, margin=0.5), finding).verdict == verdict
+    value, low, high = finding.interval
+    assert judge(Below(0, margin=0.5), found(-value, -high, -low)).verdict == verdict
+    assert judge(Above(7, margin=0.5), found(value + 7, low + 7, high + 7)).verdict == verdict
+
+
+def test_ranges():
+    rule = Within(-2, 2)
+    assert judge(rule, found(0, -1, 1)).verdict == YES
+    assert judge(rule, found(0, -1, 3)).verdict == PARTLY
+    assert judge(rule, found(5, 3, 7)).verdict == NO
+
+
+def test_all_without_exception():
+    assert judge(Every(), share(33, 33)).verdict == YES
+    assert judge(Every(), share(5, 5)).verdict == PARTLY  # too few
+    assert judge(Every(), share(97, 100)).verdict == PARTLY
+    assert judge(Every(), share(1, 2)).verdict == PARTLY
+    assert judge(Every(), share(12, 20)).verdict == NO
+    assert judge(Every(), share(80, 100)).verdict == NO
+
+
+def test_nothing_to_measure_is_no_verdict():
+    judgement = judge(Above(0), Finding(NONE, 0, note="no circle among 100 runs"))
+    assert judgement.verdict == Verdict.UNTESTABLE
+    assert judgement.why == "no circle among 100 runs"
+
+
+def test_a_claim_in_parts():
+    assert together([YES, YES]) == YES
+    assert together([NO, NO]) == NO
+    assert together([YES, NO]) == PARTLY
+    assert together([YES, Verdict.UNTESTABLE]) == YES
+    assert together([Verdict.UNTESTABLE]) == Verdict.UNTESTABLE
+    assert together([]) == Verdict.UNTESTABLE
+
+
+def test_difference_of_symmetric_intervals_adds_in_quadrature():
+    difference = apart(found(10, 7, 13), plus_minus(6, 4))
+    assert difference == pytest.approx((4, -1, 9))
+
+
+def test_difference_of_skewed_intervals_takes_the_sides_that_face_each_other():
+    difference = apart(found(10, 8, 15), bracketed(6, 5, 9))
+    assert difference == pytest.approx((4, 4 - math.hypot(2, 3), 4 + math.hypot(5, 1)))
+
+
+def test_a_number_without_interval_counts_as_exact_as_ours_of_as_many_runs():
+    difference = apart(found(10, 9, 11, count=400), plain(10, runs=100))
+    assert difference == pytest.approx((0, -math.hypot(1, 2), math.hypot(1, 2)))
+
+
+def test_ninety_five_of_a_hundred_true_counts_agree(generator):
+    """Both are of 100 runs of the same chance: no more than the nominal share is called further apart."""
+    outside = 0
+    for _ in range(400):
+        ours, theirs = generator.binomial(100, 0.17, 2)
+        difference = apart(Finding(percent(binomial_interval(int(ours), 100)), 100), counted(int(theirs)))
+        outside += not difference.low <= 0 <= difference.high
+    assert outside <= 0.05 * 400 + 3 * math.sqrt(0.05 * 0.95 * 400)
+
+
+def test_ninety_five_of_a_hundred_true_means_agree(generator):
+    outside = 0
+    for _ in range(400):
+        ours, theirs = generator.normal(30, 20, (2, 100))
+        paper = mean_interval(theirs)
+        difference = apart(Finding(mean_interval(ours), 100), plus_minus(paper.value, paper.half))
+        outside += not difference.low <= 0 <= difference.high
+    assert abs(outside - 0.05 * 400) <= 3 * math.sqrt(0.05 * 0.95 * 400)
+
+
+def test_a_difference_that_matters_is_seen(generator):
+    """A mean 15 away, of values that spread by 20, with 100 runs each."""
+    seen = 0
+    for _ in range(50):
+        ours, theirs = generator.normal(45, 20, 100), generator.normal(30, 20, 100)
+        paper = mean_interval(theirs)
+        rule = Agrees(plus_minus(paper.value, paper.half), 5)
+        seen += judge(rule, Finding(mean_interval(ours), 100)).verdict == NO
+    assert seen >= 48
+
+
+def test_words_name_the_rule():
+    assert Agrees(counted(17), 10).words() == "agrees with 17 of 100, a difference of up to 10 aside"
+    assert [Above(0.5).words(), Below(3).words(), Within(0, 10).words()] == ["above 0.5", "below 3", "from 0 to 10"]
+
+
+def test_an_interval_on_the_other_side_of_zero_is_not_hidden_by_nan():
+    assert np.isnan(judge(Above(0), found(math.nan, math.nan, math.nan)).difference.value)

@@ -1,0 +1,443 @@
+"""VC's claims on hyperparameters, transfer and spikes: their studies at a tiny size, and findings that are known."""
+
+import sys
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from analysis.statements import hyperparameters, practice, spikes, transfer
+from analysis.studies import ablation as ablations
+from analysis.studies import finetuning, normalisation, relatives, remedies
+from analysis.studies import spikes as spiking
+from analysis.studies import transfer as transfers
+from analysis.studies.jackknife import jackknife
+from analysis.verification.finding import NONE
+from analysis.verification.rules import Verdict, judge, together
+from analysis.verification.study import Lab, Size
+
+CLAIMS = (*transfer.CLAIMS, *hyperparameters.CLAIMS, *spikes.CLAIMS, *practice.CLAIMS)
+
+STUDIES = (
+    transfers.TRANSFER, transfers.VOCABULARIES, finetuning.FINETUNING, ablations.ABLATION, relatives.RELATIVES,
+    spiking.SPIKES, remedies.REMEDIES, normalisation.NORMALISATION,
+)  # fmt: skip
+
+TINY = {"length": 6, "sparsity": 2, "data": 60, "hidden": 6, "batch": 16, "lr": 0.02}
+
+SIZES = {
+    "vc.transfer": {"runs": 4, "epochs": 20, "vocabs": [3], "settings": TINY},
+    "vc.vocabularies": {"runs": 4, "epochs": 20, "vocabs": [3, 4], "settings": TINY},
+    "vc.finetuning": {"runs": 4, "epochs": 60, "settings": TINY},
+    "vc.ablation": {"runs": 3, "epochs": 4, "points": 3, "max_hidden": 40, "settings": TINY},
+    "vc.relatives": {"runs": 4, "epochs": 60, "settings": TINY, "changes": [{"lr": 0.03}, {"batch": 20}]},
+    "vc.spikes": {"runs": 4, "epochs": 120, "settings": {**TINY, "lr": 0.1}},
+    "vc.remedies": {"runs": 4, "epochs": 60, "settings": TINY, "remedies": {"hidden": 8}},
+    "vc.normalisation": {"cases": 40},
+}
+
+FROM = {"h = 128": "h = 8"}
+"""What stands for a remedy's full size."""
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """The evidence of every study at a tiny size."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("studies"))
+        return {study.name: study.measure(Lab(sys.stderr), SIZES[study.name]) for study in STUDIES}
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+def test_a_study_is_measured_twice_alike(measured, study, tmp_path, monkeypatch):
+    evidence = measured[study.name]
+    assert evidence.nbytes < 1e6
+    evidence.to_netcdf(tmp_path / "kept.nc")
+    again = xr.open_dataset(tmp_path / "kept.nc")
+    for name in evidence.data_vars:
+        np.testing.assert_array_equal(again[name].values, evidence[name].values)
+    if study.name in ("vc.finetuning", "vc.relatives"):
+        xr.testing.assert_identical(study.measure(Lab(sys.stderr), SIZES[study.name]), evidence)
+
+
+@pytest.mark.parametrize("claim", [claim for claim in CLAIMS if claim.study], ids=lambda claim: claim.name)
+def test_every_claim_is_judged(measured, claim, tmp_path):
+    evidence = measured[claim.study]
+    if claim.study == "vc.remedies":
+        evidence = evidence.assign_coords(
+            remedy=["h = 128" if name == "h = 8" else name for name in evidence["remedy"].values]
+        )
+    evidence.to_netcdf(tmp_path / "kept.nc")
+    for each in (evidence, xr.open_dataset(tmp_path / "kept.nc")):
+        verdicts = []
+        for part in claim.parts:
+            finding = part.measure(each)
+            assert finding.note or np.isfinite(finding.interval.value)
+            assert "nan" not in finding.note
+            verdicts.append(judge(part.rule, finding).verdict)
+        assert isinstance(together(verdicts), Verdict)
+
+
+def test_claims_are_whole():
+    names = [claim.name for claim in CLAIMS]
+    assert len(set(names)) == len(names)
+    known = {study.name: study for study in STUDIES}
+    for claim in CLAIMS:
+        assert claim.name.replace(".", "").replace("-", "").isalnum()
+        if claim.untestable:
+            assert not any((claim.study, claim.parts))
+        else:
+            assert claim.study in known
+            assert all((claim.parts, claim.measured, claim.refuted, claim.meaning))
+        assert claim.covers or claim.paper == "OWN"
+    for study in STUDIES:
+        assert set(study.sizes) == set(study.seconds)
+        assert Size.DEFAULT in study.sizes
+        assert all(study.ensembles(params) is not None for params in study.sizes.values())
+
+
+def test_default_ensembles_are_those_of_the_commands():
+    source = transfers.VOCABULARIES.ensembles(transfers.VOCABULARIES.sizes[Size.DEFAULT])
+    assert [each.settings.vocab for each in source] == list(range(2, 11))
+    assert {(each.runs, each.epochs, each.every) for each in source} == {(250, 2000, 1000)}
+    assert transfers.TRANSFER.ensembles(transfers.TRANSFER.sizes[Size.DEFAULT]) == source[:2]
+    assert list(finetuning.FINETUNING.ensembles({"runs": 250})) == source[:2]
+
+
+def test_the_jackknife_of_a_mean_is_its_t_interval(generator):
+    from analysis.intervals import mean_interval
+
+    values = generator.normal(size=12)
+    found, expected = jackknife(lambda runs: float(values[runs].mean()), 12), mean_interval(values)
+    np.testing.assert_allclose(found, expected)
+    assert np.isnan(jackknife(lambda runs: 1.0, 2).low)
+
+
+# ------------------------------------------------------------------------------------------------- transfer
+
+
+def accuracies(values, vocabs=(2, 3)):
+    """Evidence of `vc.transfer`: (kind, vocab, run) by kind."""
+    test = np.full((4, len(vocabs), len(values[0][0])), np.nan)
+    for kind, rows in enumerate(values):
+        test[kind, : len(rows)] = rows
+    return xr.Dataset(
+        {"test": (("kind", "vocab", "run"), test)}, {"kind": list(transfers.KINDS), "vocab": list(vocabs)}
+    )
+
+
+def test_learning_from_scratch(generator):
+    chance = 1 / 3 + 0.01 * generator.normal(size=30)
+    some = chance.copy()
+    some[:3] = 0.9
+    for values, count in ((chance, 0), (some, 3)):
+        found = accuracies([[np.full(30, 0.5), values]])
+        assert transfers.learned(found, 3).interval.value == pytest.approx(100 * count / 30)
+        assert transfers.not_learned(found, 3).interval.value == pytest.approx(100 - 100 * count / 30)
+    assert transfers.learned(found, 3).note == "the best run has 90.0%"
+    assert np.isnan(transfers.learned(found, 7).interval.value)
+    assert "p = 7" in transfers.not_learned(found, 7).note
+
+
+def test_what_diverged_is_left_out():
+    found = accuracies([[[0.5] * 4, [0.3, np.nan, 0.9, np.nan]]])
+    assert transfers.learned(found, 3).count == 2
+
+
+def test_harder_with_p():
+    rows = [np.linspace(1, 0.9, 10), np.linspace(0.7, 0.6, 10), np.linspace(0.3, 0.29, 10)]
+    found = transfers.harder(accuracies([rows], (2, 3, 4)))
+    assert found.interval.value < -0.9
+    assert transfers.harder(accuracies([rows[::-1]], (2, 3, 4))).interval.value > 0.5
+    assert "fewer than three" in transfers.harder(accuracies([rows[:2]])).note
+
+
+def test_gains_of_finetuning(generator):
+    low, high = (mean + 0.05 * generator.normal(size=40) for mean in (0.4, 0.6))
+    found = accuracies([[low, low], [low, low], [low * np.nan, high]])
+    gain = transfers.gain(found, 3)
+    assert gain.interval.low < 20 < gain.interval.high
+    assert gain.effect == pytest.approx(4, abs=1)
+    against = accuracies([[high, high], [high, high], [low * np.nan, low]])
+    assert judge(transfer.LEARNING[-1].parts[0].rule, transfers.gain(against, 3)).verdict == Verdict.NOT
+    assert transfers.gain(against, 3, over=transfers.KINDS[1]).interval.value == pytest.approx(-20, abs=4)
+
+
+def test_effect_sizes_have_known_values():
+    assert transfers.cohen(np.array([1.0, 3.0]), np.array([0.0, 2.0])) == pytest.approx(1 / np.sqrt(2))
+    assert np.isnan(transfers.cohen(np.ones(3), np.ones(3)))
+    assert np.isnan(transfers.cohen(np.ones(1), np.ones(3)))
+
+
+@pytest.mark.parametrize(("best", "share"), [(0.81, 0.0), (0.92, 50.0)])
+def test_better_than_all_from_scratch(best, share):
+    found = accuracies([[[0.5] * 4, [0.3, 0.3, 0.3, 0.8]], [[0.5] * 4, [0.3, 0.3, 0.3, 0.805]],
+                        [[np.nan] * 4, [0.3, 0.3, best, best]]])  # fmt: skip
+    assert transfers.beating_all(found, 3).interval.value == share
+    assert "no room" in transfers.beating_all(found.assign(test=found["test"] / 0.81), 3).note
+
+
+# ------------------------------------------------------------------------------------------------ finetuning
+
+
+def circuits(**changed):
+    """Evidence of `vc.finetuning` of four runs."""
+    plain = {
+        "source_test": [1.0, 1.0, 1.0, 0.6], "clusters": [6, 6, 9, 40],
+        "coarse_clusters": [6, 6, 6, 30], "source_whole": [1, 1, 0, 0],
+        "test": [1.0, 0.99, 0.7, 0.4], "scratch_test": [0.3, 0.3, 0.3, 1.0], "carried": [1, 1, 1, 1],
+        "kept": [1, 0, np.nan, np.nan], "whole": [1, 1, 0, 0], "corrected": [0, 1, 0, 0],
+        "scratch_whole": [0, 0, 0, 1], "own_distance": [0.1, 0.3, 1, 1], "other_distance": [1.0, 1, 1, 1],
+        "own_correlation": [0.9, 0.7, 0, 0], "other_correlation": [0.1, 0.1, 0, 0],
+    }  # fmt: skip
+    values = {
+        name: ("run", np.asarray(each, float)) for name, each in {**plain, **changed}.items() if name != "attention"
+    }
+    given = changed.get("attention", [[0.5, 0.4, 0.05], [0.3, 0.4, 0.35], [np.nan] * 3, [np.nan] * 3])
+    return xr.Dataset(
+        {**values, "attention": (("run", "token"), given), "same_target": ("vocabulary", [1000, 1000])},
+        attrs={"ideal": 6, "counting": 5, "length": 12},
+    )
+
+
+def test_what_reaches_all_sequences():
+    assert finetuning.perfect_from_ideal_count(circuits()).interval.value == 100
+    other = circuits(test=[1.0, 0.99, 1.0, 0.4])
+    found = finetuning.perfect_from_ideal_count(other)
+    assert (found.interval.value, found.count) == (50, 2)
+    assert found.note == "the others from 9; with links twice as long 2 of 2 are from 6"
+    assert finetuning.perfect_from_whole(other).interval.value == 50
+    none = finetuning.perfect_from_ideal_count(circuits(test=[0.5] * 4))
+    assert judge(transfer.CIRCUITS[2].parts[0].rule, none).verdict == Verdict.UNTESTABLE
+
+
+def test_circuits_before_and_after_finetuning():
+    found = circuits()
+    assert finetuning.both_invariances(found).interval.value == 50
+    assert finetuning.both_invariances(found).note == "of the 3 runs above .98 it is 2"
+    assert finetuning.kept_with_new_token(found).interval.value == 50
+    assert finetuning.kept_with_new_token(found).count == 2
+    assert finetuning.begun_as_source(found).interval.value == 100
+    assert finetuning.begun_as_source(circuits(carried=[1, 0, 1, 1])).interval.value == 75
+    assert finetuning.near_own_start(found).interval.value == pytest.approx(20)
+    assert finetuning.attention_like_start(found).interval.value == pytest.approx(0.8)
+    assert finetuning.attending_to_old(found).interval.value == 50
+    assert finetuning.corrected_after(found).interval.value == 50
+    assert finetuning.more_invariances(found).interval.value == 25
+    assert finetuning.more_invariances(found).effect == pytest.approx(2 * np.arcsin(0.5**0.5) - 2 * np.arcsin(0.5))
+    assert finetuning.same_target(found.isel(vocabulary=[0])).interval.value == 100
+    failed = circuits(test=[0.4] * 4, attention=[[np.nan] * 3] * 4)
+    for finding in (finetuning.near_own_start, finetuning.attention_like_start, finetuning.attending_to_old):
+        assert finding(failed).interval is NONE
+        assert finding(failed).note == finetuning.NO_SUCCESS
+
+
+def test_clusters_that_foretell_and_do_not(generator):
+    counts = np.arange(6, 26)
+    falling = circuits_of(counts, np.linspace(1, 0.4, 20))
+    assert finetuning.foretold(falling, successful=True).interval.high < -0.9
+    assert finetuning.told_apart(falling, successful=True).interval.value == 1
+    shuffled = circuits_of(counts, generator.permutation(np.linspace(1, 0.4, 20)))
+    assert abs(finetuning.foretold(shuffled, successful=False).interval.value) < 0.6
+    assert "too few" in finetuning.foretold(circuits_of(counts * 0 + 6, np.linspace(1, 0.4, 20)), True).note
+    assert np.isnan(finetuning.told_apart(circuits_of(counts, np.full(20, 0.4)), True).interval.value)
+
+
+def circuits_of(counts, test):
+    return xr.Dataset({"clusters": ("run", counts), "test": ("run", test), "source_test": ("run", np.ones(len(test)))})
+
+
+# ------------------------------------------------------------------------------------------------ ablation
+
+
+def panel(values):
+    """Evidence of a panel of learning rates, (value, run)."""
+    return xr.Dataset({"test_lr": (("lr", "run"), np.asarray(values, float))})
+
+
+def test_jumps_of_single_runs():
+    found = ablations.jumps(panel([[0.5, 0.5], [1.0, 0.55], [0.5, np.nan]]), "lr")
+    assert (found.interval.value, found.count) == (pytest.approx(200 / 3), 3)
+    assert found.note == "in the first run, as in figure 6, 2 of 2"
+    assert ablations.jumps(panel([[0.5, 0.5], [0.52, 0.5]]), "lr").interval.value == 0
+
+
+def test_roughness_of_the_mean(generator):
+    noise = generator.choice([0.5, 1.0], size=(9, 60))
+    assert ablations.roughness(panel(noise), "lr").interval.high < 50
+    alike = np.repeat(noise[:, :1], 60, axis=1)
+    assert ablations.roughness(panel(alike), "lr").interval.value == pytest.approx(100)
+    lost = np.vstack([noise, np.full((1, 60), np.nan)])
+    assert ablations.roughness(panel(lost), "lr").interval == ablations.roughness(panel(noise), "lr").interval
+    assert np.isnan(ablations.roughness(panel(lost[-3:]), "lr").interval.value)
+    steep = np.linspace(0, 1, 9)[:, None] + 0.01 * noise
+    assert ablations.roughness(panel(steep), "lr").interval.high < 50
+
+
+def test_the_same_start():
+    losses = {f"first_loss_{name}": ((name, "run"), [[0.7, 0.8], [0.7, 0.8]]) for name in ablations.SAME_START}
+    assert ablations.same_start(xr.Dataset(losses)).interval.value == 100
+    losses["first_loss_lr"] = (("lr", "run"), [[0.7, 0.8], [0.7, 0.81]])
+    assert ablations.same_start(xr.Dataset(losses)).interval.value == 50
+
+
+# ----------------------------------------------------------------------------------------------- relatives
+
+
+def waits(wait, escaped):
+    return xr.Dataset({"wait": (("setting", "run"), wait), "escaped": (("setting", "run"), escaped)})
+
+
+def test_times_that_are_far_apart():
+    wait = [[1.0, 1.0, 1.0, 9.0, 6.0, 9.0], [1.5, 3.0, 9.0, 4.0, 9.0, 9.0]]
+    escaped = [[True, True, True, False, True, False], [True, True, False, True, False, False]]
+    found = relatives.times_apart(waits(wait, escaped))
+    assert (found.interval.value, found.count) == (75, 4)  # apart: the second, third and fourth; the fifth is not known
+    assert found.note.startswith("1 pairs")
+
+
+def test_times_that_foretell_and_do_not(generator):
+    wait = generator.uniform(1, 5, 40)
+    yes = np.ones((2, 40), bool)
+    assert relatives.foretold(waits([wait, 2 * wait], yes)).interval.value == pytest.approx(1)
+    other = relatives.foretold(waits([wait, generator.permutation(wait)], yes))
+    assert judge(hyperparameters.CLAIMS[4].parts[0].rule, other).verdict == Verdict.REPRODUCED
+    assert np.isnan(relatives.foretold(waits([wait, wait], ~yes)).interval.value)
+
+
+def test_ends_of_the_same_start():
+    own, other = [[0.2, 0.4], [0.4, 0.6]], [[1.4, 1.4], [1.4, 1.4]]
+    dims = ("change", "run")
+    found = xr.Dataset({"own_weight_distance": (dims, own), "other_weight_distance": (dims, other)},
+                       {"change": ["lr 0.005", "batch 64"]})  # fmt: skip
+    ends = relatives.ends(found, "weight_distance")
+    assert ends.interval.value == pytest.approx(0.4)
+    assert ends.note == "0.30 with lr 0.005, 0.50 with batch 64; between different seeds 1.40"
+    assert relatives.nearer_than_others(found, "weight_distance").interval.value == pytest.approx(1)
+    lost = found * np.nan
+    assert np.isnan(relatives.ends(lost, "weight_distance").interval.value)
+    assert relatives.nearer_than_others(lost, "weight_distance").note
+
+
+# ------------------------------------------------------------------------------------------------- spikes
+
+
+def spikes_with(causes, of_run, runs=6, **columns):
+    count = len(causes)
+    plain = {
+        "way": np.array(["embedding"] * count, "U9"), "input_ratio": np.full(count, 0.1),
+        "xi_ratio": np.full(count, 0.2), "remaining_smooth": np.full(count, 0.1),
+        "remaining_smooth_alike": np.ones(count), "remaining_half": np.full(count, 0.1),
+        **{f"{name}_rank": np.full(count, 0.8) for name in ("gain", "norm", "alignment")},
+    }  # fmt: skip
+    columns = {**plain, **columns, "cause": np.array(causes, "U13"), "of_run": np.array(of_run)}
+    found = {name: ("spike", values) for name, values in columns.items()}
+    return xr.Dataset({**found, "spikes": ("run", np.bincount(of_run, minlength=runs))})
+
+
+def test_shares_of_causes():
+    found = spikes_with(["feed-forward", "neither", "normalisation", "both", ""], [0, 0, 1, 2, 3])
+    assert spiking.runs_with(found).interval.value == pytest.approx(100 * 4 / 6)
+    assert spiking.caused(found, spiking.FLIPS).interval.value == 50
+    assert "0.10 of its length" in spiking.caused(found, spiking.FLIPS).note
+    assert spiking.caused(found, spiking.CROSSINGS).interval.value == 50
+    assert spiking.caused(found, ("normalisation", "feed-forward", "both")).interval.value == 75
+    assert spiking.no_flip(found).interval.value == 50
+    calm = spikes_with([], [])
+    assert spiking.caused(calm, spiking.FLIPS).count == 0
+    for finding in (spiking.no_flip, spiking.by_embedding, spiking.crossing_move, spiking.rank_of_assemblers,
+                    spiking.smoothed_away, spiking.half_a_step):  # fmt: skip
+        assert np.isnan(finding(calm).interval.value)
+
+
+def test_no_flip_in_many_spikes_is_no_cause():
+    found = spikes_with(["neither"] * 60, np.repeat(np.arange(60), 1), 60)
+    assert judge(spikes.FLIP.rule, spiking.caused(found, spiking.FLIPS)).verdict == Verdict.NOT
+    assert judge(spikes.OWN_CLAIMS[1].parts[0].rule, spiking.no_flip(found)).verdict == Verdict.REPRODUCED
+    found["cause"][0] = "normalisation"
+    assert judge(spikes.OWN_CLAIMS[1].parts[0].rule, spiking.no_flip(found)).verdict == Verdict.PARTLY
+
+
+def test_crossings_by_run():
+    causes, of_run = ["feed-forward"] * 3 + ["neither"], [0, 0, 1, 1]
+    found = spikes_with(
+        causes, of_run, way=np.array(["embedding", "boundary", "embedding", "boundary"]),
+        xi_ratio=np.array([0.1, 0.3, 0.4, 9.0]), gain_rank=np.array([0.6, 0.8, 0.9, 0.0]),
+        remaining_smooth=np.array([0.1, 0.9, 0.1, 0.1]), remaining_smooth_alike=np.array([1, 1, 0.5, 1]),
+        remaining_half=np.array([0.1, 0.6, 0.7, 0.9]),
+    )  # fmt: skip
+    assert spiking.by_embedding(found).interval.value == pytest.approx(200 / 3)
+    assert spiking.crossing_move(found).interval.value == pytest.approx(30)
+    assert spiking.rank_of_assemblers(found).interval.value == pytest.approx(80)
+    assert spiking.rank_of_assemblers(found).effect == pytest.approx(0.6)
+    assert spiking.smoothed_away(found).interval.value == 50
+    assert spiking.smoothed_away(found).note.startswith("before 3 both")
+    assert spiking.half_a_step(found).interval.value == 25
+
+
+def test_vectors_within_a_step_of_the_origin():
+    import json
+
+    tokens, places = np.zeros((2, 1, 2, 2)), np.full((2, 1, 3, 2), 2.0)
+    tokens[1, 0, 1] = -1.999  # run 1 has one at .001 on both axes
+    trajectory = xr.Dataset(
+        {"embedding": (("run", "step", "token", "axis"), tokens),
+         "position_embedding": (("run", "step", "position", "axis"), places)},
+        attrs={"system": "sparse", "config_json": json.dumps({"length": 3, "sparsity": 2, "lr": 0.01})},
+    )  # fmt: skip
+    reach = spiking.step_over_length(trajectory)
+    np.testing.assert_allclose(reach, [0.005, 10])
+    found = spiking.within_a_step(xr.Dataset({"reach": ("run", reach)}))
+    assert (found.interval.value, found.note) == (50, "the largest such update is 10.00 of the length")
+
+
+def test_assemblers_among_those_of_others():
+    weights = np.zeros((4, 3, 2, 2))
+    weights[:, :, 0, 0] = [[1.0], [2.0], [3.0], [9.0]]  # along one axis; the last has not escaped
+    weights[1, :, 1, 1] = 2.0
+    trajectory = xr.Dataset(
+        {"assembler": (("run", "step", "hidden", "axis"), weights), "last_step": ("run", [20, 20, 20, 20])},
+        {"step": [0, 10, 20]},
+    )
+    left = xr.Dataset({"escape": ("run", [1.0, 1, 1, 20]), "escaped": ("run", [True, True, True, False])})
+    found = xr.Dataset({"of_run": ("spike", [2, 1, 0, 0]), "at": ("spike", [12, 12, -1, 0])})
+    ranks = spiking.among_others(trajectory, found, left)
+    np.testing.assert_allclose(ranks["gain_rank"], [1, 0.5, np.nan, np.nan])
+    np.testing.assert_allclose(ranks["norm_rank"], [1, 0.5, np.nan, np.nan])
+    np.testing.assert_allclose(ranks["alignment_rank"], [0.75, 0, np.nan, np.nan])
+
+
+# ------------------------------------------------------------------------------------ remedies, normalisation
+
+
+def test_what_a_remedy_does(generator):
+    late = np.stack([np.full(40, 5.0), np.full(40, 2.0)]) + generator.integers(0, 2, (2, 40))
+    found = xr.Dataset(
+        {
+            "spikes": (("remedy", "run"), late), "late": (("remedy", "run"), late),
+            "since": (("remedy", "run"), np.full((2, 40), 1000.0)),
+            "test": (("remedy", "run"), np.stack([np.full(40, 1.0), np.full(40, 0.8)])),
+        },
+        {"remedy": ["as recorded", "smooth norm"]},
+    )  # fmt: skip
+    fewer = remedies.fewer_spikes(found, "smooth norm")
+    assert fewer.interval.low < -3 < fewer.interval.high
+    assert fewer.effect == pytest.approx(late[1].mean() / late[0].mean())
+    assert judge(spikes.OWN_CLAIMS[0].parts[0].rule, fewer).verdict == Verdict.REPRODUCED
+    cost = remedies.accuracy(found, "smooth norm")
+    assert cost.interval.value == pytest.approx(-20)
+    assert cost.note.startswith("0 against 40 above .98, 40 against 40 escape")
+    assert judge(spikes.OWN_CLAIMS[0].parts[1].rule, cost).verdict == Verdict.NOT
+    never = found.assign(since=0 * found["since"], late=0 * found["late"])
+    assert remedies.fewer_spikes(never, "smooth norm").note.startswith("no run escapes")
+
+
+def test_what_a_step_does_to_a_direction(measured):
+    found = measured["vc.normalisation"]
+    assert normalisation.same_below_length(found).interval.value == 100
+    assert normalisation.flips_beyond(found).interval.value == 100
+    assert normalisation.out_of_proportion(found).interval.value > 0
+    flat = found.assign(changed=0 * found["changed"], turned=0 * found["turned"] + 2, moved=found["small"])
+    assert normalisation.same_below_length(flat).interval.value < 100
+    assert normalisation.flips_beyond(flat).interval.value == 0
+    assert normalisation.out_of_proportion(flat).interval.value == 0

@@ -1,0 +1,163 @@
+"""One command that checks every claim: what it runs, keeps, goes on with, and refuses."""
+
+import csv
+import dataclasses
+import io
+import signal
+from pathlib import Path
+
+import dask
+import numpy as np
+import pytest
+import xarray as xr
+from distributed import LocalCluster
+
+from analysis.studies import particles, register
+from analysis.verification import study
+from analysis.verification.evidence import evidence_path
+from analysis.verification.schedule import making, steps_of
+from analysis.verification.study import Lab, Size
+from dynamics.simulate import simulate
+from dynamics.trajectory import open_trajectory, settings_of
+
+VERIFY = "analysis.verify"
+SMALL = dataclasses.replace(particles.TABLE_2, sizes={size: {"runs": 6} for size in Size})
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Table 2 of six simulations a row is the only study."""
+    monkeypatch.setattr(register, "STUDIES", (SMALL,))
+
+
+def files():
+    return sorted(str(path) for path in Path("runs").rglob("*.nc"))
+
+
+def test_what_is_there_is_not_measured_again(typed, small):
+    code, out, err = typed(VERIFY, "--quick", "--only", "CA.table2")
+    assert code == 0, err
+    assert "1 of 1 studies to do" in out
+    assert "3 claims: " in out
+    before = {name: Path(name).stat().st_mtime_ns for name in files()}
+    assert len(before) == 4  # three ensembles and their evidence
+    for name in before:
+        if "verify" not in name:
+            Path(name).unlink()
+    code, out, _ = typed(VERIFY, "--quick", "--only", "CA.table2.fa1", "CA.table2.fa2")
+    assert code == 0
+    assert "all is there" in out
+    assert "2 claims: " in out
+    assert files() == [name for name in before if "verify" in name]
+
+
+def test_evidence_says_what_it_is(typed, small):
+    typed(VERIFY, "--quick", "--only", "CA.table2")
+    (path,) = Path("runs/verify").glob("*.nc")
+    with xr.open_dataset(path) as evidence:
+        assert evidence.attrs["study"] == "ca.table2"
+        assert evidence.attrs["params_json"] == '{"runs": 6}'
+        assert evidence.attrs["seconds"] > 0
+        assert evidence.sizes == {"fa": 3, "run": 6}
+
+
+def test_an_interrupted_command_goes_on(typed, monkeypatch):
+    def stop(lab, params):
+        lab.ensemble(particles.ensembles(params)[0])
+        signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(register, "STUDIES", (dataclasses.replace(SMALL, measure=stop),))
+        code, _, err = typed(VERIFY, "--quick", "--only", "CA.table2")
+    assert code == 130
+    assert "the same command" in err
+    (made,) = files()
+    before = Path(made).stat().st_mtime_ns
+    monkeypatch.setattr(register, "STUDIES", (SMALL,))
+    assert typed(VERIFY, "--quick", "--only", "CA.table2")[0] == 0
+    assert Path(made).stat().st_mtime_ns == before
+
+
+def test_damaged_evidence_is_refused(typed, small):
+    typed(VERIFY, "--quick", "--only", "CA.table2")
+    (path,) = Path("runs/verify").glob("*.nc")
+    path.write_bytes(path.read_bytes()[:200])
+    code, _, err = typed(VERIFY, "--quick", "--only", "CA.table2")
+    assert code == 1
+    assert str(path) in err
+    assert "measured again" in err
+
+
+def test_plans_and_lists_run_nothing(typed, small):
+    code, out, _ = typed(VERIFY, "--quick", "--plan")
+    assert code == 0
+    assert "ca.table2" in out
+    code, out, _ = typed(VERIFY, "--list")
+    assert code == 0
+    assert "CA.table2.fa0.5" in out
+    assert "testable" in out
+    assert not files()
+
+
+def test_numbers_alone_go_to_the_terminal(typed, small):
+    _, out, err = typed(VERIFY, "--quick", "--only", "CA.table2.fa1", "--csv", "-")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [row["part"] for row in rows] == ["circles", "imperfections"]
+    assert float(rows[0]["paper_value"]) == pytest.approx(17)
+    assert "1 claims" in err or "1 claim" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--quick", "--full"), "--quick --full: found both"),
+        (("--only", "CA.table9"), "--only: found CA.table9"),
+        (("--out", "report.html"), "--out: found report.html"),
+        (("--scheduler", "here"), "--scheduler: found here"),
+        (("--csv", "."), "--csv: found ."),
+    ],
+)
+def test_mistakes(typed, small, words, told):
+    code, _, err = typed(VERIFY, "--only", "CA.table2", *words) if "--only" not in words else typed(VERIFY, *words)
+    assert code == 2
+    assert told in err
+    assert not files()
+
+
+def test_ensembles_that_several_studies_need_are_counted_once(tmp_path):
+    lab = Lab(io.StringIO())
+    alone = steps_of([particles.TABLE_2], Size.DEFAULT, lab)[0].seconds
+    twice = steps_of([particles.TABLE_2, particles.TABLE_2], Size.DEFAULT, lab)
+    assert [step.seconds for step in twice] == [alone, particles.TABLE_2.seconds[Size.DEFAULT]]
+
+
+def test_cost_grows_with_the_ensemble():
+    few, many = (particles.ensembles({"runs": runs})[0] for runs in (100, 10_000))
+    assert making(many) > 20 * making(few) - 20
+
+
+def test_evidence_depends_on_all_that_its_numbers_do():
+    lab = Lab(io.StringIO())
+    paths = {evidence_path(particles.TABLE_2, {"runs": runs}, lab) for runs in (6, 7)}
+    assert len(paths) == 2
+
+
+def test_ensembles_come_from_the_workers_of_a_cluster(typed, small, tmp_path, monkeypatch):
+    """The same files, to the bit, as this process makes, which has nothing to do but to find them."""
+
+    def find(settings, runs, out, **how):
+        assert out.exists()
+        return simulate(settings, runs, out=out, **how)
+
+    monkeypatch.setattr(study, "simulate", find)
+    with (
+        dask.config.set({"temporary-directory": str(tmp_path / "workers")}),
+        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster,
+    ):
+        code, _, err = typed(VERIFY, "--quick", "--only", "CA.table2", "--scheduler", cluster.scheduler_address)
+    assert code == 0, err
+    there = {name: open_trajectory(name).load() for name in files() if "verify" not in name}
+    assert len(there) == 3
+    for name, trajectory in there.items():
+        alone = simulate(settings_of(trajectory), 6)
+        np.testing.assert_array_equal(trajectory["embedding"], alone["embedding"], err_msg=name)
