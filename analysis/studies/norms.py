@@ -125,7 +125,7 @@ NORMS = Study(
         Size.DEFAULT: {"full": 60, "mini": 100, "three": 20},
         Size.FULL: {"full": 100, "mini": 100, "three": 100},
     },
-    seconds={Size.QUICK: 5, Size.DEFAULT: 12, Size.FULL: 30},
+    seconds={Size.QUICK: 5, Size.DEFAULT: 20, Size.FULL: 40},
     measure=measure,
     ensembles=ensembles,
     command="python -m analysis.gradients RUN.nc",

@@ -22,6 +22,7 @@ from analysis.studies.movement import movement
 from analysis.studies.samples import mean, paired
 from analysis.success import succeeded
 from analysis.survival import survival
+from analysis.threads import one_thread
 from analysis.verification.finding import NONE, Finding, share
 from analysis.verification.study import Lab, Params, Size, Study
 from dynamics.settings import SparseSettings
@@ -52,7 +53,9 @@ def measure(lab: Lab, params: Params) -> xr.Dataset:
     })  # fmt: skip
     for name in ("begin", "middle", "end", "between", "escape"):
         result[name].attrs = {**(left if name == "escape" else drops)[name].attrs, "units": "epoch"}
-    result = xr.merge([result, movement(trajectory, drops), falls(trajectory, drops)], join="exact", compat="override")
+    with one_thread():  # its products are small
+        fallen = falls(trajectory, drops)
+    result = xr.merge([result, movement(trajectory, drops), fallen], join="exact", compat="override")
     window = float(RULE.width(trajectory.sizes["step"]))
     return result.drop_vars(["step", "epoch"], errors="ignore").assign_attrs(
         window=window, last=float(trajectory["epoch"][-1])
@@ -63,7 +66,7 @@ PHASES = Study(
     "vc.phases",
     "drops of the loss, what is learned in them, how weights move, when runs escape",
     sizes={Size.QUICK: {"runs": 32}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
-    seconds={Size.QUICK: 10, Size.DEFAULT: 25, Size.FULL: 25},
+    seconds={Size.QUICK: 12, Size.DEFAULT: 35, Size.FULL: 35},
     measure=measure,
     ensembles=ensembles,
     command="python -m analysis.events RUN.nc",

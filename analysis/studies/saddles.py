@@ -20,6 +20,7 @@ from analysis.flow.modes import TOLERANCE
 from analysis.intervals import mean_interval, median_interval
 from analysis.plates.plate import Ensemble
 from analysis.studies.samples import paired
+from analysis.threads import one_thread
 from analysis.verification.finding import Finding, share
 from analysis.verification.study import Lab, Params, Size, Study
 from dynamics.clustering_head import ClusteringHead
@@ -41,8 +42,11 @@ def ensembles(params: Params) -> Sequence[Ensemble]:
 def measure(lab: Lab, params: Params) -> xr.Dataset:
     """Gradient and Hessian, (setup, run, moment), NaN for moments that a run does not have; shares of its movement at
     its escape, (setup, run)."""
+    trajectories = [lab.ensemble(need) for need in ensembles(params)]
+    with one_thread():  # its Hessians are small
+        found = [_of_setup(each) for each in trajectories]
     return xr.concat(
-        [_of_setup(lab.ensemble(need)) for need in ensembles(params)],
+        found,
         xr.Variable("setup", list(SETUPS)), join="outer", combine_attrs="override",
     )  # fmt: skip
 
@@ -117,7 +121,7 @@ SADDLES = Study(
         Size.DEFAULT: {"full": 60, "mini": 100},
         Size.FULL: {"full": 100, "mini": 100},
     },
-    seconds={Size.QUICK: 6, Size.DEFAULT: 15, Size.FULL: 25},
+    seconds={Size.QUICK: 8, Size.DEFAULT: 20, Size.FULL: 25},
     measure=measure,
     ensembles=ensembles,
     command="python -m analysis.curvature RUN.nc",
