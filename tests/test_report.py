@@ -13,7 +13,7 @@ from analysis.plates.plate import Ensemble
 from analysis.verification import rules
 from analysis.verification.claim import Claim, Part
 from analysis.verification.disagreements import beyond, disagreements
-from analysis.verification.finding import NONE, Finding, bracketed, counted, plain, plus_minus
+from analysis.verification.finding import NONE, Finding, counted, printed
 from analysis.verification.judged import judged
 from analysis.verification.places import NOTHING, PAPERS, covering, elsewhere, place_of, uncovered
 from analysis.verification.report import About, write_report
@@ -61,11 +61,11 @@ def many():
     """Sixty claims of all kinds."""
     agrees = [
         (Agrees(counted(56), 10), found(60.7, 3, of="simulations"), "%"),
-        (Agrees(plus_minus(35.5, 3.7), 5), found(48.0, 1.2), ""),
-        (Agrees(bracketed(-0.64, -0.75, -0.49), 0.1), Finding(Interval(-0.67, -0.78, -0.54), 82), ""),
-        (Agrees(plain(250, 1), 40), found(420, 260, effect=0.35, effect_name="Cohen's d"), "epochs"),
-        (Agrees(plain(0.0, 100), 1), Finding(Interval(-0.0004, -0.0009, 0.0001), 100), ""),
-        (Agrees(plain(6, 1, "6 of 6"), 0.5), Finding(Interval(6.0, math.nan, math.nan), 1), "clusters"),
+        (Agrees(printed("35.5 ± 3.7"), 5), found(48.0, 1.2), ""),
+        (Agrees(printed("-0.64 [-0.75, -0.49]"), 0.1), Finding(Interval(-0.67, -0.78, -0.54), 82), ""),
+        (Agrees(printed("250", 1), 40), found(420, 260, effect=0.35, effect_name="Cohen's d"), "epochs"),
+        (Agrees(printed("0.0"), 1), Finding(Interval(-0.0004, -0.0009, 0.0001), 100), ""),
+        (Agrees(printed("6", 1), 0.5), Finding(Interval(6.0, math.nan, math.nan), 1), "clusters"),
         (Agrees(counted(18), 2), found(90, 1), "%"),
     ]
     bounds = [
@@ -163,7 +163,7 @@ def beyond_of(rule, finding):
         (Within(0, 10), found(13, 1), 3.0),
         (Within(0, 10), found(-4, 2), 2.0),
         (Every(), Finding(Interval(90, 85, 95), 100), 2.0),
-        (Agrees(bracketed(10, 7, 13), 5), found(25, 4), 2.0),  # the difference is 15 ± 5
+        (Agrees(printed("10 [7, 13]"), 5), found(25, 4), 2.0),  # the difference is 15 ± 5
         (Above(50), Finding(Interval(40, math.nan, math.nan), 1), -math.inf),
         (Above(50), found(40, 0), math.inf),
     ],

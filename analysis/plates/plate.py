@@ -9,6 +9,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from dynamics.settings import Settings
+from dynamics.simulate import Record
 
 
 class Sizes(NamedTuple):
@@ -35,6 +36,8 @@ class Ensemble:
     """Whether it begins from the end of the ensemble before it"""
     weights: bool = True
     """Whether weights, or an embedding, must have been recorded"""
+    record: Record = "all"
+    """What is recorded where it is made"""
 
     def steps(self, sizes: Sizes) -> int:
         """How far it is run."""

@@ -4,7 +4,7 @@ from functools import partial
 
 from analysis.studies import circuits, ideal
 from analysis.verification.claim import Claim, Part
-from analysis.verification.finding import plain
+from analysis.verification.finding import printed
 from analysis.verification.rules import Above, Agrees, Below, Every, Within
 
 AMONG = (
@@ -55,8 +55,10 @@ IDEAL = (
         refuted="any other number",
         study="vc.ideal",
         parts=(
-            Part(partial(ideal.of_circuits, name="clusters"), Agrees(plain(6, 4), 0.5), "p = 2", digits=0),
-            Part(partial(ideal.of_circuits, name="clusters", vocab=3), Agrees(plain(21, 4), 0.5), "p = 3", digits=0),
+            Part(partial(ideal.of_circuits, name="clusters"), Agrees(printed("6", 4), 0.5), "p = 2", digits=0),
+            Part(
+                partial(ideal.of_circuits, name="clusters", vocab=3), Agrees(printed("21", 4), 0.5), "p = 3", digits=0
+            ),
         ),
         covers=("section 3.1",),
         figure="vc1",
@@ -73,8 +75,8 @@ IDEAL = (
         refuted="an accuracy more than a point below 100%",
         study="vc.ideal",
         parts=(
-            Part(partial(ideal.solved, vocab=2), Agrees(plain(100, 4), 1), "p = 2", "%"),
-            Part(partial(ideal.solved, vocab=3), Agrees(plain(100, 4), 1), "p = 3", "%"),
+            Part(partial(ideal.solved, vocab=2), Agrees(printed("100", 4), 1), "p = 2", "%"),
+            Part(partial(ideal.solved, vocab=3), Agrees(printed("100", 4), 1), "p = 3", "%"),
         ),
         covers=("section 3.1", "figure 1"),
         figure="vc1",

@@ -4,7 +4,7 @@ from functools import partial
 
 from analysis.studies import formation, networks
 from analysis.verification.claim import Claim, Part
-from analysis.verification.finding import Reported, bracketed, counted, plain, plus_minus
+from analysis.verification.finding import Reported, counted, printed
 from analysis.verification.rules import Above, Agrees, Below, Rule
 
 SPLIT = (
@@ -24,7 +24,7 @@ def row(decay: float, circles: Reported, sure: str, others: Reported, imperfect:
     """A row of the table."""
     parts = [Part(partial(networks.circles, decay=decay), Agrees(circles, 10), "circles", "%")]
     if sure:  # of a single circle, or none, there is no mean to compare
-        paper = plain(float(sure), int(circles.interval.value))
+        paper = printed(sure, int(circles.interval.value))
         measure = partial(networks.accuracy, decay=decay, of_circles=True)
         parts.append(Part(measure, Agrees(paper, 10), "accuracy of circles", "%"))
     parts += [
@@ -54,10 +54,10 @@ def row(decay: float, circles: Reported, sure: str, others: Reported, imperfect:
 
 
 ROWS = (
-    row(0.0, counted(0), "", plain(18.2, 100), plus_minus(102.2, 6.1), bracketed(-0.92, -0.95, -0.88)),
-    row(0.3, counted(1), "", plain(34.8, 99), plus_minus(72.7, 6.6, 99), bracketed(-0.90, -0.93, -0.85, 99)),
-    row(0.6, counted(12), "65.9", plain(51.6, 88), plus_minus(39.6, 4.0, 88), bracketed(-0.84, -0.89, -0.77, 88)),
-    row(1.0, counted(18), "60.4", plain(46.7, 82), plus_minus(31.6, 4.0, 82), bracketed(-0.64, -0.75, -0.49, 82)),
+    row(0.0, counted(0), "", printed("18.2"), printed("102.2 ± 6.1"), printed("-0.92 [-0.95, -0.88]")),
+    row(0.3, counted(1), "", printed("34.8", 99), printed("72.7 ± 6.6", 99), printed("-0.90 [-0.93, -0.85]", 99)),
+    row(0.6, counted(12), "65.9", printed("51.6", 88), printed("39.6 ± 4.0", 88), printed("-0.84 [-0.89, -0.77]", 88)),
+    row(1.0, counted(18), "60.4", printed("46.7", 82), printed("31.6 ± 4.0", 82), printed("-0.64 [-0.75, -0.49]", 82)),
 )
 
 

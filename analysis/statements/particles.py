@@ -5,7 +5,7 @@ from functools import partial
 from analysis.statements.networks import KINDS, STRUCTURED, kinds, untested
 from analysis.studies import formation, particles
 from analysis.verification.claim import Claim, Part
-from analysis.verification.finding import Reported, counted, plus_minus
+from analysis.verification.finding import Reported, counted, printed
 from analysis.verification.rules import Above, Agrees, Within
 
 OPEN = (
@@ -41,9 +41,9 @@ def row(fa: float, circles: Reported, imperfections: Reported) -> Claim:
 
 
 ROWS = (
-    row(0.5, counted(0), plus_minus(35.5, 3.7)),
-    row(1.0, counted(17), plus_minus(36.3, 4.8)),
-    row(2.0, counted(56), plus_minus(42.9, 10.1)),
+    row(0.5, counted(0), printed("35.5 ± 3.7")),
+    row(1.0, counted(17), printed("36.3 ± 4.8")),
+    row(2.0, counted(56), printed("42.9 ± 10.1")),
 )
 
 PAIRED = ("f_a = 1 beside weight decay 1, which have about as many circles", "f_a = 1 beside weight decay 0.6")

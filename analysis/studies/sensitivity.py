@@ -9,7 +9,7 @@ from tqdm import tqdm
 from analysis.structures import imperfections, is_circle
 from analysis.studies.ends import alive, frame, whole
 from analysis.studies.particles import FAS
-from analysis.verification.finding import Finding, Reported, counted, plus_minus, share
+from analysis.verification.finding import Finding, Reported, counted, printed, share
 from analysis.verification.study import Lab, Params, Size, Study
 from dynamics.settings import ParticleSettings
 from dynamics.simulate import simulate
@@ -32,9 +32,9 @@ CHANGES: dict[str, dict[str, float | str]] = {
 """Readings of CA section 6. A step of another rule has a size in other units; 0.2 is about as long as the default's."""
 
 PRINTED: dict[float, tuple[Reported, Reported]] = {
-    0.5: (counted(0), plus_minus(35.5, 3.7)),
-    1.0: (counted(17), plus_minus(36.3, 4.8)),
-    2.0: (counted(56), plus_minus(42.9, 10.1)),
+    0.5: (counted(0), printed("35.5 ± 3.7")),
+    1.0: (counted(17), printed("36.3 ± 4.8")),
+    2.0: (counted(56), printed("42.9 ± 10.1")),
 }
 """Circles, in percent, and imperfections of the others, of the paper's table."""
 
@@ -84,9 +84,9 @@ def numbers(evidence: xr.Dataset, reading: str, fa: float) -> tuple[float, float
 def outside(evidence: xr.Dataset, reading: str) -> list[str]:
     """Which of the six numbers are outside the paper's intervals; what has no value is."""
     found = []
-    for fa, printed in PRINTED.items():
+    for fa, paper_row in PRINTED.items():
         for name, value, paper in zip(
-            ("circles", "imperfections"), numbers(evidence, reading, fa), printed, strict=True
+            ("circles", "imperfections"), numbers(evidence, reading, fa), paper_row, strict=True
         ):
             if not paper.interval.low <= value <= paper.interval.high:
                 found.append(f"{name} at f_a = {fa:g}")

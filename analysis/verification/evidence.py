@@ -1,5 +1,6 @@
 """Evidence: what a study has measured, as a small NetCDF file under a name made of all that its numbers depend on."""
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -13,11 +14,13 @@ import xarray as xr
 from analysis.results import write_result
 from analysis.verification.study import Lab, Params, Study
 from dynamics.identity import git_commit, package_versions
-from dynamics.settings import SparseSettings
+from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
 from dynamics.simulate import RUNS_FOLDER, SYSTEMS
 from dynamics.storage import LOCK, TrajectoryError
 
 FOLDER = RUNS_FOLDER / "verify"
+PAPERS = {each.system: each for each in (ParticleSettings, ModularSettings, SparseSettings)}
+"""Settings of the papers' systems."""
 
 
 def evidence_path(study: Study, params: Params, lab: Lab) -> Path:
@@ -65,10 +68,15 @@ def circumstances() -> dict[str, Any]:
     }
 
 
+def systems(device: str) -> dict[str, Any]:
+    """How each system computes, and its default settings, which what a study makes itself begins from."""
+    made = {name: SYSTEMS[name](settings(), device) for name, settings in PAPERS.items()}
+    return {name: [one.numerics_version, one.device, dataclasses.asdict(one.settings)] for name, one in made.items()}
+
+
 def _digest(study: Study, params: Params, lab: Lab) -> str:
-    """Over the study, its sizes, the names of the ensembles that it needs, and how systems compute."""
-    sparse = SYSTEMS[SparseSettings.system](SparseSettings(), lab.device)
+    """Over the study, its sizes, the names of the ensembles that it needs, and how systems compute by default."""
     names = [lab.path(need).stem for need in study.ensembles(params)]
-    versions = [study.version, sparse.numerics_version, sparse.device]
-    content = json.dumps([study.name, dict(params), names, versions], sort_keys=True)
+    whole = [study.name, study.version, dict(params), dict(study.depends), names, systems(lab.device)]
+    content = json.dumps(whole, sort_keys=True, default=dataclasses.asdict)
     return hashlib.sha256(content.encode()).hexdigest()[:12]

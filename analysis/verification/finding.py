@@ -1,6 +1,7 @@
 """Numbers: what was found for a claim, and what a paper reports."""
 
 import math
+import re
 from typing import NamedTuple
 
 from analysis.intervals import Interval, binomial_interval
@@ -23,19 +24,12 @@ def counted(count: int, runs: int = 100) -> Reported:
     return Reported(Interval(*(100 * each for each in share)), runs, f"{count} of {runs}")
 
 
-def plus_minus(mean: float, half: float, runs: int = 100) -> Reported:
-    """A mean with half its 95% interval."""
-    return Reported(Interval(mean, mean - half, mean + half), runs, f"{mean:g} ± {half:g}")
-
-
-def bracketed(value: float, low: float, high: float, runs: int = 100) -> Reported:
-    """An estimate with the bounds of its 95% interval."""
-    return Reported(Interval(value, low, high), runs, f"{value:g} [{low:g}, {high:g}]")
-
-
-def plain(value: float, runs: int = 100, printed: str = "") -> Reported:
-    """A number without an interval."""
-    return Reported(Interval(value, math.nan, math.nan), runs, printed or f"{value:g}")
+def printed(text: str, runs: int = 100) -> Reported:
+    """A number as it is printed, such as "18.2", "31.6 ± 4.0" or "-0.90 [-0.93, -0.85]"; intervals are 95%."""
+    value, *bounds = (float(each) for each in re.findall(r"-?[\d.]+", text))
+    if "±" in text:
+        bounds = [value - bounds[0], value + bounds[0]]
+    return Reported(Interval(value, *(bounds or [math.nan] * 2)), runs, text)
 
 
 class Finding(NamedTuple):
@@ -51,6 +45,8 @@ class Finding(NamedTuple):
     effect_name: str = ""
     note: str = ""
     """What a reader should know beside the number"""
+    left: bool = False
+    """Whether it is not measured at this size, for the reason that the note gives"""
 
 
 def percent(share: Interval) -> Interval:

@@ -9,10 +9,16 @@ skewed ones as well. A claim of more, less, or a range asks for an interval that
     reproduced       it does
     not reproduced   it lies wholly outside, or leaves no room for a difference as large as the margin
     partly           it holds the bound: these runs cannot tell
-A claim of all allows no exception:
-    reproduced       there is none among no fewer than 20
-    not reproduced   more than one in ten are exceptions, for certain
-    partly           there are exceptions, but they may be as few; or there are too few cases
+A claim of all, only, or if and only if:
+    reproduced       there is no exception among no fewer than 20
+    not reproduced   there is one
+    partly           there is none, among fewer
+A claim that a reader would still call true with a rare exception is reproduced without any, too, but
+    not reproduced   if more than one in ten are exceptions, for certain
+    partly           if there are any, but they may be as few
+A finding of so few that it has no interval is partly, whatever its value: these runs cannot tell. A claim in parts is
+reproduced where all parts are, not reproduced where all are not, and partly otherwise; parts of which there is no case
+are left out, and with parts that were not tested at this size it is partly at best.
 """
 
 import math
@@ -25,8 +31,6 @@ from analysis.verification.finding import NONE, Finding, Reported
 
 ENOUGH = 20
 """Cases without exception that are enough for a claim of all."""
-RARE = 10
-"""Percentage of exceptions above which hardly a reader would still say "all"."""
 
 
 class Verdict(StrEnum):
@@ -65,8 +69,7 @@ class Agrees:
         difference = apart(finding, self.reported)
         close = abs(difference.value) <= self.margin
         if math.isnan(difference.low):
-            why = "too few runs for an interval"
-            return Judgement(Verdict.PARTLY if close else Verdict.NOT, why, difference)
+            return too_few(difference)
         chance = difference.low <= 0 <= difference.high
         why = ("no more apart than by chance" if chance else "further apart than by chance") + (
             ", and close" if close and chance else ", but close" if close else
@@ -126,8 +129,7 @@ class Within:
         middle = (self.low + self.high) / 2
         difference = Interval(value - middle, low - middle, high - middle)
         if math.isnan(low):
-            inside = self.low <= value <= self.high
-            return Judgement(Verdict.PARTLY if inside else Verdict.NOT, "too few runs for an interval", difference)
+            return too_few(difference)
         if self.low <= low and high <= self.high:
             return Judgement(Verdict.REPRODUCED, "the interval lies in the range", difference)
         if high < self.low or low > self.high:
@@ -145,33 +147,75 @@ class Every:
 
     def judged(self, finding: Finding) -> Judgement:
         """The finding's share against all."""
-        value, low, high = finding.interval
-        difference = Interval(value - 100, low - 100, high - 100)
-        if value >= 100:
-            enough = finding.count >= ENOUGH
-            why = f"no exception among {finding.count}" + ("" if enough else f", of which {ENOUGH} would be enough")
-            return Judgement(Verdict.REPRODUCED if enough else Verdict.PARTLY, why, difference)
-        if high < 100 - RARE:
-            return Judgement(Verdict.NOT, f"more than {RARE}% are exceptions, for certain", difference)
-        return Judgement(Verdict.PARTLY, f"not all, but exceptions may be no more than {RARE}%", difference)
+        difference = short_of_all(finding)
+        if finding.interval.value >= 100:
+            return without_exception(finding, difference)
+        return Judgement(Verdict.NOT, "there are exceptions", difference)
 
 
-Rule = Agrees | Above | Below | Within | Every
+@dataclass(frozen=True)
+class Nearly:
+    """It holds of all, rare exceptions aside; the finding is the percentage of which it does."""
+
+    rare: float = 10.0
+    """Percentage of exceptions above which no reader would say "all" any more"""
+
+    def words(self) -> str:
+        """What the rule asks for."""
+        return "all, rare exceptions aside"
+
+    def judged(self, finding: Finding) -> Judgement:
+        """The finding's share against all."""
+        difference = short_of_all(finding)
+        if finding.interval.value >= 100:
+            return without_exception(finding, difference)
+        if math.isnan(finding.interval.high):
+            return too_few(difference)
+        if finding.interval.high < 100 - self.rare:
+            return Judgement(Verdict.NOT, f"more than {self.rare:g}% are exceptions, for certain", difference)
+        return Judgement(Verdict.PARTLY, f"not all, but exceptions may be no more than {self.rare:g}%", difference)
+
+
+Rule = Agrees | Above | Below | Within | Every | Nearly
+
+SOME = Above(0, 5)
+"""There is at least one; the finding is a percentage. None is not reproduced only where one in twenty is excluded."""
 
 
 def judge(rule: Rule, finding: Finding) -> Judgement:
     """The verdict on a finding; one that is NaN was nothing to be measured."""
+    if finding.left:
+        return Judgement(Verdict.LEFT, finding.note)
     if math.isnan(finding.interval.value):
         return Judgement(Verdict.UNTESTABLE, finding.note or "no such case among these runs")
     return rule.judged(finding)
 
 
 def together(verdicts: list[Verdict]) -> Verdict:
-    """Of a claim in parts: reproduced or not where all parts are that can be tested, else partly."""
+    """Of a claim in parts."""
     tested = {each for each in verdicts if each not in (Verdict.UNTESTABLE, Verdict.LEFT)}
     if not tested:
         return verdicts[0] if verdicts else Verdict.UNTESTABLE
-    return tested.pop() if len(tested) == 1 else Verdict.PARTLY
+    if len(tested) > 1 or (Verdict.LEFT in verdicts and tested == {Verdict.REPRODUCED}):
+        return Verdict.PARTLY
+    return tested.pop()
+
+
+def too_few(difference: Interval) -> Judgement:
+    """Of what has no interval."""
+    return Judgement(Verdict.PARTLY, "too few for an interval: these cannot tell", difference)
+
+
+def short_of_all(finding: Finding) -> Interval:
+    """How far a percentage is from all."""
+    return Interval(*(each - 100 for each in finding.interval))
+
+
+def without_exception(finding: Finding, difference: Interval) -> Judgement:
+    """Of a claim of all to which there is no exception."""
+    enough = finding.count >= ENOUGH
+    why = f"no exception among {finding.count}" + ("" if enough else f", of which {ENOUGH} would be enough")
+    return Judgement(Verdict.REPRODUCED if enough else Verdict.PARTLY, why, difference)
 
 
 def apart(finding: Finding, reported: Reported) -> Interval:
@@ -195,8 +239,7 @@ def _beyond(finding: Finding, bound: float, margin: float, sign: float) -> Judge
     value, low, high = finding.interval
     difference = Interval(value - bound, low - bound, high - bound)
     if math.isnan(low):
-        right = sign * difference.value > margin
-        return Judgement(Verdict.PARTLY if right else Verdict.NOT, "too few runs for an interval", difference)
+        return too_few(difference)
     nearest, furthest = (difference.low, difference.high) if sign > 0 else (-difference.high, -difference.low)
     if nearest > 0:
         return Judgement(Verdict.REPRODUCED, "the interval lies wholly beyond the bound", difference)

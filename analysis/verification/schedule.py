@@ -71,16 +71,18 @@ def send_ahead(steps: Sequence[Step], lab: Lab) -> None:
     if lab.scheduler is None:
         return
     needs = {lab.path(need): need for step in steps if step.seconds for need in step.study.ensembles(step.params)}
-    for runs in sorted({need.runs for need in needs.values()}):
-        fill(_together([need for need in needs.values() if need.runs == runs], lab.device), lab.scheduler)
+    for alike in sorted({(need.runs, need.record) for need in needs.values()}):
+        group = [need for need in needs.values() if (need.runs, need.record) == alike]
+        fill(_together(group, lab.device), lab.scheduler)
 
 
 def _together(needs: Sequence[Ensemble], device: str) -> Grid:
-    """Ensembles of as many runs each as the points of one grid."""
+    """Ensembles of as many runs each, recorded alike, as the points of one grid."""
     grids = []
     for need in needs:
         one = need.settings.epoch_steps
         length, every = need.steps(Sizes()) // (one or 1), need.frame_gap(Sizes()) // (one or 1)
         steps, epochs = (None, length) if one else (length, None)
-        grids.append(plan(need.settings, {}, need.runs, 0, steps, epochs, every, "all", device))
-    return Grid(grids[0].settings, {}, [point for each in grids for point in each.points], needs[0].runs, 0, "all")
+        grids.append(plan(need.settings, {}, need.runs, 0, steps, epochs, every, need.record, device))
+    first, points = needs[0], [point for each in grids for point in each.points]
+    return Grid(first.settings, {}, points, first.runs, 0, first.record)

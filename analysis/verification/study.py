@@ -34,12 +34,15 @@ class Lab:
 
     def path(self, need: Ensemble) -> Path:
         """Where an ensemble lives."""
-        return run_path(need.settings, need.runs, 0, every=need.frame_gap(Sizes()), device=self.device)
+        return run_path(need.settings, need.runs, 0, need.frame_gap(Sizes()), need.record, self.device)
 
     def ensemble(self, need: Ensemble) -> xr.Dataset:
         """The trajectory of an ensemble, found or made. Raises as `simulate` does."""
         steps, every = need.steps(Sizes()), need.frame_gap(Sizes())
-        return simulate(need.settings, need.runs, steps=steps, every=every, device=self.device, out=self.path(need))
+        out = self.path(need)
+        return simulate(
+            need.settings, need.runs, steps=steps, every=every, record=need.record, device=self.device, out=out
+        )
 
 
 def _nothing(params: Params) -> Sequence[Ensemble]:
@@ -60,10 +63,13 @@ class Study:
     """How long the measuring takes on two cores, the making of ensembles aside"""
     measure: Callable[[Lab, Params], xr.Dataset]
     """Gives small arrays, by run where there are runs, NaN where there is no value"""
-    reduced: str = ""
-    """In what the default size is smaller than the paper's; empty where it is not"""
+    reduced: Mapping[Size, str] = dataclasses.field(default_factory=dict)
+    """In what a size is smaller than the paper's, where it is"""
     ensembles: Callable[[Params], Sequence[Ensemble]] = _nothing
-    """What is needed of simulations and trainings; those that begin from others of them are not named here"""
+    """What is needed of simulations and trainings; those that begin from others of them are not named here, and are
+    made in this process"""
+    depends: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """What else decides on the numbers, by name: constants of its module, defaults of analyses; as JSON has them"""
     version: int = 1
     """Raised when a change alters what is measured"""
     command: str = ""

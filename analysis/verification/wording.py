@@ -8,7 +8,7 @@ from analysis.intervals import Interval
 from analysis.tables import bracketed
 from analysis.verification.claim import Part
 from analysis.verification.finding import Finding
-from analysis.verification.rules import Above, Agrees, Below, Every, Judgement, Rule, Within
+from analysis.verification.rules import Above, Agrees, Below, Every, Judgement, Nearly, Rule, Within
 
 NOTHING = "no value"
 
@@ -53,7 +53,7 @@ def quoted(part: Part) -> str:
 def limit(part: Part) -> str:
     """What a part asks for, in a few words with its unit."""
     rule = part.rule
-    return rule.words() if isinstance(rule, Every) else united(rule.words(), part.unit)
+    return rule.words() if isinstance(rule, Every | Nearly) else united(rule.words(), part.unit)
 
 
 def rule_words(part: Part) -> str:
@@ -79,6 +79,7 @@ AGAINST = {
     Below: "from the bound",
     Within: "from the middle of the range",
     Every: "from all",
+    Nearly: "from all",
 }
 """What a difference is counted from."""
 
