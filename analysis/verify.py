@@ -109,9 +109,21 @@ def check_torch() -> None:
 
 
 def check_out(out: Path | None) -> None:
-    """See that a report can be written there, before any work is done. Raises SettingsError."""
-    if out is not None and (out.suffix != ".md" or out.is_dir()):
+    """See that a report can be written there, before any work is done. Raises SettingsError, RecordingError."""
+    import os
+
+    from analysis.verification.contents import TITLE
+    from dynamics.storage import RecordingError
+
+    if out is None:
+        return
+    if out.suffix != ".md" or out.is_dir():
         raise SettingsError("out", out, "the name of a file that ends in .md; the page lies beside it as .html")
+    if out.exists() and not out.read_text(errors="replace").startswith(f"# {TITLE}"):
+        raise SettingsError("out", f"{out}, which is something else", "a new file, or an earlier report")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(out.parent, os.W_OK):
+        raise RecordingError(f"{out.parent}: no files can be written there")
 
 
 def listing(claims: "Sequence[Claim]") -> str:
@@ -151,13 +163,16 @@ def tell_plan(steps: "Sequence[Step]", size: "Size", options: Options) -> None:
 
 def gathered(steps: "Sequence[Step]", lab: "Lab", claims: "Sequence[Claim]", size: "Size") -> "dict[str, xr.Dataset]":
     """The evidence of each study, by its name: found, or measured now, telling verdicts and time left."""
-    from analysis.verification.evidence import found, measured
+    from analysis.verification.evidence import found, measured, source_of
     from analysis.verification.telling import verdict_of
     from analysis.verification.wording import duration
 
     evidence, left, spent, planned = {}, sum(each.seconds for each in steps), 0.0, 0.0
-    for place, (study, params, _, seconds) in enumerate(steps, 1):
+    for place, (study, params, path, seconds) in enumerate(steps, 1):
         there = found(study, params, lab)
+        if there is not None and there.attrs.get("source") != source_of(study):
+            changed = f"{study.measure.__module__} has changed since {path} was measured"
+            print(f"{changed}; without the file it is measured again", file=lab.say)
         if there is None:
             pace = spent / planned if planned > 60 else 1.0
             print(
@@ -204,30 +219,28 @@ def report(
 
     out = options.out or FOLDER / f"report-{size}.md"
     studies = {each.name: each for each in STUDIES}
-    paths = write_report(done, about(found, steps, size), studies, out, options.pictures)
+    paths = write_report(done, about(found, steps, size, options.device), studies, out, options.pictures)
     print("\n" + "\n".join(f"report      {path}" for path in paths), file=options.say)
 
 
-def about(found: "Mapping[str, xr.Dataset]", steps: "Sequence[Step]", size: "Size") -> "About":
+def about(found: "Mapping[str, xr.Dataset]", steps: "Sequence[Step]", size: "Size", device: str) -> "About":
     """When and by what the evidence was made, and how long that took."""
     import json
 
     from analysis.verification.evidence import circumstances
     from analysis.verification.judged import About
 
-    newest = max((each.attrs for each in found.values()), key=lambda each: each["created_at"], default=circumstances())
-    environment = {
-        **json.loads(newest["package_versions"]),
-        "cores": str(newest["cores"]),
-        "commit": newest["git_commit"],
-    }
-    needs = {(need.settings, need.runs): need for step in steps for need in step.study.ensembles(step.params)}
+    made = [each.attrs for each in found.values()] or [circumstances(device)]
+    environment = json.loads(max(made, key=lambda each: each["created_at"])["package_versions"])
+    for name, word in (("cores", "cores"), ("device", "device"), ("git_commit", "commit")):
+        environment[word] = ", ".join(sorted({str(each[name]) for each in made}))  # of all that was measured
+    needs = {need: None for step in steps for need in step.study.ensembles(step.params)}
     return About(
         size=size,
-        created_at=newest["created_at"],
+        created_at=max(each["created_at"] for each in made),
         environment=environment,
         seconds=sum(float(each.attrs["seconds"]) for each in found.values()),
-        runs=sum(need.runs for need in needs.values()),
+        runs=sum(need.runs for need in needs),
     )
 
 

@@ -13,10 +13,12 @@ import xarray as xr
 from distributed import LocalCluster
 
 from analysis.studies import particles, register
-from analysis.verification import study
+from analysis.verification import evidence, study
 from analysis.verification.evidence import evidence_path
 from analysis.verification.schedule import making, steps_of
 from analysis.verification.study import Lab, Size
+from dynamics.particles import ParticleSystem
+from dynamics.settings import SparseSettings
 from dynamics.simulate import simulate
 from dynamics.trajectory import open_trajectory, settings_of
 
@@ -54,11 +56,11 @@ def test_what_is_there_is_not_measured_again(typed, small):
 def test_evidence_says_what_it_is(typed, small):
     typed(VERIFY, "--quick", "--only", "CA.table2")
     (path,) = Path("runs/verify").glob("*.nc")
-    with xr.open_dataset(path) as evidence:
-        assert evidence.attrs["study"] == "ca.table2"
-        assert evidence.attrs["params_json"] == '{"runs": 6}'
-        assert evidence.attrs["seconds"] > 0
-        assert evidence.sizes == {"fa": 3, "run": 6}
+    with xr.open_dataset(path) as found:
+        assert found.attrs["study"] == "ca.table2"
+        assert found.attrs["params_json"] == '{"runs": 6}'
+        assert found.attrs["seconds"] > 0
+        assert found.sizes == {"fa": 3, "run": 6}
 
 
 def test_an_interrupted_command_goes_on(typed, monkeypatch):
@@ -136,10 +138,43 @@ def test_cost_grows_with_the_ensemble():
     assert making(many) > 20 * making(few) - 20
 
 
-def test_evidence_depends_on_all_that_its_numbers_do():
-    lab = Lab(io.StringIO())
-    paths = {evidence_path(particles.TABLE_2, {"runs": runs}, lab) for runs in (6, 7)}
-    assert len(paths) == 2
+def test_evidence_depends_on_all_that_its_numbers_do(monkeypatch):
+    """A file of evidence is not taken for that of other sizes, constants, defaults or arithmetic."""
+    lab, alone = Lab(io.StringIO()), dataclasses.replace(SMALL, ensembles=lambda params: ())
+
+    def path(study=alone, runs=6):
+        return evidence_path(study, {"runs": runs}, lab)
+
+    paths = [path(), path(runs=7), path(SMALL), path(dataclasses.replace(alone, version=2))]
+    paths.append(path(dataclasses.replace(alone, depends={"moments": [20, 100]})))
+    with monkeypatch.context() as patch:
+        patch.setattr(ParticleSystem, "numerics_version", 99)
+        paths.append(path())
+    with monkeypatch.context() as patch:
+        patch.setitem(evidence.PAPERS, "sparse", lambda: SparseSettings(lr=0.001))
+        paths.append(path())
+    assert len(set(paths)) == len(paths) == 7
+    assert path() == paths[0]
+
+
+def test_evidence_of_a_study_that_has_changed_is_told(typed, small, monkeypatch):
+    typed(VERIFY, "--quick", "--only", "CA.table2.fa1")
+    monkeypatch.setattr("analysis.verification.evidence.source_of", lambda study: "another")
+    _, out, _ = typed(VERIFY, "--quick", "--only", "CA.table2.fa1")
+    assert "analysis.studies.particles has changed since runs/verify/ca.table2-" in out
+
+
+def test_a_report_takes_no_other_files_place(typed, small):
+    Path("README.md").write_text("# something else\n")
+    code, _, err = typed(VERIFY, "--quick", "--only", "CA.table2.fa1", "--out", "README.md")
+    assert code == 2
+    assert "--out: found README.md, which is something else" in err
+    assert Path("README.md").read_text() == "# something else\n"
+    for _ in range(2):  # over an earlier report
+        code, out, err = typed(VERIFY, "--quick", "--only", "CA.table2.fa1", "--out", "new/report.md", "--no-pictures")
+        assert code == 0, err
+    assert "new/report.html" in out
+    assert "CA.table2.fa1" in Path("new/report.md").read_text()
 
 
 def test_ensembles_come_from_the_workers_of_a_cluster(typed, small, tmp_path, monkeypatch):

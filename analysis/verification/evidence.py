@@ -2,8 +2,10 @@
 
 import dataclasses
 import hashlib
+import inspect
 import json
 import os
+import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -50,7 +52,8 @@ def measured(study: Study, params: Params, lab: Lab) -> xr.Dataset:
         study_version=study.version,
         params_json=json.dumps(dict(params), sort_keys=True),
         seconds=time.perf_counter() - begin,
-        **circumstances(),
+        source=source_of(study),
+        **circumstances(lab.device),
         comment="By run where there are runs. NaN is no value. What claims say of it is in analysis.claims.",
     )
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -58,12 +61,19 @@ def measured(study: Study, params: Params, lab: Lab) -> xr.Dataset:
     return evidence
 
 
-def circumstances() -> dict[str, Any]:
+def source_of(study: Study) -> str:
+    """Twelve hexadecimal digits over the module that measures a study."""
+    module = sys.modules[study.measure.__module__]
+    return hashlib.sha256(inspect.getsource(module).encode()).hexdigest()[:12]
+
+
+def circumstances(device: str) -> dict[str, Any]:
     """When, and by what, something is measured now."""
     return {
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "git_commit": git_commit(),
         "package_versions": json.dumps(package_versions()),
+        "device": SYSTEMS[SparseSettings.system](SparseSettings(), device).device,
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
     }
 
