@@ -168,10 +168,14 @@ def result_name(grid: "Grid") -> str:
 
 
 def work(point: "Point") -> float:
-    """What a point costs, in no unit: as measured, a step costs two sequences more, and a sequence 40 units more."""
-    s = point.settings
-    assert isinstance(s, SparseSettings)
-    return point.steps * (s.batch + 2.0) * (s.hidden + 40.0)
+    """What a point costs, in no unit."""
+    assert isinstance(point.settings, SparseSettings)
+    return point.steps * step_work(point.settings)
+
+
+def step_work(settings: SparseSettings) -> float:
+    """What a step costs: as measured, two sequences more than it has, and each 40 units more."""
+    return (settings.batch + 2.0) * (settings.hidden + 40.0)
 
 
 # ------------------------------------------------------------------------------------------------ the result

@@ -8,12 +8,14 @@ import difflib
 from collections.abc import Sequence
 
 from analysis.statements import (
+    alignment,
     circuits,
     clustering,
-    forces,
+    decay,
     heads,
     hyperparameters,
     networks,
+    own,
     particles,
     phases,
     practice,
@@ -30,9 +32,11 @@ PAPERS = ("CA", "VC", "CH", "OWN")
 """Musat's paper, that of Odonnat, Bouaziz and Cabannes, its later version as its summary has it, and our own."""
 
 SUBJECTS = (
-    networks, forces, particles, clustering, task, circuits, phases, hyperparameters, transfer, spikes, saddles,
-    sparsity, heads, practice,
+    networks, clustering, decay, alignment, particles, own, task, circuits, phases, hyperparameters, transfer, spikes,
+    saddles, sparsity, heads, practice,
 )  # fmt: skip
+
+ALL = "all"
 
 CLAIMS: tuple[Claim, ...] = tuple(
     sorted((claim for subject in SUBJECTS for claim in subject.CLAIMS), key=lambda claim: PAPERS.index(claim.paper))
@@ -41,14 +45,17 @@ CLAIMS: tuple[Claim, ...] = tuple(
 
 
 def chosen(names: Sequence[str]) -> list[Claim]:
-    """The claims that a person asks for, by name or by how names begin, such as CA.table2; all without any.
+    """The claims that a person asks for, by name or by the first words of names, such as CA.table2, or all.
 
-    Whatever their case. Raises SettingsError for a name of none.
+    Whatever their case. Raises SettingsError for none, and for a name of none.
     """
+    if not names:
+        raise SettingsError("only", "no name", f"names of claims, or their first words, such as {near('')}")
     for name in names:
-        if not any(begins(claim, name) for claim in CLAIMS):
-            raise SettingsError("only", name or "no name", f"names of claims, or how they begin, such as {near(name)}")
-    return [claim for claim in CLAIMS if not names or any(begins(claim, name) for name in names)]
+        if name != ALL and not any(begins(claim, name) for claim in CLAIMS):
+            allowed = f"names of claims, or their first words up to a dot, such as {near(name)}"
+            raise SettingsError("only", name or "no name", allowed)
+    return [claim for claim in CLAIMS if ALL in names or any(begins(claim, name) for name in names)]
 
 
 def begins(claim: Claim, name: str) -> bool:

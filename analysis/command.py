@@ -98,7 +98,8 @@ def _tell(error: BaseException, chosen: object) -> None:
 
 def _refuse(error: SettingsError) -> NoReturn:
     names = [name.strip() for name in error.field.split(",")]
-    option = " ".join(name if name.isupper() else "--" + name.replace("_", "-") for name in names)  # or a variable
+    are = [name.isidentifier() and name.islower() for name in names]  # others are variables, classes and their members
+    option = " ".join("--" + name.replace("_", "-") if is_ else name for name, is_ in zip(names, are, strict=True))
     _fail(f"error: {option}: found {error.found}, allowed is {error.allowed}", 2)
 
 

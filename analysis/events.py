@@ -36,6 +36,14 @@ COLUMNS = (
     "between", "drops", "spikes", "rises",
 )  # fmt: skip
 
+SCALARS = {
+    "loss": "the loss",
+    "gradient": "the norm of the gradient",
+    "force": "the norm of the force",
+    "speed": "the speed of the embedding",
+}
+"""What is looked at, in words."""
+
 LAYER_HEADER = ("layer", "speed x, first drop", "speed x, second drop", "gradient peak, first", "gradient peak, second")
 
 
@@ -129,10 +137,10 @@ def summary(result: "xr.Dataset", word: str) -> str:
 
     unit, escaped = result.attrs["unit"], result["escaped"].values
     found = survival(result["escape"].values / unit, escaped)
-    ended = int((~result["alive"].values).sum())
+    ended, looked_at = int((~result["alive"].values).sum()), SCALARS[result.attrs["scalar"]]
     lines = [
-        f"{escaped.sum()} of {len(escaped)} runs left their first level; half of all by {word} {waiting(found)} "
-        "(Kaplan-Meier, 95%)" + (f"; {ended} diverged and are watched until then" if ended else ""),
+        f"{escaped.sum()} of {len(escaped)} runs left the first level of {looked_at}; half of all by {word} "
+        f"{waiting(found)} (Kaplan-Meier, 95%)" + (f"; {ended} diverged and are watched until then" if ended else ""),
         f"{int(result['spikes'].sum())} spikes in {int((result['spikes'] > 0).sum())} runs; "
         f"{int(result['rises'].sum())} lasting rises",
         f"of {which(result)}, {two_drops(result, result, word)}",

@@ -53,13 +53,17 @@ def clustered_share(counts: np.ndarray, totals: np.ndarray) -> Interval:
     return Interval(share, low, high)
 
 
-def mean_interval(values: np.ndarray) -> Interval:
-    """Mean with its t interval; bounds are NaN for fewer than two values."""
+def mean_interval(values: np.ndarray, discrete: bool = False) -> Interval:
+    """Mean with its t interval; bounds are NaN for fewer than two values.
+
+    discrete: they are counts or shares, of which some may be all the same by chance. No spread is then no certainty,
+    and bounds are NaN.
+    """
     values = np.asarray(values, dtype=np.float64)
     if values.size == 0:
         return Interval(np.nan, np.nan, np.nan)
     mean = float(values.mean())
-    if values.size == 1:
+    if values.size == 1 or (discrete and np.ptp(values) == 0):
         return Interval(mean, np.nan, np.nan)
     half = float(stats.t.ppf((1 + LEVEL) / 2, values.size - 1) * values.std(ddof=1) / np.sqrt(values.size))
     return Interval(mean, mean - half, mean + half)
@@ -75,10 +79,10 @@ def median_interval(values: np.ndarray) -> Interval:
     return Interval(float(np.median(ordered)), *bounds)
 
 
-def difference_interval(first: np.ndarray, second: np.ndarray) -> Interval:
+def difference_interval(first: np.ndarray, second: np.ndarray, discrete: bool = False) -> Interval:
     """Difference of two means, first - second, of independent samples, with Welch's t interval.
 
-    Bounds are NaN for fewer than two values of either, the estimate for none.
+    Bounds are NaN for fewer than two values of either, the estimate for none. discrete: as for `mean_interval`.
     """
     samples = [np.asarray(values, dtype=np.float64) for values in (first, second)]
     if min(values.size for values in samples) == 0:
@@ -87,7 +91,7 @@ def difference_interval(first: np.ndarray, second: np.ndarray) -> Interval:
     if min(values.size for values in samples) == 1:
         return Interval(difference, np.nan, np.nan)
     if max(np.ptp(values) for values in samples) == 0:  # both without spread
-        return Interval(difference, difference, difference)
+        return Interval(difference, *([np.nan] * 2 if discrete else [difference] * 2))
     found = stats.ttest_ind(*samples, equal_var=False).confidence_interval(LEVEL)
     return Interval(difference, float(found.low), float(found.high))
 

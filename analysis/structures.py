@@ -122,14 +122,18 @@ def grid_imperfections(trajectory: xr.Dataset | xr.DataArray) -> xr.DataArray:
 # ---------------------------------------------------------------------------------------------- in words
 
 
+KINDS = ("circle", "no circle")
+"""What an embedding is by CA algorithm 1."""
+
+
 def label(embedding: np.ndarray) -> str:
-    """What an embedding (token, axis) is, in words: "circle, 0 imperfections" or "grid, 12 imperfections"."""
+    """What an embedding (token, axis) is, in words: "circle, 0 imperfections" or "no circle, 12 imperfections"."""
     return named(bool(is_circle(embedding)), int(imperfections(embedding)))
 
 
 def named(circle: bool, imperfections: int) -> str:
-    """The same of what is known of it."""
-    return f"{'circle' if circle else 'grid'}, {imperfections} imperfection{'' if imperfections == 1 else 's'}"
+    """The same of what is known of it. What is no circle need not be a grid: noise has imperfections too."""
+    return f"{KINDS[not circle]}, {imperfections} imperfection{'' if imperfections == 1 else 's'}"
 
 
 # ---------------------------------------------------------------------------------------------- summaries

@@ -27,15 +27,17 @@ if TYPE_CHECKING:
 @dataclasses.dataclass(frozen=True)
 class Options:
     """Put every claim of both papers to the test, and some of our own: run or train what is not there yet, judge each
-    claim as reproduced, partly, not reproduced or not testable, and write a report. What has been measured is kept in
-    runs/verify/ and not measured again; the same command goes on where it was stopped."""
+    claim as reproduced, partly, not reproduced or not testable, by the rules that the report tells, and write that
+    report. What has been measured is kept in runs/verify/ and not measured again; the same command goes on where it
+    was stopped. The report of a default run is docs/report.md."""
 
     quick: bool = False
     """Small ensembles, and only studies that are cheap: within 10 minutes on two cores."""
     full: bool = False
     """The papers' own sizes everywhere: for a GPU or a cluster. Tells its cost and asks nothing."""
-    only: tuple[str, ...] = ()
-    """Only claims of these names, or whose names begin so, such as CA.table2; told here, without a report."""
+    only: tuple[str, ...] = ("all",)
+    """Only claims of these names, or whose names begin with these words, such as CA.table2; told here, without a
+    report."""
     list: bool = False
     """Only list the claims."""
     plan: bool = False
@@ -82,7 +84,7 @@ def main(options: Options) -> None:
     found = gathered(steps, lab, claims, size)
     done = [judge_one(claim, found, size) for claim in claims]
     tell_verdicts(done, options)
-    if options.out or not options.only:
+    if options.out or "all" in options.only:
         report(done, found, steps, size, options)
 
 
@@ -127,15 +129,17 @@ def check_out(out: Path | None) -> None:
 
 
 def listing(claims: "Sequence[Claim]") -> str:
-    """The claims, a line each."""
+    """The claims under the names of their studies: each with its statement, or why it cannot be tested."""
     import textwrap
 
-    width = max(len(claim.name) for claim in claims)
     lines = []
-    for claim in claims:
-        text = claim.statement + (f" Not testable: {claim.untestable}" if claim.untestable else "")
-        lines += textwrap.wrap(text, 118, initial_indent=f"{claim.name:{width}}  ", subsequent_indent=" " * (width + 2))
-    return "\n".join([*lines, "", f"{len(claims)} claims, {sum(not claim.untestable for claim in claims)} testable"])
+    for study in dict.fromkeys(claim.study for claim in claims):
+        lines += ["", study or "not testable"]
+        for claim in claims:
+            if claim.study == study:
+                text = claim.statement + (f" Not testable: {claim.untestable}" if claim.untestable else "")
+                lines += textwrap.wrap(f"{claim.name}: {text}", 118, initial_indent="  ", subsequent_indent="      ")
+    return "\n".join([*lines[1:], "", f"{len(claims)} claims, {sum(not each.untestable for each in claims)} testable"])
 
 
 def studies_of(claims: "Sequence[Claim]") -> list:
@@ -155,6 +159,9 @@ def tell_plan(steps: "Sequence[Step]", size: "Size", options: Options) -> None:
     from analysis.verification.wording import duration
 
     missing = [each for each in steps if each.seconds]
+    if not steps:
+        print(f"{size} size: nothing to measure for these claims", file=options.say)
+        return
     if missing or options.plan:
         print(table(steps).text(), file=options.say)
     takes = f"about {duration(sum(each.seconds for each in missing))} on two cores" if missing else "all is there"

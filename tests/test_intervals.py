@@ -8,6 +8,7 @@ from analysis.intervals import (
     between_interval,
     binomial_interval,
     correlation_interval,
+    difference_interval,
     mean_interval,
     within_interval,
 )
@@ -26,6 +27,17 @@ def test_t_interval_of_a_mean():
     values = np.array([1.0, 2.0, 4.0])
     low, high = stats.t.interval(0.95, 2, loc=values.mean(), scale=stats.sem(values))
     assert mean_interval(values) == pytest.approx((values.mean(), low, high))
+
+
+def test_counts_that_are_all_the_same_are_no_certainty():
+    same, varied = np.full(50, 3.0), np.append(np.full(49, 3.0), 4.0)
+    assert mean_interval(same) == (3, 3, 3)
+    assert mean_interval(same, discrete=True).value == 3
+    assert np.isnan(mean_interval(same, discrete=True).low)
+    assert mean_interval(varied, discrete=True) == mean_interval(varied)
+    assert difference_interval(same, same + 1) == (-1, -1, -1)
+    assert np.isnan(difference_interval(same, same + 1, discrete=True).high)
+    assert difference_interval(varied, 2 * varied, discrete=True) == difference_interval(varied, 2 * varied)
 
 
 def test_what_has_no_interval_prints_as_none():

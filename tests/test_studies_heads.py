@@ -1,6 +1,9 @@
 """Studies and claims of VC's circuits, phases, saddles, sparsity and dimensions, and of clustering heads."""
 
+import dataclasses
+import json
 import math
+import re
 import sys
 
 import numpy as np
@@ -8,6 +11,7 @@ import pytest
 import torch
 import xarray as xr
 
+from analysis.excursions import Event
 from analysis.heads.two_phases import FRONT
 from analysis.intervals import Interval
 from analysis.statements import circuits as circuit_claims
@@ -16,9 +20,20 @@ from analysis.statements import phases as phase_claims
 from analysis.statements import saddles as saddle_claims
 from analysis.statements import sparsity as sparsity_claims
 from analysis.statements import task as task_claims
-from analysis.studies import circuits, dimensions, falls, ideal, movement, norms, phases, saddles, sparsity
+from analysis.studies import (
+    circuits,
+    dimensions,
+    falls,
+    fixed_points,
+    ideal,
+    movement,
+    norms,
+    phases,
+    saddles,
+    sparsity,
+)
 from analysis.verification.finding import Finding
-from analysis.verification.rules import Verdict, judge, together
+from analysis.verification.rules import Every, Nearly, Verdict, judge, together
 from analysis.verification.study import Lab, Size
 from dynamics.settings import SparseSettings
 
@@ -30,8 +45,8 @@ CLAIMS = tuple(
 STUDIES = {
     each.name: each
     for each in (
-        ideal.IDEAL, ideal.FIXED, circuits.CIRCUITS, phases.PHASES, norms.NORMS, saddles.SADDLES, sparsity.SPARSITY,
-        dimensions.DIMENSIONS,
+        ideal.IDEAL, fixed_points.FIXED, circuits.CIRCUITS, phases.PHASES, norms.NORMS, saddles.SADDLES,
+        sparsity.SPARSITY, dimensions.DIMENSIONS,
     )
 }  # fmt: skip
 TINY = {
@@ -70,6 +85,50 @@ def test_claims_are_named_once_and_their_studies_are_there():
             assert all((claim.measured, claim.refuted, claim.meaning)), claim.name
 
 
+def words(claim):
+    """All that a claim says, in one."""
+    said = (claim.source, claim.statement, claim.measured, claim.refuted, claim.untestable, claim.meaning)
+    return " ".join(each for each in (*said, *claim.readings) if each)
+
+
+def test_claims_that_a_claim_names_exist():
+    from analysis.claims import CLAIMS as ALL
+
+    names = {claim.name for claim in ALL}
+    told = {
+        (claim.name, other.rstrip("."))
+        for claim in ALL
+        for other in re.findall(r"\b(?:CA|VC|CH|OWN)\.[A-Za-z0-9.-]+", words(claim))
+    }
+    assert told
+    assert not {pair for pair in told if pair[1] not in names}
+
+
+def test_what_refutes_a_claim_in_parts_says_how_much_of_it():
+    for claim in CLAIMS:
+        assert len(claim.parts) < 2 or "partly" in claim.refuted, claim.name
+
+
+def test_exact_claims_have_no_exception_and_others_may_have_rare_ones():
+    strict = {claim.name for claim in CLAIMS for part in claim.parts if isinstance(part.rule, Every)}
+    assert strict == {"VC.s2.2.keys-and-outputs", "VC.s3.1.permutation", "VC.s3.1.suffix", "OWN.sum"}
+    for claim in CLAIMS:
+        if any(isinstance(part.rule, Nearly) for part in claim.parts):
+            assert "one" in claim.refuted, claim.name
+            assert "in ten" in claim.refuted, claim.name
+
+
+def test_what_is_measured_is_told_without_sizes_that_differ():
+    sizes = re.compile(r"\b\d+ (runs|updates|networks|thresholds|simulations)\b|\bover \d+ |frames \(of")
+    assert not [claim.name for claim in CLAIMS if sizes.search(claim.measured)]
+
+
+def test_text_is_not_broken_where_lines_were():
+    for claim in CLAIMS:
+        assert "  " not in words(claim), claim.name
+        assert not re.search(r"[a-z][,;][A-Za-z]", words(claim)), claim.name
+
+
 def test_figures_that_claims_name_exist():
     from analysis.plates.register import PLATES
 
@@ -101,6 +160,8 @@ def test_sizes_and_ensembles_are_declared():
     for study in STUDIES.values():
         assert {Size.DEFAULT, Size.FULL} <= set(study.sizes)
         assert set(study.seconds) == set(study.sizes)
+        assert set(study.reduced) <= set(study.sizes) - {Size.FULL}
+        json.dumps(dict(study.depends), default=dataclasses.asdict)
         for params in study.sizes.values():
             assert all(need.runs > 0 for need in study.ensembles(params))
 
@@ -114,9 +175,26 @@ def test_circuits_built_by_hand_are_as_the_paper_counts(measured):
     assert ideal.of_circuits(evidence, "clusters", vocab=3).interval == Interval(21, 21, 21)
     assert ideal.solved(evidence, vocab=3).interval.value == pytest.approx(100)
     assert ideal.attended(evidence).interval.low > 99
+    assert ideal.of_circuits(evidence, "leak", dim=None).count == 2
     for name, bound in (("order_share", ideal.BROKEN), ("absorbed", ideal.BROKEN), ("value_share", ideal.LEAK)):
         assert ideal.kept(evidence, name, bound).interval.value == 100
     assert math.isnan(ideal.of_circuits(evidence, "clusters", dim=9).interval.value)
+
+
+def test_the_worst_of_circuits_built_by_hand_counts():
+    evidence = xr.Dataset(
+        {
+            "accuracy": ("circuit", [1.0, 0.9, 0.2]), "clusters": ("circuit", [6, 5, 9]),
+            "leak": ("circuit", [0.0, 0.1, 0.3]), "attention": ("circuit", [1.0, 0.97, 1.0]),
+        },
+        {"tokens": ("circuit", [2, 2, 2]), "dim": ("circuit", [2, 2, 3])},
+    )  # fmt: skip
+    assert ideal.solved(evidence).interval == Interval(90, 90, 90)
+    assert ideal.of_circuits(evidence, "clusters").interval.value == 5
+    assert ideal.of_circuits(evidence, "clusters", dim=None).interval.value == 9
+    assert ideal.of_circuits(evidence, "leak").interval.value == 0.1
+    assert ideal.of_circuits(evidence, "leak", dim=None).interval.value == 0.3
+    assert ideal.attended(evidence).interval == Interval(97, 97, 97)
 
 
 def test_a_network_that_lacks_the_arrangement_is_told():
@@ -126,10 +204,10 @@ def test_a_network_that_lacks_the_arrangement_is_told():
 
 def test_the_settled_circuit_rests_and_the_built_one_does_not(measured):
     evidence = measured["ch.fixed-points"]
-    assert ideal.gradient_left(evidence, "settled").interval.value < 1e-8
-    assert ideal.gradient_left(evidence).interval.value > 1e-6
-    assert ideal.solves(evidence).interval.value == pytest.approx(100)
-    assert ideal.least_breaking(evidence).interval.value > 0
+    assert fixed_points.gradient_left(evidence, "settled").interval.value < 1e-8
+    assert fixed_points.gradient_left(evidence).interval.value > 1e-6
+    assert fixed_points.solves(evidence).interval.value == pytest.approx(100)
+    assert fixed_points.least_breaking(evidence).interval.value > 0
 
 
 def test_pushes_that_grow_are_counted():
@@ -137,7 +215,7 @@ def test_pushes_that_grow_are_counted():
         {"distance": (("start", "step", "pushed"), np.array([[[0.0, 1, 1, 1], [0, 0.5, 2, 0.1]]]))},
         {"start": ["settled"], "step": ["pushed", "after"], "push": ("pushed", [0.0, 1e-3, 1e-3, 1e-2])},
     )
-    assert ideal.comes_back(evidence).interval.value == pytest.approx(200 / 3)
+    assert fixed_points.comes_back(evidence).interval.value == pytest.approx(200 / 3)
 
 
 # ---------------------------------------------------------------------------------------------- circuits
@@ -177,7 +255,18 @@ def test_pairs_of_sums_are_compared_run_by_run():
     evidence = labelled(["ideal"] * 4, [1.0] * 4).assign(sum_steps=(("run", "position"), steps))
     assert circuits.different_sums(evidence).interval.value == pytest.approx(500 / 6)
     alike = evidence.assign(sum_steps=(("run", "position"), np.ones((4, 2), int)))
-    assert circuits.different_sums(alike).interval == Interval(0, 0, 0)
+    found = circuits.different_sums(alike).interval
+    assert (found.value, found.low) == (0, 0)
+    assert 80 < found.high < 100  # two pairs without a run in common, neither of them different
+
+
+def test_the_interval_of_pairs_stays_between_none_and_all():
+    steps = np.arange(16).reshape(8, 2)
+    steps[1] = steps[0]
+    evidence = labelled(["ideal"] * 8, [1.0] * 8).assign(sum_steps=(("run", "position"), steps))
+    found = circuits.different_sums(evidence).interval
+    assert found.value == pytest.approx(100 * 27 / 28)
+    assert 30 < found.low < found.value < found.high < 100
 
 
 def test_collapse_by_the_value_matrix_is_told_from_one_before_it():
@@ -222,7 +311,7 @@ def phased(runs=24, **changes):
         "begin": (("run", "phase"), np.stack([200 + 20 * jitter, 300 + 20 * jitter], 1)),
         "end": (("run", "phase"), np.stack([220 + 20 * jitter, 320 + 20 * jitter], 1)),
         "between": ("run", 80.0 + jitter), "formed": ("run", 210 + 20 * jitter),
-        "separated": ("run", 300 + 20 * jitter), "fitted": ("run", 305 + 20 * jitter + jitter / 5),
+        "separated": ("run", 300 + 20 * jitter), "fitted": ("run", 305 + 20 * jitter + generator.uniform(0, 1, runs)),
         "escape": ("run", 200 + 20 * jitter), "escaped": ("run", np.ones(runs, bool)),
         "speed": (("run", "phase", "layer"), speed), "whole_speed": ("run", 5.0 + jitter),
         "straightness": (("run", "part"), np.stack([0.2 + jitter / 100, 0.8 + jitter / 200], 1)),
@@ -231,7 +320,7 @@ def phased(runs=24, **changes):
                  * np.ones((runs, 1, 1))),
         "residual": (("run", "phase"), np.zeros((runs, 2))),
         "clustered": (("run", "moment"), np.tile([0.3, 0.95, 0.97, 0.99], (runs, 1)) - jitter[:, None] / 100),
-        "clustered_beside": (("run", "frame"), np.tile([0.2, 0.25, 1.0], (runs, 1))),
+        "clustered_beside": (("run", "frame"), np.stack([0 * jitter + 0.2, 0.25 + jitter / 200, 0 * jitter + 1], 1)),
         "accuracy_at": (("run", "moment"), np.tile([0.5, 0.7, 0.75, 1.0], (runs, 1)) - jitter[:, None] / 100),
         "reclassified": (("run", "phase"), np.full((runs, 2), 0.3) + jitter[:, None] / 100),
         "moved": (("run", "phase"), np.full((runs, 2), 0.1)), **changes,
@@ -260,11 +349,12 @@ def test_runs_that_learn_the_other_way_round_are_not_reproduced():
     turned = usual.assign(
         formed=usual["separated"] + 50, work=usual["work"].isel(phase=[1, 0]).assign_coords(phase=usual["phase"]),
         settled=(("run", "layer"), np.tile(np.where(np.isin(layers, FRONT), 300.0, 200.0), (24, 1))),
-        clustered=usual["clustered"] * 0 + 0.96, clustered_beside=usual["clustered_beside"] * 0 + [0.2, 0.96, 1.0],
+        clustered=usual["clustered"] * 0 + 0.95 + usual["between"] / 1e4 * xr.DataArray([4, 5, 6, 7], dims="moment"),
+        clustered_beside=usual["clustered_beside"] + np.array([0, 0.7, 0]),
         speed=1 / usual["speed"], between=usual["between"] * 5, drops=usual["drops"] * 0,
         straightness=usual["straightness"].isel(part=[1, 0]).assign_coords(part=usual["part"]),
         reclassified=usual["reclassified"] / 100, whole_speed=usual["whole_speed"] * 0 + 1,
-        fitted=usual["begin"].sel(phase="first") * 3, accuracy_at=usual["accuracy_at"] * 0 + 0.5,
+        fitted=usual["begin"].sel(phase="first") * 3 + np.arange(24) % 5, accuracy_at=usual["accuracy_at"] - 0.3,
         escape=("run", np.geomspace(10, 1000, 24)),
     )  # fmt: skip
     found = verdicts(phase_claims.CLAIMS, turned, "vc.phases")
@@ -277,8 +367,25 @@ def test_runs_that_never_escape_count_as_longer():
     escape, escaped = np.array([100.0] * 15 + [1000.0] * 5), np.array([True] * 15 + [False] * 5)
     evidence = xr.Dataset({"escape": ("run", escape), "escaped": ("run", escaped)})
     assert phases.spread_over_seeds(evidence).interval.value == 25
-    never = evidence.assign(escaped=("run", np.zeros(20, bool)))
-    assert math.isnan(phases.spread_over_seeds(never).interval.value)
+    for count in (0, 9):
+        few = evidence.assign(escape=("run", np.array([100.0] * count + [1000.0] * (20 - count))),
+                              escaped=("run", np.arange(20) < count))  # fmt: skip
+        finding = phases.spread_over_seeds(few)
+        assert math.isnan(finding.interval.value)
+        assert f"{count} of 20" in finding.note
+
+
+def test_what_comes_at_once_is_left_out_of_an_order():
+    evidence = xr.Dataset(
+        {
+            "formed": ("run", [1.0, 2, 3, 3]),
+            "separated": ("run", [2.0, 2, 2, 4]),
+            "successful": ("run", np.ones(4, bool)),
+        }
+    )
+    finding = phases.formed_first(evidence)
+    assert finding.interval.value == pytest.approx(200 / 3)
+    assert (finding.count, "1 of 4" in finding.note) == (3, True)
 
 
 def test_no_successful_run_is_nothing_to_measure():
@@ -313,7 +420,10 @@ def counted(matched, total, chance, setups=norms.SETUPS):
     data = dict(zip(("total", "matched", "chance"), ((dims, each) for each in spread), strict=True))
     flat = {"drop_begin": 100.0, "drop_end": 110.0, "rise": 95.0, "window": 20.0, "returned": 1.5}
     data |= {name: (("setup", "run"), np.full((len(setups), runs), value)) for name, value in flat.items()}
-    data["lag"] = (dims, np.ones(shape))
+    by_drop = {"drop_epoch": [250.0, 700.0], "drop_rise": [1.0, 1.0], "nearest": [0.002, 0.004], "nearest_chance": 0.02}
+    data |= {
+        name: (("setup", "run", "drop"), np.ones((len(setups), runs, 2)) * value) for name, value in by_drop.items()
+    }
     return xr.Dataset(data, {"setup": list(setups), "layer": layers, "kind": list(norms.KINDS)})
 
 
@@ -338,7 +448,7 @@ def test_runs_without_drops_do_not_count():
 
 def test_salience_is_the_difference_of_both():
     evidence = counted([4, 3] * 10, [4] * 20, [1.0] * 20)
-    evidence["matched"].loc[{"setup": "mini-batch"}] = 1.0
+    evidence["matched"].loc[{"setup": "mini-batch"}] -= 2.5
     finding = norms.more_salient(evidence, "full batch", "mini-batch")
     assert finding.interval.value == pytest.approx(62.5)
     assert finding.interval.low > 0
@@ -349,8 +459,44 @@ def test_a_rise_counts_within_a_window_of_the_drop():
     evidence = counted([1] * 4, [1] * 4, [0] * 4)
     evidence["rise"][0] = [79.0, 81.0, 129.0, np.nan]
     assert norms.rises_with_drop(evidence, "full batch").interval.value == 50
-    assert norms.peak_lag(evidence, "full batch").interval.value == 1
     assert norms.large_updates(evidence, "full batch").interval.value == 1.5
+
+
+def test_peaks_are_told_however_far_they_are():
+    drop = Event("drop", 90, 100.0, 110, 1.0, 0.5)
+    norm = np.ones(1000) + 0.001 * np.sin(np.arange(1000) / 3)
+    norm[398:403] += [1, 3, 5, 3, 1]
+    ((epoch, met, distance, chance),) = norms._drops([drop], norm, np.arange(1000.0))
+    assert (epoch, met) == (100, False)
+    assert distance == pytest.approx(0.3, abs=0.003)
+    assert chance == pytest.approx(0.3, abs=0.003)  # moved as far either way
+    ((_, met, distance, _),) = norms._drops([drop], np.ones(1000), np.arange(1000.0))
+    assert (met, distance) == (False, 1.0)
+    risen = np.where(np.arange(1000) < 100, 1.0, 4.0) + 0.001 * np.sin(np.arange(1000) / 3)
+    assert norms._drops([drop], risen, np.arange(1000.0))[0][1]
+    evidence = counted([1] * 8, [2] * 8, [0] * 8)
+    assert norms.nearest_peak(evidence, "full batch").interval.value == pytest.approx(0.3)
+    evidence["nearest"][0, :, 1] = np.nan
+    assert norms.nearest_peak(evidence, "full batch").interval.value == pytest.approx(0.2)
+    evidence["nearest"][0] = np.nan
+    assert math.isnan(norms.nearest_peak(evidence, "full batch").interval.value)
+
+
+def test_a_run_like_the_example_needs_both_drops_with_a_rise():
+    evidence = counted([1] * 4, [2] * 4, [0] * 4)
+    evidence["drop_rise"][1, 1, 1] = 0
+    evidence["drop_epoch"][1, 2] = [600, 700]
+    evidence["drop_epoch"][1, 3, 1] = np.nan
+    moments = saddle_claims.EXAMPLE
+    assert norms.like_example(evidence, "full batch", moments).interval.value == 100
+    assert norms.like_example(evidence, "mini-batch", moments).interval.value == 25
+
+
+def test_no_share_is_beyond_all():
+    evidence = counted([10, 10, 10, 6], [10] * 4, [0, 0, 1, 0])
+    found = norms.excess(evidence, "mini-batch", "drop").interval
+    assert found.high == 100
+    assert found.low < found.value < 100
 
 
 def test_updates_after_a_spike_are_held_against_those_before():
@@ -425,8 +571,21 @@ def test_dense_successes_reproduce_sparsity_and_sparse_ones_do_not():
 
 def test_a_dimension_that_was_not_run_is_said_to_be_missing():
     finding = sparsity.success_less_sparse(sparse(dims=(2,)), dim=8)
-    assert math.isnan(finding.interval.value)
+    assert finding.left
     assert "not run" in finding.note
+
+
+def test_thresholds_that_show_nothing_are_no_exceptions():
+    none = sparse(dims=(2,))
+    inside = (none["eps"].values > 9e-4) & (none["eps"].values < 10.1)
+    unsure = none.assign(p_value=none["p_value"].where(none["eps"] < 1, 0.5))
+    found = sparsity.range_less_sparse(unsure).interval
+    shown = 100 * (inside & (none["eps"].values < 1)).sum() / inside.sum()
+    assert found == pytest.approx(Interval(shown, shown, 100))
+    against = unsure.assign(effect=none["effect"].where(none["eps"] > 1e-2, 1.0))
+    found = sparsity.range_less_sparse(against).interval
+    assert found.value < shown
+    assert found.high == pytest.approx(found.value + 100 - shown)
 
 
 # -------------------------------------------------------------------------------------------- dimensions
@@ -463,7 +622,8 @@ def test_success_rises_with_dimension_or_does_not():
 
 def test_missing_dimensions_give_no_number():
     evidence = tried([0.25])
-    assert math.isnan(dimensions.successes(evidence, 8).interval.value)
+    assert dimensions.successes(evidence, 8).left
+    assert not dimensions.successes(evidence, 2).left
     assert math.isnan(dimensions.gain(evidence).interval.value)
 
 

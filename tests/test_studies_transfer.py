@@ -1,6 +1,9 @@
 """VC's claims on hyperparameters, transfer and spikes: their studies at a tiny size, and findings that are known."""
 
+import dataclasses
+import itertools
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,7 +11,7 @@ import xarray as xr
 
 from analysis.statements import hyperparameters, practice, spikes, transfer
 from analysis.studies import ablation as ablations
-from analysis.studies import finetuning, normalisation, relatives, remedies
+from analysis.studies import finetuning, normalisation, relatives, remedies, samples
 from analysis.studies import spikes as spiking
 from analysis.studies import transfer as transfers
 from analysis.studies.jackknife import jackknife
@@ -90,9 +93,13 @@ def test_claims_are_whole():
             assert claim.study in known
             assert all((claim.parts, claim.measured, claim.refuted, claim.meaning))
         assert claim.covers or claim.paper == "OWN"
+        if claim.study:  # the sizes differ, so the words cannot name one
+            runs = {params.get("runs", params.get("cases")) for params in known[claim.study].sizes.values()}
+            assert not any(f"{count} runs" in claim.measured for count in runs)
     for study in STUDIES:
         assert set(study.sizes) == set(study.seconds)
         assert Size.DEFAULT in study.sizes
+        assert set(study.reduced) <= set(study.sizes)
         assert all(study.ensembles(params) is not None for params in study.sizes.values())
 
 
@@ -102,6 +109,30 @@ def test_default_ensembles_are_those_of_the_commands():
     assert {(each.runs, each.epochs, each.every) for each in source} == {(250, 2000, 1000)}
     assert transfers.TRANSFER.ensembles(transfers.TRANSFER.sizes[Size.DEFAULT]) == source[:2]
     assert list(finetuning.FINETUNING.ensembles({"runs": 250})) == source[:2]
+
+
+def test_named_ensembles_are_those_that_are_made(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lab = Lab(sys.stderr)
+    for study in (ablations.ABLATION, remedies.REMEDIES, relatives.RELATIVES, spiking.SPIKES):
+        params = {**SIZES[study.name], "runs": 2, "epochs": 30}
+        study.measure(lab, params)
+        assert {lab.path(need) for need in study.ensembles(params)} == {*Path("runs").glob("*.nc")}
+        for made in Path("runs").glob("*.nc"):
+            made.unlink()
+
+
+def test_what_decides_on_the_numbers_is_in_the_name(monkeypatch):
+    from analysis.verification.evidence import evidence_path
+
+    lab = Lab(sys.stderr)
+    for study in STUDIES:
+        params = SIZES[study.name]
+        other = dataclasses.replace(study, depends={**study.depends, "more": 1})
+        assert evidence_path(study, params, lab) != evidence_path(other, params, lab)
+    before = evidence_path(ablations.ABLATION, SIZES["vc.ablation"], lab)
+    monkeypatch.setattr("analysis.ablation.values", lambda name, *_: [16, 32] if name in ("batch", "hidden") else [1.0])
+    assert evidence_path(ablations.ABLATION, SIZES["vc.ablation"], lab) != before
 
 
 def test_the_jackknife_of_a_mean_is_its_t_interval(generator):
@@ -164,9 +195,18 @@ def test_gains_of_finetuning(generator):
 
 
 def test_effect_sizes_have_known_values():
-    assert transfers.cohen(np.array([1.0, 3.0]), np.array([0.0, 2.0])) == pytest.approx(1 / np.sqrt(2))
-    assert np.isnan(transfers.cohen(np.ones(3), np.ones(3)))
-    assert np.isnan(transfers.cohen(np.ones(1), np.ones(3)))
+    assert samples.cohens_d(np.array([1.0, 3.0]), np.array([0.0, 2.0])) == pytest.approx(1 / np.sqrt(2))
+    assert np.isnan(samples.cohens_d(np.ones(3), np.ones(3)))
+    assert np.isnan(samples.cohens_d(np.ones(1), np.ones(3)))
+
+
+def test_a_run_that_learns_is_a_rare_exception():
+    rule = transfer.LEARNING[0].parts[0].rule
+    values = np.full(250, 0.2)
+    for lucky, verdict in ((0, Verdict.REPRODUCED), (1, Verdict.PARTLY), (60, Verdict.NOT)):
+        values[:lucky] = 0.8
+        found = transfers.not_learned(accuracies([[values, values]], (2, 5)), 5)
+        assert judge(rule, found).verdict == verdict
 
 
 @pytest.mark.parametrize(("best", "share"), [(0.81, 0.0), (0.92, 50.0)])
@@ -174,7 +214,15 @@ def test_better_than_all_from_scratch(best, share):
     found = accuracies([[[0.5] * 4, [0.3, 0.3, 0.3, 0.8]], [[0.5] * 4, [0.3, 0.3, 0.3, 0.805]],
                         [[np.nan] * 4, [0.3, 0.3, best, best]]])  # fmt: skip
     assert transfers.beating_all(found, 3).interval.value == share
-    assert "no room" in transfers.beating_all(found.assign(test=found["test"] / 0.81), 3).note
+    solved = transfers.beating_all(found.assign(test=(found["test"] / 0.805).clip(max=1)), 3)
+    assert "no room" in solved.note
+    assert solved.interval.value == 0
+
+
+def test_nobody_beats_one_that_is_perfect():
+    perfect = accuracies([[[0.5] * 90, [1.0] * 90], [[0.5] * 90, [1.0] * 90], [[np.nan] * 90, [1.0] * 90]])
+    maximum = next(claim for claim in transfer.CLAIMS if claim.name == "VC.figure9.maximum")
+    assert judge(maximum.parts[0].rule, transfers.beating_all(perfect, 3)).verdict == Verdict.NOT
 
 
 # ------------------------------------------------------------------------------------------------ finetuning
@@ -225,11 +273,29 @@ def test_circuits_before_and_after_finetuning():
     assert finetuning.corrected_after(found).interval.value == 50
     assert finetuning.more_invariances(found).interval.value == 25
     assert finetuning.more_invariances(found).effect == pytest.approx(2 * np.arcsin(0.5**0.5) - 2 * np.arcsin(0.5))
+    assert finetuning.more_invariances(found).note == "2 of 4 against 1 of 4"
     assert finetuning.same_target(found.isel(vocabulary=[0])).interval.value == 100
     failed = circuits(test=[0.4] * 4, attention=[[np.nan] * 3] * 4)
     for finding in (finetuning.near_own_start, finetuning.attention_like_start, finetuning.attending_to_old):
         assert finding(failed).interval is NONE
         assert finding(failed).note == finetuning.NO_SUCCESS
+
+
+def test_no_circuits_in_few_runs_exclude_nothing():
+    none = xr.Dataset({name: ("run", np.zeros(24)) for name in ("whole", "scratch_whole")})
+    found = finetuning.more_invariances(none)
+    assert found.interval.low < -10
+    assert found.interval.high > 10
+    assert judge(transfer.OF_SUMMARY[1].parts[0].rule, found).verdict == Verdict.PARTLY
+    with_one = none.assign(whole=("run", np.ones(24)))
+    assert judge(transfer.OF_SUMMARY[1].parts[0].rule, finetuning.more_invariances(with_one)).verdict == "reproduced"
+
+
+def test_an_exception_refutes_only():
+    only = next(claim for claim in transfer.CLAIMS if claim.name == "VC.s4.2.six-clusters-only")
+    other = circuits(test=[1.0, 0.99, 1.0, 0.4])
+    for part in only.parts:
+        assert judge(part.rule, part.measure(other)).verdict == Verdict.NOT
 
 
 def test_clusters_that_foretell_and_do_not(generator):
@@ -241,6 +307,7 @@ def test_clusters_that_foretell_and_do_not(generator):
     assert abs(finetuning.foretold(shuffled, successful=False).interval.value) < 0.6
     assert "too few" in finetuning.foretold(circuits_of(counts * 0 + 6, np.linspace(1, 0.4, 20)), True).note
     assert np.isnan(finetuning.told_apart(circuits_of(counts, np.full(20, 0.4)), True).interval.value)
+    assert finetuning.foretold(falling, successful=True).note == "those above .98 at p = 2"
 
 
 def circuits_of(counts, test):
@@ -251,27 +318,46 @@ def circuits_of(counts, test):
 
 
 def panel(values):
-    """Evidence of a panel of learning rates, (value, run)."""
-    return xr.Dataset({"test_lr": (("lr", "run"), np.asarray(values, float))})
+    """Evidence of a panel of learning rates, (value, run), each twice the one before."""
+    return xr.Dataset({"test_lr": (("lr", "run"), np.asarray(values, float))}, {"lr": 0.5 ** np.arange(len(values))})
 
 
 def test_jumps_of_single_runs():
     found = ablations.jumps(panel([[0.5, 0.5], [1.0, 0.55], [0.5, np.nan]]), "lr")
     assert (found.interval.value, found.count) == (pytest.approx(200 / 3), 3)
-    assert found.note == "in the first run, as in figure 6, 2 of 2"
+    assert found.note == "in the first run, as in figure 6, 2 of 2; a step is by a factor of 0.5"
     assert ablations.jumps(panel([[0.5, 0.5], [0.52, 0.5]]), "lr").interval.value == 0
 
 
-def test_roughness_of_the_mean(generator):
-    noise = generator.choice([0.5, 1.0], size=(9, 60))
-    assert ablations.roughness(panel(noise), "lr").interval.high < 50
-    alike = np.repeat(noise[:, :1], 60, axis=1)
-    assert ablations.roughness(panel(alike), "lr").interval.value == pytest.approx(100)
-    lost = np.vstack([noise, np.full((1, 60), np.nan)])
-    assert ablations.roughness(panel(lost), "lr").interval == ablations.roughness(panel(noise), "lr").interval
-    assert np.isnan(ablations.roughness(panel(lost[-3:]), "lr").interval.value)
-    steep = np.linspace(0, 1, 9)[:, None] + 0.01 * noise
-    assert ablations.roughness(panel(steep), "lr").interval.high < 50
+def test_regularity_of_the_mean(generator):
+    rule = next(claim for claim in hyperparameters.CLAIMS if claim.name == "VC.figure7.regular").parts[0].rule
+    noise = generator.uniform(size=(13, 32))  # a mean of 32 is smooth, whether values do something or not
+    assert judge(rule, ablations.regularity(panel(noise), "lr")).verdict != Verdict.REPRODUCED
+    offset = generator.uniform(size=(1, 400)) + 0.1 * generator.uniform(size=(13, 400))  # good runs, not good values
+    assert judge(rule, ablations.regularity(panel(offset), "lr")).verdict == Verdict.NOT
+    wave = np.sin(np.arange(13.0))[:, None] * 0.3 + noise
+    found = ablations.regularity(panel(wave), "lr")
+    assert judge(rule, found).verdict == Verdict.REPRODUCED
+    assert found.interval.high <= 1
+    lost = np.vstack([wave, np.full((1, 32), np.nan)])
+    assert ablations.regularity(panel(lost), "lr").interval == found.interval
+    lost[0, 3] = np.nan
+    assert ablations.regularity(panel(lost), "lr").count == 31
+    assert np.isnan(ablations.regularity(panel(lost[-3:]), "lr").interval.value)
+    assert np.isnan(ablations.regularity(panel(np.ones((5, 8))), "lr").interval.value)
+    alike = ablations.regularity(panel(np.repeat(noise[:, :1], 8, axis=1)), "lr")
+    assert alike.interval.value == pytest.approx(1)
+    assert np.isnan(alike.interval.low)
+
+
+def test_regularity_is_that_of_all_halves(generator):
+    values = generator.normal(size=(5, 6)) + np.arange(5.0)[:, None]
+    apart = values - values.mean(axis=0)
+    covariance, variance = 0.0, 0.0
+    for half in itertools.combinations(range(6), 3):
+        one, other = (apart[:, those].mean(axis=1) for those in (list(half), sorted(set(range(6)) - set(half))))
+        covariance, variance = covariance + one @ other, variance + one @ one
+    assert ablations.regularity(panel(values), "lr").interval.value == pytest.approx(covariance / variance)
 
 
 def test_the_same_start():
@@ -327,7 +413,7 @@ def spikes_with(causes, of_run, runs=6, **columns):
     plain = {
         "way": np.array(["embedding"] * count, "U9"), "input_ratio": np.full(count, 0.1),
         "xi_ratio": np.full(count, 0.2), "remaining_smooth": np.full(count, 0.1),
-        "remaining_smooth_alike": np.ones(count), "remaining_half": np.full(count, 0.1),
+        "remaining_smooth_alike": np.ones(count), "remaining_half": np.full(count, 0.1), "turn": np.zeros(count),
         **{f"{name}_rank": np.full(count, 0.8) for name in ("gain", "norm", "alignment")},
     }  # fmt: skip
     columns = {**plain, **columns, "cause": np.array(causes, "U13"), "of_run": np.array(of_run)}
@@ -345,8 +431,9 @@ def test_shares_of_causes():
     assert spiking.no_flip(found).interval.value == 50
     calm = spikes_with([], [])
     assert spiking.caused(calm, spiking.FLIPS).count == 0
-    for finding in (spiking.no_flip, spiking.by_embedding, spiking.crossing_move, spiking.rank_of_assemblers,
-                    spiking.smoothed_away, spiking.half_a_step):  # fmt: skip
+    for finding in (spiking.no_flip, spiking.turned, spiking.caused_or_turned, spiking.by_embedding,
+                    spiking.crossing_move, spiking.rank_of_assemblers, spiking.smoothed_away,
+                    spiking.half_a_step):  # fmt: skip
         assert np.isnan(finding(calm).interval.value)
 
 
@@ -355,7 +442,18 @@ def test_no_flip_in_many_spikes_is_no_cause():
     assert judge(spikes.FLIP.rule, spiking.caused(found, spiking.FLIPS)).verdict == Verdict.NOT
     assert judge(spikes.OWN_CLAIMS[1].parts[0].rule, spiking.no_flip(found)).verdict == Verdict.REPRODUCED
     found["cause"][0] = "normalisation"
-    assert judge(spikes.OWN_CLAIMS[1].parts[0].rule, spiking.no_flip(found)).verdict == Verdict.PARTLY
+    assert judge(spikes.OWN_CLAIMS[1].parts[0].rule, spiking.no_flip(found)).verdict == Verdict.NOT
+
+
+def test_a_vector_that_turns_far_is_no_flip_but_counts():
+    found = spikes_with(["neither"] * 40, np.arange(40), 40, turn=np.radians(np.repeat([29.0, 31.0], 20)))
+    assert spiking.turned(found).interval.value == 50
+    assert spiking.turned(found).note.startswith("in the middle spike by 30.0 degrees")
+    assert spiking.caused_or_turned(found).interval.value == 50
+    claim = next(claim for claim in spikes.CH_CLAIMS if claim.name == "CH.figure5.normalisation")
+    verdicts = [judge(part.rule, part.measure(found)).verdict for part in claim.parts]
+    assert verdicts == [Verdict.REPRODUCED, Verdict.NOT]
+    assert spiking.turned(spikes_with(["neither"] * 40, np.arange(40), 40)).interval.value == 0
 
 
 def test_crossings_by_run():
@@ -430,6 +528,9 @@ def test_what_a_remedy_does(generator):
     assert judge(spikes.OWN_CLAIMS[0].parts[1].rule, cost).verdict == Verdict.NOT
     never = found.assign(since=0 * found["since"], late=0 * found["late"])
     assert remedies.fewer_spikes(never, "smooth norm").note.startswith("no run escapes")
+    calm = remedies.fewer_spikes(found.assign(late=0 * found["late"]), "smooth norm")
+    assert np.isnan(calm.interval.value)
+    assert calm.note.startswith("no run spikes")
 
 
 def test_what_a_step_does_to_a_direction(measured):

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from analysis.drops import default_scalar, events, scalar
-from analysis.structures import imperfections, is_circle
+from analysis.structures import KINDS, imperfections, is_circle
 from analysis.success import judging, succeeded
 from analysis.view.common_panels import Recorded
 from dynamics.storage import LOCK, TrajectoryError
@@ -33,7 +33,7 @@ class Entry:
     accuracy: float | None = None
     loss: float | None = None
     successful: bool | None = None  # whether it ended above .98
-    structure: str | None = None  # circle or grid, of embeddings of numbers modulo their number
+    structure: str | None = None  # circle or no circle, of embeddings of numbers modulo their number
     imperfections: int | None = None
     circuit: str | None = None
     spikes: int | None = None
@@ -78,13 +78,13 @@ def _scored(last: xr.Dataset, name: str) -> list[float | None]:
 
 
 def _structures(trajectory: xr.Dataset) -> tuple[list[str], list[int]]:
-    """Circle or grid, and grid imperfections, where tokens are numbers modulo their number."""
+    """Circle or none, and grid imperfections, where tokens are numbers modulo their number."""
     if not Recorded(trajectory.isel(step=[0]), 0).numbers:
         return [], []
     x = trajectory["embedding"].isel(step=-1).transpose("run", "token", "axis").values.astype(np.float64)
     if not np.isfinite(x).all():
         return [], []
-    return ["circle" if circle else "grid" for circle in is_circle(x)], imperfections(x).tolist()
+    return [KINDS[not circle] for circle in is_circle(x)], imperfections(x).tolist()
 
 
 # ------------------------------------------------------------------------------------------ results beside

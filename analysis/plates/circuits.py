@@ -1,6 +1,7 @@
 """Plates of circuits of VC's network: ideal ones and those that were learned."""
 
 import dataclasses
+import hashlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -16,6 +17,7 @@ from analysis.plates.plate import Chosen, Drawn, Material, named
 from analysis.plates.settings_line import settings_line, untrained_line
 from analysis.plates.sheets import still
 from dynamics.clustering_head import ClusteringHead
+from dynamics.networks import clustering_head_of
 from dynamics.settings import SettingsError, SparseSettings
 from dynamics.simulate import simulate
 from dynamics.storage import TrajectoryError
@@ -50,8 +52,35 @@ def circuit(trajectory: xr.Dataset, run: int, small: bool, step: int | None = No
 
 
 def labelled(trajectory: xr.Dataset, step: int | None = None) -> list[Verdict]:
-    """The label of every run at a recorded step, the last by default. Raises TrajectoryError."""
-    return verdicts(invariances(trajectory, step))
+    """The label of every run at a recorded step, the last by default. Raises TrajectoryError.
+
+    The last few answers are kept: several plates show circuits of one ensemble.
+    """
+    step = int(trajectory["step"][-1]) if step is None else step
+    known = fingerprint(trajectory, step)
+    if known not in _labels:
+        found = verdicts(invariances(trajectory, step))
+        while len(_labels) >= KEPT:
+            _labels.pop(next(iter(_labels)))
+        _labels[known] = found
+    return list(_labels[known])
+
+
+KEPT = 4
+"""Ensembles at a step whose labels are kept."""
+_labels: dict[str, list[Verdict]] = {}
+
+
+def fingerprint(trajectory: xr.Dataset, step: int) -> str:
+    """A hash over all that labels depend on: attributes, which runs had not diverged, and the weights at a step, or all
+    recorded ones where that step is none."""
+    told = hashlib.sha256(f"{step} {sorted(trajectory.attrs.items())}".encode())
+    recorded = trajectory.sel(step=[step]) if step in trajectory["step"].values else trajectory
+    for name in ("seed", "last_step", *clustering_head_of(trajectory).variables):
+        if name in recorded:
+            told.update(f"{name} {recorded[name].shape}".encode())
+            told.update(np.ascontiguousarray(recorded[name].values).tobytes())
+    return told.hexdigest()
 
 
 # --------------------------------------------------------------------------------------------- the four kinds

@@ -7,7 +7,10 @@ from analysis.studies import ablation, relatives
 from analysis.verification.claim import Claim, Part
 from analysis.verification.rules import Above, Below, Every
 
-STEPS = "values as in the figure, a factor of 1.8 to 2.2 apart at the default size, with the same seed along a panel"
+STEPS = (
+    "values over the figure's ranges, with the same seed along a panel. Where there are fewer than in the figure they "
+    "lie further apart, which makes jumps likelier and so favours the claim"
+)
 
 CLAIMS = (
     Claim(
@@ -17,7 +20,7 @@ CLAIMS = (
         "slightly.",
         measured="percentage of steps from one value of a panel to the next at which the accuracy of a single run "
         f"changes by more than 10 points; {STEPS}",
-        refuted="fewer than one step in ten",
+        refuted="fewer than one step in ten, in all panels; in some, partly",
         study="vc.ablation",
         parts=tuple(
             Part(partial(ablation.jumps, panel=panel), Above(10), command.PANELS[panel].split(":")[0], "%")
@@ -33,12 +36,14 @@ CLAIMS = (
         name="VC.figure7.regular",
         source="VC section 4.1 and figure 7",
         statement="Averaged over runs, test accuracy follows hyperparameters more regularly than in a single run.",
-        measured="how far the averaged accuracy at a value is from half-way between those at its neighbours, in "
-        f"percent of how far single runs are, mean over the values of a panel; {STEPS}",
-        refuted="half as much as in single runs, or more",
+        measured="correlation along a panel of the mean accuracy of one half of the runs with that of the other half, "
+        "over all ways to halve them; that a mean is smoother than a single run tells nothing, as averaging alone "
+        "makes it so, but where values do nothing two means agree no more than two runs do",
+        refuted="a correlation below .5, with which one half tells less than a quarter of the other's variance, in all "
+        "panels; in some, partly",
         study="vc.ablation",
         parts=tuple(
-            Part(partial(ablation.roughness, panel=panel), Below(50), command.PANELS[panel].split(":")[0], "%")
+            Part(partial(ablation.regularity, panel=panel), Above(0.5), command.PANELS[panel].split(":")[0], digits=2)
             for panel in ablation.PANELS
         ),
         covers=("figure 7", "section 4.1"),
@@ -50,9 +55,10 @@ CLAIMS = (
         name="VC.figure6.same-start",
         source="VC figure 6, caption",
         statement="Along an ablation first weights and batches are the same.",
-        measured="percentage of runs whose loss before training is the same, bit for bit, at all values of the batch "
-        "size and of both learning rates (other widths have other weights; batches have a seed of their own)",
-        refuted="a run with another",
+        measured="first weights alone: percentage of runs whose loss before training is the same, bit for bit, at all "
+        "values of the batch size and of both learning rates (other widths have other weights). Batches are not "
+        "compared",
+        refuted="a run with another loss",
         study="vc.ablation",
         parts=(Part(ablation.same_start, Every(), "", "%"),),
         covers=("figure 6",),
@@ -93,7 +99,8 @@ CLAIMS = (
         measured="between the ends of a run with the recipe and with learning rate .002 or .005 or batches of 16 or "
         "64: the distance of all weights over how far both went from their start (two unrelated ways are 1.4 apart), "
         "and the correlation of their attention maps; means over the four changes, then over runs",
-        refuted="ends half as far apart as runs go or farther, attention that shares half of its variance or less",
+        refuted="ends half as far apart as runs go or farther, attention that shares half of its variance or less, "
+        "and ends no nearer than those of other seeds; some of these, partly",
         study="vc.relatives",
         parts=(
             Part(partial(relatives.ends, name="weight_distance"), Below(0.5), "distance of final weights", digits=2),

@@ -2,11 +2,12 @@
 
 from functools import partial
 
-from analysis.statements.networks import KINDS, STRUCTURED, kinds, untested
-from analysis.studies import formation, particles
-from analysis.verification.claim import Claim, Part
-from analysis.verification.finding import Reported, counted, printed
-from analysis.verification.rules import Above, Agrees, Within
+from analysis.statements.networks import KINDS, STRUCTURED, kinds
+from analysis.studies import particles, structures
+from analysis.studies.sensitivity import MARGINS, PRINTED
+from analysis.verification.claim import Claim, Part, untested
+from analysis.verification.finding import Reported
+from analysis.verification.rules import SOME, Above, Agrees, Within
 
 OPEN = (
     "all 153 pairs, the repulsion of unlike pairs scaled at every step to the summed size of the attraction, alignment "
@@ -21,16 +22,16 @@ def row(fa: float, circles: Reported, imperfections: Reported) -> Claim:
     return Claim(
         name=f"CA.table2.fa{fa:g}",
         source=f"CA table 2, f_a = {fa:g}",
-        statement=f"Of 100 simulations with f_a = {fa:g} {circles.printed} become circles, the others grids, with "
-        f"{imperfections.printed} imperfections in the mean.",
-        measured="structures after 100 steps of N = 17 particles in the plane, by the algorithms of CA appendix A; "
+        statement=f"Of 100 simulations with f_a = {fa:g} {circles.printed.split()[0]} become circles, the others "
+        f"grids, with {imperfections.printed} imperfections in the mean.",
+        measured="structures of N = 17 particles in the plane at the end, by the algorithms of CA appendix A; "
         "imperfections over those that are not circles",
         refuted="a share of circles more than 10 points away, or a mean more than 5 imperfections away, by more than "
-        "chance",
+        "chance; both, to refute it wholly, one, partly",
         study="ca.table2",
         parts=(
-            Part(partial(particles.circles, fa=fa), Agrees(circles, 10), "circles", "%"),
-            Part(partial(particles.grid_imperfections, fa=fa), Agrees(imperfections, 5), "imperfections"),
+            Part(partial(particles.circles, fa=fa), Agrees(circles, MARGINS[0]), "circles", "%"),
+            Part(partial(particles.grid_imperfections, fa=fa), Agrees(imperfections, MARGINS[1]), "imperfections"),
         ),
         readings=OPEN,
         covers=("table 2", "section 6"),
@@ -40,11 +41,7 @@ def row(fa: float, circles: Reported, imperfections: Reported) -> Claim:
     )
 
 
-ROWS = (
-    row(0.5, counted(0), printed("35.5 ± 3.7")),
-    row(1.0, counted(17), printed("36.3 ± 4.8")),
-    row(2.0, counted(56), printed("42.9 ± 10.1")),
-)
+ROWS = tuple(row(fa, *numbers) for fa, numbers in PRINTED.items())
 
 PAIRED = ("f_a = 1 beside weight decay 1, which have about as many circles", "f_a = 1 beside weight decay 0.6")
 
@@ -55,7 +52,7 @@ STRUCTURES = (
         statement="Under these forces alone particles arrange themselves in the structures of the embeddings.",
         measured="share of simulations with f_a = 1, 0.5 and 2 that end as circles or near a lattice, with holes or "
         "without, by the same measures as networks",
-        refuted="no more than half of the simulations of a row",
+        refuted="no more than half of the simulations; of all rows, to refute it wholly, of some, partly",
         study="ca.structures",
         parts=tuple(kinds("particle", fa, STRUCTURED, Above(50), f"f_a = {fa:g}") for fa in (1.0, 0.5, 2.0)),
         readings=(
@@ -72,9 +69,9 @@ STRUCTURES = (
         source="CA section 6, figure 5 and appendix D",
         statement="Particles form circles, grids and imperfect grids.",
         measured="share of each among simulations with f_a = 1; that there are any is what is claimed",
-        refuted="none of a kind",
+        refuted="none, of so many that one in twenty is excluded; of all kinds, to refute it wholly, of some, partly",
         study="ca.structures",
-        parts=tuple(kinds("particle", 1.0, (kind,), Above(0), f"{kind}s") for kind in STRUCTURED),
+        parts=tuple(kinds("particle", 1.0, (kind,), SOME, f"{kind}s") for kind in STRUCTURED),
         readings=KINDS,
         covers=("figure 5", "appendix D", "section 6"),
         figure="ca5",
@@ -87,11 +84,12 @@ STRUCTURES = (
         statement="Circles are as frequent among particles as among networks, and grids have as many imperfections.",
         measured="share of circles among simulations with f_a = 1 less that among networks with weight decay 1, and "
         "the same of the mean imperfections of the others, both simulated here",
-        refuted="a difference of more than 10 points, or of more than 10 imperfections of 153",
+        refuted="a difference of more than 10 points, and one of more than 10 imperfections of 153; one of the two, "
+        "partly",
         study="ca.structures",
         parts=(
-            Part(partial(formation.circles_apart, fa=1.0, decay=1.0), Within(-10, 10), "circles", "points"),
-            Part(partial(formation.imperfections_apart, fa=1.0, decay=1.0), Within(-10, 10), "imperfections"),
+            Part(partial(structures.circles_apart, fa=1.0, decay=1.0), Within(-10, 10), "circles", "points"),
+            Part(partial(structures.imperfections_apart, fa=1.0, decay=1.0), Within(-10, 10), "imperfections"),
         ),
         readings=PAIRED,
         covers=("section 6", "section 8", "table 1", "table 2"),
@@ -104,11 +102,12 @@ STRUCTURES = (
         source="CA section 6 and table 2",
         statement="The larger f_a is, the more circles there are.",
         measured="difference of the shares of circles from row to row of table 2",
-        refuted="a difference that is not above 0, or that excludes 5 points",
+        refuted="a difference below 0, or one that excludes 5 points; in both steps, to refute it wholly, in one, "
+        "partly",
         study="ca.structures",
         parts=(
-            Part(partial(formation.more_circles, high=1.0, low=0.5), Above(0, 5), "f_a = 1 less 0.5", "points"),
-            Part(partial(formation.more_circles, high=2.0, low=1.0), Above(0, 5), "f_a = 2 less 1", "points"),
+            Part(partial(structures.more_circles, high=1.0, low=0.5), Above(0, 5), "f_a = 1 less 0.5", "points"),
+            Part(partial(structures.more_circles, high=2.0, low=1.0), Above(0, 5), "f_a = 2 less 1", "points"),
         ),
         covers=("section 6", "table 2", "appendix D"),
         figure="ca-d",

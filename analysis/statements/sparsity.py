@@ -4,7 +4,7 @@ from functools import partial
 
 from analysis.studies import sparsity
 from analysis.verification.claim import Claim, Part
-from analysis.verification.rules import Above, Below, Every
+from analysis.verification.rules import Above, Below, Nearly
 
 CURVE = (
     "share of hidden activations below eps in absolute value, on the test data, averaged over log eps from 1e-3 to 10"
@@ -22,8 +22,7 @@ CLAIMS = (
         name="VC.appA.2.literature",
         source="VC appendix A.2, first two paragraphs",
         statement="Sparsity matters in many fields, trained transformers have sparse activations, the more so the "
-        "deeper "
-        "they are; sparsity is measured as the share of activations below eps, since GELU has no exact zeros.",
+        "deeper they are; sparsity is measured as the share of activations below eps, since GELU has no exact zeros.",
         covers=("appendix A.2",),
         untestable="what others have found in other models, and a definition, which is the one used here",
     ),
@@ -31,8 +30,9 @@ CLAIMS = (
         name="VC.figure17.range",
         source="VC appendix A.2",
         statement="From eps = 1e-5 to 100 sparsity goes from none to all.",
-        measured="percentage of activations below 1e-5 and below 100, means over 100 runs",
-        refuted="more than 1% below the one, or less than 99% below the other",
+        measured="percentage of activations below 1e-5 and below 100, means over runs",
+        refuted="1% or more below the one, and 99% or fewer below the other, to refute it wholly; one of the two, "
+        "partly",
         study="vc.sparsity",
         parts=(
             Part(partial(sparsity.at_threshold, place=0), Below(1), "below 1e-5", "%", 2),
@@ -47,8 +47,8 @@ CLAIMS = (
         name="VC.figure17.less-sparse",
         source="VC appendix A.2 and figure 17, left",
         statement="For eps from 1e-3 to 10 successful models tend to have less sparse activations than failed ones.",
-        measured=f"{AGAINST}; the paper's 20 runs, and 100",
-        refuted="no tendency, or one smaller than .3",
+        measured=f"{AGAINST}; as many runs as the paper has, and all",
+        refuted="no tendency, or one smaller than .3, in both parts, to refute it wholly; in one, partly",
         study="vc.sparsity",
         parts=(
             Part(partial(sparsity.success_less_sparse, runs=sparsity.PAPER_RUNS), Below(0, 0.3), "20 runs", digits=2),
@@ -64,11 +64,12 @@ CLAIMS = (
         name="VC.figure17.whole-range",
         source="VC appendix A.2",
         statement="They are so over all of this range.",
-        measured="percentage of 81 thresholds from 1e-3 to 10 at which successes are less sparse, p < .05 for all "
-        "thresholds at once by permutation, 100 runs",
-        refuted="a threshold at which they are not",
+        measured="percentage of thresholds, evenly on a log scale from 1e-3 to 10, at which successes are less sparse, "
+        "p < .05 for all thresholds at once by permutation",
+        refuted="more than one threshold in ten at which they are shown to be sparser; one at which they are not shown "
+        "to be less sparse, partly",
         study="vc.sparsity",
-        parts=(Part(sparsity.range_less_sparse, Every(), "thresholds", "%"),),
+        parts=(Part(sparsity.range_less_sparse, Nearly(), "thresholds", "%"),),
         readings=("at each threshold", "somewhere in it"),
         covers=("appendix A.2", "figure 17"),
         figure="vc17",
@@ -78,7 +79,7 @@ CLAIMS = (
         name="VC.figure17.separation",
         source="VC appendix A.2 and figure 17, left",
         statement="Successes and failures are strikingly separate.",
-        measured=AGAINST + "; 100 runs",
+        measured=AGAINST,
         refuted="-.8 or weaker, where one pair in ten is in the other order",
         study="vc.sparsity",
         parts=(Part(sparsity.success_less_sparse, Below(-0.8), "all runs", digits=2),),
@@ -90,8 +91,9 @@ CLAIMS = (
         name="VC.figure17.accuracy",
         source="VC appendix A.2 and figure 17, right",
         statement="Sparsity falls as performance rises.",
-        measured=f"Spearman's correlation over runs of test accuracy with the {CURVE}; the paper's 20 runs, and 100",
-        refuted="no correlation, or one weaker than -.3",
+        measured=f"Spearman's correlation over runs of test accuracy with the {CURVE}; as many runs as the paper has, "
+        "and all",
+        refuted="no correlation, or one weaker than -.3, in both parts, to refute it wholly; in one, partly",
         study="vc.sparsity",
         parts=(
             Part(partial(sparsity.with_accuracy, runs=sparsity.PAPER_RUNS), Below(0, 0.3), "20 runs", digits=2),
@@ -118,8 +120,8 @@ CLAIMS = (
         name="VC.figure20.less-sparse",
         source="VC appendix A.3 and figure 20",
         statement="With more dimensions, too, successful models have less sparse activations.",
-        measured=f"{AGAINST}; 20 runs of each dimension, of which from d = 8 on hardly one fails",
-        refuted="no tendency, or one smaller than .3",
+        measured=f"{AGAINST}; of each dimension up to 8, from which on hardly a run fails",
+        refuted="no tendency, or one smaller than .3, of all dimensions, to refute it wholly; of some, partly",
         study="vc.sparsity",
         parts=OTHERS,
         covers=("appendix A.3", "figure 20"),

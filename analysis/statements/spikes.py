@@ -4,22 +4,37 @@ from functools import partial
 
 from analysis.studies import normalisation, remedies, spikes
 from analysis.verification.claim import Claim, Part
-from analysis.verification.rules import Above, Below, Every
+from analysis.verification.rules import SOME, Above, Below, Every
 
 REPLAYED = (
-    "every spike of the training loss of 100 runs is replayed step by step, and the step on which it rises most is "
+    "every spike of the training loss is replayed step by step, and the step on which it rises most is "
     "attributed (`analysis.forensics`)"
 )
 
 OF_TWO = "one of two aspects that are named, so one spike in ten at least"
 
 FLIP = Part(partial(spikes.caused, causes=spikes.FLIPS), Above(10), "carried by a flip", "%")
+TURNED = Part(spikes.turned, Above(10), f"turn by more than {spikes.TURN:g} degrees", "%")
 CROSSING = Part(partial(spikes.caused, causes=spikes.CROSSINGS), Above(10), "carried by crossings", "%")
 RATE = "spikes in 1000 epochs after the escape"
 
+OF_EITHER = (
+    Part(partial(spikes.caused, causes=spikes.CAUSES), Above(50), "flips or crossings", "%"),
+    Part(spikes.caused_or_turned, Above(50), f"flips, crossings, or turns by more than {spikes.TURN:g} degrees", "%"),
+)
+BY_TURN = (
+    "the same with those counted in whose step normalised sequence embeddings turn by more than "
+    f"{spikes.TURN:g} degrees, in the mean over sequences by what each has of the rise"
+)
+
 NORM_READINGS = (
     "an update longer than a short vector turns x / |x| around, as the text argues with steps longer than |x|",
-    "short of that, small updates turn short vectors far, which a smooth norm undoes; see VC.s4.3.smoothing",
+    "short of that, small updates turn short vectors far (see CH.figure5.normalisation), which a smooth norm undoes "
+    "(see VC.s4.3.smoothing)",
+)
+CH_NORM_READINGS = (
+    "x / |x| changes a lot: it turns far, if by less than a right angle",
+    "an update longer than a short vector turns x / |x| around, as VC's text argues",
 )
 
 
@@ -28,15 +43,12 @@ def trained_again(remedy: str) -> Part:
     return Part(partial(remedies.fewer_spikes, remedy=remedy), Below(0, 1), f"{remedy}: {RATE}")
 
 
-SOME = Above(0, 5)
-"""There is at least one; of none it is said only where one in twenty, or more, is excluded."""
-
 VC_CLAIMS = (
     Claim(
         name="VC.s4.3.spikes",
         source="VC section 4.3, first sentence",
         statement="The small model has loss spikes, which can be studied.",
-        measured="percentage of 100 runs with a spike of the training loss (`analysis.excursions`); one is enough",
+        measured="percentage of runs with a spike of the training loss (`analysis.excursions`); one is enough",
         refuted="no spike",
         study="vc.spikes",
         parts=(Part(spikes.runs_with, SOME, "runs that spike", "%"),),
@@ -50,11 +62,11 @@ VC_CLAIMS = (
         statement="Two things are behind loss spikes: high curvature of the feed-forward layer, and of the "
         "normalisation near the origin.",
         measured=f"{REPLAYED}: percentage of spikes of which flips of normalised vectors, or sequences that cross a "
-        "decision boundary, or both carry half or more of the rise",
-        refuted="half of the spikes or fewer",
+        f"decision boundary, or both carry half or more of the rise; {BY_TURN}",
+        refuted="half of the spikes or fewer, with either measure of the normalisation; with one, partly",
         study="vc.spikes",
-        parts=(Part(partial(spikes.caused, causes=("normalisation", "feed-forward", "both")), Above(50),
-                    "with one of the two", "%"),),
+        parts=OF_EITHER,
+        readings=NORM_READINGS,
         covers=("section 4.3", "abstract", "conclusion"),
         figure="vc13",
         weight=2,
@@ -81,7 +93,7 @@ VC_CLAIMS = (
         "if eta < |x|.",
         measured="percentage of random points and steps for which it does exactly then; and of those with a longer "
         "step for which f becomes its opposite; float64, lengths and steps from 1e-4 to 1",
-        refuted="an exception",
+        refuted="an exception to each of the two; to one, partly",
         study="vc.normalisation",
         parts=(
             Part(normalisation.same_below_length, Every(), "unchanged if and only if", "%"),
@@ -96,7 +108,7 @@ VC_CLAIMS = (
         source="VC section 4.3, second paragraph",
         statement="Where a vector is close to zero, a step size that is fixed beforehand is hard to keep "
         "below its length.",
-        measured="percentage of 100 runs in which some E(x) + P(t) is, in a recorded frame, shorter than an update by "
+        measured="percentage of runs in which some E(x) + P(t) is, in a recorded frame, shorter than an update by "
         "the learning rate on every axis, which is about what Adam takes; one is enough",
         refuted="no such run",
         study="vc.spikes",
@@ -158,7 +170,8 @@ VC_CLAIMS = (
         measured="of the spikes with crossings: percentage in which embeddings have moved over a boundary that stays "
         "rather than a boundary over them; and the largest update of a sequence embedding in percent of its length, "
         "median over runs",
-        refuted="boundaries move in half of them or more; updates of a quarter of the length or more",
+        refuted="boundaries that move in half of them or more, and updates of a quarter of the length or more; one of "
+        "the two, partly",
         study="vc.spikes",
         parts=(
             Part(spikes.by_embedding, Above(50), "embeddings move", "%"),
@@ -191,7 +204,7 @@ VC_CLAIMS = (
         name="VC.s4.3.smoothing",
         source="VC section 4.3, second paragraph",
         statement="Smoothing the normalisation at the origin removes some of the loss spikes.",
-        measured=f"the same 100 runs trained again with the smooth norm: difference in {RATE}, which does not count it "
+        measured=f"the same runs trained again with the smooth norm: difference in {RATE}, which does not count it "
         "for a remedy if fewer runs learn",
         refuted="a rise of the rate, or a change that cannot be told from 0 and is a fall of less than 1 for certain",
         study="vc.remedies",
@@ -220,7 +233,7 @@ VC_CLAIMS = (
         name="VC.s4.3.capacity",
         source="VC section 4.3, third paragraph",
         statement="A feed-forward layer with enough capacity has fewer spikes.",
-        measured=f"the same 100 runs trained again with four times the width: difference in {RATE}",
+        measured=f"the same runs trained again with four times the width: difference in {RATE}",
         refuted="a rise of the rate, or a change that cannot be told from 0 and is a fall of less than 1 for certain",
         study="vc.remedies",
         parts=(trained_again("h = 128"),),
@@ -231,8 +244,9 @@ VC_CLAIMS = (
         name="VC.s4.3.regularisation",
         source="VC section 4.3, third paragraph",
         statement="Regularisation of the feed-forward layer's weights reduces spikes.",
-        measured=f"the same 100 runs trained again with decay of the assemblers of .01 and of .1: difference in {RATE}",
-        refuted="a rise of the rate, or a change that cannot be told from 0 and is a fall of less than 1 for certain",
+        measured=f"the same runs trained again with decay of the assemblers of .01 and of .1: difference in {RATE}",
+        refuted="a rise of the rate, or a change that cannot be told from 0 and is a fall of less than 1 for certain, "
+        "with both decays; with one, partly",
         study="vc.remedies",
         parts=tuple(trained_again(f"decay {decay}") for decay in ("0.01", "0.1")),
         readings=("decay of the assemblers, whose weight is blamed", "other regularisation, of which none is named"),
@@ -265,7 +279,8 @@ CH_CLAIMS = (
         "feed-forward layer.",
         measured=f"{REPLAYED}: percentage of spikes that crossings of decision boundaries carry; the largest update of "
         "a sequence embedding in these, in percent of its length",
-        refuted=f"fewer than one in ten ({OF_TWO}); updates of a quarter of the length or more",
+        refuted=f"fewer than one in ten ({OF_TWO}), and updates of a quarter of the length or more; one of the two, "
+        "partly",
         study="vc.spikes",
         parts=(CROSSING, Part(spikes.crossing_move, Below(25), "largest update, of the length", "%")),
         covers=("figure 4",),
@@ -278,25 +293,27 @@ CH_CLAIMS = (
         source="CH figure 5 and abstract",
         statement="Loss spikes come from the high curvature of the normalisation, where a small update of x changes "
         "x / |x| a lot.",
-        measured=f"{REPLAYED}: percentage of spikes that flips of normalised vectors carry",
-        refuted=f"fewer than one in ten ({OF_TWO})",
+        measured=f"{REPLAYED}: percentage of spikes in whose step normalised sequence embeddings turn by more than "
+        f"{spikes.TURN:g} degrees, in the mean over sequences by what each has of the rise; and of those that flips of "
+        "normalised vectors carry",
+        refuted=f"fewer than one in ten ({OF_TWO}), by turns and by flips; by one of them, partly",
         study="vc.spikes",
-        parts=(FLIP,),
-        readings=NORM_READINGS,
+        parts=(TURNED, FLIP),
+        readings=CH_NORM_READINGS,
         covers=("figure 5", "abstract"),
         figure="vc12",
         weight=2,
-        meaning="updates are too small against the vectors that are normalised to turn them around",
+        meaning="updates are too small against the vectors that are normalised to turn them far",
     ),
     Claim(
         name="CH.abstract.spikes",
         source="CH, abstract and summary",
         statement="High curvature, of the feed-forward layer or of the normalisation, is what loss spikes are due to.",
-        measured=f"{REPLAYED}: percentage of spikes with one of the two causes",
-        refuted="half of the spikes or fewer",
+        measured=f"{REPLAYED}: percentage of spikes that flips or crossings carry half or more of; {BY_TURN}",
+        refuted="half of the spikes or fewer, with either measure of the normalisation; with one, partly",
         study="vc.spikes",
-        parts=(Part(partial(spikes.caused, causes=("normalisation", "feed-forward", "both")), Above(50),
-                    "with one of the two", "%"),),
+        parts=OF_EITHER,
+        readings=CH_NORM_READINGS,
         covers=("abstract", "summary"),
         figure="vc13",
         weight=2,
@@ -309,9 +326,9 @@ OWN_CLAIMS = (
         name="OWN.smooth-norm",
         source="asked here, after VC section 4.3",
         statement="The norm that is smooth at the origin removes spikes without costing accuracy.",
-        measured=f"the same 100 runs trained again with the smooth norm: difference in {RATE}, and in final "
-        "test accuracy",
-        refuted="for the rate as in VC.s4.3.smoothing; a loss of 5 points of accuracy or more for certain",
+        measured=f"the same runs trained again with the smooth norm: difference in {RATE}, and in final test accuracy",
+        refuted="for the rate as in VC.s4.3.smoothing, and a loss of 5 points of accuracy or more for certain; one of "
+        "the two, partly",
         study="vc.remedies",
         parts=(
             trained_again(remedies.SMOOTH),

@@ -4,9 +4,15 @@ from functools import partial
 
 from analysis.studies import circuits, dimensions, ideal
 from analysis.verification.claim import Claim, Part
-from analysis.verification.rules import Above, Below, Every
+from analysis.verification.rules import Above, Below, Every, Nearly
 
-RECIPE = "networks of d = 2 after 1000 epochs of the default recipe"
+RECIPE = "networks of d = 2 at the end of the default recipe"
+
+
+def broken(name: str, vocab: int, label: str) -> Part:
+    """How far circuits built by hand, of any dimension, lack an invariance."""
+    return Part(partial(ideal.of_circuits, name=name, vocab=vocab, dim=None), Below(0.01), label, digits=4)
+
 
 CLAIMS = (
     Claim(
@@ -57,14 +63,15 @@ CLAIMS = (
         source="VC section 2.3, position embeddings",
         statement="Ideally all spurious positions coincide, and all others do.",
         measured="in circuits built by hand in this way, with p = 2 and 3, d = 2 and 3 and every norm: the largest "
-        "share of the variance of sequence embeddings that a spurious token makes, and the order of two others",
-        refuted="a share of a hundredth or more",
+        "share of the variance of sequence embeddings that a spurious token makes, and the order of two others, in the "
+        "circuit in which it is largest",
+        refuted="a share of a hundredth or more, in all parts, to refute it wholly; in some, partly",
         study="vc.ideal",
         parts=(
-            Part(partial(ideal.of_circuits, name="leak"), Below(0.01), "spurious tokens, p = 2", digits=4),
-            Part(partial(ideal.of_circuits, name="unswapped"), Below(0.01), "order, p = 2", digits=4),
-            Part(partial(ideal.of_circuits, name="leak", vocab=3), Below(0.01), "spurious tokens, p = 3", digits=4),
-            Part(partial(ideal.of_circuits, name="unswapped", vocab=3), Below(0.01), "order, p = 3", digits=4),
+            broken("leak", 2, "spurious tokens, p = 2"),
+            broken("unswapped", 2, "order, p = 2"),
+            broken("leak", 3, "spurious tokens, p = 3"),
+            broken("unswapped", 3, "order, p = 3"),
         ),
         covers=("section 2.3",),
         figure="vc1",
@@ -74,7 +81,7 @@ CLAIMS = (
         name="VC.appA.2.difficult",
         source="VC appendix A.2; appendix A.3; section 1, related work",
         statement="The task is hard to learn with two dimensions, so that an accuracy above .9 is a success.",
-        measured=f"percentage of 100 {RECIPE} that are not above .9",
+        measured=f"percentage of {RECIPE} that are not above .9",
         refuted="fewer than one in ten fail",
         study="vc.circuits",
         parts=(Part(circuits.failures, Above(10), "runs that fail", "%"),),
@@ -86,8 +93,8 @@ CLAIMS = (
         name="VC.appA.3.dimension",
         source="VC appendix A.3 and figure 20",
         statement="The higher the dimension of the embeddings, the more models succeed.",
-        measured="Spearman's correlation of d, of 2, 3, 4, 8, 16 and 32, with whether a run is above .9 test accuracy "
-        "after 1000 epochs, over 20 runs of each",
+        measured="Spearman's correlation of d, from 2 to 32, with whether a run is above .9 test accuracy at the end, "
+        "over as many runs of each",
         refuted="a correlation below .1",
         study="vc.dimensions",
         parts=(Part(dimensions.with_dimension, Above(0, 0.1), "rank correlation", digits=2),),
@@ -100,14 +107,14 @@ CLAIMS = (
         name="VC.appA.3.all-from-8",
         source="VC appendix A.3 and figure 20",
         statement="From d = 8 on all models are above .9.",
-        measured="percentage of runs above .9 test accuracy after 1000 epochs: 100 runs of d = 8, 20 of 16 and of 32 "
-        "(the paper's figure has 20 of each)",
-        refuted="a single run that is not, of any dimension; more than one in ten for certain, to refute it wholly",
+        measured="percentage of runs above .9 test accuracy at the end (the paper's figure has 20 of each d)",
+        refuted="more than one in ten that are not, for certain, in all parts, to refute it wholly; a single one, of "
+        "any dimension, partly",
         study="vc.dimensions",
         parts=(
-            Part(partial(dimensions.successes, dim=8), Every(), "d = 8", "%"),
-            Part(partial(dimensions.successes, dim=16), Every(), "d = 16", "%"),
-            Part(partial(dimensions.successes, dim=32), Every(), "d = 32", "%"),
+            Part(partial(dimensions.successes, dim=8), Nearly(), "d = 8", "%"),
+            Part(partial(dimensions.successes, dim=16), Nearly(), "d = 16", "%"),
+            Part(partial(dimensions.successes, dim=32), Nearly(), "d = 32", "%"),
         ),
         readings=("every run of those dimensions succeeds", "the twenty runs of each that the paper made did"),
         covers=("appendix A.3", "figure 20"),
@@ -119,31 +126,19 @@ CLAIMS = (
         name="VC.appA.3.expressiveness",
         source="VC appendix A.3; section 1, related work",
         statement="Embeddings of two dimensions limit how much the model can express, which is why fewer succeed.",
-        measured="accuracy, on all sequences, of circuits of d = 2 and the default width that are built by hand for "
-        "p = 2 and 3, in each of four norms",
-        refuted="a circuit of two dimensions that solves the task whole: what fails is then the training",
-        study="vc.ideal",
-        parts=(
-            Part(partial(ideal.solved, vocab=2), Below(100, 1), "p = 2", "%"),
-            Part(partial(ideal.solved, vocab=3), Below(100, 1), "p = 3", "%"),
-        ),
-        readings=(
-            "two dimensions are too few to represent a solution of the task",
-            "two dimensions represent fewer functions, whether or not the solution is among them",
-        ),
         covers=("appendix A.3", "section 1"),
-        figure="vc1",
-        weight=2,
-        meaning="a network of two dimensions can represent the solution; most runs do not find it, so that dimension "
-        "matters for training and not for what can be expressed",
+        figure="vc20",
+        untestable="no measure of what a model can express is named, so that why more runs succeed is not told. That "
+        "more do, is VC.appA.3.dimension; that a solution can be expressed in two dimensions, which the paper's own "
+        "runs show as well, is VC.figure1.classes and OWN.two-dimensions-suffice",
     ),
     Claim(
         name="VC.appA.3.generalisation",
         source="VC appendix A.3",
         statement="Embeddings of two dimensions limit how well the model generalises.",
-        measured=f"accuracy on training sequences less that on unseen ones, in points, mean over 100 {RECIPE}; and how "
+        measured=f"accuracy on training sequences less that on unseen ones, in points, mean over {RECIPE}; and how "
         "many points more of the runs succeed from d = 8 on",
-        refuted="a gap below 2 points; fewer than 10 points more",
+        refuted="a gap below 2 points, and fewer than 10 points more, to refute it wholly; one of the two, partly",
         study="vc.dimensions",
         parts=(
             Part(dimensions.generalisation_gap, Above(0, 2), "train less unseen, d = 2", "points"),

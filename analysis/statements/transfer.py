@@ -5,10 +5,7 @@ from functools import partial
 from analysis.studies import finetuning, transfer
 from analysis.transfer import KINDS
 from analysis.verification.claim import Claim, Part
-from analysis.verification.rules import Above, Below, Every
-
-SOME = Above(0, 5)
-"""There is at least one; of none it is said only where one in twenty, or more, is excluded."""
+from analysis.verification.rules import SOME, Above, Below, Every, Nearly
 
 LENGTHS = (
     "from scratch for 1000 epochs, as the text says of its own",
@@ -23,10 +20,11 @@ def larger(vocab: int) -> Claim:
     return Claim(
         name=f"VC.figure9.mean-p{vocab}",
         source=f"VC figure 9, left, p = {vocab}",
-        statement=f"At p = {vocab} runs that were finetuned from p = 2 are more accurate in the mean than runs that "
-        "learned it from scratch.",
-        measured=f"difference of mean test accuracy, 250 runs of each kind; {SPLIT}",
-        refuted="a mean gain below 0, or one that cannot be told from 0 and is below 1 point for certain",
+        statement=f"At p = {vocab} runs that were finetuned from p = 2 are more accurate than runs that learned it "
+        "from scratch, in the mean over 250 runs.",
+        measured=f"difference of mean test accuracy; {SPLIT}",
+        refuted="a mean gain below 0, or one that cannot be told from 0 and is below 1 point for certain, "
+        "over both lengths from scratch; over one, partly",
         study="vc.transfer" if vocab == 3 else "vc.vocabularies",
         parts=tuple(
             Part(
@@ -48,9 +46,10 @@ FIGURE_9 = (
         name="VC.figure9.maximum",
         source="VC figure 9, right",
         statement="At every p from 3 to 10 the best finetuned run is more accurate than the best from scratch.",
-        measured="percentage of finetuned runs that are better, by more than 1 point of noise, than each of 500 "
-        "results from scratch (250 runs after 1000 and after 2000 epochs); one is enough",
-        refuted="no finetuned run that is better; where one from scratch is at 100% there can be none",
+        measured="percentage of finetuned runs that are better, by more than 1 point of noise, than each run "
+        "from scratch, after 1000 and after 2000 epochs; one is enough",
+        refuted="no finetuned run that is better, at every p; at some, partly. Where a run from scratch is at 100% "
+        "none can be better, which counts against it",
         study="vc.vocabularies",
         parts=tuple(
             Part(partial(transfer.beating_all, vocab=vocab), SOME, f"p = {vocab}", "%") for vocab in transfer.VOCABS
@@ -66,15 +65,20 @@ LEARNING = (
     Claim(
         name="VC.s4.2.nothing-above-4",
         source="VC section 4.2, first paragraph",
-        statement="With p > 4 nothing is learned from scratch within 1000 epochs.",
-        measured="percentage of 250 runs that have not come a tenth of the way from chance to 1 in test accuracy after "
+        statement="With p > 4, and 2048 sequences of 12 tokens to train on, nothing is learned from scratch within "
+        "1000 epochs.",
+        measured="percentage of runs that have not come a tenth of the way from chance to 1 in test accuracy after "
         "1000 epochs, for p = 5 to 10",
-        refuted="a run that has",
+        refuted="more than one run in ten that has, for certain, at every p; at some p, or a rare run, partly",
         study="vc.vocabularies",
         parts=tuple(
-            Part(partial(transfer.not_learned, vocab=vocab), Every(), f"p = {vocab}", "%") for vocab in range(5, 11)
+            Part(partial(transfer.not_learned, vocab=vocab), Nearly(), f"p = {vocab}", "%") for vocab in range(5, 11)
         ),
-        readings=("no single run learns anything", "the mean over runs stays at chance"),
+        readings=(
+            "training does not lead to any learning, a lucky run aside",
+            "no single run learns anything",
+            "the mean over runs stays at chance",
+        ),
         covers=("section 4.2", "figure 9"),
         figure="vc9",
         weight=2,
@@ -84,9 +88,9 @@ LEARNING = (
         name="VC.s4.2.something-up-to-4",
         source="VC section 4.2, first paragraph, and figure 9",
         statement="Up to p = 4 some runs learn something from scratch within 1000 epochs.",
-        measured="percentage of 250 runs that have come a tenth of the way from chance to 1 or more; the sentence only "
+        measured="percentage of runs that have come a tenth of the way from chance to 1 or more; the sentence only "
         "says that nothing is learned above 4, so one run is enough",
-        refuted="no such run",
+        refuted="no such run, at each of these p; at some, partly",
         study="vc.vocabularies",
         parts=tuple(Part(partial(transfer.learned, vocab=vocab), SOME, f"p = {vocab}", "%") for vocab in (2, 3, 4)),
         covers=("section 4.2", "figure 9"),
@@ -96,8 +100,8 @@ LEARNING = (
     Claim(
         name="VC.s4.2.harder-with-p",
         source="VC section 4.2, first paragraph",
-        statement="The problem gets harder as p grows.",
-        measured="rank correlation of p = 2 to 10 with the share of the way from chance to 1 that 250 runs each have "
+        statement="There are p^T sequences, and the problem gets harder as p grows.",
+        measured="rank correlation of p = 2 to 10 with the share of the way from chance to 1 that runs have "
         "come after 1000 epochs from scratch; the length of the sequences, of which the same is said, is not varied",
         refuted="a rise, or a fall that cannot be told from none and is weaker than -.1 for certain",
         study="vc.vocabularies",
@@ -109,9 +113,11 @@ LEARNING = (
     Claim(
         name="VC.s4.2.finetuning-p3",
         source="VC section 4.2, second paragraph",
-        statement="1000 epochs of p = 2 followed by 1000 of p = 3 learn p = 3 much better than training on it alone.",
-        measured=f"difference of mean test accuracy at p = 3 between 250 finetuned runs and 250 from scratch; {SPLIT}",
-        refuted="a mean gain below 0, or one that cannot be told from 0 and is below 5 points for certain",
+        statement="1000 epochs of p = 2 followed by 1000 of p = 3 learn p = 3 much better than training on it alone, "
+        "in the mean over 250 runs.",
+        measured=f"difference of mean test accuracy at p = 3 between finetuned runs and runs from scratch; {SPLIT}",
+        refuted="a mean gain below 0, or one that cannot be told from 0 and is below 5 points for certain, "
+        "over both lengths from scratch; over one, partly",
         study="vc.transfer",
         parts=tuple(
             Part(partial(transfer.gain, vocab=3, over=kind), Above(0, 5), f"over scratch, {epochs} epochs", "points")
@@ -130,7 +136,7 @@ CIRCUITS = (
         name="VC.s4.2.both-invariances",
         source="VC section 4.2, second paragraph",
         statement="With p = 2 circuits are often found that have both the permutation and the suffix invariance.",
-        measured="percentage of 250 runs whose sequence embeddings after 1000 epochs lack no invariance "
+        measured="percentage of runs whose sequence embeddings after 1000 epochs lack no invariance "
         "(`analysis.heads.labels`: no spurious token makes more than 1% of their variance, nor the order of "
         "two others)",
         refuted="fewer than one run in ten",
@@ -149,11 +155,12 @@ CIRCUITS = (
         measured="the task: percentage of random sequences, p = 2 to 10, whose target stays when the counting tokens "
         "change places and the others their values; the circuits: percentage of those of p = 2 with both invariances "
         "that have them still when sequences may hold a third token, with a random embedding and no training on it",
-        refuted="an exception",
+        refuted="an exception in the task, and of the circuits more than one in ten, for certain; one of the two, or a "
+        "rare circuit, partly",
         study="vc.finetuning",
         parts=(
             Part(finetuning.same_target, Every(), "of the task", "%"),
-            Part(finetuning.kept_with_new_token, Every(), "of circuits, with a new token", "%"),
+            Part(finetuning.kept_with_new_token, Nearly(), "of circuits, with a new token", "%"),
         ),
         readings=("the target has them whatever p is", "a circuit that has them keeps them when p grows"),
         covers=("section 4.2", "figure 10"),
@@ -168,7 +175,8 @@ CIRCUITS = (
         "sequence embeddings, reach 100% test accuracy.",
         measured="of the runs with every test sequence right, the percentage whose source had exactly six clusters "
         "(single linkage at a tenth of the spread), and whose source lacked no invariance",
-        refuted="a run at 100% that began otherwise",
+        refuted="a run at 100% that began from another number of clusters, and one that began without both "
+        "invariances; one of the two, partly",
         study="vc.finetuning",
         parts=(
             Part(finetuning.perfect_from_ideal_count, Every(), "from six clusters", "%"),
@@ -253,7 +261,7 @@ CIRCUITS = (
         statement="An easier task first induces circuits that make a harder one easier to learn.",
         measured="gain in mean test accuracy at p = 3 to 10 of runs finetuned from p = 2 over runs from scratch with "
         "as many epochs in all",
-        refuted="as for VC.figure9.mean-p3, at any of these p",
+        refuted="as for VC.figure9.mean-p3, at all of these p; at some, partly",
         study="vc.vocabularies",
         parts=tuple(
             Part(partial(transfer.gain, vocab=vocab, over=KINDS[1]), Above(0, 1), f"p = {vocab}", "points")
@@ -313,16 +321,17 @@ OWN = (
         name="OWN.clusters-transfer",
         source="asked here, after VC section 4.2",
         statement="The number of clusters at the end of pretraining predicts transfer: fewer, and so nearer to the "
-        "ideal six, go with better accuracy at p = 3.",
-        measured="of 250 sources the rank correlation of the number of clusters of their sequence embeddings with test "
-        "accuracy after finetuning to p = 3, for those above .98 at p = 2 and for all; and for the former the chance "
-        "that of two, one that leads above .98 and one that does not, the one that does has fewer clusters (the area "
-        "under the curve)",
-        refuted="correlations not below -.3, an area not above .7",
+        "ideal six, go with better accuracy at p = 3, both among the sources that had learned p = 2 (above .98) and "
+        "among all of them.",
+        measured="rank correlation of the number of clusters of a source's sequence embeddings with test accuracy "
+        "after finetuning to p = 3, for the sources above .98 at p = 2 and for all sources; and for the former the "
+        "chance that of two, one that leads above .98 and one that does not, the one that does has fewer clusters (the "
+        "area under the curve)",
+        refuted="correlations not below -.3 and an area not above .7, in all parts; in some, partly",
         study="vc.finetuning",
         parts=(
-            Part(partial(finetuning.foretold, successful=True), Below(-0.3), "successful sources", digits=2),
-            Part(partial(finetuning.told_apart, successful=True), Above(0.7), "successful sources, area", digits=2),
+            Part(partial(finetuning.foretold, successful=True), Below(-0.3), "sources above .98", digits=2),
+            Part(partial(finetuning.told_apart, successful=True), Above(0.7), "sources above .98, area", digits=2),
             Part(partial(finetuning.foretold, successful=False), Below(-0.3), "all sources", digits=2),
         ),
         figure="vc9",

@@ -6,12 +6,12 @@ import numpy as np
 import torch
 import xarray as xr
 
-from analysis.heads.clusters import ideal_clusters
-from analysis.heads.inheritance import compared, correlations, inherited
+from analysis.heads.clusters import LINK, MOST_SEQUENCES, ideal_clusters
+from analysis.heads.inheritance import SEQUENCES, compared, correlations, inherited
 from analysis.heads.invariances import invariances, leak, mass, unswapped
-from analysis.heads.labels import verdicts
-from analysis.heads.sums import sums
-from analysis.intervals import Interval, mean_interval, within_interval
+from analysis.heads.labels import Thresholds, verdicts
+from analysis.heads.sums import NEAR, sums
+from analysis.intervals import Interval, binomial_interval, mean_interval, within_interval
 from analysis.plates.plate import Ensemble
 from analysis.verification.finding import NONE, Finding, percent, share
 from analysis.verification.study import Lab, Params, Size, Study
@@ -93,7 +93,9 @@ CIRCUITS = Study(
     sizes={Size.QUICK: {"runs": 32}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
     seconds={Size.QUICK: 4, Size.DEFAULT: 10, Size.FULL: 10},
     measure=measure,
+    reduced={Size.QUICK: "32 runs in place of the 100 that the paper averages over"},
     ensembles=ensembles,
+    depends={"labels": Thresholds()._asdict(), "link": LINK, "sequences": [MOST_SEQUENCES, SEQUENCES], "whole": NEAR},
     command="python -m analysis.circuits RUN.nc",
 )
 
@@ -172,11 +174,27 @@ def collapsed(evidence: xr.Dataset) -> Finding:
 
 
 def different_sums(evidence: xr.Dataset) -> Finding:
-    """Percentage of pairs of successful runs that encode different sums; its interval is over runs."""
+    """Percentage of pairs of successful runs that encode different sums; its interval is over runs.
+
+    It is the jackknife's of the logit, which keeps it between none and all; of none or all of the pairs the exact
+    binomial one, of as many as there are pairs of which no two have a run in common.
+    """
     some = evidence.isel(run=np.flatnonzero(successful(evidence) & evidence["sum_whole"].values.astype(bool)))
     steps = some["sum_steps"].values
     differ = (steps[:, None] != steps[None]).any(axis=-1).astype(np.float64)
-    return Finding(percent(within_interval(differ)), len(steps), "successful runs that encode a sum")
+    return Finding(percent(_of_pairs(differ)), len(steps), "successful runs that encode a sum")
+
+
+def _of_pairs(hits: np.ndarray) -> Interval:
+    """Share of the pairs of runs that count, (one, other) symmetric with 0 or 1, within its bounds."""
+    found, runs = within_interval(hits), len(hits)
+    if found.value in (0, 1):
+        return binomial_interval(round(found.value * (runs // 2)), runs // 2)
+    if not found.half > 0:
+        return Interval(found.value, np.nan, np.nan)
+    odds = np.log(found.value / (1 - found.value))
+    width = found.half / (found.value * (1 - found.value))
+    return Interval(found.value, *(float(1 / (1 + np.exp(-each))) for each in (odds - width, odds + width)))
 
 
 def congruent_sums(evidence: xr.Dataset) -> Finding:
@@ -193,11 +211,6 @@ def congruent_failures(evidence: xr.Dataset) -> Finding:
     failed = ~successful(evidence)
     right = failed & evidence["sum_congruent"].values.astype(bool)
     return share(int(right.sum()), int(failed.sum()), "runs that are not successful")
-
-
-def above(evidence: xr.Dataset, bound: float = HELD) -> Finding:
-    """Percentage of runs above a test accuracy."""
-    return share(int(successful(evidence, bound).sum()), evidence.sizes["run"])
 
 
 def failures(evidence: xr.Dataset) -> Finding:

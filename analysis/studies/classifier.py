@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
+from scipy.spatial import cKDTree
 
-from analysis.alignment import pair_sums, unit_shares
+from analysis.alignment import DEAD_SHARE, pair_sums, unit_shares
 from analysis.plates.plate import Ensemble
 from analysis.structures import is_circle
 from analysis.studies import networks
@@ -117,6 +118,22 @@ def longer_is_surer(of: Classifier) -> np.ndarray:
     return np.divide((one * other).sum(axis=-1), size, out=np.full(len(size), np.nan), where=size > 0)
 
 
+def right_by_nearest(of: Classifier) -> dict[str, np.ndarray]:
+    """Share of pairs that are classified right, by whether the nearest other pair sum is of their class: each (run,).
+
+    NaN where there is no such pair.
+    """
+    correct = of.logits(of.sums).argmax(axis=-1) == of.right
+    near = np.array([cKDTree(sums).query(sums, 2)[1] for sums in of.sums]).reshape(*of.right.shape, 2)
+    other = np.where(near[..., 0] == np.arange(of.right.shape[1]), near[..., 1], near[..., 0])  # not the pair itself
+    like = np.take_along_axis(of.right, other, -1) == of.right
+    found = {}
+    for name, those in (("right_near_like", like), ("right_near_unlike", ~like)):
+        count = those.sum(axis=-1).astype(float)
+        found[name] = np.divide((correct & those).sum(axis=-1), count, out=np.full(len(count), np.nan), where=count > 0)
+    return found
+
+
 def offset(of: Classifier) -> np.ndarray:
     """Mean distance from the origin at which living units begin to be active, by their weights' norms: (run,)."""
     share = unit_shares(of.sums, of.hidden, of.bias)
@@ -127,13 +144,15 @@ def offset(of: Classifier) -> np.ndarray:
 
 QUANTITIES = {
     "circle": "whether it is a circle by CA algorithm 1",
-    "steepness": "median over pairs of the slope of the right class's logit over its rival's",
-    "relative_steepness": "the same per root mean square length of the pair sums",
+    "relative_steepness": "median over pairs of the slope of the right class's logit over its rival's, per root mean "
+    "square length of the pair sums",
     "evenness": "participation ratio of the pushes on pair sums",
     "offset": "mean distance of units' boundaries from the origin",
     "relative_offset": "the same per root mean square length of the pair sums",
     "slices": "share of the plane that is of the class further out in its direction",
     "longer": "Pearson's r of a pair sum's length and the right class's logit",
+    "right_near_like": "share that is classified right of the training pairs whose nearest pair sum is of their class",
+    "right_near_unlike": "the same of the training pairs whose nearest pair sum is of another class",
 }
 
 
@@ -151,13 +170,13 @@ def _row(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
     steep, reach, size = np.median(steepness(of), axis=-1), offset(of), np.sqrt((of.sums**2).sum(-1).mean(-1))
     found = {
         "circle": is_circle(frame(trajectory, "embedding", -1)[kept]),
-        "steepness": steep,
         "relative_steepness": steep * size,
         "evenness": evenness(np.linalg.norm(push(of), axis=-1)),
         "offset": reach,
         "relative_offset": reach / size,
         "slices": slices(of),
         "longer": longer_is_surer(of),
+        **right_by_nearest(of),
     }
     return {name: whole(values, kept) for name, values in found.items()}
 
@@ -174,6 +193,8 @@ CLASSIFIER = Study(
     seconds={Size.QUICK: 2, Size.DEFAULT: 4, Size.FULL: 4},
     measure=measure,
     ensembles=ensembles,
+    depends={"angles": ANGLES, "radii": RADII, "dead": DEAD_SHARE},
+    version=2,
     command="python -m analysis.paper ca-e",
 )
 
@@ -196,3 +217,13 @@ def apart(evidence: xr.Dataset, name: str) -> Finding:
 def average(evidence: xr.Dataset, name: str, decay: float) -> Finding:
     """Mean of a quantity at a weight decay."""
     return mean(finite(evidence[name].sel(weight_decay=decay)), "networks")
+
+
+def clustered_are_right(evidence: xr.Dataset, decay: float) -> Finding:
+    """Training accuracy of pair sums whose nearest is of their class less that of the others, in points.
+
+    Within networks that are not circles and have both; they count alike.
+    """
+    row = evidence.sel(weight_decay=decay)
+    row = row.isel(run=row["circle"].values == 0)
+    return paired(100 * row["right_near_like"], 100 * row["right_near_unlike"], "networks that have both")

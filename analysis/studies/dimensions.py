@@ -8,7 +8,7 @@ import xarray as xr
 from analysis.plates.plate import Ensemble
 from analysis.ranks import rank_correlation
 from analysis.studies.samples import paired, shares_apart
-from analysis.verification.finding import Finding, share
+from analysis.verification.finding import NONE, Finding, share
 from analysis.verification.study import Lab, Params, Size, Study
 from dynamics.settings import SparseSettings
 
@@ -58,6 +58,7 @@ DIMENSIONS = Study(
     },
     seconds={Size.QUICK: 1, Size.DEFAULT: 1, Size.FULL: 1},
     measure=measure,
+    reduced={Size.QUICK: "of the dimensions above 2 only 8"},
     ensembles=ensembles,
     command="python -m analysis.sparsity RUN.nc MORE.nc",
 )
@@ -76,8 +77,10 @@ def succeeded(evidence: xr.Dataset, dim: int, runs: int | None = None) -> np.nda
 
 def successes(evidence: xr.Dataset, dim: int) -> Finding:
     """Percentage of runs of a dimension that succeed."""
+    if dim not in evidence["dim"].values:
+        return Finding(NONE, 0, left=True, note=f"d = {dim} is not run at this size")
     found = succeeded(evidence, dim)
-    return share(int(found.sum()), len(found), note="" if len(found) else f"d = {dim} is not run at this size")
+    return share(int(found.sum()), len(found), note="" if len(found) else "all runs diverged")
 
 
 def with_dimension(evidence: xr.Dataset) -> Finding:

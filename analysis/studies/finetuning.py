@@ -7,13 +7,15 @@ import numpy as np
 import torch
 import xarray as xr
 
-from analysis.heads.clusters import LINK, clusters, ideal_clusters
+from analysis.heads.clusters import LINK, MOST_SEQUENCES, clusters, ideal_clusters
 from analysis.heads.inheritance import inherited
 from analysis.heads.invariances import invariances
 from analysis.heads.labels import Thresholds, verdict, verdicts
-from analysis.intervals import Interval, difference_interval, mean_interval
+from analysis.intervals import Interval, mean_interval
 from analysis.plates.plate import Ensemble
 from analysis.ranks import rank_biserial, rank_correlation
+from analysis.studies.circuits import WHOLE
+from analysis.studies.samples import shares_apart
 from analysis.studies.transfer import from_scratch, options_of, tested
 from analysis.transfer import target, trained
 from analysis.verification.finding import NONE, Finding, percent, share
@@ -26,9 +28,6 @@ from dynamics.tasks import sparse_sum
 WIDER = 3
 """The vocabulary of the figures."""
 
-WHOLE = ("ideal", "corrected", "part of the values")
-"""Labels of circuits that lack no invariance."""
-
 OPENED = 0.5
 """Share of the way from chance to 1 below which a run has no circuit (`analysis.heads.labels`)."""
 
@@ -37,7 +36,7 @@ CHECKED = 1000
 
 
 def ensembles(params: Params) -> Sequence[Ensemble]:
-    """The source and p = 3 from scratch, as in `vc.transfer`."""
+    """The source and p = 3 from scratch, as in `vc.transfer`; what is finetuned begins from the source."""
     return from_scratch(params, [WIDER])
 
 
@@ -166,8 +165,15 @@ FINETUNING = Study(
     "circuits of p = 2, the same with a token more, and after finetuning to p = 3",
     sizes={Size.QUICK: {"runs": 24}, Size.DEFAULT: {"runs": 250}, Size.FULL: {"runs": 250}},
     seconds={Size.QUICK: 8, Size.DEFAULT: 55, Size.FULL: 55},
+    reduced={Size.QUICK: "24 runs in place of 250"},
     measure=measure,
     ensembles=ensembles,
+    depends={
+        "labels": {**Thresholds()._asdict(), "whole": WHOLE, "opened": OPENED},
+        "links": [LINK, 2 * LINK, MOST_SEQUENCES],
+        "success": SUCCESS,
+        "checked": CHECKED,
+    },
     command="python -m analysis.transfer --runs 250 --vocabs 3",
 )
 
@@ -281,17 +287,17 @@ def corrected_after(evidence: xr.Dataset) -> Finding:
 def more_invariances(evidence: xr.Dataset) -> Finding:
     """What finetuning adds to the percentage of all runs that end at p = 3 with both invariances, in points."""
     first, second = evidence["whole"].values, evidence["scratch_whole"].values
-    note = f"{int(first.sum())} against {int(second.sum())} of {len(first)} runs"
-    shares = np.clip([first.mean(), second.mean()], 0, 1)
-    size = float(2 * np.diff(np.arcsin(np.sqrt(shares[::-1])))[0])
-    return Finding(percent(difference_interval(first, second)), len(first), "runs", size, "Cohen's h", note)
+    hits, totals = (int(first.sum()), int(second.sum())), (len(first), len(second))
+    note = f"{hits[0]} of {totals[0]} against {hits[1]} of {totals[1]}"
+    return shares_apart(hits, totals)._replace(note=note)
 
 
 def foretold(evidence: xr.Dataset, successful: bool) -> Finding:
     """Rank correlation of the source's clusters with test accuracy after finetuning."""
     some = evidence.isel(run=_sources(evidence, successful))
     found = rank_correlation(some["clusters"].values, some["test"].values)
-    note = "" if np.isfinite(found.value) else "too few sources, or none that differ"
+    which = "those above .98 at p = 2" if successful else "all, whether they learned p = 2 or not"
+    note = which if np.isfinite(found.value) else f"of {which} there are too few, or none that differ"
     return Finding(found, some.sizes["run"], _word(successful), found.value, "Spearman's rho", note)
 
 
@@ -301,9 +307,9 @@ def told_apart(evidence: xr.Dataset, successful: bool) -> Finding:
     counts, well = some["clusters"].values, good(some)
     found = rank_biserial(-counts[well], -counts[~well])
     if not np.isfinite(found.value):
-        return Finding(NONE, len(counts), note="all sources, or none, lead above .98")
+        return Finding(NONE, len(counts), note="all sources above .98 at p = 2, or none, lead above .98 at p = 3")
     area = Interval(*((1 + bound) / 2 for bound in found))
-    note = f"{int(well.sum())} of {len(counts)} lead above .98"
+    note = f"of those above .98 at p = 2, {int(well.sum())} of {len(counts)} lead above .98 at p = 3"
     return Finding(area, len(counts), _word(successful), found.value, "rank-biserial correlation", note)
 
 

@@ -9,13 +9,12 @@ import numpy as np
 import torch
 import xarray as xr
 
-from analysis.fixed_points import PUSHED, Options, landscape
-from analysis.heads.handmade import ideal_circuit
+from analysis.heads.clusters import LINK, ideal_clusters
+from analysis.heads.handmade import GAIN, HINGE, REACH, ideal_circuit
 from analysis.heads.invariances import NAMES, measured, mixtures, order_shares, probe, token_shares
 from analysis.intervals import Interval
-from analysis.options import SparseOptions
 from analysis.threads import one_thread
-from analysis.verification.finding import Finding, share
+from analysis.verification.finding import NONE, Finding, share
 from analysis.verification.study import Lab, Params, Size, Study
 from dynamics.clustering_head import ClusteringHead
 from dynamics.randomness import stream
@@ -123,102 +122,56 @@ def _absorbed(network: ClusteringHead, weights: dict[str, torch.Tensor], seed: i
     return float((with_both - xi).abs().max() / xi.abs().max())
 
 
+IDEALS = {"accuracy": 1.0, "attention": 1.0, "leak": 0.0, "unswapped": 0.0}
+"""What the ideal circuit has by construction."""
+
 IDEAL = Study(
     "vc.ideal",
     "the ideal circuit built by hand, and random networks that are arranged as it is",
     sizes={Size.QUICK: {"networks": 20}, Size.DEFAULT: {"networks": 100}, Size.FULL: {"networks": 100}},
     seconds={Size.QUICK: 6, Size.DEFAULT: 10, Size.FULL: 10},
     measure=measure,
+    depends={"circuits": [VOCABS, DIMS, NORMS], "built": [GAIN, REACH, HINGE], "away": AWAY, "link": LINK},
 )
 
 
 # ------------------------------------------------------------------------------------------------- findings
 
 
-def of_circuits(evidence: xr.Dataset, name: str, vocab: int = 2, dim: int = 2) -> Finding:
-    """Mean of a quantity over the circuits built by hand for a task, with their range; they are not drawn at random."""
-    kept = (evidence["tokens"].values == vocab) & (evidence["dim"].values == dim)
-    values = evidence[name].values[kept]
+def of_circuits(evidence: xr.Dataset, name: str, vocab: int = 2, dim: int | None = 2) -> Finding:
+    """A quantity of the circuits built by hand for a task, of that one in which it is furthest from the ideal.
+
+    dim: None is every one. There is no chance in it, so that both bounds are the value.
+    """
+    wanted = evidence["tokens"].values == vocab
+    if dim is not None:
+        wanted &= evidence["dim"].values == dim
+    ideal = ideal_clusters(SparseSettings(vocab=vocab)) if name == "clusters" else IDEALS[name]
+    return _furthest(evidence[name].values[wanted], ideal, "circuits" if dim is None else "norms")
+
+
+def _furthest(values: np.ndarray, ideal: float, of: str) -> Finding:
+    """The value furthest from an ideal one."""
     if not len(values):
-        return Finding(Interval(np.nan, np.nan, np.nan), 0, "norms", note="no circuit of these settings was built")
-    interval = Interval(float(values.mean()), float(values.min()), float(values.max()))
-    return Finding(interval, len(values), "norms", note="built by hand: the interval is the range over norms")
+        return Finding(NONE, 0, of, note="no circuit of these settings was built")
+    worst = float(values[np.abs(values - ideal).argmax()])
+    note = f"built by hand: no chance, and the one of the {len(values)} that is furthest from {ideal:g}"
+    return Finding(Interval(worst, worst, worst), len(values), of, note=note)
 
 
 def solved(evidence: xr.Dataset, vocab: int = 2, dim: int = 2) -> Finding:
-    """The same of the accuracy, as a percentage."""
-    found = of_circuits(evidence, "accuracy", vocab, dim)
-    return found._replace(interval=Interval(*(100 * each for each in found.interval)))
+    """The accuracy of these circuits, as a percentage."""
+    wanted = (evidence["tokens"].values == vocab) & (evidence["dim"].values == dim)
+    return _furthest(100 * evidence["accuracy"].values[wanted], 100.0, "norms")
+
+
+def attended(evidence: xr.Dataset) -> Finding:
+    """Percentage of the attention that circuits built by hand, of both tasks and dimensions, have on counting
+    positions."""
+    return _furthest(100 * evidence["attention"].values, 100.0, "circuits")
 
 
 def kept(evidence: xr.Dataset, name: str, up_to: float) -> Finding:
     """Percentage of random networks, of both tasks, of which a quantity is no larger than rounding, or a bound."""
     values = evidence[name].values.ravel()
     return share(int((values <= up_to).sum()), len(values), "random networks", note=f"largest {values.max():.1g}")
-
-
-def attended(evidence: xr.Dataset) -> Finding:
-    """Percentage of the attention that circuits built by hand have on counting positions: mean and range."""
-    values = 100 * evidence["attention"].values
-    interval = Interval(float(values.mean()), float(values.min()), float(values.max()))
-    return Finding(interval, len(values), "circuits", note="built by hand: the interval is their range")
-
-
-# ----------------------------------------------------------------------------------------- as a fixed point
-
-
-def fixed_measure(lab: Lab, params: Params) -> xr.Dataset:
-    """What `analysis.fixed_points` says of the circuit as it was built and as it has settled under weight decay."""
-    settings = SparseOptions(**params.get("settings", {}))
-    options = Options(settings, push=tuple(params["push"]), steps=params["steps"], draws=params["draws"])
-    with one_thread():
-        found = landscape(options)
-    some = found[["gradient", "loss", "circuit_accuracy", "order_eigenvalue", "suffix_eigenvalue"]]
-    moved = found[["order_share", "value_share", "distance", "accuracy"]].isel(step=[0, -1])
-    moved = moved.assign_coords(step=["pushed", "after"])
-    lowest = found["eigenvalue"].min("mode").rename("lowest").assign_attrs(long_name="lowest eigenvalue", units="1")
-    return some.assign(lowest=lowest).merge(moved, combine_attrs="override").assign_attrs(built=f"gain {PUSHED:g}")
-
-
-FIXED = Study(
-    "ch.fixed-points",
-    "the ideal circuit built by hand as a fixed point of gradient descent, with and without weight decay",
-    sizes={
-        Size.DEFAULT: {"push": [1e-4, 1e-3, 1e-2], "steps": 300, "draws": 1},
-        Size.FULL: {"push": [1e-4, 1e-3, 1e-2], "steps": 300, "draws": 5},
-    },
-    seconds={Size.DEFAULT: 40, Size.FULL: 150},
-    measure=fixed_measure,
-    command="python -m analysis.fixed_points",
-)
-
-
-def gradient_left(evidence: xr.Dataset, circuit: str = "") -> Finding:
-    """Norm of the gradient at a circuit, of the loss with its weight decay; without a name, as it was built."""
-    name = circuit or str(evidence.attrs["built"])
-    value = float(evidence["gradient"].sel(circuit=name))
-    loss = float(evidence["loss"].sel(circuit=name))
-    return Finding(Interval(value, value, value), 1, "circuits", note=f"one point, computed; its loss is {loss:.2g}")
-
-
-def solves(evidence: xr.Dataset) -> Finding:
-    """Accuracy of the circuit that has settled, as a percentage."""
-    value = 100 * float(evidence["circuit_accuracy"].sel(circuit="settled"))
-    return Finding(Interval(value, value, value), 1, "circuits", note="over all sequences, so that there is no chance")
-
-
-def least_breaking(evidence: xr.Dataset) -> Finding:
-    """The lowest eigenvalue of the Hessian at the settled circuit among directions that break an invariance."""
-    one = evidence.sel(circuit="settled")
-    value = min(float(one[f"{part}_eigenvalue"].min()) for part in ("order", "suffix"))
-    whole = float(one["lowest"])
-    return Finding(Interval(value, value, value), 1, "circuits", note=f"of all directions {whole:.1g}")
-
-
-def comes_back(evidence: xr.Dataset, start: str = "settled") -> Finding:
-    """Percentage of pushes, by any way and length, after which gradient descent brings a circuit nearer to where it
-    was than it was pushed to."""
-    one = evidence["distance"].sel(start=start).isel(pushed=np.flatnonzero(evidence["push"].values > 0))
-    ratio = (one.sel(step="after") / one.sel(step="pushed")).values
-    note = f"distances shrink to {np.median(ratio):.2f} in the median, at most to {ratio.max():.2f}"
-    return share(int((ratio < 1).sum()), len(ratio), "pushes", note)

@@ -1,4 +1,4 @@
-"""CA table 1: how networks trained at four weight decays end; and whether embeddings still move (CA 5.1, 7)."""
+"""CA table 1: how networks trained at four weight decays end."""
 
 import math
 from collections.abc import Sequence
@@ -9,18 +9,16 @@ from scipy.stats import rankdata
 
 from analysis.intervals import Interval, correlation_interval
 from analysis.plates.plate import Ensemble
-from analysis.shapes import procrustes
 from analysis.structures import imperfections, is_circle
 from analysis.studies.ends import alive, frame, whole
+from analysis.studies.jackknife import jackknifed
 from analysis.studies.samples import (
     difference,
     finite,
-    jackknifed,
     kinds_apart,
     mean,
     mean_by_seed,
     paired,
-    paired_ratio,
     share_of,
     shares_apart,
 )
@@ -91,6 +89,7 @@ TABLE_1 = Study(
     seconds={Size.QUICK: 3, Size.DEFAULT: 3, Size.FULL: 25},
     measure=measure,
     ensembles=ensembles,
+    depends={"shuffles": SHUFFLES},
     command="python -m analysis.table1",
 )
 
@@ -123,14 +122,6 @@ def correlation(evidence: xr.Dataset, decay: float) -> Finding:
     found = correlation_interval(row["imperfections"].values[others], row["accuracy"].values[others])
     note = "" if math.isfinite(found.value) else "imperfections or accuracies do not vary"
     return Finding(found, int(others.sum()), _kind(False), found.value, "Pearson's r", note)
-
-
-def circles_ahead(evidence: xr.Dataset, decay: float) -> Finding:
-    """Validation accuracy of circles less that of the others, in points."""
-    row = evidence.sel(weight_decay=decay)
-    circle, values = row["circle"].values, row["accuracy"].values
-    found = difference(values[circle == 1], values[circle == 0], "networks")
-    return found if np.isfinite(found.interval.value) else found._replace(note="there are no circles")
 
 
 def more_circles(evidence: xr.Dataset) -> Finding:
@@ -184,7 +175,7 @@ def clustered_beyond(evidence: xr.Dataset, decay: float, other: str) -> Finding:
 
 
 def clustered_by_kind(evidence: xr.Dataset) -> Finding:
-    """The percentage in circles less that in the others, at weight decays that have circles, in points."""
+    """The percentage in circles less that in the others, within weight decays, in points."""
     return circles_less_others(evidence.assign(same=_same(evidence["imperfections"])), "same")
 
 
@@ -218,72 +209,11 @@ def in_circles(evidence: xr.Dataset, name: str, unit: float = 1.0) -> Finding:
 
 
 def circles_less_others(evidence: xr.Dataset, name: str, unit: float = 1.0) -> Finding:
-    """Mean of a quantity over circles less that over the others, at weight decays that have circles."""
-    rows = (evidence["circle"].transpose(*DIMS).values == 1).any(axis=1)
-    values, circle, run = flat(evidence.isel(weight_decay=rows), name)
-    return kinds_apart(unit * values, circle == 1, circle == 0, run, "networks")
+    """Mean of a quantity over circles less that over the others, within weight decays, seeds left out in turn."""
+    values, circle, run = flat(evidence, name)
+    decay = np.repeat(evidence["weight_decay"].values, evidence.sizes["run"])
+    return kinds_apart(unit * values, circle == 1, circle == 0, run, decay, "networks")
 
 
 def _kind(of_circles: bool) -> str:
     return "circles" if of_circles else "networks that are not circles"
-
-
-# ---------------------------------------------------------------------------------------- do they still move
-
-
-def measure_halt(lab: Lab, params: Params) -> xr.Dataset:
-    """How much each embedding still moves in the second half of training, (weight_decay, run)."""
-    rows = [_halt(lab.ensemble(need)) for need in ensembles(params)]
-    data = {name: (DIMS, np.stack([row[name] for row in rows]), {"long_name": words, "units": "1"})
-            for name, words in MOVEMENT.items()}  # fmt: skip
-    return xr.Dataset(data, {"weight_decay": list(DECAYS), "run": np.arange(params["runs"])})
-
-
-MOVEMENT = {
-    "first_half": "Procrustes distance of the embedding half-way through training from that at the start",
-    "second_half": "Procrustes distance of the embedding at the end from that half-way",
-    "slowing": "mean size of an update of the embedding in the last tenth over that in the first tenth of training",
-    "rate": "mean size of an update of the embedding over its size, in the last tenth of training",
-    "settled": "change of imperfections in the second half",
-}
-
-
-def _halt(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
-    """Of one weight decay, each (run,)."""
-    kept = alive(trajectory)
-    steps = trajectory["step"].values
-    start, end = frame(trajectory, "embedding", 0)[kept], frame(trajectory, "embedding", -1)[kept]
-    middle = int(np.abs(steps - steps[-1] / 2).argmin())
-    half = frame(trajectory, "embedding", middle)[kept]
-    updates = trajectory["update_norm"].sel(layer="embedding").transpose("run", "step").values[kept]
-    early = updates[:, (steps > 0) & (steps <= steps[-1] / 10)].mean(axis=1)
-    late = updates[:, steps > steps[-1] * 9 / 10].mean(axis=1)
-    found = {
-        "first_half": procrustes(start, half),
-        "second_half": procrustes(half, end),
-        "slowing": late / early,
-        "rate": late / np.linalg.norm(end, axis=(-2, -1)),
-        "settled": imperfections(end) - imperfections(half),
-    }
-    return {name: whole(values, kept) for name, values in found.items()}
-
-
-HALT = Study(
-    "ca.halt",
-    "whether embeddings still move in the second half of training, with and without weight decay",
-    sizes={Size.QUICK: {"runs": 100}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
-    seconds={Size.QUICK: 1, Size.DEFAULT: 1, Size.FULL: 1},
-    measure=measure_halt,
-    ensembles=ensembles,
-    command="python -m analysis.formation",
-)
-
-
-def still(evidence: xr.Dataset, name: str, decay: float) -> Finding:
-    """Mean of one of the movements at a weight decay."""
-    return mean(evidence[name].sel(weight_decay=decay), "networks")
-
-
-def less_without(evidence: xr.Dataset, name: str) -> Finding:
-    """A movement without weight decay over that at weight decay 1, a geometric mean over seeds."""
-    return paired_ratio(evidence[name].sel(weight_decay=0.0), evidence[name].sel(weight_decay=1.0), "seeds")

@@ -64,6 +64,7 @@ NORMALISATION = Study(
     sizes={size: {"cases": 1000} for size in Size},
     seconds=dict.fromkeys(Size, 1),
     measure=measure,
+    depends={"dims": DIMS},
 )
 
 

@@ -9,11 +9,21 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from analysis.drops import escapes, scalar
+from analysis.drops import ESCAPES, escapes, scalar
 from analysis.drops import events as events_of_scalar
 from analysis.drops import phases as two_drops
+from analysis.excursions import Event, events_of
 from analysis.intervals import Interval, clustered_share, median_interval
-from analysis.norm_peaks import FEWEST_FRAMES, events_by_kind, lags_of, matched_by_shift, nearby, peaks_of, series_of
+from analysis.norm_peaks import (
+    FEWEST_FRAMES,
+    TOLERANCE,
+    events_by_kind,
+    lags_of,
+    matched_by_shift,
+    nearby,
+    peaks_of,
+    series_of,
+)
 from analysis.norm_peaks import tolerance as slack_of
 from analysis.plates.plate import Ensemble
 from analysis.rule import RULE
@@ -41,7 +51,8 @@ def ensembles(params: Params) -> Sequence[Ensemble]:
 
 
 def measure(lab: Lab, params: Params) -> xr.Dataset:
-    """Events with a peak, and by chance, (setup, run, layer, kind); when the norm rises first, (setup, run)."""
+    """Events with a peak, and by chance, (setup, run, layer, kind); when the norm rises first, (setup, run); of each
+    drop, in order, when it is and how far the whole gradient's nearest peak is, (setup, run, drop)."""
     return xr.concat(
         [_of_setup(lab.ensemble(need)) for need in ensembles(params)],
         xr.Variable("setup", list(SETUPS)), join="outer", combine_attrs="override",
@@ -52,8 +63,9 @@ def _of_setup(trajectory: xr.Dataset) -> xr.Dataset:
     """All of one trajectory; runs are by place."""
     layers = [*map(str, trajectory["layer"].values), WHOLE]
     shape = (trajectory.sizes["run"], len(layers), len(KINDS))
-    total, matched, chance, lag = (np.full(shape, np.nan) for _ in range(4))
-    returned = np.full(shape[0], np.nan)
+    total, matched, chance = (np.full(shape, np.nan) for _ in range(3))
+    returned, of_drops = np.full(shape[0], np.nan), []
+    epochs = trajectory["epoch"].values.astype(np.float64)
     updates = ((trajectory["update_norm"].astype(np.float64) ** 2).sum("layer") ** 0.5).transpose("run", "step").values
     for run, one in enumerate(series_of(trajectory)):
         frames = len(one.falling)
@@ -68,25 +80,59 @@ def _of_setup(trajectory: xr.Dataset) -> xr.Dataset:
                 lags = lags_of(found[name], peaks, slack)
                 total[run, layer, kind], matched[run, layer, kind] = len(lags), np.isfinite(lags).sum()
                 chance[run, layer, kind] = matched_by_shift(found[name], peaks, frames, slack)[ways].mean()
-                if np.isfinite(lags).any():
-                    lag[run, layer, kind] = np.nanmedian(lags)
         returned[run] = _after_spikes([round(event.middle) for event in found["spike"]], updates[run, :frames])
+        of_drops += [(run, place, *each) for place, each in enumerate(_drops(found["drop"], norms[-1], epochs))]
     dims = ("run", "layer", "kind")
     result = xr.Dataset(
         {
             "total": (dims, total, _named("number of drops or spikes")),
             "matched": (dims, matched, _named("those with a peak of the norm")),
             "chance": (dims, chance, _named("those that would have one were peaks elsewhere nearby")),
-            "lag": (dims, lag, _named("median lag of the peak", "frame")),
             "returned": ("run", returned, _named("update norm after a spike over that before, median over spikes")),
         },
         {"run": np.arange(shape[0]), "layer": layers, "kind": list(KINDS)},
     )  # fmt: skip
-    return result.assign(_first_rise(trajectory))
+    return result.assign(_first_rise(trajectory)).merge(_by_drop(of_drops, shape[0]))
 
 
 def _named(long_name: str, units: str = "1") -> dict[str, str]:
     return {"long_name": long_name, "units": units}
+
+
+def _drops(drops: list[Event], norm: np.ndarray, epochs: np.ndarray) -> list[tuple[float, bool, float, float]]:
+    """Of each drop the epoch of its middle, whether a norm (frame,) rises with it, and how far from its middle the
+    norm's nearest peak is, there and with the peaks elsewhere nearby, as shares of the run."""
+    frames, slack, peaks = len(norm), slack_of(len(norm)), peaks_of(norm).frame
+    rises = [event for event in events_of(norm) if event.kind == "rise"]
+    moved = [(peaks + way) % frames for way in nearby(frames, RULE.width(frames))]
+    found = []
+    for drop in drops:
+        met = any(each.begin <= drop.end + slack and each.end >= drop.begin - slack for each in rises)
+        chance = np.mean([_to_nearest(drop.middle, each, frames) for each in moved])
+        epoch = np.interp(drop.middle, np.arange(frames), epochs[:frames])
+        found.append((float(epoch), met, _to_nearest(drop.middle, peaks, frames), float(chance)))
+    return found
+
+
+def _to_nearest(middle: float, peaks: np.ndarray, frames: int) -> float:
+    """Distance of a moment to the nearest of some peaks, as a share of the run; all of it where there is none."""
+    return float(np.abs(peaks - middle).min() / frames) if len(peaks) else 1.0
+
+
+def _by_drop(rows: list[tuple[int, int, float, bool, float, float]], runs: int) -> xr.Dataset:
+    """The same, (run, drop), NaN behind the last drop of a run."""
+    about = {
+        "drop_epoch": _named("middle of each drop", "epoch"),
+        "drop_rise": _named("whether the whole gradient's norm rises with it"),
+        "nearest": _named("distance from its middle to the norm's nearest peak, as a share of the run"),
+        "nearest_chance": _named("the same were peaks elsewhere nearby"),
+    }
+    most = max([2, *(place + 1 for _, place, *_ in rows)])
+    values = np.full((len(about), runs, most), np.nan)
+    for run, place, *each in rows:
+        values[:, run, place] = each
+    data = {name: (("run", "drop"), one, attrs) for (name, attrs), one in zip(about.items(), values, strict=True)}
+    return xr.Dataset(data, {"run": np.arange(runs), "drop": np.arange(most)})
 
 
 def _after_spikes(peaks: list[int], updates: np.ndarray) -> float:
@@ -127,7 +173,19 @@ NORMS = Study(
     },
     seconds={Size.QUICK: 5, Size.DEFAULT: 20, Size.FULL: 40},
     measure=measure,
+    reduced={
+        Size.QUICK: "12 runs of full batches, with half as many updates, and of d = 3, and 32 of mini-batches, in "
+        "place of 100 of each",
+        Size.DEFAULT: "60 runs of full batches, and 20 of d = 3, in place of 100 of each",
+    },
     ensembles=ensembles,
+    depends={
+        "events": RULE,
+        "tolerance": TOLERANCE,
+        "fewest": FEWEST_FRAMES,
+        "escape": {name: ESCAPES[name]._asdict() for name in ("loss", "gradient")},
+    },
+    version=2,
     command="python -m analysis.gradients RUN.nc",
 )
 
@@ -139,7 +197,7 @@ def _counts(evidence: xr.Dataset, setup: str, layer: str, kind: str) -> dict[str
     """Totals, matched and chance of the runs that have such events, (run,) each."""
     one = evidence.sel(setup=setup, layer=layer, kind=kind)
     some = np.flatnonzero(np.nan_to_num(one["total"].values) > 0)
-    return {name: one[name].values[some] for name in ("total", "matched", "chance", "lag")}
+    return {name: one[name].values[some] for name in ("total", "matched", "chance")}
 
 
 def matched(evidence: xr.Dataset, setup: str, kind: str, layer: str = WHOLE) -> Finding:
@@ -162,7 +220,7 @@ def excess(evidence: xr.Dataset, setup: str, kind: str, layer: str = WHOLE) -> F
     def statistic(runs: np.ndarray) -> float:
         return float(100 * (of["matched"][runs] - of["chance"][runs]).sum() / of["total"][runs].sum())
 
-    found = jackknife(statistic, len(of["total"]))
+    found = Interval(*np.clip(jackknife(statistic, len(of["total"])), -100, 100).tolist())
     total = of["total"].sum()
     angles = [2 * np.arcsin(np.sqrt(of[name].sum() / total)) for name in ("matched", "chance")]
     note = f"{100 * of['matched'].sum() / total:.0f}% against {100 * of['chance'].sum() / total:.0f}%"
@@ -178,11 +236,25 @@ def more_salient(evidence: xr.Dataset, first: str, second: str, kind: str = "dro
     return Finding(Interval(value, *map(float, bounds)), min(each.count for each in both), f"{kind}s")
 
 
-def peak_lag(evidence: xr.Dataset, setup: str, kind: str = "drop", layer: str = WHOLE) -> Finding:
-    """How many frames after the middle of a drop or spike its peak comes: median over runs."""
-    lag = _counts(evidence, setup, layer, kind)["lag"]
-    lag = lag[np.isfinite(lag)]
-    return Finding(median_interval(lag), len(lag), "runs with such a peak")
+def nearest_peak(evidence: xr.Dataset, setup: str) -> Finding:
+    """How far from the middle of a drop the nearest peak of the whole gradient's norm is, matched or not, in percent
+    of the run: median over runs of the median over their drops."""
+    one = evidence[["nearest", "nearest_chance"]].sel(setup=setup)
+    values, chance = (100 * one[name].median("drop").values for name in ("nearest", "nearest_chance"))
+    values, chance = values[np.isfinite(values)], chance[np.isfinite(chance)]
+    note = f"by chance {np.median(chance):.2g}%" if len(chance) else "no run has a drop"
+    return Finding(median_interval(values), len(values), "runs with a drop", note=note)
+
+
+def like_example(evidence: xr.Dataset, setup: str, moments: Sequence[tuple[float, float]]) -> Finding:
+    """Percentage of runs whose first drops lie each between two epochs and come with a rise of the gradient's norm."""
+    one = evidence.sel(setup=setup)
+    there = np.isfinite(one["total"].sel(layer=WHOLE, kind="drop").values)
+    epoch, rise = one["drop_epoch"].values, one["drop_rise"].values
+    hits = there.copy()
+    for place, (first, last) in enumerate(moments):
+        hits &= (epoch[:, place] >= first) & (epoch[:, place] <= last) & (rise[:, place] == 1)
+    return share(int(hits.sum()), int(there.sum()))
 
 
 def rises_with_drop(evidence: xr.Dataset, setup: str) -> Finding:

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from analysis.intervals import mean_interval
 from analysis.plates.plate import Ensemble
 from analysis.structures import imperfections, is_circle
+from analysis.studies.samples import mean
 from analysis.verification.finding import Finding, share
 from analysis.verification.study import Lab, Params, Size, Study
 from dynamics.settings import ParticleSettings
@@ -56,4 +56,4 @@ def grid_imperfections(evidence: xr.Dataset, fa: float) -> Finding:
     """Mean imperfections of the runs that are not circles."""
     row = evidence.sel(fa=fa)
     values = row["imperfections"].values[row["circle"].values == 0]
-    return Finding(mean_interval(values), len(values), "simulations that are not circles")
+    return mean(values, "simulations that are not circles")

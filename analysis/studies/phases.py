@@ -9,26 +9,30 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from analysis.drops import at_drops, escapes, events, scalar
+from analysis.drops import ESCAPES, at_drops, escapes, events, scalar
 from analysis.drops import phases as two_drops
-from analysis.heads.two_phases import FRONT
+from analysis.heads.clusters import LINK
+from analysis.heads.two_phases import FRONT, GAIN
 from analysis.heads.two_phases import phases as clusters_over_time
 from analysis.intervals import Interval, mean_interval, median_interval
 from analysis.plates.plate import Ensemble
 from analysis.rule import RULE
-from analysis.studies.falls import FRAMES, falls
+from analysis.studies.falls import FRAMES, MOST_FRAMES, POINTS, falls
 from analysis.studies.jackknife import jackknife
-from analysis.studies.movement import movement
+from analysis.studies.movement import FEWEST_FRAMES, movement
 from analysis.studies.samples import mean, paired
 from analysis.success import succeeded
 from analysis.survival import survival
 from analysis.threads import one_thread
 from analysis.verification.finding import NONE, Finding, share
 from analysis.verification.study import Lab, Params, Size, Study
-from dynamics.settings import SparseSettings
+from dynamics.settings import SUCCESS, SparseSettings
 
 BACK = ("receptor", "receptor_bias", "assembler")
 """The feed-forward layer's weights that see the data; its output bias moves every class alike."""
+
+MOMENTS_OVER_TIME = 201
+"""Frames of a run at which its clusters are looked at."""
 
 
 def ensembles(params: Params) -> Sequence[Ensemble]:
@@ -43,7 +47,7 @@ def measure(lab: Lab, params: Params) -> xr.Dataset:
     values = scalar(trajectory, "loss")
     drops = two_drops(events(values), trajectory.sizes["run"])
     left, speeds = escapes(values), at_drops(trajectory, drops)["speed"]
-    found = clusters_over_time(trajectory, params.get("frames", 201))
+    found = clusters_over_time(trajectory, params.get("frames", MOMENTS_OVER_TIME))
     result = xr.Dataset({
         **{name: drops[name] / epoch_steps for name in ("begin", "middle", "end", "between")},
         **{name: drops[name] for name in ("drops", "spikes")},
@@ -68,7 +72,17 @@ PHASES = Study(
     sizes={Size.QUICK: {"runs": 32}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
     seconds={Size.QUICK: 12, Size.DEFAULT: 35, Size.FULL: 35},
     measure=measure,
+    reduced={Size.QUICK: "32 runs in place of the 100 that the paper averages over"},
     ensembles=ensembles,
+    depends={
+        "events": RULE,
+        "escape": ESCAPES["loss"]._asdict(),
+        "success": SUCCESS,
+        "gain": GAIN,
+        "link": LINK,
+        "frames": [MOMENTS_OVER_TIME, MOST_FRAMES, FEWEST_FRAMES],
+        "points": POINTS,
+    },
     command="python -m analysis.events RUN.nc",
 )
 
@@ -139,7 +153,8 @@ def accuracy_by(evidence: xr.Dataset, moment: str) -> Finding:
     """Accuracy on all sequences at a moment, as a percentage: mean over successful runs."""
     values = 100 * evidence["accuracy_at"].sel(moment=moment).values[chosen(evidence)]
     values = values[np.isfinite(values)]
-    return Finding(mean_interval(values), len(values), "successful runs with that drop")
+    found = Interval(*np.clip(mean_interval(values, discrete=True), 0, 100).tolist())
+    return Finding(found, len(values), "successful runs with that drop")
 
 
 def share_of(evidence: xr.Dataset, layers: Sequence[str], phase: str) -> Finding:
@@ -189,15 +204,15 @@ def straighter(evidence: xr.Dataset) -> Finding:
 
 
 def formed_first(evidence: xr.Dataset) -> Finding:
-    """Percentage of successful runs whose clusters form before training accuracy tells them apart; those that do both
-    in one frame count for half."""
+    """Percentage of successful runs whose clusters form before training accuracy tells them apart, of those that do
+    not do both in one frame."""
     some = chosen(evidence) & np.isfinite(evidence["formed"].values + evidence["separated"].values)
     return _order(evidence["formed"].values[some], evidence["separated"].values[some])
 
 
 def front_settles_first(evidence: xr.Dataset) -> Finding:
-    """Percentage of successful runs whose front comes half-way to its end before the feed-forward layer does: medians
-    over their layers."""
+    """Percentage of successful runs whose front comes half-way to its end before the feed-forward layer does, of
+    those that do not do both in one frame: medians over their layers."""
     at = evidence["settled"]
     front, back = (at.sel(layer=list(layers)).median("layer", skipna=False).values for layers in (FRONT, BACK))
     some = chosen(evidence) & np.isfinite(front + back)
@@ -205,7 +220,7 @@ def front_settles_first(evidence: xr.Dataset) -> Finding:
 
 
 def _order(first: np.ndarray, second: np.ndarray) -> Finding:
-    """Percentage of pairs of which the first is earlier, ties for half; exact binomial interval of those not tied."""
+    """Percentage of pairs of which the first is earlier, of those that are not tied."""
     ties = int((first == second).sum())
     earlier, total = int((first < second).sum()), len(first)
     found = share(earlier, total - ties, "successful runs", f"{ties} of {total} at once, which are left out")
@@ -220,17 +235,8 @@ def reclassified(evidence: xr.Dataset, phase: str = "second") -> Finding:
     values = values[np.isfinite(values)]
     moved = evidence["moved"].sel(phase=phase).values[chosen(evidence)]
     note = f"its weights change by {100 * np.nanmedian(moved):.0f}% of their size" if np.isfinite(moved).any() else ""
-    return Finding(mean_interval(values), len(values), "successful runs with that drop", note=note)
-
-
-def escape_median(evidence: xr.Dataset) -> Finding:
-    """The epoch by which half of all runs have left their first level (Kaplan-Meier)."""
-    found = survival(evidence["escape"].values, evidence["escaped"].values.astype(bool))
-    last = float(found.time[-1])
-    if not np.isfinite(found.median.value):
-        return Finding(NONE, found.runs, note=f"fewer than half escape within {last:.0f} epochs")
-    low, high = found.median.low, min(found.median.high, last)
-    return Finding(Interval(found.median.value, low, high), found.runs, note=f"{found.events} of {found.runs} escape")
+    found = Interval(*np.clip(mean_interval(values, discrete=True), 0, 100).tolist())
+    return Finding(found, len(values), "successful runs with that drop", note=note)
 
 
 def steadier(evidence: xr.Dataset) -> Finding:
@@ -249,12 +255,12 @@ def steadier(evidence: xr.Dataset) -> Finding:
 
 def spread_over_seeds(evidence: xr.Dataset) -> Finding:
     """Percentage of runs that take more than twice or less than half as long to escape as the median run;
-    those that do not escape count as longer where the time they were watched is."""
+    those that do not escape count as longer where the time they were watched is. Nothing, where fewer than half
+    escape and there is no median."""
     moment, escaped = evidence["escape"].values, evidence["escaped"].values.astype(bool)
-    if not escaped.any():
-        return Finding(NONE, 0, note="no run escapes")
-    middle = survival(moment, escaped).median.value
+    middle = survival(moment, escaped).median.value if escaped.any() else np.nan
     if not np.isfinite(middle):
-        middle = float(np.median(moment[escaped]))
+        note = f"{escaped.sum()} of {len(moment)} runs escape, too few for a median"
+        return Finding(NONE, len(moment), note=note)
     far = (moment > 2 * middle) | (escaped & (moment < middle / 2))
     return share(int(far.sum()), len(moment), "runs", f"median {middle:.0f} epochs")

@@ -11,6 +11,7 @@ from analysis.heads.inheritance import MEASURES, moved
 from analysis.intervals import clustered_share, mean_interval
 from analysis.plates.plate import Ensemble
 from analysis.ranks import rank_correlation
+from analysis.rule import RULE
 from analysis.studies.jackknife import jackknife
 from analysis.verification.finding import NONE, Finding, percent
 from analysis.verification.study import Lab, Params, Size, Study
@@ -87,7 +88,9 @@ RELATIVES = Study(
     sizes={Size.QUICK: {"runs": 24}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
     seconds={Size.QUICK: 5, Size.DEFAULT: 10, Size.FULL: 10},
     measure=measure,
+    reduced={Size.QUICK: "24 runs in place of the 100 that the paper averages over"},
     ensembles=ensembles,
+    depends={"rule": dataclasses.asdict(RULE), "every": EVERY},
     command="python -m analysis.circuits A.nc OTHER.nc",
 )
 

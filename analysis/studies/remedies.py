@@ -1,15 +1,16 @@
 """VC section 4.3: the same runs with a smooth norm, a wider layer, or decay of the assemblers."""
 
+import dataclasses
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import xarray as xr
 
-from analysis.intervals import Interval
 from analysis.plates.plate import Ensemble
-from analysis.remedies import PLAIN, Options, combined, gain, mean, more_successes, paired, remedies, trained
+from analysis.remedies import PLAIN, Options, combined, gain, mean, more_successes, paired, remedies
 from analysis.rule import RULE
-from analysis.verification.finding import Finding, percent
+from analysis.verification.finding import NONE, Finding, percent
 from analysis.verification.study import Lab, Params, Size, Study
 from dynamics.settings import SUCCESS, SparseSettings
 
@@ -17,18 +18,23 @@ SMOOTH = "smooth norm"
 
 
 def ensembles(params: Params) -> Sequence[Ensemble]:
-    """The recipe; those with a remedy record metrics alone."""
-    return [Ensemble(SparseSettings(**params.get("settings", {})), params["runs"], params.get("epochs"))]
+    """The recipe, and with each remedy; these record metrics alone."""
+    return list(named(params).values())
+
+
+def named(params: Params) -> dict[str, Ensemble]:
+    """The ensembles by name, that of the recipe first."""
+    settings, runs, epochs = SparseSettings(**params.get("settings", {})), params["runs"], params.get("epochs")
+    changed = remedies(settings, Options(Path("recipe"), **params.get("remedies", {})))
+    return {
+        PLAIN: Ensemble(settings, runs, epochs),
+        **{name: Ensemble(each, runs, epochs, record="metrics") for name, each in changed.items()},
+    }
 
 
 def measure(lab: Lab, params: Params) -> xr.Dataset:
     """Spikes, those after the escape, epochs after it, and final test accuracy: (remedy, run)."""
-    need = ensembles(params)[0]
-    trajectory, settings = lab.ensemble(need), need.settings
-    assert isinstance(settings, SparseSettings)
-    found = {PLAIN: trajectory}
-    for name, changed in remedies(settings, Options(lab.path(need), **params.get("remedies", {}))).items():
-        found[name] = trained(trajectory, changed, lab.device)[1]
+    found = {name: lab.ensemble(need) for name, need in named(params).items()}
     return combined(found, RULE).drop_vars("seed")
 
 
@@ -36,9 +42,10 @@ REMEDIES = Study(
     "vc.remedies",
     "spikes and accuracy of the same runs with a smooth norm, a wider layer, or decay of the assemblers",
     sizes={Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
-    seconds={Size.DEFAULT: 200, Size.FULL: 200},
+    seconds={Size.DEFAULT: 15, Size.FULL: 15},
     measure=measure,
     ensembles=ensembles,
+    depends={"rule": dataclasses.asdict(RULE)},
     command="python -m analysis.remedies RUN.nc",
 )
 
@@ -54,7 +61,9 @@ def fewer_spikes(evidence: xr.Dataset, remedy: str) -> Finding:
     note = f"{after.value:.1f} against {before.value:.1f}"
     found = gain(evidence, remedy, "rate")
     if not np.isfinite(found.value):
-        found, note = Interval(np.nan, np.nan, np.nan), "no run escapes, with the remedy or without"
+        found, note = NONE, "no run escapes, with the remedy or without"
+    elif before.value == after.value == 0:
+        found, note = NONE, "no run spikes after its escape, with the remedy or without"
     return Finding(found, runs, "runs", ratio, "ratio of the rates", note)
 
 

@@ -17,8 +17,9 @@ from analysis.drops import events, scalar
 from analysis.flow.escapes import escapes
 from analysis.flow.hessians import objective
 from analysis.flow.modes import TOLERANCE
-from analysis.intervals import mean_interval, median_interval
+from analysis.intervals import Interval, mean_interval, median_interval
 from analysis.plates.plate import Ensemble
+from analysis.rule import RULE
 from analysis.studies.samples import paired
 from analysis.threads import one_thread
 from analysis.verification.finding import Finding, share
@@ -123,7 +124,12 @@ SADDLES = Study(
     },
     seconds={Size.QUICK: 8, Size.DEFAULT: 20, Size.FULL: 25},
     measure=measure,
+    reduced={
+        Size.QUICK: "12 runs of full batches, of half as many updates, and 32 of mini-batches in place of 100 of each",
+        Size.DEFAULT: "60 runs of full batches in place of 100",
+    },
     ensembles=ensembles,
+    depends={"events": RULE, "tolerance": TOLERANCE},
     command="python -m analysis.curvature RUN.nc",
 )
 
@@ -154,16 +160,10 @@ def along(evidence: xr.Dataset, name: str, setup: str = "mini-batch") -> Finding
     """Percentage of the movement at the escape that lies in some directions: mean over runs."""
     values = 100 * evidence[f"escape_{name}"].sel(setup=setup).values
     values = values[np.isfinite(values)]
-    return Finding(mean_interval(values), len(values))
+    return Finding(Interval(*np.clip(mean_interval(values), 0, 100).tolist()), len(values))
 
 
 def beyond_chance(evidence: xr.Dataset, setup: str = "mini-batch") -> Finding:
     """How many points more of the movement lies in directions of negative curvature than of a random one."""
     one = evidence.sel(setup=setup)
     return paired(100 * one["escape_negative_share"], 100 * one["escape_negative_chance"])
-
-
-def fewer_at_end(evidence: xr.Dataset, setup: str = "mini-batch") -> Finding:
-    """How many negative eigenvalues the Hessian has at the end less than on the plateau: mean over runs."""
-    negative = evidence["negative"].sel(setup=setup)
-    return paired(negative.sel(moment="plateau"), negative.sel(moment="end"))

@@ -1,16 +1,16 @@
-"""Findings from samples of runs: means, differences, correlations, and the jackknife where there is no formula.
+"""Findings from samples of runs: means, differences, ratios, and what kinds of them are apart.
 
 What the networks of several weight decays have in common is their seeds, which give them the same first weights and
 the same training pairs. Where such runs are pooled, those of one seed are left out together.
 """
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import xarray as xr
 
-from analysis.intervals import Interval, about, binomial_interval, difference_interval, mean_interval
+from analysis.intervals import Interval, binomial_interval, difference_interval, mean_interval
+from analysis.studies.jackknife import jackknifed
 from analysis.verification.finding import NONE, Finding, share
 
 
@@ -23,7 +23,14 @@ def finite(values: np.ndarray | xr.DataArray) -> np.ndarray:
 def mean(values: np.ndarray | xr.DataArray, of: str = "runs", note: str = "") -> Finding:
     """Mean over runs, those without a value left out."""
     kept = finite(values)
-    return Finding(mean_interval(kept), len(kept), of, note=note if len(kept) else f"there are no {of}")
+    return Finding(mean_interval(kept, discrete=True), len(kept), of, note=note or remark(kept, of))
+
+
+def remark(values: np.ndarray, of: str) -> str:
+    """Why values have no interval: that there are none, or that they are all the same."""
+    if not len(values):
+        return f"there are no {of}"
+    return "all the same, which gives no interval" if len(values) > 1 and np.ptp(values) == 0 else ""
 
 
 def share_of(hits: int, total: int, of: str) -> Finding:
@@ -35,7 +42,7 @@ def difference(first: np.ndarray | xr.DataArray, second: np.ndarray | xr.DataArr
     """Difference of the means of independent runs, first - second, with Cohen's d."""
     one, other = finite(first), finite(second)
     note = "" if len(one) and len(other) else f"one of the two has no {of}"
-    found = difference_interval(one, other)
+    found = difference_interval(one, other, discrete=True)
     return Finding(found, len(one) + len(other), of, cohens_d(one, other), "Cohen's d", note)
 
 
@@ -53,7 +60,7 @@ def paired(first: np.ndarray | xr.DataArray, second: np.ndarray | xr.DataArray, 
     apart = finite(np.asarray(first, np.float64) - np.asarray(second, np.float64))
     spread = apart.std(ddof=1) if len(apart) > 1 else 0.0
     effect = float(apart.mean() / spread) if spread > 0 else math.nan
-    return Finding(mean_interval(apart), len(apart), of, effect, "d_z", "" if len(apart) else f"there are no {of}")
+    return Finding(mean_interval(apart, discrete=True), len(apart), of, effect, "d_z", remark(apart, of))
 
 
 def paired_ratio(first: np.ndarray | xr.DataArray, second: np.ndarray | xr.DataArray, of: str = "runs") -> Finding:
@@ -82,53 +89,44 @@ def shares_apart(hits: tuple[int, int], totals: tuple[int, int], of: str = "runs
     )  # fmt: skip
 
 
-def jackknifed(statistic: Callable[[np.ndarray], float], groups: np.ndarray) -> Interval:
-    """A statistic of cases, (case,) bool of those that are kept -> number, by leaving out each group in turn.
+def kinds_apart(
+    values: np.ndarray, first: np.ndarray, second: np.ndarray, groups: np.ndarray, strata: np.ndarray, of: str
+) -> Finding:
+    """Difference of the means of two kinds of cases, first - second, within strata; leaving out groups in turn.
 
-    groups (case,): what is not independent of one another. Bounds are NaN where a group's absence leaves no value, or
-    for fewer than three groups.
+    values (case,), first and second (case,) bool, groups and strata (case,). How often each kind is there may go with
+    the stratum as values do, so that kinds are compared only within strata, each of which counts by how many there
+    are of the rarer kind. With Cohen's d, by the spread within kinds and strata.
     """
-    groups = np.asarray(groups)
-    names = np.unique(groups)
-    value = float(statistic(np.ones(len(groups), bool))) if len(groups) else math.nan
-    if len(names) < 3 or not math.isfinite(value):
-        return Interval(value, math.nan, math.nan)
-    without = np.array([statistic(groups != name) for name in names])
-    if not np.isfinite(without).all():
-        return Interval(value, math.nan, math.nan)
-    error = np.sqrt((len(names) - 1) / len(names) * ((without - without.mean()) ** 2).sum())
-    return about(value, float(error), len(names) - 1)
+    used = (first | second) & np.isfinite(values)
+    values, kind, groups = values[used], first[used], groups[used]
+    cells = 2 * np.unique(strata[used], return_inverse=True)[1] + ~kind
+    size = 2 * (int(cells.max(initial=-1)) // 2 + 1)
 
-
-def kinds_apart(values: np.ndarray, first: np.ndarray, second: np.ndarray, groups: np.ndarray, of: str) -> Finding:
-    """Difference of the means of two kinds of cases, first - second, leaving out groups in turn; with Cohen's d.
-
-    values (case,), first and second (case,) bool, groups (case,).
-    """
-    first, second = first & np.isfinite(values), second & np.isfinite(values)
-    if not first.any() or not second.any():
-        return Finding(NONE, int(first.sum() + second.sum()), of, note=f"one of the two kinds has no {of}")
+    def means(kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Counts and means, both (stratum, kind)."""
+        counts = np.bincount(cells[kept], minlength=size)
+        totals = np.bincount(cells[kept], values[kept], minlength=size)
+        return counts.reshape(-1, 2), (totals / np.maximum(counts, 1)).reshape(-1, 2)
 
     def apart(kept: np.ndarray) -> float:
-        one, other = values[first & kept], values[second & kept]
-        return float(one.mean() - other.mean()) if len(one) and len(other) else math.nan
+        counts, mean = means(kept)
+        weight = counts.min(axis=1)
+        return float((weight * (mean[:, 0] - mean[:, 1])).sum() / weight.sum()) if weight.any() else math.nan
 
-    used = first | second
-    place = np.flatnonzero(used)
-
-    def of_used(kept: np.ndarray) -> float:
-        whole = np.zeros(len(values), bool)
-        whole[place[kept]] = True
-        return apart(whole)
-
-    effect = cohens_d(values[first], values[second])
-    return Finding(jackknifed(of_used, groups[used]), int(used.sum()), of, effect, "Cohen's d")
+    found = jackknifed(apart, groups)
+    if math.isnan(found.value):
+        return Finding(NONE, len(values), of, note=f"nowhere are there {of} of both kinds")
+    counts, mean = means(np.ones(len(values), bool))
+    both = np.repeat(counts.min(axis=1) > 0, 2)[cells]
+    rest, freedom = (values - mean.ravel()[cells])[both], int(both.sum() - 2 * (counts.min(axis=1) > 0).sum())
+    spread = math.sqrt((rest**2).sum() / freedom) if freedom > 0 else 0.0
+    effect = found.value / spread if spread > 0 else math.nan
+    return Finding(found, int(both.sum()), of, effect, "Cohen's d")
 
 
 def mean_by_seed(values: np.ndarray, chosen: np.ndarray, seeds: np.ndarray, of: str) -> Finding:
-    """Mean over the chosen cases, those of one seed counting as one: values, chosen, seeds (case,)."""
+    """Mean over seeds that have chosen cases, those of one seed counting as one: values, chosen, seeds (case,)."""
     kept = chosen & np.isfinite(values)
-    names = np.unique(seeds[kept])
-    means = np.array([values[kept & (seeds == name)].mean() for name in names])
-    note = "" if len(means) else f"there are no {of}"
-    return Finding(mean_interval(means), int(kept.sum()), of, note=note)
+    means = np.array([values[kept & (seeds == name)].mean() for name in np.unique(seeds[kept])])
+    return mean(means, f"seeds that have {of}")

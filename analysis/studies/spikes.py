@@ -1,15 +1,17 @@
 """VC section 4.3, figures 13 and 14: spikes of the loss, replayed and attributed, and the assemblers behind them."""
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
 
 from analysis.drops import escapes, scalar
-from analysis.forensics import MOST
-from analysis.inquest import fair, inquest, recorded_spikes
+from analysis.forensics import FAIR, MOST
+from analysis.inquest import AFTER, MOST_BACK, fair, inquest, recorded_spikes
 from analysis.intervals import binomial_interval, clustered_share, mean_interval, median_interval
 from analysis.plates.plate import Ensemble
+from analysis.rule import RULE
 from analysis.verification.finding import NONE, Finding, percent
 from analysis.verification.study import Lab, Params, Size, Study
 from dynamics.settings import SparseSettings
@@ -20,6 +22,12 @@ FLIPS = ("normalisation", "both")
 
 CROSSINGS = ("feed-forward", "both")
 """Causes that a decision boundary has a part in."""
+
+CAUSES = ("normalisation", "feed-forward", "both")
+"""Either or both of the two."""
+
+TURN = 30.0
+"""Degrees by which a direction turns from where a normalised vector changes a lot: by half of its length."""
 
 KEPT = (
     "of_run", "at", "cause", "way", "explained", "normalisation_share", "feed_forward_share", "input_ratio", "xi_ratio",
@@ -93,7 +101,13 @@ SPIKES = Study(
     sizes={Size.QUICK: {"runs": 24}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
     seconds={Size.QUICK: 25, Size.DEFAULT: 180, Size.FULL: 180},
     measure=measure,
+    reduced={Size.QUICK: "24 runs in place of the 100 that the paper averages over"},
     ensembles=ensembles,
+    depends={
+        "rule": dataclasses.asdict(RULE),
+        "attributed": {"most": MOST, "fair": FAIR},
+        "replayed": {"most_back": MOST_BACK, "after": AFTER},
+    },
     command="python -m analysis.spikes RUN.nc",
 )
 
@@ -133,6 +147,24 @@ def caused(evidence: xr.Dataset, causes: tuple[str, ...]) -> Finding:
         most = [float(some[name].max()) for name in ("input_ratio", "xi_ratio")]
         note = f"the largest update of E + P is {most[0]:.2f} of its length, of a sequence embedding {most[1]:.2f}"
     return of_all(some, np.isin(some["cause"].values, causes), "spikes", note)
+
+
+def turned(evidence: xr.Dataset) -> Finding:
+    """Percentage of spikes in whose step the normalised sequence embeddings turn by more than TURN, in the mean
+    weighted by what each has of the rise."""
+    some = known(evidence)
+    degrees = np.degrees(some["turn"].values)
+    far = int((some["input_ratio"].values >= np.sin(np.radians(TURN))).sum())
+    note = f"in the middle spike by {np.median(degrees):.1f} degrees" if degrees.size else ""
+    note += f"; an E + P moves far enough to turn so in {far} spikes" if degrees.size else ""
+    return of_all(some, degrees > TURN, "spikes", note)
+
+
+def caused_or_turned(evidence: xr.Dataset) -> Finding:
+    """Percentage of spikes with one of the causes, or whose vectors turn by more than TURN."""
+    some = known(evidence)
+    hits = np.isin(some["cause"].values, CAUSES) | (np.degrees(some["turn"].values) > TURN)
+    return of_all(some, hits, "spikes")
 
 
 def no_flip(evidence: xr.Dataset) -> Finding:

@@ -5,13 +5,15 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from analysis.intervals import binomial_interval, difference_interval
+from analysis.intervals import difference_interval
 from analysis.options import SparseOptions
 from analysis.plates.plate import Ensemble
 from analysis.ranks import rank_correlation
+from analysis.studies.samples import cohens_d
 from analysis.transfer import KINDS, Options, outcome, target
 from analysis.verification.finding import NONE, Finding, percent, share
 from analysis.verification.study import Lab, Params, Size, Study
+from dynamics.settings import SUCCESS
 from dynamics.trajectory import open_trajectory
 
 VOCABS = tuple(range(3, 11))
@@ -39,7 +41,7 @@ def from_scratch(params: Params, vocabs: Sequence[int]) -> list[Ensemble]:
 
 
 def ensembles(params: Params) -> Sequence[Ensemble]:
-    """The source and every vocabulary from scratch; what is finetuned begins from the source."""
+    """The source and every vocabulary from scratch; what is finetuned begins from the source, and is made here."""
     return from_scratch(params, params["vocabs"])
 
 
@@ -72,8 +74,10 @@ TRANSFER = Study(
         Size.FULL: {"runs": 250, "vocabs": [3]},
     },
     seconds={Size.QUICK: 7, Size.DEFAULT: 50, Size.FULL: 50},
+    reduced={Size.QUICK: "24 runs in place of 250"},
     measure=measure,
     ensembles=ensembles,
+    depends={"success": SUCCESS},
     command="python -m analysis.transfer --runs 250 --vocabs 3",
 )
 
@@ -87,6 +91,7 @@ VOCABULARIES = Study(
     seconds={Size.DEFAULT: 320, Size.FULL: 320},
     measure=measure,
     ensembles=ensembles,
+    depends={"success": SUCCESS},
     command="python -m analysis.transfer --runs 250",
 )
 
@@ -151,26 +156,19 @@ def gain(evidence: xr.Dataset, vocab: int, kind: str = KINDS[2], over: str = KIN
         return missing(vocab) if vocab not in evidence["vocab"].values else Finding(NONE, 0, note=f"no run {kind}")
     note = f"{100 * first.mean():.1f}% against {100 * second.mean():.1f}%"
     interval = percent(difference_interval(first, second))
-    return Finding(interval, len(first), effect=cohen(first, second), effect_name="Cohen's d", note=note)
-
-
-def cohen(first: np.ndarray, second: np.ndarray) -> float:
-    """Cohen's d: difference of means over the pooled standard deviation; NaN without spread."""
-    freedom = len(first) + len(second) - 2
-    if min(len(first), len(second)) < 2:
-        return float("nan")
-    pooled = np.sqrt(((first - first.mean()) ** 2).sum() + ((second - second.mean()) ** 2).sum()) / np.sqrt(freedom)
-    return float((first.mean() - second.mean()) / pooled) if pooled > 0 else float("nan")
+    return Finding(interval, len(first), effect=cohens_d(first, second), effect_name="Cohen's d", note=note)
 
 
 def beating_all(evidence: xr.Dataset, vocab: int) -> Finding:
-    """Percentage of finetuned runs better, by more than NOISE, than every run from scratch, of E and of 2E epochs."""
+    """Percentage of finetuned runs better, by more than NOISE, than every run from scratch, of E and of 2E epochs.
+
+    None is where one from scratch has every sequence right.
+    """
     tuned = sample(evidence, KINDS[2], vocab)
     scratch = np.concatenate([sample(evidence, kind, vocab) for kind in KINDS[:2]])
     if not tuned.size or not scratch.size:
         return missing(vocab)
     note = f"the best has {100 * tuned.max():.1f}%, from scratch {100 * scratch.max():.1f}%"
     if scratch.max() + NOISE >= 1:
-        return Finding(NONE, len(tuned), "finetuned runs", note=f"{note}, which leaves no room to be better")
-    better = tuned > scratch.max() + NOISE
-    return Finding(percent(binomial_interval(int(better.sum()), len(tuned))), len(tuned), "finetuned runs", note=note)
+        note += ", which leaves no room to be better by more than noise"
+    return share(int((tuned > scratch.max() + NOISE).sum()), len(tuned), "finetuned runs", note)

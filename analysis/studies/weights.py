@@ -1,16 +1,14 @@
-"""CA figure 6 and appendix B: size of the layers' weights and biases; CA 5.2: how weights and pair sums lie."""
+"""CA figure 6 and appendix B: size of the layers' weights and biases."""
 
 from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
 
-from analysis import weights
-from analysis.intervals import mean_interval
 from analysis.plates.plate import Ensemble
 from analysis.studies import networks
 from analysis.studies.ends import alive, frame, whole
-from analysis.studies.samples import finite, paired_ratio
+from analysis.studies.samples import paired_ratio
 from analysis.verification.finding import Finding
 from analysis.verification.study import Lab, Params, Size, Study
 from dynamics.settings import ModularSettings
@@ -20,7 +18,6 @@ SIZES = {
     "weight": ("hidden_weight", "mean absolute weight of the linear layer"),
     "bias": ("hidden_bias", "mean absolute bias of the linear layer"),
     "output_weight": ("output_weight", "mean absolute weight of the output layer"),
-    "output_bias": ("output_bias", "mean absolute bias of the output layer"),
 }
 
 
@@ -50,6 +47,7 @@ FIGURE_6 = Study(
     seconds={Size.QUICK: 1, Size.DEFAULT: 1, Size.FULL: 1},
     measure=measure,
     ensembles=ensembles,
+    version=2,
     command="python -m analysis.weights",
 )
 
@@ -69,45 +67,3 @@ def biases_more(evidence: xr.Dataset) -> Finding:
 def falls(evidence: xr.Dataset, name: str) -> Finding:
     """Spearman's correlation of a size with weight decay."""
     return networks.trend(evidence, name)
-
-
-# -------------------------------------------------------------------------------------------------- alignment
-
-MEASURES = {
-    "alignment": "rank of the hidden weights' nearness to a pair sum among random directions",
-    "boundaries": "rank of the units' boundaries' nearness to a pair sum",
-    "rays": "share of the pair sums' variance along their class's line through the origin",
-}
-
-
-def measure_alignment(lab: Lab, params: Params) -> xr.Dataset:
-    """How hidden weights and pair sums lie to each other, (weight_decay, run), each measure beside its chance."""
-    rows = []
-    for need in networks.ensembles(params):
-        trajectory = lab.ensemble(need)
-        found, kept = weights.measured(trajectory), alive(trajectory)
-        rows.append({name: whole(values, kept) for name, values in found.items()})
-    names = {"circle": "whether it is a circle by CA algorithm 1"} | MEASURES
-    names |= {f"{name}_chance": f"chance of: {words}" for name, words in MEASURES.items()}
-    data = {name: (networks.DIMS, np.stack([row[name] for row in rows]), {"long_name": words, "units": "1"})
-            for name, words in names.items()}  # fmt: skip
-    return xr.Dataset(data, {"weight_decay": list(networks.DECAYS), "run": np.arange(params["runs"])})
-
-
-ALIGNMENT = Study(
-    "ca.alignment",
-    "whether hidden weights point at pair sums, and whether pair sums of a class lie on a line",
-    sizes={Size.QUICK: {"runs": 100}, Size.DEFAULT: {"runs": 1000, "every": 0}, Size.FULL: {"runs": 1000, "every": 0}},
-    seconds={Size.QUICK: 6, Size.DEFAULT: 58, Size.FULL: 58},
-    measure=measure_alignment,
-    ensembles=networks.ensembles,
-    command="python -m analysis.weights --runs 100",
-)
-
-
-def in_circles(evidence: xr.Dataset, name: str) -> Finding:
-    """Mean of a measure over the circles of all weight decays, those of one seed counting as one."""
-    found = networks.in_circles(evidence, name)
-    chance, circle, _ = networks.flat(evidence, f"{name}_chance")
-    level = mean_interval(finite(chance[circle == 1])).value
-    return found._replace(note=found.note or f"chance {level:.2f}")

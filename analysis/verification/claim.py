@@ -57,3 +57,8 @@ class Claim:
     def paper(self) -> str:
         """CA, VC, CH, or OWN."""
         return self.name.split(".")[0]
+
+
+def untested(name: str, source: str, statement: str, why: str, *covers: str) -> Claim:
+    """A statement that cannot be put to the test, and why."""
+    return Claim(name=name, source=source, statement=statement, covers=covers, untestable=why)

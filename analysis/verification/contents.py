@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from analysis.verification import disagreements, overview
-from analysis.verification.account import index, judging
+from analysis.verification.account import index, judging, studies_told
 from analysis.verification.disagreements import against
 from analysis.verification.document import (
     Badge,
@@ -22,7 +22,7 @@ from analysis.verification.document import (
     Strong,
     Table,
 )
-from analysis.verification.entry import Drawn, entry
+from analysis.verification.entry import Drawn, Said, entry
 from analysis.verification.judged import About, Judged
 from analysis.verification.places import OWN, PAPERS, place_of
 from analysis.verification.rules import Verdict
@@ -37,12 +37,14 @@ def document(
     every: Sequence[Judged], about: About, studies: Mapping[str, Study], drawn: Mapping[str, Drawn]
 ) -> Document:
     """The whole report. `drawn` has the names of the pictures that there are, with what each shows."""
+    said = Said()
     entries = {
-        paper: [entry(one, studies.get(one.claim.study), drawn) for one in every if one.claim.paper == paper]
+        paper: [entry(one, studies.get(one.claim.study), drawn, said) for one in every if one.claim.paper == paper]
         for paper in TITLES
     }
     papers = [_paper(paper, found) for paper, found in entries.items() if found]
-    return Document(TITLE, _front(every, about), (_summary(every, drawn), *papers, judging(every), index(every)))
+    ends = judging(every), studies_told(every, studies), index(every)
+    return Document(TITLE, _front(every, about), (_summary(every, drawn), *papers, *ends))
 
 
 # ------------------------------------------------------------------------------------------------ the front
@@ -68,8 +70,8 @@ def _front(every: Sequence[Judged], about: About) -> tuple[Block, ...]:
         ("Size", (f"{about.size.value}: {SIZES[about.size]}",)),
         ("Date", (date(about.created_at),)),
         ("Claims", (f"{len(every)}, of which {sum(bool(one.findings) for one in every)} were put to the test",)),
-        ("Runs", (f"{about.runs:,} simulations and trainings",)),
-        ("Computing time", (duration(about.seconds),)),
+        ("Ensembles named by the studies", (f"{about.runs:,} runs",)),
+        ("Time of the measuring", (f"{duration(about.seconds)}; runs that were there before aside",)),
         ("Environment", (", ".join(f"{name} {value}" for name, value in about.environment.items()),)),
     ]
     return what, Facts(tuple(facts))
@@ -144,32 +146,38 @@ def _told(one: Judged) -> Rich:
     )  # fmt: skip
 
 
+MOST = 3
+"""Parts of a claim that the table of all claims tells; its entry has all of them."""
+SHORT = 84
+"""Signs of a statement that the table tells; its entry has all of them."""
+WORST_FIRST = (Verdict.NOT, Verdict.PARTLY, Verdict.REPRODUCED, Verdict.UNTESTABLE, Verdict.LEFT)
+
+
 def _table(every: Sequence[Judged]) -> Table:
-    header = ("claim", "what it states", "stated", "here", "verdict")
-    return Table(header, tuple(_row(one) for one in every))
+    return Table(("claim", "what it states", "stated → here", "verdict"), tuple(map(_row, every)))
 
 
 def _row(one: Judged) -> Row:
-    parts = one.claim.parts if not one.claim.untestable else ()
-    asked = [stated(part) for part in parts]
-    found = [amount(finding.interval, part) for part, finding in zip(parts, one.findings, strict=False)]
-    labels = [f"{part.label}: " if len(parts) > 1 else "" for part in parts]
     cells: tuple[Rich, ...] = (
         (Link(one.claim.name, one.claim.name),),
-        (shortened(one.claim.statement),),
-        _lines(labels, asked),
-        _lines(labels, found),
+        (shortened(one.claim.statement, SHORT),),
+        _numbers(one),
         (Badge(one.verdict),),
     )
     return Row(cells, one.claim.paper, one.verdict)
 
 
-def _lines(labels: Sequence[str], texts: Sequence[str]) -> Rich:
-    """A line for each text, with its label."""
+def _numbers(one: Judged) -> Rich:
+    """What is stated and what is found, a line for each part; of more than `MOST` those that hold least."""
+    parts = list(zip(one.claim.parts, one.findings, one.judgements, strict=True)) if one.findings else []
+    several, more = len(parts) > 1, len(parts) - MOST
+    if more > 1:
+        parts = sorted(parts, key=lambda each: WORST_FIRST.index(each[2].verdict))[:MOST]
     spans: list[Span] = []
-    for label, text in zip(labels, texts, strict=False):
-        spans += [Break()] * bool(spans) + [label + text]
-    return tuple(spans)
+    for part, finding, _ in parts:
+        label = f"{part.label}: " if several else ""
+        spans += [Break()] * bool(spans) + [f"{label}{stated(part)} → {amount(finding.interval, part)}"]
+    return *spans, *((Break(), f"and {more} more") if more > 1 else ())
 
 
 # ----------------------------------------------------------------------------------------------- the papers

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from analysis.intervals import Interval
 from analysis.verification.claim import Part
 from analysis.verification.finding import Finding
 from analysis.verification.judged import Judged
@@ -13,7 +14,8 @@ MOST = 3
 RULE = (
     "Of the papers' claims that are not reproduced, then of those that are only partly, those on which most of the "
     "paper stands come first, and among these those whose finding is furthest beyond the margin, or on the wrong side "
-    "of the bound, in units of half the width of its interval; of one study's claims only the first is told."
+    "of the bound, in units of half the width of its interval; what is worked out without chance has none and comes "
+    "last among these. Of one study's claims, and of claims about one number, only the first is told."
 )
 
 
@@ -21,9 +23,19 @@ def disagreements(all_judged: Sequence[Judged], most: int = MOST) -> list[Judged
     """The first few by `RULE`."""
     told: list[Judged] = []
     for each in sorted((one for one in all_judged if _disagrees(one)), key=_rank):
-        if len(told) < most and each.claim.study not in {one.claim.study for one in told}:
+        if len(told) < most and not any(_alike(each, one) for one in told):
             told.append(each)
     return told
+
+
+def _alike(one: Judged, other: Judged) -> bool:
+    """Whether two are read off one study, or disagree over the same number."""
+    return one.claim.study == other.claim.study or bool(_numbers(one) & _numbers(other))
+
+
+def _numbers(judged: Judged) -> set[tuple[Interval, int]]:
+    """The numbers that disagree; not those without an interval's width, which may be equal by themselves."""
+    return {(finding.interval, finding.count) for _, finding, _ in against(judged) if finding.interval.half > 0}
 
 
 def against(judged: Judged) -> list[tuple[Part, Finding, Judgement]]:
@@ -36,7 +48,8 @@ def against(judged: Judged) -> list[tuple[Part, Finding, Judgement]]:
 def beyond(part: Part, finding: Finding, judgement: Judgement) -> float:
     """How far a finding is beyond the margin, or on the wrong side of a bound, in half widths of its interval.
 
-    Negative where it is within, or on the right side; minus infinity where there is no interval.
+    Negative where it is within, or on the right side; minus infinity where there is no interval, or one without width,
+    as of what is worked out without chance.
     """
     rule, value = part.rule, finding.interval.value
     far = judgement.difference if isinstance(rule, Agrees) else finding.interval
@@ -50,9 +63,7 @@ def beyond(part: Part, finding: Finding, judgement: Judgement) -> float:
         distance = max(rule.low - value, value - rule.high)
     else:
         distance = 100 - value
-    if math.isnan(distance) or math.isnan(far.half):
-        return -math.inf
-    return distance / far.half if far.half > 0 else math.copysign(math.inf, distance)
+    return distance / far.half if math.isfinite(distance) and far.half > 0 else -math.inf
 
 
 def _disagrees(judged: Judged) -> bool:

@@ -63,6 +63,8 @@ class Row(NamedTuple):
     cells: tuple[Rich, ...]
     paper: str = ""
     verdict: Verdict | None = None
+    anchor: str = ""
+    """What links to this row name, if any do"""
 
 
 class Table(NamedTuple):

@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from analysis.verification.claim import Part
-from analysis.verification.disagreements import against
+from analysis.verification.claim import Claim, Part
 from analysis.verification.document import (
+    Badge,
     Block,
-    Bullets,
     Code,
     Facts,
     Link,
@@ -20,10 +19,11 @@ from analysis.verification.document import (
     Strong,
     Table,
 )
+from analysis.verification.finding import Finding
 from analysis.verification.judged import Judged
-from analysis.verification.rules import Judgement, Verdict
+from analysis.verification.rules import Agrees, Judgement, Verdict
 from analysis.verification.study import Size, Study
-from analysis.verification.wording import amount, counted_from, difference, effect, rule_words, sentence, stated
+from analysis.verification.wording import amount, difference, effect, rule_words, sentence
 
 
 class Drawn(NamedTuple):
@@ -36,80 +36,132 @@ class Drawn(NamedTuple):
     """The claim under which it stands, if it is of one"""
 
 
-def entry(one: Judged, study: Study | None, drawn: Mapping[str, Drawn]) -> Section:
-    """The entry of a claim, whose study may be missing where it is not testable."""
+class Said:
+    """What entries have said, so that the next of a family of claims need not say the same again."""
+
+    def __init__(self) -> None:
+        self.first: dict[tuple[str, str], str] = {}
+
+    def once(self, claim: str, what: str, told: str, words: Rich) -> Rich:
+        """The words, or which claim has the same already."""
+        first = self.first.setdefault((what, told), claim)
+        return words if first == claim or len(told) < LONG else ("As for ", Link(first, first), ".")
+
+
+LONG = 70
+"""Signs below which a text is said again."""
+
+
+def entry(one: Judged, study: Study | None, drawn: Mapping[str, Drawn], said: Said) -> Section:
+    """The entry of a claim, whose study may be missing where it is not testable; `said` is what those before it say."""
     claim = one.claim
-    blocks: list[Block] = [Paragraph((Strong(claim.statement),))]
-    if one.findings:
-        blocks += [_found(one), *_plainly(one)]
-    elif one.verdict is Verdict.LEFT:
-        blocks.append(Paragraph((_left(one, study),)))
+    stands: Rich = (Strong(claim.statement), f" ({claim.source})")
+    if claim.untestable:
+        blocks: list[Block] = [Paragraph((*stands, " ", *_untested(one, drawn)))]
     else:
-        blocks.append(Paragraph((f"Not tested: {sentence(claim.untestable)}",)))
-    blocks.append(Facts(tuple(_facts(one, study, drawn))))
+        blocks = [Paragraph(stands)]
+        blocks += [*_plainly(one)] if one.findings else [Paragraph((_left(one, study),))]
+        facts = _facts(one, study, drawn, said)
+        if len(one.findings) == 1:
+            facts = [*_found_alone(one), *facts]
+        elif one.findings:
+            blocks.append(_found(one))
+            facts = [*((name.capitalize(), (f"each {text}",)) for name, text in _alike(one).items()), *facts]
+        blocks.append(Facts(tuple(facts)))
     picture = drawn.get(claim.figure)
     if picture and picture.home == claim.name:
         blocks.append(Picture(claim.figure, picture.shows, (picture.caption,)))
     return Section(claim.name, claim.name, tuple(blocks), (), claim.paper, one.verdict)
 
 
+def _untested(one: Judged, drawn: Mapping[str, Drawn]) -> Rich:
+    """Why a claim cannot be tested, in a line."""
+    claim = one.claim
+    readings = (" The words may mean: ", *_readings(claim.readings)) if claim.readings else ()
+    figure = (" Figure: ", *_figure(claim, drawn), ".") if claim.figure else ()
+    return f"Not tested: {sentence(claim.untestable)}", *readings, *figure
+
+
+def _found_alone(one: Judged) -> list[tuple[str, Rich]]:
+    """Of a claim of one part: the rule, what is found, and how far it is from a paper's number."""
+    (part,), (finding,), (judgement,) = one.claim.parts, one.findings, one.judgements
+    apart = _apart(part, judgement)
+    told = [_of(finding), effect(finding), f"{apart} from the paper's" if apart else ""]
+    here = "".join(f", {each}" for each in told if each)
+    return [("Rule", (rule_words(part),)), ("Here", (Strong(amount(finding.interval, part)), here))]
+
+
 def _found(one: Judged) -> Table:
-    """A row for each part: what is stated, what is found, how far apart they are."""
+    """Of a claim of several parts: the same in a row for each, with its verdict; only columns that have something."""
     parts = list(zip(one.claim.parts, one.findings, one.judgements, strict=True))
-    several, effects = len(parts) > 1, any(effect(finding) for _, finding, _ in parts)
-    rows = []
-    for part, finding, judgement in parts:
-        cells: list[Rich] = [(part.label,)] * several
-        cells += [
-            (stated(part),),
-            (Strong(amount(finding.interval, part)),),
-            (f"{finding.count:,} {finding.of}",),
-            (_apart(part, judgement),),
-        ]
-        cells += [(effect(finding),)] * effects
-        cells.append((f"{judgement.verdict.value}: {judgement.why}" if several else sentence(judgement.why),))
-        rows.append(Row(tuple(cells)))
-    header = [""] * several + ["stated", "here", "of", "difference"] + ["effect"] * effects + ["why"]
-    return Table(tuple(header), tuple(rows))
+    same = len({finding.note for finding in one.findings}) == 1
+    columns: dict[str, list[Rich]] = {
+        "": [(part.label,) for part in one.claim.parts],
+        "rule": [(rule_words(part),) for part in one.claim.parts],
+        "here": [(Strong(amount(finding.interval, part)),) for part, finding, _ in parts],
+        "of": [(_of(finding).removeprefix("of "),) for finding in one.findings],
+        "from the paper's": [(_apart(part, judgement),) for part, _, judgement in parts],
+        "effect": [(effect(finding),) for finding in one.findings],
+        "verdict": [_verdict(judgement) for judgement in one.judgements],
+        "note": [("" if same else _note(finding, judgement),) for _, finding, judgement in parts],
+    }
+    common = _alike(one)
+    kept = {
+        name: cells for name, cells in columns.items() if name not in common and any(cell != ("",) for cell in cells)
+    }
+    return Table(tuple(kept), tuple(map(Row, zip(*kept.values(), strict=True))))
+
+
+def _alike(one: Judged) -> dict[str, str]:
+    """What all parts have in common, which their table need not say of each: the rule, and of how many."""
+    rules = {rule_words(part) for part in one.claim.parts}
+    counts = {_of(finding).removeprefix("of ") for finding in one.findings}
+    found = {"rule": rules, "of": counts}
+    return {name: next(iter(texts)) for name, texts in found.items() if len(texts) == 1 and any(texts)}
+
+
+def _of(finding: Finding) -> str:
+    """How many it was found of."""
+    return f"of {finding.count:,} {finding.of}" if finding.count else ""
 
 
 def _apart(part: Part, judgement: Judgement) -> str:
-    told = difference(judgement, part)
-    return f"{told} {counted_from(part.rule)}" if told else ""
+    """How far it is from a paper's number."""
+    return difference(judgement, part) if isinstance(part.rule, Agrees) else ""
+
+
+def _verdict(judgement: Judgement) -> Rich:
+    """The verdict on a part, and why it is no better."""
+    if judgement.verdict is Verdict.REPRODUCED:
+        return (judgement.verdict.value,)
+    return Badge(judgement.verdict), f": {judgement.why}" if judgement.why else ""
+
+
+def _note(finding: Finding, judgement: Judgement) -> str:
+    """What is to be known beside a number, unless it is said as the reason of the verdict."""
+    return finding.note if finding.note != judgement.why else ""
 
 
 def _plainly(one: Judged) -> list[Block]:
-    """What a reader must not miss: a contradiction, and notes."""
+    """What a reader must not miss: a contradiction, what follows from it, and a note on the whole."""
     blocks: list[Block] = []
+    alone = one.judgements[0].why if len(one.judgements) == 1 else ""
     told: dict[Verdict, str] = {
-        Verdict.NOT: "This contradicts the paper." if one.claim.paper != "OWN" else "This does not hold.",
-        Verdict.PARTLY: _only_partly(one),
+        Verdict.NOT: "This contradicts the paper" if one.claim.paper != "OWN" else "This does not hold",
+        Verdict.PARTLY: "Only partly",
+        Verdict.UNTESTABLE: "This could not be tested",
+        Verdict.LEFT: "Not tested at this size",
     }
     if one.verdict in told:
-        meaning = f" What follows: {sentence(one.claim.meaning)}" if one.claim.meaning else ""
-        blocks.append(Paragraph((Strong(told[one.verdict]), meaning)))
-    same = len({finding.note for finding in one.findings}) == 1
-    notes = [
-        ("" if same or not part.label else f"{part.label}: ") + sentence(finding.note)
-        for part, finding, judgement in zip(one.claim.parts, one.findings, one.judgements, strict=True)
-        if finding.note and finding.note != judgement.why
-    ]
-    notes = list(dict.fromkeys(notes))
-    if notes:
-        blocks.append(
-            Bullets(tuple((note,) for note in notes)) if len(notes) > 1 else Paragraph((f"Note: {notes[0]}",))
-        )
+        meaning = one.claim.meaning if one.verdict in (Verdict.NOT, Verdict.PARTLY) else ""
+        why = f": {alone.removesuffix('.')}." if alone else "."
+        lead = "What follows" if one.verdict is Verdict.NOT else "If it is wrong"
+        follows = f" {lead}: {sentence(meaning)}" if meaning else ""
+        blocks.append(Paragraph((Strong(told[one.verdict]), why, follows)))
+    notes = {_note(*each) for each in zip(one.findings, one.judgements, strict=True)}
+    if len({finding.note for finding in one.findings}) == 1 and any(notes):
+        blocks.append(Paragraph((f"Note: {sentence(notes.pop())}",)))
     return blocks
-
-
-def _only_partly(one: Judged) -> str:
-    """Why, or which parts do not bear a claim out."""
-    if len(one.judgements) == 1:
-        return f"Only partly: {one.judgements[0].why}."
-    against_it = [part.label for part, _, judgement in against(one) if judgement.verdict is Verdict.NOT and part.label]
-    unsure = [part.label for part, _, judgement in against(one) if judgement.verdict is Verdict.PARTLY and part.label]
-    told = [f"against it: {', '.join(against_it)}"] * bool(against_it) + [f"open: {', '.join(unsure)}"] * bool(unsure)
-    return "This bears the claim out only in part" + (f" ({'; '.join(told)})." if told else ".")
 
 
 def _left(one: Judged, study: Study | None) -> str:
@@ -118,31 +170,44 @@ def _left(one: Judged, study: Study | None) -> str:
     return f"Not tested at this size, {one.size.value}: its study is too dear for it{larger}."
 
 
-def _facts(one: Judged, study: Study | None, drawn: Mapping[str, Drawn]) -> list[tuple[str, Rich]]:
+def _facts(one: Judged, study: Study | None, drawn: Mapping[str, Drawn], said: Said) -> list[tuple[str, Rich]]:
     """How it was tested, and how to do it again."""
     claim = one.claim
-    facts: list[tuple[str, Rich]] = [("Source", (claim.source,))]
+    facts: list[tuple[str, Rich]] = []
     if claim.readings:
-        facts.append(("Readings", _readings(claim.readings)))
-    if claim.untestable:
-        return [*facts, ("Figure", _figure(claim.figure, claim.name, drawn))] if claim.figure else facts
-    facts.append(("Measured", (sentence(claim.measured),)))
-    facts.append(("Rule", (_rules(one),)))
-    facts.append(("Refuted by", (sentence(claim.refuted),)))
+        readings = _readings(claim.readings)
+        facts.append(("Readings", said.once(claim.name, "readings", " ".join(claim.readings), readings)))
+    for name, text in (("Measured", claim.measured), ("Refuted by", claim.refuted)):
+        facts.append((name, said.once(claim.name, name, text, (sentence(text),))))
+    if not one.findings:
+        facts.append(("Rule", (_rules(one),)))
+    repeat: Rich = (Code(_command(one, study)),)
     if study:
-        facts.append(("Study", (_study(one, study),)))
-    facts.append(("To repeat", _commands(one, study)))
+        smaller = ", smaller than the paper's" if study.reduced.get(one.size) else ""
+        repeat = (*repeat, "; study ", Link(study.name, study.name), smaller)
     if claim.figure:
-        facts.append(("Figure", _figure(claim.figure, claim.name, drawn)))
-    return facts
+        repeat = (*repeat, "; figure ", *_figure(claim, drawn))
+    return [*_joined(facts), ("To repeat", repeat)]
+
+
+def _joined(facts: list[tuple[str, Rich]]) -> list[tuple[str, Rich]]:
+    """Facts of which one after the other says the same, as one."""
+    told: list[tuple[str, Rich]] = []
+    for name, words in facts:
+        if told and told[-1][1] == words:
+            told[-1] = (f"{told[-1][0]}, {name.lower()}", words)
+        else:
+            told.append((name, words))
+    return told
 
 
 def _readings(readings: tuple[str, ...]) -> Rich:
+    """What the words may mean, lettered."""
     letters = "abcdefghijklmnopqrstuvwxyz"
-    spans: list[Span] = ["The words may mean: "]
+    spans: list[Span] = []
     for place, reading in enumerate(readings):
-        spans += [Strong(f"({letters[place % 26]}) "), reading, "; " if place + 1 < len(readings) else ". "]
-    return *spans, "Tested is (a)."
+        spans += [Strong(f"({letters[place % 26]}) "), reading, "; " if place + 1 < len(readings) else ""]
+    return *spans, ". Tested is (a)."
 
 
 def _rules(one: Judged) -> str:
@@ -154,40 +219,20 @@ def _rules(one: Judged) -> str:
     return sentence("; ".join(f"{part.label}: {each}" for part, each in zip(parts, words, strict=True)))
 
 
-def _study(one: Judged, study: Study) -> str:
-    """Which study it is read off, how large, and in what that is less than the paper's."""
-    told = f"{study.name}: {study.what}"
-    params = study.sizes.get(one.size)
-    if params:
-        told += f"; {one.size.value} size: " + ", ".join(f"{name} {_value(value)}" for name, value in params.items())
-    if study.reduced and one.size is Size.DEFAULT:
-        told += f"; smaller than in the paper: {study.reduced}"
-    if study.reduced and one.size is Size.QUICK:
-        told += "; smaller than in the paper"
-    return sentence(told)
-
-
-def _value(value: object) -> str:
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_value, value)) + "]"
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _commands(one: Judged, study: Study | None) -> Rich:
+def _command(one: Judged, study: Study | None) -> str:
+    """What tests this claim alone."""
     size = one.size
     if one.verdict is Verdict.LEFT:
         done = study.sizes if study else (Size.DEFAULT,)
         size = next((each for each in (Size.DEFAULT, *Size) if each in done), size)
     option = "" if size is Size.DEFAULT else f" --{size.value}"
-    spans: list[Span] = [Code(f"python -m analysis.verify --only {one.claim.name}{option}")]
-    if study and study.command:
-        spans += ["; more of it: ", Code(study.command)]
-    return tuple(spans)
+    return f"python -m analysis.verify --only {one.claim.name}{option}"
 
 
-def _figure(name: str, claim: str, drawn: Mapping[str, Drawn]) -> Rich:
-    command = Code(f"python -m analysis.paper {name}")
+def _figure(claim: Claim, drawn: Mapping[str, Drawn]) -> Rich:
+    """The command that draws a claim's figure, and where it is drawn here."""
+    name, command = claim.figure, Code(f"python -m analysis.paper {claim.figure}")
     if name not in drawn:
-        return command, " draws it, and makes the runs that it needs."
+        return (command,)
     home = drawn[name].home
-    return (command, ", drawn below.") if home == claim else (command, ", drawn under ", Link(home, home), ".")
+    return (command, ", below") if home == claim.name else (Link(f"under {home}", home),)

@@ -33,9 +33,9 @@ class About(NamedTuple):
     environment: Mapping[str, str]
     """Versions, device, cores, commit, by what they are called"""
     seconds: float
-    """That all evidence took, whenever it was gathered"""
+    """That all evidence took, whenever it was gathered; runs that were there before aside"""
     runs: int
-    """Simulations and trainings that it is from"""
+    """Of the ensembles that the studies name: what they make beside these is not counted"""
 
 
 def judged(claim: Claim, evidence: xr.Dataset | None, size: Size) -> Judged:

@@ -57,9 +57,12 @@ def _block(block: Block, folder: str) -> str:
 
 
 def _table(table: Table) -> str:
-    lines = [[escaped(name) for name in table.header], ["---"] * len(table.header)]
-    lines += [[_rich(cell) for cell in row.cells] for row in table.rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    lines = [[escaped(name) for name in table.header]]
+    for row in table.rows:
+        first, *others = map(_rich, row.cells)
+        lines.append([f'<a id="{row.anchor}"></a>' * bool(row.anchor) + first, *others])
+    head, *rows = ("|" + "|".join(line) + "|" for line in lines)  # without spaces, of which there would be thousands
+    return "\n".join([head, "|" + "---|" * len(table.header), *rows])
 
 
 def _rich(text: Rich) -> str:

@@ -133,6 +133,7 @@ def _table(table: Table) -> str:
 def _row(row: Row, header: tuple[str, ...]) -> str:
     """A row; each cell knows its column's name, which a narrow page shows before it."""
     mark = f' class="claim" data-paper="{row.paper}" data-verdict="{row.verdict.value}"' if row.verdict else ""
+    mark += f' id="{escape(row.anchor)}"' if row.anchor else ""
     first, *others = (
         f' data-name="{escape(name)}">{_rich(cell)}' for cell, name in zip(row.cells, header, strict=True)
     )
@@ -155,12 +156,18 @@ def _span(span: Span) -> str:
     if isinstance(span, Break):
         return "<br>"
     if isinstance(span, Code):
-        return f"<code>{escape(span.text)}</code>"
+        return f"<code>{_words(span.text)}</code>"
     if isinstance(span, Link):
         to = span.to if "://" in span.to else f"#{span.to}"
         return f'<a href="{escape(to)}">{escape(span.text)}</a>'
     assert isinstance(span, Strong)
     return f"<strong>{_whole(escape(span.text))}</strong>"
+
+
+def _words(command: str) -> str:
+    """A command in which no line ends after the hyphens of an option."""
+    words = command.split(" ")
+    return " ".join(f"<span>{escape(each)}</span>" if each.startswith("-") else escape(each) for each in words)
 
 
 def _whole(text: str) -> str:

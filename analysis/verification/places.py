@@ -120,6 +120,16 @@ def covering(claims: Sequence[Claim], paper: str, place: str) -> list[Claim]:
     return [each for each in claims if each.paper == paper and any(_within(known, place) for known in answered(each))]
 
 
+def directly(claims: Sequence[Claim], paper: Paper, place: str) -> list[Claim]:
+    """The claims that answer for a place, those aside that only answer for a part of it which is listed itself."""
+    parts = [each for each in paper.places if each.startswith(f"{place}.")]
+    return [
+        claim
+        for claim in covering(claims, paper.short, place)
+        if any(_within(known, place) and not any(_within(known, part) for part in parts) for known in answered(claim))
+    ]
+
+
 def answered(claim: Claim) -> list[str]:
     """The places that a claim answers for, by the names that they are listed under."""
     return [OTHER_NAMES.get((claim.paper, place.lower()), place.lower()) for place in claim.covers]

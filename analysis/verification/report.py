@@ -1,10 +1,15 @@
 """The report of a verification: one Markdown file with its pictures beside it, and one page that holds all."""
 
-from collections.abc import Mapping, Sequence
+import logging
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from analysis.files import replacing
 from analysis.plates.framing import save_small
+from analysis.plates.register import PLATES
 from analysis.verification import overview
 from analysis.verification.contents import document
 from analysis.verification.entry import Drawn
@@ -20,23 +25,48 @@ __all__ = ["About", "write_report"]
 def write_report(
     every: Sequence[Judged], about: About, studies: Mapping[str, Study], out: Path, pictures: bool = True
 ) -> tuple[Path, Path]:
-    """Write OUT.md and OUT.html, each whole or not at all, and the pictures in OUT-figures/; gives both paths.
+    """Write OUT.md and OUT.html, and the pictures in OUT-figures/; gives both paths.
 
+    Nothing that is there is touched before all is drawn and written; pictures of a former report are then removed.
     studies: by their names. pictures: also of the plates whose runs are there; without, none at all.
     Raises RecordingError.
     """
     folder = out.with_name(f"{out.stem}-figures")
-    drawn = _pictures(every, about, studies, folder) if pictures else {}
-    content = document(every, about, studies, drawn)
-    texts = {
-        out.with_name(f"{out.stem}.md"): markdown(content, folder.name),
-        out.with_name(f"{out.stem}.html"): page(content, folder),
-    }
-    for path, text in texts.items():
-        with replacing(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-    first, second = texts
+    first, second = out.with_name(f"{out.stem}.md"), out.with_name(f"{out.stem}.html")
+    with TemporaryDirectory() as name, replacing(first) as text, replacing(second) as whole:
+        drafts = Path(name)
+        with _without_warnings_of_fonts():
+            drawn = _pictures(every, about, studies, drafts) if pictures else {}
+        content = document(every, about, studies, drawn)
+        text.write_text(markdown(content, folder.name), encoding="utf-8")
+        whole.write_text(page(content, drafts), encoding="utf-8")
+        _swap(drafts, folder)
     return first, second
+
+
+def _swap(drafts: Path, folder: Path) -> None:
+    """Put the pictures of this report in the place of a former one's; files that are no report's stay."""
+    new = sorted(drafts.glob("*.png"))
+    for each in new:
+        with replacing(folder / each.name) as temporary:
+            shutil.copyfile(each, temporary)
+    former = {overview.VERDICTS, overview.NUMBERS, *(each.name for each in PLATES)} - {each.stem for each in new}
+    for name in former:
+        (folder / f"{name}.png").unlink(missing_ok=True)
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+
+
+@contextmanager
+def _without_warnings_of_fonts() -> Iterator[None]:
+    """Without a line on every font of matplotlib's that a system has left out; others take its place."""
+    logger = logging.getLogger("matplotlib.font_manager")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 NUMBERS = (

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from analysis.ablation import step_work
 from analysis.plates.plate import Ensemble, Sizes
 from analysis.tables import Table
 from analysis.verification.evidence import evidence_path
@@ -15,6 +16,10 @@ from dynamics.sweep import fill
 
 RATES = {ParticleSettings.system: 200_000.0, ModularSettings.system: 100_000.0, SparseSettings.system: 2_800.0}
 """Runs times steps or epochs that two cores do in a second, in the default settings, recording included."""
+
+
+UNSCORED = 0.6
+"""Share of its time that a training takes of which the first and the last frame alone are scored."""
 
 
 class Step(NamedTuple):
@@ -47,14 +52,16 @@ def steps_of(studies: Sequence[Study], size: Size, lab: Lab) -> list[Step]:
 
 def making(need: Ensemble) -> float:
     """Seconds that an ensemble takes to make, about, on two cores."""
-    settings = need.settings
-    rounds = need.runs * need.steps(Sizes()) / (settings.epoch_steps or 1)
-    wider = max(1.0, getattr(settings, "hidden", 32) / 32) * max(1.0, getattr(settings, "dim", 2) / 4)
+    settings, steps = need.settings, need.steps(Sizes())
+    cost = need.runs * steps / (settings.epoch_steps or 1) * max(1.0, getattr(settings, "dim", 2) / 4)
     if isinstance(settings, SparseSettings):
-        wider *= max(1.0, 32 / settings.batch)
+        usual = SparseSettings()
+        cost *= settings.epoch_steps * step_work(settings) / (usual.epoch_steps * step_work(usual))
+        if need.frame_gap(Sizes()) == steps:
+            cost *= UNSCORED
     if isinstance(settings, ParticleSettings):
-        wider *= (settings.n / 17) ** 4
-    return 1.0 + rounds * wider / RATES.get(settings.system, 1_000.0)
+        cost *= (settings.n / 17) ** 4
+    return 1.0 + cost / RATES.get(settings.system, 1_000.0)
 
 
 def table(steps: Sequence[Step]) -> Table:

@@ -8,7 +8,7 @@ from analysis.intervals import Interval
 from analysis.tables import bracketed
 from analysis.verification.claim import Part
 from analysis.verification.finding import Finding
-from analysis.verification.rules import Above, Agrees, Below, Every, Judgement, Nearly, Rule, Within
+from analysis.verification.rules import Above, Agrees, Below, Every, Judgement, Nearly
 
 NOTHING = "no value"
 
@@ -40,7 +40,8 @@ def stated(part: Part) -> str:
     if not isinstance(part.rule, Agrees):
         return limit(part)
     reported = part.rule.reported
-    if re.fullmatch(rf"{re.escape(f'{reported.interval.value:g}')}( [±\\[].*)?", reported.printed):
+    number = re.fullmatch(r"(-?[\d.]+)( [±\[].*)?", reported.printed)
+    if number and float(number[1]) == reported.interval.value:
         return united(reported.printed, part.unit)
     return f"{amount(reported.interval, part)} ({reported.printed})"
 
@@ -60,10 +61,11 @@ def rule_words(part: Part) -> str:
     """The rule of a part, in full."""
     rule = part.rule
     if isinstance(rule, Agrees):
-        return f"agrees with {stated(part)}, up to a difference of {margin_of(rule.margin, part.unit)}"
+        return f"agrees with {stated(part)}, margin {margin_of(rule.margin, part.unit)}"
     if isinstance(rule, Above | Below) and rule.margin:
-        beyond = f"{margin_of(rule.margin, part.unit)} {'more' if isinstance(rule, Above) else 'less'}"
-        return f"{limit(part)} (refuted also where the interval holds the bound and excludes {beyond})"
+        return f"{limit(part)}, margin {margin_of(rule.margin, part.unit)}"
+    if isinstance(rule, Nearly):
+        return f"{limit(part)}, up to {rule.rare:g}%"
     return limit(part)
 
 
@@ -71,22 +73,6 @@ def margin_of(margin: float, unit: str) -> str:
     """A difference that matters, in words; of percentages in points."""
     unit = "points" if unit == "%" else unit
     return united(f"{margin:g}", unit.removesuffix("s") if margin == 1 else unit)
-
-
-AGAINST = {
-    Agrees: "from the paper's number",
-    Above: "from the bound",
-    Below: "from the bound",
-    Within: "from the middle of the range",
-    Every: "from all",
-    Nearly: "from all",
-}
-"""What a difference is counted from."""
-
-
-def counted_from(rule: Rule) -> str:
-    """What the difference of a rule is counted from."""
-    return AGAINST[type(rule)]
 
 
 def effect(finding: Finding) -> str:

@@ -1,4 +1,4 @@
-"""CA sections 5.1 and 5.2: the formulae of the forces against the true gradient, and against other laws of distance."""
+"""CA section 5.1: neighbouring pair sums under the true gradient, and other laws of distance than the paper's."""
 
 import math
 from collections.abc import Sequence
@@ -8,99 +8,15 @@ import xarray as xr
 from scipy.stats import rankdata
 from tqdm import tqdm
 
-from analysis.audit import audit
 from analysis.intervals import clustered_share
 from analysis.studies import networks
+from analysis.studies.audit import at
 from analysis.studies.classifier import classifier, margin, push
 from analysis.studies.ends import alive, whole
-from analysis.studies.samples import jackknifed, mean, paired
+from analysis.studies.jackknife import jackknife
+from analysis.studies.samples import mean
 from analysis.verification.finding import NONE, Finding, percent
 from analysis.verification.study import Lab, Params, Size, Study
-
-MOMENTS = (0, 20, 100, 500, 2000)
-"""Epochs at which gradients are looked at: the start, while structures form, and the end."""
-
-
-# ----------------------------------------------------------------------------------------------- the audit
-
-AUDITED = {
-    "cosine": "cosine of the particle law, f_a = 1, and -dL/dE",
-    "law_r_squared": "R² of the particle law with one free scale",
-    "r_squared": "R² of the four fields, fitted",
-    "renamed_r_squared": "mean R² of the four fields with tokens renamed at random",
-    "weight": "coefficient of a field in the fit, times its norm over the gradient's",
-}
-
-
-def measure_audit(lab: Lab, params: Params) -> xr.Dataset:
-    """What the forces explain of -dL/dE, shift and change of size aside: (weight_decay, epoch, run), and by field."""
-    rows = []
-    for need in tqdm(networks.ensembles(params), desc="force audit", unit="ensemble", disable=None, leave=False):
-        trajectory = lab.ensemble(need)
-        at = moments(trajectory, params.get("moments", MOMENTS))
-        some = trajectory.isel(step=at, run=slice(params.get("audited")))
-        found = audit(some, frames=max(2, len(at)))[list(AUDITED)]
-        found = found.sel(target="gradient", part="normalised", drop=True).drop_vars(["time", "seed"])
-        found = found.sel(step=trajectory["step"].values[at])
-        rows.append(found.rename(step="epoch").transpose("epoch", "run", ...))
-    joined = xr.concat(rows, xr.Variable("weight_decay", list(networks.DECAYS)), join="exact")
-    for name, words in AUDITED.items():
-        joined[name].attrs.update(long_name=words, units="1")
-    return joined.assign_coords(run=np.arange(joined.sizes["run"])).drop_attrs(deep=False)
-
-
-def moments(trajectory: xr.Dataset, epochs: Sequence[int]) -> list[int]:
-    """Places of the recorded frames nearest to some epochs, each once."""
-    steps = trajectory["step"].values
-    return sorted({int(np.abs(steps - epoch).argmin()) for epoch in epochs})
-
-
-AUDIT = Study(
-    "ca.audit",
-    "how much of the true gradient of the embeddings the formulae of the forces explain",
-    sizes={Size.QUICK: {"runs": 100, "audited": 40}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
-    seconds={Size.QUICK: 11, Size.DEFAULT: 26, Size.FULL: 26},
-    measure=measure_audit,
-    ensembles=networks.ensembles,
-    command="python -m analysis.audit",
-)
-
-
-def explained(evidence: xr.Dataset, name: str, decay: float, epoch: int) -> Finding:
-    """Mean of an audit's number at a weight decay and epoch."""
-    return mean(at(evidence, decay, epoch)[name], "networks")
-
-
-def beyond_renamed(evidence: xr.Dataset, decay: float, epoch: int) -> Finding:
-    """R² of the four fields less that with tokens renamed."""
-    here = at(evidence, decay, epoch)
-    return paired(here["r_squared"], here["renamed_r_squared"], "networks")
-
-
-def by_decay(evidence: xr.Dataset, epoch: int) -> Finding:
-    """R² beyond that with tokens renamed, at weight decay 1 less that without."""
-    strong, none = (at(evidence, decay, epoch) for decay in (1.0, 0.0))
-    gains = [each["r_squared"].values - each["renamed_r_squared"].values for each in (strong, none)]
-    return paired(gains[0], gains[1], "seeds")
-
-
-def pull(evidence: xr.Dataset, field: str, decay: float, epoch: int) -> Finding:
-    """Mean weight of a field in the fit to the true gradient: above 0 where it acts as its formula says."""
-    return mean(at(evidence, decay, epoch)["weight"].sel(field=field), "networks")
-
-
-def pull_by_decay(evidence: xr.Dataset, field: str, epoch: int) -> Finding:
-    """The same at weight decay 1 less that without."""
-    strong, none = (at(evidence, decay, epoch)["weight"].sel(field=field) for decay in (1.0, 0.0))
-    return paired(strong, none, "seeds")
-
-
-def at(evidence: xr.Dataset, decay: float, epoch: int) -> xr.Dataset:
-    """Evidence of a weight decay at the recorded epoch nearest to one."""
-    return evidence.sel(weight_decay=decay).sel(epoch=epoch, method="nearest")
-
-
-# --------------------------------------------------------------------------------------- laws of distance
 
 REPULSIONS = tuple(float(each) for each in np.round(np.arange(-0.75, 4.01, 0.25), 2))
 """Powers p of laws of repulsion 1 / r^p; the paper's is 1. Not -1: a repulsion of the unlike that is
@@ -159,7 +75,7 @@ def neighbours(sums: np.ndarray, right: np.ndarray, force: np.ndarray, taken: np
 
     sums, force (pair, axis), right and taken (pair,), the right class and the one that the network takes it for. Of
     neighbours of different classes, then of the same: how many there are, how many are pushed apart or pulled
-    together, Spearman's correlation of that with their distance, and how many are taken for one class.
+    together, and Spearman's correlation of that with their distance; of the same, how many are taken for one class.
     """
     force = without_size(force, sums)
     r = np.linalg.norm(sums[:, None] - sums[None], axis=-1)
@@ -174,7 +90,7 @@ def neighbours(sums: np.ndarray, right: np.ndarray, force: np.ndarray, taken: np
         found[f"{name}_count"] = float(chosen.sum())
         found[f"{name}_hits"] = float((part[chosen] > 0).sum())
         found[f"{name}_rank"] = rank_correlation(part[chosen], distance[chosen])
-        found[f"{name}_region"] = float((taken[one] == taken[other])[chosen].sum())
+    found["like_region"] = float((taken[one] == taken[other])[same & near].sum())
     return found
 
 
@@ -203,7 +119,6 @@ NEIGHBOURS = {
     "unlike_count": "neighbours of different classes",
     "unlike_hits": "of these, those that the gradient pushes apart",
     "unlike_rank": "Spearman's rho of that push and the distance",
-    "unlike_region": "of these, those that the network takes for one class",
     "like_count": "neighbours of the same class",
     "like_hits": "of these, those that the gradient pulls together",
     "like_rank": "Spearman's rho of that pull and the distance",
@@ -213,7 +128,7 @@ NEIGHBOURS = {
 }
 
 
-def measure_distance(lab: Lab, params: Params) -> xr.Dataset:
+def measure(lab: Lab, params: Params) -> xr.Dataset:
     """Laws of distance at the pair sums of networks, (weight_decay, epoch, run) and by power."""
     epochs = params.get("moments", FORMING)
     rows = [_of_decay(lab.ensemble(need), epochs) for need in tqdm(
@@ -255,8 +170,10 @@ DISTANCE = Study(
     "by which power of the distance between pair sums the true gradient pushes and pulls",
     sizes={Size.QUICK: {"runs": 100}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
     seconds={Size.QUICK: 9, Size.DEFAULT: 9, Size.FULL: 9},
-    measure=measure_distance,
+    measure=measure,
     ensembles=networks.ensembles,
+    depends={"moments": FORMING, "repulsions": REPULSIONS, "attractions": ATTRACTIONS, "soft": SOFT, "fewest": FEWEST},
+    version=2,
     command="python -m analysis.audit",
 )
 
@@ -276,7 +193,7 @@ def power(evidence: xr.Dataset, kind: str, decay: float, epoch: int) -> Finding:
     curves = curves[np.isfinite(curves).all(axis=1)]
     if not len(curves):
         return Finding(NONE, 0, "networks", note="no network has a gradient")
-    found = jackknifed(lambda those: vertex(powers, curves[those].mean(axis=0)), np.arange(len(curves)))
+    found = jackknife(lambda those: vertex(powers, curves[those].mean(axis=0)), len(curves))
     middle = curves.mean(axis=0)
     usual = float(middle[np.flatnonzero(powers == (1.0 if kind == "repulsion" else 0.0))[0]])
     note = f"R² {middle.max():.3f}, by the paper's {usual:.3f}"
@@ -300,9 +217,9 @@ def moved(evidence: xr.Dataset, kind: str, decay: float, epoch: int) -> Finding:
     return _of_neighbours(at(evidence, decay, epoch), kind, "hits")
 
 
-def one_region(evidence: xr.Dataset, kind: str, decay: float, epoch: int) -> Finding:
-    """Percentage of unlike, or like, neighbours that the network takes for one class."""
-    return _of_neighbours(at(evidence, decay, epoch), kind, "region")
+def one_region(evidence: xr.Dataset, decay: float, epoch: int) -> Finding:
+    """Percentage of like neighbours that the network takes for one class."""
+    return _of_neighbours(at(evidence, decay, epoch), "like", "region")
 
 
 def _of_neighbours(here: xr.Dataset, kind: str, what: str) -> Finding:
