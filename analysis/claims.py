@@ -55,7 +55,13 @@ def chosen(names: Sequence[str]) -> list[Claim]:
         if name != ALL and not any(begins(claim, name) for claim in CLAIMS):
             allowed = f"names of claims, or their first words up to a dot, such as {near(name)}"
             raise SettingsError("only", name or "no name", allowed)
-    return [claim for claim in CLAIMS if ALL in names or any(begins(claim, name) for name in names)]
+    exact = {claim.name.lower() for claim in CLAIMS}  # CA.table1.wd0 is not CA.table1.wd0.3
+    return [
+        claim
+        for claim in CLAIMS
+        if ALL in names
+        or any(claim.name.lower() == name.lower() if name.lower() in exact else begins(claim, name) for name in names)
+    ]
 
 
 def begins(claim: Claim, name: str) -> bool:

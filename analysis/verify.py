@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 @dataclasses.dataclass(frozen=True)
 class Options:
     """Put every claim of both papers to the test, and some of our own: run or train what is not there yet, judge each
-    claim as reproduced, partly, not reproduced or not testable, by the rules that the report tells, and write that
-    report. What has been measured is kept in runs/verify/ and not measured again; the same command goes on where it
-    was stopped. The report of a default run is docs/report.md."""
+    claim as reproduced, partly, not reproduced or not testable, or undecided where these runs cannot tell, by the rules
+    that the report tells, and write that report. What has been measured is kept in runs/verify/ and not measured again;
+    the same command goes on where it was stopped. The report of a default run is docs/report.md."""
 
     quick: bool = False
     """Small ensembles, and only studies that are cheap: within 10 minutes on two cores."""
@@ -211,7 +211,8 @@ def tell_verdicts(done: "Sequence[Judged]", options: Options) -> None:
     """All verdicts, and how many there are of each; as CSV too."""
     from analysis.verification.telling import as_table, told, totals
 
-    print("\n" + "\n".join(map(told, done)) + f"\n\n{totals(done)}", file=options.say)
+    whole = "all" not in options.only
+    print("", *(told(each, whole) for each in done), f"\n{totals(done)}", sep="\n", file=options.say)
     if options.csv:
         as_table(done).write_csv(options.csv)
 

@@ -14,7 +14,7 @@ import xarray as xr
 
 from dynamics.identity import identity
 from dynamics.settings import Settings, SettingsError, check_choice, check_whole
-from dynamics.simulate import RUNS_FOLDER, SYSTEMS, Record, finished, run_path, simulate
+from dynamics.simulate import RUNS_FOLDER, Record, finished, run_path, simulate, system_of
 
 MOST_POINTS = 100_000
 
@@ -98,7 +98,7 @@ def plan(
         one = max(1, each.epoch_steps)
         far = each.default_steps if length is None else one * check_whole(unit, length, 0, 2**53 // one)
         often = each.default_every if every is None else one * check_whole("every", every, 1, 2**53 // one)
-        system = SYSTEMS[each.system](each, device)
+        system = system_of(each, device)
         where = place / run_path(system.settings, runs, seed, often, record, device).name
         what = identity(system, runs, seed, often, record)
         held = {name: getattr(each, name) for name in checked}

@@ -404,7 +404,7 @@ class FileRecorder(MemoryRecorder):
         super().add(state, observe, checkpoint)
         kept = [self.frames.get(state.step, {})]
         if self.schedule.keeps_checkpoint(state.step):
-            self.states[state.step] = checkpoint(state)
+            self._keep(state, checkpoint)
             kept.append(self.states[state.step])
         self.bytes += sum(array.nbytes for arrays in kept for array in arrays.values())
 
@@ -416,7 +416,7 @@ class FileRecorder(MemoryRecorder):
         """Close a part that ends with this state."""
         if state.step == self.part_begins and not self.frames:
             return
-        self.states[state.step] = checkpoint(state)
+        self._keep(state, checkpoint)
         self._write(parts_folder(self.path) / part_name(self.part_begins, state.step), state, done=False)
         self.frames, self.states, self.bytes = {}, {}, 0
         self.part_begins, self.part_since = state.step, time.monotonic()
@@ -427,10 +427,14 @@ class FileRecorder(MemoryRecorder):
             self.suspend(state, checkpoint)
             self._merge(state)
         else:
-            self.states[state.step] = checkpoint(state)
+            self._keep(state, checkpoint)
             self._write(self.path, state, done=True)
         _remove(self.path, parts_of(self.path))
         return open_trajectory(self.path)
+
+    def _keep(self, state: State, checkpoint: Reader) -> None:
+        """Keep a restart state, whose step, and what else is a number, may be one of Python's."""
+        self.states[state.step] = {name: np.asarray(values) for name, values in checkpoint(state).items()}
 
     def _write(self, path: Path, state: State, done: bool) -> None:
         states = _checkpoint_dataset(self.states, self.description)

@@ -404,5 +404,9 @@ def import_systems() -> None:
             importlib.import_module(name)
         except ImportError as error:
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+                error.add_note(f"({OUTSIDE} names {name}, which could not be imported)")
                 raise  # the module is there, and what it imports is not
             raise SettingsError(OUTSIDE, name, allowed) from None
+        except Exception as error:
+            error.add_note(f"({OUTSIDE} names {name}, which could not be imported)")
+            raise

@@ -21,6 +21,8 @@ import xarray as xr
 from tqdm import tqdm
 
 from dynamics.identity import BRANCH, METRICS, Described, check_same, describe, digest, identity
+from dynamics.members import check_name
+from dynamics.outsiders import check_system, made
 from dynamics.particles import ParticleSystem
 from dynamics.recorder import (
     Arrays,
@@ -119,7 +121,8 @@ class Systems(dict[str, Callable[..., Any]]):
     """A table of systems that says what to do about one that is not there."""
 
     def __missing__(self, name: str) -> NoReturn:
-        raise SettingsError("settings", f"those of {name}", "settings of " + ", ".join(self) + ", or `register` first")
+        allowed = "one of " + ", ".join(self) + ", or one that `register` of dynamics.simulate was told of"
+        raise SettingsError("system of the settings", name, allowed)
 
 
 SYSTEMS = Systems(
@@ -132,10 +135,24 @@ SYSTEMS = Systems(
 """What makes a system, from settings and device, by the `system` that settings and trajectories name."""
 
 
+OWN = tuple(SYSTEMS)
+"""Those that need not be looked at before they begin."""
+
+
 def register(settings: type[Settings], system: Callable[..., Any]) -> None:
-    """Make a system from outside known to `simulate` and to everything that reads trajectories."""
+    """Make a system from outside known to `simulate` and to everything that reads trajectories.
+
+    Again for the same class is fine. Raises SettingsError for a name that another settings class has.
+    """
+    check_name(settings, SETTINGS)
     SETTINGS[settings.system] = settings
     SYSTEMS[settings.system] = system
+
+
+def system_of(settings: Settings, device: str = "auto") -> Any:
+    """The system of settings; of one from outside it is seen that it has all it needs. Raises SettingsError."""
+    factory = SYSTEMS[settings.system]
+    return factory(settings, device) if settings.system in OWN else made(factory, settings, device)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -172,10 +189,10 @@ def simulate(
     """
     runs = check_whole("runs", runs, 1, 10_000_000)
     seed = check_whole("seed", seed, 0, 2**62)
+    check_choice("record", record, ("all", "metrics"))
+    system = system_of(settings, device)
     steps = check_whole("steps", settings.default_steps if steps is None else steps, 0, 2**53)
     every = check_whole("every", settings.default_every if every is None else every, 1, 2**53)
-    check_choice("record", record, ("all", "metrics"))
-    system = SYSTEMS[settings.system](settings, device)
     what = identity(system, runs, seed, every, record)
     schedule = Schedule(steps, every)
     recorder: Recorder
@@ -193,6 +210,8 @@ def simulate(
             check_same(path, found, what)
 
         recorder = FileRecorder(path, describe(system, what, steps), schedule, same, overwrite)
+    if settings.system not in OWN:
+        check_system(system_of(settings, device), seed + np.arange(runs))  # another one, which may keep what it likes
     with signals() as received, recorder:
         return _record(system, recorder, lambda: system.initial(seed + np.arange(runs)), received, progress)
 
@@ -287,8 +306,8 @@ def run_path(
     settings: Settings, runs: int, seed: int, every: int | None = None, record: Record = "all", device: str = "auto"
 ) -> Path:
     """Where a run lives by default: runs/SYSTEM-HASH.nc, the hash over all that `identity` names."""
+    system = system_of(settings, device)
     every = settings.default_every if every is None else every
-    system = SYSTEMS[settings.system](settings, device)
     return RUNS_FOLDER / f"{settings.system}-{digest(identity(system, runs, seed, every, record))}.nc"
 
 
@@ -506,7 +525,7 @@ def _seeds(source: xr.Dataset, run: int | None) -> np.ndarray:
 def _system_of(source: xr.Dataset, settings: Settings | None = None) -> System:
     """The system of a trajectory, or one of other settings that computes as it does. Raises TrajectoryError."""
     before = settings_of(source)
-    system = SYSTEMS[before.system](settings or before, str(source.attrs["device"]))
+    system = system_of(settings or before, str(source.attrs["device"]))
     if source.attrs["numerics_version"] != system.numerics_version:
         found, known = source.attrs["numerics_version"], system.numerics_version
         raise TrajectoryError(f"attribute numerics_version: found {found}, this program computes as {known} does")

@@ -29,6 +29,10 @@ RUNNING, DONE, DIVERGED = range(3)
 STATUS = ("running", "done", "diverged")
 
 
+class UnknownSystem(TrajectoryError):
+    """A file that may be whole, of a system that nobody has registered; says what to do."""
+
+
 class Variable(NamedTuple):
     """A row of the schema."""
 
@@ -171,7 +175,7 @@ def open_trajectory(path: str | Path, thoroughly: bool = True) -> xr.Dataset:
     try:
         return validate(trajectory)
     except TrajectoryError as error:
-        raise TrajectoryError(f"{path}: {error}") from None
+        raise type(error)(f"{path}: {error}") from None
 
 
 def _open_parts(path: Path) -> xr.Dataset:
@@ -234,10 +238,10 @@ def _settings_class(system: object) -> Any:
         try:
             import_systems()
         except SettingsError as error:
-            raise TrajectoryError(f"attribute system: found {system!r}, not known; {error}") from None
+            raise UnknownSystem(f"attribute system: found {system!r}, not known; {error}") from None
     if system not in SETTINGS:
         how = f"others where {OUTSIDE} names the module that registers them, see docs/new-system.md"
-        raise TrajectoryError(f"attribute system: found {system!r}, known are {', '.join(SETTINGS)} ({how})")
+        raise UnknownSystem(f"attribute system: found {system!r}, known are {', '.join(SETTINGS)} ({how})")
     return SETTINGS[system]
 
 

@@ -29,7 +29,8 @@ def made(
         trajectory = run()
     except SettingsError as error:
         found = f"{error.found} steps" if error.field == "steps" and unit > 1 else error.found
-        raise SettingsError(error.field.replace("steps", option), found, error.allowed) from None
+        field = ", ".join(option if name == "steps" else name for name in error.field.split(", "))
+        raise SettingsError(field, found, error.allowed) from None
     how = "found" if path.stat().st_mtime_ns == before else "written"
     last = int(trajectory["step"][-1])
     reached = f"{last} {option}" if unit == 1 else f"{float(trajectory['epoch'][-1]):g} {option} of {unit} steps"

@@ -38,8 +38,11 @@ def main(options: Options) -> None:
     if not names:
         print(f"no runs in {folder}")
         return
-    rows = [row for name in sorted(names) if (row := line(folder / name, options.check))]
+    unknown: dict[str, str] = {}
+    rows = [row for name in sorted(names) if (row := line(folder / name, options.check, unknown))]
     print(Table(HEADER, rows, left=(0, 1, 6)).text())
+    if unknown:
+        print("\nunknown system: " + "\nunknown system: ".join(unknown.values()))
     if options.csv:
         Table(HEADER, rows).write_csv(options.csv)
 
@@ -51,12 +54,15 @@ def in_progress(lock: Path) -> bool:
     return is_locked(lock.with_name(lock.name[1:].removesuffix(".lock")))
 
 
-def line(path: Path, thoroughly: bool) -> list[str] | None:
-    """One run as a row of the table; a damaged one says so. None for what is no run but the result of an analysis."""
+def line(path: Path, thoroughly: bool, unknown: dict[str, str] | None = None) -> list[str] | None:
+    """One run as a row of the table; a damaged one says so. None for what is no run but the result of an analysis.
+
+    unknown: takes what is to be said, once, of systems that nobody has registered.
+    """
     from analysis.results import is_result
     from dynamics.recorder import is_locked
     from dynamics.storage import TrajectoryError, read_group
-    from dynamics.trajectory import DIVERGED, open_trajectory, parts_of, settings_of
+    from dynamics.trajectory import DIVERGED, UnknownSystem, open_trajectory, parts_of, settings_of
 
     parts = parts_of(path)
     files = [part.path for part in parts] + ([path] if path.is_file() else [])
@@ -70,6 +76,14 @@ def line(path: Path, thoroughly: bool) -> list[str] | None:
         if parts:
             with read_group(parts[-1].path, thoroughly=thoroughly) as newest:
                 attrs, reached = newest.attrs, parts[-1].end
+    except UnknownSystem as error:
+        with read_group(parts[-1].path if parts else path, thoroughly=False) as whole:
+            attrs = whole.attrs
+        (unknown if unknown is not None else {})[attrs["system"]] = (
+            str(error).removeprefix(f"{path}: ").removeprefix("attribute system: ")
+        )
+        found = [str(attrs[name]) for name in ("steps", "runs", "seed")]
+        return [path.name, "unknown system", *found, size, str(attrs["system"])]
     except TrajectoryError as error:
         if path.is_file() and is_result(path):
             return None

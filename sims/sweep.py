@@ -11,7 +11,7 @@ import itertools
 import operator
 import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin, get_type_hints
 
@@ -19,7 +19,8 @@ import tyro
 
 from analysis.command import command, refusing
 from analysis.files import check_csv
-from dynamics.settings import SETTINGS, SettingsError, import_systems
+from dynamics.members import check_settings_class
+from dynamics.settings import OUTSIDE, SETTINGS, SettingsError, import_systems
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -84,6 +85,7 @@ def is_swept(kind: object) -> bool:
 
 def options_of(settings: type) -> type:
     """The options of a system: each setting takes values, and there is its length and the amount."""
+    unit, long = length_of(settings)
     kinds, words, fields = get_type_hints(settings), field_help(settings), []
     for field in dataclasses.fields(settings):
         kind, default = kinds[field.name], getattr(settings(), field.name)
@@ -93,7 +95,6 @@ def options_of(settings: type) -> type:
         fields.append((field.name, described, dataclasses.field(default=default)))
     values = dataclasses.make_dataclass("Settings", fields, frozen=True)
     values.__doc__ = "A setting of several values is swept, one of a single value holds for all points."
-    unit, long = length_of(settings)
     length = Annotated[int | None, tyro.conf.arg(help=f"{long} More than before go on with the runs.")]
     options = dataclasses.make_dataclass(
         settings.__name__,
@@ -110,7 +111,8 @@ def options_of(settings: type) -> type:
 
 
 def length_of(settings: type) -> tuple[str, str]:
-    """The option for how long runs are, and its help."""
+    """The option for how long runs are, and its help. Raises SettingsError for a class that lacks a member."""
+    check_settings_class(settings)
     plain = settings()
     if plain.epoch_steps:
         return "epochs", f"How long to train. None is {plain.default_steps // plain.epoch_steps}."
@@ -129,6 +131,14 @@ def options_for(systems: Mapping[str, type]) -> Any:
 
 
 Options: Any = options_for(SETTINGS)
+
+
+def check_known(arguments: Sequence[str]) -> None:
+    """Refuse a command line that names a system which is not known. Raises SettingsError."""
+    name = next(iter(arguments), "-")
+    if not name.startswith("-") and name not in SETTINGS:
+        how = f"others where {OUTSIDE} names the module that registers them, see docs/new-system.md"
+        raise SettingsError("name of a system", name, f"one of {', '.join(SETTINGS)} ({how})")
 
 
 # ------------------------------------------------------------------------------------------ the command
@@ -238,4 +248,6 @@ def rows(result: "xr.Dataset", axes: list[str], name: str) -> "list[Row]":
 if __name__ == "__main__":
     with refusing():
         import_systems()
-    command(main, options_for(SETTINGS), "sims.sweep")
+        check_known(sys.argv[1:])
+        chosen = options_for(SETTINGS)
+    command(main, chosen, "sims.sweep")

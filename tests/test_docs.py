@@ -1,7 +1,9 @@
 """The pages in docs/: what they show works as it stands, and a system from outside goes through everything."""
 
 import dataclasses
+import hashlib
 import importlib
+import pathlib
 import re
 import shlex
 import subprocess
@@ -106,12 +108,19 @@ def test_each_block_is_run_somewhere():
 
 def test_the_page_on_the_format(capsys):
     names = {}
-    exec(compile(blocks(FORMAT)[0], "format.md", "exec"), names)
+    for _ in range(2):  # what is done twice finds what there is
+        exec(compile(blocks(FORMAT)[0], "format.md", "exec"), names)
     xr.testing.assert_equal(names["plain"].load(), names["trajectory"].load())
     with open_trajectory("runs/two.nc") as some:
         assert some["seed"].values.tolist() == [1, 4]
         np.testing.assert_array_equal(some["embedding"], names["trajectory"]["embedding"][[1, 4]])
     assert capsys.readouterr().out.splitlines()[-1] == "[ 0  4  8 12]"
+
+
+def test_the_seal_is_as_the_page_says():
+    run(ParticleSettings(n=5), steps=4, out="a.nc").close()
+    data = pathlib.Path("a.nc").read_bytes()
+    assert data[-73:] == b"\nsha256:" + hashlib.sha256(data[:-73]).hexdigest().encode() + b"\n"
 
 
 def test_the_page_on_the_format_names_what_there_is():
@@ -251,7 +260,7 @@ def test_a_run_that_diverges_stands_still(monkeypatch):
     def force(x):
         total, norm = real(x)
         too_large = (x[1] == whole["embedding"].values[1, 10]).all()
-        return total, np.where([False, too_large, False], np.inf, norm)
+        return total, np.where(too_large & (np.arange(len(x)) == 1), np.inf, norm)
 
     monkeypatch.setattr(system.plain, "force", force)
     monkeypatch.setitem(loop.SYSTEMS, "momentum", lambda settings, device: system)
@@ -285,7 +294,7 @@ def test_a_system_that_lacks_a_method_cannot_be_made():
 
 def test_settings_of_a_system_that_is_not_registered_are_told(monkeypatch):
     monkeypatch.delitem(loop.SYSTEMS, "momentum")
-    with pytest.raises(SettingsError, match="found those of momentum, allowed is settings of particles"):
+    with pytest.raises(SettingsError, match="system of the settings: found momentum, allowed is one of particles"):
         simulate(SETTINGS, runs=1, steps=1)
 
 
@@ -536,6 +545,20 @@ def test_a_file_alone_has_nothing_imported(outsider, typed, monkeypatch):
     assert "outsider" not in sys.modules
 
 
+def test_a_list_of_runs_says_once_what_is_not_known(outsider, typed, tmp_path, monkeypatch):
+    (tmp_path / "b.nc").write_bytes((tmp_path / outsider).read_bytes())
+    run(ParticleSettings(n=5), steps=2, out="c.nc").close()
+    monkeypatch.delenv(OUTSIDE, raising=False)
+    code, out, _ = typed("sims.runs", "--folder", ".")
+    assert code == 0
+    for name in "ab":
+        assert re.search(rf"{name}\.nc +unknown system +12 +2 +0 +\d\.\d +outsider\n", out)
+    assert "unreadable" not in out
+    assert out.count(OUTSIDE) == out.count("\nunknown system: found 'outsider', known are particles") == 1
+    monkeypatch.setenv(OUTSIDE, "outsider")
+    assert re.search(r"a\.nc +done +12 +2 .*--n 5", typed("sims.runs", "--folder", ".")[1])
+
+
 @pytest.mark.parametrize("names", ["outsider", " json , outsider,", "outsider,json"])
 def test_the_environment_names_what_is_imported(outsider, names, typed, monkeypatch):
     monkeypatch.setenv(OUTSIDE, names)
@@ -558,8 +581,9 @@ def test_a_name_that_is_no_module_is_told(outsider, name, typed, monkeypatch):
 def test_a_module_that_fails_shows_its_own_error(outsider, tmp_path, monkeypatch):
     (tmp_path / "failing.py").write_text("import nothing_of_that_name")
     monkeypatch.setenv(OUTSIDE, "failing")
-    with pytest.raises(ModuleNotFoundError, match="nothing_of_that_name"):
+    with pytest.raises(ModuleNotFoundError, match="nothing_of_that_name") as error:
         open_trajectory(outsider)
+    assert error.value.__notes__ == [f"({OUTSIDE} names failing, which could not be imported)"]
 
 
 def test_known_systems_import_nothing(monkeypatch):
@@ -579,8 +603,6 @@ def test_from_the_shell(environment):
     done = shell(str(ROOT / "docs" / "momentum.py"), "--n", "5", "--runs", "3", "--steps", "20")
     assert (done.returncode, done.stderr) == (0, "")
     assert "(written: 3 runs, 20 steps)" in done.stdout
-    done = shell("-m", "sims.runs", **{OUTSIDE: "docs.momentum"})
-    assert re.search(r"momentum-\w+\.nc +done +20 +3 ", done.stdout)
     words = ("-m", "sims.sweep", "momentum", "--momentum", "0", "0.5", "--n", "5", "--runs", "2", "--steps", "10")
     done = shell(*words, **{OUTSIDE: "docs.momentum"})
     assert done.returncode == 0, done.stderr
@@ -588,6 +610,9 @@ def test_from_the_shell(environment):
     done = shell("-m", "sims.sweep", "--help", **{OUTSIDE: "docs.momentun"})
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.startswith("error: TRAINING_DYNAMICS_SYSTEMS: found docs.momentun, allowed is")
+    done = shell("-m", "sims.sweep", "momentum", "--momentum", "0", **{OUTSIDE: ""})
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert re.match(f"error: name of a system: found momentum, allowed is one of particles.*{OUTSIDE}", done.stderr)
 
 
 def test_a_grid_of_one_point(typed):
@@ -614,3 +639,26 @@ def test_the_example_from_the_command_line(monkeypatch, capsys):
     out = typed("--branch", "a.nc", "--step", "10", "--momentum", "0.1", "--out", "b.nc")
     assert "written: 2 runs, 30 steps" in out
     assert settings_of(open_trajectory("b.nc")) == MomentumSettings(n=5, momentum=0.1)
+    monkeypatch.setattr("sys.argv", ["momentum", "--help"])
+    with pytest.raises(SystemExit):
+        command_line.system_command(MomentumSettings, "docs.momentum")
+    help_of = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "the last are always recorded. None is 1." in help_of
+    assert "modular system" not in help_of
+
+
+def test_members_that_diverged_are_counted(monkeypatch, capsys):
+    real = MomentumSystem.advance
+
+    def advance(self, state, steps):
+        """The second of three stands still from step 7 on."""
+        after = real(self, state, steps)
+        return dataclasses.replace(after, last_step=np.minimum(after.last_step, [99, 7, 99][: len(after.last_step)]))
+
+    monkeypatch.setattr(MomentumSystem, "advance", advance)
+    words = ["momentum", "--n", "5", "--runs", "3", "--steps", "30", "--out", "a.nc"]
+    for how in ("written", "found"):
+        monkeypatch.setattr("sys.argv", words)
+        command_line.system_command(MomentumSettings, "docs.momentum")
+        told = capsys.readouterr().out
+        assert f"({how}: 3 runs, 30 steps)\ndiverged    1 runs, which stand still" in told

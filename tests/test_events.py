@@ -138,7 +138,7 @@ def test_the_command(typed, trained):
     simulate(ParticleSettings(n=7), runs=3, steps=30, out="p.nc", progress=False)
     code, out, _ = typed("analysis.events", "a.nc", "a.nc", "--csv", "t.csv")
     assert code == 0
-    assert "left their first level" in out
+    assert "left the first level of the loss" in out
     assert "log-rank p" in out
     result = xr.open_dataset("a-events.nc")
     assert result.attrs["result_of"] == "analysis.events"

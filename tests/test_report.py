@@ -1,5 +1,6 @@
 """The report of judged claims: what it says, how it is written, what it leaves out."""
 
+import logging
 import math
 import re
 from functools import partial
@@ -9,17 +10,18 @@ import pytest
 import xarray as xr
 
 from analysis.intervals import Interval
+from analysis.plates import circuits
 from analysis.plates.plate import Ensemble
-from analysis.verification import rules
+from analysis.verification import account, report, rules
 from analysis.verification.claim import Claim, Part
 from analysis.verification.disagreements import beyond, disagreements
 from analysis.verification.finding import NONE, Finding, counted, printed
-from analysis.verification.judged import judged
-from analysis.verification.places import NOTHING, PAPERS, covering, elsewhere, place_of, uncovered
+from analysis.verification.judged import Judged, judged
+from analysis.verification.places import NOTHING, PAPERS, covering, directly, elsewhere, place_of, uncovered
 from analysis.verification.report import About, write_report
 from analysis.verification.rules import Above, Agrees, Below, Every, Verdict, Within, judge
 from analysis.verification.study import Size, Study
-from dynamics.settings import ParticleSettings
+from dynamics.settings import ParticleSettings, SparseSettings
 from dynamics.simulate import run_path, simulate
 
 EVIDENCE = xr.Dataset()
@@ -112,7 +114,7 @@ def study(name, **words):
 
 
 STUDIES = {
-    name: study(name, reduced="32 runs in place of 100" if name == "CA.0" else "")
+    name: study(name, reduced=dict.fromkeys(Size, "32 runs in place of 100") if name == "CA.0" else {})
     for name in ("some.study", *(f"{paper}.{k}" for paper in ("CA", "VC", "CH", "OWN") for k in range(4)))
 } | {"dear": study("dear", sizes={Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}}, command="python -m x.y")}
 
@@ -165,7 +167,7 @@ def beyond_of(rule, finding):
         (Every(), Finding(Interval(90, 85, 95), 100), 2.0),
         (Agrees(printed("10 [7, 13]"), 5), found(25, 4), 2.0),  # the difference is 15 ± 5
         (Above(50), Finding(Interval(40, math.nan, math.nan), 1), -math.inf),
-        (Above(50), found(40, 0), math.inf),
+        (Above(50), found(40, 0), -math.inf),  # worked out without chance: no unit to count in
     ],
 )
 def test_how_far_beyond_its_bound_a_finding_is(rule, finding, expected):
@@ -177,7 +179,7 @@ def test_disagreements_are_picked_by_verdict_weight_distance_and_study():
         return judged(claim(name, part(Above(bound), found(value)), weight=weight, study=study), EVIDENCE, Size.QUICK)
 
     every = [
-        one("CA.a.open", 10.5, 3, "open"),  # holds the bound, so only partly: last
+        one("CA.a.open", 10.5, 3, "open"),  # holds the bound, so undecided
         one("CA.a.near", 5, 2, "a"),
         one("VC.a.far", 1, 2, "b"),
         one("VC.a.further", -5, 2, "c"),
@@ -188,8 +190,18 @@ def test_disagreements_are_picked_by_verdict_weight_distance_and_study():
     ]
     assert [each.claim.name for each in disagreements(every)] == ["VC.a.further", "VC.a.far", "CA.a.near"]
     some = [each for each in every if each.claim.name in ("CA.a.open", "VC.a.light", "OWN.a")]
-    assert [each.claim.name for each in disagreements(some)] == ["VC.a.light", "CA.a.open"]
+    assert [each.claim.name for each in disagreements(some)] == ["VC.a.light"]
     assert disagreements([every[-1]]) == []
+
+
+def test_exact_disagreements_come_last_among_equals_and_a_number_is_told_once():
+    def one(name, study, *finding):
+        return judged(claim(name, part(Above(50), found(*finding)), study=study), EVIDENCE, Size.QUICK)
+
+    exact, near, same = one("CA.a.exact", "a", 1, 0), one("CA.a.near", "b", 47), one("VC.a.same", "c", 47)
+    assert [each.claim.name for each in disagreements([exact, near, same])] == ["CA.a.near", "CA.a.exact"]
+    also = one("VC.a.also-exact", "d", 1, 0)
+    assert disagreements([exact, also]) == [exact, also]
 
 
 # ------------------------------------------------------------------------------------------------ the index
@@ -211,6 +223,8 @@ def test_places_are_covered_by_their_parts_and_only_by_claims_of_the_paper():
     assert names("VC", "figure 1") == names("VC", "section 5") == ["VC.s4.x"]
     assert names("CA", "figure 1") == names("VC", "figure 10") == []
     assert elsewhere(claims, "CA") == {"figure 99": [claims[1]]}
+    assert directly(claims, PAPERS[0], "section 5") == []  # its part is listed itself
+    assert directly(claims, PAPERS[0], "section 5.1") == [claims[0]]
     missing = uncovered(claims)
     assert "CA section 5.2" in missing
     assert "VC figure 2" in missing
@@ -247,16 +261,17 @@ def test_what_states_nothing_is_a_place():
 
 def test_every_claim_has_a_row_and_an_entry_in_both(written):
     text, page, _ = written
+    plain = re.sub(r"</?span>", "", page)
     for one in all_judged():
         name, verdict = one.claim.name, one.verdict.value
-        assert len(re.findall(rf"^\| \[{re.escape(name)}\]\(#{re.escape(name)}\) \|.*{verdict} \|$", text, re.M)) == 1
+        assert len(re.findall(rf"^\|\[{re.escape(name)}\]\(#{re.escape(name)}\)\|.*{verdict}\|$", text, re.M)) == 1
         assert f'<a id="{name}"></a>' in text
         assert re.search(rf"^### {re.escape(name)} · . {verdict}$", text, re.M)
         assert page.count(f' id="{name}"') == 1
         if not one.claim.untestable:
             size = "" if one.verdict is Verdict.LEFT else " --quick"
             assert f"`python -m analysis.verify --only {name}{size}`" in text
-            assert f"<code>python -m analysis.verify --only {name}{size}</code>" in page
+            assert f"<code>python -m analysis.verify --only {name}{size}</code>" in plain
 
 
 def test_links_lead_somewhere(written):
@@ -273,8 +288,9 @@ def test_links_lead_somewhere(written):
 
 def test_numbers_are_told_with_their_intervals_digits_and_units(written):
     text, page, _ = written
-    row = "| 56.0% [45.7, 65.9] (56 of 100) | **60.7% [57.7, 63.7]** | 100 simulations | +4.7 points ["
-    assert row in text
+    assert "**Rule**: agrees with 56.0% [45.7, 65.9] (56 of 100), margin 10 points" in text
+    assert "**Here**: **60.7% [57.7, 63.7]**, of 100 simulations, +4.7 points [" in text
+    assert "|56.0% [45.7, 65.9] (56 of 100) → 60.7% [57.7, 63.7]|" in text
     for told in (
         "420.0 epochs [160.0, 680.0]", "Cohen's d 0.35", "6.0 clusters", "above 50%", "below 3 epochs",
         "from -1 to 1 epochs", "all, without exception", "-0.64 [-0.75, -0.49]", "no value", "35.5 ± 3.7",
@@ -289,36 +305,69 @@ def test_the_summary_counts_verdicts_and_tells_three_disagreements(written):
     text, _, _ = written
     every = all_judged()
     counts = [sum(one.verdict is verdict for one in every) for verdict in Verdict]
-    assert f"| all | {' | '.join(map(str, counts))} | {len(every)} |" in text
+    assert f"|all|{'|'.join(map(str, counts))}|{len(every)}|" in text
     told = text[text.index("### The most interesting") : text.index("How they were picked")]
     assert told.count("**The paper:**") == told.count("**Here:**") == told.count("**What it means:**") == 3
     assert told.index("VC.s4.nasty") < told.index("CA.table2.k6")
 
 
-def test_an_entry_tells_size_readings_contradictions_and_what_is_smaller(written):
+def test_an_entry_tells_rule_readings_contradictions_and_its_study(written):
     text, _, _ = written
     entry = text[text.index('<a id="CA.s4.parts">') : text.index('<a id="CA.figure5.same">')]
     assert "**(a)** this way; **(b)** that way. Tested is (a)." in entry
-    assert "only in part (against it: part 1; open: part 3)." in entry
-    assert "quick size: runs 3." in entry
-    assert "`python -m analysis.paper ca5` draws it" in entry
-    assert "This contradicts the paper." in text[text.index('<a id="VC.s4.nasty">') :]
+    assert "**Only partly**." in entry
+    assert "|✕ not reproduced: further apart than by chance, and far|" in entry
+    assert "|reproduced|" in entry
+    assert "figure `python -m analysis.paper ca5`" in entry
+    nasty = text[text.index('<a id="VC.s4.nasty">') :]
+    assert "**This contradicts the paper**: the interval lies on the other side. What follows: " in nasty
+    assert "- **Rule**: above 1\n- **Here**: **0.1 [0.0, 0.2]**, of 100 runs\n" in nasty
     later = text[text.index('<a id="VC.figure6.later">') :]
     assert "its study is too dear for it; it is done at default and full size" in later
-    assert "Not tested: It is about larger models." in text
+    assert "(VC.s5.open) Not tested: It is about larger models." in text
     first = text[text.index('<a id="CA.table2.k0">') :]
-    assert first.index("smaller than in the paper") < first.index("CA.table2.k1")
-    assert "1 h 24 min" in text
-    assert "12,345 simulations" in text
+    assert first.index("study [CA.0](#CA.0), smaller than the paper's") < first.index("CA.table2.k1")
+    assert "**These runs cannot tell**: too few for an interval." in text
+
+
+def test_what_all_parts_have_in_common_is_said_once(tmp_path):
+    parts = [part(Above(1), found(value, of="spikes"), label) for value, label in ((5, "first"), (6, "second"))]
+    one = judged(claim("CA.s4.alike", *parts), EVIDENCE, Size.QUICK)
+    text = write_report([one], ABOUT, STUDIES, tmp_path / "a.md", pictures=False)[0].read_text()
+    assert "- **Rule**: each above 1\n- **Of**: each 100 spikes\n" in text
+    assert "||here|verdict|\n|---|---|---|\n|first|**5.0 [4.0, 6.0]**|reproduced|" in text
+
+
+def test_the_front_says_what_its_numbers_are_of(written):
+    text, _, _ = written
+    assert "**Time of the measuring**: 1 h 24 min; runs that were there before aside" in text
+    assert "**Ensembles named by the studies**: 12,345 runs" in text
     assert "Python 3.11.9, device cpu, 2 cores, commit 5be88b0" in text
 
 
-def test_what_a_default_run_is_smaller_in_is_told_and_its_command_needs_no_size(tmp_path):
-    every = [judged(one, EVIDENCE, Size.DEFAULT) for one in many()[:1]]
+def test_what_a_family_of_claims_has_in_common_is_told_once(tmp_path):
+    long = "by counting, in a way that takes so many words to tell that nobody would like to read them again, and again"
+    names = ("CA.s4.first", "CA.s4.second", "VC.s4.third")
+    every = [
+        judged(claim(name, part(Above(1), found(5)), measured=long, refuted=name, readings=(long, "not")), EVIDENCE,
+               Size.QUICK) for name in names
+    ]  # fmt: skip
+    text = write_report(every, ABOUT, STUDIES, tmp_path / "a.md", pictures=False)[0].read_text()
+    assert text.count("nobody would like to read them again") == 2
+    assert text.count("- **Readings, measured**: As for [CA.s4.first](#CA.s4.first).\n") == 2
+    assert all(f"- **Refuted by**: {name}." in text for name in names)
+
+
+def test_studies_are_told_once_with_size_and_what_is_smaller(tmp_path):
+    every = [judged(one, EVIDENCE, Size.DEFAULT) for one in many()]
     about = ABOUT._replace(size=Size.DEFAULT, created_at="2026-11-21T14:05:59+00:00")
-    path, _ = write_report(every, about, STUDIES, tmp_path / "a.md", pictures=False)
+    path, page = write_report(every, about, STUDIES, tmp_path / "a.md", pictures=False)
     text = path.read_text()
-    assert "default size: runs 4, wd [0, 1]; smaller than in the paper: 32 runs in place of 100." in text
+    told = text[text.index("## Studies") : text.index("## Where everything is")]
+    count = sum(one.claim.study == "CA.0" for one in every)
+    row = '|<a id="CA.0"></a>CA.0|what is measured|runs 4, wd [0, 1]|32 runs in place of 100|'
+    assert f"{row}{count}|" in told
+    assert '<tr id="CA.0"><th scope="row"' in page.read_text()
     assert "`python -m analysis.verify --only CA.table2.k0`" in text
     assert "2026-11-21, 14:05 UTC" in text
     assert "![" not in text
@@ -339,15 +388,33 @@ def test_how_it_was_judged_is_the_rules_own_account(written):
     assert "no independent confirmation" in said
 
 
+def test_a_number_that_judges_several_claims_is_counted():
+    def one(name, study, bound=1, measure="x"):
+        parts = (Part(partial(of, found(5), measure), Above(bound)), Part(partial(of, found(6), name), Every(), "own"))
+        return Judged(claim(name, *parts, study=study), (found(5), found(6)), (), Verdict.PARTLY, Size.QUICK)
+
+    every = [one("CA.a", "s"), one("CA.b", "s"), one("VC.c", "other"), one("VC.d", "s", 2), one("VC.e", "s", 1, "y")]
+    (told,) = account._shared(every)
+    assert "2 of the 5 verdicts rest" in told
+    assert account._shared(every[1:]) == []
+
+
+def test_what_has_no_width_is_not_counted_among_what_chance_may_decide(tmp_path):
+    exact = judged(claim("CA.a.exact", part(Agrees(printed("5 [5, 5]"), 1), found(5, 0))), EVIDENCE, Size.QUICK)
+    drawn = judged(claim("CA.a.drawn", part(Agrees(printed("5 [4, 6]"), 1), found(5))), EVIDENCE, Size.QUICK)
+    text = write_report([exact, drawn], ABOUT, STUDIES, tmp_path / "a.md", pictures=False)[0].read_text()
+    assert "1 numbers are compared" in text
+
+
 def test_the_index_tells_what_covers_a_place_and_why_others_have_nothing(written):
     text, _, _ = written
     index = text[text.index("## Where everything is") :]
-    assert "| figure 5 | [CA.figure5.same](#CA.figure5.same) |" in index
-    assert "| section 1 | states nothing to test: introduction" in index
-    assert "| table 1 | no claim among these |" in index
+    assert "|figure 5|[figure5.same](#CA.figure5.same)|" in index
+    assert "|section 1|states nothing to test: introduction" in index
+    assert "|table 1|no claim among these|" in index
     for paper in PAPERS:
         for place in paper.places:
-            assert f"| {place} |" in index
+            assert f"|{place}|" in index
 
 
 # ------------------------------------------------------------------------------------------- how it is written
@@ -359,8 +426,8 @@ def test_signs_in_texts_are_shown_as_they_are(written):
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     entry = text[text.index('<a id="VC.s4.nasty">') : text.index('<a id="VC.s5.open">')]
     assert r"\| b \< c > d & e \&amp; \*bold\* \_x\_ f_a [1\](2) \$y\$ \`z\` \~\~no\~\~ \<script>" in entry
-    rows = [line for line in text.splitlines() if line.startswith("| [") and "#paper" not in line]
-    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {6}
+    rows = [line for line in text.splitlines() if line.startswith("|[") and "#paper" not in line]
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {5}
 
 
 @pytest.mark.parametrize(
@@ -399,6 +466,42 @@ def test_a_report_that_cannot_be_written_leaves_what_was_there(tmp_path):
     assert not [each for each in tmp_path.iterdir() if each.name.endswith(".tmp")]
 
 
+def test_pictures_of_a_former_report_go_and_what_is_no_report_s_stays(tmp_path, monkeypatch):
+    folder = tmp_path / "r-figures"
+    folder.mkdir()
+    for name in ("ca5.png", "numbers.png", "mine.png"):
+        (folder / name).write_bytes(b"former")
+    (tmp_path / "r.md").write_text("former")
+    one = judged(claim("CA.s8.open", untestable="it is an outlook"), None, Size.QUICK)
+
+    def fails(*args):
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(report, "page", fails)
+        with pytest.raises(RuntimeError):
+            write_report([one], ABOUT, {}, tmp_path / "r.md")
+    assert (tmp_path / "r.md").read_text() == "former"
+    assert {each.name for each in folder.iterdir()} == {"ca5.png", "numbers.png", "mine.png"}
+    write_report([one], ABOUT, {}, tmp_path / "r.md")
+    assert {each.name for each in folder.iterdir()} == {"verdicts.png", "mine.png"}
+    (folder / "mine.png").unlink()
+    write_report([one], ABOUT, {}, tmp_path / "r.md", pictures=False)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["r.html", "r.md"]
+
+
+def test_fonts_that_are_not_there_are_not_told_while_drawing(tmp_path, monkeypatch, caplog):
+    def draws(*args):
+        logging.getLogger("matplotlib.font_manager").warning("findfont: Font family 'x' not found.")
+        return {}
+
+    monkeypatch.setattr(report, "_pictures", draws)
+    write_report([judged(claim("CA.s8.open", untestable="no"), None, Size.QUICK)], ABOUT, {}, tmp_path / "r.md")
+    assert not caplog.records
+    draws()
+    assert caplog.records
+
+
 def test_a_report_without_claims_or_numbers(tmp_path):
     one = judged(claim("CA.s8.open", untestable="it is an outlook"), None, Size.QUICK)
     text = write_report([one], ABOUT, {}, tmp_path / "a.md", pictures=True)[0].read_text()
@@ -419,10 +522,27 @@ def test_a_plate_is_drawn_once_of_runs_that_are_there(tmp_path):
     text, page = first.read_text(), second.read_text()
     assert text.count("(r-figures/ca5.png)") == 1
     assert page.count("data:image/png;base64,") == 3  # with the report's own two
-    assert "drawn below" in text
-    assert "drawn under [CA.s4.parts](#CA.s4.parts)" in text
+    assert "figure `python -m analysis.paper ca5`, below" in text
+    assert "figure [under CA.s4.parts](#CA.s4.parts)" in text
     assert (tmp_path / "out" / "r-figures" / "ca5.png").stat().st_size < 60_000
     assert len(list((tmp_path / "runs").glob("*.nc"))) == 1  # nothing was made for a picture
+
+
+def test_circuits_of_an_ensemble_are_labelled_once(monkeypatch):
+    asked = []
+    known = circuits.invariances
+    monkeypatch.setattr(circuits, "invariances", lambda *args: asked.append(args) or known(*args))
+    monkeypatch.setattr(circuits, "_labels", {})
+    found = simulate(SparseSettings(), runs=2, steps=0, progress=False)
+    first = circuits.labelled(found)
+    assert circuits.labelled(found.copy(), 0) == first
+    assert len(asked) == 1
+    circuits.labelled(found.isel(run=[1]))
+    circuits.labelled(found.assign(value=2 * found["value"]))
+    assert len(asked) == 3
+    for run in range(4):
+        circuits.labelled(found.isel(run=[0]).assign(value=run * found["value"].isel(run=[0])))
+    assert len(circuits._labels) == circuits.KEPT
 
 
 def test_plates_whose_runs_are_not_there_make_none(tmp_path):
@@ -432,7 +552,7 @@ def test_plates_whose_runs_are_not_there_make_none(tmp_path):
     ]
     text = write_report(every, ABOUT, {}, tmp_path / "r.md", pictures=True)[0].read_text()
     for each in figures:
-        assert f"`python -m analysis.paper {each}` draws it" in text
+        assert f"figure `python -m analysis.paper {each}`" in text
     assert not (tmp_path / "runs").exists()
 
 

@@ -21,7 +21,7 @@ from analysis.verification.rules import (
     together,
 )
 
-YES, PARTLY, NO = Verdict.REPRODUCED, Verdict.PARTLY, Verdict.NOT
+YES, PARTLY, NO, OPEN = Verdict.REPRODUCED, Verdict.PARTLY, Verdict.NOT, Verdict.OPEN
 
 
 def found(value, low, high, count=100):
@@ -32,7 +32,7 @@ def found(value, low, high, count=100):
     ("finding", "verdict"),
     [
         (found(31.4, 28.0, 34.8), YES),  # close, and no more apart than by chance
-        (found(37.0, 25.0, 49.0), PARTLY),  # may be the same, may be far
+        (found(37.0, 25.0, 49.0), OPEN),  # may be the same, may be far
         (found(35.0, 34.9, 35.1), YES),
         (found(36.0, 35.9, 36.1), PARTLY),  # certain to differ, but by little
         (found(45.0, 40.0, 50.0), NO),
@@ -46,8 +46,8 @@ def test_agreement_with_a_number(finding, verdict):
     ("finding", "verdict"),
     [
         (found(3, 1, 5), YES),
-        (found(1, -1, 3), PARTLY),
-        (found(-1, -3, 1), PARTLY),  # against it, but an effect of the size of the margin is not excluded
+        (found(1, -1, 3), OPEN),
+        (found(-1, -3, 1), OPEN),  # against it, but an effect of the size of the margin is not excluded
         (found(0, -0.2, 0.4), NO),  # an effect as large as the margin is excluded
         (found(-3, -5, -1), NO),
     ],
@@ -62,20 +62,20 @@ def test_more_and_less_than_a_bound(finding, verdict):
 def test_ranges():
     rule = Within(-2, 2)
     assert judge(rule, found(0, -1, 1)).verdict == YES
-    assert judge(rule, found(0, -1, 3)).verdict == PARTLY
+    assert judge(rule, found(0, -1, 3)).verdict == OPEN
     assert judge(rule, found(5, 3, 7)).verdict == NO
 
 
 def test_all_without_exception():
     assert judge(Every(), share(33, 33)).verdict == YES
-    assert judge(Every(), share(5, 5)).verdict == PARTLY  # too few
+    assert judge(Every(), share(5, 5)).verdict == OPEN  # too few
     assert judge(Every(), share(999, 1000)).verdict == NO
     assert judge(Every(), share(1, 2)).verdict == NO
 
 
 def test_all_with_rare_exceptions():
     assert judge(Nearly(), share(33, 33)).verdict == YES
-    assert judge(Nearly(), share(5, 5)).verdict == PARTLY
+    assert judge(Nearly(), share(5, 5)).verdict == OPEN
     assert judge(Nearly(), share(97, 100)).verdict == PARTLY
     assert judge(Nearly(), share(1, 2)).verdict == PARTLY
     assert judge(Nearly(), share(12, 20)).verdict == NO
@@ -84,14 +84,14 @@ def test_all_with_rare_exceptions():
 
 def test_one_case_is_enough_where_one_is_claimed():
     assert judge(SOME, share(1, 100)).verdict == YES
-    assert judge(SOME, share(0, 10)).verdict == PARTLY
+    assert judge(SOME, share(0, 10)).verdict == OPEN
     assert judge(SOME, share(0, 100)).verdict == NO
 
 
 @pytest.mark.parametrize("rule", [Agrees(printed("31.6 ± 4.0"), 5), Above(3), Below(3), Within(2, 4), Nearly()])
 @pytest.mark.parametrize("value", [3.5, 60.0])
 def test_a_single_case_cannot_tell(rule, value):
-    assert judge(rule, found(value, math.nan, math.nan, 1)).verdict == PARTLY
+    assert judge(rule, found(value, math.nan, math.nan, 1)).verdict == OPEN
 
 
 def test_nothing_to_measure_is_no_verdict():
@@ -111,6 +111,8 @@ def test_a_claim_in_parts():
     assert together([YES, NO]) == PARTLY
     assert together([YES, Verdict.UNTESTABLE]) == YES
     assert together([Verdict.UNTESTABLE]) == Verdict.UNTESTABLE
+    assert together([YES, OPEN]) == PARTLY
+    assert together([NO, OPEN]) == OPEN
     assert together([YES, Verdict.LEFT]) == PARTLY
     assert together([NO, Verdict.LEFT]) == NO
     assert together([Verdict.LEFT, Verdict.LEFT]) == Verdict.LEFT

@@ -71,7 +71,7 @@ def test_the_k_d_tree_agrees_at_a_large_modulus(generator):
 
 def test_structures_in_words(generator):
     assert label(polygon(17)) == named(True, int(imperfections(polygon(17))))
-    assert named(False, 1) == "grid, 1 imperfection"
+    assert named(False, 1) == "no circle, 1 imperfection"
     assert named(True, 0) == "circle, 0 imperfections"
 
 

@@ -340,7 +340,7 @@ def verdicts(claims, evidence, study):
 def test_runs_that_learn_layer_after_layer_reproduce_every_claim_of_phases():
     found = verdicts(phase_claims.CLAIMS, phased(), "vc.phases")
     others = {name: verdict for name, verdict in found.items() if verdict != Verdict.REPRODUCED}
-    assert others == {"VC.s4.1.escape-spread": Verdict.PARTLY}  # these 24 escape within a factor of 2
+    assert others == {"VC.s4.1.escape-spread": Verdict.OPEN}  # these 24 escape within a factor of 2
 
 
 def test_runs_that_learn_the_other_way_round_are_not_reproduced():
@@ -359,7 +359,7 @@ def test_runs_that_learn_the_other_way_round_are_not_reproduced():
     )  # fmt: skip
     found = verdicts(phase_claims.CLAIMS, turned, "vc.phases")
     kept = {name: verdict for name, verdict in found.items() if verdict != Verdict.NOT}
-    assert kept.pop("VC.figure5.example") == Verdict.PARTLY  # none among 24, which does not exclude 5%
+    assert kept.pop("VC.figure5.example") == Verdict.OPEN  # none among 24, which does not exclude 5%
     assert set(kept) == {"VC.s4.1.definitive", "VC.s4.1.escape-spread", "VC.s4.1.no-second-change"}
 
 

@@ -150,7 +150,7 @@ MOST = 3
 """Parts of a claim that the table of all claims tells; its entry has all of them."""
 SHORT = 84
 """Signs of a statement that the table tells; its entry has all of them."""
-WORST_FIRST = (Verdict.NOT, Verdict.PARTLY, Verdict.REPRODUCED, Verdict.UNTESTABLE, Verdict.LEFT)
+WORST_FIRST = (Verdict.NOT, Verdict.PARTLY, Verdict.OPEN, Verdict.REPRODUCED, Verdict.UNTESTABLE, Verdict.LEFT)
 
 
 def _table(every: Sequence[Judged]) -> Table:

@@ -111,6 +111,7 @@ MARKS = {
     Verdict.REPRODUCED: "●",
     Verdict.PARTLY: "◐",
     Verdict.NOT: "✕",
+    Verdict.OPEN: "?",
     Verdict.UNTESTABLE: "–",
     Verdict.LEFT: "○",
 }

@@ -149,6 +149,7 @@ def _plainly(one: Judged) -> list[Block]:
     told: dict[Verdict, str] = {
         Verdict.NOT: "This contradicts the paper" if one.claim.paper != "OWN" else "This does not hold",
         Verdict.PARTLY: "Only partly",
+        Verdict.OPEN: "These runs cannot tell",
         Verdict.UNTESTABLE: "This could not be tested",
         Verdict.LEFT: "Not tested at this size",
     }

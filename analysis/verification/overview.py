@@ -21,12 +21,15 @@ COLOURS = {
     Verdict.REPRODUCED: "#2166ac",
     Verdict.PARTLY: "#e69f00",
     Verdict.NOT: "#8b1a1a",
+    Verdict.OPEN: "#8fb8b0",
     Verdict.UNTESTABLE: "#c8c8c8",
     Verdict.LEFT: "#ececec",
 }
 """Of verdicts: as far apart in lightness as in hue, so that any eye and a printer tell them apart."""
-HATCHES = {Verdict.PARTLY: "///", Verdict.NOT: "xxx", Verdict.LEFT: "..."}
-MARKERS = {Verdict.REPRODUCED: "o", Verdict.PARTLY: "D", Verdict.NOT: "X", Verdict.UNTESTABLE: "."}
+HATCHES = {Verdict.PARTLY: "///", Verdict.NOT: "xxx", Verdict.OPEN: "---", Verdict.LEFT: "..."}
+MARKERS = {
+    Verdict.REPRODUCED: "o", Verdict.PARTLY: "D", Verdict.NOT: "X", Verdict.OPEN: "s", Verdict.UNTESTABLE: ".",
+}  # fmt: skip
 EDGE = 4.0
 """Margins to either side that are shown."""
 LINE = 0.19
@@ -85,7 +88,7 @@ def numbers_figure(found: Sequence[Number]) -> Figure:
     axes.set_xlabel("ours less the paper's, in margins", fontsize=9)
     axes.tick_params(labelsize=8.5)
     axes.spines[["top", "left", "right"]].set_visible(False)
-    for verdict in (Verdict.REPRODUCED, Verdict.PARTLY, Verdict.NOT):
+    for verdict in (each for each in MARKERS if any(number.verdict is each for number in found)):
         axes.plot([], [], MARKERS[verdict], color=COLOURS[verdict], markersize=6, label=verdict.value)
     figure.legend(loc="upper right", ncols=3, frameon=False, fontsize=8.5, bbox_to_anchor=(0.99, 1.0))
     return figure

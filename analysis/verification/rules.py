@@ -2,23 +2,25 @@
 
 A claim of a number agrees when the two differ by no more than chance would have them differ, and by little:
     reproduced       the interval of the difference holds 0, and the difference is within the margin
-    partly           one of the two
-    not reproduced   neither
+    partly           it is within the margin, but more than by chance
+    undecided        it may be by chance, but also be larger than the margin
+    not reproduced   it is neither
 The difference's interval is Zou and Donner's (Statistics in Medicine 27 (2008), 1693), which takes any two intervals,
 skewed ones as well. A claim of more, less, or a range asks for an interval that lies wholly there:
     reproduced       it does
     not reproduced   it lies wholly outside, or leaves no room for a difference as large as the margin
-    partly           it holds the bound: these runs cannot tell
+    undecided        it holds the bound
 A claim of all, only, or if and only if:
     reproduced       there is no exception among no fewer than 20
     not reproduced   there is one
-    partly           there is none, among fewer
+    undecided        there is none, among fewer
 A claim that a reader would still call true with a rare exception is reproduced without any, too, but
     not reproduced   if more than one in ten are exceptions, for certain
     partly           if there are any, but they may be as few
-A finding of so few that it has no interval is partly, whatever its value: these runs cannot tell. A claim in parts is
-reproduced where all parts are, not reproduced where all are not, and partly otherwise; parts of which there is no case
-are left out, and with parts that were not tested at this size it is partly at best.
+Undecided means that these runs cannot tell; so it is with a finding of so few that it has no interval. A claim in parts
+is reproduced where all parts are, not reproduced where all are not, partly where some part is reproduced, or partly so,
+and undecided otherwise; parts of which there is no case are left out, and with parts that were not tested at this size
+it is partly at best.
 """
 
 import math
@@ -39,6 +41,7 @@ class Verdict(StrEnum):
     REPRODUCED = "reproduced"
     PARTLY = "partly"
     NOT = "not reproduced"
+    OPEN = "undecided"
     UNTESTABLE = "not testable"
     LEFT = "not tested at this size"
 
@@ -75,7 +78,10 @@ class Agrees:
             ", and close" if close and chance else ", but close" if close else
             ", but so uncertain that it may be far" if chance else ", and far"
         )  # fmt: skip
-        verdict = Verdict.REPRODUCED if chance and close else Verdict.PARTLY if chance or close else Verdict.NOT
+        if chance:
+            verdict = Verdict.REPRODUCED if close else Verdict.OPEN
+        else:
+            verdict = Verdict.PARTLY if close else Verdict.NOT
         return Judgement(verdict, why, difference)
 
 
@@ -134,7 +140,7 @@ class Within:
             return Judgement(Verdict.REPRODUCED, "the interval lies in the range", difference)
         if high < self.low or low > self.high:
             return Judgement(Verdict.NOT, "the interval lies outside the range", difference)
-        return Judgement(Verdict.PARTLY, "the interval lies partly in the range", difference)
+        return Judgement(Verdict.OPEN, "the interval lies partly in the range", difference)
 
 
 @dataclass(frozen=True)
@@ -196,14 +202,16 @@ def together(verdicts: list[Verdict]) -> Verdict:
     tested = {each for each in verdicts if each not in (Verdict.UNTESTABLE, Verdict.LEFT)}
     if not tested:
         return verdicts[0] if verdicts else Verdict.UNTESTABLE
-    if len(tested) > 1 or (Verdict.LEFT in verdicts and tested == {Verdict.REPRODUCED}):
+    if tested == {Verdict.REPRODUCED} and Verdict.LEFT in verdicts:
         return Verdict.PARTLY
-    return tested.pop()
+    if len(tested) == 1:
+        return tested.pop()
+    return Verdict.PARTLY if tested & {Verdict.REPRODUCED, Verdict.PARTLY} else Verdict.OPEN
 
 
 def too_few(difference: Interval) -> Judgement:
     """Of what has no interval."""
-    return Judgement(Verdict.PARTLY, "too few for an interval: these cannot tell", difference)
+    return Judgement(Verdict.OPEN, "too few for an interval", difference)
 
 
 def short_of_all(finding: Finding) -> Interval:
@@ -215,7 +223,7 @@ def without_exception(finding: Finding, difference: Interval) -> Judgement:
     """Of a claim of all to which there is no exception."""
     enough = finding.count >= ENOUGH
     why = f"no exception among {finding.count}" + ("" if enough else f", of which {ENOUGH} would be enough")
-    return Judgement(Verdict.REPRODUCED if enough else Verdict.PARTLY, why, difference)
+    return Judgement(Verdict.REPRODUCED if enough else Verdict.OPEN, why, difference)
 
 
 def apart(finding: Finding, reported: Reported) -> Interval:
@@ -247,4 +255,4 @@ def _beyond(finding: Finding, bound: float, margin: float, sign: float) -> Judge
         why = "the interval lies on the other side" if furthest < 0 else "an effect of this size is excluded"
         return Judgement(Verdict.NOT, why, difference)
     why = "the interval holds the bound" + ("" if sign * difference.value > 0 else ", and the estimate is against it")
-    return Judgement(Verdict.PARTLY, why, difference)
+    return Judgement(Verdict.OPEN, why, difference)

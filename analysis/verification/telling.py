@@ -1,5 +1,7 @@
 """Verdicts on the terminal, and as CSV."""
 
+import math
+import textwrap
 from collections.abc import Sequence
 
 from analysis.tables import Table, number
@@ -20,29 +22,43 @@ def verdict_of(judged: Judged) -> str:
     return f"  {judged.verdict:15}  {judged.claim.name}"
 
 
-def told(judged: Judged) -> str:
-    """A verdict and what it rests on, in a line, and one for each part where there are several."""
-    head = verdict_of(judged)
-    if judged.claim.untestable:
-        return f"{head}: {judged.claim.untestable}"
-    parts = list(zip(judged.claim.parts, judged.findings, judged.judgements, strict=False))
-    if len(parts) <= 1:
-        return head + "".join(f": {_found(part, finding)}" for part, finding, _ in parts)
-    return "\n".join(
-        [head, *(f"{'':19}{part.label}: {_found(part, each)}; {why.verdict}" for part, each, why in parts)]
-    )
+def told(judged: Judged, whole: bool = False) -> str:
+    """A verdict, the claim in words, and what the verdict rests on, a line for each part; as a whole also how it is
+    measured, and what would refute it."""
+    claim = judged.claim
+    lines = _wrapped(f"{verdict_of(judged)}: {claim.statement}")
+    if claim.untestable:
+        lines += _wrapped(f"Not testable: {claim.untestable}", INDENT)
+    elif whole:
+        lines += _wrapped(f"Measured: {claim.measured}.", INDENT) + _wrapped(f"Refuted by: {claim.refuted}.", INDENT)
+    for part, finding, why in zip(claim.parts, judged.findings, judged.judgements, strict=False):
+        label = f"{part.label}: " if part.label else ""
+        verdict = f"{why.verdict}, as {why.why}" if why.why else str(why.verdict)
+        lines += _wrapped(f"{label}{_found(part, finding)}: {verdict}", INDENT)
+    return "\n".join(lines)
+
+
+INDENT = " " * 19
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    """Lines of a terminal's width; those that go on stand under the first."""
+    return textwrap.wrap(text, 118, initial_indent=indent, subsequent_indent=INDENT + ("  " if indent else ""))
 
 
 def _found(part: Part, finding: Finding) -> str:
-    """What was found, beside what is stated."""
-    stated = f"paper: {part.rule.reported.printed}" if isinstance(part.rule, Agrees) else f"stated: {limit(part)}"
-    return f"{amount(finding.interval, part)}, of {finding.count} {finding.of} ({stated})"
+    """What was found, beside what is reported or asked for."""
+    if math.isnan(finding.interval.value):
+        return "nothing"
+    asked = f"paper: {part.rule.reported.printed}" if isinstance(part.rule, Agrees) else f"asked: {limit(part)}"
+    return f"{amount(finding.interval, part)}, of {finding.count} {finding.of} ({asked})"
 
 
 def totals(done: Sequence[Judged]) -> str:
     """How many claims there are of each verdict."""
     count = {verdict: sum(each.verdict == verdict for each in done) for verdict in Verdict}
-    return f"{len(done)} claims: " + ", ".join(f"{count[verdict]} {verdict}" for verdict in Verdict if count[verdict])
+    claims = f"{len(done)} claim{'s' * (len(done) != 1)}"
+    return f"{claims}: " + ", ".join(f"{count[verdict]} {verdict}" for verdict in Verdict if count[verdict])
 
 
 def as_table(done: Sequence[Judged]) -> Table:
