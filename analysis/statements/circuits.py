@@ -132,8 +132,8 @@ KINDS = (
     Claim(
         name="VC.s3.2.by-value",
         source="VC section 3.2, faulty attention",
-        statement="It is the value matrix that makes up for it: it collapses the embeddings of the spurious tokens "
-        "that are attended to.",
+        statement="Faulty attention is made up for by the value matrix, which collapses the embeddings of the spurious "
+        "tokens that are attended to.",
         measured="in circuits that attend elsewhere to no effect: how far spurious tokens lie apart after the value "
         "matrix over how far before it, both relative to tokens that count and weighted by attention, geometric mean "
         "over runs",
@@ -277,7 +277,7 @@ KINDS = (
     Claim(
         name="VC.s3.2.no-geometry",
         source="VC section 3.2, conclusion",
-        statement="These configurations have no particularly striking geometry.",
+        statement="The circuits that networks find have no particularly striking geometry.",
         covers=("section 3.2",),
         untestable="no geometry is named whose absence could be shown; see OWN.sum for a regularity that is there",
     ),

@@ -188,7 +188,7 @@ CH_CLAIMS = (
         refuted="a gradient of 1e-8 or more: the loss falls as long as logits grow, and so has no fixed point that is "
         "finite",
         study="ch.fixed-points",
-        parts=(Part(fixed_points.gradient_left, Below(1e-8), "gradient", digits=9),),
+        parts=(Part(fixed_points.gradient_left, Below(1e-8), "gradient", digits=2),),
         readings=("a fixed point at finite weights", "a direction in which weights grow for ever"),
         covers=("summary",),
         meaning="without weight decay a circuit that solves the task is approached for ever, and is no fixed point",
@@ -290,7 +290,7 @@ OWN_CLAIMS = (
     Claim(
         name="OWN.escape-negative",
         source="our own, of VC appendix A.1 and section 4.1",
-        statement="It leaves along directions of negative curvature.",
+        statement="Networks leave their first plateau along directions of negative curvature.",
         measured="percentage of that movement within all negative directions, less that of a random movement, in "
         "points",
         refuted="no more than by chance, or by less than 10 points",

@@ -273,7 +273,7 @@ CLAIMS = (
     Claim(
         name="VC.s4.1.theory",
         source="VC section 4.1",
-        statement="This resonates with theory of saddle points and of hierarchical learning.",
+        statement="What is seen of saddles and of hierarchical learning resonates with theory.",
         covers=("section 4.1",),
         untestable="what others have proven elsewhere, of other models",
     ),

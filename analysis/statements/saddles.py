@@ -71,7 +71,7 @@ def by_layer(setup: str, kind: str) -> Claim:
     return Claim(
         name=f"VC.figure{figure}.{kind}s-by-layer",
         source=f"VC {place(setup)} and figure {figure}",
-        statement=f"That is so of every layer, {setup}.",
+        statement=f"The gradient norms of all layers, each by itself, peak at {kind}s of the loss, {setup}.",
         measured=f"how many points more {kind}s have a peak of a layer's norm than by chance; {WORDS[setup]}",
         refuted=f"{TEN}, in every layer, to refute it wholly; in some, partly",
         study="vc.norms",
@@ -109,7 +109,7 @@ SADDLES = (
     Claim(
         name="VC.appA.1.second-plateau",
         source="VC appendix A.1",
-        statement="So it is on the plateau between two drops.",
+        statement="On the plateau between two drops, too, the loss is at a saddle.",
         measured="the same as of VC.appA.1.plateau-saddle in the middle of the first plateau between the first two "
         "drops",
         refuted="a gradient of a tenth of that in the drop or more, and more than one run in ten without a negative "
@@ -207,7 +207,7 @@ NORMS = (
     Claim(
         name="VC.appA.1.less-salient",
         source="VC appendix A.1",
-        statement="With mini-batches this is less salient than with full batches.",
+        statement="Drops come with peaks of gradient norms less saliently with mini-batches than with full batches.",
         measured="points that drops with a peak are beyond chance with full batches, less those with mini-batches",
         refuted="none, or fewer than 10",
         study="vc.norms",
@@ -222,7 +222,7 @@ NORMS = (
     Claim(
         name="VC.figure16.more-salient",
         source="VC figure 16, caption",
-        statement="With mini-batches this is even more salient than with full batches.",
+        statement="Drops come with peaks of gradient norms even more saliently with mini-batches than with full batches.",
         measured="points that drops with a peak are beyond chance with mini-batches, less those with full batches",
         refuted="none, or fewer than 10",
         study="vc.norms",
@@ -274,7 +274,7 @@ NORMS = (
     Claim(
         name="VC.figure19.more-salient",
         source="VC appendix A.3 and figure 19, caption",
-        statement="With d = 3, too, this is more salient with mini-batches.",
+        statement="With d = 3, too, drops come with such peaks more saliently with mini-batches than with full batches.",
         measured="points that drops with a peak are beyond chance with mini-batches, less those with full batches, d = "
         "3",
         refuted="none, or fewer than 10",

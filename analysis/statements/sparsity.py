@@ -63,7 +63,7 @@ CLAIMS = (
     Claim(
         name="VC.figure17.whole-range",
         source="VC appendix A.2",
-        statement="They are so over all of this range.",
+        statement="Successful runs are less sparse at every threshold from .001 to 10.",
         measured="percentage of thresholds, evenly on a log scale from 1e-3 to 10, at which successes are less sparse, "
         "p < .05 for all thresholds at once by permutation",
         refuted="more than one threshold in ten at which they are shown to be sparser; one at which they are not shown "

@@ -151,7 +151,7 @@ CIRCUITS = (
     Claim(
         name="VC.s4.2.any-p",
         source="VC section 4.2, second paragraph",
-        statement="These invariances hold for any p.",
+        statement="Invariance to suffixes and to the order of tokens holds for any p.",
         measured="the task: percentage of random sequences, p = 2 to 10, whose target stays when the counting tokens "
         "change places and the others their values; the circuits: percentage of those of p = 2 with both invariances "
         "that have them still when sequences may hold a third token, with a random embedding and no training on it",
