@@ -222,7 +222,7 @@ NORMS = (
     Claim(
         name="VC.figure16.more-salient",
         source="VC figure 16, caption",
-        statement="Drops come with peaks of gradient norms even more saliently with mini-batches than with full batches.",
+        statement="Drops come with peaks of gradient norms more saliently still with mini-batches than with full ones.",
         measured="points that drops with a peak are beyond chance with mini-batches, less those with full batches",
         refuted="none, or fewer than 10",
         study="vc.norms",
@@ -274,7 +274,7 @@ NORMS = (
     Claim(
         name="VC.figure19.more-salient",
         source="VC appendix A.3 and figure 19, caption",
-        statement="With d = 3, too, drops come with such peaks more saliently with mini-batches than with full batches.",
+        statement="With d = 3, too, drops come with such peaks more saliently with mini-batches than with full ones.",
         measured="points that drops with a peak are beyond chance with mini-batches, less those with full batches, d = "
         "3",
         refuted="none, or fewer than 10",
