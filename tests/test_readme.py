@@ -6,6 +6,7 @@ import shlex
 import pytest
 from matplotlib.image import imread
 
+from analysis.claims import CLAIMS
 from analysis.command import parsed
 from tests.conftest import ROOT
 
@@ -45,3 +46,24 @@ def test_the_two_commands_are_there():
     for target in ("demo", "test"):
         assert f"make {target}" in README
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE)
+
+
+REPORT = (ROOT / "docs" / "report.md").read_text()
+
+
+def test_verdicts_are_those_of_the_report():
+    """The table of what the papers are known for, and how many claims there are of each verdict."""
+    told = re.findall(r"^\| \[([\w.-]+)\]\(docs/report\.md#\1\) \|.*\| . (.*?) \|$", README, flags=re.MULTILINE)
+    assert len(told) > 15
+    for name, verdict in told:
+        assert re.search(rf"^#+ {re.escape(name)} · . {verdict}$", REPORT, flags=re.MULTILINE), name
+    counts = re.findall(r"^\|\[?(?:CA|VC|CH|our own|all)[\]|].*$", README, flags=re.MULTILINE)
+    assert len(counts) == 5
+    for line in counts:
+        assert line.replace("(docs/report.md#", "(#") in REPORT
+
+
+def test_the_report_has_every_claim():
+    for claim in CLAIMS:
+        assert f'id="{claim.name}"' in REPORT or f"({claim.name})" in REPORT, claim.name
+    assert "- **Size**: default" in REPORT
