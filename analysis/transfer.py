@@ -230,7 +230,7 @@ def figure(result: "xr.Dataset", ideal: int) -> "Figure":
     draw_over_vocabs(middle, result, largest=True)
     draw_by_clusters(right, result, int(result["vocab"][1]), ideal)
     lines, labels = left.get_legend_handles_labels()
-    drawn.legend(lines, labels, loc="lower center", ncols=5, frameon=False, fontsize=9)
+    drawn.legend(lines, labels, loc="lower left", bbox_to_anchor=(0.04, 0.0), ncols=5, frameon=False, fontsize=9)
     drawn.subplots_adjust(left=0.05, right=0.985, top=0.84, bottom=0.21, wspace=0.18)
     return drawn
 
@@ -269,7 +269,8 @@ def draw_by_clusters(axes: "Axes", result: "xr.Dataset", vocab: int, ideal: int)
     accuracy = result["accuracy"].sel(kind="finetuned", vocab=vocab).values
     aside = 0.25 * (np.arange(len(counts)) * 0.618 % 1 - 0.5)  # runs of one count beside each other
     for chosen, colour, label in ((~succeeded, "tab:orange", "other"), (succeeded, "tab:red", "successful")):
-        axes.plot((counts + aside)[chosen], accuracy[chosen], "o", color=colour, alpha=0.7, markersize=5, label=label)
+        x, y = (counts + aside)[chosen], accuracy[chosen]
+        axes.plot(x, y, "o", color=colour, alpha=0.7, markersize=5, label=f"source: {label}")
     axes.axhline(1 / vocab, color="0.4", linestyle=":")
     axes.axvline(ideal, color="0.75", linewidth=0.8, zorder=0)
     axes.set(xlabel="clusters of the source's sequence embeddings", ylim=(-0.02, 1.04), xscale="log")
@@ -277,7 +278,7 @@ def draw_by_clusters(axes: "Axes", result: "xr.Dataset", vocab: int, ideal: int)
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
     axes.set_xticks([], minor=True)
     axes.set_title(f"accuracy after finetuning to p = {vocab}", fontsize=10)
-    axes.legend(frameon=False, fontsize=8, title="source run", title_fontsize=8, loc="center right")
+    axes.legend(frameon=False, fontsize=9, ncols=2, loc="upper right", bbox_to_anchor=(1.02, -0.16))
     axes.grid(color="0.92")
     axes.set_axisbelow(True)
 
