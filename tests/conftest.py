@@ -15,6 +15,10 @@ sys.path.insert(0, str(ROOT))
 
 pytest_plugins = ["tests.browser"]
 
+# A shell without job control has what it starts in the background ignore SIGINT, and so do all that these start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # Compiling a kernel takes seconds the first time, so no example has a deadline; examples repeat from run to run.
 settings.register_profile(
     "default", deadline=None, max_examples=40, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
