@@ -1,5 +1,6 @@
 """95% confidence intervals."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -94,6 +95,17 @@ def difference_interval(first: np.ndarray, second: np.ndarray, discrete: bool = 
         return Interval(difference, *([np.nan] * 2 if discrete else [difference] * 2))
     found = stats.ttest_ind(*samples, equal_var=False).confidence_interval(LEVEL)
     return Interval(difference, float(found.low), float(found.high))
+
+
+def estimates_apart(first: Interval, second: Interval) -> Interval:
+    """Difference of two independent estimates, first - second, from their intervals, which may be skewed.
+
+    Newcombe's combination for shares (Statistics in Medicine 17 (1998), 873), for any two estimates Zou and Donner's
+    (Statistics in Medicine 27 (2008), 1693).
+    """
+    difference = first.value - second.value
+    low = difference - math.hypot(first.value - first.low, second.high - second.value)
+    return Interval(difference, low, difference + math.hypot(first.high - first.value, second.value - second.low))
 
 
 def correlation_interval(first: np.ndarray, second: np.ndarray) -> Interval:

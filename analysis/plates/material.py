@@ -116,11 +116,11 @@ def ensemble(need: Ensemble, settings: Settings, sizes: Sizes, cost: str, say: T
     """An ensemble and its file, found or made."""
     runs = need.runs if sizes.runs is None else sizes.runs
     steps, every = need.steps(sizes), need.frame_gap(sizes)
-    path = run_path(settings, runs, 0, every=every)
+    path = run_path(settings, runs, 0, every, need.record)
     at_its_size = f" ({cost})" if sizes == Sizes() else ""
     plan = "found, or gone on with" if path.exists() else f"to be made{at_its_size}"
     print(f"{need.words()}: {runs} runs of {steps} steps, {path}, {plan}", file=say, flush=True)
-    return simulate(settings, runs=runs, seed=0, steps=steps, every=every, out=path), path
+    return simulate(settings, runs=runs, seed=0, steps=steps, every=every, record=need.record, out=path), path
 
 
 def _following(settings: Settings, path: Path, source: xr.Dataset) -> Settings:

@@ -9,9 +9,9 @@ import math
 import numpy as np
 import xarray as xr
 
-from analysis.intervals import Interval, binomial_interval, difference_interval, mean_interval
+from analysis.intervals import Interval, binomial_interval, difference_interval, estimates_apart, mean_interval
 from analysis.studies.jackknife import jackknifed
-from analysis.verification.finding import NONE, Finding, share
+from analysis.verification.finding import NONE, Finding, percent, share
 
 
 def finite(values: np.ndarray | xr.DataArray) -> np.ndarray:
@@ -73,20 +73,12 @@ def paired_ratio(first: np.ndarray | xr.DataArray, second: np.ndarray | xr.DataA
 
 
 def shares_apart(hits: tuple[int, int], totals: tuple[int, int], of: str = "runs") -> Finding:
-    """Difference of two percentages, first - second, in points, with Cohen's h.
-
-    Newcombe's combination of two exact intervals (Statistics in Medicine 17 (1998), 873).
-    """
+    """Difference of two percentages, first - second, in points, from two exact intervals, with Cohen's h."""
     if min(totals) == 0:
         return Finding(NONE, sum(totals), of, note=f"one of the two has no {of}")
     one, other = (binomial_interval(*each) for each in zip(hits, totals, strict=True))
-    apart = one.value - other.value
-    low = apart - math.hypot(one.value - one.low, other.high - other.value)
-    high = apart + math.hypot(one.high - one.value, other.value - other.low)
     angles = [2 * math.asin(math.sqrt(each.value)) for each in (one, other)]
-    return Finding(
-        Interval(100 * apart, 100 * low, 100 * high), sum(totals), of, angles[0] - angles[1], "Cohen's h"
-    )  # fmt: skip
+    return Finding(percent(estimates_apart(one, other)), sum(totals), of, angles[0] - angles[1], "Cohen's h")
 
 
 def kinds_apart(

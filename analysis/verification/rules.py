@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from analysis.intervals import Interval
+from analysis.intervals import Interval, estimates_apart
 from analysis.verification.finding import NONE, Finding, Reported
 
 ENOUGH = 20
@@ -235,11 +235,8 @@ def apart(finding: Finding, reported: Reported) -> Interval:
     if math.isnan(theirs.low):
         wider = math.sqrt(finding.count / reported.runs)
         down, up = wider * (ours.value - ours.low), wider * (ours.high - ours.value)
-    else:
-        down, up = theirs.value - theirs.low, theirs.high - theirs.value
-    difference = ours.value - theirs.value
-    low = difference - math.hypot(ours.value - ours.low, up)
-    return Interval(difference, low, difference + math.hypot(ours.high - ours.value, down))
+        theirs = Interval(theirs.value, theirs.value - down, theirs.value + up)
+    return estimates_apart(ours, theirs)
 
 
 def _beyond(finding: Finding, bound: float, margin: float, sign: float) -> Judgement:
