@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from analysis.command import command
-from analysis.options import SparseOptions
+from analysis.command_line.options import SparseOptions
+from analysis.command_line.parsing import command
 from dynamics.settings import SUCCESS, SettingsError, SparseSettings, check_whole
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from analysis.intervals import Interval
-    from analysis.tables import Row
-    from dynamics.grids import Grid, Point
+    from analysis.output.tables import Row
+    from analysis.statistics.intervals import Interval
+    from dynamics.sweeps.design import Grid, Point
 
 PANELS = {
     "batch": "batch size",
@@ -100,7 +100,7 @@ def values(name: str, points: int, data: int, max_hidden: int) -> list[int] | li
 
 def planned(options: Options) -> "dict[str, Grid]":
     """A sweep for each panel, in the order of `PANELS`, by its setting. Raises SettingsError."""
-    from dynamics.grids import plan
+    from dynamics.sweeps.design import plan
 
     wanted = {name.replace("-", "_") for name in options.panels}
     if not wanted:
@@ -131,11 +131,11 @@ def planned(options: Options) -> "dict[str, Grid]":
 def main(options: Options) -> None:
     """Train, or find, all runs; draw both figures, write what was found, and print a line for each value."""
     grids = planned(options)
-    from analysis import tables
-    from analysis.figures import save_figure
-    from analysis.results import check_result, write_result
-    from dynamics.simulate import check_out
-    from dynamics.sweep import combine, fill
+    from analysis.output import tables
+    from analysis.output.results import check_result, write_result
+    from analysis.plots.figure_files import save_figure
+    from dynamics.simulation import check_out
+    from dynamics.sweeps.run import combine, fill
 
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
     grid, what = together(grids.values()), {"result_of": "analysis.ablation"}
@@ -207,7 +207,7 @@ def ablation(found: "Mapping[str, xr.Dataset]") -> "xr.Dataset":
 
     import xarray as xr
 
-    from dynamics.trajectory import DIVERGED
+    from dynamics.trajectory.reader import DIVERGED
 
     variables = {}
     for name, swept in found.items():
@@ -230,7 +230,7 @@ def lines(result: "xr.Dataset", name: str) -> list[Line]:
     """A line for each value of a panel."""
     import numpy as np
 
-    from analysis.intervals import binomial_interval, mean_interval
+    from analysis.statistics.intervals import binomial_interval, mean_interval
 
     found, accuracy = [], result[f"accuracy_{name}"].transpose(name, "split", "run")
     for at, value in enumerate(result[name].values.tolist()):
@@ -261,7 +261,7 @@ def rows(result: "xr.Dataset") -> "list[Row]":
 
 def row(name: str, line: Line) -> "Row":
     """A line for a person and for a program."""
-    from analysis.tables import Row, number, percent, percent_plus_minus
+    from analysis.output.tables import Row, number, percent, percent_plus_minus
 
     def digits(value: float) -> str:
         return "-" if value != value else f"{100 * value:.1f}"
@@ -289,8 +289,8 @@ ONE, MEAN, ABOVE, LOST = "C0", "C0", "C1", "C3"
 def figure(result: "xr.Dataset") -> "Figure":
     """Test accuracy at the end against each panel's values: the first run above (VC figure 6), all below (figure 7).
     A single run has figure 6 alone."""
-    from analysis.figures import new_figure
-    from dynamics.trajectory import settings_of
+    from analysis.plots.figure_files import new_figure
+    from dynamics.trajectory.reader import settings_of
 
     names, s, runs = panels_of(result), settings_of(result), result.sizes["run"]
     assert isinstance(s, SparseSettings)

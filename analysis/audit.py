@@ -26,15 +26,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from analysis.command import command
+from analysis.command_line.parsing import command
 from dynamics.settings import ModularSettings, ParticleSettings, check_whole
 
 if TYPE_CHECKING:
     import numpy as np
     import xarray as xr
 
-    from analysis.tables import Row
-    from dynamics.pairs import PairList
+    from analysis.output.tables import Row
+    from dynamics.particles.pair_list import PairList
 
 RENAMINGS = 8
 FRAMES = 41
@@ -76,7 +76,7 @@ def renamed_fields(embedding: "np.ndarray", pairs: "np.ndarray", names: "np.ndar
     """The four fields (field, ..., token, axis) were token i called names[i]; pairs (pair, 2) of the true names."""
     import numpy as np
 
-    from dynamics.forces import fields
+    from dynamics.particles.pair_forces import fields
 
     n = embedding.shape[-2]
     called = np.empty_like(embedding)
@@ -86,7 +86,7 @@ def renamed_fields(embedding: "np.ndarray", pairs: "np.ndarray", names: "np.ndar
 
 def listed(n: int, pairs: "np.ndarray") -> "PairList":
     """Pairs as the forces take them; (i, i) counts twice, as it does in the gradient of a pair sum."""
-    from dynamics.pairs import pair_list
+    from dynamics.particles.pair_list import pair_list
 
     return pair_list(n, pairs, twice=True)
 
@@ -117,16 +117,16 @@ def audit(
     import numpy as np
     import xarray as xr
 
-    from dynamics import networks
-    from dynamics.compiling import on_threads
-    from dynamics.forces import FIELDS
+    from dynamics.kernels.compiling import on_threads
+    from dynamics.networks import constant_attention
+    from dynamics.particles.pair_forces import FIELDS
     from dynamics.tasks import all_pairs, training_pairs
 
-    network = networks.constant_attention_of(trajectory)
+    network = constant_attention.constant_attention_of(trajectory)
     settings = network.settings
     law = dataclasses.replace(law or ParticleSettings(), n=settings.n, dim=settings.dim, start="random", start_step=0)
     for name in network.variables:
-        networks.check_recorded(trajectory, name)
+        constant_attention.check_recorded(trajectory, name)
     at = chosen_frames(trajectory.sizes["step"], check_whole("frames", frames, 2, 10**9))
     later = np.minimum(at + 1, trajectory.sizes["step"] - 1)
     seeds = trajectory["seed"].values
@@ -134,7 +134,7 @@ def audit(
     results = []
     for run, seed in enumerate(seeds):
         one = trajectory[list(network.variables)].isel(run=[run]).load()
-        weights = networks.weights(one.isel(step=at).assign_attrs(trajectory.attrs), run=0)
+        weights = constant_attention.weights(one.isel(step=at).assign_attrs(trajectory.attrs), run=0)
         force = -embedding_gradient(network, weights, chosen[run])
         embedding = weights["embedding"].numpy().astype(np.float64)
         update = one["embedding"].isel(run=0, step=later).transpose("step", "token", "axis").values - embedding
@@ -208,9 +208,9 @@ def audited(
     (pair, 2). Arrays (target, part, step), and those of the fit (target, part, step, field)."""
     import numpy as np
 
-    from analysis.directions import cosine, normalised_part
-    from dynamics.forces import fields
-    from dynamics.particles import ParticleSystem
+    from analysis.forces.directions import cosine, normalised_part
+    from dynamics.particles.pair_forces import fields
+    from dynamics.particles.system import ParticleSystem
 
     def parts(motion):
         return np.stack([motion, normalised_part(motion, embedding)], axis=-4)
@@ -258,8 +258,8 @@ def rows(found: "xr.Dataset") -> "list[Row]":
     """Means over runs with their 95% intervals at the audited frames nearest to some moments, and at the last."""
     import numpy as np
 
-    from analysis.intervals import mean_interval
-    from analysis.tables import Row, number, plus_minus
+    from analysis.output.tables import Row, number, plus_minus
+    from analysis.statistics.intervals import mean_interval
 
     result, step = [], found["step"].values
     moments = [moment for moment in MOMENTS if moment < step[-1]] + [step[-1]]
@@ -280,7 +280,7 @@ def rows(found: "xr.Dataset") -> "list[Row]":
 
 def columns() -> list[str]:
     """Of the table as CSV: means and bounds."""
-    from dynamics.forces import FIELDS
+    from dynamics.particles.pair_forces import FIELDS
 
     names = [*QUANTITIES, *(f"weight_{field}" for field in FIELDS), *(f"coefficient_{field}" for field in FIELDS)]
     return ["epoch", "runs", *(f"{name}{end}" for name in names for end in ("", "_low", "_high"))]
@@ -315,9 +315,9 @@ class Options:
 
 def main(options: Options) -> None:
     """Train, or find, the four ensembles of table 1; audit them and print what was found."""
-    from analysis import tables
+    from analysis.output import tables
+    from analysis.output.tables import Row, number
     from analysis.table1 import trained
-    from analysis.tables import Row, number
 
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
     found: list[Row] = []

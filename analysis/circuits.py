@@ -2,11 +2,13 @@
 
 python -m analysis.circuits RUN.nc [OTHER.nc]
 
-- invariances of the sequence embeddings, attention and collapse (`analysis.heads.invariances`), and the label that
-  follows from them (`analysis.heads.labels`);
-- the sum that sequence embeddings encode instead, where invariances are missing (`analysis.heads.sums`);
-- when clusters form, and when the feed-forward layer tells them apart (`analysis.heads.two_phases`);
-- attention at the start against attention at the end, VC figure 8 (`analysis.heads.inheritance`);
+- invariances of the sequence embeddings, attention and collapse (`analysis.clustering_heads.invariances`), and the
+label that
+  follows from them (`analysis.clustering_heads.labels`);
+- the sum that sequence embeddings encode instead, where invariances are missing
+(`analysis.clustering_heads.encoded_sums`);
+- when clusters form, and when the feed-forward layer tells them apart (`analysis.clustering_heads.learning_phases`);
+- attention at the start against attention at the end, VC figure 8 (`analysis.clustering_heads.init_dependence`);
 - with OTHER.nc, of the same seeds and with another setting, how far final weights move.
 """
 
@@ -16,15 +18,15 @@ from typing import TYPE_CHECKING
 
 import tyro
 
-from analysis.command import command
-from analysis.reading import Reading, finish, opened
+from analysis.command_line.parsing import command
+from analysis.command_line.reading import Reading, finish, opened
 from dynamics.settings import check_whole
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from analysis.heads.inheritance import Compared
-    from analysis.tables import Row
+    from analysis.clustering_heads.init_dependence import Compared
+    from analysis.output.tables import Row
 
 TITLE = "Circuits of VC's network"
 
@@ -63,12 +65,12 @@ def circuits(trajectory: "xr.Dataset", other: "xr.Dataset | None" = None, frames
     """
     import xarray as xr
 
-    from analysis.heads.inheritance import inherited, moved
-    from analysis.heads.invariances import invariances
-    from analysis.heads.labels import sensitivity, verdicts
-    from analysis.heads.sums import sums
-    from analysis.heads.two_phases import phases
-    from dynamics.transfer import successful
+    from analysis.clustering_heads.encoded_sums import sums
+    from analysis.clustering_heads.init_dependence import inherited, moved
+    from analysis.clustering_heads.invariances import invariances
+    from analysis.clustering_heads.labels import sensitivity, verdicts
+    from analysis.clustering_heads.learning_phases import phases
+    from dynamics.training.finetuning import successful
 
     check_whole("frames", frames, 2, 10**9)
     found = invariances(trajectory)
@@ -100,10 +102,10 @@ def rows(found: "xr.Dataset", ideal: int) -> "list[Row]":
     """A row a label, with 95% intervals: binomial for shares, t for means over its runs."""
     import numpy as np
 
-    from analysis.heads.invariances import leak, mass, unswapped
-    from analysis.heads.labels import LABELS
-    from analysis.intervals import binomial_interval, mean_interval
-    from analysis.tables import Row, number, percent, percent_plus_minus, plus_minus
+    from analysis.clustering_heads.invariances import leak, mass, unswapped
+    from analysis.clustering_heads.labels import LABELS
+    from analysis.output.tables import Row, number, percent, percent_plus_minus, plus_minus
+    from analysis.statistics.intervals import binomial_interval, mean_interval
 
     result, total = [], found.sizes["run"]
     values = dict(zip(MEANS, (found["accuracy"].values, mass(found), leak(found), unswapped(found)), strict=True))
@@ -127,7 +129,7 @@ def header(ideal: int) -> tuple[str, ...]:
 
 def missing(found: "xr.Dataset") -> str:
     """What successful runs lack, run by run, as a table; empty where none lacks anything."""
-    from analysis.tables import Table
+    from analysis.output.tables import Table
 
     some = found.isel(run=found["successful"].values & found["label"].isin(["partial", "fuzzy"]).values)
     lines = [
@@ -180,8 +182,8 @@ def _of_clusters(found: "xr.Dataset", ideal: int) -> list[str]:
 def _of_phases(found: "xr.Dataset") -> list[str]:
     import numpy as np
 
-    from analysis.intervals import binomial_interval, mean_interval
-    from analysis.tables import percent, plus_minus
+    from analysis.output.tables import percent, plus_minus
+    from analysis.statistics.intervals import binomial_interval, mean_interval
 
     both = found["successful"].values.astype(bool) & np.isfinite(found["formed"].values + found["separated"].values)
     formed, separated = (found[name].values[both] for name in ("formed", "separated"))
@@ -200,7 +202,7 @@ def _of_phases(found: "xr.Dataset") -> list[str]:
 def _of_inheritance(found: "xr.Dataset") -> list[str]:
     import numpy as np
 
-    from analysis.heads.inheritance import compared
+    from analysis.clustering_heads.init_dependence import compared
 
     values, success = found["inherited"].values, found["successful"].values.astype(bool)
     lines = [f"attention at the start and at the end correlate: {_told(compared(values, higher=True))}"]
@@ -210,7 +212,7 @@ def _of_inheritance(found: "xr.Dataset") -> list[str]:
 
 
 def _of_moves(found: "xr.Dataset") -> list[str]:
-    from analysis.heads.inheritance import MEASURES, compared
+    from analysis.clustering_heads.init_dependence import MEASURES, compared
 
     return [
         f"{meaning}, with the other setting: {_told(compared(found[name].values, higher))}"
@@ -219,7 +221,7 @@ def _of_moves(found: "xr.Dataset") -> list[str]:
 
 
 def _told(of: "Compared") -> str:
-    from analysis.tables import plus_minus
+    from analysis.output.tables import plus_minus
 
     p = f", p = {of.p:.2g}" if of.p == of.p else ""
     return f"{plus_minus(of.own, 2)}, different seeds {plus_minus(of.others, 2)}{p} ({of.runs} runs)"
@@ -237,7 +239,7 @@ def _of_thresholds(found: "xr.Dataset") -> list[str]:
 
 def legend(ideal: int, lacking: bool) -> list[str]:
     """What stands in the tables: of labels, and of successful runs that lack something where there are any."""
-    from analysis.heads.labels import MEANINGS
+    from analysis.clustering_heads.labels import MEANINGS
 
     told = [f"{label}: {meaning}" for label, meaning in MEANINGS.items()]
     lines = [
@@ -260,12 +262,12 @@ def legend(ideal: int, lacking: bool) -> list[str]:
 
 def main(options: Options) -> None:
     """Judge the runs of a trajectory; print the tables, write the result and draw the picture."""
-    from analysis import tables
-    from analysis.heads.circuits_figure import figure
-    from analysis.heads.clusters import ideal_clusters
-    from dynamics.networks import clustering_head_of
-    from dynamics.storage import TrajectoryError
-    from dynamics.trajectory import open_trajectory
+    from analysis.clustering_heads.clusters import ideal_clusters
+    from analysis.output import tables
+    from analysis.plots.circuits_figure import figure
+    from dynamics.networks.constant_attention import clustering_head_of
+    from dynamics.trajectory.netcdf import TrajectoryError
+    from dynamics.trajectory.reader import open_trajectory
 
     if options.other is not None and _same(options.trajectory, options.other):
         raise TrajectoryError(f"{options.other}: found the same file as the first, expected another")

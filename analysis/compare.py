@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 import tyro
 
-from analysis.command import command
+from analysis.command_line.parsing import command
 from dynamics.settings import ParticleSettings, SettingsError
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from analysis.comparison import Line
-    from analysis.intervals import Interval
-    from analysis.tables import Row
+    from analysis.output.tables import Row
+    from analysis.statistics.intervals import Interval
+    from analysis.structures.comparison import Line
 
 HEADER = ("", "first", "second", "p", "test")
 COLUMNS = ("quantity", "first", "first_low", "first_high", "second", "second_low", "second_high", "p_value", "test")
@@ -32,8 +32,8 @@ def row(line: "Line") -> "Row":
     """A line for a person and for a program."""
     import math
 
-    from analysis.intervals import Interval
-    from analysis.tables import Row, number
+    from analysis.output.tables import Row, number
+    from analysis.statistics.intervals import Interval
 
     second = line.second or Interval(math.nan, math.nan, math.nan)
     p = "-" if math.isnan(line.p_value) else "< 0.0001" if line.p_value < 1e-4 else f"{line.p_value:.4f}"
@@ -73,12 +73,12 @@ class Options:
 
 def main(options: Options) -> None:
     """Compare; print, draw and write what was found."""
-    from analysis import tables
-    from analysis.comparison import SIDES, check, comparison, lines, valid
-    from analysis.comparison_figure import comparison_figure
-    from analysis.figures import save_figure
-    from analysis.results import check_result, write_result
-    from dynamics.trajectory import open_trajectory
+    from analysis.output import tables
+    from analysis.output.results import check_result, write_result
+    from analysis.plots.comparison_figure import comparison_figure
+    from analysis.plots.figure_files import save_figure
+    from analysis.structures.comparison import SIDES, check, comparison, lines, valid
+    from dynamics.trajectory.reader import open_trajectory
 
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
     first = open_trajectory(options.first)
@@ -108,9 +108,9 @@ def main(options: Options) -> None:
 
 def _second(options: Options, first: "xr.Dataset") -> "tuple[Path, xr.Dataset]":
     """The second trajectory, or particles that begin where the first began, run or found; with its file."""
-    from dynamics.simulate import run_path, simulate
-    from dynamics.storage import TrajectoryError
-    from dynamics.trajectory import open_trajectory, settings_of
+    from dynamics.simulation import run_path, simulate
+    from dynamics.trajectory.netcdf import TrajectoryError
+    from dynamics.trajectory.reader import open_trajectory, settings_of
 
     if options.second is not None:
         second = open_trajectory(options.second)
@@ -141,8 +141,8 @@ def _refuse_changes(law: ParticleSettings, fields: tuple[str, ...], why: str) ->
 def _audit(first: "xr.Dataset", second: "xr.Dataset", law: ParticleSettings) -> "xr.Dataset | None":
     """The force audit of the first that is a network, under the law of the first that is made of particles."""
     from analysis.audit import audit
-    from analysis.comparison import SIDES
-    from dynamics.trajectory import settings_of
+    from analysis.structures.comparison import SIDES
+    from dynamics.trajectory.reader import settings_of
 
     sides = [(each, settings_of(each)) for each in (first, second)]
     laws = [settings for _, settings in sides if isinstance(settings, ParticleSettings)]
@@ -156,7 +156,7 @@ def _audit(first: "xr.Dataset", second: "xr.Dataset", law: ParticleSettings) -> 
 def _show_audit(found: "xr.Dataset", say) -> None:
     """The audit's table at some moments."""
     from analysis import audit
-    from analysis.tables import Table
+    from analysis.output.tables import Table
 
     shown = [each.text for each in audit.rows(found)]
     which = found.attrs["audited"]

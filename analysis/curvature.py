@@ -5,8 +5,8 @@ python -m analysis.curvature RUN.nc
 
 import dataclasses
 
-from analysis.command import command
-from analysis.reading import Reading, finish, opened
+from analysis.command_line.parsing import command
+from analysis.command_line.reading import Reading, finish, opened
 from dynamics.settings import SettingsError
 
 
@@ -27,10 +27,10 @@ class Options(Reading):
 
 def main(options: Options) -> None:
     """Linearise a trajectory's flow, print what was found and draw it."""
-    from analysis import tables
-    from analysis.flow import curvature_table
-    from analysis.flow.curvature_figure import curvature_figure
-    from analysis.flow.linearisation import linearisation, places_of, usual_steps
+    from analysis.linearization import curvature_table
+    from analysis.linearization.along_trajectory import linearisation, places_of, usual_steps
+    from analysis.output import tables
+    from analysis.plots.curvature_figure import curvature_figure
 
     trajectory, out = opened(options, "curvature")
     steps = usual_steps(trajectory) if options.steps is None else options.steps

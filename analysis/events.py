@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Literal
 
 import tyro
 
-from analysis.command import command
-from analysis.reading import Reading, finish, opened
-from analysis.rule import Rule
+from analysis.command_line.parsing import command
+from analysis.command_line.reading import Reading, finish, opened
+from analysis.transitions.detection import Rule
 from dynamics.settings import SUCCESS, SettingsError, check_real
 
 if TYPE_CHECKING:
     import numpy as np
     import xarray as xr
 
-    from analysis.survival import Survival
-    from analysis.tables import Row
+    from analysis.output.tables import Row
+    from analysis.statistics.survival import Survival
 
 TITLE = "Plateaus, drops and spikes"
 
@@ -70,9 +70,9 @@ class Options(Reading):
 
 def analysed(options: Options, trajectory: "xr.Dataset") -> "xr.Dataset":
     """Events, phases and escapes of a trajectory as one dataset. Raises SettingsError, TrajectoryError."""
-    from analysis.drops import ESCAPES, at_drops, default_scalar, escapes, events, phases, scalar
-    from analysis.progress import unit_of_time
-    from analysis.success import succeeded
+    from analysis.statistics.success import succeeded
+    from analysis.structures.embedding_motion import unit_of_time
+    from analysis.transitions.loss_events import ESCAPES, at_drops, default_scalar, escapes, events, phases, scalar
 
     name = options.of or default_scalar(trajectory)
     if options.split is not None and name != "loss":
@@ -99,7 +99,7 @@ def analysed(options: Options, trajectory: "xr.Dataset") -> "xr.Dataset":
 
 def row(result: "xr.Dataset", run: int, epoch_steps: float) -> "Row":
     """A run: when it escaped, its drops, and how many spikes and rises it has."""
-    from analysis.tables import Row, number
+    from analysis.output.tables import Row, number
 
     one = result.isel(run=run)
     escape, escaped = float(one["escape"]) / epoch_steps, bool(one["escaped"])
@@ -117,8 +117,8 @@ def layer_table(result: "xr.Dataset", runs: "np.ndarray", epoch_steps: float) ->
     """How fast layers move at the drops of some runs, and when their gradient norms peak: medians over these runs."""
     import numpy as np
 
-    from analysis.intervals import median_interval
-    from analysis.tables import Table, bracketed
+    from analysis.output.tables import Table, bracketed
+    from analysis.statistics.intervals import median_interval
 
     rows = []
     for layer in result["layer"].values:
@@ -133,7 +133,7 @@ def layer_table(result: "xr.Dataset", runs: "np.ndarray", epoch_steps: float) ->
 
 def summary(result: "xr.Dataset", word: str) -> str:
     """What the ensemble does, in sentences."""
-    from analysis.survival import survival
+    from analysis.statistics.survival import survival
 
     unit, escaped = result.attrs["unit"], result["escaped"].values
     found = survival(result["escape"].values / unit, escaped)
@@ -166,8 +166,8 @@ def two_drops(phases: "xr.Dataset", result: "xr.Dataset", word: str) -> str:
     """How many of the chosen runs of a result have two drops, by `phases` of them, and what lies between."""
     import numpy as np
 
-    from analysis.intervals import median_interval
-    from analysis.tables import bracketed
+    from analysis.output.tables import bracketed
+    from analysis.statistics.intervals import median_interval
 
     drops, between = phases["drops"].values[chosen(result)], phases["between"].values[chosen(result)]
     gap = bracketed(median_interval(between[np.isfinite(between)] / result.attrs["unit"]))
@@ -179,7 +179,7 @@ def two_drops(phases: "xr.Dataset", result: "xr.Dataset", word: str) -> str:
 
 def sensitivity(options: Options, trajectory: "xr.Dataset", result: "xr.Dataset", word: str) -> str:
     """The same of drops through windows half and twice as long."""
-    from analysis.drops import events, phases, scalar
+    from analysis.transitions.loss_events import events, phases, scalar
 
     values = scalar(trajectory, result.attrs["scalar"], options.split)
     lines = []
@@ -192,8 +192,8 @@ def sensitivity(options: Options, trajectory: "xr.Dataset", result: "xr.Dataset"
 
 def compared(results: "list[xr.Dataset]", names: list[str], word: str) -> str:
     """Median escape times of several trajectories, and how they differ from the first, by the log-rank test."""
-    from analysis.survival import logrank, survival
-    from analysis.tables import Table
+    from analysis.output.tables import Table
+    from analysis.statistics.survival import logrank, survival
 
     samples = [(each["escape"].values / each.attrs["unit"], each["escaped"].values) for each in results]
     rows = []
@@ -219,10 +219,10 @@ def main(options: Options) -> None:
     """Analyse; print the tables, write the result, draw the picture."""
     import numpy as np
 
-    from analysis import tables
-    from analysis.drops import scalar
-    from analysis.events_figure import events_figure
-    from dynamics.trajectory import open_trajectory
+    from analysis.output import tables
+    from analysis.plots.events_figure import events_figure
+    from analysis.transitions.loss_events import scalar
+    from dynamics.trajectory.reader import open_trajectory
 
     trajectory, out = opened(options, "events")
     result = analysed(options, trajectory)

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import tyro
 
-from analysis.command import command
+from analysis.command_line.parsing import command
 from dynamics.settings import SettingsError, check_whole
 
 
@@ -53,7 +53,7 @@ def main(options: Options) -> None:
 
 def check_files(paths: tuple[Path, ...]) -> None:
     """See that all are trajectories, before anything is shown. Raises TrajectoryError."""
-    from dynamics.trajectory import open_trajectory
+    from dynamics.trajectory.reader import open_trajectory
 
     for path in paths:
         open_trajectory(path).close()
@@ -61,7 +61,7 @@ def check_files(paths: tuple[Path, ...]) -> None:
 
 def serve(options: Options) -> None:
     """Give out the page until interrupted. Raises SettingsError."""
-    from analysis.explorer.library import Files
+    from analysis.explorer.open_files import Files
     from analysis.explorer.page import page
     from analysis.explorer.server import listening
 

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from analysis.command import command
-from analysis.showing import (
+from analysis.command_line.panel_selection import (
     Showing,
     checked_options,
     checked_out,
@@ -24,15 +23,16 @@ from analysis.showing import (
     scenes_of,
     width_of,
 )
+from analysis.command_line.parsing import command
 from dynamics.settings import SettingsError, check_real, check_whole
 
 if TYPE_CHECKING:
     import numpy as np
     import xarray as xr
 
-    from analysis.view.pacing import Reel
-    from analysis.view.scene import Mark, Scene
-    from analysis.view.sheet import Sheet
+    from analysis.plots.drawing.film_timeline import Reel
+    from analysis.plots.drawing.panel_grid import Sheet
+    from analysis.plots.scenes.scene import Mark, Scene
 
 FORMATS = ("mp4", "gif")
 
@@ -96,10 +96,10 @@ def found_event(trajectory: "xr.Dataset", run: int | None, kind: str) -> "tuple[
     """The run and the event that are meant, of its loss or force. Raises TrajectoryError."""
     import numpy as np
 
-    from analysis.drops import default_scalar, events, scalar
-    from analysis.success import succeeded
-    from analysis.view.scene import Mark
-    from dynamics.storage import TrajectoryError
+    from analysis.plots.scenes.scene import Mark
+    from analysis.statistics.success import succeeded
+    from analysis.transitions.loss_events import default_scalar, events, scalar
+    from dynamics.trajectory.netcdf import TrajectoryError
 
     values = scalar(trajectory, default_scalar(trajectory))
     found = events(values if run is None else values.isel(run=[run]))
@@ -136,9 +136,9 @@ def repeated(trajectory: "xr.Dataset", run: int, spike: "Mark") -> "tuple[xr.Dat
     """The run around a spike at every step, and where the peak is. Raises TrajectoryError, Interrupted."""
     import numpy as np
 
-    from analysis.drops import default_scalar, scalar
-    from analysis.view.scene import Mark
-    from dynamics.simulate import replay
+    from analysis.plots.scenes.scene import Mark
+    from analysis.transitions.loss_events import default_scalar, scalar
+    from dynamics.simulation import replay
 
     steps = trajectory["step"].values
     first, last = around(spike, steps[steps <= int(trajectory["last_step"].values[run])])
@@ -156,7 +156,7 @@ def film(sheet: "Sheet", reel: "Reel", out: Path, fps: float, progress: bool = T
     """Draw a sheet at all frames of a reel into an MP4 or GIF. Raises RecordingError."""
     from tqdm import tqdm
 
-    from analysis.view.encoder import encoder
+    from analysis.plots.drawing.film_encoder import encoder
 
     with (
         encoder(out, (sheet.width, sheet.height), fps) as write,
@@ -195,7 +195,7 @@ def pictures(sheet: "Sheet", reel: "Reel") -> "Iterator[np.ndarray]":
 
 def timed(options: Options, scenes: "Sequence[Scene]", fps: float, drop: "Mark | None", gif: bool) -> "Reel":
     """What the film shows, as options say. Raises SettingsError."""
-    from analysis.view.pacing import SLOW, by_shares, reel
+    from analysis.plots.drawing.film_timeline import SLOW, by_shares, reel
 
     begin, end = options.begin, options.end
     if drop is not None:
@@ -241,8 +241,8 @@ def checked(options: Options) -> None:
 def main(options: Options) -> None:
     """Choose run, panels and time; draw and encode."""
     checked(options)
-    import analysis.view.encoder  # noqa: F401, which says where it lacks a package
-    from analysis.view.sheet import Sheet
+    import analysis.plots.drawing.film_encoder  # noqa: F401, which says where it lacks a package
+    from analysis.plots.drawing.panel_grid import Sheet
 
     gif = options.out is not None and options.out.suffix.lower() == ".gif"
     event = None
@@ -272,7 +272,7 @@ def main(options: Options) -> None:
 
 def with_event(options: Options) -> "tuple[Options, Mark]":
     """The options with the run of the event that they ask for, and that event. Raises as `found_event` does."""
-    from dynamics.trajectory import open_trajectory
+    from dynamics.trajectory.reader import open_trajectory
 
     trajectory, run = open_trajectory(options.trajectory), options.run
     assert options.event is not None

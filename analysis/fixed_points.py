@@ -2,7 +2,8 @@
 
 python -m analysis.fixed_points
 
-See `analysis.heads.stability` for what is asked and `analysis.heads.handmade` for the circuit. It is looked at with
+See `analysis.clustering_heads.stability` for what is asked and `analysis.clustering_heads.constructions` for the
+circuit. It is looked at with
 transforms of different size (gain), and where it has settled under weight decay; and pushed, both as built by hand and
 settled, in the directions that break its invariances and in all at once.
 """
@@ -13,8 +14,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from analysis.command import command
-from analysis.options import SparseOptions
+from analysis.command_line.options import SparseOptions
+from analysis.command_line.parsing import command
 from dynamics.settings import SUCCESS, SettingsError, SparseSettings, check_real, check_whole
 
 if TYPE_CHECKING:
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     import torch
     import xarray as xr
 
-    from analysis.heads.stability import Point
-    from analysis.tables import Row
-    from dynamics.clustering_head import ClusteringHead
+    from analysis.clustering_heads.stability import Point
+    from analysis.output.tables import Row
+    from dynamics.networks.clustering_head import ClusteringHead
 
 TITLE = "The ideal circuit as a fixed point of gradient descent"
 
@@ -119,9 +120,9 @@ def landscape(options: Options) -> "xr.Dataset":
     import numpy as np
     import xarray as xr
 
-    from analysis.heads.handmade import ideal_circuit
-    from analysis.heads.stability import Objective, point, population, settled
-    from dynamics.clustering_head import ClusteringHead
+    from analysis.clustering_heads.constructions import ideal_circuit
+    from analysis.clustering_heads.stability import Objective, point, population, settled
+    from dynamics.networks.clustering_head import ClusteringHead
     from dynamics.tasks import sequences
 
     s = checked(options)
@@ -158,7 +159,7 @@ def of_points(points: "dict[str, Point]") -> "xr.Dataset":
     import numpy as np
     import xarray as xr
 
-    from analysis.heads.stability import PARTS
+    from analysis.clustering_heads.stability import PARTS
 
     def told(meaning: str) -> dict[str, str]:
         return {"long_name": meaning, "units": "1"}
@@ -189,7 +190,7 @@ def after_pushes(
     import torch
     import xarray as xr
 
-    from analysis.heads.stability import PARTS, Objective, breaking, descent, pushes
+    from analysis.clustering_heads.stability import PARTS, Objective, breaking, descent, pushes
 
     starts, names = [row[None]], [("none", 0.0)]
     for size in options.push:
@@ -234,7 +235,7 @@ def broken_at(network: "ClusteringHead", rows: "torch.Tensor") -> "dict[str, np.
     """How far invariances are broken, and the accuracy, at flat rows (start, parameter): (start,) each."""
     import torch
 
-    from analysis.heads.invariances import mixtures, order_shares, probe, token_shares
+    from analysis.clustering_heads.invariances import mixtures, order_shares, probe, token_shares
     from dynamics.tasks import sparse_sum
 
     s, weights = network.settings, network.unflatten(rows)
@@ -256,8 +257,8 @@ def broken_at(network: "ClusteringHead", rows: "torch.Tensor") -> "dict[str, np.
 
 def rows_of(found: "xr.Dataset") -> "list[Row]":
     """A row a circuit; eigenvalues in the breaking directions as their range."""
-    from analysis.heads.stability import NULL
-    from analysis.tables import Row, number
+    from analysis.clustering_heads.stability import NULL
+    from analysis.output.tables import Row, number
 
     result = []
     for name in found["circuit"].values:
@@ -293,7 +294,7 @@ def rows_of(found: "xr.Dataset") -> "list[Row]":
 
 def returns(found: "xr.Dataset") -> str:
     """What became of each kind of push, at the worst of its draws, as a table."""
-    from analysis.tables import Table
+    from analysis.output.tables import Table
 
     table = []
     for start in found["start"].values:
@@ -318,11 +319,11 @@ def _short(value: float) -> str:
 
 def main(options: Options) -> None:
     """Build the circuit, let it settle, push it; print the tables, write the result and draw the figure."""
-    from analysis import tables
-    from analysis.figures import save_figure
-    from analysis.heads.fixed_points_figure import figure
-    from analysis.results import check_result, write_result
-    from analysis.threads import one_thread
+    from analysis.output import tables
+    from analysis.output.results import check_result, write_result
+    from analysis.plots.figure_files import save_figure
+    from analysis.plots.fixed_points_figure import figure
+    from dynamics.networks.threads import one_thread
 
     checked(options)
     settings = {**dataclasses.asdict(options), "out": "", "csv": ""}

@@ -5,7 +5,7 @@ python -m analysis.formation RUN.nc [OTHER.nc]
 Through training or simulation: circularity, grid imperfections, the distance from the nearest perfect circle and from
 the nearest perfect grid, and the Fourier content of the embedding. For each run, when a structure has formed, in
 normalised time; runs in which it has not are censored. Of two trajectories the times are compared by a log-rank test.
-`analysis/onsets.py` has the definitions.
+`analysis/structures/formation_times.py` has the definitions.
 """
 
 import dataclasses
@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Literal
 
 import tyro
 
-from analysis.command import command
-from analysis.reading import Reading
+from analysis.command_line.parsing import command
+from analysis.command_line.reading import Reading
 from dynamics.settings import SettingsError
 
 if TYPE_CHECKING:
     import numpy as np
     import xarray as xr
 
-    from analysis.formation_figure import Seen
-    from analysis.intervals import Interval
-    from analysis.tables import Row
+    from analysis.output.tables import Row
+    from analysis.plots.formation_figure import Seen
+    from analysis.statistics.intervals import Interval
 
 HEADER = ("run", "what", "at the start", "at the end", "random, mean", "1 in 100", "forms, %", "median time",
           "of those that form", "log-rank p")  # fmt: skip
@@ -50,7 +50,7 @@ forms: in the end its measure is beyond "1 in 100", as one random embedding in a
 
 def rows(seen: "list[Seen]", clock: Clock) -> "list[Row]":
     """A row for each event of each trajectory; p-values stand with the second."""
-    from analysis.survival import logrank
+    from analysis.statistics.survival import logrank
 
     found = []
     for place, each in enumerate(seen):
@@ -77,10 +77,10 @@ def row(each: "Seen", event: str, clock: Clock, p_value: float) -> "Row":
     """What forms in how many runs of a trajectory, and when."""
     import math
 
-    from analysis.intervals import Interval, binomial_interval, median_interval
-    from analysis.onsets import EVENTS, mean_over_runs
-    from analysis.survival import survival
-    from analysis.tables import Row, bracketed, number, percent
+    from analysis.output.tables import Row, bracketed, number, percent
+    from analysis.statistics.intervals import Interval, binomial_interval, median_interval
+    from analysis.statistics.survival import survival
+    from analysis.structures.formation_times import EVENTS, mean_over_runs
 
     nothing = Interval(math.nan, math.nan, math.nan)
     times, formed = waits(each, event, clock)
@@ -140,11 +140,11 @@ class Options(Reading):
 
 def main(options: Options) -> None:
     """Measure, print, draw and write."""
-    from analysis import tables
-    from analysis.files import beside
-    from analysis.formation_figure import formation_figure
-    from analysis.reading import finish, opened
-    from dynamics.trajectory import open_trajectory
+    from analysis.command_line.reading import finish, opened
+    from analysis.output import tables
+    from analysis.output.files import beside
+    from analysis.plots.formation_figure import formation_figure
+    from dynamics.trajectory.reader import open_trajectory
 
     if options.every < 1:
         raise SettingsError("every", options.every, "a whole number from 1")
@@ -170,8 +170,8 @@ def main(options: Options) -> None:
 
 def _check(trajectory: "xr.Dataset", path: Path) -> None:
     """See that a trajectory has structure to look at, before any is measured. Raises TrajectoryError with its name."""
-    from analysis.onsets import embedding_of
-    from dynamics.storage import TrajectoryError
+    from analysis.structures.formation_times import embedding_of
+    from dynamics.trajectory.netcdf import TrajectoryError
 
     try:
         embedding_of(trajectory)
@@ -180,9 +180,9 @@ def _check(trajectory: "xr.Dataset", path: Path) -> None:
 
 
 def _seen(trajectory: "xr.Dataset", path: Path, name: str, options: Options) -> "Seen":
-    from analysis.formation_figure import Seen
-    from analysis.lattices import MOST_TOKENS
-    from analysis.onsets import measured, onsets
+    from analysis.plots.formation_figure import Seen
+    from analysis.structures.formation_times import measured, onsets
+    from analysis.structures.lattices import MOST_TOKENS
 
     found = measured(trajectory, options.every)
     if lost := int(found["circularity"].isel(step=-1).isnull().sum()):

@@ -8,8 +8,7 @@ python -m analysis.frame RUN.nc OTHER.nc --run 3
 import dataclasses
 from pathlib import Path
 
-from analysis.command import command
-from analysis.showing import (
+from analysis.command_line.panel_selection import (
     Showing,
     checked_options,
     checked_out,
@@ -20,6 +19,7 @@ from analysis.showing import (
     side_of,
     width_of,
 )
+from analysis.command_line.parsing import command
 from dynamics.settings import check_whole
 
 FORMATS = ("png", "svg", "pdf")
@@ -43,8 +43,8 @@ def main(options: Options) -> None:
     checked_out(options, Path("figure.png"), FORMATS)
     import numpy as np
 
-    from analysis.view.pacing import beside, by_shares, nearest
-    from analysis.view.sheet import Sheet
+    from analysis.plots.drawing.film_timeline import beside, by_shares, nearest
+    from analysis.plots.drawing.panel_grid import Sheet
 
     trajectories, runs = opened(options)
     names, left = chosen_panels(options, trajectories)

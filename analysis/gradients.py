@@ -3,24 +3,25 @@
 
 python -m analysis.gradients RUN.nc [--run R]
 
-The picture has one run as the paper has it, and beneath it all runs against chance. `analysis/norm_peaks.py` has the
+The picture has one run as the paper has it, and beneath it all runs against chance.
+`analysis/transitions/gradient_peaks.py` has the
 definitions. Particles have the norm of their force, and their escape in the place of drops.
 """
 
 import dataclasses
 from typing import TYPE_CHECKING
 
-from analysis.command import command
-from analysis.reading import Reading
-from analysis.rule import Rule
+from analysis.command_line.parsing import command
+from analysis.command_line.reading import Reading
+from analysis.transitions.detection import Rule
 from dynamics.settings import SettingsError
 
 if TYPE_CHECKING:
     import numpy as np
     import xarray as xr
 
-    from analysis.intervals import Interval
-    from analysis.tables import Row
+    from analysis.output.tables import Row
+    from analysis.statistics.intervals import Interval
 
 HEADER = ("layer", "measure", "number", "value", "anywhere", "p", "nearby", "p", "lag")
 
@@ -53,8 +54,8 @@ def share_row(found: "xr.Dataset", layer: str, kind: str, clock: str, unit: floa
     """How many events of a kind have a peak of a layer's norm, against both baselines, and its lag."""
     import math
 
-    from analysis.intervals import Interval
-    from analysis.tables import Row, number, percent
+    from analysis.output.tables import Row, number, percent
+    from analysis.statistics.intervals import Interval
 
     total = 0 if math.isnan(float(found["total"])) else int(found["total"])
     share = _interval(found, "share")
@@ -72,7 +73,7 @@ def correlation_rows(found: "xr.Dataset", layer: str, clock: str, unit: float) -
     """The rank correlation of a layer's norm, against both baselines, and what it has more than at far lags."""
     import math
 
-    from analysis.tables import Row, number
+    from analysis.output.tables import Row, number
 
     runs = str(int((found["peaks"] >= 0).sum()))
     value, at = _interval(found, "correlation"), float(found["correlation_lag"]) * unit
@@ -93,7 +94,7 @@ def correlation_rows(found: "xr.Dataset", layer: str, clock: str, unit: float) -
 
 
 def _interval(found: "xr.Dataset", name: str) -> "Interval":
-    from analysis.intervals import Interval
+    from analysis.statistics.intervals import Interval
 
     return Interval(*(float(found[f"{name}{end}"]) for end in ("", "_low", "_high")))
 
@@ -143,10 +144,10 @@ class Options(Reading):
 
 def main(options: Options) -> None:
     """Find peaks and events, hold them against chance, print, draw and write."""
-    from analysis import tables
-    from analysis.gradients_figure import gradients_figure
-    from analysis.norm_peaks import coincidence
-    from analysis.reading import finish, opened
+    from analysis.command_line.reading import finish, opened
+    from analysis.output import tables
+    from analysis.plots.gradients_figure import gradients_figure
+    from analysis.transitions.gradient_peaks import coincidence
 
     trajectory, out = opened(options, "gradients")
     if options.run is not None and not 0 <= options.run < trajectory.sizes["run"]:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import tyro
 
-from analysis.command import command
+from analysis.command_line.parsing import command
 
 if TYPE_CHECKING:
-    from analysis.plates.plate import Drawn, Plate
+    from analysis.reproduction.figures.figure import Drawn, Plate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,12 +43,12 @@ class Options:
 
 def main(options: Options) -> None:
     """Draw a figure, or list all."""
-    from analysis.plates.framing import check_picture, framed, save_plate, save_small
-    from analysis.plates.material import gathered
-    from analysis.plates.plate import Sizes
-    from analysis.plates.register import plate
+    from analysis.reproduction.figures.figure import Sizes
+    from analysis.reproduction.figures.figure_runs import gathered
+    from analysis.reproduction.figures.framing import check_picture, framed, save_plate, save_small
+    from analysis.reproduction.figures.register import plate
     from dynamics.settings import SettingsError
-    from dynamics.simulate import RUNS_FOLDER
+    from dynamics.simulation import RUNS_FOLDER
 
     if options.list or not options.figure:
         print(listing())
@@ -84,7 +84,7 @@ def listing() -> str:
     """All figures: what they need, how long that takes to make, and what they show."""
     import textwrap
 
-    from analysis.plates.register import PLATES
+    from analysis.reproduction.figures.register import PLATES
 
     lines = [f"{'figure':8}{'in the paper':16}{'needs':22}to make"]
     for each in PLATES:
@@ -96,12 +96,12 @@ def listing() -> str:
 LEGEND = """needs: system and number of runs, unless files are given; runs that other commands have made are found
 to make: how long that takes on two cores where they are not there; --runs and --epochs make smaller ones
 the papers' other numbers: python -m analysis.table1 and analysis.table2 (CA tables 1 and 2); CA appendix A has the two
-algorithms of analysis/structures.py, and appendix B is figure 6"""
+algorithms of analysis/structures/circles_and_grids.py, and appendix B is figure 6"""
 
 
 def needed(plate: "Plate") -> str:
     """The ensembles of a plate, in a few words."""
-    from analysis.plates.plate import Ensemble
+    from analysis.reproduction.figures.figure import Ensemble
 
     sizes: dict[str, list[int]] = {}
     for need in plate.needs:

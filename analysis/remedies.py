@@ -7,9 +7,9 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.command import command
-from analysis.reading import Reading, finish, opened
-from analysis.rule import Rule
+from analysis.command_line.parsing import command
+from analysis.command_line.reading import Reading, finish, opened
+from analysis.transitions.detection import Rule
 from dynamics.settings import SUCCESS, SettingsError, SparseSettings, check_real, check_whole
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from analysis.intervals import Interval
-    from analysis.tables import Row
+    from analysis.output.tables import Row
+    from analysis.statistics.intervals import Interval
 
 TITLE = "Remedies of loss spikes"
 
@@ -79,7 +79,7 @@ def remedies(settings: SparseSettings, options: Options) -> dict[str, SparseSett
 
 def trained(trajectory: "xr.Dataset", settings: SparseSettings, device: str = "auto") -> "tuple[Path, xr.Dataset]":
     """The runs of a trajectory with other settings, run or found. Raises as `simulate` does."""
-    from dynamics.simulate import run_path, simulate
+    from dynamics.simulation import run_path, simulate
 
     runs, seed, every = trajectory.sizes["run"], int(trajectory["seed"][0]), int(trajectory.attrs["every"])
     path = run_path(settings, runs, seed, every, "metrics", device)
@@ -90,9 +90,9 @@ def check_whole_ensemble(trajectory: "xr.Dataset") -> SparseSettings:
     """The settings of a trajectory whose runs can be trained again. Raises TrajectoryError."""
     import numpy as np
 
-    from analysis.drops import check_frames
-    from dynamics.networks import clustering_head_of
-    from dynamics.storage import TrajectoryError
+    from analysis.transitions.loss_events import check_frames
+    from dynamics.networks.constant_attention import clustering_head_of
+    from dynamics.trajectory.netcdf import TrajectoryError
 
     settings = clustering_head_of(trajectory).settings
     check_frames(trajectory)
@@ -114,7 +114,7 @@ def measured(trajectory: "xr.Dataset", rule: Rule) -> "dict[str, np.ndarray]":
     """
     import numpy as np
 
-    from analysis.drops import escapes, events, scalar
+    from analysis.transitions.loss_events import escapes, events, scalar
 
     losses = scalar(trajectory, "loss")
     found, left = events(losses, rule), escapes(losses, rule=rule)
@@ -156,7 +156,7 @@ def mean(result: "xr.Dataset", remedy: str, name: str) -> "Interval":
     """A measure of an ensemble; the rate is that of all its runs together."""
     import numpy as np
 
-    from analysis.intervals import mean_interval
+    from analysis.statistics.intervals import mean_interval
 
     if name == "rate":
         return jackknifed(*(result[each].sel(remedy=[remedy]).values for each in ("late", "since")))
@@ -166,7 +166,7 @@ def mean(result: "xr.Dataset", remedy: str, name: str) -> "Interval":
 
 def gain(result: "xr.Dataset", remedy: str, name: str) -> "Interval":
     """What a remedy adds to a measure, in the runs that have it with and without."""
-    from analysis.intervals import mean_interval
+    from analysis.statistics.intervals import mean_interval
 
     if name == "rate":
         return jackknifed(*(result[each].sel(remedy=[PLAIN, remedy]).values for each in ("late", "since")))
@@ -188,7 +188,7 @@ def jackknifed(counts: "np.ndarray", epochs: "np.ndarray") -> "Interval":
     """
     import numpy as np
 
-    from analysis.intervals import about
+    from analysis.statistics.intervals import about
 
     known = np.isfinite(counts).all(axis=0) & np.isfinite(epochs).all(axis=0)
     counts, epochs = counts[:, known], epochs[:, known]
@@ -220,8 +220,8 @@ def row(result: "xr.Dataset", remedy: str) -> "Row":
     """A remedy: its measures, and what it adds to each run."""
     import numpy as np
 
-    from analysis.intervals import Interval
-    from analysis.tables import Row, number, plus_minus
+    from analysis.output.tables import Row, number, plus_minus
+    from analysis.statistics.intervals import Interval
 
     test = result["test"].sel(remedy=remedy).values
     counts = [str(int(np.isfinite(test).sum())), str(int((result["since"].sel(remedy=remedy).values > 0).sum()))]
@@ -251,7 +251,7 @@ def signed(interval: "tuple[float, float, float]", digits: int) -> str:
 
 def figure(result: "xr.Dataset") -> "Figure":
     """What each remedy adds to spikes, to their rate and to accuracy: means over paired runs with 95% intervals."""
-    from analysis.figures import new_figure
+    from analysis.plots.figure_files import new_figure
 
     drawn = new_figure(12.5, 3.8)
     axes = drawn.subplots(1, 3)
@@ -292,7 +292,7 @@ def draw_gains(axes: "Axes", result: "xr.Dataset", name: str) -> None:
 
 def main(options: Options) -> None:
     """Train, or find, the remedied ensembles; print the table, write the result, draw the picture."""
-    from analysis import tables
+    from analysis.output import tables
 
     trajectory, out = opened(options, "remedies")
     settings = check_whole_ensemble(trajectory)

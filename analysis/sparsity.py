@@ -5,7 +5,7 @@ python -m analysis.sparsity RUN.nc [MORE.nc ...]
 A row of panels for each trajectory, labelled by the settings in which they differ; in a row, on the training and on the
 test data, successes against failures and all runs coloured by test accuracy. The table has two tests: one of the mean
 over log eps from 1e-3 to 10, the range that the paper names, by Mann and Whitney; and one of all thresholds at once,
-by permuting which runs have succeeded. `analysis/activations.py` has the definitions.
+by permuting which runs have succeeded. `analysis/clustering_heads/activation_sparsity.py` has the definitions.
 """
 
 import dataclasses
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import tyro
 
-from analysis.command import command
-from analysis.reading import Reading
+from analysis.command_line.parsing import command
+from analysis.command_line.reading import Reading
 from dynamics.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from analysis.intervals import Interval
-    from analysis.tables import Row
+    from analysis.output.tables import Row
+    from analysis.statistics.intervals import Interval
 
 HEADER = (
     "run", "split", "successes", "failures", "median sparsity", "of failures", "effect", "p", "less sparse",
@@ -58,11 +58,11 @@ with accuracy: Spearman's correlation of sparsity and test accuracy over runs; a
 
 
 def row(found: "xr.Dataset", label: str, split: str) -> "Row":
-    """Successes against failures on one split, from `analysis.activations.compared`."""
+    """Successes against failures on one split, from `analysis.clustering_heads.activation_sparsity.compared`."""
     import numpy as np
 
-    from analysis.ranks import rank_biserial, rank_correlation, rank_test
-    from analysis.tables import Row, number
+    from analysis.output.tables import Row, number
+    from analysis.statistics.ranks import rank_biserial, rank_correlation, rank_test
 
     here = found.sel(split=split)
     values, success = here["mean_sparsity"].values, here["success"].values
@@ -110,7 +110,7 @@ def labels(trajectories: "Sequence[xr.Dataset]", paths: Sequence[Path]) -> list[
 
     Files of one name are numbered.
     """
-    from dynamics.trajectory import settings_of
+    from dynamics.trajectory.reader import settings_of
 
     settings = [dataclasses.asdict(settings_of(each)) for each in trajectories]
     if len(settings) == 1:
@@ -130,8 +130,8 @@ def check(trajectory: "xr.Dataset", path: Path, step: int | None) -> None:
 
     Raises TrajectoryError, SettingsError.
     """
-    from analysis.activations import checked
-    from dynamics.storage import TrajectoryError
+    from analysis.clustering_heads.activation_sparsity import checked
+    from dynamics.trajectory.netcdf import TrajectoryError
 
     try:
         checked(trajectory, step)
@@ -149,8 +149,8 @@ def figure(found: "Sequence[xr.Dataset]", names: Sequence[str]) -> "Figure":
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
-    from analysis.activations import SPLITS
-    from analysis.figures import new_figure
+    from analysis.clustering_heads.activation_sparsity import SPLITS
+    from analysis.plots.figure_files import new_figure
 
     high = 2.5 * len(found) + 1.1
     drawn = new_figure(14.0, high)
@@ -196,7 +196,7 @@ def _draw_accuracy(panel: "Axes", found: "xr.Dataset", colours) -> None:
 
 
 def _frame(panel: "Axes", eps: "np.ndarray") -> None:
-    from analysis.activations import RANGE
+    from analysis.clustering_heads.activation_sparsity import RANGE
 
     panel.axvspan(*RANGE, color="0.95", zorder=0)
     panel.set(xscale="log", xlim=(eps[0], eps[-1]), ylim=(-0.03, 1.03))
@@ -237,11 +237,11 @@ def main(options: Options) -> None:
     """Measure, test, draw and write."""
     import xarray as xr
 
-    from analysis import tables
-    from analysis.activations import SPLITS, compared, sparsity
-    from analysis.files import beside
-    from analysis.reading import finish, opened
-    from dynamics.trajectory import open_trajectory
+    from analysis.clustering_heads.activation_sparsity import SPLITS, compared, sparsity
+    from analysis.command_line.reading import finish, opened
+    from analysis.output import tables
+    from analysis.output.files import beside
+    from dynamics.trajectory.reader import open_trajectory
 
     paths = [options.trajectory, *options.more]
     if options.runs is not None and options.runs < 1:

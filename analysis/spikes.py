@@ -7,17 +7,17 @@ python -m analysis.spikes RUN.nc --most 50
 import dataclasses
 from typing import TYPE_CHECKING
 
-from analysis.command import command
-from analysis.reading import Reading, finish, opened
-from analysis.rule import Rule
+from analysis.command_line.parsing import command
+from analysis.command_line.reading import Reading, finish, opened
+from analysis.transitions.detection import Rule
 from dynamics.settings import check_whole
 
 if TYPE_CHECKING:
     import numpy as np
     import xarray as xr
 
-    from analysis.inquest import Spike
-    from analysis.tables import Row
+    from analysis.output.tables import Row
+    from analysis.transitions.spike_replays import Spike
 
 TITLE = "Spikes of the loss and their causes"
 
@@ -59,8 +59,8 @@ def removed(result: "xr.Dataset", name: str, chosen: "np.ndarray") -> float:
     """Share of some spikes of which a change leaves less than half of the rise; NaN where it says nothing."""
     import numpy as np
 
-    from analysis.forensics import MOST
-    from analysis.inquest import fair
+    from analysis.transitions.spike_attribution import MOST
+    from analysis.transitions.spike_replays import fair
 
     values = result[f"remaining_{name}"].values[chosen]
     if name == "smooth":
@@ -73,10 +73,10 @@ def row(result: "xr.Dataset", name: str, chosen: "np.ndarray") -> "Row":
     """Some of the spikes: how many, how high, how many explained, and how many each change removes."""
     import numpy as np
 
-    from analysis.forensics import CHANGES
-    from analysis.inquest import fair
-    from analysis.intervals import clustered_share
-    from analysis.tables import Row, number, percent
+    from analysis.output.tables import Row, number, percent
+    from analysis.statistics.intervals import clustered_share
+    from analysis.transitions.spike_attribution import CHANGES
+    from analysis.transitions.spike_replays import fair
 
     runs = result.sizes["run"]
 
@@ -104,7 +104,7 @@ def row(result: "xr.Dataset", name: str, chosen: "np.ndarray") -> "Row":
 
 def rows(result: "xr.Dataset") -> "list[Row]":
     """A row for each cause, each way of crossing a boundary, and all spikes."""
-    from analysis.forensics import CAUSES, WAYS
+    from analysis.transitions.spike_attribution import CAUSES, WAYS
 
     cause, way = result["cause"].values, result["way"].values
     found = []
@@ -140,9 +140,9 @@ def summary(result: "xr.Dataset", runs: int, spikes: "list[Spike]") -> str:
 
 def main(options: Options) -> None:
     """Examine; print the table, write the result, draw the picture."""
-    from analysis import tables
-    from analysis.inquest import chosen, inquest, recorded_spikes
-    from analysis.spikes_figure import spikes_figure
+    from analysis.output import tables
+    from analysis.plots.spikes_figure import spikes_figure
+    from analysis.transitions.spike_replays import chosen, inquest, recorded_spikes
 
     most = None if options.most is None else check_whole("most", options.most, 1, 10**9)
     trajectory, out = opened(options, "spikes")

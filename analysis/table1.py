@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from analysis.command import command
+from analysis.command_line.parsing import command
 from dynamics.settings import ModularSettings, SettingsError
 
 if TYPE_CHECKING:
     import numpy as np
     import xarray as xr
 
-    from analysis.intervals import Interval
-    from analysis.tables import Row
+    from analysis.output.tables import Row
+    from analysis.statistics.intervals import Interval
 
 
 class Printed(NamedTuple):
@@ -89,8 +89,8 @@ def outcome(embedding: "np.ndarray", accuracy: "np.ndarray") -> Outcome:
 
     Raises ValueError for another shape or an embedding that is not finite.
     """
-    from analysis.intervals import correlation_interval, mean_interval
-    from analysis.structures import imperfections, is_circle, summarise
+    from analysis.statistics.intervals import correlation_interval, mean_interval
+    from analysis.structures.circles_and_grids import imperfections, is_circle, summarise
 
     found, circle = summarise(embedding), is_circle(embedding)
     return Outcome(
@@ -109,7 +109,7 @@ def end_accuracy(trajectory: "xr.Dataset", seeds: "np.ndarray") -> "np.ndarray":
     """Validation accuracy at the last step of the runs with these seeds, (run,); NaN where all pairs are trained on."""
     import numpy as np
 
-    from dynamics.trajectory import rows_of
+    from dynamics.trajectory.reader import rows_of
 
     if "validation" not in trajectory["split"].values:
         return np.full(len(seeds), np.nan)
@@ -124,7 +124,7 @@ def trained(
 
     Raises as `simulate` does, of epochs, and SettingsError where the settings have a weight decay of their own.
     """
-    from dynamics.simulate import run_path, simulate
+    from dynamics.simulation import run_path, simulate
 
     if settings.weight_decay != ModularSettings.weight_decay:
         allowed = "no value here: the table has rows for 0, 0.3, 0.6 and 1"
@@ -150,8 +150,8 @@ def is_printed(settings: ModularSettings, steps: int) -> bool:
 
 def rows(settings: ModularSettings, steps: int, found: Outcome) -> "list[Row]":
     """An outcome as a row, and under it the paper's, where it has one."""
-    from analysis.intervals import binomial_interval
-    from analysis.tables import Row, number, percent, percent_plus_minus, plus_minus
+    from analysis.output.tables import Row, number, percent, percent_plus_minus, plus_minus
+    from analysis.statistics.intervals import binomial_interval
 
     text = [f"{settings.weight_decay:g}", "here", str(found.runs), percent(found.circle_share)]
     text += [percent_plus_minus(found.circle_accuracy), str(found.others), percent_plus_minus(found.other_accuracy)]
@@ -181,7 +181,7 @@ def bracketed(interval: "Interval") -> str:
 
 def show(found: "list[Row]", csv: Path | None) -> None:
     """Print the table and write the CSV; with the CSV on the terminal, that alone."""
-    from analysis import tables
+    from analysis.output import tables
 
     tables.show(HEADER, COLUMNS, found, csv, left=(0, 1))
 
@@ -204,7 +204,7 @@ class Options:
 
 def main(options: Options) -> None:
     """Train, or find, the four rows; print them beside the paper's."""
-    from dynamics.simulate import end_embedding
+    from dynamics.simulation import end_embedding
 
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
     found = []

@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from analysis.command import command
+from analysis.command_line.parsing import command
 from dynamics.settings import ParticleSettings, SettingsError
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from analysis.tables import Row
+    from analysis.output.tables import Row
 
 
 class Printed(NamedTuple):
@@ -63,9 +63,9 @@ def is_printed(settings: ParticleSettings, steps: int) -> bool:
 
 def row(settings: ParticleSettings, steps: int, embedding: "np.ndarray") -> "Row":
     """Structures of end states (run, token, axis) beside the paper's row, where it has one."""
-    from analysis.intervals import binomial_interval
-    from analysis.structures import summarise
-    from analysis.tables import Row, number, percent, plus_minus
+    from analysis.output.tables import Row, number, percent, plus_minus
+    from analysis.statistics.intervals import binomial_interval
+    from analysis.structures.circles_and_grids import summarise
 
     found = summarise(embedding)
     share, mean = found.circle_share, found.imperfections
@@ -81,7 +81,7 @@ def row(settings: ParticleSettings, steps: int, embedding: "np.ndarray") -> "Row
 
 def show(rows: "list[Row]", csv: Path | None) -> None:
     """Print the table and write the CSV; with the CSV on the terminal, that alone."""
-    from analysis import tables
+    from analysis.output import tables
 
     tables.show(HEADER, COLUMNS, rows, csv)
 
@@ -101,7 +101,7 @@ class Options:
 
 def main(options: Options) -> None:
     """Run, or find, the three rows; print them beside the paper's."""
-    from dynamics.simulate import end_embedding, run_path, simulate
+    from dynamics.simulation import end_embedding, run_path, simulate
 
     if options.settings.fa != ParticleSettings.fa:
         raise SettingsError("fa", options.settings.fa, "no value here: the table has rows for 0.5, 1 and 2")

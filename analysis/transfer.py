@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from analysis.command import command
-from analysis.files import beside
-from analysis.options import SparseOptions
+from analysis.command_line.options import SparseOptions
+from analysis.command_line.parsing import command
+from analysis.output.files import beside
 from dynamics.settings import SUCCESS, SettingsError, SparseSettings, check_whole
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from analysis.tables import Row
+    from analysis.output.tables import Row
 
 TITLE = "Transfer of circuits to larger vocabularies"
 
@@ -82,7 +82,7 @@ def target(source: SparseSettings, vocab: int) -> SparseSettings:
 
 def trained(settings: SparseSettings, options: Options, epochs: int, device: str = "auto") -> "tuple[Path, xr.Dataset]":
     """An ensemble, run or found, recorded every E epochs. Raises as `simulate` does."""
-    from dynamics.simulate import run_path, simulate
+    from dynamics.simulation import run_path, simulate
 
     every, runs, seed = options.epochs * settings.epoch_steps, options.runs, options.seed
     path, steps = run_path(settings, runs, seed, every=every, device=device), epochs * settings.epoch_steps
@@ -95,8 +95,8 @@ def outcome(options: Options, say: TextIO, device: str = "auto") -> "tuple[xr.Da
 
     Runs that diverged are NaN. Raises SettingsError, TrajectoryError, RecordingError, Interrupted.
     """
-    from analysis.heads.clusters import clusters
-    from dynamics.transfer import successful
+    from analysis.clustering_heads.clusters import clusters
+    from dynamics.training.finetuning import successful
 
     source, vocabs = checked(options)
     once, twice = options.epochs, 2 * options.epochs
@@ -170,8 +170,8 @@ def known(result: "xr.Dataset", kind: str, vocab: int) -> "np.ndarray":
 
 def row(result: "xr.Dataset", vocab: int) -> "Row":
     """A vocabulary: mean and largest accuracies of each kind in percent, and the gain of finetuning."""
-    from analysis.intervals import difference_interval, mean_interval
-    from analysis.tables import Row, number, percent_plus_minus
+    from analysis.output.tables import Row, number, percent_plus_minus
+    from analysis.statistics.intervals import difference_interval, mean_interval
 
     samples = [known(result, kind, vocab) for kind in KINDS]
     means = [mean_interval(sample) for sample in samples]
@@ -191,8 +191,8 @@ def by_clusters(result: "xr.Dataset", ideal: int) -> str:
     """How the runs finetuned to the first larger vocabulary did, by the clusters of their source, as a table."""
     import numpy as np
 
-    from analysis.intervals import mean_interval
-    from analysis.tables import Table, percent_plus_minus
+    from analysis.output.tables import Table, percent_plus_minus
+    from analysis.statistics.intervals import mean_interval
 
     counts = result["clusters"].values
     accuracy = result["accuracy"].sel(kind="finetuned").isel(vocab=1).values
@@ -220,7 +220,7 @@ COLOURS = dict(zip(KINDS, ("0.6", "0.25", "tab:orange", "tab:red"), strict=True)
 def figure(result: "xr.Dataset", ideal: int) -> "Figure":
     """Means with 95% intervals and largest accuracies over vocabularies; accuracies by clusters of the source, whose
     ideal circuit has so many."""
-    from analysis.figures import new_figure
+    from analysis.plots.figure_files import new_figure
 
     drawn = new_figure(13.5, 4.6)
     epochs, runs, source = result.attrs["epochs"], result.sizes["run"], int(result["vocab"][0])
@@ -239,7 +239,7 @@ def draw_over_vocabs(axes: "Axes", result: "xr.Dataset", largest: bool) -> None:
     """Each kind beside the others at every vocabulary."""
     import numpy as np
 
-    from analysis.intervals import mean_interval
+    from analysis.statistics.intervals import mean_interval
 
     vocabs = result["vocab"].values
     for at, kind in enumerate(KINDS):
@@ -293,10 +293,10 @@ def result_path(paths: Sequence[Path]) -> Path:
 
 def main(options: Options) -> None:
     """Train, or find, all ensembles; print the table, write the result and draw the figure."""
-    from analysis import tables
-    from analysis.figures import save_figure
-    from analysis.heads.clusters import ideal_clusters
-    from analysis.results import check_result, write_result
+    from analysis.clustering_heads.clusters import ideal_clusters
+    from analysis.output import tables
+    from analysis.output.results import check_result, write_result
+    from analysis.plots.figure_files import save_figure
 
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
     checked(options)

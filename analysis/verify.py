@@ -12,16 +12,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from analysis.command import command
+from analysis.command_line.parsing import command
 from dynamics.settings import SettingsError
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from analysis.verification.claim import Claim
-    from analysis.verification.judged import About, Judged
-    from analysis.verification.schedule import Step
-    from analysis.verification.study import Lab, Size
+    from analysis.reproduction.verification.claim import Claim
+    from analysis.reproduction.verification.claim_results import About, Judged
+    from analysis.reproduction.verification.experiment import Lab, Size
+    from analysis.reproduction.verification.schedule import Step
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,10 +63,10 @@ def main(options: Options) -> None:
     """Run what is missing, judge, report."""
     size = size_of(options)
     check_torch()
-    from analysis.claims import chosen
-    from analysis.verification.schedule import send_ahead, steps_of
-    from analysis.verification.study import Lab
-    from dynamics.cluster import check_scheduler
+    from analysis.reproduction.claims.registry import chosen
+    from analysis.reproduction.verification.experiment import Lab
+    from analysis.reproduction.verification.schedule import send_ahead, steps_of
+    from dynamics.sweeps.dask_backend import check_scheduler
 
     claims = chosen(options.only)
     if options.list:
@@ -95,7 +95,7 @@ def size_of(options: Options) -> "Size":
     """Which size is asked for. Raises SettingsError for two."""
     if options.quick and options.full:
         raise SettingsError("quick, full", "both", "one of them, or none for the default")
-    from analysis.verification.study import Size
+    from analysis.reproduction.verification.experiment import Size
 
     return Size.QUICK if options.quick else Size.FULL if options.full else Size.DEFAULT
 
@@ -104,7 +104,7 @@ def check_torch() -> None:
     """Claims of networks need torch. Raises MissingPackage."""
     import importlib.util
 
-    from dynamics.simulate import MissingPackage
+    from dynamics.simulation import MissingPackage
 
     if importlib.util.find_spec("torch") is None:
         raise MissingPackage("claims of networks need torch, which comes with: pip install 'training-dynamics[train]'")
@@ -114,8 +114,8 @@ def check_out(out: Path | None) -> None:
     """See that a report can be written there, before any work is done. Raises SettingsError, RecordingError."""
     import os
 
-    from analysis.verification.contents import TITLE
-    from dynamics.storage import RecordingError
+    from analysis.reproduction.verification.contents import TITLE
+    from dynamics.trajectory.netcdf import RecordingError
 
     if out is None:
         return
@@ -144,7 +144,7 @@ def listing(claims: "Sequence[Claim]") -> str:
 
 def studies_of(claims: "Sequence[Claim]") -> list:
     """The studies that claims are read off, in their order."""
-    from analysis.studies.register import STUDIES
+    from analysis.reproduction.experiments.register import STUDIES
 
     needed = {claim.study for claim in claims}
     return [each for each in STUDIES if each.name in needed]
@@ -155,8 +155,8 @@ def studies_of(claims: "Sequence[Claim]") -> list:
 
 def tell_plan(steps: "Sequence[Step]", size: "Size", options: Options) -> None:
     """What there is to do, and about how long it takes."""
-    from analysis.verification.schedule import table
-    from analysis.verification.wording import duration
+    from analysis.reproduction.verification.formatting import duration
+    from analysis.reproduction.verification.schedule import table
 
     missing = [each for each in steps if each.seconds]
     if not steps:
@@ -170,9 +170,9 @@ def tell_plan(steps: "Sequence[Step]", size: "Size", options: Options) -> None:
 
 def gathered(steps: "Sequence[Step]", lab: "Lab", claims: "Sequence[Claim]", size: "Size") -> "dict[str, xr.Dataset]":
     """The evidence of each study, by its name: found, or measured now, telling verdicts and time left."""
-    from analysis.verification.evidence import found, measured, source_of
-    from analysis.verification.telling import verdict_of
-    from analysis.verification.wording import duration
+    from analysis.reproduction.verification.evidence import found, measured, source_of
+    from analysis.reproduction.verification.formatting import duration
+    from analysis.reproduction.verification.verdict_table import verdict_of
 
     evidence, left, spent, planned = {}, sum(each.seconds for each in steps), 0.0, 0.0
     for place, (study, params, path, seconds) in enumerate(steps, 1):
@@ -199,7 +199,7 @@ def gathered(steps: "Sequence[Step]", lab: "Lab", claims: "Sequence[Claim]", siz
 
 def judge_one(claim: "Claim", found: "Mapping[str, xr.Dataset]", size: "Size") -> "Judged":
     """A claim judged by the evidence of its study, if that was done."""
-    from analysis.verification.judged import judged
+    from analysis.reproduction.verification.claim_results import judged
 
     return judged(claim, found.get(claim.study), size)
 
@@ -209,7 +209,7 @@ def judge_one(claim: "Claim", found: "Mapping[str, xr.Dataset]", size: "Size") -
 
 def tell_verdicts(done: "Sequence[Judged]", options: Options) -> None:
     """All verdicts, and how many there are of each; as CSV too."""
-    from analysis.verification.telling import as_table, told, totals
+    from analysis.reproduction.verification.verdict_table import as_table, told, totals
 
     whole = "all" not in options.only
     print("", *(told(each, whole) for each in done), f"\n{totals(done)}", sep="\n", file=options.say)
@@ -221,9 +221,9 @@ def report(
     done: "Sequence[Judged]", found: "Mapping[str, xr.Dataset]", steps: "Sequence[Step]", size: "Size", options: Options
 ) -> None:
     """Write the report, and say where it is."""
-    from analysis.studies.register import STUDIES
-    from analysis.verification.evidence import FOLDER
-    from analysis.verification.report import write_report
+    from analysis.reproduction.experiments.register import STUDIES
+    from analysis.reproduction.verification.evidence import FOLDER
+    from analysis.reproduction.verification.report import write_report
 
     out = options.out or FOLDER / f"report-{size}.md"
     studies = {each.name: each for each in STUDIES}
@@ -235,8 +235,8 @@ def about(found: "Mapping[str, xr.Dataset]", steps: "Sequence[Step]", size: "Siz
     """When and by what the evidence was made, and how long that took."""
     import json
 
-    from analysis.verification.evidence import circumstances
-    from analysis.verification.judged import About
+    from analysis.reproduction.verification.claim_results import About
+    from analysis.reproduction.verification.evidence import circumstances
 
     made = [each.attrs for each in found.values()] or [circumstances(device)]
     environment = json.loads(max(made, key=lambda each: each["created_at"])["package_versions"])

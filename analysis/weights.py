@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from analysis.command import command
-from analysis.files import beside
+from analysis.command_line.parsing import command
+from analysis.output.files import beside
 from dynamics.settings import ModularSettings, SettingsError, check_whole
 
 if TYPE_CHECKING:
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
-    from analysis.intervals import Interval
-    from analysis.tables import Row
+    from analysis.output.tables import Row
+    from analysis.statistics.intervals import Interval
 
 SIZES = ("weight", "bias")
 MEASURES = ("alignment", "boundaries", "rays")
-"""As `analysis.alignment` defines them: weights along pair sums, units' boundaries through pair sums, and pair
+"""As `analysis.forces.alignment` defines them: weights along pair sums, units' boundaries through pair sums, and pair
 sums of a class along a line. Each has a chance level."""
 
 HEADER = (
@@ -70,10 +70,10 @@ def measured(trajectory: "xr.Dataset") -> dict[str, "np.ndarray"]:
     """
     import numpy as np
 
-    from analysis import alignment
-    from analysis.structures import is_circle
+    from analysis.forces import alignment
+    from analysis.structures.circles_and_grids import is_circle
     from dynamics.tasks import all_pairs, training_pairs
-    from dynamics.trajectory import settings_of
+    from dynamics.trajectory.reader import settings_of
 
     last = trajectory.isel(step=-1)
     last = last.isel(run=np.flatnonzero(last["last_step"].values >= int(last["step"])))
@@ -106,7 +106,7 @@ def group(runs: Runs) -> Group:
         values, seeds = runs[name][known], runs["seed"][known]
         return np.array([values[seeds == seed].mean() for seed in np.unique(seeds)])
 
-    from analysis.intervals import mean_interval
+    from analysis.statistics.intervals import mean_interval
 
     return Group(
         runs=len(runs["seed"]),
@@ -134,7 +134,7 @@ def by_structure(found: Sequence[Runs]) -> dict[str, Group]:
 
 def row(label: float | str, found: Group) -> "Row":
     """A group under its weight decay, or under the structure that it has at all weight decays."""
-    from analysis.tables import Row, number, plus_minus
+    from analysis.output.tables import Row, number, plus_minus
 
     pooled = isinstance(label, str)
     text = [label if isinstance(label, str) else f"{label:g}", str(found.runs)]
@@ -169,7 +169,7 @@ LABELS = {
 
 def figure(groups: Mapping[float, Group], kinds: Mapping[str, Group], title: str) -> "Figure":
     """Sizes against weight decay, as in the paper; beside them the measures, and these by structure."""
-    from analysis.figures import new_figure
+    from analysis.plots.figure_files import new_figure
 
     drawn = new_figure(13.0, 4.6)
     drawn.suptitle(title, fontsize=11)
@@ -261,9 +261,9 @@ def grid(options: Options) -> list[ModularSettings]:
 
 def main(options: Options) -> None:
     """Train, or find, an ensemble for each weight decay; print the table and draw the figure."""
-    from analysis import tables
-    from analysis.figures import save_figure
-    from dynamics.simulate import run_path, simulate
+    from analysis.output import tables
+    from analysis.plots.figure_files import save_figure
+    from dynamics.simulation import run_path, simulate
 
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
     steps, found, paths = options.epochs * ModularSettings.epoch_steps, {}, []

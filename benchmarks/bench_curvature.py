@@ -6,13 +6,13 @@ import time
 import numpy as np
 import torch
 
-from analysis.flow.force_jacobian import constrained, eigenvalues, linearised
-from analysis.flow.hessians import objective
-from analysis.flow.loss_curvature import loss_curvature
-from dynamics.clustering_head import ClusteringHead
-from dynamics.networks import ConstantAttention
+from analysis.linearization.force_jacobian import constrained, eigenvalues, linearised
+from analysis.linearization.hessians import objective
+from analysis.linearization.network_curvature import loss_curvature
+from dynamics.networks.clustering_head import ClusteringHead
+from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
-from dynamics.simulate import simulate
+from dynamics.simulation import simulate
 
 NETWORKS = {
     "sparse, 196": ClusteringHead(SparseSettings()),

@@ -17,10 +17,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))  # for tests.browser, whic
 
 from analysis.explorer.live_particles import ParticlesPage
 from analysis.explorer.live_training import TrainingPage
-from analysis.panels import panel_names
+from analysis.plots.panels import panel_names
 from dynamics.settings import ParticleSettings, SparseSettings
-from dynamics.simulate import MissingPackage, simulate
-from dynamics.trajectory import open_trajectory
+from dynamics.simulation import MissingPackage, simulate
+from dynamics.trajectory.reader import open_trajectory
 from tests.browser import DRAWN, FLAGS
 
 SECONDS = 4

@@ -9,15 +9,15 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from analysis.command_line.panel_selection import MOST
 from analysis.film import MAP, film, pictures
-from analysis.panels import panel_names, scene
-from analysis.showing import MOST
-from analysis.view.artists import MARKERS
-from analysis.view.pacing import Reel, reel
-from analysis.view.scene import Arrays, Arrows, Curves, Image, Map, Panel, Points, Scene
-from analysis.view.sheet import Sheet
+from analysis.plots.drawing.artists import MARKERS
+from analysis.plots.drawing.film_timeline import Reel, reel
+from analysis.plots.drawing.panel_grid import Sheet
+from analysis.plots.panels import panel_names, scene
+from analysis.plots.scenes.scene import Arrays, Arrows, Curves, Image, Map, Panel, Points, Scene
 from dynamics.settings import SparseSettings
-from dynamics.simulate import simulate
+from dynamics.simulation import simulate
 
 EPOCHS = 240
 

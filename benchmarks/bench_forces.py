@@ -4,9 +4,9 @@ import numpy as np
 from numba import get_num_threads
 
 from benchmarks.baselines import numpy_fields, plain_fields, speed_up
-from dynamics.compiling import on_threads
-from dynamics.forces import fields
-from dynamics.pairs import PairList, pair_list
+from dynamics.kernels.compiling import on_threads
+from dynamics.particles.pair_forces import fields
+from dynamics.particles.pair_list import PairList, pair_list
 from dynamics.tasks import all_pairs
 
 

@@ -2,11 +2,11 @@
 
 
 def timeraw_import_simulate():
-    return "import dynamics.simulate"
+    return "import dynamics.simulation"
 
 
 def timeraw_import_structures():
-    return "import analysis.structures"
+    return "import analysis.structures.circles_and_grids"
 
 
 def timeraw_help():

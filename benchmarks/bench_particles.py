@@ -3,7 +3,7 @@
 import numpy as np
 
 from benchmarks.baselines import _plain
-from dynamics.particles import ParticleSystem
+from dynamics.particles.system import ParticleSystem
 from dynamics.settings import ParticleSettings
 
 

@@ -4,10 +4,10 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from dynamics import recorder
 from dynamics.settings import ParticleSettings
-from dynamics.simulate import simulate
-from dynamics.trajectory import open_trajectory
+from dynamics.simulation import simulate
+from dynamics.trajectory import recorder
+from dynamics.trajectory.reader import open_trajectory
 
 SETTINGS = ParticleSettings(fa=2.0)
 

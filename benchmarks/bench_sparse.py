@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from dynamics.settings import SparseSettings
-from dynamics.shuffles import orders
-from dynamics.training import SparseSystem
+from dynamics.training.minibatches import orders
+from dynamics.training.system import SparseSystem
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # for tests.plain_head, which no package installs
 

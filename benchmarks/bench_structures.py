@@ -3,9 +3,9 @@
 import numpy as np
 from scipy.spatial import cKDTree
 
-from analysis.structures import imperfections, is_circle
+from analysis.structures.circles_and_grids import imperfections, is_circle
 from benchmarks.baselines import speed_up
-from dynamics.compiling import on_threads
+from dynamics.kernels.compiling import on_threads
 from dynamics.tasks import all_pairs, modular_sum
 
 

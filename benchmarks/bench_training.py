@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from dynamics.settings import ModularSettings
-from dynamics.simulate import simulate
-from dynamics.training import ModularSystem
+from dynamics.simulation import simulate
+from dynamics.training.system import ModularSystem
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # for tests.plain_torch, which no package installs
 

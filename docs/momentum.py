@@ -10,10 +10,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from dynamics.particles import ParticleState, ParticleSystem
+from dynamics.particles.system import ParticleState, ParticleSystem
 from dynamics.settings import ParticleSettings, check_choice, check_real
-from dynamics.simulate import System, register
-from sims.system import system_command
+from dynamics.simulation import System, register
+from sims.command_line.system_command import system_command
 
 
 @dataclass(frozen=True)

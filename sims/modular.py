@@ -7,11 +7,11 @@ import dataclasses
 import sys
 from pathlib import Path
 
-from analysis.command import command
+from analysis.command_line.parsing import command
 from dynamics.settings import ModularSettings
-from sims.amount import Amount
-from sims.ensemble import made
-from sims.origin import Origin, inherited
+from sims.command_line.amount import Amount
+from sims.command_line.ensemble import made
+from sims.command_line.origin import Origin, inherited
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Options:
 
 def main(options: Options) -> None:
     """Train, or find, the ensemble; print and draw how it ended."""
-    from dynamics.simulate import end_embedding
+    from dynamics.simulation import end_embedding
 
     settings = options.settings
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
@@ -41,7 +41,7 @@ def main(options: Options) -> None:
     if diverged:
         print(f"diverged    {diverged} runs, left out of the table", file=say)
 
-    from analysis.portrait import save_portrait
+    from analysis.plots.class_maps import save_portrait
     from analysis.table1 import end_accuracy, outcome, rows, show
 
     picture = path.with_suffix(".png")

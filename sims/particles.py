@@ -7,11 +7,11 @@ import dataclasses
 import sys
 from pathlib import Path
 
-from analysis.command import command
+from analysis.command_line.parsing import command
 from dynamics.settings import ParticleSettings
-from sims.amount import Amount
-from sims.ensemble import made
-from sims.origin import Origin, inherited
+from sims.command_line.amount import Amount
+from sims.command_line.ensemble import made
+from sims.command_line.origin import Origin, inherited
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Options:
 
 def main(options: Options) -> None:
     """Run, or find, the ensemble; print and draw its end states."""
-    from analysis.gallery import save_gallery
+    from analysis.plots.embedding_grid import save_gallery
     from analysis.table2 import row, show
-    from dynamics.simulate import end_embedding
+    from dynamics.simulation import end_embedding
 
     settings = options.settings
     say = sys.stderr if str(options.csv) == "-" else sys.stdout

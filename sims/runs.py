@@ -6,7 +6,7 @@ python -m sims.runs
 import dataclasses
 from pathlib import Path
 
-from analysis.command import command
+from analysis.command_line.parsing import command
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +26,7 @@ HEADER = ("run", "status", "steps", "runs", "seed", "MB", "settings")
 
 def main(options: Options) -> None:
     """Print one line for each run in the folder."""
-    from analysis.tables import Table
+    from analysis.output.tables import Table
     from dynamics.settings import SettingsError
 
     folder = options.folder
@@ -49,7 +49,7 @@ def main(options: Options) -> None:
 
 def in_progress(lock: Path) -> bool:
     """Whether the writer that a lock belongs to is alive."""
-    from dynamics.recorder import is_locked
+    from dynamics.trajectory.recorder import is_locked
 
     return is_locked(lock.with_name(lock.name[1:].removesuffix(".lock")))
 
@@ -59,10 +59,10 @@ def line(path: Path, thoroughly: bool, unknown: dict[str, str] | None = None) ->
 
     unknown: takes what is to be said, once, of systems that nobody has registered.
     """
-    from analysis.results import is_result
-    from dynamics.recorder import is_locked
-    from dynamics.storage import TrajectoryError, read_group
-    from dynamics.trajectory import DIVERGED, UnknownSystem, open_trajectory, parts_of, settings_of
+    from analysis.output.results import is_result
+    from dynamics.trajectory.netcdf import TrajectoryError, read_group
+    from dynamics.trajectory.reader import DIVERGED, UnknownSystem, open_trajectory, parts_of, settings_of
+    from dynamics.trajectory.recorder import is_locked
 
     parts = parts_of(path)
     files = [part.path for part in parts] + ([path] if path.is_file() else [])

@@ -13,12 +13,12 @@ from typing import Annotated
 
 import tyro
 
-from analysis.command import command
-from analysis.options import SparseOptions
+from analysis.command_line.options import SparseOptions
+from analysis.command_line.parsing import command
 from dynamics.settings import SettingsError, SparseSettings, StartRuns
-from sims import origin
-from sims.amount import Amount
-from sims.ensemble import made
+from sims.command_line import origin
+from sims.command_line.amount import Amount
+from sims.command_line.ensemble import made
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +60,7 @@ def defaults(arguments: Sequence[str]) -> Options | None:
         return origin.inherited(with_settings, SparseSettings.system)(arguments)
     if branch is not None:
         raise SettingsError("branch", branch, "no value beside --from: either its weights or its exact state")
-    from dynamics.transfer import successful
+    from dynamics.training.finetuning import successful
 
     trajectory = origin.opened(source, SparseSettings.system, "from")
     found = origin.as_in(with_settings, trajectory, start="random", start_step=0, start_runs="seed")
@@ -107,7 +107,7 @@ def main(options: Options) -> None:
         named = {"start": "from", "start_step": "step", "start_runs": "only_successful"}
         raise SettingsError(named.get(error.field, error.field), error.found, error.allowed) from None
 
-    from analysis.learning import row, save_learning, show
+    from analysis.plots.learning_figure import row, save_learning, show
 
     picture = path.with_suffix(".png")
     save_learning(trajectory, picture)

@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin, get_type_
 
 import tyro
 
-from analysis.command import command, refusing
-from analysis.files import check_csv
-from dynamics.members import check_settings_class
+from analysis.command_line.parsing import command, refusing
+from analysis.output.files import check_csv
 from dynamics.settings import OUTSIDE, SETTINGS, SettingsError, import_systems
+from dynamics.settings_checks import check_settings_class
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from analysis.tables import Row
-    from dynamics.grids import Grid
+    from analysis.output.tables import Row
+    from dynamics.sweeps.design import Grid
 
 SHOWN_POINTS = 40
 """Lines of the table on the terminal."""
@@ -148,9 +148,9 @@ def main(options: Any) -> None:
     """Run, or find, all points; combine them and print a line for each."""
     amount = options.system.amount
     check_csv(amount)
-    from analysis.results import check_result, write_result
-    from dynamics.simulate import check_out
-    from dynamics.sweep import combine, fill
+    from analysis.output.results import check_result, write_result
+    from dynamics.simulation import check_out
+    from dynamics.sweeps.run import combine, fill
 
     grid = planned(options.system)
     folder = grid.points[0].path.parent
@@ -169,7 +169,7 @@ def main(options: Any) -> None:
 
 def planned(chosen: Any) -> "Grid":
     """The grid that the options ask for: fields of several values are its axes. Raises SettingsError."""
-    from dynamics.grids import plan
+    from dynamics.sweeps.design import plan
 
     values = {field.name: getattr(chosen.settings, field.name) for field in dataclasses.fields(chosen.settings)}
     kinds, first, axes = get_type_hints(chosen.of), {}, {}
@@ -203,7 +203,7 @@ def show(result: "xr.Dataset", csv: Path | None) -> None:
     """Print a line for each point and write the CSV; with the CSV on the terminal, that alone."""
     import json
 
-    from analysis.tables import Table
+    from analysis.output.tables import Table
 
     axes = json.loads(result.attrs["swept"])
     name = next(name for name in ("accuracy", "loss", "gradient_norm") if f"final_{name}" in result)
@@ -226,9 +226,9 @@ WORDS = {"accuracy": "accuracy %", "loss": "loss", "gradient_norm": "force"}
 
 def rows(result: "xr.Dataset", axes: list[str], name: str) -> "list[Row]":
     """A row for each point, the last axis fastest."""
-    from analysis.intervals import Interval, mean_interval
-    from analysis.tables import Row, number, plus_minus
-    from dynamics.trajectory import DIVERGED
+    from analysis.output.tables import Row, number, plus_minus
+    from analysis.statistics.intervals import Interval, mean_interval
+    from dynamics.trajectory.reader import DIVERGED
 
     found = []
     for values in itertools.product(*(result[axis].values.tolist() for axis in axes)):

@@ -125,7 +125,7 @@ def served():
 def explorer(tmp_path_factory):
     """The page of a small run, one for all tests that leave it as it is."""
     from dynamics.settings import ParticleSettings
-    from dynamics.simulate import simulate
+    from dynamics.simulation import simulate
 
     path = tmp_path_factory.mktemp("runs") / "small.nc"
     simulate(ParticleSettings(n=5), runs=3, steps=4, out=path)

@@ -49,7 +49,7 @@ def typed(monkeypatch, capsys):
     before = signal.getsignal(signal.SIGTERM)
 
     def run(program, *words, inherited=None):
-        from analysis.command import command
+        from analysis.command_line.parsing import command
 
         module, code = importlib.import_module(program), 0
         monkeypatch.setattr("sys.argv", [program, *map(str, words)])
@@ -66,13 +66,13 @@ def typed(monkeypatch, capsys):
 @pytest.fixture
 def computed(monkeypatch):
     """The settings of a sweep's ensembles that are computed, in their order."""
-    from dynamics import grids
+    from dynamics.sweeps import design
 
-    found, simulate = [], grids.simulate
+    found, simulate = [], design.simulate
 
     def counting(settings, **words):
         found.append(settings)
         return simulate(settings, **words)
 
-    monkeypatch.setattr(grids, "simulate", counting)
+    monkeypatch.setattr(design, "simulate", counting)
     return found

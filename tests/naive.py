@@ -7,7 +7,7 @@ at a time, with nothing hoisted out of the loops. The functions run as Python an
 
 import numpy as np
 
-TINY = 1e-280  # squared lengths up to this count as zero, as `dynamics.forces` documents
+TINY = 1e-280  # squared lengths up to this count as zero, as `dynamics.particles.pair_forces` documents
 
 
 def pairs_of(n, diagonal):

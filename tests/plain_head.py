@@ -5,7 +5,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from dynamics.clustering_head import ClusteringHead
+from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import SparseSettings
 from dynamics.tasks import sequences, sparse_sum
 

@@ -4,7 +4,7 @@ for the ensemble trainer."""
 import numpy as np
 import torch
 
-from dynamics.networks import ConstantAttention
+from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.settings import ModularSettings
 from dynamics.tasks import all_pairs, training_pairs
 

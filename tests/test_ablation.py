@@ -18,13 +18,13 @@ from scipy import stats
 
 from analysis import ablation as module
 from analysis.ablation import COLUMNS, PANELS, Options, ablation, figure, lines, main, planned, row, values
-from analysis.options import SparseOptions
-from dynamics import grids
-from dynamics.grids import Point
+from analysis.command_line.options import SparseOptions
 from dynamics.settings import SettingsError, SparseSettings
-from dynamics.simulate import Interrupted, simulate
-from dynamics.sweep import combine, fill
-from dynamics.trajectory import DIVERGED, DONE
+from dynamics.simulation import Interrupted, simulate
+from dynamics.sweeps import design
+from dynamics.sweeps.design import Point
+from dynamics.sweeps.run import combine, fill
+from dynamics.trajectory.reader import DIVERGED, DONE
 
 RECIPE = {"data": 24, "batch": 8, "length": 5, "sparsity": 2, "hidden": 6}
 AMOUNT = {"runs": 3, "seed": 5, "epochs": 2, "points": 3, "max_hidden": 400}
@@ -179,13 +179,13 @@ def test_an_interrupted_one_goes_on(here, monkeypatch):
             raise Interrupted(signal.SIGINT, point.path, 1, 2)
         before(point, *words)
 
-    before = grids.simulated
+    before = design.simulated
     words = ["--panels", "lr", "--points", 3, "--runs", 2, "--epochs", 1, "--data", 24, "--batch", 8, "--hidden", 6]
-    monkeypatch.setattr("dynamics.sweep.simulated", stopping)
+    monkeypatch.setattr("dynamics.sweeps.run.simulated", stopping)
     code, _, errors = here(*words)
     assert code == 130
     assert errors.endswith("interrupted: 2 of 3 points are done: the same command goes on from there\n")
-    monkeypatch.setattr("dynamics.sweep.simulated", before)
+    monkeypatch.setattr("dynamics.sweeps.run.simulated", before)
     code, said, errors = here(*words)
     assert (code, "(1 computed" in said) == (0, True), errors
 

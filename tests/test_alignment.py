@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis import alignment as module
-from analysis.alignment import (
+from analysis.forces import alignment as module
+from analysis.forces.alignment import (
     alignment,
     boundaries,
     pair_sums,

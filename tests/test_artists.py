@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.text import Text
 
-from analysis.view.artists import (
+from analysis.plots.drawing.artists import (
     MATRIX,
     NOTHING,
     ArrowsArtist,
@@ -26,11 +26,11 @@ from analysis.view.artists import (
     corners,
     short,
 )
-from analysis.view.furniture import number
-from analysis.view.layout import columns_for, limits
-from analysis.view.levels import DARKER, lined, mosaic, tiles
-from analysis.view.scene import SHAPES, Arrows, Curves, Image, Map, Mark, Panel, Points, Scene
-from analysis.view.sheet import Sheet
+from analysis.plots.drawing.axes_decoration import number
+from analysis.plots.drawing.contours import DARKER, lined, mosaic, tiles
+from analysis.plots.drawing.panel_grid import Sheet
+from analysis.plots.drawing.panel_layout import columns_for, limits
+from analysis.plots.scenes.scene import SHAPES, Arrows, Curves, Image, Map, Mark, Panel, Points, Scene
 from dynamics.settings import SettingsError
 
 REFERENCES = Path(__file__).parent / "references"

@@ -7,24 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis import audit as module
-from analysis.audit import (
-    audit,
-    chosen_frames,
-    embedding_gradient,
-    fitted,
-    listed,
-    renamed_fields,
-    renamer,
-    rows,
-)
-from analysis.directions import cosine, normalised_part
-from dynamics.forces import FIELDS, fields
-from dynamics.networks import ConstantAttention, network_of, weights
-from dynamics.particles import ParticleSystem
+from analysis.audit import audit, chosen_frames, embedding_gradient, fitted, listed, renamed_fields, renamer, rows
+from analysis.forces.directions import cosine, normalised_part
+from dynamics.networks.constant_attention import ConstantAttention, network_of, weights
+from dynamics.particles.pair_forces import FIELDS, fields
+from dynamics.particles.system import ParticleSystem
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
-from dynamics.simulate import simulate
-from dynamics.storage import TrajectoryError
+from dynamics.simulation import simulate
 from dynamics.tasks import all_pairs, training_pairs
+from dynamics.trajectory.netcdf import TrajectoryError
 
 CONSTANTS = np.array([0.7, -2.0, 0.3, 1.5])
 

@@ -8,24 +8,24 @@ import torch
 import xarray as xr
 
 from analysis.circuits import circuits
-from analysis.heads.handmade import (
+from analysis.clustering_heads.constructions import (
     corrected_circuit,
     ideal_circuit,
     inattentive_circuit,
     one_sided_circuit,
     summing_circuit,
 )
-from analysis.heads.inheritance import compared, correlations, inherited, moved, weight_distances
-from analysis.heads.invariances import NAMES, invariances, measured
-from analysis.heads.labels import LABELS, Thresholds, counts, outsiders, sensitivity, verdict, verdicts
-from analysis.heads.two_phases import chosen_frames, lasting_half, phases
-from dynamics.clustering_head import ClusteringHead
-from dynamics.recorder import save
+from analysis.clustering_heads.init_dependence import compared, correlations, inherited, moved, weight_distances
+from analysis.clustering_heads.invariances import NAMES, invariances, measured
+from analysis.clustering_heads.labels import LABELS, Thresholds, counts, outsiders, sensitivity, verdict, verdicts
+from analysis.clustering_heads.learning_phases import chosen_frames, lasting_half, phases
+from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import ParticleSettings, SettingsError, SparseSettings
-from dynamics.simulate import simulate
-from dynamics.storage import TrajectoryError
+from dynamics.simulation import simulate
 from dynamics.tasks import sparse_sum
-from dynamics.trajectory import open_trajectory
+from dynamics.trajectory.netcdf import TrajectoryError
+from dynamics.trajectory.reader import open_trajectory
+from dynamics.trajectory.recorder import save
 
 NORMS = ("rms", "unit", "rms-smooth", "unit-smooth")
 TINY = SparseSettings(length=6, sparsity=2, hidden=6, data=64, batch=16)

@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from analysis.claims import CLAIMS, chosen
-from analysis.plates.register import PLATES
-from analysis.studies.register import STUDIES
-from analysis.verification.places import uncovered
-from analysis.verification.rules import Agrees
-from analysis.verification.study import Size
+from analysis.reproduction.claims.registry import CLAIMS, chosen
+from analysis.reproduction.experiments.register import STUDIES
+from analysis.reproduction.figures.register import PLATES
+from analysis.reproduction.verification.coverage import uncovered
+from analysis.reproduction.verification.experiment import Size
+from analysis.reproduction.verification.rules import Agrees
 from dynamics.settings import SettingsError
 
 NAMES = [claim.name for claim in CLAIMS]

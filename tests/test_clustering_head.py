@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynamics.clustering_head import ClusteringHead
+from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import SettingsError, SparseSettings
 from dynamics.tasks import sequences, sparse_sum, unseen
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.heads.clusters import cluster_labels, clusters, count_clusters, ideal_clusters, told_apart
+from analysis.clustering_heads.clusters import cluster_labels, clusters, count_clusters, ideal_clusters, told_apart
 from dynamics.settings import ModularSettings, SparseSettings
-from dynamics.simulate import simulate
-from dynamics.storage import TrajectoryError
+from dynamics.simulation import simulate
+from dynamics.trajectory.netcdf import TrajectoryError
 from tests.test_clustering_head import ideal_circuit
 
 

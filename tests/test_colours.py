@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from analysis.view.colours import (
+from analysis.plots.drawing.colours import (
     class_colours,
     from_oklab,
     pale,
@@ -15,7 +15,7 @@ from analysis.view.colours import (
     split_colours,
     to_oklab,
 )
-from analysis.view.sentences import sentences
+from analysis.plots.scenes.probe_sequences import sentences
 from dynamics.settings import SparseSettings
 
 READERS = {

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from analysis.command import command
-from analysis.gallery import gallery, plane
-from dynamics.recorder import lock_of
+from analysis.command_line.parsing import command
+from analysis.plots.embedding_grid import gallery, plane
 from dynamics.settings import ParticleSettings
-from dynamics.simulate import simulate
-from dynamics.trajectory import open_trajectory, parts_of
+from dynamics.simulation import simulate
+from dynamics.trajectory.reader import open_trajectory, parts_of
+from dynamics.trajectory.recorder import lock_of
 from sims.runs import line
 from tests.test_simulate import run, stop_at
 

@@ -9,15 +9,15 @@ import xarray as xr
 from matplotlib.image import imread
 
 from analysis import compare, table1
-from analysis.comparison import SIDES, _circle_test, _location_test, comparison, lines
-from analysis.progress import displacement, escape, normalised, speed
-from analysis.results import check_result, write_result
-from analysis.shapes import end_distances
-from analysis.structures import circles, grid_imperfections, imperfections, is_circle
-from dynamics.recorder import save
+from analysis.output.results import check_result, write_result
+from analysis.structures.circles_and_grids import circles, grid_imperfections, imperfections, is_circle
+from analysis.structures.comparison import SIDES, _circle_test, _location_test, comparison, lines
+from analysis.structures.embedding_motion import displacement, escape, normalised, speed
+from analysis.structures.procrustes import end_distances
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
-from dynamics.simulate import simulate
-from dynamics.storage import TrajectoryError
+from dynamics.simulation import simulate
+from dynamics.trajectory.netcdf import TrajectoryError
+from dynamics.trajectory.recorder import save
 from tests.test_commands import here  # noqa: F401 - a fixture
 
 NETWORK = ModularSettings(n=7, hidden=9)
@@ -130,7 +130,7 @@ def test_results_are_whole_and_never_written_over_trajectories(network, tmp_path
 
 
 def run(program, monkeypatch, capsys, *words):
-    from analysis.command import command
+    from analysis.command_line.parsing import command
 
     monkeypatch.setattr("sys.argv", [program.__name__, *map(str, words)])
     command(program.main, program.Options, program.__name__)

@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.flow import loss_curvature
-from analysis.flow.curvature_table import columns, header, rows
-from analysis.flow.escapes import escapes, largest_falls
-from analysis.flow.linearisation import linearisation, places_of, usual_steps
-from analysis.flow.modes import NONE, SADDLE, STABLE, UNSTABLE, growing, kinds, modes_of
-from analysis.intervals import median_interval
-from dynamics.recorder import save
+from analysis.linearization import network_curvature
+from analysis.linearization.along_trajectory import linearisation, places_of, usual_steps
+from analysis.linearization.curvature_table import columns, header, rows
+from analysis.linearization.eigenmodes import NONE, SADDLE, STABLE, UNSTABLE, growing, kinds, modes_of
+from analysis.linearization.plateau_escapes import escapes, largest_falls
+from analysis.statistics.intervals import median_interval
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
-from dynamics.simulate import simulate
-from dynamics.trajectory import open_trajectory
+from dynamics.simulation import simulate
+from dynamics.trajectory.reader import open_trajectory
+from dynamics.trajectory.recorder import save
 
 SYSTEMS = {
     "particles": ParticleSettings(n=6, fa=2.0),
@@ -159,7 +159,7 @@ def test_shares_at_an_escape_are_those_of_its_frame():
     trajectory["loss"].loc[{"split": "train"}] = 9.0
     trajectory["loss"].loc[{"split": "train", "step": slice(6, 8)}] = 0.5
     trajectory["loss"].values[1] = 9.0
-    found, whole = escapes(trajectory), loss_curvature.loss_curvature(trajectory, [2], quiet=True)
+    found, whole = escapes(trajectory), network_curvature.loss_curvature(trajectory, [2], quiet=True)
     np.testing.assert_array_equal(found["escape_step"], [4, -1, 4])
     np.testing.assert_allclose(found["escape_fall"], [np.log(5) - 0.5, 0, np.log(5) - 0.5])
     for name in ("lowest_share", "negative_share", "negative_chance", "highest_share"):
@@ -198,7 +198,7 @@ def test_the_command_prints_draws_and_keeps(system, trajectories, typed, tmp_pat
 
 
 def test_one_run_one_frame_and_both_ends_alone_are_drawn(trajectories, typed, tmp_path, monkeypatch):
-    monkeypatch.setattr(loss_curvature, "DENSE", 10)
+    monkeypatch.setattr(network_curvature, "DENSE", 10)
     for system in SYSTEMS:
         words = (trajectories / f"{system}.nc", "--at", 4, "--runs", 1, "--out", tmp_path / f"{system}.nc")
         code, said, errors = typed("analysis.curvature", *words)

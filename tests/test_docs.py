@@ -16,23 +16,23 @@ import pytest
 import xarray as xr
 from matplotlib.image import imread
 
-from analysis import panels
-from analysis.command import parsed
-from analysis.gallery import save_gallery
-from analysis.onsets import embedding_of
-from analysis.panels import panel_names, scene
-from analysis.progress import displacement, speed
-from analysis.structures import circles, grid_imperfections
+from analysis.command_line.parsing import parsed
+from analysis.plots import panels
+from analysis.plots.embedding_grid import save_gallery
+from analysis.plots.panels import panel_names, scene
+from analysis.structures.circles_and_grids import circles, grid_imperfections
+from analysis.structures.embedding_motion import displacement, speed
+from analysis.structures.formation_times import embedding_of
 from docs.momentum import MomentumSettings, MomentumSystem
 from dynamics import randomness
 from dynamics import settings as table
-from dynamics import simulate as loop
+from dynamics import simulation as loop
 from dynamics.settings import OUTSIDE, ParticleSettings, SettingsError
-from dynamics.simulate import Interrupted, System, branch, register, replay, simulate
-from dynamics.storage import TrajectoryError
-from dynamics.trajectory import DIVERGED, open_trajectory, parts_of, settings_of
+from dynamics.simulation import Interrupted, System, branch, register, replay, simulate
+from dynamics.trajectory.netcdf import TrajectoryError
+from dynamics.trajectory.reader import DIVERGED, open_trajectory, parts_of, settings_of
 from sims import sweep
-from sims import system as command_line
+from sims.command_line import system_command as command_line
 from tests import naive
 from tests.conftest import ROOT
 
@@ -508,7 +508,7 @@ OUTSIDER = """
 import dataclasses
 from typing import ClassVar
 from docs.momentum import MomentumSettings, MomentumSystem
-from dynamics.simulate import register
+from dynamics.simulation import register
 
 @dataclasses.dataclass(frozen=True)
 class Settings(MomentumSettings):

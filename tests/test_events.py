@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from analysis.drops import at_drops, escapes, events, layer_speeds, phases, scalar
 from analysis.events import analysed
-from analysis.excursions import events_of
-from analysis.intervals import median_interval
-from analysis.success import succeeded
+from analysis.statistics.intervals import median_interval
+from analysis.statistics.success import succeeded
+from analysis.transitions.change_points import events_of
+from analysis.transitions.loss_events import at_drops, escapes, events, layer_speeds, phases, scalar
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
-from dynamics.simulate import simulate
-from dynamics.storage import TrajectoryError
-from dynamics.trajectory import open_trajectory
+from dynamics.simulation import simulate
+from dynamics.trajectory.netcdf import TrajectoryError
+from dynamics.trajectory.reader import open_trajectory
 from tests.planted import planted
 
 SMALL = SparseSettings(length=6, sparsity=2, data=64, batch=16, hidden=8, lr=0.02)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.excursions import escape_of, events_of
-from analysis.rule import Rule
+from analysis.transitions.change_points import escape_of, events_of
+from analysis.transitions.detection import Rule
 from dynamics.settings import SettingsError
 from tests.planted import matches, planted
 

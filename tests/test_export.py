@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
+from analysis.explorer.codec import packed
 from analysis.explorer.export import export
-from analysis.explorer.packing import packed
-from analysis.panels import scene
-from analysis.view.scene import Map
+from analysis.plots.panels import scene
+from analysis.plots.scenes.scene import Map
 from dynamics.settings import ParticleSettings, SettingsError, SparseSettings
-from dynamics.simulate import simulate
-from dynamics.storage import TrajectoryError
-from dynamics.trajectory import open_trajectory
+from dynamics.simulation import simulate
+from dynamics.trajectory.netcdf import TrajectoryError
+from dynamics.trajectory.reader import open_trajectory
 
 
 @pytest.fixture(scope="module")

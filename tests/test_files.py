@@ -4,11 +4,11 @@ import os
 
 import pytest
 
-from analysis.files import FORGOTTEN, replacing
+from analysis.output.files import FORGOTTEN, replacing
 from dynamics.settings import ParticleSettings
-from dynamics.simulate import simulate
-from dynamics.storage import RecordingError
-from dynamics.trajectory import open_trajectory
+from dynamics.simulation import simulate
+from dynamics.trajectory.netcdf import RecordingError
+from dynamics.trajectory.reader import open_trajectory
 
 
 def write(path, text="new"):

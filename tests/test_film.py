@@ -13,13 +13,13 @@ import xarray as xr
 
 from analysis import film as command_of_film
 from analysis.film import around, beyond, film, found_event, pictures
-from analysis.view import encoder as encoder_module
-from analysis.view.encoder import encoder
-from analysis.view.pacing import reel
-from analysis.view.scene import Mark
-from analysis.view.sheet import Sheet
-from dynamics.storage import RecordingError, TrajectoryError
-from dynamics.trajectory import open_trajectory
+from analysis.plots.drawing import film_encoder as encoder_module
+from analysis.plots.drawing.film_encoder import encoder
+from analysis.plots.drawing.film_timeline import reel
+from analysis.plots.drawing.panel_grid import Sheet
+from analysis.plots.scenes.scene import Mark
+from dynamics.trajectory.netcdf import RecordingError, TrajectoryError
+from dynamics.trajectory.reader import open_trajectory
 from tests.test_artists import FRAMES, drawn, made
 from tests.test_frame import files  # noqa: F401
 
@@ -108,7 +108,7 @@ def test_a_film_that_is_too_short_is_told(tmp_path, monkeypatch):
 
 def test_a_missing_encoder_is_told(files, typed, tmp_path, monkeypatch):  # noqa: F811
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
-    monkeypatch.delitem(sys.modules, "analysis.view.encoder")
+    monkeypatch.delitem(sys.modules, "analysis.plots.drawing.film_encoder")
     code, _, err = typed("analysis.film", files["particles"])
     assert code == 1
     assert "pip install 'training-dynamics[view]'" in err

@@ -8,11 +8,10 @@ import torch
 import xarray as xr
 from torch.func import grad
 
-from analysis.fixed_points import COLUMNS, accuracies, after_pushes, broken_at, flat, of_points, rows_of
-from analysis.heads.handmade import ideal_circuit
-from analysis.heads.invariances import measured
-from analysis.heads.labels import Thresholds
-from analysis.heads.stability import (
+from analysis.clustering_heads.constructions import ideal_circuit
+from analysis.clustering_heads.invariances import measured
+from analysis.clustering_heads.labels import Thresholds
+from analysis.clustering_heads.stability import (
     NULL,
     PARTS,
     Objective,
@@ -23,7 +22,8 @@ from analysis.heads.stability import (
     pushes,
     settled,
 )
-from dynamics.clustering_head import ClusteringHead
+from analysis.fixed_points import COLUMNS, accuracies, after_pushes, broken_at, flat, of_points, rows_of
+from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import SettingsError, SparseSettings
 from dynamics.tasks import sequences, sparse_sum
 

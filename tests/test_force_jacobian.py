@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from analysis.flow.force_jacobian import (
+from analysis.linearization.eigenmodes import modes_of
+from analysis.linearization.force_jacobian import (
     constrained,
     directions_left,
     eigenvalues,
@@ -13,14 +14,13 @@ from analysis.flow.force_jacobian import (
     force_spectra,
     linearised,
 )
-from analysis.flow.modes import modes_of
-from dynamics.forces import from_blocks, to_blocks
-from dynamics.motion import normalise_blocks
-from dynamics.pairs import pair_list
-from dynamics.particles import ParticleState, ParticleSystem
+from dynamics.particles.integrator import normalise_blocks
+from dynamics.particles.pair_forces import from_blocks, to_blocks
+from dynamics.particles.pair_list import pair_list
+from dynamics.particles.system import ParticleState, ParticleSystem
 from dynamics.settings import CHOICES, ModularSettings, ParticleSettings, SettingsError
-from dynamics.simulate import simulate
-from dynamics.storage import TrajectoryError
+from dynamics.simulation import simulate
+from dynamics.trajectory.netcdf import TrajectoryError
 
 BALANCES = list(itertools.product(("magnitude", "count", "none"), ("magnitude", "count", "none")))
 

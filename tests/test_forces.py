@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynamics import forces
-from dynamics.forces import FIELDS, fields
-from dynamics.pairs import pair_list
+from dynamics.particles import pair_forces
+from dynamics.particles.pair_forces import FIELDS, fields
+from dynamics.particles.pair_list import pair_list
 from dynamics.settings import SettingsError
 from dynamics.tasks import all_pairs
 from tests import naive
@@ -136,7 +136,7 @@ def test_one_run_or_many_one_thread_or_two_give_the_same_bits(n, dim, monkeypatc
     before = numba.get_num_threads()
     results = []
     for across in (True, False):
-        monkeypatch.setattr(forces, "plan", lambda runs, pairs, way=across: (way, numba.get_num_threads()))
+        monkeypatch.setattr(pair_forces, "plan", lambda runs, pairs, way=across: (way, numba.get_num_threads()))
         for threads in {1, before}:
             numba.set_num_threads(threads)
             results += [fields(x), fields(x[4:5]), fields(x[:9])]

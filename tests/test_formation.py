@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.formation_figure import Seen, formation_figure
-from analysis.lattices import perfect_grids
-from analysis.onsets import halfway, lasting, mean_over_runs, measured, onsets
-from analysis.structures import circularity, imperfections
-from dynamics.recorder import save
+from analysis.plots.formation_figure import Seen, formation_figure
+from analysis.structures.circles_and_grids import circularity, imperfections
+from analysis.structures.formation_times import halfway, lasting, mean_over_runs, measured, onsets
+from analysis.structures.lattices import perfect_grids
 from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
-from dynamics.simulate import simulate
-from dynamics.storage import TrajectoryError
-from dynamics.trajectory import open_trajectory
+from dynamics.simulation import simulate
+from dynamics.trajectory.netcdf import TrajectoryError
+from dynamics.trajectory.reader import open_trajectory
+from dynamics.trajectory.recorder import save
 from tests.test_spectrum import circle
 
 N, STEPS = 11, 20

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from analysis.view.pacing import SLOW, beside, moments, nearest, reel
-from analysis.view.scene import Mark
+from analysis.plots.drawing.film_timeline import SLOW, beside, moments, nearest, reel
+from analysis.plots.scenes.scene import Mark
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
-from dynamics.simulate import simulate
-from dynamics.trajectory import open_trajectory
+from dynamics.simulation import simulate
+from dynamics.trajectory.reader import open_trajectory
 from tests.test_artists import FRAMES, made
 
 SMALL = {

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.excursions import Event
 from analysis.gradients import most_eventful
-from analysis.gradients_figure import gradients_figure
-from analysis.norm_peaks import (
+from analysis.plots.gradients_figure import gradients_figure
+from analysis.transitions.change_points import Event
+from analysis.transitions.gradient_peaks import (
     Peaks,
     circular_correlation,
     clustered_share,
@@ -26,10 +26,10 @@ from analysis.norm_peaks import (
     nearby,
     peaks_of,
 )
-from dynamics.recorder import save
 from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
-from dynamics.simulate import simulate
-from dynamics.storage import TrajectoryError
+from dynamics.simulation import simulate
+from dynamics.trajectory.netcdf import TrajectoryError
+from dynamics.trajectory.recorder import save
 
 SMALL = SparseSettings(length=5, sparsity=2, data=40, batch=20, hidden=4)
 FRAMES = 200
@@ -265,7 +265,7 @@ def test_every_system_and_what_is_too_short():
     particles = coincidence(trajectory)
     assert particles["kind"].values.tolist() == ["escape"]
     assert particles["events"].values.ravel().tolist() == [1] * 5
-    from analysis.progress import displacement, escape
+    from analysis.structures.embedding_motion import displacement, escape
 
     falling = -displacement(trajectory).transpose("run", "step").values
     middles = [events_by_kind(one, True)["escape"][0].middle for one in falling]

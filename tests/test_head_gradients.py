@@ -7,15 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from dynamics.clustering_head import ClusteringHead
-from dynamics.head_batches import Sequences, train
-from dynamics.head_gradients import gelu, head_layout
-from dynamics.lanes import WIDTH_32, from_lanes, load_scalars, store_scalars, to_lanes
+from dynamics.kernels.optimizers import Memory, rule_of
+from dynamics.kernels.simd import WIDTH_32, from_lanes, load_scalars, store_scalars, to_lanes
+from dynamics.kernels.sparse_backprop import gelu, head_layout
+from dynamics.kernels.sparse_minibatches import Sequences, train
+from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import SparseSettings
-from dynamics.shuffles import orders
-from dynamics.sparse_engines import HeadLanes
 from dynamics.tasks import sequences, sparse_splits, sparse_sum, unseen
-from dynamics.updates import Memory, rule_of
+from dynamics.training.minibatches import orders
+from dynamics.training.sparse_backends import HeadLanes
 
 
 def both(s, runs, begin=0, end=None, scale=1.0):

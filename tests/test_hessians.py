@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from analysis.flow import head_hessian, loss_curvature
-from analysis.flow.cross_entropy import add_gram, softmax_parts
-from analysis.flow.hessians import dense_hessian, extremes, objective, trace
-from analysis.flow.loss_curvature import flat_weights, learning_rates, shares
-from analysis.flow.loss_curvature import loss_curvature as curvature_of
-from dynamics.clustering_head import ClusteringHead
-from dynamics.networks import ConstantAttention
+from analysis.linearization import network_curvature, sparse_hessian
+from analysis.linearization.cross_entropy import add_gram, softmax_parts
+from analysis.linearization.hessians import dense_hessian, extremes, objective, trace
+from analysis.linearization.network_curvature import flat_weights, learning_rates, shares
+from analysis.linearization.network_curvature import loss_curvature as curvature_of
+from dynamics.networks.clustering_head import ClusteringHead
+from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
-from dynamics.simulate import simulate
-from dynamics.storage import TrajectoryError
+from dynamics.simulation import simulate
 from dynamics.tasks import all_pairs, sequences, sparse_sum, training_pairs
+from dynamics.trajectory.netcdf import TrajectoryError
 
 
 def network_for(settings):
@@ -112,9 +112,9 @@ def test_it_does_not_matter_how_many_sequences_are_held_at_a_time(monkeypatch):
     network = ClusteringHead(SparseSettings(data=100, hidden=4))
     row, found = somewhere(network), objective(network, 1)
     whole = found.hessian(row)
-    monkeypatch.setattr(head_hessian, "NUMBERS", 3000)
+    monkeypatch.setattr(sparse_hessian, "NUMBERS", 3000)
     assert off(found.hessian(row), whole) < 1e-14
-    monkeypatch.setattr(head_hessian, "NUMBERS", 1)
+    monkeypatch.setattr(sparse_hessian, "NUMBERS", 1)
     assert off(found.hessian(row), whole) < 1e-14
 
 
@@ -236,7 +236,7 @@ def test_a_hessian_of_zeros_and_one_that_does_not_converge_are_no_crash(generato
     flat = extremes(lambda row: row.sum() + 0 * (row**2).sum(), row, 2)
     np.testing.assert_array_equal(flat.values, [0, 0, 0, 0])
     assert np.isnan(flat.vectors).all()
-    monkeypatch.setattr("analysis.flow.hessians.MOST", 1)
+    monkeypatch.setattr("analysis.linearization.hessians.MOST", 1)
     square = torch.from_numpy(generator.standard_normal((400, 400)))
     lost = extremes(quadratic(square + square.T), torch.ones(400, dtype=torch.float64), 2)
     assert np.isnan(lost.values).all()
@@ -325,7 +325,7 @@ def test_what_has_no_value_is_left_out(trained):
 
 def test_both_ends_agree_with_the_whole(trained, monkeypatch):
     whole = curvature_of(trained, [0, 2], quiet=True)
-    monkeypatch.setattr(loss_curvature, "DENSE", 10)
+    monkeypatch.setattr(network_curvature, "DENSE", 10)
     ends = curvature_of(trained, [0, 2], quiet=True)
     assert ends.sizes["mode"] == 6
     expected = whole["eigenvalue"].values[..., [0, 1, 2, -3, -2, -1]]
@@ -341,7 +341,7 @@ def test_layers_of_other_learning_rates_have_their_own_limit(dense, monkeypatch)
     """Gradient descent with a step of its own for each layer is stable up to 2 / lr of the scaled Hessian."""
     settings = SparseSettings(data=64, hidden=4, mlp_lr_discount=0.05)
     trajectory, network = simulate(settings, runs=1, steps=2, every=2), ClusteringHead(settings)
-    monkeypatch.setattr(loss_curvature, "DENSE", dense)
+    monkeypatch.setattr(network_curvature, "DENSE", dense)
     found = curvature_of(trajectory, [1], quiet=True)
     hessian = objective(network, 0).hessian(torch.from_numpy(flat_weights(trajectory, network, [1])[0, 0, 0])).numpy()
     rates = learning_rates(network)

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.ideals import nearest_circle, nearest_grid, nearest_perfect_grid, settle
-from analysis.lattices import perfect_grids
-from analysis.shapes import procrustes, relabellings
-from analysis.spectrum import unit_shape
+from analysis.structures.fourier import unit_shape
+from analysis.structures.lattices import perfect_grids
+from analysis.structures.nearest_structures import nearest_circle, nearest_grid, nearest_perfect_grid, settle
+from analysis.structures.procrustes import procrustes, relabellings
 from tests.test_spectrum import circle
 
 

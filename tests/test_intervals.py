@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.intervals import (
+from analysis.output.tables import Table, percent, plus_minus
+from analysis.statistics.intervals import (
     between_interval,
     binomial_interval,
     correlation_interval,
@@ -12,7 +13,6 @@ from analysis.intervals import (
     mean_interval,
     within_interval,
 )
-from analysis.tables import Table, percent, plus_minus
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ import pytest
 import torch
 import xarray as xr
 
-from analysis.heads.handmade import summing_circuit
-from analysis.heads.invariances import (
+from analysis.clustering_heads.constructions import summing_circuit
+from analysis.clustering_heads.encoded_sums import encoded, sums
+from analysis.clustering_heads.invariances import (
     between_share,
     invariances,
     measured,
@@ -19,11 +20,10 @@ from analysis.heads.invariances import (
     spread,
     token_shares,
 )
-from analysis.heads.sums import encoded, sums
-from dynamics.clustering_head import ClusteringHead
+from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import ModularSettings, SettingsError, SparseSettings
-from dynamics.simulate import simulate
-from dynamics.storage import TrajectoryError
+from dynamics.simulation import simulate
+from dynamics.trajectory.netcdf import TrajectoryError
 
 SMALL = SparseSettings(vocab=3, length=4, sparsity=3, hidden=5, data=60, batch=10)
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynamics import recorder, storage
 from dynamics.settings import ParticleSettings
-from dynamics.simulate import simulate
-from dynamics.storage import RecordingError, TrajectoryError
-from dynamics.trajectory import checkpoints, open_trajectory, parts_folder, parts_of
+from dynamics.simulation import simulate
+from dynamics.trajectory import netcdf, recorder
+from dynamics.trajectory.netcdf import RecordingError, TrajectoryError
+from dynamics.trajectory.reader import checkpoints, open_trajectory, parts_folder, parts_of
 
 SETTINGS = ParticleSettings(n=5, fa=2.0)
 AMOUNT = {"runs": 4, "steps": 4000, "every": 2, "progress": False}
@@ -25,7 +25,7 @@ SCRIPT = """
 import sys
 from dynamics import recorder
 from dynamics.settings import ParticleSettings
-from dynamics.simulate import Interrupted, simulate
+from dynamics.simulation import Interrupted, simulate
 recorder.PART_SECONDS = 0.03
 simulate(ParticleSettings(n=5, fa=2.0), runs=1, steps=1, progress=False)  # compile
 print("working", flush=True)
@@ -155,7 +155,7 @@ def test_a_full_disk_is_an_error_and_loses_nothing(tmp_path, monkeypatch, undist
     small_disk(disk)
     try:
         monkeypatch.setattr(recorder, "PART_BYTES", 100_000)
-        monkeypatch.setattr("dynamics.simulate.check_size", lambda *_: None)
+        monkeypatch.setattr("dynamics.simulation.check_size", lambda *_: None)
         with pytest.raises(RecordingError, match="no space left"):
             simulate(SETTINGS, out=disk / "run.nc", **AMOUNT)
         parts = parts_of(disk / "run.nc")
@@ -168,14 +168,14 @@ def test_a_full_disk_is_an_error_and_loses_nothing(tmp_path, monkeypatch, undist
 
 def test_a_write_that_is_lost_without_an_error_is_noticed(tmp_path, monkeypatch):
     """What netCDF4 may do on a full disk: the file closes, opens, and holds something else."""
-    real = storage._write_group
+    real = netcdf._write_group
 
     def forgetful(group, stack):
         real(group, stack)
         if "embedding" in group.variables:
             group["embedding"][-1, -1] = 0.0
 
-    monkeypatch.setattr(storage, "_write_group", forgetful)
+    monkeypatch.setattr(netcdf, "_write_group", forgetful)
     with pytest.raises(RecordingError, match="variable embedding reads back differently"):
         simulate(SETTINGS, runs=2, steps=3, out=tmp_path / "run.nc", progress=False)
     assert [path.name for path in tmp_path.iterdir()] == [".run.nc.lock"]

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from dynamics.lanes import (
+from dynamics.kernels.simd import (
     WIDTH,
     dot,
     lane_numbers,

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from analysis.lattices import MOST_TOKENS, _keys, orthonormal, perfect_grids, windows, without_holes
-from analysis.structures import imperfections
+from analysis.structures.circles_and_grids import imperfections
+from analysis.structures.lattices import MOST_TOKENS, _keys, orthonormal, perfect_grids, windows, without_holes
 from dynamics.tasks import all_pairs, modular_sum
 
 

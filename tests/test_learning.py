@@ -5,11 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from analysis.intervals import binomial_interval, mean_interval
-from analysis.learning import COLUMNS, end_accuracies, learning, row, save_learning
+from analysis.plots.learning_figure import COLUMNS, end_accuracies, learning, row, save_learning
+from analysis.statistics.intervals import binomial_interval, mean_interval
 from dynamics.settings import SparseSettings
-from dynamics.simulate import simulate
-from dynamics.trajectory import DIVERGED
+from dynamics.simulation import simulate
+from dynamics.trajectory.reader import DIVERGED
 
 SMALL = SparseSettings(length=6, sparsity=2, data=60, batch=16, hidden=6)
 

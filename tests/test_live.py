@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from bokeh.document import Document
 
-from analysis.explorer import kernels
+from analysis.explorer import kernel_warmup
 from analysis.explorer import page as pages
 from analysis.explorer.live_particles import NUDGE, ParticlesPage, nearest_basis
 from analysis.explorer.live_run import EPOCHS_A_STEP, MOST_POINTS, History, ParticleRun, TrainingRun
 from analysis.explorer.player import SECONDS as SECONDS_A_FRAME
 from analysis.explorer.player import Player, in_time
 from dynamics.settings import ModularSettings, ParticleSettings
-from dynamics.simulate import MissingPackage, branch, simulate
+from dynamics.simulation import MissingPackage, branch, simulate
 from tests.browser import SECONDS, drawn
 
 PARTICLES = ParticleSettings(fa=2.0, n=7)
@@ -108,7 +108,7 @@ def test_a_view_turns_no_more_than_it_must(generator):
 @pytest.mark.parametrize("change", [{"n": 2}, {"dim": 1}, {"dim": 4, "n": 9}, {"n": 70}])
 def test_the_page_bears_any_number_of_particles_and_axes(change):
     page = ParticlesPage(Document())
-    kernels.there(change.get("dim", 2))
+    kernel_warmup.there(change.get("dim", 2))
     page.settings.param.update(**change)
     for _ in range(3):
         page.frame(True)
@@ -119,14 +119,14 @@ def test_the_page_bears_any_number_of_particles_and_axes(change):
 
 def test_a_dimension_that_takes_long_to_prepare_is_waited_for(monkeypatch):
     page = ParticlesPage(Document())
-    monkeypatch.setattr(kernels, "ready", lambda dim: False)
+    monkeypatch.setattr(kernel_warmup, "ready", lambda dim: False)
     page.player.start()
     page.settings.param.update(dim=3, fa=2.5)
     page.frame(False)
     assert page.clock.layout.text == "step 0; 3 dimensions are being prepared"
     assert page.run.settings.dim == 2
     assert len(page.document.session_callbacks) == 1
-    monkeypatch.setattr(kernels, "ready", lambda dim: True)
+    monkeypatch.setattr(kernel_warmup, "ready", lambda dim: True)
     page.look_again()
     page.frame(False)
     assert page.run.embedding.shape == (17, 3)
@@ -145,16 +145,16 @@ def test_kernels_are_prepared_by_another_process(monkeypatch):
         def poll(self):
             return self.ended
 
-    monkeypatch.setattr(kernels.subprocess, "Popen", Process)
-    monkeypatch.setattr(kernels, "_under_way", {})
-    assert not kernels.ready(6)
-    assert not kernels.ready(6)
+    monkeypatch.setattr(kernel_warmup.subprocess, "Popen", Process)
+    monkeypatch.setattr(kernel_warmup, "_under_way", {})
+    assert not kernel_warmup.ready(6)
+    assert not kernel_warmup.ready(6)
     ((command, process),) = started
     assert command[-1] == "6"
     process.ended = 0
-    assert kernels.ready(6)
-    kernels.there(7)
-    assert kernels.ready(7)
+    assert kernel_warmup.ready(6)
+    kernel_warmup.there(7)
+    assert kernel_warmup.ready(7)
     assert len(started) == 1
 
 

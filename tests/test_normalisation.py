@@ -8,19 +8,19 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.flow.near_origin import distinct_tokens, flip_ratios, near_origin, turned
-from analysis.flow.normalisation import (
+from analysis.linearization.normalisation import (
     jacobian,
     jacobian_norm,
     radius_of,
     second_derivative,
     second_derivative_norm,
 )
-from dynamics.clustering_head import EPSILON, ClusteringHead
-from dynamics.networks import weights
+from analysis.linearization.normalisation_margin import distinct_tokens, flip_ratios, near_origin, turned
+from dynamics.networks.clustering_head import EPSILON, ClusteringHead
+from dynamics.networks.constant_attention import weights
 from dynamics.settings import ParticleSettings, SparseSettings
-from dynamics.simulate import simulate
-from dynamics.storage import TrajectoryError
+from dynamics.simulation import simulate
+from dynamics.trajectory.netcdf import TrajectoryError
 
 NORMS = ("rms", "unit", "rms-smooth", "unit-smooth")
 POINTS = {

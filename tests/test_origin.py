@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynamics import recorder
-from dynamics.clustering_head import ClusteringHead
-from dynamics.recorder import Clock
+from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
-from dynamics.simulate import branch, branch_path, replay, simulate
-from dynamics.sparse_engines import HeadLanes
-from dynamics.storage import TrajectoryError
-from dynamics.trajectory import checkpoints, open_trajectory, parts_of
+from dynamics.simulation import branch, branch_path, replay, simulate
+from dynamics.training.sparse_backends import HeadLanes
+from dynamics.trajectory import recorder
+from dynamics.trajectory.netcdf import TrajectoryError
+from dynamics.trajectory.reader import checkpoints, open_trajectory, parts_of
+from dynamics.trajectory.recorder import Clock
 
 SPARSE = SparseSettings(length=6, sparsity=2, data=50, batch=8, hidden=5)
 SMALL = ["--length", 6, "--sparsity", 2, "--data", 50, "--batch", 8, "--hidden", 5]
@@ -27,7 +27,7 @@ def here(typed):
     """A simulation's exit code, the file it names, and what it says of errors."""
 
     def run(program, *words):
-        from sims.origin import inherited
+        from sims.command_line.origin import inherited
         from sims.sparse import defaults
 
         module = importlib.import_module(program)
@@ -77,7 +77,7 @@ def test_a_branch_that_was_interrupted_goes_on(tmp_path, monkeypatch):
     expected = branch(tmp_path / "a.nc", 13, until=200, lr=0.01)
     path = tmp_path / "b.nc"
     monkeypatch.setattr(recorder, "PART_SECONDS", 0.0)
-    from dynamics.training import SparseSystem
+    from dynamics.training.system import SparseSystem
 
     advance, calls = SparseSystem.advance, []
 
@@ -206,7 +206,7 @@ def test_a_batch_is_changed_from_the_command_line(here):
 
 @pytest.mark.parametrize("flag", ["--only-successful", "--only_successful"])
 def test_successful_runs_are_as_many_as_there_are(here, flag, monkeypatch):
-    monkeypatch.setattr("dynamics.transfer.successful", lambda found: np.array([False, True, True, False]))
+    monkeypatch.setattr("dynamics.training.finetuning.successful", lambda found: np.array([False, True, True, False]))
     _, source, _ = here("sims.sparse", *SMALL, "--runs", 4, "--epochs", 1)
     code, path, _ = here("sims.sparse", "--from", source, flag, "--vocab", 3, "--epochs", 1)
     assert code == 0

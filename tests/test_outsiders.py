@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from dynamics import settings as table
-from dynamics import simulate as loop
+from dynamics import simulation as loop
 from dynamics.randomness import stream
 from dynamics.settings import OUTSIDE, SettingsError, import_systems
-from dynamics.simulate import System, register, replay, run_path, simulate
-from sims.system import system_command
+from dynamics.simulation import System, register, replay, run_path, simulate
+from sims.command_line.system_command import system_command
 
 
 @dataclasses.dataclass(frozen=True)
@@ -234,7 +234,7 @@ def test_what_does_not_inherit_is_told_what_it_lacks():
     for begin in (lambda: run(steps=2), lambda: run_path(NoiseSettings(), 2, 0)):
         register(NoiseSettings, Alone)
         with pytest.raises(
-            SettingsError, match=r"Alone: found no device, no ensemble_width, .* dynamics.simulate.System"
+            SettingsError, match=r"Alone: found no device, no ensemble_width, .* dynamics.simulation.System"
         ):
             begin()
     register(NoiseSettings, type("Half", (System,), {"coords": Noise.coords}))

@@ -9,25 +9,25 @@ import numpy as np
 import pytest
 import torch
 
-import dynamics.simulate as loop
-from analysis import panels
+import dynamics.simulation as loop
 from analysis.audit import embedding_gradient
-from analysis.drops import events, phases, scalar
-from analysis.panels import panel_names, scene
-from analysis.structures import imperfect, imperfections
-from analysis.success import judging, succeeded
-from analysis.view.common_panels import Content, Recorded, common, curve_panel, smoothed
-from analysis.view.head_arrays import LEVELS, SHADES
-from analysis.view.pair_panels import nearest_classes
-from analysis.view.planes import plane_of
-from analysis.view.scene import Arrows, Curves, Image, Map, Panel, Points
-from analysis.view.sentences import sentences
-from dynamics.networks import network_of, weights
-from dynamics.particles import ParticleSystem
+from analysis.plots import panels
+from analysis.plots.panels import panel_names, scene
+from analysis.plots.scenes.common_panels import Content, Recorded, common, curve_panel, smoothed
+from analysis.plots.scenes.particle_panels import nearest_classes
+from analysis.plots.scenes.probe_sequences import sentences
+from analysis.plots.scenes.scene import Arrows, Curves, Image, Map, Panel, Points
+from analysis.plots.scenes.sparse_arrays import LEVELS, SHADES
+from analysis.statistics.success import judging, succeeded
+from analysis.structures.circles_and_grids import imperfect, imperfections
+from analysis.structures.projection import plane_of
+from analysis.transitions.loss_events import events, phases, scalar
+from dynamics.networks.constant_attention import network_of, weights
+from dynamics.particles.system import ParticleSystem
 from dynamics.settings import SETTINGS, ModularSettings, ParticleSettings, SettingsError, SparseSettings
-from dynamics.simulate import simulate
+from dynamics.simulation import simulate
 from dynamics.tasks import all_pairs, training_pairs
-from dynamics.trajectory import TrajectoryError
+from dynamics.trajectory.reader import TrajectoryError
 from tests.plain_head import Net
 
 SIDE = 12
@@ -62,7 +62,8 @@ def one(shown, name):
 
 
 def consistent(shown):
-    """Every layer's array is there at some frames, of the shape, type and size that `analysis.view.scene` promises."""
+    """Every layer's array is there at some frames, of the shape, type and size that `analysis.plots.scenes.scene`
+    promises."""
     frames = np.unique([0, len(shown.steps) // 2, len(shown.steps) - 1])
     arrays = shown.arrays(frames)
     for panel in shown.panels:
@@ -271,7 +272,7 @@ def test_shapes_colours_and_fills_say_what_they_should():
 def test_what_is_not_asked_for_is_not_computed(monkeypatch):
     trajectory = sparse()
     shown = scene(trajectory, 0, panels=["token_embeddings", "loss"])
-    monkeypatch.setattr("dynamics.clustering_head.ClusteringHead.table", None)
+    monkeypatch.setattr("dynamics.networks.clustering_head.ClusteringHead.table", None)
     assert list(shown.arrays([0, 1])) == ["token_embeddings"]
     assert [panel.name for panel in shown.panels] == ["token_embeddings", "loss"]
 
@@ -280,7 +281,7 @@ def test_many_frames_are_as_one_by_one(monkeypatch):
     trajectory = sparse(dim=3)
     shown = scene(trajectory, 0, side=SIDE)
     together = shown.arrays(np.arange(4))
-    monkeypatch.setattr("analysis.view.learned.VALUES_AT_ONCE", 1000)
+    monkeypatch.setattr("analysis.plots.scenes.recorded_weights.VALUES_AT_ONCE", 1000)
     for frame in range(4):
         for name, values in shown.arrays([frame]).items():
             np.testing.assert_allclose(values[0], together[name][frame], atol=1e-5)
@@ -360,7 +361,7 @@ LAWS = {
 
 @pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
 def test_fields_add_up_to_the_force(law, generator):
-    from analysis.view.pair_panels import balanced_fields
+    from analysis.plots.scenes.particle_panels import balanced_fields
 
     settings = ParticleSettings(**{"n": 9, **law})
     system = ParticleSystem(settings)
@@ -440,7 +441,7 @@ def check_class_map(shown, w, found):
 def test_gradients_do_not_depend_on_how_many_pairs_at_once(monkeypatch):
     shown = scene(modular(), 0, side=SIDE, panels=["descent"])
     whole = shown.arrays([0, 4])["descent"]
-    monkeypatch.setattr("analysis.view.trained_pair_panels.VALUES_AT_ONCE", 40)
+    monkeypatch.setattr("analysis.plots.scenes.modular_panels.VALUES_AT_ONCE", 40)
     np.testing.assert_allclose(shown.arrays([0, 4])["descent"], whole, atol=1e-6)
 
 
@@ -519,7 +520,7 @@ def test_structure_over_time():
 
 
 def test_imperfections_of_many_frames_are_counted_in_some(monkeypatch):
-    monkeypatch.setattr("analysis.view.common_panels.COUNTED", 2000)
+    monkeypatch.setattr("analysis.plots.scenes.common_panels.COUNTED", 2000)
     trajectory = particles(steps=30)
     panel = one(scene(trajectory, 0, side=SIDE), "imperfections")
     assert panel.note == "of 28 pairs, counted in 13 frames"
@@ -678,7 +679,7 @@ def test_limits_of_some_frames_are_said_to_be(monkeypatch):
     trajectory = sparse(steps=80)
     names = ["sums", "attention", "loss"]
     assert not any("limits of" in panel.note for panel in scene(trajectory, 0, side=SIDE, panels=names).panels)
-    monkeypatch.setattr("analysis.view.common_panels.MOST_LOOKED_AT", 5)
+    monkeypatch.setattr("analysis.plots.scenes.common_panels.MOST_LOOKED_AT", 5)
     notes = [panel.note for panel in scene(trajectory, 0, side=SIDE, panels=names).panels]
     assert ["limits of 5 of 11 frames" in note for note in notes] == [True, True, False]
 

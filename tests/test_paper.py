@@ -13,20 +13,20 @@ import xarray as xr
 from matplotlib.text import Text
 from PIL import Image
 
-from analysis import drops
-from analysis.heads.labels import Verdict
-from analysis.plates import attention, circuits, finetuning, modular, phases, spikes
-from analysis.plates.choice import Ends, median_of, runs_of_seeds
-from analysis.plates.framing import framed, small_dpi
-from analysis.plates.material import gathered, given
-from analysis.plates.plate import Ensemble, Material, Plate, Sizes
-from analysis.plates.register import PLATES, plate
-from analysis.plates.settings_line import settings_line
-from dynamics.recorder import save
+from analysis.clustering_heads.labels import Verdict
+from analysis.reproduction.figures import attention, circuits, finetuning, modular, phases, spikes
+from analysis.reproduction.figures.figure import Ensemble, Material, Plate, Sizes
+from analysis.reproduction.figures.figure_runs import gathered, given
+from analysis.reproduction.figures.framing import framed, small_dpi
+from analysis.reproduction.figures.register import PLATES, plate
+from analysis.reproduction.figures.run_choice import Ends, median_of, runs_of_seeds
+from analysis.reproduction.figures.settings_line import settings_line
+from analysis.transitions import loss_events
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
-from dynamics.simulate import simulate
-from dynamics.storage import TrajectoryError
-from dynamics.trajectory import open_trajectory
+from dynamics.simulation import simulate
+from dynamics.trajectory.netcdf import TrajectoryError
+from dynamics.trajectory.reader import open_trajectory
+from dynamics.trajectory.recorder import save
 
 CA = ["ca1", "ca2", "ca3", "ca4", "ca5", "ca6", "ca-c", "ca-d", "ca-e", "ca-f"]
 NAMES = CA + [f"vc{number}" for number in range(1, 21)]
@@ -37,9 +37,9 @@ DECAYS = {each: ModularSettings(weight_decay=each) for each in (0.0, 0.3, 0.6, 1
 @pytest.fixture(autouse=True)
 def coarse(monkeypatch):
     """Figures are drawn fast."""
-    monkeypatch.setattr("analysis.portrait.FINEST", 80)
+    monkeypatch.setattr("analysis.plots.class_maps.FINEST", 80)
     monkeypatch.setattr(circuits, "SIDE", 40)
-    monkeypatch.setattr("analysis.ranks.PERMUTATIONS", 200)
+    monkeypatch.setattr("analysis.statistics.ranks.PERMUTATIONS", 200)
 
 
 @pytest.fixture(scope="module")
@@ -522,7 +522,7 @@ def test_snapshots_are_where_the_drops_begin_and_end():
 def test_two_phases_are_marked_as_they_are_in_the_whole_run(files, monkeypatch):
     monkeypatch.setattr(phases, "MARGIN", 0.0)  # so that the second drop, found in what is shown, would end elsewhere
     trajectory = open_trajectory(files["heads"])
-    found = drops.phases(drops.events(drops.scalar(trajectory, "loss")), 8)
+    found = loss_events.phases(loss_events.events(loss_events.scalar(trajectory, "loss")), 8)
     run = int(np.flatnonzero(found["between"] > 0)[0])
     begin, end = (found[name].values[run] / TINY.epoch_steps for name in ("begin", "end"))
     shown = phases.vc5(Material((trajectory,), run))

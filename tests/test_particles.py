@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynamics import forces
-from dynamics.particles import ParticleState, ParticleSystem
+from dynamics.particles import pair_forces
+from dynamics.particles.system import ParticleState, ParticleSystem
 from dynamics.settings import ParticleSettings, SettingsError
 from tests import naive
 
@@ -149,7 +149,7 @@ def test_threads_and_ways_to_sum(hundred, across, threads):
     before = numba.get_num_threads()
     numba.set_num_threads(min(threads, before))
     try:
-        with mock.patch.object(forces, "plan", lambda runs, pairs: (across, numba.get_num_threads())):
+        with mock.patch.object(pair_forces, "plan", lambda runs, pairs: (across, numba.get_num_threads())):
             again = ParticleSystem(SETTINGS).advance(start(SETTINGS, 20, seed=40), 30)
     finally:
         numba.set_num_threads(before)

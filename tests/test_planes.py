@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from analysis.view.planes import box_of, pixels, plane_of
+from analysis.structures.projection import box_of, pixels, plane_of
 
 
 def test_principal_axes_hold_the_most_variance_and_keep_their_direction(generator):

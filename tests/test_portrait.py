@@ -6,9 +6,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from analysis.curves import curves
-from analysis.gallery import plane
-from analysis.portrait import (
+from analysis.plots.class_maps import (
     REACH,
     class_map,
     classes_at,
@@ -18,17 +16,19 @@ from analysis.portrait import (
     save_portrait,
     view_of,
 )
-from analysis.view.colours import class_colours
+from analysis.plots.curves import curves
+from analysis.plots.drawing.colours import class_colours
+from analysis.plots.embedding_grid import plane
 from dynamics.settings import ModularSettings, ParticleSettings
-from dynamics.simulate import simulate
+from dynamics.simulation import simulate
 from dynamics.tasks import all_pairs, training_pairs
-from dynamics.trajectory import TrajectoryError
+from dynamics.trajectory.reader import TrajectoryError
 
 
 @pytest.fixture(autouse=True)
 def coarse(monkeypatch):
     """Pictures are drawn fast."""
-    monkeypatch.setattr("analysis.portrait.FINEST", 120)
+    monkeypatch.setattr("analysis.plots.class_maps.FINEST", 120)
 
 
 def trained(runs=2, steps=60, record="all", **settings):
@@ -71,7 +71,7 @@ def test_a_class_map_is_that_of_plain_loops(dim):
 def test_classes_of_many_points_do_not_depend_on_how_many_at_once(monkeypatch):
     run = portrayed(trained(n=7, hidden=9), 0)
     whole = classes_at(run.network, run.weights, run.sums)
-    monkeypatch.setattr("analysis.portrait.VALUES_AT_ONCE", 50)
+    monkeypatch.setattr("analysis.plots.class_maps.VALUES_AT_ONCE", 50)
     np.testing.assert_array_equal(classes_at(run.network, run.weights, run.sums), whole)
     np.testing.assert_array_equal(whole, [naive_class(run.weights, x) for x in run.sums])
 

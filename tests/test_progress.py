@@ -6,7 +6,7 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.progress import (
+from analysis.structures.embedding_motion import (
     displacement,
     displacements,
     escape,

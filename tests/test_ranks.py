@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.ranks import profile, rank_biserial, rank_correlation, rank_test
+from analysis.statistics.ranks import profile, rank_biserial, rank_correlation, rank_test
 
 values = st.lists(st.integers(0, 5), min_size=1, max_size=8)
 

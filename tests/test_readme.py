@@ -6,8 +6,8 @@ import shlex
 import pytest
 from matplotlib.image import imread
 
-from analysis.claims import CLAIMS
-from analysis.command import parsed
+from analysis.command_line.parsing import parsed
+from analysis.reproduction.claims.registry import CLAIMS
 from tests.conftest import ROOT
 
 README = (ROOT / "README.md").read_text()

@@ -7,12 +7,12 @@ import pytest
 import xarray as xr
 from scipy import stats
 
-from analysis.intervals import clustered_share
 from analysis.remedies import PLAIN, Options, combined, jackknifed, measured, more_successes, paired, remedies, row
-from analysis.rule import RULE
+from analysis.statistics.intervals import clustered_share
+from analysis.transitions.detection import RULE
 from dynamics.settings import ParticleSettings, SettingsError, SparseSettings
-from dynamics.simulate import branch, simulate
-from dynamics.trajectory import open_trajectory
+from dynamics.simulation import branch, simulate
+from dynamics.trajectory.reader import open_trajectory
 
 SMALL = SparseSettings(length=5, sparsity=2, data=64, batch=16, hidden=8, lr=0.02)
 

@@ -9,20 +9,28 @@ from itertools import pairwise
 import pytest
 import xarray as xr
 
-from analysis.intervals import Interval
-from analysis.plates import circuits
-from analysis.plates.plate import Ensemble
-from analysis.verification import account, report, rules
-from analysis.verification.claim import Claim, Part
-from analysis.verification.disagreements import beyond, disagreements
-from analysis.verification.finding import NONE, Finding, counted, printed
-from analysis.verification.judged import Judged, judged
-from analysis.verification.places import NOTHING, PAPERS, covering, directly, elsewhere, place_of, uncovered
-from analysis.verification.report import About, write_report
-from analysis.verification.rules import Above, Agrees, Below, Every, Verdict, Within, judge
-from analysis.verification.study import Size, Study
+from analysis.reproduction.figures import circuits
+from analysis.reproduction.figures.figure import Ensemble
+from analysis.reproduction.verification import methods, report, rules
+from analysis.reproduction.verification.claim import Claim, Part
+from analysis.reproduction.verification.claim_results import Judged, judged
+from analysis.reproduction.verification.coverage import (
+    NOTHING,
+    PAPERS,
+    covering,
+    directly,
+    elsewhere,
+    place_of,
+    uncovered,
+)
+from analysis.reproduction.verification.disagreements import beyond, disagreements
+from analysis.reproduction.verification.experiment import Size, Study
+from analysis.reproduction.verification.finding import NONE, Finding, counted, printed
+from analysis.reproduction.verification.report import About, write_report
+from analysis.reproduction.verification.rules import Above, Agrees, Below, Every, Verdict, Within, judge
+from analysis.statistics.intervals import Interval
 from dynamics.settings import ParticleSettings, SparseSettings
-from dynamics.simulate import run_path, simulate
+from dynamics.simulation import run_path, simulate
 
 EVIDENCE = xr.Dataset()
 ABOUT = About(
@@ -394,9 +402,9 @@ def test_a_number_that_judges_several_claims_is_counted():
         return Judged(claim(name, *parts, study=study), (found(5), found(6)), (), Verdict.PARTLY, Size.QUICK)
 
     every = [one("CA.a", "s"), one("CA.b", "s"), one("VC.c", "other"), one("VC.d", "s", 2), one("VC.e", "s", 1, "y")]
-    (told,) = account._shared(every)
+    (told,) = methods._shared(every)
     assert "2 of the 5 verdicts rest" in told
-    assert account._shared(every[1:]) == []
+    assert methods._shared(every[1:]) == []
 
 
 def test_what_has_no_width_is_not_counted_among_what_chance_may_decide(tmp_path):
@@ -446,8 +454,8 @@ def test_signs_in_texts_are_shown_as_they_are(written):
     ],
 )
 def test_signs_at_the_beginning_of_a_line(plain_text, markdown):
-    from analysis.verification.document import Document, Paragraph
-    from analysis.verification.markdown import markdown as written_as
+    from analysis.reproduction.verification.document import Document, Paragraph
+    from analysis.reproduction.verification.markdown import markdown as written_as
 
     assert written_as(Document("t", (Paragraph((plain_text,)),), ()), "f") == f"# t\n\n{markdown}\n"
 
@@ -458,7 +466,7 @@ def test_the_same_input_gives_the_same_bytes(written, tmp_path):
 
 
 def test_a_report_that_cannot_be_written_leaves_what_was_there(tmp_path):
-    from dynamics.storage import RecordingError
+    from dynamics.trajectory.netcdf import RecordingError
 
     (tmp_path / "report.html").mkdir()
     with pytest.raises(RecordingError, match=r"report\.html"):

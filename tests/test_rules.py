@@ -5,9 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from analysis.intervals import Interval, binomial_interval, mean_interval
-from analysis.verification.finding import NONE, Finding, counted, percent, printed, share
-from analysis.verification.rules import (
+from analysis.reproduction.verification.finding import NONE, Finding, counted, percent, printed, share
+from analysis.reproduction.verification.rules import (
     SOME,
     Above,
     Agrees,
@@ -20,6 +19,7 @@ from analysis.verification.rules import (
     judge,
     together,
 )
+from analysis.statistics.intervals import Interval, binomial_interval, mean_interval
 
 YES, PARTLY, NO, OPEN = Verdict.REPRODUCED, Verdict.PARTLY, Verdict.NOT, Verdict.OPEN
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from analysis.view.sentences import LISTED, lumped, made_suffixes, sentences, spread_sums
+from analysis.plots.scenes.probe_sequences import LISTED, lumped, made_suffixes, sentences, spread_sums
 from dynamics.settings import SparseSettings
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.linalg import orthogonal_procrustes
 from scipy.spatial import procrustes as scipy_procrustes
 
-from analysis import shapes
-from analysis.shapes import end_distances, procrustes, relabellings, shape_distance
+from analysis.structures import procrustes as shapes
+from analysis.structures.procrustes import end_distances, procrustes, relabellings, shape_distance
 
 ROUNDING = 1e-7  # what the docstring promises
 

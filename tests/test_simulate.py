@@ -11,17 +11,16 @@ import pytest
 import xarray as xr
 from xarray.backends.file_manager import FILE_CACHE
 
-from analysis.structures import circles, grid_imperfections
-from dynamics import recorder
-from dynamics import simulate as loop
-from dynamics.particles import ParticleSystem
+from analysis.structures.circles_and_grids import circles, grid_imperfections
+from dynamics import simulation as loop
+from dynamics.particles.system import ParticleSystem
 from dynamics.randomness import normal
-from dynamics.recorder import Schedule, lock_of
 from dynamics.settings import SETTINGS as KNOWN
 from dynamics.settings import ParticleSettings, SettingsError
-from dynamics.simulate import Interrupted, branch, end_embedding, replay, run_path, simulate
-from dynamics.storage import RecordingError, TrajectoryError
-from dynamics.trajectory import (
+from dynamics.simulation import Interrupted, branch, end_embedding, replay, run_path, simulate
+from dynamics.trajectory import recorder
+from dynamics.trajectory.netcdf import RecordingError, TrajectoryError
+from dynamics.trajectory.reader import (
     DIVERGED,
     DONE,
     checkpoints,
@@ -31,6 +30,7 @@ from dynamics.trajectory import (
     parts_folder,
     parts_of,
 )
+from dynamics.trajectory.recorder import Schedule, lock_of
 
 SETTINGS = ParticleSettings(n=7, fa=2.0)
 

@@ -7,16 +7,16 @@ import pytest
 import torch
 import xarray as xr
 
-from dynamics.clustering_head import ClusteringHead
-from dynamics.compiling import on_threads
-from dynamics.networks import network_of, weights
+from dynamics.kernels.compiling import on_threads
+from dynamics.networks.clustering_head import ClusteringHead
+from dynamics.networks.constant_attention import network_of, weights
 from dynamics.settings import ModularSettings, SettingsError, SparseSettings
-from dynamics.shuffles import bits_of, orders, sort_keys
-from dynamics.simulate import branch, replay, simulate
-from dynamics.sparse_engines import HeadLanes, HeadTorch
+from dynamics.simulation import branch, replay, simulate
 from dynamics.tasks import scored, sequences, sparse_splits, sparse_sum, unseen
-from dynamics.training import SparseSystem
-from dynamics.trajectory import DIVERGED, open_trajectory
+from dynamics.training.minibatches import bits_of, orders, sort_keys
+from dynamics.training.sparse_backends import HeadLanes, HeadTorch
+from dynamics.training.system import SparseSystem
+from dynamics.trajectory.reader import DIVERGED, open_trajectory
 from tests.plain_head import Run
 
 SMALL = SparseSettings(length=6, sparsity=2, data=50, batch=8, hidden=5)
@@ -335,7 +335,7 @@ def test_transfer_from_successful_runs_alone(tmp_path):
     source.close()
     good = source.copy(deep=True)
     good["accuracy"].loc[{"split": "test", "step": 7}] = [0.5, 0.99, 1.0, 0.98, 0.985, 0.2]
-    from dynamics.recorder import save
+    from dynamics.trajectory.recorder import save
 
     save(good, tmp_path / "b.nc")
     s = dataclasses.replace(SMALL, start=str(tmp_path / "b.nc"), start_step=7, start_runs="successful")

@@ -10,15 +10,22 @@ import pytest
 import torch
 import xarray as xr
 
-from analysis import activations as module
-from analysis.activations import THRESHOLDS, activations, compared, counts_below, mean_sparsity, sparsity
+from analysis.clustering_heads import activation_sparsity as module
+from analysis.clustering_heads.activation_sparsity import (
+    THRESHOLDS,
+    activations,
+    compared,
+    counts_below,
+    mean_sparsity,
+    sparsity,
+)
 from analysis.sparsity import differing, figure, labels
-from dynamics.networks import network_of, weights
-from dynamics.recorder import save
+from dynamics.networks.constant_attention import network_of, weights
 from dynamics.settings import ModularSettings, SettingsError, SparseSettings
-from dynamics.simulate import simulate
-from dynamics.storage import TrajectoryError
+from dynamics.simulation import simulate
 from dynamics.tasks import sequences
+from dynamics.trajectory.netcdf import TrajectoryError
+from dynamics.trajectory.recorder import save
 
 SMALL = SparseSettings(length=6, sparsity=2, data=60, batch=16, hidden=6)
 

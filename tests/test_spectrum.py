@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.spectrum import dominant, effective_number, frequencies, power_shares, spectrum
+from analysis.structures.fourier import dominant, effective_number, frequencies, power_shares, spectrum
 from dynamics.settings import ParticleSettings
-from dynamics.simulate import simulate
+from dynamics.simulation import simulate
 
 
 def circle(n, k):

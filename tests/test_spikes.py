@@ -10,7 +10,7 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.forensics import (
+from analysis.transitions.spike_attribution import (
     CHANGES,
     Examples,
     Step,
@@ -23,10 +23,10 @@ from analysis.forensics import (
     surge,
     way_of,
 )
-from analysis.inquest import chosen, inquest, recorded_spikes, span
-from dynamics.clustering_head import ClusteringHead
+from analysis.transitions.spike_replays import chosen, inquest, recorded_spikes, span
+from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import ParticleSettings, SparseSettings
-from dynamics.simulate import simulate
+from dynamics.simulation import simulate
 from dynamics.tasks import sequences
 
 ONE = SparseSettings(length=1, sparsity=1, data=8, batch=4, hidden=2, activation="relu")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dynamics.settings import ParticleSettings, SettingsError
-from dynamics.simulate import run_path, simulate
-from dynamics.trajectory import settings_of
+from dynamics.simulation import run_path, simulate
+from dynamics.trajectory.reader import settings_of
 
 
 def particles(start, **changes):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial import cKDTree
 
-from analysis.structures import (
+from analysis.structures.circles_and_grids import (
     circles,
     circularity,
     grid_imperfections,

@@ -10,11 +10,9 @@ import torch
 import xarray as xr
 from scipy import stats
 
-from analysis.intervals import difference_interval, mean_interval
-from analysis.lattices import perfect_grids
-from analysis.statements import alignment, clustering, decay, networks, own, particles
-from analysis.studies import alignment as alignment_studies
-from analysis.studies import (
+from analysis.reproduction.claims import alignment, clustering, decay, networks, own, particles
+from analysis.reproduction.experiments import alignment as alignment_studies
+from analysis.reproduction.experiments import (
     audit,
     classifier,
     distance,
@@ -26,13 +24,15 @@ from analysis.studies import (
     sequence,
     structures,
 )
-from analysis.studies import networks as network_studies
-from analysis.studies import particles as particle_studies
-from analysis.studies import weights as weight_studies
-from analysis.studies.jackknife import jackknife, jackknifed, leaving_out
-from analysis.verification.rules import Above, Verdict, judge, together
-from analysis.verification.study import Lab
-from dynamics.networks import ConstantAttention
+from analysis.reproduction.experiments import networks as network_studies
+from analysis.reproduction.experiments import particles as particle_studies
+from analysis.reproduction.experiments import weights as weight_studies
+from analysis.reproduction.experiments.jackknife import jackknife, jackknifed, leaving_out
+from analysis.reproduction.verification.experiment import Lab
+from analysis.reproduction.verification.rules import Above, Verdict, judge, together
+from analysis.statistics.intervals import difference_interval, mean_interval
+from analysis.structures.lattices import perfect_grids
+from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.settings import ModularSettings
 from dynamics.tasks import all_pairs
 

@@ -11,16 +11,14 @@ import pytest
 import torch
 import xarray as xr
 
-from analysis.excursions import Event
-from analysis.heads.two_phases import FRONT
-from analysis.intervals import Interval
-from analysis.statements import circuits as circuit_claims
-from analysis.statements import heads as head_claims
-from analysis.statements import phases as phase_claims
-from analysis.statements import saddles as saddle_claims
-from analysis.statements import sparsity as sparsity_claims
-from analysis.statements import task as task_claims
-from analysis.studies import (
+from analysis.clustering_heads.learning_phases import FRONT
+from analysis.reproduction.claims import circuits as circuit_claims
+from analysis.reproduction.claims import heads as head_claims
+from analysis.reproduction.claims import phases as phase_claims
+from analysis.reproduction.claims import saddles as saddle_claims
+from analysis.reproduction.claims import sparsity as sparsity_claims
+from analysis.reproduction.claims import task as task_claims
+from analysis.reproduction.experiments import (
     circuits,
     dimensions,
     falls,
@@ -32,9 +30,11 @@ from analysis.studies import (
     saddles,
     sparsity,
 )
-from analysis.verification.finding import Finding
-from analysis.verification.rules import Every, Nearly, Verdict, judge, together
-from analysis.verification.study import Lab, Size
+from analysis.reproduction.verification.experiment import Lab, Size
+from analysis.reproduction.verification.finding import Finding
+from analysis.reproduction.verification.rules import Every, Nearly, Verdict, judge, together
+from analysis.statistics.intervals import Interval
+from analysis.transitions.change_points import Event
 from dynamics.settings import SparseSettings
 
 CLAIMS = tuple(
@@ -92,7 +92,7 @@ def words(claim):
 
 
 def test_claims_that_a_claim_names_exist():
-    from analysis.claims import CLAIMS as ALL
+    from analysis.reproduction.claims.registry import CLAIMS as ALL
 
     names = {claim.name for claim in ALL}
     told = {
@@ -130,7 +130,7 @@ def test_text_is_not_broken_where_lines_were():
 
 
 def test_figures_that_claims_name_exist():
-    from analysis.plates.register import PLATES
+    from analysis.reproduction.figures.register import PLATES
 
     names = {plate.name for plate in PLATES}
     assert {claim.figure for claim in CLAIMS} - {""} <= names
@@ -628,7 +628,7 @@ def test_missing_dimensions_give_no_number():
 
 
 def test_settings_of_ensembles_are_shared_with_the_figures():
-    from analysis.plates.register import HEADS, heads
+    from analysis.reproduction.figures.register import HEADS, heads
 
     lab = Lab(sys.stderr)
     assert lab.path(circuits.ensembles({"runs": 100})[0]) == lab.path(HEADS)

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from analysis.statements import hyperparameters, practice, spikes, transfer
-from analysis.studies import ablation as ablations
-from analysis.studies import finetuning, normalisation, relatives, remedies, samples
-from analysis.studies import spikes as spiking
-from analysis.studies import transfer as transfers
-from analysis.studies.jackknife import jackknife
-from analysis.verification.finding import NONE
-from analysis.verification.rules import Verdict, judge, together
-from analysis.verification.study import Lab, Size
+from analysis.reproduction.claims import hyperparameters, practice, spikes, transfer
+from analysis.reproduction.experiments import ablation as ablations
+from analysis.reproduction.experiments import finetuning, normalisation, relatives, remedies, samples
+from analysis.reproduction.experiments import spikes as spiking
+from analysis.reproduction.experiments import transfer as transfers
+from analysis.reproduction.experiments.jackknife import jackknife
+from analysis.reproduction.verification.experiment import Lab, Size
+from analysis.reproduction.verification.finding import NONE
+from analysis.reproduction.verification.rules import Verdict, judge, together
 
 CLAIMS = (*transfer.CLAIMS, *hyperparameters.CLAIMS, *spikes.CLAIMS, *practice.CLAIMS)
 
@@ -123,7 +123,7 @@ def test_named_ensembles_are_those_that_are_made(tmp_path, monkeypatch):
 
 
 def test_what_decides_on_the_numbers_is_in_the_name(monkeypatch):
-    from analysis.verification.evidence import evidence_path
+    from analysis.reproduction.verification.evidence import evidence_path
 
     lab = Lab(sys.stderr)
     for study in STUDIES:
@@ -136,7 +136,7 @@ def test_what_decides_on_the_numbers_is_in_the_name(monkeypatch):
 
 
 def test_the_jackknife_of_a_mean_is_its_t_interval(generator):
-    from analysis.intervals import mean_interval
+    from analysis.statistics.intervals import mean_interval
 
     values = generator.normal(size=12)
     found, expected = jackknife(lambda runs: float(values[runs].mean()), 12), mean_interval(values)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from analysis.survival import logrank, survival
+from analysis.statistics.survival import logrank, survival
 
 
 def test_by_hand():

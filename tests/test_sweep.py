@@ -19,17 +19,17 @@ import pytest
 import xarray as xr
 from distributed import Client, LocalCluster
 
-from dynamics import cluster as module
-from dynamics import simulate as loop
-from dynamics.cluster import SweepError, compute
-from dynamics.grids import plan
-from dynamics.particles import ParticleSystem
+from dynamics import simulation as loop
+from dynamics.particles.system import ParticleSystem
 from dynamics.settings import SETTINGS as KNOWN
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
-from dynamics.simulate import MissingPackage, run_path, simulate
-from dynamics.storage import TrajectoryError
-from dynamics.sweep import Stopped, combine, fill, sweep
-from dynamics.trajectory import DIVERGED, DONE, open_trajectory, parts_of
+from dynamics.simulation import MissingPackage, run_path, simulate
+from dynamics.sweeps import dask_backend as module
+from dynamics.sweeps.dask_backend import SweepError, compute
+from dynamics.sweeps.design import plan
+from dynamics.sweeps.run import Stopped, combine, fill, sweep
+from dynamics.trajectory.netcdf import TrajectoryError
+from dynamics.trajectory.reader import DIVERGED, DONE, open_trajectory, parts_of
 from sims import sweep as program
 
 SETTINGS = ParticleSettings(n=5)
@@ -240,7 +240,7 @@ KILLER = 66.0
 PRELOAD = f"""
 import os
 from dynamics import grids
-from dynamics.simulate import simulate as real
+from dynamics.simulation import simulate as real
 
 def simulate(settings, **words):
     if settings.fa == {KILLER}:

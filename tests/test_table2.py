@@ -2,10 +2,10 @@
 
 import pytest
 
-from analysis.structures import summarise
+from analysis.structures.circles_and_grids import summarise
 from analysis.table2 import PRINTED, is_printed, row
 from dynamics.settings import ParticleSettings
-from dynamics.simulate import simulate
+from dynamics.simulation import simulate
 
 
 @pytest.mark.parametrize(

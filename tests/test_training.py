@@ -13,19 +13,20 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynamics import engines, gradients
-from dynamics import simulate as loop
-from dynamics.compiling import on_threads
-from dynamics.lanes import from_lanes, to_lanes
-from dynamics.modular_engines import PairLanes, PairTorch
-from dynamics.networks import ConstantAttention, network_of, weights
+from dynamics import simulation as loop
+from dynamics.kernels import modular_backprop
+from dynamics.kernels.compiling import on_threads
+from dynamics.kernels.simd import from_lanes, to_lanes
+from dynamics.networks.constant_attention import ConstantAttention, network_of, weights
 from dynamics.settings import ModularSettings, SettingsError
-from dynamics.simulate import MissingPackage, branch, end_embedding, replay, simulate
-from dynamics.storage import TrajectoryError
+from dynamics.simulation import MissingPackage, branch, end_embedding, replay, simulate
 from dynamics.tasks import all_pairs, training_pairs
-from dynamics.trainer import part_of
-from dynamics.training import ModularSystem
-from dynamics.trajectory import DIVERGED, DONE, checkpoints, open_trajectory
+from dynamics.training import backends
+from dynamics.training.ensemble import part_of
+from dynamics.training.modular_backends import PairLanes, PairTorch
+from dynamics.training.system import ModularSystem
+from dynamics.trajectory.netcdf import TrajectoryError
+from dynamics.trajectory.reader import DIVERGED, DONE, checkpoints, open_trajectory
 from tests.plain_torch import Run
 
 SMALL = ModularSettings(n=5, hidden=7, dim=3, train_share=0.7)
@@ -172,7 +173,7 @@ def test_lane_gradients_and_scores_are_those_of_autograd(n, hidden, dim, runs, s
     network.loss(network.unflatten(exact), pairs, torch.from_numpy(share)).sum().backward()
     size = float(exact.grad.abs().max())
     np.testing.assert_allclose(engine.gradient(), exact.grad, atol=2e-6 * size + 1e-9)
-    losses, right = gradients.scores(to_lanes(rows.numpy()), engine.layout, engine.pairs, runs)
+    losses, right = modular_backprop.scores(to_lanes(rows.numpy()), engine.layout, engine.pairs, runs)
     logits = network.logits(network.unflatten(exact.detach()), pairs)
     np.testing.assert_allclose(
         losses,
@@ -400,9 +401,9 @@ def test_states_are_used_in_any_order():
 
 def test_small_losses_keep_their_digits():
     network = ConstantAttention(SMALL)
-    shape, pairs, rows = gradients.layout(5, 7, 3), gradients.quads(5), flat(network, 4)
+    shape, pairs, rows = modular_backprop.layout(5, 7, 3), modular_backprop.quads(5), flat(network, 4)
     for scale in (1.0, 3.0, 6.0, 20.0):
-        losses, _ = gradients.scores(to_lanes(scale * rows.numpy()), shape, pairs, 4)
+        losses, _ = modular_backprop.scores(to_lanes(scale * rows.numpy()), shape, pairs, 4)
         exact = network.losses(network.unflatten((scale * rows).double()), torch.from_numpy(all_pairs(5))).numpy()
         size = float(network.logits(network.unflatten(scale * rows), torch.from_numpy(all_pairs(5))).abs().max())
         np.testing.assert_allclose(losses, exact, rtol=1e-6 * (1 + size), atol=1e-15)
@@ -448,7 +449,7 @@ def test_cuda_resumes_with_the_same_bits(tmp_path):
 def test_a_small_ensemble_is_padded_on_cuda():
     network, seeds = ConstantAttention(SMALL), np.arange(3)
     engine = PairTorch(network, seeds, "cpu")
-    assert engine.width == engines.CUDA_WIDTH
+    assert engine.width == backends.CUDA_WIDTH
     assert PairTorch(network, seeds, "cpu", 100).width == 100
     rows = flat(network, 3)
     np.testing.assert_array_equal(held(engine, rows).weights(), rows)
@@ -469,7 +470,7 @@ def test_a_missing_device_is_a_setting_refused():
 
 
 def test_without_torch_it_is_said_how_to_get_it(monkeypatch):
-    monkeypatch.delitem(sys.modules, "dynamics.training", raising=False)
+    monkeypatch.delitem(sys.modules, "dynamics.training.system", raising=False)
     monkeypatch.setitem(sys.modules, "torch", None)
     for name in [name for name in sys.modules if name.startswith("dynamics.") and hasattr(sys.modules[name], "torch")]:
         monkeypatch.delitem(sys.modules, name)
@@ -491,7 +492,7 @@ def test_an_absurd_ensemble_is_refused_before_it_is_made():
 
 
 def test_layout_is_that_of_the_network():
-    network, shape = ConstantAttention(SMALL), gradients.layout(5, 7, 3)
+    network, shape = ConstantAttention(SMALL), modular_backprop.layout(5, 7, 3)
     assert shape.size == sum(network.lengths)
     begins = dict(zip(network.variables, np.cumsum([0, *network.lengths]), strict=False))
     assert [begins[name] for name in list(network.variables)[1:]] == list(shape[3:7])
@@ -511,7 +512,7 @@ SCRIPT = """
 import sys
 from dynamics import recorder
 from dynamics.settings import ModularSettings
-from dynamics.simulate import simulate
+from dynamics.simulation import simulate
 recorder.PART_SECONDS = 0.05
 simulate(ModularSettings(n=5), runs=1, steps=1, progress=False)  # compile
 print("working", flush=True)

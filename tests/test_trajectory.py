@@ -11,17 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dynamics.recorder import save
 from dynamics.settings import ParticleSettings
-from dynamics.simulate import end_embedding, simulate
-from dynamics.storage import TrajectoryError
-from dynamics.trajectory import (
-    ATTRIBUTES,
-    checkpoints,
-    open_trajectory,
-    settings_of,
-    validate,
-)
+from dynamics.simulation import end_embedding, simulate
+from dynamics.trajectory.netcdf import TrajectoryError
+from dynamics.trajectory.reader import ATTRIBUTES, checkpoints, open_trajectory, settings_of, validate
+from dynamics.trajectory.recorder import save
 
 SETTINGS = ParticleSettings(n=5, fa=2.0)
 

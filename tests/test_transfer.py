@@ -8,11 +8,11 @@ import pytest
 import xarray as xr
 
 from analysis import transfer
-from analysis.intervals import difference_interval
+from analysis.statistics.intervals import difference_interval
 from dynamics.settings import SparseSettings
-from dynamics.simulate import run_path, simulate
-from dynamics.trajectory import open_trajectory
-from dynamics.transfer import successful
+from dynamics.simulation import run_path, simulate
+from dynamics.training.finetuning import successful
+from dynamics.trajectory.reader import open_trajectory
 
 WORDS = ["--length", "6", "--sparsity", "2", "--data", "60", "--hidden", "6", "--batch", "16", "--lr", "0.02"]
 BASE = SparseSettings(length=6, sparsity=2, data=60, hidden=6, batch=16, lr=0.02)

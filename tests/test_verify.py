@@ -12,15 +12,15 @@ import pytest
 import xarray as xr
 from distributed import LocalCluster
 
-from analysis.studies import particles, register
-from analysis.verification import evidence, study
-from analysis.verification.evidence import evidence_path
-from analysis.verification.schedule import making, steps_of
-from analysis.verification.study import Lab, Size
-from dynamics.particles import ParticleSystem
+from analysis.reproduction.experiments import particles, register
+from analysis.reproduction.verification import evidence, experiment
+from analysis.reproduction.verification.evidence import evidence_path
+from analysis.reproduction.verification.experiment import Lab, Size
+from analysis.reproduction.verification.schedule import making, steps_of
+from dynamics.particles.system import ParticleSystem
 from dynamics.settings import SparseSettings
-from dynamics.simulate import simulate
-from dynamics.trajectory import open_trajectory, settings_of
+from dynamics.simulation import simulate
+from dynamics.trajectory.reader import open_trajectory, settings_of
 
 VERIFY = "analysis.verify"
 SMALL = dataclasses.replace(particles.TABLE_2, sizes={size: {"runs": 6} for size in Size})
@@ -159,9 +159,9 @@ def test_evidence_depends_on_all_that_its_numbers_do(monkeypatch):
 
 def test_evidence_of_a_study_that_has_changed_is_told(typed, small, monkeypatch):
     typed(VERIFY, "--quick", "--only", "CA.table2.fa1")
-    monkeypatch.setattr("analysis.verification.evidence.source_of", lambda study: "another")
+    monkeypatch.setattr("analysis.reproduction.verification.evidence.source_of", lambda study: "another")
     _, out, _ = typed(VERIFY, "--quick", "--only", "CA.table2.fa1")
-    assert "analysis.studies.particles has changed since runs/verify/ca.table2-" in out
+    assert "analysis.reproduction.experiments.particles has changed since runs/verify/ca.table2-" in out
 
 
 def test_a_report_takes_no_other_files_place(typed, small):
@@ -184,7 +184,7 @@ def test_ensembles_come_from_the_workers_of_a_cluster(typed, small, tmp_path, mo
         assert out.exists()
         return simulate(settings, runs, out=out, **how)
 
-    monkeypatch.setattr(study, "simulate", find)
+    monkeypatch.setattr(experiment, "simulate", find)
     with (
         dask.config.set({"temporary-directory": str(tmp_path / "workers")}),
         LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster,

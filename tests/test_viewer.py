@@ -10,22 +10,22 @@ import pytest
 from bokeh.document import Document
 from bokeh.models import Column
 
-from analysis.explorer import parcels
+from analysis.explorer import streaming
+from analysis.explorer.bokeh_panels import painted, palettes, ticks
 from analysis.explorer.catalogue import Entry, catalogue, chosen, columns, ends, first_to_show
-from analysis.explorer.choices import NONE, axes_of, chosen_panels, first_panels
-from analysis.explorer.glyphs import painted, palettes, ticks
-from analysis.explorer.library import Files
-from analysis.explorer.packing import LEVELS, STEPS, cut, from_coarse_to_fine, kept_frames, packed, squeezed
-from analysis.explorer.packing import NONE as GAP
+from analysis.explorer.codec import LEVELS, STEPS, cut, from_coarse_to_fine, kept_frames, packed, squeezed
+from analysis.explorer.codec import NONE as GAP
+from analysis.explorer.open_files import Files
+from analysis.explorer.recorded_runs import RunsPage
 from analysis.explorer.screen import alike, facts
 from analysis.explorer.timeline import time_line
-from analysis.explorer.viewer import RunsPage
-from analysis.panels import panel_names, scene
-from analysis.structures import imperfections, is_circle
-from analysis.view.scene import Arrows, Image, Map, Points, Scene
+from analysis.explorer.view_settings import NONE, axes_of, chosen_panels, first_panels
+from analysis.plots.panels import panel_names, scene
+from analysis.plots.scenes.scene import Arrows, Image, Map, Points, Scene
+from analysis.structures.circles_and_grids import imperfections, is_circle
 from dynamics.settings import ParticleSettings, SettingsError, SparseSettings
-from dynamics.simulate import simulate
-from dynamics.trajectory import open_trajectory
+from dynamics.simulation import simulate
+from dynamics.trajectory.reader import open_trajectory
 from tests.browser import drawn
 
 BLACK = np.zeros((3, 3))
@@ -285,7 +285,7 @@ def test_two_runs_share_limits_and_the_colours_of_matrices(files):
 
 def test_what_was_not_sent_when_the_page_was_turned_away_from_is_sent_later(files, monkeypatch):
     sent, document = [], Document()
-    monkeypatch.setattr(parcels, "send", lambda screen, data: sent.append(data))
+    monkeypatch.setattr(streaming, "send", lambda screen, data: sent.append(data))
     page = RunsPage([files / "particles.nc"])
     root = Column(children=[page.layout])
     document.add_root(root)
@@ -665,7 +665,7 @@ def test_every_control_has_a_name_and_is_reached_by_tab(page):
 def test_words_of_a_file_are_no_markup(files, tmp_path):
     content = of(files, "particles", 0)
     nasty = replace(content.panels[0], title="<img src=x onerror=alert(1)>", note="<b>")
-    from analysis.explorer.glyphs import head
+    from analysis.explorer.bokeh_panels import head
 
     text = head(nasty, 200).text
     assert "<img" not in text

@@ -11,11 +11,11 @@ import pytest
 from matplotlib.image import imread
 
 from analysis import weights
-from analysis.alignment import alignment, boundaries, pair_sums, rays
-from analysis.structures import is_circle
+from analysis.forces.alignment import alignment, boundaries, pair_sums, rays
+from analysis.structures.circles_and_grids import is_circle
 from analysis.weights import MEASURES, SIZES, Options, by_structure, figure, group, measured, row
 from dynamics.settings import ModularSettings, SettingsError
-from dynamics.simulate import simulate
+from dynamics.simulation import simulate
 from dynamics.tasks import all_pairs, training_pairs
 
 SMALL = ModularSettings(n=5, hidden=6)

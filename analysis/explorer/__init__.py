@@ -1,1 +1,5 @@
-"""The page on which a person looks at runs in a browser, and at particles and a network that move as they look."""
+"""The page in the browser: recorded runs, live particles and a live network."""
+
+import lazy_loader as lazy
+
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

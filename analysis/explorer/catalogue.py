@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from analysis.drops import default_scalar, events, scalar
-from analysis.structures import KINDS, imperfections, is_circle
-from analysis.success import judging, succeeded
-from analysis.view.common_panels import Recorded
-from dynamics.storage import LOCK, TrajectoryError
-from dynamics.trajectory import DIVERGED, RUNNING
+from analysis.plots.scenes.common_panels import Recorded
+from analysis.statistics.success import judging, succeeded
+from analysis.structures.circles_and_grids import KINDS, imperfections, is_circle
+from analysis.transitions.loss_events import default_scalar, events, scalar
+from dynamics.trajectory.netcdf import LOCK, TrajectoryError
+from dynamics.trajectory.reader import DIVERGED, RUNNING
 
 RESULTS = ("circuits", "events")
 """Analyses whose results are read where they lie beside a trajectory."""

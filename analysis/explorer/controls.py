@@ -7,7 +7,7 @@ import param
 from bokeh.document import Document
 from bokeh.models import Column, ColumnDataSource, CustomJS, NumericInput, Row, Slider, UIElement
 
-from analysis.explorer.look import ACCENT, FAINT, ONE_LINE, STYLES, text
+from analysis.explorer.theme import ACCENT, FAINT, ONE_LINE, STYLES, text
 
 CURVES = (ACCENT, "#c44e00", "#007a5a")
 """Blue, vermillion, green: colours of curves, dark enough for words."""

@@ -6,7 +6,7 @@ import numpy as np
 from bokeh.models import ColumnDataSource, HoverTool, Segment
 from bokeh.plotting import figure
 
-from analysis.view.scene import Mark, Panel, Scene
+from analysis.plots.scenes.scene import Mark, Panel, Scene
 
 EVENTS = {"drop": "#0072b2", "spike": "#d55e00", "escape": "#7b3294", "plateau": "#9aa5b1", "rise": "#a6761d"}
 """Colours of events, by kind."""

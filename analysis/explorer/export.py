@@ -14,17 +14,17 @@ from bokeh.resources import INLINE
 from jinja2 import Template
 
 from analysis.explorer.catalogue import first_to_show
-from analysis.explorer.choices import axes_of, chosen_panels
-from analysis.explorer.library import Files
-from analysis.explorer.look import FAINT, PAGE
-from analysis.explorer.packing import cut, is_map, layers_of, packed, seen_range, squeezed
+from analysis.explorer.codec import cut, is_map, layers_of, packed, seen_range, squeezed
+from analysis.explorer.open_files import Files
 from analysis.explorer.screen import SIZES, TAKE, Screen, facts, script
+from analysis.explorer.theme import FAINT, PAGE
 from analysis.explorer.timebar import bar
 from analysis.explorer.timeline import BY
-from analysis.files import replacing
-from analysis.panels import scene
-from analysis.view.common_panels import evenly
-from analysis.view.scene import Arrows
+from analysis.explorer.view_settings import axes_of, chosen_panels
+from analysis.output.files import replacing
+from analysis.plots.panels import scene
+from analysis.plots.scenes.common_panels import evenly
+from analysis.plots.scenes.scene import Arrows
 from dynamics.settings import SettingsError, check_choice
 
 MAP_FRAMES = 1001

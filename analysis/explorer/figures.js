@@ -91,7 +91,7 @@ const name_for_readers = (plot) => {  // of the screen; there is nothing to pres
 }
 
 // Pixels of numbers: one each, or where there are level lines four each, two by two, with the lines in the number
-// (analysis/view/levels.py): 4 number + 1 with one to the right + 2 with one above.
+// (analysis/plots/drawing/contours.py): 4 number + 1 with one to the right + 2 with one above.
 const colour = ({source, palette, edges, columns}, numbers) => {
   const {image: [image], number: [shown]} = source.data, count = numbers.length
   const pixels = new Uint32Array(image.buffer, image.byteOffset, image.length)

@@ -8,17 +8,17 @@ from bokeh.document import Document
 from bokeh.events import Pan, PanEnd, PanStart, PointEvent, Tap
 from bokeh.models import Column, Row, UIElement
 
-from analysis.explorer import kernels
+from analysis.explorer import kernel_warmup
 from analysis.explorer.controls import Dial, Words, plotted, side
-from analysis.explorer.dials import PARTICLE_STEPS, ParticleDials
+from analysis.explorer.live_figures import Chart, Stage, pair_points
 from analysis.explorer.live_run import History, ParticleRun
-from analysis.explorer.look import FAINT, button, chooser, select, text
 from analysis.explorer.player import CHARTS_EVERY, WORDS_EVERY, Player, in_time
-from analysis.explorer.stage import Chart, Stage, pair_points
-from analysis.structures import CIRCLE_RATIO
-from analysis.view.pair_panels import LONGEST, arrows
-from analysis.view.planes import Plane, plane_of
-from analysis.view.scene import Arrows
+from analysis.explorer.sliders import PARTICLE_STEPS, ParticleDials
+from analysis.explorer.theme import FAINT, button, chooser, select, text
+from analysis.plots.scenes.particle_panels import LONGEST, arrows
+from analysis.plots.scenes.scene import Arrows
+from analysis.structures.circles_and_grids import CIRCLE_RATIO
+from analysis.structures.projection import Plane, plane_of
 from dynamics.settings import ParticleSettings
 from dynamics.tasks import all_pairs, modular_sum
 
@@ -109,12 +109,12 @@ class ParticlesPage:
     def turned(self, *events: Any) -> None:
         """Other settings: the law changes at once, N, D and the seed begin anew; another D when it can be computed."""
         dim = self.settings.dim
-        if dim != self.run.settings.dim and not kernels.ready(dim):
+        if dim != self.run.settings.dim and not kernel_warmup.ready(dim):
             self.wait()
         else:
             if self.run.change(**{name: getattr(self.settings, name) for name in PARTICLE_STEPS}):
                 self.begin()
-            kernels.there(dim)
+            kernel_warmup.there(dim)
         self.player.ask()
 
     def wait(self) -> None:

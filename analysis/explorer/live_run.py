@@ -1,7 +1,7 @@
 """Runs that move as a person looks: of the particle system, and of CA's network with particles beside it.
 
 They know no page. Their motion is that of `simulate` at the same settings and seed, bit for bit, until somebody moves a
-particle; other settings hold from the next step on, as in `dynamics.simulate.branch`. All values are dimensionless.
+particle; other settings hold from the next step on, as in `dynamics.simulation.branch`. All values are dimensionless.
 """
 
 import dataclasses
@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from analysis.structures import CIRCLE_RATIO, circularity, imperfections, named
-from dynamics.compiling import on_threads
-from dynamics.particles import ParticleState, ParticleSystem
+from analysis.structures.circles_and_grids import CIRCLE_RATIO, circularity, imperfections, named
+from dynamics.kernels.compiling import on_threads
+from dynamics.particles.system import ParticleState, ParticleSystem
 from dynamics.settings import ModularSettings, ParticleSettings
-from dynamics.simulate import SYSTEMS
+from dynamics.simulation import SYSTEMS
 
 MOST_POINTS = 1000
 """Points of a curve above which every other one is left out."""
@@ -171,8 +171,8 @@ class TrainingRun:
         """What the network takes points (point, axis) for, were they pair sums: (point,)."""
         import torch
 
-        from analysis.threads import one_thread
-        from analysis.view.trained_pair_panels import classified
+        from analysis.plots.scenes.modular_panels import classified
+        from dynamics.networks.threads import one_thread
 
         weights = {name: torch.from_numpy(self.seen[name])[None] for name in self.system.network.variables}
         with one_thread():

@@ -8,13 +8,13 @@ from bokeh.document import Document
 from bokeh.models import Column, Row, UIElement
 
 from analysis.explorer.controls import Dial, Words, legend, plotted, side
-from analysis.explorer.dials import TRAINING_STEPS, TrainingDials
+from analysis.explorer.live_figures import Chart, Stage, pair_points
 from analysis.explorer.live_run import EPOCHS_A_STEP, History, TrainingRun, structure
-from analysis.explorer.look import FAINT, chooser, text
 from analysis.explorer.player import CHARTS_EVERY, WORDS_EVERY, Player, in_time
-from analysis.explorer.stage import Chart, Stage, pair_points
-from analysis.view.colours import class_colours, pale
-from analysis.view.scene import Map
+from analysis.explorer.sliders import TRAINING_STEPS, TrainingDials
+from analysis.explorer.theme import FAINT, chooser, text
+from analysis.plots.drawing.colours import class_colours, pale
+from analysis.plots.scenes.scene import Map
 from dynamics.settings import ModularSettings
 from dynamics.tasks import all_pairs, modular_sum, training_pairs
 

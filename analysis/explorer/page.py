@@ -12,13 +12,13 @@ from bokeh.events import DocumentReady
 from bokeh.models import Column, CustomJS, Div, RadioButtonGroup, Row, UIElement
 from jinja2 import Environment, FileSystemLoader, Template
 
-from analysis.explorer import address
-from analysis.explorer.library import Files
+from analysis.explorer import url_state
 from analysis.explorer.live_particles import ParticlesPage
 from analysis.explorer.live_training import TrainingPage
-from analysis.explorer.look import FACE, PAGE, STYLES, notice, text
+from analysis.explorer.open_files import Files
+from analysis.explorer.recorded_runs import RunsPage
 from analysis.explorer.server import NONCE
-from analysis.explorer.viewer import RunsPage
+from analysis.explorer.theme import FACE, PAGE, STYLES, notice, text
 from dynamics.settings import SettingsError
 
 TITLE = "training dynamics"
@@ -87,9 +87,9 @@ class Page:
         """Show what the address says, and tell what of it cannot be."""
         refused: list[SettingsError] = []
         try:
-            name = address.single("tab", arguments.get("tab", [self.names[0].encode()]))
+            name = url_state.single("tab", arguments.get("tab", [self.names[0].encode()]))
             if name not in self.names:
-                raise SettingsError("tab", address.shown(name), "one of " + ", ".join(self.names))
+                raise SettingsError("tab", url_state.shown(name), "one of " + ", ".join(self.names))
         except SettingsError as error:
             refused.append(error)
             name = self.names[0]
@@ -104,9 +104,9 @@ class Page:
             self.made[self.shown].hide()
         if name not in self.made:
             self.made[name] = self.makers[name]()
-            self.made[name].settings.param.watch(self._write, address.names(self.made[name].settings))
+            self.made[name].settings.param.watch(self._write, url_state.names(self.made[name].settings))
         tab, self.shown = self.made[name], name
-        refused = [*refused, *address.read(arguments or {}, tab.settings, ("tab",))]
+        refused = [*refused, *url_state.read(arguments or {}, tab.settings, ("tab",))]
         self.message.text = "\n".join(f"In the address: {error}. The default is taken." for error in refused)
         self.message.visible = bool(refused)
         self.body.children = [tab.layout]
@@ -115,7 +115,7 @@ class Page:
 
     def _write(self, *events: Any) -> None:
         if self.shown:
-            self.address.text = address.written(self.made[self.shown].settings, {"tab": self.shown})
+            self.address.text = url_state.written(self.made[self.shown].settings, {"tab": self.shown})
 
 
 class Nothing(param.Parameterized):
@@ -149,7 +149,7 @@ Particles and Training are computed as you look."""
 
 def training(document: Document) -> Tab:
     """The tab of a network that learns, or how to get what it needs."""
-    from dynamics.simulate import MissingPackage
+    from dynamics.simulation import MissingPackage
 
     try:
         return TrainingPage(document)

@@ -10,7 +10,7 @@ from bokeh.events import DocumentReady
 from bokeh.models import ColumnDataSource, CustomJS, Row, UIElement
 
 from analysis.explorer.controls import nobody_yet
-from analysis.explorer.look import button
+from analysis.explorer.theme import button
 
 INTERVAL = 33
 """Milliseconds between frames."""

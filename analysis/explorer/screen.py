@@ -16,13 +16,13 @@ from bokeh.models import ColumnDataSource, CustomJS, Row
 from bokeh.models.ui import UIElement
 from bokeh.models.widgets import Div
 
+from analysis.explorer.bokeh_panels import drawn
+from analysis.explorer.codec import kept_frames
 from analysis.explorer.events import EVENTS, sentence
-from analysis.explorer.glyphs import drawn
-from analysis.explorer.look import FAINT, INK, text
-from analysis.explorer.packing import kept_frames
+from analysis.explorer.theme import FAINT, INK, text
 from analysis.explorer.timeline import time_line
-from analysis.view.layout import limits
-from analysis.view.scene import Image, Panel, Scene
+from analysis.plots.drawing.panel_layout import limits
+from analysis.plots.scenes.scene import Image, Panel, Scene
 
 SIZES = {"small": 218, "medium": 258, "large": 400}
 """Pixels across a panel, by word."""

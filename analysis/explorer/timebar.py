@@ -3,7 +3,7 @@
 from bokeh.models.widgets import Div
 
 from analysis.explorer.events import EVENTS
-from analysis.explorer.look import ACCENT, BORDER, FACE, FAINT, INK, PAPER
+from analysis.explorer.theme import ACCENT, BORDER, FACE, FAINT, INK, PAPER
 
 
 def svg(path: str) -> str:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.view.common_panels import MOST_LOOKED_AT, evenly
-from analysis.view.pacing import moments, share
-from analysis.view.scene import Scene
+from analysis.plots.drawing.film_timeline import moments, share
+from analysis.plots.scenes.common_panels import MOST_LOOKED_AT, evenly
+from analysis.plots.scenes.scene import Scene
 
 BY = {"clock": "epoch or step", "step": "step", "share": "share of the run"}
 """What two runs have in common at a moment."""

@@ -1,4 +1,4 @@
-// Buffers of an exported page: base64 of zlib of differences from frame to frame (analysis/explorer/packing.py).
+// Buffers of an exported page: base64 of zlib of differences from frame to frame (analysis/explorer/codec.py).
 
 const inflated = async (text) => {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0))

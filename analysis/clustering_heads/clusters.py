@@ -1,0 +1,81 @@
+"""Clusters of sequence embeddings: how many different things VC's network tells apart before its feed-forward layer.
+
+A circuit that ignores spurious positions and the order of the others has C(k+p-1, k) of them (VC section 3.1): 6 for
+five tokens of two, 21 for five of three.
+"""
+
+import itertools
+import math
+
+import numpy as np
+import torch
+import xarray as xr
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+
+from dynamics.networks.constant_attention import clustering_head_of, weights
+from dynamics.settings import SparseSettings
+from dynamics.tasks import sequences
+
+LINK = 0.1
+"""Points nearer than this share of the root mean square distance from their mean are of one cluster."""
+
+MOST_SEQUENCES = 4096
+
+
+def count_clusters(points: np.ndarray, link: float = LINK) -> int:
+    """Number of clusters of points (point, axis) by single linkage, at a share of their spread.
+
+    One for points without any spread. Raises ValueError.
+    """
+    return 1 + int(cluster_labels(points, link).max())
+
+
+def cluster_labels(points: np.ndarray, link: float = LINK) -> np.ndarray:
+    """The cluster of each of points (point, axis), from 0, as `count_clusters` has them: (point,).
+
+    Raises ValueError.
+    """
+    x = np.asarray(points, dtype=np.float64)
+    if x.ndim != 2 or not len(x) or not np.isfinite(x).all():
+        raise ValueError(f"points: found shape {x.shape}, expected (point, axis) of finite numbers")
+    size = np.abs(x).max()
+    if size == 0:
+        return np.zeros(len(x), dtype=np.int64)
+    x, place = np.unique((x - x.mean(axis=0)) / size, axis=0, return_inverse=True)
+    spread = float(np.sqrt((x * x).sum(axis=1).mean()))
+    if spread <= 1e-6:
+        return np.zeros(len(place), dtype=np.int64)
+    near = cKDTree(x).query_pairs(link * spread, output_type="ndarray")
+    links = coo_matrix((np.ones(len(near)), near.T), shape=(len(x), len(x)))
+    return connected_components(links, directed=False)[1].astype(np.int64)[place.ravel()]
+
+
+def told_apart(s: SparseSettings) -> np.ndarray:
+    """Sequences by which clusters are counted, (sequence, position): all of them, or as many test ones of seed 0."""
+    if s.vocab**s.length <= MOST_SEQUENCES:
+        return np.array(list(itertools.product(range(s.vocab), repeat=s.length)))
+    return np.unique(sequences(s, np.array([0]), "test")[0][:MOST_SEQUENCES], axis=0).astype(np.int64)
+
+
+def ideal_clusters(s: SparseSettings) -> int:
+    """C(k+p-1, k), the number of multisets of the tokens that count."""
+    return math.comb(s.sparsity + s.vocab - 1, s.sparsity)
+
+
+@torch.no_grad()
+def clusters(trajectory: xr.Dataset, step: int | None = None, link: float = LINK) -> xr.DataArray:
+    """`count_clusters` of the sequence embeddings at a recorded step, the last by default, by run.
+
+    Raises TrajectoryError, SettingsError.
+    """
+    network = clustering_head_of(trajectory)
+    step = int(trajectory["step"][-1]) if step is None else step
+    tokens = torch.from_numpy(told_apart(network.settings))
+    counts = []
+    for run in range(trajectory.sizes["run"]):
+        found = {name: weight.double() for name, weight in weights(trajectory, run, step).items()}
+        counts.append(count_clusters(network.sequence_embedding(found, tokens).numpy(), link))
+    attrs = {"long_name": f"clusters of sequence embeddings at {link:g} of their spread", "units": "1"}
+    return xr.DataArray(np.array(counts), {"seed": trajectory["seed"]}, "run", "clusters", attrs)

@@ -1,0 +1,224 @@
+"""Circuits of VC's network built by hand, of every kind that section 3.2 of VC names, in float64.
+
+Two fronts, each with a feed-forward layer that is solved for:
+
+`ideal_circuit` (p = 2 or 3): at all counting positions the embeddings E(x) + P lie on an arc about the query, at all
+spurious ones opposite to it. So attention is on counting positions, and xi is a mixture of points of the arc that
+depends on the multiset of tokens alone. The tokens lie on the arc so that all C(k+p-1, k) mixtures differ in direction.
+
+`summing_circuit` (p = 2): E(x) = (0, 2 x - 1) and P(t) = (a_t, 0), so that z_t = (cos, ± sin) of an angle with
+tan = 1/a_t; a query of zero, so that attention is the same everywhere. Then the second axis of xi is, but for a
+constant, a sum of c_t x_t with any coefficients 0 <= c_t in the ratio of these sines, and the first one is constant.
+Odd c_t at counting positions and even ones at spurious ones make its parity that of the target.
+
+The feed-forward layer sees the direction of xi alone. With the directions in order of their angle, unit i is a hinge
+whose boundary lies between direction i and the next; assemblers, and the output bias, are those of least norm that
+bring every direction to gain times the embedding's outward direction of its class. Everything is dimensionless.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from analysis.clustering_heads.clusters import told_apart
+from dynamics.networks.clustering_head import ClusteringHead
+from dynamics.settings import SettingsError, SparseSettings
+from dynamics.tasks import sparse_sum
+
+GAIN = 20.0
+"""Size of what the transform gives for a class."""
+
+REACH = 3.0
+"""Distance of E(x) + P(t) from the origin, beyond where a smooth norm differs from a sharp one."""
+
+FAR = 1e6
+"""Size of a position embedding beside which all tokens are the same as z."""
+
+HINGE = 4.0
+"""By how much a unit's preactivation rises from one direction to the next."""
+
+Circuit = dict[str, torch.Tensor]
+
+
+# -------------------------------------------------------------------------------------------------- fronts
+
+
+def ideal_circuit(s: SparseSettings, gain: float = GAIN, pull: float = 8.0) -> Circuit:
+    """Weights of a circuit that attends to counting positions alone, and to them alike (VC figure 1).
+
+    pull: norm of the query times the size of z over sqrt(d), so that the attention of spurious positions is at most
+    about exp(-1.8 pull). Raises ValueError for p above 3 or one
+    axis, SettingsError for too few units.
+    """
+    network, front = _front(s)
+    place_arc(network, front, arc(s, pull=pull), list(s.counting), pull)
+    front["position_embedding"][_spurious(s), 0] = -2 * REACH
+    return with_transform(network, front, gain)
+
+
+def inattentive_circuit(s: SparseSettings, gain: float = GAIN) -> Circuit:
+    """An ideal circuit but for its attention, which is the same everywhere; spurious tokens coincide as z."""
+    network, front = _front(s)
+    place_arc(network, front, arc(s, still=len(_spurious(s))), list(s.counting), 0.0)
+    front["position_embedding"][_spurious(s), 0] = FAR
+    return with_transform(network, front, gain)
+
+
+def one_sided_circuit(s: SparseSettings, gain: float = GAIN, ratio: float = 0.1) -> Circuit:
+    """At counting positions token 0 gets a share `ratio` of the attention that token 1 gets (p = 2); spurious tokens,
+    which get something between, coincide."""
+    network, front = _front(s)
+    place_arc(network, front, arc(s), list(s.counting), 0.0)
+    front["position_embedding"][_spurious(s), 0] = FAR
+    z = network.table(front)[s.counting[0]]
+    front["query"][1] = -np.log(ratio) * s.dim**0.5 / float(z[1, 1] - z[0, 1])
+    return with_transform(network, front, gain)
+
+
+def corrected_circuit(s: SparseSettings, gain: float = GAIN) -> Circuit:
+    """Attention everywhere, spurious tokens far apart as z, and the same as V z, by the kernel of V (p = 2, d >= 3).
+
+    In two dimensions there is none: the feed-forward layer sees the direction of xi alone, which an invertible V
+    keeps apart for mixtures of different direction, and one of rank 1 loses altogether.
+    """
+    if s.vocab != 2 or s.dim < 3:
+        raise ValueError(f"settings: found p = {s.vocab} and d = {s.dim}, expected p = 2 and d at least 3")
+    network, front = _front(s)
+    front["embedding"][:2, 1] = torch.tensor([-REACH, REACH])
+    front["position_embedding"][list(s.counting), :2] = REACH
+    front["position_embedding"][_spurious(s), 2] = REACH
+    front["value"][:] = 0
+    front["value"][0, 0] = front["value"][1, 2] = 4.0  # what lies along the tokens' difference is lost
+    return with_transform(network, front, gain)
+
+
+def summing_circuit(s: SparseSettings, coefficients: Sequence[float], gain: float = GAIN) -> Circuit:
+    """A circuit whose sequence embeddings stand in the order of a sum of c_t x_t, attention being the same everywhere.
+
+    coefficients: one for each position, from 0. Raises ValueError.
+    """
+    c = np.asarray(coefficients, dtype=np.float64)
+    if s.vocab != 2 or s.dim < 2 or c.shape != (s.length,) or (c < 0).any() or not c.any():
+        raise ValueError(f"coefficients: found {coefficients}, expected {s.length} from 0, not all 0, for p = 2, d > 1")
+    network, front = _front(s)
+    front["embedding"][:2, 1] = torch.tensor([-REACH, REACH])
+    sine = np.maximum(0.8 * c / c.max(), 1e-6)
+    front["position_embedding"][:, 0] = torch.from_numpy(REACH * np.sqrt(1 / sine**2 - 1))
+    return with_transform(network, front, gain)
+
+
+def arc(s: SparseSettings, pull: float = 0.0, still: int = 0, half: float = 0.5) -> np.ndarray:
+    """Angles of the tokens about the query, (token,): those on the arc that keep mixtures furthest apart in direction.
+
+    Two tokens lie at the ends of it, a third one where the smallest angle between the sums of k of them, weighted by
+    attention, and of so many `still` points in the middle, is largest. Raises ValueError.
+    """
+    if s.vocab > 3 or s.dim < 2:
+        raise ValueError(f"settings: found p = {s.vocab} and d = {s.dim}, expected p = 2 or 3 and d at least 2")
+    if s.vocab == 2:
+        return np.array([-half, half])
+    zeros, ones = np.triu_indices(s.sparsity + 1)
+    counts = np.stack([zeros, ones - zeros, s.sparsity - ones], axis=1)
+
+    def gap(middle: float) -> float:
+        angles = np.array([-half, middle, half])
+        points = counts @ np.exp(pull * (np.cos(angles) - 1) + 1j * angles) + still
+        return float(np.diff(np.sort(np.angle(points))).min())
+
+    return np.array([-half, max(np.linspace(0, half / 2, 400), key=gap), half])
+
+
+def place_arc(network: ClusteringHead, front: Circuit, angles: np.ndarray, positions: list[int], pull: float) -> None:
+    """Put the tokens at these positions on an arc of radius REACH about the query, which is along the first axis.
+
+    The arc is shifted to be about the origin for E, so that each class has an outward direction of its own.
+    """
+    s = network.settings
+    points = torch.from_numpy(REACH * np.stack([np.cos(angles), np.sin(angles)], axis=-1))
+    centre = points.mean(dim=0)
+    front["embedding"][: s.vocab, :2] = points - centre
+    front["position_embedding"][positions, :2] = centre
+    radius = float(network.normalise(torch.full((s.dim,), REACH, dtype=torch.float64)).norm())
+    front["query"][0] = pull * s.dim**0.5 / radius
+
+
+def _front(s: SparseSettings) -> tuple[ClusteringHead, Circuit]:
+    network = ClusteringHead(dataclasses.replace(s, start="random", start_step=0, start_runs="seed"))
+    front = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in network.shapes.items()}
+    front["value"][:] = 4 * torch.eye(s.dim)
+    return network, front
+
+
+def _spurious(s: SparseSettings) -> list[int]:
+    return [t for t in range(s.length) if t not in s.counting]
+
+
+# ------------------------------------------------------------------------------------ the feed-forward layer
+
+
+@torch.no_grad()
+def with_transform(network: ClusteringHead, front: Circuit, gain: float) -> Circuit:
+    """A front with a feed-forward layer that gives every direction of xi its class; see the module.
+
+    Raises ValueError where directions of different classes coincide, SettingsError where they are more than the units
+    can tell apart.
+    """
+    s = network.settings
+    tokens = told_apart(s)
+    xi = network.sequence_embedding(front, torch.from_numpy(tokens))
+    middle, classes, points = directions(xi.numpy(), sparse_sum(tokens, s))
+    units = len(middle) - 1 + (not s.output_bias)
+    if units > s.hidden:
+        raise SettingsError("hidden", s.hidden, f"{units} or more")
+    found = {name: weight.clone() for name, weight in front.items()}
+    radius = float(network.normalise(xi).norm(dim=-1).mean())
+    bounds = (middle[1:] + middle[:-1]) / 2
+    steep = HINGE / np.diff(middle)
+    if not s.output_bias:  # one more unit, which is active at all directions, in place of the bias
+        bounds, steep = np.append(middle[0] - 1, bounds), np.append(HINGE, steep)
+    receptor = np.stack([-np.sin(bounds), np.cos(bounds)], axis=-1) * (steep / radius)[:, None]
+    found["receptor"][: len(bounds), :2] = torch.from_numpy(receptor)
+    active = network.normalise(points) @ found["receptor"].mT
+    active = torch.nn.functional.gelu(active) if s.activation == "gelu" else torch.relu(active)
+    if s.output_bias:
+        active = torch.cat([active, torch.ones(len(active), 1, dtype=torch.float64)], dim=1)
+    target = gain * outward(front["embedding"][: s.vocab])[classes] - points
+    solved = torch.linalg.lstsq(active, target, driver="gelsd").solution
+    found["assembler"][:] = solved[: s.hidden]
+    if s.output_bias:
+        found["transform_bias"][:] = solved[s.hidden]
+    return found
+
+
+def directions(xi: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, torch.Tensor]:
+    """The different angles of xi (sequence, axis) in the plane of the first two axes, in order; the class of each,
+    and one xi that has it (direction, axis). Angles that differ by less than a hundredth of the mean gap, and have one
+    class, are one direction. Raises ValueError."""
+    angle = np.arctan2(xi[:, 1], xi[:, 0])
+    order = np.argsort(angle, kind="stable")
+    angle, targets, xi = angle[order], targets[order], xi[order]
+    near = np.ptp(angle) / 5000
+    first = np.flatnonzero(np.append(True, np.diff(angle) > near))
+    last = np.append(first[1:], len(angle))
+    for a, b in zip(first, last, strict=True):
+        if (targets[a:b] != targets[a]).any():
+            raise ValueError("front: found sequences of different targets in one direction, expected them apart")
+    middle = np.array([angle[a:b].mean() for a, b in zip(first, last, strict=True)])
+    return middle, targets[first], torch.from_numpy(xi[first])
+
+
+def outward(embedding: torch.Tensor) -> torch.Tensor:
+    """For each of embeddings (token, axis) in convex position a direction in which it lies furthest: (token, axis).
+
+    Of unit length: from the centre of the circle through them, or of the segment between two.
+    """
+    if len(embedding) == 2:
+        centre = embedding.mean(dim=0)
+    else:  # |e|² = 2 e · centre + constant
+        known = torch.cat([2 * embedding[:, :2], torch.ones(len(embedding), 1, dtype=embedding.dtype)], dim=1)
+        centre = torch.zeros_like(embedding[0])
+        centre[:2] = torch.linalg.solve(known, (embedding**2).sum(dim=1))[:2]
+    away = embedding - centre
+    return away / away.norm(dim=1, keepdim=True)

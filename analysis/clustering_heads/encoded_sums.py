@@ -1,0 +1,113 @@
+"""Which sum a sequence embedding of VC's network encodes, where it is not the one that was asked for.
+
+The target is the sum of the counting tokens modulo p. Any sum of steps f_t(x_t) over all positions with
+
+    f_t(v) = v (mod p) at counting positions,  f_t(v) = 0 (mod p) at spurious ones
+
+has the same residue: at p = 2 a token may count with any odd coefficient, such as -1 or 3, and a spurious one with any
+even one. A network whose sequence embeddings stand in the order of such a sum solves the task, although exchanges of
+counting positions, or single spurious tokens, change it. So circuits that look as if invariants were missing, or as
+if their clusters were unconventional (VC section 3.2), may be exact in their own way.
+
+Steps are measured as main effects E[xi | x_t = v] - E[xi | x_t = 0], projected on their leading direction, in units of
+the median over counting positions of the smallest difference between two tokens there. All values are dimensionless.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import xarray as xr
+
+from analysis.clustering_heads.invariances import Probe, between_share, mixtures, of_run, probe, spread
+from dynamics.networks.constant_attention import clustering_head_of, weights
+from dynamics.settings import SparseSettings
+
+NEAR = 0.25
+"""How far a step may be from a whole number to be one."""
+
+
+class Encoded(NamedTuple):
+    """The sum that one network encodes."""
+
+    steps: np.ndarray
+    """(position, token) f_t(v), with f_t(0) = 0; NaN where the embeddings do not vary"""
+    whole: bool
+    """Whether all steps are near whole numbers"""
+    congruent: bool
+    """Whether these have the residues that the target needs"""
+    levels: int
+    """How many different sums the rounded steps give; 0 if they are not whole"""
+    share: float
+    """Share of the variance of xi between sequences of different such sums; NaN if they are not whole"""
+
+
+def main_effects(xi: np.ndarray, at: Probe) -> np.ndarray:
+    """E[xi | x_t = v] - E[xi | x_t = 0] of xi (sequence, axis) along their leading direction: (position, token)."""
+    mean = xi[at.changed].mean(axis=0)
+    effect = mean - mean[:, :1]
+    leading = np.linalg.svd(effect.reshape(-1, xi.shape[1]), full_matrices=False)[2][0]
+    return effect @ leading
+
+
+def encoded(xi: np.ndarray, at: Probe, s: SparseSettings) -> Encoded:
+    """The sum that sequence embeddings (sequence, axis) of all sequences of the probe encode."""
+    effect = main_effects(xi, at)
+    gaps = np.abs(effect[:, :, None] - effect[:, None, :])[:, *np.triu_indices(s.vocab, k=1)].min(axis=1)
+    unit = np.median(gaps[list(s.counting)])
+    if np.isnan(spread(xi[at.base])) or unit <= 1e-9 * np.abs(effect).max():
+        return Encoded(np.full(effect.shape, np.nan), False, False, 0, float("nan"))
+    residue = np.zeros(effect.shape, dtype=np.int64)
+    residue[list(s.counting)] = np.arange(s.vocab)
+    signed = [effect / unit, -effect / unit]  # a direction has no sign of its own
+    steps = max(signed, key=lambda each: (agreeing(each, residue, s.vocab), each[list(s.counting)].sum()))
+    whole = bool((np.abs(steps - steps.round()) < NEAR).all())
+    if not whole:
+        return Encoded(steps, False, False, 0, float("nan"))
+    rounded = steps.round().astype(np.int64)
+    sums = rounded[np.arange(s.length), at.tokens[at.base]].sum(axis=1)
+    different, labels = np.unique(sums, return_inverse=True)
+    share = float(between_share(xi[at.base], labels.ravel(), sample=not at.exhaustive))
+    return Encoded(steps, True, agreeing(steps, residue, s.vocab) == steps.size, len(different), share)
+
+
+def agreeing(steps: np.ndarray, residue: np.ndarray, modulus: int) -> int:
+    """How many steps have, when rounded, the residue that they need."""
+    return int(((steps.round().astype(np.int64) - residue) % modulus == 0).sum())
+
+
+@torch.no_grad()
+def sums(trajectory: xr.Dataset, step: int | None = None) -> xr.Dataset:
+    """What `encoded` gives of every run at a recorded step, the last by default; NaN or 0 for runs that have diverged,
+    or whose attention scores lie too far apart.
+
+    Raises TrajectoryError, SettingsError.
+    """
+    network = clustering_head_of(trajectory)
+    s, at = network.settings, probe(network.settings)
+    step = int(trajectory["step"][-1]) if step is None else step
+    every, alive = weights(trajectory, step=step), trajectory["last_step"].values >= step
+    nothing = Encoded(np.full((s.length, s.vocab), np.nan), False, False, 0, float("nan"))
+    rows = []
+    for run in range(trajectory.sizes["run"]):
+        found = {name: each[run].double() for name, each in every.items()}
+        rows.append(nothing)
+        if alive[run]:
+            with of_run(trajectory, run):
+                rows[run] = encoded(mixtures(network, found, at.tokens)[0].numpy(), at, s)
+    meanings = {
+        "steps": "step of the sum that xi encodes, in units of the usual smallest at counting positions",
+        "whole": "whether all steps are near whole numbers",
+        "congruent": "whether these have the residues that the target needs",
+        "levels": "different sums that the rounded steps give",
+        "share": "share of the variance of xi between different sums",
+    }
+    data = {
+        f"sum_{name}": (
+            ("run", "position", "token") if name == "steps" else ("run",),
+            np.stack([np.asarray(getattr(row, name)) for row in rows]),
+            {"long_name": meaning, "units": "1"},
+        )
+        for name, meaning in meanings.items()
+    }
+    return xr.Dataset(data, {"seed": ("run", trajectory["seed"].values)})

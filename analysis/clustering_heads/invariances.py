@@ -1,0 +1,356 @@
+"""Which changes of a sequence the sequence embeddings of VC's network overlook, as shares of their variance.
+
+The target is the same for all suffixes and for all orders of the tokens that count. A circuit that uses this has a
+sequence embedding xi that neither the token at a spurious position nor an exchange of two counting positions changes
+(VC section 3.1). Over sequences x drawn uniformly, with Var the variance summed over axes:
+
+    value share of position t       E Var(xi | all tokens but x_t) / Var(xi), the total-effect index of Sobol and Homma
+    order share of positions t, u   E Var(xi | all but which of x_t and x_u is where) / Var(xi)
+                                    = E|xi(x) - xi(x with x_t and x_u exchanged)|² / 4 Var(xi)
+    class share                     Var E(xi | multiset of the tokens that count) / Var(xi), or eta squared
+
+All are dimensionless and in 0..1. Were xi a sum of c_t x_t over p = 2 tokens, a leak of coefficient c beside k of
+coefficient 1 would have the value share c²/(k + c²), and one of these with 1 + e in place of 1 nearly the order share
+e²/2k.
+
+Expectations are exact where all sequences are few enough to be listed; otherwise the outer one is over a fixed sample,
+the inner one always over all values or both orders. Positions and tokens count from 0, as in the settings.
+Everything is computed in float64. NaN stands for a share where xi does not vary, and for all of a run that has
+diverged or whose attention scores lie too far apart to be computed with.
+"""
+
+import functools
+import itertools
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import xarray as xr
+from tqdm import tqdm
+
+from analysis.clustering_heads.clusters import count_clusters, told_apart
+from dynamics.networks.clustering_head import ClusteringHead
+from dynamics.networks.constant_attention import check_recorded, clustering_head_of, weights
+from dynamics.networks.parameters import Weights
+from dynamics.settings import SparseSettings
+from dynamics.tasks import sparse_sum
+from dynamics.trajectory.netcdf import TrajectoryError
+
+MOST_NEIGHBOURS = 1 << 18
+"""Of how many changed sequences at most the embeddings are computed; beyond, fewer sequences are changed."""
+
+AT_ONCE = 1 << 14
+"""Sequences whose embeddings are computed together."""
+
+FAR = 600
+"""Attention scores further apart have exponentials that leave the range of float64."""
+
+NO_SPREAD = 1e-12
+"""Variance over the largest squared norm up to which embeddings do not vary."""
+
+
+# -------------------------------------------------------------------------------------- sequences to look at
+
+
+class Probe(NamedTuple):
+    """Sequences, and where among them stand those that differ from a base by one change."""
+
+    tokens: np.ndarray
+    """(sequence, position) all that are looked at, each once"""
+    base: np.ndarray
+    """(base,) places of the sequences that are changed: all that there are, or a sample"""
+    changed: np.ndarray
+    """(base, position, token) the base with that token at that position"""
+    swapped: np.ndarray
+    """(base, pair) the base with the tokens of two counting positions exchanged"""
+    pairs: np.ndarray
+    """(pair, 2) these positions, as places among the counting ones"""
+    classes: np.ndarray
+    """(base,) which multiset of counting tokens each has"""
+    exhaustive: bool
+    """Whether the base is all sequences."""
+
+
+@functools.lru_cache(maxsize=4)
+def probe(s: SparseSettings) -> Probe:
+    """The sequences by which a network of these settings is judged; always the same."""
+    base = told_apart(s)
+    exhaustive = len(base) == s.vocab**s.length
+    places = np.array(list(itertools.combinations(range(s.sparsity), 2)), dtype=np.int64).reshape(-1, 2)
+    most = max(1, MOST_NEIGHBOURS // (s.length * s.vocab + len(places)))
+    if not exhaustive and len(base) > most:
+        base = base[np.linspace(0, len(base) - 1, most).round().astype(np.int64)]
+    changed = np.tile(base[:, None, None], (1, s.length, s.vocab, 1))
+    for position in range(s.length):
+        changed[:, position, :, position] = np.arange(s.vocab)
+    swapped = np.tile(base[:, None], (1, len(places), 1))
+    for pair, (first, second) in enumerate(np.array(s.counting)[places]):
+        swapped[:, pair, [first, second]] = base[:, [second, first]]
+    every = np.concatenate([each.reshape(-1, s.length) for each in (base, changed, swapped)])
+    tokens, where = np.unique(every, axis=0, return_inverse=True)
+    parts = np.split(where.ravel(), np.cumsum([len(base), changed[..., 0].size]))
+    classes = np.unique(np.sort(base[:, list(s.counting)], axis=1), axis=0, return_inverse=True)[1].ravel()
+    return Probe(
+        tokens, parts[0], parts[1].reshape(changed.shape[:-1]), parts[2].reshape(swapped.shape[:-1]), places, classes,
+        exhaustive,
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------- embeddings of them
+
+
+def one_hot(tokens: np.ndarray, rows: int) -> torch.Tensor:
+    """Tokens (sequence, position) as rows of zeros and ones in float64: (sequence, position x token)."""
+    return (torch.from_numpy(tokens)[..., None] == torch.arange(rows)).flatten(-2).double()
+
+
+class FarScores(ValueError):
+    """Attention scores so far apart that their exponentials leave the range of float64."""
+
+
+def attention_weights(network: ClusteringHead, found: Weights) -> torch.Tensor:
+    """exp(score) of every position and token up to a factor for each network: (..., position, token).
+
+    The factor makes the sum over the positions of any sequence at least 1, whatever the scores. Raises FarScores for
+    scores more than FAR apart.
+    """
+    scores = (network.table(found) @ found["query"][..., None, :, None])[..., 0] / network.settings.dim**0.5
+    least = scores.amin(-1).amax(-1)[..., None, None]
+    if not bool((scores - least < FAR).all()):
+        raise FarScores(f"query: found attention scores more than {FAR} apart, expected nearer ones")
+    return torch.exp(scores - least)
+
+
+def mixtures(network: ClusteringHead, found: Weights, tokens: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+    """xi of sequences (sequence, position), (..., sequence, axis), and what attention is divided by, (..., sequence).
+
+    The same as `ClusteringHead.sequence_embedding`, for float64 weights (...), as one product for all networks:
+    numerator and denominator of the softmax are sums over positions of what stands in a table.
+    """
+    attended = attention_weights(network, found)[..., None]
+    values = network.table(found) @ found["value"].mT[..., None, :, :]
+    terms = torch.cat([attended * values, attended], dim=-1).flatten(-3, -2)  # (..., position x token, axis + 1)
+    lead, columns = terms.shape[:-2], terms.movedim(-2, 0).flatten(1)
+    sums = torch.cat(
+        [
+            one_hot(tokens[start : start + AT_ONCE], network.settings.rows) @ columns
+            for start in range(0, len(tokens), AT_ONCE)
+        ]
+    )
+    sums = sums.unflatten(1, (*lead, -1)).movedim(0, -2)
+    return sums[..., :-1] / sums[..., -1:], sums[..., -1]
+
+
+def class_scores(network: ClusteringHead, found: Weights, xi: torch.Tensor) -> torch.Tensor:
+    """Logits of sequence embeddings (sequence, axis): (sequence, token)."""
+    pieces = xi.split(max(1, AT_ONCE * 32 // network.settings.hidden))
+    return torch.cat([network.transform(found, piece) @ found["embedding"].mT for piece in pieces])
+
+
+# ---------------------------------------------------------------------------------------- shares of variance
+
+
+def spread(xi: np.ndarray) -> np.ndarray:
+    """Variance summed over axes, (..., sequence, axis) -> (...); NaN where it is no more than rounding."""
+    x = np.asarray(xi, dtype=np.float64)
+    found, size = x.var(axis=-2).sum(axis=-1), (x * x).sum(axis=-1).max(axis=-1)
+    return np.where(found > NO_SPREAD * size, found, np.nan)
+
+
+def token_shares(xi: np.ndarray, at: Probe) -> np.ndarray:
+    """Half the mean squared change of xi from one token to another at a position, over Var(xi).
+
+    xi (..., sequence, axis) of all sequences of the probe -> (..., position, token, token). Its mean over both tokens
+    is the value share of the position.
+    """
+    parts = []
+    for position in range(at.changed.shape[1]):
+        x = xi[..., at.changed[:, position], :]  # (..., base, token, axis)
+        inner = np.einsum("...bva,...bwa->...vw", x, x) / len(at.base)
+        own = np.diagonal(inner, axis1=-2, axis2=-1)
+        parts.append((own[..., :, None] + own[..., None, :]) / 2 - inner)
+    return np.maximum(np.stack(parts, axis=-3), 0) / spread(xi[..., at.base, :])[..., None, None, None]
+
+
+def order_shares(xi: np.ndarray, at: Probe) -> np.ndarray:
+    """Order share of each two counting positions: (..., sequence, axis) -> (..., counting, counting), 0 for itself."""
+    count = 1 + int(at.pairs.max(initial=0))
+    found = np.zeros((*xi.shape[:-2], count, count))
+    base, size = xi[..., at.base, :], spread(xi[..., at.base, :])
+    for pair, (first, second) in enumerate(at.pairs):
+        square = ((base - xi[..., at.swapped[:, pair], :]) ** 2).sum(axis=-1).mean(axis=-1)
+        found[..., first, second] = found[..., second, first] = square / (4 * size)
+    return found
+
+
+def between_share(xi: np.ndarray, labels: np.ndarray, sample: bool = False) -> np.ndarray:
+    """Share of the variance of xi (..., sequence, axis) that lies between groups of sequences: (...).
+
+    labels: (sequence,) from 0, every number up to the largest.
+    sample: the sequences are a sample, so that means of small groups are off by chance; the variance within is then
+    divided by the number of sequences less that of groups, as in an analysis of variance.
+    """
+    x = np.asarray(xi, dtype=np.float64)
+    x = x - x.mean(axis=-2, keepdims=True)
+    sizes = np.bincount(labels)
+    begins = np.cumsum([0, *sizes[:-1]])
+    sums = np.add.reduceat(x[..., np.argsort(labels, kind="stable"), :], begins, axis=-2)
+    lost = 1 - ((sums**2).sum(axis=-1) / sizes).sum(axis=-1) / (spread(xi) * len(labels))
+    if sample and len(labels) > len(sizes):
+        lost = lost * (len(labels) - 1) / (len(labels) - len(sizes))
+    return np.clip(1 - lost, 0, 1)
+
+
+# ------------------------------------------------------------------------------------------------ one network
+
+
+@torch.no_grad()
+def measured(network: ClusteringHead, found: Weights, at: Probe | None = None) -> dict[str, np.ndarray]:
+    """All that there is about one network, float64 weights without leading axes; see `NAMES`.
+
+    Raises ValueError.
+    """
+    s, at = network.settings, at or probe(network.settings)
+    xi, divided = mixtures(network, found, at.tokens)
+    scored, x = class_scores(network, found, xi), xi.numpy()
+    best = scored == scored.amax(-1, keepdim=True)
+    target = torch.from_numpy(sparse_sum(at.tokens[at.base], s))
+    hit = torch.gather(best[at.base], -1, target[:, None])[:, 0] / best[at.base].sum(-1)
+    told = scored.argmax(-1).numpy()
+    attended = attention_weights(network, found)[:, : s.vocab].numpy()
+    given = (attended / divided.numpy()[at.changed]).mean(axis=0)  # (position, token)
+    own = attended[np.arange(s.length), at.tokens[at.base]] / divided.numpy()[at.base, None]
+    table = network.table(found)[:, : s.vocab]
+    values = (table @ found["value"].mT).numpy()
+    shares = token_shares(x, at)
+    return {
+        "accuracy": hit.mean().numpy(),
+        "value_share": shares.mean(axis=(-2, -1)),
+        "token_share": shares,
+        "order_share": order_shares(x, at),
+        "class_share": between_share(x[at.base], at.classes, sample=not at.exhaustive),
+        "clusters": np.array(count_clusters(x[at.base])),
+        "attention": own.mean(axis=0),
+        "token_attention": given,
+        "embedding_spread": relative_spread(table.numpy(), s),
+        "value_spread": relative_spread(values, s),
+        "contribution_spread": relative_spread(given[..., None] * values, s),
+        "value_flips": (told[at.changed] != told[at.base][:, None, None]).mean(axis=(0, 2)) * _others(s),
+        "order_flips": np.array([(told[at.swapped[:, pair]] != told[at.base]).mean() for pair in range(len(at.pairs))]),
+    }
+
+
+def _others(s: SparseSettings) -> float:
+    """From the mean over all tokens to that over those that differ from the one that was there."""
+    return s.vocab / (s.vocab - 1)
+
+
+def relative_spread(points: np.ndarray, s: SparseSettings) -> np.ndarray:
+    """How far apart the points of the tokens at each position lie, over what it is at counting positions:
+    (..., position, token, axis) -> (..., position). Root mean squares; NaN where all counting ones coincide.
+    """
+    size = np.sqrt(points.var(axis=-2).sum(axis=-1))
+    usual = np.sqrt((size[..., list(s.counting)] ** 2).mean(axis=-1, keepdims=True))
+    return np.divide(size, usual, out=np.full(size.shape, np.nan), where=usual > 0)
+
+
+# ------------------------------------------------------------------------------------------- of a trajectory
+
+NAMES: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "accuracy": ((), "share of all sequences that are classified rightly"),
+    "value_share": (("position",), "share of the variance of xi that the token at a position makes"),
+    "token_share": (("position", "token", "other_token"), "half the squared change of xi between two tokens, of Var"),
+    "order_share": (("counting", "other_counting"), "share of the variance of xi that the order of two makes"),
+    "class_share": ((), "share of the variance of xi between multisets of the tokens that count"),
+    "clusters": ((), "clusters of sequence embeddings"),
+    "attention": (("position",), "mean attention"),
+    "token_attention": (("position", "token"), "mean attention to a position where it holds a token"),
+    "embedding_spread": (("position",), "how far tokens lie apart as z, of what it is where they count"),
+    "value_spread": (("position",), "how far tokens lie apart as V z, of what it is where they count"),
+    "contribution_spread": (("position",), "how far tokens lie apart as mean attention x V z, of where they count"),
+    "value_flips": (("position",), "share of sequences whose predicted class another token there changes"),
+    "order_flips": (("pair",), "share of sequences whose predicted class an exchange of two counting tokens changes"),
+}
+"""Dimensions, after run, and meaning of each quantity."""
+
+
+def invariances(trajectory: xr.Dataset, step: int | None = None) -> xr.Dataset:
+    """What `measured` gives of every run at a recorded step, the last by default; NaN for runs that had diverged.
+
+    `far_scores` is 1 for the runs that are NaN because their attention scores lie too far apart. Raises
+    TrajectoryError, SettingsError.
+    """
+    network = clustering_head_of(trajectory)
+    step = int(trajectory["step"][-1]) if step is None else step
+    for name in network.variables:
+        check_recorded(trajectory, name)
+    one = trajectory[list(network.variables)].sel(step=[step]) if step in trajectory["step"].values else trajectory
+    every = weights(one.assign_attrs(trajectory.attrs), step=step)
+    at, alive = probe(network.settings), trajectory["last_step"].values >= step
+    rows: list[dict[str, np.ndarray] | None] = []
+    for run in tqdm(range(trajectory.sizes["run"]), "invariances", unit="run", disable=None, leave=False):
+        found = {name: each[run].double() for name, each in every.items()}
+        rows.append(None)
+        if alive[run]:
+            with of_run(trajectory, run):
+                rows[run] = measured(network, found, at)
+    result = _labelled(rows, network.settings, at, trajectory["seed"].values, step)
+    far = np.array([row is None for row in rows]) & alive
+    meaning = {"long_name": "whether attention scores lie too far apart to be computed with", "units": "1"}
+    return result.assign(far_scores=("run", far.astype(np.int8), meaning))
+
+
+@contextmanager
+def of_run(trajectory: xr.Dataset, run: int) -> Iterator[None]:
+    """Tell of what cannot be computed of a run as of a fault of the trajectory, and leave out what is to be computed
+    of one whose attention scores lie too far apart. Raises TrajectoryError."""
+    try:
+        yield
+    except FarScores:
+        return
+    except ValueError as error:
+        raise TrajectoryError(f"run of seed {int(trajectory['seed'][run])}: {error}") from None
+
+
+def _labelled(
+    rows: list[dict[str, np.ndarray] | None], s: SparseSettings, at: Probe, seeds: np.ndarray, step: int
+) -> xr.Dataset:
+    counting = np.array(s.counting)
+    sizes = {
+        "position": s.length, "token": s.vocab, "other_token": s.vocab, "counting": len(counting),
+        "other_counting": len(counting), "pair": len(at.pairs),
+    }  # fmt: skip
+    data = {}
+    for name, (dims, meaning) in NAMES.items():
+        missing = np.full([sizes[dim] for dim in dims], np.nan)
+        values = np.stack([missing if row is None else np.asarray(row[name], dtype=np.float64) for row in rows])
+        data[name] = (("run", *dims), values, {"long_name": meaning, "units": "1"})
+    pairs = counting[at.pairs].reshape(-1, 2)
+    coords = {
+        "seed": ("run", seeds), "position": np.arange(s.length), "counting": counting, "other_counting": counting,
+        "token": np.arange(s.vocab), "other_token": np.arange(s.vocab), "first": ("pair", pairs[:, 0]),
+        "second": ("pair", pairs[:, 1]),
+    }  # fmt: skip
+    attrs = {"step": step, "exhaustive": int(at.exhaustive), "sequences": len(at.base)}
+    return xr.Dataset(data, coords, attrs)
+
+
+# ------------------------------------------------------------------------------------- in one number
+
+
+def mass(found: xr.Dataset) -> np.ndarray:
+    """Attention on the counting positions, (run,)."""
+    return found["attention"].sel(position=found["counting"].values).sum("position", skipna=False).values
+
+
+def leak(found: xr.Dataset) -> np.ndarray:
+    """The largest value share of a spurious position, (run,); 0 where there is none."""
+    spurious = np.setdiff1d(found["position"].values, found["counting"].values)
+    return found["value_share"].sel(position=spurious).transpose("run", "position").values.max(axis=1, initial=0)
+
+
+def unswapped(found: xr.Dataset) -> np.ndarray:
+    """The largest order share of two counting positions, (run,)."""
+    return found["order_share"].max(("counting", "other_counting"), skipna=False).values

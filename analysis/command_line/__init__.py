@@ -1,0 +1,5 @@
+"""What the commands share: parsing, errors, options, choice of runs and panels."""
+
+import lazy_loader as lazy
+
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

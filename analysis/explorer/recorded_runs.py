@@ -1,0 +1,139 @@
+"""The page of recorded runs: choose one, or two side by side, and look at any frame, in the browser.
+
+`RunsPage` has a `layout` of Bokeh models and `settings`, a `param.Parameterized`, which say what is looked at. The page
+is made when it is shown; the arrays of all frames follow once the browser has painted the first, maps after them from
+coarse to fine.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bokeh.models import Column as ColumnOf
+from bokeh.models import Row
+from bokeh.models.ui import UIElement
+from bokeh.models.widgets import Div
+
+from analysis.explorer.catalogue import Entry, first_to_show
+from analysis.explorer.open_files import Files
+from analysis.explorer.run_selector import Side
+from analysis.explorer.screen import Screen, facts
+from analysis.explorer.streaming import Parcels
+from analysis.explorer.theme import FAINT, INK, notice, text
+from analysis.explorer.timebar import bar
+from analysis.explorer.view_settings import NONE, RunsSettings, axes_of, chosen_panels, first_panels
+from analysis.plots.panels import scene
+from analysis.plots.scenes.scene import Scene
+from dynamics.settings import SettingsError
+from dynamics.trajectory.netcdf import TrajectoryError
+
+
+class RunsPage:
+    """Recorded runs for one visitor."""
+
+    def __init__(self, paths: Sequence[Path | str] | Files) -> None:
+        self.files = paths if isinstance(paths, Files) else Files([Path(path) for path in paths])
+        names = list(self.files.paths)
+        self.settings = RunsSettings()
+        self.settings.param["file"].objects = names or [""]
+        self.settings.param["other_file"].objects = [NONE, *names]
+        self.settings.file = names[0] if names else ""
+        self.screen: Screen | None = None
+        self._settling = self._shown = False
+        self.side = Side(self.settings, names, self.settings.param.update)
+        self.title = text("", 17, INK, (0, 8, 3, 2), font_weight="600")
+        self.facts = text("", 12, FAINT, (0, 8, 3, 2))
+        self.message, self.bar = notice(), bar()
+        self.told = Div(visible=False, tags=[])
+        self.told.on_change("tags", self._looked_at)
+        self.wall = ColumnOf(sizing_mode="stretch_width", margin=0)
+        parts: list[UIElement] = [self.title, self.facts, self.message, self.bar, self.wall, self.told]
+        main = ColumnOf(children=parts, sizing_mode="stretch_width")
+        self.layout = Row(children=[self.side.layout, main], sizing_mode="stretch_width")
+        self.parcels = Parcels(self.layout)
+        self.settings.param.watch(self._changed, [name for name in self.settings.param if name not in ("name", "step")])
+
+    # ---------------------------------------------------------------------------------------- for the page around
+
+    def show(self) -> None:
+        """It is looked at now: make it, or go on sending what the browser has not got."""
+        if self._shown:
+            self.parcels.go_on()
+            return
+        self._shown = True
+        self._renew(())
+
+    def hide(self) -> None:
+        """It is not looked at any more. The browser stops by itself."""
+        self.parcels.stop()
+
+    def _looked_at(self, attribute: str, old: list[float], new: list[float]) -> None:
+        if new:
+            self.settings.step = int(new[0])
+
+    # ------------------------------------------------------------------------------------------------ what is shown
+
+    def _settle(self, **values: Any) -> None:
+        """Settings that the page chooses."""
+        self._settling = True
+        self.settings.param.update(**values)
+        self._settling = False
+
+    def _changed(self, *events: Any) -> None:
+        if self._shown and not self._settling:
+            self._renew(tuple(event.name for event in events))
+
+    def _renew(self, changed: Sequence[str]) -> None:
+        """Show what the settings say, or say why that cannot be."""
+        try:
+            self._make(changed)
+            nothing = self.screen is not None and not self.screen.panels
+            self.message.update(text="no panel is chosen" if nothing else "", visible=nothing)
+        except (SettingsError, TrajectoryError) as error:
+            self._refuse(str(error))
+        except OSError as error:
+            self._refuse(f"{self.settings.file}: {error.strerror or error}")
+
+    def _refuse(self, words: str) -> None:
+        self.message.update(text=words, visible=True)
+        self.title.update(text=self.settings.file, visible=True)
+        self.facts.visible = False
+        self.wall.children, self.screen = [], None
+        self.parcels.begin(None)
+
+    def _make(self, changed: Sequence[str]) -> None:
+        s = self.settings
+        if not s.file:
+            raise SettingsError("file", "none", "a trajectory, as in: python -m analysis.explore RUN.nc")
+        trajectory, entries = self.files.opened(s.file)
+        other, others = self.files.opened(s.other_file) if s.other_file != NONE else (None, [])
+        self._settle_runs(changed, entries, others)
+        scenes = [scene(trajectory, s.run or 0, axes_of(s.axes))]
+        if other is not None:
+            scenes.append(scene(other, s.other_run or 0, axes_of(s.axes)))
+        titles = {panel.name: panel.title for each in scenes for panel in each.panels}
+        names = chosen_panels(s.panels, list(titles)) if s.panels else first_panels(list(titles))
+        self._show(Screen(scenes, names, self.bar, self.told, s.step if self.screen is None else None, s.by, s.size))
+        self.side.show(entries, others, titles, names)
+
+    def _settle_runs(self, changed: Sequence[str], entries: Sequence[Entry], others: Sequence[Entry]) -> None:
+        """See that the runs are there; another file begins with a run of its own. Raises SettingsError."""
+        s = self.settings
+        if s.run is None or changed == ("file",):
+            self._settle(run=first_to_show(entries))
+        if others and (s.other_run is None or changed == ("other_file",)):
+            same = s.other_file == s.file
+            self._settle(other_run=next((e.place for e in others if not (same and e.place == s.run)), 0))
+        for name, runs in (("run", entries), ("other_run", others)):
+            place = getattr(s, name)
+            if runs and place is not None and place >= len(runs):
+                raise SettingsError(name, place, f"a place from 0 to {len(runs) - 1}")
+
+    def _show(self, screen: Screen) -> None:
+        """Put a screen on the page and send what belongs to it."""
+        scenes: list[Scene] = screen.scenes
+        self.title.text, self.facts.text = scenes[0].title, facts(scenes[0], screen.frames[0])
+        self.title.visible = self.facts.visible = len(scenes) == 1  # each of two has its own
+        screen.listen()
+        self.screen, self.wall.children = screen, [screen.layout]
+        self.parcels.begin(screen)

@@ -1,0 +1,161 @@
+"""What stands beside the panels of recorded runs: lists to choose a run, another to compare, and panels from."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from bokeh.models import Column as ColumnOf
+from bokeh.models import Row
+from bokeh.models.ui import UIElement
+from bokeh.models.widgets import CheckboxGroup, MultiSelect
+
+from analysis.explorer.catalogue import ORDERS, Entry, chosen, columns, ends
+from analysis.explorer.screen import SIZES
+from analysis.explorer.theme import FAINT, INK, STYLES, button, select, text
+from analysis.explorer.timeline import BY
+from analysis.explorer.view_settings import NONE, RunsSettings
+
+TABLE = """
+    select.bk-input { font: 11px/1.45 ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; padding: 3px; }
+    label { position: absolute; clip-path: inset(50%); width: 1px; height: 1px; }
+    """
+"""Of the list of runs, above which its columns are named."""
+MONOSPACED: dict[str, Any] = {
+    "font_family": 'ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace', "line_height": "1.3",
+    "white_space": "pre",
+}  # fmt: skip
+SPACE = "\N{NO-BREAK SPACE}"
+LINES = 9
+"""Of the list of runs that are seen at once."""
+
+
+class Side:
+    """Controls of settings. They set these when a person turns them, and only show them when `show` is called."""
+
+    def __init__(self, settings: RunsSettings, files: Sequence[str], changed: Callable[..., Any]) -> None:
+        """files: by name; changed: takes settings, by name, that a person has chosen."""
+        self.settings, self.changed = settings, changed
+        self.entries: list[Entry] = []
+        self.names: list[str] = []
+        self._quiet = False
+        self._make_runs(files)
+        self._make_compared(files)
+        self._make_panels()
+        self._bind()
+        parts: list[UIElement] = [
+            *([self.file] if len(files) > 1 else []), heading("Runs"), beside(self.wanted, self.kind), self.order,
+            self.columns, self.runs, heading("Compare"), self.other_file, beside(self.other_run, self.by),
+            heading("Panels"), beside(self.few, self.all, self.size), self.boxes_of_panels,
+        ]  # fmt: skip
+        self.layout = ColumnOf(children=parts, width=264, margin=(0, 24, 0, 0))
+
+    def _make_runs(self, files: Sequence[str]) -> None:
+        self.file = select("file", list(files), self.settings.file)
+        self.wanted = select("which end", [("all", "all runs")], "all")
+        self.kind = select("which are", [("", "of any kind")], "")
+        self.order = select("in which order", list(ORDERS.items()), "place")
+        self.runs = MultiSelect(
+            title="runs", size=LINES, stylesheets=[STYLES, TABLE], sizing_mode="stretch_width", margin=(0, 0, 8, 0)
+        )
+        self.columns = text("", 11, FAINT, (0, 0, 2, 8), **MONOSPACED)
+
+    def _make_compared(self, files: Sequence[str]) -> None:
+        self.other_file = select("with a run of", [(NONE, "none"), *((name, name) for name in files)], NONE)
+        self.other_run = select("that is", [], "")
+        self.by = select("at the same", list(BY.items()), "clock")
+
+    def _make_panels(self) -> None:
+        self.boxes: dict[str, CheckboxGroup] = {}  # one each, so that each is told by its own name
+        self.boxes_of_panels = ColumnOf(margin=0, sizing_mode="stretch_width")
+        self.size = select("size", list(SIZES), "medium")
+        looks: dict[str, Any] = {"classes": ["small"], "margin": (0, 2, 8, 0), "align": "end"}
+        self.few = button("a few", lambda: self._set(panels=""), "Show a few panels", **looks)
+        self.all = button("all", lambda: self._set(panels=",".join(self.names)), "Show all panels", **looks)
+
+    def _bind(self) -> None:
+        bound = {"file": self.file, "other_file": self.other_file, "by": self.by, "size": self.size}
+        for name, widget in bound.items():
+            widget.on_change("value", partial(self._chosen, name))
+        for widget in (self.wanted, self.kind, self.order):
+            widget.on_change("value", lambda attribute, old, new: self._list_runs())
+        self.runs.on_change("value", self._run_chosen)
+        self.other_run.on_change("value", lambda attribute, old, new: self._set(other_run=int(new) if new else None))
+
+    # ------------------------------------------------------------------------------------------- from a person
+
+    def _set(self, **values: Any) -> None:
+        """Settings, by a person: not where controls only show what is."""
+        if not self._quiet:
+            self.changed(**values)
+
+    def _chosen(self, name: str, attribute: str, old: str, new: str) -> None:
+        self._set(**{name: new})
+
+    def _run_chosen(self, attribute: str, old: list[str], new: list[str]) -> None:
+        fresh = [value for value in new if value not in old] or new
+        if fresh:
+            self._set(run=int(fresh[0]))
+
+    def _panels_chosen(self, attribute: str, old: list[int], new: list[int]) -> None:
+        self._set(panels=",".join(name for name, box in self.boxes.items() if box.active) or NONE)
+
+    # ---------------------------------------------------------------------------------------------- to a person
+
+    def show(self, entries: list[Entry], others: Sequence[Entry], titles: dict[str, str], shown: Sequence[str]) -> None:
+        """Say what the settings are.
+
+        entries, others: the runs of both files; titles: of all panels, by name; shown: names of panels.
+        """
+        s, self.entries, self._quiet = self.settings, entries, True
+        self.file.value, self.other_file.value, self.by.value, self.size.value = s.file, s.other_file, s.by, s.size
+        self._show_kinds()
+        self._show_boxes(titles, shown)
+        two = s.other_file != NONE
+        self.other_run.visible = self.by.visible = two
+        if two:
+            words = ["seed " + " ".join(line.split()) for line in columns(others)[1]]
+            options = [(str(other.place), word) for other, word in zip(others, words, strict=True)]
+            self.other_run.update(options=options, value=str(s.other_run))
+        self._quiet = False
+        self._list_runs()
+
+    def _show_kinds(self) -> None:
+        """What runs can be looked for by: only what tells some of them from others."""
+        kinds = sorted({kind for entry in self.entries for kind in entry.kinds})
+        counts = {kind: sum(kind in entry.kinds for entry in self.entries) for kind in kinds}
+        options = [("", "of any kind"), *((kind, f"{kind} ({counts[kind]})") for kind in kinds)]
+        wanted = ends(self.entries)
+        for widget, some in ((self.kind, options), (self.wanted, list(wanted.items()))):
+            value = widget.value if any(widget.value == each for each, _ in some) else some[0][0]
+            widget.update(options=some, value=value, visible=len(some) > 1)
+
+    def _show_boxes(self, titles: dict[str, str], shown: Sequence[str]) -> None:
+        if list(self.boxes) != list(titles):
+            self.names = list(titles)
+            self.boxes = {name: CheckboxGroup(stylesheets=[STYLES], margin=0) for name in titles}
+            for box in self.boxes.values():
+                box.on_change("active", self._panels_chosen)
+            self.boxes_of_panels.children = list(self.boxes.values())
+        for name, box in self.boxes.items():
+            box.update(labels=[titles[name]], active=[0] if name in shown else [])
+
+    def _list_runs(self) -> None:
+        """Runs as filters have them, with the one that is shown among them."""
+        if self._quiet:
+            return
+        found = chosen(self.entries, self.wanted.value, self.kind.value, self.order.value)
+        header, lines = columns(found)
+        self._quiet = True
+        options = [(str(entry.place), line.replace(" ", SPACE)) for entry, line in zip(found, lines, strict=True)]
+        value = [str(self.settings.run)] if any(entry.place == self.settings.run for entry in found) else []
+        self.columns.text = header if found else "none is so"
+        self.runs.update(options=options, value=value)
+        self._quiet = False
+
+
+def heading(words: str) -> UIElement:
+    return text(words, 13, INK, (6, 0, 5, 0), font_weight="600")
+
+
+def beside(*parts: UIElement) -> Row:
+    return Row(children=list(parts), sizing_mode="stretch_width", margin=0, spacing=8)

@@ -1,0 +1,116 @@
+"""Buffers on their way to a browser, when it has painted: first whatever is no map, then maps, all from coarse to fine.
+
+Parcels are small, for the server does nothing else while it makes one. A page that is not looked at has no document, so
+that nothing can be sent: then `stop` it, and later `go_on`.
+"""
+
+import time
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from bokeh.document import Document
+from bokeh.models.ui import UIElement
+
+from analysis.explorer.codec import from_coarse_to_fine, is_map, layers_of, pack
+from analysis.explorer.screen import Screen
+
+MAP_FRAMES = 24
+"""Frames of maps that are sent at once, at most."""
+SECONDS = 0.1
+"""That a parcel may take to be made, about."""
+PAUSE = 20
+"""Milliseconds between two parcels, in which the server listens."""
+
+
+class Piece(NamedTuple):
+    """Some frames of the maps of a run, or of all else."""
+
+    lane: int
+    maps: bool
+    frames: np.ndarray  # of those that are kept
+
+
+class Parcels:
+    """What the browser of a visitor is still to have of a screen."""
+
+    def __init__(self, layout: UIElement) -> None:
+        """layout: what is in the visitor's document while it is looked at."""
+        self.layout = layout
+        self.screen: Screen | None = None
+        self.waiting: list[Piece] = []
+        self._fresh = False
+        self._turn = 0
+
+    @property
+    def document(self) -> Document | None:
+        return self.layout.document
+
+    def begin(self, screen: Screen | None) -> None:
+        """Send a screen, from now on and instead of any other; None sends nothing more."""
+        self.screen, self._fresh, self.waiting = screen, screen is not None, []
+        self.go_on()
+
+    def stop(self) -> None:
+        """Send nothing until `go_on`."""
+        self._turn += 1
+
+    def go_on(self) -> None:
+        """Send what has not been sent, when the browser has painted."""
+        self._turn += 1  # whatever was under way ends
+        document, turn = self.document, self._turn
+        if document is None or (not self._fresh and not self.waiting):
+            return
+        context = document.session_context
+        if context is not None and getattr(context, "session", None) is None:  # nobody is there yet
+            document.on_event("document_ready", lambda event: self._next(turn))
+        else:
+            document.add_next_tick_callback(lambda: self._next(turn))
+
+    def _next(self, turn: int) -> None:
+        """The next parcel, unless the page was turned away from or shows another screen since."""
+        document, screen = self.document, self.screen
+        if turn != self._turn or document is None or screen is None:
+            return
+        if self._fresh:
+            self._fresh, self.waiting = False, pieces(screen)
+            if not self.waiting:
+                send(screen, {"nothing": np.zeros((1, 1), np.uint8)})
+        if self.waiting:
+            send(screen, parcel(screen, self.waiting.pop(0)))
+        if self.waiting:
+            document.add_timeout_callback(lambda: self._next(turn), PAUSE)
+
+
+def pieces(screen: Screen) -> list[Piece]:
+    """All that the browser is to have of a screen: no maps before maps, the coarse ones of both runs first."""
+    found: list[Piece] = []
+    for lane, (scene, frames) in enumerate(zip(screen.scenes, screen.frames, strict=True)):
+        kinds = {is_map(layer) for layer in layers_of(scene, screen.panels).values()}
+        for maps in kinds:
+            begun = time.perf_counter()
+            parcel(screen, Piece(lane, maps, np.arange(min(2, len(frames)))))
+            most = int(2 * SECONDS / (time.perf_counter() - begun))
+            at_once = min(max(most, 1), MAP_FRAMES if maps else len(frames))
+            found += [Piece(lane, maps, some) for some in from_coarse_to_fine(len(frames), at_once)]
+    return sorted(found, key=lambda piece: (piece.maps, -spacing(piece.frames)))
+
+
+def spacing(frames: np.ndarray) -> int:
+    """Between the first two of some frames; 1 of a single one."""
+    return int(frames[1] - frames[0]) if len(frames) > 1 else 1
+
+
+def parcel(screen: Screen, piece: Piece) -> dict[str, np.ndarray]:
+    """The buffers of a piece, by lane/array, and which frames they are of."""
+    scene, frames = screen.scenes[piece.lane], screen.frames[piece.lane]
+    layers = {name: layer for name, layer in layers_of(scene, screen.panels).items() if is_map(layer) == piece.maps}
+    found = {f"{piece.lane}/{name}": buffer for name, buffer in pack(scene, frames[piece.frames], layers).items()}
+    return found if len(piece.frames) == len(frames) else {**found, "frame": piece.frames.astype(np.int32)}
+
+
+def send(screen: Screen, data: dict[str, np.ndarray]) -> None:
+    """A parcel; its columns need not be of equal length."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        screen.parcel.data = data

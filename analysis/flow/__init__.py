@@ -1,1 +1,0 @@
-"""The linearised flow: Hessians of networks, derivatives of forces, their modes, and what lies near normalisation."""

@@ -1,0 +1,337 @@
+r"""The derivative of the particles' force field, and of the motion that its normalisation leaves (CA section 6).
+
+F sums pair laws of the pair sums s_p = x_i + x_j (`dynamics.particles.pair_forces`). With d = s_p - s_q, r = \|d\| and
+u = s_q / \|s_q\|, the derivatives of what q does to p by s_q are
+
+    like attraction      1/r - d d^T / r³                and the opposite by s_p
+    unlike repulsion     2 d d^T / r⁴ - 1/r²             and the opposite by s_p
+    alignment            ± (1 - u u^T) / \|s_q\| in the half-plane s_p . s_q > 0, and 0 by s_p
+
+The border of the half-plane has no measure: which pairs align counts as locally constant. So do weights that are
+ratios of numbers of pairs, and the summed magnitude of attraction; the weight of repulsion by magnitude,
+w = A / sum 1/r, has a derivative, which belongs to the field's. Where the law has no value it is 0, and so is its
+derivative. Attraction and repulsion act on both alike and have a symmetric derivative, which is minus the Hessian of
+their potential, as long as their weights are constant; alignment is not reciprocal, and has no potential.
+
+What is followed is not F. Particles keep zero mean and unit variance: they move along G = F - mean - lambda x, with
+lambda what keeps the spread, one for all axes or one for each. An arrangement is at rest where G = 0, though F is not.
+On the directions Q that the constraint leaves, an orthonormal basis without common rotations, the derivative of G is
+
+    Q^T (dF/dx - lambda) Q,      lambda = x . F / (N D), or x_a . F_a / N for each axis a, or none
+
+and its eigenvalues are the modes. The step rule enters so: "force" follows F itself; "direction" follows F by
+sqrt(N) / \|F\|, which at rest rescales time and leaves the signs; "particle" follows each F_i / \|F_i\|. A step of
+size h is stable where no mode decays faster than 2 / h, up to the factor 1 / (1 + h lambda) by which a step is
+scaled back.
+
+Array functions take embeddings (..., token, axis) in float64; everything is dimensionless.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+from tqdm import tqdm
+
+from analysis.linearization.eigenmodes import Modes, modes_of
+from analysis.structures.circles_and_grids import checked
+from dynamics.particles.pair_forces import TINY
+from dynamics.particles.pair_list import PairList
+from dynamics.particles.system import ParticleSystem
+from dynamics.settings import ParticleSettings, SettingsError
+from dynamics.trajectory.netcdf import TrajectoryError
+from dynamics.trajectory.reader import settings_of
+
+MOST = 1000
+"""Coordinates (particles times axes) up to which there is a spectrum."""
+MOST_PAIRS = 3000
+"""Interacting pair sums up to which there is one: memory and time grow with their square."""
+FLAT = 1e-9
+"""Singular value, as a share of the largest, up to which the motions that are kept out depend on each other."""
+
+
+class Linearised(NamedTuple):
+    """A field and its derivative at some embeddings."""
+
+    force: np.ndarray
+    """(..., token, axis)"""
+    jacobian: np.ndarray
+    """(..., token x axis, token x axis_in): of each component by each coordinate, axes fastest"""
+
+
+# ---------------------------------------------------------------------------------------- the force field
+
+
+def linearised(embedding: np.ndarray, settings: ParticleSettings, pairs: PairList | None = None) -> Linearised:
+    """The total balanced force F and dF/dx: (..., token, axis) -> (..., token x axis, token x axis).
+
+    pairs: those whose sums interact, by default those of the settings. Raises SettingsError, ValueError.
+    """
+    x = checked(embedding)
+    n, dim = x.shape[-2:]
+    if (n, dim) != (settings.n, settings.dim):
+        raise SettingsError("n, dim", f"{settings.n}, {settings.dim}", f"those of the embedding, {n} and {dim}")
+    pairs = ParticleSystem(settings).pairs if pairs is None else pairs
+    frames = x.reshape(-1, n, dim)
+    force, jacobian = np.empty(frames.shape), np.empty((len(frames), n * dim, n * dim))
+    law = PairLaw(settings, pairs)
+    for frame, positions in enumerate(frames):
+        force[frame], jacobian[frame] = law.at(positions)
+    lead = x.shape[:-2]
+    return Linearised(force.reshape(x.shape), jacobian.reshape(*lead, n * dim, n * dim))
+
+
+class PairLaw:
+    """The pair law of some settings between some pairs."""
+
+    def __init__(self, settings: ParticleSettings, pairs: PairList) -> None:
+        self.settings, self.pairs = settings, pairs
+        count, rows = len(pairs.first), np.arange(len(pairs.first))
+        self.sums = np.zeros((count, pairs.n))
+        """How often each pair's sum has each token: (pair, token)."""
+        np.add.at(self.sums, (rows, pairs.first), 1.0)
+        np.add.at(self.sums, (rows, pairs.second), 1.0)
+        self.moves = self.sums if pairs.twice else np.minimum(self.sums, 1.0)
+        """How often each pair's force moves each token."""
+        residue = np.repeat(np.arange(len(pairs.bounds) - 1), np.diff(pairs.bounds))
+        self.like = residue[:, None] == residue
+        np.fill_diagonal(self.like, False)
+        self.unlike = residue[:, None] != residue
+
+    def at(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Force (token, axis) and its derivative (token x axis, token x axis) at positions (token, axis)."""
+        s = self.settings
+        points = self.sums @ x
+        points[(points * points).sum(-1) <= TINY] = 0.0
+        apart = np.moveaxis(points[:, None] - points, -1, 0)  # (axis, pair, other pair)
+        square = (apart * apart).sum(0)
+        inverse = np.divide(1.0, np.sqrt(square), out=np.zeros_like(square), where=square > TINY)
+        repel, aligned = self._balances(points, inverse)
+
+        # what q does to p is strength times their difference; its derivative by s_p is across - bend d d^T
+        attract, push = s.ga * self.like * inverse, s.gr * repel * self.unlike * inverse**2
+        strength = push - attract
+        bend = 2 * push * inverse**2 - attract * inverse**2
+        length = np.linalg.norm(points, axis=-1)
+        unit = np.divide(points, length[:, None], out=np.zeros_like(points), where=length[:, None] > 0)
+        reach = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)
+
+        on_pairs = np.stack([(strength * each).sum(-1) for each in apart], -1) + aligned @ unit
+        force = self.moves.T @ on_pairs
+        jacobian = self._by_tokens(apart, strength, bend, aligned * reach, unit)
+        if s.repulsion_balance == "magnitude":
+            jacobian += self._by_balance(apart, inverse, push)
+        return force, jacobian
+
+    def _balances(self, points: np.ndarray, inverse: np.ndarray) -> tuple[float, np.ndarray]:
+        """The weight of repulsion, and that with which each pair sum aligns each other one (pair, other pair)."""
+        s, pairs = self.settings, self.pairs
+        near = (points @ points.T > 0).astype(np.float64)
+        alike, different = near * self.like, near * self.unlike
+        by_count = pairs.like / pairs.unlike if pairs.unlike else 0.0
+        repulsion = (inverse * self.unlike).sum()
+        attraction = ((inverse > 0) & self.like).sum()
+        repel = {"none": 1.0, "count": by_count, "magnitude": _ratio(attraction, repulsion)}
+        align = {"none": 1.0, "count": by_count, "magnitude": _ratio(alike.sum(), different.sum())}
+        return repel[s.repulsion_balance], s.fa * (alike - align[s.alignment_balance] * different)
+
+    def _by_tokens(
+        self, apart: np.ndarray, strength: np.ndarray, bend: np.ndarray, turn: np.ndarray, unit: np.ndarray
+    ) -> np.ndarray:
+        """The derivative from those between pair sums, at constant weights; turn is alignment over |s_q|."""
+        n, dim = self.sums.shape[1], len(apart)
+        result = np.empty((n, dim, n, dim))
+        for one in range(dim):
+            for other in range(dim):
+                between = bend * apart[one] * apart[other] - turn * unit[:, one] * unit[:, other]
+                if one == other:
+                    between += turn - strength
+                # by s_p itself: the opposite of the sum, alignment aside
+                own = -(bend * apart[one] * apart[other]).sum(1) + (one == other) * strength.sum(1)
+                by_sum = between @ self.sums + own[:, None] * self.sums
+                result[:, one, :, other] = self.moves.T @ by_sum
+        return result.reshape(n * dim, n * dim)
+
+    def _by_balance(self, apart: np.ndarray, inverse: np.ndarray, push: np.ndarray) -> np.ndarray:
+        """What the weight of repulsion adds, which falls with the summed magnitude R of 1/r: F_r (-dR/dx) / R."""
+        cubes = self.unlike * inverse**3
+        total = (self.unlike * inverse).sum()
+        if not total > 0:
+            return np.zeros((self.sums.shape[1] * len(apart),) * 2)
+        repulsion = self.moves.T @ np.stack([(push * each).sum(-1) for each in apart], -1)
+        slope = self.sums.T @ np.stack([-2 * (cubes * each).sum(-1) for each in apart], -1)
+        return -np.outer(repulsion.ravel(), slope.ravel()) / total
+
+
+def _ratio(like: float, unlike: float) -> float:
+    return float(like / unlike) if unlike > 0 else 0.0
+
+
+# ------------------------------------------------------------------------------- what normalisation leaves
+
+
+def followed(field: Linearised, settings: ParticleSettings) -> Linearised:
+    """The field along which a step goes, by the settings' rule: F, or scaled to sqrt(N), or for each particle to 1.
+
+    NaN where a force that is scaled is 0.
+    """
+    force, jacobian = field
+    if settings.step_rule == "force":
+        return field
+    n, dim = force.shape[-2:]
+    groups = force.reshape(*force.shape[:-2], 1, -1) if settings.step_rule == "direction" else force
+    size = np.linalg.norm(groups, axis=-1, keepdims=True)
+    unit = np.divide(groups, size, out=np.full(groups.shape, np.nan), where=size > 0)
+    rows = jacobian.reshape(*groups.shape, n * dim)
+    along = np.einsum("...ga,...gax->...gx", unit, rows)
+    scale = np.sqrt(n) if settings.step_rule == "direction" else 1.0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        turned = (rows - unit[..., None] * along[..., None, :]) * (scale / size)[..., None]
+    return Linearised((scale * unit).reshape(force.shape), turned.reshape(jacobian.shape))
+
+
+def directions_left(embedding: np.ndarray, settings: ParticleSettings) -> np.ndarray:
+    """Orthonormal motions that keep mean and variance: (..., token, axis) -> (..., token x axis, mode).
+
+    Where no axis is distinguished, turning all particles together changes nothing, and is not among them: at rest it
+    is a null mode, and leaving it out changes no other. Turns that move no particle, about a flat arrangement, are no
+    motions: it has more modes than others. Columns of NaN stand before those of embeddings that have fewer.
+    """
+    x = np.asarray(embedding, dtype=np.float64)
+    n, dim = x.shape[-2:]
+    lead, axes = x.shape[:-2], np.eye(dim)
+    x = x - x.mean(axis=-2, keepdims=True)
+    kept = [np.broadcast_to(np.tile(row, n) / np.sqrt(n), (*lead, n * dim)) for row in axes]
+    if settings.variance == "axis":
+        kept += [_unit((x * row).reshape(*lead, n * dim)) for row in axes]
+    else:
+        size = _unit(x.reshape(*lead, n * dim))
+        planes = [np.outer(axes[a], axes[b]) - np.outer(axes[b], axes[a]) for a in range(dim) for b in range(a)]
+        kept += [(size.reshape(x.shape) @ plane).reshape(*lead, n * dim) for plane in planes]
+        kept += [size] if settings.variance == "overall" else []
+    basis, sizes, _ = np.linalg.svd(np.stack(kept, -1))
+    rank = (sizes > FLAT * sizes[..., :1]).sum(axis=-1)[..., None, None]
+    column = np.arange(rank.min(initial=n * dim), n * dim)
+    return np.where(column < rank, np.nan, basis[..., column])
+
+
+def _unit(rows: np.ndarray) -> np.ndarray:
+    """Rows (..., coordinate) of length 1, or 0 where that is their length."""
+    size = np.linalg.norm(rows, axis=-1, keepdims=True)
+    return np.divide(rows, size, out=np.zeros_like(rows), where=size > 0)
+
+
+def constrained(embedding: np.ndarray, field: Linearised, settings: ParticleSettings) -> Linearised:
+    """G and its derivative on the directions left, in their basis, from the field that is followed.
+
+    jacobian: (..., mode, mode), NaN where the embedding is without the spread that is to be kept, and in the rows and
+    columns of the modes that it has fewer than others.
+    """
+    x = np.asarray(embedding, dtype=np.float64)
+    n, dim = x.shape[-2:]
+    centred = field.force - field.force.mean(axis=-2, keepdims=True)
+    if settings.variance == "none":
+        pull = np.zeros((*x.shape[:-2], 1, dim))
+    else:
+        axes = -2 if settings.variance == "axis" else (-2, -1)
+        size = (x * x).sum(axis=axes, keepdims=True)
+        inner = (x * field.force).sum(axis=axes, keepdims=True)
+        ratio = np.divide(inner, size, out=np.full(size.shape, np.nan), where=size > 0)
+        pull = np.broadcast_to(ratio, (*x.shape[:-2], 1, dim))
+    basis = directions_left(x, settings)
+    each = np.broadcast_to(pull, x.shape).reshape(*x.shape[:-2], n * dim)
+    by_basis = field.jacobian @ basis - each[..., None] * basis
+    return Linearised(centred - pull * x, np.swapaxes(basis, -1, -2) @ by_basis)
+
+
+def eigenvalues(matrices: np.ndarray) -> np.ndarray:
+    """Eigenvalues of square matrices (..., row, column): (..., mode) complex, NaN for those that are not finite.
+
+    Rows and columns that are NaN throughout are no part of a matrix: it has as many eigenvalues less, NaN behind them.
+    """
+    found = np.full(matrices.shape[:-1], np.nan, dtype=np.complex128)
+    for frame in np.ndindex(matrices.shape[:-2]):
+        lost = np.isnan(matrices[frame])
+        there = np.flatnonzero(~(lost.all(axis=0) & lost.all(axis=1)))
+        part = matrices[frame][np.ix_(there, there)]
+        if np.isfinite(part).all():
+            found[frame][: len(there)] = np.linalg.eigvals(part)
+    return found
+
+
+# ----------------------------------------------------------------------------------------- a trajectory
+
+
+def force_spectra(trajectory: xr.Dataset, places: list[int], quiet: bool = False) -> xr.Dataset:
+    """The modes of particles at the frames that stand at some places along `step`.
+
+    growth_rate, rotation_rate (run, step, mode) of the motion that is followed; force_growth_rate,
+    force_rotation_rate (run, step, force_mode) of dF/dx alone; asymmetry (run, step), the share of the antisymmetric
+    part in the Frobenius norm of dF/dx; rest (run, step), |G| over |F|. NaN in the frames of a run after it diverged,
+    and behind the modes of a frame that has fewer than another. Raises TrajectoryError.
+    """
+    settings = settings_of(trajectory)
+    if not isinstance(settings, ParticleSettings):
+        raise TrajectoryError(f"attribute system: found {settings.system}, this is about particles")
+    if not 1 < settings.n * settings.dim <= MOST:
+        raise TrajectoryError(f"n times dim: found {settings.n * settings.dim}, spectra are for 2 to {MOST}")
+    pairs = ParticleSystem(settings).pairs
+    if len(pairs.first) > MOST_PAIRS:
+        raise TrajectoryError(
+            f"n: found {settings.n} with {len(pairs.first)} pairs, spectra are for up to {MOST_PAIRS}"
+        )
+    some = trajectory.isel(step=places)
+    x = some["embedding"].transpose("run", "step", "token", "axis").values.astype(np.float64)
+    valid = some["step"].values <= trajectory["last_step"].values[:, None]
+    jobs = np.argwhere(valid)
+    frames = [
+        _frame_spectra(x[run, step], settings, pairs)
+        for run, step in tqdm(jobs, "modes", unit="frame", disable=True if quiet else None, leave=False)
+    ]
+    variables = {}
+    for name, meaning in LONG_NAMES.items():
+        dims = (["force_mode" if name.startswith("force") else "mode"]) if name.endswith("_rate") else []
+        width = [max((len(frame[name]) for frame in frames), default=0)] if dims else []
+        values = np.full((*valid.shape, *width), np.nan)
+        for (run, step), frame in zip(jobs, frames, strict=True):
+            if dims:
+                values[run, step, : len(frame[name])] = frame[name]
+            else:
+                values[run, step] = frame[name]
+        variables[name] = (("run", "step", *dims), values, {"long_name": meaning, "units": "1"})
+    coords = {"step": some["step"].values, "seed": ("run", trajectory["seed"].values)}
+    return xr.Dataset(variables, coords, {"lr": settings.step_size})
+
+
+LONG_NAMES = {
+    "growth_rate": "growth rate of a mode of the normalised motion",
+    "rotation_rate": "rotation rate of a mode of the normalised motion",
+    "force_growth_rate": "real part of an eigenvalue of the force's derivative",
+    "force_rotation_rate": "imaginary part of an eigenvalue of the force's derivative",
+    "asymmetry": "Frobenius norm of the antisymmetric part of the force's derivative over that of the whole",
+    "rest": "norm of what moves particles over that of the force; 0 at rest",
+}
+
+
+def _frame_spectra(x: np.ndarray, settings: ParticleSettings, pairs: PairList) -> dict[str, np.ndarray]:
+    """Of one embedding (token, axis)."""
+    field = linearised(x, settings, pairs)
+    path = followed(field, settings)
+    rest = constrained(x, path, settings)
+    moving: Modes = modes_of(eigenvalues(rest.jacobian))
+    whole: Modes = modes_of(eigenvalues(field.jacobian))
+    antisymmetric = (field.jacobian - np.swapaxes(field.jacobian, -1, -2)) / 2
+    return {
+        "growth_rate": moving.growth,
+        "rotation_rate": moving.rotation,
+        "force_growth_rate": whole.growth,
+        "force_rotation_rate": whole.rotation,
+        "asymmetry": _over(antisymmetric, field.jacobian),
+        "rest": _over(rest.force, path.force),
+    }
+
+
+def _over(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """Norm of one over norm of the other, over the last two axes, NaN where that is 0."""
+    size = np.linalg.norm(whole, axis=(-2, -1))
+    return np.divide(np.linalg.norm(part, axis=(-2, -1)), size, out=np.full(size.shape, np.nan), where=size > 0)

@@ -1,0 +1,146 @@
+r"""Exact first and second derivatives of VC's feed-forward layer, unit by unit.
+
+    zeta - xi = sum_i a(w_i . N(xi) + b_i) u_i + c
+
+Units do not mix: the second derivative by the layer's own parameters has a small block for each, and sums over
+sequences are products of activations' derivatives (hidden, sequence) with few features of a sequence. Tensors are
+float64, the last axis is that of sequences; parameters are w (axis, hidden), u (axis, hidden), then c and b where
+there are any. With ReLU, which counts as piecewise linear, second derivatives are 0.
+"""
+
+import math
+
+import torch
+
+from analysis.linearization.attention_derivatives import Normalised, product
+from dynamics.networks.parameters import Weights
+
+
+class Units:
+    """The feed-forward layer at points N(xi) (axis, sequence): activations and both derivatives, (hidden, sequence).
+
+    Parameters are w (axis, hidden), u (axis, hidden), then c and b where there are any.
+    """
+
+    def __init__(self, activation: str, weights: Weights, point: torch.Tensor) -> None:
+        self.receptor, self.assembler = weights["receptor"], weights["assembler"]
+        self.hidden, self.dim = self.receptor.shape
+        self.point = point
+        self.biases, self.shift = "receptor_bias" in weights, "transform_bias" in weights
+        before = self.receptor @ point
+        if self.biases:
+            before = before + weights["receptor_bias"][:, None]
+        self.active, self.slope, self.bend = activated(activation, before)
+        wide = self.hidden * self.dim
+        self.begins = (0, wide, 2 * wide, 2 * wide + self.dim * self.shift)
+        """Where w, u, c and b begin."""
+
+    def output(self, weights: Weights) -> torch.Tensor:
+        """zeta - xi: (axis, sequence)."""
+        found = self.assembler.T @ self.active
+        return found + weights["transform_bias"][:, None] if self.shift else found
+
+    def through(self, first: torch.Tensor) -> torch.Tensor:
+        """d zeta / d xi: (axis, axis_in, sequence)."""
+        pairs = (self.assembler[:, :, None] * self.receptor[:, None]).flatten(1)
+        by_point = (pairs.T @ self.slope).unflatten(0, (self.dim, self.dim))
+        return torch.eye(self.dim, dtype=torch.float64)[..., None] + product(by_point, first)
+
+    def fill(self, out: torch.Tensor, spread: torch.Tensor) -> None:
+        """Write spread . d zeta, for spread (axis, rank, sequence): (parameter, rank, sequence)."""
+        _, u, c, b = self.begins
+        rank = spread.shape[1]
+        error = (self.assembler @ spread.flatten(1)).unflatten(1, (rank, -1)) * self.slope[:, None]
+        for axis in range(self.dim):
+            torch.mul(error, self.point[axis], out=out[axis * self.hidden : (axis + 1) * self.hidden])
+            begin = u + axis * self.hidden
+            torch.mul(self.active[:, None], spread[axis], out=out[begin : begin + self.hidden])
+        if self.shift:
+            out[c : c + self.dim] = spread
+        if self.biases:
+            out[b:] = error
+
+    def point_bend(self, rho: torch.Tensor, point: Normalised) -> torch.Tensor:
+        """rho . d² zeta by xi: (axis, axis_in, sequence)."""
+        back = self.assembler @ rho
+        pairs = (self.receptor[:, :, None] * self.receptor[:, None]).flatten(1)
+        by_point = (pairs.T @ (back * self.bend)).unflatten(0, (self.dim, self.dim))
+        towards = self.receptor.T @ (back * self.slope)
+        bent = (towards[:, None, None] * point.second).sum(0)
+        return product(product(point.first, by_point), point.first) + bent
+
+    def point_cross(self, rho: torch.Tensor, by_point: torch.Tensor) -> torch.Tensor:
+        """sum_s rho . d² zeta by the front, through d N(xi) (axis, front, sequence), and the layer's own."""
+        front, back = by_point.shape[1], self.assembler @ rho
+        bent, sloped = (back * self.bend).T, (back * self.slope).T
+        flat = by_point.flatten(0, 1)
+        by_bias = torch.einsum("afi,ia->fi", (flat @ bent).unflatten(0, (self.dim, front)), self.receptor)
+        result = torch.empty(front, self.begins[-1] + self.hidden * self.biases, dtype=torch.float64)
+        _, u, c, b = self.begins
+        direct = (flat @ sloped).unflatten(0, (self.dim, front))
+        for axis in range(self.dim):
+            outer = ((flat * self.point[axis]) @ bent).unflatten(0, (self.dim, front))
+            at = slice(axis * self.hidden, (axis + 1) * self.hidden)
+            result[:, at] = torch.einsum("afi,ia->fi", outer, self.receptor) + direct[axis]
+            outer = ((flat * rho[axis]) @ self.slope.T).unflatten(0, (self.dim, front))
+            at = slice(u + axis * self.hidden, u + (axis + 1) * self.hidden)
+            result[:, at] = torch.einsum("afi,ia->fi", outer, self.receptor)
+        if self.shift:
+            result[:, c : c + self.dim] = 0
+        if self.biases:
+            result[:, b:] = by_bias
+        return result
+
+    def add_own_bend(self, total: torch.Tensor, rho: torch.Tensor, point: torch.Tensor) -> None:
+        """Add sum_s rho . d² zeta by the layer's own parameters: each unit's w, u and b among themselves."""
+        back = self.assembler @ rho
+        bent = (back * self.bend).T
+        units = torch.arange(self.hidden)
+        w, u, _, b = self.begins
+        own = [w + axis * self.hidden + units for axis in range(self.dim)]
+        out = [u + axis * self.hidden + units for axis in range(self.dim)]
+        for one in range(self.dim):
+            for other in range(one + 1):
+                _add_both(total, own[one], own[other], (point[one] * point[other]) @ bent)
+            for other in range(self.dim):
+                _add_both(total, own[one], out[other], (point[one] * rho[other]) @ self.slope.T)
+            if self.biases:
+                _add_both(total, own[one], b + units, point[one] @ bent)
+                _add_both(total, out[one], b + units, rho[one] @ self.slope.T)
+        if self.biases:
+            _add_both(total, b + units, b + units, bent.sum(0))
+
+    def decoded(self, error: torch.Tensor, point: torch.Tensor) -> torch.Tensor:
+        """sum_s error_k d zeta by the layer's own parameters: (token, axis, parameter)."""
+        rows = len(error)
+        result = torch.zeros(rows, self.dim, self.begins[-1] + self.hidden * self.biases, dtype=torch.float64)
+        _, u, c, b = self.begins
+        summed, active = error @ self.slope.T, error @ self.active.T
+        for axis in range(self.dim):
+            by_receptor = (error * point[axis]) @ self.slope.T
+            at = slice(axis * self.hidden, (axis + 1) * self.hidden)
+            result[:, :, at] = by_receptor[:, None] * self.assembler.T
+            begin = u + axis * self.hidden
+            result[:, axis, begin : begin + self.hidden] = active
+            if self.shift:
+                result[:, axis, c + axis] = error.sum(1)
+        if self.biases:
+            result[:, :, b:] = summed[:, None] * self.assembler.T
+        return result
+
+
+def activated(activation: str, before: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """An activation with its first and second derivative."""
+    if activation == "relu":
+        slope = (before > 0).double()
+        return before * slope, slope, torch.zeros_like(before)
+    share = torch.special.ndtr(before)
+    density = torch.exp(-0.5 * before * before) / math.sqrt(2 * math.pi)
+    return before * share, share + before * density, density * (2 - before * before)
+
+
+def _add_both(total: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor, values: torch.Tensor) -> None:
+    """Add values at (rows, columns), and at (columns, rows) unless that is the same."""
+    total[rows, columns] += values
+    if not torch.equal(rows, columns):
+        total[columns, rows] += values

@@ -1,0 +1,127 @@
+r"""The exact Hessian of CA's training loss, by the structure of its network and not by differentiating it.
+
+With x the sum of both embeddings of a pair, m_i = 1 where unit i is active, h_i = m_i (w_i . x + b_i), logits
+W_o h + b_o, their softmax p and errors r = p - target:
+
+    H = sum_pairs J^T (diag p - p p^T) J            J = d logits / d parameters
+      + sum_pairs r_k d W_o,ki dh_i                 logits are bilinear in output weights and h
+      + sum_pairs (W_o^T r)_i m_i dw_i . dx         h is bilinear in hidden weights and x
+
+ReLU is piecewise linear: its second derivative counts as 0, also at the pairs that lie on a unit's boundary, where
+there is none. The output layer's own block is a sum of Kronecker products. The network is CA's (section 3), see
+`dynamics.networks.constant_attention`; AdamW's weight decay is not part of the loss. Tensors are float64, pairs along
+the last axis.
+"""
+
+from typing import NamedTuple
+
+import torch
+
+from analysis.linearization.cross_entropy import add_gram, softmax_parts
+from dynamics.networks.constant_attention import ConstantAttention
+from dynamics.networks.parameters import Weights
+
+
+class PairHessian:
+    """The mean cross-entropy over some pairs, and its Hessian; parameters in the order of flat rows."""
+
+    def __init__(self, network: ConstantAttention, pairs: torch.Tensor) -> None:
+        """pairs: (pair, 2) int64, each counting alike."""
+        self.network, self.pairs = network, pairs
+        self.share = torch.full((len(pairs),), 1 / len(pairs), dtype=torch.float64)
+        tokens = torch.arange(network.settings.n)[:, None]
+        self.holds = (pairs[:, 0] == tokens).double() + (pairs[:, 1] == tokens).double()
+        """How often each pair has each token: (token, pair)."""
+
+    def loss(self, row: torch.Tensor) -> torch.Tensor:
+        """The loss at flat parameters (parameter,), to be differentiated."""
+        return self.network.loss(self.network.unflatten(row), self.pairs, self.share)
+
+    def hessian(self, row: torch.Tensor) -> torch.Tensor:
+        """The Hessian (parameter, parameter) at flat parameters (parameter,)."""
+        weights = self.network.unflatten(row.double())
+        hidden = _hidden(weights, self.holds)
+        logits = weights["output_weight"] @ hidden.value + weights["output_bias"][:, None]
+        error, root = softmax_parts(logits, self.network.target(self.pairs), self.share)
+        before = self.network.begins["output_weight"]
+        total = torch.zeros(len(row), len(row), dtype=torch.float64)
+
+        self._add_inner(total[:before, :before], weights, hidden, error, root)
+        spread = torch.einsum("krs,lrs->kls", root, root)
+        total[before:, before:] = _output_block(spread, hidden.value)
+        cross = self._cross(weights, hidden, error, spread)
+        total[before:, :before] = cross
+        total[:before, before:] = cross.T
+        return total
+
+    def _add_inner(
+        self, total: torch.Tensor, weights: Weights, hidden: "_Hidden", error: torch.Tensor, root: torch.Tensor
+    ) -> None:
+        """Add the block of embeddings and hidden layer."""
+        output = weights["output_weight"]
+        slope = torch.einsum("ki,krs->irs", output, root) * hidden.active[:, None]
+        add_gram(total, self._by_inner(weights, hidden, slope).flatten(1))
+        back = (output.T @ error) * hidden.active
+        held = self.holds @ back.T  # (token, hidden)
+        begin, dim = self.network.begins["hidden_weight"], weights["embedding"].shape[-1]
+        width = len(back)
+        for axis in range(dim):
+            rows = torch.arange(axis, begin, dim)[:, None]
+            columns = begin + torch.arange(axis, width * dim, dim)
+            total[rows, columns] += held
+            total[columns[:, None], rows.T] += held.T
+
+    def _by_inner(self, weights: Weights, hidden: "_Hidden", slope: torch.Tensor) -> torch.Tensor:
+        """slope . dh by embeddings and hidden layer, for slope (hidden, number, pair): (parameter, number, pair)."""
+        count = slope.shape[1]
+        by_sum = torch.einsum("ia,irs->ars", weights["hidden_weight"], slope)
+        parts = (
+            self.holds[:, None, None] * by_sum,
+            slope[:, None] * hidden.sums[:, None],
+            slope,
+        )
+        return torch.cat([part.reshape(-1, count, slope.shape[-1]) for part in parts])
+
+    def _cross(self, weights: Weights, hidden: "_Hidden", error: torch.Tensor, spread: torch.Tensor) -> torch.Tensor:
+        """The block of the output layer against all before it: (output parameter, parameter)."""
+        output, width = weights["output_weight"], len(hidden.value)
+        slope = torch.einsum("kls,li->iks", spread, output) * hidden.active[:, None]
+        slopes = self._by_inner(weights, hidden, slope)  # (parameter, class, pair)
+        by_bias = slopes.sum(-1).T
+        by_weight = (slopes @ hidden.value.T).permute(1, 2, 0).contiguous()  # (class, hidden, parameter)
+
+        active = hidden.active
+        dim = weights["embedding"].shape[-1]
+        begin, bias = self.network.begins["hidden_weight"], self.network.begins["hidden_bias"]
+        held = torch.einsum("ks,is,vs->kiv", error, active, self.holds)
+        by_weight[..., :begin] += (held[..., None] * weights["hidden_weight"][:, None]).flatten(-2)
+        units = torch.arange(width)
+        by_unit = torch.einsum("ks,is,as->kia", error, active, hidden.sums)
+        for axis in range(dim):
+            by_weight[:, units, begin + units * dim + axis] += by_unit[..., axis]
+        by_weight[:, units, bias + units] += error @ active.T
+        return torch.cat([by_weight.flatten(0, 1), by_bias])
+
+
+class _Hidden(NamedTuple):
+    sums: torch.Tensor  # (axis, pair) of both embeddings
+    active: torch.Tensor  # (hidden, pair) 0 or 1
+    value: torch.Tensor  # (hidden, pair)
+
+
+def _hidden(weights: Weights, holds: torch.Tensor) -> _Hidden:
+    sums = weights["embedding"].T @ holds
+    before = weights["hidden_weight"] @ sums + weights["hidden_bias"][:, None]
+    active = (before > 0).double()
+    return _Hidden(sums, active, before * active)
+
+
+def _output_block(spread: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+    """The Hessian by output weights and biases: sum over pairs of spread (class, class) times (h, 1) (h, 1)^T."""
+    classes, (width, count) = len(spread), hidden.shape
+    with_bias = torch.cat([hidden, torch.ones(1, count, dtype=torch.float64)])
+    products = (with_bias[:, None] * with_bias).flatten(0, 1)
+    both = (spread.flatten(0, 1) @ products.T).reshape(classes, classes, width + 1, width + 1)
+    weight = both[..., :width, :width].permute(0, 2, 1, 3).reshape(classes * width, -1)
+    mixed = both[..., :width, width].permute(0, 2, 1).reshape(classes * width, classes)
+    return torch.cat([torch.cat([weight, mixed], 1), torch.cat([mixed.T, both[..., width, width]], 1)])

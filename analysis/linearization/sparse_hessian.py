@@ -1,0 +1,112 @@
+r"""The exact Hessian of VC's training loss, by the structure of its network and not by differentiating it.
+
+The loss of a sequence depends on the parameters of the front (E, P, q, V) through xi alone, a point of few
+dimensions; and the feed-forward layer is a sum over units, each a function of N(xi) and its own parameters. With
+zeta = xi + sum_i a(w_i . N(xi) + b_i) u_i + c, logits E zeta, their softmax p, and rho = E^T (p - target):
+
+    H = sum_s J^T (diag p - p p^T) J                  J = d logits / d parameters
+      + sum_s [ (p - target) . dE d zeta ]            logits are bilinear in the decoding E and zeta
+      + sum_s [ rho . d² zeta at fixed xi(front) ]    units do not mix; coupled to the front through d N(xi)
+      + sum_s [ (rho d zeta/d xi) . d² xi ]           functions of the front alone
+
+Everything is closed form, and the sums over sequences are matrix products. The first is the dearest: with
+diag p - p p^T = M M^T in closed form (rank one below the rows of the table) it is the product of a (parameter,
+rank x sequence) matrix with its transpose. The network is VC's (section 2), see `dynamics.networks.clustering_head`;
+the
+embedding decodes as well as embeds, and its rows that no sequence has take part in the softmax. ReLU counts as
+piecewise linear: its second derivative is 0. What is the L2 term of an optimizer is not part of the loss.
+
+Tensors are float64; the last axis is always that of sequences, so that all sums run along memory.
+"""
+
+import numpy as np
+import torch
+
+from analysis.linearization.attention_derivatives import Mixture, Table, normalised, product
+from analysis.linearization.cross_entropy import add_gram, softmax_parts
+from analysis.linearization.hidden_unit_derivatives import Units
+from dynamics.networks.clustering_head import ClusteringHead
+from dynamics.networks.parameters import Weights
+from dynamics.tasks import sparse_sum
+
+NUMBERS = 1 << 20
+"""Of the largest array that is held for some sequences at a time; fewer do not pay for more calls."""
+
+
+class HeadHessian:
+    """Hessians of one network's loss; its parameters are in the order of flat rows, see `Parameters.begins`."""
+
+    def __init__(self, network: ClusteringHead, tokens: np.ndarray, share: np.ndarray) -> None:
+        """tokens (sequence, position), and how much the loss of each sequence counts, (sequence,)."""
+        s = self.settings = network.settings
+        self.network = network
+        self.tokens = torch.from_numpy(np.array(tokens, np.int64))
+        self.target = torch.from_numpy(np.array(sparse_sum(tokens, s), np.int64))
+        self.share = torch.from_numpy(np.array(share, np.float64))
+        self.dim, self.rows, self.length, self.hidden = s.dim, s.rows, s.length, s.hidden
+        self.front = (self.rows + self.length + 1 + self.dim) * self.dim
+        self.parameters = sum(network.lengths)
+        # inside, units come last: receptors and assemblers are (axis, hidden)
+        places = network.unflatten(torch.arange(self.parameters))
+        turned = [place.T if name in ("receptor", "assembler") else place for name, place in places.items()]
+        self.outward = torch.argsort(torch.cat([place.reshape(-1) for place in turned]))
+        """Where each parameter of a flat row stands inside."""
+
+    def loss(self, row: torch.Tensor) -> torch.Tensor:
+        """The loss at flat parameters (parameter,), to be differentiated."""
+        return self.network.losses(self.network.unflatten(row), self.tokens, self.target) @ self.share
+
+    def hessian(self, row: torch.Tensor) -> torch.Tensor:
+        """The Hessian (parameter, parameter) at flat parameters (parameter,)."""
+        weights = self.network.unflatten(row.double())
+        table = Table(self.settings.norm, weights["embedding"], weights["position_embedding"], weights["query"])
+        total = torch.zeros(self.parameters, self.parameters, dtype=torch.float64)
+        widest = max(self.parameters * (self.rows - 1), self.front * self.dim**2)
+        parts = min(len(self.share), max(1, round(len(self.share) * widest / NUMBERS)))
+        for some in np.array_split(np.arange(len(self.share)), parts):
+            self._add(total, weights, table, slice(some[0], some[-1] + 1))
+        return total[self.outward][:, self.outward]
+
+    def _add(self, total: torch.Tensor, weights: Weights, table: Table, some: slice) -> None:
+        """Add the part of some sequences."""
+        f = self.front
+        mixed = Mixture(table, self.tokens[some].T)
+        by_front = mixed.embedding_slope(weights["value"])  # d xi (axis, front, sequence)
+        xi = weights["value"] @ mixed.mean
+        point = normalised(self.settings.norm, xi)
+        units = Units(self.settings.activation, weights, point.value)
+        through = units.through(point.first)  # d zeta / d xi
+        zeta_front = product(through, by_front)
+        zeta = xi + units.output(weights)
+        error, root = softmax_parts(weights["embedding"] @ zeta, self.target[some], self.share[some])
+        rho = weights["embedding"].T @ error
+
+        spread = torch.einsum("krs,ka->ars", root, weights["embedding"])
+        jacobian = torch.empty(self.parameters, *root.shape[1:], dtype=torch.float64)
+        jacobian[:f] = product(zeta_front.transpose(0, 1), spread)
+        jacobian[: self.rows * self.dim] += (root[:, None] * zeta[:, None]).flatten(0, 1)
+        units.fill(jacobian[f:], spread)
+        add_gram(total, jacobian.flatten(1))
+
+        by_point = product(point.first, by_front)  # d N(xi)
+        by_xi = (rho[:, None] * through).sum(0)
+        bent = product(units.point_bend(rho, point), by_front)
+        total[:f, :f] += torch.einsum("afs,ags->fg", by_front, bent)
+        self._add_front(total[:f, :f], mixed, weights["value"], by_xi)
+        cross = units.point_cross(rho, by_point)
+        total[:f, f:] += cross
+        total[f:, :f] += cross.T
+        units.add_own_bend(total[f:, f:], rho, point.value)
+        by_front_too = (error @ zeta_front.flatten(0, 1).T).unflatten(1, (self.dim, f))
+        decoded = torch.cat([by_front_too, units.decoded(error, point.value)], -1).flatten(0, 1)
+        total[: len(decoded)] += decoded
+        total[:, : len(decoded)] += decoded.T
+
+    def _add_front(self, total: torch.Tensor, mixed: Mixture, value: torch.Tensor, by_xi: torch.Tensor) -> None:
+        """Add sum_s by_xi . d² xi, where xi = V m: m by the table, and V with it."""
+        inner = len(total) - self.dim**2
+        total[:inner, :inner] += mixed.bend(value.T @ by_xi)
+        slope = mixed.slope
+        cross = (by_xi @ slope.reshape(-1, slope.shape[-1]).T).reshape(self.dim * self.dim, inner)
+        total[inner:, :inner] += cross
+        total[:inner, inner:] += cross.T

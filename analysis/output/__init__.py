@@ -1,0 +1,5 @@
+"""Files that analyses write: figures, NetCDF results, tables."""
+
+import lazy_loader as lazy
+
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -1,0 +1,83 @@
+"""Files that analyses write: whole or not at all."""
+
+import dataclasses
+import glob
+import hashlib
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from dynamics.settings import SettingsError
+
+
+def beside(paths: Sequence[Path], word: str, suffix: str) -> Path:
+    """Where something made of several files lives, beside them: its name is a hash over theirs."""
+    names = "\n".join(path.name for path in paths)
+    return paths[0].with_name(f"{word}-{hashlib.sha256(names.encode()).hexdigest()[:12]}{suffix}")
+
+
+HDF5 = b"\x89HDF"
+"""How a trajectory, and every other NetCDF-4 file, begins."""
+
+FORGOTTEN = 3600
+"""Seconds after which what a killed process began to write is removed by the next that writes the same file."""
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary name beside `path`, which takes that name when it has been written. Raises RecordingError.
+
+    A link's target is replaced, not the link. A picture does not take the place of a NetCDF file.
+    """
+    from dynamics.trajectory.netcdf import RecordingError
+
+    path = Path(os.path.realpath(path))
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():
+            raise RecordingError(f"{path}: is a folder or a device, where a file cannot be written")
+        if path.suffix != ".nc" and path.is_file() and path.open("rb").read(len(HDF5)) == HDF5:
+            raise RecordingError(f"{path}: is a NetCDF file, which {path.suffix or 'this'} would replace; name another")
+        _clear(path)
+        yield temporary
+        temporary.replace(path)
+    except OSError as error:
+        raise RecordingError(f"{path}: could not be written ({error.strerror or error})") from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _clear(path: Path) -> None:
+    """Remove what killed processes have left of the same file."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > FORGOTTEN:
+                left.unlink()
+
+
+def check_csv(options: Any) -> None:
+    """See, before any work is done, that a command's --csv names a CSV file, and none that it reads.
+
+    Raises SettingsError.
+    """
+    csv = getattr(options, "csv", None)
+    if csv is None or str(csv) == "-":
+        return
+    if csv.suffix != ".csv" or csv.is_dir():
+        raise SettingsError("csv", csv, "the name of a file that ends in .csv, or -")
+    if any(csv.absolute() == Path(other).absolute() for other in _paths(options) if other is not csv):
+        raise SettingsError("csv", csv, "another file than those that are read")
+
+
+def _paths(options: Any) -> Iterator[str | Path]:
+    for field in dataclasses.fields(options):
+        value = getattr(options, field.name)
+        if dataclasses.is_dataclass(value):
+            yield from _paths(value)
+        elif isinstance(value, str | Path):
+            yield value

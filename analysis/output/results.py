@@ -1,0 +1,45 @@
+"""Results of analyses as NetCDF files, written whole or not at all. Unlike in a trajectory, NaN means "no value"."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import xarray as xr
+
+from analysis.output.files import replacing
+from dynamics.settings import SettingsError
+from dynamics.trajectory.netcdf import LOCK
+
+
+def is_result(path: Path) -> bool:
+    """Whether a file is a result of an analysis, or of a sweep, and no trajectory."""
+    try:
+        with LOCK, xr.open_dataset(path) as there:
+            return "title" in there.attrs and "schema_version" not in there.attrs
+    except (OSError, ValueError):
+        return False
+
+
+def check_result(out: Path, what: Mapping[str, str]) -> Path:
+    """The path of a result to be written, if there is none, or an earlier one with the attributes `what`.
+
+    Raises SettingsError.
+    """
+    if out.suffix != ".nc" or out.is_dir():
+        raise SettingsError("out", out, "the name of a file that ends in .nc")
+    if out.exists():
+        try:
+            with LOCK, xr.open_dataset(out) as there:
+                same = all(there.attrs.get(name) == value for name, value in what.items())
+        except (OSError, ValueError):
+            same = False
+        if not same:
+            raise SettingsError(
+                "out", f"{out}, which is something else", "a new file, or an earlier result of the same"
+            )
+    return out
+
+
+def write_result(result: xr.Dataset, path: Path) -> None:
+    """Write the dataset. Raises RecordingError."""
+    with replacing(path) as temporary, LOCK:
+        result.to_netcdf(temporary, engine="netcdf4")

@@ -1,1 +1,0 @@
-"""The figures of both papers, each drawn from trajectories."""

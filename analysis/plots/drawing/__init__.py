@@ -1,0 +1,5 @@
+"""Drawing of scenes: artists, colours, decoration of axes, panel grids, films."""
+
+import lazy_loader as lazy
+
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

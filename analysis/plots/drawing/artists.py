@@ -1,0 +1,329 @@
+"""Artists that draw the layers of a panel with matplotlib: made once, then only updated.
+
+What stays the same through a run they put into the axes as it is; `moving` is animated, which figures leave to others.
+Sizes are in points of 1/72 inch; `px` is such a length of one pixel of the film. Colours are sRGB in 0..1.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.artist import Artist as Drawn
+from matplotlib.artist import allow_rasterization
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import RendererAgg
+from matplotlib.collections import LineCollection, PathCollection, PolyCollection
+from matplotlib.image import AxesImage
+from matplotlib.markers import MarkerStyle
+from matplotlib.path import Path
+from matplotlib.textpath import TextPath
+from matplotlib.transforms import IdentityTransform
+
+from analysis.plots.drawing.contours import lined, mosaic, places, tiles
+from analysis.plots.scenes.scene import SHAPES, Arrows, Curves, Image, Layer, Map, Panel, Points
+
+MARKERS = dict(zip(SHAPES, "os^DX", strict=True))
+AREAS = {"circle": 1.0, "square": 0.78, "triangle": 1.1, "diamond": 0.7, "cross": 1.1}
+"""Of a shape's mark, so that all look equally large."""
+
+MARK, LABEL, SHAFT, LINE = 7.0, 8.5, 1.6, 1.3
+"""Pixels at 240 to a panel: diameter of a mark, height of its label, width of an arrow's shaft and of a curve."""
+
+INK, FAINT = "0.15", "0.75"
+BACK, FRONT = 2.0, 10.0
+"""Where the first of the backgrounds and of the moving artists stand in the drawing order."""
+
+MATRIX = (255 * colormaps["viridis"](np.linspace(0, 1, 256))).round().astype(np.uint8)
+NOTHING = np.array([225, 225, 225, 255], np.uint8)
+"""Colour of a matrix's entry that has no value."""
+
+
+Fill = Callable[[int, int], np.ndarray]
+"""What makes a picture of so many pixels up and across, (height, width, rgba) uint8."""
+
+
+class LayerArtist(Protocol):
+    """What draws one layer, of which it has kept what moves."""
+
+    @property
+    def moving(self) -> Sequence[Drawn]:
+        """What `show` updates, in drawing order."""
+
+    def show(self, values: np.ndarray | None, frame: int) -> None:
+        """Update to what the layer's array holds at a frame, (...); None for a layer that names no array."""
+
+
+def layer_artist(axes: Axes, panel: Panel, layer: Layer, place: int, px: float) -> LayerArtist:
+    """The artist of a layer that is the place-th of its panel. px: points of a pixel at 240 to a panel."""
+    order = FRONT + 3 * place
+    if isinstance(layer, Points):
+        return PointsArtist(axes, layer, order, px)
+    if isinstance(layer, Arrows):
+        return ArrowsArtist(axes, layer, order, px)
+    if isinstance(layer, Map):
+        return MapArtist(axes, panel, layer, order)
+    if isinstance(layer, Image):
+        return ImageArtist(axes, panel, layer, order)
+    return CurvesArtist(axes, layer, order, px)
+
+
+# ------------------------------------------------------------------------------------------- points, arrows
+
+
+class PointsArtist:
+    """Marks, one collection a shape, and names beside them as outlines, which are marks to the renderer too."""
+
+    def __init__(self, axes: Axes, layer: Points, order: float, px: float) -> None:
+        shapes = np.array(layer.shapes or ["circle"] * len(layer.names))
+        filled = np.ones(len(layer.names), bool) if layer.filled is None else np.asarray(layer.filled, bool)
+        self.groups: list[tuple[np.ndarray, PathCollection]] = []
+        for shape in SHAPES:
+            of = np.flatnonzero(shapes == shape)
+            if of.size:
+                self.groups.append((of, _marks(axes, layer, shape, of, filled[of], order, px)))
+        self.moving: list[Drawn] = [marks for _, marks in self.groups]
+        self.labels = LabelsArtist(axes, layer, order + 1, px) if layer.labelled else None
+        if self.labels:
+            self.moving.append(self.labels.labels)
+
+    def show(self, values: np.ndarray | None, frame: int) -> None:
+        """values: (point, 2); a point that is NaN is not drawn."""
+        assert values is not None
+        for of, marks in self.groups:
+            marks.set_offsets(values[of])
+        if self.labels:
+            self.labels.show(values)
+
+
+def _marks(
+    axes: Axes, layer: Points, shape: str, of: np.ndarray, filled: np.ndarray, order: float, px: float
+) -> PathCollection:
+    marker = MarkerStyle(MARKERS[shape])
+    path = marker.get_path().transformed(marker.get_transform())
+    colours = np.asarray(layer.colours, float)[of]
+    area = layer.size * AREAS[shape] * (MARK * px) ** 2
+    faces, edges = np.where(filled[:, None], colours, 1.0), np.where(filled[:, None], 1.0, colours)
+    marks = PathCollection(
+        [path], [area], offsets=np.full((len(of), 2), np.nan), offset_transform=axes.transData,
+        facecolors=faces, edgecolors=edges, linewidths=np.where(filled, 0.6, 1.3) * px, zorder=order, animated=True,
+    )  # fmt: skip
+    marks.set_transform(IdentityTransform())
+    axes.add_collection(marks, autolim=False)
+    return marks
+
+
+class LabelsArtist:
+    """Names beside marks, as outlines, at the right edge of the panel to their left; of those that would stand upon
+    each other the first alone."""
+
+    def __init__(self, axes: Axes, layer: Points, order: float, px: float) -> None:
+        beside = 0.5 * MARK * np.sqrt(layer.size) + 1.5
+        outlines = [TextPath((beside * px, 0), name, size=LABEL * px) for name in short(layer.names)]
+        paths = [Path(outline.vertices - [0, 0.36 * LABEL * px], outline.codes) for outline in outlines]
+        self.labels = PathCollection(
+            paths, [1.0], offsets=np.full((len(paths), 2), np.nan), offset_transform=axes.transData,
+            facecolors=INK, linewidths=0, zorder=order, animated=True,
+        )  # fmt: skip
+        self.labels.set_transform(IdentityTransform())
+        axes.add_collection(self.labels, autolim=False)
+        limits = np.array([axes.get_xlim(), axes.get_ylim()])
+        self.right, self.back = limits[0, 1], np.array([path.get_extents().x1 for path in paths]) + beside * px
+        self.point = (limits[:, 1] - limits[:, 0]) / size_of(axes)  # in the panel's coordinates
+        sizes = np.array([path.get_extents().size for path in paths]).reshape(-1, 2)
+        self.apart = 1.1 * (sizes[:, None] + sizes) / 2  # (name, name, 2): nearer, and they cover each other
+
+    def show(self, places: np.ndarray) -> None:
+        """places: (point, 2) of the marks."""
+        with np.errstate(invalid="ignore"):
+            across = places[:, 0] + self.back * self.point[0]
+            at = np.where(across > self.right, places[:, 0] - self.back * self.point[0], places[:, 0])
+            at = np.column_stack([at, places[:, 1]])
+            near = (np.abs(at[:, None] - at) / self.point < self.apart).all(axis=-1)
+        hidden = np.zeros(len(at), bool)
+        for place in np.flatnonzero(near.sum(axis=1) > 1):
+            hidden[place] = (near[place, :place] & ~hidden[:place]).any()
+        self.labels.set_offsets(np.where(hidden[:, None], np.nan, at))
+
+
+def short(names: Sequence[str]) -> list[str]:
+    """Names without the words with which all of them begin: token 0, token 1 -> 0, 1."""
+    words = [name.split(" ") for name in names]
+    same = 0
+    while all(len(each) > same + 1 for each in words) and len({each[same] for each in words}) == 1:
+        same += 1
+    return [" ".join(each[same:]) for each in words]
+
+
+def size_of(axes: Axes) -> np.ndarray:
+    """Width and height of axes, in points."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    return np.asarray(axes.get_position().size) * figure.get_size_inches() * 72
+
+
+class ArrowsArtist:
+    """Arrows as polygons of seven corners, in the panel's coordinates; one shorter than its head is a smaller one."""
+
+    def __init__(self, axes: Axes, layer: Arrows, order: float, px: float) -> None:
+        limits = np.array([axes.get_xlim(), axes.get_ylim()])
+        self.unit = (limits[:, 1] - limits[:, 0]) / size_of(axes) * px  # of a pixel
+        self.arrows = PolyCollection(
+            [], facecolors=np.asarray(layer.colours, float), edgecolors="white", linewidths=0.5 * px,
+            zorder=order, animated=True,
+        )  # fmt: skip
+        axes.add_collection(self.arrows, autolim=False)
+        self.moving: list[Drawn] = [self.arrows]
+
+    def show(self, values: np.ndarray | None, frame: int) -> None:
+        """values: (arrow, 4), tails and heads; an arrow that is NaN, or has no length, is not drawn."""
+        assert values is not None
+        self.arrows.set_verts(self.unit * corners(values.reshape(-1, 2, 2) / self.unit))
+
+
+def corners(ends: np.ndarray) -> np.ndarray:
+    """Polygons (arrow, 7, 2) of arrows from tail to head (arrow, 2, 2), in pixels."""
+    along = ends[:, 1] - ends[:, 0]
+    length = np.hypot(*along.T)[:, None]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        along = along / length  # NaN without a length
+    across = along[:, ::-1] * [-1, 1]
+    size = np.minimum(1, length / (4.5 * SHAFT))
+    neck, tail, head = ends[:, 1] - along * 4.5 * SHAFT * size, ends[:, 0], ends[:, 1] + 0 * along
+    half, wide = 0.5 * SHAFT * size * across, 1.9 * SHAFT * size * across
+    return np.stack([tail + half, neck + half, neck + wide, head, neck - wide, neck - half, tail - half], axis=1)
+
+
+# --------------------------------------------------------------------------------------------- maps, images
+
+
+class Pixels(AxesImage):
+    """A picture that is made in the very pixels that it takes: (height, width, rgba), uint8, the lowest row first.
+
+    matplotlib's resampling takes 20 times as long, and would break lines.
+    """
+
+    def paint(self, fill: Fill, count: tuple[int, int]) -> None:
+        """Show what `fill` makes in any size, of so many rows and columns of something."""
+        self.fill, self.count = fill, count
+        self.stale = True
+
+    @allow_rasterization
+    def draw(self, renderer) -> None:
+        """On a raster in its own pixels; a vector format embeds an image of four pixels for each thing."""
+        if not isinstance(renderer, RendererAgg):
+            rows, columns = self.count
+            self.set_data(self.fill(2 * rows, 2 * columns))
+            super().draw(renderer)
+            return
+        x0, y0, x1, y1 = np.round(self.get_window_extent(renderer).extents).astype(int)
+        context = renderer.new_gc()
+        context.set_clip_rectangle(self.get_clip_box())
+        renderer.draw_image(context, x0, y0, np.ascontiguousarray(self.fill(y1 - y0, x1 - x0)))
+        context.restore()
+
+
+def spread(cells: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Cells (row, column, ...) as blocks of pixels, (height, width, ...)."""
+    return cells[places(height, len(cells))[:, None], places(width, cells.shape[1])]
+
+
+def _pixels(axes: Axes, panel: Panel, order: float) -> Pixels:
+    image = Pixels(axes, interpolation="nearest", origin="lower", extent=(*panel.x, *panel.y), zorder=order)
+    image.set_animated(True)
+    image.set_data(np.zeros((1, 1, 4), np.uint8))
+    axes.add_image(image)
+    return image
+
+
+class MapArtist:
+    """Numbers looked up in a palette, with level lines where the layer has them."""
+
+    def __init__(self, axes: Axes, panel: Panel, layer: Map, order: float) -> None:
+        self.count, self.lines = len(layer.palette), layer.lines
+        rgb = tiles(layer.palette) if layer.lines else np.asarray(layer.palette, float)
+        self.table = np.full((*rgb.shape[:-1], 4), 255, np.uint8)
+        self.table[..., :3] = np.round(255 * rgb)
+        self.image = _pixels(axes, panel, order)
+        self.moving: list[Drawn] = [self.image]
+        if panel.origin:  # the map hides what is drawn for the whole panel
+            self.moving.append(origin(axes, order + 1, "0.35"))
+
+    def show(self, values: np.ndarray | None, frame: int) -> None:
+        """values: (row, column) unsigned integers."""
+        assert values is not None
+        self.image.paint(lambda height, width: self.filled(values, height, width), values.shape)
+
+    def filled(self, numbers: np.ndarray, height: int, width: int) -> np.ndarray:
+        """The map of numbers (row, column) in so many pixels; of fewer pixels than numbers some are left out."""
+        rows, columns = min(height, len(numbers)), min(width, numbers.shape[1])
+        if not self.lines:
+            return self.table[spread(numbers, height, width)]
+        return mosaic(self.table, lined(spread(numbers, rows, columns), self.count), (height, width))
+
+
+class ImageArtist:
+    """A matrix in the colours of viridis, and its strip of row colours."""
+
+    def __init__(self, axes: Axes, panel: Panel, layer: Image, order: float) -> None:
+        self.low, self.high = layer.low, layer.high
+        self.image = _pixels(axes, panel, order)
+        self.moving: list[Drawn] = [self.image]
+        if layer.row_colours is not None:
+            _strip(axes, np.asarray(layer.row_colours, float))
+
+    def show(self, values: np.ndarray | None, frame: int) -> None:
+        """values: (row, column), the first row at the top; NaN is grey."""
+        assert values is not None
+        share = (values[::-1] - self.low) / max(self.high - self.low, 1e-300)
+        known = np.isfinite(share)
+        cells = MATRIX[(255 * np.clip(np.where(known, share, 0), 0, 1)).round().astype(np.intp)]
+        cells[~known] = NOTHING
+        self.image.paint(lambda height, width: spread(cells, height, width), cells.shape[:2])
+
+
+def _strip(axes: Axes, colours: np.ndarray) -> None:
+    """Colours of the rows, beside the left edge."""
+    ends = np.linspace(1, 0, len(colours) + 1)
+    boxes = [[(-0.045, a), (-0.015, a), (-0.015, b), (-0.045, b)] for a, b in pairwise(ends)]
+    strip = PolyCollection(
+        boxes, facecolors=colours, edgecolors=colours, linewidths=0.2, transform=axes.transAxes, clip_on=False
+    )
+    axes.add_collection(strip, autolim=False)
+
+
+def origin(axes: Axes, order: float, colour: str) -> LineCollection:
+    """Lines through the origin, as wide and high as the panel."""
+    (x0, x1), (y0, y1) = axes.get_xlim(), axes.get_ylim()
+    lines = LineCollection(
+        [[(x0, 0), (x1, 0)], [(0, y0), (0, y1)]], colors=colour, linewidths=0.5, zorder=order, animated=order >= FRONT
+    )
+    axes.add_collection(lines, autolim=False)
+    return lines
+
+
+# --------------------------------------------------------------------------------------------------- curves
+
+
+class CurvesArtist:
+    """The curves of the whole run, and a cursor: a line across, and a dot on each curve."""
+
+    def __init__(self, axes: Axes, layer: Curves, order: float, px: float) -> None:
+        self.x, self.y = np.asarray(layer.x, float), np.asarray(layer.y, float)
+        for values, colour in zip(self.y, layer.colours, strict=True):
+            axes.plot(self.x, values, color=colour, linewidth=LINE * px, zorder=BACK)
+        self.cursor = axes.axvline(self.x[0], color="0.4", linewidth=0.8 * px, zorder=order, animated=True)
+        self.dots = PathCollection(
+            [Path.unit_circle()], [0.7 * (0.5 * MARK * px) ** 2], offsets=np.full((len(self.y), 2), np.nan),
+            offset_transform=axes.transData, facecolors=np.asarray(layer.colours, float), edgecolors="white",
+            linewidths=0.6 * px, zorder=order + 1, animated=True,
+        )  # fmt: skip
+        self.dots.set_transform(IdentityTransform())
+        axes.add_collection(self.dots, autolim=False)
+        self.moving: list[Drawn] = [self.cursor, self.dots]
+
+    def show(self, values: np.ndarray | None, frame: int) -> None:
+        """Move the cursor to a frame."""
+        self.cursor.set_xdata([self.x[frame]] * 2)
+        self.dots.set_offsets(np.column_stack([np.full(len(self.y), self.x[frame]), self.y[:, frame]]))

@@ -1,0 +1,77 @@
+"""A gallery of arrangements: what the embeddings of an ensemble have become, one panel a run (CA figure 5, C, D)."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.figure import Figure
+
+from analysis.plots.figure_files import new_figure, save_figure
+from analysis.structures.circles_and_grids import label
+
+COLUMNS = 5
+PANELS = 20
+
+
+def plane(embedding: np.ndarray) -> np.ndarray:
+    """An embedding (token, axis) in the plane, (token, 2): as it is, on a line, or along its two principal axes."""
+    n, dim = embedding.shape
+    if dim == 1:
+        return np.hstack([embedding, np.zeros((n, 1))])
+    if dim == 2:
+        return embedding
+    centred = embedding - embedding.mean(axis=0)
+    principal = np.linalg.svd(centred, full_matrices=False)[2]
+    if len(principal) < 2:  # a single token
+        principal = np.eye(2, dim)
+    return centred @ principal[:2].T
+
+
+def gallery(embedding: np.ndarray, seeds: Iterable[int], title: str) -> Figure:
+    """Up to twenty embeddings (run, token, axis), tokens numbered and coloured along the number line."""
+    shown = embedding[:PANELS]
+    columns = min(COLUMNS, len(shown))
+    rows = -(-len(shown) // columns)
+    width, height = 2.4 * columns + 0.2, 2.6 * rows + 0.6  # inches
+    figure = new_figure(width, height)
+    figure.subplots_adjust(
+        left=0.1 / width, right=1 - 0.1 / width, bottom=0.1 / height, top=1 - 0.8 / height, wspace=0.06, hspace=0.16
+    )
+    note = {1: " (one axis)", 2: ""}.get(embedding.shape[2], " (two principal axes)")
+    figure.suptitle(title + note, fontsize=12, y=1 - 0.25 / height)
+    for panel, (x, seed) in enumerate(zip(shown, seeds, strict=False)):
+        axes = figure.add_subplot(rows, columns, panel + 1)
+        draw_tokens(axes, plane(x))
+        axes.set_title(f"seed {seed}: {label(x)}", fontsize=8)
+    return figure
+
+
+def draw_tokens(axes, points: np.ndarray, mark: float | None = None, letters: float | None = None) -> None:
+    """Tokens (token, 2), numbered and coloured along the number line, with a line from each to the next.
+
+    mark: area of a token in square points; letters: size of its number. None is what fits a panel of 2.4 inches.
+    """
+    n = len(points)
+    colours = colormaps["viridis"](np.linspace(0, 1, n))
+    reach = 1.18 * max(float(np.abs(points).max()), 1e-9)
+    axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xticks=[], yticks=[])
+    axes.axhline(0, color="0.9", linewidth=0.8, zorder=0)
+    axes.axvline(0, color="0.9", linewidth=0.8, zorder=0)
+    axes.plot(*np.vstack([points, points[:1]]).T, color="0.75", linewidth=0.6, zorder=1)
+    size = (110 if n <= 40 else 40) if mark is None else mark
+    written = (6.5 if n <= 40 else 4) if letters is None else letters
+    axes.scatter(*points.T, s=size, c=colours, edgecolors="white", linewidths=0.6, zorder=2)
+    if n > 100:
+        return
+    for token, (x, y) in enumerate(points):
+        dark = token < 0.6 * (n - 1)
+        axes.text(
+            x, y, str(token), ha="center", va="center", fontsize=written,
+            color="white" if dark else "black", zorder=3,
+        )  # fmt: skip
+
+
+def save_gallery(embedding: np.ndarray, seeds: Iterable[int], title: str, path: Path) -> None:
+    """Draw the gallery into a PNG, whole or not at all. Raises RecordingError."""
+    save_figure(gallery(embedding, seeds, title), path)

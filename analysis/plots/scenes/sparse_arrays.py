@@ -1,0 +1,150 @@
+"""What VC's transformer makes of tokens, positions and sentences, layer by layer, as pure functions of its weights.
+
+    z(x, t) = N(E(x) + P(t)),  xi = V sum_t softmax_t(z_t . q / sqrt d) z_t,  zeta = transform(xi),  p = softmax(E zeta)
+
+All of the network is said in `dynamics.networks.clustering_head`. All values are dimensionless.
+"""
+
+import functools
+import itertools
+import math
+
+import numpy as np
+import torch
+
+from analysis.plots.drawing import colours
+from dynamics.networks.clustering_head import ClusteringHead
+from dynamics.networks.parameters import Weights
+from dynamics.settings import SparseSettings
+
+LEVELS = (0.5, 0.75, 0.9, 0.99)
+"""Probabilities of the likeliest class between which a map has the same colour."""
+SHADES = (0.15, 0.26, 0.38, 0.5, 0.62)
+"""How much of the class's colour a map has between them."""
+OUTSIDE = 1.15
+"""How far from the origin boundaries of units are drawn, in radii of the circle that they are on."""
+
+
+class Seen:
+    """What the network of some frames makes of sentences: tensors (frame, point, axis), each made when asked for."""
+
+    def __init__(self, network: ClusteringHead, weights: Weights, tokens: torch.Tensor, shown: torch.Tensor) -> None:
+        """weights (frame, ...); tokens (sentence, position); shown (token,): those seen at positions."""
+        self.network, self.weights, self.tokens, self.shown = network, weights, tokens, shown
+
+    @functools.cached_property
+    def table(self) -> torch.Tensor:
+        """z of all tokens: (frame, position, token, axis)."""
+        return self.network.table(self.weights)
+
+    @property
+    def sums(self) -> torch.Tensor:
+        """E(x) + P(t), position by position."""
+        each = self.weights["position_embedding"][:, :, None] + self.weights["embedding"][:, None, self.shown]
+        return each.flatten(1, 2)
+
+    @functools.cached_property
+    def normalised_sums(self) -> torch.Tensor:
+        return self.table[:, :, self.shown].flatten(1, 2)
+
+    @property
+    def values(self) -> torch.Tensor:
+        """V z."""
+        return self.normalised_sums @ self.weights["value"].mT
+
+    @property
+    def attention(self) -> torch.Tensor:
+        """(frame, sentence, position)"""
+        return self.network.attention(self.weights, self.tokens)
+
+    @functools.cached_property
+    def sequence_embeddings(self) -> torch.Tensor:
+        """xi"""
+        return self.network.sequence_embedding(self.weights, self.tokens, self.table)
+
+    @functools.cached_property
+    def normalised_sequences(self) -> torch.Tensor:
+        return self.network.normalise(self.sequence_embeddings)
+
+    @functools.cached_property
+    def transforms(self) -> torch.Tensor:
+        """zeta"""
+        return self.network.transform(self.weights, self.sequence_embeddings, self.normalised_sequences)
+
+    @property
+    def output_probabilities(self) -> torch.Tensor:
+        """(frame, sentence, class)"""
+        return torch.softmax(self.transforms @ self.weights["embedding"].mT, dim=-1)
+
+    @property
+    def token_embeddings(self) -> torch.Tensor:
+        return self.weights["embedding"]
+
+    @property
+    def position_embeddings(self) -> torch.Tensor:
+        return self.weights["position_embedding"]
+
+    @property
+    def query(self) -> torch.Tensor:
+        return self.weights["query"][:, None]
+
+    @property
+    def receptors(self) -> torch.Tensor:
+        return self.weights["receptor"]
+
+    @property
+    def boundaries(self) -> torch.Tensor:
+        """Where units switch on the circle of normalised vectors, w . x + b = 0, drawn just outside it, once along and
+        once against their receptor's left: (frame, 2 x hidden, 2), NaN for those that do not. For two axes alone."""
+        receptor = self.weights["receptor"]
+        bias = self.weights.get("receptor_bias", torch.zeros_like(receptor[..., 0]))
+        angle = torch.atan2(receptor[..., 1], receptor[..., 0])
+        half = torch.arccos(-bias / (receptor.norm(dim=-1) * radius_of(self.network.settings)))
+        angles = torch.cat([angle + half, angle - half], dim=-1)
+        return OUTSIDE * radius_of(self.network.settings) * torch.stack([torch.cos(angles), torch.sin(angles)], dim=-1)
+
+    @property
+    def assemblers(self) -> torch.Tensor:
+        return self.weights["assembler"]
+
+
+def radius_of(s: SparseSettings) -> float:
+    """What vectors are normalised to."""
+    return math.sqrt(s.dim) if s.norm.startswith("rms") else 1.0
+
+
+def numbered(logits: torch.Tensor) -> np.ndarray:
+    """The likeliest class and between which levels its probability is, as one number: (..., class) -> (...)."""
+    top, winner = logits.max(dim=-1)
+    probability = 1 / torch.exp(logits - top[..., None]).sum(-1)
+    edges = torch.tensor(LEVELS, dtype=probability.dtype)
+    number = winner * len(SHADES) + torch.bucketize(probability, edges, right=True)
+    return number.numpy().astype(number_type(logits.shape[-1]))
+
+
+def number_type(classes: int) -> type[np.unsignedinteger]:
+    """What holds the numbers of a map."""
+    return np.uint8 if classes * len(SHADES) <= 256 else np.uint16
+
+
+def transform_numbers(network: ClusteringHead, weights: Weights, points: torch.Tensor) -> np.ndarray:
+    """`numbered` p(y|xi) at points xi (frame or 1, point, axis): (frame, point)."""
+    return numbered(network.transform(weights, points) @ weights["embedding"].mT)
+
+
+def output_numbers(network: ClusteringHead, weights: Weights, points: torch.Tensor) -> np.ndarray:
+    """`numbered` p(y|zeta) = softmax(E zeta) at points zeta (frame or 1, point, axis): (frame, point)."""
+    return numbered(points @ weights["embedding"].mT)
+
+
+def level_names(classes: int) -> tuple[str, ...]:
+    """What each number of a map means."""
+    between = [f"{low:g} to {high:g}" for low, high in itertools.pairwise(LEVELS)]
+    bands = [f"below {LEVELS[0]:g}", *between, f"above {LEVELS[-1]:g}"]
+    return tuple(f"class {one}, probability {band}" for one in range(classes) for band in bands)
+
+
+def level_palette(classes: int) -> np.ndarray:
+    """Colours of a map's numbers: of the class, from pale to full, (number, rgb)."""
+    rgb = colours.class_colours(classes)
+    return np.concatenate([[colours.pale(one, shade) for shade in SHADES] for one in rgb])

@@ -1,0 +1,125 @@
+"""A picture of spikes: some step by step, what remains of them under each change, and how far vectors moved."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
+
+from analysis.plots.figure_files import new_figure
+from analysis.transitions.spike_attribution import CAUSES, CHANGES, MOST
+from analysis.transitions.spike_replays import fair
+
+COLOURS = dict(zip(CAUSES, ("tab:orange", "tab:blue", "tab:green", "0.45"), strict=True))
+
+LABELS = {
+    "unflipped": "without\nflips",
+    "smooth": "smooth norm,\nwhere fair",
+    "frozen": "MLP\nfrozen",
+    "held": "xi\nheld",
+}
+
+EXAMPLES = 3
+
+
+def spikes_figure(result: xr.Dataset) -> Figure:
+    """From what `analysis.transitions.spike_replays.inquest` found."""
+    drawn = new_figure(15.0, 7.6)
+    grid = drawn.add_gridspec(2, 12, left=0.05, right=0.985, top=0.92, bottom=0.09, hspace=0.42, wspace=2.2)
+    chosen = examples(result)
+    for place, spike in enumerate(chosen):
+        draw_path(drawn.add_subplot(grid[0, 4 * place : 4 * place + 4]), result, spike)
+    if not chosen:
+        axes = drawn.add_subplot(grid[0, :])
+        axes.text(0.5, 0.5, "no spike", ha="center", va="center", transform=axes.transAxes)
+        axes.set_axis_off()
+    draw_causes(drawn.add_subplot(grid[1, 0:3]), result)
+    draw_remaining(drawn.add_subplot(grid[1, 3:9]), result)
+    draw_ratios(drawn.add_subplot(grid[1, 9:12]), result)
+    for axes in drawn.axes:
+        axes.title.set_fontsize(10)
+        axes.tick_params(labelsize=8)
+    return drawn
+
+
+def examples(result: xr.Dataset) -> list[int]:
+    """The highest spike of each cause that there is, then the highest ones, up to so many."""
+    height = np.nan_to_num((result["top"] - result["level"]).values, nan=-np.inf)
+    order = [int(k) for k in np.argsort(-height, kind="stable") if np.isfinite(height[k])]
+    causes = result["cause"].values
+    first = [next(k for k in order if causes[k] == cause) for cause in CAUSES if (causes == cause).any()]
+    return sorted([*first, *(k for k in order if k not in first)][:EXAMPLES])
+
+
+def draw_path(axes: Axes, result: xr.Dataset, spike: int) -> None:
+    """A spike's loss at every step, the recorded frames' peak, its foot and the step examined."""
+    one = result.isel(spike=spike)
+    offset, path = result["offset"].values, one["path"].values
+    at, foot = (int(one[name]) - int(one["step"]) for name in ("at", "foot"))
+    axes.plot(offset, path, color="0.2", linewidth=0.9)
+    axes.axvline(foot, color="0.7", linewidth=0.8, linestyle=":", label="foot")
+    axes.plot([at, at + 1], [float(one["loss_before"]), float(one["loss_after"])], color="tab:red", linewidth=2.5,
+              label="step examined")  # fmt: skip
+    axes.plot(0, float(one["height"]), "o", color="tab:purple", markersize=4, label="recorded peak")
+    cause = str(one["cause"].values)
+    cause += f" ({one['way'].values} crosses)" if cause == "feed-forward" else ""
+    known = offset[np.isfinite(path)]
+    axes.set(
+        xlabel="steps from the recorded peak", ylabel="training loss", title=f"seed {int(one['of_seed'])}: {cause}"
+    )
+    first = max(known[0], foot - 60)
+    axes.set_xlim(first, known[-1])
+    axes.set_ylim(0, 1.05 * np.nanmax(path[offset >= first]))
+    axes.legend(frameon=False, fontsize=8)
+
+
+def draw_causes(axes: Axes, result: xr.Dataset) -> None:
+    """Spikes by cause, explained ones full."""
+    causes, explained = result["cause"].values, result["explained"].values.astype(bool)
+    for place, cause in enumerate(CAUSES):
+        chosen = causes == cause
+        axes.bar(place, chosen.sum(), color=COLOURS[cause], alpha=0.35)
+        axes.bar(place, (chosen & explained).sum(), color=COLOURS[cause])
+        axes.annotate(
+            f"{chosen.sum()}", (place, chosen.sum()), (0, 2), textcoords="offset points", ha="center", fontsize=8
+        )
+    axes.set_xticks(
+        range(len(CAUSES)),
+        [cause.replace("normalisation", "normal-\nisation").replace("-f", "-\nf") for cause in CAUSES],
+    )
+    axes.set(ylabel="spikes", title="by cause; dark: explained, pale: not")
+    axes.set_ylim(0, 1.12 * max(1, *((causes == cause).sum() for cause in CAUSES)))
+
+
+def draw_remaining(axes: Axes, result: xr.Dataset) -> None:
+    """Which part of each spike's rise remains under each change, by cause."""
+    causes = result["cause"].values
+    there = [cause for cause in CAUSES if (causes == cause).any()]
+    generator = np.random.default_rng(0)  # for places beside each other alone
+    for place, change in enumerate(CHANGES):
+        for beside, cause in enumerate(there):
+            kept = (causes == cause) & ((change != "smooth") | fair(result))
+            values = result[f"remaining_{change}"].values[kept]
+            x = place + 0.26 * (beside - (len(there) - 1) / 2) + generator.uniform(-0.09, 0.09, len(values))
+            axes.plot(x, np.clip(values, -0.6, 1.6), ".", color=COLOURS[cause], markersize=4, alpha=0.6,
+                      label=cause if place == 0 else None)  # fmt: skip
+    axes.axhline(MOST, color="0.4", linewidth=0.8, linestyle=":")
+    axes.set_xticks(range(len(CHANGES)), [LABELS.get(change, change) for change in CHANGES])
+    axes.set(ylim=(-0.65, 1.65), title="part of the rise that remains when the step is changed (clipped to the frame)")
+    if there:
+        axes.legend(frameon=False, fontsize=8, loc="upper right", ncols=len(there), markerscale=2)
+
+
+def draw_ratios(axes: Axes, result: xr.Dataset) -> None:
+    """How far the step moved vectors that are normalised, over their lengths; beyond 1 they may flip."""
+    bins = np.logspace(-3, 1, 41)
+    for name, colour, label in (("input_ratio", "tab:brown", "E + P"), ("xi_ratio", "tab:cyan", "xi")):
+        values = result[name].values
+        axes.hist(
+            np.clip(values[np.isfinite(values)], 1e-3, 10), bins=bins.tolist(), color=colour, alpha=0.6, label=label
+        )
+    axes.axvline(1, color="0.2", linewidth=0.9, linestyle="--")
+    axes.set(xscale="log", xlabel="largest |update| / |x|", ylabel="spikes", title="distance from a flip")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.legend(frameon=False, fontsize=8)

@@ -1,0 +1,5 @@
+"""Both papers put to the test: claims, experiments, figures, verification."""
+
+import lazy_loader as lazy
+
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -1,0 +1,227 @@
+"""CA sections 5.1 and 7, figure 6, appendix B: what weight decay does."""
+
+from functools import partial
+
+from analysis.reproduction.experiments import audit, classifier, halt, networks, weights
+from analysis.reproduction.verification.claim import Claim, Part, untested
+from analysis.reproduction.verification.rules import Above, Below
+
+HALTED = (
+    "its shape hardly changes in the second half of training, and less than with weight decay",
+    "its updates become small against those at the beginning",
+    "the structure stops where it is, whatever small moves go on",
+)
+
+CLAIMS = (
+    Claim(
+        name="CA.s5.1.narrow",
+        source="CA sections 5.1 and 7",
+        statement="Without weight decay the boundaries between classes become very narrow; with it they are wide.",
+        measured="slope across a pair sum of the right class's logit over its strongest rival's, of which a boundary's "
+        "width is the inverse, per size of the pair sums; the median over training pairs without weight decay over "
+        "that at weight decay 1, at the end of training. Twice as narrow is taken for very narrow",
+        refuted="a ratio below 2",
+        study="ca.classifier",
+        parts=(Part(partial(classifier.times, name="relative_steepness"), Above(2), "slope, 0 over 1", "times"),),
+        readings=("narrow against how far pair sums are apart", "narrow in absolute terms"),
+        covers=("section 5.1", "section 7"),
+        weight=2,
+        meaning="what stops the embeddings without weight decay would not be how narrow boundaries are",
+    ),
+    Claim(
+        name="CA.s5.1.nowhere",
+        source="CA sections 5.1 and 7",
+        statement="Without weight decay the force is strong in a narrow region and next to none elsewhere.",
+        measured="participation ratio of the pushes on a network's training pair sums at the end of training: the "
+        "share of them that would carry all of it were they alike; without weight decay and at weight decay 1",
+        refuted="no less than at weight decay 1, or a difference that excludes 0.05, and more than a quarter; one of "
+        "the two, partly",
+        study="ca.classifier",
+        parts=(
+            Part(partial(classifier.apart, name="evenness"), Below(0, 0.05), "without less with", digits=2),
+            Part(partial(classifier.average, name="evenness", decay=0.0), Below(0.25), "without", digits=2),
+        ),
+        covers=("section 5.1", "section 7"),
+        meaning="the force would be as widely spread without weight decay as with it",
+    ),
+    Claim(
+        name="CA.s5.1.halt",
+        source="CA sections 5.1 and 7",
+        statement="Without weight decay the embeddings come to a halt, stuck in a local minimum.",
+        measured="Procrustes distance of the embedding at the end from that half-way through training; less than 0.05 "
+        "is a halt; and its ratio without weight decay to that at weight decay 1",
+        refuted="more than 0.05, and more than at weight decay 1; one of the two, partly",
+        study="ca.halt",
+        parts=(
+            Part(partial(halt.still, name="second_half", decay=0.0), Below(0.05), "moved, without", digits=3),
+            Part(partial(halt.less_without, name="second_half"), Below(1), "without over with", "times", 2),
+        ),
+        readings=HALTED,
+        covers=("section 5.1", "section 7"),
+        weight=2,
+        meaning="that embeddings stop would not be why there are no circles and so many imperfections without it",
+    ),
+    Claim(
+        name="CA.s5.1.slowing",
+        source="CA section 5.1, read by the size of updates",
+        statement="Without weight decay the updates of the embeddings die away, and more than with it.",
+        measured="mean size of an update of the embedding in the last tenth of training over that in the first tenth; "
+        "less than a tenth is dying away; and its size per size of the embedding, without weight decay over that at 1",
+        refuted="more than a tenth, and more than at weight decay 1; one of the two, partly",
+        study="ca.halt",
+        parts=(
+            Part(partial(halt.still, name="slowing", decay=0.0), Below(0.1), "late over early, without", digits=3),
+            Part(partial(halt.less_without, name="rate"), Below(1), "without over with", "times", 2),
+        ),
+        readings=HALTED[1:],
+        covers=("section 5.1",),
+        meaning="the halt would be one of structure, not of motion",
+    ),
+    Claim(
+        name="CA.s7.overfit",
+        source="CA sections 5.1 and 7",
+        statement="Without weight decay the classifier overfits to the pair sums.",
+        measured="training less validation accuracy at the end, without weight decay, and that gap less the one at "
+        "weight decay 1",
+        refuted="a gap below 10 points, and one below that at weight decay 1, or less than 5 points above it; one of "
+        "the two, partly",
+        study="ca.table1",
+        parts=(
+            Part(partial(networks.overfit, decay=0.0), Above(10), "gap without", "points"),
+            Part(networks.overfit_more, Above(0, 5), "more than at weight decay 1", "points"),
+        ),
+        covers=("section 5.1", "section 7"),
+        weight=2,
+        meaning="networks without weight decay would fail for another reason",
+    ),
+    Claim(
+        name="CA.figure6.limited",
+        source="CA figure 6 and appendix B, section 5.2",
+        statement="Weight decay strongly limits the linear layer's weights and biases.",
+        measured="mean absolute value without weight decay over that at weight decay 1, at the end of training; twice "
+        "as large is taken for strongly",
+        refuted="a ratio below 2; of weights and of biases, to refute it wholly, of one, partly",
+        study="ca.figure6",
+        parts=(
+            Part(partial(weights.limited, name="weight"), Above(2), "weights, 0 over 1", "times"),
+            Part(partial(weights.limited, name="bias"), Above(2), "biases, 0 over 1", "times"),
+        ),
+        readings=("the two ends of the figure", "a fall all along it, which the next claim tests"),
+        covers=("figure 6", "appendix B", "section 5.2", "section 7"),
+        figure="ca6",
+        weight=2,
+        meaning="weight decay would act on the embeddings by another way than the linear layer",
+    ),
+    Claim(
+        name="CA.s7.output",
+        source="CA section 7",
+        statement="Weight decay limits the weights of the output layer as well.",
+        measured="their mean absolute value without weight decay over that at weight decay 1, at the end of training",
+        refuted="a ratio below 1, or one that excludes 1.1",
+        study="ca.figure6",
+        parts=(Part(partial(weights.limited, name="output_weight"), Above(1, 0.1), "0 over 1", "times", 2),),
+        covers=("section 7",),
+        meaning="wide boundaries would come from the linear layer alone",
+    ),
+    Claim(
+        name="CA.figure6.falls",
+        source="CA figure 6",
+        statement="The mean size of weights and of biases falls along the range of weight decays.",
+        measured="Spearman's correlation of the mean absolute value with weight decay over eleven values",
+        refuted="a correlation above 0; of weights and of biases, to refute it wholly, of one, partly",
+        study="ca.figure6",
+        parts=(
+            Part(partial(weights.falls, name="weight"), Below(0), "weights", digits=2),
+            Part(partial(weights.falls, name="bias"), Below(0), "biases", digits=2),
+        ),
+        covers=("figure 6", "appendix B"),
+        figure="ca6",
+        meaning="the figure would look different",
+    ),
+    Claim(
+        name="CA.figure6.biases",
+        source="CA appendix B",
+        statement="Weight decay limits the biases of the linear layer more than its weights.",
+        measured="the ratio of the biases without weight decay to those at 1, over the same ratio of the weights",
+        refuted="a ratio below 1, or one that excludes 1.1",
+        study="ca.figure6",
+        parts=(Part(weights.biases_more, Above(1, 0.1), "biases over weights", "times", 2),),
+        covers=("figure 6", "appendix B"),
+        figure="ca6",
+        meaning="what makes alignment possible would not be that biases are small",
+    ),
+    Claim(
+        name="CA.s7.origin",
+        source="CA sections 5.2 and 7",
+        statement="Weight decay keeps the places where hidden units begin to be active very close to the origin; "
+        "without it they may lie anywhere.",
+        measured="mean distance of units' boundaries from the origin over the size of the pair sums, at the end of "
+        "training; less than a quarter is taken for very close; and how much further it is without weight decay",
+        refuted="more than a quarter at weight decay 1, and no further without, or by less than 0.1; one of the two, "
+        "partly",
+        study="ca.classifier",
+        parts=(
+            Part(partial(classifier.average, name="relative_offset", decay=1.0), Below(0.25), "at weight decay 1",
+                 digits=2),
+            Part(partial(classifier.apart, name="relative_offset"), Above(0, 0.1), "without less with", digits=2),
+        ),
+        readings=("close against the size of the pair sums", "close in absolute terms, which the next claim tests"),
+        covers=("section 5.2", "section 7"),
+        weight=2,
+        meaning="there would be no point around which alignment could take place",
+    ),
+    Claim(
+        name="CA.s7.origin-absolute",
+        source="CA sections 5.2 and 7, read in absolute terms",
+        statement="Without weight decay the places where hidden units begin to be active lie further from the origin.",
+        measured="mean distance of units' boundaries from the origin without weight decay over that at weight decay 1",
+        refuted="a ratio below 1, or one that excludes 1.1",
+        study="ca.classifier",
+        parts=(Part(partial(classifier.times, name="offset"), Above(1, 0.1), "0 over 1", "times", 2),),
+        readings=("in absolute terms", "against the size of the pair sums, which the claim before tests"),
+        covers=("section 5.2", "section 7"),
+        meaning="larger biases would go with weights that are as much larger",
+    ),
+    Claim(
+        name="CA.s7.generalises",
+        source="CA sections 4 and 7",
+        statement="Weight decay is important for the trained network to generalise.",
+        measured="validation accuracy at weight decay 1 less that without, of equal seeds, and its trend over the four",
+        refuted="lower accuracy, or a difference that excludes 10 points, and a trend below 0; one of the two, partly",
+        study="ca.table1",
+        parts=(
+            Part(networks.more_accurate, Above(0, 10), "weight decay 1 less 0", "points"),
+            Part(partial(networks.trend, name="accuracy"), Above(0), "rank correlation with weight decay", digits=2),
+        ),
+        covers=("section 4", "section 7"),
+        weight=2,
+        meaning="the role of weight decay in what follows would not matter for generalisation",
+    ),
+    Claim(
+        name="CA.s7.forces",
+        source="CA section 7",
+        statement="Weight decay strengthens the clustering force and brings in the force of alignment.",
+        measured="weights of the fields in the fit to -dL/dE at weight decay 1 less those without, at epoch 100 and at "
+        "the end: attraction, repulsion, and both kinds of alignment",
+        refuted="a difference below 0, or one that excludes 0.1 of the gradient's size; of all four and at both "
+        "moments, to refute it wholly, of some, partly",
+        study="ca.audit",
+        parts=tuple(
+            Part(partial(audit.pull_by_decay, field=field, epoch=epoch), Above(0, 0.1), f"{words}, epoch {epoch}",
+                 digits=2)
+            for words, field in (("attraction", "like_attraction"), ("repulsion", "unlike_repulsion"),
+                                 ("like alignment", "like_alignment"), ("unlike alignment", "unlike_alignment"))
+            for epoch in (100, 2000)
+        ),
+        readings=("by the share of each field in the true gradient", "by the size of the forces themselves"),
+        covers=("section 7",),
+        weight=2,
+        meaning="that weight decay brings circles and grids would not be because it brings these forces",
+    ),
+    untested("CA.s7.link", "CA section 7", "That regularising one layer makes room for the training of another had not "
+             "been reported, may explain why weight decay works in deep networks, and may hold elsewhere.",
+             "novelty, and other networks", "section 7"),
+    untested("CA.s7.traditional", "CA sections 2, 3 and 7", "Weight decay was first seen as a penalty on large "
+             "weights, later as a change of the dynamics; it shrinks each parameter at every step.",
+             "about other papers, and a definition", "section 7"),
+)  # fmt: skip

@@ -1,0 +1,346 @@
+"""VC section 4.2, figures 9 to 11: circuits carried over to larger vocabularies; and what CH's summary says of it."""
+
+from functools import partial
+
+from analysis.reproduction.experiments import finetuning, transfer
+from analysis.reproduction.verification.claim import Claim, Part
+from analysis.reproduction.verification.rules import SOME, Above, Below, Every, Nearly
+from analysis.transfer import KINDS
+
+LENGTHS = (
+    "from scratch for 1000 epochs, as the text says of its own",
+    "from scratch for 2000 epochs, as many as a finetuned run has in all",
+)
+
+SPLIT = "accuracy is that on the 2048 test sequences, of which hardly any occur in training from p = 3 on"
+
+
+def larger(vocab: int) -> Claim:
+    """Means at a vocabulary of figure 9, left."""
+    return Claim(
+        name=f"VC.figure9.mean-p{vocab}",
+        source=f"VC figure 9, left, p = {vocab}",
+        statement=f"At p = {vocab} runs that were finetuned from p = 2 are more accurate than runs that learned it "
+        "from scratch, in the mean over 250 runs.",
+        measured=f"difference of mean test accuracy; {SPLIT}",
+        refuted="a mean gain below 0, or one that cannot be told from 0 and is below 1 point for certain, "
+        "over both lengths from scratch; over one, partly",
+        study="vc.transfer" if vocab == 3 else "vc.vocabularies",
+        parts=tuple(
+            Part(
+                partial(transfer.gain, vocab=vocab, over=kind), Above(0, 1), f"over scratch, {epochs} epochs", "points"
+            )
+            for kind, epochs in zip(KINDS[:2], (1000, 2000), strict=True)
+        ),
+        readings=LENGTHS,
+        covers=("figure 9", "section 4.2"),
+        figure="vc9",
+        weight=2,
+        meaning=f"a circuit of p = 2 would not help to learn p = {vocab}",
+    )
+
+
+FIGURE_9 = (
+    *(larger(vocab) for vocab in transfer.VOCABS),
+    Claim(
+        name="VC.figure9.maximum",
+        source="VC figure 9, right",
+        statement="At every p from 3 to 10 the best finetuned run is more accurate than the best from scratch.",
+        measured="percentage of finetuned runs that are better, by more than 1 point of noise, than each run "
+        "from scratch, after 1000 and after 2000 epochs; one is enough",
+        refuted="no finetuned run that is better, at every p; at some, partly. Where a run from scratch is at 100% "
+        "none can be better, which counts against it",
+        study="vc.vocabularies",
+        parts=tuple(
+            Part(partial(transfer.beating_all, vocab=vocab), SOME, f"p = {vocab}", "%") for vocab in transfer.VOCABS
+        ),
+        covers=("figure 9",),
+        figure="vc9",
+        weight=2,
+        meaning="finetuning would raise the mean, but not what is possible",
+    ),
+)
+
+LEARNING = (
+    Claim(
+        name="VC.s4.2.nothing-above-4",
+        source="VC section 4.2, first paragraph",
+        statement="With p > 4, and 2048 sequences of 12 tokens to train on, nothing is learned from scratch within "
+        "1000 epochs.",
+        measured="percentage of runs that have not come a tenth of the way from chance to 1 in test accuracy after "
+        "1000 epochs, for p = 5 to 10",
+        refuted="more than one run in ten that has, for certain, at every p; at some p, or a rare run, partly",
+        study="vc.vocabularies",
+        parts=tuple(
+            Part(partial(transfer.not_learned, vocab=vocab), Nearly(), f"p = {vocab}", "%") for vocab in range(5, 11)
+        ),
+        readings=(
+            "training does not lead to any learning, a lucky run aside",
+            "no single run learns anything",
+            "the mean over runs stays at chance",
+        ),
+        covers=("section 4.2", "figure 9"),
+        figure="vc9",
+        weight=2,
+        meaning="larger vocabularies would be rare to be learned rather than out of reach",
+    ),
+    Claim(
+        name="VC.s4.2.something-up-to-4",
+        source="VC section 4.2, first paragraph, and figure 9",
+        statement="Up to p = 4 some runs learn something from scratch within 1000 epochs.",
+        measured="percentage of runs that have come a tenth of the way from chance to 1 or more; the sentence only "
+        "says that nothing is learned above 4, so one run is enough",
+        refuted="no such run, at each of these p; at some, partly",
+        study="vc.vocabularies",
+        parts=tuple(Part(partial(transfer.learned, vocab=vocab), SOME, f"p = {vocab}", "%") for vocab in (2, 3, 4)),
+        covers=("section 4.2", "figure 9"),
+        figure="vc9",
+        meaning="the limit would lie lower than at 4",
+    ),
+    Claim(
+        name="VC.s4.2.harder-with-p",
+        source="VC section 4.2, first paragraph",
+        statement="There are p^T sequences, and the problem gets harder as p grows.",
+        measured="rank correlation of p = 2 to 10 with the share of the way from chance to 1 that runs have "
+        "come after 1000 epochs from scratch; the length of the sequences, of which the same is said, is not varied",
+        refuted="a rise, or a fall that cannot be told from none and is weaker than -.1 for certain",
+        study="vc.vocabularies",
+        parts=(Part(transfer.harder, Below(0, 0.1), "rank correlation", digits=2),),
+        covers=("section 4.2",),
+        figure="vc9",
+        meaning="the size of the vocabulary would not be what makes it hard",
+    ),
+    Claim(
+        name="VC.s4.2.finetuning-p3",
+        source="VC section 4.2, second paragraph",
+        statement="1000 epochs of p = 2 followed by 1000 of p = 3 learn p = 3 much better than training on it alone, "
+        "in the mean over 250 runs.",
+        measured=f"difference of mean test accuracy at p = 3 between finetuned runs and runs from scratch; {SPLIT}",
+        refuted="a mean gain below 0, or one that cannot be told from 0 and is below 5 points for certain, "
+        "over both lengths from scratch; over one, partly",
+        study="vc.transfer",
+        parts=tuple(
+            Part(partial(transfer.gain, vocab=3, over=kind), Above(0, 5), f"over scratch, {epochs} epochs", "points")
+            for kind, epochs in zip(KINDS[:2], (1000, 2000), strict=True)
+        ),
+        readings=LENGTHS,
+        covers=("section 4.2", "abstract", "conclusion"),
+        figure="vc9",
+        weight=3,
+        meaning="circuits would not be transferable, and the curriculum of no use",
+    ),
+)
+
+CIRCUITS = (
+    Claim(
+        name="VC.s4.2.both-invariances",
+        source="VC section 4.2, second paragraph",
+        statement="With p = 2 circuits are often found that have both the permutation and the suffix invariance.",
+        measured="percentage of runs whose sequence embeddings after 1000 epochs lack no invariance "
+        "(`analysis.clustering_heads.labels`: no spurious token makes more than 1% of their variance, nor the order of "
+        "two others)",
+        refuted="fewer than one run in ten",
+        study="vc.finetuning",
+        parts=(Part(finetuning.both_invariances, Above(10), "of all runs", "%"),),
+        readings=("often among all runs", "often among those that solve the task"),
+        covers=("section 4.2", "figure 2"),
+        figure="vc2",
+        weight=2,
+        meaning="what transfers would be a rare find",
+    ),
+    Claim(
+        name="VC.s4.2.any-p",
+        source="VC section 4.2, second paragraph",
+        statement="Invariance to suffixes and to the order of tokens holds for any p.",
+        measured="the task: percentage of random sequences, p = 2 to 10, whose target stays when the counting tokens "
+        "change places and the others their values; the circuits: percentage of those of p = 2 with both invariances "
+        "that have them still when sequences may hold a third token, with a random embedding and no training on it",
+        refuted="an exception in the task, and of the circuits more than one in ten, for certain; one of the two, or a "
+        "rare circuit, partly",
+        study="vc.finetuning",
+        parts=(
+            Part(finetuning.same_target, Every(), "of the task", "%"),
+            Part(finetuning.kept_with_new_token, Nearly(), "of circuits, with a new token", "%"),
+        ),
+        readings=("the target has them whatever p is", "a circuit that has them keeps them when p grows"),
+        covers=("section 4.2", "figure 10"),
+        figure="vc10",
+        meaning="the circuit would not be carried over as it is: a new token breaks what held for the old ones, and "
+        "finetuning has to mend it",
+    ),
+    Claim(
+        name="VC.s4.2.six-clusters-only",
+        source="VC section 4.2, second paragraph",
+        statement="Finetuned to p = 3, only runs that had both invariances at p = 2, which is to say six clusters of "
+        "sequence embeddings, reach 100% test accuracy.",
+        measured="of the runs with every test sequence right, the percentage whose source had exactly six clusters "
+        "(single linkage at a tenth of the spread), and whose source lacked no invariance",
+        refuted="a run at 100% that began from another number of clusters, and one that began without both "
+        "invariances; one of the two, partly",
+        study="vc.finetuning",
+        parts=(
+            Part(finetuning.perfect_from_ideal_count, Every(), "from six clusters", "%"),
+            Part(finetuning.perfect_from_whole, Every(), "from both invariances", "%"),
+        ),
+        covers=("section 4.2",),
+        figure="vc9",
+        weight=3,
+        meaning="other circuits of p = 2 could be extended to p = 3 as well, so that six clusters are no condition",
+    ),
+    Claim(
+        name="VC.figure10.same-circuit",
+        source="VC figure 10",
+        statement="Finetuning begins with the circuit of p = 2 and one embedding more.",
+        measured="percentage of runs whose first frame of finetuning has all weights of its source bit for bit",
+        refuted="a run with another weight",
+        study="vc.finetuning",
+        parts=(Part(finetuning.begun_as_source, Every(), "", "%"),),
+        covers=("figure 10",),
+        figure="vc10",
+        meaning="what is measured here would not be transfer",
+    ),
+    Claim(
+        name="VC.figure11.embeddings",
+        source="VC section 4.2 and figure 11",
+        statement="After finetuning the embeddings are not far from where they began.",
+        measured="root mean square distance of the normalised embeddings Z(x, t) at the end from their own start, in "
+        "percent of that from other runs' starts, of finetuned runs above .98",
+        refuted="as far as half of what unrelated runs are apart, or farther",
+        study="vc.finetuning",
+        parts=(Part(finetuning.near_own_start, Below(50), "distance, of unrelated runs'", "%"),),
+        readings=("as a rule for finetuned runs that succeed", "of the one run that is shown"),
+        covers=("figure 11", "section 4.2"),
+        figure="vc11",
+        meaning="finetuning would build another circuit rather than extend the one it was given",
+    ),
+    Claim(
+        name="VC.figure11.attention",
+        source="VC section 4.2 and figure 11",
+        statement="A finetuned circuit has come to attend mainly to those counting tokens that are not the new one.",
+        measured="percentage of finetuned runs above .98 with more than half of their attention on counting positions "
+        "that hold an old token, and less on the new token there than on either old one; told of one run, so one is "
+        "enough",
+        refuted="no such run",
+        study="vc.finetuning",
+        parts=(Part(finetuning.attending_to_old, SOME, "", "%"),),
+        readings=("there is such a run", "finetuned runs are so as a rule"),
+        covers=("figure 11", "section 4.2"),
+        figure="vc11",
+        meaning="circuits would take the new token in another way",
+    ),
+    Claim(
+        name="VC.figure11.corrected",
+        source="VC section 4.2 and figure 11",
+        statement="A finetuned circuit gives some attention to spurious positions, and its value matrix makes "
+        "up for it.",
+        measured="percentage of finetuned runs above .98 that lack no invariance although a tenth or more of their "
+        "attention is on spurious positions; told of one run, so one is enough",
+        refuted="no such run",
+        study="vc.finetuning",
+        parts=(Part(finetuning.corrected_after, SOME, "", "%"),),
+        covers=("figure 11", "section 4.2"),
+        figure="vc11",
+        meaning="faulty attention would not be made up for after finetuning",
+    ),
+    Claim(
+        name="VC.s4.2.like-initial",
+        source="VC section 4.2, third paragraph",
+        statement="The final configuration stays rather close to the initial one, as attention shows.",
+        measured="correlation over sequences and positions of the attention map at the start and at the end of "
+        "finetuning, mean over finetuned runs above .98",
+        refuted="a correlation of .3 or less, which is called weak",
+        study="vc.finetuning",
+        parts=(Part(finetuning.attention_like_start, Above(0.3), "correlation", digits=2),),
+        covers=("section 4.2", "figure 8"),
+        figure="vc8",
+        meaning="the start would not tell where finetuning ends",
+    ),
+    Claim(
+        name="VC.s4.2.curriculum",
+        source="VC section 4.2, last paragraph",
+        statement="An easier task first induces circuits that make a harder one easier to learn.",
+        measured="gain in mean test accuracy at p = 3 to 10 of runs finetuned from p = 2 over runs from scratch with "
+        "as many epochs in all",
+        refuted="as for VC.figure9.mean-p3, at all of these p; at some, partly",
+        study="vc.vocabularies",
+        parts=tuple(
+            Part(partial(transfer.gain, vocab=vocab, over=KINDS[1]), Above(0, 1), f"p = {vocab}", "points")
+            for vocab in transfer.VOCABS
+        ),
+        readings=("at every p of figure 9", "at p = 3"),
+        covers=("section 4.2", "section 1", "conclusion"),
+        figure="vc9",
+        weight=2,
+        meaning="the same time spent on the harder task alone would do as well",
+    ),
+)
+
+UNTESTABLE = (
+    Claim(
+        name="VC.s4.2.data-curation",
+        source="VC section 4.2, first and last paragraph; section 1; conclusion",
+        statement="Careful choice of data matters for very large models because of the same mechanism: it lets them "
+        "learn invariances and leave saddles sooner.",
+        covers=("section 4.2", "section 1", "conclusion"),
+        untestable="a hypothesis on large models and their data, of which there is no experiment in the paper; what it "
+        "leans on in the small model is VC.s4.2.curriculum",
+    ),
+)
+
+OF_SUMMARY = (
+    Claim(
+        name="CH.abstract.curriculum",
+        source="CH, abstract",
+        statement="A curriculum has an effect on which circuits are learned and how well.",
+        measured="gain in mean test accuracy at p = 3 of 1000 epochs of p = 2 and 1000 of p = 3 over 2000 of p = 3",
+        refuted="a mean gain below 0, or one that cannot be told from 0 and is below 5 points for certain",
+        study="vc.transfer",
+        parts=(Part(partial(transfer.gain, vocab=3, over=KINDS[1]), Above(0, 5), "gain at p = 3", "points"),),
+        covers=("abstract",),
+        figure="vc9",
+        weight=2,
+        meaning="the curriculum would not matter",
+    ),
+    Claim(
+        name="CH.summary.robust-invariants",
+        source="CH, summary",
+        statement="A curriculum lets robust invariants be learned.",
+        measured="difference, between finetuned runs and runs from scratch with as many epochs in all, of the "
+        "percentage of all runs that end at p = 3 with both invariances",
+        refuted="fewer runs with both, or a gain that cannot be told from 0 and is below 2 points for certain",
+        study="vc.finetuning",
+        parts=(Part(finetuning.more_invariances, Above(0, 2), "gain at p = 3", "points"),),
+        covers=("summary", "abstract"),
+        weight=2,
+        meaning="a curriculum would raise accuracy in another way than by the invariants of the problem",
+    ),
+)
+
+OWN = (
+    Claim(
+        name="OWN.clusters-transfer",
+        source="asked here, after VC section 4.2",
+        statement="The number of clusters at the end of pretraining predicts transfer: fewer, and so nearer to the "
+        "ideal six, go with better accuracy at p = 3, both among the sources that had learned p = 2 (above .98) and "
+        "among all of them.",
+        measured="rank correlation of the number of clusters of a source's sequence embeddings with test accuracy "
+        "after finetuning to p = 3, for the sources above .98 at p = 2 and for all sources; and for the former the "
+        "chance that of two, one that leads above .98 and one that does not, the one that does has fewer clusters (the "
+        "area under the curve)",
+        refuted="correlations not below -.3 and an area not above .7, in all parts; in some, partly",
+        study="vc.finetuning",
+        parts=(
+            Part(partial(finetuning.foretold, successful=True), Below(-0.3), "sources above .98", digits=2),
+            Part(partial(finetuning.told_apart, successful=True), Above(0.7), "sources above .98, area", digits=2),
+            Part(partial(finetuning.foretold, successful=False), Below(-0.3), "all sources", digits=2),
+        ),
+        figure="vc9",
+        weight=2,
+        meaning="the count alone does not tell how well a circuit carries over",
+    ),
+)
+
+VC_CLAIMS = (*LEARNING, *FIGURE_9, *CIRCUITS, *UNTESTABLE)
+CH_CLAIMS = OF_SUMMARY
+OWN_CLAIMS = OWN
+CLAIMS = (*VC_CLAIMS, *CH_CLAIMS, *OWN_CLAIMS)

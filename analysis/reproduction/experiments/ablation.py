@@ -1,0 +1,156 @@
+"""VC figures 6 and 7: test accuracy along four settings, of single runs and of many."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from analysis import ablation
+from analysis.command_line.options import SparseOptions
+from analysis.reproduction.experiments.jackknife import jackknife
+from analysis.reproduction.figures.figure import Ensemble
+from analysis.reproduction.verification.experiment import Lab, Params, Size, Study
+from analysis.reproduction.verification.finding import NONE, Finding, percent, share
+from analysis.statistics.intervals import Interval, clustered_share
+from dynamics.sweeps.run import combine, fill
+from dynamics.trajectory.reader import open_trajectory
+
+PANELS = tuple(ablation.PANELS)
+
+SAME_START = ("batch", "lr", "mlp_lr_discount")
+"""Panels along which networks are of one size, so that all of their first weights can be the same."""
+
+JUMP = 0.1
+"""Change of accuracy between neighbouring values that is large."""
+
+
+def options_of(params: Params, device: str = "auto", scheduler: str | None = None) -> ablation.Options:
+    """Those of `analysis.ablation`, with which it shares its runs."""
+    where: Any = device
+    return ablation.Options(
+        points=params["points"],
+        max_hidden=params["max_hidden"],
+        runs=params["runs"],
+        epochs=params.get("epochs", 1000),
+        device=where,
+        scheduler=scheduler,
+        settings=SparseOptions(**params.get("settings", {})),
+    )
+
+
+def ensembles(params: Params) -> Sequence[Ensemble]:
+    """Every value of every panel, the cheapest first: of each the first and the last frame, without weights."""
+    options = options_of(params)
+    points = ablation.together(ablation.planned(options).values()).points
+    return [Ensemble(each.settings, options.runs, options.epochs, every=0, record="metrics") for each in points]
+
+
+def measure(lab: Lab, params: Params) -> xr.Dataset:
+    """Of each panel final test accuracy, NaN where a run has diverged, and the loss before training: (value, run)."""
+    options = options_of(params, lab.device, lab.scheduler)
+    grids = ablation.planned(options)
+    fill(ablation.together(grids.values()), options.scheduler, work=ablation.work)
+    found = ablation.ablation({name: combine(grid) for name, grid in grids.items()})
+    variables = {}
+    for name, grid in grids.items():
+        about = {"long_name": "test accuracy at the end", "units": "1"}
+        accuracy = found[f"accuracy_{name}"].sel(split="test").transpose(name, "run").values
+        variables[f"test_{name}"] = ((name, "run"), accuracy, about)
+        first = []
+        for point in grid.points:
+            with open_trajectory(point.path) as trajectory:
+                first.append(trajectory["loss"].isel(step=0).sel(split="train").values)
+        about = {"long_name": "training loss of the first weights", "units": "1"}
+        variables[f"first_loss_{name}"] = ((name, "run"), np.stack(first), about)
+    return xr.Dataset(variables, {name: found[name].values for name in grids})
+
+
+ABLATION = Study(
+    "vc.ablation",
+    "test accuracy after 1000 epochs along batch size, width, learning rate and that of the MLP",
+    sizes={
+        Size.DEFAULT: {"runs": 32, "points": 13, "max_hidden": 1000},
+        Size.FULL: {"runs": 100, "points": 20, "max_hidden": 10_000},
+    },
+    seconds={Size.DEFAULT: 5, Size.FULL: 15},
+    measure=measure,
+    reduced={
+        Size.DEFAULT: "32 runs a value in place of 100; 13 learning rates and discounts in place of 20, 9 widths up to "
+        "1000 in place of 20 up to 10,000, all 12 batch sizes. So values are a factor of 1.7 to 2.2 apart in place of "
+        "1.4 to 1.6, which makes jumps between them likelier"
+    },
+    ensembles=ensembles,
+    command="python -m analysis.ablation --runs 32 --points 13 --max-hidden 1000",
+)
+
+
+# ----------------------------------------------------------------------------------------------- what was found
+
+
+def changes(evidence: xr.Dataset, panel: str) -> np.ndarray:
+    """Change of test accuracy from each value of a panel to the next, (value, run); NaN beside one that diverged."""
+    return np.abs(np.diff(evidence[f"test_{panel}"].transpose(panel, "run").values.astype(np.float64), axis=0))
+
+
+def jumps(evidence: xr.Dataset, panel: str) -> Finding:
+    """Percentage of steps from one value to the next at which the accuracy of a single run changes by more than JUMP.
+
+    The runs' own steps are not independent; the interval is by runs.
+    """
+    moved, values = changes(evidence, panel), evidence[panel].values.astype(np.float64)
+    totals, hits = np.isfinite(moved).sum(axis=0), (moved > JUMP).sum(axis=0)
+    of = f"steps between values, of {moved.shape[1]} runs"
+    if not totals.any():
+        return Finding(NONE, 0, of, note="no two values at which runs have not diverged")
+    factors = values[1:] / values[:-1]
+    note = f"in the first run, as in figure 6, {hits[0]} of {totals[0]}; a step is by a factor of {factors.min():.3g}"
+    note += f" to {factors.max():.3g}" if factors.max() > 1.01 * factors.min() else ""
+    return Finding(percent(clustered_share(hits, totals)), int(totals.sum()), of, note=note)
+
+
+def regularity(evidence: xr.Dataset, panel: str) -> Finding:
+    """Correlation along a panel of the mean over one half of the runs with that over the other, as over all ways to
+    halve them. Where the values do nothing it is about 0, however smooth a mean of many runs is.
+
+    Values at which half of the runs diverge are left out, and then runs that diverge at others. Interval by runs.
+    """
+    values = evidence[f"test_{panel}"].transpose(panel, "run").values.astype(np.float64)
+    values = values[np.isfinite(values).sum(axis=1) > values.shape[1] / 2]
+    values = values[:, np.isfinite(values).all(axis=0)]
+    of = "runs at all values"
+    if len(values) < 3 or values.shape[1] < 4:
+        return Finding(NONE, values.shape[1], of, note="too few values at which enough runs have not diverged")
+    single = jackknife(lambda runs: _alike(values[:, runs]), values.shape[1])
+    if not np.isfinite(single.value):
+        return Finding(NONE, values.shape[1], of, note="accuracy is the same at all values")
+    found = Interval(*(_of_means(each, values.shape[1] // 2) for each in single))
+    return Finding(found, values.shape[1], of, found.value, "Pearson's r", f"of two single runs {single.value:.2f}")
+
+
+def _alike(values: np.ndarray) -> float:
+    """Correlation of the curves of two runs: covariance over all pairs by the mean variance. values: (value, run).
+
+    NaN where no run varies.
+    """
+    count = values.shape[1]
+    apart = values - values.mean(axis=0)
+    own = (apart**2).sum() / count
+    shared = ((apart.sum(axis=1) ** 2).sum() - count * own) / (count * (count - 1))
+    return float(shared / own) if own > 0 else float("nan")
+
+
+def _of_means(single: float, many: int) -> float:
+    """Correlation of the mean curves of so many runs and of as many others, from that of two runs (Spearman and
+    Brown)."""
+    if np.isnan(single):
+        return single
+    whole = 1 + (many - 1) * single
+    return min(1.0, max(-1.0, many * single / whole)) if whole > 0 else -1.0
+
+
+def same_start(evidence: xr.Dataset) -> Finding:
+    """Percentage of runs whose loss before training is the same at all values of `SAME_START` panels."""
+    same = [evidence[f"first_loss_{panel}"].transpose(panel, "run").values for panel in SAME_START]
+    alike = np.all([(each == each[:1]).all(axis=0) for each in same], axis=0)
+    return share(int(alike.sum()), len(alike))

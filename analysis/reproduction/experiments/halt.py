@@ -1,0 +1,66 @@
+"""CA sections 5.1 and 7: whether embeddings still move in the second half of training."""
+
+import numpy as np
+import xarray as xr
+
+from analysis.reproduction.experiments import networks
+from analysis.reproduction.experiments.ends import alive, frame, whole
+from analysis.reproduction.experiments.samples import mean, paired_ratio
+from analysis.reproduction.verification.experiment import Lab, Params, Size, Study
+from analysis.reproduction.verification.finding import Finding
+from analysis.structures.procrustes import procrustes
+
+
+def measure(lab: Lab, params: Params) -> xr.Dataset:
+    """How much each embedding still moves in the second half of training, (weight_decay, run)."""
+    rows = [_row(lab.ensemble(need)) for need in networks.ensembles(params)]
+    data = {name: (networks.DIMS, np.stack([row[name] for row in rows]), {"long_name": words, "units": "1"})
+            for name, words in MOVEMENT.items()}  # fmt: skip
+    return xr.Dataset(data, {"weight_decay": list(networks.DECAYS), "run": np.arange(params["runs"])})
+
+
+MOVEMENT = {
+    "second_half": "Procrustes distance of the embedding at the end from that half-way",
+    "slowing": "mean size of an update of the embedding in the last tenth over that in the first tenth of training",
+    "rate": "mean size of an update of the embedding over its size, in the last tenth of training",
+}
+
+
+def _row(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
+    """Of one weight decay, each (run,)."""
+    kept = alive(trajectory)
+    steps = trajectory["step"].values
+    end = frame(trajectory, "embedding", -1)[kept]
+    middle = int(np.abs(steps - steps[-1] / 2).argmin())
+    half = frame(trajectory, "embedding", middle)[kept]
+    updates = trajectory["update_norm"].sel(layer="embedding").transpose("run", "step").values[kept]
+    early = updates[:, (steps > 0) & (steps <= steps[-1] / 10)].mean(axis=1)
+    late = updates[:, steps > steps[-1] * 9 / 10].mean(axis=1)
+    found = {
+        "second_half": procrustes(half, end),
+        "slowing": late / early,
+        "rate": late / np.linalg.norm(end, axis=(-2, -1)),
+    }
+    return {name: whole(values, kept) for name, values in found.items()}
+
+
+HALT = Study(
+    "ca.halt",
+    "whether embeddings still move in the second half of training, with and without weight decay",
+    sizes={Size.QUICK: {"runs": 100}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
+    seconds={Size.QUICK: 1, Size.DEFAULT: 1, Size.FULL: 1},
+    measure=measure,
+    ensembles=networks.ensembles,
+    version=2,
+    command="python -m analysis.formation",
+)
+
+
+def still(evidence: xr.Dataset, name: str, decay: float) -> Finding:
+    """Mean of one of the movements at a weight decay."""
+    return mean(evidence[name].sel(weight_decay=decay), "networks")
+
+
+def less_without(evidence: xr.Dataset, name: str) -> Finding:
+    """A movement without weight decay over that at weight decay 1, a geometric mean over seeds."""
+    return paired_ratio(evidence[name].sel(weight_decay=0.0), evidence[name].sel(weight_decay=1.0), "seeds")

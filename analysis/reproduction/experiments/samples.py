@@ -1,0 +1,130 @@
+"""Findings from samples of runs: means, differences, ratios, and what kinds of them are apart.
+
+What the networks of several weight decays have in common is their seeds, which give them the same first weights and
+the same training pairs. Where such runs are pooled, those of one seed are left out together.
+"""
+
+import math
+
+import numpy as np
+import xarray as xr
+
+from analysis.reproduction.experiments.jackknife import jackknifed
+from analysis.reproduction.verification.finding import NONE, Finding, percent, share
+from analysis.statistics.intervals import (
+    Interval,
+    binomial_interval,
+    difference_interval,
+    estimates_apart,
+    mean_interval,
+)
+
+
+def finite(values: np.ndarray | xr.DataArray) -> np.ndarray:
+    """What is finite of some values, in one row: (value,) float64."""
+    flat = np.asarray(values, np.float64).ravel()
+    return flat[np.isfinite(flat)]
+
+
+def mean(values: np.ndarray | xr.DataArray, of: str = "runs", note: str = "") -> Finding:
+    """Mean over runs, those without a value left out."""
+    kept = finite(values)
+    return Finding(mean_interval(kept, discrete=True), len(kept), of, note=note or remark(kept, of))
+
+
+def remark(values: np.ndarray, of: str) -> str:
+    """Why values have no interval: that there are none, or that they are all the same."""
+    if not len(values):
+        return f"there are no {of}"
+    return "all the same, which gives no interval" if len(values) > 1 and np.ptp(values) == 0 else ""
+
+
+def share_of(hits: int, total: int, of: str) -> Finding:
+    """So many of all, as a percentage with its exact binomial interval; of none, that there are none."""
+    return share(hits, total, of, "" if total else f"there are no {of}")
+
+
+def difference(first: np.ndarray | xr.DataArray, second: np.ndarray | xr.DataArray, of: str = "runs") -> Finding:
+    """Difference of the means of independent runs, first - second, with Cohen's d."""
+    one, other = finite(first), finite(second)
+    note = "" if len(one) and len(other) else f"one of the two has no {of}"
+    found = difference_interval(one, other, discrete=True)
+    return Finding(found, len(one) + len(other), of, cohens_d(one, other), "Cohen's d", note)
+
+
+def cohens_d(one: np.ndarray, other: np.ndarray) -> float:
+    """Difference of two means in units of the pooled standard deviation; NaN where there is none."""
+    if min(len(one), len(other)) < 2:
+        return math.nan
+    freedom = len(one) + len(other) - 2
+    pooled = ((len(one) - 1) * one.var(ddof=1) + (len(other) - 1) * other.var(ddof=1)) / freedom
+    return float((one.mean() - other.mean()) / np.sqrt(pooled)) if pooled > 0 else math.nan
+
+
+def paired(first: np.ndarray | xr.DataArray, second: np.ndarray | xr.DataArray, of: str = "runs") -> Finding:
+    """Mean difference of runs of equal seeds, first - second, both (run,), with the effect d_z."""
+    apart = finite(np.asarray(first, np.float64) - np.asarray(second, np.float64))
+    spread = apart.std(ddof=1) if len(apart) > 1 else 0.0
+    effect = float(apart.mean() / spread) if spread > 0 else math.nan
+    return Finding(mean_interval(apart, discrete=True), len(apart), of, effect, "d_z", remark(apart, of))
+
+
+def paired_ratio(first: np.ndarray | xr.DataArray, second: np.ndarray | xr.DataArray, of: str = "runs") -> Finding:
+    """Geometric mean of the ratios of positive values of equal seeds, first / second, both (run,)."""
+    one, other = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    kept = (one > 0) & (other > 0)
+    found = mean_interval(np.log(one[kept] / other[kept]))
+    ratio = Interval(*(math.exp(each) for each in found))
+    return Finding(ratio, int(kept.sum()), of, ratio.value, "ratio", "" if kept.any() else f"there are no {of}")
+
+
+def shares_apart(hits: tuple[int, int], totals: tuple[int, int], of: str = "runs") -> Finding:
+    """Difference of two percentages, first - second, in points, from two exact intervals, with Cohen's h."""
+    if min(totals) == 0:
+        return Finding(NONE, sum(totals), of, note=f"one of the two has no {of}")
+    one, other = (binomial_interval(*each) for each in zip(hits, totals, strict=True))
+    angles = [2 * math.asin(math.sqrt(each.value)) for each in (one, other)]
+    return Finding(percent(estimates_apart(one, other)), sum(totals), of, angles[0] - angles[1], "Cohen's h")
+
+
+def kinds_apart(
+    values: np.ndarray, first: np.ndarray, second: np.ndarray, groups: np.ndarray, strata: np.ndarray, of: str
+) -> Finding:
+    """Difference of the means of two kinds of cases, first - second, within strata; leaving out groups in turn.
+
+    values (case,), first and second (case,) bool, groups and strata (case,). How often each kind is there may go with
+    the stratum as values do, so that kinds are compared only within strata, each of which counts by how many there
+    are of the rarer kind. With Cohen's d, by the spread within kinds and strata.
+    """
+    used = (first | second) & np.isfinite(values)
+    values, kind, groups = values[used], first[used], groups[used]
+    cells = 2 * np.unique(strata[used], return_inverse=True)[1] + ~kind
+    size = 2 * (int(cells.max(initial=-1)) // 2 + 1)
+
+    def means(kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Counts and means, both (stratum, kind)."""
+        counts = np.bincount(cells[kept], minlength=size)
+        totals = np.bincount(cells[kept], values[kept], minlength=size)
+        return counts.reshape(-1, 2), (totals / np.maximum(counts, 1)).reshape(-1, 2)
+
+    def apart(kept: np.ndarray) -> float:
+        counts, mean = means(kept)
+        weight = counts.min(axis=1)
+        return float((weight * (mean[:, 0] - mean[:, 1])).sum() / weight.sum()) if weight.any() else math.nan
+
+    found = jackknifed(apart, groups)
+    if math.isnan(found.value):
+        return Finding(NONE, len(values), of, note=f"nowhere are there {of} of both kinds")
+    counts, mean = means(np.ones(len(values), bool))
+    both = np.repeat(counts.min(axis=1) > 0, 2)[cells]
+    rest, freedom = (values - mean.ravel()[cells])[both], int(both.sum() - 2 * (counts.min(axis=1) > 0).sum())
+    spread = math.sqrt((rest**2).sum() / freedom) if freedom > 0 else 0.0
+    effect = found.value / spread if spread > 0 else math.nan
+    return Finding(found, int(both.sum()), of, effect, "Cohen's d")
+
+
+def mean_by_seed(values: np.ndarray, chosen: np.ndarray, seeds: np.ndarray, of: str) -> Finding:
+    """Mean over seeds that have chosen cases, those of one seed counting as one: values, chosen, seeds (case,)."""
+    kept = chosen & np.isfinite(values)
+    means = np.array([values[kept & (seeds == name)].mean() for name in np.unique(seeds[kept])])
+    return mean(means, f"seeds that have {of}")

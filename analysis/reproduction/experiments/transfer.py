@@ -1,0 +1,174 @@
+"""VC section 4.2 and figure 9: larger vocabularies from scratch, and finetuned from runs of p = 2."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+
+from analysis.command_line.options import SparseOptions
+from analysis.reproduction.experiments.samples import cohens_d
+from analysis.reproduction.figures.figure import Ensemble
+from analysis.reproduction.verification.experiment import Lab, Params, Size, Study
+from analysis.reproduction.verification.finding import NONE, Finding, percent, share
+from analysis.statistics.intervals import difference_interval
+from analysis.statistics.ranks import rank_correlation
+from analysis.transfer import KINDS, Options, outcome, target
+from dynamics.settings import SUCCESS
+from dynamics.trajectory.reader import open_trajectory
+
+VOCABS = tuple(range(3, 11))
+"""Vocabularies of the figure, but for the source's."""
+
+LEARNED = 0.1
+"""Share of the way from chance to 1 from which a run has learned something; noise of 2048 sequences is .01 of it."""
+
+NOISE = 0.01
+"""Accuracy by which one run must be ahead of another to be better."""
+
+
+def options_of(params: Params, vocabs: Sequence[int]) -> Options:
+    """Those of `analysis.transfer`, with which it shares its runs."""
+    settings = SparseOptions(**params.get("settings", {}))
+    return Options(settings, tuple(vocabs), params["runs"], epochs=params.get("epochs", 1000))
+
+
+def from_scratch(params: Params, vocabs: Sequence[int]) -> list[Ensemble]:
+    """The source, and vocabularies from scratch."""
+    options = options_of(params, vocabs)
+    source, once, twice = options.settings.settings, options.epochs, 2 * options.epochs
+    each = [source, *(target(source, vocab) for vocab in vocabs)]
+    return [Ensemble(settings, options.runs, epochs=twice, every=once) for settings in each]
+
+
+def ensembles(params: Params) -> Sequence[Ensemble]:
+    """The source and every vocabulary from scratch; what is finetuned begins from the source, and is made here."""
+    return from_scratch(params, params["vocabs"])
+
+
+def measure(lab: Lab, params: Params) -> xr.Dataset:
+    """Accuracy on all test sequences and on those not trained on, (kind, vocab, run); NaN for what diverged."""
+    result, paths = outcome(options_of(params, params["vocabs"]), lab.say, lab.device)
+    test = np.full(result["accuracy"].shape, np.nan)
+    ends = [tested(open_trajectory(path)) for path in paths]
+    test[:2, 0] = ends[0]
+    for place in range(1, result.sizes["vocab"]):
+        test[:2, place], test[2, place] = ends[2 * place - 1], ends[2 * place][-1]
+        test[3, place] = np.where(result["successful"].values, test[2, place], np.nan)
+    about = {"long_name": "accuracy on all test sequences", "units": "1"}
+    return result.assign(test=(("kind", "vocab", "run"), test, about)).drop_vars("clusters")
+
+
+def tested(trajectory: xr.Dataset) -> np.ndarray:
+    """Test accuracy in every frame but the first, (step, run); NaN for runs that have diverged by then."""
+    later = trajectory.isel(step=slice(1, None))
+    found = later["accuracy"].sel(split="test").where(later["last_step"] >= later["step"])
+    return found.transpose("step", "run").values
+
+
+TRANSFER = Study(
+    "vc.transfer",
+    "accuracy at p = 3 from scratch, after 1000 and 2000 epochs, and finetuned from p = 2",
+    sizes={
+        Size.QUICK: {"runs": 24, "vocabs": [3]},
+        Size.DEFAULT: {"runs": 250, "vocabs": [3]},
+        Size.FULL: {"runs": 250, "vocabs": [3]},
+    },
+    seconds={Size.QUICK: 7, Size.DEFAULT: 50, Size.FULL: 50},
+    reduced={Size.QUICK: "24 runs in place of 250"},
+    measure=measure,
+    ensembles=ensembles,
+    depends={"success": SUCCESS},
+    command="python -m analysis.transfer --runs 250 --vocabs 3",
+)
+
+VOCABULARIES = Study(
+    "vc.vocabularies",
+    "the same for p = 3 to 10",
+    sizes={
+        Size.DEFAULT: {"runs": 250, "vocabs": list(VOCABS)},
+        Size.FULL: {"runs": 250, "vocabs": list(VOCABS)},
+    },
+    seconds={Size.DEFAULT: 320, Size.FULL: 320},
+    measure=measure,
+    ensembles=ensembles,
+    depends={"success": SUCCESS},
+    command="python -m analysis.transfer --runs 250",
+)
+
+
+# ----------------------------------------------------------------------------------------------- what was found
+
+
+def sample(evidence: xr.Dataset, kind: str, vocab: int) -> np.ndarray:
+    """Test accuracies of a kind and vocabulary, (run,); none where it was not run."""
+    if vocab not in evidence["vocab"].values:
+        return np.empty(0)
+    values = evidence["test"].sel(kind=kind, vocab=vocab).values
+    return values[np.isfinite(values)]
+
+
+def missing(vocab: int) -> Finding:
+    """Of a vocabulary that was not run."""
+    return Finding(NONE, 0, note=f"p = {vocab} is not among these runs")
+
+
+def way(accuracy: np.ndarray, vocab: int) -> np.ndarray:
+    """Share of the way from chance to 1."""
+    return (accuracy - 1 / vocab) / (1 - 1 / vocab)
+
+
+def learned(evidence: xr.Dataset, vocab: int) -> Finding:
+    """Percentage of runs from scratch that have learned something after E epochs."""
+    values = sample(evidence, KINDS[0], vocab)
+    if not values.size:
+        return missing(vocab)
+    return share(int((way(values, vocab) > LEARNED).sum()), len(values), note=best(values))
+
+
+def not_learned(evidence: xr.Dataset, vocab: int) -> Finding:
+    """Percentage of runs from scratch that have learned nothing after E epochs."""
+    values = sample(evidence, KINDS[0], vocab)
+    if not values.size:
+        return missing(vocab)
+    return share(int((way(values, vocab) <= LEARNED).sum()), len(values), note=best(values))
+
+
+def best(values: np.ndarray) -> str:
+    """What the best of some runs has."""
+    return f"the best run has {100 * values.max():.1f}%"
+
+
+def harder(evidence: xr.Dataset) -> Finding:
+    """Rank correlation of p with the share of the way from chance to 1, from scratch after E epochs."""
+    pairs = [(vocab, each) for vocab in evidence["vocab"].values.tolist()
+             for each in way(sample(evidence, KINDS[0], vocab), vocab)]  # fmt: skip
+    if len({vocab for vocab, _ in pairs}) < 3:
+        return Finding(NONE, 0, note="fewer than three vocabularies are among these runs")
+    vocabs, ways = np.array(pairs).T
+    found = rank_correlation(vocabs, ways)
+    return Finding(found, len(pairs), effect=found.value, effect_name="Spearman's rho")
+
+
+def gain(evidence: xr.Dataset, vocab: int, kind: str = KINDS[2], over: str = KINDS[0]) -> Finding:
+    """What finetuning adds to the mean test accuracy, in points."""
+    first, second = sample(evidence, kind, vocab), sample(evidence, over, vocab)
+    if not first.size or not second.size:
+        return missing(vocab) if vocab not in evidence["vocab"].values else Finding(NONE, 0, note=f"no run {kind}")
+    note = f"{100 * first.mean():.1f}% against {100 * second.mean():.1f}%"
+    interval = percent(difference_interval(first, second))
+    return Finding(interval, len(first), effect=cohens_d(first, second), effect_name="Cohen's d", note=note)
+
+
+def beating_all(evidence: xr.Dataset, vocab: int) -> Finding:
+    """Percentage of finetuned runs better, by more than NOISE, than every run from scratch, of E and of 2E epochs.
+
+    None is where one from scratch has every sequence right.
+    """
+    tuned = sample(evidence, KINDS[2], vocab)
+    scratch = np.concatenate([sample(evidence, kind, vocab) for kind in KINDS[:2]])
+    if not tuned.size or not scratch.size:
+        return missing(vocab)
+    note = f"the best has {100 * tuned.max():.1f}%, from scratch {100 * scratch.max():.1f}%"
+    if scratch.max() + NOISE >= 1:
+        note += ", which leaves no room to be better by more than noise"
+    return share(int((tuned > scratch.max() + NOISE).sum()), len(tuned), "finetuned runs", note)

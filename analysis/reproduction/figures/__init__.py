@@ -1,0 +1,5 @@
+"""The papers' figures, drawn from trajectories of this package."""
+
+import lazy_loader as lazy
+
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -1,0 +1,68 @@
+"""Plate of the attention of VC's network: maps at the start and at the end of training."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from analysis.clustering_heads.init_dependence import inherited
+from analysis.plots.figure_files import new_figure
+from analysis.plots.panels import scene
+from analysis.plots.scenes.scene import Image, Scene
+from analysis.reproduction.figures.figure import Chosen, Drawn, Material, named
+from analysis.reproduction.figures.run_choice import median_of
+from analysis.reproduction.figures.settings_line import settings_line
+from dynamics.networks.constant_attention import clustering_head_of
+from dynamics.training.finetuning import successful
+from dynamics.trajectory.netcdf import TrajectoryError
+
+
+def vc8(material: Material) -> Drawn:
+    """Attention at the start and at the end of training."""
+    trajectory = material.only
+    network = clustering_head_of(trajectory)
+    own = np.diagonal(inherited(trajectory).values)
+    chosen = typical(own, successful(trajectory)) if material.run is None else Chosen(
+        material.run, f"the run that was asked for; its maps correlate by {own[material.run]:.2f}"
+    )  # fmt: skip
+    made = scene(trajectory, chosen.run, panels=["attention"], marks=())
+    last = len(made.steps) - 1
+    figure = attention_maps(made, [0, last])
+    rule = (
+        f"Chosen: {chosen.why}. A row a sentence, its prefix of {network.settings.sparsity} tokens that count and its "
+        "suffix. Rows sum to 1."
+    )
+    return Drawn(figure, f"{named(trajectory, chosen.run)}", settings_line(trajectory), rule)
+
+
+def attention_maps(made: Scene, frames: Sequence[int]) -> Figure:
+    """The attention of sentences at frames, a map each, with the sentences beside the first and one scale."""
+    (image,) = made.panels[0].layers
+    assert isinstance(image, Image)
+    figure = new_figure(10.5, 0.16 * len(image.rows) + 1.2)
+    panels = figure.subplots(1, len(frames), sharey=True, squeeze=False)[0]
+    figure.subplots_adjust(left=0.14, right=0.9, top=0.93, bottom=0.1, wspace=0.06)
+    values = made.arrays(np.array(frames))["attention"]
+    for axes, found, frame, word in zip(panels, values, frames, ("start", "end"), strict=True):
+        drawn = axes.imshow(found, aspect="auto", cmap="viridis", vmin=0, vmax=image.high, interpolation="nearest")
+        axes.set_xticks(range(len(image.columns)), image.columns, fontsize=8)
+        axes.set_xlabel("position, from 0", fontsize=9)
+        axes.set_title(f"{word} of training, {made.unit} {made.clock[frame]:g}", fontsize=10)
+    panels[0].set_yticks(range(len(image.rows)), image.rows, fontsize=7.5, family="monospace")
+    bar = figure.colorbar(drawn, cax=figure.add_axes((0.92, 0.1, 0.015, 0.83)))
+    bar.set_label("attention, a share of 1", fontsize=9)
+    return figure
+
+
+def typical(own: np.ndarray, success: np.ndarray) -> Chosen:
+    """Of the successful runs that whose attention at both ends correlates as much as in the median. Raises
+    TrajectoryError."""
+    known = np.isfinite(own)
+    able = np.flatnonzero(known & success)
+    word = "successful runs"
+    if not len(able):
+        able, word = np.flatnonzero(known), "runs, NONE of them successful"
+    if not len(able):
+        raise TrajectoryError("dimension run: found none that has attention at both ends, expected one at least")
+    run = median_of(able, own[able])
+    return Chosen(run, f"the median correlation, {own[run]:.2f}, of the two maps among {len(able)} {word}")

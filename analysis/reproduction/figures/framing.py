@@ -1,0 +1,89 @@
+"""The frame of a plate: a title above, a caption below, and the file that both are saved in."""
+
+import io
+import textwrap
+from pathlib import Path
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.transforms import Bbox
+
+from analysis.output.files import HDF5, replacing
+from dynamics.settings import SettingsError
+
+SUFFIXES = (".png", ".svg", ".pdf")
+DPI = 110
+CAPTION_SIZE, LINE = 8.5, 0.153  # points; inches from one line to the next
+CHARACTERS = 16.6  # of a caption that fit into an inch
+TITLE = 0.42  # inches
+LARGEST = 56_000
+"""Bytes of a small picture."""
+ACROSS, SMALL_DPI = 800, 100
+"""Pixels of a small picture, at most, and in an inch of the figure, so that its letters are as large as they can be."""
+SMALLER = ((1.0, 256), (1.0, 128), (1.0, 64), (1.0, 32), (0.85, 64), (0.7, 64), (0.5, 32))
+"""Shares of its pixels across, and colours, that are tried until it is no larger."""
+
+
+def framed(figure: Figure, title: str, caption: str) -> Bbox:
+    """Write a title above what a figure holds and a caption below it; where all of that lies, in inches.
+
+    The figure's own layout stays as it is, and what it leaves free above and below is left out.
+    """
+    for legend in figure.legends:  # in the room of the figure, whatever is saved of it
+        if legend.get_bbox_to_anchor() is figure.bbox:
+            legend.set_bbox_to_anchor((0, 0, 1, 1), transform=figure.transFigure)
+    width, height = figure.get_size_inches()
+    held = figure.get_tightbbox()
+    low, high = held.y0 - 0.12, held.y1 + 0.1
+    lines = [line for part in caption.split("\n") for line in textwrap.wrap(part, int(CHARACTERS * (width - 0.3)))]
+    below = LINE * len(lines) + 0.12
+    size = min(13.0, 105 * (width - 0.3) / max(1, len(title)))
+    left = 0.15 / width
+    figure.text(left, (high + 0.45 * TITLE) / height, title, fontsize=size, fontweight="bold", va="center")
+    figure.text(left, low / height, "\n".join(lines), fontsize=CAPTION_SIZE, va="top", color="0.25", linespacing=1.25)
+    box = Bbox.from_extents(0, low - below, width, high + TITLE)
+    figure.add_artist(
+        Rectangle((0, box.y0 / height), 1, box.height / height, transform=figure.transFigure, facecolor="white",
+                  edgecolor="none", zorder=-10, clip_on=False)
+    )  # fmt: skip
+    return box
+
+
+def check_picture(path: Path) -> Path:
+    """The path of a picture, if it can be one, which would not replace a trajectory. Raises SettingsError."""
+    if path.suffix.lower() not in SUFFIXES or path.is_dir():
+        raise SettingsError("out", path, "the name of a file that ends in " + ", ".join(SUFFIXES))
+    if path.is_file() and path.open("rb").read(len(HDF5)) == HDF5:
+        raise SettingsError("out", path, "another name, as this is a NetCDF file, which would be lost")
+    return path
+
+
+def save_plate(figure: Figure, box: Bbox, path: Path) -> None:
+    """Draw into a PNG, SVG or PDF, whole or not at all. Raises RecordingError."""
+    kind = path.suffix.lower()[1:]
+    stamp = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]  # same bytes for the same figure
+    with replacing(path) as temporary, rc_context({"svg.hashsalt": kind}):
+        figure.savefig(temporary, format=kind, dpi=DPI, bbox_inches=box, metadata=stamp)
+
+
+def small_dpi(figure: Figure) -> float:
+    """Pixels in an inch of a small picture."""
+    return min(SMALL_DPI, ACROSS / figure.get_figwidth())
+
+
+def save_small(figure: Figure, path: Path) -> None:
+    """Draw a small PNG of few colours, without title and caption, for a web page. Raises RecordingError."""
+    from PIL import Image
+
+    drawn, dpi = io.BytesIO(), small_dpi(figure)
+    figure.savefig(drawn, format="png", dpi=2 * dpi)
+    with Image.open(drawn) as image, replacing(path) as temporary:
+        whole = image.convert("RGB")
+        for share, colours in SMALLER:
+            size = round(share * whole.width / 2), round(share * whole.height / 2)
+            small = whole.resize(size, Image.Resampling.LANCZOS)
+            few = small.quantize(colours, Image.Quantize.MAXCOVERAGE, kmeans=3, dither=Image.Dither.NONE)
+            few.save(temporary, format="PNG", optimize=True)
+            if temporary.stat().st_size <= LARGEST:
+                break

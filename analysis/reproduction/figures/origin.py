@@ -1,0 +1,101 @@
+"""Plate of the normalisation near the origin: how far a step turns a vector there, and how near to it runs come."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.patches import Circle
+from matplotlib.ticker import LogLocator, NullFormatter
+
+from analysis.linearization.normalisation import jacobian_norm, radius_of
+from analysis.linearization.normalisation_margin import near_origin
+from analysis.plots.figure_files import new_figure
+from analysis.reproduction.figures.figure import Drawn, Material
+from analysis.reproduction.figures.settings_line import settings_line
+from dynamics.settings import SparseSettings
+from dynamics.training.finetuning import successful
+from dynamics.trajectory.reader import settings_of
+
+DISTANCES, STEP = (0.08, 0.5, 1.4), 0.3
+"""Of points from the origin, and of what each of them is moved by, in the sketch."""
+SUCCESS, FAILURE = "#0072b2", "#d55e00"
+
+
+def vc12(material: Material) -> Drawn:
+    """How far equal steps turn normalised vectors; the derivative of the norms; how near to the origin runs come."""
+    trajectory = material.only
+    settings = settings_of(trajectory)
+    assert isinstance(settings, SparseSettings)
+    found = near_origin(trajectory, [trajectory.sizes["step"] - 1])
+    figure = new_figure(14.0, 4.6)
+    left, middle, right = figure.subplots(1, 3)
+    figure.subplots_adjust(left=0.05, right=0.985, top=0.9, bottom=0.14, wspace=0.3)
+    draw_steps(left, radius_of(settings.norm, 2))
+    draw_slopes(middle, settings)
+    some = draw_approach(right, found, successful(trajectory))
+    gap = np.diff(trajectory["step"].values)[:1]
+    every = int(gap[0]) if len(gap) else 0
+    rule = (
+        "Left: a sketch, as the paper's: the same small step turns a vector little far from the origin, and "
+        "round near it. "
+        "Middle: largest slope of the norms. Right: all runs: how near to the origin any E + P comes, and how "
+        "far it moves "
+        f"between recorded frames, {every} steps, over its length; above 1 it may turn round."
+    )
+    return Drawn(figure, f"all runs, {some}", settings_line(trajectory), rule)
+
+
+def draw_steps(axes: Axes, radius: float) -> None:
+    """Points that are moved by the same step, and where both are normalised to."""
+    axes.add_patch(Circle((0, 0), radius, fill=False, edgecolor="0.6", linewidth=1))
+    for distance, colour in zip(DISTANCES, ("#d55e00", "#e69f00", "#0072b2"), strict=True):
+        x = distance * np.array([np.cos(-0.9), np.sin(-0.9)])
+        moved = x + STEP * np.array([0.0, 1.0])
+        ends = [radius * each / np.linalg.norm(each) for each in (x, moved)]
+        angles = np.unwrap([np.arctan2(*each[::-1]) for each in ends])
+        arc = np.linspace(float(angles[0]), float(angles[1]), 50)
+        axes.plot(radius * np.cos(arc), radius * np.sin(arc), color=colour, linewidth=4, alpha=0.5)
+        for point, end in zip((x, moved), ends, strict=True):
+            axes.plot(*np.stack([point, end]).T, color=colour, linewidth=0.7, linestyle=":")
+        axes.annotate("", tuple(moved), tuple(x), arrowprops={"arrowstyle": "->", "color": colour, "linewidth": 2})
+        turn = np.degrees(abs(np.diff(angles)[0]))
+        axes.plot([], [], color=colour, linewidth=3, label=f"|x| = {distance:g}: turned by {turn:.0f}°")
+    axes.plot(0, 0, "k+", markersize=9)
+    reach = 1.75 * max(radius, 1.0)
+    axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xlabel="first axis", ylabel="second axis")
+    axes.set_title(f"the same step of {STEP:g}, and N(x) on the circle", fontsize=10)
+    axes.legend(frameon=False, fontsize=8.5, loc="upper left")
+
+
+def draw_slopes(axes: Axes, settings: SparseSettings) -> None:
+    """The operator norm of N' against the distance from the origin, sharp and smooth."""
+    kind = "rms" if settings.norm.startswith("rms") else "unit"
+    length = np.logspace(-3, 1, 400)
+    for norm, colour, word in (
+        (kind, "#d55e00", "x / |x|"),
+        (f"{kind}-smooth", "#0072b2", "σ(|x|) x / |x|, the remedy"),
+    ):
+        values = jacobian_norm(length, norm, settings.dim)  # type: ignore[arg-type]
+        axes.plot(length, values, color=colour, linewidth=1.8, label=f"{word} ({norm})")
+    axes.set(xscale="log", yscale="log", xlabel="|x|, distance from the origin", ylabel="largest slope |N'(x)|")
+    axes.set_title("slopes of the norm near the origin", fontsize=10)
+    axes.legend(frameon=False, fontsize=8.5)
+    axes.grid(color="0.92")
+
+
+def draw_approach(axes: Axes, found: xr.Dataset, success: np.ndarray) -> str:
+    """Each run's nearest approach of E + P to the origin and its largest movement in lengths; how many may flip."""
+    near = np.nanmin(found["x_smallest"].values, axis=1)
+    ratios = np.where(np.isfinite(found["x_largest_flip_ratio"].values), found["x_largest_flip_ratio"].values, 0.0)
+    ratio = ratios.max(axis=1)
+    for of, colour, mark, word in ((~success, FAILURE, "x", "others"), (success, SUCCESS, "o", "successful")):
+        axes.plot(near[of], ratio[of], mark, color=colour, markersize=5, linestyle="none", alpha=0.8, label=word)
+    axes.axhline(1, color="0.3", linewidth=0.9, linestyle="--")
+    axes.set(xscale="log", yscale="log", xlabel="smallest |E + P| of a run", ylabel="largest movement / |E + P|")
+    axes.set_title("how near runs come", fontsize=10)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter(NullFormatter())
+    axes.legend(frameon=False, fontsize=8.5)
+    axes.grid(color="0.92")
+    return f"{int((ratio > 1).sum())} of {len(ratio)} with an E + P that moves by more than its length"

@@ -1,0 +1,5 @@
+"""Verification: criteria, evidence, verdicts and the report."""
+
+import lazy_loader as lazy
+
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -1,0 +1,49 @@
+"""A claim as it was judged, and how all of them came to be judged."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import xarray as xr
+
+from analysis.reproduction.verification.claim import Claim
+from analysis.reproduction.verification.experiment import Size
+from analysis.reproduction.verification.finding import Finding
+from analysis.reproduction.verification.rules import Judgement, Verdict, judge, together
+
+
+class Judged(NamedTuple):
+    """What was found for each part of a claim, and what becomes of it."""
+
+    claim: Claim
+    findings: tuple[Finding, ...]
+    """Of its parts, in their order; none where it was not tested"""
+    judgements: tuple[Judgement, ...]
+    """Of its parts"""
+    verdict: Verdict
+    """Of the whole"""
+    size: Size
+
+
+class About(NamedTuple):
+    """How a report came to be."""
+
+    size: Size
+    created_at: str
+    """Date, or date and time in ISO 8601"""
+    environment: Mapping[str, str]
+    """Versions, device, cores, commit, by what they are called"""
+    seconds: float
+    """That all evidence took, whenever it was gathered; runs that were there before aside"""
+    runs: int
+    """Of the ensembles that the studies name: what they make beside these is not counted"""
+
+
+def judged(claim: Claim, evidence: xr.Dataset | None, size: Size) -> Judged:
+    """Measure all parts of a claim on its study's evidence and judge them; None is a study not done at this size."""
+    if claim.untestable:
+        return Judged(claim, (), (), Verdict.UNTESTABLE, size)
+    if evidence is None:
+        return Judged(claim, (), (), Verdict.LEFT, size)
+    findings = tuple(part.measure(evidence) for part in claim.parts)
+    judgements = tuple(judge(part.rule, finding) for part, finding in zip(claim.parts, findings, strict=True))
+    return Judged(claim, findings, judgements, together([each.verdict for each in judgements]), size)

@@ -1,0 +1,239 @@
+"""The entry of a claim: what is stated, how it was tested, what was found, and how to do it again."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from analysis.reproduction.verification.claim import Claim, Part
+from analysis.reproduction.verification.claim_results import Judged
+from analysis.reproduction.verification.document import (
+    Badge,
+    Block,
+    Code,
+    Facts,
+    Link,
+    Paragraph,
+    Picture,
+    Rich,
+    Row,
+    Section,
+    Span,
+    Strong,
+    Table,
+)
+from analysis.reproduction.verification.experiment import Size, Study
+from analysis.reproduction.verification.finding import Finding
+from analysis.reproduction.verification.formatting import amount, difference, effect, rule_words, sentence
+from analysis.reproduction.verification.rules import Agrees, Judgement, Verdict
+
+
+class Drawn(NamedTuple):
+    """A picture that there is."""
+
+    shows: str
+    """What is to be seen, for those who cannot"""
+    caption: str = ""
+    home: str = ""
+    """The claim under which it stands, if it is of one"""
+
+
+class Said:
+    """What entries have said, so that the next of a family of claims need not say the same again."""
+
+    def __init__(self) -> None:
+        self.first: dict[tuple[str, str], str] = {}
+
+    def once(self, claim: str, what: str, told: str, words: Rich) -> Rich:
+        """The words, or which claim has the same already."""
+        first = self.first.setdefault((what, told), claim)
+        return words if first == claim or len(told) < LONG else ("As for ", Link(first, first), ".")
+
+
+LONG = 70
+"""Signs below which a text is said again."""
+
+
+def entry(one: Judged, study: Study | None, drawn: Mapping[str, Drawn], said: Said) -> Section:
+    """The entry of a claim, whose study may be missing where it is not testable; `said` is what those before it say."""
+    claim = one.claim
+    stands: Rich = (Strong(claim.statement), f" ({claim.source})")
+    if claim.untestable:
+        blocks: list[Block] = [Paragraph((*stands, " ", *_untested(one, drawn)))]
+    else:
+        blocks = [Paragraph(stands)]
+        blocks += [*_plainly(one)] if one.findings else [Paragraph((_left(one, study),))]
+        facts = _facts(one, study, drawn, said)
+        if len(one.findings) == 1:
+            facts = [*_found_alone(one), *facts]
+        elif one.findings:
+            blocks.append(_found(one))
+            facts = [*((name.capitalize(), (f"each {text}",)) for name, text in _alike(one).items()), *facts]
+        blocks.append(Facts(tuple(facts)))
+    picture = drawn.get(claim.figure)
+    if picture and picture.home == claim.name:
+        blocks.append(Picture(claim.figure, picture.shows, (picture.caption,)))
+    return Section(claim.name, claim.name, tuple(blocks), (), claim.paper, one.verdict)
+
+
+def _untested(one: Judged, drawn: Mapping[str, Drawn]) -> Rich:
+    """Why a claim cannot be tested, in a line."""
+    claim = one.claim
+    readings = (" The words may mean: ", *_readings(claim.readings)) if claim.readings else ()
+    figure = (" Figure: ", *_figure(claim, drawn), ".") if claim.figure else ()
+    return f"Not tested: {sentence(claim.untestable)}", *readings, *figure
+
+
+def _found_alone(one: Judged) -> list[tuple[str, Rich]]:
+    """Of a claim of one part: the rule, what is found, and how far it is from a paper's number."""
+    (part,), (finding,), (judgement,) = one.claim.parts, one.findings, one.judgements
+    apart = _apart(part, judgement)
+    told = [_of(finding), effect(finding), f"{apart} from the paper's" if apart else ""]
+    here = "".join(f", {each}" for each in told if each)
+    return [("Rule", (rule_words(part),)), ("Here", (Strong(amount(finding.interval, part)), here))]
+
+
+def _found(one: Judged) -> Table:
+    """Of a claim of several parts: the same in a row for each, with its verdict; only columns that have something."""
+    parts = list(zip(one.claim.parts, one.findings, one.judgements, strict=True))
+    same = len({finding.note for finding in one.findings}) == 1
+    columns: dict[str, list[Rich]] = {
+        "": [(part.label,) for part in one.claim.parts],
+        "rule": [(rule_words(part),) for part in one.claim.parts],
+        "here": [(Strong(amount(finding.interval, part)),) for part, finding, _ in parts],
+        "of": [(_of(finding).removeprefix("of "),) for finding in one.findings],
+        "from the paper's": [(_apart(part, judgement),) for part, _, judgement in parts],
+        "effect": [(effect(finding),) for finding in one.findings],
+        "verdict": [_verdict(judgement) for judgement in one.judgements],
+        "note": [("" if same else _note(finding, judgement),) for _, finding, judgement in parts],
+    }
+    common = _alike(one)
+    kept = {
+        name: cells for name, cells in columns.items() if name not in common and any(cell != ("",) for cell in cells)
+    }
+    return Table(tuple(kept), tuple(map(Row, zip(*kept.values(), strict=True))))
+
+
+def _alike(one: Judged) -> dict[str, str]:
+    """What all parts have in common, which their table need not say of each: the rule, and of how many."""
+    rules = {rule_words(part) for part in one.claim.parts}
+    counts = {_of(finding).removeprefix("of ") for finding in one.findings}
+    found = {"rule": rules, "of": counts}
+    return {name: next(iter(texts)) for name, texts in found.items() if len(texts) == 1 and any(texts)}
+
+
+def _of(finding: Finding) -> str:
+    """How many it was found of."""
+    return f"of {finding.count:,} {finding.of}" if finding.count else ""
+
+
+def _apart(part: Part, judgement: Judgement) -> str:
+    """How far it is from a paper's number."""
+    return difference(judgement, part) if isinstance(part.rule, Agrees) else ""
+
+
+def _verdict(judgement: Judgement) -> Rich:
+    """The verdict on a part, and why it is no better."""
+    if judgement.verdict is Verdict.REPRODUCED:
+        return (judgement.verdict.value,)
+    return Badge(judgement.verdict), f": {judgement.why}" if judgement.why else ""
+
+
+def _note(finding: Finding, judgement: Judgement) -> str:
+    """What is to be known beside a number, unless it is said as the reason of the verdict."""
+    return finding.note if finding.note != judgement.why else ""
+
+
+def _plainly(one: Judged) -> list[Block]:
+    """What a reader must not miss: a contradiction, what follows from it, and a note on the whole."""
+    blocks: list[Block] = []
+    alone = one.judgements[0].why if len(one.judgements) == 1 else ""
+    told: dict[Verdict, str] = {
+        Verdict.NOT: "This contradicts the paper" if one.claim.paper != "OWN" else "This does not hold",
+        Verdict.PARTLY: "Only partly",
+        Verdict.OPEN: "These runs cannot tell",
+        Verdict.UNTESTABLE: "This could not be tested",
+        Verdict.LEFT: "Not tested at this size",
+    }
+    if one.verdict in told:
+        meaning = one.claim.meaning if one.verdict in (Verdict.NOT, Verdict.PARTLY) else ""
+        why = f": {alone.removesuffix('.')}." if alone else "."
+        lead = "What follows" if one.verdict is Verdict.NOT else "If it is wrong"
+        follows = f" {lead}: {sentence(meaning)}" if meaning else ""
+        blocks.append(Paragraph((Strong(told[one.verdict]), why, follows)))
+    notes = {_note(*each) for each in zip(one.findings, one.judgements, strict=True)}
+    if len({finding.note for finding in one.findings}) == 1 and any(notes):
+        blocks.append(Paragraph((f"Note: {sentence(notes.pop())}",)))
+    return blocks
+
+
+def _left(one: Judged, study: Study | None) -> str:
+    sizes = [size.value for size in Size if study and size in study.sizes]
+    larger = f"; it is done at {' and '.join(sizes)} size" if sizes else ""
+    return f"Not tested at this size, {one.size.value}: its study is too dear for it{larger}."
+
+
+def _facts(one: Judged, study: Study | None, drawn: Mapping[str, Drawn], said: Said) -> list[tuple[str, Rich]]:
+    """How it was tested, and how to do it again."""
+    claim = one.claim
+    facts: list[tuple[str, Rich]] = []
+    if claim.readings:
+        readings = _readings(claim.readings)
+        facts.append(("Readings", said.once(claim.name, "readings", " ".join(claim.readings), readings)))
+    for name, text in (("Measured", claim.measured), ("Refuted by", claim.refuted)):
+        facts.append((name, said.once(claim.name, name, text, (sentence(text),))))
+    if not one.findings:
+        facts.append(("Rule", (_rules(one),)))
+    repeat: Rich = (Code(_command(one, study)),)
+    if study:
+        smaller = ", smaller than the paper's" if study.reduced.get(one.size) else ""
+        repeat = (*repeat, "; study ", Link(study.name, study.name), smaller)
+    if claim.figure:
+        repeat = (*repeat, "; figure ", *_figure(claim, drawn))
+    return [*_joined(facts), ("To repeat", repeat)]
+
+
+def _joined(facts: list[tuple[str, Rich]]) -> list[tuple[str, Rich]]:
+    """Facts of which one after the other says the same, as one."""
+    told: list[tuple[str, Rich]] = []
+    for name, words in facts:
+        if told and told[-1][1] == words:
+            told[-1] = (f"{told[-1][0]}, {name.lower()}", words)
+        else:
+            told.append((name, words))
+    return told
+
+
+def _readings(readings: tuple[str, ...]) -> Rich:
+    """What the words may mean, lettered."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    spans: list[Span] = []
+    for place, reading in enumerate(readings):
+        spans += [Strong(f"({letters[place % 26]}) "), reading, "; " if place + 1 < len(readings) else ""]
+    return *spans, ". Tested is (a)."
+
+
+def _rules(one: Judged) -> str:
+    """The rule of each part, or the one that all have."""
+    parts = one.claim.parts
+    words = [rule_words(part) for part in parts]
+    if len(set(words)) == 1:
+        return sentence("each " * (len(parts) > 1) + words[0])
+    return sentence("; ".join(f"{part.label}: {each}" for part, each in zip(parts, words, strict=True)))
+
+
+def _command(one: Judged, study: Study | None) -> str:
+    """What tests this claim alone."""
+    size = one.size
+    if one.verdict is Verdict.LEFT:
+        done = study.sizes if study else (Size.DEFAULT,)
+        size = next((each for each in (Size.DEFAULT, *Size) if each in done), size)
+    option = "" if size is Size.DEFAULT else f" --{size.value}"
+    return f"python -m analysis.verify --only {one.claim.name}{option}"
+
+
+def _figure(claim: Claim, drawn: Mapping[str, Drawn]) -> Rich:
+    """The command that draws a claim's figure, and where it is drawn here."""
+    name, command = claim.figure, Code(f"python -m analysis.paper {claim.figure}")
+    if name not in drawn:
+        return (command,)
+    home = drawn[name].home
+    return (command, ", below") if home == claim.name else (Link(f"under {home}", home),)

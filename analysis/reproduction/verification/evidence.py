@@ -1,0 +1,93 @@
+"""Evidence: what a study has measured, as a small NetCDF file under a name made of all that its numbers depend on."""
+
+import dataclasses
+import hashlib
+import inspect
+import json
+import os
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+from analysis.output.results import write_result
+from analysis.reproduction.verification.experiment import Lab, Params, Study
+from dynamics.provenance import git_commit, package_versions
+from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
+from dynamics.simulation import RUNS_FOLDER, SYSTEMS
+from dynamics.trajectory.netcdf import LOCK, TrajectoryError
+
+FOLDER = RUNS_FOLDER / "verify"
+PAPERS = {each.system: each for each in (ParticleSettings, ModularSettings, SparseSettings)}
+"""Settings of the papers' systems."""
+
+
+def evidence_path(study: Study, params: Params, lab: Lab) -> Path:
+    """Where the evidence of a study lies: runs/verify/STUDY-HASH.nc."""
+    return FOLDER / f"{study.name}-{_digest(study, params, lab)}.nc"
+
+
+def found(study: Study, params: Params, lab: Lab) -> xr.Dataset | None:
+    """The evidence of a study, where it is there. Raises TrajectoryError for a file that cannot be read."""
+    path = evidence_path(study, params, lab)
+    if not path.exists():
+        return None
+    try:
+        with LOCK, xr.open_dataset(path, engine="netcdf4") as there:
+            return there.load()
+    except (OSError, ValueError) as error:
+        raise TrajectoryError(f"{path}: damaged ({error}); without it, it is measured again") from None
+
+
+def measured(study: Study, params: Params, lab: Lab) -> xr.Dataset:
+    """Do a study, and keep its evidence. Raises as `simulate` and the study do, and RecordingError."""
+    begin = time.perf_counter()
+    evidence = study.measure(lab, params)
+    evidence.attrs.update(
+        title=f"Evidence of the study {study.name}: {study.what}",
+        study=study.name,
+        study_version=study.version,
+        params_json=json.dumps(dict(params), sort_keys=True),
+        seconds=time.perf_counter() - begin,
+        source=source_of(study),
+        **circumstances(lab.device),
+        comment="By run where there are runs. NaN is no value. What claims say of it is in "
+        "analysis.reproduction.claims.registry.",
+    )
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    write_result(evidence, evidence_path(study, params, lab))
+    return evidence
+
+
+def source_of(study: Study) -> str:
+    """Twelve hexadecimal digits over the module that measures a study."""
+    module = sys.modules[study.measure.__module__]
+    return hashlib.sha256(inspect.getsource(module).encode()).hexdigest()[:12]
+
+
+def circumstances(device: str) -> dict[str, Any]:
+    """When, and by what, something is measured now."""
+    return {
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "git_commit": git_commit(),
+        "package_versions": json.dumps(package_versions()),
+        "device": SYSTEMS[SparseSettings.system](SparseSettings(), device).device,
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+    }
+
+
+def systems(device: str) -> dict[str, Any]:
+    """How each system computes, and its default settings, which what a study makes itself begins from."""
+    made = {name: SYSTEMS[name](settings(), device) for name, settings in PAPERS.items()}
+    return {name: [one.numerics_version, one.device, dataclasses.asdict(one.settings)] for name, one in made.items()}
+
+
+def _digest(study: Study, params: Params, lab: Lab) -> str:
+    """Over the study, its sizes, the names of the ensembles that it needs, and how systems compute by default."""
+    names = [lab.path(need).stem for need in study.ensembles(params)]
+    whole = [study.name, study.version, dict(params), dict(study.depends), names, systems(lab.device)]
+    content = json.dumps(whole, sort_keys=True, default=dataclasses.asdict)
+    return hashlib.sha256(content.encode()).hexdigest()[:12]

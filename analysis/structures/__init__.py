@@ -1,0 +1,5 @@
+"""Structures of embeddings: circles, grids, Fourier components, shapes, and when they form."""
+
+import lazy_loader as lazy
+
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -1,0 +1,164 @@
+"""Perfect grids: every way in which N tokens can lie on a lattice so that their sums respect addition modulo N.
+
+In a perfect grid, "the vector sums of all pairs of embeddings also form a perfect grid where pair sums are grouped
+together based on their modular sum" (CA appendix A.2). Tokens lie at x_i = c + L g_i, with g_i in Z² and L any linear
+map, such that
+
+    the numbers respect addition:  i = a g_i1 + b g_i2 (mod N), with some a, b that reach all of Z_N;
+    there are no holes:            every point of Z² in the convex hull of the g_i is one of them.
+
+Then pairs whose sums coincide have the same modular sum, whatever L is, and neighbours on a line differ by the same
+number everywhere. Tokens of a grid that has holes, or bays, respect addition and lie where others of their class would,
+a vector of the kernel {g : a g_1 + b g_2 = 0 (mod N)} away. But lattices so fine that anything lies on them do so too,
+which the second condition excludes. That no pair sum be
+imperfect (CA algorithm 2) cannot be asked: the sum of a corner with itself is like no other, so that every grid has
+an imperfection at each of its corners.
+
+Up to L, c and relabellings i -> u i + s of the tokens there are finitely many: for N = 17, 114. They are found line by
+line. A window of N points that has no holes has an area below N by Pick's theorem, so that some direction sees it in at
+most 1 + sqrt(8 N / 3) lines (L. Fejes Tóth and Makai, Studia Sci. Math. Hungar. 9 (1974), 191). Windows that leave out
+a line between two others in every such direction are not looked for. The first line begins at 0, and so does the
+second, by the choice of the other axis.
+"""
+
+import functools
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from tqdm import tqdm
+
+from analysis.structures.procrustes import relabellings
+
+MOST_TOKENS = 23
+"""Beyond it there are too many grids to compare every frame with each."""
+
+Line = tuple[int, int]
+"""First and last place of the tokens on a line of the lattice, both included."""
+
+
+class Grids(NamedTuple):
+    """Perfect grids of N tokens, each with a labelling of its own; grids that are linear images are one."""
+
+    basis: np.ndarray  # (grid, token, 2), orthonormal columns: of a single line the second is zero
+    places: np.ndarray  # (grid, token, 2) int16, the g_i
+    kind: np.ndarray  # (grid,), the same for grids that differ by a relabelling
+    lines: np.ndarray  # (grid,), lines in the direction that has fewest
+    progression: np.ndarray  # (grid,), neighbours on these lines differ by this number, from 1 to N/2
+    kernel: np.ndarray  # (kind, vector, 2) int16, its vectors of up to N/2 along both axes, filled up with zeros
+
+
+@functools.lru_cache(maxsize=4)
+def perfect_grids(n: int) -> Grids:
+    """Every perfect grid of N tokens, in every labelling. Raises ValueError outside 3 <= N <= 23."""
+    if not 3 <= n <= MOST_TOKENS:
+        raise ValueError(f"n: found {n} tokens, grids are known for 3 to {MOST_TOKENS}")
+    unit, _, images = relabellings(n, shifts=True)
+    seen: set[bytes] = set()
+    found: list[tuple[np.ndarray, np.ndarray, int, int, int]] = []
+    kernels: list[np.ndarray] = []
+    for points, step, across, lines in tqdm(windows(n), "grids", unit="window", delay=2, disable=None, leave=False):
+        basis = orthonormal(points)
+        if _keys(basis[None])[0] in seen:
+            continue
+        bases, places = (np.empty((len(images), n, 2), kind) for kind in (np.float64, np.int16))
+        bases[np.arange(len(images))[:, None], images] = basis
+        places[np.arange(len(images))[:, None], images] = points
+        for basis, place, key, u in zip(bases, places, _keys(bases), unit, strict=True):
+            if key not in seen:
+                seen.add(key)
+                progression = step * u % n
+                found.append((basis, place, len(kernels), lines, min(progression, n - progression)))
+        kernels.append(_kernel(n, step, across, lines))
+    basis, places, kind, line_counts, progressions = (np.array(part) for part in zip(*found, strict=True))
+    most = max(map(len, kernels))
+    padded = np.array([np.pad(kernel, ((0, most - len(kernel)), (0, 0))) for kernel in kernels])
+    return Grids(basis, places, kind, line_counts, progressions, padded)
+
+
+def windows(n: int) -> Iterator[tuple[np.ndarray, int, int, int]]:
+    """Windows without holes, at least one of each up to relabelling: places (token, 2), the numbers by which tokens
+    differ along a line and across lines, and how many lines there are.
+
+    Those of fewest lines come first.
+    """
+    most = 1 + math.isqrt(8 * n // 3)
+    steps = [step for step in range(1, n) if n % step == 0]  # any other differs from one of these by a unit
+    for count in range(1, most + 1):
+        for step in steps:
+            for across in range(n if count > 1 else 1):
+                if math.gcd(step, across, n) == 1:
+                    for window in _stacked(n, count, step, across, ()):
+                        yield _places(window, n, step, across), step, across, count
+
+
+def _stacked(n: int, count: int, step: int, across: int, lines: tuple[Line, ...]) -> Iterator[tuple[Line, ...]]:
+    """Windows of so many lines that begin with these and in which no number occurs twice."""
+    used = {(step * place + across * m) % n for m, (low, high) in enumerate(lines) for place in range(low, high + 1)}
+    m, left = len(lines), n - len(used)
+    if m == count:
+        if not left:
+            yield lines
+        return
+    for low, longest in _begins(lines, left):
+        high = low - 1
+        while high - low + 1 < longest and (step * (high + 1) + across * m) % n not in used:
+            high += 1
+            if (step * (high - low) % n == 0 and high > low) or not without_holes((*lines, (low, high))):
+                break
+            remaining, ahead = left - (high - low + 1), count - m - 1
+            if remaining >= ahead and (ahead or not remaining):
+                yield from _stacked(n, count, step, across, (*lines, (low, high)))
+
+
+def _begins(lines: tuple[Line, ...], left: int) -> Iterator[tuple[int, int]]:
+    """Where the next line may begin, and the number of its tokens at most."""
+    if len(lines) < 2:
+        yield 0, left
+        return
+    (low, high), (last_low, last_high) = lines[-2:]
+    for begin in range(2 * last_low - low - 1, 2 * last_high - high + 2):
+        yield begin, min(left, 2 * last_high - high + 2 - begin)
+
+
+def without_holes(lines: tuple[Line, ...]) -> bool:
+    """Whether lines of lattice points, one above the other, are all that their convex hull has."""
+    for a, (low_a, high_a) in enumerate(lines):
+        for b in range(a + 2, len(lines)):
+            low_b, high_b = lines[b]
+            for m in range(a + 1, b):
+                low = low_a * (b - m) + low_b * (m - a)
+                high = high_a * (b - m) + high_b * (m - a)
+                if lines[m][0] * (b - a) >= low + (b - a) or lines[m][1] * (b - a) <= high - (b - a):
+                    return False
+    return True
+
+
+def _places(lines: tuple[Line, ...], n: int, step: int, across: int) -> np.ndarray:
+    """The place of each token on the lattice, (token, 2)."""
+    places = np.empty((n, 2))
+    for m, (low, high) in enumerate(lines):
+        for place in range(low, high + 1):
+            places[(step * place + across * m) % n] = m, place
+    return places
+
+
+def _kernel(n: int, step: int, across: int, lines: int) -> np.ndarray:
+    """Vectors between places of the same number, (vector, 2) int16; of a single line there are none."""
+    reach = np.arange(-(n // 2) - 1, n // 2 + 2)
+    m, place = (each.ravel() for each in np.meshgrid(reach, reach, indexing="ij"))
+    same = ((across * m + step * place) % n == 0) & (lines > 1)
+    return np.stack([m[same], place[same]], axis=-1).astype(np.int16)
+
+
+def orthonormal(places: np.ndarray) -> np.ndarray:
+    """Orthonormal columns that span the centred places (token, 2), the second zero where these lie on a line."""
+    u, size, _ = np.linalg.svd(places - places.mean(axis=0), full_matrices=False)
+    return u * (size > 1e-9 * size[0])
+
+
+def _keys(bases: np.ndarray) -> list[bytes]:
+    """What is equal where two bases (grid, token, 2) span the same plane."""
+    planes = bases @ bases.mT
+    return [np.round(plane * 1e6).astype(np.int64).tobytes() for plane in planes]

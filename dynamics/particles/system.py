@@ -1,0 +1,163 @@
+"""The particle system: N particles under the pair forces of CA, normalised after every step (CA section 6).
+
+    x <- normalise(x + step_size F(x)),   F = g_a attraction + w_r g_r repulsion + f_a (like + w_a unlike alignment)
+
+where the weights w balance what unlike pairs do against what like pairs do, and normalise() keeps zero
+mean and unit standard deviation. There is no momentum. A configuration with no spread (N = 1, or all
+particles in one point) cannot be scaled and stays at the origin.
+
+A run whose force or position passes 1e38 counts as diverged: it stays at its last state before that.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numba import get_num_threads
+
+from dynamics import randomness
+from dynamics.initial_conditions import pin_start, read_start
+from dynamics.kernels.compiling import on_threads
+from dynamics.kernels.simd import WIDTH
+from dynamics.particles import pair_forces
+from dynamics.particles.integrator import FORCE_NORM, LAST_STEP, MOVE_NORM, Law, advance, normalise_blocks
+from dynamics.particles.pair_list import PairList, pair_list
+from dynamics.settings import CHOICES, ParticleSettings, SettingsError
+from dynamics.tasks import all_pairs
+from dynamics.trajectory.recorder import FROM_ZERO
+
+
+@dataclasses.dataclass(frozen=True)
+class ParticleState:
+    """An ensemble after `step` steps. Arrays are not changed in place."""
+
+    step: int
+    embedding: np.ndarray  # (run, token, axis)
+    gradient_norm: np.ndarray  # (run,) of the balanced force before the last step
+    update_norm: np.ndarray  # (run,) of the displacement in the last step, after normalisation
+    last_step: np.ndarray  # (run,) `step`, or where a run diverged the last step before
+
+
+class ParticleSystem:
+    """`ParticleSettings` as a `System`: see `dynamics.simulation` for the protocol."""
+
+    clock = FROM_ZERO
+    numerics_version = 1
+    """Raised whenever a change alters results."""
+
+    def __init__(self, settings: ParticleSettings, device: str = "auto", pairs: np.ndarray | None = None) -> None:
+        """pairs (pair, 2): those whose sums interact, such as a network's training pairs, instead of all."""
+        if device not in ("auto", "cpu"):
+            raise SettingsError("device", device, "auto or cpu: particles run on the processor")
+        self.device, self.ensemble_width = "cpu", 0
+        self.settings = pin_start(settings)
+        s = self.settings
+        self.variables = {
+            "embedding": ("token", "axis"),
+            "gradient_norm": ("layer",),
+            "update_norm": ("layer",),
+        }
+        self._given_pairs = pairs
+        self._axes = tuple(range(s.dim))
+        self._law = Law(
+            fa=s.fa,
+            ga=s.ga,
+            gr=s.gr,
+            step_size=s.step_size,
+            **{field: CHOICES[field].index(getattr(s, field)) for field in Law._fields if field in CHOICES},
+        )
+
+    @functools.cached_property
+    def pairs(self) -> PairList:
+        """The pairs whose sums interact."""
+        pairs = all_pairs(self.settings.n) if self._given_pairs is None else np.asarray(self._given_pairs)
+        if self.settings.diagonal == "none":
+            pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+        return pair_list(self.settings.n, pairs, twice=self.settings.diagonal == "twice")
+
+    def working_bytes(self, runs: int) -> int:
+        """Memory that `advance` needs, known before any is taken."""
+        pairs = self.settings.n * (self.settings.n + 1) // 2
+        numbers = pairs * (6 * self.settings.dim + 4) * WIDTH
+        return 8 * (
+            numbers * min(get_num_threads(), -(-runs // WIDTH)) + 8 * runs * self.settings.n * self.settings.dim
+        )
+
+    def coords(self) -> dict[str, np.ndarray]:
+        """Coordinates of the dimensions that `variables` names."""
+        return {
+            "token": np.arange(self.settings.n),
+            "axis": np.arange(self.settings.dim),
+            "layer": np.array(["embedding"]),
+        }
+
+    def initial(self, seeds: np.ndarray) -> ParticleState:
+        """First positions, one run a seed, normalised; `gradient_norm` is that of the force there."""
+        s = self.settings
+        random = s.start == "random"
+        x = randomness.normal(seeds, "particles/start", (s.n, s.dim)) if random else read_start(s, seeds)
+        return self.at_rest(x)
+
+    def at_rest(self, positions: np.ndarray) -> ParticleState:
+        """The state at step 0 of runs that begin at positions (run, token, axis), normalised. Raises SettingsError."""
+        x = self.normalised(positions)
+        norm = self.force(x)[1]
+        if not (norm < 1e38).all():
+            raise SettingsError("start", "positions with a force beyond 1e38", "positions that do not nearly coincide")
+        still = np.zeros(len(x))
+        return ParticleState(0, x, norm, still, still.astype(np.int64))
+
+    def normalised(self, positions: np.ndarray) -> np.ndarray:
+        """Positions (run, token, axis) as they are kept after every step: of zero mean and, by default, spread 1."""
+        runs, n, dim = positions.shape
+        blocks = pair_forces.to_blocks(np.asarray(positions, np.float64))
+        normalise_blocks(blocks, n, self._law.variance, self._axes)
+        return pair_forces.from_blocks(blocks, runs, n, dim)
+
+    def force(self, embedding: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The balanced force on every particle of an embedding (run, token, axis), and its norm (run,)."""
+        runs, n, dim = embedding.shape
+        track = np.zeros((4, runs))
+        total = self._run_kernel(embedding, 0, track)[1]
+        return total.reshape(runs, n, dim), track[FORCE_NORM]
+
+    def _run_kernel(self, embedding: np.ndarray, steps: int, track: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """New positions and the last total force; `track` (row, run) is updated in place."""
+        runs, n, dim = embedding.shape
+        blocks = pair_forces.to_blocks(embedding)
+        lanes = np.zeros((4, len(blocks) * WIDTH))
+        lanes[:, :runs] = track
+        lanes = np.ascontiguousarray(lanes.reshape(4, -1, WIDTH).swapaxes(0, 1))
+        across, threads = pair_forces.plan(runs, self.pairs)
+        with on_threads(threads):
+            total = advance(blocks, runs, across, steps, lanes, self.pairs, self._law, self._axes)
+        track[:] = lanes.swapaxes(0, 1).reshape(4, -1)[:, :runs]
+        return pair_forces.from_blocks(blocks, runs, n, dim), pair_forces.from_blocks(total, runs, n, dim)
+
+    def advance(self, state: ParticleState, steps: int) -> ParticleState:
+        """The state `steps` steps later; a run's bits depend on nothing but its own state."""
+        if steps == 0:
+            return state
+        running = state.last_step == state.step
+        track = np.array([running, state.last_step, state.gradient_norm, state.update_norm], dtype=np.float64)
+        embedding, _ = self._run_kernel(state.embedding, steps, track)
+        last_step = track[LAST_STEP].astype(np.int64)
+        return ParticleState(state.step + steps, embedding, track[FORCE_NORM], track[MOVE_NORM], last_step)
+
+    def observe(self, state: ParticleState) -> dict[str, np.ndarray]:
+        """One frame: an array (run, ...) for each of `variables`."""
+        return {
+            "embedding": state.embedding,
+            "gradient_norm": state.gradient_norm.astype(np.float32)[:, None],
+            "update_norm": state.update_norm.astype(np.float32)[:, None],
+        }
+
+    def checkpoint(self, state: ParticleState) -> dict[str, np.ndarray]:
+        """All that `restore` needs, exactly: `step`, and arrays with a leading run axis."""
+        return {field.name: np.asarray(getattr(state, field.name)) for field in dataclasses.fields(state)}
+
+    def restore(self, arrays: Mapping[str, Any]) -> ParticleState:
+        """The state of which `checkpoint` gave the arrays, or some of its runs."""
+        return ParticleState(**{**arrays, "step": int(arrays["step"])})

@@ -1,0 +1,76 @@
+"""Engines of CA's network, trained on the whole training split of its pairs at every step."""
+
+import numpy as np
+import torch
+
+from dynamics.kernels import modular_backprop
+from dynamics.kernels.simd import to_lanes
+from dynamics.networks.constant_attention import ConstantAttention
+from dynamics.networks.parameters import Weights
+from dynamics.settings import ModularSettings
+from dynamics.tasks import all_pairs, training_pairs
+from dynamics.training.backends import LaneEngine, TorchEngine, mean_scores
+
+
+def splits(s: ModularSettings) -> tuple[str, ...]:
+    """Names of the splits that are not empty."""
+    return ("train", "validation") if s.train_pairs < s.pairs else ("train",)
+
+
+def pair_counts(s: ModularSettings, seeds: np.ndarray) -> np.ndarray:
+    """How often each pair occurs in each split, (run, pair, split) float64."""
+    chosen = training_pairs(s.n, s.train_pairs, seeds)
+    return np.stack([chosen, ~chosen][: len(splits(s))], axis=-1).astype(np.float64)
+
+
+class PairLanes(LaneEngine):
+    """On a processor."""
+
+    def __init__(self, network: ConstantAttention, seeds: np.ndarray) -> None:
+        s = network.settings
+        super().__init__(s, network, len(seeds))
+        self.network, self.pairs = network, modular_backprop.quads(s.n)
+        self.layout = modular_backprop.layout(s.n, s.hidden, s.dim)
+        self.counts = pair_counts(s, seeds)
+        self.totals = self.counts.sum(axis=1)  # (run, split)
+        padded = np.zeros((self.runs, self.pairs.first.size), np.float32)
+        padded[:, : s.pairs] = self.counts[..., 0] / s.train_pairs
+        self.share = to_lanes(padded)
+
+    def _train(self, step: int, steps: int) -> None:
+        modular_backprop.train(self.memory, self.layout, self.share, self.pairs, self.rule, self.updates + 1, steps)
+
+    def differentiate(self, step: int) -> None:
+        modular_backprop.train(self.memory, self.layout, self.share, self.pairs, self.rule, 1, 0)
+
+    def scores(self) -> tuple[np.ndarray, np.ndarray]:
+        losses, right = modular_backprop.scores(self.memory.weights, self.layout, self.pairs, self.runs)
+        loss, accuracy = ((values[..., None] * self.counts).sum(axis=1) / self.totals for values in (losses, right))
+        return loss, accuracy
+
+    def exact_scores(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        pairs = torch.from_numpy(all_pairs(self.network.settings.n))
+        weights = self.network.unflatten(torch.from_numpy(self.weights()[which]).double())
+        logits = self.network.logits(weights, pairs)
+        return mean_scores(logits, self.network.target(pairs), torch.from_numpy(self.counts[which]))
+
+
+class PairTorch(TorchEngine):
+    """On a device of torch."""
+
+    network: ConstantAttention
+
+    def __init__(self, network: ConstantAttention, seeds: np.ndarray, device: str, width: int = 0) -> None:
+        s = network.settings
+        super().__init__(s, network, len(seeds), device, width)
+        self.pairs = torch.from_numpy(all_pairs(s.n)).to(device)
+        self.counts = torch.from_numpy(pair_counts(s, seeds)).to(device)
+        self.share = torch.zeros(self.width, s.pairs, device=device)
+        self.share[: self.runs] = self.counts[..., 0] / s.train_pairs
+
+    def loss(self, weights: Weights, step: int) -> torch.Tensor:
+        return self.network.loss(weights, self.pairs, self.share).sum()
+
+    def scores_of(self, weights: Weights, runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        logits = self.network.logits(weights, self.pairs)[: len(runs)]
+        return mean_scores(logits, self.network.target(self.pairs), self.counts[torch.from_numpy(runs).to(self.device)])

@@ -1,0 +1,77 @@
+"""The ensemble that a command is about: simulated, branched off another, or found."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from dynamics.settings import Settings, SettingsError, check_whole
+from sims.command_line.amount import Amount
+from sims.command_line.origin import Origin, opened
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def made(
+    settings: Settings, length: int | None, amount: Amount, origin: Origin, say: TextIO, option: str = "steps"
+) -> "tuple[Path, xr.Dataset]":
+    """The trajectory, run or found, and its file; says which to `say`.
+
+    length: how many steps, or epochs where `option`, the command's name for it, is that. Raises as `simulate` does.
+    """
+    unit = settings.epoch_steps if option == "epochs" else 1
+    try:
+        if length is not None:
+            check_whole(option, length, 0, 2**53 // unit)
+        path, run = (_branch if origin.branch else _simulation)(settings, length, unit, amount, origin)
+        before = path.stat().st_mtime_ns if path.exists() else None
+        trajectory = run()
+    except SettingsError as error:
+        found = f"{error.found} steps" if error.field == "steps" and unit > 1 else error.found
+        field = ", ".join(option if name == "steps" else name for name in error.field.split(", "))
+        raise SettingsError(field, found, error.allowed) from None
+    how = "found" if path.stat().st_mtime_ns == before else "written"
+    last = int(trajectory["step"][-1])
+    reached = f"{last} {option}" if unit == 1 else f"{float(trajectory['epoch'][-1]):g} {option} of {unit} steps"
+    print(f"trajectory  {path}  ({how}: {trajectory.sizes['run']} runs, {reached})", file=say)
+    return path, trajectory
+
+
+Run = Callable[[], "xr.Dataset"]
+
+
+def _simulation(settings: Settings, length: int | None, unit: int, amount: Amount, origin: Origin) -> tuple[Path, Run]:
+    """A run from its beginning: where it lives, and how it is made."""
+    from dynamics.simulation import run_path, simulate
+
+    if origin.step is not None:
+        raise SettingsError("step", origin.step, "a step only with a trajectory to begin from")
+    path = amount.out or run_path(settings, amount.runs, amount.seed, amount.every, amount.record, amount.device)
+    how = dataclasses.asdict(dataclasses.replace(amount, out=path))
+    return path, lambda: simulate(settings, steps=None if length is None else unit * length, **how)
+
+
+def _branch(settings: Settings, length: int | None, unit: int, amount: Amount, origin: Origin) -> tuple[Path, Run]:
+    """A run that leaves another at a step: where it lives, and how it is made."""
+    from dynamics.simulation import branch, branch_path, branch_step
+    from dynamics.trajectory.reader import settings_of
+
+    if origin.step is None:
+        raise SettingsError("step", "none", "the step at which to leave the trajectory of --branch")
+    source, step = opened(str(origin.branch), settings.system, "branch"), origin.step
+    for field in ("runs", "seed", "device"):
+        if getattr(amount, field) not in (source.attrs[field], "auto"):
+            raise SettingsError(field, getattr(amount, field), f"{source.attrs[field]}, as in {origin.branch}")
+    before = settings_of(source)
+    now = {field.name: getattr(settings, field.name) for field in dataclasses.fields(before)}
+    changes = {name: value for name, value in now.items() if value != getattr(before, name)}
+    until = length
+    if length is not None and settings.epoch_steps:
+        until = branch_step(source, step, length, **changes)
+    last = int(source["step"][-1]) if until is None else until
+    if step > last:
+        raise SettingsError("step", step, f"at most {last}, where the branch ends")
+    how: dict[str, Any] = {"every": amount.every, "record": amount.record, **changes}
+    path = amount.out or branch_path(source, step, **how)
+    return path, lambda: branch(source, step, until=until, out=path, overwrite=amount.overwrite, progress=True, **how)
