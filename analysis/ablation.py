@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from analysis.command_line.options import SparseOptions
-from analysis.command_line.parsing import command
-from dynamics.settings import SUCCESS, SettingsError, SparseSettings, check_whole
+from analysis.command_line.parsing import run_command
+from dynamics.settings import SUCCESS_ACCURACY, SettingsError, SparseSettings, check_integer
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from analysis.output.tables import Row
+    from analysis.output.tables import TableRow
     from analysis.statistics.intervals import Interval
-    from dynamics.sweeps.design import Grid, Point
+    from dynamics.sweeps.design import SweepDesign, SweepPoint
 
-PANELS = {
+ABLATION_PANELS = {
     "batch": "batch size",
     "hidden": "hidden width h",
     "lr": "learning rate",
@@ -34,7 +34,7 @@ PANELS = {
 
 PanelName = Literal["batch", "hidden", "lr", "mlp-lr-discount"]
 
-WIDTHS = (10, 10_000)
+HIDDEN_WIDTH_RANGE = (10, 10_000)
 """Hidden widths of the paper, first and last."""
 
 HEADER = (
@@ -62,7 +62,7 @@ class Options:
     points: int = 20
     """Values in each panel but batch, whose values are the powers of two up to --data, at most 2048. Widths are whole
     numbers, of which few points may give fewer."""
-    max_hidden: int = WIDTHS[1]
+    max_hidden: int = HIDDEN_WIDTH_RANGE[1]
     """Leave out hidden widths above this. The widest, 10000, costs 150 times what 32 does, and the five widest more
     than all other points together."""
     runs: int = 100
@@ -85,7 +85,7 @@ class Options:
     """The recipe of all panels; what a panel sweeps it takes from there, and its value here is marked in that panel."""
 
 
-def values(name: str, points: int, data: int, max_hidden: int) -> list[int] | list[float]:
+def swept_values(name: str, points: int, data: int, max_hidden: int) -> list[int] | list[float]:
     """The values of a panel, ascending, each once."""
     import numpy as np
 
@@ -98,21 +98,21 @@ def values(name: str, points: int, data: int, max_hidden: int) -> list[int] | li
     return sorted(float(value) for value in np.logspace(*ends, points))
 
 
-def planned(options: Options) -> "dict[str, Grid]":
+def plan_ablation(options: Options) -> "dict[str, SweepDesign]":
     """A sweep for each panel, in the order of `PANELS`, by its setting. Raises SettingsError."""
-    from dynamics.sweeps.design import plan
+    from dynamics.sweeps.design import sweep_design
 
     wanted = {name.replace("-", "_") for name in options.panels}
     if not wanted:
-        raise SettingsError("panels", "none", "one or more of " + ", ".join(PANELS).replace("_", "-"))
-    check_whole("points", options.points, 2, 1000)
-    check_whole("max_hidden", options.max_hidden, *WIDTHS)
-    check_whole("epochs", options.epochs, 1, 2**53)
+        raise SettingsError("panels", "none", "one or more of " + ", ".join(ABLATION_PANELS).replace("_", "-"))
+    check_integer("points", options.points, 2, 1000)
+    check_integer("max_hidden", options.max_hidden, *HIDDEN_WIDTH_RANGE)
+    check_integer("epochs", options.epochs, 1, 2**53)
     base = options.settings.settings
     return {
-        name: plan(
+        name: sweep_design(
             base,
-            {name: values(name, options.points, base.data, options.max_hidden)},
+            {name: swept_values(name, options.points, base.data, options.max_hidden)},
             runs=options.runs,
             seed=options.seed,
             epochs=options.epochs,
@@ -120,7 +120,7 @@ def planned(options: Options) -> "dict[str, Grid]":
             device=options.device,
             folder=options.folder,
         )
-        for name in PANELS
+        for name in ABLATION_PANELS
         if name in wanted
     }
 
@@ -130,36 +130,38 @@ def planned(options: Options) -> "dict[str, Grid]":
 
 def main(options: Options) -> None:
     """Train, or find, all runs; draw both figures, write what was found, and print a line for each value."""
-    grids = planned(options)
+    grids = plan_ablation(options)
     from analysis.output import tables
-    from analysis.output.results import check_result, write_result
+    from analysis.output.results import check_result_path, write_result
     from analysis.plots.figure_files import save_figure
-    from dynamics.simulation import check_out
-    from dynamics.sweeps.run import combine, fill
+    from dynamics.simulation import check_trajectory_path
+    from dynamics.sweeps.run import combine_points, compute_missing_points
 
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
-    grid, what = together(grids.values()), {"result_of": "analysis.ablation"}
-    out = check_result(check_out(options.out or Path(options.folder) / result_name(grid)), what)
+    grid, what = merge_ablation_sweeps(grids.values()), {"result_of": "analysis.ablation"}
+    out = check_result_path(check_trajectory_path(options.out or Path(options.folder) / ablation_file_name(grid)), what)
     if any(out.absolute() == point.path.absolute() for point in grid.points):
         raise SettingsError("out", out, "another file than those of the runs")
-    computed = fill(grid, options.scheduler, work=work)
+    computed = compute_missing_points(grid, options.scheduler, work=ablation_point_cost)
     print(f"ensembles   {len(grid.points)} in {options.folder} ({computed} computed, the others found)", file=say)
-    result = ablation({name: combine(each) for name, each in grids.items()}).assign_attrs(what, epochs=options.epochs)
+    result = ablation_dataset({name: combine_points(each) for name, each in grids.items()}).assign_attrs(
+        what, epochs=options.epochs
+    )
     write_result(result, out)
-    save_figure(figure(result), out.with_suffix(".png"))
+    save_figure(plot_ablation(result), out.with_suffix(".png"))
     print(f"result      {out}\npicture     {out.with_suffix('.png')}", file=say)
     header = [word.format(seed=options.seed) for word in HEADER]
-    tables.show(header, COLUMNS, rows(result), options.csv)
+    tables.print_rows(header, COLUMNS, ablation_rows(result), options.csv)
 
 
-def together(grids: "Iterable[Grid]") -> "Grid":
+def merge_ablation_sweeps(grids: "Iterable[SweepDesign]") -> "SweepDesign":
     """The points of all panels as one grid, the cheapest first, and each once: panels meet in the recipe."""
     grids = list(grids)
     points = {point.path: point for grid in grids for point in grid.points}
-    return dataclasses.replace(grids[0], axes={}, points=sorted(points.values(), key=work))
+    return dataclasses.replace(grids[0], axes={}, points=sorted(points.values(), key=ablation_point_cost))
 
 
-def result_name(grid: "Grid") -> str:
+def ablation_file_name(grid: "SweepDesign") -> str:
     """The file name of a result: its hash is over the points and the recipe, which they alone do not tell."""
     import hashlib
 
@@ -167,13 +169,13 @@ def result_name(grid: "Grid") -> str:
     return f"sweep-ablation-{hashlib.sha256(words.encode()).hexdigest()[:12]}.nc"
 
 
-def work(point: "Point") -> float:
+def ablation_point_cost(point: "SweepPoint") -> float:
     """What a point costs, in no unit."""
     assert isinstance(point.settings, SparseSettings)
-    return point.steps * step_work(point.settings)
+    return point.steps * training_step_cost(point.settings)
 
 
-def step_work(settings: SparseSettings) -> float:
+def training_step_cost(settings: SparseSettings) -> float:
     """What a step costs: as measured, two sequences more than it has, and each 40 units more."""
     return (settings.batch + 2.0) * (settings.hidden + 40.0)
 
@@ -181,7 +183,7 @@ def step_work(settings: SparseSettings) -> float:
 # ------------------------------------------------------------------------------------------------ the result
 
 
-class Line(NamedTuple):
+class AblationPoint(NamedTuple):
     """What became of the runs of one value. Those that diverged are in no mean, and have not succeeded."""
 
     value: int | float
@@ -200,7 +202,7 @@ class Line(NamedTuple):
     success: "Interval"
 
 
-def ablation(found: "Mapping[str, xr.Dataset]") -> "xr.Dataset":
+def ablation_dataset(found: "Mapping[str, xr.Dataset]") -> "xr.Dataset":
     """Combined sweeps, each along its own setting, as one result: accuracy_NAME and loss_NAME (NAME, run, split) at
     the end, where NaN is a run that diverged, status_NAME (NAME, run) and file_NAME (NAME)."""
     import json
@@ -221,12 +223,12 @@ def ablation(found: "Mapping[str, xr.Dataset]") -> "xr.Dataset":
     return xr.Dataset(variables, attrs=attrs)
 
 
-def panels_of(result: "xr.Dataset") -> list[str]:
+def swept_settings(result: "xr.Dataset") -> list[str]:
     """The settings that a result has panels of."""
-    return [name for name in PANELS if f"accuracy_{name}" in result]
+    return [name for name in ABLATION_PANELS if f"accuracy_{name}" in result]
 
 
-def lines(result: "xr.Dataset", name: str) -> list[Line]:
+def ablation_points(result: "xr.Dataset", name: str) -> list[AblationPoint]:
     """A line for each value of a panel."""
     import numpy as np
 
@@ -236,9 +238,9 @@ def lines(result: "xr.Dataset", name: str) -> list[Line]:
     for at, value in enumerate(result[name].values.tolist()):
         split = {str(each): accuracy.values[at, k] for k, each in enumerate(accuracy["split"].values)}
         alive = split["test"][~np.isnan(split["test"])].astype(np.float64)
-        unseen, above = split.get("unseen", np.empty(0)), int((alive > SUCCESS).sum())
+        unseen, above = split.get("unseen", np.empty(0)), int((alive > SUCCESS_ACCURACY).sum())
         found.append(
-            Line(
+            AblationPoint(
                 value=value,
                 file=str(result[f"file_{name}"].values[at]),
                 runs=accuracy.sizes["run"],
@@ -254,14 +256,14 @@ def lines(result: "xr.Dataset", name: str) -> list[Line]:
     return found
 
 
-def rows(result: "xr.Dataset") -> "list[Row]":
+def ablation_rows(result: "xr.Dataset") -> "list[TableRow]":
     """The lines of all panels, for a person and for a program."""
-    return [row(name, line) for name in panels_of(result) for line in lines(result, name)]
+    return [ablation_row(name, line) for name in swept_settings(result) for line in ablation_points(result, name)]
 
 
-def row(name: str, line: Line) -> "Row":
+def ablation_row(name: str, line: AblationPoint) -> "TableRow":
     """A line for a person and for a program."""
-    from analysis.output.tables import Row, number, percent, percent_plus_minus
+    from analysis.output.tables import TableRow, format_number, format_percent, format_percent_plus_minus
 
     def digits(value: float) -> str:
         return "-" if value != value else f"{100 * value:.1f}"
@@ -273,12 +275,17 @@ def row(name: str, line: Line) -> "Row":
         str(line.runs),
         str(line.diverged),
         digits(line.first),
-        percent_plus_minus(line.test),
+        format_percent_plus_minus(line.test),
     ]
-    text += [digits(line.deviation), percent_plus_minus(line.unseen), str(line.above), percent(line.success)]
+    text += [
+        digits(line.deviation),
+        format_percent_plus_minus(line.unseen),
+        str(line.above),
+        format_percent(line.success),
+    ]
     numbers = [line.value, line.runs, line.diverged, line.first, *line.test, line.deviation, *line.unseen]
     numbers += [line.above, *line.success]
-    return Row(text, [text[0], *map(number, numbers), line.file])
+    return TableRow(text, [text[0], *map(format_number, numbers), line.file])
 
 
 # ------------------------------------------------------------------------------------------------ the figure
@@ -286,36 +293,36 @@ def row(name: str, line: Line) -> "Row":
 ONE, MEAN, ABOVE, LOST = "C0", "C0", "C1", "C3"
 
 
-def figure(result: "xr.Dataset") -> "Figure":
+def plot_ablation(result: "xr.Dataset") -> "Figure":
     """Test accuracy at the end against each panel's values: the first run above (VC figure 6), all below (figure 7).
     A single run has figure 6 alone."""
     from analysis.plots.figure_files import new_figure
-    from dynamics.trajectory.reader import settings_of
+    from dynamics.trajectory.reader import read_settings
 
-    names, s, runs = panels_of(result), settings_of(result), result.sizes["run"]
+    names, s, runs = swept_settings(result), read_settings(result), result.sizes["run"]
     assert isinstance(s, SparseSettings)
     height = 2.6 if runs == 1 else 5.2  # of the panels, in inches
     drawn = new_figure(max(6.4, 3.3 * len(names)), height)
     grid = drawn.subplots(1 if runs == 1 else 2, len(names), sharex="col", sharey=True, squeeze=False)
     for name, column in zip(names, grid.T, strict=True):
-        found = lines(result, name)
-        draw_one(column[0], found, f"run of seed {result.attrs['seed']}")
+        found = ablation_points(result, name)
+        _plot_first_run(column[0], found, f"run of seed {result.attrs['seed']}")
         if runs > 1:
-            draw_all(column[1], found)
+            plot_ablation_means(column[1], found)
         for axes in column:
-            dress(axes, name, [line.value for line in found], s)
-        column[-1].set_xlabel(PANELS[name], fontsize=9)
+            decorate_ablation_panel(axes, name, [line.value for line in found], s)
+        column[-1].set_xlabel(ABLATION_PANELS[name], fontsize=9)
     captions = f"seed {result.attrs['seed']} (VC figure 6)", f"{runs} runs (VC figure 7)"
     for axes, words in zip(grid[:, 0], captions, strict=False):
         axes.set_title(words, fontsize=9, loc="left")
         axes.set_ylabel("test accuracy" if axes is grid[0, 0] else "test accuracy, share of runs", fontsize=9)
     grid[0, 0].set_ylim(-0.04, 1.06)
     task = f"Sum of {s.sparsity} of {s.length} tokens modulo {s.vocab}"
-    frame(drawn, height, f"{task}: test accuracy after {result.attrs['epochs']} epochs")
+    add_title_and_legend(drawn, height, f"{task}: test accuracy after {result.attrs['epochs']} epochs")
     return drawn
 
 
-def draw_one(axes: "Axes", found: Sequence[Line], label: str) -> None:
+def _plot_first_run(axes: "Axes", found: Sequence[AblationPoint], label: str) -> None:
     """The first run, and a cross at 0 where it diverged."""
     axes.plot([each.value for each in found], [each.first for each in found],
               color=ONE, linewidth=1.2, marker="o", markersize=3, label=label)  # fmt: skip
@@ -324,7 +331,7 @@ def draw_one(axes: "Axes", found: Sequence[Line], label: str) -> None:
         axes.plot(lost, [0] * len(lost), color=LOST, marker="x", markersize=5, linestyle="none", label="diverged")
 
 
-def draw_all(axes: "Axes", found: Sequence[Line]) -> None:
+def plot_ablation_means(axes: "Axes", found: Sequence[AblationPoint]) -> None:
     """The mean over runs with its 95% interval, the standard deviation as a band, and shares of runs."""
     import numpy as np
 
@@ -346,7 +353,7 @@ def draw_all(axes: "Axes", found: Sequence[Line]) -> None:
                   label="share of runs that diverged")  # fmt: skip
 
 
-def dress(axes: "Axes", name: str, x: Sequence[float], settings: SparseSettings) -> None:
+def decorate_ablation_panel(axes: "Axes", name: str, x: Sequence[float], settings: SparseSettings) -> None:
     """A logarithmic axis of a decade or more over the values and that of the recipe, which is marked, and chance."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
@@ -366,7 +373,7 @@ def dress(axes: "Axes", name: str, x: Sequence[float], settings: SparseSettings)
     axes.set_axisbelow(True)
 
 
-def frame(drawn: "Figure", height: float, title: str) -> None:
+def add_title_and_legend(drawn: "Figure", height: float, title: str) -> None:
     """Title above the panels and one legend below them; the figure grows by what both need."""
     width = drawn.get_figwidth()
     named: dict[str, Any] = {}
@@ -388,4 +395,4 @@ def frame(drawn: "Figure", height: float, title: str) -> None:
 
 
 if __name__ == "__main__":
-    command(main, Options, "analysis.ablation")
+    run_command(main, Options, "analysis.ablation")

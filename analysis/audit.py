@@ -26,14 +26,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from analysis.command_line.parsing import command
-from dynamics.settings import ModularSettings, ParticleSettings, check_whole
+from analysis.command_line.parsing import run_command
+from dynamics.settings import ModularSettings, ParticleSettings, check_integer
 
 if TYPE_CHECKING:
     import numpy as np
     import xarray as xr
 
-    from analysis.output.tables import Row
+    from analysis.output.tables import TableRow
     from dynamics.particles.pair_list import PairList
 
 RENAMINGS = 8
@@ -43,7 +43,7 @@ FRAMES = 41
 # ----------------------------------------------------------------------------------------- array functions
 
 
-class Fit(NamedTuple):
+class FieldFit(NamedTuple):
     """Least squares of a target on fields, through the origin."""
 
     coefficients: "np.ndarray"
@@ -54,7 +54,7 @@ class Fit(NamedTuple):
     """(...), NaN where the target is 0"""
 
 
-def fitted(target: "np.ndarray", fields: "np.ndarray") -> Fit:
+def fit_force_fields(target: "np.ndarray", fields: "np.ndarray") -> FieldFit:
     """Fit fields (field, ..., token, axis) to a target (..., token, axis), of finite numbers."""
     import numpy as np
 
@@ -69,29 +69,29 @@ def fitted(target: "np.ndarray", fields: "np.ndarray") -> Fit:
     r_squared = np.where(size > 0, 1 - (rest**2).sum(axis=-1), np.nan)
     scale = np.divide(size[..., None], length, out=np.zeros_like(length), where=length > 0)
     weights = np.where(size[..., None] > 0, weights, np.nan)
-    return Fit(weights * scale, weights, r_squared)
+    return FieldFit(weights * scale, weights, r_squared)
 
 
-def renamed_fields(embedding: "np.ndarray", pairs: "np.ndarray", names: "np.ndarray") -> "np.ndarray":
+def fields_with_renamed_tokens(embedding: "np.ndarray", pairs: "np.ndarray", names: "np.ndarray") -> "np.ndarray":
     """The four fields (field, ..., token, axis) were token i called names[i]; pairs (pair, 2) of the true names."""
     import numpy as np
 
-    from dynamics.particles.pair_forces import fields
+    from dynamics.particles.pair_forces import force_fields
 
     n = embedding.shape[-2]
     called = np.empty_like(embedding)
     called[..., names, :] = embedding
-    return fields(called, listed(n, names[pairs])).force[..., names, :]
+    return force_fields(called, training_pair_list(n, names[pairs])).force[..., names, :]
 
 
-def listed(n: int, pairs: "np.ndarray") -> "PairList":
+def training_pair_list(n: int, pairs: "np.ndarray") -> "PairList":
     """Pairs as the forces take them; (i, i) counts twice, as it does in the gradient of a pair sum."""
-    from dynamics.particles.pair_list import pair_list
+    from dynamics.particles.pair_list import group_pairs
 
-    return pair_list(n, pairs, twice=True)
+    return group_pairs(n, pairs, twice=True)
 
 
-def chosen_frames(count: int, most: int) -> "np.ndarray":
+def geometric_frames(count: int, most: int) -> "np.ndarray":
     """At most so many (from 2) of `count` frames, the first and the last among them, denser at the start."""
     import numpy as np
 
@@ -103,7 +103,7 @@ def chosen_frames(count: int, most: int) -> "np.ndarray":
 # -------------------------------------------------------------------------------------- of a trajectory
 
 
-def audit(
+def audit_forces(
     trajectory: "xr.Dataset",
     law: ParticleSettings | None = None,
     frames: int = FRAMES,
@@ -117,17 +117,17 @@ def audit(
     import numpy as np
     import xarray as xr
 
-    from dynamics.kernels.compiling import on_threads
+    from dynamics.kernels.compiling import numba_threads
     from dynamics.networks import constant_attention
-    from dynamics.particles.pair_forces import FIELDS
+    from dynamics.particles.pair_forces import FIELD_NAMES
     from dynamics.tasks import all_pairs, training_pairs
 
     network = constant_attention.constant_attention_of(trajectory)
     settings = network.settings
     law = dataclasses.replace(law or ParticleSettings(), n=settings.n, dim=settings.dim, start="random", start_step=0)
     for name in network.variables:
-        constant_attention.check_recorded(trajectory, name)
-    at = chosen_frames(trajectory.sizes["step"], check_whole("frames", frames, 2, 10**9))
+        constant_attention.check_variable_recorded(trajectory, name)
+    at = geometric_frames(trajectory.sizes["step"], check_integer("frames", frames, 2, 10**9))
     later = np.minimum(at + 1, trajectory.sizes["step"] - 1)
     seeds = trajectory["seed"].values
     chosen = training_pairs(settings.n, settings.train_pairs, seeds)
@@ -140,8 +140,8 @@ def audit(
         update = one["embedding"].isel(run=0, step=later).transpose("step", "token", "axis").values - embedding
         pairs = all_pairs(settings.n)[chosen[run]]
         targets = np.stack([force, update])
-        with on_threads(1):  # a run's frames are too little work to share out
-            results.append(audited(embedding, targets, pairs, law, renamer(settings.n, seed, renamings)))
+        with numba_threads(1):  # a run's frames are too little work to share out
+            results.append(audit_run(embedding, targets, pairs, law, random_renamings(settings.n, seed, renamings)))
     dims = ("run", "target", "part", "step", "field")
     data = {
         name: (dims[: values.ndim + 1], np.stack([each[name] for each in results]))
@@ -153,12 +153,12 @@ def audit(
         "seed": ("run", seeds),
         "target": ["gradient", "update"],
         "part": ["whole", "normalised"],
-        "field": list(FIELDS),
+        "field": list(FIELD_NAMES),
     }
     found = xr.Dataset(data, coords)
     found = found.where(found["step"] <= trajectory["last_step"].drop_attrs())
     free = settings.n * settings.dim - np.array([0, settings.dim + 1])
-    found["chance"] = ("part", np.clip(len(FIELDS) / np.maximum(free, 1), 0, 1))
+    found["chance"] = ("part", np.clip(len(FIELD_NAMES) / np.maximum(free, 1), 0, 1))
     return found.assign_attrs(law=json.dumps(dataclasses.asdict(law)), renamings=renamings)
 
 
@@ -176,20 +176,20 @@ def embedding_gradient(network, weights, chosen: "np.ndarray") -> "np.ndarray":
     return torch.autograd.grad(loss, double["embedding"])[0].numpy()
 
 
-def renamer(n: int, seed: int, count: int) -> "list[np.ndarray]":
+def random_renamings(n: int, seed: int, count: int) -> "list[np.ndarray]":
     """Random names of n tokens that make other pairs alike, from the run's seed alone; none up to three tokens."""
-    from dynamics.randomness import stream
+    from dynamics.randomness import random_stream
 
-    generator = stream(int(seed), "audit/names")
+    generator = random_stream(int(seed), "audit/names")
     names: list[np.ndarray] = []
     while n > 3 and len(names) < count:
         drawn = generator.permutation(n)
-        if not keeps_the_task(drawn):
+        if not preserves_modular_sums(drawn):
             names.append(drawn)
     return names
 
 
-def keeps_the_task(names: "np.ndarray") -> bool:
+def preserves_modular_sums(names: "np.ndarray") -> bool:
     """Whether equal sums of tokens are equal sums of their names: the names are u i + c modulo N."""
     import numpy as np
 
@@ -197,7 +197,7 @@ def keeps_the_task(names: "np.ndarray") -> bool:
     return bool((names == (names[0] + np.arange(n) * (names[1] - names[0])) % n).all())
 
 
-def audited(
+def audit_run(
     embedding: "np.ndarray",
     targets: "np.ndarray",
     pairs: "np.ndarray",
@@ -208,22 +208,25 @@ def audited(
     (pair, 2). Arrays (target, part, step), and those of the fit (target, part, step, field)."""
     import numpy as np
 
-    from analysis.forces.directions import cosine, normalised_part
-    from dynamics.particles.pair_forces import fields
+    from analysis.forces.directions import cosine_similarity, without_shift_and_scaling
+    from dynamics.particles.pair_forces import force_fields
     from dynamics.particles.system import ParticleSystem
 
     def parts(motion):
-        return np.stack([motion, normalised_part(motion, embedding)], axis=-4)
+        return np.stack([motion, without_shift_and_scaling(motion, embedding)], axis=-4)
 
     particle = parts(ParticleSystem(law, pairs=pairs).force(embedding)[0])
     sought = parts(targets)
 
-    def fit(four: "np.ndarray") -> Fit:
+    def fit(four: "np.ndarray") -> FieldFit:
         each = parts(four)  # field, part, step, token, axis
-        return fitted(sought, np.broadcast_to(each[:, None], (len(four), *sought.shape)))
+        return fit_force_fields(sought, np.broadcast_to(each[:, None], (len(four), *sought.shape)))
 
-    found, aligned = fit(fields(embedding, listed(law.n, pairs)).force), cosine(sought, particle)
-    renamed = [fit(renamed_fields(embedding, pairs, names)).r_squared for names in renamings]
+    found, aligned = (
+        fit(force_fields(embedding, training_pair_list(law.n, pairs)).force),
+        cosine_similarity(sought, particle),
+    )
+    renamed = [fit(fields_with_renamed_tokens(embedding, pairs, names)).r_squared for names in renamings]
     return {
         "cosine": aligned,
         "law_r_squared": np.where(aligned > 0, aligned, 0 * aligned) ** 2,
@@ -238,7 +241,7 @@ def audited(
 
 MOMENTS = (0, 20, 100, 500, 2000)
 
-HEADER = (
+AUDIT_HEADER = (
     "epoch", "runs", "cosine whole", "cosine", "R² law", "R² 4 fields", "renamed", "cos update",
     "like attr.", "unlike rep.", "like align.", "unlike align.",
 )  # fmt: skip
@@ -254,11 +257,11 @@ QUANTITIES = {
 """Columns of the table: variable, target and part."""
 
 
-def rows(found: "xr.Dataset") -> "list[Row]":
+def audit_rows(found: "xr.Dataset") -> "list[TableRow]":
     """Means over runs with their 95% intervals at the audited frames nearest to some moments, and at the last."""
     import numpy as np
 
-    from analysis.output.tables import Row, number, plus_minus
+    from analysis.output.tables import TableRow, format_number, format_plus_minus
     from analysis.statistics.intervals import mean_interval
 
     result, step = [], found["step"].values
@@ -271,22 +274,26 @@ def rows(found: "xr.Dataset") -> "list[Row]":
             samples += list(fit.values)
         means = [mean_interval(sample[np.isfinite(sample)]) for sample in samples]
         runs, epoch = int(np.isfinite(samples[0]).sum()), int(frame["step"])
-        shown = means[: len(HEADER) - 2]
-        text = [str(epoch), str(runs), *(plus_minus(mean, 2) for mean in shown)]
+        shown = means[: len(AUDIT_HEADER) - 2]
+        text = [str(epoch), str(runs), *(format_plus_minus(mean, 2) for mean in shown)]
         numbers = [epoch, runs, *(bound for mean in means for bound in mean)]
-        result.append(Row(text, [number(value) for value in numbers]))
+        result.append(TableRow(text, [format_number(value) for value in numbers]))
     return result
 
 
-def columns() -> list[str]:
+def audit_columns() -> list[str]:
     """Of the table as CSV: means and bounds."""
-    from dynamics.particles.pair_forces import FIELDS
+    from dynamics.particles.pair_forces import FIELD_NAMES
 
-    names = [*QUANTITIES, *(f"weight_{field}" for field in FIELDS), *(f"coefficient_{field}" for field in FIELDS)]
+    names = [
+        *QUANTITIES,
+        *(f"weight_{field}" for field in FIELD_NAMES),
+        *(f"coefficient_{field}" for field in FIELD_NAMES),
+    ]
     return ["epoch", "runs", *(f"{name}{end}" for name in names for end in ("", "_low", "_high"))]
 
 
-def legend(found: "xr.Dataset") -> str:
+def audit_legend(found: "xr.Dataset") -> str:
     """What stands in the table."""
     chance = float(found["chance"].sel(part="normalised"))
     return (
@@ -316,18 +323,20 @@ class Options:
 def main(options: Options) -> None:
     """Train, or find, the four ensembles of table 1; audit them and print what was found."""
     from analysis.output import tables
-    from analysis.output.tables import Row, number
-    from analysis.table1 import trained
+    from analysis.output.tables import TableRow, format_number
+    from analysis.table1 import train_table1_networks
 
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
-    found: list[Row] = []
-    for settings, trajectory in trained(options.settings, options.runs, options.seed, options.epochs, say):
-        result = audit(trajectory, ParticleSettings(fa=options.fa))
-        text, decay = f"{settings.weight_decay:g}", number(settings.weight_decay)
-        found += [Row([text, *each.text], [decay, *each.numbers]) for each in rows(result)]
-    tables.show(("weight decay", *HEADER), ["weight_decay", *columns()], found, options.csv)
-    print("\n" + legend(result), file=say)
+    found: list[TableRow] = []
+    for settings, trajectory in train_table1_networks(
+        options.settings, options.runs, options.seed, options.epochs, say
+    ):
+        result = audit_forces(trajectory, ParticleSettings(fa=options.fa))
+        text, decay = f"{settings.weight_decay:g}", format_number(settings.weight_decay)
+        found += [TableRow([text, *each.text], [decay, *each.numbers]) for each in audit_rows(result)]
+    tables.print_rows(("weight decay", *AUDIT_HEADER), ["weight_decay", *audit_columns()], found, options.csv)
+    print("\n" + audit_legend(result), file=say)
 
 
 if __name__ == "__main__":
-    command(main, Options, "analysis.audit")
+    run_command(main, Options, "analysis.audit")

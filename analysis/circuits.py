@@ -18,33 +18,33 @@ from typing import TYPE_CHECKING
 
 import tyro
 
-from analysis.command_line.parsing import command
-from analysis.command_line.reading import Reading, finish, opened
-from dynamics.settings import check_whole
+from analysis.command_line.parsing import run_command
+from analysis.command_line.reading import TrajectoryOptions, open_input, write_result_and_picture
+from dynamics.settings import check_integer
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from analysis.clustering_heads.init_dependence import Compared
-    from analysis.output.tables import Row
+    from analysis.clustering_heads.init_dependence import SameSeedComparison
+    from analysis.output.tables import TableRow
 
-TITLE = "Circuits of VC's network"
+_TITLE = "Circuits of VC's network"
 
-HEADER = (
+_HEADER = (
     "label", "runs", "share %", "above .98", "ideal clusters", "right sum", "accuracy %", "attention", "leak",
     "unswapped",
 )  # fmt: skip
 
-MEANS = ("accuracy", "mass", "leak", "unswapped")
+_MEANS = ("accuracy", "mass", "leak", "unswapped")
 
-COLUMNS = (
+_COLUMNS = (
     "label", "runs", "share", "share_low", "share_high", "successful", "ideal_clusters", "congruent",
-    *(f"{name}{end}" for name in MEANS for end in ("", "_low", "_high")),
+    *(f"{name}{end}" for name in _MEANS for end in ("", "_low", "_high")),
 )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(Reading):
+class Options(TrajectoryOptions):
     """What kind of circuit every run of VC's network has learned, and why; when its clusters formed and were told
     apart; how much of its attention it had from the start; and, with a second trajectory of the same seeds, how far
     final weights move when a setting changes."""
@@ -58,90 +58,108 @@ class Options(Reading):
 # ------------------------------------------------------------------------------------------------ what is found
 
 
-def circuits(trajectory: "xr.Dataset", other: "xr.Dataset | None" = None, frames: int = 201) -> "xr.Dataset":
+def measure_circuits(trajectory: "xr.Dataset", other: "xr.Dataset | None" = None, frames: int = 201) -> "xr.Dataset":
     """All that the module says of every run; see the modules that it names for what each variable is.
 
     Raises TrajectoryError, SettingsError.
     """
     import xarray as xr
 
-    from analysis.clustering_heads.encoded_sums import sums
-    from analysis.clustering_heads.init_dependence import inherited, moved
-    from analysis.clustering_heads.invariances import invariances
-    from analysis.clustering_heads.labels import sensitivity, verdicts
-    from analysis.clustering_heads.learning_phases import phases
-    from dynamics.training.finetuning import successful
+    from analysis.clustering_heads.encoded_sums import measure_encoded_sums
+    from analysis.clustering_heads.init_dependence import attention_start_end_correlation, endpoint_similarity
+    from analysis.clustering_heads.invariances import measure_invariances
+    from analysis.clustering_heads.labels import circuit_labels, label_sensitivity
+    from analysis.clustering_heads.learning_phases import measure_learning_phases
+    from dynamics.training.finetuning import successful_runs
 
-    check_whole("frames", frames, 2, 10**9)
-    found = invariances(trajectory)
+    check_integer("frames", frames, 2, 10**9)
+    found = measure_invariances(trajectory)
     parts = [
         found,
-        sums(trajectory),
-        phases(trajectory, frames),
-        inherited(trajectory).rename("inherited").to_dataset(),
+        measure_encoded_sums(trajectory),
+        measure_learning_phases(trajectory, frames),
+        attention_start_end_correlation(trajectory).rename("inherited").to_dataset(),
     ]
     if other is not None:
-        parts.append(moved(trajectory, other))
+        parts.append(endpoint_similarity(trajectory, other))
     whole = xr.merge(parts, compat="no_conflicts", join="outer", combine_attrs="drop_conflicts")
-    judged = verdicts(found)
+    judged = circuit_labels(found)
     whole["label"] = ("run", [each.label for each in judged], {"long_name": "kind of circuit"})
     whole["reason"] = ("run", [each.reason for each in judged], {"long_name": "why it is of that kind"})
     whole["successful"] = (
         "run",
-        successful(trajectory),
+        successful_runs(trajectory),
         {"long_name": "whether the test accuracy at the end is above .98"},
     )
-    whole["sensitivity"] = sensitivity(found).rename(label="kind")
+    whole["sensitivity"] = label_sensitivity(found).rename(label="kind")
     return whole.assign_attrs(found.attrs)
 
 
 # ---------------------------------------------------------------------------------------------------- tables
 
 
-def rows(found: "xr.Dataset", ideal: int) -> "list[Row]":
+def _label_rows(found: "xr.Dataset", ideal: int) -> "list[TableRow]":
     """A row a label, with 95% intervals: binomial for shares, t for means over its runs."""
     import numpy as np
 
-    from analysis.clustering_heads.invariances import leak, mass, unswapped
-    from analysis.clustering_heads.labels import LABELS
-    from analysis.output.tables import Row, number, percent, percent_plus_minus, plus_minus
+    from analysis.clustering_heads.invariances import counting_attention, largest_leak, largest_order_fraction
+    from analysis.clustering_heads.labels import CIRCUIT_LABELS
+    from analysis.output.tables import (
+        TableRow,
+        format_number,
+        format_percent,
+        format_percent_plus_minus,
+        format_plus_minus,
+    )
     from analysis.statistics.intervals import binomial_interval, mean_interval
 
     result, total = [], found.sizes["run"]
-    values = dict(zip(MEANS, (found["accuracy"].values, mass(found), leak(found), unswapped(found)), strict=True))
-    for label in LABELS:
+    values = dict(
+        zip(
+            _MEANS,
+            (found["accuracy"].values, counting_attention(found), largest_leak(found), largest_order_fraction(found)),
+            strict=True,
+        )
+    )
+    for label in CIRCUIT_LABELS:
         of = found["label"].values == label
         share = binomial_interval(int(of.sum()), total)
         counted = [found["successful"].values, found["clusters"].values == ideal, found["sum_congruent"].values]
         numbers = [int((of & each.astype(bool)).sum()) for each in counted]
         means = [mean_interval(each[of & np.isfinite(each)]) for each in values.values()]
-        text = [label, str(int(of.sum())), percent(share), *map(str, numbers), percent_plus_minus(means[0])]
-        text += [plus_minus(mean, digits) for mean, digits in zip(means[1:], (2, 3, 3), strict=True)]
+        text = [
+            label,
+            str(int(of.sum())),
+            format_percent(share),
+            *map(str, numbers),
+            format_percent_plus_minus(means[0]),
+        ]
+        text += [format_plus_minus(mean, digits) for mean, digits in zip(means[1:], (2, 3, 3), strict=True)]
         cells = [int(of.sum()), *share, *numbers, *(bound for mean in means for bound in mean)]
-        result.append(Row(text, [label, *(number(value) for value in cells)]))
+        result.append(TableRow(text, [label, *(format_number(value) for value in cells)]))
     return result
 
 
-def header(ideal: int) -> tuple[str, ...]:
+def _header(ideal: int) -> tuple[str, ...]:
     """Of the table, for a task whose ideal circuit has so many clusters."""
-    return tuple(f"{ideal} clusters" if name == "ideal clusters" else name for name in HEADER)
+    return tuple(f"{ideal} clusters" if name == "ideal clusters" else name for name in _HEADER)
 
 
-def missing(found: "xr.Dataset") -> str:
+def _missing_invariances_table(found: "xr.Dataset") -> str:
     """What successful runs lack, run by run, as a table; empty where none lacks anything."""
-    from analysis.output.tables import Table
+    from analysis.output.tables import TextTable
 
     some = found.isel(run=found["successful"].values & found["label"].isin(["partial", "fuzzy"]).values)
     lines = [
         [str(int(one["seed"])), str(one["label"].values), f"{int(one['clusters'])}", str(int(one["sum_levels"]) or "-"),
-         odd_steps(one), str(one["reason"].values)]
+         _unexpected_steps(one), str(one["reason"].values)]
         for one in (some.isel(run=run) for run in range(some.sizes["run"]))
     ]  # fmt: skip
     header = ("seed", "label", "clusters", "sums", "counts", "what is missing")
-    return Table(header, lines, left=(1, 4, 5)).text() if lines else ""
+    return TextTable(header, lines, left=(1, 4, 5)).text() if lines else ""
 
 
-def odd_steps(one: "xr.Dataset") -> str:
+def _unexpected_steps(one: "xr.Dataset") -> str:
     """Positions whose tokens count otherwise than asked in the sum that a run encodes; a dash where it encodes none."""
     import numpy as np
 
@@ -155,7 +173,7 @@ def odd_steps(one: "xr.Dataset") -> str:
     return "; ".join(told) or "as asked"
 
 
-def said(found: "xr.Dataset", ideal: int) -> list[str]:
+def _summary(found: "xr.Dataset", ideal: int) -> list[str]:
     """In sentences: clusters, sums, phases, inheritance, and what another setting changes."""
     lines = [*_of_clusters(found, ideal), *_of_phases(found), *_of_inheritance(found)]
     if "weight_distance" in found:
@@ -182,7 +200,7 @@ def _of_clusters(found: "xr.Dataset", ideal: int) -> list[str]:
 def _of_phases(found: "xr.Dataset") -> list[str]:
     import numpy as np
 
-    from analysis.output.tables import percent, plus_minus
+    from analysis.output.tables import format_percent, format_plus_minus
     from analysis.statistics.intervals import binomial_interval, mean_interval
 
     both = found["successful"].values.astype(bool) & np.isfinite(found["formed"].values + found["separated"].values)
@@ -192,9 +210,10 @@ def _of_phases(found: "xr.Dataset") -> list[str]:
     later, earlier = int((separated > formed).sum()), int((separated < formed).sum())
     apart = separated - formed
     return [
-        f"clusters form at epoch {plus_minus(mean_interval(formed))}, are told apart "
-        f"{plus_minus(mean_interval(apart))} epochs later (median {np.median(apart):g}; {len(apart)} runs)",
-        f"told apart later than formed: {percent(binomial_interval(later, len(apart)))}% of runs, earlier: {earlier}, "
+        f"clusters form at epoch {format_plus_minus(mean_interval(formed))}, are told apart "
+        f"{format_plus_minus(mean_interval(apart))} epochs later (median {np.median(apart):g}; {len(apart)} runs)",
+        f"told apart later than formed: {format_percent(binomial_interval(later, len(apart)))}% of runs, earlier: "
+        f"{earlier}, "
         f"in the same frame: {len(apart) - later - earlier}",
     ]
 
@@ -202,29 +221,29 @@ def _of_phases(found: "xr.Dataset") -> list[str]:
 def _of_inheritance(found: "xr.Dataset") -> list[str]:
     import numpy as np
 
-    from analysis.clustering_heads.init_dependence import compared
+    from analysis.clustering_heads.init_dependence import compare_same_seed
 
     values, success = found["inherited"].values, found["successful"].values.astype(bool)
-    lines = [f"attention at the start and at the end correlate: {_told(compared(values, higher=True))}"]
+    lines = [f"attention at the start and at the end correlate: {_told(compare_same_seed(values, higher=True))}"]
     if success.sum() > 1:
-        lines.append(f"of successful runs: {_told(compared(values[np.ix_(success, success)], higher=True))}")
+        lines.append(f"of successful runs: {_told(compare_same_seed(values[np.ix_(success, success)], higher=True))}")
     return lines
 
 
 def _of_moves(found: "xr.Dataset") -> list[str]:
-    from analysis.clustering_heads.init_dependence import MEASURES, compared
+    from analysis.clustering_heads.init_dependence import ENDPOINT_MEASURES, compare_same_seed
 
     return [
-        f"{meaning}, with the other setting: {_told(compared(found[name].values, higher))}"
-        for name, (meaning, higher) in MEASURES.items()
+        f"{meaning}, with the other setting: {_told(compare_same_seed(found[name].values, higher))}"
+        for name, (meaning, higher) in ENDPOINT_MEASURES.items()
     ]
 
 
-def _told(of: "Compared") -> str:
-    from analysis.output.tables import plus_minus
+def _told(of: "SameSeedComparison") -> str:
+    from analysis.output.tables import format_plus_minus
 
     p = f", p = {of.p:.2g}" if of.p == of.p else ""
-    return f"{plus_minus(of.own, 2)}, different seeds {plus_minus(of.others, 2)}{p} ({of.runs} runs)"
+    return f"{format_plus_minus(of.own, 2)}, different seeds {format_plus_minus(of.others, 2)}{p} ({of.runs} runs)"
 
 
 def _of_thresholds(found: "xr.Dataset") -> list[str]:
@@ -237,11 +256,11 @@ def _of_thresholds(found: "xr.Dataset") -> list[str]:
     return ["runs that change label, net, with a threshold halved, doubled: " + "; ".join(changes)]
 
 
-def legend(ideal: int, lacking: bool) -> list[str]:
+def _legend(ideal: int, lacking: bool) -> list[str]:
     """What stands in the tables: of labels, and of successful runs that lack something where there are any."""
-    from analysis.clustering_heads.labels import MEANINGS
+    from analysis.clustering_heads.labels import CIRCUIT_LABEL_MEANINGS
 
-    told = [f"{label}: {meaning}" for label, meaning in MEANINGS.items()]
+    told = [f"{label}: {meaning}" for label, meaning in CIRCUIT_LABEL_MEANINGS.items()]
     lines = [
         *("; ".join(told[place : place + 2]) for place in range(0, len(told), 2)),
         f"above .98: test accuracy; {ideal} clusters: of sequence embeddings xi, as an ideal circuit has; right sum:",
@@ -262,26 +281,26 @@ def legend(ideal: int, lacking: bool) -> list[str]:
 
 def main(options: Options) -> None:
     """Judge the runs of a trajectory; print the tables, write the result and draw the picture."""
-    from analysis.clustering_heads.clusters import ideal_clusters
+    from analysis.clustering_heads.clusters import ideal_cluster_count
     from analysis.output import tables
-    from analysis.plots.circuits_figure import figure
+    from analysis.plots.circuits_figure import plot_circuits
     from dynamics.networks.constant_attention import clustering_head_of
     from dynamics.trajectory.netcdf import TrajectoryError
     from dynamics.trajectory.reader import open_trajectory
 
     if options.other is not None and _same(options.trajectory, options.other):
         raise TrajectoryError(f"{options.other}: found the same file as the first, expected another")
-    trajectory, out = opened(options, "circuits")
+    trajectory, out = open_input(options, "circuits")
     network = clustering_head_of(trajectory)
     other = None if options.other is None else open_trajectory(options.other)
-    found = circuits(trajectory, other, options.frames)
+    found = measure_circuits(trajectory, other, options.frames)
     if options.other is not None:
         found.attrs["other"] = options.other.name
-    finish(options, "circuits", TITLE, found, figure(found, trajectory), out)
-    ideal = ideal_clusters(network.settings)
-    tables.show(header(ideal), COLUMNS, rows(found, ideal), options.csv)
-    lacking = missing(found)
-    for text in ("\n".join(said(found, ideal)), lacking, "\n".join(legend(ideal, bool(lacking)))):
+    write_result_and_picture(options, "circuits", _TITLE, found, plot_circuits(found, trajectory), out)
+    ideal = ideal_cluster_count(network.settings)
+    tables.print_rows(_header(ideal), _COLUMNS, _label_rows(found, ideal), options.csv)
+    lacking = _missing_invariances_table(found)
+    for text in ("\n".join(_summary(found, ideal)), lacking, "\n".join(_legend(ideal, bool(lacking)))):
         print(f"\n{text}" if text else "", file=options.say)
 
 
@@ -291,4 +310,4 @@ def _same(first: Path, second: Path) -> bool:
 
 
 if __name__ == "__main__":
-    command(main, Options, "analysis.circuits")
+    run_command(main, Options, "analysis.circuits")

@@ -14,31 +14,31 @@ from typing import TYPE_CHECKING
 
 import tyro
 
-from analysis.command_line.parsing import command
+from analysis.command_line.parsing import run_command
 from dynamics.settings import ParticleSettings, SettingsError
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from analysis.output.tables import Row
+    from analysis.output.tables import TableRow
     from analysis.statistics.intervals import Interval
-    from analysis.structures.comparison import Line
+    from analysis.structures.comparison import ComparisonLine
 
 HEADER = ("", "first", "second", "p", "test")
 COLUMNS = ("quantity", "first", "first_low", "first_high", "second", "second_low", "second_high", "p_value", "test")
 
 
-def row(line: "Line") -> "Row":
+def _row(line: "ComparisonLine") -> "TableRow":
     """A line for a person and for a program."""
     import math
 
-    from analysis.output.tables import Row, number
+    from analysis.output.tables import TableRow, format_number
     from analysis.statistics.intervals import Interval
 
     second = line.second or Interval(math.nan, math.nan, math.nan)
     p = "-" if math.isnan(line.p_value) else "< 0.0001" if line.p_value < 1e-4 else f"{line.p_value:.4f}"
     text = [line.name, _shown(line.first), _shown(second), p, line.test]
-    return Row(text, [line.name, *map(number, (*line.first, *second, line.p_value)), line.test])
+    return TableRow(text, [line.name, *map(format_number, (*line.first, *second, line.p_value)), line.test])
 
 
 def _shown(interval: "Interval") -> str:
@@ -74,34 +74,34 @@ class Options:
 def main(options: Options) -> None:
     """Compare; print, draw and write what was found."""
     from analysis.output import tables
-    from analysis.output.results import check_result, write_result
-    from analysis.plots.comparison_figure import comparison_figure
+    from analysis.output.results import check_result_path, write_result
+    from analysis.plots.comparison_figure import plot_comparison
     from analysis.plots.figure_files import save_figure
-    from analysis.structures.comparison import SIDES, check, comparison, lines, valid
+    from analysis.structures.comparison import SIDES, check_comparable, compare_trajectories, comparison_lines, valid
     from dynamics.trajectory.reader import open_trajectory
 
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
     first = open_trajectory(options.first)
-    check(first, first)
+    check_comparable(first, first)
     path, second = _second(options, first)
     what = {"result_of": "analysis.compare", "first": str(options.first), "second": str(path)}
-    out = check_result(options.out or Path("comparisons") / f"{options.first.stem}-{path.stem}.nc", what)
+    out = check_result_path(options.out or Path("comparisons") / f"{options.first.stem}-{path.stem}.nc", what)
     for side, each, name in ((SIDES[0], first, options.first), (SIDES[1], second, path)):
         diverged = int((~valid(each)).sum())
         left_out = f", {diverged} diverged and left out" if diverged else ""
         print(f"{side:<11} {name}  ({each.sizes['run']} runs{left_out})", file=say)
 
-    found = comparison(first, second)
+    found = compare_trajectories(first, second)
     audited = _audit(first, second, options.law)
     if audited is not None:
         prefixed = audited.rename({name: f"audit_{name}" for name in (*audited.variables, "run")})
         found = found.merge(prefixed, combine_attrs="no_conflicts")
     names = [f"{each.attrs['system']}: {name}" for each, name in ((first, options.first.stem), (second, path.stem))]
-    picture = comparison_figure(found, names)
+    picture = plot_comparison(found, names)
     write_result(found.assign_attrs(what), out)
     save_figure(picture, out.with_suffix(".png"))
     print(f"result      {out}\npicture     {out.with_suffix('.png')}", file=say)
-    tables.show(HEADER, COLUMNS, [row(line) for line in lines(found)], options.csv, left=(0, 4))
+    tables.print_rows(HEADER, COLUMNS, [_row(line) for line in comparison_lines(found)], options.csv, left=(0, 4))
     if audited is not None:
         _show_audit(audited, say)
 
@@ -110,11 +110,11 @@ def _second(options: Options, first: "xr.Dataset") -> "tuple[Path, xr.Dataset]":
     """The second trajectory, or particles that begin where the first began, run or found; with its file."""
     from dynamics.simulation import run_path, simulate
     from dynamics.trajectory.netcdf import TrajectoryError
-    from dynamics.trajectory.reader import open_trajectory, settings_of
+    from dynamics.trajectory.reader import open_trajectory, read_settings
 
     if options.second is not None:
         second = open_trajectory(options.second)
-        if isinstance(settings_of(second), ParticleSettings) or isinstance(settings_of(first), ParticleSettings):
+        if isinstance(read_settings(second), ParticleSettings) or isinstance(read_settings(first), ParticleSettings):
             _refuse_changes(options.law, (), "the law is that of the particles given")
         if options.steps is not None:
             raise SettingsError("steps", options.steps, "no value here: no particles are made")
@@ -140,29 +140,29 @@ def _refuse_changes(law: ParticleSettings, fields: tuple[str, ...], why: str) ->
 
 def _audit(first: "xr.Dataset", second: "xr.Dataset", law: ParticleSettings) -> "xr.Dataset | None":
     """The force audit of the first that is a network, under the law of the first that is made of particles."""
-    from analysis.audit import audit
+    from analysis.audit import audit_forces
     from analysis.structures.comparison import SIDES
-    from dynamics.trajectory.reader import settings_of
+    from dynamics.trajectory.reader import read_settings
 
-    sides = [(each, settings_of(each)) for each in (first, second)]
+    sides = [(each, read_settings(each)) for each in (first, second)]
     laws = [settings for _, settings in sides if isinstance(settings, ParticleSettings)]
     weighty = [{"hidden_weight", "output_weight"} <= set(each.variables) for each, _ in sides]
     if not any(weighty):
         return None
     which = weighty.index(True)
-    return audit(sides[which][0], laws[0] if laws else law).assign_attrs(audited=SIDES[which])
+    return audit_forces(sides[which][0], laws[0] if laws else law).assign_attrs(audited=SIDES[which])
 
 
 def _show_audit(found: "xr.Dataset", say) -> None:
     """The audit's table at some moments."""
     from analysis import audit
-    from analysis.output.tables import Table
+    from analysis.output.tables import TextTable
 
-    shown = [each.text for each in audit.rows(found)]
+    shown = [each.text for each in audit.audit_rows(found)]
     which = found.attrs["audited"]
-    print(f"\nForce audit of the {which} trajectory\n" + Table(audit.HEADER, shown).text(), file=say)
-    print(audit.legend(found), file=say)
+    print(f"\nForce audit of the {which} trajectory\n" + TextTable(audit.AUDIT_HEADER, shown).text(), file=say)
+    print(audit.audit_legend(found), file=say)
 
 
 if __name__ == "__main__":
-    command(main, Options, "analysis.compare")
+    run_command(main, Options, "analysis.compare")

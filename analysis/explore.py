@@ -16,8 +16,8 @@ from typing import NoReturn
 
 import tyro
 
-from analysis.command_line.parsing import command
-from dynamics.settings import SettingsError, check_whole
+from analysis.command_line.parsing import run_command
+from dynamics.settings import SettingsError, check_integer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,19 +39,19 @@ class Options:
 
 def main(options: Options) -> None:
     """Serve until interrupted, or export. Raises SettingsError, TrajectoryError, RecordingError."""
-    check_whole("port", options.port, 0, 65535)
+    check_integer("port", options.port, 0, 65535)
     if options.export is not None:
-        export_page(options)
+        _export(options)
         return
     if options.run:
         raise SettingsError(
             "run", " ".join(map(str, options.run)), "no value without --export: the page has a list to choose from"
         )
-    check_files(options.trajectories)
-    serve(options)
+    _check_files(options.trajectories)
+    _serve(options)
 
 
-def check_files(paths: tuple[Path, ...]) -> None:
+def _check_files(paths: tuple[Path, ...]) -> None:
     """See that all are trajectories, before anything is shown. Raises TrajectoryError."""
     from dynamics.trajectory.reader import open_trajectory
 
@@ -59,40 +59,40 @@ def check_files(paths: tuple[Path, ...]) -> None:
         open_trajectory(path).close()
 
 
-def serve(options: Options) -> None:
+def _serve(options: Options) -> None:
     """Give out the page until interrupted. Raises SettingsError."""
-    from analysis.explorer.open_files import Files
-    from analysis.explorer.page import page
-    from analysis.explorer.server import listening
+    from analysis.explorer.open_files import OpenFiles
+    from analysis.explorer.page import fill_document
+    from analysis.explorer.server import make_server
 
-    files = Files(options.trajectories)
+    files = OpenFiles(options.trajectories)
     files.warm()
-    server, address = listening(lambda document: page(document, files), options.port)
+    server, address = make_server(lambda document: fill_document(document, files), options.port)
     print(f"page        {address}\n            for this machine alone; Ctrl-C ends it", flush=True)
     if not options.trajectories:
         print("            recorded runs: python -m sims.particles makes some, then name their files here", flush=True)
     for signum in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signum, end)
+        signal.signal(signum, _exit_on_signal)
     server.start()
-    if options.browser and has_display():
+    if options.browser and _has_display():
         server.io_loop.call_later(0, webbrowser.open, address)
     server.io_loop.start()
 
 
-def end(signum: int, frame: object) -> NoReturn:
+def _exit_on_signal(signum: int, frame: object) -> NoReturn:
     """Leave when interrupted: there is nothing to go on with."""
     print("interrupted: the page has ended", file=sys.stderr)
     sys.exit(128 + signum)
 
 
-def has_display() -> bool:
+def _has_display() -> bool:
     """Whether a browser has somewhere to appear; without, one in the terminal might begin."""
     return sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
 
 
-def export_page(options: Options) -> None:
+def _export(options: Options) -> None:
     """Write the self-contained page of a run, or of two. Raises SettingsError, TrajectoryError, RecordingError."""
-    from analysis.explorer.export import export
+    from analysis.explorer.export import export_page as export
 
     files = options.trajectories
     if not 1 <= len(files) <= 2:
@@ -104,4 +104,4 @@ def export_page(options: Options) -> None:
 
 
 if __name__ == "__main__":
-    command(main, Options, "analysis.explore")
+    run_command(main, Options, "analysis.explore")

@@ -15,41 +15,41 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from analysis.command_line.options import SparseOptions
-from analysis.command_line.parsing import command
-from dynamics.settings import SUCCESS, SettingsError, SparseSettings, check_real, check_whole
+from analysis.command_line.parsing import run_command
+from dynamics.settings import SUCCESS_ACCURACY, SettingsError, SparseSettings, check_integer, check_real
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
     import xarray as xr
 
-    from analysis.clustering_heads.stability import Point
-    from analysis.output.tables import Row
+    from analysis.clustering_heads.stability import LocalLandscape
+    from analysis.output.tables import TableRow
     from dynamics.networks.clustering_head import ClusteringHead
 
-TITLE = "The ideal circuit as a fixed point of gradient descent"
+_TITLE = "The ideal circuit as a fixed point of gradient descent"
 
-TRAINING = (
+_TRAINING_SETTINGS = (
     "lr", "optimizer", "weight_decay", "beta1", "beta2", "momentum", "batch", "mlp_lr_discount", "assembler_decay",
 )  # fmt: skip
 """Settings of how a run is trained, which say nothing here."""
 
-GAINS = (1.0, 2.0, 5.0, 10.0)
-AT_REST = 1e-8
+_GAINS = (1.0, 2.0, 5.0, 10.0)
+REST_GRADIENT = 1e-8
 """Gradient below which a circuit counts as settled."""
 
-FRAMES = 16
+DESCENT_FRAMES = 16
 """Moments of a descent that are looked at."""
 
-PUSHED = 2.0
+PUSHED_GAIN = 2.0
 """Gain of the circuit that is pushed as built by hand, and from which it settles."""
 
-HEADER = (
+_HEADER = (
     "circuit", "accuracy %", "loss", "|gradient|", "order broken", "by a sample", "least eigenvalue", "largest",
     "order", "suffix",
 )  # fmt: skip
 
-COLUMNS = (
+LANDSCAPE_COLUMNS = (
     "circuit", "gain", "accuracy", "loss", "gradient", "order_broken", "suffix_broken", "sample_order_broken",
     "sample_suffix_broken", "least_eigenvalue", "largest_eigenvalue", "negative_eigenvalues", "order_least",
     "order_largest", "suffix_least", "suffix_largest",
@@ -81,11 +81,11 @@ class Options:
         return sys.stderr if str(self.csv) == "-" else sys.stdout
 
 
-def checked(options: Options) -> SparseSettings:
+def _checked_settings(options: Options) -> SparseSettings:
     """The settings of the circuit. Raises SettingsError."""
     s = options.settings.settings
     usual = dataclasses.replace(SparseSettings(), batch=min(SparseSettings.batch, s.data))  # no batch is above the data
-    for name in TRAINING:
+    for name in _TRAINING_SETTINGS:
         if getattr(s, name) != getattr(usual, name):
             raise SettingsError(name, getattr(s, name), "no value here: gradient descent on all sequences")
     check_real("decay", options.decay, positive=True, up_to=1)
@@ -93,8 +93,8 @@ def checked(options: Options) -> SparseSettings:
         check_real("push", size, positive=True, up_to=1)
     if not options.push or len(set(options.push)) != len(options.push):
         raise SettingsError("push", options.push, "one length or several different ones")
-    check_whole("draws", options.draws, 1, 100)
-    check_whole("steps", options.steps, 1, 100_000)
+    check_integer("draws", options.draws, 1, 100)
+    check_integer("steps", options.steps, 1, 100_000)
     if s.vocab > 3:
         raise SettingsError("vocab", s.vocab, "2 or 3, for which there is a circuit built by hand")
     if s.dim < 2:
@@ -105,14 +105,14 @@ def checked(options: Options) -> SparseSettings:
 # ------------------------------------------------------------------------------------------------ what is found
 
 
-def flat(network: "ClusteringHead", circuit: "dict[str, torch.Tensor]") -> "torch.Tensor":
+def flat_circuit(network: "ClusteringHead", circuit: "dict[str, torch.Tensor]") -> "torch.Tensor":
     """A circuit as a flat row (parameter,)."""
     import torch
 
     return torch.from_numpy(network.flatten({name: each.numpy()[None] for name, each in circuit.items()})[0])
 
 
-def landscape(options: Options) -> "xr.Dataset":
+def fixed_point_landscape(options: Options) -> "xr.Dataset":
     """All that the module says of the circuits, by `circuit`; and of the pushed ones, by `start`, `push` and `step`.
 
     Raises SettingsError.
@@ -121,45 +121,52 @@ def landscape(options: Options) -> "xr.Dataset":
     import xarray as xr
 
     from analysis.clustering_heads.constructions import ideal_circuit
-    from analysis.clustering_heads.stability import Objective, point, population, settled
+    from analysis.clustering_heads.stability import (
+        RegularizedLoss,
+        all_sequences,
+        find_stationary_point,
+        local_landscape,
+    )
     from dynamics.networks.clustering_head import ClusteringHead
-    from dynamics.tasks import sequences
+    from dynamics.tasks import sample_sequences
 
-    s = checked(options)
-    network, tokens = ClusteringHead(s), population(s)
-    sample = sequences(s, np.array([0]), "train")[0].astype(np.int64)
+    s = _checked_settings(options)
+    network, tokens = ClusteringHead(s), all_sequences(s)
+    sample = sample_sequences(s, np.array([0]), "train")[0].astype(np.int64)
     try:
-        rows = {f"gain {gain:g}": flat(network, ideal_circuit(s, gain)) for gain in GAINS}
+        rows = {f"gain {gain:g}": flat_circuit(network, ideal_circuit(s, gain)) for gain in _GAINS}
     except SettingsError:
         raise
     except ValueError as error:
         raise SettingsError("hidden", s.hidden, f"settings with an ideal circuit: {error}") from None
-    rest = settled(Objective(network, tokens, options.decay), rows[f"gain {PUSHED:g}"])
+    rest = find_stationary_point(RegularizedLoss(network, tokens, options.decay), rows[f"gain {PUSHED_GAIN:g}"])
     rows["settled"] = rest.row
     decays = {name: options.decay if name == "settled" else 0.0 for name in rows}
-    points = {name: point(network, row, tokens, sample, decays[name]) for name, row in rows.items()}
-    starts = [f"gain {PUSHED:g}", "settled"]
-    after = [after_pushes(network, rows[name], points[name], tokens, decays[name], options) for name in starts]
+    points = {name: local_landscape(network, row, tokens, sample, decays[name]) for name, row in rows.items()}
+    starts = [f"gain {PUSHED_GAIN:g}", "settled"]
+    after = [
+        perturbation_responses(network, rows[name], points[name], tokens, decays[name], options) for name in starts
+    ]
     along = xr.concat(after, "start", data_vars="all", coords="minimal", compat="override", join="override")
-    whole = of_points(points).assign_coords({"start": starts, **along.coords}).assign(along.data_vars)
-    return whole.assign(circuit_accuracy=accuracies(network, rows))
+    whole = landscape_dataset(points).assign_coords({"start": starts, **along.coords}).assign(along.data_vars)
+    return whole.assign(circuit_accuracy=circuit_accuracies(network, rows))
 
 
-def accuracies(network: "ClusteringHead", rows: "dict[str, torch.Tensor]") -> "xr.DataArray":
+def circuit_accuracies(network: "ClusteringHead", rows: "dict[str, torch.Tensor]") -> "xr.DataArray":
     """Accuracy of each circuit over the population, by circuit."""
     import torch
     import xarray as xr
 
-    values = broken_at(network, torch.stack(list(rows.values())))["accuracy"]
+    values = broken_invariances(network, torch.stack(list(rows.values())))["accuracy"]
     return xr.DataArray(values, dims="circuit", attrs={"long_name": "accuracy over the population", "units": "1"})
 
 
-def of_points(points: "dict[str, Point]") -> "xr.Dataset":
+def landscape_dataset(points: "dict[str, LocalLandscape]") -> "xr.Dataset":
     """What there is at each circuit, by circuit."""
     import numpy as np
     import xarray as xr
 
-    from analysis.clustering_heads.stability import PARTS
+    from analysis.clustering_heads.stability import BROKEN_SYMMETRIES
 
     def told(meaning: str) -> dict[str, str]:
         return {"long_name": meaning, "units": "1"}
@@ -172,42 +179,55 @@ def of_points(points: "dict[str, Point]") -> "xr.Dataset":
         "sample_broken": (("circuit", "part"), [p.sample_broken for p in each], told("the same of a training sample")),
         "eigenvalue": (("circuit", "mode"), np.stack([p.spectrum for p in each]), told("eigenvalue of the Hessian")),
     }
-    for place, part in enumerate(PARTS):
+    for place, part in enumerate(BROKEN_SYMMETRIES):
         values = np.stack([p.breaking[place] for p in each])
         data[f"{part}_eigenvalue"] = (
             ("circuit", f"{part}_mode"),
             values,
             told(f"eigenvalue among those that break {part}"),
         )
-    return xr.Dataset(data, {"circuit": list(points), "part": list(PARTS)})
+    return xr.Dataset(data, {"circuit": list(points), "part": list(BROKEN_SYMMETRIES)})
 
 
-def after_pushes(
-    network: "ClusteringHead", row: "torch.Tensor", at: "Point", tokens: "np.ndarray", decay: float, options: Options
+def perturbation_responses(
+    network: "ClusteringHead",
+    row: "torch.Tensor",
+    at: "LocalLandscape",
+    tokens: "np.ndarray",
+    decay: float,
+    options: Options,
 ) -> "xr.Dataset":
     """Gradient descent from a circuit pushed in every way, by push and step: how far invariances are broken."""
     import numpy as np
     import torch
     import xarray as xr
 
-    from analysis.clustering_heads.stability import PARTS, Objective, breaking, descent, pushes
+    from analysis.clustering_heads.stability import (
+        BROKEN_SYMMETRIES,
+        RegularizedLoss,
+        gradient_descent,
+        random_perturbations,
+        symmetry_breaking_directions,
+    )
 
     starts, names = [row[None]], [("none", 0.0)]
     for size in options.push:
-        for kind, moves in pushes(network, row, size, options.draws).items():
+        for kind, moves in random_perturbations(network, row, size, options.draws).items():
             if kind != "none":
                 starts.append(row + moves)
                 names += [(kind, size)] * len(moves)
-    loss = Objective(network, tokens, decay)
-    found = descent(loss, torch.cat(starts), 1 / float(at.spectrum[-1]), options.steps, FRAMES)
+    loss = RegularizedLoss(network, tokens, decay)
+    found = gradient_descent(loss, torch.cat(starts), 1 / float(at.spectrum[-1]), options.steps, DESCENT_FRAMES)
     names_of = ("order_share", "value_share", "accuracy", "pushed_loss", "distance")
     values: dict[str, list[np.ndarray]] = {name: [] for name in names_of}
     for rows in found.rows:
-        for name, each in broken_at(network, rows).items():
+        for name, each in broken_invariances(network, rows).items():
             values[name].append(each)
         values["pushed_loss"].append(torch.stack([loss(row) for row in rows]).numpy())
         values["distance"].append((rows - rows[0]).norm(dim=-1).numpy())
-    apart = torch.stack([(found.rows @ breaking(network, part)).norm(dim=-1) for part in PARTS]).numpy()
+    apart = torch.stack(
+        [(found.rows @ symmetry_breaking_directions(network, part)).norm(dim=-1) for part in BROKEN_SYMMETRIES]
+    ).numpy()
     meanings = {
         "order_share": "largest order share of two counting positions", "accuracy": "accuracy over the population",
         "value_share": "largest value share of a spurious position", "pushed_loss": "loss, with weight decay",
@@ -217,7 +237,7 @@ def after_pushes(
         name: (("step", "pushed"), np.stack(each), {"long_name": meanings[name], "units": "1"})
         for name, each in values.items()
     }
-    for place, part in enumerate(PARTS):
+    for place, part in enumerate(BROKEN_SYMMETRIES):
         data[f"{part}_apart"] = (
             ("step", "pushed"),
             apart[place],
@@ -231,22 +251,27 @@ def after_pushes(
     return xr.Dataset(data, coords)
 
 
-def broken_at(network: "ClusteringHead", rows: "torch.Tensor") -> "dict[str, np.ndarray]":
+def broken_invariances(network: "ClusteringHead", rows: "torch.Tensor") -> "dict[str, np.ndarray]":
     """How far invariances are broken, and the accuracy, at flat rows (start, parameter): (start,) each."""
     import torch
 
-    from analysis.clustering_heads.invariances import mixtures, order_shares, probe, token_shares
+    from analysis.clustering_heads.invariances import (
+        batched_sequence_embeddings,
+        invariance_probe,
+        order_variance_fractions,
+        token_variance_fractions,
+    )
     from dynamics.tasks import sparse_sum
 
     s, weights = network.settings, network.unflatten(rows)
-    at = probe(s)
-    xi = mixtures(network, weights, at.tokens)[0]
+    at = invariance_probe(s)
+    xi = batched_sequence_embeddings(network, weights, at.tokens)[0]
     told = (network.transform(weights, xi[:, at.base]) @ weights["embedding"].mT).argmax(-1)
     right = told == torch.from_numpy(sparse_sum(at.tokens[at.base], s))
     spurious = [t for t in range(s.length) if t not in s.counting]
-    shares = token_shares(xi.numpy(), at).mean(axis=(-2, -1))[:, spurious]
+    shares = token_variance_fractions(xi.numpy(), at).mean(axis=(-2, -1))[:, spurious]
     return {
-        "order_share": order_shares(xi.numpy(), at).max(axis=(-2, -1)),
+        "order_share": order_variance_fractions(xi.numpy(), at).max(axis=(-2, -1)),
         "value_share": shares.max(axis=-1, initial=0),
         "accuracy": right.double().mean(-1).numpy(),
     }
@@ -255,10 +280,10 @@ def broken_at(network: "ClusteringHead", rows: "torch.Tensor") -> "dict[str, np.
 # ---------------------------------------------------------------------------------------------------- tables
 
 
-def rows_of(found: "xr.Dataset") -> "list[Row]":
+def landscape_rows(found: "xr.Dataset") -> "list[TableRow]":
     """A row a circuit; eigenvalues in the breaking directions as their range."""
-    from analysis.clustering_heads.stability import NULL
-    from analysis.output.tables import Row, number
+    from analysis.clustering_heads.stability import NULL_EIGENVALUE_TOLERANCE
+    from analysis.output.tables import TableRow, format_number
 
     result = []
     for name in found["circuit"].values:
@@ -275,8 +300,8 @@ def rows_of(found: "xr.Dataset") -> "list[Row]":
         ]
         text += [f"{spectrum[0]:.1e}", f"{spectrum[-1]:.1e}"]
         text += [f"{low:.1e} .. {high:.1e}" if low == low else "-" for low, high in (ends[:2], ends[2:])]
-        negative = int((spectrum < -NULL * abs(spectrum).max()).sum())
-        gain = float(str(name).split()[1]) if str(name).startswith("gain") else PUSHED
+        negative = int((spectrum < -NULL_EIGENVALUE_TOLERANCE * abs(spectrum).max()).sum())
+        gain = float(str(name).split()[1]) if str(name).startswith("gain") else PUSHED_GAIN
         numbers = [
             gain,
             accuracy,
@@ -288,13 +313,13 @@ def rows_of(found: "xr.Dataset") -> "list[Row]":
             spectrum[-1],
         ]
         numbers += [negative, *ends]
-        result.append(Row(text, [str(name), *(number(float(value)) for value in numbers)]))
+        result.append(TableRow(text, [str(name), *(format_number(float(value)) for value in numbers)]))
     return result
 
 
-def returns(found: "xr.Dataset") -> str:
+def _returns_table(found: "xr.Dataset") -> str:
     """What became of each kind of push, at the worst of its draws, as a table."""
-    from analysis.output.tables import Table
+    from analysis.output.tables import TextTable
 
     table = []
     for start in found["start"].values:
@@ -309,7 +334,7 @@ def returns(found: "xr.Dataset") -> str:
             table.append([str(start), kind, f"{size:g}" if size else "-", *cells, *accuracies])
     header = ("from", "pushed in", "by", "order share", "after", "value share", "after", "distance", "after",
               "accuracy %", "after")  # fmt: skip
-    return Table(header, table, left=(0, 1)).text()
+    return TextTable(header, table, left=(0, 1)).text()
 
 
 def _short(value: float) -> str:
@@ -320,28 +345,30 @@ def _short(value: float) -> str:
 def main(options: Options) -> None:
     """Build the circuit, let it settle, push it; print the tables, write the result and draw the figure."""
     from analysis.output import tables
-    from analysis.output.results import check_result, write_result
+    from analysis.output.results import check_result_path, write_result
     from analysis.plots.figure_files import save_figure
-    from analysis.plots.fixed_points_figure import figure
-    from dynamics.networks.threads import one_thread
+    from analysis.plots.fixed_points_figure import plot_fixed_points
+    from dynamics.networks.threads import single_torch_thread
 
-    checked(options)
+    _checked_settings(options)
     settings = {**dataclasses.asdict(options), "out": "", "csv": ""}
-    what = {"title": TITLE, "config_json": json.dumps(settings)}
-    out = check_result(options.out, what)
-    with one_thread():
-        found = landscape(options).assign_attrs(what)
+    what = {"title": _TITLE, "config_json": json.dumps(settings)}
+    out = check_result_path(options.out, what)
+    with single_torch_thread():
+        found = fixed_point_landscape(options).assign_attrs(what)
     write_result(found, out)
-    save_figure(figure(found), out.with_suffix(".png"))
+    save_figure(plot_fixed_points(found), out.with_suffix(".png"))
     print(f"result      {out}\npicture     {out.with_suffix('.png')}", file=options.say)
-    tables.show(HEADER, COLUMNS, rows_of(found), options.csv)
+    tables.print_rows(_HEADER, LANDSCAPE_COLUMNS, landscape_rows(found), options.csv)
     about = "order, suffix: range of the Hessian's eigenvalues among directions that break them"
     left = float(found["gradient"].sel(circuit="settled"))
-    rest = "" if left < AT_REST else f", not at rest: a gradient of {left:.1g} is left"
+    rest = "" if left < REST_GRADIENT else f", not at rest: a gradient of {left:.1g} is left"
     accuracy = float(found["circuit_accuracy"].sel(circuit="settled"))
-    rest += "" if accuracy > SUCCESS else f"; it no longer solves the task: accuracy {100 * accuracy:.1f}%"
-    print(f"\n{about}; settled: under weight decay {options.decay:g}{rest}\n\n{returns(found)}", file=options.say)
+    rest += "" if accuracy > SUCCESS_ACCURACY else f"; it no longer solves the task: accuracy {100 * accuracy:.1f}%"
+    print(
+        f"\n{about}; settled: under weight decay {options.decay:g}{rest}\n\n{_returns_table(found)}", file=options.say
+    )
 
 
 if __name__ == "__main__":
-    command(main, Options, "analysis.fixed_points")
+    run_command(main, Options, "analysis.fixed_points")

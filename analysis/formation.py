@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Literal
 
 import tyro
 
-from analysis.command_line.parsing import command
-from analysis.command_line.reading import Reading
+from analysis.command_line.parsing import run_command
+from analysis.command_line.reading import TrajectoryOptions
 from dynamics.settings import SettingsError
 
 if TYPE_CHECKING:
     import numpy as np
     import xarray as xr
 
-    from analysis.output.tables import Row
-    from analysis.plots.formation_figure import Seen
+    from analysis.output.tables import TableRow
+    from analysis.plots.formation_figure import FormationResult
     from analysis.statistics.intervals import Interval
 
 HEADER = ("run", "what", "at the start", "at the end", "random, mean", "1 in 100", "forms, %", "median time",
@@ -48,21 +48,21 @@ forms: in the end its measure is beyond "1 in 100", as one random embedding in a
 # ----------------------------------------------------------------------------------------------- the table
 
 
-def rows(seen: "list[Seen]", clock: Clock) -> "list[Row]":
+def _rows(seen: "list[FormationResult]", clock: Clock) -> "list[TableRow]":
     """A row for each event of each trajectory; p-values stand with the second."""
-    from analysis.statistics.survival import logrank
+    from analysis.statistics.survival import logrank_p_value
 
     found = []
     for place, each in enumerate(seen):
         for event in map(str, each.onsets["event"].values):
             p_value = float("nan")
-            if place and comparable(seen[0], each, event, clock):
-                p_value = logrank(*(waits(one, event, clock) for one in seen))
-            found.append(row(each, event, clock, p_value))
+            if place and _comparable(seen[0], each, event, clock):
+                p_value = logrank_p_value(*(_waits(one, event, clock) for one in seen))
+            found.append(_row(each, event, clock, p_value))
     return found
 
 
-def comparable(first: "Seen", second: "Seen", event: str, clock: Clock) -> bool:
+def _comparable(first: "FormationResult", second: "FormationResult", event: str, clock: Clock) -> bool:
     """Whether times of an event mean the same in two trajectories: steps do in one system alone."""
     if clock == "step" and first.system != second.system:
         return False
@@ -73,37 +73,37 @@ def comparable(first: "Seen", second: "Seen", event: str, clock: Clock) -> bool:
     return event in first.onsets["event"].values
 
 
-def row(each: "Seen", event: str, clock: Clock, p_value: float) -> "Row":
+def _row(each: "FormationResult", event: str, clock: Clock, p_value: float) -> "TableRow":
     """What forms in how many runs of a trajectory, and when."""
     import math
 
-    from analysis.output.tables import Row, bracketed, number, percent
+    from analysis.output.tables import TableRow, format_interval, format_number, format_percent
     from analysis.statistics.intervals import Interval, binomial_interval, median_interval
-    from analysis.statistics.survival import survival
-    from analysis.structures.formation_times import EVENTS, mean_over_runs
+    from analysis.statistics.survival import kaplan_meier
+    from analysis.structures.formation_times import FORMATION_EVENTS, mean_measure
 
     nothing = Interval(math.nan, math.nan, math.nan)
-    times, formed = waits(each, event, clock)
+    times, formed = _waits(each, event, clock)
     share = binomial_interval(int(formed.sum()), len(formed))
-    median = survival(times, formed).median
+    median = kaplan_meier(times, formed).median
     of_formed = median_interval(times[formed])  # none of them is censored
     start, end, random, rare = nothing, nothing, math.nan, math.nan
-    if measure := EVENTS[event]:
-        start, end = (mean_over_runs(each.measures, measure, at) for at in (0, -1))
+    if measure := FORMATION_EVENTS[event]:
+        start, end = (mean_measure(each.measures, measure, at) for at in (0, -1))
         random = float(each.measures["expected"].sel(measure=measure))
         if measure != "circle":  # which has a threshold of its own
             rare = float(each.measures["chance"].sel(measure=measure))
     digits = 1 if measure == "imperfections" else 3
-    text = [each.name, event, bracketed(start, digits), bracketed(end, digits)]
+    text = [each.name, event, format_interval(start, digits), format_interval(end, digits)]
     text += ["-" if math.isnan(value) else f"{value:.{digits}f}" for value in (random, rare)]
-    text += [percent(share), shown(median), shown(of_formed)]
+    text += [format_percent(share), _shown(median), _shown(of_formed)]
     text += ["-" if math.isnan(p_value) else "< 0.0001" if p_value < 1e-4 else f"{p_value:.4f}"]
-    numbers = [each.name, event, str(len(formed)), str(int(formed.sum())), number(random), number(rare)]
-    numbers += [number(value) for part in (start, end, share, median, of_formed) for value in part]
-    return Row(text, [*numbers, number(p_value)])
+    numbers = [each.name, event, str(len(formed)), str(int(formed.sum())), format_number(random), format_number(rare)]
+    numbers += [format_number(value) for part in (start, end, share, median, of_formed) for value in part]
+    return TableRow(text, [*numbers, format_number(p_value)])
 
 
-def waits(each: "Seen", event: str, clock: Clock) -> "tuple[np.ndarray, np.ndarray]":
+def _waits(each: "FormationResult", event: str, clock: Clock) -> "tuple[np.ndarray, np.ndarray]":
     """Times until an event (run,), in normalised time or in steps, and whether it has happened."""
     here = each.onsets.sel(event=event)
     steps = each.measures["step"].values
@@ -111,7 +111,7 @@ def waits(each: "Seen", event: str, clock: Clock) -> "tuple[np.ndarray, np.ndarr
     return here["onset"].values * unit, here["formed"].values == 1
 
 
-def shown(interval: "Interval") -> str:
+def _shown(interval: "Interval") -> str:
     """A median with its interval; a dash where there is none, or where half of the runs are still waiting."""
     if interval.value != interval.value or interval.value == float("inf"):
         return "-"
@@ -125,7 +125,7 @@ def shown(interval: "Interval") -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(Reading):
+class Options(TrajectoryOptions):
     """When circles, grids and frequencies form in an embedding, of one trajectory or of two, whatever the system."""
 
     other: tyro.conf.Positional[Path | None] = None
@@ -140,18 +140,18 @@ class Options(Reading):
 
 def main(options: Options) -> None:
     """Measure, print, draw and write."""
-    from analysis.command_line.reading import finish, opened
+    from analysis.command_line.reading import open_input, write_result_and_picture
     from analysis.output import tables
-    from analysis.output.files import beside
-    from analysis.plots.formation_figure import formation_figure
+    from analysis.output.files import combined_path
+    from analysis.plots.formation_figure import plot_formation
     from dynamics.trajectory.reader import open_trajectory
 
     if options.every < 1:
         raise SettingsError("every", options.every, "a whole number from 1")
     paths = [options.trajectory, *([options.other] if options.other else [])]
     if options.other and options.out is None:
-        options = dataclasses.replace(options, out=beside(paths, "formation", ".nc"))
-    first, out = opened(options, "formation")
+        options = dataclasses.replace(options, out=combined_path(paths, "formation", ".nc"))
+    first, out = open_input(options, "formation")
     trajectories = [first, *([open_trajectory(options.other)] if options.other else [])]
     fewest = min(each.sizes["run"] for each in trajectories)
     if not 0 <= options.run < fewest:
@@ -162,38 +162,40 @@ def main(options: Options) -> None:
         _check(each, path)
     found = zip(trajectories, paths, names, strict=True)
     seen = [_seen(each, path, name, options) for each, path, name in found]
-    picture = formation_figure(seen, options.run)
-    tables.show(HEADER, COLUMNS, rows(seen, options.clock), options.csv, left=(0, 1))
+    picture = plot_formation(seen, options.run)
+    tables.print_rows(HEADER, COLUMNS, _rows(seen, options.clock), options.csv, left=(0, 1))
     print(_legend(seen, options.clock), file=options.say)
-    finish(options, "formation", "Structure over time, and when it forms", _result(seen), picture, out)
+    write_result_and_picture(
+        options, "formation", "Structure over time, and when it forms", _result(seen), picture, out
+    )
 
 
 def _check(trajectory: "xr.Dataset", path: Path) -> None:
     """See that a trajectory has structure to look at, before any is measured. Raises TrajectoryError with its name."""
-    from analysis.structures.formation_times import embedding_of
+    from analysis.structures.formation_times import embedding_of_numbers
     from dynamics.trajectory.netcdf import TrajectoryError
 
     try:
-        embedding_of(trajectory)
+        embedding_of_numbers(trajectory)
     except TrajectoryError as error:
         raise TrajectoryError(f"{path}: {error}") from None
 
 
-def _seen(trajectory: "xr.Dataset", path: Path, name: str, options: Options) -> "Seen":
-    from analysis.plots.formation_figure import Seen
-    from analysis.structures.formation_times import measured, onsets
-    from analysis.structures.lattices import MOST_TOKENS
+def _seen(trajectory: "xr.Dataset", path: Path, name: str, options: Options) -> "FormationResult":
+    from analysis.plots.formation_figure import FormationResult
+    from analysis.structures.formation_times import find_formation_times, structure_measures
+    from analysis.structures.lattices import MAX_GRID_TOKENS
 
-    found = measured(trajectory, options.every)
+    found = structure_measures(trajectory, options.every)
     if lost := int(found["circularity"].isel(step=-1).isnull().sum()):
         print(f"{path.name}: {lost} runs diverged and are censored there", file=options.say)
     if "grid_distance" not in found:
         n = trajectory.attrs["modulus"]
-        print(f"{path.name}: no distances from grids: {n} tokens, known for up to {MOST_TOKENS}", file=options.say)
-    return Seen(name, trajectory.attrs["system"], found, onsets(found))
+        print(f"{path.name}: no distances from grids: {n} tokens, known for up to {MAX_GRID_TOKENS}", file=options.say)
+    return FormationResult(name, trajectory.attrs["system"], found, find_formation_times(found))
 
 
-def _legend(seen: "list[Seen]", clock: Clock) -> str:
+def _legend(seen: "list[FormationResult]", clock: Clock) -> str:
     unit = "as a share of the trajectory's" if clock == "normalised" else "in steps"
     lines = [
         DEFINITIONS,
@@ -206,7 +208,7 @@ def _legend(seen: "list[Seen]", clock: Clock) -> str:
     return "\n".join(lines)
 
 
-def _result(seen: "list[Seen]") -> "xr.Dataset":
+def _result(seen: "list[FormationResult]") -> "xr.Dataset":
     """Measures and onsets; of a second trajectory with other_ before their names and dimensions."""
     import xarray as xr
 
@@ -220,4 +222,4 @@ def _result(seen: "list[Seen]") -> "xr.Dataset":
 
 
 if __name__ == "__main__":
-    command(main, Options, "analysis.formation")
+    run_command(main, Options, "analysis.formation")

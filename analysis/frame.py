@@ -9,24 +9,24 @@ import dataclasses
 from pathlib import Path
 
 from analysis.command_line.panel_selection import (
-    Showing,
-    checked_options,
-    checked_out,
-    chosen_panels,
-    named,
-    opened,
-    scenes_of,
-    side_of,
-    width_of,
+    PanelOptions,
+    check_panel_options,
+    check_picture_path,
+    default_picture_path,
+    make_scenes,
+    map_pixels,
+    open_shown_runs,
+    picture_width,
+    select_panels,
 )
-from analysis.command_line.parsing import command
-from dynamics.settings import check_whole
+from analysis.command_line.parsing import run_command
+from dynamics.settings import check_integer
 
-FORMATS = ("png", "svg", "pdf")
+_FORMATS = ("png", "svg", "pdf")
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(Showing):
+class Options(PanelOptions):
     """Draw panels of a run at one step into a PNG, SVG or PDF."""
 
     step: int = -1
@@ -38,30 +38,30 @@ class Options(Showing):
 
 def main(options: Options) -> None:
     """Find the frame, draw and write it."""
-    check_whole("step", options.step, -1, 2**62)
-    checked_options(options)
-    checked_out(options, Path("figure.png"), FORMATS)
+    check_integer("step", options.step, -1, 2**62)
+    check_panel_options(options)
+    check_picture_path(options, Path("figure.png"), _FORMATS)
     import numpy as np
 
-    from analysis.plots.drawing.film_timeline import beside, by_shares, nearest
-    from analysis.plots.drawing.panel_grid import Sheet
+    from analysis.plots.drawing.film_timeline import compares_by_run_fraction, nearest_frame, simultaneous_frames
+    from analysis.plots.drawing.panel_grid import PanelGrid
 
-    trajectories, runs = opened(options)
-    names, left = chosen_panels(options, trajectories)
-    width = width_of(options, len(names))
-    scenes = scenes_of(options, trajectories, runs, names, side_of(options, names))
-    frames = beside(scenes, nearest(scenes[0], options.step))
+    trajectories, runs = open_shown_runs(options)
+    names, left = select_panels(options, trajectories)
+    width = picture_width(options, len(names))
+    scenes = make_scenes(options, trajectories, runs, names, map_pixels(options, names))
+    frames = simultaneous_frames(scenes, nearest_frame(scenes[0], options.step))
     step = int(scenes[0].steps[frames[0]])
     if options.step not in (-1, step):
         print(f"step        {step}, the nearest to {options.step} that was recorded")
-    if by_shares(scenes):
+    if compares_by_run_fraction(scenes):
         print("time        the runs count it in other units: of each the same share is over")
-    out = checked_out(options, named(options, runs, f"-step{step}.png"), FORMATS)
-    sheet = Sheet(scenes, names, options.columns, width)
+    out = check_picture_path(options, default_picture_path(options, runs, f"-step{step}.png"), _FORMATS)
+    sheet = PanelGrid(scenes, names, options.columns, width)
     sheet.show(frames, [scene.arrays(np.array([frame])) for scene, frame in zip(scenes, frames, strict=True)])
     sheet.save(out)
     print(f"panels      {', '.join(names)}{left}\npicture     {out}  ({sheet.width} x {sheet.height})")
 
 
 if __name__ == "__main__":
-    command(main, Options, "analysis.frame")
+    run_command(main, Options, "analysis.frame")

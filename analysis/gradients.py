@@ -11,16 +11,16 @@ definitions. Particles have the norm of their force, and their escape in the pla
 import dataclasses
 from typing import TYPE_CHECKING
 
-from analysis.command_line.parsing import command
-from analysis.command_line.reading import Reading
-from analysis.transitions.detection import Rule
+from analysis.command_line.parsing import run_command
+from analysis.command_line.reading import TrajectoryOptions
+from analysis.transitions.detection import DetectionConfig
 from dynamics.settings import SettingsError
 
 if TYPE_CHECKING:
     import numpy as np
     import xarray as xr
 
-    from analysis.output.tables import Row
+    from analysis.output.tables import TableRow
     from analysis.statistics.intervals import Interval
 
 HEADER = ("layer", "measure", "number", "value", "anywhere", "p", "nearby", "p", "lag")
@@ -39,56 +39,56 @@ runs in Fisher's z at the lag where it is farthest from 0, for chance too, p two
 the largest lags looked at, where nothing but slow trends of both is left"""
 
 
-def rows(found: "xr.Dataset", clock: str, unit: float) -> "list[Row]":
+def _coincidence_rows(found: "xr.Dataset", clock: str, unit: float) -> "list[TableRow]":
     """The table: for each layer drops, spikes and the rank correlation. unit: how much of the clock a frame is."""
     result = []
     for layer in map(str, found["layer"].values):
         here = found.sel(layer=layer)
         for kind in map(str, found["kind"].values):
-            result.append(share_row(here.sel(kind=kind), layer, kind, clock, unit))
-        result += correlation_rows(here, layer, clock, unit)
+            result.append(_fraction_row(here.sel(kind=kind), layer, kind, clock, unit))
+        result += _correlation_rows(here, layer, clock, unit)
     return result
 
 
-def share_row(found: "xr.Dataset", layer: str, kind: str, clock: str, unit: float) -> "Row":
+def _fraction_row(found: "xr.Dataset", layer: str, kind: str, clock: str, unit: float) -> "TableRow":
     """How many events of a kind have a peak of a layer's norm, against both baselines, and its lag."""
     import math
 
-    from analysis.output.tables import Row, number, percent
+    from analysis.output.tables import TableRow, format_number, format_percent
     from analysis.statistics.intervals import Interval
 
     total = 0 if math.isnan(float(found["total"])) else int(found["total"])
     share = _interval(found, "share")
     lag = Interval(*(value * unit for value in _interval(found, "lag")))
     chance, p_values = found["by_chance"].values, found["p_value"].values
-    text = [layer, f"{kind}s with a peak, %", str(total), percent(share)]
-    numbers = [layer, f"{kind}s with a peak", str(total), *map(number, share)]
+    text = [layer, f"{kind}s with a peak, %", str(total), format_percent(share)]
+    numbers = [layer, f"{kind}s with a peak", str(total), *map(format_number, share)]
     for level, p_value in zip(chance, p_values, strict=True):
         text += ["-" if not total else f"{100 * level:.1f}", _chance(p_value)]
-        numbers += [number(level), number(p_value)]
-    return Row([*text, _lag(lag, clock)], [*numbers, *map(number, lag)])
+        numbers += [format_number(level), format_number(p_value)]
+    return TableRow([*text, _lag(lag, clock)], [*numbers, *map(format_number, lag)])
 
 
-def correlation_rows(found: "xr.Dataset", layer: str, clock: str, unit: float) -> "list[Row]":
+def _correlation_rows(found: "xr.Dataset", layer: str, clock: str, unit: float) -> "list[TableRow]":
     """The rank correlation of a layer's norm, against both baselines, and what it has more than at far lags."""
     import math
 
-    from analysis.output.tables import Row, number
+    from analysis.output.tables import TableRow, format_number
 
     runs = str(int((found["peaks"] >= 0).sum()))
     value, at = _interval(found, "correlation"), float(found["correlation_lag"]) * unit
     text = [layer, "rank correlation", "", _shown(value)]
-    numbers = [layer, "rank correlation", runs, *map(number, value)]
+    numbers = [layer, "rank correlation", runs, *map(format_number, value)]
     chance, p_values = found["correlation_by_chance"].values, found["correlation_p_value"].values
     for level, p_value in zip(chance, p_values, strict=True):
         text += ["-" if math.isnan(level) else f"{level:.2f}", _chance(p_value)]
-        numbers += [number(level), number(p_value)]
+        numbers += [format_number(level), format_number(p_value)]
     gain = _interval(found, "correlation_gain")
     return [
-        Row([*text, "-" if math.isnan(at) else f"{at:.3g} {clock}s"], [*numbers, number(at), "", ""]),
-        Row(
+        TableRow([*text, "-" if math.isnan(at) else f"{at:.3g} {clock}s"], [*numbers, format_number(at), "", ""]),
+        TableRow(
             [layer, "more than at far lags", "", _shown(gain), *[""] * 5],
-            [layer, "more than at far lags", runs, *map(number, gain), *[""] * 7],
+            [layer, "more than at far lags", runs, *map(format_number, gain), *[""] * 7],
         ),
     ]
 
@@ -117,7 +117,7 @@ def _chance(p_value: float) -> str:
     return "-" if p_value != p_value else f"{p_value:.3f}"
 
 
-def frame_length(trajectory: "xr.Dataset") -> tuple[str, float]:
+def _frame_length(trajectory: "xr.Dataset") -> tuple[str, float]:
     """What the clock counts, epochs or steps, and how much of it passes between two frames, in the median."""
     import numpy as np
 
@@ -125,7 +125,7 @@ def frame_length(trajectory: "xr.Dataset") -> tuple[str, float]:
     return clock, float(np.median(np.diff(trajectory[clock].values)))
 
 
-def most_eventful(events: "np.ndarray") -> int:
+def most_eventful_run(events: "np.ndarray") -> int:
     """The first run with most of the first kind of events, and among these with most of all: events (run, kind)."""
     return int((events[:, 0] * (1 + events.sum()) + events.sum(axis=1)).argmax())
 
@@ -134,34 +134,36 @@ def most_eventful(events: "np.ndarray") -> int:
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(Reading):
+class Options(TrajectoryOptions):
     """Gradient norms of every layer over training, and how their peaks go with drops and spikes of the loss."""
 
     run: int | None = None
     """Place of the run that is drawn. None is the first with most drops, and among these most spikes."""
-    rule: Rule = dataclasses.field(default_factory=Rule)
+    rule: DetectionConfig = dataclasses.field(default_factory=DetectionConfig)
 
 
 def main(options: Options) -> None:
     """Find peaks and events, hold them against chance, print, draw and write."""
-    from analysis.command_line.reading import finish, opened
+    from analysis.command_line.reading import open_input, write_result_and_picture
     from analysis.output import tables
-    from analysis.plots.gradients_figure import gradients_figure
-    from analysis.transitions.gradient_peaks import coincidence
+    from analysis.plots.gradients_figure import plot_gradient_norms
+    from analysis.transitions.gradient_peaks import peak_coincidence
 
-    trajectory, out = opened(options, "gradients")
+    trajectory, out = open_input(options, "gradients")
     if options.run is not None and not 0 <= options.run < trajectory.sizes["run"]:
         raise SettingsError("run", options.run, f"a place from 0 to {trajectory.sizes['run'] - 1}")
-    found = coincidence(trajectory, options.rule)
-    run = most_eventful(found["events"].values) if options.run is None else options.run
-    clock, unit = frame_length(trajectory)
+    found = peak_coincidence(trajectory, options.rule)
+    run = most_eventful_run(found["events"].values) if options.run is None else options.run
+    clock, unit = _frame_length(trajectory)
     found = found.assign_attrs(frame=f"{unit:g} {clock}s")
-    picture = gradients_figure(trajectory, found, run, options.rule)
-    tables.show(HEADER, COLUMNS, rows(found, clock, unit), options.csv, left=(0, 1))
+    picture = plot_gradient_norms(trajectory, found, run, options.rule)
+    tables.print_rows(HEADER, COLUMNS, _coincidence_rows(found, clock, unit), options.csv, left=(0, 1))
     width = options.rule.width(trajectory.sizes["step"])
     print(LEGEND.format(width, 2 * width), file=options.say)
-    finish(options, "gradients", "Peaks of gradient norms, and drops and spikes of the loss", found, picture, out)
+    write_result_and_picture(
+        options, "gradients", "Peaks of gradient norms, and drops and spikes of the loss", found, picture, out
+    )
 
 
 if __name__ == "__main__":
-    command(main, Options, "analysis.gradients")
+    run_command(main, Options, "analysis.gradients")

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import tyro
 
-from analysis.command_line.parsing import command
+from analysis.command_line.parsing import run_command
 
 if TYPE_CHECKING:
-    from analysis.reproduction.figures.figure import Drawn, Plate
+    from analysis.reproduction.figures.figure import DrawnFigure, PaperFigure
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,52 +43,61 @@ class Options:
 
 def main(options: Options) -> None:
     """Draw a figure, or list all."""
-    from analysis.reproduction.figures.figure import Sizes
-    from analysis.reproduction.figures.figure_runs import gathered
-    from analysis.reproduction.figures.framing import check_picture, framed, save_plate, save_small
-    from analysis.reproduction.figures.register import plate
+    from analysis.reproduction.figures.figure import SizeOverrides
+    from analysis.reproduction.figures.figure_runs import load_figure_runs
+    from analysis.reproduction.figures.framing import (
+        add_title_and_caption,
+        check_figure_path,
+        save_paper_figure,
+        save_small_png,
+    )
+    from analysis.reproduction.figures.register import get_paper_figure
     from dynamics.settings import SettingsError
     from dynamics.simulation import RUNS_FOLDER
 
     if options.list or not options.figure:
-        print(listing())
+        print(format_figure_list())
         return
-    chosen = plate(options.figure)
+    chosen = get_paper_figure(options.figure)
     if options.run is not None and not chosen.picks:
         raise SettingsError("run", options.run, f"no value here: {chosen.source} shows several runs")
     folder = options.trajectories[0].parent if options.trajectories else RUNS_FOLDER
-    out = check_picture(options.out or folder / f"paper-{chosen.name}.png")
+    out = check_figure_path(options.out or folder / f"paper-{chosen.name}.png")
     if options.small and out.suffix.lower() != ".png":
         raise SettingsError("out", out, "the name of a file that ends in .png, for a small picture")
     print(f"{chosen.source}: {chosen.shows}")
-    material = gathered(chosen, options.trajectories, Sizes(options.runs, options.epochs), options.run)
+    material = load_figure_runs(chosen, options.trajectories, SizeOverrides(options.runs, options.epochs), options.run)
     drawn = chosen.draw(material._replace(small=options.small))
     if options.small:
-        save_small(drawn.figure, out)
+        save_small_png(drawn.figure, out)
     else:
-        save_plate(drawn.figure, framed(drawn.figure, title(chosen, drawn), caption(drawn)), out)
-    print(f"here: {drawn.here}\n{caption(drawn)}\npicture     {out}")
+        save_paper_figure(
+            drawn.figure,
+            add_title_and_caption(drawn.figure, paper_figure_title(chosen, drawn), paper_figure_caption(drawn)),
+            out,
+        )
+    print(f"here: {drawn.here}\n{paper_figure_caption(drawn)}\npicture     {out}")
 
 
-def title(plate: "Plate", drawn: "Drawn") -> str:
+def paper_figure_title(plate: "PaperFigure", drawn: "DrawnFigure") -> str:
     """Which figure it is, and what ours is."""
     return f"{plate.source}, here: {drawn.here}"
 
 
-def caption(drawn: "Drawn") -> str:
+def paper_figure_caption(drawn: "DrawnFigure") -> str:
     """The rule by which runs were chosen, and the settings."""
     return f"{drawn.rule}\n{drawn.about[0].upper()}{drawn.about[1:]}."
 
 
-def listing() -> str:
+def format_figure_list() -> str:
     """All figures: what they need, how long that takes to make, and what they show."""
     import textwrap
 
-    from analysis.reproduction.figures.register import PLATES
+    from analysis.reproduction.figures.register import PAPER_FIGURES
 
     lines = [f"{'figure':8}{'in the paper':16}{'needs':22}to make"]
-    for each in PLATES:
-        lines.append(f"{each.name:8}{each.source:16}{needed(each):22}{each.cost}")
+    for each in PAPER_FIGURES:
+        lines.append(f"{each.name:8}{each.source:16}{format_required_runs(each):22}{each.cost}")
         lines += textwrap.wrap(each.shows, 100, initial_indent=" " * 8, subsequent_indent=" " * 8)
     return "\n".join(lines) + "\n\n" + LEGEND
 
@@ -99,13 +108,13 @@ the papers' other numbers: python -m analysis.table1 and analysis.table2 (CA tab
 algorithms of analysis/structures/circles_and_grids.py, and appendix B is figure 6"""
 
 
-def needed(plate: "Plate") -> str:
+def format_required_runs(plate: "PaperFigure") -> str:
     """The ensembles of a plate, in a few words."""
-    from analysis.reproduction.figures.figure import Ensemble
+    from analysis.reproduction.figures.figure import RequiredRuns
 
     sizes: dict[str, list[int]] = {}
     for need in plate.needs:
-        if not isinstance(need, Ensemble):
+        if not isinstance(need, RequiredRuns):
             return need.command
         sizes.setdefault(need.settings.system, []).append(need.runs)
     return "; ".join(
@@ -115,4 +124,4 @@ def needed(plate: "Plate") -> str:
 
 
 if __name__ == "__main__":
-    command(main, Options, "analysis.paper")
+    run_command(main, Options, "analysis.paper")

@@ -7,10 +7,10 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.command_line.parsing import command
-from analysis.command_line.reading import Reading, finish, opened
-from analysis.transitions.detection import Rule
-from dynamics.settings import SUCCESS, SettingsError, SparseSettings, check_real, check_whole
+from analysis.command_line.parsing import run_command
+from analysis.command_line.reading import TrajectoryOptions, open_input, write_result_and_picture
+from analysis.transitions.detection import DetectionConfig
+from dynamics.settings import SUCCESS_ACCURACY, SettingsError, SparseSettings, check_integer, check_real
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from analysis.output.tables import Row
+    from analysis.output.tables import TableRow
     from analysis.statistics.intervals import Interval
 
 TITLE = "Remedies of loss spikes"
 
-PLAIN = "as recorded"
+UNCHANGED = "as recorded"
 
 HEADER = (
     "remedy", "runs", "escaped", "spikes a run", "difference", "per 1000 epochs since", "difference",
@@ -42,7 +42,7 @@ intervals over runs (of the rates by the jackknife); p is McNemar's, for as many
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(Reading):
+class Options(TrajectoryOptions):
     """Train the runs of a trajectory again, each from its own first weights with its own data and batches, with the
     norm that is smooth at the origin, with a wider feed-forward layer, and with decay of the assemblers; compare spikes
     of the training loss and final accuracy run by run. They are kept in runs/ as other trajectories are; what is there
@@ -53,19 +53,19 @@ class Options(Reading):
     smaller, by the root of the ratio of the widths."""
     assembler_decays: tuple[float, ...] = (0.01, 0.1)
     """Weight decays of the assemblers, apart from the gradient (AdamW's)."""
-    rule: Rule = dataclasses.field(default_factory=Rule)
+    rule: DetectionConfig = dataclasses.field(default_factory=DetectionConfig)
 
 
 # ---------------------------------------------------------------------------------------------- what is run
 
 
-def remedies(settings: SparseSettings, options: Options) -> dict[str, SparseSettings]:
+def intervention_settings(settings: SparseSettings, options: Options) -> dict[str, SparseSettings]:
     """The settings with one thing changed, by name. Raises SettingsError."""
     if settings.norm.endswith("smooth"):
         raise SettingsError("trajectory", f"norm {settings.norm}", "a run of norm rms or unit, to be made smooth")
     smooth = dataclasses.replace(settings, norm=f"{settings.norm}-smooth")  # type: ignore[arg-type]
     found = {"smooth norm": smooth}
-    hidden = check_whole("hidden", options.hidden, settings.hidden + 1, 100_000)
+    hidden = check_integer("hidden", options.hidden, settings.hidden + 1, 100_000)
     if settings.start == "random":  # weights from elsewhere have a width of their own
         found[f"h = {hidden}"] = dataclasses.replace(settings, hidden=hidden)
     decays = [check_real("assembler_decays", decay, positive=True) for decay in options.assembler_decays]
@@ -77,7 +77,9 @@ def remedies(settings: SparseSettings, options: Options) -> dict[str, SparseSett
     return found
 
 
-def trained(trajectory: "xr.Dataset", settings: SparseSettings, device: str = "auto") -> "tuple[Path, xr.Dataset]":
+def train_intervention(
+    trajectory: "xr.Dataset", settings: SparseSettings, device: str = "auto"
+) -> "tuple[Path, xr.Dataset]":
     """The runs of a trajectory with other settings, run or found. Raises as `simulate` does."""
     from dynamics.simulation import run_path, simulate
 
@@ -86,16 +88,16 @@ def trained(trajectory: "xr.Dataset", settings: SparseSettings, device: str = "a
     return path, simulate(settings, runs, seed, int(trajectory["step"][-1]), every, "metrics", device, out=path)
 
 
-def check_whole_ensemble(trajectory: "xr.Dataset") -> SparseSettings:
+def check_complete_ensemble(trajectory: "xr.Dataset") -> SparseSettings:
     """The settings of a trajectory whose runs can be trained again. Raises TrajectoryError."""
     import numpy as np
 
-    from analysis.transitions.loss_events import check_frames
+    from analysis.transitions.loss_events import check_enough_frames
     from dynamics.networks.constant_attention import clustering_head_of
     from dynamics.trajectory.netcdf import TrajectoryError
 
     settings = clustering_head_of(trajectory).settings
-    check_frames(trajectory)
+    check_enough_frames(trajectory)
     if "branched_at" in trajectory.attrs or "derived" in trajectory.attrs:
         raise TrajectoryError("a branch or selection cannot be trained again from its beginning")
     seeds = trajectory["seed"].values
@@ -107,17 +109,17 @@ def check_whole_ensemble(trajectory: "xr.Dataset") -> SparseSettings:
 # ------------------------------------------------------------------------------------------------ measures
 
 
-def measured(trajectory: "xr.Dataset", rule: Rule) -> "dict[str, np.ndarray]":
+def spike_measures(trajectory: "xr.Dataset", rule: DetectionConfig) -> "dict[str, np.ndarray]":
     """Of each run: spikes; spikes after its escape, and how many epochs there were; final test accuracy, (run,) each.
 
     NaN throughout for a run that diverged.
     """
     import numpy as np
 
-    from analysis.transitions.loss_events import escapes, events, scalar
+    from analysis.transitions.loss_events import event_table, plateau_escape_times, trajectory_scalar
 
-    losses = scalar(trajectory, "loss")
-    found, left = events(losses, rule), escapes(losses, rule=rule)
+    losses = trajectory_scalar(trajectory, "loss")
+    found, left = event_table(losses, rule), plateau_escape_times(losses, rule=rule)
     steps, epoch, runs = trajectory["step"].values, trajectory["epoch"].values, trajectory.sizes["run"]
     alive = trajectory["last_step"].values >= steps[-1]
     spike, of_run = found["kind"].values == "spike", found["of_run"].values
@@ -132,12 +134,12 @@ def measured(trajectory: "xr.Dataset", rule: Rule) -> "dict[str, np.ndarray]":
     return {name: np.where(alive, each, np.nan) for name, each in values.items()}
 
 
-def combined(trajectories: "dict[str, xr.Dataset]", rule: Rule) -> "xr.Dataset":
+def compare_interventions(trajectories: "dict[str, xr.Dataset]", rule: DetectionConfig) -> "xr.Dataset":
     """The measures of all ensembles, (remedy, run)."""
     import numpy as np
     import xarray as xr
 
-    each = {name: measured(trajectory, rule) for name, trajectory in trajectories.items()}
+    each = {name: spike_measures(trajectory, rule) for name, trajectory in trajectories.items()}
     about = {
         "spikes": "spikes of the training loss",
         "late": "spikes after the escape",
@@ -152,43 +154,43 @@ def combined(trajectories: "dict[str, xr.Dataset]", rule: Rule) -> "xr.Dataset":
     return xr.Dataset(variables, {"remedy": list(each), "seed": ("run", seeds)})
 
 
-def mean(result: "xr.Dataset", remedy: str, name: str) -> "Interval":
+def mean_measure(result: "xr.Dataset", remedy: str, name: str) -> "Interval":
     """A measure of an ensemble; the rate is that of all its runs together."""
     import numpy as np
 
     from analysis.statistics.intervals import mean_interval
 
     if name == "rate":
-        return jackknifed(*(result[each].sel(remedy=[remedy]).values for each in ("late", "since")))
+        return jackknife_rate(*(result[each].sel(remedy=[remedy]).values for each in ("late", "since")))
     values = result[name].sel(remedy=remedy).values
     return mean_interval(values[np.isfinite(values)])
 
 
-def gain(result: "xr.Dataset", remedy: str, name: str) -> "Interval":
+def intervention_effect(result: "xr.Dataset", remedy: str, name: str) -> "Interval":
     """What a remedy adds to a measure, in the runs that have it with and without."""
     from analysis.statistics.intervals import mean_interval
 
     if name == "rate":
-        return jackknifed(*(result[each].sel(remedy=[PLAIN, remedy]).values for each in ("late", "since")))
-    return mean_interval(paired(result, remedy, name))
+        return jackknife_rate(*(result[each].sel(remedy=[UNCHANGED, remedy]).values for each in ("late", "since")))
+    return mean_interval(paired_effects(result, remedy, name))
 
 
-def paired(result: "xr.Dataset", remedy: str, name: str) -> "np.ndarray":
+def paired_effects(result: "xr.Dataset", remedy: str, name: str) -> "np.ndarray":
     """What a remedy adds to a measure, by run, where both have one."""
     import numpy as np
 
-    added = (result[name].sel(remedy=remedy) - result[name].sel(remedy=PLAIN)).values
+    added = (result[name].sel(remedy=remedy) - result[name].sel(remedy=UNCHANGED)).values
     return added[np.isfinite(added)]
 
 
-def jackknifed(counts: "np.ndarray", epochs: "np.ndarray") -> "Interval":
+def jackknife_rate(counts: "np.ndarray", epochs: "np.ndarray") -> "Interval":
     """A rate per 1000 epochs, or the difference of the second and the first: both (one or two, run).
 
     The t interval is over runs, each left out in turn; NaN where a rate has no epochs.
     """
     import numpy as np
 
-    from analysis.statistics.intervals import about
+    from analysis.statistics.intervals import t_interval
 
     known = np.isfinite(counts).all(axis=0) & np.isfinite(epochs).all(axis=0)
     counts, epochs = counts[:, known], epochs[:, known]
@@ -199,16 +201,16 @@ def jackknifed(counts: "np.ndarray", epochs: "np.ndarray") -> "Interval":
         value = float(signs @ (1000 * totals / watched)[:, 0])
         without = signs @ (1000 * (totals - counts) / (watched - epochs))
     if runs < 2 or not np.isfinite(without).all():
-        return about(value, float("nan"), 1)
+        return t_interval(value, float("nan"), 1)
     error = np.sqrt((runs - 1) / runs * ((without - without.mean()) ** 2).sum())
-    return about(value, float(error), runs - 1)
+    return t_interval(value, float(error), runs - 1)
 
 
-def more_successes(result: "xr.Dataset", remedy: str) -> float:
+def mcnemar_p_value(result: "xr.Dataset", remedy: str) -> float:
     """p-value of McNemar's exact test that a remedy makes as many runs succeed as fail."""
     from scipy import stats
 
-    before, after = (result["test"].sel(remedy=name).values > SUCCESS for name in (PLAIN, remedy))
+    before, after = (result["test"].sel(remedy=name).values > SUCCESS_ACCURACY for name in (UNCHANGED, remedy))
     gained, lost = int((after & ~before).sum()), int((before & ~after).sum())
     return float(stats.binomtest(gained, gained + lost).pvalue) if gained + lost else float("nan")
 
@@ -216,11 +218,11 @@ def more_successes(result: "xr.Dataset", remedy: str) -> float:
 # ------------------------------------------------------------------------------------------------ the table
 
 
-def row(result: "xr.Dataset", remedy: str) -> "Row":
+def intervention_row(result: "xr.Dataset", remedy: str) -> "TableRow":
     """A remedy: its measures, and what it adds to each run."""
     import numpy as np
 
-    from analysis.output.tables import Row, number, plus_minus
+    from analysis.output.tables import TableRow, format_number, format_plus_minus
     from analysis.statistics.intervals import Interval
 
     test = result["test"].sel(remedy=remedy).values
@@ -228,16 +230,16 @@ def row(result: "xr.Dataset", remedy: str) -> "Row":
     text, numbers = [remedy, *counts], [remedy, *counts]
     for name in MEASURES:
         scale, digits = (100, 1) if name == "test" else (1, 2)
-        added = gain(result, remedy, name) if remedy != PLAIN else Interval(*[float("nan")] * 3)
-        shown = [Interval(*(scale * value for value in each)) for each in (mean(result, remedy, name), added)]
-        text += [plus_minus(shown[0], digits), signed(shown[1], digits)]
-        numbers += [number(value / scale) for each in shown for value in each]
-    p = more_successes(result, remedy) if remedy != PLAIN else float("nan")
-    successes = str(int((test > SUCCESS).sum()))
-    return Row([*text, successes, "-" if p != p else f"{p:.2g}"], [*numbers, successes, number(p)])
+        added = intervention_effect(result, remedy, name) if remedy != UNCHANGED else Interval(*[float("nan")] * 3)
+        shown = [Interval(*(scale * value for value in each)) for each in (mean_measure(result, remedy, name), added)]
+        text += [format_plus_minus(shown[0], digits), _signed_interval(shown[1], digits)]
+        numbers += [format_number(value / scale) for each in shown for value in each]
+    p = mcnemar_p_value(result, remedy) if remedy != UNCHANGED else float("nan")
+    successes = str(int((test > SUCCESS_ACCURACY).sum()))
+    return TableRow([*text, successes, "-" if p != p else f"{p:.2g}"], [*numbers, successes, format_number(p)])
 
 
-def signed(interval: "tuple[float, float, float]", digits: int) -> str:
+def _signed_interval(interval: "tuple[float, float, float]", digits: int) -> str:
     """A difference with its interval; a dash where there is none."""
     value, low, high = interval
     if value != value:
@@ -249,7 +251,7 @@ def signed(interval: "tuple[float, float, float]", digits: int) -> str:
 # ----------------------------------------------------------------------------------------------- the figure
 
 
-def figure(result: "xr.Dataset") -> "Figure":
+def plot_interventions(result: "xr.Dataset") -> "Figure":
     """What each remedy adds to spikes, to their rate and to accuracy: means over paired runs with 95% intervals."""
     from analysis.plots.figure_files import new_figure
 
@@ -257,25 +259,25 @@ def figure(result: "xr.Dataset") -> "Figure":
     axes = drawn.subplots(1, 3)
     titles = ("spikes in a run", "spikes per 1000 epochs after the escape, all runs", "test accuracy at the end")
     for place, name, title in zip(axes, MEASURES, titles, strict=True):
-        draw_gains(place, result, name)
+        _plot_effects(place, result, name)
         place.set_title(title, fontsize=10)
     drawn.suptitle("What a remedy adds to the same runs: single runs faint, 95% intervals", fontsize=11)
     drawn.subplots_adjust(left=0.05, right=0.985, top=0.82, bottom=0.14, wspace=0.2)
     return drawn
 
 
-def draw_gains(axes: "Axes", result: "xr.Dataset", name: str) -> None:
+def _plot_effects(axes: "Axes", result: "xr.Dataset", name: str) -> None:
     """The differences of one measure; a rate is that of all runs together."""
     import numpy as np
 
     generator = np.random.default_rng(0)  # for places beside each other alone
-    names = [str(each) for each in result["remedy"].values if each != PLAIN]
+    names = [str(each) for each in result["remedy"].values if each != UNCHANGED]
     for place, remedy in enumerate(names):
         if name != "rate":
-            added = paired(result, remedy, name)
+            added = paired_effects(result, remedy, name)
             x = place + generator.uniform(-0.25, 0.25, len(added))
             axes.plot(x, added, ".", color="0.6", markersize=4, alpha=0.6)
-        found = gain(result, remedy, name)
+        found = intervention_effect(result, remedy, name)
         if found.value == found.value:
             half = np.nan_to_num(found.half)
             axes.errorbar(place, found.value, half, fmt="o", color="tab:red", capsize=4, markersize=5, zorder=3)
@@ -294,17 +296,19 @@ def main(options: Options) -> None:
     """Train, or find, the remedied ensembles; print the table, write the result, draw the picture."""
     from analysis.output import tables
 
-    trajectory, out = opened(options, "remedies")
-    settings = check_whole_ensemble(trajectory)
-    ensembles = {PLAIN: trajectory}
-    for name, changed in remedies(settings, options).items():
-        path, ensembles[name] = trained(trajectory, changed)
+    trajectory, out = open_input(options, "remedies")
+    settings = check_complete_ensemble(trajectory)
+    ensembles = {UNCHANGED: trajectory}
+    for name, changed in intervention_settings(settings, options).items():
+        path, ensembles[name] = train_intervention(trajectory, changed)
         print(f"{name:<11} {path}", file=options.say)
-    result = combined(ensembles, options.rule).assign_attrs(**dataclasses.asdict(options.rule))
-    finish(options, "remedies", TITLE, result, figure(result), out)
-    tables.show(HEADER, COLUMNS, [row(result, str(name)) for name in result["remedy"].values], options.csv)
+    result = compare_interventions(ensembles, options.rule).assign_attrs(**dataclasses.asdict(options.rule))
+    write_result_and_picture(options, "remedies", TITLE, result, plot_interventions(result), out)
+    tables.print_rows(
+        HEADER, COLUMNS, [intervention_row(result, str(name)) for name in result["remedy"].values], options.csv
+    )
     print(LEGEND, file=options.say)
 
 
 if __name__ == "__main__":
-    command(main, Options, "analysis.remedies")
+    run_command(main, Options, "analysis.remedies")

@@ -7,17 +7,17 @@ python -m analysis.spikes RUN.nc --most 50
 import dataclasses
 from typing import TYPE_CHECKING
 
-from analysis.command_line.parsing import command
-from analysis.command_line.reading import Reading, finish, opened
-from analysis.transitions.detection import Rule
-from dynamics.settings import check_whole
+from analysis.command_line.parsing import run_command
+from analysis.command_line.reading import TrajectoryOptions, open_input, write_result_and_picture
+from analysis.transitions.detection import DetectionConfig
+from dynamics.settings import check_integer
 
 if TYPE_CHECKING:
     import numpy as np
     import xarray as xr
 
-    from analysis.output.tables import Row
-    from analysis.transitions.spike_replays import Spike
+    from analysis.output.tables import TableRow
+    from analysis.transitions.spike_replays import RecordedSpike
 
 TITLE = "Spikes of the loss and their causes"
 
@@ -42,41 +42,41 @@ consistency, since what moves xi across is undone by holding it; shares with 95%
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(Reading):
+class Options(TrajectoryOptions):
     """Replay every spike of the training loss step by step from the nearest checkpoint; attribute the step on which it
     rose to normalisation (a vector flips), to the feed-forward layer (sequence embeddings cross a decision boundary),
     to both or neither; and take the step again without the cause (VC section 4.3)."""
 
     most: int | None = None
     """Examine so many spikes, evenly spaced over runs. None is all; a hundred take a minute or so."""
-    rule: Rule = dataclasses.field(default_factory=Rule)
+    rule: DetectionConfig = dataclasses.field(default_factory=DetectionConfig)
 
 
 # ------------------------------------------------------------------------------------------------ the table
 
 
-def removed(result: "xr.Dataset", name: str, chosen: "np.ndarray") -> float:
+def _removed_fraction(result: "xr.Dataset", name: str, chosen: "np.ndarray") -> float:
     """Share of some spikes of which a change leaves less than half of the rise; NaN where it says nothing."""
     import numpy as np
 
-    from analysis.transitions.spike_attribution import MOST
-    from analysis.transitions.spike_replays import fair
+    from analysis.transitions.spike_attribution import RISE_THRESHOLD
+    from analysis.transitions.spike_replays import smooth_norm_applies
 
     values = result[f"remaining_{name}"].values[chosen]
     if name == "smooth":
-        values = np.where(fair(result)[chosen], values, np.nan)
+        values = np.where(smooth_norm_applies(result)[chosen], values, np.nan)
     known = values[np.isfinite(values)]
-    return float((known < MOST).mean()) if known.size else float("nan")
+    return float((known < RISE_THRESHOLD).mean()) if known.size else float("nan")
 
 
-def row(result: "xr.Dataset", name: str, chosen: "np.ndarray") -> "Row":
+def _cause_row(result: "xr.Dataset", name: str, chosen: "np.ndarray") -> "TableRow":
     """Some of the spikes: how many, how high, how many explained, and how many each change removes."""
     import numpy as np
 
-    from analysis.output.tables import Row, number, percent
-    from analysis.statistics.intervals import clustered_share
-    from analysis.transitions.spike_attribution import CHANGES
-    from analysis.transitions.spike_replays import fair
+    from analysis.output.tables import TableRow, format_number, format_percent
+    from analysis.statistics.intervals import clustered_binomial_interval
+    from analysis.transitions.spike_attribution import STEP_CHANGES
+    from analysis.transitions.spike_replays import smooth_norm_applies
 
     runs = result.sizes["run"]
 
@@ -85,37 +85,45 @@ def row(result: "xr.Dataset", name: str, chosen: "np.ndarray") -> "Row":
 
     count, total = of_runs(chosen), of_runs(result["cause"].values != "")
     good = of_runs(chosen & result["explained"].values.astype(bool))
-    share, explained = clustered_share(count, total), clustered_share(good, count)
+    share, explained = clustered_binomial_interval(count, total), clustered_binomial_interval(good, count)
     top = (result["top"] - result["level"]).values[chosen]
     height = float(np.median(top)) if chosen.any() else float("nan")
-    gone = [removed(result, change, chosen) for change in CHANGES]
+    gone = [_removed_fraction(result, change, chosen) for change in STEP_CHANGES]
     shown = ["-" if value != value else f"{100 * value:.0f}" for value in gone]
-    shown[1] += f" ({(fair(result) & chosen).sum()})" if chosen.any() else ""
+    shown[1] += f" ({(smooth_norm_applies(result) & chosen).sum()})" if chosen.any() else ""
     text = [
         name,
         str(int(chosen.sum())),
-        percent(share),
+        format_percent(share),
         "-" if height != height else f"{height:.3f}",
-        percent(explained),
+        format_percent(explained),
     ]
-    numbers = [name, str(int(chosen.sum())), *map(number, share), number(height), *map(number, explained)]
-    return Row(text + shown, numbers + [number(value) for value in gone])
+    numbers = [
+        name,
+        str(int(chosen.sum())),
+        *map(format_number, share),
+        format_number(height),
+        *map(format_number, explained),
+    ]
+    return TableRow(text + shown, numbers + [format_number(value) for value in gone])
 
 
-def rows(result: "xr.Dataset") -> "list[Row]":
+def _cause_rows(result: "xr.Dataset") -> "list[TableRow]":
     """A row for each cause, each way of crossing a boundary, and all spikes."""
-    from analysis.transitions.spike_attribution import CAUSES, WAYS
+    from analysis.transitions.spike_attribution import CROSSING_KINDS, SPIKE_CAUSES
 
     cause, way = result["cause"].values, result["way"].values
     found = []
-    for each in CAUSES:
-        found.append(row(result, each, cause == each))
+    for each in SPIKE_CAUSES:
+        found.append(_cause_row(result, each, cause == each))
         if each == "feed-forward":
-            found += [row(result, f"- {name} crosses", (cause == each) & (way == name)) for name in WAYS]
-    return [*found, row(result, "all", cause != "")]
+            found += [
+                _cause_row(result, f"- {name} crosses", (cause == each) & (way == name)) for name in CROSSING_KINDS
+            ]
+    return [*found, _cause_row(result, "all", cause != "")]
 
 
-def summary(result: "xr.Dataset", runs: int, spikes: "list[Spike]") -> str:
+def _spikes_summary(result: "xr.Dataset", runs: int, spikes: "list[RecordedSpike]") -> str:
     """How many spikes there are and were examined, and what they have in common."""
     import numpy as np
 
@@ -141,19 +149,19 @@ def summary(result: "xr.Dataset", runs: int, spikes: "list[Spike]") -> str:
 def main(options: Options) -> None:
     """Examine; print the table, write the result, draw the picture."""
     from analysis.output import tables
-    from analysis.plots.spikes_figure import spikes_figure
-    from analysis.transitions.spike_replays import chosen, inquest, recorded_spikes
+    from analysis.plots.spikes_figure import plot_spike_attribution
+    from analysis.transitions.spike_replays import attribute_spikes, evenly_spaced_spikes, recorded_spikes
 
-    most = None if options.most is None else check_whole("most", options.most, 1, 10**9)
-    trajectory, out = opened(options, "spikes")
+    most = None if options.most is None else check_integer("most", options.most, 1, 10**9)
+    trajectory, out = open_input(options, "spikes")
     spikes = recorded_spikes(trajectory, options.rule)
-    result = inquest(trajectory, chosen(spikes, most))
+    result = attribute_spikes(trajectory, evenly_spaced_spikes(spikes, most))
     result = result.assign_attrs(recorded=len(spikes), **dataclasses.asdict(options.rule))
-    finish(options, "spikes", TITLE, result, spikes_figure(result), out)
-    print("\n" + summary(result, trajectory.sizes["run"], spikes), file=options.say)
-    tables.show(HEADER, COLUMNS, rows(result), options.csv)
+    write_result_and_picture(options, "spikes", TITLE, result, plot_spike_attribution(result), out)
+    print("\n" + _spikes_summary(result, trajectory.sizes["run"], spikes), file=options.say)
+    tables.print_rows(HEADER, COLUMNS, _cause_rows(result), options.csv)
     print(LEGEND, file=options.say)
 
 
 if __name__ == "__main__":
-    command(main, Options, "analysis.spikes")
+    run_command(main, Options, "analysis.spikes")

@@ -9,18 +9,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from analysis.command_line.parsing import command
+from analysis.command_line.parsing import run_command
 from dynamics.settings import ModularSettings, SettingsError
 
 if TYPE_CHECKING:
     import numpy as np
     import xarray as xr
 
-    from analysis.output.tables import Row
+    from analysis.output.tables import TableRow
     from analysis.statistics.intervals import Interval
 
 
-class Printed(NamedTuple):
+class PrintedNetworkRow(NamedTuple):
     """A row as the paper prints it: of 100 networks, accuracies in percent."""
 
     circles: int
@@ -30,14 +30,14 @@ class Printed(NamedTuple):
     correlation: str
 
 
-PRINTED = {
-    0.0: Printed(0, "-", "18.2", "102.2 ± 6.1", "-0.92 [-0.95, -0.88]"),
-    0.3: Printed(1, "77.4", "34.8", "72.7 ± 6.6", "-0.90 [-0.93, -0.85]"),
-    0.6: Printed(12, "65.9", "51.6", "39.6 ± 4.0", "-0.84 [-0.89, -0.77]"),
-    1.0: Printed(18, "60.4", "46.7", "31.6 ± 4.0", "-0.64 [-0.75, -0.49]"),
+PRINTED_NETWORK_ROWS = {
+    0.0: PrintedNetworkRow(0, "-", "18.2", "102.2 ± 6.1", "-0.92 [-0.95, -0.88]"),
+    0.3: PrintedNetworkRow(1, "77.4", "34.8", "72.7 ± 6.6", "-0.90 [-0.93, -0.85]"),
+    0.6: PrintedNetworkRow(12, "65.9", "51.6", "39.6 ± 4.0", "-0.84 [-0.89, -0.77]"),
+    1.0: PrintedNetworkRow(18, "60.4", "46.7", "31.6 ± 4.0", "-0.64 [-0.75, -0.49]"),
 }
 
-HEADER = (
+NETWORK_HEADER = (
     "weight decay",
     "",
     "runs",
@@ -49,7 +49,7 @@ HEADER = (
     "their correlation [95%]",
 )
 
-COLUMNS = (
+NETWORK_COLUMNS = (
     "weight_decay",
     "runs",
     "circles",
@@ -68,7 +68,7 @@ COLUMNS = (
 """Of the table as CSV: numbers, or nothing where there is none."""
 
 
-class Outcome(NamedTuple):
+class NetworkOutcome(NamedTuple):
     """How an ensemble ended, with 95% intervals: a row of CA table 1. Accuracies are shares of the last split.
 
     `others` are the runs that are not circles; imperfections and their correlation with accuracy are over them.
@@ -84,16 +84,16 @@ class Outcome(NamedTuple):
     correlation: "Interval"
 
 
-def outcome(embedding: "np.ndarray", accuracy: "np.ndarray") -> Outcome:
+def network_outcome(embedding: "np.ndarray", accuracy: "np.ndarray") -> NetworkOutcome:
     """Summarise end states (run, token, axis) and the accuracy of each, (run,), NaN where there is no such split.
 
     Raises ValueError for another shape or an embedding that is not finite.
     """
     from analysis.statistics.intervals import correlation_interval, mean_interval
-    from analysis.structures.circles_and_grids import imperfections, is_circle, summarise
+    from analysis.structures.circles_and_grids import count_imperfections, is_circle, summarise_structures
 
-    found, circle = summarise(embedding), is_circle(embedding)
-    return Outcome(
+    found, circle = summarise_structures(embedding), is_circle(embedding)
+    return NetworkOutcome(
         runs=found.runs,
         circles=found.circles,
         circle_share=found.circle_share,
@@ -101,7 +101,7 @@ def outcome(embedding: "np.ndarray", accuracy: "np.ndarray") -> Outcome:
         others=found.grids,
         other_accuracy=mean_interval(accuracy[~circle]),
         imperfections=found.imperfections,
-        correlation=correlation_interval(imperfections(embedding[~circle]), accuracy[~circle]),
+        correlation=correlation_interval(count_imperfections(embedding[~circle]), accuracy[~circle]),
     )
 
 
@@ -109,15 +109,15 @@ def end_accuracy(trajectory: "xr.Dataset", seeds: "np.ndarray") -> "np.ndarray":
     """Validation accuracy at the last step of the runs with these seeds, (run,); NaN where all pairs are trained on."""
     import numpy as np
 
-    from dynamics.trajectory.reader import rows_of
+    from dynamics.trajectory.reader import run_indices
 
     if "validation" not in trajectory["split"].values:
         return np.full(len(seeds), np.nan)
-    last = trajectory["accuracy"].sel(split="validation").isel(step=-1, run=rows_of(trajectory, seeds))
+    last = trajectory["accuracy"].sel(split="validation").isel(step=-1, run=run_indices(trajectory, seeds))
     return last.values.astype(np.float64)
 
 
-def trained(
+def train_table1_networks(
     settings: ModularSettings, runs: int, seed: int, epochs: int | None, say: TextIO
 ) -> "Iterator[tuple[ModularSettings, xr.Dataset]]":
     """The ensembles of the table's weight decays, run or found where they live; says where to `say`.
@@ -129,7 +129,7 @@ def trained(
     if settings.weight_decay != ModularSettings.weight_decay:
         allowed = "no value here: the table has rows for 0, 0.3, 0.6 and 1"
         raise SettingsError("weight_decay", settings.weight_decay, allowed)
-    for weight_decay in PRINTED:
+    for weight_decay in PRINTED_NETWORK_ROWS:
         each = dataclasses.replace(settings, weight_decay=weight_decay)
         path = run_path(each, runs, seed)
         try:
@@ -142,35 +142,45 @@ def trained(
         yield each, trajectory
 
 
-def is_printed(settings: ModularSettings, steps: int) -> bool:
+def is_printed_network_row(settings: ModularSettings, steps: int) -> bool:
     """Whether the paper's table has a row for these settings."""
     literal = dataclasses.replace(ModularSettings(), weight_decay=settings.weight_decay)
-    return settings == literal and settings.weight_decay in PRINTED and steps == 2000
+    return settings == literal and settings.weight_decay in PRINTED_NETWORK_ROWS and steps == 2000
 
 
-def rows(settings: ModularSettings, steps: int, found: Outcome) -> "list[Row]":
+def network_rows(settings: ModularSettings, steps: int, found: NetworkOutcome) -> "list[TableRow]":
     """An outcome as a row, and under it the paper's, where it has one."""
-    from analysis.output.tables import Row, number, percent, percent_plus_minus, plus_minus
+    from analysis.output.tables import (
+        TableRow,
+        format_number,
+        format_percent,
+        format_percent_plus_minus,
+        format_plus_minus,
+    )
     from analysis.statistics.intervals import binomial_interval
 
-    text = [f"{settings.weight_decay:g}", "here", str(found.runs), percent(found.circle_share)]
-    text += [percent_plus_minus(found.circle_accuracy), str(found.others), percent_plus_minus(found.other_accuracy)]
-    text += [plus_minus(found.imperfections), bracketed(found.correlation)]
+    text = [f"{settings.weight_decay:g}", "here", str(found.runs), format_percent(found.circle_share)]
+    text += [
+        format_percent_plus_minus(found.circle_accuracy),
+        str(found.others),
+        format_percent_plus_minus(found.other_accuracy),
+    ]
+    text += [format_plus_minus(found.imperfections), _bracketed_correlation(found.correlation)]
     numbers = [settings.weight_decay, found.runs, found.circles, *(100 * share for share in found.circle_share)]
     numbers += [*(100 * share for share in found.circle_accuracy), found.others]
     numbers += [*(100 * share for share in found.other_accuracy), *found.imperfections, *found.correlation]
-    cells = [number(value) for value in numbers]
-    if not is_printed(settings, steps):
-        return [Row(text, [*cells, "", "", "", "", ""])]
-    paper = PRINTED[settings.weight_decay]
-    theirs = ["", "paper", "100", percent(binomial_interval(paper.circles, 100)), paper.circle_accuracy]
+    cells = [format_number(value) for value in numbers]
+    if not is_printed_network_row(settings, steps):
+        return [TableRow(text, [*cells, "", "", "", "", ""])]
+    paper = PRINTED_NETWORK_ROWS[settings.weight_decay]
+    theirs = ["", "paper", "100", format_percent(binomial_interval(paper.circles, 100)), paper.circle_accuracy]
     theirs += [str(100 - paper.circles), paper.other_accuracy, paper.imperfections, paper.correlation]
     printed = [paper.circle_accuracy.strip("-"), paper.other_accuracy]
     printed += [value.split(" ")[0] for value in (paper.imperfections, paper.correlation)]
-    return [Row(text, [*cells, str(paper.circles), *printed]), Row(theirs, [])]
+    return [TableRow(text, [*cells, str(paper.circles), *printed]), TableRow(theirs, [])]
 
 
-def bracketed(interval: "Interval") -> str:
+def _bracketed_correlation(interval: "Interval") -> str:
     """A correlation with its interval; a dash where there is no value."""
     import math
 
@@ -179,11 +189,11 @@ def bracketed(interval: "Interval") -> str:
     return f"{interval.value:.2f}" + ("" if math.isnan(interval.low) else f" [{interval.low:.2f}, {interval.high:.2f}]")
 
 
-def show(found: "list[Row]", csv: Path | None) -> None:
+def print_network_table(found: "list[TableRow]", csv: Path | None) -> None:
     """Print the table and write the CSV; with the CSV on the terminal, that alone."""
     from analysis.output import tables
 
-    tables.show(HEADER, COLUMNS, found, csv, left=(0, 1))
+    tables.print_rows(NETWORK_HEADER, NETWORK_COLUMNS, found, csv, left=(0, 1))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,16 +214,18 @@ class Options:
 
 def main(options: Options) -> None:
     """Train, or find, the four rows; print them beside the paper's."""
-    from dynamics.simulation import end_embedding
+    from dynamics.simulation import final_embedding
 
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
     found = []
-    for settings, trajectory in trained(options.settings, options.runs, options.seed, options.epochs, say):
-        ends = end_embedding(trajectory)
+    for settings, trajectory in train_table1_networks(
+        options.settings, options.runs, options.seed, options.epochs, say
+    ):
+        ends = final_embedding(trajectory)
         accuracy = end_accuracy(trajectory, ends["seed"].values)
-        found += rows(settings, int(trajectory["step"][-1]), outcome(ends.values, accuracy))
-    show(found, options.csv)
+        found += network_rows(settings, int(trajectory["step"][-1]), network_outcome(ends.values, accuracy))
+    print_network_table(found, options.csv)
 
 
 if __name__ == "__main__":
-    command(main, Options, "analysis.table1")
+    run_command(main, Options, "analysis.table1")

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from analysis.command_line.options import SparseOptions
-from analysis.command_line.parsing import command
-from analysis.output.files import beside
-from dynamics.settings import SUCCESS, SettingsError, SparseSettings, check_whole
+from analysis.command_line.parsing import run_command
+from analysis.output.files import combined_path
+from dynamics.settings import SUCCESS_ACCURACY, SettingsError, SparseSettings, check_integer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from analysis.output.tables import Row
+    from analysis.output.tables import TableRow
 
-TITLE = "Transfer of circuits to larger vocabularies"
+TRANSFER_TITLE = "Transfer of circuits to larger vocabularies"
 
-KINDS = ("scratch", "scratch, twice as long", "finetuned", "finetuned from successful")
+TRANSFER_KINDS = ("scratch", "scratch, twice as long", "finetuned", "finetuned from successful")
 """Trained for E epochs; for 2 E; for E after E of the smaller vocabulary; the same, where that had succeeded."""
 
-HEADER = (
+_HEADER = (
     "p", "chance", "scratch E", "scratch 2E", "finetuned E+E", "from successful", "gain over scratch 2E",
     "max scratch 2E", "max finetuned",
 )  # fmt: skip
 
 
-def kind_columns() -> list[str]:
+def _kind_columns() -> list[str]:
     """Columns of the CSV for each kind."""
-    names = [kind.replace(",", "").replace(" ", "_") for kind in KINDS]
+    names = [kind.replace(",", "").replace(" ", "_") for kind in TRANSFER_KINDS]
     return [f"{name}{end}" for name in names for end in ("", "_low", "_high", "_max", "_runs")]
 
 
@@ -62,25 +62,27 @@ class Options:
 # ---------------------------------------------------------------------------------------------- what is run
 
 
-def checked(options: Options) -> tuple[SparseSettings, list[int]]:
+def check_transfer(options: Options) -> tuple[SparseSettings, list[int]]:
     """The settings of the source and the vocabularies, in order. Raises SettingsError."""
     source = options.settings.settings
-    vocabs = sorted({check_whole("vocabs", each, 2, 10_000) for each in options.vocabs})
+    vocabs = sorted({check_integer("vocabs", each, 2, 10_000) for each in options.vocabs})
     if not vocabs or vocabs[0] <= source.vocab:
         found = "none" if not vocabs else vocabs[0]
         raise SettingsError("vocabs", found, f"one or more above the {source.vocab} tokens of --vocab")
-    check_whole("epochs", options.epochs, 1, 2**40)
+    check_integer("epochs", options.epochs, 1, 2**40)
     for each in vocabs:
-        target(source, each)
+        larger_vocabulary_settings(source, each)
     return source, vocabs
 
 
-def target(source: SparseSettings, vocab: int) -> SparseSettings:
+def larger_vocabulary_settings(source: SparseSettings, vocab: int) -> SparseSettings:
     """The settings for a larger vocabulary, whose table has its size at least."""
     return dataclasses.replace(source, vocab=vocab, table=source.table if source.table >= vocab else 0)
 
 
-def trained(settings: SparseSettings, options: Options, epochs: int, device: str = "auto") -> "tuple[Path, xr.Dataset]":
+def train_ensemble(
+    settings: SparseSettings, options: Options, epochs: int, device: str = "auto"
+) -> "tuple[Path, xr.Dataset]":
     """An ensemble, run or found, recorded every E epochs. Raises as `simulate` does."""
     from dynamics.simulation import run_path, simulate
 
@@ -89,18 +91,18 @@ def trained(settings: SparseSettings, options: Options, epochs: int, device: str
     return path, simulate(settings, runs, seed, steps=steps, every=every, device=device, out=path)
 
 
-def outcome(options: Options, say: TextIO, device: str = "auto") -> "tuple[xr.Dataset, list[Path]]":
+def run_transfer(options: Options, say: TextIO, device: str = "auto") -> "tuple[xr.Dataset, list[Path]]":
     """Train or find all ensembles: unseen accuracies by kind, vocabulary and run; and the files they are in, the
     source's, then of each vocabulary that from scratch and that finetuned.
 
     Runs that diverged are NaN. Raises SettingsError, TrajectoryError, RecordingError, Interrupted.
     """
-    from analysis.clustering_heads.clusters import clusters
-    from dynamics.training.finetuning import successful
+    from analysis.clustering_heads.clusters import embedding_cluster_counts
+    from dynamics.training.finetuning import successful_runs
 
-    source, vocabs = checked(options)
+    source, vocabs = check_transfer(options)
     once, twice = options.epochs, 2 * options.epochs
-    path, first = trained(source, options, twice, device)
+    path, first = train_ensemble(source, options, twice, device)
     print(f"p = {source.vocab}: {path}", file=say)
     begun = once * source.epoch_steps
     learned, paths = first.sel(step=[0, begun]), [path]
@@ -108,27 +110,33 @@ def outcome(options: Options, say: TextIO, device: str = "auto") -> "tuple[xr.Da
     if lost:
         found = f"{options.settings.lr:g}, with which {lost} of {options.runs} sources diverge"
         raise SettingsError("lr", found, "settings with which none does")
-    kept = {source.vocab: [unseen_at(first, begun), unseen_at(first, 2 * begun), None]}
+    kept = {source.vocab: [_unseen_accuracy(first, begun), _unseen_accuracy(first, 2 * begun), None]}
     for vocab in vocabs:
-        wider = target(source, vocab)
-        path, scratch = trained(wider, options, twice, device)
+        wider = larger_vocabulary_settings(source, vocab)
+        path, scratch = train_ensemble(wider, options, twice, device)
         half = once * wider.epoch_steps
         finetuning = dataclasses.replace(wider, start=str(paths[0]), start_step=begun)
-        other, finetuned = trained(finetuning, options, once, device)
-        kept[vocab] = [unseen_at(scratch, half), unseen_at(scratch, 2 * half), unseen_at(finetuned, half)]
+        other, finetuned = train_ensemble(finetuning, options, once, device)
+        kept[vocab] = [
+            _unseen_accuracy(scratch, half),
+            _unseen_accuracy(scratch, 2 * half),
+            _unseen_accuracy(finetuned, half),
+        ]
         paths += [path, other]
         print(f"p = {vocab}: {path} from scratch, {other} finetuned", file=say)
-    return combined(kept, successful(learned), clusters(learned, begun).values, first, options), paths
+    return _combined(
+        kept, successful_runs(learned), embedding_cluster_counts(learned, begun).values, first, options
+    ), paths
 
 
-def unseen_at(trajectory: "xr.Dataset", step: int) -> "np.ndarray":
+def _unseen_accuracy(trajectory: "xr.Dataset", step: int) -> "np.ndarray":
     """Accuracy on unseen sequences at a recorded step, (run,); NaN for runs that have diverged by then."""
     split = "unseen" if "unseen" in trajectory["split"].values else "test"
     values = trajectory["accuracy"].sel(split=split, step=step)
     return values.where(trajectory["last_step"] >= step).values
 
 
-def combined(
+def _combined(
     kept: "dict[int, list]", succeeded: "np.ndarray", counts: "np.ndarray", first: "xr.Dataset", options: Options
 ) -> "xr.Dataset":
     """All accuracies as one dataset, (kind, vocab, run)."""
@@ -137,7 +145,7 @@ def combined(
     import numpy as np
     import xarray as xr
 
-    values = np.full((len(KINDS), len(kept), options.runs), np.nan)
+    values = np.full((len(TRANSFER_KINDS), len(kept), options.runs), np.nan)
     for place, found in enumerate(kept.values()):
         for kind, each in enumerate(found):
             if each is not None:
@@ -152,15 +160,19 @@ def combined(
             "successful": ("run", succeeded, {"long_name": about}),
             "clusters": ("run", counts, {"long_name": "clusters of the source's sequence embeddings", "units": "1"}),
         },
-        {"kind": list(KINDS), "vocab": list(kept), "seed": ("run", first["seed"].values)},
-        {"title": TITLE, "epochs": options.epochs, "config_json": json.dumps(dataclasses.asdict(options.settings))},
+        {"kind": list(TRANSFER_KINDS), "vocab": list(kept), "seed": ("run", first["seed"].values)},
+        {
+            "title": TRANSFER_TITLE,
+            "epochs": options.epochs,
+            "config_json": json.dumps(dataclasses.asdict(options.settings)),
+        },
     )
 
 
 # ------------------------------------------------------------------------------------------------ the table
 
 
-def known(result: "xr.Dataset", kind: str, vocab: int) -> "np.ndarray":
+def _known_accuracies(result: "xr.Dataset", kind: str, vocab: int) -> "np.ndarray":
     """The accuracies that there are, (run,)."""
     import numpy as np
 
@@ -168,30 +180,30 @@ def known(result: "xr.Dataset", kind: str, vocab: int) -> "np.ndarray":
     return values[np.isfinite(values)]
 
 
-def row(result: "xr.Dataset", vocab: int) -> "Row":
+def transfer_row(result: "xr.Dataset", vocab: int) -> "TableRow":
     """A vocabulary: mean and largest accuracies of each kind in percent, and the gain of finetuning."""
-    from analysis.output.tables import Row, number, percent_plus_minus
+    from analysis.output.tables import TableRow, format_number, format_percent_plus_minus
     from analysis.statistics.intervals import difference_interval, mean_interval
 
-    samples = [known(result, kind, vocab) for kind in KINDS]
+    samples = [_known_accuracies(result, kind, vocab) for kind in TRANSFER_KINDS]
     means = [mean_interval(sample) for sample in samples]
     gain = difference_interval(samples[3], samples[1])
     largest = [float(sample.max()) if sample.size else float("nan") for sample in samples]
-    text = [str(vocab), f"{100 / vocab:.1f}", *(percent_plus_minus(mean) for mean in means)]
+    text = [str(vocab), f"{100 / vocab:.1f}", *(format_percent_plus_minus(mean) for mean in means)]
     low, high = 100 * gain.low, 100 * gain.high
     text.append(f"{100 * gain.value:+.1f} [{low:.1f}, {high:.1f}]" if gain.value == gain.value else "-")
     text += [f"{100 * largest[kind]:.1f}" if samples[kind].size else "-" for kind in (1, 2)]
     numbers = [str(vocab)]
     for mean, top, sample in zip(means, largest, samples, strict=True):
-        numbers += [*(number(value) for value in mean), number(top), str(sample.size)]
-    return Row(text, [*numbers, *(number(value) for value in gain)])
+        numbers += [*(format_number(value) for value in mean), format_number(top), str(sample.size)]
+    return TableRow(text, [*numbers, *(format_number(value) for value in gain)])
 
 
-def by_clusters(result: "xr.Dataset", ideal: int) -> str:
+def _cluster_table(result: "xr.Dataset", ideal: int) -> str:
     """How the runs finetuned to the first larger vocabulary did, by the clusters of their source, as a table."""
     import numpy as np
 
-    from analysis.output.tables import Table, percent_plus_minus
+    from analysis.output.tables import TextTable, format_percent_plus_minus
     from analysis.statistics.intervals import mean_interval
 
     counts = result["clusters"].values
@@ -205,19 +217,21 @@ def by_clusters(result: "xr.Dataset", ideal: int) -> str:
     rows = []
     for name, chosen in groups.items():
         found = accuracy[chosen & np.isfinite(accuracy)]
-        mean = percent_plus_minus(mean_interval(found))
-        rows.append([name, str(found.size), str(int((found > SUCCESS).sum())), str(int((found == 1).sum())), mean])
+        mean = format_percent_plus_minus(mean_interval(found))
+        rows.append(
+            [name, str(found.size), str(int((found > SUCCESS_ACCURACY).sum())), str(int((found == 1).sum())), mean]
+        )
     vocab = int(result["vocab"][1])
     header = ("clusters of the source", "runs", "above .98", "at 1", f"accuracy at p = {vocab}")
-    return Table(header, rows).text()
+    return TextTable(header, rows).text()
 
 
 # ----------------------------------------------------------------------------------------------- the figure
 
-COLOURS = dict(zip(KINDS, ("0.6", "0.25", "tab:orange", "tab:red"), strict=True))
+_KIND_COLOURS = dict(zip(TRANSFER_KINDS, ("0.6", "0.25", "tab:orange", "tab:red"), strict=True))
 
 
-def figure(result: "xr.Dataset", ideal: int) -> "Figure":
+def plot_transfer(result: "xr.Dataset", ideal: int) -> "Figure":
     """Means with 95% intervals and largest accuracies over vocabularies; accuracies by clusters of the source, whose
     ideal circuit has so many."""
     from analysis.plots.figure_files import new_figure
@@ -226,32 +240,35 @@ def figure(result: "xr.Dataset", ideal: int) -> "Figure":
     epochs, runs, source = result.attrs["epochs"], result.sizes["run"], int(result["vocab"][0])
     drawn.suptitle(f"{runs} runs of each kind, {epochs} epochs (E) each, finetuned from p = {source}", fontsize=11)
     left, middle, right = drawn.subplots(1, 3, width_ratios=(1, 1, 0.8))
-    draw_over_vocabs(left, result, largest=False)
-    draw_over_vocabs(middle, result, largest=True)
-    draw_by_clusters(right, result, int(result["vocab"][1]), ideal)
+    _draw_over_vocabs(left, result, largest=False)
+    _draw_over_vocabs(middle, result, largest=True)
+    _draw_by_clusters(right, result, int(result["vocab"][1]), ideal)
     lines, labels = left.get_legend_handles_labels()
     drawn.legend(lines, labels, loc="lower left", bbox_to_anchor=(0.04, 0.0), ncols=5, frameon=False, fontsize=9)
     drawn.subplots_adjust(left=0.05, right=0.985, top=0.84, bottom=0.21, wspace=0.18)
     return drawn
 
 
-def draw_over_vocabs(axes: "Axes", result: "xr.Dataset", largest: bool) -> None:
+def _draw_over_vocabs(axes: "Axes", result: "xr.Dataset", largest: bool) -> None:
     """Each kind beside the others at every vocabulary."""
     import numpy as np
 
     from analysis.statistics.intervals import mean_interval
 
     vocabs = result["vocab"].values
-    for at, kind in enumerate(KINDS):
-        samples = [known(result, kind, vocab) for vocab in vocabs]
+    for at, kind in enumerate(TRANSFER_KINDS):
+        samples = [_known_accuracies(result, kind, vocab) for vocab in vocabs]
         some = [place for place, sample in enumerate(samples) if sample.size]
         x = vocabs[some] + 0.13 * (at - 1.5)
         if largest:
-            axes.plot(x, [samples[place].max() for place in some], "o", color=COLOURS[kind], markersize=5, label=kind)
+            axes.plot(
+                x, [samples[place].max() for place in some], "o", color=_KIND_COLOURS[kind], markersize=5, label=kind
+            )
             continue
         means = [mean_interval(samples[place]) for place in some]
         half = np.nan_to_num([mean.half for mean in means])
-        axes.errorbar(x, [mean.value for mean in means], half, fmt="o", color=COLOURS[kind], markersize=5, capsize=3,
+        axes.errorbar(x, [mean.value for mean in means], half, fmt="o", color=_KIND_COLOURS[kind], markersize=5,
+            capsize=3,
                       label=kind)  # fmt: skip
     axes.plot(vocabs, 1 / vocabs, color="0.4", linestyle=":", label="chance")
     axes.set(xlabel="vocabulary p", ylim=(-0.02, 1.04), xticks=vocabs)
@@ -261,7 +278,7 @@ def draw_over_vocabs(axes: "Axes", result: "xr.Dataset", largest: bool) -> None:
     axes.set_axisbelow(True)
 
 
-def draw_by_clusters(axes: "Axes", result: "xr.Dataset", vocab: int, ideal: int) -> None:
+def _draw_by_clusters(axes: "Axes", result: "xr.Dataset", vocab: int, ideal: int) -> None:
     """Accuracy after finetuning against the number of clusters at its beginning; a line marks the ideal circuit's."""
     import numpy as np
 
@@ -286,32 +303,34 @@ def draw_by_clusters(axes: "Axes", result: "xr.Dataset", vocab: int, ideal: int)
 # ---------------------------------------------------------------------------------------------- the command
 
 
-def result_path(paths: Sequence[Path]) -> Path:
+def _result_path(paths: Sequence[Path]) -> Path:
     """Where the result of some runs lives, beside them: its name is a hash over theirs."""
-    return beside(paths, "transfer", ".nc")
+    return combined_path(paths, "transfer", ".nc")
 
 
 def main(options: Options) -> None:
     """Train, or find, all ensembles; print the table, write the result and draw the figure."""
-    from analysis.clustering_heads.clusters import ideal_clusters
+    from analysis.clustering_heads.clusters import ideal_cluster_count
     from analysis.output import tables
-    from analysis.output.results import check_result, write_result
+    from analysis.output.results import check_result_path, write_result
     from analysis.plots.figure_files import save_figure
 
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
-    checked(options)
+    check_transfer(options)
     if options.out is not None:
-        check_result(options.out, {"title": TITLE})
-    result, paths = outcome(options, say)
-    out = check_result(options.out or result_path(paths), {"title": TITLE})
+        check_result_path(options.out, {"title": TRANSFER_TITLE})
+    result, paths = run_transfer(options, say)
+    out = check_result_path(options.out or _result_path(paths), {"title": TRANSFER_TITLE})
     write_result(result, out)
-    ideal = ideal_clusters(options.settings)
-    save_figure(figure(result, ideal), out.with_suffix(".png"))
+    ideal = ideal_cluster_count(options.settings)
+    save_figure(plot_transfer(result, ideal), out.with_suffix(".png"))
     print(f"result: {out}\nfigure: {out.with_suffix('.png')}", file=say)
-    columns = ["p", *kind_columns(), "gain", "gain_low", "gain_high"]
-    tables.show(HEADER, columns, [row(result, int(vocab)) for vocab in result["vocab"].values], options.csv, left=())
-    print("\n" + by_clusters(result, ideal), file=say)
+    columns = ["p", *_kind_columns(), "gain", "gain_low", "gain_high"]
+    tables.print_rows(
+        _HEADER, columns, [transfer_row(result, int(vocab)) for vocab in result["vocab"].values], options.csv, left=()
+    )
+    print("\n" + _cluster_table(result, ideal), file=say)
 
 
 if __name__ == "__main__":
-    command(main, Options, "analysis.transfer")
+    run_command(main, Options, "analysis.transfer")

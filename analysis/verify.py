@@ -12,16 +12,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from analysis.command_line.parsing import command
+from analysis.command_line.parsing import run_command
 from dynamics.settings import SettingsError
 
 if TYPE_CHECKING:
     import xarray as xr
 
     from analysis.reproduction.verification.claim import Claim
-    from analysis.reproduction.verification.claim_results import About, Judged
-    from analysis.reproduction.verification.experiment import Lab, Size
-    from analysis.reproduction.verification.schedule import Step
+    from analysis.reproduction.verification.claim_results import ClaimResult, ReportProvenance
+    from analysis.reproduction.verification.experiment import Runner, Size
+    from analysis.reproduction.verification.schedule import ScheduledExperiment
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,37 +61,37 @@ class Options:
 
 def main(options: Options) -> None:
     """Run what is missing, judge, report."""
-    size = size_of(options)
+    size = experiment_size(options)
     check_torch()
-    from analysis.reproduction.claims.registry import chosen
-    from analysis.reproduction.verification.experiment import Lab
-    from analysis.reproduction.verification.schedule import send_ahead, steps_of
+    from analysis.reproduction.claims.registry import select_claims
+    from analysis.reproduction.verification.experiment import Runner
+    from analysis.reproduction.verification.schedule import precompute_ensembles, schedule_experiments
     from dynamics.sweeps.dask_backend import check_scheduler
 
-    claims = chosen(options.only)
+    claims = select_claims(options.only)
     if options.list:
-        print(listing(claims))
+        print(format_claim_list(claims))
         return
-    check_out(options.out)
+    check_report_path(options.out)
     if options.scheduler is not None:
         check_scheduler(options.scheduler)
-    lab = Lab(options.say, options.device, options.scheduler)
-    steps = steps_of(studies_of(claims), size, lab)
-    tell_plan(steps, size, options)
+    lab = Runner(options.say, options.device, options.scheduler)
+    steps = schedule_experiments(required_experiments(claims), size, lab)
+    print_plan(steps, size, options)
     if options.plan:
         return
-    send_ahead(steps, lab)
-    found = gathered(steps, lab, claims, size)
-    done = [judge_one(claim, found, size) for claim in claims]
-    tell_verdicts(done, options)
+    precompute_ensembles(steps, lab)
+    found = gather_evidence(steps, lab, claims, size)
+    done = [_judge_by_evidence(claim, found, size) for claim in claims]
+    print_verdicts(done, options)
     if options.out or "all" in options.only:
-        report(done, found, steps, size, options)
+        print_report(done, found, steps, size, options)
 
 
 # ------------------------------------------------------------------------------------------ what is asked for
 
 
-def size_of(options: Options) -> "Size":
+def experiment_size(options: Options) -> "Size":
     """Which size is asked for. Raises SettingsError for two."""
     if options.quick and options.full:
         raise SettingsError("quick, full", "both", "one of them, or none for the default")
@@ -110,25 +110,25 @@ def check_torch() -> None:
         raise MissingPackage("claims of networks need torch, which comes with: pip install 'training-dynamics[train]'")
 
 
-def check_out(out: Path | None) -> None:
+def check_report_path(out: Path | None) -> None:
     """See that a report can be written there, before any work is done. Raises SettingsError, RecordingError."""
     import os
 
-    from analysis.reproduction.verification.contents import TITLE
+    from analysis.reproduction.verification.contents import REPORT_TITLE
     from dynamics.trajectory.netcdf import RecordingError
 
     if out is None:
         return
     if out.suffix != ".md" or out.is_dir():
         raise SettingsError("out", out, "the name of a file that ends in .md; the page lies beside it as .html")
-    if out.exists() and not out.read_text(errors="replace").startswith(f"# {TITLE}"):
+    if out.exists() and not out.read_text(errors="replace").startswith(f"# {REPORT_TITLE}"):
         raise SettingsError("out", f"{out}, which is something else", "a new file, or an earlier report")
     out.parent.mkdir(parents=True, exist_ok=True)
     if not os.access(out.parent, os.W_OK):
         raise RecordingError(f"{out.parent}: no files can be written there")
 
 
-def listing(claims: "Sequence[Claim]") -> str:
+def format_claim_list(claims: "Sequence[Claim]") -> str:
     """The claims under the names of their studies: each with its statement, or why it cannot be tested."""
     import textwrap
 
@@ -142,108 +142,130 @@ def listing(claims: "Sequence[Claim]") -> str:
     return "\n".join([*lines[1:], "", f"{len(claims)} claims, {sum(not each.untestable for each in claims)} testable"])
 
 
-def studies_of(claims: "Sequence[Claim]") -> list:
+def required_experiments(claims: "Sequence[Claim]") -> list:
     """The studies that claims are read off, in their order."""
-    from analysis.reproduction.experiments.register import STUDIES
+    from analysis.reproduction.experiments.register import EXPERIMENTS
 
     needed = {claim.study for claim in claims}
-    return [each for each in STUDIES if each.name in needed]
+    return [each for each in EXPERIMENTS if each.name in needed]
 
 
 # ------------------------------------------------------------------------------------------------ what is done
 
 
-def tell_plan(steps: "Sequence[Step]", size: "Size", options: Options) -> None:
+def print_plan(steps: "Sequence[ScheduledExperiment]", size: "Size", options: Options) -> None:
     """What there is to do, and about how long it takes."""
-    from analysis.reproduction.verification.formatting import duration
-    from analysis.reproduction.verification.schedule import table
+    from analysis.reproduction.verification.formatting import format_duration
+    from analysis.reproduction.verification.schedule import schedule_table
 
     missing = [each for each in steps if each.seconds]
     if not steps:
         print(f"{size} size: nothing to measure for these claims", file=options.say)
         return
     if missing or options.plan:
-        print(table(steps).text(), file=options.say)
-    takes = f"about {duration(sum(each.seconds for each in missing))} on two cores" if missing else "all is there"
+        print(schedule_table(steps).text(), file=options.say)
+    takes = (
+        f"about {format_duration(sum(each.seconds for each in missing))} on two cores" if missing else "all is there"
+    )
     print(f"\n{size} size: {len(missing)} of {len(steps)} studies to do, {takes}", file=options.say, flush=True)
 
 
-def gathered(steps: "Sequence[Step]", lab: "Lab", claims: "Sequence[Claim]", size: "Size") -> "dict[str, xr.Dataset]":
+def gather_evidence(
+    steps: "Sequence[ScheduledExperiment]", lab: "Runner", claims: "Sequence[Claim]", size: "Size"
+) -> "dict[str, xr.Dataset]":
     """The evidence of each study, by its name: found, or measured now, telling verdicts and time left."""
-    from analysis.reproduction.verification.evidence import found, measured, source_of
-    from analysis.reproduction.verification.formatting import duration
-    from analysis.reproduction.verification.verdict_table import verdict_of
+    from analysis.reproduction.verification.evidence import load_evidence, measure_evidence, measurement_source_hash
+    from analysis.reproduction.verification.formatting import format_duration
+    from analysis.reproduction.verification.verdict_table import format_verdict
 
     evidence, left, spent, planned = {}, sum(each.seconds for each in steps), 0.0, 0.0
     for place, (study, params, path, seconds) in enumerate(steps, 1):
-        there = found(study, params, lab)
-        if there is not None and there.attrs.get("source") != source_of(study):
+        there = load_evidence(study, params, lab)
+        if there is not None and there.attrs.get("source") != measurement_source_hash(study):
             changed = f"{study.measure.__module__} has changed since {path} was measured"
             print(f"{changed}; without the file it is measured again", file=lab.say)
         if there is None:
             pace = spent / planned if planned > 60 else 1.0
             print(
-                f"\n[{place}/{len(steps)}] {study.name}: {study.what}; about {duration(pace * seconds)}, "
-                f"of {duration(pace * left)} left",
+                f"\n[{place}/{len(steps)}] {study.name}: {study.what}; about {format_duration(pace * seconds)}, "
+                f"of {format_duration(pace * left)} left",
                 file=lab.say, flush=True,
             )  # fmt: skip
             begin = time.perf_counter()
-            there = measured(study, params, lab)
+            there = measure_evidence(study, params, lab)
             spent, planned, left = spent + time.perf_counter() - begin, planned + seconds, left - seconds
             for claim in claims:
                 if claim.study == study.name:
-                    print(verdict_of(judge_one(claim, {study.name: there}, size)), file=lab.say, flush=True)
+                    print(
+                        format_verdict(_judge_by_evidence(claim, {study.name: there}, size)), file=lab.say, flush=True
+                    )
         evidence[study.name] = there
     return evidence
 
 
-def judge_one(claim: "Claim", found: "Mapping[str, xr.Dataset]", size: "Size") -> "Judged":
+def _judge_by_evidence(claim: "Claim", found: "Mapping[str, xr.Dataset]", size: "Size") -> "ClaimResult":
     """A claim judged by the evidence of its study, if that was done."""
-    from analysis.reproduction.verification.claim_results import judged
+    from analysis.reproduction.verification.claim_results import judge_claim
 
-    return judged(claim, found.get(claim.study), size)
+    return judge_claim(claim, found.get(claim.study), size)
 
 
 # ------------------------------------------------------------------------------------------------ what is told
 
 
-def tell_verdicts(done: "Sequence[Judged]", options: Options) -> None:
+def print_verdicts(done: "Sequence[ClaimResult]", options: Options) -> None:
     """All verdicts, and how many there are of each; as CSV too."""
-    from analysis.reproduction.verification.verdict_table import as_table, told, totals
+    from analysis.reproduction.verification.verdict_table import (
+        claim_result_table,
+        format_claim_result,
+        format_verdict_totals,
+    )
 
     whole = "all" not in options.only
-    print("", *(told(each, whole) for each in done), f"\n{totals(done)}", sep="\n", file=options.say)
+    print(
+        "",
+        *(format_claim_result(each, whole) for each in done),
+        f"\n{format_verdict_totals(done)}",
+        sep="\n",
+        file=options.say,
+    )
     if options.csv:
-        as_table(done).write_csv(options.csv)
+        claim_result_table(done).write_csv(options.csv)
 
 
-def report(
-    done: "Sequence[Judged]", found: "Mapping[str, xr.Dataset]", steps: "Sequence[Step]", size: "Size", options: Options
+def print_report(
+    done: "Sequence[ClaimResult]",
+    found: "Mapping[str, xr.Dataset]",
+    steps: "Sequence[ScheduledExperiment]",
+    size: "Size",
+    options: Options,
 ) -> None:
     """Write the report, and say where it is."""
-    from analysis.reproduction.experiments.register import STUDIES
-    from analysis.reproduction.verification.evidence import FOLDER
+    from analysis.reproduction.experiments.register import EXPERIMENTS
+    from analysis.reproduction.verification.evidence import EVIDENCE_FOLDER
     from analysis.reproduction.verification.report import write_report
 
-    out = options.out or FOLDER / f"report-{size}.md"
-    studies = {each.name: each for each in STUDIES}
-    paths = write_report(done, about(found, steps, size, options.device), studies, out, options.pictures)
+    out = options.out or EVIDENCE_FOLDER / f"report-{size}.md"
+    studies = {each.name: each for each in EXPERIMENTS}
+    paths = write_report(done, report_provenance(found, steps, size, options.device), studies, out, options.pictures)
     print("\n" + "\n".join(f"report      {path}" for path in paths), file=options.say)
 
 
-def about(found: "Mapping[str, xr.Dataset]", steps: "Sequence[Step]", size: "Size", device: str) -> "About":
+def report_provenance(
+    found: "Mapping[str, xr.Dataset]", steps: "Sequence[ScheduledExperiment]", size: "Size", device: str
+) -> "ReportProvenance":
     """When and by what the evidence was made, and how long that took."""
     import json
 
-    from analysis.reproduction.verification.claim_results import About
-    from analysis.reproduction.verification.evidence import circumstances
+    from analysis.reproduction.verification.claim_results import ReportProvenance
+    from analysis.reproduction.verification.evidence import measurement_provenance
 
-    made = [each.attrs for each in found.values()] or [circumstances(device)]
+    made = [each.attrs for each in found.values()] or [measurement_provenance(device)]
     environment = json.loads(max(made, key=lambda each: each["created_at"])["package_versions"])
     for name, word in (("cores", "cores"), ("device", "device"), ("git_commit", "commit")):
         environment[word] = ", ".join(sorted({str(each[name]) for each in made}))  # of all that was measured
     needs = {need: None for step in steps for need in step.study.ensembles(step.params)}
-    return About(
+    return ReportProvenance(
         size=size,
         created_at=max(each["created_at"] for each in made),
         environment=environment,
@@ -253,4 +275,4 @@ def about(found: "Mapping[str, xr.Dataset]", steps: "Sequence[Step]", size: "Siz
 
 
 if __name__ == "__main__":
-    command(main, Options, "analysis.verify")
+    run_command(main, Options, "analysis.verify")

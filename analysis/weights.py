@@ -9,16 +9,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from analysis.command_line.parsing import command
-from analysis.output.files import beside
-from dynamics.settings import ModularSettings, SettingsError, check_whole
+from analysis.command_line.parsing import run_command
+from analysis.output.files import combined_path
+from dynamics.settings import ModularSettings, SettingsError, check_integer
 
 if TYPE_CHECKING:
     import numpy as np
     import xarray as xr
     from matplotlib.figure import Figure
 
-    from analysis.output.tables import Row
+    from analysis.output.tables import TableRow
     from analysis.statistics.intervals import Interval
 
 SIZES = ("weight", "bias")
@@ -54,7 +54,7 @@ Runs = Mapping[str, "np.ndarray"]
 """What is known of some runs, each (run,): seed, circle, the SIZES, the MEASURES and each one's _chance."""
 
 
-class Group(NamedTuple):
+class WeightGroup(NamedTuple):
     """Means over some runs with 95% intervals over seeds; chance levels by the names of the MEASURES."""
 
     runs: int
@@ -63,7 +63,7 @@ class Group(NamedTuple):
     chance: dict[str, float]
 
 
-def measured(trajectory: "xr.Dataset") -> dict[str, "np.ndarray"]:
+def measure_weights(trajectory: "xr.Dataset") -> dict[str, "np.ndarray"]:
     """The last frame of the runs that have not diverged, as `Runs`. Pair sums are those of the training pairs.
 
     weight, bias: mean absolute value over the hidden layer's H x D weights and H biases, dead units included.
@@ -73,31 +73,31 @@ def measured(trajectory: "xr.Dataset") -> dict[str, "np.ndarray"]:
     from analysis.forces import alignment
     from analysis.structures.circles_and_grids import is_circle
     from dynamics.tasks import all_pairs, training_pairs
-    from dynamics.trajectory.reader import settings_of
+    from dynamics.trajectory.reader import read_settings
 
     last = trajectory.isel(step=-1)
     last = last.isel(run=np.flatnonzero(last["last_step"].values >= int(last["step"])))
     embedding = last["embedding"].transpose("run", "token", "axis").values.astype(np.float64)
     weight = last["hidden_weight"].transpose("run", "hidden", "axis").values.astype(np.float64)
     bias = last["hidden_bias"].transpose("run", "hidden").values.astype(np.float64)
-    settings, seeds = settings_of(trajectory), last["seed"].values
+    settings, seeds = read_settings(trajectory), last["seed"].values
     chosen = training_pairs(settings.modulus, settings.train_pairs, seeds)  # type: ignore[attr-defined]
     pairs = np.broadcast_to(all_pairs(settings.modulus), (*chosen.shape, 2))[chosen]
     pairs = pairs.reshape(len(seeds), settings.train_pairs, 2)  # type: ignore[attr-defined]
     found = {"seed": seeds, "weight": np.abs(weight).mean(axis=(1, 2)), "bias": np.abs(bias).mean(axis=1)}
     found["circle"] = is_circle(embedding) if len(seeds) else np.zeros(0, dtype=bool)
-    sums = alignment.pair_sums(embedding, pairs)
+    sums = alignment.embedding_pair_sums(embedding, pairs)
     results = {
-        "alignment": alignment.alignment(sums, weight, bias),
-        "boundaries": alignment.boundaries(sums, weight, bias),
-        "rays": alignment.rays(embedding, pairs),
+        "alignment": alignment.weight_alignment(sums, weight, bias),
+        "boundaries": alignment.boundary_alignment(sums, weight, bias),
+        "rays": alignment.pair_sum_collinearity(embedding, pairs),
     }
     for name, result in results.items():
         found[name], found[f"{name}_chance"] = result.value, result.chance
     return found
 
 
-def group(runs: Runs) -> Group:
+def mean_weight_measures(runs: Runs) -> WeightGroup:
     """Means over runs; those of one seed count as one, for alike initial weights end alike."""
     import numpy as np
 
@@ -108,7 +108,7 @@ def group(runs: Runs) -> Group:
 
     from analysis.statistics.intervals import mean_interval
 
-    return Group(
+    return WeightGroup(
         runs=len(runs["seed"]),
         circles=int(runs["circle"].sum()),
         mean={name: mean_interval(by_seed(name)) for name in (*SIZES, *MEASURES)},
@@ -116,14 +116,14 @@ def group(runs: Runs) -> Group:
     )
 
 
-def by_structure(found: Sequence[Runs]) -> dict[str, Group]:
+def groups_by_structure(found: Sequence[Runs]) -> dict[str, WeightGroup]:
     """The runs of all weight decays, circles apart from the others; without a kind there is none of."""
     import numpy as np
 
     together = {name: np.concatenate([runs[name] for runs in found]) for name in found[0]}
     kinds = {"circles": together["circle"], "others": ~together["circle"]}
     return {
-        kind: group({name: values[chosen] for name, values in together.items()})
+        kind: mean_weight_measures({name: values[chosen] for name, values in together.items()})
         for kind, chosen in kinds.items()
         if chosen.any()
     }
@@ -132,24 +132,24 @@ def by_structure(found: Sequence[Runs]) -> dict[str, Group]:
 # ------------------------------------------------------------------------------------------------ the table
 
 
-def row(label: float | str, found: Group) -> "Row":
+def _row(label: float | str, found: WeightGroup) -> "TableRow":
     """A group under its weight decay, or under the structure that it has at all weight decays."""
-    from analysis.output.tables import Row, number, plus_minus
+    from analysis.output.tables import TableRow, format_number, format_plus_minus
 
     pooled = isinstance(label, str)
     text = [label if isinstance(label, str) else f"{label:g}", str(found.runs)]
-    text += ["" if pooled else plus_minus(found.mean[name], 3) for name in SIZES]
-    numbers = ["", label] if isinstance(label, str) else [number(label), "all"]
+    text += ["" if pooled else format_plus_minus(found.mean[name], 3) for name in SIZES]
+    numbers = ["", label] if isinstance(label, str) else [format_number(label), "all"]
     numbers.append(str(found.runs))
     for name in SIZES:
-        numbers += ["", "", ""] if pooled else [number(value) for value in found.mean[name]]
+        numbers += ["", "", ""] if pooled else [format_number(value) for value in found.mean[name]]
     for name in MEASURES:
-        text += [plus_minus(found.mean[name], 3), digits(found.chance[name])]
-        numbers += [number(value) for value in (*found.mean[name], found.chance[name])]
-    return Row([*text, str(found.circles)], [*numbers, str(found.circles)])
+        text += [format_plus_minus(found.mean[name], 3), _digits(found.chance[name])]
+        numbers += [format_number(value) for value in (*found.mean[name], found.chance[name])]
+    return TableRow([*text, str(found.circles)], [*numbers, str(found.circles)])
 
 
-def digits(value: float) -> str:
+def _digits(value: float) -> str:
     """A number to three digits; a dash where there is none."""
     return "-" if value != value else f"{value:.3f}"
 
@@ -167,7 +167,7 @@ LABELS = {
 }
 
 
-def figure(groups: Mapping[float, Group], kinds: Mapping[str, Group], title: str) -> "Figure":
+def plot_weights(groups: Mapping[float, WeightGroup], kinds: Mapping[str, WeightGroup], title: str) -> "Figure":
     """Sizes against weight decay, as in the paper; beside them the measures, and these by structure."""
     from analysis.plots.figure_files import new_figure
 
@@ -191,7 +191,9 @@ def figure(groups: Mapping[float, Group], kinds: Mapping[str, Group], title: str
     return drawn
 
 
-def _draw(axes, places: Sequence[float], groups: Sequence[Group], names: Sequence[str], apart: float = 0.0) -> None:
+def _draw(
+    axes, places: Sequence[float], groups: Sequence[WeightGroup], names: Sequence[str], apart: float = 0.0
+) -> None:
     """Means with interval bars at places; a dotted line is a chance level. With `apart` as points side by side."""
     import numpy as np
 
@@ -243,7 +245,7 @@ class Options:
     settings: ModularSettings = dataclasses.field(default_factory=ModularSettings)
 
 
-def grid(options: Options) -> list[ModularSettings]:
+def _settings_by_decay(options: Options) -> list[ModularSettings]:
     """The settings of each row, in order of weight decay. Raises SettingsError."""
     if options.settings.weight_decay != ModularSettings.weight_decay:
         allowed = "no value here: the table has a row for each of --weight-decays"
@@ -255,7 +257,7 @@ def grid(options: Options) -> list[ModularSettings]:
     rows = sorted(set(rows), key=lambda each: each.weight_decay)
     if not rows:
         raise SettingsError("weight_decays", "none", "at least one")
-    check_whole("epochs", options.epochs, 1, 2**53)
+    check_integer("epochs", options.epochs, 1, 2**53)
     return rows
 
 
@@ -267,28 +269,28 @@ def main(options: Options) -> None:
 
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
     steps, found, paths = options.epochs * ModularSettings.epoch_steps, {}, []
-    for settings in grid(options):
+    for settings in _settings_by_decay(options):
         paths.append(run_path(settings, options.runs, options.seed, every=steps))
         trajectory = simulate(settings, options.runs, options.seed, steps=steps, every=steps, out=paths[-1])
-        runs = found[settings.weight_decay] = measured(trajectory)
+        runs = found[settings.weight_decay] = measure_weights(trajectory)
         diverged = trajectory.sizes["run"] - len(runs["seed"])
         left_out = f", {diverged} runs diverged and left out" if diverged else ""
         print(f"weight decay {settings.weight_decay:g}: {paths[-1]}{left_out}", file=say)
-    groups = {weight_decay: group(runs) for weight_decay, runs in found.items()}
-    kinds = by_structure(list(found.values()))
-    picture = picture_path(paths)
+    groups = {weight_decay: mean_weight_measures(runs) for weight_decay, runs in found.items()}
+    kinds = groups_by_structure(list(found.values()))
+    picture = _picture_path(paths)
     title = f"N = {options.settings.n}, D = {options.settings.dim}, H = {options.settings.hidden}: "
     title += f"{options.runs} networks a weight decay after {options.epochs} epochs, with 95% intervals"
-    save_figure(figure(groups, kinds, title), picture)
+    save_figure(plot_weights(groups, kinds, title), picture)
     print(f"figure: {picture}", file=say)
-    rows = [row(label, each) for label, each in groups.items()] + [row(kind, each) for kind, each in kinds.items()]
-    tables.show(HEADER, COLUMNS, rows, options.csv)
+    rows = [_row(label, each) for label, each in groups.items()] + [_row(kind, each) for kind, each in kinds.items()]
+    tables.print_rows(HEADER, COLUMNS, rows, options.csv)
 
 
-def picture_path(paths: Sequence[Path]) -> Path:
+def _picture_path(paths: Sequence[Path]) -> Path:
     """Where the picture of some runs lives, beside them: its name is a hash over theirs."""
-    return beside(paths, "weights", ".png")
+    return combined_path(paths, "weights", ".png")
 
 
 if __name__ == "__main__":
-    command(main, Options, "analysis.weights")
+    run_command(main, Options, "analysis.weights")

@@ -6,8 +6,8 @@ import time
 import numpy as np
 import torch
 
-from analysis.linearization.force_jacobian import constrained, eigenvalues, linearised
-from analysis.linearization.hessians import objective
+from analysis.linearization.force_jacobian import constrained_field, finite_eigenvalues, force_and_jacobian
+from analysis.linearization.hessians import training_objective
 from analysis.linearization.network_curvature import loss_curvature
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.constant_attention import ConstantAttention
@@ -55,7 +55,7 @@ class OneHessian:
     def setup(self, name):
         self.threads = torch.get_num_threads()
         torch.set_num_threads(1)
-        self.objective, self.row = objective(NETWORKS[name], 0), first_state(NETWORKS[name])
+        self.objective, self.row = training_objective(NETWORKS[name], 0), first_state(NETWORKS[name])
         self.objective.hessian(self.row)
 
     def teardown(self, name):
@@ -96,7 +96,7 @@ class Particles:
         self.x = np.random.default_rng(0).standard_normal((100 if n == 17 else 4, n, 2))
 
     def time_jacobian(self, n):
-        linearised(self.x, self.settings)
+        force_and_jacobian(self.x, self.settings)
 
     def time_modes(self, n):
-        eigenvalues(constrained(self.x, linearised(self.x, self.settings), self.settings).jacobian)
+        finite_eigenvalues(constrained_field(self.x, force_and_jacobian(self.x, self.settings), self.settings).jacobian)

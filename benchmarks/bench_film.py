@@ -9,13 +9,13 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from analysis.command_line.panel_selection import MOST
-from analysis.film import MAP, film, pictures
+from analysis.command_line.panel_selection import MAX_PANELS
+from analysis.film import FILM_MAP_PIXELS, draw_frames, write_film
 from analysis.plots.drawing.artists import MARKERS
-from analysis.plots.drawing.film_timeline import Reel, reel
-from analysis.plots.drawing.panel_grid import Sheet
-from analysis.plots.panels import panel_names, scene
-from analysis.plots.scenes.scene import Arrays, Arrows, Curves, Image, Map, Panel, Points, Scene
+from analysis.plots.drawing.film_timeline import FilmFrames, film_frames
+from analysis.plots.drawing.panel_grid import PanelGrid
+from analysis.plots.panels import build_scene, panel_names
+from analysis.plots.scenes.scene import Arrows, Curves, Image, LayerArrays, Map, Panel, Points, Scene
 from dynamics.settings import SparseSettings
 from dynamics.simulation import simulate
 
@@ -25,7 +25,7 @@ EPOCHS = 240
 # ------------------------------------------------------------------------------- as anybody would draw it
 
 
-def clear_and_redraw(figure: Figure, shown: Scene, frame: int, arrays: Arrays) -> np.ndarray:
+def clear_and_redraw(figure: Figure, shown: Scene, frame: int, arrays: LayerArrays) -> np.ndarray:
     """The same panels of one frame, each time anew, (height, width, rgba). arrays: of this frame alone."""
     figure.clear()
     figure.suptitle(f"{shown.title}, step {shown.steps[frame]}", fontsize=10)
@@ -43,7 +43,7 @@ def clear_and_redraw(figure: Figure, shown: Scene, frame: int, arrays: Arrays) -
     return np.asarray(figure.canvas.buffer_rgba())
 
 
-def redraw(axes, panel: Panel, layer, frame: int, arrays: Arrays) -> None:
+def redraw(axes, panel: Panel, layer, frame: int, arrays: LayerArrays) -> None:
     """One layer by matplotlib's own plots."""
     if isinstance(layer, Curves):
         for y, colour, name in zip(layer.y, layer.colours, layer.names, strict=True):
@@ -91,17 +91,17 @@ class Film:
 
     def setup(self):
         trajectory = simulate(SparseSettings(), runs=1, seed=9, steps=EPOCHS * 64, every=64)
-        self.scene = scene(trajectory, 0, side=MAP, panels=panel_names(trajectory)[:MOST])
-        self.sheet = Sheet([self.scene], width=960, even=True)
-        self.reel = reel([self.scene])
+        self.scene = build_scene(trajectory, 0, side=FILM_MAP_PIXELS, panels=panel_names(trajectory)[:MAX_PANELS])
+        self.sheet = PanelGrid([self.scene], width=960, even=True)
+        self.reel = film_frames([self.scene])
 
     def draw(self):
-        for _ in pictures(self.sheet, self.reel):
+        for _ in draw_frames(self.sheet, self.reel):
             pass
 
     def encode(self):
         with tempfile.TemporaryDirectory() as folder:
-            film(self.sheet, self.reel, Path(folder) / "film.mp4", 20, progress=False)
+            write_film(self.sheet, self.reel, Path(folder) / "film.mp4", 20, progress=False)
 
     def redraw(self, frames: range):
         figure = Figure(figsize=(9.6, 9.6), dpi=100)
@@ -120,12 +120,12 @@ class Film:
     def track_against_redrawing(self):
         """How many times as fast as clearing and redrawing, in turns, both without encoding."""
         ratios, slow = [], range(0, len(self.reel.frames), len(self.reel.frames) // 6)
-        some = Reel(self.reel.frames[:120], self.reel.holds[:120])
+        some = FilmFrames(self.reel.frames[:120], self.reel.holds[:120])
         for _ in range(3):
             begin = time.perf_counter()
             self.redraw(slow)
             middle = time.perf_counter()
-            for _ in pictures(self.sheet, some):
+            for _ in draw_frames(self.sheet, some):
                 pass
             fast = (time.perf_counter() - middle) / len(some.frames)
             ratios.append((middle - begin) / len(slow) / fast)

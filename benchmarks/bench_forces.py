@@ -4,9 +4,9 @@ import numpy as np
 from numba import get_num_threads
 
 from benchmarks.baselines import numpy_fields, plain_fields, speed_up
-from dynamics.kernels.compiling import on_threads
-from dynamics.particles.pair_forces import fields
-from dynamics.particles.pair_list import PairList, pair_list
+from dynamics.kernels.compiling import numba_threads
+from dynamics.particles.pair_forces import force_fields
+from dynamics.particles.pair_list import PairList, group_pairs
 from dynamics.tasks import all_pairs
 
 
@@ -16,7 +16,7 @@ def embeddings(runs: int, n: int, dim: int = 2) -> np.ndarray:
 
 def ensemble(size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, PairList]:
     """Embeddings of runs of N tokens, all their pairs, and these grouped for the kernels."""
-    return embeddings(*size), all_pairs(size[1]), pair_list(size[1])
+    return embeddings(*size), all_pairs(size[1]), group_pairs(size[1])
 
 
 class Fields:
@@ -27,11 +27,11 @@ class Fields:
 
     def setup(self, size, dim):
         self.x = embeddings(*size, dim)
-        self.pairs = pair_list(size[1])
-        fields(self.x, self.pairs)  # compiled and warm
+        self.pairs = group_pairs(size[1])
+        force_fields(self.x, self.pairs)  # compiled and warm
 
     def time_fields(self, size, dim):
-        fields(self.x, self.pairs)
+        force_fields(self.x, self.pairs)
 
 
 class SpeedUp:
@@ -48,10 +48,10 @@ class SpeedUp:
     def track_against_the_plain_loop(self, size):
         x, pairs, list_of_pairs = ensemble(size)
         first, second = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
-        with on_threads(1 if size[0] == 1 else get_num_threads()):
+        with numba_threads(1 if size[0] == 1 else get_num_threads()):
             return speed_up(
                 lambda: plain_fields(x, first, second, size[1]),
-                lambda: fields(x, list_of_pairs),
+                lambda: force_fields(x, list_of_pairs),
                 3 if size[1] > 100 else 7,
             )
 
@@ -70,8 +70,8 @@ class SpeedUpOverNumPy:
 
     def track_against_numpy(self, size):
         x, pairs, list_of_pairs = ensemble(size)
-        with on_threads(1 if size[0] == 1 else get_num_threads()):
+        with numba_threads(1 if size[0] == 1 else get_num_threads()):
             return speed_up(
                 lambda: [numpy_fields(run, pairs[:, 0], pairs[:, 1], size[1]) for run in x],
-                lambda: fields(x, list_of_pairs),
+                lambda: force_fields(x, list_of_pairs),
             )

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from dynamics.settings import SparseSettings
-from dynamics.training.minibatches import orders
+from dynamics.training.minibatches import epoch_orders
 from dynamics.training.system import SparseSystem
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # for tests.plain_head, which no package installs
@@ -99,7 +99,7 @@ class Parts:
         self.seeds = np.arange(100)
 
     def time_orders_of_a_hundred_runs(self):
-        orders(self.seeds, 7, 2048)
+        epoch_orders(self.seeds, 7, 2048)
 
     def time_begin_a_hundred_runs(self):
         SparseSystem(SparseSettings(), "cpu").initial(self.seeds)

@@ -3,9 +3,9 @@
 import numpy as np
 from scipy.spatial import cKDTree
 
-from analysis.structures.circles_and_grids import imperfections, is_circle
+from analysis.structures.circles_and_grids import count_imperfections, is_circle
 from benchmarks.baselines import speed_up
-from dynamics.kernels.compiling import on_threads
+from dynamics.kernels.compiling import numba_threads
 from dynamics.tasks import all_pairs, modular_sum
 
 
@@ -28,10 +28,10 @@ class Structures:
 
     def setup(self, size):
         self.x = embeddings(*size)
-        imperfections(self.x)
+        count_imperfections(self.x)
 
     def time_imperfections(self, size):
-        imperfections(self.x)
+        count_imperfections(self.x)
 
     def time_circles(self, size):
         is_circle(self.x)
@@ -46,5 +46,5 @@ class SpeedUp:
 
     def track_against_the_tree(self, n):
         x = embeddings(1, n)[0]
-        with on_threads(1):
-            return speed_up(lambda: by_tree(x), lambda: imperfections(x), 15)
+        with numba_threads(1):
+            return speed_up(lambda: by_tree(x), lambda: count_imperfections(x), 15)

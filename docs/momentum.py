@@ -13,7 +13,7 @@ import numpy as np
 from dynamics.particles.system import ParticleState, ParticleSystem
 from dynamics.settings import ParticleSettings, check_choice, check_real
 from dynamics.simulation import System, register
-from sims.command_line.system_command import system_command
+from sims.command_line.default_command import system_command
 
 
 @dataclass(frozen=True)

@@ -12,36 +12,36 @@ from dynamics.settings import ParticleSettings, SettingsError
 from dynamics.trajectory.netcdf import TrajectoryError
 from dynamics.trajectory.reader import open_trajectory
 
-PIN = "#sha256="
+HASH_SEPARATOR = "#sha256="
 """Between the name of a file and the digest of its content."""
 
 
-def pin_start(settings: ParticleSettings) -> ParticleSettings:
+def with_start_hash(settings: ParticleSettings) -> ParticleSettings:
     """Settings whose `start` names a file by content as well, FILE#sha256=..., so that a run is repeatable."""
-    return dataclasses.replace(settings, start=pinned(settings.start))
+    return dataclasses.replace(settings, start=append_content_hash(settings.start))
 
 
-def pinned(start: str) -> str:
+def append_content_hash(start: str) -> str:
     """FILE#sha256=... for the name of a file; "random", and what is pinned already, as it is. Raises SettingsError."""
-    if start == "random" or re.search(PIN + "[0-9a-f]{64}$", start):
+    if start == "random" or re.search(HASH_SEPARATOR + "[0-9a-f]{64}$", start):
         return start
-    return f"{start}{PIN}{file_digest(Path(start))}"
+    return f"{start}{HASH_SEPARATOR}{file_sha256(Path(start))}"
 
 
-def unpinned(start: str) -> Path:
+def verify_content_hash(start: str) -> Path:
     """The file that a pinned start names, if it is still the same. Raises SettingsError."""
-    name, _, digest = start.rpartition(PIN)
-    if file_digest(Path(name)) != digest:
+    name, _, digest = start.rpartition(HASH_SEPARATOR)
+    if file_sha256(Path(name)) != digest:
         raise SettingsError("start", name, f"the file whose SHA-256 is {digest}; this one has changed since")
     return Path(name)
 
 
-def read_start(settings: ParticleSettings, seeds: np.ndarray) -> np.ndarray:
+def load_initial_positions(settings: ParticleSettings, seeds: np.ndarray) -> np.ndarray:
     """The embeddings (run, token, axis) that `settings.start` gives to members with these seeds.
 
     Raises SettingsError.
     """
-    path = unpinned(settings.start)
+    path = verify_content_hash(settings.start)
     if path.suffix == ".nc":
         x = _start_from_trajectory(path, settings.start_step, seeds)
     elif settings.start_step != 0:
@@ -59,7 +59,7 @@ def read_start(settings: ParticleSettings, seeds: np.ndarray) -> np.ndarray:
     return x
 
 
-def file_digest(path: Path) -> str:
+def file_sha256(path: Path) -> str:
     """SHA-256 of a file's content. Raises SettingsError."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()

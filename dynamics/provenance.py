@@ -17,17 +17,17 @@ import numba
 import numpy as np
 
 from dynamics.settings import Settings, SettingsError
-from dynamics.trajectory.reader import IDENTITY, SCHEMA_VERSION
-from dynamics.trajectory.recorder import FROM_ZERO, Clock, Description
+from dynamics.trajectory.reader import IDENTITY_ATTRIBUTES, SCHEMA_VERSION
+from dynamics.trajectory.recorder import DEFAULT_CLOCK, EpochClock, RunDescription
 
-BRANCH = ("branched_at", "branch_of")
+BRANCH_ATTRIBUTES = ("branched_at", "branch_of")
 """Further attributes of a run that begins in the middle of another: at which step, and of which run, by `digest`."""
 
-METRICS = ("gradient_norm", "update_norm", "loss", "accuracy")
+METRIC_VARIABLES = ("gradient_norm", "update_norm", "loss", "accuracy")
 """Variables that a run with record="metrics" keeps."""
 
 
-class Described(Protocol):
+class SystemDescription(Protocol):
     """What a system tells of itself; see `dynamics.simulation.System` for all of it."""
 
     settings: Settings
@@ -40,7 +40,7 @@ class Described(Protocol):
     """Kind of device: cpu or cuda."""
     ensemble_width: int = 0
     """Runs of the ensemble of which those at hand are some, where bits depend on that; else 0."""
-    clock: Clock = FROM_ZERO
+    clock: EpochClock = DEFAULT_CLOCK
     """From where epochs are counted, where there are any."""
 
     @abstractmethod
@@ -48,7 +48,7 @@ class Described(Protocol):
         """Coordinates of the dimensions that `variables` names."""
 
 
-def identity(system: Described, runs: int, seed: int, every: int, record: str) -> dict[str, Any]:
+def run_identity(system: SystemDescription, runs: int, seed: int, every: int, record: str) -> dict[str, Any]:
     """What tells one run from another, as root attributes of its file (`trajectory.IDENTITY`)."""
     values = {
         "system": system.settings.system,
@@ -60,27 +60,27 @@ def identity(system: Described, runs: int, seed: int, every: int, record: str) -
         "device": system.device,
         "numerics_version": system.numerics_version,
     }
-    assert tuple(values) == IDENTITY
+    assert tuple(values) == IDENTITY_ATTRIBUTES
     return values
 
 
-def digest(what: Mapping[str, Any]) -> str:
+def identity_digest(what: Mapping[str, Any]) -> str:
     """Twelve hexadecimal digits over an identity."""
-    branch = {name: what[name] for name in BRANCH if name in what}
+    branch = {name: what[name] for name in BRANCH_ATTRIBUTES if name in what}
     return hashlib.sha256(json.dumps(_comparable(what) | branch, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def check_same(path: Path, found: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+def check_same_run(path: Path, found: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
     """Raise SettingsError if the root attributes found at a path are not those of the run asked for."""
     if "derived" in found or ("branched_at" in found) != ("branched_at" in asked):
         allowed = "the file of a whole run, or a new one, or --overwrite"
         what = found.get("derived", "a branch" if "branched_at" in found else "a run that is no branch")
         raise SettingsError("out", f"{path} with {what}", allowed)
-    for name in BRANCH:
+    for name in BRANCH_ATTRIBUTES:
         if found.get(name) != asked.get(name):
             allowed = f"a file with {name}={asked.get(name)}, or a new one, or --overwrite"
             raise SettingsError("out", f"{path} with {name}={found.get(name)}", allowed)
-    here, wanted = _comparable({name: found.get(name, "{}") for name in IDENTITY}), _comparable(asked)
+    here, wanted = _comparable({name: found.get(name, "{}") for name in IDENTITY_ATTRIBUTES}), _comparable(asked)
     for name, value in wanted.items():
         if name == "start" and here.get(name) != value:
             what = f"{path}, whose run began from another file, or from this one before it changed"
@@ -92,16 +92,18 @@ def check_same(path: Path, found: Mapping[str, Any], asked: Mapping[str, Any]) -
 
 def _comparable(what: Mapping[str, Any]) -> dict[str, Any]:
     """An identity with its settings spelled out; a start counts by content, not by the name of its file."""
-    flat = {name: value for name, value in what.items() if name not in ("config_json", *BRANCH)}
+    flat = {name: value for name, value in what.items() if name not in ("config_json", *BRANCH_ATTRIBUTES)}
     flat |= json.loads(what["config_json"])
     if "start" in flat:
         flat["start"] = flat["start"].rpartition("#")[2]
     return flat
 
 
-def describe(system: Described, what: Mapping[str, Any], steps: int) -> Description:
+def describe_run(system: SystemDescription, what: Mapping[str, Any], steps: int) -> RunDescription:
     """Everything about a run that is known before it starts."""
-    kept = {name: dims for name, dims in system.variables.items() if what["record"] == "all" or name in METRICS}
+    kept = {
+        name: dims for name, dims in system.variables.items() if what["record"] == "all" or name in METRIC_VARIABLES
+    }
     seeds = what["seed"] + np.arange(what["runs"], dtype=np.int64)
     settings = system.settings
     attrs = {
@@ -120,7 +122,9 @@ def describe(system: Described, what: Mapping[str, Any], steps: int) -> Descript
         "holds the settings; frames of a run after its last_step repeat it; group /checkpoint holds exact restart "
         "states; the last line is a SHA-256.",
     }
-    return Description(kept, system.variables, system.coords(), seeds, settings.time_step, settings.epoch_steps, attrs)
+    return RunDescription(
+        kept, system.variables, system.coords(), seeds, settings.time_step, settings.epoch_steps, attrs
+    )
 
 
 @functools.cache

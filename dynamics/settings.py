@@ -24,7 +24,7 @@ class SettingsError(ValueError):
         return type(self), (self.field, self.found, self.allowed)
 
 
-def check_whole(field: str, value: object, low: int, high: int) -> int:
+def check_integer(field: str, value: object, low: int, high: int) -> int:
     """The value as an int if it is a whole number in low..high, NumPy's included."""
     try:
         number = low - 1 if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
@@ -82,9 +82,9 @@ class Settings(Protocol):
 
 
 StepRule = Literal["force", "direction", "particle"]
-Balance = Literal["magnitude", "count", "none"]
-Variance = Literal["overall", "axis", "none"]
-Diagonal = Literal["twice", "once", "none"]
+BalanceRule = Literal["magnitude", "count", "none"]
+VarianceRule = Literal["overall", "axis", "none"]
+DiagonalRule = Literal["twice", "once", "none"]
 
 
 @dataclass(frozen=True)
@@ -115,15 +115,15 @@ class ParticleSettings:
     step_rule: StepRule = "force"
     """How a step follows the force F: x += step_size F; or F scaled to norm sqrt(N) ("direction"); or each
     particle's own force scaled to norm 1 ("particle")."""
-    repulsion_balance: Balance = "magnitude"
+    repulsion_balance: BalanceRule = "magnitude"
     """Weight of repulsion: its summed magnitude made equal to that of attraction, both at constant 1; or the
     ratio of the numbers of like and unlike pairs; or 1."""
-    alignment_balance: Balance = "count"
+    alignment_balance: BalanceRule = "count"
     """Weight of the alignment of unlike pairs against like ones, by the same rules."""
-    variance: Variance = "overall"
+    variance: VarianceRule = "overall"
     """What is kept at 1 after every step: one standard deviation over all coordinates; one along each axis;
     or nothing."""
-    diagonal: Diagonal = "twice"
+    diagonal: DiagonalRule = "twice"
     """Whether (i, i) is a pair whose force particle i takes twice, takes once, or no pair."""
     start: str = "random"
     """First positions: "random" (standard normal, from the seed), or a file with an embedding: a trajectory
@@ -145,18 +145,18 @@ class ParticleSettings:
         for field in ("fa", "ga", "gr"):
             object.__setattr__(self, field, check_real(field, getattr(self, field)))
         object.__setattr__(self, "step_size", check_real("step_size", self.step_size, positive=True))
-        object.__setattr__(self, "n", check_whole("n", self.n, 1, 100_000))
-        object.__setattr__(self, "dim", check_whole("dim", self.dim, 1, 64))  # kernels are unrolled over axes
-        for field, choices in CHOICES.items():
+        object.__setattr__(self, "n", check_integer("n", self.n, 1, 100_000))
+        object.__setattr__(self, "dim", check_integer("dim", self.dim, 1, 64))  # kernels are unrolled over axes
+        for field, choices in PARTICLE_CHOICES.items():
             check_choice(field, getattr(self, field), choices)
         if not isinstance(self.start, str) or not self.start:
             raise SettingsError("start", self.start, '"random" or the path of a file')
-        object.__setattr__(self, "start_step", check_whole("start_step", self.start_step, -1, 2**62))
+        object.__setattr__(self, "start_step", check_integer("start_step", self.start_step, -1, 2**62))
         if self.start == "random" and self.start_step != 0:
             raise SettingsError("start_step", self.start_step, "0 unless start is a trajectory")
 
 
-Optimizer = Literal["adamw", "adam", "sgd"]
+OptimizerName = Literal["adamw", "adam", "sgd"]
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class OptimizerSettings:
 
     lr: float = 0.001
     """Learning rate."""
-    optimizer: Optimizer = "adam"
+    optimizer: OptimizerName = "adam"
     """Update rule, as in torch.optim."""
     weight_decay: float = 0.0
     """Weight decay on every parameter. With adam and sgd it is the L2 term of the loss."""
@@ -186,7 +186,7 @@ class OptimizerSettings:
         object.__setattr__(self, "lr", check_real("lr", self.lr, positive=True))
         for field in ("beta1", "beta2", "momentum"):
             object.__setattr__(self, field, check_real(field, getattr(self, field), below=1))
-        check_choice("optimizer", self.optimizer, get_args(Optimizer))
+        check_choice("optimizer", self.optimizer, get_args(OptimizerName))
         if self.momentum and self.optimizer != "sgd":
             raise SettingsError("momentum", self.momentum, "0 unless the optimizer is sgd")
         for field, default in (("beta1", 0.9), ("beta2", 0.999)):
@@ -208,7 +208,7 @@ class ModularSettings(OptimizerSettings):
 
     lr: float = 0.01
     """Learning rate."""
-    optimizer: Optimizer = "adamw"
+    optimizer: OptimizerName = "adamw"
     """Update rule, as in torch.optim."""
     weight_decay: float = 0.6
     """Weight decay on every parameter; CA has 0, 0.3, 0.6 and 1. With adam and sgd it is the L2 term of the loss."""
@@ -228,9 +228,9 @@ class ModularSettings(OptimizerSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "n", check_whole("n", self.n, 1, 1000))
-        object.__setattr__(self, "hidden", check_whole("hidden", self.hidden, 1, 100_000))
-        object.__setattr__(self, "dim", check_whole("dim", self.dim, 1, 10_000))
+        object.__setattr__(self, "n", check_integer("n", self.n, 1, 1000))
+        object.__setattr__(self, "hidden", check_integer("hidden", self.hidden, 1, 100_000))
+        object.__setattr__(self, "dim", check_integer("dim", self.dim, 1, 10_000))
         share = check_real("train_share", self.train_share, positive=True, up_to=1)
         object.__setattr__(self, "train_share", share)
         if self.train_pairs < 1:
@@ -247,11 +247,11 @@ class ModularSettings(OptimizerSettings):
         return int(self.train_share * self.pairs + 1e-9)  # 0.7 of 10 pairs is 7
 
 
-SUCCESS = 0.98
+SUCCESS_ACCURACY = 0.98
 """Test accuracy above which a run has succeeded (VC's ablations)."""
 
-Norm = Literal["rms", "unit", "rms-smooth", "unit-smooth"]
-Activation = Literal["gelu", "relu"]
+NormName = Literal["rms", "unit", "rms-smooth", "unit-smooth"]
+ActivationName = Literal["gelu", "relu"]
 StartRuns = Literal["seed", "successful"]
 
 
@@ -284,12 +284,12 @@ class SparseSettings(OptimizerSettings):
     """Dimension d of the embeddings."""
     hidden: int = 32
     """Width h of the feed-forward layer."""
-    norm: Norm = "rms"
+    norm: NormName = "rms"
     """What embeddings are normalised to: root mean square 1 (the code), norm 1 (the paper), or either of them made
     smooth near the origin, by sigma(|x|) = |x|² (3 - 2 |x|) up to |x| = 1."""
     table: int = 0
     """Rows of the embedding table where there are more than tokens; those not used still take part in the softmax."""
-    activation: Activation = "gelu"
+    activation: ActivationName = "gelu"
     """Of the feed-forward layer; GELU is the exact one."""
     receptor_biases: bool = True
     """Whether the feed-forward layer's first half has biases."""
@@ -336,28 +336,28 @@ class SparseSettings(OptimizerSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_task()
-        object.__setattr__(self, "batch", check_whole("batch", self.batch, 1, self.data))
+        object.__setattr__(self, "batch", check_integer("batch", self.batch, 1, self.data))
         discount = check_real("mlp_lr_discount", self.mlp_lr_discount, positive=True)
         object.__setattr__(self, "mlp_lr_discount", discount)
         object.__setattr__(self, "assembler_decay", check_real("assembler_decay", self.assembler_decay))
-        object.__setattr__(self, "dim", check_whole("dim", self.dim, 1, 64))  # kernels are unrolled over axes
-        object.__setattr__(self, "hidden", check_whole("hidden", self.hidden, 1, 100_000))
-        object.__setattr__(self, "table", check_whole("table", self.table, 0, 10_000))
+        object.__setattr__(self, "dim", check_integer("dim", self.dim, 1, 64))  # kernels are unrolled over axes
+        object.__setattr__(self, "hidden", check_integer("hidden", self.hidden, 1, 100_000))
+        object.__setattr__(self, "table", check_integer("table", self.table, 0, 10_000))
         if 0 < self.table < self.vocab:
             raise SettingsError("table", self.table, f"0, or at least the {self.vocab} tokens there are")
-        check_choice("norm", self.norm, get_args(Norm))
-        check_choice("activation", self.activation, get_args(Activation))
+        check_choice("norm", self.norm, get_args(NormName))
+        check_choice("activation", self.activation, get_args(ActivationName))
         for field in ("receptor_biases", "output_bias"):
             if not isinstance(getattr(self, field), bool):
                 raise SettingsError(field, getattr(self, field), "True or False")
         self._check_start()
 
     def _check_task(self) -> None:
-        object.__setattr__(self, "vocab", check_whole("vocab", self.vocab, 2, 10_000))
-        object.__setattr__(self, "length", check_whole("length", self.length, 1, 10_000))
-        object.__setattr__(self, "sparsity", check_whole("sparsity", self.sparsity, 1, self.length))
-        object.__setattr__(self, "data", check_whole("data", self.data, 1, 10_000_000))
-        places = tuple(check_whole("positions", place, 0, self.length - 1) for place in self.positions)
+        object.__setattr__(self, "vocab", check_integer("vocab", self.vocab, 2, 10_000))
+        object.__setattr__(self, "length", check_integer("length", self.length, 1, 10_000))
+        object.__setattr__(self, "sparsity", check_integer("sparsity", self.sparsity, 1, self.length))
+        object.__setattr__(self, "data", check_integer("data", self.data, 1, 10_000_000))
+        places = tuple(check_integer("positions", place, 0, self.length - 1) for place in self.positions)
         if places and (len(set(places)) != self.sparsity or len(places) != self.sparsity):
             raise SettingsError(
                 "positions", self.positions, f"{self.sparsity} different ones, as sparsity says, or none"
@@ -367,7 +367,7 @@ class SparseSettings(OptimizerSettings):
     def _check_start(self) -> None:
         if not isinstance(self.start, str) or not self.start:
             raise SettingsError("start", self.start, '"random" or the path of a trajectory')
-        object.__setattr__(self, "start_step", check_whole("start_step", self.start_step, -1, 2**62))
+        object.__setattr__(self, "start_step", check_integer("start_step", self.start_step, -1, 2**62))
         check_choice("start_runs", self.start_runs, get_args(StartRuns))
         if self.start == "random" and self.start_step != 0:
             raise SettingsError("start_step", self.start_step, "0 unless start is a trajectory")
@@ -375,38 +375,38 @@ class SparseSettings(OptimizerSettings):
             raise SettingsError("start_runs", self.start_runs, "seed unless start is a trajectory")
 
 
-CHOICES: dict[str, tuple[str, ...]] = {
+PARTICLE_CHOICES: dict[str, tuple[str, ...]] = {
     "step_rule": get_args(StepRule),
-    "repulsion_balance": get_args(Balance),
-    "alignment_balance": get_args(Balance),
-    "variance": get_args(Variance),
-    "diagonal": get_args(Diagonal),
+    "repulsion_balance": get_args(BalanceRule),
+    "alignment_balance": get_args(BalanceRule),
+    "variance": get_args(VarianceRule),
+    "diagonal": get_args(DiagonalRule),
 }
 """What the open choices of `ParticleSettings` may be."""
 
-SETTINGS: dict[str, type] = {each.system: each for each in (ParticleSettings, ModularSettings, SparseSettings)}
+SETTINGS_CLASSES: dict[str, type] = {each.system: each for each in (ParticleSettings, ModularSettings, SparseSettings)}
 """Settings class by the `system` that a trajectory names."""
 
-OUTSIDE = "TRAINING_DYNAMICS_SYSTEMS"
+SYSTEM_MODULES_VARIABLE = "TRAINING_DYNAMICS_SYSTEMS"
 """Environment variable that names, with commas between, the modules that register systems from outside."""
 
 
-def import_systems() -> None:
+def import_external_systems() -> None:
     """Import the modules that the environment names, which register their systems. Raises SettingsError.
 
     It is the person at the keyboard who says what is imported, never a file that is opened.
     """
     allowed = "modules that can be imported from here, by names such as docs.momentum"
-    for name in filter(None, map(str.strip, os.environ.get(OUTSIDE, "").split(","))):
+    for name in filter(None, map(str.strip, os.environ.get(SYSTEM_MODULES_VARIABLE, "").split(","))):
         if not all(map(str.isidentifier, name.split("."))):
-            raise SettingsError(OUTSIDE, name, allowed)
+            raise SettingsError(SYSTEM_MODULES_VARIABLE, name, allowed)
         try:
             importlib.import_module(name)
         except ImportError as error:
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-                error.add_note(f"({OUTSIDE} names {name}, which could not be imported)")
+                error.add_note(f"({SYSTEM_MODULES_VARIABLE} names {name}, which could not be imported)")
                 raise  # the module is there, and what it imports is not
-            raise SettingsError(OUTSIDE, name, allowed) from None
+            raise SettingsError(SYSTEM_MODULES_VARIABLE, name, allowed) from None
         except Exception as error:
-            error.add_note(f"({OUTSIDE} names {name}, which could not be imported)")
+            error.add_note(f"({SYSTEM_MODULES_VARIABLE} names {name}, which could not be imported)")
             raise

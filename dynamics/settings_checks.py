@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dynamics.settings import SettingsError
 
 
-def check_name(settings: type, known: Mapping[str, type]) -> None:
+def check_system_name(settings: type, known: Mapping[str, type]) -> None:
     """Refuse a settings class whose `system` is no name, or the name of another class. Raises SettingsError."""
     name = getattr(settings, "system", None)
     if not isinstance(name, str) or not re.fullmatch(r"\w[\w-]*", name):
@@ -29,7 +29,7 @@ def _same(one: type, other: type) -> bool:
     return one.__qualname__ == other.__qualname__ and (one.__module__ == other.__module__ or files[0] == files[1])
 
 
-NUMBERS = {
+SETTINGS_NUMBERS = {
     "default_steps": (0, numbers.Integral, "a whole number from 0"),
     "default_every": (1, numbers.Integral, "a whole number from 1"),
     "epoch_steps": (0, numbers.Integral, "a whole number from 0, which is for no epochs"),
@@ -45,9 +45,9 @@ def check_settings_class(kind: type) -> None:
     if frozen is None or not frozen.frozen:
         raise SettingsError(kind.__name__, "a class", "a frozen dataclass: @dataclass(frozen=True)")
     known = {field.name for field in dataclasses.fields(kind)}
-    lacking = [name for name in NUMBERS if name not in known and not hasattr(kind, name)]
+    lacking = [name for name in SETTINGS_NUMBERS if name not in known and not hasattr(kind, name)]
     if lacking:
-        allowed = "a ClassVar or a property for each of " + ", ".join(NUMBERS)
+        allowed = "a ClassVar or a property for each of " + ", ".join(SETTINGS_NUMBERS)
         raise SettingsError(kind.__name__, "no " + ", no ".join(lacking), allowed)
     for field in dataclasses.fields(kind):
         if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:

@@ -20,57 +20,65 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from dynamics.initial_conditions import PIN
+from dynamics.initial_conditions import HASH_SEPARATOR
 from dynamics.particles.system import ParticleSystem
-from dynamics.provenance import BRANCH, METRICS, Described, check_same, describe, digest, identity
+from dynamics.provenance import (
+    BRANCH_ATTRIBUTES,
+    METRIC_VARIABLES,
+    SystemDescription,
+    check_same_run,
+    describe_run,
+    identity_digest,
+    run_identity,
+)
 from dynamics.settings import (
-    SETTINGS,
+    SETTINGS_CLASSES,
     ModularSettings,
     ParticleSettings,
     Settings,
     SettingsError,
     SparseSettings,
     check_choice,
-    check_whole,
+    check_integer,
 )
-from dynamics.settings_checks import check_name
-from dynamics.system_checks import check_system, made
+from dynamics.settings_checks import check_system_name
+from dynamics.system_checks import check_system, create_external_system
 from dynamics.trajectory.netcdf import TrajectoryError
 from dynamics.trajectory.reader import (
-    IDENTITY,
-    check_unchanged,
+    IDENTITY_ATTRIBUTES,
+    check_file_unchanged,
     checkpoints,
-    first_steps,
+    closed_parts,
     open_trajectory,
-    parts_of,
-    rows_of,
-    settings_of,
-    validate,
+    read_settings,
+    run_indices,
+    truncate_trajectory,
+    validate_trajectory,
 )
 from dynamics.trajectory.recorder import (
     Arrays,
-    Clock,
-    Description,
+    EpochClock,
     FileRecorder,
     MemoryRecorder,
     Recorder,
-    Schedule,
+    RecordingSchedule,
+    RunDescription,
     State,
-    tidy_up,
+    remove_merged_parts,
 )
 
 RUNS_FOLDER = Path("runs")
-SLICE_SECONDS = 0.5
+SIGNAL_SECONDS = 0.5
 """How long the loop may be deaf to a signal, single steps aside."""
 
-Record = Literal["all", "metrics"]
+RecordMode = Literal["all", "metrics"]
 
 
 class MissingPackage(Exception):
     """A package of an optional extra is not installed; says which."""
 
 
-class System(Described, Protocol):
+class System(SystemDescription, Protocol):
     """A dynamical system whose state is a set of points, for a whole ensemble of runs.
 
     A class that inherits from it takes over the defaults of `Described`, and cannot be made where it lacks a method.
@@ -117,7 +125,7 @@ def _training(name: str) -> Callable[..., Any]:
     return make
 
 
-class Systems(dict[str, Callable[..., Any]]):
+class SystemRegistry(dict[str, Callable[..., Any]]):
     """A table of systems that says what to do about one that is not there."""
 
     def __missing__(self, name: str) -> NoReturn:
@@ -125,7 +133,7 @@ class Systems(dict[str, Callable[..., Any]]):
         raise SettingsError("system of the settings", name, allowed)
 
 
-SYSTEMS = Systems(
+SYSTEM_CLASSES = SystemRegistry(
     {
         ParticleSettings.system: ParticleSystem,
         ModularSettings.system: _training("ModularSystem"),
@@ -135,7 +143,7 @@ SYSTEMS = Systems(
 """What makes a system, from settings and device, by the `system` that settings and trajectories name."""
 
 
-OWN = tuple(SYSTEMS)
+BUILT_IN_SYSTEMS = tuple(SYSTEM_CLASSES)
 """Those that need not be looked at before they begin."""
 
 
@@ -144,15 +152,19 @@ def register(settings: type[Settings], system: Callable[..., Any]) -> None:
 
     Again for the same class is fine. Raises SettingsError for a name that another settings class has.
     """
-    check_name(settings, SETTINGS)
-    SETTINGS[settings.system] = settings
-    SYSTEMS[settings.system] = system
+    check_system_name(settings, SETTINGS_CLASSES)
+    SETTINGS_CLASSES[settings.system] = settings
+    SYSTEM_CLASSES[settings.system] = system
 
 
-def system_of(settings: Settings, device: str = "auto") -> Any:
+def create_system(settings: Settings, device: str = "auto") -> Any:
     """The system of settings; of one from outside it is seen that it has all it needs. Raises SettingsError."""
-    factory = SYSTEMS[settings.system]
-    return factory(settings, device) if settings.system in OWN else made(factory, settings, device)
+    factory = SYSTEM_CLASSES[settings.system]
+    return (
+        factory(settings, device)
+        if settings.system in BUILT_IN_SYSTEMS
+        else create_external_system(factory, settings, device)
+    )
 
 
 class Interrupted(KeyboardInterrupt):
@@ -173,7 +185,7 @@ def simulate(
     seed: int = 0,
     steps: int | None = None,
     every: int | None = None,
-    record: Record = "all",
+    record: RecordMode = "all",
     device: str = "auto",
     out: str | Path | None = None,
     *,
@@ -187,32 +199,34 @@ def simulate(
     `out` that holds a finished run of the same settings is only read, an interrupted one goes on, and more
     `steps` extend it. Raises SettingsError, RecordingError, TrajectoryError, Interrupted.
     """
-    runs = check_whole("runs", runs, 1, 10_000_000)
-    seed = check_whole("seed", seed, 0, 2**62)
+    runs = check_integer("runs", runs, 1, 10_000_000)
+    seed = check_integer("seed", seed, 0, 2**62)
     check_choice("record", record, ("all", "metrics"))
-    system = system_of(settings, device)
-    steps = check_whole("steps", settings.default_steps if steps is None else steps, 0, 2**53)
-    every = check_whole("every", settings.default_every if every is None else every, 1, 2**53)
-    what = identity(system, runs, seed, every, record)
-    schedule = Schedule(steps, every)
+    system = create_system(settings, device)
+    steps = check_integer("steps", settings.default_steps if steps is None else steps, 0, 2**53)
+    every = check_integer("every", settings.default_every if every is None else every, 1, 2**53)
+    what = run_identity(system, runs, seed, every, record)
+    schedule = RecordingSchedule(steps, every)
     recorder: Recorder
     if out is None:
-        check_size(system, runs, schedule, record, None)
-        recorder = MemoryRecorder(describe(system, what, steps), schedule)
+        check_memory_and_disk(system, runs, schedule, record, None)
+        recorder = MemoryRecorder(describe_run(system, what, steps), schedule)
     else:
-        path = check_out(out)
-        check_not_source(path, getattr(system.settings, "start", "random").split(PIN)[0])
-        if not overwrite and (done := finished(path, what, steps)) is not None:
+        path = check_trajectory_path(out)
+        check_differs_from_source(path, getattr(system.settings, "start", "random").split(HASH_SEPARATOR)[0])
+        if not overwrite and (done := find_finished_run(path, what, steps)) is not None:
             return done
-        check_size(system, runs, schedule, record, path)
+        check_memory_and_disk(system, runs, schedule, record, path)
 
         def same(found: Mapping[str, Any]) -> None:
-            check_same(path, found, what)
+            check_same_run(path, found, what)
 
-        recorder = FileRecorder(path, describe(system, what, steps), schedule, same, overwrite)
-    if settings.system not in OWN:
-        check_system(system_of(settings, device), seed + np.arange(runs))  # another one, which may keep what it likes
-    with signals() as received, recorder:
+        recorder = FileRecorder(path, describe_run(system, what, steps), schedule, same, overwrite)
+    if settings.system not in BUILT_IN_SYSTEMS:
+        check_system(
+            create_system(settings, device), seed + np.arange(runs)
+        )  # another one, which may keep what it likes
+    with deferred_signals() as received, recorder:
         return _record(system, recorder, lambda: system.initial(seed + np.arange(runs)), received, progress)
 
 
@@ -242,7 +256,7 @@ def _advance_to_end(
     system: System, state: State, recorder: Recorder, received: list[int], progress: bool
 ) -> xr.Dataset:
     """Advance to the end of the schedule; a signal, once received, is obeyed as soon as a step is done."""
-    schedule, pace = recorder.schedule, Pace()
+    schedule, pace = recorder.schedule, StepPacer()
     with tqdm(
         total=schedule.steps, initial=state.step, unit="step", disable=None if progress else True, leave=False
     ) as bar:
@@ -264,22 +278,22 @@ def _advance_to_end(
     return trajectory
 
 
-class Pace:
+class StepPacer:
     """How many steps to take at a time so that a signal is heard soon."""
 
     def __init__(self) -> None:
-        self.seconds_per_step = SLICE_SECONDS
+        self.seconds_per_step = SIGNAL_SECONDS
 
     @contextmanager
     def measure(self, wanted: int) -> Iterator[int]:
-        number = max(1, min(wanted, int(SLICE_SECONDS / self.seconds_per_step)))
+        number = max(1, min(wanted, int(SIGNAL_SECONDS / self.seconds_per_step)))
         begin = time.perf_counter()
         yield number
         self.seconds_per_step = max(1e-9, (time.perf_counter() - begin) / number)
 
 
 @contextmanager
-def signals() -> Iterator[list[int]]:
+def deferred_signals() -> Iterator[list[int]]:
     """Collect the first SIGINT or SIGTERM instead of stopping in mid-step; a second one stops at once."""
     received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
@@ -303,15 +317,15 @@ def signals() -> Iterator[list[int]]:
 
 
 def run_path(
-    settings: Settings, runs: int, seed: int, every: int | None = None, record: Record = "all", device: str = "auto"
+    settings: Settings, runs: int, seed: int, every: int | None = None, record: RecordMode = "all", device: str = "auto"
 ) -> Path:
     """Where a run lives by default: runs/SYSTEM-HASH.nc, the hash over all that `identity` names."""
-    system = system_of(settings, device)
+    system = create_system(settings, device)
     every = settings.default_every if every is None else every
-    return RUNS_FOLDER / f"{settings.system}-{digest(identity(system, runs, seed, every, record))}.nc"
+    return RUNS_FOLDER / f"{settings.system}-{identity_digest(run_identity(system, runs, seed, every, record))}.nc"
 
 
-def check_out(out: str | Path) -> Path:
+def check_trajectory_path(out: str | Path) -> Path:
     """The path of a trajectory to be written, if it can be one."""
     path = Path(out)
     try:
@@ -324,18 +338,18 @@ def check_out(out: str | Path) -> Path:
     return path
 
 
-def check_not_source(path: Path, source: str | None) -> None:
+def check_differs_from_source(path: Path, source: str | None) -> None:
     """Refuse to write a run over the file that it begins from."""
     if source is not None and path.exists() and Path(source).exists() and path.samefile(source):
         raise SettingsError("out", path, "another file than the one that this run begins from")
 
 
-def finished(path: Path, what: Mapping[str, Any], steps: int) -> xr.Dataset | None:
+def find_finished_run(path: Path, what: Mapping[str, Any], steps: int) -> xr.Dataset | None:
     """The run at `path` if it is this one and has got as far; None if there is more to do."""
     if not path.exists():
         return None
     trajectory = open_trajectory(path)
-    check_same(path, trajectory.attrs, what)
+    check_same_run(path, trajectory.attrs, what)
     recorded = trajectory["step"].values
     if recorded[-1] < steps:
         trajectory.close()
@@ -343,15 +357,17 @@ def finished(path: Path, what: Mapping[str, Any], steps: int) -> xr.Dataset | No
     if steps not in recorded:
         allowed = f"a recorded step of {path} (every {what['every']}), another --out, or --overwrite"
         raise SettingsError("steps", steps, allowed)
-    tidy_up(path, int(recorded[-1]), lambda found: check_same(path, found, what))
-    return first_steps(trajectory, steps)
+    remove_merged_parts(path, int(recorded[-1]), lambda found: check_same_run(path, found, what))
+    return truncate_trajectory(trajectory, steps)
 
 
-def check_size(system: System, runs: int, schedule: Schedule, record: str, path: Path | None) -> None:
+def check_memory_and_disk(
+    system: System, runs: int, schedule: RecordingSchedule, record: str, path: Path | None
+) -> None:
     """Refuse, before anything is allocated, what cannot fit into memory or on the disk."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     sizes = {name: len(values) for name, values in system.coords().items()}
-    kept = [rest for name, rest in system.variables.items() if record == "all" or name in METRICS]
+    kept = [rest for name, rest in system.variables.items() if record == "all" or name in METRIC_VARIABLES]
     frame = 8 * runs * sum(int(np.prod([sizes[dim] for dim in rest], dtype=np.float64)) for rest in kept)
     frames = frame * ((schedule.steps - schedule.first) // schedule.every + 2)
     working = system.working_bytes(runs)
@@ -362,7 +378,7 @@ def check_size(system: System, runs: int, schedule: Schedule, record: str, path:
     if path is None:
         if frames > memory:
             raise SettingsError("steps, every", f"frames of {_size(frames)}", f"memory of {_size(memory)}")
-    elif not parts_of(path):  # a run that goes on has part of what it needs
+    elif not closed_parts(path):  # a run that goes on has part of what it needs
         folder = path.absolute().parent
         while not folder.exists():
             folder = folder.parent
@@ -378,7 +394,7 @@ def _size(count: float) -> str:
 # --------------------------------------------------------------------------------------- replay and branch
 
 
-def end_embedding(trajectory: xr.Dataset) -> xr.DataArray:
+def final_embedding(trajectory: xr.Dataset) -> xr.DataArray:
     """The last embedding (run, token, axis) of every run that has not diverged, with the seeds.
 
     Where frames hold metrics alone it is replayed from the nearest restart state. Raises TrajectoryError.
@@ -400,12 +416,12 @@ def replay(
     SettingsError, TrajectoryError, Interrupted.
     """
     source = _opened(trajectory)
-    until = check_whole("until", until, check_step(source, step), 2**53)
+    until = check_integer("until", until, check_branch_step(source, step), 2**53)
     seeds, system = _seeds(source, run), _system_of(source)
-    what = identity(system, len(seeds), int(seeds[0]), check_whole("every", every, 1, 2**53), "all")
-    schedule = Schedule(until, every, step, system.clock.step)
+    what = run_identity(system, len(seeds), int(seeds[0]), check_integer("every", every, 1, 2**53), "all")
+    schedule = RecordingSchedule(until, every, step, system.clock.step)
     recorder = MemoryRecorder(_description(system, what, seeds, until, step), schedule)
-    with signals() as received, recorder:
+    with deferred_signals() as received, recorder:
         return _record(system, recorder, lambda: _state_at(source, seeds, step, received), received, progress)
 
 
@@ -416,7 +432,7 @@ def branch(
     run: int | None = None,
     until: int | None = None,
     every: int | None = None,
-    record: Record = "all",
+    record: RecordMode = "all",
     out: str | Path | None = None,
     overwrite: bool = False,
     progress: bool = False,
@@ -429,50 +445,50 @@ def branch(
     """
     source = _opened(trajectory)
     check_choice("record", record, ("all", "metrics"))
-    seeds, system = _seeds(source, run), _changed(source, check_step(source, step), changes)
-    until = check_whole("until", _end(source, system) if until is None else until, step, 2**53)
+    seeds, system = _seeds(source, run), _changed(source, check_branch_step(source, step), changes)
+    until = check_integer("until", _end(source, system) if until is None else until, step, 2**53)
     every = _spacing(source, system, every)
     what = _branch_identity(system, source, seeds, step, every, record)
     description = _description(system, what, seeds, until, step)
-    schedule = Schedule(until, every, step, system.clock.step)
+    schedule = RecordingSchedule(until, every, step, system.clock.step)
     recorder: Recorder
     if out is None:
         recorder = MemoryRecorder(description, schedule)
-        check_size(system, len(seeds), schedule, record, None)
+        check_memory_and_disk(system, len(seeds), schedule, record, None)
     else:
-        path = check_out(out)
-        check_not_source(path, source.encoding.get("source"))
-        if not overwrite and (done := finished(path, what, until)) is not None:
+        path = check_trajectory_path(out)
+        check_differs_from_source(path, source.encoding.get("source"))
+        if not overwrite and (done := find_finished_run(path, what, until)) is not None:
             return done
-        check_size(system, len(seeds), schedule, record, path)
-        recorder = FileRecorder(path, description, schedule, lambda found: check_same(path, found, what), overwrite)
-    with signals() as received, recorder:
+        check_memory_and_disk(system, len(seeds), schedule, record, path)
+        recorder = FileRecorder(path, description, schedule, lambda found: check_same_run(path, found, what), overwrite)
+    with deferred_signals() as received, recorder:
         return _record(system, recorder, lambda: _state_at(source, seeds, step, received), received, progress)
 
 
 def branch_path(
-    trajectory: str | Path | xr.Dataset, step: int, every: int | None = None, record: Record = "all", **changes: Any
+    trajectory: str | Path | xr.Dataset, step: int, every: int | None = None, record: RecordMode = "all", **changes: Any
 ) -> Path:
     """Where a branch of all runs lives by default: runs/SYSTEM-HASH.nc. Raises as `branch` does."""
     source = _opened(trajectory)
-    system = _changed(source, check_step(source, step), changes)
+    system = _changed(source, check_branch_step(source, step), changes)
     every = _spacing(source, system, every)
     what = _branch_identity(system, source, _seeds(source, None), step, every, record)
-    return RUNS_FOLDER / f"{system.settings.system}-{digest(what)}.nc"
+    return RUNS_FOLDER / f"{system.settings.system}-{identity_digest(what)}.nc"
 
 
 def _spacing(source: xr.Dataset, system: System, every: int | None) -> int:
     """Steps between the frames of a branch: those asked for, or as in the original, where that is an epoch an epoch."""
     if every is None:
         every = int(source.attrs["every"])
-        if every == settings_of(source).default_every:
+        if every == read_settings(source).default_every:
             every = system.settings.default_every
-    return check_whole("every", every, 1, 2**53)
+    return check_integer("every", every, 1, 2**53)
 
 
 def _end(source: xr.Dataset, system: System) -> int:
     """The last step of a branch that is as long as its original, in epochs where these are of another length."""
-    last, before = int(source["step"][-1]), settings_of(source)
+    last, before = int(source["step"][-1]), read_settings(source)
     if before.epoch_steps == system.settings.epoch_steps:
         return last
     epochs = float(source["epoch"][-1]) - system.clock.epoch
@@ -482,7 +498,7 @@ def _end(source: xr.Dataset, system: System) -> int:
 def branch_step(trajectory: str | Path | xr.Dataset, step: int, epoch: float, **changes: Any) -> int:
     """The step of a branch that is an epoch, counted from the run's beginning. Raises as `branch` does."""
     source = _opened(trajectory)
-    system = _changed(source, check_step(source, step), changes)
+    system = _changed(source, check_branch_step(source, step), changes)
     clock = system.clock
     return clock.step + round((epoch - clock.epoch) * max(1, system.settings.epoch_steps))
 
@@ -490,15 +506,15 @@ def branch_step(trajectory: str | Path | xr.Dataset, step: int, epoch: float, **
 def _branch_identity(
     system: System, source: xr.Dataset, seeds: np.ndarray, step: int, every: int, record: str
 ) -> dict[str, Any]:
-    names = [*IDENTITY, *(name for name in BRANCH if name in source.attrs)]
+    names = [*IDENTITY_ATTRIBUTES, *(name for name in BRANCH_ATTRIBUTES if name in source.attrs)]
     found = {name: source.attrs[name] for name in names}
     origin = {name: value.item() if isinstance(value, np.generic) else value for name, value in found.items()}
-    plain = identity(system, len(seeds), int(seeds[0]), every, record)
-    return {**plain, "branched_at": step, "branch_of": digest(origin)}
+    plain = run_identity(system, len(seeds), int(seeds[0]), every, record)
+    return {**plain, "branched_at": step, "branch_of": identity_digest(origin)}
 
 
-def _description(system: System, what: Mapping[str, Any], seeds: np.ndarray, until: int, step: int) -> Description:
-    plain, clock = describe(system, what, until), system.clock
+def _description(system: System, what: Mapping[str, Any], seeds: np.ndarray, until: int, step: int) -> RunDescription:
+    plain, clock = describe_run(system, what, until), system.clock
     attrs = {**plain.attrs, "branched_at": step, "clock_step": clock.step, "clock_epoch": clock.epoch}
     return dataclasses.replace(plain, seeds=seeds, attrs=attrs, clock=clock)
 
@@ -506,31 +522,31 @@ def _description(system: System, what: Mapping[str, Any], seeds: np.ndarray, unt
 def _opened(trajectory: str | Path | xr.Dataset) -> xr.Dataset:
     source = trajectory if isinstance(trajectory, xr.Dataset) else open_trajectory(trajectory)
     if not source.sizes.get("run"):
-        validate(source)  # says so
+        validate_trajectory(source)  # says so
     return source
 
 
-def check_step(source: xr.Dataset, step: int) -> int:
+def check_branch_step(source: xr.Dataset, step: int) -> int:
     """A step from which a trajectory can go on. Raises SettingsError."""
-    return check_whole("step", step, int(source["step"][0]), 2**53)
+    return check_integer("step", step, int(source["step"][0]), 2**53)
 
 
 def _seeds(source: xr.Dataset, run: int | None) -> np.ndarray:
     """The seeds of one run, by its place, or of all."""
     count = source.sizes["run"]
-    rows = range(count) if run is None else [check_whole("run", run, 0, count - 1)]
+    rows = range(count) if run is None else [check_integer("run", run, 0, count - 1)]
     return source["seed"].values[list(rows)]
 
 
 def _system_of(source: xr.Dataset, settings: Settings | None = None) -> System:
     """The system of a trajectory, or one of other settings that computes as it does. Raises TrajectoryError."""
-    before = settings_of(source)
-    system = system_of(settings or before, str(source.attrs["device"]))
+    before = read_settings(source)
+    system = create_system(settings or before, str(source.attrs["device"]))
     if source.attrs["numerics_version"] != system.numerics_version:
         found, known = source.attrs["numerics_version"], system.numerics_version
         raise TrajectoryError(f"attribute numerics_version: found {found}, this program computes as {known} does")
     system.ensemble_width = int(source.attrs["ensemble_width"])
-    system.clock = Clock(int(source.attrs.get("clock_step", 0)), float(source.attrs.get("clock_epoch", 0.0)))
+    system.clock = EpochClock(int(source.attrs.get("clock_step", 0)), float(source.attrs.get("clock_epoch", 0.0)))
     return system
 
 
@@ -539,7 +555,7 @@ def _changed(source: xr.Dataset, step: int, changes: Mapping[str, Any]) -> Syste
 
     Where the length of an epoch changes, a new one begins with the step.
     """
-    before = settings_of(source)
+    before = read_settings(source)
     unknown = set(changes) - {field.name for field in dataclasses.fields(before)}
     if unknown:
         raise SettingsError(sorted(unknown)[0], changes[sorted(unknown)[0]], f"a setting of {before.system}")
@@ -551,7 +567,7 @@ def _changed(source: xr.Dataset, step: int, changes: Mapping[str, Any]) -> Syste
         name = next((each for each in changes if _changes_shape(source, before, each, changes)), next(iter(changes)))
         raise SettingsError(name, changes[name], f"{getattr(before, name)} as before: a branch keeps the state's shape")
     if before.epoch_steps != system.settings.epoch_steps:
-        system.clock = Clock(step, system.clock.at(step, before.epoch_steps))
+        system.clock = EpochClock(step, system.clock.at(step, before.epoch_steps))
     return system
 
 
@@ -567,7 +583,7 @@ def _changes_shape(source: xr.Dataset, before: Settings, name: str, changes: Map
 def _state_shape(system: System) -> dict[str, tuple[int, ...]]:
     """Shapes of the variables that make a state, metrics aside."""
     sizes = {dim: len(values) for dim, values in system.coords().items()}
-    kept = {name: dims for name, dims in system.variables.items() if name not in METRICS}
+    kept = {name: dims for name, dims in system.variables.items() if name not in METRIC_VARIABLES}
     return {name: tuple(sizes[dim] for dim in dims) for name, dims in kept.items()}
 
 
@@ -581,14 +597,14 @@ def _state_at(source: xr.Dataset, seeds: np.ndarray, step: int, received: list[i
         state = system.initial(seeds)
     else:
         path = Path(name)
-        check_unchanged(source, path)
+        check_file_unchanged(source, path)
         with checkpoints(path) as states:
             known = states["checkpoint"].values
             at = int(np.searchsorted(known, step, side="right")) - 1
-            nearest = states.isel(checkpoint=at, run=rows_of(states, seeds)).load()
+            nearest = states.isel(checkpoint=at, run=run_indices(states, seeds)).load()
         arrays = {str(name): nearest[name].values for name in nearest.data_vars}
         state = _restored(system, {"step": known[at], **arrays})
-    pace = Pace()
+    pace = StepPacer()
     while state.step < step:
         if received:
             raise Interrupted(received[0], None, state.step, step)

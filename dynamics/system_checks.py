@@ -14,30 +14,30 @@ import msgspec
 import numpy as np
 
 from dynamics.settings import SettingsError
-from dynamics.settings_checks import NUMBERS, check_settings_class
+from dynamics.settings_checks import SETTINGS_NUMBERS, check_settings_class
 from dynamics.trajectory.reader import VARIABLES
 
-MEMBERS = 2
+CHECKED_RUNS = 2
 """How many runs of an ensemble are looked at."""
 
-REQUIRED = ("gradient_norm", "update_norm")
+NORM_VARIABLES = ("gradient_norm", "update_norm")
 """Variables that every file has and that only the system can know."""
 
-TAKEN = ("run", "step", "time", "epoch", "seed", "status", "last_step", "checkpoint")
+RESERVED_NAMES = ("run", "step", "time", "epoch", "seed", "status", "last_step", "checkpoint")
 """Names of dimensions and variables that the format gives itself."""
 
-HAS = ("settings", "variables", "device", "ensemble_width", "numerics_version")
-DOES = ("coords", "working_bytes", "initial", "advance", "observe", "checkpoint", "restore")
+_SYSTEM_ATTRIBUTES = ("settings", "variables", "device", "ensemble_width", "numerics_version")
+_SYSTEM_METHODS = ("coords", "working_bytes", "initial", "advance", "observe", "checkpoint", "restore")
 
 
 # ----------------------------------------------------------------------------------------------- settings
 
 
-def check_settings(settings: Any) -> None:
+def check_settings_instance(settings: Any) -> None:
     """See that settings have their members, and are the same when they are read from a file. Raises SettingsError."""
     kind = type(settings)
     check_settings_class(kind)
-    for name, (least, sort, words) in NUMBERS.items():
+    for name, (least, sort, words) in SETTINGS_NUMBERS.items():
         value = getattr(settings, name)
         if isinstance(value, bool) or not isinstance(value, sort) or not least <= value < np.inf:  # type: ignore[operator]
             raise SettingsError(f"{kind.__name__}.{name}", repr(value), words)
@@ -58,18 +58,18 @@ _KEPT = "numbers, words, truth values and tuples of them, of the types that are 
 # ------------------------------------------------------------------------------------------- how it is made
 
 
-def made(factory: Callable[..., Any], settings: Any, device: str) -> Any:
+def create_external_system(factory: Callable[..., Any], settings: Any, device: str) -> Any:
     """The system of settings, if it has all that a system has. Raises SettingsError, and what its own code raises."""
-    check_settings(settings)
+    check_settings_instance(settings)
     name = getattr(factory, "__name__", "the system")
     if missing := sorted(getattr(factory, "__abstractmethods__", ())):
         raise SettingsError(name, "no " + ", no ".join(missing), "a class with all methods of a system")
     system = factory(settings, device)
-    lacking = [each for each in HAS if not hasattr(system, each)]
+    lacking = [each for each in _SYSTEM_ATTRIBUTES if not hasattr(system, each)]
     if lacking:
         allowed = "settings and variables set by __init__, and the rest inherited from dynamics.simulation.System"
         raise SettingsError(name, "no " + ", no ".join(lacking), allowed)
-    if missing := [each for each in DOES if not callable(getattr(system, each, None))]:
+    if missing := [each for each in _SYSTEM_METHODS if not callable(getattr(system, each, None))]:
         raise SettingsError(name, "no " + ", no ".join(missing), "a class with all methods of a system")
     if not isinstance(needed := system.working_bytes(1), numbers.Real):
         raise SettingsError(f"{name}.working_bytes", repr(needed), "a number of bytes")
@@ -83,12 +83,14 @@ def _check_variables(system: Any) -> None:
     if not isinstance(variables, Mapping):
         raise SettingsError(where, type(variables).__name__, 'a dict such as {"velocity": ("token", "axis")}')
     coords = _coordinates(system)
-    for name in REQUIRED:
+    for name in NORM_VARIABLES:
         if name not in variables:
-            raise SettingsError(where, f"no {name}", f'{", ".join(REQUIRED)}, each over ("layer",), and others')
+            raise SettingsError(where, f"no {name}", f'{", ".join(NORM_VARIABLES)}, each over ("layer",), and others')
     for name, dims in variables.items():
-        if not isinstance(name, str) or name in TAKEN or name in coords:
-            raise SettingsError(where, f"one named {name!r}", "names other than " + ", ".join((*TAKEN, *coords)))
+        if not isinstance(name, str) or name in RESERVED_NAMES or name in coords:
+            raise SettingsError(
+                where, f"one named {name!r}", "names other than " + ", ".join((*RESERVED_NAMES, *coords))
+            )
         if not isinstance(dims, tuple) or not all(isinstance(dim, str) for dim in dims):
             raise SettingsError(where, f"{name}: {dims!r}", 'a tuple of dimensions, such as ("layer",) or ()')
         if name in VARIABLES and sorted(dims) != sorted(VARIABLES[name].dims[2:]):
@@ -106,8 +108,8 @@ def _coordinates(system: Any) -> dict[str, np.ndarray]:
     if not isinstance(found, Mapping):
         raise SettingsError(where, f"a {type(found).__name__}", "a dict: dimension -> array of its coordinates")
     for dim, values in found.items():
-        if dim in TAKEN:
-            raise SettingsError(where, dim, "dimensions beside " + ", ".join(TAKEN))
+        if dim in RESERVED_NAMES:
+            raise SettingsError(where, dim, "dimensions beside " + ", ".join(RESERVED_NAMES))
         if not isinstance(values, np.ndarray) or values.ndim != 1 or not values.size or values.dtype.kind not in "iufU":
             raise SettingsError(where, f"{dim}: {values!r}", "an array (size of the dimension,) of numbers or names")
     return dict(found)
@@ -121,7 +123,7 @@ def check_system(system: Any, seeds: np.ndarray) -> None:
 
     system: one that `made` gave. seeds: (run,), those of the ensemble. Raises SettingsError, and what its code raises.
     """
-    name, seeds = type(system).__name__, seeds[:MEMBERS]
+    name, seeds = type(system).__name__, seeds[:CHECKED_RUNS]
     first = system.initial(seeds)
     frame = _checked_state(system, first, 0, len(seeds), "initial")
     kept = _kept(system, first, len(seeds))

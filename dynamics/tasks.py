@@ -6,12 +6,12 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics import randomness
-from dynamics.settings import SettingsError, SparseSettings, check_whole
+from dynamics.settings import SettingsError, SparseSettings, check_integer
 
 
 def all_pairs(n: int) -> np.ndarray:
     """All N(N+1)/2 unordered pairs i <= j of tokens, (pair, 2), in the order of CA algorithm 2."""
-    check_whole("n", n, 1, 100_000)
+    check_integer("n", n, 1, 100_000)
     return np.stack(np.triu_indices(n), axis=-1)
 
 
@@ -30,11 +30,11 @@ def training_pairs(n: int, count: int, seeds: np.ndarray) -> np.ndarray:
         raise SettingsError("count", count, f"from 1 to the {total} pairs there are")
     chosen = np.zeros((len(seeds), total), dtype=bool)
     for row, seed in enumerate(seeds):
-        chosen[row, randomness.stream(int(seed), "modular/split").permutation(total)[:count]] = True
+        chosen[row, randomness.random_stream(int(seed), "modular/split").permutation(total)[:count]] = True
     return chosen
 
 
-def sequences(s: SparseSettings, seeds: np.ndarray, split: str) -> np.ndarray:
+def sample_sequences(s: SparseSettings, seeds: np.ndarray, split: str) -> np.ndarray:
     """Random sequences, (run, sequence, position) int16, drawn uniformly with replacement, from each seed alone.
 
     split: "train" or "test", each from a stream of its own.
@@ -42,13 +42,13 @@ def sequences(s: SparseSettings, seeds: np.ndarray, split: str) -> np.ndarray:
     shape = (s.data, s.length)
     drawn = np.empty((len(seeds), *shape), np.int16)
     for run, seed in enumerate(seeds):
-        drawn[run] = randomness.stream(int(seed), f"sparse/{split}").integers(0, s.vocab, shape)
+        drawn[run] = randomness.random_stream(int(seed), f"sparse/{split}").integers(0, s.vocab, shape)
     return drawn
 
 
-def distinct(s: SparseSettings, seed: int, split: str) -> tuple[np.ndarray, np.ndarray]:
+def distinct_sequences(s: SparseSettings, seed: int, split: str) -> tuple[np.ndarray, np.ndarray]:
     """A run's sequences, each once, (sequence, position) int64, and how often each was drawn, (sequence,)."""
-    tokens, counts = np.unique(sequences(s, np.array([seed]), split)[0], axis=0, return_counts=True)
+    tokens, counts = np.unique(sample_sequences(s, np.array([seed]), split)[0], axis=0, return_counts=True)
     return tokens.astype(np.int64), counts
 
 
@@ -57,7 +57,7 @@ def sparse_sum(tokens: np.ndarray, s: SparseSettings) -> np.ndarray:
     return tokens[..., list(s.counting)].sum(axis=-1, dtype=np.int64) % s.vocab
 
 
-def unseen(train: np.ndarray, test: np.ndarray) -> np.ndarray:
+def unseen_mask(train: np.ndarray, test: np.ndarray) -> np.ndarray:
     """Which test sequences do not occur in the training set: both (run, sequence, position) -> (run, sequence) bool."""
     return np.stack([~np.isin(_as_items(asked), _as_items(known)) for known, asked in zip(train, test, strict=True)])
 
@@ -68,7 +68,7 @@ def sparse_splits(s: SparseSettings) -> tuple[str, ...]:
     return ("train", "test", "unseen") if left_out >= 20 else ("train", "test")
 
 
-class Scored(NamedTuple):
+class EvaluationSequences(NamedTuple):
     """Sequences by which runs are judged, each once, and how often they occur in each split."""
 
     tokens: np.ndarray  # (run, sequence, position) int16; runs with fewer than others have some that do not occur
@@ -76,7 +76,7 @@ class Scored(NamedTuple):
     counts: np.ndarray  # (run, sequence, split) float32, exact
 
 
-def scored(s: SparseSettings, train: np.ndarray, test: np.ndarray) -> Scored:
+def evaluation_sequences(s: SparseSettings, train: np.ndarray, test: np.ndarray) -> EvaluationSequences:
     """The distinct sequences of both splits: (run, sequence, position) each. Raises SettingsError."""
     kept, runs = sparse_splits(s), []
     for known, asked in zip(train, test, strict=True):
@@ -92,7 +92,7 @@ def scored(s: SparseSettings, train: np.ndarray, test: np.ndarray) -> Scored:
     counted = np.zeros((len(runs), most, len(kept)), np.float32)
     for run, (found, often) in enumerate(runs):
         tokens[run, : len(found)], counted[run, : len(found)] = found, often
-    return Scored(tokens, sparse_sum(tokens, s).astype(np.int16), counted)
+    return EvaluationSequences(tokens, sparse_sum(tokens, s).astype(np.int16), counted)
 
 
 def _as_items(rows: np.ndarray) -> np.ndarray:

@@ -7,11 +7,11 @@ import dataclasses
 import sys
 from pathlib import Path
 
-from analysis.command_line.parsing import command
+from analysis.command_line.parsing import run_command
 from dynamics.settings import ModularSettings
-from sims.command_line.amount import Amount
-from sims.command_line.ensemble import made
-from sims.command_line.origin import Origin, inherited
+from sims.command_line.amount import EnsembleOptions
+from sims.command_line.ensemble import run_ensemble
+from sims.command_line.origin import OriginOptions, branch_defaults
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,35 +22,35 @@ class Options:
     settings: ModularSettings = dataclasses.field(default_factory=ModularSettings)
     epochs: int | None = None
     """How long to train; more epochs than before go on with a run. None is 2000."""
-    amount: Amount = dataclasses.field(default_factory=Amount)
-    origin: Origin = dataclasses.field(default_factory=Origin)
+    amount: EnsembleOptions = dataclasses.field(default_factory=EnsembleOptions)
+    origin: OriginOptions = dataclasses.field(default_factory=OriginOptions)
     csv: Path | None = None
     """Also write the table, as numbers, to a CSV file; - is the terminal."""
 
 
 def main(options: Options) -> None:
     """Train, or find, the ensemble; print and draw how it ended."""
-    from dynamics.simulation import end_embedding
+    from dynamics.simulation import final_embedding
 
     settings = options.settings
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
-    path, trajectory = made(settings, options.epochs, options.amount, options.origin, say, "epochs")
+    path, trajectory = run_ensemble(settings, options.epochs, options.amount, options.origin, say, "epochs")
     epochs = int(trajectory["step"][-1])
-    ends = end_embedding(trajectory)
+    ends = final_embedding(trajectory)
     diverged = trajectory.sizes["run"] - ends.sizes["run"]
     if diverged:
         print(f"diverged    {diverged} runs, left out of the table", file=say)
 
-    from analysis.plots.class_maps import save_portrait
-    from analysis.table1 import end_accuracy, outcome, rows, show
+    from analysis.plots.class_maps import save_class_map_figure
+    from analysis.table1 import end_accuracy, network_outcome, network_rows, print_network_table
 
     picture = path.with_suffix(".png")
     title = f"Addition modulo {settings.n} after {epochs} epochs, weight decay {settings.weight_decay:g}"
-    save_portrait(trajectory, title, picture)
+    save_class_map_figure(trajectory, title, picture)
     print(f"picture     {picture}", file=say)
     accuracy = end_accuracy(trajectory, ends["seed"].values)
-    show(rows(settings, epochs, outcome(ends.values, accuracy)), options.csv)
+    print_network_table(network_rows(settings, epochs, network_outcome(ends.values, accuracy)), options.csv)
 
 
 if __name__ == "__main__":
-    command(main, Options, "sims.modular", inherited(Options, ModularSettings.system))
+    run_command(main, Options, "sims.modular", branch_defaults(Options, ModularSettings.system))

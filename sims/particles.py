@@ -7,11 +7,11 @@ import dataclasses
 import sys
 from pathlib import Path
 
-from analysis.command_line.parsing import command
+from analysis.command_line.parsing import run_command
 from dynamics.settings import ParticleSettings
-from sims.command_line.amount import Amount
-from sims.command_line.ensemble import made
-from sims.command_line.origin import Origin, inherited
+from sims.command_line.amount import EnsembleOptions
+from sims.command_line.ensemble import run_ensemble
+from sims.command_line.origin import OriginOptions, branch_defaults
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,33 +22,33 @@ class Options:
     settings: ParticleSettings = dataclasses.field(default_factory=ParticleSettings)
     steps: int | None = None
     """How far to go; more steps than before extend a run. None is 100."""
-    amount: Amount = dataclasses.field(default_factory=Amount)
-    origin: Origin = dataclasses.field(default_factory=Origin)
+    amount: EnsembleOptions = dataclasses.field(default_factory=EnsembleOptions)
+    origin: OriginOptions = dataclasses.field(default_factory=OriginOptions)
     csv: Path | None = None
     """Also write the table, as numbers, to a CSV file; - is the terminal."""
 
 
 def main(options: Options) -> None:
     """Run, or find, the ensemble; print and draw its end states."""
-    from analysis.plots.embedding_grid import save_gallery
-    from analysis.table2 import row, show
-    from dynamics.simulation import end_embedding
+    from analysis.plots.embedding_grid import save_embeddings_plot
+    from analysis.table2 import particle_row, print_particle_table
+    from dynamics.simulation import final_embedding
 
     settings = options.settings
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
-    path, trajectory = made(settings, options.steps, options.amount, options.origin, say)
+    path, trajectory = run_ensemble(settings, options.steps, options.amount, options.origin, say)
     steps = int(trajectory["step"][-1])
-    ends = end_embedding(trajectory)
+    ends = final_embedding(trajectory)
     diverged = trajectory.sizes["run"] - ends.sizes["run"]
     if diverged:
         print(f"diverged    {diverged} runs, left out of what follows", file=say)
     if ends.sizes["run"]:
         picture = path.with_suffix(".png")
         title = f"{settings.n} particles after {steps} steps, f_a = {settings.fa:g}"
-        save_gallery(ends.values, ends["seed"].values, title, picture)
+        save_embeddings_plot(ends.values, ends["seed"].values, title, picture)
         print(f"picture     {picture}", file=say)
-    show([row(settings, steps, ends.values)], options.csv)
+    print_particle_table([particle_row(settings, steps, ends.values)], options.csv)
 
 
 if __name__ == "__main__":
-    command(main, Options, "sims.particles", inherited(Options, ParticleSettings.system))
+    run_command(main, Options, "sims.particles", branch_defaults(Options, ParticleSettings.system))

@@ -6,7 +6,7 @@ python -m sims.runs
 import dataclasses
 from pathlib import Path
 
-from analysis.command_line.parsing import command
+from analysis.command_line.parsing import run_command
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,12 +21,12 @@ class Options:
     """Also write the list as CSV; - is the terminal."""
 
 
-HEADER = ("run", "status", "steps", "runs", "seed", "MB", "settings")
+RUN_COLUMNS = ("run", "status", "steps", "runs", "seed", "MB", "settings")
 
 
 def main(options: Options) -> None:
     """Print one line for each run in the folder."""
-    from analysis.output.tables import Table
+    from analysis.output.tables import TextTable
     from dynamics.settings import SettingsError
 
     folder = options.folder
@@ -34,50 +34,50 @@ def main(options: Options) -> None:
         raise SettingsError("folder", folder, "an existing folder")
     names = {path.name for path in folder.glob("*.nc")}
     names |= {path.name.removesuffix(".parts") for path in folder.glob("*.nc.parts")}
-    names |= {path.name[1:].removesuffix(".lock") for path in folder.glob(".*.nc.lock") if in_progress(path)}
+    names |= {path.name[1:].removesuffix(".lock") for path in folder.glob(".*.nc.lock") if _is_being_written(path)}
     if not names:
         print(f"no runs in {folder}")
         return
     unknown: dict[str, str] = {}
-    rows = [row for name in sorted(names) if (row := line(folder / name, options.check, unknown))]
-    print(Table(HEADER, rows, left=(0, 1, 6)).text())
+    rows = [row for name in sorted(names) if (row := describe_run_file(folder / name, options.check, unknown))]
+    print(TextTable(RUN_COLUMNS, rows, left=(0, 1, 6)).text())
     if unknown:
         print("\nunknown system: " + "\nunknown system: ".join(unknown.values()))
     if options.csv:
-        Table(HEADER, rows).write_csv(options.csv)
+        TextTable(RUN_COLUMNS, rows).write_csv(options.csv)
 
 
-def in_progress(lock: Path) -> bool:
+def _is_being_written(lock: Path) -> bool:
     """Whether the writer that a lock belongs to is alive."""
     from dynamics.trajectory.recorder import is_locked
 
     return is_locked(lock.with_name(lock.name[1:].removesuffix(".lock")))
 
 
-def line(path: Path, thoroughly: bool, unknown: dict[str, str] | None = None) -> list[str] | None:
+def describe_run_file(path: Path, thoroughly: bool, unknown: dict[str, str] | None = None) -> list[str] | None:
     """One run as a row of the table; a damaged one says so. None for what is no run but the result of an analysis.
 
     unknown: takes what is to be said, once, of systems that nobody has registered.
     """
-    from analysis.output.results import is_result
-    from dynamics.trajectory.netcdf import TrajectoryError, read_group
-    from dynamics.trajectory.reader import DIVERGED, UnknownSystem, open_trajectory, parts_of, settings_of
+    from analysis.output.results import is_result_file
+    from dynamics.trajectory.netcdf import TrajectoryError, open_group
+    from dynamics.trajectory.reader import DIVERGED, UnknownSystem, closed_parts, open_trajectory, read_settings
     from dynamics.trajectory.recorder import is_locked
 
-    parts = parts_of(path)
+    parts = closed_parts(path)
     files = [part.path for part in parts] + ([path] if path.is_file() else [])
     size = f"{sum(file.stat().st_size for file in files if file.exists()) / 1e6:.1f}"
     running = is_locked(path)
     try:
         with open_trajectory(path, thoroughly) as trajectory:
-            attrs, settings = trajectory.attrs, settings_of(trajectory)
+            attrs, settings = trajectory.attrs, read_settings(trajectory)
             reached = int(trajectory["step"][-1])
             diverged = int((trajectory["status"] == DIVERGED).sum())
         if parts:
-            with read_group(parts[-1].path, thoroughly=thoroughly) as newest:
+            with open_group(parts[-1].path, thoroughly=thoroughly) as newest:
                 attrs, reached = newest.attrs, parts[-1].end
     except UnknownSystem as error:
-        with read_group(parts[-1].path if parts else path, thoroughly=False) as whole:
+        with open_group(parts[-1].path if parts else path, thoroughly=False) as whole:
             attrs = whole.attrs
         (unknown if unknown is not None else {})[attrs["system"]] = (
             str(error).removeprefix(f"{path}: ").removeprefix("attribute system: ")
@@ -85,7 +85,7 @@ def line(path: Path, thoroughly: bool, unknown: dict[str, str] | None = None) ->
         found = [str(attrs[name]) for name in ("steps", "runs", "seed")]
         return [path.name, "unknown system", *found, size, str(attrs["system"])]
     except TrajectoryError as error:
-        if path.is_file() and is_result(path):
+        if path.is_file() and is_result_file(path):
             return None
         state = "running" if running else "unreadable"
         return [path.name, state, "-", "-", "-", size, str(error).removeprefix(f"{path}: ").split(" (")[0]]
@@ -93,7 +93,7 @@ def line(path: Path, thoroughly: bool, unknown: dict[str, str] | None = None) ->
     state += f", {diverged} diverged" if diverged else ""
     planned = int(attrs["steps"])
     steps = str(reached) if reached == planned else f"{reached} of {planned}"
-    options = changed(settings)
+    options = _changed_settings(settings)
     options += "" if attrs["every"] == settings.default_every else f" --every {attrs['every']}"
     options += "" if attrs["record"] == "all" else f" --record {attrs['record']}"
     options += f" ({attrs['derived']})" if "derived" in attrs else ""
@@ -101,7 +101,7 @@ def line(path: Path, thoroughly: bool, unknown: dict[str, str] | None = None) ->
     return [path.name, state, steps, str(attrs["runs"]), str(attrs["seed"]), size, options.strip() or "defaults"]
 
 
-def changed(settings: object) -> str:
+def _changed_settings(settings: object) -> str:
     """The settings that differ from their defaults, as options."""
     assert dataclasses.is_dataclass(settings)
     different = {
@@ -114,4 +114,4 @@ def changed(settings: object) -> str:
 
 
 if __name__ == "__main__":
-    command(main, Options, "sims.runs")
+    run_command(main, Options, "sims.runs")

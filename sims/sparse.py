@@ -14,15 +14,15 @@ from typing import Annotated
 import tyro
 
 from analysis.command_line.options import SparseOptions
-from analysis.command_line.parsing import command
+from analysis.command_line.parsing import run_command
 from dynamics.settings import SettingsError, SparseSettings, StartRuns
 from sims.command_line import origin
-from sims.command_line.amount import Amount
-from sims.command_line.ensemble import made
+from sims.command_line.amount import EnsembleOptions
+from sims.command_line.ensemble import run_ensemble
 
 
 @dataclasses.dataclass(frozen=True)
-class Origin(origin.Origin):
+class SparseOriginOptions(origin.OriginOptions):
     """Another run to begin from: its weights, for a training of their own, or its exact state."""
 
     start: Annotated[Path | None, tyro.conf.arg(name="from")] = None
@@ -42,32 +42,34 @@ class Options:
     settings: SparseOptions = dataclasses.field(default_factory=SparseOptions)
     epochs: int | None = None
     """How long to train; more epochs than before go on with a run. None is 1000."""
-    amount: Amount = dataclasses.field(default_factory=Amount)
-    origin: Origin = dataclasses.field(default_factory=Origin)
+    amount: EnsembleOptions = dataclasses.field(default_factory=EnsembleOptions)
+    origin: SparseOriginOptions = dataclasses.field(default_factory=SparseOriginOptions)
     csv: Path | None = None
     """Also write the table, as numbers, to a CSV file; - is the terminal."""
 
 
-def with_settings(settings: SparseSettings, amount: Amount) -> Options:
+def _options_with_settings(settings: SparseSettings, amount: EnsembleOptions) -> Options:
     """Options with these settings, and otherwise as they are."""
     return Options(SparseOptions.of(settings), amount=amount)
 
 
-def defaults(arguments: Sequence[str]) -> Options | None:
+def sparse_defaults(arguments: Sequence[str]) -> Options | None:
     """Those of a command line that names a run to go on from: its settings and its runs."""
-    branch, source = (origin.value_of(option, arguments) for option in ("branch", "from"))
+    branch, source = (origin.option_value(option, arguments) for option in ("branch", "from"))
     if not source:
-        return origin.inherited(with_settings, SparseSettings.system)(arguments)
+        return origin.branch_defaults(_options_with_settings, SparseSettings.system)(arguments)
     if branch is not None:
         raise SettingsError("branch", branch, "no value beside --from: either its weights or its exact state")
-    from dynamics.training.finetuning import successful
+    from dynamics.training.finetuning import successful_runs
 
-    trajectory = origin.opened(source, SparseSettings.system, "from")
-    found = origin.as_in(with_settings, trajectory, start="random", start_step=0, start_runs="seed")
-    table = found.settings.table if larger_table(found.settings.table, arguments) else 0
+    trajectory = origin.open_origin(source, SparseSettings.system, "from")
+    found = origin.options_from_trajectory(
+        _options_with_settings, trajectory, start="random", start_step=0, start_runs="seed"
+    )
+    table = found.settings.table if _is_larger_table(found.settings.table, arguments) else 0
     runs, seed = found.amount.runs, found.amount.seed
-    if origin.is_set("only-successful", arguments):
-        runs, seed = int(successful(trajectory).sum()), 0
+    if origin.flag_is_set("only-successful", arguments):
+        runs, seed = int(successful_runs(trajectory).sum()), 0
     if runs == 0:
         raise SettingsError("only_successful", f"no run of {source} above .98", "a trajectory that has some")
     return dataclasses.replace(
@@ -77,15 +79,15 @@ def defaults(arguments: Sequence[str]) -> Options | None:
     )
 
 
-def larger_table(table: int, arguments: Sequence[str]) -> bool:
+def _is_larger_table(table: int, arguments: Sequence[str]) -> bool:
     """Whether a table is as large as the vocabulary that a command line gives."""
     try:
-        return int(origin.value_of("vocab", arguments) or 0) <= table
+        return int(origin.option_value("vocab", arguments) or 0) <= table
     except ValueError:  # which parsing will say
         return True
 
 
-def transferred(settings: SparseSettings, chosen: Origin) -> SparseSettings:
+def _transfer_settings(settings: SparseSettings, chosen: SparseOriginOptions) -> SparseSettings:
     """Settings that begin where the options say. Raises SettingsError."""
     if chosen.start is None:
         if chosen.only_successful:
@@ -101,19 +103,19 @@ def main(options: Options) -> None:
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
     left = dataclasses.replace(options.origin, step=None) if options.origin.start else options.origin
     try:
-        settings = transferred(options.settings.settings, options.origin)
-        path, trajectory = made(settings, options.epochs, options.amount, left, say, "epochs")
+        settings = _transfer_settings(options.settings.settings, options.origin)
+        path, trajectory = run_ensemble(settings, options.epochs, options.amount, left, say, "epochs")
     except SettingsError as error:
         named = {"start": "from", "start_step": "step", "start_runs": "only_successful"}
         raise SettingsError(named.get(error.field, error.field), error.found, error.allowed) from None
 
-    from analysis.plots.learning_figure import row, save_learning, show
+    from analysis.plots.learning_figure import learning_row, print_learning_table, save_learning_figure
 
     picture = path.with_suffix(".png")
-    save_learning(trajectory, picture)
+    save_learning_figure(trajectory, picture)
     print(f"picture     {picture}", file=say)
-    show([row(trajectory)], options.csv)
+    print_learning_table([learning_row(trajectory)], options.csv)
 
 
 if __name__ == "__main__":
-    command(main, Options, "sims.sparse", defaults)
+    run_command(main, Options, "sims.sparse", sparse_defaults)

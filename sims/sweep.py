@@ -17,23 +17,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin, get_type_
 
 import tyro
 
-from analysis.command_line.parsing import command, refusing
+from analysis.command_line.parsing import exit_on_settings_error, run_command
 from analysis.output.files import check_csv
-from dynamics.settings import OUTSIDE, SETTINGS, SettingsError, import_systems
+from dynamics.settings import SETTINGS_CLASSES, SYSTEM_MODULES_VARIABLE, SettingsError, import_external_systems
 from dynamics.settings_checks import check_settings_class
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from analysis.output.tables import Row
-    from dynamics.sweeps.design import Grid
+    from analysis.output.tables import TableRow
+    from dynamics.sweeps.design import SweepDesign
 
-SHOWN_POINTS = 40
+MAX_PRINTED_POINTS = 40
 """Lines of the table on the terminal."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Amount:
+class SweepOptions:
     """How many runs a point has, what is recorded of them, and where they are computed and kept."""
 
     runs: int = 100
@@ -59,7 +59,7 @@ class Amount:
 # --------------------------------------------------------------------------------- settings as options
 
 
-def field_help(settings: type) -> dict[str, str]:
+def field_descriptions(settings: type) -> dict[str, str]:
     """The text under each field of a settings class, and of those it inherits from, read from their source."""
     found = {}
     for each in reversed(settings.__mro__):
@@ -83,10 +83,10 @@ def is_swept(kind: object) -> bool:
     return kind in (int, float, bool, str) or get_origin(kind) is Literal
 
 
-def options_of(settings: type) -> type:
+def sweep_options(settings: type) -> type:
     """The options of a system: each setting takes values, and there is its length and the amount."""
-    unit, long = length_of(settings)
-    kinds, words, fields = get_type_hints(settings), field_help(settings), []
+    unit, long = duration_option(settings)
+    kinds, words, fields = get_type_hints(settings), field_descriptions(settings), []
     for field in dataclasses.fields(settings):
         kind, default = kinds[field.name], getattr(settings(), field.name)
         if is_swept(kind):
@@ -101,7 +101,7 @@ def options_of(settings: type) -> type:
         [
             ("settings", values, dataclasses.field(default_factory=values)),
             (unit, length, dataclasses.field(default=None)),
-            ("amount", Amount, dataclasses.field(default_factory=Amount)),
+            ("amount", SweepOptions, dataclasses.field(default_factory=SweepOptions)),
         ],
         frozen=True,
         namespace={"of": settings},
@@ -110,7 +110,7 @@ def options_of(settings: type) -> type:
     return options
 
 
-def length_of(settings: type) -> tuple[str, str]:
+def duration_option(settings: type) -> tuple[str, str]:
     """The option for how long runs are, and its help. Raises SettingsError for a class that lacks a member."""
     check_settings_class(settings)
     plain = settings()
@@ -119,9 +119,9 @@ def length_of(settings: type) -> tuple[str, str]:
     return "steps", f"Number of steps. None is {plain.default_steps}."
 
 
-def options_for(systems: Mapping[str, type]) -> Any:
+def sweep_command_options(systems: Mapping[str, type]) -> Any:
     """The options of the command: a subcommand for each system, by the settings class that its name has."""
-    each: Any = (Annotated[options_of(kind), tyro.conf.subcommand(name)] for name, kind in systems.items())
+    each: Any = (Annotated[sweep_options(kind), tyro.conf.subcommand(name)] for name, kind in systems.items())
     one: Any = Annotated[functools.reduce(operator.or_, each), tyro.conf.OmitSubcommandPrefixes]
     options = dataclasses.make_dataclass("Options", [("system", one)], frozen=True)
     options.__doc__ = """Train, or run, an ensemble for every combination of the settings that are given several values,
@@ -130,15 +130,15 @@ def options_for(systems: Mapping[str, type]) -> Any:
     return options
 
 
-Options: Any = options_for(SETTINGS)
+Options: Any = sweep_command_options(SETTINGS_CLASSES)
 
 
-def check_known(arguments: Sequence[str]) -> None:
+def check_sweep_system(arguments: Sequence[str]) -> None:
     """Refuse a command line that names a system which is not known. Raises SettingsError."""
     name = next(iter(arguments), "-")
-    if not name.startswith("-") and name not in SETTINGS:
-        how = f"others where {OUTSIDE} names the module that registers them, see docs/new-system.md"
-        raise SettingsError("name of a system", name, f"one of {', '.join(SETTINGS)} ({how})")
+    if not name.startswith("-") and name not in SETTINGS_CLASSES:
+        how = f"others where {SYSTEM_MODULES_VARIABLE} names the module that registers them, see docs/new-system.md"
+        raise SettingsError("name of a system", name, f"one of {', '.join(SETTINGS_CLASSES)} ({how})")
 
 
 # ------------------------------------------------------------------------------------------ the command
@@ -148,28 +148,28 @@ def main(options: Any) -> None:
     """Run, or find, all points; combine them and print a line for each."""
     amount = options.system.amount
     check_csv(amount)
-    from analysis.output.results import check_result, write_result
-    from dynamics.simulation import check_out
-    from dynamics.sweeps.run import combine, fill
+    from analysis.output.results import check_result_path, write_result
+    from dynamics.simulation import check_trajectory_path
+    from dynamics.sweeps.run import combine_points, compute_missing_points
 
-    grid = planned(options.system)
+    grid = plan_from_options(options.system)
     folder = grid.points[0].path.parent
-    out = check_result(check_out(amount.out or folder / grid.name), {"title": grid.title})
+    out = check_result_path(check_trajectory_path(amount.out or folder / grid.name), {"title": grid.title})
     if any(out.absolute() == point.path.absolute() for point in grid.points):
         raise SettingsError("out", out, "another file than those of the points")
-    computed = fill(grid, amount.scheduler)
-    result = combine(grid)
+    computed = compute_missing_points(grid, amount.scheduler)
+    result = combine_points(grid)
     write_result(result, out)
     say = sys.stderr if str(amount.csv) == "-" else sys.stdout
     files = len({point.path for point in grid.points})
     print(f"points      {len(grid.points)} in {folder} ({computed} computed, {files - computed} found)", file=say)
     print(f"sweep       {out}", file=say)
-    show(result, amount.csv)
+    _print_points(result, amount.csv)
 
 
-def planned(chosen: Any) -> "Grid":
+def plan_from_options(chosen: Any) -> "SweepDesign":
     """The grid that the options ask for: fields of several values are its axes. Raises SettingsError."""
-    from dynamics.sweeps.design import plan
+    from dynamics.sweeps.design import sweep_design
 
     values = {field.name: getattr(chosen.settings, field.name) for field in dataclasses.fields(chosen.settings)}
     kinds, first, axes = get_type_hints(chosen.of), {}, {}
@@ -182,8 +182,8 @@ def planned(chosen: Any) -> "Grid":
         first[name] = given[0]
         if len(given) > 1:
             axes[name] = given
-    amount, unit = chosen.amount, length_of(chosen.of)[0]
-    return plan(
+    amount, unit = chosen.amount, duration_option(chosen.of)[0]
+    return sweep_design(
         chosen.of(**first),
         axes,
         runs=amount.runs,
@@ -199,34 +199,38 @@ def planned(chosen: Any) -> "Grid":
 # -------------------------------------------------------------------------------------------- the table
 
 
-def show(result: "xr.Dataset", csv: Path | None) -> None:
+def _print_points(result: "xr.Dataset", csv: Path | None) -> None:
     """Print a line for each point and write the CSV; with the CSV on the terminal, that alone."""
     import json
 
-    from analysis.output.tables import Table
+    from analysis.output.tables import TextTable
 
     axes = json.loads(result.attrs["swept"])
     name = next(name for name in ("accuracy", "loss", "gradient_norm") if f"final_{name}" in result)
     kinds = [str(kind) for kind in result[f"final_{name}"].isel(run=0)[result[f"final_{name}"].dims[-1]].values]
-    header = [*(axis.replace("_", " ") for axis in axes), "runs", *(f"{kind} {WORDS[name]}" for kind in kinds)]
+    header = [
+        *(axis.replace("_", " ") for axis in axes),
+        "runs",
+        *(f"{kind} {_METRIC_HEADINGS[name]}" for kind in kinds),
+    ]
     columns = [*axes, "runs", *(f"{kind}_{name}{end}" for kind in kinds for end in ("", "_low", "_high"))]
-    found = rows(result, axes, name)
+    found = _point_rows(result, axes, name)
     if str(csv) != "-":
-        texts = [row.text for row in found[:SHOWN_POINTS]]
-        print("\n" + Table([*header, "diverged", "file"], texts, left=(len(header) + 1,)).text())
-        if len(found) > SHOWN_POINTS:
-            print(f"and {len(found) - SHOWN_POINTS} more points, left out here; --csv FILE.csv has all")
+        texts = [row.text for row in found[:MAX_PRINTED_POINTS]]
+        print("\n" + TextTable([*header, "diverged", "file"], texts, left=(len(header) + 1,)).text())
+        if len(found) > MAX_PRINTED_POINTS:
+            print(f"and {len(found) - MAX_PRINTED_POINTS} more points, left out here; --csv FILE.csv has all")
     if csv:
-        Table([*columns, "diverged", "file"], [row.numbers for row in found]).write_csv(csv)
+        TextTable([*columns, "diverged", "file"], [row.numbers for row in found]).write_csv(csv)
 
 
-WORDS = {"accuracy": "accuracy %", "loss": "loss", "gradient_norm": "force"}
+_METRIC_HEADINGS = {"accuracy": "accuracy %", "loss": "loss", "gradient_norm": "force"}
 """The heading of a metric's final mean over the runs that did not diverge, with its 95% interval."""
 
 
-def rows(result: "xr.Dataset", axes: list[str], name: str) -> "list[Row]":
+def _point_rows(result: "xr.Dataset", axes: list[str], name: str) -> "list[TableRow]":
     """A row for each point, the last axis fastest."""
-    from analysis.output.tables import Row, number, plus_minus
+    from analysis.output.tables import TableRow, format_number, format_plus_minus
     from analysis.statistics.intervals import Interval, mean_interval
     from dynamics.trajectory.reader import DIVERGED
 
@@ -237,17 +241,17 @@ def rows(result: "xr.Dataset", axes: list[str], name: str) -> "list[Row]":
         scale, digits = (100.0, 1) if name == "accuracy" else (1.0, 4)
         last = point[f"final_{name}"].transpose("run", ...).values[~diverged]
         means = [mean_interval(column) for column in last.T]
-        shown = [plus_minus(Interval(*(scale * part for part in mean)), digits) for mean in means]
+        shown = [format_plus_minus(Interval(*(scale * part for part in mean)), digits) for mean in means]
         words, runs, file = [str(value) for value in values], str(len(diverged)), str(point["file"].values)
         text = [*words, runs, *shown, str(int(diverged.sum())), file]
-        numbers = [*words, runs, *(number(part) for mean in means for part in mean), text[-2], file]
-        found.append(Row(text, numbers))
+        numbers = [*words, runs, *(format_number(part) for mean in means for part in mean), text[-2], file]
+        found.append(TableRow(text, numbers))
     return found
 
 
 if __name__ == "__main__":
-    with refusing():
-        import_systems()
-        check_known(sys.argv[1:])
-        chosen = options_for(SETTINGS)
-    command(main, chosen, "sims.sweep")
+    with exit_on_settings_error():
+        import_external_systems()
+        check_sweep_system(sys.argv[1:])
+        chosen = sweep_command_options(SETTINGS_CLASSES)
+    run_command(main, chosen, "sims.sweep")

@@ -49,12 +49,12 @@ def typed(monkeypatch, capsys):
     before = signal.getsignal(signal.SIGTERM)
 
     def run(program, *words, inherited=None):
-        from analysis.command_line.parsing import command
+        from analysis.command_line.parsing import run_command
 
         module, code = importlib.import_module(program), 0
         monkeypatch.setattr("sys.argv", [program, *map(str, words)])
         try:
-            command(module.main, module.Options, program, inherited)
+            run_command(module.main, module.Options, program, inherited)
         except SystemExit as end:
             code = end.code
         return code, *capsys.readouterr()

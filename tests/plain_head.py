@@ -7,7 +7,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import SparseSettings
-from dynamics.tasks import sequences, sparse_sum
+from dynamics.tasks import sample_sequences, sparse_sum
 
 
 class Net(torch.nn.Module):
@@ -51,7 +51,7 @@ class Run:
                 parameter.copy_(torch.from_numpy(first[name][0]))
             self.net.assembler.weight.copy_(torch.from_numpy(first["assembler"][0].T))
         self.named["assembler"] = self.net.assembler.weight.T
-        drawn = {split: sequences(s, seeds, split)[0] for split in ("train", "test")}
+        drawn = {split: sample_sequences(s, seeds, split)[0] for split in ("train", "test")}
         self.splits = {
             split: TensorDataset(torch.from_numpy(tokens).long(), torch.from_numpy(sparse_sum(tokens, s)))
             for split, tokens in drawn.items()

@@ -17,13 +17,24 @@ from matplotlib.image import imread
 from scipy import stats
 
 from analysis import ablation as module
-from analysis.ablation import COLUMNS, PANELS, Options, ablation, figure, lines, main, planned, row, values
+from analysis.ablation import (
+    ABLATION_PANELS,
+    COLUMNS,
+    Options,
+    ablation_dataset,
+    ablation_points,
+    ablation_row,
+    main,
+    plan_ablation,
+    plot_ablation,
+    swept_values,
+)
 from analysis.command_line.options import SparseOptions
 from dynamics.settings import SettingsError, SparseSettings
 from dynamics.simulation import Interrupted, simulate
 from dynamics.sweeps import design
-from dynamics.sweeps.design import Point
-from dynamics.sweeps.run import combine, fill
+from dynamics.sweeps.design import SweepPoint
+from dynamics.sweeps.run import combine_points, compute_missing_points
 from dynamics.trajectory.reader import DIVERGED, DONE
 
 RECIPE = {"data": 24, "batch": 8, "length": 5, "sparsity": 2, "hidden": 6}
@@ -45,7 +56,7 @@ def some_result(**accuracies):
     for name, each in accuracies.items():
         test = np.array(each, dtype=np.float32)
         final = np.stack([test, test, test / 2], axis=-1)
-        coords = {name: values(name, 20, 2048, 10_000)[: len(test)], "split": ["train", "test", "unseen"]}
+        coords = {name: swept_values(name, 20, 2048, 10_000)[: len(test)], "split": ["train", "test", "unseen"]}
         found[name] = xr.Dataset(
             {
                 "final_accuracy": ((name, "run", "split"), np.nan_to_num(final, nan=0.25)),  # the last finite frame
@@ -56,7 +67,7 @@ def some_result(**accuracies):
             coords,
             {"config_json": json.dumps(dataclasses.asdict(SparseSettings())), "system": "sparse", "seed": 4},
         )
-    return ablation(found).assign_attrs(epochs=7)
+    return ablation_dataset(found).assign_attrs(epochs=7)
 
 
 SOME = {
@@ -69,32 +80,32 @@ SOME = {
 
 
 def test_values_are_the_papers():
-    assert values("batch", 20, 2048, 10_000) == [2**k for k in range(12)]
-    assert values("hidden", 20, 2048, 10_000) == [int(width) for width in np.logspace(1, 4, 20)]
-    assert values("lr", 20, 2048, 10_000) == list(np.logspace(0, -4, 20))[::-1]
-    assert values("mlp_lr_discount", 20, 2048, 10_000) == list(np.logspace(-2, 2, 20))
+    assert swept_values("batch", 20, 2048, 10_000) == [2**k for k in range(12)]
+    assert swept_values("hidden", 20, 2048, 10_000) == [int(width) for width in np.logspace(1, 4, 20)]
+    assert swept_values("lr", 20, 2048, 10_000) == list(np.logspace(0, -4, 20))[::-1]
+    assert swept_values("mlp_lr_discount", 20, 2048, 10_000) == list(np.logspace(-2, 2, 20))
 
 
 def test_values_of_smaller_ablations():
-    assert values("batch", 20, 100_000, 10) == [2**k for k in range(12)]
-    assert values("batch", 3, 100, 10) == [1, 2, 4, 8, 16, 32, 64]
-    assert values("batch", 3, 1, 10) == [1]
-    assert values("hidden", 4, 2048, 9_999) == [10, 100, 1000]
-    assert values("hidden", 1, 2048, 10) == [10]
-    many = values("hidden", 1000, 2048, 10_000)  # of which the lower ones are the same whole numbers
+    assert swept_values("batch", 20, 100_000, 10) == [2**k for k in range(12)]
+    assert swept_values("batch", 3, 100, 10) == [1, 2, 4, 8, 16, 32, 64]
+    assert swept_values("batch", 3, 1, 10) == [1]
+    assert swept_values("hidden", 4, 2048, 9_999) == [10, 100, 1000]
+    assert swept_values("hidden", 1, 2048, 10) == [10]
+    many = swept_values("hidden", 1000, 2048, 10_000)  # of which the lower ones are the same whole numbers
     assert many[:4] == [10, 11, 12, 13]
     assert len(many) == len(set(many)) < 1000
-    assert values("lr", 2, 2048, 10) == [0.0001, 1.0]
-    assert all(type(value) is int for name in ("batch", "hidden") for value in values(name, 4, 2048, 100))
+    assert swept_values("lr", 2, 2048, 10) == [0.0001, 1.0]
+    assert all(type(value) is int for name in ("batch", "hidden") for value in swept_values(name, 4, 2048, 100))
 
 
 def test_a_panel_sweeps_its_own_setting_around_the_recipe():
-    found = planned(tiny(panels=("mlp-lr-discount", "lr", "hidden", "batch", "lr")))
-    assert list(found) == list(PANELS)
+    found = plan_ablation(tiny(panels=("mlp-lr-discount", "lr", "hidden", "batch", "lr")))
+    assert list(found) == list(ABLATION_PANELS)
     base = SparseSettings(**RECIPE)
     for name, grid in found.items():
         assert list(grid.axes) == [name]
-        assert grid.axes[name] == values(name, 3, 24, 400)
+        assert grid.axes[name] == swept_values(name, 3, 24, 400)
         assert grid.settings == base
         assert type(grid.settings) is SparseSettings
         for point in grid.points:
@@ -103,17 +114,17 @@ def test_a_panel_sweeps_its_own_setting_around_the_recipe():
 
 
 def test_panels_meet_in_the_recipe_and_the_cheapest_is_first():
-    grid = module.together(planned(tiny()).values())
+    grid = module.merge_ablation_sweeps(plan_ablation(tiny()).values())
     assert [sum(point.settings == SparseSettings(**RECIPE) for point in grid.points)] == [1]
     assert len({point.path for point in grid.points}) == len(grid.points) == 5 + 2 + 3 + 3 - 1  # batch 8 is c = 1
-    costs = [module.work(point) for point in grid.points]
+    costs = [module.ablation_point_cost(point) for point in grid.points]
     assert costs == sorted(costs)
     assert grid.points[-1].settings.hidden == 316
 
 
 def test_the_name_of_a_result_tells_points_and_recipe():
     def name(**changes):
-        return module.result_name(module.together(planned(tiny(**changes)).values()))
+        return module.ablation_file_name(module.merge_ablation_sweeps(plan_ablation(tiny(**changes)).values()))
 
     plain = name(panels=("lr",))
     assert plain == name(panels=("lr",), max_hidden=10)
@@ -136,7 +147,7 @@ def test_the_command_gives_what_single_simulations_give(capsys, tmp_path):
     assert [each["panel"] for each in found] == ["batch"] * 5 + ["hidden"] * 2 + ["lr"] * 3 + ["mlp-lr-discount"] * 3
     with xr.open_dataset(path) as result:
         assert result.attrs["result_of"] == "analysis.ablation"
-        assert json.loads(result.attrs["swept"]) == list(PANELS)
+        assert json.loads(result.attrs["swept"]) == list(ABLATION_PANELS)
         assert result["seed"].values.tolist() == [5, 6, 7]
         for line in found:
             name = line["panel"].replace("-", "_")
@@ -158,7 +169,7 @@ def test_the_command_gives_what_single_simulations_give(capsys, tmp_path):
 
 def test_only_what_is_missing_is_computed(computed, capsys):
     main(tiny(panels=("lr",)))
-    assert [each.lr for each in computed] == values("lr", 3, 24, 400)
+    assert [each.lr for each in computed] == swept_values("lr", 3, 24, 400)
     computed.clear()
     main(tiny(panels=("lr",)))
     assert computed == []
@@ -179,7 +190,7 @@ def test_an_interrupted_one_goes_on(here, monkeypatch):
             raise Interrupted(signal.SIGINT, point.path, 1, 2)
         before(point, *words)
 
-    before = design.simulated
+    before = design.simulate_point
     words = ["--panels", "lr", "--points", 3, "--runs", 2, "--epochs", 1, "--data", 24, "--batch", 8, "--hidden", 6]
     monkeypatch.setattr("dynamics.sweeps.run.simulated", stopping)
     code, _, errors = here(*words)
@@ -246,7 +257,7 @@ def test_a_result_is_not_written_over_something_else(tmp_path):
 
 def test_runs_that_diverged_are_in_no_mean_and_no_success():
     result = some_result(**SOME)
-    full, one = lines(result, "batch")
+    full, one = ablation_points(result, "batch")
     assert (full.value, full.file, full.runs, full.diverged, full.above) == (1, "batch-0.nc", 3, 0, 1)
     assert full.test.value == pytest.approx(0.75)
     assert full.deviation == pytest.approx(0.25)
@@ -254,7 +265,7 @@ def test_runs_that_diverged_are_in_no_mean_and_no_success():
     assert (one.runs, one.diverged, one.above) == (3, 1, 2)
     assert one.test.value == pytest.approx(0.9875)
     assert one.success.value == pytest.approx(2 / 3)
-    none, single, _ = lines(result, "lr")
+    none, single, _ = ablation_points(result, "lr")
     assert (none.diverged, none.success.value) == (3, 0)
     assert np.isnan([none.first, *none.test, none.deviation, single.first, single.test.low, single.deviation]).all()
     assert single.test.value == 0.5
@@ -262,9 +273,20 @@ def test_runs_that_diverged_are_in_no_mean_and_no_success():
 
 def test_a_row_for_a_person_and_for_a_program():
     result = some_result(**SOME)
-    assert [len(each) for each in row("batch", lines(result, "batch")[0])] == [len(module.HEADER), len(COLUMNS)]
-    assert row("batch", lines(result, "batch")[1]).text[:7] == ["batch", "2", "3", "1", "99.0", "98.8 ± 3.2", "0.4"]
-    none = row("mlp_lr_discount", lines(result, "lr")[0])
+    assert [len(each) for each in ablation_row("batch", ablation_points(result, "batch")[0])] == [
+        len(module.HEADER),
+        len(COLUMNS),
+    ]
+    assert ablation_row("batch", ablation_points(result, "batch")[1]).text[:7] == [
+        "batch",
+        "2",
+        "3",
+        "1",
+        "99.0",
+        "98.8 ± 3.2",
+        "0.4",
+    ]
+    none = ablation_row("mlp_lr_discount", ablation_points(result, "lr")[0])
     assert none.text == ["mlp-lr-discount", "0.0001", "3", "3", "-", "-", "-", "-", "0", "0.0 [0.0, 70.8]"]
     numbers = dict(zip(COLUMNS, none.numbers, strict=True))
     assert (numbers["value"], numbers["test"], numbers["test_low"], numbers["above_0.98"]) == ("0.0001", "", "", "0.0")
@@ -273,9 +295,9 @@ def test_a_row_for_a_person_and_for_a_program():
 
 def test_networks_that_diverge_are_counted():
     settings = SparseOptions(**RECIPE, optimizer="sgd", weight_decay=20.0)
-    (grid,) = planned(tiny(panels=("lr",), settings=settings, epochs=60)).values()
-    fill(grid, progress=False)
-    first, *_, last = lines(ablation({"lr": combine(grid)}), "lr")
+    (grid,) = plan_ablation(tiny(panels=("lr",), settings=settings, epochs=60)).values()
+    compute_missing_points(grid, progress=False)
+    first, *_, last = ablation_points(ablation_dataset({"lr": combine_points(grid)}), "lr")
     assert (first.diverged, last.diverged) == (0, 3)
     assert 0 <= first.test.value <= 1
     assert np.isnan(last.test.value)
@@ -292,10 +314,10 @@ def curve(axes, label):
 
 def test_the_figure_shows_the_numbers():
     result = some_result(**SOME)
-    drawn = figure(result)
+    drawn = plot_ablation(result)
     above, below = np.array(drawn.axes).reshape(2, 2)
     for name, one, all_of in zip(("batch", "lr"), above, below, strict=True):
-        found = lines(result, name)
+        found = ablation_points(result, name)
         x = [each.value for each in found]
         np.testing.assert_allclose(curve(one, "run of seed 4"), [x, [each.first for each in found]])
         mean, _, (bars,) = all_of.containers[0]
@@ -324,21 +346,21 @@ def test_the_figure_shows_the_numbers():
 
 
 def test_one_run_is_figure_6_alone():
-    drawn = figure(some_result(hidden=[[0.5], [1.0]]))
+    drawn = plot_ablation(some_result(hidden=[[0.5], [1.0]]))
     (axes,) = drawn.axes
     assert axes.get_title(loc="left") == "seed 4 (VC figure 6)"
-    assert axes.get_xlabel() == PANELS["hidden"]
+    assert axes.get_xlabel() == ABLATION_PANELS["hidden"]
     (legend,) = drawn.legends
     assert [each.get_text() for each in legend.get_texts()] == ["run of seed 4", "chance, 1/2", "the recipe's value"]
 
 
 @pytest.mark.parametrize("runs", [1, 2, 20])
-@pytest.mark.parametrize("names", [["batch"], ["hidden", "lr"], list(PANELS)])
+@pytest.mark.parametrize("names", [["batch"], ["hidden", "lr"], list(ABLATION_PANELS)])
 @pytest.mark.parametrize("points", [1, 2, 12])
 def test_no_text_is_cut_or_covered(generator, runs, names, points):
     accuracies = generator.random((points, runs))
     accuracies[0] = np.nan
-    drawn = figure(some_result(**dict.fromkeys(names, accuracies)))
+    drawn = plot_ablation(some_result(**dict.fromkeys(names, accuracies)))
     drawn.canvas.draw()
     renderer, (width, height) = drawn.canvas.get_renderer(), drawn.canvas.get_width_height()
     (legend,) = drawn.legends
@@ -362,7 +384,7 @@ def test_no_text_is_cut_or_covered(generator, runs, names, points):
 def test_work_follows_what_was_measured():
     def cost(**changes):
         s = SparseSettings(**changes)
-        return module.work(Point({}, s, s.epoch_steps, 1, None, {}))
+        return module.ablation_point_cost(SweepPoint({}, s, s.epoch_steps, 1, None, {}))
 
     assert 100 < cost(hidden=10_000) / cost() < 200  # 153
     assert 2 < cost(batch=1) / cost() < 5  # 3.6

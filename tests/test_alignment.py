@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from analysis.forces import alignment as module
 from analysis.forces.alignment import (
-    alignment,
-    boundaries,
-    pair_sums,
+    boundary_alignment,
+    embedding_pair_sums,
+    fraction_below,
+    pair_sum_collinearity,
     random_directions,
-    random_turns,
-    ranks,
-    rays,
-    unit_shares,
+    random_orthogonal_matrices,
+    unit_norm_fractions,
+    weight_alignment,
 )
 from dynamics.tasks import all_pairs, modular_sum
 from tests.test_structures import polygon
@@ -32,7 +32,7 @@ def turned(vectors):
 
 
 def random_frame(generator, dim, hidden=32, n=9, lead=()):
-    sums = pair_sums(generator.standard_normal((*lead, n, dim)), all_pairs(n))
+    sums = embedding_pair_sums(generator.standard_normal((*lead, n, dim)), all_pairs(n))
     return sums, generator.standard_normal((*lead, hidden, dim)), 0.3 * generator.standard_normal((*lead, hidden))
 
 
@@ -44,7 +44,7 @@ def naive_nearness(kind, vector, sums):
     for s in sums:
         if any(s):
             found.append(float(np.dot(s, vector) / np.sqrt(np.dot(s, s)) / np.sqrt(np.dot(vector, vector))))
-    return max(found) if kind is alignment else -min(abs(cosine) for cosine in found)
+    return max(found) if kind is weight_alignment else -min(abs(cosine) for cosine in found)
 
 
 def naive_ranked(kind, sums, weight, bias):
@@ -67,7 +67,7 @@ def naive_rays(sums, residue):
     return along / (sums**2).sum()
 
 
-@pytest.mark.parametrize("kind", [alignment, boundaries])
+@pytest.mark.parametrize("kind", [weight_alignment, boundary_alignment])
 @pytest.mark.parametrize("dim", [1, 2, 3, 4])
 def test_ranked_measures_against_loops(kind, dim, generator, monkeypatch):
     monkeypatch.setattr(module, "DIRECTIONS", 200)
@@ -78,7 +78,10 @@ def test_ranked_measures_against_loops(kind, dim, generator, monkeypatch):
     found = kind(sums, weight, bias)
     assert found.value == pytest.approx(naive_ranked(kind, sums, weight, bias), abs=1e-9)
     living = np.isin(np.arange(5), [1, 2], invert=True)
-    turns = [naive_ranked(kind, sums, weight[living] @ turn, np.full(3, 100.0)) for turn in random_turns(dim)[:10]]
+    turns = [
+        naive_ranked(kind, sums, weight[living] @ turn, np.full(3, 100.0))
+        for turn in random_orthogonal_matrices(dim)[:10]
+    ]
     monkeypatch.setattr(module, "TURNS", 10)
     assert kind(sums, weight, bias).chance == pytest.approx(np.mean(turns), abs=1e-9)
 
@@ -86,8 +89,8 @@ def test_ranked_measures_against_loops(kind, dim, generator, monkeypatch):
 @given(n=st.integers(1, 7), dim=st.integers(1, 4), seed=st.integers(0, 2**32))
 def test_rays_against_loops(n, dim, seed):
     x, pairs = np.random.default_rng(seed).standard_normal((n, dim)), all_pairs(n)[:: 1 + seed % 2]
-    found = rays(x, pairs)
-    assert found.value == pytest.approx(naive_rays(pair_sums(x, pairs), modular_sum(pairs, n)))
+    found = pair_sum_collinearity(x, pairs)
+    assert found.value == pytest.approx(naive_rays(embedding_pair_sums(x, pairs), modular_sum(pairs, n)))
     assert 1 / dim - 1e-9 <= found.chance <= 1 + 1e-9
     if dim == 1 or n == 1:
         assert found.value == pytest.approx(1)
@@ -97,12 +100,12 @@ def test_rays_against_loops(n, dim, seed):
 def test_pair_sums_of_each_frames_own_pairs(generator):
     x = generator.standard_normal((2, 3, 5, 2))
     pairs = generator.integers(0, 5, (2, 3, 4, 2))
-    found = pair_sums(x, pairs)
+    found = embedding_pair_sums(x, pairs)
     assert found.shape == (2, 3, 4, 2)
     for frame in np.ndindex(2, 3):
         for p, (i, j) in enumerate(pairs[frame]):
             np.testing.assert_array_equal(found[frame][p], x[frame][i] + x[frame][j])
-    np.testing.assert_array_equal(pair_sums(x, pairs[0, 0])[1, 2], pair_sums(x[1, 2], pairs[0, 0]))
+    np.testing.assert_array_equal(embedding_pair_sums(x, pairs[0, 0])[1, 2], embedding_pair_sums(x[1, 2], pairs[0, 0]))
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 4])
@@ -112,9 +115,9 @@ def test_frames_do_not_mix(n, dim, generator):
     x = generator.standard_normal((2, 3, n, dim))
     pairs = generator.integers(0, n, (2, 3, 4, 2))
     for found, each in (
-        (alignment(sums, weight, bias), lambda f: alignment(sums[f], weight[f], bias[f])),
-        (boundaries(sums, weight, bias), lambda f: boundaries(sums[f], weight[f], bias[f])),
-        (rays(x, pairs), lambda f: rays(x[f], pairs[f])),
+        (weight_alignment(sums, weight, bias), lambda f: weight_alignment(sums[f], weight[f], bias[f])),
+        (boundary_alignment(sums, weight, bias), lambda f: boundary_alignment(sums[f], weight[f], bias[f])),
+        (pair_sum_collinearity(x, pairs), lambda f: pair_sum_collinearity(x[f], pairs[f])),
     ):
         assert found.value.shape == found.chance.shape == (2, 3)
         for frame in np.ndindex(2, 3):
@@ -125,8 +128,8 @@ def test_frames_do_not_mix(n, dim, generator):
 
 def test_no_frames():
     sums, weight, bias = np.zeros((0, 6, 2)), np.zeros((0, 4, 2)), np.zeros((0, 4))
-    assert alignment(sums, weight, bias).value.shape == (0,)
-    assert rays(np.zeros((0, 3, 2)), np.zeros((0, 6, 2), dtype=int)).chance.shape == (0,)
+    assert weight_alignment(sums, weight, bias).value.shape == (0,)
+    assert pair_sum_collinearity(np.zeros((0, 3, 2)), np.zeros((0, 6, 2), dtype=int)).chance.shape == (0,)
 
 
 # -------------------------------------------------------------------------------------------- known answers
@@ -134,9 +137,9 @@ def test_no_frames():
 
 @pytest.mark.parametrize("dim", [2, 3, 4])
 def test_weights_on_pair_sums_are_aligned(dim, generator):
-    sums = pair_sums(generator.standard_normal((9, dim)), all_pairs(9))
+    sums = embedding_pair_sums(generator.standard_normal((9, dim)), all_pairs(9))
     weight = sums[generator.choice(45, 32)] * generator.uniform(0.1, 10, (32, 1))
-    found = alignment(sums, weight, NO_BIAS)
+    found = weight_alignment(sums, weight, NO_BIAS)
     assert found.value > 0.9999
     assert found.chance == pytest.approx(0.5, abs=0.15)
 
@@ -144,25 +147,25 @@ def test_weights_on_pair_sums_are_aligned(dim, generator):
 @pytest.mark.parametrize("offset", [0.0, 0.2, 0.5, 0.9, 1.0])
 def test_rank_on_a_circle_is_the_distance_from_a_ray(offset, generator):
     """N = 17 tokens on a circle have pair sums along 34 rays; no direction is farther than pi/34 from one."""
-    sums = pair_sums(polygon(17, step=3, radius=2.0), all_pairs(17))
+    sums = embedding_pair_sums(polygon(17, step=3, radius=2.0), all_pairs(17))
     angle = np.pi / 17 * (generator.integers(0, 34, 32) + 0.5 * offset * generator.choice([-1, 1], 32))
-    found = alignment(sums, at(angle), NO_BIAS)
+    found = weight_alignment(sums, at(angle), NO_BIAS)
     assert found.value == pytest.approx(1 - offset, abs=0.02)
     assert found.chance == pytest.approx(0.5, abs=0.1)
-    crossing = boundaries(sums, at(angle), NO_BIAS)
+    crossing = boundary_alignment(sums, at(angle), NO_BIAS)
     assert crossing.value == pytest.approx(offset, abs=0.02)  # 17 is odd: perpendicular to a line is midway
 
 
 def test_boundaries_through_pair_sums_on_circles_of_even_and_odd_number():
     for n, aligned in ((16, 1.0), (17, 0.0)):
-        sums = pair_sums(polygon(n), all_pairs(n))
+        sums = embedding_pair_sums(polygon(n), all_pairs(n))
         weight = turned(sums[np.linalg.norm(sums, axis=-1) > 1e-9])
         bias = np.zeros(len(weight))
-        assert boundaries(sums, weight, bias).value == pytest.approx(1, abs=0.01)
-        assert alignment(sums, weight, bias).value == pytest.approx(aligned, abs=0.01)
+        assert boundary_alignment(sums, weight, bias).value == pytest.approx(1, abs=0.01)
+        assert weight_alignment(sums, weight, bias).value == pytest.approx(aligned, abs=0.01)
 
 
-@pytest.mark.parametrize("kind", [alignment, boundaries])
+@pytest.mark.parametrize("kind", [weight_alignment, boundary_alignment])
 @pytest.mark.parametrize("dim", [2, 3, 4])
 def test_random_weights_are_at_chance_whatever_the_embeddings(kind, dim, generator):
     sums, weight, bias = random_frame(generator, dim, n=6, lead=(100,))
@@ -172,7 +175,7 @@ def test_random_weights_are_at_chance_whatever_the_embeddings(kind, dim, generat
     assert found.chance.mean() == pytest.approx(0.5, abs=0.02)
 
 
-@pytest.mark.parametrize("kind", [alignment, boundaries])
+@pytest.mark.parametrize("kind", [weight_alignment, boundary_alignment])
 def test_one_axis_is_at_chance_if_pair_sums_have_both_signs(kind, generator):
     sums, weight, bias = random_frame(generator, 1)
     found = kind(sums, weight, bias)
@@ -182,10 +185,12 @@ def test_one_axis_is_at_chance_if_pair_sums_have_both_signs(kind, generator):
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_one_token(dim, generator):
     x = generator.standard_normal((1, dim))
-    sums = pair_sums(x, all_pairs(1))
-    assert alignment(sums, 3 * x, [0.0]).value > (0.99 if dim > 1 else 0.7)  # on one axis half of chance is equal
-    assert np.isnan(alignment(sums, -x, [0.0]).value)  # never active
-    assert alignment(sums, -x, [1e9]).value < 0.3
+    sums = embedding_pair_sums(x, all_pairs(1))
+    assert weight_alignment(sums, 3 * x, [0.0]).value > (
+        0.99 if dim > 1 else 0.7
+    )  # on one axis half of chance is equal
+    assert np.isnan(weight_alignment(sums, -x, [0.0]).value)  # never active
+    assert weight_alignment(sums, -x, [1e9]).value < 0.3
 
 
 # ------------------------------------------------------------------------------------------------ invariance
@@ -195,30 +200,32 @@ def test_one_token(dim, generator):
 def test_turned_together_nothing_changes(dim, generator):
     sums, weight, bias = random_frame(generator, dim, lead=(5,))
     q = np.linalg.qr(generator.standard_normal((dim, dim)))[0]
-    for kind in (alignment, boundaries):
+    for kind in (weight_alignment, boundary_alignment):
         before, after = kind(sums, weight, bias), kind(sums @ q, weight @ q, bias)
         np.testing.assert_allclose(after.value, before.value, atol=0.02)
         assert np.ptp(before.value) > 0.05  # they differ among frames by more than that
     x = generator.standard_normal((5, 9, dim))
-    np.testing.assert_allclose(rays(x @ q, all_pairs(9)), rays(x, all_pairs(9)), rtol=1e-12)
+    np.testing.assert_allclose(
+        pair_sum_collinearity(x @ q, all_pairs(9)), pair_sum_collinearity(x, all_pairs(9)), rtol=1e-12
+    )
 
 
 def test_only_the_embeddings_turned_the_alignment_is_gone(generator):
-    sums = pair_sums(polygon(17), all_pairs(17))
+    sums = embedding_pair_sums(polygon(17), all_pairs(17))
     weight = sums[:32]
-    assert alignment(sums, weight, NO_BIAS).value > 0.99
-    assert alignment(sums @ np.array([at(np.pi / 34), turned(at(np.pi / 34))]), weight, NO_BIAS).value < 0.02
+    assert weight_alignment(sums, weight, NO_BIAS).value > 0.99
+    assert weight_alignment(sums @ np.array([at(np.pi / 34), turned(at(np.pi / 34))]), weight, NO_BIAS).value < 0.02
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-3, 7.0, 1e30])
 def test_scale_does_not_matter(scale, generator):
     sums, weight, bias = random_frame(generator, 3)
     x = generator.standard_normal((9, 3))
-    for kind in (alignment, boundaries):
+    for kind in (weight_alignment, boundary_alignment):
         expected = kind(sums, weight, bias)
         np.testing.assert_allclose(kind(scale * sums, weight, scale * bias), expected, atol=1e-3)
         np.testing.assert_allclose(kind(sums, scale * weight, scale * bias), expected, atol=1e-3)
-    np.testing.assert_allclose(rays(scale * x, all_pairs(9)), rays(x, all_pairs(9)))
+    np.testing.assert_allclose(pair_sum_collinearity(scale * x, all_pairs(9)), pair_sum_collinearity(x, all_pairs(9)))
 
 
 # ------------------------------------------------------------------------------------------------ dead units
@@ -228,26 +235,26 @@ def test_dead_units_do_not_count(generator):
     sums, weight, bias = random_frame(generator, 2)
     more = np.concatenate([weight, [[5.0, 5.0], [1e-9, 0.0], [0.0, 0.0]]])
     biases = np.concatenate([bias, [-1e3, 1.0, 1.0]])
-    share = unit_shares(sums, more, biases)
+    share = unit_norm_fractions(sums, more, biases)
     np.testing.assert_array_equal(share[-3:], 0.0)
     assert share.sum() == pytest.approx(1)
-    np.testing.assert_allclose(share[:-3], unit_shares(sums, weight, bias))
-    for kind in (alignment, boundaries):
+    np.testing.assert_allclose(share[:-3], unit_norm_fractions(sums, weight, bias))
+    for kind in (weight_alignment, boundary_alignment):
         np.testing.assert_allclose(kind(sums, more, biases), kind(sums, weight, bias), rtol=1e-12)
 
 
 def test_shares_are_of_norms():
-    share = unit_shares(np.array([[1.0, 0.0]]), np.array([[3.0, 4.0], [15.0, 0.0], [-1.0, 0.0]]), np.zeros(3))
+    share = unit_norm_fractions(np.array([[1.0, 0.0]]), np.array([[3.0, 4.0], [15.0, 0.0], [-1.0, 0.0]]), np.zeros(3))
     np.testing.assert_allclose(share, [0.25, 0.75, 0])
 
 
 def test_nothing_to_measure_is_nan():
     sums, weight, bias = np.ones((3, 2)), np.ones((4, 2)), np.zeros(4)
-    for kind in (alignment, boundaries):
+    for kind in (weight_alignment, boundary_alignment):
         assert np.isnan(kind(sums, 0 * weight, bias)).all()
         assert np.isnan(kind(sums, weight, bias - 10)).all()
         assert np.isnan(kind(0 * sums, weight, bias + 1)).all()
-    assert np.isnan(rays(0 * sums, all_pairs(3))).all()
+    assert np.isnan(pair_sum_collinearity(0 * sums, all_pairs(3))).all()
 
 
 # ------------------------------------------------------------------------------------------------ rays, ranks
@@ -255,7 +262,7 @@ def test_nothing_to_measure_is_nan():
 
 @pytest.mark.parametrize("n", [5, 16, 17])
 def test_circles_have_rays(n):
-    found = rays(polygon(n), all_pairs(n))
+    found = pair_sum_collinearity(polygon(n), all_pairs(n))
     assert found.value == pytest.approx(1)
     assert found.chance < 0.9
 
@@ -263,7 +270,7 @@ def test_circles_have_rays(n):
 @pytest.mark.parametrize("dim", [2, 3, 4])
 def test_embeddings_at_random_have_rays_by_chance_alone(dim, generator):
     x, pairs = generator.standard_normal((400, 9, dim)) * np.geomspace(1, 3, dim), all_pairs(9)[::2]
-    found = rays(x, pairs)
+    found = pair_sum_collinearity(x, pairs)
     assert found.value.mean() == pytest.approx(found.chance.mean(), abs=0.01)
     assert found.value.std() < 0.15
 
@@ -271,19 +278,19 @@ def test_embeddings_at_random_have_rays_by_chance_alone(dim, generator):
 def test_a_ray_is_a_line_through_the_origin():
     x = np.array([1.0, -3.0, 2.0])[:, None] * at(0.3)
     pairs = np.array([[0, 0], [1, 2]])  # a class of three tokens; the line has both sides of the origin
-    assert rays(x, pairs).value == pytest.approx(1)
-    assert rays(x + turned(at(0.3)), pairs).value < 0.95
+    assert pair_sum_collinearity(x, pairs).value == pytest.approx(1)
+    assert pair_sum_collinearity(x + turned(at(0.3)), pairs).value < 0.95
 
 
 def test_ranks_count_equal_ones_half():
     np.testing.assert_allclose(
-        ranks(np.array([0.0, 1.0, 1.5, 2.0, 9.0]), np.array([2.0, 1, 1, 3])), [0, 0.25, 0.5, 0.625, 1]
+        fraction_below(np.array([0.0, 1.0, 1.5, 2.0, 9.0]), np.array([2.0, 1, 1, 3])), [0, 0.25, 0.5, 0.625, 1]
     )
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_turns_are_orthogonal_and_of_no_preference(dim):
-    turns = random_turns(dim)
+    turns = random_orthogonal_matrices(dim)
     np.testing.assert_allclose(
         turns @ np.swapaxes(turns, -1, -2), np.broadcast_to(np.eye(dim), turns.shape), atol=1e-12
     )

@@ -16,21 +16,21 @@ from matplotlib.image import imread
 from matplotlib.text import Text
 
 from analysis.plots.drawing.artists import (
-    MATRIX,
-    NOTHING,
+    MATRIX_COLOURS,
+    MISSING_COLOUR,
     ArrowsArtist,
     CurvesArtist,
     ImageArtist,
     MapArtist,
     PointsArtist,
-    corners,
-    short,
+    arrow_polygons,
+    strip_common_words,
 )
-from analysis.plots.drawing.axes_decoration import number
-from analysis.plots.drawing.contours import DARKER, lined, mosaic, tiles
-from analysis.plots.drawing.panel_grid import Sheet
-from analysis.plots.drawing.panel_layout import columns_for, limits
-from analysis.plots.scenes.scene import SHAPES, Arrows, Curves, Image, Map, Mark, Panel, Points, Scene
+from analysis.plots.drawing.axes_decoration import format_tick
+from analysis.plots.drawing.contours import DARKER, contour_tiles, mark_contours, tile_pixels
+from analysis.plots.drawing.panel_grid import PanelGrid
+from analysis.plots.drawing.panel_layout import common_limits, default_columns
+from analysis.plots.scenes.scene import MARKER_SHAPES, Arrows, Curves, EventMark, Image, Map, Panel, Points, Scene
 from dynamics.settings import SettingsError
 
 REFERENCES = Path(__file__).parent / "references"
@@ -59,7 +59,7 @@ def look(frames, names):
 
 
 def panels() -> tuple[Panel, ...]:
-    points = Points("places", RGB, NAMES, SHAPES, np.array([1, 0, 1, 0, 1], bool), 1.5, labelled=True)
+    points = Points("places", RGB, NAMES, MARKER_SHAPES, np.array([1, 0, 1, 0, 1], bool), 1.5, labelled=True)
     small = Points("places", RGB, NAMES)
     epochs = np.arange(FRAMES) / 2
     losses = np.stack([2.0 ** -np.arange(FRAMES), np.full(FRAMES, 0.3)])
@@ -76,13 +76,13 @@ def panels() -> tuple[Panel, ...]:
 
 def made(**more) -> Scene:
     """A scene of its own, which needs no run."""
-    marks = (Mark("drop", 32, 96, 160), Mark("spike", 400, 400, 400))
+    marks = (EventMark("drop", 32, 96, 160), EventMark("spike", 400, 400, 400))
     steps = 32 * np.arange(FRAMES)
     scene = Scene("a scene, seed 3", steps, steps / 64, "epoch", panels(), look, marks)
     return dataclasses.replace(scene, **more)
 
 
-def drawn(sheet: Sheet, *frames: int) -> np.ndarray:
+def drawn(sheet: PanelGrid, *frames: int) -> np.ndarray:
     """A copy of the sheet at a frame of each of its scenes."""
     sheet.show(frames, [scene.arrays(np.array([frame])) for scene, frame in zip(sheet.scenes, frames, strict=True)])
     return sheet.draw().copy()
@@ -90,7 +90,7 @@ def drawn(sheet: Sheet, *frames: int) -> np.ndarray:
 
 def shown(panel: str, frame: int = 10):
     """A sheet of a panel at a frame, and the artists of its layers."""
-    sheet = Sheet([made()], [panel], width=240)
+    sheet = PanelGrid([made()], [panel], width=240)
     picture = drawn(sheet, frame)
     return sheet, picture, [artist for _, artist in sheet.artists[0]]
 
@@ -132,7 +132,7 @@ def test_a_point_that_is_nan_is_not_drawn():
         arrays = look(frames, names)
         return {**arrays, "places": np.where(np.arange(5)[:, None] == 2, np.nan, arrays["places"])}
 
-    sheet = Sheet([made(look=without)], ["points"], width=240)
+    sheet = PanelGrid([made(look=without)], ["points"], width=240)
     picture = drawn(sheet, 10)[..., :3]
     colours = np.round(255 * RGB).astype(int)
     seen = [(np.abs(picture.astype(int) - colour).max(-1) < 8).any() for colour in colours]
@@ -140,15 +140,15 @@ def test_a_point_that_is_nan_is_not_drawn():
 
 
 def test_labels_leave_out_what_all_names_begin_with():
-    assert short(NAMES) == ["0", "1", "2", "3", "4"]
-    assert short(["a 1", "b 1"]) == ["a 1", "b 1"]
-    assert short(["same", "same"]) == ["same", "same"]
-    assert short([]) == []
+    assert strip_common_words(NAMES) == ["0", "1", "2", "3", "4"]
+    assert strip_common_words(["a 1", "b 1"]) == ["a 1", "b 1"]
+    assert strip_common_words(["same", "same"]) == ["same", "same"]
+    assert strip_common_words([]) == []
 
 
 def test_arrows_run_from_tail_to_head():
     ends = np.array([[[0, 0], [30, 0]], [[5, 5], [5, 1]], [[1, 1], [1, 1]]], float)
-    found = corners(ends)
+    found = arrow_polygons(ends)
     np.testing.assert_array_equal(found[:2, 3], ends[:2, 1])  # the tip
     np.testing.assert_allclose(found[:2, [0, 6]].mean(1), ends[:2, 0])
     assert np.ptp(found[0, :, 1]) > 2 * np.ptp(found[0, [0, 1], 1])  # a head wider than the shaft
@@ -167,8 +167,8 @@ def test_arrows_hold_polygons_in_the_panel():
 def edges(numbers):
     """Which of the four pixels of each place lie on a line, (2 row, 2 column) bool."""
     count = int(numbers.max()) + 1
-    dark = tiles(np.ones((count, 3)))[..., 0] < 1
-    return mosaic(dark, lined(numbers, count))
+    dark = contour_tiles(np.ones((count, 3)))[..., 0] < 1
+    return tile_pixels(dark, mark_contours(numbers, count))
 
 
 def test_maps_show_the_palette_lowest_row_first_with_darker_lines():
@@ -218,7 +218,7 @@ def test_matrices_of_two_scenes_have_one_scale():
 
     one = made()
     other = dataclasses.replace(one, panels=tuple(map(brighter, one.panels)))
-    sheet = Sheet([one, other], ["matrix", "points"], width=480)
+    sheet = PanelGrid([one, other], ["matrix", "points"], width=480)
     assert {artist.high for block in sheet.artists for _, artist in block if isinstance(artist, ImageArtist)} == {5.0}
     assert [panel.name for panel in sheet.layout.blocks[1]] == ["matrix", "points"]
 
@@ -234,24 +234,24 @@ def test_labels_at_the_right_edge_stand_to_the_left():
 @pytest.mark.parametrize(("count", "kind"), [(3, np.uint8), (64, np.uint8), (65, np.uint16), (16385, np.uint32)])
 def test_lines_of_many_maps_are_those_of_each(count, kind, generator):
     numbers = generator.integers(0, 3, (4, 9, 7)).astype(np.uint16)
-    found = lined(numbers, count)
+    found = mark_contours(numbers, count)
     assert found.dtype == kind
     np.testing.assert_array_equal(found // 4, numbers)
     for each, one in zip(found, numbers, strict=True):
-        np.testing.assert_array_equal(each, lined(one, count))
+        np.testing.assert_array_equal(each, mark_contours(one, count))
 
 
 def test_images_have_the_first_row_at_the_top():
     _, _, (artist,) = shown("matrix", FRAMES - 1)
     assert isinstance(artist, ImageArtist)
     cells = artist.image.fill(*artist.image.count)
-    np.testing.assert_array_equal(cells[-1, 0], MATRIX[0])
-    np.testing.assert_array_equal(cells[0, -1], MATRIX[255])
+    np.testing.assert_array_equal(cells[-1, 0], MATRIX_COLOURS[0])
+    np.testing.assert_array_equal(cells[0, -1], MATRIX_COLOURS[255])
     artist.show(np.array([[np.nan, -5.0], [0.5, 9.0]]), 0)
     cells = artist.image.fill(*artist.image.count)
-    np.testing.assert_array_equal(cells[1, 0], NOTHING)
-    np.testing.assert_array_equal(cells[1, 1], MATRIX[0])
-    np.testing.assert_array_equal(cells[0, 1], MATRIX[255])
+    np.testing.assert_array_equal(cells[1, 0], MISSING_COLOUR)
+    np.testing.assert_array_equal(cells[1, 1], MATRIX_COLOURS[0])
+    np.testing.assert_array_equal(cells[0, 1], MATRIX_COLOURS[255])
 
 
 def test_the_cursor_stands_at_the_frame():
@@ -267,7 +267,7 @@ def test_a_gap_in_a_curve_has_no_dot():
     gap = Curves(np.arange(3.0), np.array([[1, np.nan, 2]]), RGB[:1], ("loss",))
     panel = Panel("loss", "loss", (gap,), (0, 2), (0, 3), equal=False)
     scene = made(panels=(panel,), steps=np.arange(3), clock=np.arange(3.0), marks=())
-    sheet = Sheet([scene], width=240)
+    sheet = PanelGrid([scene], width=240)
     coloured = [
         (np.abs(drawn(sheet, frame)[..., :3] - np.round(255 * RGB[0])).max(-1) < 40).sum() for frame in range(3)
     ]
@@ -277,7 +277,7 @@ def test_a_gap_in_a_curve_has_no_dot():
 # ------------------------------------------------------------------------------------------------- sheets
 
 
-def redrawn(sheet: Sheet) -> np.ndarray:
+def redrawn(sheet: PanelGrid) -> np.ndarray:
     """The whole figure by matplotlib, without anything kept."""
     for clock in sheet.clocks:
         clock.set_animated(False)
@@ -290,18 +290,18 @@ def redrawn(sheet: Sheet) -> np.ndarray:
 
 @pytest.mark.parametrize("width", [480, 733, 960])
 def test_a_blitted_frame_is_the_redrawn_one(width):
-    sheet = Sheet([made()], width=width)
+    sheet = PanelGrid([made()], width=width)
     for frame in (0, 20, 7):
         np.testing.assert_array_equal(drawn(sheet, frame), redrawn(sheet))
 
 
 def test_two_scenes_blitted_and_redrawn():
-    sheet = Sheet([made(), made(title="another")], width=960, columns=3)
+    sheet = PanelGrid([made(), made(title="another")], width=960, columns=3)
     np.testing.assert_array_equal(drawn(sheet, 3, 18), redrawn(sheet))
 
 
 def test_frames_differ_only_where_something_moves():
-    sheet = Sheet([made()], ["points"], width=240)
+    sheet = PanelGrid([made()], ["points"], width=240)
     first, second = drawn(sheet, 0), drawn(sheet, 10)
     assert (first != second).any()
     x, y, width, height = sheet.layout.boxes(0)[0]
@@ -315,67 +315,67 @@ def test_two_scenes_have_limits_in_common():
         dataclasses.replace(panel, x=(-5.0, 1.0)) if panel.name in ("arrows", "map") else panel for panel in panels()
     )
     scenes = [made(), made(panels=wide)]
-    sheet = Sheet(scenes, ["arrows", "matrix", "loss", "map"])
+    sheet = PanelGrid(scenes, ["arrows", "matrix", "loss", "map"])
     left, right = sheet.layout.limits
     assert left["arrows"] == right["arrows"] == ((-5, 2), (-3.5, 3.5))  # still a square
     assert left["matrix"] == ((0, 4), (0, 3))
     assert (left["map"], right["map"]) == ((SQUARE, SQUARE), ((-5, 1), SQUARE))  # which its pixels tile
     in_steps = (*panels()[:4], dataclasses.replace(panels()[4], x=(0, 640)))
     other = dataclasses.replace(scenes[1], unit="step", panels=in_steps)
-    left, right = limits([scenes[0], other], [panels(), other.panels])
+    left, right = common_limits([scenes[0], other], [panels(), other.panels])
     assert (left["loss"][0], right["loss"][0]) == ((0, 10), (0, 640))  # epochs and steps cannot be compared
 
 
 def test_only_panels_that_both_have():
     fewer = made(panels=panels()[1:3])
-    assert Sheet([made(), fewer]).panels == ["arrows", "map"]
+    assert PanelGrid([made(), fewer]).panels == ["arrows", "map"]
     with pytest.raises(SettingsError) as error:
-        Sheet([made(panels=panels()[:1]), fewer])
+        PanelGrid([made(panels=panels()[:1]), fewer])
     assert error.value.field == "panels"
 
 
 def test_panels_that_are_not_known():
     with pytest.raises(SettingsError, match="points, arrows, map, matrix, loss"):
-        Sheet([made()], ["points", "circles"])
+        PanelGrid([made()], ["points", "circles"])
 
 
 def test_geometry_keeps_its_proportions():
     flat = dataclasses.replace(panels()[0], y=(-0.5, 0.5))
     for width, columns in itertools.product((300, 961), (1, 2)):
-        sheet = Sheet([made(panels=(flat, *panels()[1:3]))], columns=columns, width=width)
+        sheet = PanelGrid([made(panels=(flat, *panels()[1:3]))], columns=columns, width=width)
         first, second, _ = sheet.layout.boxes(0)
         assert first[2] == pytest.approx(4 * first[3], abs=4)
         assert second[2] == second[3]
 
 
 def test_sizes():
-    assert Sheet([made()], width=961).width == 961
-    even = Sheet([made()], width=961, even=True)
+    assert PanelGrid([made()], width=961).width == 961
+    even = PanelGrid([made()], width=961, even=True)
     assert even.width == 962
     assert even.height % 2 == 0
     assert drawn(even, 0).shape == (even.height, 962, 4)
     sixteen = made(panels=tuple(dataclasses.replace(panels()[0], name=f"p{k}") for k in range(16)))
-    sheet = Sheet([sixteen], width=960)
+    sheet = PanelGrid([sixteen], width=960)
     assert sheet.layout.columns == 4
     assert abs(sheet.height - 960) < 30
-    assert [columns_for(count) for count in (1, 2, 4, 5, 6, 7, 16, 40)] == [1, 2, 2, 3, 3, 3, 4, 4]
+    assert [default_columns(count) for count in (1, 2, 4, 5, 6, 7, 16, 40)] == [1, 2, 2, 3, 3, 3, 4, 4]
 
 
 def test_numbers_of_axes_are_short():
     values = (0, 0.5, -2, 100, 22750, 912.25, 1e-3, 1e-4, 1.5e-7, 3e5, -2e12)
     expected = "0 0.5 -2 100 22750 912.25 0.001 1e-4 1.5e-7 3e5 -2e12".replace("-", "\N{MINUS SIGN}").split()
-    assert [number(value) for value in values] == expected
-    assert number(1e-17, least=1e-9) == "0"
+    assert [format_tick(value) for value in values] == expected
+    assert format_tick(1e-17, least=1e-9) == "0"
 
 
 def test_the_heading_says_run_step_and_epoch():
-    sheet = Sheet([made(), made(title="the other")], ["points"])
+    sheet = PanelGrid([made(), made(title="the other")], ["points"])
     drawn(sheet, 3, 4)
     assert [clock.get_text() for clock in sheet.clocks] == ["step 96, epoch 1.50", "step 128, epoch 2.00"]
     titles = [text.get_text() for text in sheet.figure.texts]
     assert "a scene, seed 3" in titles
     assert "the other" in titles
-    whole = Sheet([made(unit="step", clock=32.0 * np.arange(FRAMES))], ["points"])
+    whole = PanelGrid([made(unit="step", clock=32.0 * np.arange(FRAMES))], ["points"])
     drawn(whole, 3)
     assert whole.clocks[0].get_text() == "step 96"
 
@@ -387,7 +387,7 @@ def test_no_words_overlap_or_are_cut(width, long):
     curves = dataclasses.replace(panels()[4].layers[0], names=(f"train{words}", f"test{words}"))
     several = [dataclasses.replace(panel, note=f"a note{words}") for panel in panels()]
     several[4] = dataclasses.replace(several[4], layers=(curves,))
-    sheet = Sheet([made(panels=tuple(several))], width=width)
+    sheet = PanelGrid([made(panels=tuple(several))], width=width)
     drawn(sheet, 20)
     renderer = sheet.canvas.get_renderer()
     texts = [text for text in sheet.figure.findobj(Text) if text.get_text().strip() and text.get_visible()]
@@ -434,7 +434,7 @@ def test_a_shifted_mark_is_noticed():
         arrays = look(frames, names)
         return {**arrays, "places": arrays["places"] + np.array([0, 0.1]) * (np.arange(5)[:, None] == 2)}
 
-    sheet = Sheet([made(look=shifted)], ["points"], width=240)
+    sheet = PanelGrid([made(look=shifted)], ["points"], width=240)
     expected = np.round(255 * imread(REFERENCES / "points.png")).astype(np.uint8)
     assert not alike(drawn(sheet, 10), expected, sheet.layout.boxes(0)[0])
 
@@ -449,7 +449,7 @@ def test_references_are_small():
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 def test_saved_sheets_have_the_same_bytes(suffix, tmp_path):
     for name in ("one", "two"):
-        sheet = Sheet([made()], ["points", "map"], width=480)
+        sheet = PanelGrid([made()], ["points", "map"], width=480)
         drawn(sheet, 5)
         sheet.save(tmp_path / f"{name}.{suffix}")
     one = (tmp_path / f"one.{suffix}").read_bytes()
@@ -459,14 +459,14 @@ def test_saved_sheets_have_the_same_bytes(suffix, tmp_path):
 
 
 def test_a_saved_png_is_what_is_drawn(tmp_path):
-    sheet = Sheet([made()], ["points", "map"], width=480)
+    sheet = PanelGrid([made()], ["points", "map"], width=480)
     picture = drawn(sheet, 5)
     sheet.save(tmp_path / "sheet.png")
     np.testing.assert_array_equal(np.round(255 * imread(tmp_path / "sheet.png")), picture)
 
 
 def test_vector_files_have_vectors(tmp_path):
-    sheet = Sheet([made()], ["points", "map"], width=480)
+    sheet = PanelGrid([made()], ["points", "map"], width=480)
     drawn(sheet, 5)
     sheet.save(tmp_path / "sheet.svg")
     text = (tmp_path / "sheet.svg").read_text()

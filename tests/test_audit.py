@@ -7,10 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis import audit as module
-from analysis.audit import audit, chosen_frames, embedding_gradient, fitted, listed, renamed_fields, renamer, rows
-from analysis.forces.directions import cosine, normalised_part
+from analysis.audit import (
+    audit_forces,
+    audit_rows,
+    embedding_gradient,
+    fields_with_renamed_tokens,
+    fit_force_fields,
+    geometric_frames,
+    random_renamings,
+    training_pair_list,
+)
+from analysis.forces.directions import cosine_similarity, without_shift_and_scaling
 from dynamics.networks.constant_attention import ConstantAttention, network_of, weights
-from dynamics.particles.pair_forces import FIELDS, fields
+from dynamics.particles.pair_forces import FIELD_NAMES, force_fields
 from dynamics.particles.system import ParticleSystem
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
 from dynamics.simulation import simulate
@@ -35,7 +44,7 @@ def training_list(trajectory, run):
 
 
 def test_a_fit_is_that_of_plain_least_squares(generator):
-    found = fitted(target := generator.normal(size=(3, 7, 2)), four := generator.normal(size=(4, 3, 7, 2)))
+    found = fit_force_fields(target := generator.normal(size=(3, 7, 2)), four := generator.normal(size=(4, 3, 7, 2)))
     for frame in range(3):
         x, y = four[:, frame].reshape(4, -1).T, target[frame].ravel()
         expected, residual, *_ = np.linalg.lstsq(x, y, rcond=None)
@@ -49,8 +58,8 @@ def test_a_fit_is_that_of_plain_least_squares(generator):
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_constants_are_recovered(scale, dim):
     x = np.random.default_rng(dim).normal(size=(5, 11, dim))
-    four = fields(x).force
-    found = fitted(scale * np.einsum("f,f...->...", CONSTANTS, four), four)
+    four = force_fields(x).force
+    found = fit_force_fields(scale * np.einsum("f,f...->...", CONSTANTS, four), four)
     np.testing.assert_allclose(found.coefficients, np.broadcast_to(scale * CONSTANTS, (5, 4)), rtol=1e-6)
     np.testing.assert_allclose(found.r_squared, 1)
 
@@ -58,27 +67,27 @@ def test_constants_are_recovered(scale, dim):
 def test_nothing_is_explained_where_there_is_nothing(generator):
     four = generator.normal(size=(4, 2, 5, 2))
     four[1] = 0
-    found = fitted(np.zeros((2, 5, 2)), four)
+    found = fit_force_fields(np.zeros((2, 5, 2)), four)
     for value in found:
         assert np.isnan(value).all()
-    assert (fitted(generator.normal(size=(2, 5, 2)), four).coefficients[:, 1] == 0).all()
-    assert np.isnan(cosine(np.zeros((1, 5, 2)), four[:1, 0])).all()
+    assert (fit_force_fields(generator.normal(size=(2, 5, 2)), four).coefficients[:, 1] == 0).all()
+    assert np.isnan(cosine_similarity(np.zeros((1, 5, 2)), four[:1, 0])).all()
 
 
 def test_four_fields_explain_of_noise_what_chance_says(generator):
     x = generator.normal(size=(400, 17, 2))
-    found = fitted(generator.normal(size=x.shape), fields(x).force)
+    found = fit_force_fields(generator.normal(size=x.shape), force_fields(x).force)
     assert abs(found.r_squared.mean() - 4 / 34) < 0.01
 
 
 def test_the_normalised_part_has_neither_shift_nor_size(generator):
     x, motion = generator.normal(size=(2, 6, 5, 3))
-    part = normalised_part(motion, x)
+    part = without_shift_and_scaling(motion, x)
     np.testing.assert_allclose(part.sum(axis=1), 0, atol=1e-12)
     np.testing.assert_allclose(((x - x.mean(1, keepdims=True)) * part).sum(axis=(1, 2)), 0, atol=1e-12)
-    np.testing.assert_allclose(normalised_part(part, x), part, atol=1e-12)
-    np.testing.assert_allclose(normalised_part(motion + 5 + 3 * x, x), part, atol=1e-12)
-    np.testing.assert_array_equal(normalised_part(motion[:, :1], x[:, :1]), 0)
+    np.testing.assert_allclose(without_shift_and_scaling(part, x), part, atol=1e-12)
+    np.testing.assert_allclose(without_shift_and_scaling(motion + 5 + 3 * x, x), part, atol=1e-12)
+    np.testing.assert_array_equal(without_shift_and_scaling(motion[:, :1], x[:, :1]), 0)
 
 
 @given(unit=st.sampled_from([1, 2, 3, 5, 10]), shift=st.integers(0, 10), seed=st.integers(0, 100))
@@ -86,18 +95,18 @@ def test_names_that_keep_the_task_change_nothing(unit, shift, seed):
     """i -> u i + c leaves pairs of equal sums equal; other names do not."""
     x = np.random.default_rng(seed).normal(size=(2, 11, 2))
     pairs = all_pairs(11)[::2]
-    true = fields(x, listed(11, pairs)).force
+    true = force_fields(x, training_pair_list(11, pairs)).force
     np.testing.assert_allclose(
-        renamed_fields(x, pairs, (unit * np.arange(11) + shift) % 11), true, rtol=1e-9, atol=1e-9
+        fields_with_renamed_tokens(x, pairs, (unit * np.arange(11) + shift) % 11), true, rtol=1e-9, atol=1e-9
     )
     swapped = np.array([1, 0, *range(2, 11)])
-    assert abs(renamed_fields(x, pairs, swapped) - true).max() > 1e-3
+    assert abs(fields_with_renamed_tokens(x, pairs, swapped) - true).max() > 1e-3
 
 
 def test_renamings_never_keep_the_task():
-    assert renamer(3, 0, 5) == []
+    assert random_renamings(3, 0, 5) == []
     for n in (4, 5, 17):
-        for names in renamer(n, 1, 30):
+        for names in random_renamings(n, 1, 30):
             assert sorted(names) == list(range(n))
             i, j = np.triu_indices(n)
             classes = {(int(a), int(b)) for a, b in zip((i + j) % n, (names[i] + names[j]) % n, strict=True)}
@@ -106,14 +115,14 @@ def test_renamings_never_keep_the_task():
 
 def test_an_audit_needs_weights_and_frames(trajectory):
     with pytest.raises(TrajectoryError, match="record=metrics"):
-        audit(simulate(ModularSettings(n=5), runs=2, steps=3, record="metrics", progress=False))
+        audit_forces(simulate(ModularSettings(n=5), runs=2, steps=3, record="metrics", progress=False))
     with pytest.raises(SettingsError, match="frames: found 1"):
-        audit(trajectory, frames=1)
+        audit_forces(trajectory, frames=1)
 
 
 @pytest.mark.parametrize(("count", "most"), [(1, 5), (5, 5), (201, 41), (3, 2), (10_000, 41)])
 def test_frames_include_the_first_and_the_last(count, most):
-    at = chosen_frames(count, most)
+    at = geometric_frames(count, most)
     assert at[0] == 0
     assert at[-1] == count - 1
     assert len(at) <= max(most, 1)
@@ -145,11 +154,11 @@ def test_a_gradient_made_of_the_forces_is_explained_whole(trajectory, monkeypatc
 
     def made(network, found, chosen):
         x = found["embedding"].detach().numpy().astype(np.float64)
-        four = fields(x, listed(7, all_pairs(7)[chosen])).force
+        four = force_fields(x, training_pair_list(7, all_pairs(7)[chosen])).force
         return -np.einsum("f,f...->...", CONSTANTS, four)
 
     monkeypatch.setattr(module, "embedding_gradient", made)
-    found = audit(trajectory).sel(target="gradient")
+    found = audit_forces(trajectory).sel(target="gradient")
     np.testing.assert_allclose(found["r_squared"], 1, atol=1e-9)
     expected = np.broadcast_to(CONSTANTS, found["coefficient"].shape)
     np.testing.assert_allclose(found["coefficient"].transpose(..., "field"), expected, rtol=1e-5)
@@ -164,19 +173,19 @@ def test_a_gradient_that_is_the_law_has_cosine_one(trajectory, monkeypatch):
         return -3 * ParticleSystem(law, pairs=all_pairs(7)[chosen]).force(x)[0]
 
     monkeypatch.setattr(module, "embedding_gradient", made)
-    found = audit(trajectory, ParticleSettings(fa=2.0)).sel(target="gradient")
+    found = audit_forces(trajectory, ParticleSettings(fa=2.0)).sel(target="gradient")
     np.testing.assert_allclose(found["cosine"], 1)
     np.testing.assert_allclose(found["law_r_squared"], 1)
-    assert (audit(trajectory, ParticleSettings(fa=0.0)).sel(target="gradient")["cosine"] < 0.999).all()
+    assert (audit_forces(trajectory, ParticleSettings(fa=0.0)).sel(target="gradient")["cosine"] < 0.999).all()
 
 
 def test_the_update_is_the_displacement_to_the_next_frame(trajectory):
-    found = audit(trajectory, renamings=0)
+    found = audit_forces(trajectory, renamings=0)
     x = trajectory["embedding"].values.astype(np.float64)
     for run in range(3):
         pairs, _ = training_list(trajectory, run)
-        four = fields(x[run, 1], listed(7, pairs)).force
-        expected = fitted(x[run, 2] - x[run, 1], four)
+        four = force_fields(x[run, 1], training_pair_list(7, pairs)).force
+        expected = fit_force_fields(x[run, 2] - x[run, 1], four)
         one = found.sel(target="update", part="whole").isel(run=run, step=1)
         np.testing.assert_allclose(one["r_squared"], expected.r_squared, rtol=1e-4)
         np.testing.assert_allclose(one["coefficient"], expected.coefficients, rtol=1e-3, atol=1e-9)
@@ -187,30 +196,30 @@ def test_the_update_is_the_displacement_to_the_next_frame(trajectory):
 def test_frames_after_divergence_are_masked(trajectory):
     cut = trajectory.copy()
     cut["last_step"] = trajectory["last_step"].copy(data=[40, 10, 40])
-    found = audit(cut)["cosine"].sel(target="gradient", part="whole")
+    found = audit_forces(cut)["cosine"].sel(target="gradient", part="whole")
     np.testing.assert_array_equal(np.isfinite(found.transpose("run", "step"))[1], [True, True, False, False, False])
     assert np.isfinite(found.isel(run=[0, 2])).all()
 
 
 def test_the_table_has_means_at_the_moments_asked_for(trajectory):
-    found = audit(trajectory)
-    shown = rows(found)
+    found = audit_forces(trajectory)
+    shown = audit_rows(found)
     assert [each.text[0] for each in shown] == ["0", "20", "40"]
-    assert len(shown[0].numbers) == len(module.columns())
+    assert len(shown[0].numbers) == len(module.audit_columns())
     mean = found["cosine"].sel(target="gradient", part="whole").isel(step=2).mean()
-    at = module.columns().index("cosine_whole")
+    at = module.audit_columns().index("cosine_whole")
     np.testing.assert_allclose(float(shown[1].numbers[at]), mean)
-    assert list(found["field"].values) == list(FIELDS)
+    assert list(found["field"].values) == list(FIELD_NAMES)
 
 
 def test_particles_have_no_gradient_to_audit():
     with pytest.raises(TrajectoryError, match="system: found particles"):
-        audit(simulate(ParticleSettings(n=5), runs=2, steps=3, progress=False))
+        audit_forces(simulate(ParticleSettings(n=5), runs=2, steps=3, progress=False))
 
 
 def test_any_size_and_no_validation_split():
     for n, dim, share in ((1, 1, 1.0), (2, 1, 1.0), (3, 3, 0.5)):
         settings = ModularSettings(n=n, dim=dim, train_share=share)
-        found = audit(simulate(settings, runs=2, steps=2, every=1, progress=False), renamings=1)
+        found = audit_forces(simulate(settings, runs=2, steps=2, every=1, progress=False), renamings=1)
         assert found.sizes["step"] == 3
         assert ConstantAttention(settings).settings.n == n

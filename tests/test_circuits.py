@@ -7,7 +7,7 @@ import pytest
 import torch
 import xarray as xr
 
-from analysis.circuits import circuits
+from analysis.circuits import measure_circuits
 from analysis.clustering_heads.constructions import (
     corrected_circuit,
     ideal_circuit,
@@ -15,17 +15,31 @@ from analysis.clustering_heads.constructions import (
     one_sided_circuit,
     summing_circuit,
 )
-from analysis.clustering_heads.init_dependence import compared, correlations, inherited, moved, weight_distances
-from analysis.clustering_heads.invariances import NAMES, invariances, measured
-from analysis.clustering_heads.labels import LABELS, Thresholds, counts, outsiders, sensitivity, verdict, verdicts
-from analysis.clustering_heads.learning_phases import chosen_frames, lasting_half, phases
+from analysis.clustering_heads.init_dependence import (
+    attention_start_end_correlation,
+    compare_same_seed,
+    endpoint_similarity,
+    pairwise_correlations,
+    relative_weight_distances,
+)
+from analysis.clustering_heads.invariances import INVARIANCE_VARIABLES, measure_invariances, network_invariances
+from analysis.clustering_heads.labels import (
+    CIRCUIT_LABELS,
+    LabelThresholds,
+    circuit_label,
+    circuit_labels,
+    label_counts,
+    label_sensitivity,
+    positions_outside_largest_group,
+)
+from analysis.clustering_heads.learning_phases import evenly_spaced_frames, half_rise_time, measure_learning_phases
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import ParticleSettings, SettingsError, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.tasks import sparse_sum
 from dynamics.trajectory.netcdf import TrajectoryError
 from dynamics.trajectory.reader import open_trajectory
-from dynamics.trajectory.recorder import save
+from dynamics.trajectory.recorder import save_trajectory
 
 NORMS = ("rms", "unit", "rms-smooth", "unit-smooth")
 TINY = SparseSettings(length=6, sparsity=2, hidden=6, data=64, batch=16)
@@ -33,12 +47,15 @@ TINY = SparseSettings(length=6, sparsity=2, hidden=6, data=64, batch=16)
 
 def judged(s, weights, by=None):
     """The verdict on one circuit, by way of what `invariances` gives of a trajectory with it alone."""
-    return verdict(dataset([measured(ClusteringHead(s), weights)], s).isel(run=0), by or Thresholds())
+    return circuit_label(
+        dataset([network_invariances(ClusteringHead(s), weights)], s).isel(run=0), by or LabelThresholds()
+    )
 
 
 def dataset(rows, s):
     data = {
-        name: (("run", *NAMES[name][0]), np.stack([np.asarray(row[name], float) for row in rows])) for name in NAMES
+        name: (("run", *INVARIANCE_VARIABLES[name][0]), np.stack([np.asarray(row[name], float) for row in rows]))
+        for name in INVARIANCE_VARIABLES
     }
     return xr.Dataset(data, {"counting": list(s.counting)})
 
@@ -51,7 +68,7 @@ def dataset(rows, s):
 def test_the_ideal_circuit_is_ideal_and_solves_the_task(norm, vocab):
     s = SparseSettings(norm=norm, vocab=vocab)
     weights = ideal_circuit(s)
-    found = measured(ClusteringHead(s), weights)
+    found = network_invariances(ClusteringHead(s), weights)
     assert found["accuracy"] == 1
     assert found["clusters"] == {2: 6, 3: 21}[vocab]
     assert found["class_share"] == pytest.approx(1, abs=1e-9)
@@ -102,7 +119,7 @@ def test_attention_to_part_of_the_values_is_told():
 def test_what_a_circuit_lacks_is_named(coefficients, label, leaking, apart, words):
     s = SparseSettings()
     weights = summing_circuit(s, coefficients)
-    assert measured(ClusteringHead(s), weights)["accuracy"] == 1
+    assert network_invariances(ClusteringHead(s), weights)["accuracy"] == 1
     found = judged(s, weights)
     assert found[:1] + found[2:] == (label, leaking, apart)
     assert words in found.reason
@@ -140,22 +157,22 @@ def test_circuits_that_cannot_be_built_are_refused():
 
 def test_tokens_that_are_told_apart_at_a_position_are_named():
     s = SparseSettings(vocab=3)
-    found = measured(ClusteringHead(s), ideal_circuit(s))
+    found = network_invariances(ClusteringHead(s), ideal_circuit(s))
     share = np.zeros((3, 3))
     share[0, 1:] = share[1:, 0] = 0.05
     found["token_share"][7], found["value_share"][7] = share, share.mean()
     one = dataset([found], s).isel(run=0)
-    assert verdict(one).reason == "tells 0 from 1, 0 from 2 at position 7"
-    assert verdict(one).label == "partial"
+    assert circuit_label(one).reason == "tells 0 from 1, 0 from 2 at position 7"
+    assert circuit_label(one).label == "partial"
 
 
 def test_groups_of_positions_that_swap():
     share = np.array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0]]) / 2
-    assert outsiders(share, 0.1) == [1, 3]  # of equal groups that of the first counts
-    assert outsiders(share, 0.6) == []
+    assert positions_outside_largest_group(share, 0.1) == [1, 3]  # of equal groups that of the first counts
+    assert positions_outside_largest_group(share, 0.6) == []
     chain = np.array([[0, 0.05, 0.2], [0.05, 0, 0.05], [0.2, 0.05, 0]])
-    assert outsiders(chain, 0.1) == []
-    assert outsiders(np.ones((3, 3)) - np.eye(3), 0.1) == [1, 2]
+    assert positions_outside_largest_group(chain, 0.1) == []
+    assert positions_outside_largest_group(np.ones((3, 3)) - np.eye(3), 0.1) == [1, 2]
 
 
 def test_counts_and_how_they_depend_on_thresholds():
@@ -165,19 +182,19 @@ def test_counts_and_how_they_depend_on_thresholds():
         summing_circuit(s, [10] * 5 + [1] + [0] * 6),
         {name: torch.zeros_like(each) for name, each in ideal_circuit(s).items()},
     ]  # fmt: skip
-    found = dataset([measured(ClusteringHead(s), each) for each in made[:3] + made[4:]], s)
-    np.testing.assert_array_equal(counts(found), [1, 1, 1, 0, 0, 1])
-    assert [each.label for each in verdicts(found)] == ["ideal", "corrected", "part of the values", "none"]
-    table = sensitivity(found)
+    found = dataset([network_invariances(ClusteringHead(s), each) for each in made[:3] + made[4:]], s)
+    np.testing.assert_array_equal(label_counts(found), [1, 1, 1, 0, 0, 1])
+    assert [each.label for each in circuit_labels(found)] == ["ideal", "corrected", "part of the values", "none"]
+    table = label_sensitivity(found)
     assert table.dims == ("threshold", "factor", "label")
     np.testing.assert_array_equal(table.sum("label"), 4)
-    np.testing.assert_array_equal(table.sel(factor=1), np.tile(counts(found), (5, 1)))
+    np.testing.assert_array_equal(table.sel(factor=1), np.tile(label_counts(found), (5, 1)))
     halved = table.sel(threshold="part", factor=0.5).values
-    assert halved[LABELS.index("corrected")] == 2
+    assert halved[CIRCUIT_LABELS.index("corrected")] == 2
     # a leak of a tenth of a step has the value share .01/5.01, within the tolerance and beyond a fifth of it
     weak = judged(s, made[3])
     assert weak.label == "corrected"
-    assert judged(s, made[3], Thresholds(tolerance=0.0019)).leaking == (5,)
+    assert judged(s, made[3], LabelThresholds(tolerance=0.0019)).leaking == (5,)
 
 
 # ----------------------------------------------------------------------------------------------- phases
@@ -185,21 +202,21 @@ def test_counts_and_how_they_depend_on_thresholds():
 
 def test_the_lasting_half_in_plain_loops(generator):
     values, time = generator.uniform(0, 1, (200, 9)), np.cumsum(generator.uniform(1, 2, 9))
-    for row, found in zip(values, lasting_half(values, time), strict=True):
+    for row, found in zip(values, half_rise_time(values, time), strict=True):
         half = (row[0] + row[-1]) / 2
         expected = next((time[k] for k in range(9) if (row[k:] >= half).all()), np.nan)
         expected = expected if row[-1] - row[0] >= 0.01 else np.nan
         np.testing.assert_equal(found, expected)
-    assert np.isnan(lasting_half(np.array([0, np.nan, 1]), np.arange(3)))
-    assert np.isnan(lasting_half(np.array([0.999999, 0.999999, 1]), np.arange(3)))
-    assert lasting_half(np.array([0.98, 0.98, 1]), np.arange(3)) == 2
+    assert np.isnan(half_rise_time(np.array([0, np.nan, 1]), np.arange(3)))
+    assert np.isnan(half_rise_time(np.array([0.999999, 0.999999, 1]), np.arange(3)))
+    assert half_rise_time(np.array([0.98, 0.98, 1]), np.arange(3)) == 2
     with pytest.raises(ValueError, match="2 frames"):
-        lasting_half(np.zeros(3), np.arange(2))
+        half_rise_time(np.zeros(3), np.arange(2))
 
 
 def test_frames_are_even_and_keep_both_ends():
-    np.testing.assert_array_equal(chosen_frames(11, 6), [0, 2, 4, 6, 8, 10])
-    np.testing.assert_array_equal(chosen_frames(3, 10), [0, 1, 2])
+    np.testing.assert_array_equal(evenly_spaced_frames(11, 6), [0, 2, 4, 6, 8, 10])
+    np.testing.assert_array_equal(evenly_spaced_frames(3, 10), [0, 1, 2])
 
 
 @pytest.fixture(scope="module")
@@ -220,24 +237,24 @@ def planted(tiny, moments):
 
 
 def test_clusters_form_when_the_front_is_there_and_are_told_apart_when_the_transform_is(tiny):
-    found = phases(planted(tiny, (2, 5)))
+    found = measure_learning_phases(planted(tiny, (2, 5)))
     epoch = tiny["epoch"].values
     assert found["formed"].values[0] == epoch[2]
     assert found["separated"].values[0] == epoch[5]
     np.testing.assert_allclose(found["final_share"].values[0, 2:], 1, atol=1e-4)
     assert found["multiset_share"].values[0, 2] == pytest.approx(1, abs=1e-4)
     assert found.sizes["step"] == 7
-    assert phases(tiny, frames=3).sizes["step"] == 3
+    assert measure_learning_phases(tiny, frames=3).sizes["step"] == 3
 
 
 def test_phases_of_what_has_diverged_or_has_one_frame(tiny):
     lost = tiny.copy()
     lost["last_step"] = ("run", [24, 8, 24, 24])
-    assert np.isnan(phases(lost)["formed"].values[1])
+    assert np.isnan(measure_learning_phases(lost)["formed"].values[1])
     with pytest.raises(TrajectoryError, match="found one frame"):
-        phases(tiny.isel(step=[0]))
+        measure_learning_phases(tiny.isel(step=[0]))
     with pytest.raises(SettingsError, match="frames: found 1"):
-        phases(tiny, frames=1)
+        measure_learning_phases(tiny, frames=1)
 
 
 # ------------------------------------------------------------------------------------------ inheritance
@@ -245,28 +262,28 @@ def test_phases_of_what_has_diverged_or_has_one_frame(tiny):
 
 def test_correlations_are_numpys(generator):
     first, second = generator.standard_normal((3, 40)), generator.standard_normal((4, 40)) + 5
-    np.testing.assert_allclose(correlations(first, second), np.corrcoef(first, second)[:3, 3:], atol=1e-12)
+    np.testing.assert_allclose(pairwise_correlations(first, second), np.corrcoef(first, second)[:3, 3:], atol=1e-12)
     second[1] = 0.1
-    assert np.isnan(correlations(first, second)[:, 1]).all()
+    assert np.isnan(pairwise_correlations(first, second)[:, 1]).all()
 
 
 def test_own_pairs_stand_out_only_if_they_are_alike(generator):
     noise = generator.standard_normal((12, 12))
-    own = compared(noise + 5 * np.eye(12), higher=True)
+    own = compare_same_seed(noise + 5 * np.eye(12), higher=True)
     assert own.p == 1e-4
     assert own.own.value - own.others.value == pytest.approx(5, abs=1)
-    assert compared(-noise - 5 * np.eye(12), higher=False).p == 1e-4
-    assert compared(noise + 5 * np.eye(12), higher=False).p == 1.0
-    assert compared(np.ones((5, 5)), higher=True).p == 1.0
+    assert compare_same_seed(-noise - 5 * np.eye(12), higher=False).p == 1e-4
+    assert compare_same_seed(noise + 5 * np.eye(12), higher=False).p == 1.0
+    assert compare_same_seed(np.ones((5, 5)), higher=True).p == 1.0
     lost = noise.copy()
     lost[3] = np.nan
-    assert compared(lost, higher=True).runs == 11
-    every = [compared(generator.standard_normal((6, 6)), True, permutations=99).p for _ in range(300)]
+    assert compare_same_seed(lost, higher=True).runs == 11
+    every = [compare_same_seed(generator.standard_normal((6, 6)), True, permutations=99).p for _ in range(300)]
     assert abs(np.mean(np.array(every) <= 0.1) - 0.1) < 0.05
 
 
 def test_three_runs_have_six_permutations():
-    found = compared(np.diag([3.0, 2.0, 1.0]), higher=True, permutations=6000)
+    found = compare_same_seed(np.diag([3.0, 2.0, 1.0]), higher=True, permutations=6000)
     assert found.p == pytest.approx(1 / 6, abs=0.02)
 
 
@@ -274,7 +291,7 @@ def test_attention_that_stays_is_inherited_whole(tiny):
     still = tiny.copy(deep=True)
     for name in ("embedding", "position_embedding", "query"):
         still[name].values[:] = still[name].values[:, :1]
-    found = inherited(still)
+    found = attention_start_end_correlation(still)
     np.testing.assert_allclose(np.diagonal(found), 1)
     assert (found.values[~np.eye(4, dtype=bool)] < 0.999).all()
     network = ClusteringHead(TINY)
@@ -286,46 +303,46 @@ def test_attention_that_stays_is_inherited_whole(tiny):
         for run, at in ((1, 0), (2, -1))
     ]
     expected = np.corrcoef(*(each.numpy().ravel() for each in maps))[0, 1]
-    np.testing.assert_allclose(inherited(tiny).values[1, 2], expected, rtol=1e-6)
+    np.testing.assert_allclose(attention_start_end_correlation(tiny).values[1, 2], expected, rtol=1e-6)
 
 
 def test_weights_that_go_apart_at_random_end_a_diagonal_apart():
     start = np.zeros((2, 3))
     first, second = np.array([[3.0, 0, 0], [0, 3, 0]]), np.array([[3.0, 0, 0], [0, 0, 3]])
     expected = [[0, np.sqrt(2)], [np.sqrt(2), np.sqrt(2)]]
-    np.testing.assert_allclose(weight_distances(start, start, first, second), expected)
-    assert np.isnan(weight_distances(start, start, start, start)).all()
+    np.testing.assert_allclose(relative_weight_distances(start, start, first, second), expected)
+    assert np.isnan(relative_weight_distances(start, start, start, start)).all()
 
 
 def test_moves_with_another_setting(tiny):
     import dataclasses
 
-    same = moved(tiny, tiny)
+    same = endpoint_similarity(tiny, tiny)
     np.testing.assert_allclose(np.diagonal(same["weight_distance"]), 0)
     np.testing.assert_allclose(np.diagonal(same["shape_distance"]), 0, atol=1e-6)
     np.testing.assert_allclose(np.diagonal(same["attention_correlation"]), 1)
     other = simulate(dataclasses.replace(TINY, lr=0.01), runs=4, steps=24, every=4, progress=False)
-    found = moved(tiny, other)
+    found = endpoint_similarity(tiny, other)
     assert (np.diagonal(found["weight_distance"]) > 0).all()
-    assert compared(found["weight_distance"].values, higher=False).p < 0.1
+    assert compare_same_seed(found["weight_distance"].values, higher=False).p < 0.1
     for changes, word in (({"hidden": 7}, "networks of"), ({"sparsity": 3}, "another task")):
         wrong = simulate(dataclasses.replace(TINY, **changes), runs=4, steps=4, progress=False)
         with pytest.raises(TrajectoryError, match=word):
-            moved(tiny, wrong)
+            endpoint_similarity(tiny, wrong)
     with pytest.raises(TrajectoryError, match="the second trajectory: found runs of other seeds"):
-        moved(tiny, simulate(TINY, runs=4, seed=1, steps=4, progress=False))
+        endpoint_similarity(tiny, simulate(TINY, runs=4, seed=1, steps=4, progress=False))
     begun = tiny.copy(deep=True)
     begun["query"].values[:, 0] += 1
     with pytest.raises(TrajectoryError, match="do not begin at the same weights"):
-        moved(tiny, begun)
+        endpoint_similarity(tiny, begun)
 
 
 # ------------------------------------------------------------------------------------------- the command
 
 
 def test_the_command_prints_writes_and_draws(typed, tiny, tmp_path):
-    save(planted(tiny, (2, 5)), tmp_path / "a.nc")
-    save(tiny.isel(run=slice(4)), tmp_path / "b.nc")
+    save_trajectory(planted(tiny, (2, 5)), tmp_path / "a.nc")
+    save_trajectory(tiny.isel(run=slice(4)), tmp_path / "b.nc")
     code, out, err = typed("analysis.circuits", "a.nc", "b.nc", "--csv", "a.csv", "--frames", 7)
     assert (code, err) == (0, "")
     assert "partial" in out
@@ -333,13 +350,13 @@ def test_the_command_prints_writes_and_draws(typed, tiny, tmp_path):
     assert "different seeds" in out
     with xr.open_dataset(tmp_path / "a-circuits.nc") as found:
         assert found["label"].values.tolist()[0] == "ideal"
-        assert set(LABELS) >= set(found["label"].values.tolist())
+        assert set(CIRCUIT_LABELS) >= set(found["label"].values.tolist())
         assert found.attrs["other"] == "b.nc"
         assert found["weight_distance"].dims == ("run", "other_run")
         assert all("units" in each.attrs for name, each in found.data_vars.items() if each.dtype.kind == "f")
     assert (tmp_path / "a-circuits.png").stat().st_size > 10_000
     table = (tmp_path / "a.csv").read_text().splitlines()
-    assert [line.split(",")[0] for line in table[1:]] == list(LABELS)
+    assert [line.split(",")[0] for line in table[1:]] == list(CIRCUIT_LABELS)
     assert table[1].split(",")[1] == "1"
     assert typed("analysis.circuits", "a.nc", "--frames", 3)[0] == 0
 
@@ -347,7 +364,7 @@ def test_the_command_prints_writes_and_draws(typed, tiny, tmp_path):
 def test_the_command_goes_on_where_every_run_has_diverged(typed, tiny, tmp_path):
     lost = tiny.copy()
     lost["last_step"], lost["status"] = ("run", [8] * 4), ("run", np.full(4, 2, np.int8))
-    save(lost, tmp_path / "a.nc")
+    save_trajectory(lost, tmp_path / "a.nc")
     code, out, err = typed("analysis.circuits", "a.nc")
     assert (code, err) == (0, "")
     assert "no successful run" in out
@@ -356,7 +373,7 @@ def test_the_command_goes_on_where_every_run_has_diverged(typed, tiny, tmp_path)
 def test_one_run_of_scores_far_apart_does_not_stop_the_others(typed, tiny, tmp_path):
     far = planted(tiny, (2, 5))
     far["query"].values[1] *= 1e6
-    save(far, tmp_path / "a.nc")
+    save_trajectory(far, tmp_path / "a.nc")
     code, out, err = typed("analysis.circuits", "a.nc")
     assert (code, err) == (0, "")
     assert "encode a sum of whole steps that has the target's residue (it explains at least 100.0% of" in out
@@ -383,7 +400,7 @@ def test_one_run_of_scores_far_apart_does_not_stop_the_others(typed, tiny, tmp_p
     ],
 )
 def test_mistakes_are_told_in_a_line(typed, tiny, tmp_path, words, code, said):
-    save(tiny, tmp_path / "a.nc")
+    save_trajectory(tiny, tmp_path / "a.nc")
     (tmp_path / "link.nc").symlink_to(tmp_path / "a.nc")
     simulate(ParticleSettings(n=5), runs=2, steps=3, out=tmp_path / "p.nc", progress=False)
     simulate(TINY, runs=2, steps=4, record="metrics", out=tmp_path / "m.nc", progress=False)
@@ -397,7 +414,7 @@ def test_mistakes_are_told_in_a_line(typed, tiny, tmp_path, words, code, said):
 def test_a_run_that_succeeds_by_training_is_judged_by_its_own_accuracy():
     s = SparseSettings(length=5, sparsity=2, data=200, batch=20, lr=0.01)
     trajectory = simulate(s, runs=6, steps=3000, every=1500, progress=False)
-    found = circuits(trajectory, frames=3)
+    found = measure_circuits(trajectory, frames=3)
     network = ClusteringHead(s)
     tokens = torch.tensor(list(itertools.product(range(2), repeat=5)))
     for run in range(6):
@@ -409,5 +426,5 @@ def test_a_run_that_succeeds_by_training_is_judged_by_its_own_accuracy():
 
 
 def test_invariances_of_a_saved_trajectory_are_those_in_memory(tiny, tmp_path):
-    save(tiny, tmp_path / "a.nc")
-    xr.testing.assert_equal(invariances(open_trajectory(tmp_path / "a.nc")), invariances(tiny))
+    save_trajectory(tiny, tmp_path / "a.nc")
+    xr.testing.assert_equal(measure_invariances(open_trajectory(tmp_path / "a.nc")), measure_invariances(tiny))

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from analysis.reproduction.claims.registry import CLAIMS, chosen
-from analysis.reproduction.experiments.register import STUDIES
-from analysis.reproduction.figures.register import PLATES
-from analysis.reproduction.verification.coverage import uncovered
+from analysis.reproduction.claims.registry import CLAIMS, select_claims
+from analysis.reproduction.experiments.register import EXPERIMENTS
+from analysis.reproduction.figures.register import PAPER_FIGURES
+from analysis.reproduction.verification.coverage import uncovered_places
 from analysis.reproduction.verification.experiment import Size
 from analysis.reproduction.verification.rules import Agrees
 from dynamics.settings import SettingsError
@@ -28,7 +28,7 @@ def test_a_claim_says_what_is_needed(claim):
     assert claim.statement.endswith((".", "?"))
     assert claim.covers or claim.paper == "OWN"
     assert claim.weight in (1, 2, 3)
-    assert not claim.figure or claim.figure in {plate.name for plate in PLATES}
+    assert not claim.figure or claim.figure in {plate.name for plate in PAPER_FIGURES}
     if claim.untestable:
         assert not claim.parts
         assert not claim.study
@@ -36,7 +36,7 @@ def test_a_claim_says_what_is_needed(claim):
     assert claim.measured
     assert claim.refuted
     assert claim.meaning
-    assert claim.study in {study.name for study in STUDIES}
+    assert claim.study in {study.name for study in EXPERIMENTS}
     labels = [part.label for part in claim.parts]
     assert labels
     assert len(set(labels)) == len(labels)
@@ -44,7 +44,7 @@ def test_a_claim_says_what_is_needed(claim):
 
 
 def test_no_place_of_the_papers_is_left_out():
-    assert uncovered(CLAIMS) == []
+    assert uncovered_places(CLAIMS) == []
 
 
 TABLES = {
@@ -102,9 +102,9 @@ def test_numbers_that_the_papers_print_are_in_a_claim_of_their_place(paper, plac
 
 
 def test_every_study_is_of_a_claim_and_has_the_default_size():
-    assert {study.name for study in STUDIES} == {claim.study for claim in CLAIMS if claim.study}
-    assert len({study.name for study in STUDIES}) == len(STUDIES)
-    for study in STUDIES:
+    assert {study.name for study in EXPERIMENTS} == {claim.study for claim in CLAIMS if claim.study}
+    assert len({study.name for study in EXPERIMENTS}) == len(EXPERIMENTS)
+    for study in EXPERIMENTS:
         assert Size.DEFAULT in study.sizes
         assert Size.FULL in study.sizes
         assert set(study.seconds) == set(study.sizes)
@@ -112,12 +112,14 @@ def test_every_study_is_of_a_claim_and_has_the_default_size():
 
 
 def test_claims_are_chosen_by_how_their_names_begin():
-    assert [claim.name for claim in chosen(["ca.table2"])] == [name for name in NAMES if name.startswith("CA.table2.")]
-    assert [claim.name for claim in chosen(["CA.table2.fa1"])] == ["CA.table2.fa1"]
-    assert chosen(["all"]) == list(CLAIMS)
+    assert [claim.name for claim in select_claims(["ca.table2"])] == [
+        name for name in NAMES if name.startswith("CA.table2.")
+    ]
+    assert [claim.name for claim in select_claims(["CA.table2.fa1"])] == ["CA.table2.fa1"]
+    assert select_claims(["all"]) == list(CLAIMS)
 
 
 @pytest.mark.parametrize("name", ["CA.table", "CA.table22", "", "."])
 def test_names_of_no_claim_are_refused(name):
     with pytest.raises(SettingsError, match="only"):
-        chosen([name])
+        select_claims([name])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import SettingsError, SparseSettings
-from dynamics.tasks import sequences, sparse_sum, unseen
+from dynamics.tasks import sample_sequences, sparse_sum, unseen_mask
 
 NORMS = ("rms", "unit", "rms-smooth", "unit-smooth")
 
@@ -21,7 +21,7 @@ NORMS = ("rms", "unit", "rms-smooth", "unit-smooth")
 
 def test_the_target_is_the_sum_of_the_tokens_that_count():
     task = SparseSettings(vocab=3, length=6, sparsity=2)
-    tokens = sequences(task, np.arange(3), "train")
+    tokens = sample_sequences(task, np.arange(3), "train")
     assert tokens.shape == (3, 2048, 6)
     assert (tokens.min(), tokens.max()) == (0, 2)
     expected = [[(row[0] + row[1]) % 3 for row in run] for run in tokens]
@@ -32,9 +32,9 @@ def test_the_target_is_the_sum_of_the_tokens_that_count():
 
 def test_draws_are_of_a_seed_and_a_split_alone():
     task = SparseSettings()
-    tokens = sequences(task, np.arange(5), "train")
-    np.testing.assert_array_equal(sequences(task, np.array([3]), "train")[0], tokens[3])
-    assert (sequences(task, np.arange(5), "test") != tokens).any(axis=(1, 2)).all()
+    tokens = sample_sequences(task, np.arange(5), "train")
+    np.testing.assert_array_equal(sample_sequences(task, np.array([3]), "train")[0], tokens[3])
+    assert (sample_sequences(task, np.arange(5), "test") != tokens).any(axis=(1, 2)).all()
     share = tokens.mean(axis=(1, 2))
     assert abs(share - 0.5).max() < 5 * 0.5 / math.sqrt(2048 * 12)
 
@@ -43,8 +43,8 @@ def test_draws_are_of_a_seed_and_a_split_alone():
 def test_as_many_test_sequences_are_new_as_the_paper_has(vocab, expected, spread):
     """39% of the test sequences occur in the training set for p = 2, 0.4% for p = 3."""
     task, seeds = SparseSettings(vocab=vocab), np.arange(10)
-    train, test = sequences(task, seeds, "train"), sequences(task, seeds, "test")
-    new = unseen(train, test)
+    train, test = sample_sequences(task, seeds, "train"), sample_sequences(task, seeds, "test")
+    new = unseen_mask(train, test)
     assert abs((1 - new.mean()) - expected) < spread
     for run, row in itertools.product(range(2), range(50)):
         assert new[run, row] == (not (train[run] == test[run, row]).all(axis=1).any())
@@ -122,7 +122,7 @@ def test_logits_are_those_of_a_token_by_token_twin(norm, dim, table, bias, biase
         activation=activation, output_bias=bias, receptor_biases=biases,
     )  # fmt: skip
     network = ClusteringHead(shape)
-    weights, tokens = doubled(network, 2, scale), sequences(shape, np.arange(2), "train").astype(np.int64)
+    weights, tokens = doubled(network, 2, scale), sample_sequences(shape, np.arange(2), "train").astype(np.int64)
     logits = network.logits(weights, torch.from_numpy(tokens))
     shared = network.logits(weights, torch.from_numpy(tokens[1]))
     assert logits.shape == (2, 7, table or 3)
@@ -137,7 +137,7 @@ def test_gradients_are_those_of_finite_differences(norm):
     task = SparseSettings(vocab=2, length=4, sparsity=2, data=5, batch=5, dim=2, hidden=4, norm=norm)
     network = ClusteringHead(task)
     weights = doubled(network, 2)
-    tokens = torch.from_numpy(sequences(task, np.arange(2), "train")).long()
+    tokens = torch.from_numpy(sample_sequences(task, np.arange(2), "train")).long()
     target = torch.from_numpy(sparse_sum(tokens.numpy(), task))
 
     def loss(*values):

@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.clustering_heads.clusters import cluster_labels, clusters, count_clusters, ideal_clusters, told_apart
+from analysis.clustering_heads.clusters import (
+    cluster_labels,
+    count_clusters,
+    embedding_cluster_counts,
+    ideal_cluster_count,
+    reference_sequences,
+)
 from dynamics.settings import ModularSettings, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.trajectory.netcdf import TrajectoryError
@@ -44,21 +50,21 @@ def test_the_ideal_circuit_has_as_many_as_the_formula(norm):
     import torch
 
     network, weights = ideal_circuit(norm)
-    tokens = torch.from_numpy(told_apart(network.settings))
+    tokens = torch.from_numpy(reference_sequences(network.settings))
     assert tokens.shape == (4096, 12)
     found = count_clusters(network.sequence_embedding(weights, tokens).numpy())
-    assert found == ideal_clusters(network.settings) == 6
-    assert ideal_clusters(SparseSettings(vocab=3)) == 21
-    assert told_apart(SparseSettings(vocab=3)).shape[1] == 12
+    assert found == ideal_cluster_count(network.settings) == 6
+    assert ideal_cluster_count(SparseSettings(vocab=3)) == 21
+    assert reference_sequences(SparseSettings(vocab=3)).shape[1] == 12
 
 
 def test_clusters_of_a_trajectory():
     settings = SparseSettings(length=6, sparsity=2, data=50, batch=8, hidden=5)
     trajectory = simulate(settings, runs=3, steps=7, progress=False)
-    found = clusters(trajectory)
+    found = embedding_cluster_counts(trajectory)
     assert found.dims == ("run",)
     assert (found >= 1).all()
-    first = clusters(trajectory, step=0, link=1e-9)
+    first = embedding_cluster_counts(trajectory, step=0, link=1e-9)
     np.testing.assert_array_equal(first, 2**6)
     with pytest.raises(TrajectoryError, match="this is about sparse"):
-        clusters(simulate(ModularSettings(n=5), runs=1, steps=1, progress=False))
+        embedding_cluster_counts(simulate(ModularSettings(n=5), runs=1, steps=1, progress=False))

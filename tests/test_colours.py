@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from analysis.plots.drawing.colours import (
+    angle_colours,
     class_colours,
     from_oklab,
-    pale,
+    pale_colours,
     prefix_colours,
-    round_colours,
-    sequential,
+    sequential_colours,
     split_colours,
     to_oklab,
 )
-from analysis.plots.scenes.probe_sequences import sentences
+from analysis.plots.scenes.probe_sequences import make_probe_sequences
 from dynamics.settings import SparseSettings
 
 READERS = {
@@ -74,7 +74,7 @@ def test_neighbours_among_more_are_told_apart_by_everybody(reader, n):
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("task", [{}, {"vocab": 3}, {"vocab": 4}, {"vocab": 5, "sparsity": 3}, {"vocab": 10}], ids=str)
 def test_prefixes_are_alike_where_they_are_permutations_and_else_told_apart(reader, task):
-    multiset = sentences(SparseSettings(**task)).multiset
+    multiset = make_probe_sequences(SparseSettings(**task)).multiset
     apart = distances(prefix_colours(multiset), reader)
     same = multiset[:, None] == multiset
     assert apart[~same].min() > 0.08
@@ -102,10 +102,10 @@ def test_a_split_has_its_colour_whatever_others_there_are():
 
 @pytest.mark.parametrize("reader", READERS)
 def test_values_and_tokens_go_from_one_end_to_the_other_for_everybody(reader):
-    lightness = seen(sequential(64), reader)[:, 0]
+    lightness = seen(sequential_colours(64), reader)[:, 0]
     assert (np.diff(lightness) > 0).all()
     assert lightness[-1] - lightness[0] > 0.5
-    assert (np.diff(seen(sequential(17), reader)[:, 0]) > 0).all()
+    assert (np.diff(seen(sequential_colours(17), reader)[:, 0]) > 0).all()
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -117,11 +117,11 @@ def test_splits_and_layers_are_told_apart(reader):
 def test_colours_stand_out_from_white_and_from_what_is_pale():
     rgb = class_colours(10)
     assert np.linalg.norm(to_oklab(rgb) - [1, 0, 0], axis=-1).min() > 0.2
-    assert np.linalg.norm(to_oklab(rgb) - to_oklab(pale(rgb)), axis=-1).min() > 0.1
+    assert np.linalg.norm(to_oklab(rgb) - to_oklab(pale_colours(rgb)), axis=-1).min() > 0.1
 
 
 def test_directions_have_colours_that_meet_where_the_circle_closes():
-    ring = round_colours(np.linspace(0, 2 * np.pi, 33))
+    ring = angle_colours(np.linspace(0, 2 * np.pi, 33))
     np.testing.assert_allclose(ring[0], ring[-1], atol=1e-9)
     lab = to_oklab(ring[:-1])
     assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(lab, 2)) > 0.01

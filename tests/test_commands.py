@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from analysis.command_line.parsing import command
-from analysis.plots.embedding_grid import gallery, plane
+from analysis.command_line.parsing import run_command
+from analysis.plots.embedding_grid import plot_embeddings, principal_plane
 from dynamics.settings import ParticleSettings
 from dynamics.simulation import simulate
-from dynamics.trajectory.reader import open_trajectory, parts_of
-from dynamics.trajectory.recorder import lock_of
-from sims.runs import line
+from dynamics.trajectory.reader import closed_parts, open_trajectory
+from dynamics.trajectory.recorder import trajectory_lock
+from sims.runs import describe_run_file
 from tests.test_simulate import run, stop_at
 
 COMMANDS = [
@@ -71,7 +71,7 @@ def here(monkeypatch, capsys):
         monkeypatch.setattr("sys.argv", [program, *map(str, words)])
         module = importlib.import_module(program)
         with pytest.raises(SystemExit) as end:
-            command(module.main, module.Options, program)
+            run_command(module.main, module.Options, program)
         return end.value.code, capsys.readouterr().err
 
     yield run
@@ -135,15 +135,15 @@ def test_runs_are_listed_with_their_state(call, tmp_path):
 def test_runs_that_are_not_done_are_listed_as_what_they_are(tmp_path, monkeypatch):
     path = tmp_path / "a.nc"
     stop_at(monkeypatch, path, 30, steps=60)
-    assert line(path, True)[1:5] == ["interrupted", "30 of 60", "6", "0"]
-    with lock_of(path):
-        assert line(path, False)[1] == "running"
+    assert describe_run_file(path, True)[1:5] == ["interrupted", "30 of 60", "6", "0"]
+    with trajectory_lock(path):
+        assert describe_run_file(path, False)[1] == "running"
     run(out=path)
-    assert line(path, False)[1:3] == ["done", "60"]
+    assert describe_run_file(path, False)[1:3] == ["done", "60"]
     stop_at(monkeypatch, path, 70, steps=100, every=1)
-    assert line(path, True)[1:3] == ["interrupted", "70 of 100"]
-    with lock_of(tmp_path / "new.nc"):
-        assert line(tmp_path / "new.nc", False)[1] == "running"
+    assert describe_run_file(path, True)[1:3] == ["interrupted", "70 of 100"]
+    with trajectory_lock(tmp_path / "new.nc"):
+        assert describe_run_file(tmp_path / "new.nc", False)[1] == "running"
 
 
 def test_a_diverged_run_shows_in_the_list(tmp_path, generator):
@@ -152,7 +152,7 @@ def test_a_diverged_run_shows_in_the_list(tmp_path, generator):
     np.save(tmp_path / "x.npy", x)
     settings = ParticleSettings(n=5, variance="none", start=str(tmp_path / "x.npy"))
     simulate(settings, runs=2, steps=3, out=tmp_path / "a.nc", record="metrics", progress=False)
-    cells = line(tmp_path / "a.nc", False)
+    cells = describe_run_file(tmp_path / "a.nc", False)
     assert cells[1] == "done, 1 diverged"
     assert cells[-1].endswith("--record metrics")
 
@@ -223,7 +223,7 @@ def test_interrupted_it_says_how_to_go_on(environment, tmp_path, which, code):
     assert process.returncode == code
     last = errors.strip().splitlines()[-1]
     assert re.fullmatch(r"interrupted at step \d+ of 100000000; a.nc can be resumed: the same command goes on.*", last)
-    assert parts_of(tmp_path / "a.nc")
+    assert closed_parts(tmp_path / "a.nc")
 
 
 def test_a_reader_that_leaves_early_is_no_error(environment):
@@ -235,9 +235,9 @@ def test_a_reader_that_leaves_early_is_no_error(environment):
 @pytest.mark.parametrize(("n", "dim"), [(1, 1), (1, 3), (2, 1), (17, 2), (30, 4), (120, 2)])
 def test_any_embedding_can_be_drawn(n, dim, generator):
     x = generator.standard_normal((7, n, dim))
-    figure = gallery(x, range(7), "title")
+    figure = plot_embeddings(x, range(7), "title")
     assert len(figure.axes) == 7
     for axes, points in zip(figure.axes, x, strict=True):
         drawn = axes.collections[0].get_offsets()
-        np.testing.assert_allclose(drawn, plane(points))
+        np.testing.assert_allclose(drawn, principal_plane(points))
         assert axes.get_title().startswith("seed ")

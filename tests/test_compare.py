@@ -9,15 +9,20 @@ import xarray as xr
 from matplotlib.image import imread
 
 from analysis import compare, table1
-from analysis.output.results import check_result, write_result
-from analysis.structures.circles_and_grids import circles, grid_imperfections, imperfections, is_circle
-from analysis.structures.comparison import SIDES, _circle_test, _location_test, comparison, lines
-from analysis.structures.embedding_motion import displacement, escape, normalised, speed
-from analysis.structures.procrustes import end_distances
+from analysis.output.results import check_result_path, write_result
+from analysis.structures.circles_and_grids import circles, count_imperfections, grid_imperfections, is_circle
+from analysis.structures.comparison import SIDES, _circle_test, _location_test, compare_trajectories, comparison_lines
+from analysis.structures.embedding_motion import (
+    departure_times,
+    embedding_displacement,
+    embedding_speed,
+    on_normalised_time,
+)
+from analysis.structures.procrustes import end_shape_distances
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
 from dynamics.simulation import simulate
 from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.recorder import save
+from dynamics.trajectory.recorder import save_trajectory
 from tests.test_commands import here  # noqa: F401 - a fixture
 
 NETWORK = ModularSettings(n=7, hidden=9)
@@ -36,16 +41,16 @@ def particles():
 @pytest.mark.parametrize("which", ["network", "particles"])
 def test_either_system_goes_through_everything_that_reads_embeddings_or_norms(which, request):
     trajectory = request.getfixturevalue(which)
-    for function in (circles, grid_imperfections, speed, displacement):
+    for function in (circles, grid_imperfections, embedding_speed, embedding_displacement):
         found = function(trajectory)
         assert found.sizes["run"] == trajectory.sizes["run"]
         assert found.sizes["step"] == trajectory.sizes["step"]
-    assert normalised(displacement(trajectory)).sizes["normalised_time"] == 101
-    assert np.isfinite(escape(trajectory)).all()
-    np.testing.assert_allclose(np.diag(end_distances(trajectory, trajectory)), 0, atol=1e-6)
-    same = comparison(trajectory, trajectory)
+    assert on_normalised_time(embedding_displacement(trajectory)).sizes["normalised_time"] == 101
+    assert np.isfinite(departure_times(trajectory)).all()
+    np.testing.assert_allclose(np.diag(end_shape_distances(trajectory, trajectory)), 0, atol=1e-6)
+    same = compare_trajectories(trajectory, trajectory)
     assert same.attrs["paired"] == 1
-    for line in lines(same):
+    for line in comparison_lines(same):
         if (
             line.test in ("Fisher", "Mann-Whitney")
             and np.isfinite(line.p_value)
@@ -57,11 +62,11 @@ def test_either_system_goes_through_everything_that_reads_embeddings_or_norms(wh
 
 
 def test_the_numbers_are_those_of_the_trajectories(network, particles):
-    found = comparison(network, particles)
+    found = compare_trajectories(network, particles)
     for side, trajectory in (("first", network), ("second", particles)):
         ends = trajectory["embedding"].isel(step=-1).values
         np.testing.assert_array_equal(found[f"{side}_circle"], is_circle(ends))
-        np.testing.assert_array_equal(found[f"{side}_imperfections"], imperfections(ends))
+        np.testing.assert_array_equal(found[f"{side}_imperfections"], count_imperfections(ends))
         force = trajectory["gradient_norm"].sel(layer="embedding")
         last = found["gradient_norm"].sel(side=side, quantile=0.5, normalised_time=1)
         np.testing.assert_allclose(last, np.median(force.isel(step=-1)), rtol=1e-6)
@@ -69,7 +74,7 @@ def test_the_numbers_are_those_of_the_trajectories(network, particles):
     np.testing.assert_allclose(found["within_first"], found["within_first"].values.T, atol=1e-9)
     assert np.isnan(np.diag(found["within_second"])).all()
     assert found.attrs["paired"] == 0
-    table = {line.name: line for line in lines(found)}
+    table = {line.name: line for line in comparison_lines(found)}
     others = [found[f"{side}_imperfections"].where(found[f"{side}_circle"] == 0) for side in SIDES]
     np.testing.assert_allclose(table["imperfections of the others"].first.value, others[0].mean())
     np.testing.assert_allclose(table["imperfections of the others"].second.value, others[1].mean())
@@ -79,9 +84,9 @@ def test_pairs_are_found_and_matter(network):
     """Particles begun at the networks' first embeddings, against a second set begun elsewhere."""
     twin = simulate(ParticleSettings(n=7, start="a.nc"), runs=6, steps=50, progress=False)
     other = simulate(ParticleSettings(n=7), runs=6, steps=50, progress=False)
-    assert comparison(network, twin).attrs["paired"] == 1
-    assert comparison(network, other).attrs["paired"] == 0
-    same = {line.name: line for line in lines(comparison(twin, twin))}
+    assert compare_trajectories(network, twin).attrs["paired"] == 1
+    assert compare_trajectories(network, other).attrs["paired"] == 0
+    same = {line.name: line for line in comparison_lines(compare_trajectories(twin, twin))}
     assert same["nearest is own partner; unpaired"].first.value == 1
     assert same["shape distance of pairs; unpaired"].p_value < 0.05
     assert same["shape distance of pairs; unpaired"].first.value < 1e-6
@@ -90,24 +95,24 @@ def test_pairs_are_found_and_matter(network):
 def test_a_run_that_diverged_is_left_out(network, particles):
     ill = network.copy()
     ill["last_step"] = network["last_step"].copy(data=[60, 30, 60, 60, 60, 60])
-    found = comparison(ill, particles)
+    found = compare_trajectories(ill, particles)
     for name in ("first_circle", "first_imperfections", "first_escape"):
         np.testing.assert_array_equal(np.isnan(found[name]), [False, True, False, False, False, False])
     assert np.isnan(found["between"][1]).all()
     assert np.isfinite(found["between"].isel(first_run=[0, 2, 3, 4, 5])).all()
-    assert np.isfinite(lines(found)[0].first.value)
+    assert np.isfinite(comparison_lines(found)[0].first.value)
     none = network.copy()
     none["last_step"] = network["last_step"].copy(data=[30] * 6)
-    assert all(np.isnan(line.p_value) for line in lines(comparison(none, particles)))
+    assert all(np.isnan(line.p_value) for line in comparison_lines(compare_trajectories(none, particles)))
 
 
 def test_what_cannot_be_compared_is_an_error(network):
     with pytest.raises(TrajectoryError, match="token: found 7 and 5"):
-        comparison(network, simulate(ParticleSettings(n=5), runs=2, steps=3, progress=False))
+        compare_trajectories(network, simulate(ParticleSettings(n=5), runs=2, steps=3, progress=False))
     with pytest.raises(TrajectoryError, match="found a single frame"):
-        comparison(network, simulate(NETWORK, runs=2, steps=0, progress=False))
+        compare_trajectories(network, simulate(NETWORK, runs=2, steps=0, progress=False))
     with pytest.raises(TrajectoryError, match="record=metrics"):
-        comparison(network, simulate(NETWORK, runs=2, steps=3, record="metrics", progress=False))
+        compare_trajectories(network, simulate(NETWORK, runs=2, steps=3, record="metrics", progress=False))
 
 
 def test_results_are_whole_and_never_written_over_trajectories(network, tmp_path):
@@ -118,9 +123,9 @@ def test_results_are_whole_and_never_written_over_trajectories(network, tmp_path
     result.assign_attrs(first="b.nc").to_netcdf("other.nc")
     for name in ("a.nc", "text.nc", "precious.nc", "other.nc", "result.txt"):
         with pytest.raises(SettingsError, match="out: found"):
-            check_result(tmp_path / name, what)
+            check_result_path(tmp_path / name, what)
     for _ in range(2):
-        write_result(result, check_result(tmp_path / "deep" / "r.nc", what))
+        write_result(result, check_result_path(tmp_path / "deep" / "r.nc", what))
     with xr.open_dataset(tmp_path / "deep" / "r.nc") as found:
         np.testing.assert_array_equal(found["x"], result["x"])
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["r.nc"]
@@ -130,10 +135,10 @@ def test_results_are_whole_and_never_written_over_trajectories(network, tmp_path
 
 
 def run(program, monkeypatch, capsys, *words):
-    from analysis.command_line.parsing import command
+    from analysis.command_line.parsing import run_command
 
     monkeypatch.setattr("sys.argv", [program.__name__, *map(str, words)])
-    command(program.main, program.Options, program.__name__)
+    run_command(program.main, program.Options, program.__name__)
     return capsys.readouterr()
 
 
@@ -174,7 +179,7 @@ def test_pairs_are_tested_as_pairs():
 
 
 def test_particles_are_not_begun_where_seeds_are_missing(network, here):  # noqa: F811
-    save(network.isel(run=[0, 2]), "sel.nc")
+    save_trajectory(network.isel(run=[0, 2]), "sel.nc")
     code, error = here("analysis.compare", "sel.nc")
     assert (code, "seeds do not follow one another" in error) == (1, True)
 
@@ -217,10 +222,10 @@ def test_table_1_and_its_csv(monkeypatch, capsys):
 
 
 def test_the_paper_stands_beside_its_own_settings_only():
-    assert table1.is_printed(ModularSettings(weight_decay=0.3), 2000)
-    assert not table1.is_printed(ModularSettings(weight_decay=0.3), 1000)
-    assert not table1.is_printed(ModularSettings(weight_decay=0.5), 2000)
-    assert not table1.is_printed(ModularSettings(weight_decay=0.3, hidden=64), 2000)
+    assert table1.is_printed_network_row(ModularSettings(weight_decay=0.3), 2000)
+    assert not table1.is_printed_network_row(ModularSettings(weight_decay=0.3), 1000)
+    assert not table1.is_printed_network_row(ModularSettings(weight_decay=0.5), 2000)
+    assert not table1.is_printed_network_row(ModularSettings(weight_decay=0.3, hidden=64), 2000)
 
 
 def test_an_outcome_is_that_of_its_runs(generator):
@@ -228,13 +233,13 @@ def test_an_outcome_is_that_of_its_runs(generator):
     circle = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
     ends = np.concatenate([[circle, 2 * circle], generator.normal(size=(5, 7, 2))])
     accuracy = np.array([0.9, 0.7, 0.1, 0.2, 0.3, 0.4, 0.5])
-    found = table1.outcome(ends, accuracy)
+    found = table1.network_outcome(ends, accuracy)
     assert (found.runs, found.circles, found.others) == (7, 2, 5)
     np.testing.assert_allclose([found.circle_accuracy.value, found.other_accuracy.value], [0.8, 0.3])
-    expected = np.corrcoef(imperfections(ends[2:]), accuracy[2:])[0, 1]
+    expected = np.corrcoef(count_imperfections(ends[2:]), accuracy[2:])[0, 1]
     np.testing.assert_allclose(found.correlation.value, expected)
     assert found.correlation.low < expected < found.correlation.high
-    empty = table1.outcome(ends[:0], accuracy[:0])
+    empty = table1.network_outcome(ends[:0], accuracy[:0])
     assert np.isnan(empty.correlation.value)
 
 

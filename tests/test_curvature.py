@@ -10,15 +10,23 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from analysis.linearization import network_curvature
-from analysis.linearization.along_trajectory import linearisation, places_of, usual_steps
-from analysis.linearization.curvature_table import columns, header, rows
-from analysis.linearization.eigenmodes import NONE, SADDLE, STABLE, UNSTABLE, growing, kinds, modes_of
-from analysis.linearization.plateau_escapes import escapes, largest_falls
+from analysis.linearization.along_trajectory import default_frame_count, frame_indices, linearize_trajectory
+from analysis.linearization.curvature_table import curvature_columns, curvature_header, curvature_rows
+from analysis.linearization.eigenmodes import (
+    NONE,
+    SADDLE,
+    STABLE,
+    UNSTABLE,
+    growing_mode_count,
+    sorted_eigenmodes,
+    stability_kinds,
+)
+from analysis.linearization.plateau_escapes import largest_loss_falls, measure_plateau_escapes
 from analysis.statistics.intervals import median_interval
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.trajectory.reader import open_trajectory
-from dynamics.trajectory.recorder import save
+from dynamics.trajectory.recorder import save_trajectory
 
 SYSTEMS = {
     "particles": ParticleSettings(n=6, fa=2.0),
@@ -31,10 +39,10 @@ SYSTEMS = {
 
 
 def test_modes_stand_by_falling_growth_and_conjugate_ones_by_falling_rotation():
-    found = modes_of(np.array([-1 - 2j, 3, -1 + 2j, -5, 0]))
+    found = sorted_eigenmodes(np.array([-1 - 2j, 3, -1 + 2j, -5, 0]))
     np.testing.assert_array_equal(found.growth, [3, 0, -1, -1, -5])
     np.testing.assert_array_equal(found.rotation, [0, 0, 2, -2, 0])
-    real = modes_of(np.array([[1.0, 2.0], [np.nan, np.nan]]))
+    real = sorted_eigenmodes(np.array([[1.0, 2.0], [np.nan, np.nan]]))
     np.testing.assert_array_equal(real.growth, [[2, 1], [np.nan, np.nan]])
 
 
@@ -48,16 +56,22 @@ def test_modes_stand_by_falling_growth_and_conjugate_ones_by_falling_rotation():
     ],
 )  # fmt: skip
 def test_kinds_of_planted_spectra(rates, count, kind):
-    modes = modes_of(np.array(rates, complex))
-    np.testing.assert_equal(float(growing(modes)), float(count))
-    assert kinds(modes) == kind
+    modes = sorted_eigenmodes(np.array(rates, complex))
+    np.testing.assert_equal(float(growing_mode_count(modes)), float(count))
+    assert stability_kinds(modes) == kind
 
 
 @given(st.lists(st.floats(-100, 100), min_size=1, max_size=8), st.sampled_from([1e-9, 1.0, 1e9]))
 def test_the_kind_does_not_depend_on_the_unit_of_time(rates, scale):
     rates = np.round(np.array(rates), 3)
-    np.testing.assert_array_equal(kinds(modes_of(rates)), kinds(modes_of(scale * rates)))
-    assert growing(modes_of(rates)) == growing(modes_of(scale * rates)) == (rates > 1e-6 * np.abs(rates).max()).sum()
+    np.testing.assert_array_equal(
+        stability_kinds(sorted_eigenmodes(rates)), stability_kinds(sorted_eigenmodes(scale * rates))
+    )
+    assert (
+        growing_mode_count(sorted_eigenmodes(rates))
+        == growing_mode_count(sorted_eigenmodes(scale * rates))
+        == (rates > 1e-6 * np.abs(rates).max()).sum()
+    )
 
 
 # -------------------------------------------------------------------------------------------- medians
@@ -81,14 +95,14 @@ def test_the_interval_of_a_median_covers_as_often_as_it_says(generator):
 
 def test_frames_are_spaced_evenly_or_those_that_are_named():
     trajectory = simulate(ParticleSettings(n=5), runs=1, steps=100, every=10)
-    assert places_of(trajectory, 3) == [0, 5, 10]
-    assert places_of(trajectory, 1) == [0]
-    assert places_of(trajectory, 10**9) == list(range(11))
-    assert places_of(trajectory, 20, at=(100, 0, 0, 30)) == [0, 3, 10]
+    assert frame_indices(trajectory, 3) == [0, 5, 10]
+    assert frame_indices(trajectory, 1) == [0]
+    assert frame_indices(trajectory, 10**9) == list(range(11))
+    assert frame_indices(trajectory, 20, at=(100, 0, 0, 30)) == [0, 3, 10]
     with pytest.raises(SettingsError, match="at: found 5"):
-        places_of(trajectory, 20, at=(0, 5))
+        frame_indices(trajectory, 20, at=(0, 5))
     with pytest.raises(SettingsError, match="steps: found 0"):
-        places_of(trajectory, 0)
+        frame_indices(trajectory, 0)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +116,7 @@ def trajectories(tmp_path_factory):
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_all_systems_have_one_format(system):
     trajectory = simulate(SYSTEMS[system], runs=3, steps=4, every=2)
-    found = linearisation(trajectory, [0, 1, 2], quiet=True)
+    found = linearize_trajectory(trajectory, [0, 1, 2], quiet=True)
     growth, rotation = found["growth_rate"].values, found["rotation_rate"].values
     assert found["growth_rate"].dims == ("run", "step", "mode")
     assert (np.diff(growth, axis=-1) <= 0).all()
@@ -112,9 +126,9 @@ def test_all_systems_have_one_format(system):
         np.testing.assert_allclose(-growth.sum(axis=-1), found["trace"], rtol=1e-9)
     np.testing.assert_allclose(found["sharpness"], -growth[..., -1])
     assert found.attrs["threshold"] == pytest.approx(2 / SYSTEMS[system].time_step)
-    modes = modes_of(growth + 1j * rotation)
-    np.testing.assert_array_equal(found["growing_modes"], growing(modes))
-    np.testing.assert_array_equal(found["kind"], kinds(modes))
+    modes = sorted_eigenmodes(growth + 1j * rotation)
+    np.testing.assert_array_equal(found["growing_modes"], growing_mode_count(modes))
+    np.testing.assert_array_equal(found["kind"], stability_kinds(modes))
     for name, variable in found.variables.items():
         assert variable.dtype.kind in "fiU", name
         if name in found.data_vars:
@@ -123,17 +137,17 @@ def test_all_systems_have_one_format(system):
 
 
 def test_two_particles_have_no_modes_and_that_is_no_error():
-    found = linearisation(simulate(ParticleSettings(n=2), runs=2, steps=2), [0, 2], quiet=True)
+    found = linearize_trajectory(simulate(ParticleSettings(n=2), runs=2, steps=2), [0, 2], quiet=True)
     assert found.sizes["mode"] == 0
     assert np.isnan(found["sharpness"]).all()
     assert (found["kind"] == NONE).all()
-    assert rows(found)[0].text[-2:] == ["-", "-"]
+    assert curvature_rows(found)[0].text[-2:] == ["-", "-"]
 
 
 def test_large_networks_are_looked_at_in_fewer_frames():
     sizes = {ParticleSettings(n=5): 20, ModularSettings(n=5, hidden=3): 20, ModularSettings(): 10}
     for settings, expected in sizes.items():
-        assert usual_steps(simulate(settings, runs=1, steps=1, progress=False)) == expected
+        assert default_frame_count(simulate(settings, runs=1, steps=1, progress=False)) == expected
 
 
 # -------------------------------------------------------------------------------------------- escapes
@@ -148,10 +162,10 @@ def test_the_largest_fall_is_that_of_the_lowest_loss_below_a_guess():
         [0.7, 0.6, np.nan, np.nan, np.nan, np.nan, np.nan],  # diverged
         [0.7, 0.7, 0.7, 0.7, 0.7, 0.7, 0.1],
     ])  # fmt: skip
-    place, fall = largest_falls(losses, guess)
+    place, fall = largest_loss_falls(losses, guess)
     np.testing.assert_array_equal(place, [3, 4, -1, 0, 5])
     np.testing.assert_allclose(fall, [0.28, 0.25, 0, 0.1, 0.6])
-    assert largest_falls(losses[:, :1], guess)[0].tolist() == [-1] * 5
+    assert largest_loss_falls(losses[:, :1], guess)[0].tolist() == [-1] * 5
 
 
 def test_shares_at_an_escape_are_those_of_its_frame():
@@ -159,7 +173,7 @@ def test_shares_at_an_escape_are_those_of_its_frame():
     trajectory["loss"].loc[{"split": "train"}] = 9.0
     trajectory["loss"].loc[{"split": "train", "step": slice(6, 8)}] = 0.5
     trajectory["loss"].values[1] = 9.0
-    found, whole = escapes(trajectory), network_curvature.loss_curvature(trajectory, [2], quiet=True)
+    found, whole = measure_plateau_escapes(trajectory), network_curvature.loss_curvature(trajectory, [2], quiet=True)
     np.testing.assert_array_equal(found["escape_step"], [4, -1, 4])
     np.testing.assert_allclose(found["escape_fall"], [np.log(5) - 0.5, 0, np.log(5) - 0.5])
     for name in ("lowest_share", "negative_share", "negative_chance", "highest_share"):
@@ -189,8 +203,8 @@ def test_the_command_prints_draws_and_keeps(system, trajectories, typed, tmp_pat
     assert float(table[1]["growing_modes_low"]) == found["growing_modes"].values[:, 1].min()  # of seven
     above = (found["sharpness"].values[:, 1] > found.attrs["threshold"]).mean()
     assert float(table[1]["above_threshold"]) == pytest.approx(above)
-    assert len(header(found)) == len(rows(found)[0].text)
-    assert len(columns(found)) == len(rows(found)[0].numbers)
+    assert len(curvature_header(found)) == len(curvature_rows(found)[0].text)
+    assert len(curvature_columns(found)) == len(curvature_rows(found)[0].numbers)
     if system != "particles":
         assert float(table[1]["lowest_share"]) == pytest.approx(found["lowest_share"].values[:, 1].mean())
         assert float(table[1]["lowest_chance"]) == pytest.approx(1 / found.attrs["parameters"])
@@ -198,7 +212,7 @@ def test_the_command_prints_draws_and_keeps(system, trajectories, typed, tmp_pat
 
 
 def test_one_run_one_frame_and_both_ends_alone_are_drawn(trajectories, typed, tmp_path, monkeypatch):
-    monkeypatch.setattr(network_curvature, "DENSE", 10)
+    monkeypatch.setattr(network_curvature, "_MAX_DENSE", 10)
     for system in SYSTEMS:
         words = (trajectories / f"{system}.nc", "--at", 4, "--runs", 1, "--out", tmp_path / f"{system}.nc")
         code, said, errors = typed("analysis.curvature", *words)
@@ -214,9 +228,9 @@ def test_one_run_one_frame_and_both_ends_alone_are_drawn(trajectories, typed, tm
 def test_a_run_that_diverged_has_no_value_afterwards(typed, tmp_path):
     trajectory = simulate(SYSTEMS["modular"], runs=2, steps=8, every=4)
     trajectory["last_step"].values[:] = [4, 0]
-    found = linearisation(trajectory, [0, 1, 2], quiet=True)
+    found = linearize_trajectory(trajectory, [0, 1, 2], quiet=True)
     np.testing.assert_array_equal(found["kind"].values == NONE, [[False, False, True], [False, True, True]])
-    text = rows(found)[2].text
+    text = curvature_rows(found)[2].text
     assert text[:4] == ["8", "0", "-", "-"]
 
 
@@ -227,7 +241,7 @@ def test_runs_that_have_diverged_are_more_than_those_that_have_not_or_all(system
     trajectory = open_trajectory(trajectories / f"{system}.nc").load()
     trajectory["last_step"].values[:] = [4] * 6 + [4 if words else 12]
     trajectory["status"].values[:] = 2
-    save(trajectory, tmp_path / "lost.nc")
+    save_trajectory(trajectory, tmp_path / "lost.nc")
     code, out, errors = typed("analysis.curvature", "lost.nc", "--steps", 2, *words)
     assert (code, errors) == (0, "")
     last = next(line.split() for line in out.splitlines() if line.startswith("12 "))

@@ -16,27 +16,27 @@ import pytest
 import xarray as xr
 from matplotlib.image import imread
 
-from analysis.command_line.parsing import parsed
+from analysis.command_line.parsing import parse_options
 from analysis.plots import panels
-from analysis.plots.embedding_grid import save_gallery
-from analysis.plots.panels import panel_names, scene
+from analysis.plots.embedding_grid import save_embeddings_plot
+from analysis.plots.panels import build_scene, panel_names
 from analysis.structures.circles_and_grids import circles, grid_imperfections
-from analysis.structures.embedding_motion import displacement, speed
-from analysis.structures.formation_times import embedding_of
+from analysis.structures.embedding_motion import embedding_displacement, embedding_speed
+from analysis.structures.formation_times import embedding_of_numbers
 from docs.momentum import MomentumSettings, MomentumSystem
 from dynamics import randomness
 from dynamics import settings as table
 from dynamics import simulation as loop
-from dynamics.settings import OUTSIDE, ParticleSettings, SettingsError
+from dynamics.settings import SYSTEM_MODULES_VARIABLE, ParticleSettings, SettingsError
 from dynamics.simulation import Interrupted, System, branch, register, replay, simulate
 from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import DIVERGED, open_trajectory, parts_of, settings_of
+from dynamics.trajectory.reader import DIVERGED, closed_parts, open_trajectory, read_settings
 from sims import sweep
-from sims.command_line import system_command as command_line
+from sims.command_line import default_command as command_line
 from tests import naive
 from tests.conftest import ROOT
 
-TABLES = (table.SETTINGS, loop.SYSTEMS, panels.BUILDERS)
+TABLES = (table.SETTINGS_CLASSES, loop.SYSTEM_CLASSES, panels.PANEL_BUILDERS)
 for each in TABLES:  # what else this process tests knows nothing of the example
     each.pop("momentum", None)
 
@@ -151,9 +151,9 @@ COMMANDS = [(page.name, words) for page in PAGES for words in TYPED.findall(page
 def test_the_command_lines_can_be_parsed(page, words, monkeypatch):
     program, *arguments = shlex.split(words)
     if program == "docs/momentum.py":
-        options = command_line.options_of(MomentumSettings)
+        options = command_line.system_options(MomentumSettings)
     elif program == "sims.sweep":
-        options = sweep.options_for(table.SETTINGS)
+        options = sweep.sweep_command_options(table.SETTINGS_CLASSES)
     else:
         options = importlib.import_module(program).Options
     monkeypatch.setattr("sys.argv", [program, *arguments])
@@ -161,10 +161,10 @@ def test_the_command_lines_can_be_parsed(page, words, monkeypatch):
         return
     if "--help" in arguments:
         with pytest.raises(SystemExit) as end:
-            parsed(options, program)
+            parse_options(options, program)
         assert end.value.code == 0
     else:
-        assert parsed(options, program)
+        assert parse_options(options, program)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -231,8 +231,8 @@ def test_an_interrupted_run_ends_as_one_that_was_not(monkeypatch):
         patch.setattr(MomentumSystem, "advance", advance)
         with pytest.raises(Interrupted):
             run(steps=60, every=5, out="a.nc")
-    assert parts_of("a.nc")[-1].end == 23
-    assert settings_of(open_trajectory("a.nc")) == SETTINGS
+    assert closed_parts("a.nc")[-1].end == 23
+    assert read_settings(open_trajectory("a.nc")) == SETTINGS
     found, whole = run(steps=60, every=5, out="a.nc"), run(steps=60, every=5)
     for name in (*SETTINGS_VARIABLES, "last_step", "status", "step"):
         np.testing.assert_array_equal(found[name], whole[name])
@@ -263,7 +263,7 @@ def test_a_run_that_diverges_stands_still(monkeypatch):
         return total, np.where(too_large & (np.arange(len(x)) == 1), np.inf, norm)
 
     monkeypatch.setattr(system.plain, "force", force)
-    monkeypatch.setitem(loop.SYSTEMS, "momentum", lambda settings, device: system)
+    monkeypatch.setitem(loop.SYSTEM_CLASSES, "momentum", lambda settings, device: system)
     found = run(runs=3, steps=20, out="a.nc")
     assert found["last_step"].values.tolist() == [20, 10, 20]
     assert found["status"].values.tolist() == [1, DIVERGED, 1]
@@ -293,7 +293,7 @@ def test_a_system_that_lacks_a_method_cannot_be_made():
 
 
 def test_settings_of_a_system_that_is_not_registered_are_told(monkeypatch):
-    monkeypatch.delitem(loop.SYSTEMS, "momentum")
+    monkeypatch.delitem(loop.SYSTEM_CLASSES, "momentum")
     with pytest.raises(SettingsError, match="system of the settings: found momentum, allowed is one of particles"):
         simulate(SETTINGS, runs=1, steps=1)
 
@@ -307,9 +307,9 @@ def test_arrays_of_it_are_analysed(files, tmp_path):
         x, v = (trajectory[name].values for name in ("embedding", "velocity"))
         np.testing.assert_array_equal(v[:, 1:], np.diff(x, axis=1))
         per_time = np.linalg.norm(v[:, 1:], axis=(-2, -1)) / SETTINGS.step_size
-        np.testing.assert_allclose(speed(trajectory).transpose("run", "step")[:, 1:], per_time, rtol=1e-9)
-        assert (displacement(trajectory).isel(step=0) == 0).all()
-        save_gallery(x[:, -1], trajectory["seed"].values, "heavy", tmp_path / "a.png")
+        np.testing.assert_allclose(embedding_speed(trajectory).transpose("run", "step")[:, 1:], per_time, rtol=1e-9)
+        assert (embedding_displacement(trajectory).isel(step=0) == 0).all()
+        save_embeddings_plot(x[:, -1], trajectory["seed"].values, "heavy", tmp_path / "a.png")
     assert imread("a.png").ndim == 3
 
 
@@ -373,7 +373,7 @@ def test_its_scene(files):
     with open_trajectory(files[0]) as trajectory:
         names = ("embedding", "circularity", "imperfections", "gradient_norm", "update_norm")
         assert panel_names(trajectory) == names
-        shown = scene(trajectory, 2)
+        shown = build_scene(trajectory, 2)
         assert shown.title == "momentum, f_a = 2, N = 7, momentum 0.8, seed 2"
         x = trajectory["embedding"].values[2, [0, 50]]
         np.testing.assert_allclose(shown.arrays(np.array([0, 50]))["embedding"], x, atol=1e-12)
@@ -383,7 +383,7 @@ def test_panels_of_its_own(files, typed, tmp_path):
     exec(compile(block("import numpy"), "new-system.md", "exec"), {})
     with open_trajectory(files[0]) as trajectory:
         assert panel_names(trajectory)[:2] == ("motion", "embedding")
-        arrows = scene(trajectory, 1).arrays(np.array([0, 40]))["going"]
+        arrows = build_scene(trajectory, 1).arrays(np.array([0, 40]))["going"]
         reach = trajectory["embedding"] + 5 * trajectory["velocity"]
         np.testing.assert_allclose(arrows[1, :, :2], trajectory["embedding"].values[1, 40], atol=1e-12)
         np.testing.assert_allclose(arrows[1, :, 2:], reach.values[1, 40], atol=1e-12)
@@ -450,7 +450,7 @@ class Oscillators(System):
         return 1000 * runs
 
     def initial(self, seeds):
-        return OscillatorState(0, np.zeros(len(seeds), np.int64), randomness.normal(seeds, "oscillators", (6,)))
+        return OscillatorState(0, np.zeros(len(seeds), np.int64), randomness.normal_samples(seeds, "oscillators", (6,)))
 
     def force(self, phase):
         return np.sin(phase[:, None] - phase[:, :, None]).mean(-1) + np.linspace(-1, 1, 6)
@@ -496,7 +496,7 @@ def test_a_system_of_another_kind_is_taken_too(points, typed):
         assert code == (0 if points else 1), (words, err)
         if points:
             with pytest.raises(TrajectoryError, match="token: found 6, expected the numbers modulo 7"):
-                embedding_of(open_trajectory("a.nc").assign_attrs(modulus=7))
+                embedding_of_numbers(open_trajectory("a.nc").assign_attrs(modulus=7))
         else:
             assert re.search(r"variables? .*embedding", err)
             assert err.count("\n") == 1
@@ -526,7 +526,7 @@ def outsider(tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "outsider", raising=False)
     module = importlib.import_module("outsider")
     simulate(module.Settings(n=5), runs=2, steps=12, out="a.nc", progress=False).close()
-    for each in (table.SETTINGS, loop.SYSTEMS):
+    for each in (table.SETTINGS_CLASSES, loop.SYSTEM_CLASSES):
         del each["outsider"]
     sys.modules.pop("outsider")
     yield "a.nc"
@@ -534,7 +534,7 @@ def outsider(tmp_path, monkeypatch):
 
 
 def test_a_file_alone_has_nothing_imported(outsider, typed, monkeypatch):
-    monkeypatch.delenv(OUTSIDE, raising=False)
+    monkeypatch.delenv(SYSTEM_MODULES_VARIABLE, raising=False)
     code, _, err = typed("analysis.events", outsider)
     assert code == 1
     assert (
@@ -548,23 +548,25 @@ def test_a_file_alone_has_nothing_imported(outsider, typed, monkeypatch):
 def test_a_list_of_runs_says_once_what_is_not_known(outsider, typed, tmp_path, monkeypatch):
     (tmp_path / "b.nc").write_bytes((tmp_path / outsider).read_bytes())
     run(ParticleSettings(n=5), steps=2, out="c.nc").close()
-    monkeypatch.delenv(OUTSIDE, raising=False)
+    monkeypatch.delenv(SYSTEM_MODULES_VARIABLE, raising=False)
     code, out, _ = typed("sims.runs", "--folder", ".")
     assert code == 0
     for name in "ab":
         assert re.search(rf"{name}\.nc +unknown system +12 +2 +0 +\d\.\d +outsider\n", out)
     assert "unreadable" not in out
-    assert out.count(OUTSIDE) == out.count("\nunknown system: found 'outsider', known are particles") == 1
-    monkeypatch.setenv(OUTSIDE, "outsider")
+    assert (
+        out.count(SYSTEM_MODULES_VARIABLE) == out.count("\nunknown system: found 'outsider', known are particles") == 1
+    )
+    monkeypatch.setenv(SYSTEM_MODULES_VARIABLE, "outsider")
     assert re.search(r"a\.nc +done +12 +2 .*--n 5", typed("sims.runs", "--folder", ".")[1])
 
 
 @pytest.mark.parametrize("names", ["outsider", " json , outsider,", "outsider,json"])
 def test_the_environment_names_what_is_imported(outsider, names, typed, monkeypatch):
-    monkeypatch.setenv(OUTSIDE, names)
+    monkeypatch.setenv(SYSTEM_MODULES_VARIABLE, names)
     code, _, err = typed("analysis.frame", outsider, "--out", "a.png")
     assert code == 0, err
-    assert settings_of(open_trajectory(outsider)).system == "outsider"
+    assert read_settings(open_trajectory(outsider)).system == "outsider"
     assert replay(outsider, 0, 3, 5).sizes["step"] == 3
 
 
@@ -572,7 +574,7 @@ def test_the_environment_names_what_is_imported(outsider, names, typed, monkeypa
     "name", ["outsidre", "outsider.settings", "outsider.py", "./outsider.py", ".outsider", "no.such"]
 )
 def test_a_name_that_is_no_module_is_told(outsider, name, typed, monkeypatch):
-    monkeypatch.setenv(OUTSIDE, name)
+    monkeypatch.setenv(SYSTEM_MODULES_VARIABLE, name)
     code, _, err = typed("analysis.events", outsider)
     assert (code, err.count("\n")) == (1, 1)
     assert f"TRAINING_DYNAMICS_SYSTEMS: found {name}, allowed is modules that can be imported from here" in err
@@ -580,17 +582,17 @@ def test_a_name_that_is_no_module_is_told(outsider, name, typed, monkeypatch):
 
 def test_a_module_that_fails_shows_its_own_error(outsider, tmp_path, monkeypatch):
     (tmp_path / "failing.py").write_text("import nothing_of_that_name")
-    monkeypatch.setenv(OUTSIDE, "failing")
+    monkeypatch.setenv(SYSTEM_MODULES_VARIABLE, "failing")
     with pytest.raises(ModuleNotFoundError, match="nothing_of_that_name") as error:
         open_trajectory(outsider)
-    assert error.value.__notes__ == [f"({OUTSIDE} names failing, which could not be imported)"]
+    assert error.value.__notes__ == [f"({SYSTEM_MODULES_VARIABLE} names failing, which could not be imported)"]
 
 
 def test_known_systems_import_nothing(monkeypatch):
-    monkeypatch.setenv(OUTSIDE, "nothing_of_that_name")
+    monkeypatch.setenv(SYSTEM_MODULES_VARIABLE, "nothing_of_that_name")
     run(ParticleSettings(n=5), steps=2, out="p.nc").close()
     with pytest.raises(TrajectoryError, match="system: found 'pendulum'"):
-        settings_of(open_trajectory("p.nc").assign_attrs(system="pendulum"))
+        read_settings(open_trajectory("p.nc").assign_attrs(system="pendulum"))
 
 
 def test_from_the_shell(environment):
@@ -604,15 +606,17 @@ def test_from_the_shell(environment):
     assert (done.returncode, done.stderr) == (0, "")
     assert "(written: 3 runs, 20 steps)" in done.stdout
     words = ("-m", "sims.sweep", "momentum", "--momentum", "0", "0.5", "--n", "5", "--runs", "2", "--steps", "10")
-    done = shell(*words, **{OUTSIDE: "docs.momentum"})
+    done = shell(*words, **{SYSTEM_MODULES_VARIABLE: "docs.momentum"})
     assert done.returncode == 0, done.stderr
     assert re.search(r"0\.0 +2 .*\n +0\.5 +2 ", done.stdout)
-    done = shell("-m", "sims.sweep", "--help", **{OUTSIDE: "docs.momentun"})
+    done = shell("-m", "sims.sweep", "--help", **{SYSTEM_MODULES_VARIABLE: "docs.momentun"})
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.startswith("error: TRAINING_DYNAMICS_SYSTEMS: found docs.momentun, allowed is")
-    done = shell("-m", "sims.sweep", "momentum", "--momentum", "0", **{OUTSIDE: ""})
+    done = shell("-m", "sims.sweep", "momentum", "--momentum", "0", **{SYSTEM_MODULES_VARIABLE: ""})
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert re.match(f"error: name of a system: found momentum, allowed is one of particles.*{OUTSIDE}", done.stderr)
+    assert re.match(
+        f"error: name of a system: found momentum, allowed is one of particles.*{SYSTEM_MODULES_VARIABLE}", done.stderr
+    )
 
 
 def test_a_grid_of_one_point(typed):
@@ -638,7 +642,7 @@ def test_the_example_from_the_command_line(monkeypatch, capsys):
     assert "written: 2 runs, 30 steps" in typed("--n", "5", "--runs", "2", "--steps", "30", "--out", "a.nc")
     out = typed("--branch", "a.nc", "--step", "10", "--momentum", "0.1", "--out", "b.nc")
     assert "written: 2 runs, 30 steps" in out
-    assert settings_of(open_trajectory("b.nc")) == MomentumSettings(n=5, momentum=0.1)
+    assert read_settings(open_trajectory("b.nc")) == MomentumSettings(n=5, momentum=0.1)
     monkeypatch.setattr("sys.argv", ["momentum", "--help"])
     with pytest.raises(SystemExit):
         command_line.system_command(MomentumSettings, "docs.momentum")

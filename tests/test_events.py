@@ -7,11 +7,18 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from analysis.events import analysed
+from analysis.events import analyse_events
 from analysis.statistics.intervals import median_interval
-from analysis.statistics.success import succeeded
-from analysis.transitions.change_points import events_of
-from analysis.transitions.loss_events import at_drops, escapes, events, layer_speeds, phases, scalar
+from analysis.statistics.success import success_mask
+from analysis.transitions.change_points import detect_events
+from analysis.transitions.loss_events import (
+    event_table,
+    first_two_drops,
+    layer_motion_at_drops,
+    layer_speeds,
+    plateau_escape_times,
+    trajectory_scalar,
+)
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.trajectory.netcdf import TrajectoryError
@@ -37,8 +44,8 @@ def losses():
 
 
 def test_phases_of_planted_drops(losses):
-    found = events(losses)
-    drops = phases(found, 4)
+    found = event_table(losses)
+    drops = first_two_drops(found, 4)
     assert drops["drops"].values.tolist() == [2, 1, 0, 1]  # the second one comes after the last run diverged
     assert drops["middle"].values[0] == pytest.approx([995, 1995], abs=10)
     assert np.isnan(drops["middle"].values[[1, 2, 3], [1, 0, 1]]).all()
@@ -50,17 +57,17 @@ def test_events_are_those_of_each_run(generator):
     rows = [planted(generator, 2, 2) for _ in range(3)]
     for run, one in enumerate(rows):
         values = xr.DataArray(one.series[None], {"step": np.arange(len(one.series))}, ("run", "step"), "loss")
-        found = events(values)
-        assert found["middle"].values.tolist() == [event.middle for event in events_of(one.series)], run
+        found = event_table(values)
+        assert found["middle"].values.tolist() == [event.middle for event in detect_events(one.series)], run
 
 
 def test_escapes_are_censored_where_they_are_not_seen(losses):
-    found = escapes(losses)
+    found = plateau_escape_times(losses)
     assert found["escaped"].values.tolist() == [True, True, False, True]
     assert found["escape"].values[:2] == pytest.approx([995, 1495], abs=10)
     assert found["escape"].values[2] == 3990
     short = losses.where(losses["step"] < 500)
-    assert escapes(short)["escape"].values.tolist() == [490] * 4
+    assert plateau_escape_times(short)["escape"].values.tolist() == [490] * 4
 
 
 @pytest.fixture(scope="module")
@@ -87,29 +94,31 @@ def test_layers_at_a_planted_drop(trained):
     norms = trained["gradient_norm"] * 0 + 1
     norms[{"step": 55}] = 2.0
     changed = trained.assign(receptor=(trained["receptor"].dims, moved), gradient_norm=norms)
-    drop = phases(events(xr.DataArray(np.ones((4, frames)), {"step": trained["step"]}, ("run", "step"), "loss")), 4)
+    drop = first_two_drops(
+        event_table(xr.DataArray(np.ones((4, frames)), {"step": trained["step"]}, ("run", "step"), "loss")), 4
+    )
     for name, place in (("begin", 80), ("middle", 100), ("end", 120)):
         drop[name].values[:, 0] = place
-    found = at_drops(changed, drop).sel(layer="receptor", phase="first")
+    found = layer_motion_at_drops(changed, drop).sel(layer="receptor", phase="first")
     assert found["speed"].values == pytest.approx([3] * 4)
     assert found["peak"].values.tolist() == [110] * 4
     assert found["lag"].values.tolist() == [10] * 4
-    assert np.isnan(at_drops(changed, drop).sel(phase="second")["lag"]).all()
+    assert np.isnan(layer_motion_at_drops(changed, drop).sel(phase="second")["lag"]).all()
 
 
 def test_scalars(trained):
-    assert scalar(trained, "loss").equals(trained["loss"].sel(split="train", drop=True))
+    assert trajectory_scalar(trained, "loss").equals(trained["loss"].sel(split="train", drop=True))
     total = np.sqrt((trained["gradient_norm"].values.astype(float) ** 2).sum(-1))
-    assert scalar(trained, "gradient").values == pytest.approx(total)
-    assert np.isnan(scalar(trained, "speed").values[:, 0]).all()
+    assert trajectory_scalar(trained, "gradient").values == pytest.approx(total)
+    assert np.isnan(trajectory_scalar(trained, "speed").values[:, 0]).all()
     with pytest.raises(SettingsError, match="split"):
-        scalar(trained, "loss", "validation")
+        trajectory_scalar(trained, "loss", "validation")
     with pytest.raises(SettingsError, match="of"):
-        scalar(trained, "temperature")
+        trajectory_scalar(trained, "temperature")
     particles = simulate(ParticleSettings(n=5), runs=2, steps=10, progress=False)
     with pytest.raises(TrajectoryError, match="loss"):
-        scalar(particles, "loss")
-    assert scalar(particles, "force").values == pytest.approx(particles["gradient_norm"].values[..., 0])
+        trajectory_scalar(particles, "loss")
+    assert trajectory_scalar(particles, "force").values == pytest.approx(particles["gradient_norm"].values[..., 0])
 
 
 def test_frames_after_divergence_are_no_plateau():
@@ -117,10 +126,10 @@ def test_frames_after_divergence_are_no_plateau():
     trajectory = simulate(wild, runs=4, steps=100, every=1, progress=False)
     assert (trajectory["last_step"] < 100).any()
     valid = (trajectory["step"] <= trajectory["last_step"]).transpose("run", "step").values
-    assert (np.isfinite(scalar(trajectory, "loss").values) == valid).all()
-    ended = escapes(scalar(trajectory, "loss"))["escape"].values
+    assert (np.isfinite(trajectory_scalar(trajectory, "loss").values) == valid).all()
+    ended = plateau_escape_times(trajectory_scalar(trajectory, "loss"))["escape"].values
     assert (ended <= trajectory["last_step"].values).all()
-    assert not succeeded(trajectory)[trajectory["last_step"].values < 100].any()
+    assert not success_mask(trajectory)[trajectory["last_step"].values < 100].any()
 
 
 def test_a_median_with_its_interval(generator):
@@ -197,13 +206,13 @@ def test_mistakes(typed, words, code, said):
 def test_success_is_of_the_last_split_where_there_is_no_test():
     trajectory = simulate(ModularSettings(n=5, hidden=8, dim=2), runs=3, steps=20, every=10, progress=False)
     trajectory["accuracy"].loc[{"split": "validation", "step": 20}] = [1.0, 0.5, 0.99]
-    assert succeeded(trajectory).tolist() == [True, False, True]
-    assert not succeeded(simulate(ParticleSettings(n=3), runs=2, steps=3, progress=False)).any()
+    assert success_mask(trajectory).tolist() == [True, False, True]
+    assert not success_mask(simulate(ParticleSettings(n=3), runs=2, steps=3, progress=False)).any()
 
 
 def test_what_was_found_is_labelled(trained):
     from analysis.events import Options
 
-    result = analysed(Options(trajectory="x.nc"), trained)
+    result = analyse_events(Options(trajectory="x.nc"), trained)
     for name, variable in result.data_vars.items():
         assert "long_name" in variable.attrs, name

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.transitions.change_points import escape_of, events_of
-from analysis.transitions.detection import Rule
+from analysis.transitions.change_points import detect_events, first_plateau_escape
+from analysis.transitions.detection import DetectionConfig
 from dynamics.settings import SettingsError
 from tests.planted import matches, planted
 
 
 def of_kind(series, kind, rule=None):
-    return np.array([event.middle for event in events_of(series, rule or Rule()) if event.kind == kind])
+    return np.array([event.middle for event in detect_events(series, rule or DetectionConfig()) if event.kind == kind])
 
 
 def test_planted_events_are_found(generator):
@@ -34,34 +34,34 @@ def test_planted_events_are_found(generator):
 @given(seed=st.integers(0, 10**6), drops=st.integers(0, 3), spikes=st.integers(0, 6), scale=st.floats(1e-9, 1e9))
 def test_a_scale_changes_no_event(seed, drops, spikes, scale):
     series = planted(np.random.default_rng(seed), drops, spikes).series
-    one, other = events_of(series), events_of(series * 2.0 ** round(np.log2(scale)))
+    one, other = detect_events(series), detect_events(series * 2.0 ** round(np.log2(scale)))
     assert [event[:4] for event in one] == [event[:4] for event in other]
 
 
 def test_a_drop_stands_where_half_of_it_is_done():
     time = np.arange(1000)
     series = 0.3 + 0.7 / (1 + np.exp((time - 400.25) / 4))
-    (drop,) = (event for event in events_of(series) if event.kind == "drop")
+    (drop,) = (event for event in detect_events(series) if event.kind == "drop")
     assert drop.middle == pytest.approx(400.25, abs=0.1)
     assert [drop.begin, drop.end] == pytest.approx([400.25 - 4 * np.log(9), 400.25 + 4 * np.log(9)], abs=0.5)
     assert [drop.before, drop.after] == pytest.approx([1, 0.3], abs=1e-2)
     assert not drop.initial
-    plateaus = [event for event in events_of(series) if event.kind == "plateau"]
+    plateaus = [event for event in detect_events(series) if event.kind == "plateau"]
     assert [plateau.before for plateau in plateaus] == pytest.approx([1, 0.3], abs=0.02)
 
 
 def test_a_fall_from_the_first_frame_is_initial():
     time = np.arange(500)
     series = 0.7 + 0.3 * np.exp(-time / 2) - 0.5 * (time > 250)
-    drops = [event for event in events_of(series) if event.kind == "drop"]
+    drops = [event for event in detect_events(series) if event.kind == "drop"]
     assert [drop.initial for drop in drops] == [True, False]
-    assert escape_of(series).moment == pytest.approx(250.5, abs=0.5)  # not the initial one
+    assert first_plateau_escape(series).moment == pytest.approx(250.5, abs=0.5)  # not the initial one
 
 
 def test_a_run_that_falls_at_once_has_no_first_plateau():
     """Where half of the level or more is lost at once, as in CA's networks, that is the escape."""
     time = np.arange(400)
-    found = escape_of(0.5 + 2.5 * np.exp(-time / 10))
+    found = first_plateau_escape(0.5 + 2.5 * np.exp(-time / 10))
     assert found.observed
     assert 5 <= found.moment <= 9
 
@@ -79,7 +79,7 @@ def test_no_fall_is_counted_twice(generator):
     """Drops and rises of one series lie apart, and each is as deep as the rule asks."""
     for _ in range(200):
         walk = np.maximum(1 + np.cumsum(generator.standard_t(3, 600)) / 40, 0.01)
-        steps = [event for event in events_of(walk) if event.kind in ("drop", "rise")]
+        steps = [event for event in detect_events(walk) if event.kind in ("drop", "rise")]
         for one, other in itertools.combinations([event for event in steps if event.kind == "drop"], 2):
             assert one.end <= other.begin or other.end <= one.begin
         for event in steps:
@@ -90,7 +90,7 @@ def test_plateaus_are_the_flat_stretches_of_a_gap():
     """A slow slope between a drop and the flat end hides neither."""
     time = np.arange(1000.0)
     series = np.where(time < 200, 1.0, np.maximum(0.6 - 0.5 * (time - 200) / 400, 0.1))
-    ends = [(event.begin, event.end) for event in events_of(series) if event.kind == "plateau"]
+    ends = [(event.begin, event.end) for event in detect_events(series) if event.kind == "plateau"]
     assert ends[0] == pytest.approx((0, 200), abs=10)
     assert ends[-1] == pytest.approx((590, 999), abs=30)
     assert len(ends) == 2
@@ -98,7 +98,7 @@ def test_plateaus_are_the_flat_stretches_of_a_gap():
 
 def test_a_lasting_rise_is_no_spike():
     series = np.where(np.arange(300) < 150, 0.2, 0.6)
-    assert [event.kind for event in events_of(series) if event.kind != "plateau"] == ["rise"]
+    assert [event.kind for event in detect_events(series) if event.kind != "plateau"] == ["rise"]
 
 
 def test_a_slow_decline_is_no_drop():
@@ -107,28 +107,28 @@ def test_a_slow_decline_is_no_drop():
 
 @pytest.mark.parametrize("series", [np.ones(100), np.zeros(100), np.ones(3), np.ones(1)])
 def test_nothing_happens_in_a_constant(series):
-    assert {event.kind for event in events_of(series)} <= {"plateau"}
-    assert not escape_of(series).observed
-    assert not escape_of(series, rising=True).observed
+    assert {event.kind for event in detect_events(series)} <= {"plateau"}
+    assert not first_plateau_escape(series).observed
+    assert not first_plateau_escape(series, rising=True).observed
 
 
 @pytest.mark.parametrize("series", [np.array([]), np.array([1.0, np.nan]), np.ones((2, 3))])
 def test_what_is_no_series_is_refused(series):
     with pytest.raises(ValueError, match="series: found shape"):
-        events_of(series)
+        detect_events(series)
     with pytest.raises(ValueError, match="series: found shape"):
-        escape_of(series)
+        first_plateau_escape(series)
 
 
 def test_a_share_of_nothing_is_refused():
     with pytest.raises(ValueError, match="share: found 0"):
-        escape_of(np.ones(10), 0)
+        first_plateau_escape(np.ones(10), 0)
 
 
 @pytest.mark.parametrize(("field", "value"), [("depth", 0), ("window", 0.6), ("floor", -1), ("significance", np.nan)])
 def test_a_rule_is_checked(field, value):
     with pytest.raises(SettingsError, match=field):
-        Rule(**{field: value})
+        DetectionConfig(**{field: value})
 
 
 @pytest.mark.parametrize("start", [1e-2, 1e-4, 1e-6])
@@ -138,7 +138,7 @@ def test_escape_from_a_quadratic_saddle(start):
     square = 1 / (1 + (1 / start**2 - 1) * np.exp(-2 * time))
     there = 1 - np.sqrt(0.9)  # x² where a tenth of the loss is gone
     exact = 0.5 * np.log((1 / start**2 - 1) / (1 / there - 1))
-    found = escape_of((1 - square) ** 2)
+    found = first_plateau_escape((1 - square) ** 2)
     assert found.observed
     assert found.moment * time[1] == pytest.approx(exact, abs=0.01)
 
@@ -148,7 +148,7 @@ def test_escape_from_a_cubic_saddle(start):
     """x' = x² leaves its saddle as 1/x = 1/x0 - t: the loss 1 - x³ has lost a tenth where x³ does."""
     exact = 1 / start - 0.1 ** (-1 / 3)
     time = np.linspace(0, 1 / start - 1.2, 600)
-    found = escape_of(1 - (1 / (1 / start - time)) ** 3)
+    found = first_plateau_escape(1 - (1 / (1 / start - time)) ** 3)
     assert found.observed
     assert found.moment * time[1] == pytest.approx(exact, abs=2 * time[1])
 
@@ -156,7 +156,7 @@ def test_escape_from_a_cubic_saddle(start):
 def test_a_saddle_that_is_not_left_is_censored():
     time = np.linspace(0, 5, 100)
     square = 1 / (1 + 1e12 * np.exp(-2 * time))
-    assert escape_of((1 - square) ** 2)[:2] == (99.0, False)
+    assert first_plateau_escape((1 - square) ** 2)[:2] == (99.0, False)
 
 
 @pytest.mark.parametrize("frames", [3, 8, 15])
@@ -164,9 +164,9 @@ def test_a_dip_is_no_escape(frames):
     """Of w = 8, up to 2 w; one that outlasts 4 w is."""
     series = np.ones(400)
     series[100 : 100 + frames] = 0.2
-    assert not escape_of(series).observed
+    assert not first_plateau_escape(series).observed
     series[100:150] = 0.2
-    assert escape_of(series).observed
+    assert first_plateau_escape(series).observed
 
 
 def test_a_first_frame_alone_hides_nothing():
@@ -176,7 +176,7 @@ def test_a_first_frame_alone_hides_nothing():
     series[450] = 1.0
     for first in (3.4, 17.0, 1000.0):
         series[0] = first
-        found = [event for event in events_of(series) if not event.initial]
+        found = [event for event in detect_events(series) if not event.initial]
         kinds = [(event.kind, round(event.middle)) for event in found if event.kind != "plateau"]
         assert kinds == [("drop", 300), ("spike", 450), ("drop", 600)], first
-        assert escape_of(series).moment == pytest.approx(299.5, abs=1)
+        assert first_plateau_escape(series).moment == pytest.approx(299.5, abs=1)

@@ -12,7 +12,7 @@ import pytest
 from tornado.httputil import HTTPHeaders
 
 from analysis.explorer import url_state
-from analysis.explorer.server import NONCE, UNUSED_SECONDS, Guarded
+from analysis.explorer.server import NONCE_PLACEHOLDER, UNUSED_SECONDS, SecurityHeaders
 from tests.browser import SECONDS, drawn
 
 
@@ -142,9 +142,9 @@ def test_headers_let_nothing_in_or_out(explorer):
 
 
 def test_a_script_out_of_a_text_does_not_run():
-    said = f'<script>1</script><script nonce="{NONCE}">2</script>'
+    said = f'<script>1</script><script nonce="{NONCE_PLACEHOLDER}">2</script>'
     given = HTTPHeaders({"Content-Type": "text/html; charset=utf-8", "Content-Length": str(len(said))})
-    answer = Guarded(SimpleNamespace(host="127.0.0.1:1")).transform_first_chunk(200, given, said.encode(), True)
+    answer = SecurityHeaders(SimpleNamespace(host="127.0.0.1:1")).transform_first_chunk(200, given, said.encode(), True)
     _, headers, text = answer
     nonce = re.search(r"'nonce-([\w-]+)'", headers["Content-Security-Policy"]).group(1)
     assert text.decode() == f'<script>1</script><script nonce="{nonce}">2</script>'
@@ -165,11 +165,11 @@ class Some(param.Parameterized):
 
 def test_settings_come_back_from_their_address():
     settings, again = Some(rate=1.25, count=4, kind=2.0, parts=["z", "x"], on=True), Some()
-    query = url_state.written(settings, {"tab": "some"})
+    query = url_state.url_query(settings, {"tab": "some"})
     assert query == "tab=some&rate=1.25&count=4&kind=2&parts=z,x&on=True"
     arguments = {name: [value.encode()] for name, value in (part.split("=") for part in query.split("&"))}
-    assert url_state.read(arguments, again, ("tab",)) == []
-    assert url_state.written(again, {"tab": "some"}) == query
+    assert url_state.read_url_state(arguments, again, ("tab",)) == []
+    assert url_state.url_query(again, {"tab": "some"}) == query
 
 
 @pytest.mark.parametrize(("name", "value"), [
@@ -180,7 +180,7 @@ def test_settings_come_back_from_their_address():
 def test_nonsense_in_the_address_changes_nothing_and_is_told(name, value):
     settings = Some()
     before = settings.param.values()
-    (refused,) = url_state.read({name: [value]}, settings)
+    (refused,) = url_state.read_url_state({name: [value]}, settings)
     assert settings.param.values() == before
     assert refused.field == name
     assert refused.allowed
@@ -190,12 +190,12 @@ def test_nonsense_in_the_address_changes_nothing_and_is_told(name, value):
 def test_an_address_is_taken_as_a_whole():
     settings, heard = Some(), []
     settings.param.watch(lambda *events: heard.append({event.name for event in events}), ["rate", "count", "kind"])
-    url_state.read({"rate": [b"1"], "count": [b"x"], "kind": [b"2"]}, settings)
+    url_state.read_url_state({"rate": [b"1"], "count": [b"x"], "kind": [b"2"]}, settings)
     assert heard == [{"rate", "kind"}]
 
 
 def test_a_name_given_twice_is_told():
-    (refused,) = url_state.read({"rate": [b"1", b"2"]}, settings := Some())
+    (refused,) = url_state.read_url_state({"rate": [b"1", b"2"]}, settings := Some())
     assert (refused.field, settings.rate) == ("rate", 0.5)
 
 

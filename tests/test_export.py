@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from analysis.explorer.codec import packed
-from analysis.explorer.export import export
-from analysis.plots.panels import scene
+from analysis.explorer.codec import encode_layer
+from analysis.explorer.export import export_page
+from analysis.plots.panels import build_scene
 from analysis.plots.scenes.scene import Map
 from dynamics.settings import ParticleSettings, SettingsError, SparseSettings
 from dynamics.simulation import simulate
@@ -52,11 +52,11 @@ def shown(page, place):
 
 
 def test_an_exported_run_plays_from_a_file_and_fetches_nothing(files, chromium_page, tmp_path):
-    size = export(tmp_path / "page.html", files / "sparse.nc", 1)
+    size = export_page(tmp_path / "page.html", files / "sparse.nc", 1)
     assert size == (tmp_path / "page.html").stat().st_size
     assert size < 4e6
     page = opened(chromium_page, tmp_path / "page.html")
-    content = scene(open_trajectory(files / "sparse.nc"), 1)
+    content = build_scene(open_trajectory(files / "sparse.nc"), 1)
     layers = {layer.array: layer for panel in content.panels for layer in panel.layers if hasattr(layer, "array")}
     for place in (0, 13):
         found = shown(page, place)
@@ -67,7 +67,7 @@ def test_an_exported_run_plays_from_a_file_and_fetches_nothing(files, chromium_p
             values = content.look(np.array([part["frame"]]), [part["array"]])[part["array"]]
             if part["kind"] == "pixels":
                 layer = layers[part["array"]]
-                number = values[0].ravel() if isinstance(layer, Map) else packed(layer, values)[0]
+                number = values[0].ravel() if isinstance(layer, Map) else encode_layer(layer, values)[0]
                 np.testing.assert_array_equal(part["number"], number)
             else:
                 whole = content.look(np.arange(len(content.steps)), [part["array"]])[part["array"]]
@@ -84,7 +84,7 @@ def test_an_exported_run_plays_from_a_file_and_fetches_nothing(files, chromium_p
 
 
 def test_two_runs_are_exported_side_by_side_with_few_maps(files, chromium_page, tmp_path):
-    export(tmp_path / "two.html", files / "particles.nc", (0, 2), panels="embedding,pair_sums", map_frames=5)
+    export_page(tmp_path / "two.html", files / "particles.nc", (0, 2), panels="embedding,pair_sums", map_frames=5)
     page = opened(chromium_page, tmp_path / "two.html")
     found = shown(page, 13)
     assert {(part["lane"], part["frame"]) for part in found} == {(0, 13), (1, 13)}
@@ -101,5 +101,5 @@ def test_nothing_is_written_where_something_is_wrong(files, tmp_path):
         ((tmp_path / "page.html", tmp_path / "gone.nc"), TrajectoryError),
     ):
         with pytest.raises(error):
-            export(*words)
+            export_page(*words)
     assert not list(tmp_path.iterdir())

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from analysis.output.files import FORGOTTEN, replacing
+from analysis.output.files import STALE_SECONDS, replace_file
 from dynamics.settings import ParticleSettings
 from dynamics.simulation import simulate
 from dynamics.trajectory.netcdf import RecordingError
@@ -12,14 +12,14 @@ from dynamics.trajectory.reader import open_trajectory
 
 
 def write(path, text="new"):
-    with replacing(path) as temporary:
+    with replace_file(path) as temporary:
         temporary.write_text(text)
 
 
 def test_a_file_takes_its_name_when_it_is_whole(tmp_path):
     path = tmp_path / "a" / "picture.png"
     write(path, "old")
-    with pytest.raises(KeyError), replacing(path) as temporary:
+    with pytest.raises(KeyError), replace_file(path) as temporary:
         temporary.write_text("half")
         raise KeyError
     assert path.read_text() == "old"
@@ -48,7 +48,7 @@ def test_what_was_left_by_the_killed_is_removed_but_not_what_others_are_writing(
     for file in (left, fresh, other):
         file.write_text("half")
     for file in (left, other):
-        os.utime(file, (0, os.path.getmtime(file) - 2 * FORGOTTEN))
+        os.utime(file, (0, os.path.getmtime(file) - 2 * STALE_SECONDS))
     write(tmp_path / "p[1].png")
     assert not left.exists()
     assert fresh.exists()

@@ -12,12 +12,12 @@ import pytest
 import xarray as xr
 
 from analysis import film as command_of_film
-from analysis.film import around, beyond, film, found_event, pictures
+from analysis.film import draw_frames, find_event, replay_range, steps_around_drop, write_film
 from analysis.plots.drawing import film_encoder as encoder_module
-from analysis.plots.drawing.film_encoder import encoder
-from analysis.plots.drawing.film_timeline import reel
-from analysis.plots.drawing.panel_grid import Sheet
-from analysis.plots.scenes.scene import Mark
+from analysis.plots.drawing.film_encoder import open_film_encoder
+from analysis.plots.drawing.film_timeline import film_frames
+from analysis.plots.drawing.panel_grid import PanelGrid
+from analysis.plots.scenes.scene import EventMark
 from dynamics.trajectory.netcdf import RecordingError, TrajectoryError
 from dynamics.trajectory.reader import open_trajectory
 from tests.test_artists import FRAMES, drawn, made
@@ -42,9 +42,9 @@ def decoded(path, width, height):
 
 @pytest.mark.parametrize("suffix", ["mp4", "gif"])
 def test_a_film_shows_every_frame_and_holds_the_last(suffix, tmp_path):
-    sheet = Sheet([made()], ["points", "map"], width=320, even=True)
+    sheet = PanelGrid([made()], ["points", "map"], width=320, even=True)
     out = tmp_path / f"film.{suffix}"
-    film(sheet, reel([made()], last=5), out, 20, progress=False)
+    write_film(sheet, film_frames([made()], last=5), out, 20, progress=False)
     frames, seconds = in_file(out)
     assert frames == FRAMES + 4
     assert seconds == pytest.approx(frames / 20, abs=0.03)
@@ -52,8 +52,8 @@ def test_a_film_shows_every_frame_and_holds_the_last(suffix, tmp_path):
 
 
 def test_frames_in_the_film_are_those_drawn(tmp_path):
-    sheet = Sheet([made()], ["points", "loss"], width=480, even=True)
-    film(sheet, reel([made()]), tmp_path / "film.mp4", 20, progress=False)
+    sheet = PanelGrid([made()], ["points", "loss"], width=480, even=True)
+    write_film(sheet, film_frames([made()]), tmp_path / "film.mp4", 20, progress=False)
     found = decoded(tmp_path / "film.mp4", sheet.width, sheet.height)
     for frame in (0, 9, FRAMES - 1):
         apart = [np.abs(each - drawn(sheet, frame)[..., :3].astype(float)).mean() for each in found.astype(float)]
@@ -62,8 +62,8 @@ def test_frames_in_the_film_are_those_drawn(tmp_path):
 
 
 def test_films_play_in_browsers(tmp_path):
-    sheet = Sheet([made()], ["points"], width=321, even=True)
-    film(sheet, reel([made()]), tmp_path / "film.mp4", 20, progress=False)
+    sheet = PanelGrid([made()], ["points"], width=321, even=True)
+    write_film(sheet, film_frames([made()]), tmp_path / "film.mp4", 20, progress=False)
     about = next(imageio_ffmpeg.read_frames(tmp_path / "film.mp4"))
     assert about["codec"] == "h264"
     assert about["pix_fmt"].startswith("yuv420p")
@@ -74,14 +74,14 @@ def test_films_play_in_browsers(tmp_path):
 @pytest.mark.parametrize("suffix", ["mp4", "gif"])
 def test_the_same_bytes_twice(suffix, tmp_path):
     for name in ("one", "two"):
-        sheet = Sheet([made()], ["points", "map"], width=320, even=True)
-        film(sheet, reel([made()]), tmp_path / f"{name}.{suffix}", 20, progress=False)
+        sheet = PanelGrid([made()], ["points", "map"], width=320, even=True)
+        write_film(sheet, film_frames([made()]), tmp_path / f"{name}.{suffix}", 20, progress=False)
     assert (tmp_path / f"one.{suffix}").read_bytes() == (tmp_path / f"two.{suffix}").read_bytes()
 
 
 def test_nothing_is_left_of_a_film_that_was_broken_off(tmp_path):
     (tmp_path / "film.mp4").write_text("an earlier one")
-    with pytest.raises(KeyboardInterrupt), encoder(tmp_path / "film.mp4", (32, 32), 20) as write:
+    with pytest.raises(KeyboardInterrupt), open_film_encoder(tmp_path / "film.mp4", (32, 32), 20) as write:
         write(np.zeros((32, 32, 4), np.uint8))
         raise KeyboardInterrupt
     assert [path.name for path in tmp_path.iterdir()] == ["film.mp4"]
@@ -89,18 +89,18 @@ def test_nothing_is_left_of_a_film_that_was_broken_off(tmp_path):
 
 
 def test_an_encoder_that_stops_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(encoder_module, "H264", ["-f", "nonesuch"])
+    monkeypatch.setattr(encoder_module, "H264_OPTIONS", ["-f", "nonesuch"])
     told = pytest.raises(RecordingError, match=r"film\.mp4: could not be written \(the encoder stopped")
-    with told, encoder(tmp_path / "film.mp4", (320, 320), 20) as write:
+    with told, open_film_encoder(tmp_path / "film.mp4", (320, 320), 20) as write:
         for _ in range(50):
             write(np.zeros((320, 320, 4), np.uint8))
     assert not list(tmp_path.iterdir())
 
 
 def test_a_film_that_is_too_short_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(encoder_module, "H264", [*encoder_module.H264, "-frames:v", "2"])
+    monkeypatch.setattr(encoder_module, "H264_OPTIONS", [*encoder_module.H264_OPTIONS, "-frames:v", "2"])
     told = pytest.raises(RecordingError, match="could not be written")
-    with told, encoder(tmp_path / "film.mp4", (32, 32), 20) as write:
+    with told, open_film_encoder(tmp_path / "film.mp4", (32, 32), 20) as write:
         for _ in range(5):
             write(np.zeros((32, 32, 4), np.uint8))
     assert not list(tmp_path.iterdir())
@@ -115,10 +115,10 @@ def test_a_missing_encoder_is_told(files, typed, tmp_path, monkeypatch):  # noqa
 
 
 def test_pictures_are_those_of_their_frames(monkeypatch):
-    monkeypatch.setattr(command_of_film, "AT_ONCE", 4)
-    sheet, scenes = Sheet([made(), made()], ["points"], width=320), [made(), made()]
-    found = reel(scenes)._replace(frames=np.array([[0, 20], [3, 3], [7, 1], [20, 0], [5, 5], [6, 6]]))
-    copies = [picture.copy() for picture in pictures(sheet, found)]
+    monkeypatch.setattr(command_of_film, "_FRAMES_PER_BATCH", 4)
+    sheet, scenes = PanelGrid([made(), made()], ["points"], width=320), [made(), made()]
+    found = film_frames(scenes)._replace(frames=np.array([[0, 20], [3, 3], [7, 1], [20, 0], [5, 5], [6, 6]]))
+    copies = [picture.copy() for picture in draw_frames(sheet, found)]
     for picture, frames in zip(copies, found.frames, strict=True):
         np.testing.assert_array_equal(picture, drawn(sheet, *frames))
 
@@ -235,43 +235,43 @@ def spiky(*heights, at=100, drop=None):
 
 def test_the_highest_spike_is_found():
     trajectory = with_losses([spiky(1.0, 2.0), spiky(0.5, 3.0), spiky(1.5)])
-    run, spike = found_event(trajectory, None, "spike")
+    run, spike = find_event(trajectory, None, "spike")
     assert (run, spike.kind, spike.middle) == (1, "spike", 1310)
-    run, spike = found_event(trajectory, 0, "spike")
+    run, spike = find_event(trajectory, 0, "spike")
     assert (run, spike.middle) == (0, 1310)
     with pytest.raises(TrajectoryError, match="no spike in run 0"):
-        found_event(with_losses([np.ones(200)]), 0, "spike")
+        find_event(with_losses([np.ones(200)]), 0, "spike")
 
 
 def test_the_first_and_the_largest_drop_are_found():
     loss = spiky(drop=60)
     loss[140:] *= 0.01
     for kind, step in (("first-drop", 590), ("drop", 590)):
-        _, drop = found_event(with_losses([loss]), 0, kind)
+        _, drop = find_event(with_losses([loss]), 0, kind)
         assert drop.kind == kind
         assert abs(drop.middle - step) <= 20
     loss = spiky(drop=60) + np.where(np.arange(200) < 140, 5.0, 0.0)
-    assert abs(found_event(with_losses([loss]), 0, "drop")[1].middle - 1390) <= 20
+    assert abs(find_event(with_losses([loss]), 0, "drop")[1].middle - 1390) <= 20
 
 
 def test_steps_around_a_spike():
     steps = 64 * np.arange(100)
-    first, last = around(Mark("spike", 3150, 3200, 3250), steps)
+    first, last = replay_range(EventMark("spike", 3150, 3200, 3250), steps)
     assert first <= 3200 - 128
     assert 3200 < last <= 3200 + 3 * 64
     assert first in steps
-    first, last = around(Mark("spike", 0, 64, 128), steps)
+    first, last = replay_range(EventMark("spike", 0, 64, 128), steps)
     assert (first, last) >= (0, 64)
     close = np.arange(1000)
-    first, last = around(Mark("spike", 499, 500, 501), close)
+    first, last = replay_range(EventMark("spike", 499, 500, 501), close)
     assert last - first >= 78
-    assert around(Mark("spike", 998, 999, 999), close)[1] == 999
+    assert replay_range(EventMark("spike", 998, 999, 999), close)[1] == 999
 
 
 def test_steps_around_a_drop():
     steps = 64 * np.arange(100)
-    assert beyond(Mark("drop", 64 * 40, 64 * 45, 64 * 50), steps) == (64 * 30, 64 * 60)
-    assert beyond(Mark("drop", 64, 64, 64 * 97), steps) == (0, 64 * 99)
+    assert steps_around_drop(EventMark("drop", 64 * 40, 64 * 45, 64 * 50), steps) == (64 * 30, 64 * 60)
+    assert steps_around_drop(EventMark("drop", 64, 64, 64 * 97), steps) == (0, 64 * 99)
 
 
 def test_an_event_that_there_is_not(files, typed, tmp_path):  # noqa: F811
@@ -282,7 +282,9 @@ def test_an_event_that_there_is_not(files, typed, tmp_path):  # noqa: F811
 
 
 def test_weights_of_a_spike_are_shown_where_only_metrics_were_recorded(files, typed, tmp_path, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(command_of_film, "found_event", lambda trajectory, run, kind: (0, Mark("spike", 10, 20, 30)))
+    monkeypatch.setattr(
+        command_of_film, "find_event", lambda trajectory, run, kind: (0, EventMark("spike", 10, 20, 30))
+    )
     code, out, err = typed("analysis.film", files["metrics"], "--event", "spike", "--out", "spike.gif")
     assert code == 0, err
     assert "embedding, pair_sums, loss" in out
@@ -290,8 +292,8 @@ def test_weights_of_a_spike_are_shown_where_only_metrics_were_recorded(files, ty
 
 
 def test_a_spike_is_filmed_step_by_step(files, typed, tmp_path, monkeypatch):  # noqa: F811
-    spike = Mark("spike", 8, 16, 24)
-    monkeypatch.setattr(command_of_film, "found_event", lambda trajectory, run, kind: (1, spike))
+    spike = EventMark("spike", 8, 16, 24)
+    monkeypatch.setattr(command_of_film, "find_event", lambda trajectory, run, kind: (1, spike))
     code, out, err = typed("analysis.film", files["sparse"], "--event", "spike", "--width", 320, "--panels", "loss",
                            "receptors", "--out", "spike.mp4")  # fmt: skip
     assert code == 0, err

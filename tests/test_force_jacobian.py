@@ -5,20 +5,20 @@ import itertools
 import numpy as np
 import pytest
 
-from analysis.linearization.eigenmodes import modes_of
+from analysis.linearization.eigenmodes import sorted_eigenmodes
 from analysis.linearization.force_jacobian import (
-    constrained,
-    directions_left,
-    eigenvalues,
-    followed,
+    constrained_field,
+    finite_eigenvalues,
+    force_and_jacobian,
     force_spectra,
-    linearised,
+    free_directions,
+    step_rule_field,
 )
 from dynamics.particles.integrator import normalise_blocks
 from dynamics.particles.pair_forces import from_blocks, to_blocks
-from dynamics.particles.pair_list import pair_list
+from dynamics.particles.pair_list import group_pairs
 from dynamics.particles.system import ParticleState, ParticleSystem
-from dynamics.settings import CHOICES, ModularSettings, ParticleSettings, SettingsError
+from dynamics.settings import PARTICLE_CHOICES, ModularSettings, ParticleSettings, SettingsError
 from dynamics.simulation import simulate
 from dynamics.trajectory.netcdf import TrajectoryError
 
@@ -70,7 +70,7 @@ def test_it_is_the_derivative_of_the_real_force(repulsion, alignment, diagonal):
             repulsion_balance=repulsion, alignment_balance=alignment,
         )  # fmt: skip
         x, force = scattered(n, dim), real_force(settings)
-        found = linearised(x, settings)
+        found = force_and_jacobian(x, settings)
         np.testing.assert_allclose(found.force, force(x), rtol=1e-11, atol=1e-11)
         close(found.jacobian, differences(force, x))
 
@@ -78,47 +78,47 @@ def test_it_is_the_derivative_of_the_real_force(repulsion, alignment, diagonal):
 def test_it_takes_any_list_of_pairs_and_any_leading_axes():
     settings = ParticleSettings(n=6, fa=0.5)
     chosen = np.array([[0, 1], [2, 5], [3, 3], [1, 4], [0, 5], [2, 2], [1, 1]])
-    pairs = pair_list(6, chosen)
+    pairs = group_pairs(6, chosen)
     x = scattered(6, 2, seed=1)
-    close(linearised(x, settings, pairs).jacobian, differences(real_force(settings, chosen), x))
-    both = linearised(np.stack([x, x + 1])[:, None], settings)
+    close(force_and_jacobian(x, settings, pairs).jacobian, differences(real_force(settings, chosen), x))
+    both = force_and_jacobian(np.stack([x, x + 1])[:, None], settings)
     assert both.jacobian.shape == (2, 1, 12, 12)
-    np.testing.assert_array_equal(both.jacobian[0, 0], linearised(x, settings).jacobian)
+    np.testing.assert_array_equal(both.jacobian[0, 0], force_and_jacobian(x, settings).jacobian)
 
 
 def test_without_alignment_and_with_constant_weights_it_is_a_hessian():
     x = scattered(7, 2)
     for balance in ("count", "none"):
-        jacobian = linearised(x, ParticleSettings(n=7, fa=0, repulsion_balance=balance)).jacobian
+        jacobian = force_and_jacobian(x, ParticleSettings(n=7, fa=0, repulsion_balance=balance)).jacobian
         close(jacobian, jacobian.T, 1e-13)
     for other in (ParticleSettings(n=7, fa=1, repulsion_balance="count"), ParticleSettings(n=7, fa=0)):
-        jacobian = linearised(x, other).jacobian  # not reciprocal; a weight that depends on positions
+        jacobian = force_and_jacobian(x, other).jacobian  # not reciprocal; a weight that depends on positions
         assert np.abs(jacobian - jacobian.T).max() > 1e-3 * np.abs(jacobian).max()
 
 
 def test_it_is_of_the_degree_of_its_fields():
     """Attraction and alignment are of degree 0 in x, and J x = 0; repulsion is of degree -1, and J x = -F."""
     x = scattered(6, 2)
-    zero = linearised(x, ParticleSettings(n=6, gr=0, fa=0.8))
+    zero = force_and_jacobian(x, ParticleSettings(n=6, gr=0, fa=0.8))
     np.testing.assert_allclose(zero.jacobian @ x.ravel(), 0, atol=1e-10 * np.abs(zero.jacobian).max())
-    minus = linearised(x, ParticleSettings(n=6, ga=0, fa=0, repulsion_balance="none"))
+    minus = force_and_jacobian(x, ParticleSettings(n=6, ga=0, fa=0, repulsion_balance="none"))
     np.testing.assert_allclose(minus.jacobian @ x.ravel(), -minus.force.ravel(), rtol=1e-9)
 
 
 def test_coincident_pair_sums_and_the_origin_have_no_force_and_no_derivative():
     x = np.array([[1.0, 0], [-1, 0], [0.5, 0.5], [0.5, 0.5], [0, 2]])
     settings = ParticleSettings(n=5)
-    found = linearised(x, settings)
+    found = force_and_jacobian(x, settings)
     assert np.isfinite(found.jacobian).all()
     np.testing.assert_allclose(found.force, real_force(settings)(x), rtol=1e-12, atol=1e-12)
-    assert not linearised(np.zeros((5, 2)), settings).jacobian.any()
+    assert not force_and_jacobian(np.zeros((5, 2)), settings).jacobian.any()
 
 
 def test_nonsense_is_refused():
     with pytest.raises(SettingsError, match="n, dim"):
-        linearised(np.zeros((4, 2)), ParticleSettings(n=5))
+        force_and_jacobian(np.zeros((4, 2)), ParticleSettings(n=5))
     with pytest.raises(ValueError, match="not finite"):
-        linearised(np.full((5, 2), np.nan), ParticleSettings(n=5))
+        force_and_jacobian(np.full((5, 2), np.nan), ParticleSettings(n=5))
 
 
 # ------------------------------------------------------------------------------- what normalisation leaves
@@ -126,7 +126,7 @@ def test_nonsense_is_refused():
 
 def normal(x, variance):
     blocks = to_blocks(x[None])
-    normalise_blocks(blocks, len(x), CHOICES["variance"].index(variance), tuple(range(x.shape[-1])))
+    normalise_blocks(blocks, len(x), PARTICLE_CHOICES["variance"].index(variance), tuple(range(x.shape[-1])))
     return from_blocks(blocks, 1, *x.shape)[0]
 
 
@@ -141,7 +141,7 @@ def test_the_field_that_a_step_follows_has_this_derivative(rule):
             return f * np.sqrt(6) / np.linalg.norm(f)
         return f / np.linalg.norm(f, axis=-1, keepdims=True) if rule == "particle" else f
 
-    found = followed(linearised(x, settings), settings)
+    found = step_rule_field(force_and_jacobian(x, settings), settings)
     np.testing.assert_allclose(found.force, along(x), rtol=1e-10)
     close(found.jacobian, differences(along, x), 1e-6)
 
@@ -160,10 +160,10 @@ def test_what_is_left_is_the_derivative_of_a_short_real_step(variance, dim):
         state = ParticleState(0, y[None], still, still, np.zeros(1, np.int64))
         return (system.advance(state, 1).embedding[0] - y) / settings.step_size
 
-    found = constrained(x, followed(linearised(x, settings), settings), settings)
+    found = constrained_field(x, step_rule_field(force_and_jacobian(x, settings), settings), settings)
     size = np.linalg.norm(found.force)
     np.testing.assert_allclose(found.force, rate(x), atol=1e-4 * size)
-    basis = directions_left(x, settings)
+    basis = free_directions(x, settings)
     close(found.jacobian, basis.T @ differences(rate, x, 1e-4) @ basis, 1e-3)
 
 
@@ -172,7 +172,7 @@ def test_what_is_left_is_the_derivative_of_a_short_real_step(variance, dim):
 )
 def test_constraints_and_common_rotations_are_left_out(variance, dim, modes):
     x = normal(scattered(6, dim), variance)
-    basis = directions_left(x, ParticleSettings(n=6, dim=dim, variance=variance))
+    basis = free_directions(x, ParticleSettings(n=6, dim=dim, variance=variance))
     assert basis.shape == (6 * dim, modes)
     np.testing.assert_allclose(basis.T @ basis, np.eye(modes), atol=1e-13)
     np.testing.assert_allclose(basis.reshape(6, dim, modes).sum(axis=0), 0, atol=1e-13)
@@ -188,14 +188,16 @@ def test_a_flat_arrangement_has_all_modes_of_its_shape(variance, generator):
     turn = np.linalg.qr(generator.standard_normal((8, 8)))[0]
     settings = ParticleSettings(n=4, dim=8, variance=variance)
     x = np.pad(flat, ((0, 0), (0, 5))) @ turn
-    basis = directions_left(x, settings)
+    basis = free_directions(x, settings)
     assert basis.shape == (32, 6 - (variance == "overall"))
     # each of them changes a distance, and together they change them independently
     first, second = np.triu_indices(4, 1)
     moves = basis.reshape(4, 8, -1)
     stretch = ((x[first] - x[second])[..., None] * (moves[first] - moves[second])).sum(axis=1)
     assert np.linalg.matrix_rank(stretch, tol=1e-6) == basis.shape[1]
-    found = eigenvalues(constrained(x, followed(linearised(x, settings), settings), settings).jacobian)
+    found = finite_eigenvalues(
+        constrained_field(x, step_rule_field(force_and_jacobian(x, settings), settings), settings).jacobian
+    )
     assert np.isfinite(found).all()
 
 
@@ -203,14 +205,14 @@ def test_frames_with_fewer_modes_end_in_nan(generator):
     settings = ParticleSettings(n=4, dim=3)
     flat = generator.standard_normal((4, 3)) * [1, 1, 0]
     both = np.stack([flat - flat.mean(axis=0), normal(generator.standard_normal((4, 3)), "overall")])
-    found = eigenvalues(constrained(both, linearised(both, settings), settings).jacobian)
+    found = finite_eigenvalues(constrained_field(both, force_and_jacobian(both, settings), settings).jacobian)
     # a plane has all three turns, a line two: 12 - 3 - 3 - 1
     np.testing.assert_array_equal(np.isfinite(found).sum(axis=-1), [5, 5])
     line = both * [1, 0, 0]
     both[0] = line[0]
-    found = eigenvalues(constrained(both, linearised(both, settings), settings).jacobian)
+    found = finite_eigenvalues(constrained_field(both, force_and_jacobian(both, settings), settings).jacobian)
     np.testing.assert_array_equal(np.isfinite(found).sum(axis=-1), [6, 5])
-    alone = eigenvalues(constrained(both[1], linearised(both[1], settings), settings).jacobian)
+    alone = finite_eigenvalues(constrained_field(both[1], force_and_jacobian(both[1], settings), settings).jacobian)
     np.testing.assert_allclose(np.sort_complex(found[1, :5]), np.sort_complex(alone), atol=1e-9)
 
 
@@ -239,9 +241,9 @@ def test_at_rest_the_modes_are_those_of_the_real_step(rested):
 
     for run in still[:3]:
         x = trajectory["embedding"].values[run, -1]
-        basis = directions_left(x, settings)
+        basis = free_directions(x, settings)
         real = np.linalg.eigvals(basis.T @ differences(step, x) @ basis)
-        field = linearised(x, settings)
+        field = force_and_jacobian(x, settings)
         pull = (x * field.force).sum() / x.size
         growth, rotation = (spectra[f"{name}_rate"].values[run, 0] for name in ("growth", "rotation"))
         expected = 1 + settings.step_size * (growth + 1j * rotation) / (1 + settings.step_size * pull)
@@ -253,12 +255,12 @@ def test_at_rest_turning_all_particles_is_a_null_mode_and_hides_no_other(rested)
     settings, trajectory = rested
     run = int(np.flatnonzero(force_spectra(trajectory, [4])["rest"].values[:, 0] < 1e-9)[0])
     x = trajectory["embedding"].values[run, -1]
-    field = linearised(x, settings)
+    field = force_and_jacobian(x, settings)
     kept = np.stack([np.tile([1.0, 0], 7), np.tile([0, 1.0], 7), x.ravel()], -1)
     with_turns = np.linalg.qr(kept, mode="complete")[0][:, 3:]
     pull = (x * field.force).sum() / x.size
-    whole = modes_of(np.linalg.eigvals(with_turns.T @ field.jacobian @ with_turns - pull * np.eye(11)))
-    without = modes_of(eigenvalues(constrained(x, field, settings).jacobian))
+    whole = sorted_eigenmodes(np.linalg.eigvals(with_turns.T @ field.jacobian @ with_turns - pull * np.eye(11)))
+    without = sorted_eigenmodes(finite_eigenvalues(constrained_field(x, field, settings).jacobian))
     null = np.abs(whole.growth + 1j * whole.rotation).argmin()
     assert abs(whole.growth[null]) < 1e-7 * np.abs(whole.growth).max()
     np.testing.assert_allclose(np.delete(whole.growth, null), without.growth, rtol=1e-6)
@@ -266,8 +268,8 @@ def test_at_rest_turning_all_particles_is_a_null_mode_and_hides_no_other(rested)
 
 def test_particles_in_one_point_and_diverged_runs_have_no_modes(rested):
     settings, trajectory = rested
-    field = linearised(np.zeros((7, 2)), settings)
-    assert np.isnan(constrained(np.zeros((7, 2)), field, settings).jacobian).all()
+    field = force_and_jacobian(np.zeros((7, 2)), settings)
+    assert np.isnan(constrained_field(np.zeros((7, 2)), field, settings).jacobian).all()
     lost = trajectory.copy(deep=True)
     lost["last_step"].values[3] = 1000
     found = force_spectra(lost, [0, 1, 2])

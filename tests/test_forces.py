@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dynamics.particles import pair_forces
-from dynamics.particles.pair_forces import FIELDS, fields
-from dynamics.particles.pair_list import pair_list
+from dynamics.particles.pair_forces import FIELD_NAMES, force_fields
+from dynamics.particles.pair_list import group_pairs
 from dynamics.settings import SettingsError
 from dynamics.tasks import all_pairs
 from tests import naive
@@ -35,7 +35,7 @@ def scale_of(force):
 def test_fields_are_those_of_the_plain_loops(twice, n, dim, seed):
     x = embedding(n, dim, seed)
     pairs = all_pairs(n)
-    found = fields(x, pair_list(n, twice=twice))
+    found = force_fields(x, group_pairs(n, twice=twice))
     force, magnitude = plain_fields(x, pairs[:, 0], pairs[:, 1], n, twice)
     np.testing.assert_allclose(found.force, force, rtol=1e-11, atol=1e-12 * scale_of(force))
     np.testing.assert_allclose(found.magnitude, magnitude, rtol=1e-11)
@@ -47,7 +47,7 @@ def test_a_list_of_pairs_in_any_order_is_summed_over_just_them(n, dim, seed):
     generator = np.random.default_rng(seed)
     pairs = generator.permutation(all_pairs(n))[: generator.integers(0, n * (n + 1) // 2 + 1)]
     turned = np.where(generator.random((len(pairs), 1)) < 0.5, pairs, pairs[:, ::-1])
-    found = fields(x, pair_list(n, turned))
+    found = force_fields(x, group_pairs(n, turned))
     force, magnitude = plain_fields(x, pairs[:, 0], pairs[:, 1], n, True)
     np.testing.assert_allclose(found.force, force, rtol=1e-11, atol=1e-12 * scale_of(force))
     np.testing.assert_allclose(found.magnitude, magnitude, rtol=1e-11)
@@ -56,20 +56,20 @@ def test_a_list_of_pairs_in_any_order_is_summed_over_just_them(n, dim, seed):
 @given(**ALL)
 def test_turning_the_embedding_turns_the_forces(n, dim, seed):
     x, turn = embedding(n, dim, seed), rotation(dim, seed)
-    straight, turned = fields(x), fields(x @ turn)
+    straight, turned = force_fields(x), force_fields(x @ turn)
     np.testing.assert_allclose(turned.force, straight.force @ turn, atol=1e-9 * scale_of(straight.force))
 
 
 @given(**ALL)
 def test_clustering_forces_cancel_in_sum(n, dim, seed):
-    found = fields(embedding(n, dim, seed))
+    found = force_fields(embedding(n, dim, seed))
     for field in ("like_attraction", "unlike_repulsion"):
-        force = found.force[FIELDS.index(field)]
+        force = found.force[FIELD_NAMES.index(field)]
         np.testing.assert_allclose(force.sum(axis=0), 0, atol=1e-11 * scale_of(force) * n)
 
 
 def test_alignment_is_not_reciprocal():
-    force = fields(embedding(7, 2, 0)).force[FIELDS.index("unlike_alignment")]
+    force = force_fields(embedding(7, 2, 0)).force[FIELD_NAMES.index("unlike_alignment")]
     assert np.abs(force.sum(axis=0)).max() > 1
 
 
@@ -80,7 +80,9 @@ def test_relabelling_by_a_unit_of_the_modulus_permutes_the_forces(n, seed, unit,
     relabelled = (unit * np.arange(n) + shift) % n
     y = np.empty_like(x)
     y[relabelled] = x
-    np.testing.assert_allclose(fields(y).force[:, relabelled], fields(x).force, atol=1e-10 * scale_of(fields(x).force))
+    np.testing.assert_allclose(
+        force_fields(y).force[:, relabelled], force_fields(x).force, atol=1e-10 * scale_of(force_fields(x).force)
+    )
 
 
 # ------------------------------------------------------------------------------ where the law has no value
@@ -88,7 +90,7 @@ def test_relabelling_by_a_unit_of_the_modulus_permutes_the_forces(n, seed, unit,
 
 def test_coincident_pair_sums_neither_attract_nor_repel():
     x = np.tile([[0.3, -0.2]], (5, 1))  # every pair sum in one point
-    found = fields(x)
+    found = force_fields(x)
     assert (found.force[:2] == 0).all()
     assert (found.magnitude[:2] == 0).all()
     # while alignment has a value: each of the 15 pair sums sees 2 like and 12 unlike ones in its half-plane
@@ -97,8 +99,8 @@ def test_coincident_pair_sums_neither_attract_nor_repel():
 
 def test_a_pair_sum_at_the_origin_aligns_nothing_and_is_not_aligned():
     x = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    with_origin = fields(x, pair_list(3, np.array([[0, 0], [1, 1], [1, 2]])))
-    without = fields(x, pair_list(3, np.array([[1, 1], [1, 2]])))
+    with_origin = force_fields(x, group_pairs(3, np.array([[0, 0], [1, 1], [1, 2]])))
+    without = force_fields(x, group_pairs(3, np.array([[1, 1], [1, 2]])))
     np.testing.assert_array_equal(with_origin.force[2:], without.force[2:])
 
 
@@ -106,7 +108,7 @@ def test_a_pair_sum_at_the_origin_aligns_nothing_and_is_not_aligned():
 def test_lattices_full_of_ties_coincidences_and_origins(n, dim, seed):
     x = np.random.default_rng(seed).integers(-1, 2, (n, dim)).astype(float)
     pairs = all_pairs(n)
-    found = fields(x)
+    found = force_fields(x)
     force, magnitude = plain_fields(x, pairs[:, 0], pairs[:, 1], n, True)
     np.testing.assert_allclose(found.force, force, rtol=1e-12, atol=1e-12 * scale_of(force))
     np.testing.assert_allclose(found.magnitude, magnitude, rtol=1e-13)
@@ -115,15 +117,15 @@ def test_lattices_full_of_ties_coincidences_and_origins(n, dim, seed):
 @pytest.mark.parametrize("distance", [0.0, 1e-300, 1e-160, 1e-139, 1e-30, 1e-8])
 def test_forces_are_finite_however_near_two_particles_come(distance):
     x = np.array([[1.0, 0.0], [1.0 + distance, distance], [-2.0, 1.0], [0.5, 0.5]]) - [[1.0, 0.0]] * 4
-    found = fields(x)
+    found = force_fields(x)
     assert np.isfinite(found.force).all()
     assert np.isfinite(found.magnitude).all()
 
 
 def test_exactly_perpendicular_pair_sums_do_not_align():
     x = np.array([[1.0, 0.0], [0.0, 1.0]])
-    found = fields(x, pair_list(2, np.array([[0, 0], [1, 1]])))  # (2, 0) and (0, 2): like, at a right angle
-    assert (found.force[FIELDS.index("like_alignment")] == 0).all()
+    found = force_fields(x, group_pairs(2, np.array([[0, 0], [1, 1]])))  # (2, 0) and (0, 2): like, at a right angle
+    assert (found.force[FIELD_NAMES.index("like_alignment")] == 0).all()
 
 
 # ----------------------------------------------------------------------------------- the same bits always
@@ -132,14 +134,16 @@ def test_exactly_perpendicular_pair_sums_do_not_align():
 @pytest.mark.parametrize(("n", "dim"), [(1, 1), (2, 2), (5, 1), (17, 2), (9, 3)])
 def test_one_run_or_many_one_thread_or_two_give_the_same_bits(n, dim, monkeypatch):
     x = embedding(n, dim, 3, 21)
-    together = fields(x)
+    together = force_fields(x)
     before = numba.get_num_threads()
     results = []
     for across in (True, False):
-        monkeypatch.setattr(pair_forces, "plan", lambda runs, pairs, way=across: (way, numba.get_num_threads()))
+        monkeypatch.setattr(
+            pair_forces, "summation_plan", lambda runs, pairs, way=across: (way, numba.get_num_threads())
+        )
         for threads in {1, before}:
             numba.set_num_threads(threads)
-            results += [fields(x), fields(x[4:5]), fields(x[:9])]
+            results += [force_fields(x), force_fields(x[4:5]), force_fields(x[:9])]
     numba.set_num_threads(before)
     for found, rows in zip(results, [slice(None), slice(4, 5), slice(0, 9)] * (len(results) // 3), strict=True):
         np.testing.assert_array_equal(found.force, together.force[:, rows])
@@ -148,10 +152,10 @@ def test_one_run_or_many_one_thread_or_two_give_the_same_bits(n, dim, monkeypatc
 
 def test_leading_axes_of_any_number():
     x = embedding(5, 2, 1, 2, 3)
-    found = fields(x)
+    found = force_fields(x)
     assert found.force.shape == (4, 2, 3, 5, 2)
     assert found.magnitude.shape == (4, 2, 3)
-    np.testing.assert_array_equal(found.force[:, 1, 2], fields(x[1, 2]).force)
+    np.testing.assert_array_equal(found.force[:, 1, 2], force_fields(x[1, 2]).force)
 
 
 # --------------------------------------------------------------------------------------------- refusals
@@ -169,16 +173,16 @@ def test_leading_axes_of_any_number():
 )
 def test_nonsense_lists_are_refused_by_name(pairs, field):
     with pytest.raises(SettingsError) as error:
-        pair_list(5, pairs)
+        group_pairs(5, pairs)
     assert error.value.field == field
 
 
 @pytest.mark.parametrize("x", [np.zeros(3), np.full((3, 2), np.nan), np.full((3, 2), np.inf), np.zeros((0, 2))])
 def test_nonsense_embeddings_are_refused_by_name(x):
     with pytest.raises(SettingsError, match="embedding"):
-        fields(x)
+        force_fields(x)
 
 
 def test_a_list_for_another_modulus_is_refused():
     with pytest.raises(SettingsError, match="N = 4"):
-        fields(np.zeros((5, 2)), pair_list(4))
+        force_fields(np.zeros((5, 2)), group_pairs(4))

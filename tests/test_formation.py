@@ -10,15 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.plots.formation_figure import Seen, formation_figure
-from analysis.structures.circles_and_grids import circularity, imperfections
-from analysis.structures.formation_times import halfway, lasting, mean_over_runs, measured, onsets
+from analysis.plots.formation_figure import FormationResult, plot_formation
+from analysis.structures.circles_and_grids import circularity, count_imperfections
+from analysis.structures.formation_times import (
+    find_formation_times,
+    halfway_time,
+    mean_measure,
+    persistent_onset,
+    structure_measures,
+)
 from analysis.structures.lattices import perfect_grids
 from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.trajectory.netcdf import TrajectoryError
 from dynamics.trajectory.reader import open_trajectory
-from dynamics.trajectory.recorder import save
+from dynamics.trajectory.recorder import save_trajectory
 from tests.test_spectrum import circle
 
 N, STEPS = 11, 20
@@ -31,20 +37,20 @@ N, STEPS = 11, 20
 def test_lasting_is_the_first_moment_from_which_it_always_is(there):
     moments = np.linspace(0, 1, len(there))
     expected = next((moments[k] for k in range(len(there)) if all(there[k:])), np.inf)
-    assert lasting(np.array(there), moments) == expected
-    np.testing.assert_array_equal(lasting(np.array([there, there]), moments), [expected] * 2)
+    assert persistent_onset(np.array(there), moments) == expected
+    np.testing.assert_array_equal(persistent_onset(np.array([there, there]), moments), [expected] * 2)
 
 
 def test_halfway_is_the_last_crossing():
     moments = np.array([0, 1, 2, 4.0])
-    assert halfway([10, 10, 0, 0], moments) == 1.5
-    assert halfway([10, 0, 10, 0], moments) == 3  # it had come back
-    assert halfway([10, 8, 6, 0], moments) == pytest.approx(2 + 2 / 6)
-    assert halfway([5, 5, 5, 5], moments) == 0
-    assert halfway([0, 10, 10, 5], moments) == 0  # ends no lower
-    np.testing.assert_array_equal(halfway([[10, 10, 0, 0], [10, 0, 0, 0]], moments), [1.5, 0.5])
+    assert halfway_time([10, 10, 0, 0], moments) == 1.5
+    assert halfway_time([10, 0, 10, 0], moments) == 3  # it had come back
+    assert halfway_time([10, 8, 6, 0], moments) == pytest.approx(2 + 2 / 6)
+    assert halfway_time([5, 5, 5, 5], moments) == 0
+    assert halfway_time([0, 10, 10, 5], moments) == 0  # ends no lower
+    np.testing.assert_array_equal(halfway_time([[10, 10, 0, 0], [10, 0, 0, 0]], moments), [1.5, 0.5])
     with pytest.raises(ValueError, match="finite"):
-        halfway([1, np.nan, 0, 0], moments)
+        halfway_time([1, np.nan, 0, 0], moments)
 
 
 @given(st.lists(st.integers(0, 5), min_size=2, max_size=12))
@@ -54,7 +60,7 @@ def test_halfway_is_that_of_a_search_through_time(values):
     half = (values[0] + values[-1]) / 2
     above = (np.interp(fine, moments, values) > half + 1e-9) & (values[-1] < values[0])
     expected = fine[above].max() if above.any() else 0
-    assert halfway(values, moments) == pytest.approx(expected, abs=0.011)
+    assert halfway_time(values, moments) == pytest.approx(expected, abs=0.011)
 
 
 # ----------------------------------------------------------------------------------- planted trajectories
@@ -81,8 +87,8 @@ def planted(template):
 
 
 def test_planted_structures_form_when_they_were_planted(template):
-    found = measured(planted(template))
-    result = onsets(found)
+    found = structure_measures(planted(template))
+    result = find_formation_times(found)
     formed = {str(event): result["formed"].sel(event=event).values.tolist() for event in result["event"].values}
     assert formed["circle"] == [1, 0, 0, 1]
     assert formed["polygon"] == [1, 0, 0, 1]
@@ -103,56 +109,56 @@ def test_planted_structures_form_when_they_were_planted(template):
 
 def test_a_frequency_below_chance_has_not_formed(template):
     """The largest from the beginning, above chance from step 12 on, but for a moment before."""
-    found = measured(template)
+    found = structure_measures(template)
     share = np.full((4, STEPS + 1), 0.2)
     share[:, 12:] = share[:, 5] = 0.9
     share[3, -1] = 0.2
     assert 0.3 < found["chance"].sel(measure="dominant_share") < 0.8
     found["dominant_share"] = (("run", "step"), share)
     found["dominant_frequency"] = (("run", "step"), np.full(share.shape, 2))
-    result = onsets(found).sel(event="frequency")
+    result = find_formation_times(found).sel(event="frequency")
     assert result["formed"].values.tolist() == [1, 1, 1, 0]
     np.testing.assert_allclose(result["onset"] * STEPS, [12, 12, 12, 20])
 
 
 def test_means_stay_within_what_they_are_of(template):
-    found = measured(template).isel(run=[0, 1]).copy(deep=True)
+    found = structure_measures(template).isel(run=[0, 1]).copy(deep=True)
     found["circle_distance"][:, 0] = [0.05, 0.9]
-    assert mean_over_runs(found, "circle_distance", 0) == (pytest.approx(0.475), 0, 1)
+    assert mean_measure(found, "circle_distance", 0) == (pytest.approx(0.475), 0, 1)
     found["imperfections"][:, 0] = [0, 40]
-    low, high = mean_over_runs(found, "imperfections", 0)[1:]
+    low, high = mean_measure(found, "imperfections", 0)[1:]
     assert low == 0
     assert high > 200
     found["circle"][:, 0] = [0, 1]
     exact = stats.binomtest(1, 2).proportion_ci(method="exact")
-    np.testing.assert_allclose(mean_over_runs(found, "circle", 0), (0.5, exact.low, exact.high))
+    np.testing.assert_allclose(mean_measure(found, "circle", 0), (0.5, exact.low, exact.high))
     found["circle_distance"][0] = np.nan
-    assert mean_over_runs(found, "circle_distance", 0).value == pytest.approx(0.9)
+    assert mean_measure(found, "circle_distance", 0).value == pytest.approx(0.9)
 
 
 def test_fewer_frames_change_little(template):
-    all_of_it, some = (onsets(measured(planted(template), every)) for every in (1, 3))
+    all_of_it, some = (find_formation_times(structure_measures(planted(template), every)) for every in (1, 3))
     assert (all_of_it["formed"] == some["formed"]).all()
     assert np.abs(all_of_it["onset"] - some["onset"]).max() < 3.5 / STEPS
-    assert measured(planted(template), 7)["step"].values.tolist() == [0, 7, 14, 20]
+    assert structure_measures(planted(template), 7)["step"].values.tolist() == [0, 7, 14, 20]
 
 
 def test_diverged_runs_are_censored_where_they_were(template):
     diverged = planted(template)
     diverged["last_step"] = diverged["last_step"].copy(data=[12, STEPS, STEPS, 0])
-    result = onsets(measured(diverged))
+    result = find_formation_times(structure_measures(diverged))
     assert (result["formed"][:, [0, 3]] == 0).all()
     np.testing.assert_allclose(result["onset"][:, 0] * STEPS, 12)
     np.testing.assert_allclose(result["onset"][:, 3], 0)
     assert result["formed"].sel(event="structure")[1] == 1
     diverged["last_step"][:] = 3
-    assert (onsets(measured(diverged))["formed"] == 0).all()
+    assert (find_formation_times(structure_measures(diverged))["formed"] == 0).all()
 
 
 def test_measures_are_those_of_their_modules_and_chance_is_rare(template, generator):
-    found = measured(template)
+    found = structure_measures(template)
     x = template["embedding"].values
-    np.testing.assert_array_equal(found["imperfections"], imperfections(x))
+    np.testing.assert_array_equal(found["imperfections"], count_imperfections(x))
     np.testing.assert_allclose(found["circularity"], circularity(x))
     random = template.isel(step=[0, 1]).copy()
     fresh = generator.standard_normal((400, 2, N, 2))
@@ -161,35 +167,35 @@ def test_measures_are_those_of_their_modules_and_chance_is_rare(template, genera
         {"step": [0, 1], "time": ("step", [0.0, 1.0]), "seed": ("run", np.arange(400))},
         {"modulus": N},
     )
-    by_chance = onsets(measured(random))["formed"].mean("run")
+    by_chance = find_formation_times(structure_measures(random))["formed"].mean("run")
     for event in ("polygon", "grid", "perfect grid", "imperfections", "frequency"):
         assert by_chance.sel(event=event) < 0.03
     assert by_chance.sel(event="circle") == 0
 
 
 def test_systems_of_any_size_and_kind(generator):
-    network = measured(simulate(ModularSettings(n=5, hidden=4), runs=2, steps=30, progress=False))
+    network = structure_measures(simulate(ModularSettings(n=5, hidden=4), runs=2, steps=30, progress=False))
     assert {"circle_distance", "grid_distance"} <= set(network)
-    large = measured(simulate(ParticleSettings(n=29, dim=3), runs=2, steps=3, progress=False))
+    large = structure_measures(simulate(ParticleSettings(n=29, dim=3), runs=2, steps=3, progress=False))
     assert "grid_distance" not in large
-    assert "grid" not in onsets(large)["event"]
+    assert "grid" not in find_formation_times(large)["event"]
     table = SparseSettings(vocab=5, table=8, length=3, sparsity=2, data=30, batch=10, hidden=4)
-    assert measured(simulate(table, runs=1, steps=9, progress=False)).sizes["frequency"] == 2
+    assert structure_measures(simulate(table, runs=1, steps=9, progress=False)).sizes["frequency"] == 2
     for settings, words, message in (
         (SparseSettings(length=4, sparsity=2, data=30, batch=10), {"steps": 6}, "modulus: found 2"),
         (ModularSettings(n=7), {"steps": 3, "record": "metrics"}, "record=metrics"),
         (ParticleSettings(n=7), {"steps": 0}, "single frame"),
     ):
         with pytest.raises(TrajectoryError, match=message):
-            measured(simulate(settings, runs=1, progress=False, **words))
+            structure_measures(simulate(settings, runs=1, progress=False, **words))
 
 
 # -------------------------------------------------------------------------------------------- the command
 
 
 def test_two_sizes_of_which_one_has_no_grids(template, typed, tmp_path):
-    save(planted(template), tmp_path / "a.nc")
-    save(simulate(ParticleSettings(n=25), runs=3, steps=4, progress=False), tmp_path / "large.nc")
+    save_trajectory(planted(template), tmp_path / "a.nc")
+    save_trajectory(simulate(ParticleSettings(n=25), runs=3, steps=4, progress=False), tmp_path / "large.nc")
     for names in (("a", "large"), ("large", "a")):
         code, _, err = typed("analysis.formation", *(f"{name}.nc" for name in names), "--csv", "t.csv")
         assert (code, err) == (0, "")
@@ -198,8 +204,11 @@ def test_two_sizes_of_which_one_has_no_grids(template, typed, tmp_path):
         p_values = {row["what"]: row["p_value"] for row in rows if row["run"] == names[1]}
         assert p_values["imperfections"]
         assert not p_values["structure"]  # which is another thing in each
-    seen = [Seen(name, "particles", each, onsets(each)) for name, each in _measured_of("a", "large")]
-    drawn = formation_figure(seen, 0)
+    seen = [
+        FormationResult(name, "particles", each, find_formation_times(each))
+        for name, each in _measured_of("a", "large")
+    ]
+    drawn = plot_formation(seen, 0)
     titles = [panel.get_title() for panel in drawn.axes]
     assert "distance from the nearest grid" in titles
     told = [text.get_text() for panel in drawn.axes for text in panel.texts]
@@ -208,12 +217,12 @@ def test_two_sizes_of_which_one_has_no_grids(template, typed, tmp_path):
 
 
 def _measured_of(*names):
-    return [(name, measured(open_trajectory(Path(f"{name}.nc")))) for name in names]
+    return [(name, structure_measures(open_trajectory(Path(f"{name}.nc")))) for name in names]
 
 
 def test_steps_of_different_systems_are_not_compared(template, typed, tmp_path):
-    save(planted(template), tmp_path / "a.nc")
-    save(simulate(ModularSettings(n=N, hidden=4), runs=3, steps=40, progress=False), tmp_path / "m.nc")
+    save_trajectory(planted(template), tmp_path / "a.nc")
+    save_trajectory(simulate(ModularSettings(n=N, hidden=4), runs=3, steps=40, progress=False), tmp_path / "m.nc")
     found = {}
     for clock in ("step", "normalised"):
         code, out, _ = typed("analysis.formation", "a.nc", "m.nc", "--clock", clock, "--csv", "t.csv")
@@ -226,16 +235,18 @@ def test_steps_of_different_systems_are_not_compared(template, typed, tmp_path):
 
 
 def test_files_are_looked_at_before_any_is_measured(template, typed, tmp_path):
-    save(template, tmp_path / "a.nc")
-    save(simulate(ModularSettings(n=7), runs=1, steps=3, record="metrics", progress=False), tmp_path / "m.nc")
+    save_trajectory(template, tmp_path / "a.nc")
+    save_trajectory(
+        simulate(ModularSettings(n=7), runs=1, steps=3, record="metrics", progress=False), tmp_path / "m.nc"
+    )
     code, _, err = typed("analysis.formation", "a.nc", "m.nc")
     assert (code, err.count("\n")) == (1, 1)
     assert "m.nc: variable embedding: missing" in err
 
 
 def test_the_command(template, typed, tmp_path):
-    save(planted(template), tmp_path / "a.nc")
-    save(template, tmp_path / "b.nc")
+    save_trajectory(planted(template), tmp_path / "a.nc")
+    save_trajectory(template, tmp_path / "b.nc")
     code, out, err = typed("analysis.formation", "a.nc", "b.nc", "--csv", "t.csv", "--clock", "step")
     assert (code, err) == (0, "")
     lines = out.splitlines()
@@ -246,7 +257,7 @@ def test_the_command(template, typed, tmp_path):
     assert len(table) == 15
     by_name = dict(zip(table[0], table[1], strict=True))
     assert (by_name["runs"], by_name["formed"]) == ("4", "3")
-    chance = measured(template)["chance"].sel(measure="circle_distance")
+    chance = structure_measures(template)["chance"].sel(measure="circle_distance")
     assert float(dict(zip(table[0], table[3], strict=True))["random_1_in_100"]) == pytest.approx(float(chance))
     assert any("random, mean  1 in 100" in line for line in lines)
     assert 7 < float(by_name["median"]) < 9  # in steps

@@ -10,26 +10,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.gradients import most_eventful
-from analysis.plots.gradients_figure import gradients_figure
-from analysis.transitions.change_points import Event
+from analysis.gradients import most_eventful_run
+from analysis.plots.gradients_figure import plot_gradient_norms
+from analysis.transitions.change_points import SeriesEvent
 from analysis.transitions.gradient_peaks import (
-    Peaks,
-    circular_correlation,
+    NormPeaks,
+    circular_rank_correlation,
     clustered_share,
-    coincidence,
-    events_by_kind,
-    lags_of,
-    matched_by_shift,
-    mean_correlation,
+    find_norm_peaks,
+    loss_events_by_kind,
+    match_counts_by_shift,
+    mean_rank_correlation,
     median_interval,
-    nearby,
-    peaks_of,
+    nearby_shifts,
+    peak_coincidence,
+    peak_lags,
 )
 from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.recorder import save
+from dynamics.trajectory.recorder import save_trajectory
 
 SMALL = SparseSettings(length=5, sparsity=2, data=40, batch=20, hidden=4)
 FRAMES = 200
@@ -42,19 +42,23 @@ def test_peaks_are_spikes_and_the_tops_of_humps(generator):
     norm = 1 + 0.01 * generator.standard_normal(FRAMES)
     norm[50] = 9
     norm[120:150] += 5 * np.hanning(30)  # wider than a spike may be
-    found = peaks_of(norm)
+    found = find_norm_peaks(norm)
     assert found.frame[0] == 50
     assert abs(found.frame[1] - 134.5) < 4
     assert len(found.frame) == 2
     np.testing.assert_array_equal(found.height, norm[found.frame])
-    assert len(peaks_of(np.ones(FRAMES)).frame) == 0
+    assert len(find_norm_peaks(np.ones(FRAMES)).frame) == 0
 
 
 def test_the_lag_is_that_of_the_highest_peak_within():
-    events = [Event("drop", 10, 12, 14, 1, 0), Event("drop", 60, 62.5, 64, 1, 0), Event("spike", 99, 100, 101, 1, 2)]
-    peaks = Peaks(np.array([9, 13, 66, 90]), np.array([1.0, 3.0, 1.0, 9.0]))
-    np.testing.assert_array_equal(lags_of(events, peaks, 2), [1, 3.5, np.nan])
-    np.testing.assert_array_equal(lags_of(events, peaks, 1), [1, np.nan, np.nan])
+    events = [
+        SeriesEvent("drop", 10, 12, 14, 1, 0),
+        SeriesEvent("drop", 60, 62.5, 64, 1, 0),
+        SeriesEvent("spike", 99, 100, 101, 1, 2),
+    ]
+    peaks = NormPeaks(np.array([9, 13, 66, 90]), np.array([1.0, 3.0, 1.0, 9.0]))
+    np.testing.assert_array_equal(peak_lags(events, peaks, 2), [1, 3.5, np.nan])
+    np.testing.assert_array_equal(peak_lags(events, peaks, 1), [1, np.nan, np.nan])
 
 
 @given(seed=st.integers(0, 200), slack=st.sampled_from([0.0, 1.5, 4.0]))
@@ -63,24 +67,24 @@ def test_shifted_matches_are_those_of_shifting_the_peaks(seed, slack):
     events = []
     for middle in generator.uniform(2, 37, 4):
         begin, end = middle - generator.uniform(0, 3), middle + generator.uniform(0, 3)
-        events.append(Event("drop", max(begin, 0), middle, min(end, frames - 1), 1, 0))
+        events.append(SeriesEvent("drop", max(begin, 0), middle, min(end, frames - 1), 1, 0))
     peaks = np.sort(generator.choice(frames, 5, replace=False))
-    found = matched_by_shift(events, Peaks(peaks, np.ones(5)), frames, slack)
+    found = match_counts_by_shift(events, NormPeaks(peaks, np.ones(5)), frames, slack)
     for shift in range(frames):
-        moved = Peaks(np.sort((peaks + shift) % frames), np.ones(5))
-        assert found[shift] == np.isfinite(lags_of(events, moved, slack)).sum()
+        moved = NormPeaks(np.sort((peaks + shift) % frames), np.ones(5))
+        assert found[shift] == np.isfinite(peak_lags(events, moved, slack)).sum()
 
 
 def test_the_circular_correlation_is_spearmans_at_every_lag(generator):
     norm, decrease = generator.standard_normal((2, 31))
     decrease[3:6] = 0  # ties
-    found = circular_correlation(norm, decrease)
+    found = circular_rank_correlation(norm, decrease)
     for lag in (0, 1, 7, 30):
         expected = stats.spearmanr(np.roll(norm, -lag), decrease).statistic
         assert found[lag] == pytest.approx(expected)
     late = np.roll(decrease, 4)
-    assert circular_correlation(late, decrease).argmax() == 4
-    assert np.isnan(circular_correlation(np.ones(31), decrease)).all()
+    assert circular_rank_correlation(late, decrease).argmax() == 4
+    assert np.isnan(circular_rank_correlation(np.ones(31), decrease)).all()
 
 
 # ----------------------------------------------------------------------------------------------- statistics
@@ -117,26 +121,26 @@ def test_the_median_has_its_exact_interval(generator):
 
 
 def test_the_run_that_is_drawn():
-    assert most_eventful(np.array([[0, 9], [2, 0], [2, 3], [2, 3]])) == 2
+    assert most_eventful_run(np.array([[0, 9], [2, 0], [2, 3], [2, 3]])) == 2
 
 
 # --------------------------------------------------------------------------------------- whole trajectories
 
 
 def test_the_mean_of_correlations_stays_among_correlations():
-    found = mean_correlation(np.array([0.9, -0.4]))
+    found = mean_rank_correlation(np.array([0.9, -0.4]))
     assert -1 <= found.low < found.value < found.high <= 1
     z = np.arctanh([0.2, 0.5, 0.4])
     half = stats.t.ppf(0.975, 2) * z.std(ddof=1) / np.sqrt(3)
     np.testing.assert_allclose(
-        mean_correlation(np.array([0.2, 0.5, 0.4])), np.tanh([z.mean(), z.mean() - half, z.mean() + half])
+        mean_rank_correlation(np.array([0.2, 0.5, 0.4])), np.tanh([z.mean(), z.mean() - half, z.mean() + half])
     )
-    assert mean_correlation(np.ones(3)).value == pytest.approx(1)
+    assert mean_rank_correlation(np.ones(3)).value == pytest.approx(1)
 
 
 @pytest.mark.parametrize(("frames", "width"), [(200, 5), (20, 5), (21, 10), (20, 10)])
 def test_shifts_nearby_are_from_a_window_on_either_way(frames, width):
-    found = nearby(frames, width)
+    found = nearby_shifts(frames, width)
     apart = np.minimum(found, frames - found)
     assert len(set(found)) == len(found)
     expected = [shift for shift in range(frames) if width <= min(shift, frames - shift) <= 2 * width]
@@ -168,7 +172,7 @@ def planted(template, late=3):
 
 
 def test_planted_peaks_are_found_with_their_lag(template):
-    found = coincidence(planted(template))
+    found = peak_coincidence(planted(template))
     layers = found["layer"].values
     assert found["events"].values.tolist() == [[1, 1]] * 6
     first = found.sel(layer=layers[0])
@@ -194,7 +198,7 @@ def test_a_planted_correlation_is_found_at_its_lag_and_none_by_chance(template):
     decrease = -np.diff(whole["loss"].sel(split="train").transpose("run", "step").values, axis=1)
     follows = np.concatenate([np.ones((6, 3)), 1 + decrease[:, :-2]], axis=1)  # two frames later
     whole["gradient_norm"][..., 4] = follows
-    found = coincidence(whole)
+    found = peak_coincidence(whole)
     last = found.isel(layer=4)
     assert last["correlation_lag"] == 2
     assert last["correlation"] > 0.95
@@ -221,7 +225,7 @@ def test_what_keeps_to_the_same_part_of_a_run_is_no_coincidence_to_chance_nearby
     for split in whole["split"].values:
         whole["loss"].loc[{"split": split}] = loss
     whole["gradient_norm"] = (("run", "step", "layer"), norm.astype(np.float32))
-    found = coincidence(whole).sel(kind="spike")
+    found = peak_coincidence(whole).sel(kind="spike")
     apart, together = found.isel(layer=0), found.isel(layer=1)
     assert apart["total"] == 120
     assert apart["p_value"].sel(baseline="anywhere") < 0.01
@@ -232,11 +236,11 @@ def test_what_keeps_to_the_same_part_of_a_run_is_no_coincidence_to_chance_nearby
 
 
 def test_one_run_has_no_smaller_p_value_than_ways_to_be_moved(template):
-    found = coincidence(planted(template).isel(run=[0])).isel(layer=0).sel(kind="spike")
-    ways = len(nearby(FRAMES, 5))
+    found = peak_coincidence(planted(template).isel(run=[0])).isel(layer=0).sel(kind="spike")
+    ways = len(nearby_shifts(FRAMES, 5))
     assert ways == 12
     np.testing.assert_allclose(found["p_value"].sel(baseline="nearby"), 1 / (1 + ways))
-    two = coincidence(planted(template).isel(run=[0, 1])).isel(layer=0).sel(kind="spike")
+    two = peak_coincidence(planted(template).isel(run=[0, 1])).isel(layer=0).sel(kind="spike")
     np.testing.assert_allclose(two["p_value"].sel(baseline="nearby"), 1 / (1 + ways**2))
     assert (two["correlation_low"] >= -1) & (two["correlation_high"] <= 1)
 
@@ -245,37 +249,37 @@ def test_shuffling_runs_destroys_it(template, generator):
     """A norm of another run has no more peaks at the drops than chance says."""
     whole = planted(template)
     whole["gradient_norm"] = whole["gradient_norm"].copy(data=whole["gradient_norm"].values[::-1])
-    found = coincidence(whole).isel(layer=0)
+    found = peak_coincidence(whole).isel(layer=0)
     assert (found["p_value"] > 0.05).all()
 
 
 def test_diverged_runs_are_taken_as_far_as_they_got(template):
     whole = planted(template)
     whole["last_step"] = whole["last_step"].copy(data=[2 * 90, *[2 * (FRAMES - 1)] * 4, 4])
-    found = coincidence(whole)
+    found = peak_coincidence(whole)
     assert found["events"].values.tolist() == [[1, 0], *[[1, 1]] * 4, [0, 0]]
     assert found["peaks"][:, 0].values.tolist() == [1, 2, 2, 2, 2, 0]
     assert found["share"][0].values.tolist() == [1, 1]
 
 
 def test_every_system_and_what_is_too_short():
-    network = coincidence(simulate(ModularSettings(n=5, hidden=4), runs=2, steps=300, progress=False))
+    network = peak_coincidence(simulate(ModularSettings(n=5, hidden=4), runs=2, steps=300, progress=False))
     assert network.sizes == {"layer": 5, "kind": 2, "run": 2, "frames": 11, "baseline": 2}
     trajectory = simulate(ParticleSettings(n=7), runs=5, steps=60, progress=False)
-    particles = coincidence(trajectory)
+    particles = peak_coincidence(trajectory)
     assert particles["kind"].values.tolist() == ["escape"]
     assert particles["events"].values.ravel().tolist() == [1] * 5
-    from analysis.structures.embedding_motion import displacement, escape
+    from analysis.structures.embedding_motion import departure_times, embedding_displacement
 
-    falling = -displacement(trajectory).transpose("run", "step").values
-    middles = [events_by_kind(one, True)["escape"][0].middle for one in falling]
-    np.testing.assert_allclose(np.array(middles) / 60, escape(trajectory))
+    falling = -embedding_displacement(trajectory).transpose("run", "step").values
+    middles = [loss_events_by_kind(one, True)["escape"][0].middle for one in falling]
+    np.testing.assert_allclose(np.array(middles) / 60, departure_times(trajectory))
     still = dataclasses.replace(SMALL, lr=1e-12)
-    assert coincidence(simulate(still, runs=1, steps=60, progress=False))["share"].isnull().all()
+    assert peak_coincidence(simulate(still, runs=1, steps=60, progress=False))["share"].isnull().all()
     with pytest.raises(TrajectoryError, match="20 or more"):
-        coincidence(simulate(SMALL, runs=1, steps=20, progress=False))
+        peak_coincidence(simulate(SMALL, runs=1, steps=20, progress=False))
     with pytest.raises(TrajectoryError, match="found neither"):
-        coincidence(trajectory.drop_vars("embedding"))
+        peak_coincidence(trajectory.drop_vars("embedding"))
 
 
 def test_pictures_of_what_has_no_scale_have_no_warnings(template):
@@ -287,13 +291,13 @@ def test_pictures_of_what_has_no_scale_have_no_warnings(template):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for each in (whole, single, empty):
-            gradients_figure(each, coincidence(each), 0).canvas.draw()
+            plot_gradient_norms(each, peak_coincidence(each), 0).canvas.draw()
 
 
 @pytest.mark.parametrize("particles", [False, True])
 def test_no_key_lies_on_a_title(template, particles):
     trajectory = simulate(ParticleSettings(n=7), runs=5, steps=60, progress=False) if particles else planted(template)
-    drawn = gradients_figure(trajectory, coincidence(trajectory), 0)
+    drawn = plot_gradient_norms(trajectory, peak_coincidence(trajectory), 0)
     drawn.canvas.draw()
     panels = [panel for panel in drawn.axes if panel.get_legend()]
     assert len(panels) >= 2
@@ -304,7 +308,7 @@ def test_no_key_lies_on_a_title(template, particles):
 
 
 def test_the_command(template, typed, tmp_path):
-    save(planted(template), tmp_path / "a.nc")
+    save_trajectory(planted(template), tmp_path / "a.nc")
     code, out, err = typed("analysis.gradients", "a.nc", "--csv", "t.csv")
     assert (code, err) == (0, "")
     shares = [line.split("%")[1].split() for line in out.splitlines() if "drops with a peak" in line]
@@ -320,9 +324,9 @@ def test_the_command(template, typed, tmp_path):
         assert found["share"].dims == ("layer", "kind")
         assert found["correlation_at_lag"].attrs["units"] == "1"
     assert (tmp_path / "a-gradients.png").stat().st_size > 10_000
-    save(simulate(ParticleSettings(n=5), runs=2, steps=30, progress=False), tmp_path / "p.nc")
+    save_trajectory(simulate(ParticleSettings(n=5), runs=2, steps=30, progress=False), tmp_path / "p.nc")
     assert typed("analysis.gradients", "p.nc", "--run", "1")[0] == 0
     assert typed("analysis.gradients", "p.nc", "--run", "2")[0] == 2
-    save(simulate(ParticleSettings(n=5), runs=2, steps=3, progress=False), tmp_path / "q.nc")
+    save_trajectory(simulate(ParticleSettings(n=5), runs=2, steps=3, progress=False), tmp_path / "q.nc")
     code, _, err = typed("analysis.gradients", "q.nc")
     assert (code, err.count("\n")) == (1, 1)

@@ -7,26 +7,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from dynamics.kernels.optimizers import Memory, rule_of
-from dynamics.kernels.simd import WIDTH_32, from_lanes, load_scalars, store_scalars, to_lanes
-from dynamics.kernels.sparse_backprop import gelu, head_layout
-from dynamics.kernels.sparse_minibatches import Sequences, train
+from dynamics.kernels.optimizers import TrainingArrays, optimizer_rule
+from dynamics.kernels.simd import LANES_32, from_lanes, load_scalars, store_scalars, to_lanes
+from dynamics.kernels.sparse_backprop import gelu, sparse_layout
+from dynamics.kernels.sparse_minibatches import LabelledSequences, train_sparse
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import SparseSettings
-from dynamics.tasks import sequences, sparse_splits, sparse_sum, unseen
-from dynamics.training.minibatches import orders
-from dynamics.training.sparse_backends import HeadLanes
+from dynamics.tasks import sample_sequences, sparse_splits, sparse_sum, unseen_mask
+from dynamics.training.minibatches import epoch_orders
+from dynamics.training.sparse_backends import SparseSimdBackend
 
 
 def both(s, runs, begin=0, end=None, scale=1.0):
     """Gradients of the mean loss over places of an order: of the kernel, and of autograd in float64."""
     network, seeds, end = ClusteringHead(s), np.arange(runs), end or s.data
     rows = np.float32(scale) * network.flatten(network.initial(seeds))
-    tokens, order = sequences(s, seeds, "train"), orders(seeds, 3, s.data)
+    tokens, order = sample_sequences(s, seeds, "train"), epoch_orders(seeds, 3, s.data)
     targets = sparse_sum(tokens, s)
-    memory = Memory(to_lanes(rows), *(np.full_like(to_lanes(rows), np.nan) for _ in range(4)))
-    learned = Sequences(tokens, targets.astype(np.int16))
-    train(memory, head_layout(network), learned, order, rule_of(s), 1.0, 0.0, 1, begin, end - begin, 0, s.dim)
+    memory = TrainingArrays(to_lanes(rows), *(np.full_like(to_lanes(rows), np.nan) for _ in range(4)))
+    learned = LabelledSequences(tokens, targets.astype(np.int16))
+    train_sparse(
+        memory, sparse_layout(network), learned, order, optimizer_rule(s), 1.0, 0.0, 1, begin, end - begin, 0, s.dim
+    )
     exact = torch.from_numpy(rows).double().requires_grad_()
     at = order[:, begin:end]
     batch, target = np.take_along_axis(tokens, at[..., None], 1), np.take_along_axis(targets, at, 1)
@@ -71,14 +73,14 @@ def test_a_run_has_the_same_bits_in_any_company():
 def test_scores_are_those_of_float64(vocab, length, runs, scale):
     s = SparseSettings(vocab=vocab, length=length, sparsity=2, data=150, batch=8, hidden=6)
     network, seeds = ClusteringHead(s), np.arange(runs)
-    engine = HeadLanes(network, seeds)
+    engine = SparseSimdBackend(network, seeds)
     rows = np.float32(scale) * network.flatten(network.initial(seeds))
     none = np.zeros_like(rows)
     engine.hold(rows, dict.fromkeys(engine.names, none), 0)
     loss, accuracy = engine.scores()
     weights = network.unflatten(torch.from_numpy(rows).double())
-    train_on, test_on = sequences(s, seeds, "train"), sequences(s, seeds, "test")
-    new = unseen(train_on, test_on)
+    train_on, test_on = sample_sequences(s, seeds, "train"), sample_sequences(s, seeds, "test")
+    new = unseen_mask(train_on, test_on)
     assert loss.shape == (runs, len(sparse_splits(s)))
     for split, tokens in enumerate((train_on, test_on)):
         target = torch.from_numpy(sparse_sum(tokens, s))
@@ -97,7 +99,7 @@ def test_scores_are_those_of_float64(vocab, length, runs, scale):
 def test_gelu_and_its_derivative(low):
     @njit
     def evaluate(x, value, slope):
-        for group in range(x.size // WIDTH_32):
+        for group in range(x.size // LANES_32):
             after, derivative = gelu(load_scalars(x, group))
             store_scalars(value, group, after)
             store_scalars(slope, group, derivative)

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.structures.fourier import unit_shape
+from analysis.structures.fourier import centred_unit_norm
 from analysis.structures.lattices import perfect_grids
-from analysis.structures.nearest_structures import nearest_circle, nearest_grid, nearest_perfect_grid, settle
-from analysis.structures.procrustes import procrustes, relabellings
+from analysis.structures.nearest_structures import _grid_residual, nearest_circle, nearest_grid, nearest_perfect_grid
+from analysis.structures.procrustes import procrustes_distance, relabellings
 from tests.test_spectrum import circle
 
 
@@ -24,7 +24,7 @@ def turned(x, generator, dim):
 def test_the_nearest_circle_is_that_of_brute_force(n, dim, seed):
     x = np.random.default_rng(seed).standard_normal((4, n, dim))
     kept = [k for k in range(1, n // 2 + 1) if np.gcd(k, n) == 1]
-    by_force = np.array([procrustes(x, circle(n, k)) for k in kept])
+    by_force = np.array([procrustes_distance(x, circle(n, k)) for k in kept])
     found = nearest_circle(x)
     np.testing.assert_allclose(found.distance, by_force.min(axis=0), atol=1e-9)
     np.testing.assert_array_equal(found.which, np.array(kept)[by_force.argmin(axis=0)])
@@ -63,7 +63,7 @@ def test_the_nearest_perfect_grid_is_that_of_brute_force(generator):
     least = np.full(20, np.inf)
     for basis in grids.basis:  # the best linear image, by least squares
         image = basis @ (basis.T @ centred)
-        least = np.minimum(least, procrustes(x, image))
+        least = np.minimum(least, procrustes_distance(x, image))
     found = nearest_perfect_grid(x)
     np.testing.assert_allclose(found.distance, least, atol=1e-6)
     assert nearest_perfect_grid(x[3]).distance == pytest.approx(least[3])
@@ -136,9 +136,9 @@ def test_the_search_is_that_of_plain_loops(generator):
     grids = perfect_grids(11)
     planar = np.flatnonzero(grids.lines > 1)
     for at in generator.choice(planar, 20, replace=False):
-        x = unit_shape(generator.standard_normal((11, 2 + at % 2)))
+        x = centred_unit_norm(generator.standard_normal((11, 2 + at % 2)))
         kernel = grids.kernel[grids.kind[at]]
-        assert settle(x, grids.places[at], kernel) == pytest.approx(plain_settle(x, grids.places[at], kernel))
+        assert _grid_residual(x, grids.places[at], kernel) == pytest.approx(plain_settle(x, grids.places[at], kernel))
 
 
 def test_planted_grids_with_holes_are_found(generator):

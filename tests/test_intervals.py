@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.output.tables import Table, percent, plus_minus
+from analysis.output.tables import TextTable, format_percent, format_plus_minus
 from analysis.statistics.intervals import (
-    between_interval,
     binomial_interval,
     correlation_interval,
     difference_interval,
+    mean_distance_between,
+    mean_distance_within,
     mean_interval,
-    within_interval,
 )
 
 
@@ -41,15 +41,15 @@ def test_counts_that_are_all_the_same_are_no_certainty():
 
 
 def test_what_has_no_interval_prints_as_none():
-    assert plus_minus(mean_interval(np.array([]))) == "-"
-    assert plus_minus(mean_interval(np.array([3.0]))) == "3.0"
-    assert plus_minus(mean_interval(np.array([3.0, 3.0]))) == "3.0 ± 0.0"
-    assert percent(binomial_interval(1, 2)).startswith("50.0 [")
-    assert percent(binomial_interval(0, 0)) == "-"
+    assert format_plus_minus(mean_interval(np.array([]))) == "-"
+    assert format_plus_minus(mean_interval(np.array([3.0]))) == "3.0"
+    assert format_plus_minus(mean_interval(np.array([3.0, 3.0]))) == "3.0 ± 0.0"
+    assert format_percent(binomial_interval(1, 2)).startswith("50.0 [")
+    assert format_percent(binomial_interval(0, 0)) == "-"
 
 
 def test_a_table_is_aligned_and_goes_to_csv(tmp_path):
-    table = Table(("name", "x"), [("a", "1"), ("long, name", "20")])
+    table = TextTable(("name", "x"), [("a", "1"), ("long, name", "20")])
     assert table.text().splitlines() == ["name         x", "----------  --", "a            1", "long, name  20"]
     table.write_csv(tmp_path / "deep" / "t.csv")
     assert (tmp_path / "deep" / "t.csv").read_text() == 'name,x\na,1\n"long, name",20\n'
@@ -63,7 +63,7 @@ def test_intervals_of_distances_cover_the_truth(paired):
     truth = 4 / np.sqrt(np.pi) / 2  # mean distance of two standard normal numbers
     for _ in range(300):
         a, b = generator.normal(size=(2, 25))
-        within, between = within_interval(abs(a[:, None] - a)), between_interval(abs(a[:, None] - b), paired)
+        within, between = mean_distance_within(abs(a[:, None] - a)), mean_distance_between(abs(a[:, None] - b), paired)
         hits["within"] += within.low < truth < within.high
         hits["between"] += between.low < truth < between.high
     assert 0.88 < hits["within"] / 300 <= 0.99
@@ -74,13 +74,13 @@ def test_means_of_distances_are_those_of_plain_loops():
     x = np.random.default_rng(0).normal(size=7)
     distances = abs(x[:, None] - x)
     expected = np.mean([abs(x[i] - x[j]) for i in range(7) for j in range(7) if i != j])
-    np.testing.assert_allclose(within_interval(distances).value, expected)
-    np.testing.assert_allclose(between_interval(distances, paired=True).value, expected)
-    np.testing.assert_allclose(between_interval(distances).value, distances.mean())
+    np.testing.assert_allclose(mean_distance_within(distances).value, expected)
+    np.testing.assert_allclose(mean_distance_between(distances, paired=True).value, expected)
+    np.testing.assert_allclose(mean_distance_between(distances).value, distances.mean())
     for few in (np.zeros((0, 0)), np.zeros((1, 1))):
-        assert np.isnan(within_interval(few).value)
-    assert np.isnan(between_interval(np.zeros((0, 3))).value)
-    assert np.isnan(between_interval(np.zeros((1, 1)), paired=True).value)
+        assert np.isnan(mean_distance_within(few).value)
+    assert np.isnan(mean_distance_between(np.zeros((0, 3))).value)
+    assert np.isnan(mean_distance_between(np.zeros((1, 1)), paired=True).value)
 
 
 def test_a_correlation_has_its_fisher_interval():

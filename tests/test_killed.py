@@ -15,7 +15,7 @@ from dynamics.settings import ParticleSettings
 from dynamics.simulation import simulate
 from dynamics.trajectory import netcdf, recorder
 from dynamics.trajectory.netcdf import RecordingError, TrajectoryError
-from dynamics.trajectory.reader import checkpoints, open_trajectory, parts_folder, parts_of
+from dynamics.trajectory.reader import checkpoints, closed_parts, open_trajectory, parts_folder
 
 SETTINGS = ParticleSettings(n=5, fa=2.0)
 AMOUNT = {"runs": 4, "steps": 4000, "every": 2, "progress": False}
@@ -76,7 +76,7 @@ def test_killed_at_random_moments(tmp_path, environment, undisturbed, number):
             path = tmp_path / f"run{finished}.nc"  # it was faster than the knife: another one
             continue
         kills += 1
-        if path.exists() or parts_of(path):
+        if path.exists() or closed_parts(path):
             try:
                 with open_trajectory(path) as partial, open_trajectory(undisturbed) as expected:
                     there = expected.sel(step=partial["step"])
@@ -91,11 +91,11 @@ def test_killed_at_random_moments(tmp_path, environment, undisturbed, number):
 def test_a_signal_leaves_a_resumable_run_and_the_documented_exit_code(tmp_path, environment, undisturbed, which):
     path = tmp_path / "run.nc"
     process = begin(path, environment)
-    while not parts_of(path):  # the first of dozens
+    while not closed_parts(path):  # the first of dozens
         time.sleep(0.001)
     process.send_signal(which)
     assert process.wait() == 128 + which
-    assert parts_of(path)
+    assert closed_parts(path)
     with open_trajectory(path) as partial:
         assert 0 < partial["step"][-1] < 4000
     simulate(SETTINGS, out=path, **AMOUNT).close()
@@ -105,7 +105,7 @@ def test_a_signal_leaves_a_resumable_run_and_the_documented_exit_code(tmp_path, 
 def test_a_second_process_is_refused_and_the_first_not_disturbed(tmp_path, environment, undisturbed):
     path = tmp_path / "run.nc"
     process = begin(path, environment)
-    while not parts_of(path):
+    while not closed_parts(path):
         time.sleep(0.001)
     process.send_signal(signal.SIGSTOP)  # alive, and not done before we have tried
     with pytest.raises(RecordingError, match="another process is writing it"):
@@ -155,10 +155,10 @@ def test_a_full_disk_is_an_error_and_loses_nothing(tmp_path, monkeypatch, undist
     small_disk(disk)
     try:
         monkeypatch.setattr(recorder, "PART_BYTES", 100_000)
-        monkeypatch.setattr("dynamics.simulation.check_size", lambda *_: None)
+        monkeypatch.setattr("dynamics.simulation.check_memory_and_disk", lambda *_: None)
         with pytest.raises(RecordingError, match="no space left"):
             simulate(SETTINGS, out=disk / "run.nc", **AMOUNT)
-        parts = parts_of(disk / "run.nc")
+        parts = closed_parts(disk / "run.nc")
         assert parts
         with open_trajectory(disk / "run.nc") as partial, open_trajectory(undisturbed) as expected:
             xr.testing.assert_equal(partial["embedding"], expected["embedding"].sel(step=partial["step"]))
@@ -185,5 +185,5 @@ def test_a_value_that_is_not_finite_is_never_written(tmp_path):
     trajectory = simulate(SETTINGS, runs=2, steps=3, progress=False)
     trajectory["embedding"][1, 2, 3, 0] = np.nan
     with pytest.raises(RecordingError, match="variable embedding: a value is not finite"):
-        recorder.save(trajectory, tmp_path / "run.nc")
+        recorder.save_trajectory(trajectory, tmp_path / "run.nc")
     assert [path.name for path in tmp_path.iterdir()] == [".run.nc.lock"]

@@ -5,8 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from analysis.structures.circles_and_grids import imperfections
-from analysis.structures.lattices import MOST_TOKENS, _keys, orthonormal, perfect_grids, windows, without_holes
+from analysis.structures.circles_and_grids import count_imperfections
+from analysis.structures.lattices import MAX_GRID_TOKENS, _keys, lattice_windows, orthonormal_basis, perfect_grids
+from analysis.structures.lattices import has_no_holes as without_holes
 from dynamics.tasks import all_pairs, modular_sum
 
 
@@ -28,7 +29,7 @@ def has_no_holes(points):
 
 @pytest.mark.parametrize("n", [5, 6, 7, 9])
 def test_windows_follow_the_definition(n):
-    for places, step, _, lines in windows(n):
+    for places, step, _, lines in lattice_windows(n):
         assert len(np.unique(places[:, 0])) == lines
         assert has_no_holes(places)
         solutions = [
@@ -58,7 +59,7 @@ def test_no_grid_in_a_box_is_missed(n, box):
             for each in valid:
                 places = np.empty((n, 2))
                 places[each] = points[some]
-                met |= set(_keys(orthonormal(places)[None]))
+                met |= set(_keys(orthonormal_basis(places)[None]))
     assert met
     assert met <= known
 
@@ -79,7 +80,7 @@ def test_sums_that_coincide_are_of_one_class_and_corners_are_imperfect(generator
         sums = np.round((x[pairs[:, 0]] + x[pairs[:, 1]]) * 1e7)
         for place in np.unique(sums, axis=0):
             assert len(set(residue[(sums == place).all(axis=1)])) == 1
-        assert imperfections(x) >= 2  # a line has two corners, a polygon more
+        assert count_imperfections(x) >= 2  # a line has two corners, a polygon more
 
 
 def test_holes_are_seen():
@@ -90,6 +91,6 @@ def test_holes_are_seen():
 
 
 def test_too_few_and_too_many_tokens_are_refused():
-    for n in (2, MOST_TOKENS + 1):
+    for n in (2, MAX_GRID_TOKENS + 1):
         with pytest.raises(ValueError, match=f"found {n} tokens"):
             perfect_grids(n)

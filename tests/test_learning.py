@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from analysis.plots.learning_figure import COLUMNS, end_accuracies, learning, row, save_learning
+from analysis.plots.learning_figure import COLUMNS, final_accuracies, learning_row, plot_learning, save_learning_figure
 from analysis.statistics.intervals import binomial_interval, mean_interval
 from dynamics.settings import SparseSettings
 from dynamics.simulation import simulate
@@ -26,7 +26,7 @@ def planted(test, diverged=0):
 
 def test_a_row_counts_successes_among_all_runs():
     trajectory = planted([0.5, 0.9, 0.91, 0.98, 0.99, 1.0, 1.0, 1.0], diverged=2)
-    found = row(trajectory)
+    found = learning_row(trajectory)
     numbers = dict(zip(COLUMNS, found.numbers, strict=True))
     assert (numbers["runs"], numbers["diverged"], numbers["vocab"], numbers["epochs"]) == ("8", "2", "2", "2.0")
     for name, count in (("above_0.9", 4), ("above_0.98", 2), ("above_1", 1)):
@@ -35,19 +35,19 @@ def test_a_row_counts_successes_among_all_runs():
         np.testing.assert_allclose(ends, expected)
     alive = np.array([0.5, 0.9, 0.91, 0.98, 0.99, 1.0])
     np.testing.assert_allclose([float(numbers[f"test{end}"]) for end in ("", "_low", "_high")], mean_interval(alive))
-    np.testing.assert_allclose(end_accuracies(trajectory)["test"], alive)
+    np.testing.assert_allclose(final_accuracies(trajectory)["test"], alive)
     assert len(found.text) == 10
 
 
 def test_splits_that_are_not_there_are_empty():
     trajectory = simulate(dataclasses.replace(SMALL, length=3), runs=2, steps=4, progress=False)
-    assert row(trajectory).numbers[-3:] == ["", "", ""]
-    assert row(trajectory).text[-1] == "-"
+    assert learning_row(trajectory).numbers[-3:] == ["", "", ""]
+    assert learning_row(trajectory).text[-1] == "-"
 
 
 def test_the_picture_holds_means_and_ends():
     trajectory = planted([0.5, 0.51, 0.99, 1.0])
-    loss, accuracy, ends = learning(trajectory).axes
+    loss, accuracy, ends = plot_learning(trajectory).axes
     for axes, name in ((loss, "loss"), (accuracy, "accuracy")):
         for line, split in zip(axes.lines, trajectory["split"].values, strict=True):
             np.testing.assert_allclose(line.get_ydata(), trajectory[name].sel(split=split).mean("run"), rtol=1e-6)
@@ -62,8 +62,8 @@ def test_the_picture_of_very_little(kind, tmp_path):
         trajectory = planted([0.5, 0.6], diverged=2)
     else:
         trajectory = simulate(SMALL, runs=1, steps=8 if kind == "one run" else 0, progress=False)
-    save_learning(trajectory, tmp_path / "a.png")
-    drawn = learning(trajectory)
+    save_learning_figure(trajectory, tmp_path / "a.png")
+    drawn = plot_learning(trajectory)
     low, high = drawn.axes[2].get_xlim()
     assert (low, high) == (0, 1.05)
     assert "nan" not in drawn.get_suptitle()

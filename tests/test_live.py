@@ -9,10 +9,10 @@ from bokeh.document import Document
 
 from analysis.explorer import kernel_warmup
 from analysis.explorer import page as pages
-from analysis.explorer.live_particles import NUDGE, ParticlesPage, nearest_basis
-from analysis.explorer.live_run import EPOCHS_A_STEP, MOST_POINTS, History, ParticleRun, TrainingRun
-from analysis.explorer.player import SECONDS as SECONDS_A_FRAME
-from analysis.explorer.player import Player, in_time
+from analysis.explorer.live_particles import NUDGE_LENGTH, ParticlesPage, nearest_basis
+from analysis.explorer.live_run import EPOCHS_PER_STEP, MAX_HISTORY_POINTS, History, ParticleRun, TrainingRun
+from analysis.explorer.player import FRAME_SECONDS as SECONDS_A_FRAME
+from analysis.explorer.player import Player, advance_within_time
 from dynamics.settings import ModularSettings, ParticleSettings
 from dynamics.simulation import MissingPackage, branch, simulate
 from tests.browser import SECONDS, drawn
@@ -84,13 +84,13 @@ def test_a_run_that_cannot_go_on_says_so():
 
 def test_a_long_history_is_thinned_evenly():
     history = History("x", "y")
-    for x in range(3 * MOST_POINTS):
+    for x in range(3 * MAX_HISTORY_POINTS):
         history.add(x, 2 * x)
     x, y = history.arrays().values()
-    assert len(x) <= MOST_POINTS
+    assert len(x) <= MAX_HISTORY_POINTS
     assert x[0] == 0
     assert len(set(np.diff(x))) == 1
-    assert x[-1] > 3 * MOST_POINTS - 5
+    assert x[-1] > 3 * MAX_HISTORY_POINTS - 5
     assert np.array_equal(y, 2 * x)
 
 
@@ -108,7 +108,7 @@ def test_a_view_turns_no_more_than_it_must(generator):
 @pytest.mark.parametrize("change", [{"n": 2}, {"dim": 1}, {"dim": 4, "n": 9}, {"n": 70}])
 def test_the_page_bears_any_number_of_particles_and_axes(change):
     page = ParticlesPage(Document())
-    kernel_warmup.there(change.get("dim", 2))
+    kernel_warmup.mark_kernels_ready(change.get("dim", 2))
     page.settings.param.update(**change)
     for _ in range(3):
         page.frame(True)
@@ -119,14 +119,14 @@ def test_the_page_bears_any_number_of_particles_and_axes(change):
 
 def test_a_dimension_that_takes_long_to_prepare_is_waited_for(monkeypatch):
     page = ParticlesPage(Document())
-    monkeypatch.setattr(kernel_warmup, "ready", lambda dim: False)
+    monkeypatch.setattr(kernel_warmup, "kernels_ready", lambda dim: False)
     page.player.start()
     page.settings.param.update(dim=3, fa=2.5)
     page.frame(False)
     assert page.clock.layout.text == "step 0; 3 dimensions are being prepared"
     assert page.run.settings.dim == 2
     assert len(page.document.session_callbacks) == 1
-    monkeypatch.setattr(kernel_warmup, "ready", lambda dim: True)
+    monkeypatch.setattr(kernel_warmup, "kernels_ready", lambda dim: True)
     page.look_again()
     page.frame(False)
     assert page.run.embedding.shape == (17, 3)
@@ -147,14 +147,14 @@ def test_kernels_are_prepared_by_another_process(monkeypatch):
 
     monkeypatch.setattr(kernel_warmup.subprocess, "Popen", Process)
     monkeypatch.setattr(kernel_warmup, "_under_way", {})
-    assert not kernel_warmup.ready(6)
-    assert not kernel_warmup.ready(6)
+    assert not kernel_warmup.kernels_ready(6)
+    assert not kernel_warmup.kernels_ready(6)
     ((command, process),) = started
     assert command[-1] == "6"
     process.ended = 0
-    assert kernel_warmup.ready(6)
-    kernel_warmup.there(7)
-    assert kernel_warmup.ready(7)
+    assert kernel_warmup.kernels_ready(6)
+    kernel_warmup.mark_kernels_ready(7)
+    assert kernel_warmup.kernels_ready(7)
     assert len(started) == 1
 
 
@@ -162,9 +162,9 @@ def test_a_frame_does_not_take_for_ever(monkeypatch):
     clock = iter(np.arange(0, 10, 0.4 * SECONDS_A_FRAME))
     monkeypatch.setattr("time.perf_counter", lambda: next(clock))
     taken = []
-    in_time(100, taken.append, 5)
+    advance_within_time(100, taken.append, 5)
     assert taken == [5, 5, 5]
-    in_time(3, taken.append, 2)
+    advance_within_time(3, taken.append, 2)
     assert taken[3:] == [2, 1]
 
 
@@ -210,7 +210,7 @@ def test_particles_begin_where_the_network_began():
     run = TrainingRun(NETWORK, seed=2)
     np.save("first.npy", run.embedding)
     law = ParticleSettings(n=5, start="first.npy")
-    run.advance(3 * EPOCHS_A_STEP + 1)
+    run.advance(3 * EPOCHS_PER_STEP + 1)
     assert np.array_equal(run.particles.embedding, last(simulate(law, runs=1, seed=0, steps=3)))
 
 
@@ -228,7 +228,7 @@ def test_without_torch_the_page_says_how_to_get_it(monkeypatch):
         raise MissingPackage("training needs torch, which comes with: pip install 'training-dynamics[train]'")
 
     monkeypatch.setattr(pages, "TrainingPage", missing)
-    assert "pip install" in pages.training(Document()).layout.text
+    assert "pip install" in pages.training_tab(Document()).layout.text
 
 
 # ----------------------------------------------------------------------------------------- in the browser
@@ -343,7 +343,7 @@ def test_a_particle_can_be_moved_by_keys(explorer, chromium_page):
     page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")
     expected = before.copy()
-    expected[4] += [NUDGE, NUDGE]
+    expected[4] += [NUDGE_LENGTH, NUDGE_LENGTH]
     expected -= expected.mean(axis=0)
     expected /= expected.std()
     assert np.allclose(settled(page, expected, 0.02), expected, atol=0.02)  # normalised after each

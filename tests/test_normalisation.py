@@ -9,14 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.linearization.normalisation import (
-    jacobian,
-    jacobian_norm,
-    radius_of,
-    second_derivative,
-    second_derivative_norm,
+    normalisation_jacobian,
+    normalisation_jacobian_norm,
+    normalisation_second_derivative,
+    normalisation_second_derivative_norm,
+    normalised_length,
 )
-from analysis.linearization.normalisation_margin import distinct_tokens, flip_ratios, near_origin, turned
-from dynamics.networks.clustering_head import EPSILON, ClusteringHead
+from analysis.linearization.normalisation_margin import (
+    distinct_training_sequences,
+    flip_ratios,
+    measure_normalisation_margins,
+    turns_over_right_angle,
+)
+from dynamics.networks.clustering_head import NORMALISATION_EPSILON, ClusteringHead
 from dynamics.networks.constant_attention import weights
 from dynamics.settings import ParticleSettings, SparseSettings
 from dynamics.simulation import simulate
@@ -39,7 +44,10 @@ def test_both_derivatives_are_those_of_the_networks_own_normalisation(norm, dim,
     network, x = ClusteringHead(SparseSettings(norm=norm, dim=dim)), point(dim, seed, size)
     first = torch.func.jacrev(network.normalise)
     tensor = torch.from_numpy(x)
-    for ours, theirs in ((jacobian, first(tensor)), (second_derivative, torch.func.jacrev(first)(tensor))):
+    for ours, theirs in (
+        (normalisation_jacobian, first(tensor)),
+        (normalisation_second_derivative, torch.func.jacrev(first)(tensor)),
+    ):
         found, expected = ours(x, norm), theirs.numpy()
         assert found.shape == expected.shape
         np.testing.assert_allclose(found, expected, atol=1e-9 * np.abs(expected).max())
@@ -53,7 +61,7 @@ def longer(x, norm):
     if norm.endswith("smooth"):
         f, f1, f2 = radius * (3 * r - 2 * r * r), radius * (3 - 4 * r), -4 * radius
     else:
-        shift = np.longdouble(EPSILON) * radius if norm == "rms" else np.longdouble(0)
+        shift = np.longdouble(NORMALISATION_EPSILON) * radius if norm == "rms" else np.longdouble(0)
         f, f1, f2 = radius / (r + shift), -radius / (r + shift) ** 2, 2 * radius / (r + shift) ** 3
     eye, outer = np.eye(dim, dtype=np.longdouble), np.multiply.outer
     xx = outer(x, x)
@@ -68,40 +76,49 @@ def longer(x, norm):
 def test_they_are_accurate_near_the_origin(norm, size):
     for seed in range(5):
         x = point(3, seed, size)
-        for ours, expected in zip((jacobian, second_derivative), longer(x, norm), strict=True):
+        for ours, expected in zip(
+            (normalisation_jacobian, normalisation_second_derivative), longer(x, norm), strict=True
+        ):
             error = np.abs(ours(x, norm) - expected).max() / np.abs(expected).max()
             assert error < 1e-12
 
 
 def test_they_have_any_leading_axes_and_refuse_nonsense(generator):
     x = generator.standard_normal((2, 3, 4))
-    assert jacobian(x, "rms").shape == (2, 3, 4, 4)
-    np.testing.assert_array_equal(second_derivative(x, "rms")[1, 2], second_derivative(x[1, 2], "rms"))
+    assert normalisation_jacobian(x, "rms").shape == (2, 3, 4, 4)
+    np.testing.assert_array_equal(
+        normalisation_second_derivative(x, "rms")[1, 2], normalisation_second_derivative(x[1, 2], "rms")
+    )
     for wrong in (np.array(1.0), np.array([np.nan, 1.0]), np.zeros((2, 0))):
         with pytest.raises(ValueError, match="x: found shape"):
-            jacobian(wrong, "unit")
+            normalisation_jacobian(wrong, "unit")
 
 
 def test_at_the_origin_the_smooth_forms_are_flat_and_the_unit_form_has_none():
     zero = np.zeros(2)
     for norm in ("rms-smooth", "unit-smooth"):
-        assert not jacobian(zero, norm).any()
-        assert not second_derivative(zero, norm).any()
-        assert jacobian_norm(np.array(0.0), norm, 2) == 0
-        assert second_derivative_norm(np.array(0.0), norm, 2) == pytest.approx(6 * radius_of(norm, 2))
-    np.testing.assert_allclose(jacobian(zero, "rms"), np.eye(2) / EPSILON)
-    assert np.isnan(jacobian(zero, "unit")).all()
-    assert np.isnan(second_derivative(zero, "unit")).all()
-    assert jacobian_norm(np.array(0.0), "unit", 2) == np.inf
-    assert second_derivative_norm(np.array(0.0), "unit", 2) == np.inf
+        assert not normalisation_jacobian(zero, norm).any()
+        assert not normalisation_second_derivative(zero, norm).any()
+        assert normalisation_jacobian_norm(np.array(0.0), norm, 2) == 0
+        assert normalisation_second_derivative_norm(np.array(0.0), norm, 2) == pytest.approx(
+            6 * normalised_length(norm, 2)
+        )
+    np.testing.assert_allclose(normalisation_jacobian(zero, "rms"), np.eye(2) / NORMALISATION_EPSILON)
+    assert np.isnan(normalisation_jacobian(zero, "unit")).all()
+    assert np.isnan(normalisation_second_derivative(zero, "unit")).all()
+    assert normalisation_jacobian_norm(np.array(0.0), "unit", 2) == np.inf
+    assert normalisation_second_derivative_norm(np.array(0.0), "unit", 2) == np.inf
 
 
 @given(**POINTS)
 def test_norms_are_those_of_the_arrays(norm, dim, seed, size):
     x = point(dim, seed, size)
-    expected = np.linalg.norm(jacobian(x, norm), ord=2)
-    assert jacobian_norm(np.array(size), norm, dim) == pytest.approx(expected, rel=1e-9)
-    bilinear, found = second_derivative(x, norm), second_derivative_norm(np.array(size), norm, dim)
+    expected = np.linalg.norm(normalisation_jacobian(x, norm), ord=2)
+    assert normalisation_jacobian_norm(np.array(size), norm, dim) == pytest.approx(expected, rel=1e-9)
+    bilinear, found = (
+        normalisation_second_derivative(x, norm),
+        normalisation_second_derivative_norm(np.array(size), norm, dim),
+    )
     generator = np.random.default_rng(seed)
     u, v = generator.standard_normal((2, 4000, dim))
     u, v = (each / np.linalg.norm(each, axis=-1, keepdims=True) for each in (u, v))
@@ -115,8 +132,8 @@ def test_norms_are_those_of_the_arrays(norm, dim, seed, size):
 
 def test_the_unit_form_has_the_norms_that_the_formula_says():
     r = np.array([1e-6, 0.5, 3.0])
-    np.testing.assert_allclose(jacobian_norm(r, "unit", 2), 1 / r)
-    np.testing.assert_allclose(second_derivative_norm(r, "unit", 2), 2 / math.sqrt(3) / r**2)
+    np.testing.assert_allclose(normalisation_jacobian_norm(r, "unit", 2), 1 / r)
+    np.testing.assert_allclose(normalisation_second_derivative_norm(r, "unit", 2), 2 / math.sqrt(3) / r**2)
 
 
 # --------------------------------------------------------------------------------------------- flips
@@ -125,7 +142,7 @@ def test_the_unit_form_has_the_norms_that_the_formula_says():
 def test_a_point_may_flip_where_it_moves_farther_than_it_is():
     x, moved = np.array([[1.0, 0], [1, 0], [0, 0], [0, 0]]), np.array([[0.5, 0], [-1, 0], [0, 1], [0, 0]])
     np.testing.assert_array_equal(flip_ratios(x, moved), [0.5, 2, np.inf, 0])
-    np.testing.assert_array_equal(turned(x, moved), [False, True, False, False])
+    np.testing.assert_array_equal(turns_over_right_angle(x, moved), [False, True, False, False])
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +151,7 @@ def trained():
 
 
 def test_distances_are_those_of_embeddings_and_of_sequence_embeddings(trained):
-    found = near_origin(trained, [0, 2, 4], quiet=True)
+    found = measure_normalisation_margins(trained, [0, 2, 4], quiet=True)
     embedding, position = (trained[name].values.astype(float) for name in ("embedding", "position_embedding"))
     x = embedding[:, :, None, :2] + position[:, :, :, None]
     length = np.linalg.norm(x, axis=-1)
@@ -147,7 +164,7 @@ def test_distances_are_those_of_embeddings_and_of_sequence_embeddings(trained):
     assert np.isnan(found["x_largest_flip_ratio"][:, -1]).all()
 
     network = ClusteringHead(SparseSettings(data=64, hidden=4, table=3, lr=0.05))
-    tokens = distinct_tokens(network.settings, np.array([1]))[0].T
+    tokens = distinct_training_sequences(network.settings, np.array([1]))[0].T
     step = [int(each) for each in trained["step"]]
     first, second = (
         network.sequence_embedding({k: w.double() for k, w in weights(trained, 1, step[at]).items()}, tokens).numpy()
@@ -161,13 +178,15 @@ def test_distances_are_those_of_embeddings_and_of_sequence_embeddings(trained):
     np.testing.assert_allclose(here["xi_flip_ratio"].sel(quantile=1), ratio.max())
     assert here["xi_flips"] == pytest.approx((ratio > 1).mean())
     assert here["xi_turns"] == pytest.approx(((first * second).sum(-1) < 0).mean())
-    np.testing.assert_allclose(here["xi_jacobian_norm"].sel(quantile=1), jacobian_norm(size.min(), "rms", 2), rtol=1e-9)
+    np.testing.assert_allclose(
+        here["xi_jacobian_norm"].sel(quantile=1), normalisation_jacobian_norm(size.min(), "rms", 2), rtol=1e-9
+    )
 
 
 def test_frames_after_a_divergence_have_no_value(trained):
     lost = trained.copy(deep=True)
     lost["last_step"].values[0] = 4
-    found = near_origin(lost, [1, 2, 3], quiet=True)
+    found = measure_normalisation_margins(lost, [1, 2, 3], quiet=True)
     assert np.isfinite(found["x_length"].values[0, :2]).all()
     assert np.isnan(found["x_length"].values[0, 2]).all()
     assert np.isfinite(found["xi_flips"].values[0, 0])
@@ -179,7 +198,7 @@ def test_frames_after_a_divergence_have_no_value(trained):
 
 def test_it_wants_the_weights_of_the_network_that_normalises():
     with pytest.raises(TrajectoryError, match="attribute system"):
-        near_origin(simulate(ParticleSettings(n=5), runs=1, steps=1), [0])
+        measure_normalisation_margins(simulate(ParticleSettings(n=5), runs=1, steps=1), [0])
     metrics = simulate(SparseSettings(data=64, hidden=4), runs=1, steps=2, every=2, record="metrics")
     with pytest.raises(TrajectoryError, match="variable embedding: missing"):
-        near_origin(metrics, [0])
+        measure_normalisation_margins(metrics, [0])

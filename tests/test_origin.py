@@ -12,11 +12,11 @@ import xarray as xr
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
 from dynamics.simulation import branch, branch_path, replay, simulate
-from dynamics.training.sparse_backends import HeadLanes
+from dynamics.training.sparse_backends import SparseSimdBackend
 from dynamics.trajectory import recorder
 from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import checkpoints, open_trajectory, parts_of
-from dynamics.trajectory.recorder import Clock
+from dynamics.trajectory.reader import checkpoints, closed_parts, open_trajectory
+from dynamics.trajectory.recorder import EpochClock
 
 SPARSE = SparseSettings(length=6, sparsity=2, data=50, batch=8, hidden=5)
 SMALL = ["--length", 6, "--sparsity", 2, "--data", 50, "--batch", 8, "--hidden", 5]
@@ -27,11 +27,15 @@ def here(typed):
     """A simulation's exit code, the file it names, and what it says of errors."""
 
     def run(program, *words):
-        from sims.command_line.origin import inherited
-        from sims.sparse import defaults
+        from sims.command_line.origin import branch_defaults
+        from sims.sparse import sparse_defaults
 
         module = importlib.import_module(program)
-        rule = defaults if program == "sims.sparse" else inherited(module.Options, program.removeprefix("sims."))
+        rule = (
+            sparse_defaults
+            if program == "sims.sparse"
+            else branch_defaults(module.Options, program.removeprefix("sims."))
+        )
         code, out, errors = typed(program, *words, inherited=rule)
         found = re.search(r"trajectory +(\S+) ", out)
         return code, found and found[1], errors
@@ -90,7 +94,7 @@ def test_a_branch_that_was_interrupted_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(SparseSystem, "advance", failing)
     with pytest.raises(KeyboardInterrupt):
         branch(tmp_path / "a.nc", 13, until=200, lr=0.01, out=path)
-    parts = parts_of(path)
+    parts = closed_parts(path)
     assert parts[0].begin == 13
     with open_trajectory(path) as unfinished:
         assert int(unfinished["step"][0]) == 13
@@ -122,7 +126,7 @@ def test_a_branch_that_changes_the_batch_begins_a_new_epoch(tmp_path):
     again = replay(tmp_path / "b.nc", None, 23, 34)
     np.testing.assert_array_equal(again["value"].sel(step=34), whole["value"].sel(step=34))
     np.testing.assert_allclose(again["epoch"].sel(step=30), 3.6)
-    engine = HeadLanes(ClusteringHead(dataclasses.replace(SPARSE, batch=5)), np.arange(2), Clock(14, 2.0))
+    engine = SparseSimdBackend(ClusteringHead(dataclasses.replace(SPARSE, batch=5)), np.arange(2), EpochClock(14, 2.0))
     engine.differentiate(14)
     assert engine.order[0] == 2
     further = branch(tmp_path / "b.nc", 24, until=44)
@@ -206,7 +210,9 @@ def test_a_batch_is_changed_from_the_command_line(here):
 
 @pytest.mark.parametrize("flag", ["--only-successful", "--only_successful"])
 def test_successful_runs_are_as_many_as_there_are(here, flag, monkeypatch):
-    monkeypatch.setattr("dynamics.training.finetuning.successful", lambda found: np.array([False, True, True, False]))
+    monkeypatch.setattr(
+        "dynamics.training.finetuning.successful_runs", lambda found: np.array([False, True, True, False])
+    )
     _, source, _ = here("sims.sparse", *SMALL, "--runs", 4, "--epochs", 1)
     code, path, _ = here("sims.sparse", "--from", source, flag, "--vocab", 3, "--epochs", 1)
     assert code == 0

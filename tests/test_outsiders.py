@@ -10,10 +10,10 @@ import pytest
 
 from dynamics import settings as table
 from dynamics import simulation as loop
-from dynamics.randomness import stream
-from dynamics.settings import OUTSIDE, SettingsError, import_systems
+from dynamics.randomness import random_stream
+from dynamics.settings import SYSTEM_MODULES_VARIABLE, SettingsError, import_external_systems
 from dynamics.simulation import System, register, replay, run_path, simulate
-from sims.command_line.system_command import system_command
+from sims.command_line.default_command import system_command
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Noise(System):
         return 100 * runs
 
     def noise(self, seeds, step):
-        return np.stack([stream(int(seed), f"walkers/{step}").standard_normal((3, 2)) for seed in seeds])
+        return np.stack([random_stream(int(seed), f"walkers/{step}").standard_normal((3, 2)) for seed in seeds])
 
     def initial(self, seeds):
         zeros = np.zeros(len(seeds))
@@ -77,10 +77,10 @@ class Noise(System):
 @pytest.fixture(autouse=True)
 def tables():
     """What is registered here is not known elsewhere."""
-    before = [dict(each) for each in (table.SETTINGS, loop.SYSTEMS)]
+    before = [dict(each) for each in (table.SETTINGS_CLASSES, loop.SYSTEM_CLASSES)]
     register(NoiseSettings, Noise)
     yield
-    for each, kept in zip((table.SETTINGS, loop.SYSTEMS), before, strict=True):
+    for each, kept in zip((table.SETTINGS_CLASSES, loop.SYSTEM_CLASSES), before, strict=True):
         each.clear()
         each.update(kept)
 
@@ -318,7 +318,7 @@ def test_a_name_that_another_class_has_is_refused(name, of):
     kind.system = name
     with pytest.raises(SettingsError, match=rf"Walkers.system: found '{name}', allowed is a name of its own: .*{of}"):
         register(kind, Noise)
-    assert table.SETTINGS[name] is not kind
+    assert table.SETTINGS_CLASSES[name] is not kind
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "-a", None, 3])
@@ -343,7 +343,7 @@ def test_a_module_that_fails_is_named(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     for name, text, kind in (("fails_so", "1 / 0", ZeroDivisionError), ("fails_too", "import no_such", ImportError)):
         (tmp_path / f"{name}.py").write_text(text)
-        monkeypatch.setenv(OUTSIDE, name)
+        monkeypatch.setenv(SYSTEM_MODULES_VARIABLE, name)
         with pytest.raises(kind) as error:
-            import_systems()
-        assert error.value.__notes__ == [f"({OUTSIDE} names {name}, which could not be imported)"]
+            import_external_systems()
+        assert error.value.__notes__ == [f"({SYSTEM_MODULES_VARIABLE} names {name}, which could not be imported)"]

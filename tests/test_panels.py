@@ -12,19 +12,25 @@ import torch
 import dynamics.simulation as loop
 from analysis.audit import embedding_gradient
 from analysis.plots import panels
-from analysis.plots.panels import panel_names, scene
-from analysis.plots.scenes.common_panels import Content, Recorded, common, curve_panel, smoothed
-from analysis.plots.scenes.particle_panels import nearest_classes
-from analysis.plots.scenes.probe_sequences import sentences
+from analysis.plots.panels import build_scene, panel_names
+from analysis.plots.scenes.common_panels import (
+    RecordedRun,
+    RunPanels,
+    build_default_panels,
+    curve_panel,
+    geometric_moving_mean,
+)
+from analysis.plots.scenes.particle_panels import nearest_pair_classes
+from analysis.plots.scenes.probe_sequences import make_probe_sequences
 from analysis.plots.scenes.scene import Arrows, Curves, Image, Map, Panel, Points
-from analysis.plots.scenes.sparse_arrays import LEVELS, SHADES
-from analysis.statistics.success import judging, succeeded
-from analysis.structures.circles_and_grids import imperfect, imperfections
-from analysis.structures.projection import plane_of
-from analysis.transitions.loss_events import events, phases, scalar
+from analysis.plots.scenes.sparse_arrays import CLASS_SHADES, PROBABILITY_LEVELS
+from analysis.statistics.success import evaluation_split, success_mask
+from analysis.structures.circles_and_grids import count_imperfections, imperfect_pair_sums
+from analysis.structures.projection import fit_projection
+from analysis.transitions.loss_events import event_table, first_two_drops, trajectory_scalar
 from dynamics.networks.constant_attention import network_of, weights
 from dynamics.particles.system import ParticleSystem
-from dynamics.settings import SETTINGS, ModularSettings, ParticleSettings, SettingsError, SparseSettings
+from dynamics.settings import SETTINGS_CLASSES, ModularSettings, ParticleSettings, SettingsError, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.tasks import all_pairs, training_pairs
 from dynamics.trajectory.reader import TrajectoryError
@@ -172,13 +178,13 @@ VARIANTS = {
 def test_vc_panels_are_those_of_plain_loops(variant):
     trajectory = sparse(runs=2, **variant)
     s = network_of(trajectory).settings
-    shown = scene(trajectory, 1, side=SIDE)
+    shown = build_scene(trajectory, 1, side=SIDE)
     arrays = consistent(shown)
     assert shown.steps.tolist() == [0, 8, 16, 24]
-    made = panels.content(panels.Recorded(trajectory, 1, None, SIDE)).look.__self__
+    made = panels.build_panels(panels.Recorded(trajectory, 1, None, SIDE)).look.__self__
     for place, frame in enumerate((0, 2, 3)):
         w = weights(trajectory, 1, 8 * frame)
-        expected = plain(s, w, sentences(s).tokens)
+        expected = plain(s, w, make_probe_sequences(s).tokens)
         for name, values in expected.items():
             found = arrays[name][place]
             if name not in ("attention", "output_probabilities"):
@@ -202,8 +208,8 @@ def check_maps(s, w, made, arrays, place, expected):
             point = at @ plane.basis + (through - through @ flat if s.dim > 2 else 0)
             zeta = transformed(s, w, point.tolist()) if name == "transform_map" else point
             p = softmax([dot(e, zeta) for e in w["embedding"]])
-            number = p.index(max(p)) * len(SHADES) + sum(max(p) >= level for level in LEVELS)
-            near = min(abs(max(p) - level) for level in (*LEVELS, sorted(p)[-2] if len(p) > 1 else 0.0))
+            number = p.index(max(p)) * len(CLASS_SHADES) + sum(max(p) >= level for level in PROBABILITY_LEVELS)
+            near = min(abs(max(p) - level) for level in (*PROBABILITY_LEVELS, sorted(p)[-2] if len(p) > 1 else 0.0))
             assert arrays[name][place, row, column] == number or near < 1e-4
 
 
@@ -219,28 +225,28 @@ def test_network_and_panels_agree_with_the_network_as_anybody_would_write_it():
         ):  # fmt: skip
             parameter.copy_(w[name])
         net.assembler.weight.copy_(w["assembler"].T)
-        expected = torch.softmax(net(torch.from_numpy(sentences(s).tokens)), dim=-1)
-    found = scene(trajectory, 0, panels=["output_probabilities"]).arrays([3])["output_probabilities"][0]
+        expected = torch.softmax(net(torch.from_numpy(make_probe_sequences(s).tokens)), dim=-1)
+    found = build_scene(trajectory, 0, panels=["output_probabilities"]).arrays([3])["output_probabilities"][0]
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_the_query_is_an_arrow_that_fits(monkeypatch):
     trajectory = sparse()
     trajectory["query"][:, 2] = 50.0
-    shown = scene(trajectory, 0, panels=["normalised_sums"])
+    shown = build_scene(trajectory, 0, panels=["normalised_sums"])
     arrow = shown.arrays([0, 2])["query"]
     np.testing.assert_array_equal(arrow[..., :2], 0)
     scale = 1.25 * math.sqrt(2) / math.hypot(50, 50)
     np.testing.assert_allclose(arrow[1, 0, 2:], 50 * scale, rtol=1e-6)
     np.testing.assert_allclose(arrow[0, 0, 2:], scale * trajectory["query"].values[0, 0], rtol=1e-5)
     assert shown.panels[0].note == f"query at {scale:.2g} of its length"
-    assert scene(sparse(), 0, panels=["normalised_sums"]).panels[0].note == ""
+    assert build_scene(sparse(), 0, panels=["normalised_sums"]).panels[0].note == ""
 
 
 def test_units_switch_where_they_are_said_to():
     trajectory = sparse()
     w = {name: weight.double().numpy() for name, weight in weights(trajectory, 0, 24).items()}
-    found = scene(trajectory, 0, panels=["normalised_sequences"]).arrays([3])["boundaries"][0].reshape(2, 7, 2)
+    found = build_scene(trajectory, 0, panels=["normalised_sequences"]).arrays([3])["boundaries"][0].reshape(2, 7, 2)
     there = np.abs(w["receptor_bias"]) < math.sqrt(2) * np.linalg.norm(w["receptor"], axis=1)
     assert (np.isfinite(found).all(axis=(0, 2)) == there).all()
     assert there.any()
@@ -252,7 +258,7 @@ def test_units_switch_where_they_are_said_to():
 
 def test_shapes_colours_and_fills_say_what_they_should():
     trajectory = sparse(positions=(1, 6, 3), sparsity=3, length=8, vocab=3)
-    shown = scene(trajectory, 0, side=SIDE)
+    shown = build_scene(trajectory, 0, side=SIDE)
     assert layer(shown, "position_embeddings", Points).shapes == tuple(
         "circle" if t in (1, 3, 6) else "square" for t in range(8)
     )
@@ -261,7 +267,10 @@ def test_shapes_colours_and_fills_say_what_they_should():
     assert sums.shapes[3:6] == ("circle",) * 3
     assert sums.filled[3:6].tolist() == [False, True, True]
     np.testing.assert_array_equal(sums.colours[3], sums.colours[5])
-    xi, found = layer(shown, "sequence_embeddings", Points), sentences(SparseSettings(sparsity=3, length=8, vocab=3))
+    xi, found = (
+        layer(shown, "sequence_embeddings", Points),
+        make_probe_sequences(SparseSettings(sparsity=3, length=8, vocab=3)),
+    )
     assert xi.shapes == tuple(("square", "circle", "triangle")[c] for c in found.classes)
     assert len(np.unique(xi.colours, axis=0)) == len(found.multiset)  # one a prefix
     receptors, assemblers = layer(shown, "receptors", Points), layer(shown, "assemblers", Points)
@@ -271,7 +280,7 @@ def test_shapes_colours_and_fills_say_what_they_should():
 
 def test_what_is_not_asked_for_is_not_computed(monkeypatch):
     trajectory = sparse()
-    shown = scene(trajectory, 0, panels=["token_embeddings", "loss"])
+    shown = build_scene(trajectory, 0, panels=["token_embeddings", "loss"])
     monkeypatch.setattr("dynamics.networks.clustering_head.ClusteringHead.table", None)
     assert list(shown.arrays([0, 1])) == ["token_embeddings"]
     assert [panel.name for panel in shown.panels] == ["token_embeddings", "loss"]
@@ -279,16 +288,16 @@ def test_what_is_not_asked_for_is_not_computed(monkeypatch):
 
 def test_many_frames_are_as_one_by_one(monkeypatch):
     trajectory = sparse(dim=3)
-    shown = scene(trajectory, 0, side=SIDE)
+    shown = build_scene(trajectory, 0, side=SIDE)
     together = shown.arrays(np.arange(4))
-    monkeypatch.setattr("analysis.plots.scenes.recorded_weights.VALUES_AT_ONCE", 1000)
+    monkeypatch.setattr("analysis.plots.scenes.recorded_weights.VALUES_PER_BATCH", 1000)
     for frame in range(4):
         for name, values in shown.arrays([frame]).items():
             np.testing.assert_allclose(values[0], together[name][frame], atol=1e-5)
 
 
 def test_large_tables_are_thinned():
-    shown = scene(sparse(vocab=200, steps=2, every=1), 0, side=SIDE)
+    shown = build_scene(sparse(vocab=200, steps=2, every=1), 0, side=SIDE)
     consistent(shown)
     assert one(shown, "sums").note == "hollow: token 0; 100 of 200 tokens"
     assert len(layer(shown, "sums", Points).names) == 1200
@@ -301,7 +310,7 @@ def test_large_tables_are_thinned():
 @pytest.mark.parametrize("dim", [2, 3, 8])
 def test_axes_may_be_chosen(dim):
     trajectory = sparse(dim=dim)
-    shown = scene(trajectory, 0, axes=(1, 0), side=SIDE)
+    shown = build_scene(trajectory, 0, axes=(1, 0), side=SIDE)
     consistent(shown)
     expected = trajectory["embedding"].values[0][..., [1, 0]]
     np.testing.assert_allclose(shown.arrays(range(4))["token_embeddings"], expected, atol=1e-6)
@@ -314,13 +323,13 @@ def test_axes_may_be_chosen(dim):
 def test_axes_that_are_not_there_are_refused(axes, dim):
     for trajectory in (sparse(dim=dim), particles(dim=dim), modular(dim=dim)):
         with pytest.raises(SettingsError, match="axes"):
-            scene(trajectory, 0, axes=axes)
+            build_scene(trajectory, 0, axes=axes)
 
 
 def test_points_of_one_axis_stand_at_heights():
-    plane = plane_of(np.array([[3.0], [1.0], [2.0]]), ranks=np.array([0, 2, 1]))
+    plane = fit_projection(np.array([[3.0], [1.0], [2.0]]), ranks=np.array([0, 2, 1]))
     np.testing.assert_allclose(plane.places(np.array([[[3.0], [1.0], [2.0]]])), [[[3, -0.85], [1, 0.85], [2, 0]]])
-    panel = one(scene(sparse(dim=1), 0, side=SIDE), "sequence_embeddings")
+    panel = one(build_scene(sparse(dim=1), 0, side=SIDE), "sequence_embeddings")
     assert panel.y == (-1, 1)
     assert not panel.equal
     assert panel.note.startswith("one axis, across; ")
@@ -332,10 +341,10 @@ def test_points_of_one_axis_stand_at_heights():
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_particles_and_their_forces(dim):
     trajectory = particles(dim=dim, fa=2.0)
-    shown = scene(trajectory, 0, side=SIDE)
+    shown = build_scene(trajectory, 0, side=SIDE)
     arrays = consistent(shown)
     x = trajectory["embedding"].values[0]
-    plane = plane_of(x[-1])
+    plane = fit_projection(x[-1])
     np.testing.assert_allclose(arrays["embedding"], plane.places(x[[0, 6, 12]]), atol=1e-6)
     force = ParticleSystem(ParticleSettings(n=7, dim=dim, fa=2.0)).force(x[[0, 6, 12]])[0] @ plane.basis.T
     panel = one(shown, "embedding")
@@ -361,18 +370,18 @@ LAWS = {
 
 @pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
 def test_fields_add_up_to_the_force(law, generator):
-    from analysis.plots.scenes.particle_panels import balanced_fields
+    from analysis.plots.scenes.particle_panels import balanced_force_fields
 
     settings = ParticleSettings(**{"n": 9, **law})
     system = ParticleSystem(settings)
     x = generator.standard_normal((5, settings.n, 2))
-    parts = balanced_fields(x, settings, system.pairs)
+    parts = balanced_force_fields(x, settings, system.pairs)
     np.testing.assert_allclose(parts.sum(axis=0), system.force(x)[0], atol=1e-9)
 
 
 def test_the_four_fields_share_a_scale():
     trajectory = particles()
-    shown = scene(trajectory, 0, side=SIDE)
+    shown = build_scene(trajectory, 0, side=SIDE)
     arrays = shown.arrays([0, 12])
     names = ("like_attraction", "unlike_repulsion", "like_alignment", "unlike_alignment")
     lengths = np.array([np.linalg.norm(arrays[name][..., 2:] - arrays[name][..., :2], axis=-1) for name in names])
@@ -383,7 +392,7 @@ def test_the_four_fields_share_a_scale():
 
 def test_the_map_of_particles_is_the_nearest_pair_sum():
     trajectory = particles()
-    shown = scene(trajectory, 0, side=SIDE)
+    shown = build_scene(trajectory, 0, side=SIDE)
     panel = one(shown, "pair_sums")
     pairs, x = all_pairs(7), trajectory["embedding"].values[0, 12]
     sums = x[pairs[:, 0]] + x[pairs[:, 1]]
@@ -394,15 +403,15 @@ def test_the_map_of_particles_is_the_nearest_pair_sum():
             at = [low + (high - low) * (i + 0.5) / SIDE for (low, high), i in ((panel.x, column), (panel.y, row))]
             assert arrays["classes"][0, row, column] == pairs[np.linalg.norm(sums - at, axis=1).argmin()].sum() % 7
     there = np.isfinite(arrays["crosses"][0, :, 0])
-    np.testing.assert_array_equal(there, imperfect(x))
+    np.testing.assert_array_equal(there, imperfect_pair_sums(x))
     np.testing.assert_array_equal(arrays["crosses"][0, there], arrays["pair_sums"][0, there])
-    assert nearest_classes(sums, pairs.sum(axis=1) % 7, sums[[4]]) == pairs[4].sum() % 7
+    assert nearest_pair_classes(sums, pairs.sum(axis=1) % 7, sums[[4]]) == pairs[4].sum() % 7
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_networks_class_maps_marks_and_gradients(dim):
     trajectory = modular(dim=dim, runs=2)
-    shown = scene(trajectory, 1, side=SIDE)
+    shown = build_scene(trajectory, 1, side=SIDE)
     arrays = consistent(shown)
     network, pairs = network_of(trajectory), all_pairs(7)
     trained = training_pairs(7, network.settings.train_pairs, np.array([4]))[0]
@@ -417,7 +426,7 @@ def test_networks_class_maps_marks_and_gradients(dim):
     check_class_map(shown, {name: weight.double().numpy() for name, weight in w.items()}, arrays["classes"][2])
     frames = {name: weight[[0, 2, 4]] for name, weight in weights(trajectory, 1).items()}
     gradient = embedding_gradient(network, frames, trained)
-    expected = -gradient @ plane_of(trajectory["embedding"].values[1, -1]).basis.T
+    expected = -gradient @ fit_projection(trajectory["embedding"].values[1, -1]).basis.T
     drawn = arrays["descent"][..., 2:] - arrays["descent"][..., :2]
     for found, wanted in zip(drawn, expected, strict=True):
         scale = np.abs(found).max() / np.abs(wanted).max()
@@ -428,7 +437,7 @@ def test_networks_class_maps_marks_and_gradients(dim):
 def check_class_map(shown, w, found):
     """argmax of W_o relu(W_h x + b_h) + b_o at the pixels."""
     panel, x = one(shown, "pair_sums"), w["embedding"]
-    plane, mean = plane_of(x), 2 * x.mean(axis=0)
+    plane, mean = fit_projection(x), 2 * x.mean(axis=0)
     for row, column in np.ndindex(SIDE, SIDE):
         at = [low + (high - low) * (i + 0.5) / SIDE for (low, high), i in ((panel.x, column), (panel.y, row))]
         point = at @ plane.basis + (mean - mean @ plane.basis.T @ plane.basis if x.shape[1] > 2 else 0)
@@ -439,7 +448,7 @@ def check_class_map(shown, w, found):
 
 
 def test_gradients_do_not_depend_on_how_many_pairs_at_once(monkeypatch):
-    shown = scene(modular(), 0, side=SIDE, panels=["descent"])
+    shown = build_scene(modular(), 0, side=SIDE, panels=["descent"])
     whole = shown.arrays([0, 4])["descent"]
     monkeypatch.setattr("analysis.plots.scenes.modular_panels.VALUES_AT_ONCE", 40)
     np.testing.assert_allclose(shown.arrays([0, 4])["descent"], whole, atol=1e-6)
@@ -447,7 +456,7 @@ def test_gradients_do_not_depend_on_how_many_pairs_at_once(monkeypatch):
 
 def test_the_law_beside_the_gradient_is_over_training_pairs():
     trajectory = modular()
-    shown = scene(trajectory, 0, side=SIDE)
+    shown = build_scene(trajectory, 0, side=SIDE)
     x = trajectory["embedding"].values[0, -1:].astype(float)
     trained = all_pairs(7)[training_pairs(7, network_of(trajectory).settings.train_pairs, np.array([3]))[0]]
     force = ParticleSystem(ParticleSettings(n=7), pairs=trained).force(x)[0][0]
@@ -461,10 +470,10 @@ def test_the_law_beside_the_gradient_is_over_training_pairs():
 
 @pytest.mark.parametrize("n", [1, 2, 3, 70])
 def test_few_and_many_tokens(n):
-    shown = scene(particles(n=n, steps=2), 0, side=SIDE)
+    shown = build_scene(particles(n=n, steps=2), 0, side=SIDE)
     consistent(shown)
     assert layer(shown, "embedding", Points).labelled == (n <= 40)
-    shown = scene(modular(n=n, steps=10, train_share=1.0), 0, side=SIDE)
+    shown = build_scene(modular(n=n, steps=10, train_share=1.0), 0, side=SIDE)
     consistent(shown)
     note = one(shown, "pair_sums").note
     assert ("2000 of 2485 pairs" in note) == (n == 70)
@@ -476,7 +485,7 @@ def test_few_and_many_tokens(n):
 
 def test_curves_are_what_was_recorded():
     trajectory = sparse(steps=32, every=2)
-    shown = scene(trajectory, 0, side=SIDE)
+    shown = build_scene(trajectory, 0, side=SIDE)
     loss = layer(shown, "loss", Curves)
     np.testing.assert_allclose(loss.y, trajectory["loss"].values[0].T, rtol=1e-6)
     assert loss.names == tuple(trajectory["split"].values)
@@ -490,7 +499,7 @@ def test_curves_are_what_was_recorded():
 def test_a_loss_of_zero_stands_at_the_lower_edge_and_says_so():
     trajectory = sparse()
     trajectory["loss"][:, 2] = 0
-    shown = scene(trajectory, 0, panels=["loss"])
+    shown = build_scene(trajectory, 0, panels=["loss"])
     curve, panel = layer(shown, "loss", Curves), shown.panels[0]
     assert (curve.y[:, 2] == panel.y[0]).all()
     assert panel.note == "0 at the lower edge"
@@ -500,7 +509,7 @@ def test_norms_of_many_frames_are_geometric_means_of_near_ones(generator):
     values = np.exp(generator.standard_normal((3, 400)))
     values[0, 0] = np.nan
     values[1, 7] = 0
-    found = smoothed(values, 5)
+    found = geometric_moving_mean(values, 5)
     assert np.isnan(found[0, 0])
     assert found[0, 20] == pytest.approx(np.exp(np.log(values[0, 18:23]).mean()))
     assert found[1, 7] == pytest.approx(np.exp(np.log(values[1, [5, 6, 8, 9]]).mean()))
@@ -510,9 +519,9 @@ def test_norms_of_many_frames_are_geometric_means_of_near_ones(generator):
 
 def test_structure_over_time():
     trajectory = particles(steps=30, n=9)
-    shown = scene(trajectory, 0, side=SIDE)
+    shown = build_scene(trajectory, 0, side=SIDE)
     count = layer(shown, "imperfections", Curves).y[0]
-    np.testing.assert_array_equal(count, imperfections(trajectory["embedding"].values[0]))
+    np.testing.assert_array_equal(count, count_imperfections(trajectory["embedding"].values[0]))
     norms = np.linalg.norm(trajectory["embedding"].values[0], axis=-1)
     np.testing.assert_allclose(layer(shown, "circularity", Curves).y[0], norms.max(axis=1) / norms.min(axis=1))
     assert (layer(shown, "circularity", Curves).y[1] == 1.2).all()
@@ -520,11 +529,11 @@ def test_structure_over_time():
 
 
 def test_imperfections_of_many_frames_are_counted_in_some(monkeypatch):
-    monkeypatch.setattr("analysis.plots.scenes.common_panels.COUNTED", 2000)
+    monkeypatch.setattr("analysis.plots.scenes.common_panels._MAX_COUNTED_PAIRS", 2000)
     trajectory = particles(steps=30)
-    panel = one(scene(trajectory, 0, side=SIDE), "imperfections")
+    panel = one(build_scene(trajectory, 0, side=SIDE), "imperfections")
     assert panel.note == "of 28 pairs, counted in 13 frames"
-    assert panel.layers[0].y[0, -1] == imperfections(trajectory["embedding"].values[0, -1])
+    assert panel.layers[0].y[0, -1] == count_imperfections(trajectory["embedding"].values[0, -1])
 
 
 @functools.cache
@@ -541,8 +550,8 @@ def phased():
 def test_marks_are_the_events_of_this_run():
     trajectory = phased()
     for run in range(3):
-        shown = scene(trajectory, run, panels=[])
-        found = events(scalar(trajectory, "loss"))
+        shown = build_scene(trajectory, run, panels=[])
+        found = event_table(trajectory_scalar(trajectory, "loss"))
         found = found.isel(event=np.flatnonzero((found["of_run"].values == run) & ~found["initial"].values))
         rows = [mark for mark in shown.marks if mark.kind != "escape"]
         assert sorted(mark.kind for mark in rows) == sorted(found["kind"].values)
@@ -553,39 +562,39 @@ def test_marks_are_the_events_of_this_run():
 
 def test_drops_are_counted_as_events_counts_them():
     trajectory = phased()
-    found = events(scalar(trajectory, "loss"))
+    found = event_table(trajectory_scalar(trajectory, "loss"))
     assert found["initial"].values.any()  # which are no drops of two phases
-    expected = {name: phases(found, 3)[name].values.tolist() for name in ("drops", "spikes")}
+    expected = {name: first_two_drops(found, 3)[name].values.tolist() for name in ("drops", "spikes")}
     assert expected == {"drops": [2, 1, 1], "spikes": [1, 0, 0]}
-    shown = [scene(trajectory, run, panels=[]).facts for run in range(3)]
+    shown = [build_scene(trajectory, run, panels=[]).facts for run in range(3)]
     assert {name: [int(facts.get(name, 0)) for facts in shown] for name in expected} == expected
 
 
 def test_marks_of_the_whole_run_can_be_given():
-    whole = scene(phased(), 0, panels=[])
+    whole = build_scene(phased(), 0, panels=[])
     part = phased().isel(step=slice(0, 120))
-    assert scene(part, 0, panels=[]).marks != whole.marks
-    assert scene(part, 0, panels=[], marks=whole.marks).marks == whole.marks
-    assert scene(part, 0, panels=[], marks=whole.marks).facts["drops"] == "2"
+    assert build_scene(part, 0, panels=[]).marks != whole.marks
+    assert build_scene(part, 0, panels=[], marks=whole.marks).marks == whole.marks
+    assert build_scene(part, 0, panels=[], marks=whole.marks).facts["drops"] == "2"
 
 
 def test_facts_are_short_words():
-    shown = scene(sparse(runs=2), 1, panels=[])
+    shown = build_scene(sparse(runs=2), 1, panels=[])
     assert shown.title == "sparse modular addition, p = 2, d = 2, data 64, hidden 7, seed 4"
     assert shown.facts["seed"] == "4"
     assert shown.facts["run"] == "1"
     assert shown.facts["status"] == "done"
     assert float(shown.facts["test accuracy"]) <= 1
-    shown = scene(sparse(length=6, lr=0.01, norm="unit", batch=8), 0, panels=[])
+    shown = build_scene(sparse(length=6, lr=0.01, norm="unit", batch=8), 0, panels=[])
     assert shown.title.startswith("sparse modular addition, p = 2, d = 2, lr = 0.01, L = 6, data 64, batch 8, …, seed")
-    assert scene(particles(n=9, dim=3), 0, panels=[]).title == "particles, N = 9, f_a = 1, D = 3, seed 3"
+    assert build_scene(particles(n=9, dim=3), 0, panels=[]).title == "particles, N = 9, f_a = 1, D = 3, seed 3"
 
 
 @pytest.mark.parametrize("make", [particles, modular])
 @pytest.mark.parametrize("n", [2, 9])
 def test_arrows_end_within_their_panels(make, n):
     trajectory = make(steps=60, n=n)
-    shown = scene(trajectory, 0, side=SIDE)
+    shown = build_scene(trajectory, 0, side=SIDE)
     arrays = shown.arrays(np.arange(len(shown.steps)))
     for panel in shown.panels:
         for each in panel.layers:
@@ -614,7 +623,7 @@ def test_a_diverged_run_ends_where_it_diverged(make):
     trajectory = make()
     last = int(trajectory["last_step"][0])
     assert last < int(trajectory["step"][-1])
-    shown = scene(trajectory, 0, side=SIDE)
+    shown = build_scene(trajectory, 0, side=SIDE)
     assert shown.steps[-1] <= last
     assert len(shown.steps) < trajectory.sizes["step"]
     assert shown.facts["status"].startswith("diverged after epoch")
@@ -633,7 +642,7 @@ def test_a_diverged_run_ends_where_it_diverged(make):
 
 def test_a_run_that_swells_is_shown_as_it_was_and_said_to_leave():
     trajectory = modular(every=1, **SWELLING)
-    shown = scene(trajectory, 0, side=SIDE)
+    shown = build_scene(trajectory, 0, side=SIDE)
     assert len(shown.steps) > 20
     size = np.abs(trajectory["embedding"].values[0, : len(shown.steps)]).max(axis=(1, 2))
     assert size[-1] > 1e3 * size[0]
@@ -649,7 +658,7 @@ def test_a_run_that_swells_is_shown_as_it_was_and_said_to_leave():
 
 
 def test_curves_say_which_way_they_leave():
-    recorded = Recorded(modular(every=1, **SWELLING), 0)
+    recorded = RecordedRun(modular(every=1, **SWELLING), 0)
     values = np.concatenate([np.full(len(recorded.steps) - 2, 1.0), [1e-20, 1e20]])[None]
     panel = curve_panel(recorded, "x", "x", values, ("x",), np.zeros((1, 3)), log=True)
     assert "goes above and below" in panel.note
@@ -660,14 +669,14 @@ def test_curves_say_which_way_they_leave():
 def test_a_token_at_the_origin_has_a_circularity_that_can_be_drawn():
     trajectory = particles(steps=30)
     trajectory["embedding"][0, :20, 0] = 0
-    panel = one(scene(trajectory, 0, side=SIDE, panels=["circularity"]), "circularity")
+    panel = one(build_scene(trajectory, 0, side=SIDE, panels=["circularity"]), "circularity")
     assert np.isfinite([*panel.y, *panel.layers[0].y.ravel()]).all()
     assert panel.note == "goes above"
 
 
 def test_the_query_of_a_run_that_diverged_is_said_to_leave():
     trajectory = sparse(every=1, **{**WILD, "lr": 1e4})
-    shown = scene(trajectory, 0, side=SIDE, panels=["normalised_sums"])
+    shown = build_scene(trajectory, 0, side=SIDE, panels=["normalised_sums"])
     (panel,) = shown.panels
     heads = shown.arrays(np.arange(len(shown.steps)))["query"][:, 0, 2:]
     outside = (np.abs(heads) > panel.x[1]).any(axis=1)
@@ -678,42 +687,42 @@ def test_the_query_of_a_run_that_diverged_is_said_to_leave():
 def test_limits_of_some_frames_are_said_to_be(monkeypatch):
     trajectory = sparse(steps=80)
     names = ["sums", "attention", "loss"]
-    assert not any("limits of" in panel.note for panel in scene(trajectory, 0, side=SIDE, panels=names).panels)
-    monkeypatch.setattr("analysis.plots.scenes.common_panels.MOST_LOOKED_AT", 5)
-    notes = [panel.note for panel in scene(trajectory, 0, side=SIDE, panels=names).panels]
+    assert not any("limits of" in panel.note for panel in build_scene(trajectory, 0, side=SIDE, panels=names).panels)
+    monkeypatch.setattr("analysis.plots.scenes.common_panels.MAX_FRAMES", 5)
+    notes = [panel.note for panel in build_scene(trajectory, 0, side=SIDE, panels=names).panels]
     assert ["limits of 5 of 11 frames" in note for note in notes] == [True, True, False]
 
 
 def test_shapes_of_sentences_are_said():
-    assert one(scene(sparse(), 0, side=SIDE), "sequence_embeddings").note == "class \u25a0 0, \u25cf 1"
-    many = scene(sparse(vocab=7), 0, side=SIDE, panels=["sequence_embeddings"])
+    assert one(build_scene(sparse(), 0, side=SIDE), "sequence_embeddings").note == "class \u25a0 0, \u25cf 1"
+    many = build_scene(sparse(vocab=7), 0, side=SIDE, panels=["sequence_embeddings"])
     assert many.panels[0].note == "shapes: class modulo 5"
 
 
 def test_success_is_judged_at_the_end_and_not_after_diverging():
     trajectory = modular(runs=4)
-    assert judging(trajectory) == "validation"
-    assert judging(sparse()) == "test"
+    assert evaluation_split(trajectory) == "validation"
+    assert evaluation_split(sparse()) == "test"
     trajectory["accuracy"][:, -1] = [[0, 1], [1, 0.98], [1, 0.981], [1, 1]]
     trajectory["last_step"][3] = 8
-    assert succeeded(trajectory).tolist() == [True, False, True, False]
-    assert not succeeded(particles(runs=2)).any()
+    assert success_mask(trajectory).tolist() == [True, False, True, False]
+    assert not success_mask(particles(runs=2)).any()
 
 
 def test_metrics_alone_give_curves_alone():
     names = ("loss", "accuracy", "gradient_norm", "update_norm")
     for trajectory in (sparse(record="metrics"), modular(record="metrics")):
         assert panel_names(trajectory) == names
-        shown = scene(trajectory, 0)
+        shown = build_scene(trajectory, 0)
         consistent(shown)
         assert "structure" not in shown.facts
     assert panel_names(particles(record="metrics")) == ("gradient_norm", "update_norm")
-    consistent(scene(particles(record="metrics"), 0))
+    consistent(build_scene(particles(record="metrics"), 0))
 
 
 def test_no_step_at_all():
     for trajectory in (sparse(steps=0), modular(steps=0), particles(steps=0)):
-        shown = scene(trajectory, 0, side=SIDE)
+        shown = build_scene(trajectory, 0, side=SIDE)
         consistent(shown)
         assert shown.marks == ()
 
@@ -723,18 +732,18 @@ def test_names_and_what_is_refused():
     names = panel_names(trajectory)
     assert names[:4] == ("token_embeddings", "position_embeddings", "sums", "normalised_sums")
     assert names[12:16] == ("output_map", "output_probabilities", "loss", "accuracy")
-    assert [panel.name for panel in scene(trajectory, 0, side=SIDE).panels] == list(names)
-    assert [panel.name for panel in scene(trajectory, 0, panels=("loss", "sums")).panels] == ["loss", "sums"]
+    assert [panel.name for panel in build_scene(trajectory, 0, side=SIDE).panels] == list(names)
+    assert [panel.name for panel in build_scene(trajectory, 0, panels=("loss", "sums")).panels] == ["loss", "sums"]
     with pytest.raises(SettingsError, match="panels: found towers, allowed is one of token_embeddings, position"):
-        scene(trajectory, 0, panels=["towers"])
+        build_scene(trajectory, 0, panels=["towers"])
     for run in (-1, 1, True):
         with pytest.raises(SettingsError, match="run"):
-            scene(trajectory, run)
+            build_scene(trajectory, run)
     with pytest.raises(SettingsError, match="side"):
-        scene(trajectory, 0, side=1)
+        build_scene(trajectory, 0, side=1)
     trajectory["last_step"][0] = -1
     with pytest.raises(TrajectoryError, match="before the first frame"):
-        scene(trajectory, 0)
+        build_scene(trajectory, 0)
 
 
 # ------------------------------------------------------------------------------------------ a system from outside
@@ -807,8 +816,8 @@ class Wheel:
 
 @pytest.fixture
 def wheel(monkeypatch):
-    monkeypatch.setattr(loop, "SYSTEMS", dict(loop.SYSTEMS))
-    monkeypatch.setitem(SETTINGS, "wheel", WheelSettings)
+    monkeypatch.setattr(loop, "SYSTEM_CLASSES", dict(loop.SYSTEM_CLASSES))
+    monkeypatch.setitem(SETTINGS_CLASSES, "wheel", WheelSettings)
     loop.register(WheelSettings, Wheel)
     return simulate(WheelSettings(), runs=2, progress=False)
 
@@ -816,7 +825,7 @@ def wheel(monkeypatch):
 def test_a_system_from_outside_has_panels(wheel):
     names = ("embedding", "circularity", "imperfections", "gradient_norm", "update_norm", "energy")
     assert panel_names(wheel) == names
-    shown = scene(wheel, 1)
+    shown = build_scene(wheel, 1)
     arrays = consistent(shown)
     np.testing.assert_allclose(arrays["embedding"], wheel["embedding"].values[1, [0, 4, 8]], atol=1e-6)
     assert shown.unit == "step"
@@ -826,9 +835,9 @@ def test_a_system_from_outside_has_panels(wheel):
 
 def test_a_system_from_outside_may_bring_its_own(wheel, monkeypatch):
     def turning(recorded):
-        shown = common(recorded)
-        return Content({"turn": lambda: Panel("turn", "turn", (), (0, 1), (0, 1)), **shown.panels}, shown.look)
+        shown = build_default_panels(recorded)
+        return RunPanels({"turn": lambda: Panel("turn", "turn", (), (0, 1), (0, 1)), **shown.panels}, shown.look)
 
-    monkeypatch.setitem(panels.BUILDERS, "wheel", turning)
+    monkeypatch.setitem(panels.PANEL_BUILDERS, "wheel", turning)
     assert panel_names(wheel)[:2] == ("turn", "embedding")
-    assert scene(wheel, 0, panels=["turn"]).panels[0].title == "turn"
+    assert build_scene(wheel, 0, panels=["turn"]).panels[0].title == "turn"

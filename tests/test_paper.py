@@ -13,20 +13,20 @@ import xarray as xr
 from matplotlib.text import Text
 from PIL import Image
 
-from analysis.clustering_heads.labels import Verdict
+from analysis.clustering_heads.labels import CircuitLabel
 from analysis.reproduction.figures import attention, circuits, finetuning, modular, phases, spikes
-from analysis.reproduction.figures.figure import Ensemble, Material, Plate, Sizes
-from analysis.reproduction.figures.figure_runs import gathered, given
-from analysis.reproduction.figures.framing import framed, small_dpi
-from analysis.reproduction.figures.register import PLATES, plate
-from analysis.reproduction.figures.run_choice import Ends, median_of, runs_of_seeds
-from analysis.reproduction.figures.settings_line import settings_line
+from analysis.reproduction.figures.figure import FigureData, PaperFigure, RequiredRuns, SizeOverrides
+from analysis.reproduction.figures.figure_runs import load_figure_runs, match_files_to_requirements
+from analysis.reproduction.figures.framing import add_title_and_caption, small_dpi
+from analysis.reproduction.figures.register import PAPER_FIGURES, get_paper_figure
+from analysis.reproduction.figures.run_choice import EndStates, index_nearest_median, runs_with_seeds
+from analysis.reproduction.figures.settings_line import format_settings_line
 from analysis.transitions import loss_events
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.trajectory.netcdf import TrajectoryError
 from dynamics.trajectory.reader import open_trajectory
-from dynamics.trajectory.recorder import save
+from dynamics.trajectory.recorder import save_trajectory
 
 CA = ["ca1", "ca2", "ca3", "ca4", "ca5", "ca6", "ca-c", "ca-d", "ca-e", "ca-f"]
 NAMES = CA + [f"vc{number}" for number in range(1, 21)]
@@ -39,7 +39,7 @@ def coarse(monkeypatch):
     """Figures are drawn fast."""
     monkeypatch.setattr("analysis.plots.class_maps.FINEST", 80)
     monkeypatch.setattr(circuits, "SIDE", 40)
-    monkeypatch.setattr("analysis.statistics.ranks.PERMUTATIONS", 200)
+    monkeypatch.setattr("analysis.statistics.ranks.PROFILE_PERMUTATIONS", 200)
 
 
 @pytest.fixture(scope="module")
@@ -92,10 +92,10 @@ SHEETS = {**{f"vc{number}": 8 for number in (1, 2, 3, 4, 10, 11)}, "vc5": 8, "vc
 
 def drawn(files, name, small=False):
     """The figure of a name, from small runs."""
-    wanted = plate(name)
+    wanted = get_paper_figure(name)
     if name == "ca6":  # of which eleven weight decays are asked
         wanted = wanted._replace(needs=[need for need in wanted.needs if need.settings in DECAYS.values()])
-    material = gathered(wanted, [files[word] for word in GIVEN[name]], Sizes(), None)
+    material = load_figure_runs(wanted, [files[word] for word in GIVEN[name]], SizeOverrides(), None)
     return wanted.draw(material._replace(small=small))
 
 
@@ -103,14 +103,14 @@ def drawn(files, name, small=False):
 
 
 def test_every_figure_of_both_papers_is_there():
-    assert [each.name for each in PLATES] == NAMES
+    assert [each.name for each in PAPER_FIGURES] == NAMES
 
 
 def test_the_list_names_them_all_and_what_they_need(typed):
     code, text, _ = typed("analysis.paper")
     assert code == 0
     lines = text.splitlines()
-    for each in PLATES:
+    for each in PAPER_FIGURES:
         (line,) = [line for line in lines if line.startswith(f"{each.name} ")]
         assert each.source in line
         assert each.cost in line
@@ -123,7 +123,7 @@ def test_the_list_names_them_all_and_what_they_need(typed):
 @pytest.mark.parametrize(("word", "name"), [("CA.3", "ca3"), ("vc 5", "vc5"), ("Ca-C", "ca-c"), ("cac", "ca-c"),
                                              ("VC_12", "vc12")])  # fmt: skip
 def test_names_are_forgiving(word, name):
-    assert plate(word).name == name
+    assert get_paper_figure(word).name == name
 
 
 @pytest.mark.parametrize("word", ["ca7", "vc21", "ca", "figure", "vc0"])
@@ -156,7 +156,7 @@ def test_a_figure_is_drawn_with_its_panels(files, name, tmp_path):
     assert found.about.count("=") >= 3 or name.startswith("ca")
     if len(axes) > 12:  # which take long to save, and are framed like the others
         return
-    box = framed(found.figure, f"{name}, here: {found.here}", found.rule)
+    box = add_title_and_caption(found.figure, f"{name}, here: {found.here}", found.rule)
     found.figure.savefig(tmp_path / "x.png", bbox_inches=box, dpi=40)
     with Image.open(tmp_path / "x.png") as image:
         colours = image.convert("RGB").getcolors(1 << 24)
@@ -206,7 +206,9 @@ def test_ablations_and_transfer_are_drawn_from_their_results(typed):
     assert typed("analysis.ablation", *small, *points, "--out", "ablation.nc")[0] == 0
     assert typed("analysis.transfer", *small, "--vocabs", 3, "--out", "transfer.nc")[0] == 0
     for name, file, panels in (("vc6", "ablation", 2), ("vc7", "ablation", 2), ("vc9", "transfer", 3)):
-        found = plate(name).draw(Material(tuple(given(plate(name), [Path(f"{file}.nc")]))))
+        found = get_paper_figure(name).draw(
+            FigureData(tuple(match_files_to_requirements(get_paper_figure(name), [Path(f"{file}.nc")])))
+        )
         assert len(found.figure.axes) == panels
     code, _, told = typed("analysis.paper", "vc9", "ablation.nc")
     assert code == 1
@@ -241,23 +243,26 @@ def test_particles_are_made_of_as_many_steps(typed):
     assert "50 steps, 4 runs" in text
     (run,) = Path("runs").glob("particles-*.nc")
     assert int(open_trajectory(run)["step"][-1]) == 50
-    assert Ensemble(ParticleSettings(), every=5).frame_gap(Sizes()) == 5
-    assert Ensemble(ParticleSettings(), every=0).frame_gap(Sizes(epochs=30)) == 30
+    assert RequiredRuns(ParticleSettings(), every=5).frame_gap(SizeOverrides()) == 5
+    assert RequiredRuns(ParticleSettings(), every=0).frame_gap(SizeOverrides(epochs=30)) == 30
 
 
 def test_a_finetuned_ensemble_begins_at_the_end_of_its_source():
-    wanted = Plate("x", "x", "x", (Ensemble(TINY), Ensemble(dataclasses.replace(TINY, vocab=3), every=0, follows=True)),
+    wanted = PaperFigure("x", "x", "x", (RequiredRuns(TINY), RequiredRuns(dataclasses.replace(TINY, vocab=3), every=0,
+        follows=True)),
                    "no time", finetuning.vc10)  # fmt: skip
-    first, second = gathered(wanted, [], Sizes(2, 3), None).datasets
+    first, second = load_figure_runs(wanted, [], SizeOverrides(2, 3), None).datasets
     for name in ("query", "receptor"):
         np.testing.assert_array_equal(second[name].isel(step=0), first[name].isel(step=-1))
     assert second.sizes["step"] == 2
 
 
 def test_files_come_in_any_order(files):
-    wanted = plate("ca-c")
-    found = given(wanted, [files[f"decay{each}"] for each in ("0", "0.3", "1", "0.6")])
-    assert [modular.decay(each) for each in found] == [f"weight decay {each}" for each in ("1", "0.6", "0.3", "0")]
+    wanted = get_paper_figure("ca-c")
+    found = match_files_to_requirements(wanted, [files[f"decay{each}"] for each in ("0", "0.3", "1", "0.6")])
+    assert [modular.format_weight_decay(each) for each in found] == [
+        f"weight decay {each}" for each in ("1", "0.6", "0.3", "0")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -322,12 +327,12 @@ def test_a_run_that_has_diverged_is_not_shown(typed, files):
     trajectory = open_trajectory(files["decay1"])
     last = trajectory["last_step"].copy(data=[60, 0, 60])
     status = trajectory["status"].copy(data=np.array([1, 2, 1], np.int8))
-    save(trajectory.assign(last_step=last, status=status), "lost.nc")
+    save_trajectory(trajectory.assign(last_step=last, status=status), "lost.nc")
     code, _, error = typed("analysis.paper", "ca3", "lost.nc", "--run", 1)
     assert code == 1
     assert "run 1: diverged after step 0" in error
-    assert 1 not in Ends(open_trajectory("lost.nc")).places
-    assert 1 not in runs_of_seeds(open_trajectory("lost.nc"))[0]
+    assert 1 not in EndStates(open_trajectory("lost.nc")).places
+    assert 1 not in runs_with_seeds(open_trajectory("lost.nc"))[0]
 
 
 def test_a_small_picture_is_small(typed, files):
@@ -364,32 +369,32 @@ def lattice(n=9):
 
 def test_the_first_circle_and_the_best_grid_are_chosen(generator):
     wild = [generator.normal(size=(9, 2)) for _ in range(4)]
-    ends = Ends(planted(wild[0], ring(), wild[1], lattice(), ring(), accuracy=[0.1, 0.9, 0.3, 0.5, 1.0]))
+    ends = EndStates(planted(wild[0], ring(), wild[1], lattice(), ring(), accuracy=[0.1, 0.9, 0.3, 0.5, 1.0]))
     assert ends.circle_run().run == 1
     assert "the first of 2 circles among 5" in ends.circle_run().why
     assert ends.grid_run().run == 3
-    without = Ends(planted(*wild, lattice()))
+    without = EndStates(planted(*wild, lattice()))
     assert without.grid_run().run == 4  # by imperfections, where there is no accuracy
     assert "NO circle among 5" in without.circle_run().why
-    assert "ALL 2 runs are circles" in Ends(planted(ring(), ring())).grid_run().why
+    assert "ALL 2 runs are circles" in EndStates(planted(ring(), ring())).grid_run().why
 
 
 def test_the_imperfect_grid_is_the_median(generator):
-    found = Ends(planted(*(generator.normal(size=(9, 2)) for _ in range(7)), ring()))
+    found = EndStates(planted(*(generator.normal(size=(9, 2)) for _ in range(7)), ring()))
     counts = found.imperfections[~found.circle]
     chosen = found.imperfect_run().run
     assert abs(found.imperfections[chosen] - np.median(counts)) == abs(counts - np.median(counts)).min()
-    assert median_of(np.array([4, 7, 9]), np.array([5.0, 1.0, 2.0])) == 9
+    assert index_nearest_median(np.array([4, 7, 9]), np.array([5.0, 1.0, 2.0])) == 9
 
 
 def test_the_papers_seeds_are_shown_where_they_are():
     whole = planted(*[lattice()] * 25).assign_coords(seed=("run", 8 + np.arange(25)))
-    assert runs_of_seeds(whole)[0] == list(range(2, 22))
-    some, told = runs_of_seeds(whole.isel(run=slice(4)))
+    assert runs_with_seeds(whole)[0] == list(range(2, 22))
+    some, told = runs_with_seeds(whole.isel(run=slice(4)))
     assert some == [0, 1, 2, 3]
     assert "the first 4 runs" in told
     (two, said), (_, same) = (
-        modular.seeds_of_all(Material((whole, each)), ["one", "two"]) for each in (some_of(whole), whole)
+        modular.runs_by_trajectory(FigureData((whole, each)), ["one", "two"]) for each in (some_of(whole), whole)
     )
     assert len(two.axes) == 24
     assert "one: seeds 10 to 29, as in the paper; two: the first 4 runs, as" in said
@@ -402,44 +407,44 @@ def some_of(whole):
 
 
 def verdicts(*labels):
-    return [Verdict(label, "why", (5,) * (label == "partial"), ()) for label in labels]
+    return [CircuitLabel(label, "why", (5,) * (label == "partial"), ()) for label in labels]
 
 
 def test_circuits_are_chosen_by_label():
     labels = verdicts("none", "corrected", "fuzzy", "corrected", "ideal")
-    fits = [circuits.labelled_as("corrected"), circuits.LEARNED]
+    fits = [circuits.runs_with_label("corrected"), circuits.LEARNED]
     success = np.array([False, False, True, True, True])
-    chosen = circuits.first_of_kind(labels, success, fits)
+    chosen = circuits.first_run_of_kind(labels, success, fits)
     assert chosen.run == 3
     assert "first successful run that is labelled corrected (2 of 5 are)" in chosen.why
-    assert circuits.first_of_kind(labels, success & False, fits).run == 1
-    other = circuits.first_of_kind(verdicts("none", "partial"), success, fits)
+    assert circuits.first_run_of_kind(labels, success & False, fits).run == 1
+    other = circuits.first_run_of_kind(verdicts("none", "partial"), success, fits)
     assert other.run == 1
     assert other.why.startswith("NO run of 2 is labelled corrected; instead")
-    assert circuits.first_of_kind(verdicts("partial"), success, [circuits.LACKING_BOTH, circuits.LEARNED]).run == 0
+    assert circuits.first_run_of_kind(verdicts("partial"), success, [circuits.LACKING_BOTH, circuits.LEARNED]).run == 0
     with pytest.raises(TrajectoryError, match="found no run that is labelled corrected"):
-        circuits.first_of_kind(verdicts("none"), success, fits)
+        circuits.first_run_of_kind(verdicts("none"), success, fits)
 
 
 def test_the_ideal_circuit_is_built_by_hand_only_where_none_is_there(files, monkeypatch):
     trajectory = open_trajectory(files["heads"])
-    material = Material((trajectory,))
+    material = FigureData((trajectory,))
     found = circuits.vc1(material)
     assert "built by hand" in found.here
     assert "NONE of 8 runs" in found.rule
     labels = verdicts("none", "partial", "ideal", *["none"] * 5)
-    monkeypatch.setattr(circuits, "labelled", lambda _: labels)
+    monkeypatch.setattr(circuits, "cached_circuit_labels", lambda _: labels)
     assert circuits.vc1(material).here.startswith("run 2")
 
 
 def test_the_circuit_built_by_hand_solves_the_task():
-    found = circuits.handmade(TINY)
+    found = circuits.ideal_circuit_trajectory(TINY)
     assert float(found["accuracy"].min()) == 1
     assert float(found["loss"].max()) < 0.01
     with pytest.raises(TrajectoryError, match="no ideal circuit"):
-        circuits.handmade(dataclasses.replace(TINY, vocab=5))
+        circuits.ideal_circuit_trajectory(dataclasses.replace(TINY, vocab=5))
     with pytest.raises(SettingsError, match="hidden"):
-        circuits.handmade(SparseSettings(hidden=2))
+        circuits.ideal_circuit_trajectory(SparseSettings(hidden=2))
 
 
 def test_the_finetuned_run_is_the_best_of_those_corrected():
@@ -450,12 +455,12 @@ def test_the_finetuned_run_is_the_best_of_those_corrected():
     )
     places = np.array([3, 2, 1, 0])
     labels = verdicts("corrected", "corrected", "corrected", "partial")
-    assert finetuning.carried(labels, places, tuned).run == 2
-    found = finetuning.carried(verdicts(*["partial"] * 4), places, tuned)
+    assert finetuning.best_finetuned_from_corrected(labels, places, tuned).run == 2
+    found = finetuning.best_finetuned_from_corrected(verdicts(*["partial"] * 4), places, tuned)
     assert found.run == 0
     assert "NO circuit was labelled corrected" in found.why
     with pytest.raises(TrajectoryError, match="has not diverged"):
-        finetuning.carried(labels, places, tuned.assign(last_step=("run", [0] * 4)))
+        finetuning.best_finetuned_from_corrected(labels, places, tuned.assign(last_step=("run", [0] * 4)))
 
 
 def tuned_from(files, start_step=-1, runs=4, **changes):
@@ -466,18 +471,18 @@ def tuned_from(files, start_step=-1, runs=4, **changes):
 
 def test_finetuned_runs_are_told_to_begin_where_they_did(files, monkeypatch):
     source, tuned = open_trajectory(files["heads"]), open_trajectory(files["finetuned"])
-    places, begun = finetuning.beginnings(source, tuned)
+    places, begun = finetuning.finetuning_start_points(source, tuned)
     assert (places.tolist(), begun) == (list(range(8)), int(source["step"][-1]))
     good = np.flatnonzero(finetuning_success(source))
     chosen = tuned_from(files, start_runs="successful", runs=len(good))
-    assert finetuning.beginnings(source, chosen)[0].tolist() == good.tolist() != list(range(len(good)))
-    found = finetuning.vc10(Material((source, chosen), run=0))
+    assert finetuning.finetuning_start_points(source, chosen)[0].tolist() == good.tolist() != list(range(len(good)))
+    found = finetuning.vc10(FigureData((source, chosen), run=0))
     assert f"those of the source's run {good[0]} at its end, and a new row" in found.rule
     early = tuned_from(files, start_step=400)
-    assert finetuning.beginnings(source, early)[1] == 400
-    assert "run 2 at step 400 of 800" in finetuning.begun_with(source, early, 2, 400)
+    assert finetuning.finetuning_start_points(source, early)[1] == 400
+    assert "run 2 at step 400 of 800" in finetuning.inherited_weights(source, early, 2, 400)
     wide = dataclasses.replace(TINY, table=3)
-    assert "row" not in finetuning.begun_with(simulate(wide, runs=1, steps=0, progress=False), early, 0, 0)
+    assert "row" not in finetuning.inherited_weights(simulate(wide, runs=1, steps=0, progress=False), early, 0, 0)
 
 
 def finetuning_success(source):
@@ -496,10 +501,10 @@ def test_runs_that_were_finetuned_from_another_source_are_refused(typed, files):
 
 def test_the_typical_map_is_of_the_median_successful_run():
     own = np.array([0.9, 0.1, np.nan, 0.5, 0.3])
-    assert attention.typical(own, np.array([True, True, True, True, False])).run == 3
-    assert "NONE of them successful" in attention.typical(own, np.zeros(5, bool)).why
+    assert attention.run_with_median_attention(own, np.array([True, True, True, True, False])).run == 3
+    assert "NONE of them successful" in attention.run_with_median_attention(own, np.zeros(5, bool)).why
     with pytest.raises(TrajectoryError, match="attention at both ends"):
-        attention.typical(np.full(2, np.nan), np.ones(2, bool))
+        attention.run_with_median_attention(np.full(2, np.nan), np.ones(2, bool))
 
 
 def two_phases(between):
@@ -511,21 +516,21 @@ def two_phases(between):
 
 def test_snapshots_are_where_the_drops_begin_and_end():
     found = two_phases([50.0, np.nan, 10.0, 90.0, 70.0])
-    assert phases.two_drops(found, np.array([True, True, True, True, False])).run == 0
-    assert "NONE of them successful" in phases.two_drops(found, np.zeros(5, bool)).why
+    assert phases.run_with_median_drop_gap(found, np.array([True, True, True, True, False])).run == 0
+    assert "NONE of them successful" in phases.run_with_median_drop_gap(found, np.zeros(5, bool)).why
     trajectory = xr.Dataset(coords={"step": np.arange(0, 500, 10)})
-    assert tuple(phases.snapshots(trajectory, found, 0)) == (90, 120, 300, 330)
+    assert tuple(phases.drop_snapshots(trajectory, found, 0)) == (90, 120, 300, 330)
     with pytest.raises(TrajectoryError, match="run 1: found 1 drops"):
-        phases.asked(found, 1)
+        phases.requested_run_with_two_drops(found, 1)
 
 
 def test_two_phases_are_marked_as_they_are_in_the_whole_run(files, monkeypatch):
     monkeypatch.setattr(phases, "MARGIN", 0.0)  # so that the second drop, found in what is shown, would end elsewhere
     trajectory = open_trajectory(files["heads"])
-    found = loss_events.phases(loss_events.events(loss_events.scalar(trajectory, "loss")), 8)
+    found = loss_events.first_two_drops(loss_events.event_table(loss_events.trajectory_scalar(trajectory, "loss")), 8)
     run = int(np.flatnonzero(found["between"] > 0)[0])
     begin, end = (found[name].values[run] / TINY.epoch_steps for name in ("begin", "end"))
-    shown = phases.vc5(Material((trajectory,), run))
+    shown = phases.vc5(FigureData((trajectory,), run))
     moments = [np.floor(begin[0]), np.ceil(end[0]), np.floor(begin[1]), np.ceil(end[1])]  # frames are epochs
     epochs = ", ".join(f"{each:g}" for each in moments)
     assert shown.here.endswith(f"epochs {epochs}")
@@ -544,9 +549,9 @@ def cursor_of(axes):
 
 
 def test_the_spike_is_shown_at_its_foot_and_behind_its_rise(files, monkeypatch):
-    material = Material((open_trajectory(files["heads"]),))
-    found = spikes.crossing(material)
-    monkeypatch.setattr(spikes, "crossing", lambda _: found)
+    material = FigureData((open_trajectory(files["heads"]),))
+    found = spikes.highest_crossing_spike(material)
+    monkeypatch.setattr(spikes, "highest_crossing_spike", lambda _: found)
     shown = spikes.vc13(material)
     steps = found.what["foot"], found.what["at"] + 1
     losses = [axes for axes in shown.figure.axes if axes.get_label().endswith("-loss")]
@@ -557,32 +562,35 @@ def test_the_spike_is_shown_at_its_foot_and_behind_its_rise(files, monkeypatch):
     words = [text.get_text() for text in shown.figure.texts]
     assert f"before: {right[0]:.0%} of training right" in words
     assert f"after: {right[1]:.0%} of training right" in words
-    assert f"after is {spikes.later(steps)}, behind" in shown.rule
+    assert f"after is {spikes.format_delay(steps)}, behind" in shown.rule
     assert f"spike at epoch {found.spike.step / TINY.epoch_steps:g}" in shown.here
 
 
 def test_the_spike_is_the_highest_that_a_crossed_boundary_explains(files, monkeypatch):
     trajectory = open_trajectory(files["heads"])
-    seen, of = spikes.highest(trajectory, None)
+    seen, of = spikes.highest_spikes(trajectory, None)
     heights = [each.height - each.level for each in seen]
     assert heights == sorted(heights, reverse=True)
     assert "successful" in of
     clear = {"cause": "feed-forward", "explained": True}
     found = [(seen[0], {"cause": "neither", "explained": False}), *((each, clear) for each in seen[1:2])]
-    monkeypatch.setattr(spikes, "looked_at", lambda *_: iter(found))
-    assert spikes.crossing(Material((trajectory,))).spike == seen[1]
-    monkeypatch.setattr(spikes, "looked_at", lambda *_: iter(found[:1]))
-    one = spikes.crossing(Material((trajectory,)))
+    monkeypatch.setattr(spikes, "_replayed_spikes", lambda *_: iter(found))
+    assert spikes.highest_crossing_spike(FigureData((trajectory,))).spike == seen[1]
+    monkeypatch.setattr(spikes, "_replayed_spikes", lambda *_: iter(found[:1]))
+    one = spikes.highest_crossing_spike(FigureData((trajectory,)))
     assert one.spike == seen[0]
     assert one.chosen.why.startswith("NO spike")
     with pytest.raises(TrajectoryError, match="found no spike of the loss of the run that was asked for"):
-        spikes.highest(trajectory.assign(loss=0 * trajectory["loss"]), 0)
+        spikes.highest_spikes(trajectory.assign(loss=0 * trajectory["loss"]), 0)
 
 
 def test_the_settings_are_told():
     one = simulate(ModularSettings(weight_decay=1.0), runs=2, steps=4, seed=3, progress=False)
     other = simulate(ModularSettings(weight_decay=0.3, lr=0.02), runs=2, steps=4, seed=3, progress=False)
     assert (
-        settings_line(one) == "modular addition: N = 17, D = 2, H = 32, weight decay = 1, 4 epochs, 2 runs from seed 3"
+        format_settings_line(one)
+        == "modular addition: N = 17, D = 2, H = 32, weight decay = 1, 4 epochs, 2 runs from seed 3"
     )
-    assert "weight decay = 1, 0.3, lr = 0.01, 0.02, 4 epochs, 2 runs each from seed 3" in settings_line(one, other)
+    assert "weight decay = 1, 0.3, lr = 0.01, 0.02, 4 epochs, 2 runs each from seed 3" in format_settings_line(
+        one, other
+    )

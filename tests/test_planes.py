@@ -3,24 +3,24 @@
 import numpy as np
 import pytest
 
-from analysis.structures.projection import box_of, pixels, plane_of
+from analysis.structures.projection import fit_projection, panel_limits, pixel_centres
 
 
 def test_principal_axes_hold_the_most_variance_and_keep_their_direction(generator):
     x = generator.standard_normal((40, 5)) * [1, 5, 0.1, 3, 0.2] + 7
-    plane = plane_of(x)
+    plane = fit_projection(x)
     share = np.sort(np.linalg.eigvalsh(np.cov(x.T)))[-2:].sum() / np.trace(np.cov(x.T))
     assert plane.note == f"principal axes of 5: {share:.0%}"
     np.testing.assert_allclose(plane.basis @ plane.basis.T, np.eye(2), atol=1e-12)
     assert (np.abs(plane.basis).argmax(axis=1) == [1, 3]).all()
     assert (plane.basis[[0, 1], [1, 3]] > 0).all()
-    np.testing.assert_allclose(plane_of(1e300 * x).basis, plane.basis)
-    assert plane_of(np.ones((1, 4))).note == "principal axes of 4"  # a single point varies along no axis
+    np.testing.assert_allclose(fit_projection(1e300 * x).basis, plane.basis)
+    assert fit_projection(np.ones((1, 4))).note == "principal axes of 4"  # a single point varies along no axis
 
 
 def test_what_stands_at_a_place_is_drawn_there(generator):
     x = generator.standard_normal((9, 4))
-    plane, places, through = plane_of(x), generator.standard_normal((6, 2)), x.mean(axis=0)
+    plane, places, through = fit_projection(x), generator.standard_normal((6, 2)), x.mean(axis=0)
     points = plane.points(places, through[None])
     np.testing.assert_allclose(plane.places(points)[0], places, atol=1e-6)
     in_plane = np.linalg.lstsq(plane.basis.T, (points[0] - through).T, rcond=None)[1]
@@ -29,34 +29,34 @@ def test_what_stands_at_a_place_is_drawn_there(generator):
 
 def test_limits_hold_all_frames_unless_few_reach_too_far(generator):
     places = generator.uniform(-1, 1, (200, 30, 2))
-    inside = box_of(places)
+    inside = panel_limits(places)
     assert inside.outside == 0
     assert inside.note == ""
     assert inside.x[1] - inside.x[0] == pytest.approx(inside.y[1] - inside.y[0])
     assert (places.min(axis=(0, 1)) > [inside.x[0], inside.y[0]]).all()
     assert (places.max(axis=(0, 1)) < [inside.x[1], inside.y[1]]).all()
     places[50] *= 100
-    leaving = box_of(places)
+    leaving = panel_limits(places)
     assert leaving.x[1] < 1.3
     assert leaving.outside == 1 / 200
     assert leaving.note == "some outside at moments"
     assert leaving._replace(outside=0.023).note == "some outside in 2% of frames"
     places[50] /= 70
-    assert box_of(places).outside == 0  # a little further is no reason to cut
+    assert panel_limits(places).outside == 0  # a little further is no reason to cut
     growing = np.linspace(0.1, 50, 100)[:, None, None] * generator.uniform(-1, 1, (1, 5, 2))
-    assert box_of(growing).outside == 0
+    assert panel_limits(growing).outside == 0
     growing[-1] *= 1000
-    assert box_of(growing).outside == 0  # a run's end is always seen
-    assert box_of(growing, diverged=True).x[1] < 100  # but not that of one that diverged
+    assert panel_limits(growing).outside == 0  # a run's end is always seen
+    assert panel_limits(growing, diverged=True).x[1] < 100  # but not that of one that diverged
 
 
 def test_limits_of_nothing_of_one_point_and_of_huge_numbers():
-    assert box_of(np.full((2, 3, 2), np.nan))[:2] == ((-1, 1), (-1, 1))
-    assert box_of(np.full((2, 1, 2), 3.0)).x == (0, 6)
-    assert np.isfinite(box_of(np.array([[[-1e300, 0], [1e300, 0]]])).x).all()
-    wide = box_of(np.array([[[0.0, 0], [10, 1]]]), square=False)
+    assert panel_limits(np.full((2, 3, 2), np.nan))[:2] == ((-1, 1), (-1, 1))
+    assert panel_limits(np.full((2, 1, 2), 3.0)).x == (0, 6)
+    assert np.isfinite(panel_limits(np.array([[[-1e300, 0], [1e300, 0]]])).x).all()
+    wide = panel_limits(np.array([[[0.0, 0], [10, 1]]]), square=False)
     assert wide.y[1] < 1.2
-    ticks = pixels(wide, 4)
+    ticks = pixel_centres(wide, 4)
     assert ticks.shape == (16, 2)
     assert (np.diff(ticks[:4, 0]) > 0).all()
     assert ticks[0, 1] < ticks[-1, 1]  # the lowest row first

@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 
 from analysis.plots.class_maps import (
-    REACH,
+    MAP_REACH,
     class_map,
-    classes_at,
-    portrait,
-    portrayed,
-    regions_of,
-    save_portrait,
-    view_of,
+    class_map_figure,
+    class_regions,
+    final_state,
+    pair_sum_view,
+    predict_classes,
+    save_class_map_figure,
 )
-from analysis.plots.curves import curves
+from analysis.plots.curves import metric_curves
 from analysis.plots.drawing.colours import class_colours
-from analysis.plots.embedding_grid import plane
+from analysis.plots.embedding_grid import principal_plane
 from dynamics.settings import ModularSettings, ParticleSettings
 from dynamics.simulation import simulate
 from dynamics.tasks import all_pairs, training_pairs
@@ -50,11 +50,11 @@ def naive_class(weights, x):
 
 
 def naive_map(run, side):
-    view, pixel = run.view, 2 * REACH / side
+    view, pixel = run.view, 2 * MAP_REACH / side
     found = np.empty((side, side), int)
     for row in range(side):
         for column in range(side):
-            u, v = (-REACH + (place + 0.5) * pixel for place in (column, row))
+            u, v = (-MAP_REACH + (place + 0.5) * pixel for place in (column, row))
             x = [o + view.scale * (u * a + v * b) for o, a, b in zip(view.origin, *view.basis, strict=True)]
             found[row, column] = naive_class(run.weights, x)
     return found
@@ -62,24 +62,24 @@ def naive_map(run, side):
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_a_class_map_is_that_of_plain_loops(dim):
-    run = portrayed(trained(n=7, hidden=9, dim=dim, steps=200), 1)
+    run = final_state(trained(n=7, hidden=9, dim=dim, steps=200), 1)
     found = class_map(run.network, run.weights, run.view, 14)
     np.testing.assert_array_equal(found, naive_map(run, 14))
     assert len(np.unique(found)) > 2
 
 
 def test_classes_of_many_points_do_not_depend_on_how_many_at_once(monkeypatch):
-    run = portrayed(trained(n=7, hidden=9), 0)
-    whole = classes_at(run.network, run.weights, run.sums)
-    monkeypatch.setattr("analysis.plots.class_maps.VALUES_AT_ONCE", 50)
-    np.testing.assert_array_equal(classes_at(run.network, run.weights, run.sums), whole)
+    run = final_state(trained(n=7, hidden=9), 0)
+    whole = predict_classes(run.network, run.weights, run.sums)
+    monkeypatch.setattr("analysis.plots.class_maps._VALUES_AT_ONCE", 50)
+    np.testing.assert_array_equal(predict_classes(run.network, run.weights, run.sums), whole)
     np.testing.assert_array_equal(whole, [naive_class(run.weights, x) for x in run.sums])
 
 
 def test_shares_right_are_those_recorded():
     trajectory = trained(n=11, steps=300)
     for place in range(2):
-        run = portrayed(trajectory, place)
+        run = final_state(trajectory, place)
         right = run.predicted == run.target
         shares = [right[run.trained].mean(), right[~run.trained].mean()]
         np.testing.assert_allclose(shares, trajectory["accuracy"][place, -1], atol=1e-6)
@@ -89,20 +89,20 @@ def test_shares_right_are_those_recorded():
 def test_a_view_holds_all_pair_sums_and_agrees_with_the_gallery(dim, generator):
     x = 1e30 * generator.standard_normal((9, dim)) ** 3
     pairs = all_pairs(9)
-    view = view_of(x[pairs[:, 0]] + x[pairs[:, 1]])
+    view = pair_sum_view(x[pairs[:, 0]] + x[pairs[:, 1]])
     places = view.places(x[pairs[:, 0]] + x[pairs[:, 1]])
     np.testing.assert_allclose(np.abs(places).max(), 1)
     np.testing.assert_allclose(view.places(view.points(places)), places, atol=1e-9)
     tokens = view._replace(origin=view.origin / 2).places(x) * view.scale / 1e30
-    np.testing.assert_allclose(np.abs(tokens), np.abs(plane(x / 1e30)), atol=1e-9)
+    np.testing.assert_allclose(np.abs(tokens), np.abs(principal_plane(x / 1e30)), atol=1e-9)
 
 
 @pytest.mark.parametrize("seed_place", [0, 1])
 def test_training_pairs_are_filled_and_validation_pairs_hollow(seed_place):
     trajectory = trained(n=9, steps=200)
-    axes = portrait(trajectory).axes[2 * seed_place + 1]
+    axes = class_map_figure(trajectory).axes[2 * seed_place + 1]
     filled, _, hollow, crosses = axes.collections
-    run = portrayed(trajectory, seed_place)
+    run = final_state(trajectory, seed_place)
     embedding = trajectory["embedding"].values[seed_place, -1].astype(float)
     pairs = all_pairs(9)
     sums = (embedding[pairs[:, 0]] + embedding[pairs[:, 1]]) / run.view.scale
@@ -120,7 +120,7 @@ def test_training_pairs_are_filled_and_validation_pairs_hollow(seed_place):
 def test_curves_are_masked_after_divergence_and_averaged_over_the_others():
     trajectory = trained(n=5, runs=3)
     trajectory["last_step"][1] = 25
-    each, mean = curves(trajectory, "loss")
+    each, mean = metric_curves(trajectory, "loss")
     loss = trajectory["loss"].values.astype(float)  # run, step, split
     assert np.isnan(each[1, :, 3:]).all()
     np.testing.assert_allclose(mean[:, :3], loss[:, :3].mean(axis=0).T)
@@ -129,7 +129,7 @@ def test_curves_are_masked_after_divergence_and_averaged_over_the_others():
 
 def test_regions_are_connected_and_of_one_class():
     classes = np.array([[0, 0, 1], [1, 1, 0], [2, 1, 0]])
-    regions, numbers = regions_of(classes)
+    regions, numbers = class_regions(classes)
     assert list(numbers) == [1, 2, 3, 4, 5]
     np.testing.assert_array_equal(regions, [[1, 1, 3], [4, 4, 2], [5, 4, 2]])
 
@@ -156,14 +156,14 @@ def test_odd_cases_are_drawn_without_a_warning(settings, amount, tmp_path):
     trajectory = trained(**settings, **amount)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        save_portrait(trajectory, "title", tmp_path / "a.png")
+        save_class_map_figure(trajectory, "title", tmp_path / "a.png")
     height, width = matplotlib.image.imread(tmp_path / "a.png").shape[:2]
     assert 700 < width < 1600
     assert 350 < height < 1800
 
 
 def test_six_runs_are_shown_and_named_by_seed():
-    figure = portrait(trained(n=5, runs=8), "title")
+    figure = class_map_figure(trained(n=5, runs=8), "title")
     names = [axes.get_title().split("\n")[0] for axes in figure.axes]
     assert [name for name in names if name.startswith("seed")] == [f"seed {seed}" for seed in range(5, 11)]
     assert names.count("class map") == 6
@@ -174,7 +174,7 @@ def test_six_runs_are_shown_and_named_by_seed():
 def test_a_diverged_run_says_so():
     trajectory = trained(**ODD["diverged"][0])
     assert (trajectory["last_step"] < 60).all()
-    figure = portrait(trajectory)
+    figure = class_map_figure(trajectory)
     last = int(trajectory["last_step"][0])
     assert figure.axes[0].get_title().startswith(f"seed 5, diverged after step {last}\n")
 
@@ -182,16 +182,16 @@ def test_a_diverged_run_says_so():
 def test_a_loss_of_zero_stands_at_the_lower_edge():
     trajectory = trained(n=5)
     trajectory["loss"][:, 3:] = 0
-    loss = portrait(trajectory).axes[-2]
+    loss = class_map_figure(trajectory).axes[-2]
     assert loss.get_ylabel() == "loss (0 at the lower edge)"
     assert (loss.lines[0].get_ydata()[3:] == loss.get_ylim()[0]).all()
 
 
 def test_metrics_alone_give_curves_alone():
-    figure = portrait(trained(record="metrics"))
+    figure = class_map_figure(trained(record="metrics"))
     assert [axes.get_ylabel() for axes in figure.axes] == ["loss", "accuracy"]
 
 
 def test_another_system_has_no_portrait():
     with pytest.raises(TrajectoryError, match="networks are modular"):
-        portrait(simulate(ParticleSettings(n=3), runs=1, steps=1, progress=False))
+        class_map_figure(simulate(ParticleSettings(n=3), runs=1, steps=1, progress=False))

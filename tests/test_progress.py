@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.structures.embedding_motion import (
-    displacement,
-    displacements,
-    escape,
-    escape_times,
-    normalised,
-    resampled,
-    speed,
-    speeds,
+    departure_times,
+    embedding_displacement,
+    embedding_speed,
+    frame_displacements,
+    frame_speeds,
+    on_normalised_time,
+    resample_evenly,
+    rise_times,
 )
 
 seeds = st.integers(0, 2**32)
@@ -82,7 +82,7 @@ def naive_escape(values, time, share):
 def test_speed_and_displacement_in_plain_loops(seed, frames, tokens, dim):
     generator = np.random.default_rng(seed)
     x, time = generator.standard_normal((2, frames, tokens, dim)), times_of(generator, frames)
-    found_speed, found = speeds(x, time), displacements(x)
+    found_speed, found = frame_speeds(x, time), frame_displacements(x)
     assert found_speed.shape == found.shape == (2, frames)
     for run in range(2):
         assert np.isnan(found_speed[run, 0])
@@ -97,32 +97,32 @@ def test_constant_motion_has_constant_speed_however_it_is_recorded():
     time = np.array([0.0, 0.5, 2.0, 2.25])
     velocity = np.array([[3.0, 0.0], [0.0, 4.0]])
     x = 7 + time[:, None, None] * velocity
-    np.testing.assert_allclose(speeds(x, time)[1:], 5)
-    np.testing.assert_allclose(displacements(x), 5 * time)
+    np.testing.assert_allclose(frame_speeds(x, time)[1:], 5)
+    np.testing.assert_allclose(frame_displacements(x), 5 * time)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-170, 1e200, 8e307])
 def test_no_distance_is_too_small_or_large(scale):
     x = scale * np.array([[[0.0, 0.0]], [[0.75, -1.0]], [[-0.75, 1.0]]])
-    np.testing.assert_allclose(displacements(x) / scale, [0, 1.25, 1.25])
-    np.testing.assert_allclose(speeds(x[:2], np.array([0.0, 2.0]))[1] / scale, 0.625)
-    assert displacements(np.array([[[1.7e308]], [[-1.7e308]]]))[1] == np.inf
+    np.testing.assert_allclose(frame_displacements(x) / scale, [0, 1.25, 1.25])
+    np.testing.assert_allclose(frame_speeds(x[:2], np.array([0.0, 2.0]))[1] / scale, 0.625)
+    assert frame_displacements(np.array([[[1.7e308]], [[-1.7e308]]]))[1] == np.inf
 
 
 def test_single_precision_is_measured_in_double(generator):
     x = generator.standard_normal((4, 5, 2)).astype(np.float32)
-    np.testing.assert_array_equal(displacements(x), displacements(x.astype(np.float64)))
-    assert displacements(x).dtype == np.float64
+    np.testing.assert_array_equal(frame_displacements(x), frame_displacements(x.astype(np.float64)))
+    assert frame_displacements(x).dtype == np.float64
 
 
-@pytest.mark.parametrize("function", [speed, displacement])
+@pytest.mark.parametrize("function", [embedding_speed, embedding_displacement])
 def test_frames_after_a_run_diverged_are_nan(function, trajectory):
     found = function(trajectory)
     assert found.dims == ("run", "step")
     assert found["seed"].values.tolist() == [3, 4, 5]
     np.testing.assert_array_equal(found["time"], trajectory["time"])
     missing = np.isnan(found.values)
-    if function is speed:
+    if function is embedding_speed:
         assert missing[:, 0].all()
         missing[:, 0] = False
     np.testing.assert_array_equal(missing, trajectory["step"].values > trajectory["last_step"].values[:, None])
@@ -131,15 +131,18 @@ def test_frames_after_a_run_diverged_are_nan(function, trajectory):
 def test_the_labelled_ones_give_what_the_arrays_give(trajectory):
     x, time = trajectory["embedding"].values, trajectory["time"].values
     valid = trajectory["step"].values <= trajectory["last_step"].values[:, None]
-    expected_speed, expected = np.where(valid, speeds(x, time), np.nan), np.where(valid, displacements(x), np.nan)
+    expected_speed, expected = (
+        np.where(valid, frame_speeds(x, time), np.nan),
+        np.where(valid, frame_displacements(x), np.nan),
+    )
     other = trajectory.transpose("axis", "token", "step", "run", "layer")
     for given_one in (trajectory, other, trajectory.drop_vars(["gradient_norm", "update_norm", "status"])):
-        np.testing.assert_array_equal(speed(given_one).transpose("run", "step"), expected_speed)
-        np.testing.assert_array_equal(displacement(given_one).transpose("run", "step"), expected)
-        np.testing.assert_array_equal(escape(given_one, 0.3), escape_times(expected, time, 0.3))
+        np.testing.assert_array_equal(embedding_speed(given_one).transpose("run", "step"), expected_speed)
+        np.testing.assert_array_equal(embedding_displacement(given_one).transpose("run", "step"), expected)
+        np.testing.assert_array_equal(departure_times(given_one, 0.3), rise_times(expected, time, 0.3))
     one = trajectory.isel(run=1)
-    np.testing.assert_array_equal(displacement(one), expected[1])
-    np.testing.assert_array_equal(escape(one, 0.3), escape_times(expected[1], time, 0.3))
+    np.testing.assert_array_equal(embedding_displacement(one), expected[1])
+    np.testing.assert_array_equal(departure_times(one, 0.3), rise_times(expected[1], time, 0.3))
 
 
 # ----------------------------------------------------------------------------------------------- escape
@@ -155,31 +158,31 @@ def test_escape_in_plain_loops(values, masked, share, seed):
     values = np.array([value if value > 1e-6 else 0.0 for value in values])
     values[len(values) - masked :] = np.nan
     time = times_of(np.random.default_rng(seed), len(values))
-    found = escape_times(values, time, share)
+    found = rise_times(values, time, share)
     np.testing.assert_allclose(found, naive_escape(values, time, share), atol=1e-9)
     assert np.isnan(found) or 0 <= found <= 1
-    stacked = escape_times(np.stack([values, 0 * values, 2 * values]), 5 * time + 3, share)
+    stacked = rise_times(np.stack([values, 0 * values, 2 * values]), 5 * time + 3, share)
     np.testing.assert_allclose(stacked, [found, np.nan, found], atol=1e-9)
 
 
 def test_an_escape_between_frames_and_on_the_way_of_a_diverged_run():
     values = [[0, 1, 4, 2], [0, 1, 2, np.nan], [0, 0, 0, 0], [np.nan] * 4]
-    found = escape_times(np.array(values), np.array([2.0, 3.0, 5.0, 6.0]), share=0.5)
+    found = rise_times(np.array(values), np.array([2.0, 3.0, 5.0, 6.0]), share=0.5)
     np.testing.assert_allclose(found, [(1 + 2 / 3) / 4, 1 / 4, np.nan, np.nan])
-    np.testing.assert_allclose(escape_times(np.array(values[0]), np.arange(4), share=1), 2 / 3)
+    np.testing.assert_allclose(rise_times(np.array(values[0]), np.arange(4), share=1), 2 / 3)
 
 
 def test_the_first_time_counts_when_a_run_comes_back():
-    assert escape_times(np.array([0.0, 10.0, 0.0, 10.0, 11.0]), np.arange(5.0), share=10 / 11) == pytest.approx(0.25)
+    assert rise_times(np.array([0.0, 10.0, 0.0, 10.0, 11.0]), np.arange(5.0), share=10 / 11) == pytest.approx(0.25)
 
 
 def test_a_run_that_never_moves_does_not_escape():
     x = np.broadcast_to(np.full((5, 2), 0.1), (2, 4, 5, 2))
     trajectory = trajectory_of(x, np.arange(4))
-    assert np.isnan(escape(trajectory)).all()
-    assert (displacement(trajectory) == 0).all()
-    assert (speed(trajectory)[:, 1:] == 0).all()
-    assert np.isnan(escape(trajectory.isel(step=[0]))).all()
+    assert np.isnan(departure_times(trajectory)).all()
+    assert (embedding_displacement(trajectory) == 0).all()
+    assert (embedding_speed(trajectory)[:, 1:] == 0).all()
+    assert np.isnan(departure_times(trajectory.isel(step=[0]))).all()
 
 
 def test_what_a_run_does_after_it_diverged_does_not_count(generator):
@@ -187,14 +190,14 @@ def test_what_a_run_does_after_it_diverged_does_not_count(generator):
     x[0, 3:] *= 100
     cut = trajectory_of(x, np.arange(5), [20])
     cut["embedding"][0, 3:] = x[0, 3:]
-    expected = naive_escape(displacements(x[0, :3]), np.arange(3), 0.5) * 2 / 4
-    np.testing.assert_allclose(escape(cut), [expected])
+    expected = naive_escape(frame_displacements(x[0, :3]), np.arange(3), 0.5) * 2 / 4
+    np.testing.assert_allclose(departure_times(cut), [expected])
 
 
 @pytest.mark.parametrize("share", [0, -0.1, 1.01, np.nan])
 def test_other_shares_are_refused(share, trajectory):
     with pytest.raises(ValueError, match="share: found"):
-        escape(trajectory, share)
+        departure_times(trajectory, share)
 
 
 # ------------------------------------------------------------------------------------------ normalised time
@@ -206,7 +209,7 @@ def test_resampling_is_that_of_numpy(seed, frames, points):
     values, time = generator.standard_normal((3, frames)), times_of(generator, frames)
     grid = np.linspace(time[0], time[-1], points)
     expected = [np.interp(grid, time, row) for row in values]
-    np.testing.assert_allclose(resampled(values, time, points), expected, atol=1e-7)
+    np.testing.assert_allclose(resample_evenly(values, time, points), expected, atol=1e-7)
 
 
 @given(frames=st.integers(2, 60), spacing=st.floats(1e-4, 10), start=st.floats(0, 100))
@@ -216,12 +219,12 @@ def test_the_frames_themselves_are_kept_next_to_missing_ones(frames, spacing, st
     for at in range(frames):
         for kept in (np.arange(frames) <= at, np.arange(frames) >= at):
             cut = np.where(kept, values, np.nan)
-            np.testing.assert_allclose(resampled(cut, time, frames), cut, atol=1e-7)
+            np.testing.assert_allclose(resample_evenly(cut, time, frames), cut, atol=1e-7)
 
 
 def test_nothing_is_interpolated_across_missing_frames():
     time, nan = np.array([0.0, 1.0, 2.0, 4.0]), np.nan
-    found = resampled(np.array([[0, 1, nan, nan], [nan, 1, 2, 4], [0, nan, 2, 4]]), time, 9)
+    found = resample_evenly(np.array([[0, 1, nan, nan], [nan, 1, 2, 4], [0, nan, 2, 4]]), time, 9)
     expected = [
         [0, 0.5, 1, nan, nan, nan, nan, nan, nan],
         [nan, nan, 1, 1.5, 2, 2.5, 3, 3.5, 4],
@@ -233,26 +236,26 @@ def test_nothing_is_interpolated_across_missing_frames():
 def test_runs_of_different_length_come_to_the_same_grid(generator):
     line = np.linspace(0, 1, 9)[:, None, None] * generator.standard_normal((5, 2))
     short, long = trajectory_of(line[None, ::4], [0, 1, 2]), trajectory_of(line[None], 3 * np.arange(9) + 7)
-    found = [normalised(displacement(t), points=11) for t in (short, long)]
+    found = [on_normalised_time(embedding_displacement(t), points=11) for t in (short, long)]
     for one in found:
         assert one.dims == ("run", "normalised_time")
         np.testing.assert_allclose(one["normalised_time"], np.linspace(0, 1, 11))
         assert "time" not in one.coords
         assert one.attrs["long_name"]
     np.testing.assert_allclose(found[0], found[1], atol=1e-12)
-    assert normalised(displacement(short)).sizes["normalised_time"] == 101
+    assert on_normalised_time(embedding_displacement(short)).sizes["normalised_time"] == 101
 
 
 def test_other_quantities_are_normalised_by_name(trajectory, generator):
     norm = trajectory["gradient_norm"].copy(data=generator.random((3, 6, 2)))
-    found = normalised(norm, points=4)
+    found = on_normalised_time(norm, points=4)
     assert set(found.dims) == {"run", "layer", "normalised_time"}
-    expected = resampled(np.moveaxis(norm.values, 1, -1), trajectory["time"].values, 4)
+    expected = resample_evenly(np.moveaxis(norm.values, 1, -1), trajectory["time"].values, 4)
     np.testing.assert_array_equal(found.transpose("run", "layer", "normalised_time"), expected)
 
 
 def test_what_a_run_that_diverged_lacks_stays_missing(trajectory):
-    found = normalised(displacement(trajectory), points=200)
+    found = on_normalised_time(embedding_displacement(trajectory), points=200)
     time = trajectory["time"].values
     moment = (time - time[0]) / (time[-1] - time[0])
     valid = found["normalised_time"].values <= moment[[5, 2, 0], None]
@@ -265,20 +268,20 @@ def test_what_a_run_that_diverged_lacks_stays_missing(trajectory):
 def test_what_is_no_trajectory_is_refused(trajectory):
     values, time = np.zeros((2, 4)), np.arange(4.0)
     for wrong in (np.array([0.0, 1.0, 1.0, 2.0]), np.array([0.0, 1.0, 2.0, np.inf]), time[::-1], time[:3]):
-        for call in (lambda t: resampled(values, t), lambda t: escape_times(values, t)):
+        for call in (lambda t: resample_evenly(values, t), lambda t: rise_times(values, t)):
             with pytest.raises(ValueError, match="time: found"):
                 call(wrong)
         with pytest.raises(ValueError, match="time: found"):
-            speeds(np.zeros((4, 3, 2)), wrong)
+            frame_speeds(np.zeros((4, 3, 2)), wrong)
     with pytest.raises(ValueError, match="not finite"):
-        displacements(np.full((2, 3, 2), np.nan))
+        frame_displacements(np.full((2, 3, 2), np.nan))
     with pytest.raises(ValueError, match=r"expected \(\.\.\., step, token, axis\)"):
-        displacements(np.zeros((3, 2)))
+        frame_displacements(np.zeros((3, 2)))
     with pytest.raises(ValueError, match=r"expected \(\.\.\., step\)"):
-        escape_times(np.zeros(()), time)
+        rise_times(np.zeros(()), time)
     for points, frames in ((1, 4), (5, 1)):
         with pytest.raises(ValueError, match="points: found"):
-            resampled(values[:, :frames], time[:frames], points)
-    for data in (trajectory["last_step"], displacement(trajectory).drop_vars("time")):
+            resample_evenly(values[:, :frames], time[:frames], points)
+    for data in (trajectory["last_step"], embedding_displacement(trajectory).drop_vars("time")):
         with pytest.raises(ValueError, match="expected step and time"):
-            normalised(data)
+            on_normalised_time(data)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.statistics.ranks import profile, rank_biserial, rank_correlation, rank_test
+from analysis.statistics.ranks import mann_whitney_p_value, rank_biserial, rank_biserial_profile, rank_correlation
 
 values = st.lists(st.integers(0, 5), min_size=1, max_size=8)
 
@@ -32,7 +32,7 @@ def test_its_interval_solves_its_equation_and_keeps_its_width():
     assert (apart.value, apart.high) == (1, 1)
     assert -0.5 < apart.low < 0.5
     assert np.isnan(rank_biserial([], [1]).value)
-    assert np.isnan(rank_test([], [1]))
+    assert np.isnan(mann_whitney_p_value([], [1]))
 
 
 def test_the_interval_holds_as_often_as_it_says(generator):
@@ -59,13 +59,13 @@ def test_a_profile_finds_what_was_planted_and_little_else(generator):
     first = np.arange(40) < 15
     curves = generator.standard_normal((40, 30))
     curves[first, 10:15] += 2
-    found = profile(curves, first, generator)
+    found = rank_biserial_profile(curves, first, generator)
     assert (found.p_value[10:15] < 0.01).all()
     assert (np.delete(found.p_value, range(10, 15)) > 0.05).all()
     for place in (0, 12):
         expected = rank_biserial(curves[first, place], curves[~first, place]).value
         assert found.effect[place] == pytest.approx(expected)
-    assert np.isnan(profile(curves, np.zeros(40, bool), generator).p_value).all()
+    assert np.isnan(rank_biserial_profile(curves, np.zeros(40, bool), generator).p_value).all()
 
 
 def test_where_nothing_is_planted_a_profile_finds_something_one_time_in_twenty(generator):
@@ -73,5 +73,5 @@ def test_where_nothing_is_planted_a_profile_finds_something_one_time_in_twenty(g
     first, found = np.arange(24) < 9, 0
     for _ in range(150):
         walks = generator.standard_normal((24, 20)).cumsum(axis=1)
-        found += profile(walks, first, generator).p_value.min() < 0.05
+        found += rank_biserial_profile(walks, first, generator).p_value.min() < 0.05
     assert stats.binomtest(found, 150, 0.05).pvalue > 0.01

@@ -6,7 +6,7 @@ import shlex
 import pytest
 from matplotlib.image import imread
 
-from analysis.command_line.parsing import parsed
+from analysis.command_line.parsing import parse_options
 from analysis.reproduction.claims.registry import CLAIMS
 from tests.conftest import ROOT
 
@@ -38,7 +38,7 @@ def test_the_command_lines_can_be_parsed(words, monkeypatch):
     program, *arguments = shlex.split(words)
     module = __import__(program, fromlist=["Options"])
     monkeypatch.setattr("sys.argv", [program, *arguments])
-    assert parsed(module.Options, program)
+    assert parse_options(module.Options, program)
 
 
 def test_the_two_commands_are_there():

@@ -7,9 +7,19 @@ import pytest
 import xarray as xr
 from scipy import stats
 
-from analysis.remedies import PLAIN, Options, combined, jackknifed, measured, more_successes, paired, remedies, row
-from analysis.statistics.intervals import clustered_share
-from analysis.transitions.detection import RULE
+from analysis.remedies import (
+    UNCHANGED,
+    Options,
+    compare_interventions,
+    intervention_row,
+    intervention_settings,
+    jackknife_rate,
+    mcnemar_p_value,
+    paired_effects,
+    spike_measures,
+)
+from analysis.statistics.intervals import clustered_binomial_interval
+from analysis.transitions.detection import DEFAULT_DETECTION
 from dynamics.settings import ParticleSettings, SettingsError, SparseSettings
 from dynamics.simulation import branch, simulate
 from dynamics.trajectory.reader import open_trajectory
@@ -18,7 +28,7 @@ SMALL = SparseSettings(length=5, sparsity=2, data=64, batch=16, hidden=8, lr=0.0
 
 
 def test_each_remedy_changes_one_thing():
-    found = remedies(SMALL, Options("x.nc", hidden=16, assembler_decays=(0.5,)))
+    found = intervention_settings(SMALL, Options("x.nc", hidden=16, assembler_decays=(0.5,)))
     assert list(found) == ["smooth norm", "h = 16", "decay 0.5"]
     plain = dataclasses.asdict(SMALL)
     changes = [{k: v for k, v in dataclasses.asdict(each).items() if plain[k] != v} for each in found.values()]
@@ -40,7 +50,7 @@ def test_measures_of_planted_spikes():
     rows[0, [50, 200, 300]] += 1.0
     base["loss"] = base["loss"].copy(data=np.repeat(rows[..., None], base.sizes["split"], axis=2).astype(np.float32))
     base["last_step"][2] = 300 * SMALL.epoch_steps
-    found = measured(base, RULE)
+    found = spike_measures(base, DEFAULT_DETECTION)
     assert found["spikes"][:2].tolist() == [3, 0]
     assert found["late"][:2].tolist() == [2, 0]
     assert found["since"][:2] == pytest.approx([500, 500], rel=0.01)
@@ -52,14 +62,14 @@ def test_differences_are_paired(generator):
     values = np.stack([before, before + added])
     values[1, 4] = np.nan
     names = ("spikes", "late", "since", "test")
-    result = xr.Dataset(dict.fromkeys(names, (("remedy", "run"), values)), {"remedy": [PLAIN, "better"]})
-    assert paired(result, "better", "test") == pytest.approx(np.delete(added, 4))
-    told = row(result, "better").numbers
+    result = xr.Dataset(dict.fromkeys(names, (("remedy", "run"), values)), {"remedy": [UNCHANGED, "better"]})
+    assert paired_effects(result, "better", "test") == pytest.approx(np.delete(added, 4))
+    told = intervention_row(result, "better").numbers
     expected = np.delete(added, 4)
     half = stats.t.ppf(0.975, 28) * expected.std(ddof=1) / np.sqrt(29)
     assert float(told[6]) == pytest.approx(expected.mean())
     assert float(told[7]) == pytest.approx(expected.mean() - half)
-    assert row(result, PLAIN).text[4] == "-"
+    assert intervention_row(result, UNCHANGED).text[4] == "-"
 
 
 def test_the_interval_of_a_rate_holds_it(generator):
@@ -69,20 +79,20 @@ def test_the_interval_of_a_rate_holds_it(generator):
         epochs = generator.uniform(100, 900, (2, 60))
         own = generator.gamma(2, 1, 60) / 2
         counts = generator.poisson(np.stack([own * 0.004, own * 0.002]) * epochs)
-        one, both = jackknifed(counts[:1], epochs[:1]), jackknifed(counts, epochs)
+        one, both = jackknife_rate(counts[:1], epochs[:1]), jackknife_rate(counts, epochs)
         inside += one.low <= 4 <= one.high, both.low <= -2 <= both.high
     assert (inside / 300 >= 0.9).all()
     assert (inside / 300 <= 0.985).all()
-    alone = jackknifed(np.array([[3.0]]), np.array([[500.0]]))
+    alone = jackknife_rate(np.array([[3.0]]), np.array([[500.0]]))
     assert (alone.value, np.isnan(alone.low)) == (6, True)
-    assert np.isnan(jackknifed(np.zeros((1, 3)), np.zeros((1, 3))).value)
+    assert np.isnan(jackknife_rate(np.zeros((1, 3)), np.zeros((1, 3))).value)
 
 
 def test_mcnemar_counts_the_runs_that_change():
     test = np.array([[1.0, 0.5, 0.5, 0.5, 1.0], [1.0, 1.0, 1.0, 1.0, 0.5]])
-    result = xr.Dataset({"test": (("remedy", "run"), test)}, {"remedy": [PLAIN, "other"]})
-    assert more_successes(result, "other") == pytest.approx(stats.binomtest(3, 4).pvalue)
-    assert np.isnan(more_successes(result, PLAIN))
+    result = xr.Dataset({"test": (("remedy", "run"), test)}, {"remedy": [UNCHANGED, "other"]})
+    assert mcnemar_p_value(result, "other") == pytest.approx(stats.binomtest(3, 4).pvalue)
+    assert np.isnan(mcnemar_p_value(result, UNCHANGED))
 
 
 def test_a_share_of_what_is_clustered(generator):
@@ -92,11 +102,11 @@ def test_a_share_of_what_is_clustered(generator):
         for _ in range(300):
             totals = generator.integers(1, 12, runs)
             counts = np.where(generator.random(runs) < 0.6, totals, 0)
-            found = clustered_share(counts, totals)
+            found = clustered_binomial_interval(counts, totals)
             inside += found.low <= 0.6 <= found.high
         assert inside / 300 >= 0.9, runs
-    assert clustered_share(np.zeros(5), np.ones(5)).high == pytest.approx(stats.beta.ppf(0.975, 1, 5))
-    assert np.isnan(clustered_share(np.zeros(3), np.zeros(3)).value)
+    assert clustered_binomial_interval(np.zeros(5), np.ones(5)).high == pytest.approx(stats.beta.ppf(0.975, 1, 5))
+    assert np.isnan(clustered_binomial_interval(np.zeros(3), np.zeros(3)).value)
 
 
 def test_the_command(typed):
@@ -105,7 +115,7 @@ def test_the_command(typed):
     code, out, error = typed("analysis.remedies", *words, "--csv", "t.csv")
     assert code == 0, error
     with xr.open_dataset("a-remedies.nc") as result:
-        assert result["remedy"].values.tolist() == [PLAIN, "smooth norm", "h = 12", "decay 0.1"]
+        assert result["remedy"].values.tolist() == [UNCHANGED, "smooth norm", "h = 12", "decay 0.1"]
     again = [line for line in typed("analysis.remedies", *words)[1].splitlines() if "sparse-" in line]
     assert again == [line for line in out.splitlines() if "sparse-" in line]
     smooth = open_trajectory(again[0].split()[-1])
@@ -114,9 +124,9 @@ def test_the_command(typed):
 
 def test_combined_has_all_measures():
     trajectory = simulate(SMALL, runs=2, steps=80, progress=False)
-    result = combined({PLAIN: trajectory, "same": trajectory}, RULE)
+    result = compare_interventions({UNCHANGED: trajectory, "same": trajectory}, DEFAULT_DETECTION)
     for name in ("spikes", "late", "since", "test"):
-        assert not np.nan_to_num(paired(result, "same", name)).any()
+        assert not np.nan_to_num(paired_effects(result, "same", name)).any()
 
 
 @pytest.mark.parametrize(
@@ -131,7 +141,7 @@ def test_combined_has_all_measures():
 )
 def test_what_is_no_remedy(settings, changes, field):
     with pytest.raises(SettingsError, match=field):
-        remedies(settings, Options("x.nc", **changes))
+        intervention_settings(settings, Options("x.nc", **changes))
 
 
 def test_weights_from_elsewhere_are_not_made_wider(typed):

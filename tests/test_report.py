@@ -10,24 +10,24 @@ import pytest
 import xarray as xr
 
 from analysis.reproduction.figures import circuits
-from analysis.reproduction.figures.figure import Ensemble
+from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification import methods, report, rules
-from analysis.reproduction.verification.claim import Claim, Part
-from analysis.reproduction.verification.claim_results import Judged, judged
+from analysis.reproduction.verification.claim import Claim, Measurement
+from analysis.reproduction.verification.claim_results import ClaimResult, judge_claim
 from analysis.reproduction.verification.coverage import (
-    NOTHING,
     PAPERS,
-    covering,
-    directly,
-    elsewhere,
-    place_of,
-    uncovered,
+    UNTESTED_PLACES,
+    claims_covering,
+    claims_directly_covering,
+    place_in_paper,
+    uncovered_places,
+    unlisted_places,
 )
-from analysis.reproduction.verification.disagreements import beyond, disagreements
-from analysis.reproduction.verification.experiment import Size, Study
-from analysis.reproduction.verification.finding import NONE, Finding, counted, printed
+from analysis.reproduction.verification.disagreements import distance_beyond_margin, main_disagreements
+from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, reported_count, reported_number
+from analysis.reproduction.verification.experiment import Experiment, Size
 from analysis.reproduction.verification.report import About, write_report
-from analysis.reproduction.verification.rules import Above, Agrees, Below, Every, Verdict, Within, judge
+from analysis.reproduction.verification.rules import Above, Agrees, Below, Every, Verdict, Within, judge_estimate
 from analysis.statistics.intervals import Interval
 from dynamics.settings import ParticleSettings, SparseSettings
 from dynamics.simulation import run_path, simulate
@@ -48,11 +48,11 @@ def of(finding, evidence):
 
 
 def part(rule, finding, label="", unit="", digits=1):
-    return Part(partial(of, finding), rule, label, unit, digits)
+    return Measurement(partial(of, finding), rule, label, unit, digits)
 
 
 def found(value, half=1.0, count=100, **words):
-    return Finding(Interval(value, value - half, value + half), count, **words)
+    return Estimate(Interval(value, value - half, value + half), count, **words)
 
 
 def claim(name, *parts, **words):
@@ -70,25 +70,25 @@ def claim(name, *parts, **words):
 def many():
     """Sixty claims of all kinds."""
     agrees = [
-        (Agrees(counted(56), 10), found(60.7, 3, of="simulations"), "%"),
-        (Agrees(printed("35.5 ± 3.7"), 5), found(48.0, 1.2), ""),
-        (Agrees(printed("-0.64 [-0.75, -0.49]"), 0.1), Finding(Interval(-0.67, -0.78, -0.54), 82), ""),
-        (Agrees(printed("250", 1), 40), found(420, 260, effect=0.35, effect_name="Cohen's d"), "epochs"),
-        (Agrees(printed("0.0"), 1), Finding(Interval(-0.0004, -0.0009, 0.0001), 100), ""),
-        (Agrees(printed("6", 1), 0.5), Finding(Interval(6.0, math.nan, math.nan), 1), "clusters"),
-        (Agrees(counted(18), 2), found(90, 1), "%"),
+        (Agrees(reported_count(56), 10), found(60.7, 3, of="simulations"), "%"),
+        (Agrees(reported_number("35.5 ± 3.7"), 5), found(48.0, 1.2), ""),
+        (Agrees(reported_number("-0.64 [-0.75, -0.49]"), 0.1), Estimate(Interval(-0.67, -0.78, -0.54), 82), ""),
+        (Agrees(reported_number("250", 1), 40), found(420, 260, effect=0.35, effect_name="Cohen's d"), "epochs"),
+        (Agrees(reported_number("0.0"), 1), Estimate(Interval(-0.0004, -0.0009, 0.0001), 100), ""),
+        (Agrees(reported_number("6", 1), 0.5), Estimate(Interval(6.0, math.nan, math.nan), 1), "clusters"),
+        (Agrees(reported_count(18), 2), found(90, 1), "%"),
     ]
     bounds = [
         (Above(50), found(61, 9, of="spikes"), "%"),
         (Above(10, 5), found(3, 2), "%"),
-        (Above(0), Finding(Interval(0.3, -0.1, 0.7), 40, effect=0.3, effect_name="Cohen's h"), ""),
+        (Above(0), Estimate(Interval(0.3, -0.1, 0.7), 40, effect=0.3, effect_name="Cohen's h"), ""),
         (Below(3), found(5, 1), "epochs"),
         (Within(0, 10), found(4, 2), "%"),
         (Within(-1, 1), found(7, 2), "epochs"),
-        (Every(), Finding(Interval(100, 96.4, 100), 100), "%"),
-        (Every(), Finding(Interval(97, 91, 99), 100), "%"),
-        (Every(), Finding(NONE, 0, note="no run learned anything"), "%"),
-        (Above(50), Finding(NONE, 0), "%"),
+        (Every(), Estimate(Interval(100, 96.4, 100), 100), "%"),
+        (Every(), Estimate(Interval(97, 91, 99), 100), "%"),
+        (Every(), Estimate(NO_INTERVAL, 0, note="no run learned anything"), "%"),
+        (Above(50), Estimate(NO_INTERVAL, 0), "%"),
     ]
     places = {"CA": "table2", "VC": "figure9", "CH": "remark3.1", "OWN": "audit"}
     made = []
@@ -108,8 +108,8 @@ def many():
 
 
 def all_judged(size=Size.QUICK):
-    every = [judged(one, EVIDENCE, size) for one in many()]
-    return [*every, judged(claim("VC.figure6.later", part(Above(1), found(5)), study="dear"), None, size)]
+    every = [judge_claim(one, EVIDENCE, size) for one in many()]
+    return [*every, judge_claim(claim("VC.figure6.later", part(Above(1), found(5)), study="dear"), None, size)]
 
 
 def nothing(lab, params):
@@ -118,7 +118,7 @@ def nothing(lab, params):
 
 def study(name, **words):
     usual = {"sizes": {Size.QUICK: {"runs": 3}, Size.DEFAULT: {"runs": 4, "wd": [0.0, 1.0]}}, "seconds": {}}
-    return Study(name, "what is measured", measure=nothing, **(usual | words))
+    return Experiment(name, "what is measured", measure=nothing, **(usual | words))
 
 
 STUDIES = {
@@ -139,8 +139,10 @@ def written(tmp_path_factory):
 
 
 def test_a_claim_in_parts_is_judged_by_all_of_them():
-    one = claim("CA.s4.parts", part(Above(1), found(5)), part(Above(9), found(5)), part(Every(), Finding(NONE, 0)))
-    result = judged(one, EVIDENCE, Size.FULL)
+    one = claim(
+        "CA.s4.parts", part(Above(1), found(5)), part(Above(9), found(5)), part(Every(), Estimate(NO_INTERVAL, 0))
+    )
+    result = judge_claim(one, EVIDENCE, Size.FULL)
     assert [each.verdict for each in result.judgements] == [Verdict.REPRODUCED, Verdict.NOT, Verdict.UNTESTABLE]
     assert result.verdict is Verdict.PARTLY
     assert result.findings[0].interval.value == 5
@@ -151,17 +153,17 @@ def test_what_cannot_be_tested_is_not_measured():
     def measure(evidence):
         raise AssertionError("measured")
 
-    one = claim("CA.s8.open", Part(measure, Above(1)), untestable="no means")
-    assert judged(one, EVIDENCE, Size.QUICK).verdict is Verdict.UNTESTABLE
-    other = claim("CA.s8.dear", Part(measure, Above(1)))
-    assert judged(other, None, Size.QUICK) == (other, (), (), Verdict.LEFT, Size.QUICK)
+    one = claim("CA.s8.open", Measurement(measure, Above(1)), untestable="no means")
+    assert judge_claim(one, EVIDENCE, Size.QUICK).verdict is Verdict.UNTESTABLE
+    other = claim("CA.s8.dear", Measurement(measure, Above(1)))
+    assert judge_claim(other, None, Size.QUICK) == (other, (), (), Verdict.LEFT, Size.QUICK)
 
 
 # ----------------------------------------------------------------------------------------- disagreements
 
 
 def beyond_of(rule, finding):
-    return beyond(part(rule, finding), finding, judge(rule, finding))
+    return distance_beyond_margin(part(rule, finding), finding, judge_estimate(rule, finding))
 
 
 @pytest.mark.parametrize(
@@ -172,9 +174,9 @@ def beyond_of(rule, finding):
         (Below(50), found(60, 5), 2.0),
         (Within(0, 10), found(13, 1), 3.0),
         (Within(0, 10), found(-4, 2), 2.0),
-        (Every(), Finding(Interval(90, 85, 95), 100), 2.0),
-        (Agrees(printed("10 [7, 13]"), 5), found(25, 4), 2.0),  # the difference is 15 ± 5
-        (Above(50), Finding(Interval(40, math.nan, math.nan), 1), -math.inf),
+        (Every(), Estimate(Interval(90, 85, 95), 100), 2.0),
+        (Agrees(reported_number("10 [7, 13]"), 5), found(25, 4), 2.0),  # the difference is 15 ± 5
+        (Above(50), Estimate(Interval(40, math.nan, math.nan), 1), -math.inf),
         (Above(50), found(40, 0), -math.inf),  # worked out without chance: no unit to count in
     ],
 )
@@ -184,7 +186,9 @@ def test_how_far_beyond_its_bound_a_finding_is(rule, finding, expected):
 
 def test_disagreements_are_picked_by_verdict_weight_distance_and_study():
     def one(name, value, weight, study, bound=10):
-        return judged(claim(name, part(Above(bound), found(value)), weight=weight, study=study), EVIDENCE, Size.QUICK)
+        return judge_claim(
+            claim(name, part(Above(bound), found(value)), weight=weight, study=study), EVIDENCE, Size.QUICK
+        )
 
     every = [
         one("CA.a.open", 10.5, 3, "open"),  # holds the bound, so undecided
@@ -196,20 +200,20 @@ def test_disagreements_are_picked_by_verdict_weight_distance_and_study():
         one("OWN.a", -90, 3, "e"),  # not a paper's
         one("CA.a.fine", 90, 3, "f"),
     ]
-    assert [each.claim.name for each in disagreements(every)] == ["VC.a.further", "VC.a.far", "CA.a.near"]
+    assert [each.claim.name for each in main_disagreements(every)] == ["VC.a.further", "VC.a.far", "CA.a.near"]
     some = [each for each in every if each.claim.name in ("CA.a.open", "VC.a.light", "OWN.a")]
-    assert [each.claim.name for each in disagreements(some)] == ["VC.a.light"]
-    assert disagreements([every[-1]]) == []
+    assert [each.claim.name for each in main_disagreements(some)] == ["VC.a.light"]
+    assert main_disagreements([every[-1]]) == []
 
 
 def test_exact_disagreements_come_last_among_equals_and_a_number_is_told_once():
     def one(name, study, *finding):
-        return judged(claim(name, part(Above(50), found(*finding)), study=study), EVIDENCE, Size.QUICK)
+        return judge_claim(claim(name, part(Above(50), found(*finding)), study=study), EVIDENCE, Size.QUICK)
 
     exact, near, same = one("CA.a.exact", "a", 1, 0), one("CA.a.near", "b", 47), one("VC.a.same", "c", 47)
-    assert [each.claim.name for each in disagreements([exact, near, same])] == ["CA.a.near", "CA.a.exact"]
+    assert [each.claim.name for each in main_disagreements([exact, near, same])] == ["CA.a.near", "CA.a.exact"]
     also = one("VC.a.also-exact", "d", 1, 0)
-    assert disagreements([exact, also]) == [exact, also]
+    assert main_disagreements([exact, also]) == [exact, also]
 
 
 # ------------------------------------------------------------------------------------------------ the index
@@ -223,17 +227,17 @@ def test_places_are_covered_by_their_parts_and_only_by_claims_of_the_paper():
     ]
 
     def names(*where):
-        return [each.name for each in covering(claims, *where)]
+        return [each.name for each in claims_covering(claims, *where)]
 
     assert names("CA", "section 5") == names("CA", "section 5.1") == ["CA.s5.1.one"]
     assert names("CA", "section 5.2") == []
     assert names("CA", "table 1") == ["CA.table1.x"]
     assert names("VC", "figure 1") == names("VC", "section 5") == ["VC.s4.x"]
     assert names("CA", "figure 1") == names("VC", "figure 10") == []
-    assert elsewhere(claims, "CA") == {"figure 99": [claims[1]]}
-    assert directly(claims, PAPERS[0], "section 5") == []  # its part is listed itself
-    assert directly(claims, PAPERS[0], "section 5.1") == [claims[0]]
-    missing = uncovered(claims)
+    assert unlisted_places(claims, "CA") == {"figure 99": [claims[1]]}
+    assert claims_directly_covering(claims, PAPERS[0], "section 5") == []  # its part is listed itself
+    assert claims_directly_covering(claims, PAPERS[0], "section 5.1") == [claims[0]]
+    missing = uncovered_places(claims)
     assert "CA section 5.2" in missing
     assert "VC figure 2" in missing
     assert not {"CA section 5", "CA table 1", "VC section 4", "CA section 1", "CH remark 3.1"} & set(missing)
@@ -253,15 +257,15 @@ def test_places_are_covered_by_their_parts_and_only_by_claims_of_the_paper():
     ],
 )
 def test_the_place_in_a_name(name, place):
-    assert place_of(name) == place
+    assert place_in_paper(name) == place
 
 
 def test_what_states_nothing_is_a_place():
     places = {(paper.short, place) for paper in PAPERS for place in paper.places}
-    assert set(NOTHING) <= places
+    assert set(UNTESTED_PLACES) <= places
     every = [claim(f"{paper}.x", covers=(place,)) for paper, place in places]
-    assert uncovered(every) == []
-    assert len(uncovered([])) == len(places) - len(NOTHING)
+    assert uncovered_places(every) == []
+    assert len(uncovered_places([])) == len(places) - len(UNTESTED_PLACES)
 
 
 # ------------------------------------------------------------------------------------------- what it says
@@ -340,7 +344,7 @@ def test_an_entry_tells_rule_readings_contradictions_and_its_study(written):
 
 def test_what_all_parts_have_in_common_is_said_once(tmp_path):
     parts = [part(Above(1), found(value, of="spikes"), label) for value, label in ((5, "first"), (6, "second"))]
-    one = judged(claim("CA.s4.alike", *parts), EVIDENCE, Size.QUICK)
+    one = judge_claim(claim("CA.s4.alike", *parts), EVIDENCE, Size.QUICK)
     text = write_report([one], ABOUT, STUDIES, tmp_path / "a.md", pictures=False)[0].read_text()
     assert "- **Rule**: each above 1\n- **Of**: each 100 spikes\n" in text
     assert "||here|verdict|\n|---|---|---|\n|first|**5.0 [4.0, 6.0]**|reproduced|" in text
@@ -357,7 +361,8 @@ def test_what_a_family_of_claims_has_in_common_is_told_once(tmp_path):
     long = "by counting, in a way that takes so many words to tell that nobody would like to read them again, and again"
     names = ("CA.s4.first", "CA.s4.second", "VC.s4.third")
     every = [
-        judged(claim(name, part(Above(1), found(5)), measured=long, refuted=name, readings=(long, "not")), EVIDENCE,
+        judge_claim(claim(name, part(Above(1), found(5)), measured=long, refuted=name, readings=(long, "not")),
+            EVIDENCE,
                Size.QUICK) for name in names
     ]  # fmt: skip
     text = write_report(every, ABOUT, STUDIES, tmp_path / "a.md", pictures=False)[0].read_text()
@@ -367,7 +372,7 @@ def test_what_a_family_of_claims_has_in_common_is_told_once(tmp_path):
 
 
 def test_studies_are_told_once_with_size_and_what_is_smaller(tmp_path):
-    every = [judged(one, EVIDENCE, Size.DEFAULT) for one in many()]
+    every = [judge_claim(one, EVIDENCE, Size.DEFAULT) for one in many()]
     about = ABOUT._replace(size=Size.DEFAULT, created_at="2026-11-21T14:05:59+00:00")
     path, page = write_report(every, about, STUDIES, tmp_path / "a.md", pictures=False)
     text = path.read_text()
@@ -398,8 +403,11 @@ def test_how_it_was_judged_is_the_rules_own_account(written):
 
 def test_a_number_that_judges_several_claims_is_counted():
     def one(name, study, bound=1, measure="x"):
-        parts = (Part(partial(of, found(5), measure), Above(bound)), Part(partial(of, found(6), name), Every(), "own"))
-        return Judged(claim(name, *parts, study=study), (found(5), found(6)), (), Verdict.PARTLY, Size.QUICK)
+        parts = (
+            Measurement(partial(of, found(5), measure), Above(bound)),
+            Measurement(partial(of, found(6), name), Every(), "own"),
+        )
+        return ClaimResult(claim(name, *parts, study=study), (found(5), found(6)), (), Verdict.PARTLY, Size.QUICK)
 
     every = [one("CA.a", "s"), one("CA.b", "s"), one("VC.c", "other"), one("VC.d", "s", 2), one("VC.e", "s", 1, "y")]
     (told,) = methods._shared(every)
@@ -408,8 +416,12 @@ def test_a_number_that_judges_several_claims_is_counted():
 
 
 def test_what_has_no_width_is_not_counted_among_what_chance_may_decide(tmp_path):
-    exact = judged(claim("CA.a.exact", part(Agrees(printed("5 [5, 5]"), 1), found(5, 0))), EVIDENCE, Size.QUICK)
-    drawn = judged(claim("CA.a.drawn", part(Agrees(printed("5 [4, 6]"), 1), found(5))), EVIDENCE, Size.QUICK)
+    exact = judge_claim(
+        claim("CA.a.exact", part(Agrees(reported_number("5 [5, 5]"), 1), found(5, 0))), EVIDENCE, Size.QUICK
+    )
+    drawn = judge_claim(
+        claim("CA.a.drawn", part(Agrees(reported_number("5 [4, 6]"), 1), found(5))), EVIDENCE, Size.QUICK
+    )
     text = write_report([exact, drawn], ABOUT, STUDIES, tmp_path / "a.md", pictures=False)[0].read_text()
     assert "1 numbers are compared" in text
 
@@ -455,7 +467,7 @@ def test_signs_in_texts_are_shown_as_they_are(written):
 )
 def test_signs_at_the_beginning_of_a_line(plain_text, markdown):
     from analysis.reproduction.verification.document import Document, Paragraph
-    from analysis.reproduction.verification.markdown import markdown as written_as
+    from analysis.reproduction.verification.markdown import render_markdown as written_as
 
     assert written_as(Document("t", (Paragraph((plain_text,)),), ()), "f") == f"# t\n\n{markdown}\n"
 
@@ -480,7 +492,7 @@ def test_pictures_of_a_former_report_go_and_what_is_no_report_s_stays(tmp_path, 
     for name in ("ca5.png", "numbers.png", "mine.png"):
         (folder / name).write_bytes(b"former")
     (tmp_path / "r.md").write_text("former")
-    one = judged(claim("CA.s8.open", untestable="it is an outlook"), None, Size.QUICK)
+    one = judge_claim(claim("CA.s8.open", untestable="it is an outlook"), None, Size.QUICK)
 
     def fails(*args):
         raise RuntimeError("killed")
@@ -504,14 +516,14 @@ def test_fonts_that_are_not_there_are_not_told_while_drawing(tmp_path, monkeypat
         return {}
 
     monkeypatch.setattr(report, "_pictures", draws)
-    write_report([judged(claim("CA.s8.open", untestable="no"), None, Size.QUICK)], ABOUT, {}, tmp_path / "r.md")
+    write_report([judge_claim(claim("CA.s8.open", untestable="no"), None, Size.QUICK)], ABOUT, {}, tmp_path / "r.md")
     assert not caplog.records
     draws()
     assert caplog.records
 
 
 def test_a_report_without_claims_or_numbers(tmp_path):
-    one = judged(claim("CA.s8.open", untestable="it is an outlook"), None, Size.QUICK)
+    one = judge_claim(claim("CA.s8.open", untestable="it is an outlook"), None, Size.QUICK)
     text = write_report([one], ABOUT, {}, tmp_path / "a.md", pictures=True)[0].read_text()
     assert "No claim of the papers that was tested was judged not reproduced" in text
     assert "No number was compared with a paper's." in text
@@ -522,7 +534,7 @@ def test_a_report_without_claims_or_numbers(tmp_path):
 
 
 def test_a_plate_is_drawn_once_of_runs_that_are_there(tmp_path):
-    need = Ensemble(ParticleSettings(fa=1.0), 6)
+    need = RequiredRuns(ParticleSettings(fa=1.0), 6)
     simulate(need.settings, 6, out=run_path(need.settings, 6, 0, every=need.settings.default_every))
     every = [one for one in all_judged() if one.claim.figure]
     studies = {"s": study("s", sizes={Size.QUICK: {"runs": 6}}, ensembles=lambda params: [need])}
@@ -542,21 +554,21 @@ def test_circuits_of_an_ensemble_are_labelled_once(monkeypatch):
     monkeypatch.setattr(circuits, "invariances", lambda *args: asked.append(args) or known(*args))
     monkeypatch.setattr(circuits, "_labels", {})
     found = simulate(SparseSettings(), runs=2, steps=0, progress=False)
-    first = circuits.labelled(found)
-    assert circuits.labelled(found.copy(), 0) == first
+    first = circuits.cached_circuit_labels(found)
+    assert circuits.cached_circuit_labels(found.copy(), 0) == first
     assert len(asked) == 1
-    circuits.labelled(found.isel(run=[1]))
-    circuits.labelled(found.assign(value=2 * found["value"]))
+    circuits.cached_circuit_labels(found.isel(run=[1]))
+    circuits.cached_circuit_labels(found.assign(value=2 * found["value"]))
     assert len(asked) == 3
     for run in range(4):
-        circuits.labelled(found.isel(run=[0]).assign(value=run * found["value"].isel(run=[0])))
-    assert len(circuits._labels) == circuits.KEPT
+        circuits.cached_circuit_labels(found.isel(run=[0]).assign(value=run * found["value"].isel(run=[0])))
+    assert len(circuits._labels) == circuits.MOST_CACHED_LABELS
 
 
 def test_plates_whose_runs_are_not_there_make_none(tmp_path):
     figures = ["ca6", "vc6", "vc9", "vc11", "vc12"]
     every = [
-        judged(claim(f"VC.{each}", part(Above(1), found(5)), figure=each), EVIDENCE, Size.FULL) for each in figures
+        judge_claim(claim(f"VC.{each}", part(Above(1), found(5)), figure=each), EVIDENCE, Size.FULL) for each in figures
     ]
     text = write_report(every, ABOUT, {}, tmp_path / "r.md", pictures=True)[0].read_text()
     for each in figures:

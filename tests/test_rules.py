@@ -5,7 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from analysis.reproduction.verification.finding import NONE, Finding, counted, percent, printed, share
+from analysis.reproduction.verification.estimate import (
+    NO_INTERVAL,
+    Estimate,
+    as_percentage,
+    estimate_percentage,
+    reported_count,
+    reported_number,
+)
 from analysis.reproduction.verification.rules import (
     SOME,
     Above,
@@ -15,9 +22,9 @@ from analysis.reproduction.verification.rules import (
     Nearly,
     Verdict,
     Within,
-    apart,
-    judge,
-    together,
+    combine_verdicts,
+    difference_from_reported,
+    judge_estimate,
 )
 from analysis.statistics.intervals import Interval, binomial_interval, mean_interval
 
@@ -25,7 +32,7 @@ YES, PARTLY, NO, OPEN = Verdict.REPRODUCED, Verdict.PARTLY, Verdict.NOT, Verdict
 
 
 def found(value, low, high, count=100):
-    return Finding(Interval(value, low, high), count)
+    return Estimate(Interval(value, low, high), count)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +46,7 @@ def found(value, low, high, count=100):
     ],
 )
 def test_agreement_with_a_number(finding, verdict):
-    assert judge(Agrees(printed("31.6 ± 4.0"), 5), finding).verdict == verdict
+    assert judge_estimate(Agrees(reported_number("31.6 ± 4.0"), 5), finding).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -53,84 +60,84 @@ def test_agreement_with_a_number(finding, verdict):
     ],
 )
 def test_more_and_less_than_a_bound(finding, verdict):
-    assert judge(Above(0, margin=0.5), finding).verdict == verdict
+    assert judge_estimate(Above(0, margin=0.5), finding).verdict == verdict
     value, low, high = finding.interval
-    assert judge(Below(0, margin=0.5), found(-value, -high, -low)).verdict == verdict
-    assert judge(Above(7, margin=0.5), found(value + 7, low + 7, high + 7)).verdict == verdict
+    assert judge_estimate(Below(0, margin=0.5), found(-value, -high, -low)).verdict == verdict
+    assert judge_estimate(Above(7, margin=0.5), found(value + 7, low + 7, high + 7)).verdict == verdict
 
 
 def test_ranges():
     rule = Within(-2, 2)
-    assert judge(rule, found(0, -1, 1)).verdict == YES
-    assert judge(rule, found(0, -1, 3)).verdict == OPEN
-    assert judge(rule, found(5, 3, 7)).verdict == NO
+    assert judge_estimate(rule, found(0, -1, 1)).verdict == YES
+    assert judge_estimate(rule, found(0, -1, 3)).verdict == OPEN
+    assert judge_estimate(rule, found(5, 3, 7)).verdict == NO
 
 
 def test_all_without_exception():
-    assert judge(Every(), share(33, 33)).verdict == YES
-    assert judge(Every(), share(5, 5)).verdict == OPEN  # too few
-    assert judge(Every(), share(999, 1000)).verdict == NO
-    assert judge(Every(), share(1, 2)).verdict == NO
+    assert judge_estimate(Every(), estimate_percentage(33, 33)).verdict == YES
+    assert judge_estimate(Every(), estimate_percentage(5, 5)).verdict == OPEN  # too few
+    assert judge_estimate(Every(), estimate_percentage(999, 1000)).verdict == NO
+    assert judge_estimate(Every(), estimate_percentage(1, 2)).verdict == NO
 
 
 def test_all_with_rare_exceptions():
-    assert judge(Nearly(), share(33, 33)).verdict == YES
-    assert judge(Nearly(), share(5, 5)).verdict == OPEN
-    assert judge(Nearly(), share(97, 100)).verdict == PARTLY
-    assert judge(Nearly(), share(1, 2)).verdict == PARTLY
-    assert judge(Nearly(), share(12, 20)).verdict == NO
-    assert judge(Nearly(), share(80, 100)).verdict == NO
+    assert judge_estimate(Nearly(), estimate_percentage(33, 33)).verdict == YES
+    assert judge_estimate(Nearly(), estimate_percentage(5, 5)).verdict == OPEN
+    assert judge_estimate(Nearly(), estimate_percentage(97, 100)).verdict == PARTLY
+    assert judge_estimate(Nearly(), estimate_percentage(1, 2)).verdict == PARTLY
+    assert judge_estimate(Nearly(), estimate_percentage(12, 20)).verdict == NO
+    assert judge_estimate(Nearly(), estimate_percentage(80, 100)).verdict == NO
 
 
 def test_one_case_is_enough_where_one_is_claimed():
-    assert judge(SOME, share(1, 100)).verdict == YES
-    assert judge(SOME, share(0, 10)).verdict == OPEN
-    assert judge(SOME, share(0, 100)).verdict == NO
+    assert judge_estimate(SOME, estimate_percentage(1, 100)).verdict == YES
+    assert judge_estimate(SOME, estimate_percentage(0, 10)).verdict == OPEN
+    assert judge_estimate(SOME, estimate_percentage(0, 100)).verdict == NO
 
 
-@pytest.mark.parametrize("rule", [Agrees(printed("31.6 ± 4.0"), 5), Above(3), Below(3), Within(2, 4), Nearly()])
+@pytest.mark.parametrize("rule", [Agrees(reported_number("31.6 ± 4.0"), 5), Above(3), Below(3), Within(2, 4), Nearly()])
 @pytest.mark.parametrize("value", [3.5, 60.0])
 def test_a_single_case_cannot_tell(rule, value):
-    assert judge(rule, found(value, math.nan, math.nan, 1)).verdict == OPEN
+    assert judge_estimate(rule, found(value, math.nan, math.nan, 1)).verdict == OPEN
 
 
 def test_nothing_to_measure_is_no_verdict():
-    judgement = judge(Above(0), Finding(NONE, 0, note="no circle among 100 runs"))
+    judgement = judge_estimate(Above(0), Estimate(NO_INTERVAL, 0, note="no circle among 100 runs"))
     assert judgement.verdict == Verdict.UNTESTABLE
     assert judgement.why == "no circle among 100 runs"
 
 
 def test_what_is_not_measured_at_a_size_is_no_verdict():
-    judgement = judge(Above(0), Finding(NONE, 0, note="d = 32 takes longer", left=True))
-    assert judgement == (Verdict.LEFT, "d = 32 takes longer", NONE)
+    judgement = judge_estimate(Above(0), Estimate(NO_INTERVAL, 0, note="d = 32 takes longer", left=True))
+    assert judgement == (Verdict.LEFT, "d = 32 takes longer", NO_INTERVAL)
 
 
 def test_a_claim_in_parts():
-    assert together([YES, YES]) == YES
-    assert together([NO, NO]) == NO
-    assert together([YES, NO]) == PARTLY
-    assert together([YES, Verdict.UNTESTABLE]) == YES
-    assert together([Verdict.UNTESTABLE]) == Verdict.UNTESTABLE
-    assert together([YES, OPEN]) == PARTLY
-    assert together([NO, OPEN]) == OPEN
-    assert together([YES, Verdict.LEFT]) == PARTLY
-    assert together([NO, Verdict.LEFT]) == NO
-    assert together([Verdict.LEFT, Verdict.LEFT]) == Verdict.LEFT
-    assert together([]) == Verdict.UNTESTABLE
+    assert combine_verdicts([YES, YES]) == YES
+    assert combine_verdicts([NO, NO]) == NO
+    assert combine_verdicts([YES, NO]) == PARTLY
+    assert combine_verdicts([YES, Verdict.UNTESTABLE]) == YES
+    assert combine_verdicts([Verdict.UNTESTABLE]) == Verdict.UNTESTABLE
+    assert combine_verdicts([YES, OPEN]) == PARTLY
+    assert combine_verdicts([NO, OPEN]) == OPEN
+    assert combine_verdicts([YES, Verdict.LEFT]) == PARTLY
+    assert combine_verdicts([NO, Verdict.LEFT]) == NO
+    assert combine_verdicts([Verdict.LEFT, Verdict.LEFT]) == Verdict.LEFT
+    assert combine_verdicts([]) == Verdict.UNTESTABLE
 
 
 def test_difference_of_symmetric_intervals_adds_in_quadrature():
-    difference = apart(found(10, 7, 13), printed("6 ± 4"))
+    difference = difference_from_reported(found(10, 7, 13), reported_number("6 ± 4"))
     assert difference == pytest.approx((4, -1, 9))
 
 
 def test_difference_of_skewed_intervals_takes_the_sides_that_face_each_other():
-    difference = apart(found(10, 8, 15), printed("6 [5, 9]"))
+    difference = difference_from_reported(found(10, 8, 15), reported_number("6 [5, 9]"))
     assert difference == pytest.approx((4, 4 - math.hypot(2, 3), 4 + math.hypot(5, 1)))
 
 
 def test_a_number_without_interval_counts_as_exact_as_ours_of_as_many_runs():
-    difference = apart(found(10, 9, 11, count=400), printed("10"))
+    difference = difference_from_reported(found(10, 9, 11, count=400), reported_number("10"))
     assert difference == pytest.approx((0, -math.hypot(1, 2), math.hypot(1, 2)))
 
 
@@ -139,7 +146,9 @@ def test_ninety_five_of_a_hundred_true_counts_agree(generator):
     outside = 0
     for _ in range(400):
         ours, theirs = generator.binomial(100, 0.17, 2)
-        difference = apart(Finding(percent(binomial_interval(int(ours), 100)), 100), counted(int(theirs)))
+        difference = difference_from_reported(
+            Estimate(as_percentage(binomial_interval(int(ours), 100)), 100), reported_count(int(theirs))
+        )
         outside += not difference.low <= 0 <= difference.high
     assert outside <= 0.05 * 400 + 3 * math.sqrt(0.05 * 0.95 * 400)
 
@@ -149,7 +158,9 @@ def test_ninety_five_of_a_hundred_true_means_agree(generator):
     for _ in range(400):
         ours, theirs = generator.normal(30, 20, (2, 100))
         paper = mean_interval(theirs)
-        difference = apart(Finding(mean_interval(ours), 100), printed(f"{paper.value} ± {paper.half}"))
+        difference = difference_from_reported(
+            Estimate(mean_interval(ours), 100), reported_number(f"{paper.value} ± {paper.half}")
+        )
         outside += not difference.low <= 0 <= difference.high
     assert abs(outside - 0.05 * 400) <= 3 * math.sqrt(0.05 * 0.95 * 400)
 
@@ -160,15 +171,15 @@ def test_a_difference_that_matters_is_seen(generator):
     for _ in range(50):
         ours, theirs = generator.normal(45, 20, 100), generator.normal(30, 20, 100)
         paper = mean_interval(theirs)
-        rule = Agrees(printed(f"{paper.value} ± {paper.half}"), 5)
-        seen += judge(rule, Finding(mean_interval(ours), 100)).verdict == NO
+        rule = Agrees(reported_number(f"{paper.value} ± {paper.half}"), 5)
+        seen += judge_estimate(rule, Estimate(mean_interval(ours), 100)).verdict == NO
     assert seen >= 48
 
 
 def test_words_name_the_rule():
-    assert Agrees(counted(17), 10).words() == "agrees with 17 of 100, a difference of up to 10 aside"
+    assert Agrees(reported_count(17), 10).words() == "agrees with 17 of 100, a difference of up to 10 aside"
     assert [Above(0.5).words(), Below(3).words(), Within(0, 10).words()] == ["above 0.5", "below 3", "from 0 to 10"]
 
 
 def test_an_interval_on_the_other_side_of_zero_is_not_hidden_by_nan():
-    assert np.isnan(judge(Above(0), found(math.nan, math.nan, math.nan)).difference.value)
+    assert np.isnan(judge_estimate(Above(0), found(math.nan, math.nan, math.nan)).difference.value)

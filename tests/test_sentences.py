@@ -3,12 +3,18 @@
 import numpy as np
 import pytest
 
-from analysis.plots.scenes.probe_sequences import LISTED, lumped, made_suffixes, sentences, spread_sums
+from analysis.plots.scenes.probe_sequences import (
+    PAPER_SEQUENCES,
+    concentrated_tokens,
+    evenly_spread_sums,
+    make_probe_sequences,
+    make_suffixes,
+)
 from dynamics.settings import SparseSettings
 
 
 def test_the_sentences_of_vc():
-    two, three = sentences(SparseSettings()), sentences(SparseSettings(vocab=3))
+    two, three = make_probe_sequences(SparseSettings()), make_probe_sequences(SparseSettings(vocab=3))
     assert two.tokens.shape == (40, 12)
     assert three.tokens.shape == (60, 12)
     assert two.names[0] == "00000 0000000"
@@ -16,7 +22,7 @@ def test_the_sentences_of_vc():
     assert three.names[-1] == "22001 2012012"
     for found, p in ((two, 2), (three, 3)):
         np.testing.assert_array_equal(found.classes, found.tokens[:, :5].sum(axis=1) % p)
-        assert len(LISTED[p, 5, 12][0].split()) == len(found.multiset) == found.prefix[-1] + 1
+        assert len(PAPER_SEQUENCES[p, 5, 12][0].split()) == len(found.multiset) == found.prefix[-1] + 1
     assert two.multiset.tolist() == [0, 1, 2, 2, 3, 3, 4, 4, 5, 5]
     assert len(np.unique(three.multiset)) == 8
 
@@ -25,14 +31,14 @@ def test_the_sentences_of_vc():
 @pytest.mark.parametrize(("k", "length"), [(1, 1), (1, 12), (2, 3), (5, 12), (6, 6), (20, 30)])
 def test_made_sentences_are_few_distinct_and_of_all_classes(p, k, length):
     s = SparseSettings(vocab=p, sparsity=k, length=length)
-    found = sentences(s)
+    found = make_probe_sequences(s)
     assert len(found.tokens) <= 60
     assert len(np.unique(found.tokens, axis=0)) == len(found.tokens)
     assert 0 <= found.tokens.min() <= found.tokens.max() < p
     np.testing.assert_array_equal(found.classes, found.tokens[:, :k].sum(axis=1) % p)
     assert len(np.unique(found.classes)) == (p if p <= 10 else 10)
     assert len(found.names) == len(found.tokens)
-    if k > 1 and (p, k, length) not in LISTED:
+    if k > 1 and (p, k, length) not in PAPER_SEQUENCES:
         counts = np.bincount(found.multiset)
         assert counts.max() > 1  # some permutations
         for multiset in range(len(counts)):
@@ -43,20 +49,20 @@ def test_made_sentences_are_few_distinct_and_of_all_classes(p, k, length):
 
 def test_sentences_stand_on_the_positions_that_count():
     s = SparseSettings(sparsity=3, length=6, positions=(4, 0, 2))
-    found, usual = sentences(s), sentences(SparseSettings(sparsity=3, length=6))
+    found, usual = make_probe_sequences(s), make_probe_sequences(SparseSettings(sparsity=3, length=6))
     np.testing.assert_array_equal(found.tokens[:, [4, 0, 2]], usual.tokens[:, :3])
     np.testing.assert_array_equal(found.tokens[:, [1, 3, 5]], usual.tokens[:, 3:])
     np.testing.assert_array_equal(found.classes, usual.classes)
 
 
 def test_sums_take_turns_with_classes_and_suffixes_differ():
-    assert spread_sums(2, 1) == [0, 1]
-    assert spread_sums(4, 1) == [0, 1, 2, 3]
-    assert len(spread_sums(50, 5)) == 10
-    assert lumped(7, 4, 5) == [3, 3, 1, 0, 0]
-    assert lumped(15, 4, 5) == [3, 3, 3, 3, 3]
-    assert made_suffixes(2, 0).shape == (1, 0)
-    assert made_suffixes(2, 1).shape == (2, 1)
-    assert made_suffixes(5, 9).shape == (4, 9)
-    long = sentences(SparseSettings(sparsity=2, length=300, vocab=12))
+    assert evenly_spread_sums(2, 1) == [0, 1]
+    assert evenly_spread_sums(4, 1) == [0, 1, 2, 3]
+    assert len(evenly_spread_sums(50, 5)) == 10
+    assert concentrated_tokens(7, 4, 5) == [3, 3, 1, 0, 0]
+    assert concentrated_tokens(15, 4, 5) == [3, 3, 3, 3, 3]
+    assert make_suffixes(2, 0).shape == (1, 0)
+    assert make_suffixes(2, 1).shape == (2, 1)
+    assert make_suffixes(5, 9).shape == (4, 9)
+    long = make_probe_sequences(SparseSettings(sparsity=2, length=300, vocab=12))
     assert all(len(name) < 100 for name in long.names)

@@ -11,7 +11,7 @@ from scipy.linalg import orthogonal_procrustes
 from scipy.spatial import procrustes as scipy_procrustes
 
 from analysis.structures import procrustes as shapes
-from analysis.structures.procrustes import end_distances, procrustes, relabellings, shape_distance
+from analysis.structures.procrustes import end_shape_distances, match_shapes, procrustes_distance, relabellings
 
 ROUNDING = 1e-7  # what the docstring promises
 
@@ -59,7 +59,7 @@ def naive_shape_distance(a, b, shifts):
 @given(n=tokens, first=axes, second=axes, seed=seeds)
 def test_procrustes_is_that_of_scipy(n, first, second, seed):
     a, b = of_seed(seed, n, first), of_seed([seed, 1], n, second)
-    np.testing.assert_allclose(procrustes(a, b), naive_distance(a, b), atol=ROUNDING)
+    np.testing.assert_allclose(procrustes_distance(a, b), naive_distance(a, b), atol=ROUNDING)
 
 
 @given(n=st.integers(2, 9), dim=axes, seed=seeds)
@@ -67,7 +67,7 @@ def test_procrustes_is_the_residual_after_the_best_rotation_and_scale(n, dim, se
     a, b = (x - x.mean(axis=0) for x in of_seed(seed, 2, n, dim))
     a, b = a / np.linalg.norm(a), b / np.linalg.norm(b)
     rotation, scale = orthogonal_procrustes(b, a)
-    np.testing.assert_allclose(procrustes(a, b), np.linalg.norm(a - scale * b @ rotation), atol=ROUNDING)
+    np.testing.assert_allclose(procrustes_distance(a, b), np.linalg.norm(a - scale * b @ rotation), atol=ROUNDING)
 
 
 @given(n=st.integers(2, 6), seed=seeds)
@@ -79,16 +79,16 @@ def test_no_rotation_reflection_or_scale_of_a_fine_grid_comes_nearer(n, seed):
     turned = b @ np.concatenate([turn, turn * [1, -1]])
     scale = (a * turned).sum(axis=(1, 2)) / (turned**2).sum(axis=(1, 2))
     least = np.linalg.norm(a - scale[:, None, None] * turned, axis=(1, 2)).min()
-    assert least - 1e-2 < procrustes(a, b) <= least + ROUNDING
+    assert least - 1e-2 < procrustes_distance(a, b) <= least + ROUNDING
 
 
 @given(n=tokens, first=axes, second=axes, seed=seeds, shifts=st.booleans())
 def test_all_relabellings_are_tried(n, first, second, seed, shifts):
     a, b = of_seed(seed, n, first), of_seed([seed, 1], n, second)
-    found, (distance, *match) = shape_distance(a, b, shifts), naive_shape_distance(a, b, shifts)
+    found, (distance, *match) = match_shapes(a, b, shifts), naive_shape_distance(a, b, shifts)
     np.testing.assert_allclose(found.distance, distance, atol=ROUNDING)
     matched = b[(found.unit * np.arange(n) + found.shift) % n]
-    np.testing.assert_allclose(procrustes(a, matched), distance, atol=ROUNDING)
+    np.testing.assert_allclose(procrustes_distance(a, matched), distance, atol=ROUNDING)
     if n > 3 and max(first, second) > 1:  # few tokens on a line have ties
         assert [found.unit, found.shift] == match
 
@@ -100,14 +100,14 @@ def test_a_moved_and_relabelled_shape_is_the_same_shape(n, dim, seed, scale, dat
     x, y = of_seed(seed, n, dim), of_seed([seed, 1], n, dim)
     turn = rotation_or_reflection(seed, dim)
     moved = scale * x[images[label]] @ turn + of_seed([seed, 2], dim)
-    assert shape_distance(moved, x, shifts=True).distance < ROUNDING
+    assert match_shapes(moved, x, shifts=True).distance < ROUNDING
     np.testing.assert_allclose(
-        shape_distance(moved, y, shifts=True).distance, shape_distance(x, y, shifts=True).distance, atol=ROUNDING
+        match_shapes(moved, y, shifts=True).distance, match_shapes(x, y, shifts=True).distance, atol=ROUNDING
     )
     if shift[label] == 0:
-        assert shape_distance(moved, x).distance < ROUNDING
+        assert match_shapes(moved, x).distance < ROUNDING
     if n > 4 and dim > 1:
-        found = shape_distance(moved, x, shifts=True)
+        found = match_shapes(moved, x, shifts=True)
         assert (found.unit, found.shift) == (unit[label], shift[label])
 
 
@@ -115,15 +115,15 @@ def test_a_moved_and_relabelled_shape_is_the_same_shape(n, dim, seed, scale, dat
 def test_distances_are_symmetric_and_from_0_to_1(n, first, second, seed, shifts):
     a, b = of_seed(seed, 4, n, first), of_seed([seed, 1], 4, n, second)
     for there, back in (
-        (procrustes(a, b), procrustes(b, a)),
-        (shape_distance(a, b, shifts).distance, shape_distance(b, a, shifts).distance),
+        (procrustes_distance(a, b), procrustes_distance(b, a)),
+        (match_shapes(a, b, shifts).distance, match_shapes(b, a, shifts).distance),
     ):
         np.testing.assert_allclose(there, back, atol=ROUNDING)
         assert ((there >= 0) & (there <= 1)).all()
-    assert (shape_distance(a, b, shifts).distance <= procrustes(a, b) + ROUNDING).all()
+    assert (match_shapes(a, b, shifts).distance <= procrustes_distance(a, b) + ROUNDING).all()
     for x in (a, b):
-        assert (procrustes(x, x) < ROUNDING).all()
-        found = shape_distance(x, x, shifts)
+        assert (procrustes_distance(x, x) < ROUNDING).all()
+        found = match_shapes(x, x, shifts)
         assert (found.distance < ROUNDING).all()
         assert (found.unit == 1).all()
         assert (found.shift == 0).all()
@@ -131,14 +131,14 @@ def test_distances_are_symmetric_and_from_0_to_1(n, first, second, seed, shifts)
 
 def test_a_unit_and_its_negative_are_not_equivalent(generator):
     x = generator.standard_normal((7, 2))
-    assert procrustes(x, x[-np.arange(7) % 7]) > 0.3
-    found = shape_distance(x[-2 * np.arange(7) % 7], x)
+    assert procrustes_distance(x, x[-np.arange(7) % 7]) > 0.3
+    found = match_shapes(x[-2 * np.arange(7) % 7], x)
     assert found.distance < ROUNDING
     assert found.unit == 5
 
 
 def test_every_polygon_is_every_other_in_other_labels_and_the_first_such_unit_is_given():
-    found = shape_distance(polygon(17), np.stack([polygon(17, step) for step in range(1, 17)]))
+    found = match_shapes(polygon(17), np.stack([polygon(17, step) for step in range(1, 17)]))
     assert (found.distance < ROUNDING).all()
     inverse = [pow(step, -1, 17) for step in range(1, 17)]
     assert found.unit.tolist() == [min(unit, 17 - unit) for unit in inverse]
@@ -166,16 +166,16 @@ def test_relabellings_keep_what_is_equal_modulo_n(n, data):
 @pytest.mark.parametrize("n", [1, 2, 7])
 def test_tokens_in_one_point_are_a_shape_of_their_own(n, place, generator):
     point, other = np.full((n, 2), place), np.full((n, 1), 0.3)
-    assert procrustes(point, other) == shape_distance(point, other).distance == 0
+    assert procrustes_distance(point, other) == match_shapes(point, other).distance == 0
     x = generator.standard_normal((n, 2))
-    for distance in (procrustes(point, x), procrustes(x, point), shape_distance(x, point).distance):
+    for distance in (procrustes_distance(point, x), procrustes_distance(x, point), match_shapes(x, point).distance):
         assert distance == (n > 1)
 
 
 @given(seed=seeds, n=st.integers(3, 6))
 def test_rounding_makes_no_nan(seed, n):
     x = of_seed(seed, 50, n, 2)
-    found = procrustes(x, 3 * x @ rotation_or_reflection(seed, 2))
+    found = procrustes_distance(x, 3 * x @ rotation_or_reflection(seed, 2))
     assert np.isfinite(found).all()
     assert (found < ROUNDING).all()
 
@@ -184,33 +184,35 @@ def test_rounding_makes_no_nan(seed, n):
 def test_no_size_is_too_small_or_large(scale, generator):
     a, b = generator.standard_normal((2, 6, 2))
     a = np.clip(a, -1, 1)
-    np.testing.assert_allclose(procrustes(scale * a, b), procrustes(a, b), atol=ROUNDING)
+    np.testing.assert_allclose(procrustes_distance(scale * a, b), procrustes_distance(a, b), atol=ROUNDING)
     small = np.zeros((6, 2))
     small[:, 1] = 1e-200 * a[:, 0]
-    np.testing.assert_allclose(procrustes(small + np.array([1, 0]), b), procrustes(a[:, :1], b), atol=ROUNDING)
+    np.testing.assert_allclose(
+        procrustes_distance(small + np.array([1, 0]), b), procrustes_distance(a[:, :1], b), atol=ROUNDING
+    )
 
 
 def test_more_axes_than_tokens_are_as_good_as_fewer(generator):
     a, b = generator.standard_normal((4, 20)), generator.standard_normal((4, 2))
-    np.testing.assert_allclose(procrustes(a, b), naive_distance(a, b), atol=ROUNDING)
-    np.testing.assert_allclose(procrustes(np.pad(b, ((0, 0), (0, 9))), b), 0, atol=ROUNDING)
+    np.testing.assert_allclose(procrustes_distance(a, b), naive_distance(a, b), atol=ROUNDING)
+    np.testing.assert_allclose(procrustes_distance(np.pad(b, ((0, 0), (0, 9))), b), 0, atol=ROUNDING)
 
 
 @pytest.mark.parametrize("at_once", [1, 5000, 32 << 20])
 def test_leading_axes_broadcast_in_chunks_of_any_size(at_once, generator, monkeypatch):
     monkeypatch.setattr(shapes, "AT_ONCE_BYTES", at_once)
     a, b = generator.standard_normal((3, 1, 7, 2)), generator.standard_normal((4, 7, 3))
-    found = shape_distance(a, b, shifts=True)
-    assert found.distance.shape == found.unit.shape == found.shift.shape == procrustes(a, b).shape == (3, 4)
+    found = match_shapes(a, b, shifts=True)
+    assert found.distance.shape == found.unit.shape == found.shift.shape == procrustes_distance(a, b).shape == (3, 4)
     for i in range(3):
         for j in range(4):
-            one = shape_distance(a[i, 0], b[j], shifts=True)
+            one = match_shapes(a[i, 0], b[j], shifts=True)
             np.testing.assert_allclose(found.distance[i, j], one.distance, atol=ROUNDING)
             assert (found.unit[i, j], found.shift[i, j]) == (one.unit, one.shift)
-    assert shape_distance(a[:0, 0], b[0]).distance.shape == (0,)
+    assert match_shapes(a[:0, 0], b[0]).distance.shape == (0,)
 
 
-@pytest.mark.parametrize("function", [procrustes, shape_distance])
+@pytest.mark.parametrize("function", [procrustes_distance, match_shapes])
 def test_what_cannot_be_compared_is_refused(function):
     x = np.zeros((5, 2))
     for other, message in (
@@ -260,45 +262,45 @@ def ends(trajectory):
 @pytest.mark.parametrize("shifts", [False, True])
 def test_ends_of_all_pairs_of_runs(trajectories, shifts):
     first, second = trajectories
-    found = end_distances(first, second, shifts=shifts)
+    found = end_shape_distances(first, second, shifts=shifts)
     assert found.dims == ("run", "other_run")
     assert found["seed"].values.tolist() == [9, 10, 11]
     assert found["other_seed"].values.tolist() == [9, 10]
-    expected = shape_distance(ends(first)[:, None], ends(second), shifts).distance
+    expected = match_shapes(ends(first)[:, None], ends(second), shifts).distance
     np.testing.assert_allclose(found, expected, atol=ROUNDING)
-    reordered = end_distances(first.transpose("axis", "step", ...), second.transpose("token", ...), shifts=shifts)
+    reordered = end_shape_distances(first.transpose("axis", "step", ...), second.transpose("token", ...), shifts=shifts)
     np.testing.assert_allclose(reordered, expected, atol=ROUNDING)
 
 
 def test_ends_of_runs_in_pairs(trajectories):
     first, second = trajectories[0].isel(run=[2, 0]), trajectories[1]
-    found = end_distances(first, second, paired=True)
+    found = end_shape_distances(first, second, paired=True)
     assert found.dims == ("run",)
     assert (found["seed"].values.tolist(), found["other_seed"].values.tolist()) == ([11, 9], [9, 10])
-    np.testing.assert_allclose(found, shape_distance(ends(first), ends(second)).distance, atol=ROUNDING)
+    np.testing.assert_allclose(found, match_shapes(ends(first), ends(second)).distance, atol=ROUNDING)
     with pytest.raises(ValueError, match="run: found 3 and 2"):
-        end_distances(*trajectories, paired=True)
+        end_shape_distances(*trajectories, paired=True)
 
 
 def test_runs_that_diverged_are_nan(trajectories):
     first, second = trajectories
     first["last_step"][1] = 5
     second["last_step"][0] = 0
-    assert np.isnan(end_distances(first, second)).values.tolist() == [[True, False], [True, True], [True, False]]
-    assert np.isnan(end_distances(first.isel(run=[0, 1]), second, paired=True)).values.tolist() == [True, True]
-    assert np.isnan(end_distances(first.isel(run=[1, 0]), second, paired=True)).values.tolist() == [True, False]
+    assert np.isnan(end_shape_distances(first, second)).values.tolist() == [[True, False], [True, True], [True, False]]
+    assert np.isnan(end_shape_distances(first.isel(run=[0, 1]), second, paired=True)).values.tolist() == [True, True]
+    assert np.isnan(end_shape_distances(first.isel(run=[1, 0]), second, paired=True)).values.tolist() == [True, False]
 
 
 def test_end_embeddings_and_single_runs_are_taken_as_well(trajectories):
     first, second = trajectories
-    expected = end_distances(first, second).values
+    expected = end_shape_distances(first, second).values
     arrays = xr.DataArray(ends(first), dims=("run", "token", "axis")), second["embedding"]
-    np.testing.assert_array_equal(end_distances(*arrays), expected)
-    one = end_distances(first.isel(run=1), second)
+    np.testing.assert_array_equal(end_shape_distances(*arrays), expected)
+    one = end_shape_distances(first.isel(run=1), second)
     assert one.dims == ("other_run",)
     np.testing.assert_array_equal(one, expected[1])
 
 
 def test_trajectories_of_other_moduli_are_refused(trajectories):
     with pytest.raises(ValueError, match="token: found 5 and 4"):
-        end_distances(trajectories[0], trajectories[1].isel(token=slice(4)))
+        end_shape_distances(trajectories[0], trajectories[1].isel(token=slice(4)))

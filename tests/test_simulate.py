@@ -14,23 +14,23 @@ from xarray.backends.file_manager import FILE_CACHE
 from analysis.structures.circles_and_grids import circles, grid_imperfections
 from dynamics import simulation as loop
 from dynamics.particles.system import ParticleSystem
-from dynamics.randomness import normal
-from dynamics.settings import SETTINGS as KNOWN
+from dynamics.randomness import normal_samples
+from dynamics.settings import SETTINGS_CLASSES as KNOWN
 from dynamics.settings import ParticleSettings, SettingsError
-from dynamics.simulation import Interrupted, branch, end_embedding, replay, run_path, simulate
+from dynamics.simulation import Interrupted, branch, final_embedding, replay, run_path, simulate
 from dynamics.trajectory import recorder
 from dynamics.trajectory.netcdf import RecordingError, TrajectoryError
 from dynamics.trajectory.reader import (
     DIVERGED,
     DONE,
     checkpoints,
-    first_steps,
+    closed_parts,
     open_trajectory,
-    part_name,
+    part_file_name,
     parts_folder,
-    parts_of,
+    truncate_trajectory,
 )
-from dynamics.trajectory.recorder import Schedule, lock_of
+from dynamics.trajectory.recorder import RecordingSchedule, trajectory_lock
 
 SETTINGS = ParticleSettings(n=7, fa=2.0)
 
@@ -151,7 +151,7 @@ def test_where_a_run_lives_depends_on_all_that_defines_it_and_not_on_steps():
 
 def test_a_second_writer_is_refused(tmp_path):
     path = tmp_path / "a.nc"
-    with lock_of(path), pytest.raises(RecordingError, match="another process is writing it"):
+    with trajectory_lock(path), pytest.raises(RecordingError, match="another process is writing it"):
         run(out=path)
     run(out=path)
 
@@ -173,7 +173,7 @@ def interrupted(tmp_path, small_parts, monkeypatch):
     with monkeypatch.context() as patch, pytest.raises(MemoryError):
         patch.setattr(recorder.FileRecorder, "add", add)
         run(out=path)
-    assert len(parts_of(path)) >= 3
+    assert len(closed_parts(path)) >= 3
     return path
 
 
@@ -195,7 +195,7 @@ def test_it_goes_on_to_the_same_bits(interrupted, tmp_path):
 
 
 def test_a_damaged_part_is_an_error_and_stays(interrupted):
-    for victim in (parts_of(interrupted)[0].path, parts_of(interrupted)[-1].path):
+    for victim in (closed_parts(interrupted)[0].path, closed_parts(interrupted)[-1].path):
         whole = victim.read_bytes()
         for damage in (whole[: len(whole) // 2], whole[:99] + bytes([whole[99] ^ 4]) + whole[100:], b""):
             victim.write_bytes(damage)
@@ -209,7 +209,7 @@ def test_a_damaged_part_is_an_error_and_stays(interrupted):
 
 
 def test_a_missing_part_is_an_error(interrupted):
-    parts_of(interrupted)[1].path.unlink()
+    closed_parts(interrupted)[1].path.unlink()
     with pytest.raises(TrajectoryError, match="a part is missing"):
         open_trajectory(interrupted)
     with pytest.raises(TrajectoryError, match="a part is missing"):
@@ -225,7 +225,7 @@ def test_parts_of_another_run_are_refused(interrupted):
 
 @pytest.mark.parametrize("steps", [60, 80])
 def test_parts_left_behind_by_a_death_while_tidying_up_are_dropped(interrupted, tmp_path, steps):
-    parts = {part.path.name: part.path.read_bytes() for part in parts_of(interrupted)}
+    parts = {part.path.name: part.path.read_bytes() for part in closed_parts(interrupted)}
     run(out=interrupted).close()
     parts_folder(interrupted).mkdir()
     for name, content in parts.items():
@@ -269,7 +269,7 @@ def test_a_branch_is_the_same_run_with_other_settings_from_there_on(tmp_path):
     xr.testing.assert_equal(other["embedding"].sel(step=33), original["embedding"].sel(step=33))
     assert not other["embedding"].sel(step=34).equals(original["embedding"].sel(step=34))
     assert '"fa": 0.5' in other.attrs["config_json"]
-    recorder.save(other, tmp_path / "b.nc")
+    recorder.save_trajectory(other, tmp_path / "b.nc")
     open_trajectory(tmp_path / "b.nc").close()
 
 
@@ -329,7 +329,7 @@ def test_what_cannot_fit_is_refused_before_it_is_allocated(settings, amount):
 
 def test_a_schedule_of_a_longer_run_keeps_checkpoints_of_a_shorter_one():
     for steps in range(1, 300, 7):
-        short, long = Schedule(steps, 3), Schedule(3 * steps, 3)
+        short, long = RecordingSchedule(steps, 3), RecordingSchedule(3 * steps, 3)
         kept = [step for step in range(steps) if long.keeps_checkpoint(step)]
         assert all(short.keeps_checkpoint(step) for step in kept)
 
@@ -347,10 +347,10 @@ def test_fewer_steps_than_an_interrupted_run_has_reached_are_refused_and_as_many
     """The state at which it stopped had no frame; asked for exactly that many steps, it gets one."""
     path = tmp_path / "a.nc"
     stop_at(monkeypatch, path, 30, every=7, steps=1000)
-    before = [part.path.read_bytes() for part in parts_of(path)]
+    before = [part.path.read_bytes() for part in closed_parts(path)]
     with pytest.raises(SettingsError, match="steps: found 29, allowed is at least 30"):
         run(out=path, every=7, steps=29)
-    assert [part.path.read_bytes() for part in parts_of(path)] == before
+    assert [part.path.read_bytes() for part in closed_parts(path)] == before
     run(out=path, every=7, steps=30)
     xr.testing.assert_equal(open_trajectory(path), run(every=7, steps=30))
 
@@ -387,8 +387,8 @@ def stop_at(monkeypatch, path, step, **amount):
 
 def test_a_merge_that_would_not_be_whole_leaves_the_parts(interrupted):
     """A part copied under the next one's name continues the chain of names, and nothing else."""
-    last = parts_of(interrupted)[-1]
-    copy = last.path.with_name(part_name(last.end, 2 * last.end - last.begin))
+    last = closed_parts(interrupted)[-1]
+    copy = last.path.with_name(part_file_name(last.end, 2 * last.end - last.begin))
     copy.write_bytes(last.path.read_bytes())
     before = sorted(parts_folder(interrupted).iterdir())
     with pytest.raises(TrajectoryError, match="ends at step"):
@@ -403,9 +403,9 @@ def test_a_part_of_another_run_is_not_merged(interrupted, tmp_path, monkeypatch)
     monkeypatch.setattr("tests.test_simulate.SETTINGS", ParticleSettings(n=7, fa=0.5))
     stop_at(monkeypatch, other, 40)
     monkeypatch.undo()
-    first = parts_of(interrupted)[0]
-    foreign = [part for part in parts_of(other) if part.begin == first.begin and part.end == first.end]
-    for part in foreign or parts_of(other)[:1]:
+    first = closed_parts(interrupted)[0]
+    foreign = [part for part in closed_parts(other) if part.begin == first.begin and part.end == first.end]
+    for part in foreign or closed_parts(other)[:1]:
         first.path.write_bytes(part.path.read_bytes())
     for action in (lambda: run(out=interrupted), lambda: open_trajectory(interrupted)):
         with pytest.raises((TrajectoryError, SettingsError), match="another run|fa=0.5|ends at step"):
@@ -457,7 +457,7 @@ def test_a_selection_is_replayed_by_its_seeds(tmp_path):
     )
     xr.testing.assert_equal(replay(chosen, None, 30, 35)["embedding"], chosen["embedding"].sel(step=slice(30, 35)))
     metrics = run(out=tmp_path / "m.nc", record="metrics")
-    np.testing.assert_array_equal(end_embedding(metrics.isel(run=[4, 1])), end_embedding(chosen))
+    np.testing.assert_array_equal(final_embedding(metrics.isel(run=[4, 1])), final_embedding(chosen))
 
 
 def test_a_dataset_whose_file_was_replaced_is_not_replayed(tmp_path):
@@ -469,8 +469,8 @@ def test_a_dataset_whose_file_was_replaced_is_not_replayed(tmp_path):
 
 def test_a_saved_selection_or_branch_is_not_taken_for_the_run(tmp_path):
     full = run(out=tmp_path / "a.nc")
-    recorder.save(full.isel(run=[2, 4]), tmp_path / "selection.nc")
-    recorder.save(branch(full, 0, fa=1.0), tmp_path / "branch.nc")
+    recorder.save_trajectory(full.isel(run=[2, 4]), tmp_path / "selection.nc")
+    recorder.save_trajectory(branch(full, 0, fa=1.0), tmp_path / "branch.nc")
     with pytest.raises(SettingsError, match="out: found .*selection or a branch"):
         run(out=tmp_path / "selection.nc")
     with pytest.raises(SettingsError, match="out: found"):
@@ -479,13 +479,13 @@ def test_a_saved_selection_or_branch_is_not_taken_for_the_run(tmp_path):
         with pytest.raises(TrajectoryError, match="no restart states"):
             replay(tmp_path / name, 0, 1, 2)
     with pytest.raises(RecordingError, match="exists already"):
-        recorder.save(full, tmp_path / "a.nc")
+        recorder.save_trajectory(full, tmp_path / "a.nc")
 
 
 def test_another_process_that_finishes_first_is_noticed_under_the_lock(tmp_path, monkeypatch):
     path = tmp_path / "a.nc"
     run(out=path, steps=80)
-    monkeypatch.setattr(loop, "finished", lambda *_: None)  # what it saw before the lock
+    monkeypatch.setattr(loop, "find_finished_run", lambda *_: None)  # what it saw before the lock
     with pytest.raises(SettingsError, match="steps: found 60, allowed is at least 80"):
         run(out=path)
     with pytest.raises(SettingsError, match="out: found"):
@@ -495,8 +495,8 @@ def test_another_process_that_finishes_first_is_noticed_under_the_lock(tmp_path,
 def test_a_finished_run_in_a_folder_that_cannot_be_written_is_read(tmp_path, monkeypatch):
     path = tmp_path / "a.nc"
     run(out=path).close()
-    monkeypatch.setattr(recorder, "lock_of", None)  # nothing may be locked
-    monkeypatch.setattr(loop, "check_size", None)  # nor measured
+    monkeypatch.setattr(recorder, "trajectory_lock", None)  # nothing may be locked
+    monkeypatch.setattr(loop, "check_memory_and_disk", None)  # nor measured
     run(out=path)
 
 
@@ -519,7 +519,7 @@ def test_replay_of_an_unfinished_run(interrupted):
 def test_long_stretches_between_frames_have_checkpoints_and_parts(tmp_path, monkeypatch):
     monkeypatch.setattr(recorder, "PART_SECONDS", 0.0)
     stop_at(monkeypatch, tmp_path / "a.nc", 777, every=1000, steps=1000)
-    assert len(parts_of(tmp_path / "a.nc")) > 5
+    assert len(closed_parts(tmp_path / "a.nc")) > 5
     run(out=tmp_path / "a.nc", every=1000, steps=1000)
     run(out=tmp_path / "b.nc", every=1000, steps=1000)
     assert same_file(tmp_path / "a.nc", tmp_path / "b.nc")
@@ -558,30 +558,30 @@ def test_a_dataset_survives_the_way_to_another_process(tmp_path):
 def test_the_end_of_metrics_alone_is_replayed_where_no_restart_state_is_at_it(tmp_path):
     run(out=tmp_path / "m.nc", record="metrics", steps=300)
     view = run(out=tmp_path / "m.nc", record="metrics", steps=31)
-    np.testing.assert_array_equal(end_embedding(view), run(steps=31)["embedding"][:, -1])
+    np.testing.assert_array_equal(final_embedding(view), run(steps=31)["embedding"][:, -1])
 
 
 def test_parts_of_another_run_beside_a_finished_one_are_not_removed(interrupted, tmp_path):
     other = ParticleSettings(n=7, fa=0.5)
     simulate(other, runs=6, steps=60, out=tmp_path / "b.nc", progress=False).close()
     (tmp_path / "b.nc").replace(interrupted)
-    before = parts_of(interrupted)
+    before = closed_parts(interrupted)
     simulate(other, runs=6, steps=60, out=interrupted, progress=False)
-    assert parts_of(interrupted) == before
+    assert closed_parts(interrupted) == before
     with pytest.raises(SettingsError, match="out: found"):
         simulate(other, runs=6, steps=80, out=interrupted, progress=False)
-    assert parts_of(interrupted) == before
+    assert closed_parts(interrupted) == before
 
 
 def test_nothing_is_saved_over_a_run_in_progress(interrupted):
     with pytest.raises(RecordingError, match="exists already"):
-        recorder.save(run(), interrupted)
+        recorder.save_trajectory(run(), interrupted)
     run(out=interrupted)
 
 
 def test_a_branch_after_a_divergence_is_a_trajectory(diverging, tmp_path):
     original = simulate(diverging, runs=2, steps=20, out=tmp_path / "a.nc", progress=False)
-    recorder.save(branch(original, 10, fa=2.0), tmp_path / "b.nc")
+    recorder.save_trajectory(branch(original, 10, fa=2.0), tmp_path / "b.nc")
     with open_trajectory(tmp_path / "b.nc") as found:
         assert found["last_step"].values.tolist() == [20, 0]
 
@@ -602,7 +602,11 @@ def test_a_temporary_of_a_writer_with_a_longer_name_is_not_ours(tmp_path):
 
 @pytest.mark.parametrize(
     "use",
-    [lambda t, path: recorder.save(t, path), lambda t, path: replay(t, 0, 0, 1), lambda t, path: end_embedding(t)],
+    [
+        lambda t, path: recorder.save_trajectory(t, path),
+        lambda t, path: replay(t, 0, 0, 1),
+        lambda t, path: final_embedding(t),
+    ],
 )
 def test_one_run_without_its_dimension_is_refused(use, tmp_path):
     metrics = run(out=tmp_path / "a.nc", record="metrics")
@@ -644,12 +648,14 @@ def test_a_diverged_run_is_marked_masked_and_left_out(diverging, tmp_path):
     assert trajectory["status"].values.tolist() == [DONE, DIVERGED]
     assert trajectory["last_step"].values.tolist() == [30, 0]
     assert (trajectory["embedding"][1] == trajectory["embedding"][1, 0]).all()
-    assert end_embedding(trajectory)["seed"].values.tolist() == [0]
+    assert final_embedding(trajectory)["seed"].values.tolist() == [0]
     measured = grid_imperfections(trajectory)
     assert measured[0].notnull().all()
     assert measured[1, 0].notnull()
     assert measured[1, 1:].isnull().all()
-    xr.testing.assert_equal(first_steps(trajectory, 0).load(), simulate(diverging, runs=2, steps=0, progress=False))
+    xr.testing.assert_equal(
+        truncate_trajectory(trajectory, 0).load(), simulate(diverging, runs=2, steps=0, progress=False)
+    )
 
 
 def test_a_diverged_run_survives_parts_and_extension(diverging, tmp_path, monkeypatch):
@@ -710,7 +716,7 @@ class PendulumSystem:
         return {"token": np.arange(1), "axis": np.arange(2), "layer": np.array(["point"])}
 
     def initial(self, seeds):
-        return PendulumState(0, normal(seeds, "pendulum", (2,)))
+        return PendulumState(0, normal_samples(seeds, "pendulum", (2,)))
 
     def advance(self, state, steps):
         x = state.x
@@ -737,7 +743,7 @@ class PendulumSystem:
 
 def test_a_system_from_outside_goes_through_everything(tmp_path, monkeypatch):
     """The protocol is all that the loop, the format and the analyses know."""
-    monkeypatch.setattr(loop, "SYSTEMS", dict(loop.SYSTEMS))
+    monkeypatch.setattr(loop, "SYSTEM_CLASSES", dict(loop.SYSTEM_CLASSES))
     monkeypatch.setitem(KNOWN, "pendulum", PendulumSettings)
     loop.register(PendulumSettings, PendulumSystem)
     settings, path = PendulumSettings(angle=0.25), tmp_path / "a.nc"

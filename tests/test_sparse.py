@@ -7,14 +7,14 @@ import pytest
 import torch
 import xarray as xr
 
-from dynamics.kernels.compiling import on_threads
+from dynamics.kernels.compiling import numba_threads
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.constant_attention import network_of, weights
 from dynamics.settings import ModularSettings, SettingsError, SparseSettings
 from dynamics.simulation import branch, replay, simulate
-from dynamics.tasks import scored, sequences, sparse_splits, sparse_sum, unseen
-from dynamics.training.minibatches import bits_of, orders, sort_keys
-from dynamics.training.sparse_backends import HeadLanes, HeadTorch
+from dynamics.tasks import evaluation_sequences, sample_sequences, sparse_splits, sparse_sum, unseen_mask
+from dynamics.training.minibatches import epoch_orders, index_bits, shuffle_keys
+from dynamics.training.sparse_backends import SparseSimdBackend, SparseTorchBackend
 from dynamics.training.system import SparseSystem
 from dynamics.trajectory.reader import DIVERGED, open_trajectory
 from tests.plain_head import Run
@@ -36,17 +36,17 @@ def begun(engine):
 @pytest.mark.parametrize("n", [1, 2, 3, 50, 2048, 5000])
 def test_an_order_is_a_permutation_and_the_same_in_torch(n):
     seeds = np.array([0, 7, 2**62, 3])
-    order = orders(seeds, 5, n)
+    order = epoch_orders(seeds, 5, n)
     np.testing.assert_array_equal(np.sort(order, axis=1), np.arange(n)[None].repeat(4, 0))
-    keys = sort_keys(torch.from_numpy(seeds)[:, None], torch.tensor(5), torch.arange(n), bits_of(n))
+    keys = shuffle_keys(torch.from_numpy(seeds)[:, None], torch.tensor(5), torch.arange(n), index_bits(n))
     assert (keys >= 0).all()
-    np.testing.assert_array_equal(keys.sort(dim=1).values & ((1 << bits_of(n)) - 1), order)
-    np.testing.assert_array_equal(orders(seeds[1:2], 5, n)[0], order[1])
+    np.testing.assert_array_equal(keys.sort(dim=1).values & ((1 << index_bits(n)) - 1), order)
+    np.testing.assert_array_equal(epoch_orders(seeds[1:2], 5, n)[0], order[1])
 
 
 def test_orders_are_uniform_and_independent():
     """Each datum is as often at each place; orders of other epochs and seeds have nothing in common."""
-    all_orders = np.concatenate([orders(np.arange(400), epoch, 8) for epoch in range(50)])  # 20,000 of them
+    all_orders = np.concatenate([epoch_orders(np.arange(400), epoch, 8) for epoch in range(50)])  # 20,000 of them
     counts = np.stack([np.bincount(column, minlength=8) for column in all_orders.T])
     assert abs(counts - 2500).max() < 5 * np.sqrt(2500 * 7 / 8)
     place = all_orders.argsort(axis=1).reshape(50, 400, 8).astype(float) - 3.5
@@ -56,7 +56,7 @@ def test_orders_are_uniform_and_independent():
 
 def test_orders_are_what_they_always_were():
     """Fixed numbers: a change here changes every trajectory, and wants a higher numerics_version."""
-    np.testing.assert_array_equal(orders(np.array([7]), 3, 8), [ORDER_OF_SEED_7])
+    np.testing.assert_array_equal(epoch_orders(np.array([7]), 3, 8), [ORDER_OF_SEED_7])
 
 
 ORDER_OF_SEED_7 = [4, 2, 3, 1, 6, 7, 5, 0]
@@ -65,12 +65,12 @@ ORDER_OF_SEED_7 = [4, 2, 3, 1, 6, 7, 5, 0]
 def test_sequences_are_scored_once_and_weigh_as_often_as_they_occur():
     s = SparseSettings(length=7, sparsity=3, data=60, batch=8)
     seeds = np.arange(4)
-    train, test = sequences(s, seeds, "train"), sequences(s, seeds, "test")
-    found, values = scored(s, train, test), np.random.default_rng(0).normal(size=2**7)
+    train, test = sample_sequences(s, seeds, "train"), sample_sequences(s, seeds, "test")
+    found, values = evaluation_sequences(s, train, test), np.random.default_rng(0).normal(size=2**7)
     number = found.tokens.astype(np.int64) @ 2 ** np.arange(7)
     means = (values[number][..., None] * found.counts).sum(axis=1) / found.counts.sum(axis=1)
     np.testing.assert_array_equal(found.counts.sum(axis=1)[:, :2], 60)
-    new = unseen(train, test)
+    new = unseen_mask(train, test)
     assert sparse_splits(s) == ("train", "test", "unseen")
     for run in range(4):
         each = [values[tokens @ 2 ** np.arange(7)] for tokens in (train[run].astype(int), test[run].astype(int))]
@@ -108,7 +108,7 @@ def test_the_ensemble_is_single_runs_trained_by_a_plain_loop(s):
     for member in (0, 17):
         run, seed = Run(s, 3 + member), np.array([3 + member])
         for epoch in range(3):
-            run.epoch(orders(seed, epoch, s.data)[0], None if epoch < 2 else steps - 2 * s.epoch_steps)
+            run.epoch(epoch_orders(seed, epoch, s.data)[0], None if epoch < 2 else steps - 2 * s.epoch_steps)
         last = trajectory.isel(run=member, step=-1)
         for name, expected in run.named.items():
             np.testing.assert_allclose(last[name], expected.detach(), atol=3e-4, err_msg=name)
@@ -140,7 +140,7 @@ def test_an_epoch_is_a_frame_and_batches_make_it():
 def test_both_engines_train_alike(changes):
     s = dataclasses.replace(SMALL, **changes)
     network, seeds = ClusteringHead(s), np.arange(5)
-    here, there = begun(HeadLanes(network, seeds)), begun(HeadTorch(network, seeds, "cpu"))
+    here, there = begun(SparseSimdBackend(network, seeds)), begun(SparseTorchBackend(network, seeds, "cpu"))
     for engine in (here, there):
         engine.train(0, 10)
         engine.train(10, 9)
@@ -160,7 +160,7 @@ def test_both_engines_train_alike(changes):
 def test_a_torch_engine_goes_on_from_what_it_gave(changes):
     s = dataclasses.replace(SMALL, mlp_lr_discount=3.0, **changes)
     network, seeds = ClusteringHead(s), np.arange(5)
-    whole, first, second = (begun(HeadTorch(network, seeds, "cpu")) for _ in range(3))
+    whole, first, second = (begun(SparseTorchBackend(network, seeds, "cpu")) for _ in range(3))
     whole.train(0, 19)
     first.train(0, 9)
     second.hold(first.weights(), first.moments(), first.updates)
@@ -191,9 +191,9 @@ def test_a_step_reads_nothing_but_buffers_and_the_key_of_its_graph(changes, monk
         return [*engine.parts, *(each for state in engine.optimizer.state.values() for each in state.values())]
 
     s = dataclasses.replace(SMALL, **changes)
-    plain, graphed = (begun(HeadTorch(ClusteringHead(s), np.arange(5), "cpu")) for _ in range(2))
+    plain, graphed = (begun(SparseTorchBackend(ClusteringHead(s), np.arange(5), "cpu")) for _ in range(2))
     plain.train(0, 30)
-    monkeypatch.setattr(HeadTorch, "_capture", capture)
+    monkeypatch.setattr(SparseTorchBackend, "_capture", capture)
     graphed.device = "cuda"  # so that it uses its graphs
     graphed.train(0, 30)
     assert set(graphed.graphs) == {8, 2}
@@ -202,7 +202,7 @@ def test_a_step_reads_nothing_but_buffers_and_the_key_of_its_graph(changes, monk
 
 def test_wide_ensembles_are_scored_in_portions(monkeypatch):
     network, seeds = ClusteringHead(SMALL), np.arange(70)
-    engine = begun(HeadTorch(network, seeds, "cpu"))
+    engine = begun(SparseTorchBackend(network, seeds, "cpu"))
     whole = engine.scores()
     engine.together = 16
     for one, other in zip(engine.scores(), whole, strict=True):
@@ -212,7 +212,7 @@ def test_wide_ensembles_are_scored_in_portions(monkeypatch):
 def test_a_run_has_the_same_bits_alone_in_any_ensemble_on_any_threads():
     whole = simulate(SMALL, runs=40, seed=0, steps=30, every=4, progress=False)
     for first, runs, threads in ((7, 1, 1), (30, 10, 1), (20, 20, 2)):
-        with on_threads(threads):
+        with numba_threads(threads):
             some = simulate(SMALL, runs=runs, seed=first, steps=30, every=4, progress=False)
         for name in whole.data_vars:
             np.testing.assert_array_equal(some[name], whole[name][first : first + runs], err_msg=str(name))
@@ -224,7 +224,7 @@ def test_along_an_ablation_only_the_ablated_changes():
     for change in ({"hidden": 9}, {"lr": 0.1}, {"table": 5}, {"mlp_lr_discount": 7.0}, {"batch": 3}, {"norm": "unit"}):
         s = dataclasses.replace(base, **change)
         seeds = np.arange(3)
-        one, other = (HeadLanes(ClusteringHead(each), seeds) for each in (base, s))
+        one, other = (SparseSimdBackend(ClusteringHead(each), seeds) for each in (base, s))
         np.testing.assert_array_equal(one.train_on.tokens, other.train_on.tokens)
         np.testing.assert_array_equal(one.scored.tokens, other.scored.tokens)
         for engine in (one, other):
@@ -248,7 +248,7 @@ def test_a_row_of_the_table_that_is_not_used_still_takes_part_in_the_softmax():
 def test_networks_come_back_from_a_trajectory():
     trajectory = simulate(SMALL, runs=3, steps=7, progress=False)
     network, found = network_of(trajectory), weights(trajectory, step=7)
-    tokens = sequences(SMALL, trajectory["seed"].values, "test")
+    tokens = sample_sequences(SMALL, trajectory["seed"].values, "test")
     target = torch.from_numpy(sparse_sum(tokens, SMALL))
     losses = network.losses(found, torch.from_numpy(tokens).long(), target)
     np.testing.assert_allclose(losses.mean(-1), trajectory["loss"].sel(split="test", step=7), rtol=1e-5)
@@ -277,7 +277,7 @@ def test_high_dimensions_and_wide_layers():
     trajectory = simulate(SparseSettings(dim=8, hidden=70, data=64), runs=2, steps=4, progress=False)
     assert trajectory["value"].shape == (2, 3, 8, 8)
     run = Run(SparseSettings(dim=8, hidden=70, data=64), 1)
-    run.epoch(orders(np.array([1]), 0, 64)[0])
+    run.epoch(epoch_orders(np.array([1]), 0, 64)[0])
     np.testing.assert_allclose(trajectory["receptor"][1, 1], run.named["receptor"].detach(), atol=1e-4)
 
 
@@ -335,9 +335,9 @@ def test_transfer_from_successful_runs_alone(tmp_path):
     source.close()
     good = source.copy(deep=True)
     good["accuracy"].loc[{"split": "test", "step": 7}] = [0.5, 0.99, 1.0, 0.98, 0.985, 0.2]
-    from dynamics.trajectory.recorder import save
+    from dynamics.trajectory.recorder import save_trajectory
 
-    save(good, tmp_path / "b.nc")
+    save_trajectory(good, tmp_path / "b.nc")
     s = dataclasses.replace(SMALL, start=str(tmp_path / "b.nc"), start_step=7, start_runs="successful")
     begun = simulate(s, runs=3, steps=1, progress=False)
     np.testing.assert_array_equal(begun["value"][:, 0], source["value"].sel(step=7)[[1, 2, 4]])

@@ -12,20 +12,20 @@ import xarray as xr
 
 from analysis.clustering_heads import activation_sparsity as module
 from analysis.clustering_heads.activation_sparsity import (
-    THRESHOLDS,
-    activations,
-    compared,
-    counts_below,
+    SPARSITY_THRESHOLDS,
+    compare_successes,
+    count_below_thresholds,
+    hidden_activations,
     mean_sparsity,
-    sparsity,
+    measure_sparsity,
 )
-from analysis.sparsity import differing, figure, labels
+from analysis.sparsity import differing_range, plot_sparsity, trajectory_labels
 from dynamics.networks.constant_attention import network_of, weights
 from dynamics.settings import ModularSettings, SettingsError, SparseSettings
 from dynamics.simulation import simulate
-from dynamics.tasks import sequences
+from dynamics.tasks import sample_sequences
 from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.recorder import save
+from dynamics.trajectory.recorder import save_trajectory
 
 SMALL = SparseSettings(length=6, sparsity=2, data=60, batch=16, hidden=6)
 
@@ -41,20 +41,22 @@ def gelu(x):
 
 def test_counts_are_of_values_strictly_below(generator):
     values = np.array([[0.0, -1.0], [0.5, 2.0]])
-    np.testing.assert_array_equal(counts_below(values, np.array([1, 3]), np.array([0.5, 1.0, 3.0])), [1, 4, 8])
+    np.testing.assert_array_equal(
+        count_below_thresholds(values, np.array([1, 3]), np.array([0.5, 1.0, 3.0])), [1, 4, 8]
+    )
     values, often = generator.standard_normal((50, 3)), generator.integers(0, 4, 50)
-    expected = [(often[:, None] * (np.abs(values) < eps)).sum() for eps in THRESHOLDS]
-    np.testing.assert_array_equal(counts_below(values, often), expected)
+    expected = [(often[:, None] * (np.abs(values) < eps)).sum() for eps in SPARSITY_THRESHOLDS]
+    np.testing.assert_array_equal(count_below_thresholds(values, often), expected)
     with pytest.raises(ValueError, match="found shapes"):
-        counts_below(values, often[:-1])
+        count_below_thresholds(values, often[:-1])
 
 
 def test_the_mean_is_over_log_eps_in_the_papers_range():
     assert mean_sparsity(np.ones((2, 141))) == pytest.approx([1, 1])
-    step = (THRESHOLDS >= 0.99e-1).astype(float)  # half-way along the range in log eps, up to one interval
+    step = (SPARSITY_THRESHOLDS >= 0.99e-1).astype(float)  # half-way along the range in log eps, up to one interval
     assert mean_sparsity(step) == pytest.approx(0.5, abs=1 / 80)
-    assert mean_sparsity((THRESHOLDS > 10.5).astype(float)) == 0
-    assert mean_sparsity(np.log10(THRESHOLDS)) == pytest.approx(-1)
+    assert mean_sparsity((SPARSITY_THRESHOLDS > 10.5).astype(float)) == 0
+    assert mean_sparsity(np.log10(SPARSITY_THRESHOLDS)) == pytest.approx(-1)
 
 
 @pytest.mark.parametrize("changes", [{}, {"receptor_biases": False, "norm": "unit-smooth"}, {"activation": "relu"}])
@@ -62,24 +64,24 @@ def test_activations_are_those_of_the_transform(changes):
     settings = dataclasses.replace(SMALL, **changes)
     trajectory = simulate(settings, runs=2, steps=4, progress=False)
     network, found = network_of(trajectory), weights(trajectory)
-    tokens = torch.from_numpy(sequences(settings, np.array([5]), "train")[0].astype(np.int64))
+    tokens = torch.from_numpy(sample_sequences(settings, np.array([5]), "train")[0].astype(np.int64))
     xi = network.sequence_embedding(found, tokens)
-    zeta = xi + activations(network, found, tokens) @ found["assembler"] + found["transform_bias"][..., None, :]
+    zeta = xi + hidden_activations(network, found, tokens) @ found["assembler"] + found["transform_bias"][..., None, :]
     torch.testing.assert_close(zeta, network.transform(found, xi))
 
 
 @pytest.mark.parametrize("few", [False, True])
 def test_sparsity_of_a_trajectory_is_that_of_all_draws_one_by_one(small, few, monkeypatch):
     if few:  # sequences at once
-        monkeypatch.setattr(module, "AT_ONCE_BYTES", 5000)
-    found = sparsity(small, step=4)
+        monkeypatch.setattr(module, "_BATCH_BYTES", 5000)
+    found = measure_sparsity(small, step=4)
     network = network_of(small)
     for split in ("train", "test"):
         held = {name: each.double() for name, each in weights(small, 2, 4).items()}
-        tokens = sequences(SMALL, small["seed"].values[[2]], split)[0].astype(np.int64)
+        tokens = sample_sequences(SMALL, small["seed"].values[[2]], split)[0].astype(np.int64)
         direction = network.normalise(network.sequence_embedding(held, torch.from_numpy(tokens))).numpy()
         values = gelu(direction @ held["receptor"].numpy().T + held["receptor_bias"].numpy())
-        expected = [(np.abs(values) < eps).mean() for eps in THRESHOLDS]
+        expected = [(np.abs(values) < eps).mean() for eps in SPARSITY_THRESHOLDS]
         np.testing.assert_allclose(found["sparsity"].sel(split=split)[2], expected, atol=1e-12)
     assert (found["test_accuracy"] == small["accuracy"].sel(step=4, split="test")).all()
 
@@ -87,24 +89,24 @@ def test_sparsity_of_a_trajectory_is_that_of_all_draws_one_by_one(small, few, mo
 def test_diverged_runs_and_wrong_steps_and_files(small):
     diverged = small.copy()
     diverged["last_step"] = small["last_step"].copy(data=[8, 4, 8, 8])
-    found = sparsity(diverged)
+    found = measure_sparsity(diverged)
     assert np.isnan(found["sparsity"][:, 1]).all()
     assert np.isfinite(found["sparsity"][:, [0, 2, 3]]).all()
     assert np.isnan(found["success"][1])
-    assert np.isfinite(sparsity(diverged, step=4)["success"]).all()
+    assert np.isfinite(measure_sparsity(diverged, step=4)["success"]).all()
     with pytest.raises(SettingsError, match="nearest are 4 and 8$"):
-        sparsity(small, step=5)
+        measure_sparsity(small, step=5)
     with pytest.raises(SettingsError, match="nearest is 8$"):
-        sparsity(small, step=9)
+        measure_sparsity(small, step=9)
     with pytest.raises(TrajectoryError, match="record=metrics"):
-        sparsity(simulate(SMALL, runs=1, steps=4, record="metrics", progress=False))
+        measure_sparsity(simulate(SMALL, runs=1, steps=4, record="metrics", progress=False))
     with pytest.raises(TrajectoryError, match="this is about sparse"):
-        sparsity(simulate(ModularSettings(n=5), runs=1, steps=1, progress=False))
+        measure_sparsity(simulate(ModularSettings(n=5), runs=1, steps=1, progress=False))
 
 
 def planted(less):
     """Runs 0 to 7 succeed, 8 to 19 fail; successes are less sparse within the range where `less`."""
-    place = np.log10(THRESHOLDS)[None] - np.linspace(-1, 1, 20)[:, None]
+    place = np.log10(SPARSITY_THRESHOLDS)[None] - np.linspace(-1, 1, 20)[:, None]
     if less:
         place[:8] -= 2
     curves = 1 / (1 + np.exp(-3 * place))
@@ -115,36 +117,38 @@ def planted(less):
             "success": ("run", success),
             "test_accuracy": ("run", success),
         },
-        {"split": ["train", "test"], "eps": THRESHOLDS},
+        {"split": ["train", "test"], "eps": SPARSITY_THRESHOLDS},
     )
 
 
 def test_a_planted_difference_is_found_and_none_elsewhere():
-    found = compared(planted(less=True)).sel(split="test")
-    low, high = differing(THRESHOLDS, found["effect"].values, found["p_value"].values, -1)
+    found = compare_successes(planted(less=True)).sel(split="test")
+    low, high = differing_range(SPARSITY_THRESHOLDS, found["effect"].values, found["p_value"].values, -1)
     assert low < 1e-2 < 1 < high
-    assert np.isnan(differing(THRESHOLDS, found["effect"].values, found["p_value"].values, 1)).all()
-    none = compared(planted(less=False).assign(success=("run", np.arange(20) % 2 * 1.0)))
+    assert np.isnan(differing_range(SPARSITY_THRESHOLDS, found["effect"].values, found["p_value"].values, 1)).all()
+    none = compare_successes(planted(less=False).assign(success=("run", np.arange(20) % 2 * 1.0)))
     assert (none["p_value"] > 0.05).all()
-    all_failed = compared(planted(less=True).assign(success=("run", np.zeros(20))))
+    all_failed = compare_successes(planted(less=True).assign(success=("run", np.zeros(20))))
     assert np.isnan(all_failed["p_value"]).all()
 
 
 def test_labels_are_what_differs(small):
     settings = {**json.loads(small.attrs["config_json"]), "dim": 3, "hidden": 8}
     wide = small.assign_attrs(config_json=json.dumps(settings))
-    assert labels([small], ["a"]) == ["d = 2"]
-    assert labels([small, wide], ["a", "b"]) == ["d = 2, h = 6", "d = 3, h = 8"]
+    assert trajectory_labels([small], ["a"]) == ["d = 2"]
+    assert trajectory_labels([small, wide], ["a", "b"]) == ["d = 2, h = 6", "d = 3, h = 8"]
     many = {**settings, "lr": 0.01, "data": 50, "batch": 10}
     other = small.assign_attrs(config_json=json.dumps(many))
     paths = [Path("x/a.nc"), Path("y/a.nc"), Path("b.nc")]
-    assert labels([small, other, wide], paths) == ["a (1)", "a (2)", "b"]  # rather than a line of settings
-    assert labels([small, small], [Path("a.nc")] * 2) == ["a (1)", "a (2)"]
+    assert trajectory_labels([small, other, wide], paths) == ["a (1)", "a (2)", "b"]  # rather than a line of settings
+    assert trajectory_labels([small, small], [Path("a.nc")] * 2) == ["a (1)", "a (2)"]
 
 
 def test_labels_are_inside_the_picture_and_apart(small):
-    found = compared(sparsity(small))
-    drawn = figure([found] * 3, ["a-file-whose-name-has-more-than-thirty-characters", "b", "-".join(["name"] * 14)])
+    found = compare_successes(measure_sparsity(small))
+    drawn = plot_sparsity(
+        [found] * 3, ["a-file-whose-name-has-more-than-thirty-characters", "b", "-".join(["name"] * 14)]
+    )
     drawn.canvas.draw()
     boxes = [panel.yaxis.label.get_window_extent() for panel in drawn.axes[:12:4]]
     assert all(box.x0 >= 0 for box in boxes)
@@ -152,9 +156,9 @@ def test_labels_are_inside_the_picture_and_apart(small):
 
 
 def test_every_file_is_looked_at_before_any_is_measured(small, typed, tmp_path, monkeypatch):
-    save(small, tmp_path / "a.nc")
-    save(simulate(ModularSettings(n=5), runs=1, steps=1, progress=False), tmp_path / "m.nc")
-    monkeypatch.setattr(module, "sparsity", None)
+    save_trajectory(small, tmp_path / "a.nc")
+    save_trajectory(simulate(ModularSettings(n=5), runs=1, steps=1, progress=False), tmp_path / "m.nc")
+    monkeypatch.setattr(module, "measure_sparsity", None)
     code, _, err = typed("analysis.sparsity", "a.nc", "m.nc")
     assert (code, err.count("\n")) == (1, 1)
     assert "m.nc: attribute system: found modular" in err
@@ -168,8 +172,8 @@ def test_the_command(small, typed, tmp_path):
     for trajectory in (small, wide):
         values = np.linspace(0.5, 1, trajectory.sizes["run"])
         trajectory["accuracy"].loc[{"split": "test", "step": 8}] = values
-    save(small, tmp_path / "a.nc")
-    save(wide, tmp_path / "b.nc")
+    save_trajectory(small, tmp_path / "a.nc")
+    save_trajectory(wide, tmp_path / "b.nc")
     code, out, err = typed("analysis.sparsity", "a.nc", "b.nc", "--csv", "table.csv")
     assert (code, err) == (0, "")
     assert out.count("h = 6  t") == out.count("h = 8  t") == 2

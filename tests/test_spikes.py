@@ -11,28 +11,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.transitions.spike_attribution import (
-    CHANGES,
-    Examples,
-    Step,
-    alignment,
-    cause_of,
-    examples,
-    explained,
-    flipped,
-    smoothed,
-    surge,
-    way_of,
+    STEP_CHANGES,
+    SpikeStep,
+    TrainingSequences,
+    assembler_alignment,
+    crossing_kind,
+    flipped_vectors,
+    is_explained,
+    locate_loss_rise,
+    spike_cause,
+    training_sequences,
+    with_smooth_norm,
 )
-from analysis.transitions.spike_replays import chosen, inquest, recorded_spikes, span
+from analysis.transitions.spike_replays import attribute_spikes, evenly_spaced_spikes, recorded_spikes, replay_span
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import ParticleSettings, SparseSettings
 from dynamics.simulation import simulate
-from dynamics.tasks import sequences
+from dynamics.tasks import sample_sequences
 
 ONE = SparseSettings(length=1, sparsity=1, data=8, batch=4, hidden=2, activation="relu")
 """One token alone, which is its own class: attention has nothing to choose."""
 
-BOTH = Examples(torch.tensor([[0], [1]]), torch.tensor([0, 1]), torch.tensor([0.5, 0.5]))
+BOTH = TrainingSequences(torch.tensor([[0], [1]]), torch.tensor([0, 1]), torch.tensor([0.5, 0.5]))
 
 
 def head(tiny=1e-3, steep=50.0, value=((1.0, 0.0), (-3.0, 1.0))):
@@ -55,10 +55,10 @@ def head(tiny=1e-3, steep=50.0, value=((1.0, 0.0), (-3.0, 1.0))):
 
 
 def verdict(before, after, s=ONE, on=BOTH):
-    step = Step(ClusteringHead(s), on, before, before, after, usual=1e-6)
+    step = SpikeStep(ClusteringHead(s), on, before, before, after, usual=1e-6)
     measured, remaining = step.measured(), step.remaining()
     assert measured["loss_after"] > measured["loss_before"]
-    return measured, remaining, cause_of(measured), explained(measured, remaining)
+    return measured, remaining, spike_cause(measured), is_explained(measured, remaining)
 
 
 # ------------------------------------------------------------------------------------------- planted causes
@@ -105,7 +105,7 @@ def test_a_planted_crossing_of_embeddings(angle, share, steep):
     before = {**before, "value": turned(angle)}
     after = {**before, "value": turned(angle * (1 - share))}
     measured, remaining, cause, good = verdict(before, after)
-    assert (cause, way_of(measured), good) == ("feed-forward", "embedding", True)
+    assert (cause, crossing_kind(measured), good) == ("feed-forward", "embedding", True)
     assert measured["flipped_inputs"] == measured["flipped_sequences"] == 0
     assert remaining["held"] == pytest.approx(0, abs=1e-6)
     assert remaining["unflipped"] == pytest.approx(1)
@@ -118,7 +118,7 @@ def test_a_planted_boundary_that_moves(steep, beyond):
     bias = torch.tensor([1.0, 0.0]).double() * (2.5 * steep * (1 + beyond) + 2)
     after = {**before, "receptor_bias": bias}
     measured, remaining, cause, good = verdict(before, after)
-    assert (cause, way_of(measured), good) == ("feed-forward", "boundary", True)
+    assert (cause, crossing_kind(measured), good) == ("feed-forward", "boundary", True)
     assert remaining["frozen"] == pytest.approx(0, abs=1e-6)
     assert remaining["held"] == pytest.approx(1)
 
@@ -136,7 +136,7 @@ def test_a_rise_without_flip_or_crossing_has_neither_cause():
      (0.2, 0.2, "neither"), (0.0, 0.0, "neither")],
 )  # fmt: skip
 def test_causes_by_their_shares(norm, forward, cause):
-    assert cause_of({"normalisation_share": norm, "feed_forward_share": forward}) == cause
+    assert spike_cause({"normalisation_share": norm, "feed_forward_share": forward}) == cause
 
 
 @pytest.mark.parametrize(
@@ -160,8 +160,8 @@ def test_a_crossing_is_explained_by_its_own_change_alone(way, removed, alike, go
         "by_boundary_share": 0.5,
     }
     measured[f"by_{way}_share"] = 0.9
-    remaining = {name: 0.1 if name in removed else 0.9 for name in CHANGES}
-    assert explained(measured, {**remaining, "smooth_alike": alike}) is good
+    remaining = {name: 0.1 if name in removed else 0.9 for name in STEP_CHANGES}
+    assert is_explained(measured, {**remaining, "smooth_alike": alike}) is good
 
 
 def test_a_planted_flip_beside_a_planted_crossing():
@@ -171,7 +171,7 @@ def test_a_planted_flip_beside_a_planted_crossing():
     after = {**before, "position_embedding": before["position_embedding"] - 2 * x}
     after["receptor"] = torch.tensor([[0.0, 5.0], [30.0, -5.0]]).double()  # off for N(xi) of the flipped token 0
     after["receptor_bias"] = torch.tensor([0.0, 20.0]).double()  # and puts zeta_y of token 1 below the axis
-    step = Step(ClusteringHead(ONE), BOTH, before, before, after, usual=1e-6)
+    step = SpikeStep(ClusteringHead(ONE), BOTH, before, before, after, usual=1e-6)
     measured, remaining = step.measured(), step.remaining()
     assert measured["normalisation_share"] > 0.1
     assert measured["feed_forward_share"] > 0.1
@@ -184,10 +184,10 @@ def test_a_planted_flip_beside_a_planted_crossing():
 def test_both_changes_at_once_leave_only_what_neither_concerns(seed):
     """Held and unflipped at once: what flips do not concern stays, what they do concern moves without them."""
     s, generator = SparseSettings(length=4, sparsity=2, hidden=4), np.random.default_rng(seed)
-    network, on = ClusteringHead(s), examples(dataclasses.replace(s, data=64, batch=8), seed)
+    network, on = ClusteringHead(s), training_sequences(dataclasses.replace(s, data=64, batch=8), seed)
     rows = generator.normal(size=(2, sum(network.lengths)))
     before, after = (network.unflatten(torch.from_numpy(row)) for row in (rows[0], rows[0] + 0.8 * rows[1]))
-    step = Step(network, on, before, before, after, usual=1.0)
+    step = SpikeStep(network, on, before, before, after, usual=1.0)
     concerned, _, _ = step._concerned
     remaining = step.remaining()
     if np.isnan(remaining["held"]):
@@ -205,7 +205,7 @@ def test_controls_shorten_the_step():
     """Half the step is the loss half-way; a step clipped to next to nothing leaves nothing of the rise."""
     before, x = head(0.1)
     after = {**before, "position_embedding": before["position_embedding"] - 3 * x}
-    step = Step(ClusteringHead(ONE), BOTH, before, before, after, usual=1e-6)
+    step = SpikeStep(ClusteringHead(ONE), BOTH, before, before, after, usual=1e-6)
     remaining, network = step.remaining(), ClusteringHead(ONE)
     middle = {name: 0.5 * (before[name] + after[name]) for name in before}
     losses = [float(network.losses(w, BOTH.tokens, BOTH.targets).mean()) for w in (before, middle, after)]
@@ -216,43 +216,43 @@ def test_controls_shorten_the_step():
 def test_the_smooth_norm_is_compared_with_itself():
     before, x = head(0.1)
     after = {**before, "position_embedding": before["position_embedding"] - 3 * x}
-    remaining = Step(ClusteringHead(ONE), BOTH, before, before, after, usual=1.0).remaining()
+    remaining = SpikeStep(ClusteringHead(ONE), BOTH, before, before, after, usual=1.0).remaining()
     smooth = ClusteringHead(dataclasses.replace(ONE, norm="rms-smooth"))
     first, last = (float(smooth.losses(w, BOTH.tokens, BOTH.targets).mean()) for w in (before, after))
     plain = [float(ClusteringHead(ONE).losses(w, BOTH.tokens, BOTH.targets).mean()) for w in (before, after)]
     assert remaining["smooth"] == pytest.approx((last - first) / (plain[1] - plain[0]))
     answers = [net.logits(before, BOTH.tokens).argmax(-1) for net in (smooth, ClusteringHead(ONE))]
     assert remaining["smooth_alike"] == pytest.approx(float((answers[0] == answers[1]).double().mean()))
-    assert smoothed(smooth.settings) is smooth.settings
+    assert with_smooth_norm(smooth.settings) is smooth.settings
 
 
 def test_what_flips():
     before = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
     after = torch.tensor([[-0.1, 0.0], [0.1, 5.0], [0.5, 0.0], [1.0, 0.0]])
-    assert flipped(before, after).tolist() == [True, False, False, False]
+    assert flipped_vectors(before, after).tolist() == [True, False, False, False]
 
 
 def test_the_first_surge_of_a_spike():
     loss = np.array([1, 1, 1.02, 1.1, 1.4, 2.2, 1.2, 3.0, 1.0])
-    found = surge(loss, 1.0)
+    found = locate_loss_rise(loss, 1.0)
     assert (found.foot, found.step, found.half, found.peak) == (3, 4, 5, 7)
-    assert surge(np.array([5.0, 1.0, 2.0]), 1.0) is None  # already there
-    assert surge(np.ones(5), 1.0) is None
+    assert locate_loss_rise(np.array([5.0, 1.0, 2.0]), 1.0) is None  # already there
+    assert locate_loss_rise(np.ones(5), 1.0) is None
 
 
 def test_examples_are_the_distinct_sequences():
     s = SparseSettings(length=4, sparsity=2, data=50, batch=10)
-    on = examples(s, 7)
-    drawn = sequences(s, np.array([7]), "train")[0]
+    on = training_sequences(s, 7)
+    drawn = sample_sequences(s, np.array([7]), "train")[0]
     assert on.share.sum() == pytest.approx(1)
     for row, share in zip(on.tokens.numpy(), on.share.numpy(), strict=True):
         assert (drawn == row).all(axis=1).mean() == pytest.approx(share)
 
 
 def test_assemblers_alike():
-    assert alignment(torch.tensor([[1.0, 2.0], [2.0, 4.0]])) == pytest.approx(1)
-    assert alignment(torch.eye(2)) == pytest.approx(0.5)
-    assert alignment(torch.zeros(3, 2)) == 0
+    assert assembler_alignment(torch.tensor([[1.0, 2.0], [2.0, 4.0]])) == pytest.approx(1)
+    assert assembler_alignment(torch.eye(2)) == pytest.approx(0.5)
+    assert assembler_alignment(torch.zeros(3, 2)) == 0
 
 
 # ----------------------------------------------------------------------------------------------- the inquest
@@ -269,12 +269,12 @@ def wild(tmp_path_factory):
 def test_every_spike_is_replayed_as_it_was(wild):
     spikes = recorded_spikes(wild)
     assert len(spikes) > 3
-    some = chosen(spikes, 6)
-    result = inquest(wild, some, progress=False)
+    some = evenly_spaced_spikes(spikes, 6)
+    result = attribute_spikes(wild, some, progress=False)
     at_peak = result["path"].sel(offset=0).values
     assert at_peak == pytest.approx([spike.height for spike in some])
     for place, spike in enumerate(some):
-        begin, rise, end = span(wild, spike)
+        begin, rise, end = replay_span(wild, spike)
         assert begin <= rise < spike.step <= end
         if not result["cause"].values[place]:
             continue
@@ -289,8 +289,8 @@ def test_every_spike_is_replayed_as_it_was(wild):
 
 def test_few_of_many(wild):
     spikes = recorded_spikes(wild)
-    assert chosen(spikes, 2) == [spikes[0], spikes[-1]]
-    assert chosen(spikes, None) == chosen(spikes, 10**6) == spikes
+    assert evenly_spaced_spikes(spikes, 2) == [spikes[0], spikes[-1]]
+    assert evenly_spaced_spikes(spikes, None) == evenly_spaced_spikes(spikes, 10**6) == spikes
 
 
 def test_the_command(typed, wild):

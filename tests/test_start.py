@@ -7,7 +7,7 @@ import pytest
 
 from dynamics.settings import ParticleSettings, SettingsError
 from dynamics.simulation import run_path, simulate
-from dynamics.trajectory.reader import settings_of
+from dynamics.trajectory.reader import read_settings
 
 
 def particles(start, **changes):
@@ -79,7 +79,7 @@ def test_a_start_counts_by_its_content(x, tmp_path):
 def test_a_file_that_changed_since_is_refused_and_not_needed_to_go_on(x, tmp_path):
     np.save(tmp_path / "x.npy", x[0])
     written = begin(particles(tmp_path / "x.npy"), out=tmp_path / "run.nc")
-    pinned = settings_of(written)
+    pinned = read_settings(written)
     np.save(tmp_path / "x.npy", x[1])
     with pytest.raises(SettingsError, match="has changed since"):
         begin(pinned)

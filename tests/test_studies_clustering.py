@@ -16,8 +16,8 @@ from analysis.reproduction.experiments import (
     audit,
     classifier,
     distance,
-    ends,
-    halt,
+    final_frames,
+    late_movement,
     projections,
     samples,
     sensitivity,
@@ -27,9 +27,9 @@ from analysis.reproduction.experiments import (
 from analysis.reproduction.experiments import networks as network_studies
 from analysis.reproduction.experiments import particles as particle_studies
 from analysis.reproduction.experiments import weights as weight_studies
-from analysis.reproduction.experiments.jackknife import jackknife, jackknifed, leaving_out
-from analysis.reproduction.verification.experiment import Lab
-from analysis.reproduction.verification.rules import Above, Verdict, judge, together
+from analysis.reproduction.experiments.jackknife import jackknife_groups, jackknife_runs, leave_one_out_interval
+from analysis.reproduction.verification.experiment import Runner
+from analysis.reproduction.verification.rules import Above, Verdict, combine_verdicts, judge_estimate
 from analysis.statistics.intervals import difference_interval, mean_interval
 from analysis.structures.lattices import perfect_grids
 from dynamics.networks.constant_attention import ConstantAttention
@@ -40,7 +40,7 @@ CLAIMS = tuple(claim for each in (networks, clustering, decay, alignment, partic
 NETWORKS = {"runs": 4, "epochs": 100}
 TINY = (
     (network_studies.TABLE_1, NETWORKS),
-    (halt.HALT, NETWORKS),
+    (late_movement.HALT, NETWORKS),
     (classifier.CLASSIFIER, NETWORKS),
     (weight_studies.FIGURE_6, {"runs": 3, "epochs": 100}),
     (alignment_studies.ALIGNMENT, NETWORKS),
@@ -59,13 +59,13 @@ def evidence(tmp_path_factory):
     """Of every study, by its name."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("studies"))
-        return {study.name: study.measure(Lab(sys.stderr), params) for study, params in TINY}
+        return {study.name: study.measure(Runner(sys.stderr), params) for study, params in TINY}
 
 
 def verdict(claim_name: str, evidence: xr.Dataset, part: int = 0) -> Verdict:
     """On a part of a claim."""
     found = next(claim for claim in CLAIMS if claim.name == claim_name).parts[part]
-    return judge(found.rule, found.measure(evidence)).verdict
+    return judge_estimate(found.rule, found.measure(evidence)).verdict
 
 
 # ------------------------------------------------------------------------------------------------ all of them
@@ -75,7 +75,7 @@ def verdict(claim_name: str, evidence: xr.Dataset, part: int = 0) -> Verdict:
 def test_every_claim_is_judged_from_its_study_whatever_that_found(claim, evidence):
     for part in claim.parts:
         finding = part.measure(evidence[claim.study])
-        found = judge(part.rule, finding)
+        found = judge_estimate(part.rule, finding)
         assert found.verdict != Verdict.LEFT
         value, low, high = finding.interval
         if math.isnan(value):
@@ -105,7 +105,7 @@ def test_evidence_survives_a_file(evidence, tmp_path):
 
 def test_measuring_again_gives_the_same(evidence, tmp_path):
     for study, params in TINY[:2]:
-        xr.testing.assert_identical(study.measure(Lab(sys.stderr), params), evidence[study.name])
+        xr.testing.assert_identical(study.measure(Runner(sys.stderr), params), evidence[study.name])
 
 
 def test_names_are_alone_and_of_one_form():
@@ -145,57 +145,58 @@ def test_every_place_of_the_paper_is_answered_for():
 
 def test_the_jackknife_of_a_mean_is_its_t_interval(generator):
     values = generator.standard_normal(30)
-    found = jackknifed(lambda kept: values[kept].mean(), np.arange(30))
+    found = jackknife_groups(lambda kept: values[kept].mean(), np.arange(30))
     np.testing.assert_allclose(found, mean_interval(values))
 
 
 def test_the_jackknife_leaves_out_whole_groups(generator):
     means = generator.standard_normal(12)
     values, groups = np.repeat(means, 5), np.repeat(np.arange(12), 5)
-    found = jackknifed(lambda kept: values[kept].mean(), groups)
+    found = jackknife_groups(lambda kept: values[kept].mean(), groups)
     np.testing.assert_allclose(found, mean_interval(means))
-    assert math.isnan(jackknifed(lambda kept: 1.0, np.array([0, 0, 1])).low)
+    assert math.isnan(jackknife_groups(lambda kept: 1.0, np.array([0, 0, 1])).low)
 
 
 def test_the_jackknife_over_two_samples_is_welchs_error(generator):
     one, other = generator.standard_normal(12), 3 * generator.standard_normal(30)
     without = [[np.delete(one, k).mean() - other.mean() for k in range(12)],
                [one.mean() - np.delete(other, k).mean() for k in range(30)]]  # fmt: skip
-    found = leaving_out(one.mean() - other.mean(), [np.array(each) for each in without])
+    found = leave_one_out_interval(one.mean() - other.mean(), [np.array(each) for each in without])
     error = math.sqrt(one.var(ddof=1) / 12 + other.var(ddof=1) / 30)
     assert found.half == pytest.approx(stats.t.ppf(0.975, 11) * error)
 
 
 def test_what_nothing_changes_is_no_certainty(generator):
     none = np.zeros(100)
-    found = jackknife(lambda runs: float(none[runs].mean()), 100)
+    found = jackknife_runs(lambda runs: float(none[runs].mean()), 100)
     assert found.value == 0
     assert math.isnan(found.low)
-    assert math.isnan(jackknifed(lambda kept: 0.1 + 0.2, np.arange(50)).high)
-    for finding in (samples.mean(none), samples.paired(none + 3, none), samples.difference(none + 1, none),
-                    samples.mean_by_seed(none, none == 0, np.arange(100), "circles")):  # fmt: skip
+    assert math.isnan(jackknife_groups(lambda kept: 0.1 + 0.2, np.arange(50)).high)
+    for finding in (samples.estimate_mean(none), samples.estimate_paired_difference(none + 3, none),
+        samples.estimate_difference(none + 1, none),
+                    samples.estimate_mean_by_seed(none, none == 0, np.arange(100), "circles")):  # fmt: skip
         assert math.isfinite(finding.interval.value)
         assert math.isnan(finding.interval.low)
-        assert judge(Above(-1), finding).verdict == judge(Above(9), finding).verdict == Verdict.OPEN
-    assert samples.mean(none).note
-    assert samples.mean(np.append(none, 1.0)).interval.high > 0
+        assert judge_estimate(Above(-1), finding).verdict == judge_estimate(Above(9), finding).verdict == Verdict.OPEN
+    assert samples.estimate_mean(none).note
+    assert samples.estimate_mean(np.append(none, 1.0)).interval.high > 0
 
 
 def test_differences_and_their_sizes(generator):
     one, other = generator.standard_normal(50) + 1, generator.standard_normal(40)
-    found = samples.difference(np.append(one, np.nan), other)
+    found = samples.estimate_difference(np.append(one, np.nan), other)
     assert found.interval == difference_interval(one, other)
     assert found.count == 90
     assert 0.4 < found.effect < 1.6
-    assert samples.difference(one, []).note
-    ratio = samples.paired_ratio(np.array([2.0, 4.0, 6.0]), np.array([1.0, 2.0, 3.0]))
+    assert samples.estimate_difference(one, []).note
+    ratio = samples.estimate_paired_ratio(np.array([2.0, 4.0, 6.0]), np.array([1.0, 2.0, 3.0]))
     np.testing.assert_allclose(ratio.interval, [2, 2, 2])
-    apart = samples.shares_apart((90, 10), (100, 100))
+    apart = samples.estimate_percentage_difference((90, 10), (100, 100))
     assert apart.interval.value == pytest.approx(80)
     assert 60 < apart.interval.low < 75
     assert apart.interval.high < 90
     assert apart.effect == pytest.approx(2 * math.asin(math.sqrt(0.9)) - 2 * math.asin(math.sqrt(0.1)))
-    assert math.isnan(samples.shares_apart((0, 0), (0, 5)).interval.value)
+    assert math.isnan(samples.estimate_percentage_difference((0, 0), (0, 5)).interval.value)
 
 
 def test_kinds_that_share_seeds_are_compared_over_seeds(generator):
@@ -204,13 +205,13 @@ def test_kinds_that_share_seeds_are_compared_over_seeds(generator):
     first, second = np.arange(40) >= 20, np.arange(40) < 20
     values = values + 0.01 * generator.standard_normal(40)
     one = np.zeros(40)
-    found = samples.kinds_apart(values, first, second, seeds, one, "networks")
+    found = samples.estimate_stratified_difference(values, first, second, seeds, one, "networks")
     assert found.interval.value == pytest.approx(1, abs=0.02)
     assert 0 < found.interval.half < 0.02
-    by_itself = samples.kinds_apart(values, first, second, np.arange(40), one, "networks")
+    by_itself = samples.estimate_stratified_difference(values, first, second, np.arange(40), one, "networks")
     assert by_itself.interval.half > 1
-    assert samples.kinds_apart(values, first, first & False, seeds, one, "networks").note
-    pooled = samples.mean_by_seed(np.array([1.0, 3.0, 5.0]), np.ones(3, bool), np.array([0, 0, 1]), "circles")
+    assert samples.estimate_stratified_difference(values, first, first & False, seeds, one, "networks").note
+    pooled = samples.estimate_mean_by_seed(np.array([1.0, 3.0, 5.0]), np.ones(3, bool), np.array([0, 0, 1]), "circles")
     assert pooled.interval.value == 3.5
     assert (pooled.count, pooled.of) == (2, "seeds that have circles")
 
@@ -220,7 +221,9 @@ def test_kinds_are_compared_within_strata(generator):
     strata = np.repeat([0, 1, 2], 200)
     first = generator.random(600) < np.array([0.1, 0.8, 0.0])[strata]
     values = np.array([0.0, 30.0, 99.0])[strata] + 2.0 * first + 0.5 * generator.standard_normal(600)
-    found = samples.kinds_apart(values, first, ~first, np.tile(np.arange(200), 3), strata, "networks")
+    found = samples.estimate_stratified_difference(
+        values, first, ~first, np.tile(np.arange(200), 3), strata, "networks"
+    )
     apart = [values[first & (strata == k)].mean() - values[~first & (strata == k)].mean() for k in (0, 1)]
     weight = [min((first & (strata == k)).sum(), (~first & (strata == k)).sum()) for k in (0, 1)]
     assert found.interval.value == pytest.approx(np.average(apart, weights=weight))
@@ -249,18 +252,18 @@ def test_rows_of_table_1_are_counted_and_averaged(generator):
     circle[3, :18] = 1
     noise = generator.standard_normal((4, 100))
     found = table(circle, imperfections=31.6 + 20 * noise, accuracy=np.where(circle == 1, 60.4, 46.7) - 12 * noise)
-    assert network_studies.circles(found, 1.0).interval.value == pytest.approx(18)
-    assert network_studies.accuracy(found, 1.0, True).count == 18
+    assert network_studies.network_circle_percentage(found, 1.0).interval.value == pytest.approx(18)
+    assert network_studies.network_accuracy(found, 1.0, True).count == 18
     others = found.sel(weight_decay=1.0).where(found["circle"].sel(weight_decay=1.0) == 0)
-    assert network_studies.grid_imperfections(found, 1.0).interval.value == pytest.approx(
+    assert network_studies.network_imperfections(found, 1.0).interval.value == pytest.approx(
         float(others["imperfections"].mean())
     )
-    assert network_studies.correlation(found, 1.0).interval.value < -0.99
+    assert network_studies.imperfection_accuracy_correlation(found, 1.0).interval.value < -0.99
     assert verdict("CA.table1.wd1", found) == Verdict.REPRODUCED
     assert verdict("CA.table1.wd1", found.assign(circle=1 - found["circle"])) == Verdict.NOT
     assert verdict("CA.table1.wd1", found, 4) == Verdict.NOT  # a correlation of -1 is not -0.64
-    assert math.isnan(network_studies.accuracy(found, 0.0, True).interval.value)
-    assert network_studies.correlation(found.assign(accuracy=0 * found["accuracy"]), 0.0).note
+    assert math.isnan(network_studies.network_accuracy(found, 0.0, True).interval.value)
+    assert network_studies.imperfection_accuracy_correlation(found.assign(accuracy=0 * found["accuracy"]), 0.0).note
 
 
 def test_circles_that_are_worse_contradict_the_paper(generator):
@@ -285,8 +288,8 @@ def test_what_weight_decay_does_is_read_either_way(generator):
         for part in (0, 1):
             assert verdict(name, good, part) == Verdict.REPRODUCED
             assert verdict(name, bad, part) == Verdict.NOT
-    assert network_studies.trend(table(0 * more), "circle").note
-    assert network_studies.overfit(good, 0.0).interval.value == pytest.approx(80, abs=2)
+    assert network_studies.weight_decay_trend(table(0 * more), "circle").note
+    assert network_studies.overfitting_gap(good, 0.0).interval.value == pytest.approx(80, abs=2)
     assert verdict("CA.s7.overfit", good, 1) == Verdict.REPRODUCED
     assert verdict("CA.s7.overfit", bad, 1) == Verdict.NOT
 
@@ -295,7 +298,9 @@ def test_clusters_against_start_and_chance():
     circle = np.broadcast_to(np.arange(20) < 5, (4, 20))
     imperfect = np.where(circle, 100, 30) + np.arange(20) % 4
     found = table(circle, imperfections=imperfect, start_imperfections=145.0, chance_imperfections=140.0)
-    assert network_studies.clustered(found, 0.6).interval.value == pytest.approx(100 * (1 - 31 / 153), abs=0.5)
+    assert network_studies.clustered_percentage(found, 0.6).interval.value == pytest.approx(
+        100 * (1 - 31 / 153), abs=0.5
+    )
     for part in range(3):
         assert verdict("CA.figure3.clusters", found, part) == Verdict.REPRODUCED
     assert verdict("CA.figure4.no-clusters", found) == Verdict.REPRODUCED
@@ -336,7 +341,7 @@ def test_the_push_on_pair_sums_adds_up_to_the_gradient_of_the_embedding(some_cla
     weights["embedding"].requires_grad_()
     pairs = torch.from_numpy(all_pairs(17))
     network.losses(weights, pairs).sum().backward()
-    pushed = classifier.push(of)
+    pushed = classifier.pair_sum_gradients(of)
     onto = np.zeros_like(drawn["embedding"])
     for place, (i, j) in enumerate(all_pairs(17)):
         onto[:, i] += pushed[:, place]
@@ -349,33 +354,33 @@ def test_steepness_is_the_slope_of_the_margin(some_classifier):
     slope = np.zeros_like(of.sums)
     for axis in range(2):
         step = 1e-6 * np.eye(2)[axis]
-        ahead, behind = (classifier.margin(of._replace(sums=of.sums + sign * step)) for sign in (1, -1))
+        ahead, behind = (classifier.logit_margin(of._replace(sums=of.sums + sign * step)) for sign in (1, -1))
         slope[..., axis] = (ahead - behind) / 2e-6
-    numeric, found = np.linalg.norm(slope, axis=-1), classifier.steepness(of)
+    numeric, found = np.linalg.norm(slope, axis=-1), classifier.logit_steepness(of)
     assert (np.abs(found - numeric) < 1e-4 * (1 + numeric)).mean() > 0.99  # a kink or two may lie within a step
     scores = of.logits(of.sums)
-    assert ((classifier.margin(of) > 0) == (scores.argmax(axis=-1) == of.right)).all()
+    assert ((classifier.logit_margin(of) > 0) == (scores.argmax(axis=-1) == of.right)).all()
 
 
 def test_what_regions_and_pushes_look_like(some_classifier):
     of = some_classifier[2]
     homogeneous = of._replace(bias=0 * of.bias, output_bias=0 * of.output_bias)
-    np.testing.assert_allclose(classifier.slices(homogeneous), 1.0)
-    assert (classifier.slices(of) < 0.99).all()
+    np.testing.assert_allclose(classifier.radial_agreement(homogeneous), 1.0)
+    assert (classifier.radial_agreement(of) < 0.99).all()
     one = np.zeros((1, 50))
     one[0, 3] = 2.0
-    np.testing.assert_allclose(classifier.evenness(one), 1 / 50)
-    np.testing.assert_allclose(classifier.evenness(np.full((1, 50), 0.1)), 1.0)
-    assert math.isnan(classifier.evenness(np.zeros((1, 50)))[0])
+    np.testing.assert_allclose(classifier.force_evenness(one), 1 / 50)
+    np.testing.assert_allclose(classifier.force_evenness(np.full((1, 50), 0.1)), 1.0)
+    assert math.isnan(classifier.force_evenness(np.zeros((1, 50)))[0])
     norms = np.linalg.norm(of.hidden, axis=-1)
-    np.testing.assert_allclose(classifier.offset(of._replace(bias=-0.3 * norms)), 0.3)
+    np.testing.assert_allclose(classifier.activation_offset(of._replace(bias=-0.3 * norms)), 0.3)
     along = of._replace(hidden=np.ones((3, 1, 2)), bias=np.zeros((3, 1)), output=np.zeros((3, 17, 1)))
-    assert np.isnan(classifier.longer_is_surer(along._replace(output_bias=np.zeros((3, 17))))).all()
+    assert np.isnan(classifier.length_logit_correlation(along._replace(output_bias=np.zeros((3, 17))))).all()
 
 
 def test_pairs_that_are_right_by_what_is_nearest_to_them(some_classifier):
     of = some_classifier[2]
-    found = classifier.right_by_nearest(of)
+    found = classifier.accuracy_by_nearest_class(of)
     for run in range(3):
         r = np.linalg.norm(of.sums[run, :, None] - of.sums[run], axis=-1)
         np.fill_diagonal(r, np.inf)
@@ -384,7 +389,7 @@ def test_pairs_that_are_right_by_what_is_nearest_to_them(some_classifier):
         assert found["right_near_like"][run] == pytest.approx(correct[like].mean())
         assert found["right_near_unlike"][run] == pytest.approx(correct[~like].mean())
     alone = of._replace(right=np.zeros_like(of.right))
-    assert np.isnan(classifier.right_by_nearest(alone)["right_near_unlike"]).all()
+    assert np.isnan(classifier.accuracy_by_nearest_class(alone)["right_near_unlike"]).all()
 
 
 def test_clusters_are_classified_right_or_not(generator):
@@ -392,7 +397,7 @@ def test_clusters_are_classified_right_or_not(generator):
     noise = 0.05 * generator.standard_normal((4, 30))
     found = table(circle, right_near_like=0.9 + noise, right_near_unlike=0.6 - noise)
     assert verdict("CA.s5.classified", found) == Verdict.REPRODUCED
-    assert classifier.clustered_are_right(found, 0.6).count == 25
+    assert classifier.accuracy_gain_when_clustered(found, 0.6).count == 25
     turned = found.rename(right_near_like="right_near_unlike", right_near_unlike="right_near_like")
     assert verdict("CA.s5.classified", turned) == Verdict.NOT
 
@@ -405,8 +410,8 @@ def test_longer_pair_sums_are_surer_where_the_logit_is_their_length():
         hidden=ring[None], bias=np.zeros((1, 400)), output=np.ones((1, 17, 400)), output_bias=np.zeros((1, 17)),
         sums=(radius[:, None] * ring)[None], right=np.zeros((1, 400), int),
     )  # fmt: skip
-    assert classifier.longer_is_surer(of)[0] > 0.999
-    assert classifier.longer_is_surer(of._replace(output=-of.output))[0] < -0.999
+    assert classifier.length_logit_correlation(of)[0] > 0.999
+    assert classifier.length_logit_correlation(of._replace(output=-of.output))[0] < -0.999
 
 
 def test_classifiers_are_compared_with_and_without_weight_decay(generator):
@@ -431,8 +436,8 @@ def test_sizes_of_weights_against_weight_decay(generator):
     sizes = {"weight": 3 - 2 * decay, "bias": 5 - 4.5 * decay, "output_weight": 6 - 4 * decay}
     data = {name: (network_studies.DIMS, values * noise) for name, values in sizes.items()}
     found = xr.Dataset(data, {"weight_decay": list(weight_studies.DECAYS), "run": np.arange(10)})
-    assert weight_studies.limited(found, "weight").interval.value == pytest.approx(3, rel=0.05)
-    assert weight_studies.biases_more(found).interval.value == pytest.approx(10 / 3, rel=0.05)
+    assert weight_studies.weight_size_ratio(found, "weight").interval.value == pytest.approx(3, rel=0.05)
+    assert weight_studies.bias_to_weight_ratio(found).interval.value == pytest.approx(10 / 3, rel=0.05)
     turned = found.isel(weight_decay=slice(None, None, -1)).assign_coords(weight_decay=found["weight_decay"].values)
     for name, parts in (("CA.figure6.limited", 2), ("CA.figure6.falls", 2), ("CA.figure6.biases", 1),
                         ("CA.s7.output", 1)):  # fmt: skip
@@ -450,7 +455,7 @@ def test_alignment_below_chance_contradicts_the_paper(generator):
                   longer=np.where(circle, 0.95, 0.6) + noise)  # fmt: skip
     assert verdict("CA.s5.2.weights-align", found) == Verdict.NOT
     assert verdict("CA.s5.2.weights-align", found.assign(alignment=1 - found["alignment"])) == Verdict.REPRODUCED
-    assert "chance 0.50" in alignment_studies.in_circles(found, "alignment").note
+    assert "chance 0.50" in alignment_studies.mean_alignment_in_circles(found, "alignment").note
     turned = found.assign(circle=1 - found["circle"], longer=found["longer"] / 2)
     for name in ("CA.figure4.rays", "CA.figure4.pizza", "CA.s5.2.pizza"):
         for part in (0, 1):
@@ -484,7 +489,7 @@ def test_the_power_of_a_planted_law_is_found_again(p, q, generator):
     pairs = all_pairs(17)
     sums, right = x[pairs[:, 0]] + x[pairs[:, 1]], pairs.sum(axis=1) % 17
     force = planted_force(sums, right, p, q) + 3.0 * sums + np.array([1.0, -2.0])  # which is to be left out
-    by_p, by_q = distance.distance_fits(sums, right, force)
+    by_p, by_q = distance.distance_law_fits(sums, right, force)
     if q == 0:
         assert by_p.max() > 1 - 1e-9
         assert distance.REPULSIONS[by_p.argmax()] == p
@@ -495,9 +500,9 @@ def test_the_power_of_a_planted_law_is_found_again(p, q, generator):
 
 def test_a_curve_is_highest_between_its_points():
     x = np.arange(0, 4.01, 0.25)
-    assert distance.vertex(x, -((x - 1.1) ** 2)) == pytest.approx(1.1)
-    assert distance.vertex(x, x) == 4.0
-    assert distance.vertex(x, -x) == 0.0
+    assert distance.parabola_vertex(x, -((x - 1.1) ** 2)) == pytest.approx(1.1)
+    assert distance.parabola_vertex(x, x) == 4.0
+    assert distance.parabola_vertex(x, -x) == 0.0
 
 
 def distance_evidence(generator, at: float, runs: int = 40, **more) -> xr.Dataset:
@@ -522,12 +527,12 @@ def test_powers_are_judged_by_where_the_mean_curve_is_highest(generator):
         found = distance_evidence(generator, at)
         assert verdict("CA.s5.1.inverse", found, 1) == by_inverse
         assert verdict("CA.s5.1.constant", found, 1) == by_constant
-        assert distance.power(found, "repulsion", 1.0, 20).interval.value == pytest.approx(at, abs=0.15)
-    beyond = distance.power(distance_evidence(generator, 9.0), "repulsion", 1.0, 20)
+        assert distance.best_distance_power(found, "repulsion", 1.0, 20).interval.value == pytest.approx(at, abs=0.15)
+    beyond = distance.best_distance_power(distance_evidence(generator, 9.0), "repulsion", 1.0, 20)
     assert "end of the powers" in beyond.note
     assert beyond.interval.value == 4.0
     nothing = distance_evidence(generator, 1.0) * np.nan
-    assert math.isnan(distance.power(nothing, "repulsion", 1.0, 20).interval.value)
+    assert math.isnan(distance.best_distance_power(nothing, "repulsion", 1.0, 20).interval.value)
 
 
 def test_neighbours_are_counted_once_and_judged_either_way(generator):
@@ -537,29 +542,29 @@ def test_neighbours_are_counted_once_and_judged_either_way(generator):
     sums = np.stack([place, place + gap * np.array([1.0, 0.0])], axis=1).reshape(-1, 2) - 15
     toward = np.stack([gap, -gap], axis=1).reshape(-1, 2) * np.array([1.0, 0.0])
     taken = right.copy()
-    found = distance.neighbours(sums, right, toward, taken)
+    found = distance.nearest_neighbour_motion(sums, right, toward, taken)
     assert (found["like_count"], found["like_hits"], found["like_region"]) == (12, 12, 12)
     assert found["like_rank"] == pytest.approx(1.0)
     assert found["unlike_count"] == 0
-    assert distance.neighbours(sums, right, toward, np.arange(24))["like_region"] == 0
-    unlike = distance.neighbours(sums, np.arange(24), -toward, np.arange(24))
+    assert distance.nearest_neighbour_motion(sums, right, toward, np.arange(24))["like_region"] == 0
+    unlike = distance.nearest_neighbour_motion(sums, np.arange(24), -toward, np.arange(24))
     assert (unlike["unlike_count"], unlike["unlike_hits"], unlike["like_region"]) == (12, 12, 0)
     assert math.isnan(unlike["like_rank"])
 
 
 def test_shift_and_size_are_left_out(generator):
     sums = generator.standard_normal((30, 2))
-    left = distance.without_size(np.stack([4 * sums + 1.0, sums[:, ::-1]]), sums)
+    left = distance.remove_shift_and_scale(np.stack([4 * sums + 1.0, sums[:, ::-1]]), sums)
     np.testing.assert_allclose(left[0], 0, atol=1e-12)
     assert np.linalg.norm(left[1]) > 0.1
 
 
 def test_either_side_of_a_boundary(generator):
     margin = np.linspace(-3, 3, 41)
-    bump = distance.sides(np.exp(-(margin**2)), margin)
+    bump = distance.push_distance_correlation(np.exp(-(margin**2)), margin)
     assert bump["right_side"] == pytest.approx(-1)
     assert bump["wrong_side"] == pytest.approx(-1)
-    entropy = distance.sides(1 / (1 + np.exp(margin)), margin)
+    entropy = distance.push_distance_correlation(1 / (1 + np.exp(margin)), margin)
     assert entropy["right_side"] == pytest.approx(-1)
     assert entropy["wrong_side"] == pytest.approx(1)
 
@@ -577,10 +582,14 @@ def test_shares_and_correlations_of_neighbours(generator):
             assert verdict(f"CA.s5.1.{name}", found) == expected
         assert verdict("CA.s5.1.sigmoid", found, 2) == expected
         assert verdict("CA.s5.1.constant", found, 2) == expected
-    half = distance.moved(distance_evidence(generator, 1.0, like_count=200, like_hits=101), "like", 1.0, 20)
+    half = distance.moved_neighbours_percentage(
+        distance_evidence(generator, 1.0, like_count=200, like_hits=101), "like", 1.0, 20
+    )
     assert abs(half.effect) < 0.1
     assert "half" in half.note
-    none = distance.moved(distance_evidence(generator, 1.0, like_count=0, like_hits=0), "like", 1.0, 20)
+    none = distance.moved_neighbours_percentage(
+        distance_evidence(generator, 1.0, like_count=0, like_hits=0), "like", 1.0, 20
+    )
     assert math.isnan(none.interval.value)
     assert none.note
 
@@ -610,7 +619,7 @@ def test_the_audit_is_judged_either_way(generator):
         for part in range(count):
             assert verdict(name, good, part) == Verdict.REPRODUCED
             assert verdict(name, bad, part) == Verdict.NOT
-    assert audit.beyond_renamed(good, 1.0, 20).interval.value == pytest.approx(0.65, abs=0.05)
+    assert audit.r_squared_beyond_renamed(good, 1.0, 20).interval.value == pytest.approx(0.65, abs=0.05)
 
 
 # ---------------------------------------------------------------------------------------------------- structures
@@ -626,17 +635,17 @@ def test_kinds_of_ideal_end_states(generator):
     order = generator.permutation(17)
     x = np.stack([polygon(3), lattice, generator.standard_normal((17, 2)), polygon(3)[order], lattice[order]])
     found = {f"network_{name}": (("weight_decay", "network"), values[None])
-             for name, values in structures.distances(x).items()}  # fmt: skip
+             for name, values in structures.structure_distances(x).items()}  # fmt: skip
     data = xr.Dataset(found, {"weight_decay": [1.0]}).assign(chance_grid_distance=0.13, chance_circle_distance=0.79)
     data["network_circle"] = (("weight_decay", "network"), [[1.0, 0.0, 0.0, 1.0, np.nan]])
-    kinds = structures.of_kind(data, "network")
+    kinds = structures.end_states_by_kind(data, "network")
     assert kinds["circle"].tolist() == [[True, False, False, True, False]]
     assert kinds["grid"].tolist() == [[False, True, False, False, False]]
     assert kinds["neither"].tolist() == [[False, False, True, False, False]]
-    assert structures.regular(data, "network").tolist() == [[True, False, False, False, False]]
-    assert structures.circles_that_are_regular(data, "network").interval.value == 50
-    assert structures.regular_that_are_circles(data, "network").interval.value == 100
-    assert structures.kind_share(data, "network", 1.0, ("circle", "grid")).interval.value == 75
+    assert structures.regular_polygon_mask(data, "network").tolist() == [[True, False, False, False, False]]
+    assert structures.regular_percentage_of_circles(data, "network").interval.value == 50
+    assert structures.circle_percentage_of_regular(data, "network").interval.value == 100
+    assert structures.end_state_kind_percentage(data, "network", 1.0, ("circle", "grid")).interval.value == 75
 
 
 def structure_evidence(network_kinds, particle_kinds) -> xr.Dataset:
@@ -708,7 +717,7 @@ def test_higher_dimensions_are_judged_either_way():
 def test_projections_find_a_circle_among_other_axes(generator):
     flat = np.concatenate([polygon(5), 0.01 * generator.standard_normal((17, 1))], axis=1)
     turn = stats.special_ortho_group.rvs(3, random_state=1)
-    found = projections.projected(np.stack([flat, flat @ turn, generator.standard_normal((17, 3))]))
+    found = projections.projection_distances(np.stack([flat, flat @ turn, generator.standard_normal((17, 3))]))
     assert found["circle_distance"][0] < 0.01
     assert found["circle_distance"][1] < 0.02
     assert found["circle_distance"][2] > 0.3
@@ -731,26 +740,26 @@ def test_orders_that_agree_and_orders_that_do_not(generator):
     order = np.array([0.2, 0.5, 0.3, 0.1]) + 0.001 * generator.standard_normal((20, 4))
     order[:2] = order[:2, [0, 2, 1, 3]]  # two of another order, without which all would be the same
     same = sequence_evidence(order, 10 * order)
-    assert 90 < sequence.same_order(same).interval.value < 100
+    assert 90 < sequence.same_order_percentage(same).interval.value < 100
     assert verdict("OWN.sequence", same, 0) == verdict("OWN.sequence", same, 1) == Verdict.REPRODUCED
-    assert "particles: frequency, polygon, imperfections, circle" in sequence.same_order(same).note
+    assert "particles: frequency, polygon, imperfections, circle" in sequence.same_order_percentage(same).note
     opposite = sequence_evidence(order, -order)
-    assert 0 < sequence.same_order(opposite).interval.value < 10
+    assert 0 < sequence.same_order_percentage(opposite).interval.value < 10
     assert verdict("OWN.sequence", opposite, 0) == verdict("OWN.sequence", opposite, 1) == Verdict.NOT
     late = order.copy()
     late[:, 3] = np.inf  # a frequency that never dominates is last
-    assert sequence.same_order(sequence_evidence(order, late)).interval.value < 50
+    assert sequence.same_order_percentage(sequence_evidence(order, late)).interval.value < 50
     few = sequence_evidence(order[:2], order)
-    assert math.isnan(sequence.same_order(few).interval.value)
-    assert sequence.same_order(few).note
+    assert math.isnan(sequence.same_order_percentage(few).interval.value)
+    assert sequence.same_order_percentage(few).note
 
 
 def test_agreement_is_the_mean_over_pairs_of_circles(generator):
     one, other = ((generator.random((6, 5)) < 0.4).astype(float) for _ in range(2))
     both = np.mean([[(a == b).mean() for b in other] for a in one])
-    assert sequence.agreement(one, other) == pytest.approx(both)
+    assert sequence.order_agreement_between(one, other) == pytest.approx(both)
     inside = np.mean([(one[i] == one[j]).mean() for i in range(6) for j in range(6) if i != j])
-    assert sequence.agreement_within(one) == pytest.approx(inside)
+    assert sequence.order_agreement_within(one) == pytest.approx(inside)
 
 
 # -------------------------------------------------------------------------------------------------- sensitivity
@@ -770,7 +779,7 @@ def sensitivity_evidence(circles) -> xr.Dataset:
 
 def of_readings(name: str, evidence: xr.Dataset) -> Verdict:
     """On a whole claim in its two parts."""
-    return together([verdict(name, evidence, part) for part in (0, 1)])
+    return combine_verdicts([verdict(name, evidence, part) for part in (0, 1)])
 
 
 def test_readings_that_contradict_the_paper():
@@ -780,32 +789,35 @@ def test_readings_that_contradict_the_paper():
     one = sensitivity_evidence([table_2] * 9 + [other])
     assert of_readings("OWN.sensitivity", one) == of_readings("OWN.sensitivity-rise", one) == Verdict.PARTLY
     bad = sensitivity_evidence([table_2] * 5 + [other] * 5)
-    assert sensitivity.contradicted(bad, "choice 7") == ["circles at f_a = 0.5", "circles at f_a = 2"]
-    found = sensitivity.unchanged(bad)
+    assert sensitivity.contradicted_numbers(bad, "choice 7") == ["circles at f_a = 0.5", "circles at f_a = 2"]
+    found = sensitivity.uncontradicted_readings_percentage(bad)
     assert found.interval.value == pytest.approx(100 * 4 / 9)
     assert found.count == 9
     assert "choice 7 (2 of 6 numbers)" in found.note
     assert of_readings("OWN.sensitivity", bad) == of_readings("OWN.sensitivity-rise", bad) == Verdict.NOT
-    assert "20.0%, 12.0%, 90.0%" in sensitivity.still_rise(bad).note
+    assert "20.0%, 12.0%, 90.0%" in sensitivity.rising_circles_percentage(bad).note
     none = bad.assign(circle=bad["circle"] * np.nan)
-    assert not sensitivity.contradicted(none, "choice 7")
+    assert not sensitivity.contradicted_numbers(none, "choice 7")
 
 
 def test_a_number_near_the_papers_interval_is_no_contradiction():
     near = sensitivity_evidence([[0.0, 0.09, 0.56], [0.0, 0.09, 0.56]])  # the paper's own interval begins at 10.2%
-    assert not sensitivity.contradicted(near, "choice 1")
-    assert sensitivity.contradicted(sensitivity_evidence([[0.0, 0.02, 0.56]] * 2), "choice 1")
+    assert not sensitivity.contradicted_numbers(near, "choice 1")
+    assert sensitivity.contradicted_numbers(sensitivity_evidence([[0.0, 0.02, 0.56]] * 2), "choice 1")
 
 
 def test_no_circles_at_all_do_not_say_that_they_do_not_rise():
-    assert sensitivity.still_rise(sensitivity_evidence([[0, 0, 0]] * 3)).interval.value == 100
+    assert sensitivity.rising_circles_percentage(sensitivity_evidence([[0, 0, 0]] * 3)).interval.value == 100
 
 
 def test_readings_against_the_papers_words_are_shown_and_not_counted():
     found = sensitivity_evidence([[0.01, 0.17, 0.56]] * 3 + [[0.9, 0.5, 0.1]])
     names = [*found["reading"].values[:3], sensitivity.AGAINST[0]]
     found = found.assign_coords(reading=names)
-    for finding in (sensitivity.unchanged(found), sensitivity.still_rise(found)):
+    for finding in (
+        sensitivity.uncontradicted_readings_percentage(found),
+        sensitivity.rising_circles_percentage(found),
+    ):
         assert finding.interval.value == 100
         assert finding.count == 2
         assert f"not counted, {sensitivity.AGAINST[0]}" in finding.note
@@ -819,6 +831,6 @@ def test_readings_are_ensembles_that_a_cluster_can_make():
 
 def test_frames_of_runs_that_diverged_are_left_out():
     kept = np.array([True, False, True])
-    np.testing.assert_equal(ends.whole(np.array([1.0, 2.0]), kept), [1.0, np.nan, 2.0])
+    np.testing.assert_equal(final_frames.expand_to_all_runs(np.array([1.0, 2.0]), kept), [1.0, np.nan, 2.0])
     trajectory = xr.Dataset({"last_step": ("run", [10, 5])}, {"step": [0, 10]})
-    assert ends.alive(trajectory).tolist() == [True, False]
+    assert final_frames.final_frame_mask(trajectory).tolist() == [True, False]

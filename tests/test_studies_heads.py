@@ -11,7 +11,7 @@ import pytest
 import torch
 import xarray as xr
 
-from analysis.clustering_heads.learning_phases import FRONT
+from analysis.clustering_heads.learning_phases import SEQUENCE_EMBEDDING_WEIGHTS
 from analysis.reproduction.claims import circuits as circuit_claims
 from analysis.reproduction.claims import heads as head_claims
 from analysis.reproduction.claims import phases as phase_claims
@@ -21,20 +21,20 @@ from analysis.reproduction.claims import task as task_claims
 from analysis.reproduction.experiments import (
     circuits,
     dimensions,
-    falls,
     fixed_points,
     ideal,
+    loss_drops,
     movement,
     norms,
     phases,
     saddles,
     sparsity,
 )
-from analysis.reproduction.verification.experiment import Lab, Size
-from analysis.reproduction.verification.finding import Finding
-from analysis.reproduction.verification.rules import Every, Nearly, Verdict, judge, together
+from analysis.reproduction.verification.estimate import Estimate
+from analysis.reproduction.verification.experiment import Runner, Size
+from analysis.reproduction.verification.rules import Every, Nearly, Verdict, combine_verdicts, judge_estimate
 from analysis.statistics.intervals import Interval
-from analysis.transitions.change_points import Event
+from analysis.transitions.change_points import SeriesEvent
 from dynamics.settings import SparseSettings
 
 CLAIMS = tuple(
@@ -66,7 +66,7 @@ def measured(tmp_path_factory):
     """The evidence of each study at a tiny size, measured in one folder."""
     patch = pytest.MonkeyPatch()
     patch.chdir(tmp_path_factory.mktemp("studies"))
-    found = {name: STUDIES[name].measure(Lab(sys.stderr), params) for name, params in TINY.items()}
+    found = {name: STUDIES[name].measure(Runner(sys.stderr), params) for name, params in TINY.items()}
     yield found
     patch.undo()
 
@@ -130,9 +130,9 @@ def test_text_is_not_broken_where_lines_were():
 
 
 def test_figures_that_claims_name_exist():
-    from analysis.reproduction.figures.register import PLATES
+    from analysis.reproduction.figures.register import PAPER_FIGURES
 
-    names = {plate.name for plate in PLATES}
+    names = {plate.name for plate in PAPER_FIGURES}
     assert {claim.figure for claim in CLAIMS} - {""} <= names
 
 
@@ -141,10 +141,10 @@ def test_every_claim_can_be_judged_from_a_tiny_study(measured):
         verdicts = []
         for part in claim.parts:
             finding = part.measure(measured[claim.study])
-            assert isinstance(finding, Finding), claim.name
+            assert isinstance(finding, Estimate), claim.name
             assert not math.isnan(finding.interval.value) or finding.note or finding.count == 0, claim.name
-            verdicts.append(judge(part.rule, finding).verdict)
-        assert claim.untestable or together(verdicts) in Verdict
+            verdicts.append(judge_estimate(part.rule, finding).verdict)
+        assert claim.untestable or combine_verdicts(verdicts) in Verdict
 
 
 def test_evidence_is_small_told_and_survives_a_file(measured, tmp_path):
@@ -171,14 +171,14 @@ def test_sizes_and_ensembles_are_declared():
 
 def test_circuits_built_by_hand_are_as_the_paper_counts(measured):
     evidence = measured["vc.ideal"]
-    assert ideal.of_circuits(evidence, "clusters").interval == Interval(6, 6, 6)
-    assert ideal.of_circuits(evidence, "clusters", vocab=3).interval == Interval(21, 21, 21)
-    assert ideal.solved(evidence, vocab=3).interval.value == pytest.approx(100)
-    assert ideal.attended(evidence).interval.low > 99
-    assert ideal.of_circuits(evidence, "leak", dim=None).count == 2
+    assert ideal.worst_of_constructions(evidence, "clusters").interval == Interval(6, 6, 6)
+    assert ideal.worst_of_constructions(evidence, "clusters", vocab=3).interval == Interval(21, 21, 21)
+    assert ideal.construction_accuracy(evidence, vocab=3).interval.value == pytest.approx(100)
+    assert ideal.attention_on_counting_tokens(evidence).interval.low > 99
+    assert ideal.worst_of_constructions(evidence, "leak", dim=None).count == 2
     for name, bound in (("order_share", ideal.BROKEN), ("absorbed", ideal.BROKEN), ("value_share", ideal.LEAK)):
-        assert ideal.kept(evidence, name, bound).interval.value == 100
-    assert math.isnan(ideal.of_circuits(evidence, "clusters", dim=9).interval.value)
+        assert ideal.random_networks_within_bound(evidence, name, bound).interval.value == 100
+    assert math.isnan(ideal.worst_of_constructions(evidence, "clusters", dim=9).interval.value)
 
 
 def test_the_worst_of_circuits_built_by_hand_counts():
@@ -189,25 +189,25 @@ def test_the_worst_of_circuits_built_by_hand_counts():
         },
         {"tokens": ("circuit", [2, 2, 2]), "dim": ("circuit", [2, 2, 3])},
     )  # fmt: skip
-    assert ideal.solved(evidence).interval == Interval(90, 90, 90)
-    assert ideal.of_circuits(evidence, "clusters").interval.value == 5
-    assert ideal.of_circuits(evidence, "clusters", dim=None).interval.value == 9
-    assert ideal.of_circuits(evidence, "leak").interval.value == 0.1
-    assert ideal.of_circuits(evidence, "leak", dim=None).interval.value == 0.3
-    assert ideal.attended(evidence).interval == Interval(97, 97, 97)
+    assert ideal.construction_accuracy(evidence).interval == Interval(90, 90, 90)
+    assert ideal.worst_of_constructions(evidence, "clusters").interval.value == 5
+    assert ideal.worst_of_constructions(evidence, "clusters", dim=None).interval.value == 9
+    assert ideal.worst_of_constructions(evidence, "leak").interval.value == 0.1
+    assert ideal.worst_of_constructions(evidence, "leak", dim=None).interval.value == 0.3
+    assert ideal.attention_on_counting_tokens(evidence).interval == Interval(97, 97, 97)
 
 
 def test_a_network_that_lacks_the_arrangement_is_told():
     evidence = xr.Dataset({"order_share": (("vocab", "network"), np.array([[0.0, 0.2], [0.0, 0.0]]))})
-    assert ideal.kept(evidence, "order_share", ideal.BROKEN).interval.value == 75
+    assert ideal.random_networks_within_bound(evidence, "order_share", ideal.BROKEN).interval.value == 75
 
 
 def test_the_settled_circuit_rests_and_the_built_one_does_not(measured):
     evidence = measured["ch.fixed-points"]
-    assert fixed_points.gradient_left(evidence, "settled").interval.value < 1e-8
-    assert fixed_points.gradient_left(evidence).interval.value > 1e-6
-    assert fixed_points.solves(evidence).interval.value == pytest.approx(100)
-    assert fixed_points.least_breaking(evidence).interval.value > 0
+    assert fixed_points.residual_gradient_norm(evidence, "settled").interval.value < 1e-8
+    assert fixed_points.residual_gradient_norm(evidence).interval.value > 1e-6
+    assert fixed_points.settled_accuracy(evidence).interval.value == pytest.approx(100)
+    assert fixed_points.lowest_breaking_eigenvalue(evidence).interval.value > 0
 
 
 def test_pushes_that_grow_are_counted():
@@ -215,7 +215,7 @@ def test_pushes_that_grow_are_counted():
         {"distance": (("start", "step", "pushed"), np.array([[[0.0, 1, 1, 1], [0, 0.5, 2, 0.1]]]))},
         {"start": ["settled"], "step": ["pushed", "after"], "push": ("pushed", [0.0, 1e-3, 1e-3, 1e-2])},
     )
-    assert fixed_points.comes_back(evidence).interval.value == pytest.approx(200 / 3)
+    assert fixed_points.returned_pushes_percentage(evidence).interval.value == pytest.approx(200 / 3)
 
 
 # ---------------------------------------------------------------------------------------------- circuits
@@ -237,25 +237,25 @@ def test_kinds_are_counted_among_the_runs_that_have_learned():
         clusters=[6, 6, 9, 6, 12, 1], leaking=[0, 0, 1, 1, 5, 0], apart=[0, 0, 2, 0, 4, 0],
         sum_congruent=[1, 1, 1, 0, 0, 1],
     )  # fmt: skip
-    assert circuits.kinds(evidence, "partial").interval.value == 40
-    assert circuits.kinds(evidence, "partial").count == 5
-    assert circuits.not_ideal(evidence).interval.value == 80
-    assert circuits.several_missing(evidence).interval.value == 40
-    assert circuits.more_clusters(evidence).interval.value == 50
-    assert circuits.fuzzy_and_right(evidence).interval.value == 20
-    assert circuits.all_invariances(evidence).interval.value == pytest.approx(200 / 3)
-    assert circuits.ideal_number(evidence).interval.value == pytest.approx(200 / 3)
-    assert circuits.congruent_sums(evidence).interval.value == 100
-    assert circuits.congruent_failures(evidence).interval.value == pytest.approx(100 / 3)
-    assert circuits.failures(evidence).interval.value == pytest.approx(100 / 6)
+    assert circuits.circuit_kind_percentage(evidence, "partial").interval.value == 40
+    assert circuits.circuit_kind_percentage(evidence, "partial").count == 5
+    assert circuits.not_ideal_percentage(evidence).interval.value == 80
+    assert circuits.several_missing_percentage(evidence).interval.value == 40
+    assert circuits.more_clusters_percentage(evidence).interval.value == 50
+    assert circuits.fuzzy_and_accurate_percentage(evidence).interval.value == 20
+    assert circuits.all_invariances_percentage(evidence).interval.value == pytest.approx(200 / 3)
+    assert circuits.ideal_cluster_count_percentage(evidence).interval.value == pytest.approx(200 / 3)
+    assert circuits.congruent_sums_percentage(evidence).interval.value == 100
+    assert circuits.congruent_failures_percentage(evidence).interval.value == pytest.approx(100 / 3)
+    assert circuits.failed_runs_percentage(evidence).interval.value == pytest.approx(100 / 6)
 
 
 def test_pairs_of_sums_are_compared_run_by_run():
     steps = np.array([[1, 1], [1, 1], [1, -1], [3, 1]])
     evidence = labelled(["ideal"] * 4, [1.0] * 4).assign(sum_steps=(("run", "position"), steps))
-    assert circuits.different_sums(evidence).interval.value == pytest.approx(500 / 6)
+    assert circuits.different_sums_percentage(evidence).interval.value == pytest.approx(500 / 6)
     alike = evidence.assign(sum_steps=(("run", "position"), np.ones((4, 2), int)))
-    found = circuits.different_sums(alike).interval
+    found = circuits.different_sums_percentage(alike).interval
     assert (found.value, found.low) == (0, 0)
     assert 80 < found.high < 100  # two pairs without a run in common, neither of them different
 
@@ -264,7 +264,7 @@ def test_the_interval_of_pairs_stays_between_none_and_all():
     steps = np.arange(16).reshape(8, 2)
     steps[1] = steps[0]
     evidence = labelled(["ideal"] * 8, [1.0] * 8).assign(sum_steps=(("run", "position"), steps))
-    found = circuits.different_sums(evidence).interval
+    found = circuits.different_sums_percentage(evidence).interval
     assert found.value == pytest.approx(100 * 27 / 28)
     assert 30 < found.low < found.value < found.high < 100
 
@@ -275,10 +275,10 @@ def test_collapse_by_the_value_matrix_is_told_from_one_before_it():
         spurious_attention=(("run", "place"), ones), embedding_spread=(("run", "place"), ones),
         value_spread=(("run", "place"), 0.1 * ones),
     )  # fmt: skip
-    assert circuits.collapsed(evidence).interval.value == pytest.approx(0.1)
+    assert circuits.spurious_token_collapse(evidence).interval.value == pytest.approx(0.1)
     before = evidence.assign(embedding_spread=(("run", "place"), 0.1 * ones))
-    assert circuits.collapsed(before).interval.value == pytest.approx(1)
-    assert math.isnan(circuits.collapsed(labelled(["none"], [0.5]).assign(
+    assert circuits.spurious_token_collapse(before).interval.value == pytest.approx(1)
+    assert math.isnan(circuits.spurious_token_collapse(labelled(["none"], [0.5]).assign(
         dict.fromkeys(("spurious_attention", "embedding_spread", "value_spread"), (("run", "place"), ones[:1]))
     )).interval.value)  # fmt: skip
 
@@ -286,14 +286,14 @@ def test_collapse_by_the_value_matrix_is_told_from_one_before_it():
 def test_a_start_that_is_kept_is_told_from_one_that_all_share(generator):
     noise = 0.05 * generator.standard_normal((30, 30))
     own = xr.Dataset({"inherited": (("run", "other_run"), 0.1 + 0.6 * np.eye(30) + noise)})
-    assert circuits.similarity(own, "inherited").interval.value == pytest.approx(0.7, abs=0.05)
-    assert circuits.own_start(own, "inherited").interval.low > 0.5
+    assert circuits.similarity_to_own_start(own, "inherited").interval.value == pytest.approx(0.7, abs=0.05)
+    assert circuits.similarity_beyond_other_starts(own, "inherited").interval.low > 0.5
     shared = xr.Dataset({"inherited": (("run", "other_run"), 0.7 + noise)})
-    assert abs(circuits.own_start(shared, "inherited").interval.value) < 0.05
+    assert abs(circuits.similarity_beyond_other_starts(shared, "inherited").interval.value) < 0.05
     gone = own.copy(deep=True)
     gone["inherited"][3] = np.nan
     gone["inherited"][:, 3] = np.nan
-    assert circuits.own_start(gone, "inherited").count == 29
+    assert circuits.similarity_beyond_other_starts(gone, "inherited").count == 29
 
 
 # ------------------------------------------------------------------------------------------------ phases
@@ -303,8 +303,8 @@ def phased(runs=24, **changes):
     """Evidence of runs that learn layer after layer, as the paper has it, but for what is changed."""
     generator = np.random.default_rng(3)
     jitter = generator.uniform(0, 5, runs)
-    layers = [*FRONT, "receptor", "assembler", "transform_bias", "receptor_bias"]
-    front = np.isin(layers, FRONT)
+    layers = [*SEQUENCE_EMBEDDING_WEIGHTS, "receptor", "assembler", "transform_bias", "receptor_bias"]
+    front = np.isin(layers, SEQUENCE_EMBEDDING_WEIGHTS)
     speed = np.stack([np.where(front, 8.0, 2.0), np.where(front, 0.5, 1.0)]) * np.ones((runs, 1, 1))
     data = {
         "successful": ("run", np.ones(runs, bool)), "drops": ("run", np.full(runs, 2)),
@@ -326,13 +326,14 @@ def phased(runs=24, **changes):
         "moved": (("run", "phase"), np.full((runs, 2), 0.1)), **changes,
     }  # fmt: skip
     coords = {"phase": ["first", "second"], "layer": layers, "part": ["before", "inside"],
-              "moment": list(falls.MOMENTS), "frame": list(falls.FRAMES)}  # fmt: skip
+              "moment": list(loss_drops.MOMENTS), "frame": list(loss_drops.FRAMES)}  # fmt: skip
     return xr.Dataset(data, coords, {"window": 20.0, "last": 1000.0})
 
 
 def verdicts(claims, evidence, study):
     return {
-        claim.name: together([judge(part.rule, part.measure(evidence)).verdict for part in claim.parts])
+        claim.name: combine_verdicts([judge_estimate(part.rule,
+            part.measure(evidence)).verdict for part in claim.parts])
         for claim in claims if claim.study == study
     }  # fmt: skip
 
@@ -348,7 +349,8 @@ def test_runs_that_learn_the_other_way_round_are_not_reproduced():
     layers = list(usual["layer"].values)
     turned = usual.assign(
         formed=usual["separated"] + 50, work=usual["work"].isel(phase=[1, 0]).assign_coords(phase=usual["phase"]),
-        settled=(("run", "layer"), np.tile(np.where(np.isin(layers, FRONT), 300.0, 200.0), (24, 1))),
+        settled=(("run", "layer"), np.tile(np.where(np.isin(layers, SEQUENCE_EMBEDDING_WEIGHTS), 300.0, 200.0), (24,
+            1))),
         clustered=usual["clustered"] * 0 + 0.95 + usual["between"] / 1e4 * xr.DataArray([4, 5, 6, 7], dims="moment"),
         clustered_beside=usual["clustered_beside"] + np.array([0, 0.7, 0]),
         speed=1 / usual["speed"], between=usual["between"] * 5, drops=usual["drops"] * 0,
@@ -366,11 +368,11 @@ def test_runs_that_learn_the_other_way_round_are_not_reproduced():
 def test_runs_that_never_escape_count_as_longer():
     escape, escaped = np.array([100.0] * 15 + [1000.0] * 5), np.array([True] * 15 + [False] * 5)
     evidence = xr.Dataset({"escape": ("run", escape), "escaped": ("run", escaped)})
-    assert phases.spread_over_seeds(evidence).interval.value == 25
+    assert phases.escape_spread_percentage(evidence).interval.value == 25
     for count in (0, 9):
         few = evidence.assign(escape=("run", np.array([100.0] * count + [1000.0] * (20 - count))),
                               escaped=("run", np.arange(20) < count))  # fmt: skip
-        finding = phases.spread_over_seeds(few)
+        finding = phases.escape_spread_percentage(few)
         assert math.isnan(finding.interval.value)
         assert f"{count} of 20" in finding.note
 
@@ -383,7 +385,7 @@ def test_what_comes_at_once_is_left_out_of_an_order():
             "successful": ("run", np.ones(4, bool)),
         }
     )
-    finding = phases.formed_first(evidence)
+    finding = phases.clusters_before_accuracy_percentage(evidence)
     assert finding.interval.value == pytest.approx(200 / 3)
     assert (finding.count, "1 of 4" in finding.note) == (3, True)
 
@@ -396,16 +398,16 @@ def test_no_successful_run_is_nothing_to_measure():
 
 def test_the_fall_of_a_loss_is_told_layer_by_layer():
     rows = torch.tensor([[1.0, 2.0], [0.5, 2.0], [0.5, 0.0]], dtype=torch.float64)
-    work, fall = falls.worked(lambda row: row[0] ** 3 + row[0] * row[1] ** 2, rows)
+    work, fall = loss_drops.loss_decrease_by_parameter(lambda row: row[0] ** 3 + row[0] * row[1] ** 2, rows)
     assert fall == pytest.approx(5 - 0.125)
     np.testing.assert_allclose(work, [5 - 2.125, 2.125 - 0.125], rtol=1e-12)  # one coordinate moves, then the other
 
 
 def test_straightness_of_paths():
-    assert movement.straight(np.array([[0.0, 0], [1, 0], [3, 0]])) == pytest.approx(1)
-    assert movement.straight(np.array([[0.0, 0], [1, 0], [0, 0]])) == 0
-    assert movement.straight(np.zeros((3, 2))) == 0
-    assert [len(each) for each in movement.stretches(np.arange(8)[:, None], 3)] == [4, 4]
+    assert movement.path_straightness(np.array([[0.0, 0], [1, 0], [3, 0]])) == pytest.approx(1)
+    assert movement.path_straightness(np.array([[0.0, 0], [1, 0], [0, 0]])) == 0
+    assert movement.path_straightness(np.zeros((3, 2))) == 0
+    assert [len(each) for each in movement.path_segments(np.arange(8)[:, None], 3)] == [4, 4]
 
 
 # ------------------------------------------------------------------------------------------------- norms
@@ -429,41 +431,41 @@ def counted(matched, total, chance, setups=norms.SETUPS):
 
 def test_peaks_beyond_chance_are_told_with_an_interval_over_runs():
     many = counted([4, 3] * 10, [4] * 20, [1.0] * 20)
-    finding = norms.excess(many, "mini-batch", "drop")
+    finding = norms.excess_peak_percentage(many, "mini-batch", "drop")
     assert finding.interval.value == pytest.approx(62.5)
     assert finding.count == 80
     assert finding.effect > 1
     assert finding.interval.low == pytest.approx(62.5 - 12.5 * 2.093 / math.sqrt(19), abs=0.01)
-    assert norms.matched(many, "mini-batch", "drop").interval.value == pytest.approx(87.5)
+    assert norms.matched_peak_percentage(many, "mini-batch", "drop").interval.value == pytest.approx(87.5)
     none = counted([1, 2] * 10, [4] * 20, [1.5] * 20)
-    assert norms.excess(none, "mini-batch", "drop").interval.value == pytest.approx(0)
-    assert math.isnan(norms.excess(counted([0], [0], [0]), "mini-batch", "drop").interval.value)
+    assert norms.excess_peak_percentage(none, "mini-batch", "drop").interval.value == pytest.approx(0)
+    assert math.isnan(norms.excess_peak_percentage(counted([0], [0], [0]), "mini-batch", "drop").interval.value)
 
 
 def test_runs_without_drops_do_not_count():
     evidence = counted([2, 0, math.nan, 2], [2, 0, math.nan, 2], [0, 0, math.nan, 0])
-    assert norms.matched(evidence, "full batch", "drop").count == 4
-    assert norms.with_drops(evidence, "full batch", 2).interval.value == pytest.approx(200 / 3)
+    assert norms.matched_peak_percentage(evidence, "full batch", "drop").count == 4
+    assert norms.drop_percentage_in_setup(evidence, "full batch", 2).interval.value == pytest.approx(200 / 3)
 
 
 def test_salience_is_the_difference_of_both():
     evidence = counted([4, 3] * 10, [4] * 20, [1.0] * 20)
     evidence["matched"].loc[{"setup": "mini-batch"}] -= 2.5
-    finding = norms.more_salient(evidence, "full batch", "mini-batch")
+    finding = norms.excess_peak_difference(evidence, "full batch", "mini-batch")
     assert finding.interval.value == pytest.approx(62.5)
     assert finding.interval.low > 0
-    assert norms.more_salient(evidence, "mini-batch", "full batch").interval.high < 0
+    assert norms.excess_peak_difference(evidence, "mini-batch", "full batch").interval.high < 0
 
 
 def test_a_rise_counts_within_a_window_of_the_drop():
     evidence = counted([1] * 4, [1] * 4, [0] * 4)
     evidence["rise"][0] = [79.0, 81.0, 129.0, np.nan]
-    assert norms.rises_with_drop(evidence, "full batch").interval.value == 50
-    assert norms.large_updates(evidence, "full batch").interval.value == 1.5
+    assert norms.rises_with_drop_percentage(evidence, "full batch").interval.value == 50
+    assert norms.update_growth_after_spikes(evidence, "full batch").interval.value == 1.5
 
 
 def test_peaks_are_told_however_far_they_are():
-    drop = Event("drop", 90, 100.0, 110, 1.0, 0.5)
+    drop = SeriesEvent("drop", 90, 100.0, 110, 1.0, 0.5)
     norm = np.ones(1000) + 0.001 * np.sin(np.arange(1000) / 3)
     norm[398:403] += [1, 3, 5, 3, 1]
     ((epoch, met, distance, chance),) = norms._drops([drop], norm, np.arange(1000.0))
@@ -475,11 +477,11 @@ def test_peaks_are_told_however_far_they_are():
     risen = np.where(np.arange(1000) < 100, 1.0, 4.0) + 0.001 * np.sin(np.arange(1000) / 3)
     assert norms._drops([drop], risen, np.arange(1000.0))[0][1]
     evidence = counted([1] * 8, [2] * 8, [0] * 8)
-    assert norms.nearest_peak(evidence, "full batch").interval.value == pytest.approx(0.3)
+    assert norms.nearest_peak_distance(evidence, "full batch").interval.value == pytest.approx(0.3)
     evidence["nearest"][0, :, 1] = np.nan
-    assert norms.nearest_peak(evidence, "full batch").interval.value == pytest.approx(0.2)
+    assert norms.nearest_peak_distance(evidence, "full batch").interval.value == pytest.approx(0.2)
     evidence["nearest"][0] = np.nan
-    assert math.isnan(norms.nearest_peak(evidence, "full batch").interval.value)
+    assert math.isnan(norms.nearest_peak_distance(evidence, "full batch").interval.value)
 
 
 def test_a_run_like_the_example_needs_both_drops_with_a_rise():
@@ -488,13 +490,13 @@ def test_a_run_like_the_example_needs_both_drops_with_a_rise():
     evidence["drop_epoch"][1, 2] = [600, 700]
     evidence["drop_epoch"][1, 3, 1] = np.nan
     moments = saddle_claims.EXAMPLE
-    assert norms.like_example(evidence, "full batch", moments).interval.value == 100
-    assert norms.like_example(evidence, "mini-batch", moments).interval.value == 25
+    assert norms.like_example_percentage(evidence, "full batch", moments).interval.value == 100
+    assert norms.like_example_percentage(evidence, "mini-batch", moments).interval.value == 25
 
 
 def test_no_share_is_beyond_all():
     evidence = counted([10, 10, 10, 6], [10] * 4, [0, 0, 1, 0])
-    found = norms.excess(evidence, "mini-batch", "drop").interval
+    found = norms.excess_peak_percentage(evidence, "mini-batch", "drop").interval
     assert found.high == 100
     assert found.low < found.value < 100
 
@@ -515,8 +517,8 @@ def test_moments_of_a_run_are_found_among_its_events():
     found = xr.Dataset({name: ("event", each) for name, each in columns.items()})
     found["initial"] = ("event", np.zeros(4, bool))
     steps = np.arange(0, 301)
-    assert saddles.moments_of(found, steps) == [0, 50, 110, 150, 300]
-    without = saddles.moments_of(found.isel(event=[0]), steps)
+    assert saddles.event_steps(found, steps) == [0, 50, 110, 150, 300]
+    without = saddles.event_steps(found.isel(event=[0]), steps)
     assert np.isnan(without[1:4]).all()
     assert (without[0], without[-1]) == (0, 300)
 
@@ -539,7 +541,7 @@ def test_saddles_slopes_and_minima_are_told_apart():
                    "OWN.saddles-only": Verdict.REPRODUCED}  # fmt: skip
     slopes = evidence.assign(gradient=evidence["gradient"] * 0 + 1, negative=evidence["negative"] * 0)
     assert set(verdicts(saddle_claims.CLAIMS, slopes, "vc.saddles").values()) == {Verdict.NOT}
-    assert saddles.gradient_ratio(slopes, "mini-batch").interval.value == 1
+    assert saddles.plateau_gradient_ratio(slopes, "mini-batch").interval.value == 1
 
 
 # ---------------------------------------------------------------------------------------------- sparsity
@@ -570,7 +572,7 @@ def test_dense_successes_reproduce_sparsity_and_sparse_ones_do_not():
 
 
 def test_a_dimension_that_was_not_run_is_said_to_be_missing():
-    finding = sparsity.success_less_sparse(sparse(dims=(2,)), dim=8)
+    finding = sparsity.success_sparsity_correlation(sparse(dims=(2,)), dim=8)
     assert finding.left
     assert "not run" in finding.note
 
@@ -579,11 +581,11 @@ def test_thresholds_that_show_nothing_are_no_exceptions():
     none = sparse(dims=(2,))
     inside = (none["eps"].values > 9e-4) & (none["eps"].values < 10.1)
     unsure = none.assign(p_value=none["p_value"].where(none["eps"] < 1, 0.5))
-    found = sparsity.range_less_sparse(unsure).interval
+    found = sparsity.less_sparse_thresholds_percentage(unsure).interval
     shown = 100 * (inside & (none["eps"].values < 1)).sum() / inside.sum()
     assert found == pytest.approx(Interval(shown, shown, 100))
     against = unsure.assign(effect=none["effect"].where(none["eps"] > 1e-2, 1.0))
-    found = sparsity.range_less_sparse(against).interval
+    found = sparsity.less_sparse_thresholds_percentage(against).interval
     assert found.value < shown
     assert found.high == pytest.approx(found.value + 100 - shown)
 
@@ -610,11 +612,11 @@ def test_one_failure_at_eight_dimensions_is_told():
 
 def test_success_rises_with_dimension_or_does_not():
     rising = tried([0.25, 0.5, 0.75, 1, 1, 1])
-    assert dimensions.with_dimension(rising).interval.low > 0.3
-    assert dimensions.gain(rising).interval.value == pytest.approx(75)
+    assert dimensions.success_dimension_correlation(rising).interval.low > 0.3
+    assert dimensions.success_gain_over_two_dims(rising).interval.value == pytest.approx(75)
     level = tried([0.5] * 6)
-    assert abs(dimensions.with_dimension(level).interval.value) < 1e-9
-    assert dimensions.gain(level).interval.value == pytest.approx(0)
+    assert abs(dimensions.success_dimension_correlation(level).interval.value) < 1e-9
+    assert dimensions.success_gain_over_two_dims(level).interval.value == pytest.approx(0)
     assert dimensions.generalisation_gap(rising).interval.value == 0
     gap = rising.assign(unseen_accuracy=rising["unseen_accuracy"] - 0.1)
     assert dimensions.generalisation_gap(gap).interval.value == pytest.approx(10)
@@ -622,17 +624,17 @@ def test_success_rises_with_dimension_or_does_not():
 
 def test_missing_dimensions_give_no_number():
     evidence = tried([0.25])
-    assert dimensions.successes(evidence, 8).left
-    assert not dimensions.successes(evidence, 2).left
-    assert math.isnan(dimensions.gain(evidence).interval.value)
+    assert dimensions.success_percentage(evidence, 8).left
+    assert not dimensions.success_percentage(evidence, 2).left
+    assert math.isnan(dimensions.success_gain_over_two_dims(evidence).interval.value)
 
 
 def test_settings_of_ensembles_are_shared_with_the_figures():
-    from analysis.reproduction.figures.register import HEADS, heads
+    from analysis.reproduction.figures.register import SPARSE_RUNS, sparse_runs
 
-    lab = Lab(sys.stderr)
-    assert lab.path(circuits.ensembles({"runs": 100})[0]) == lab.path(HEADS)
+    lab = Runner(sys.stderr)
+    assert lab.path(circuits.ensembles({"runs": 100})[0]) == lab.path(SPARSE_RUNS)
     needs = dimensions.ensembles(dimensions.DIMENSIONS.sizes[Size.FULL] | {"more": 20, "runs": 20})
-    shared = [heads(3), *(heads(dim, every=0) for dim in (4, 8, 16, 32))]
+    shared = [sparse_runs(3), *(sparse_runs(dim, every=0) for dim in (4, 8, 16, 32))]
     assert [lab.path(each) for each in needs[1:]] == [lab.path(each) for each in shared]
     assert SparseSettings().dim == 2

@@ -11,18 +11,18 @@ import xarray as xr
 
 from analysis.reproduction.claims import hyperparameters, practice, spikes, transfer
 from analysis.reproduction.experiments import ablation as ablations
-from analysis.reproduction.experiments import finetuning, normalisation, relatives, remedies, samples
+from analysis.reproduction.experiments import finetuning, normalisation, recipe_changes, remedies, samples
 from analysis.reproduction.experiments import spikes as spiking
 from analysis.reproduction.experiments import transfer as transfers
-from analysis.reproduction.experiments.jackknife import jackknife
-from analysis.reproduction.verification.experiment import Lab, Size
-from analysis.reproduction.verification.finding import NONE
-from analysis.reproduction.verification.rules import Verdict, judge, together
+from analysis.reproduction.experiments.jackknife import jackknife_runs
+from analysis.reproduction.verification.estimate import NO_INTERVAL
+from analysis.reproduction.verification.experiment import Runner, Size
+from analysis.reproduction.verification.rules import Verdict, combine_verdicts, judge_estimate
 
 CLAIMS = (*transfer.CLAIMS, *hyperparameters.CLAIMS, *spikes.CLAIMS, *practice.CLAIMS)
 
 STUDIES = (
-    transfers.TRANSFER, transfers.VOCABULARIES, finetuning.FINETUNING, ablations.ABLATION, relatives.RELATIVES,
+    transfers.TRANSFER, transfers.VOCABULARIES, finetuning.FINETUNING, ablations.ABLATION, recipe_changes.RELATIVES,
     spiking.SPIKES, remedies.REMEDIES, normalisation.NORMALISATION,
 )  # fmt: skip
 
@@ -48,7 +48,7 @@ def measured(tmp_path_factory):
     """The evidence of every study at a tiny size."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("studies"))
-        return {study.name: study.measure(Lab(sys.stderr), SIZES[study.name]) for study in STUDIES}
+        return {study.name: study.measure(Runner(sys.stderr), SIZES[study.name]) for study in STUDIES}
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
@@ -60,7 +60,7 @@ def test_a_study_is_measured_twice_alike(measured, study, tmp_path, monkeypatch)
     for name in evidence.data_vars:
         np.testing.assert_array_equal(again[name].values, evidence[name].values)
     if study.name in ("vc.finetuning", "vc.relatives"):
-        xr.testing.assert_identical(study.measure(Lab(sys.stderr), SIZES[study.name]), evidence)
+        xr.testing.assert_identical(study.measure(Runner(sys.stderr), SIZES[study.name]), evidence)
 
 
 @pytest.mark.parametrize("claim", [claim for claim in CLAIMS if claim.study], ids=lambda claim: claim.name)
@@ -77,8 +77,8 @@ def test_every_claim_is_judged(measured, claim, tmp_path):
             finding = part.measure(each)
             assert finding.note or np.isfinite(finding.interval.value)
             assert "nan" not in finding.note
-            verdicts.append(judge(part.rule, finding).verdict)
-        assert isinstance(together(verdicts), Verdict)
+            verdicts.append(judge_estimate(part.rule, finding).verdict)
+        assert isinstance(combine_verdicts(verdicts), Verdict)
 
 
 def test_claims_are_whole():
@@ -113,8 +113,8 @@ def test_default_ensembles_are_those_of_the_commands():
 
 def test_named_ensembles_are_those_that_are_made(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    lab = Lab(sys.stderr)
-    for study in (ablations.ABLATION, remedies.REMEDIES, relatives.RELATIVES, spiking.SPIKES):
+    lab = Runner(sys.stderr)
+    for study in (ablations.ABLATION, remedies.REMEDIES, recipe_changes.RELATIVES, spiking.SPIKES):
         params = {**SIZES[study.name], "runs": 2, "epochs": 30}
         study.measure(lab, params)
         assert {lab.path(need) for need in study.ensembles(params)} == {*Path("runs").glob("*.nc")}
@@ -125,13 +125,15 @@ def test_named_ensembles_are_those_that_are_made(tmp_path, monkeypatch):
 def test_what_decides_on_the_numbers_is_in_the_name(monkeypatch):
     from analysis.reproduction.verification.evidence import evidence_path
 
-    lab = Lab(sys.stderr)
+    lab = Runner(sys.stderr)
     for study in STUDIES:
         params = SIZES[study.name]
         other = dataclasses.replace(study, depends={**study.depends, "more": 1})
         assert evidence_path(study, params, lab) != evidence_path(other, params, lab)
     before = evidence_path(ablations.ABLATION, SIZES["vc.ablation"], lab)
-    monkeypatch.setattr("analysis.ablation.values", lambda name, *_: [16, 32] if name in ("batch", "hidden") else [1.0])
+    monkeypatch.setattr(
+        "analysis.ablation.swept_values", lambda name, *_: [16, 32] if name in ("batch", "hidden") else [1.0]
+    )
     assert evidence_path(ablations.ABLATION, SIZES["vc.ablation"], lab) != before
 
 
@@ -139,9 +141,9 @@ def test_the_jackknife_of_a_mean_is_its_t_interval(generator):
     from analysis.statistics.intervals import mean_interval
 
     values = generator.normal(size=12)
-    found, expected = jackknife(lambda runs: float(values[runs].mean()), 12), mean_interval(values)
+    found, expected = jackknife_runs(lambda runs: float(values[runs].mean()), 12), mean_interval(values)
     np.testing.assert_allclose(found, expected)
-    assert np.isnan(jackknife(lambda runs: 1.0, 2).low)
+    assert np.isnan(jackknife_runs(lambda runs: 1.0, 2).low)
 
 
 # ------------------------------------------------------------------------------------------------- transfer
@@ -163,35 +165,38 @@ def test_learning_from_scratch(generator):
     some[:3] = 0.9
     for values, count in ((chance, 0), (some, 3)):
         found = accuracies([[np.full(30, 0.5), values]])
-        assert transfers.learned(found, 3).interval.value == pytest.approx(100 * count / 30)
-        assert transfers.not_learned(found, 3).interval.value == pytest.approx(100 - 100 * count / 30)
-    assert transfers.learned(found, 3).note == "the best run has 90.0%"
-    assert np.isnan(transfers.learned(found, 7).interval.value)
-    assert "p = 7" in transfers.not_learned(found, 7).note
+        assert transfers.learned_percentage(found, 3).interval.value == pytest.approx(100 * count / 30)
+        assert transfers.not_learned_percentage(found, 3).interval.value == pytest.approx(100 - 100 * count / 30)
+    assert transfers.learned_percentage(found, 3).note == "the best run has 90.0%"
+    assert np.isnan(transfers.learned_percentage(found, 7).interval.value)
+    assert "p = 7" in transfers.not_learned_percentage(found, 7).note
 
 
 def test_what_diverged_is_left_out():
     found = accuracies([[[0.5] * 4, [0.3, np.nan, 0.9, np.nan]]])
-    assert transfers.learned(found, 3).count == 2
+    assert transfers.learned_percentage(found, 3).count == 2
 
 
 def test_harder_with_p():
     rows = [np.linspace(1, 0.9, 10), np.linspace(0.7, 0.6, 10), np.linspace(0.3, 0.29, 10)]
-    found = transfers.harder(accuracies([rows], (2, 3, 4)))
+    found = transfers.vocabulary_correlation(accuracies([rows], (2, 3, 4)))
     assert found.interval.value < -0.9
-    assert transfers.harder(accuracies([rows[::-1]], (2, 3, 4))).interval.value > 0.5
-    assert "fewer than three" in transfers.harder(accuracies([rows[:2]])).note
+    assert transfers.vocabulary_correlation(accuracies([rows[::-1]], (2, 3, 4))).interval.value > 0.5
+    assert "fewer than three" in transfers.vocabulary_correlation(accuracies([rows[:2]])).note
 
 
 def test_gains_of_finetuning(generator):
     low, high = (mean + 0.05 * generator.normal(size=40) for mean in (0.4, 0.6))
     found = accuracies([[low, low], [low, low], [low * np.nan, high]])
-    gain = transfers.gain(found, 3)
+    gain = transfers.finetuning_gain(found, 3)
     assert gain.interval.low < 20 < gain.interval.high
     assert gain.effect == pytest.approx(4, abs=1)
     against = accuracies([[high, high], [high, high], [low * np.nan, low]])
-    assert judge(transfer.LEARNING[-1].parts[0].rule, transfers.gain(against, 3)).verdict == Verdict.NOT
-    assert transfers.gain(against, 3, over=transfers.KINDS[1]).interval.value == pytest.approx(-20, abs=4)
+    assert (
+        judge_estimate(transfer.LEARNING[-1].parts[0].rule, transfers.finetuning_gain(against, 3)).verdict
+        == Verdict.NOT
+    )
+    assert transfers.finetuning_gain(against, 3, over=transfers.KINDS[1]).interval.value == pytest.approx(-20, abs=4)
 
 
 def test_effect_sizes_have_known_values():
@@ -205,16 +210,16 @@ def test_a_run_that_learns_is_a_rare_exception():
     values = np.full(250, 0.2)
     for lucky, verdict in ((0, Verdict.REPRODUCED), (1, Verdict.PARTLY), (60, Verdict.NOT)):
         values[:lucky] = 0.8
-        found = transfers.not_learned(accuracies([[values, values]], (2, 5)), 5)
-        assert judge(rule, found).verdict == verdict
+        found = transfers.not_learned_percentage(accuracies([[values, values]], (2, 5)), 5)
+        assert judge_estimate(rule, found).verdict == verdict
 
 
 @pytest.mark.parametrize(("best", "share"), [(0.81, 0.0), (0.92, 50.0)])
 def test_better_than_all_from_scratch(best, share):
     found = accuracies([[[0.5] * 4, [0.3, 0.3, 0.3, 0.8]], [[0.5] * 4, [0.3, 0.3, 0.3, 0.805]],
                         [[np.nan] * 4, [0.3, 0.3, best, best]]])  # fmt: skip
-    assert transfers.beating_all(found, 3).interval.value == share
-    solved = transfers.beating_all(found.assign(test=(found["test"] / 0.805).clip(max=1)), 3)
+    assert transfers.better_than_all_percentage(found, 3).interval.value == share
+    solved = transfers.better_than_all_percentage(found.assign(test=(found["test"] / 0.805).clip(max=1)), 3)
     assert "no room" in solved.note
     assert solved.interval.value == 0
 
@@ -222,7 +227,9 @@ def test_better_than_all_from_scratch(best, share):
 def test_nobody_beats_one_that_is_perfect():
     perfect = accuracies([[[0.5] * 90, [1.0] * 90], [[0.5] * 90, [1.0] * 90], [[np.nan] * 90, [1.0] * 90]])
     maximum = next(claim for claim in transfer.CLAIMS if claim.name == "VC.figure9.maximum")
-    assert judge(maximum.parts[0].rule, transfers.beating_all(perfect, 3)).verdict == Verdict.NOT
+    assert (
+        judge_estimate(maximum.parts[0].rule, transfers.better_than_all_percentage(perfect, 3)).verdict == Verdict.NOT
+    )
 
 
 # ------------------------------------------------------------------------------------------------ finetuning
@@ -249,65 +256,75 @@ def circuits(**changed):
 
 
 def test_what_reaches_all_sequences():
-    assert finetuning.perfect_from_ideal_count(circuits()).interval.value == 100
+    assert finetuning.perfect_runs_from_ideal_count(circuits()).interval.value == 100
     other = circuits(test=[1.0, 0.99, 1.0, 0.4])
-    found = finetuning.perfect_from_ideal_count(other)
+    found = finetuning.perfect_runs_from_ideal_count(other)
     assert (found.interval.value, found.count) == (50, 2)
     assert found.note == "the others from 9; with links twice as long 2 of 2 are from 6"
-    assert finetuning.perfect_from_whole(other).interval.value == 50
-    none = finetuning.perfect_from_ideal_count(circuits(test=[0.5] * 4))
-    assert judge(transfer.CIRCUITS[2].parts[0].rule, none).verdict == Verdict.UNTESTABLE
+    assert finetuning.perfect_runs_from_both_invariances(other).interval.value == 50
+    none = finetuning.perfect_runs_from_ideal_count(circuits(test=[0.5] * 4))
+    assert judge_estimate(transfer.CIRCUITS[2].parts[0].rule, none).verdict == Verdict.UNTESTABLE
 
 
 def test_circuits_before_and_after_finetuning():
     found = circuits()
-    assert finetuning.both_invariances(found).interval.value == 50
-    assert finetuning.both_invariances(found).note == "of the 3 runs above .98 it is 2"
-    assert finetuning.kept_with_new_token(found).interval.value == 50
-    assert finetuning.kept_with_new_token(found).count == 2
-    assert finetuning.begun_as_source(found).interval.value == 100
-    assert finetuning.begun_as_source(circuits(carried=[1, 0, 1, 1])).interval.value == 75
-    assert finetuning.near_own_start(found).interval.value == pytest.approx(20)
-    assert finetuning.attention_like_start(found).interval.value == pytest.approx(0.8)
-    assert finetuning.attending_to_old(found).interval.value == 50
-    assert finetuning.corrected_after(found).interval.value == 50
-    assert finetuning.more_invariances(found).interval.value == 25
-    assert finetuning.more_invariances(found).effect == pytest.approx(2 * np.arcsin(0.5**0.5) - 2 * np.arcsin(0.5))
-    assert finetuning.more_invariances(found).note == "2 of 4 against 1 of 4"
-    assert finetuning.same_target(found.isel(vocabulary=[0])).interval.value == 100
+    assert finetuning.both_invariances_percentage(found).interval.value == 50
+    assert finetuning.both_invariances_percentage(found).note == "of the 3 runs above .98 it is 2"
+    assert finetuning.intact_with_new_token_percentage(found).interval.value == 50
+    assert finetuning.intact_with_new_token_percentage(found).count == 2
+    assert finetuning.started_from_source_percentage(found).interval.value == 100
+    assert finetuning.started_from_source_percentage(circuits(carried=[1, 0, 1, 1])).interval.value == 75
+    assert finetuning.distance_to_own_start(found).interval.value == pytest.approx(20)
+    assert finetuning.attention_correlation_with_start(found).interval.value == pytest.approx(0.8)
+    assert finetuning.attention_on_old_tokens_percentage(found).interval.value == 50
+    assert finetuning.corrected_percentage(found).interval.value == 50
+    assert finetuning.invariance_gain(found).interval.value == 25
+    assert finetuning.invariance_gain(found).effect == pytest.approx(2 * np.arcsin(0.5**0.5) - 2 * np.arcsin(0.5))
+    assert finetuning.invariance_gain(found).note == "2 of 4 against 1 of 4"
+    assert finetuning.same_target_percentage(found.isel(vocabulary=[0])).interval.value == 100
     failed = circuits(test=[0.4] * 4, attention=[[np.nan] * 3] * 4)
-    for finding in (finetuning.near_own_start, finetuning.attention_like_start, finetuning.attending_to_old):
-        assert finding(failed).interval is NONE
+    for finding in (
+        finetuning.distance_to_own_start,
+        finetuning.attention_correlation_with_start,
+        finetuning.attention_on_old_tokens_percentage,
+    ):
+        assert finding(failed).interval is NO_INTERVAL
         assert finding(failed).note == finetuning.NO_SUCCESS
 
 
 def test_no_circuits_in_few_runs_exclude_nothing():
     none = xr.Dataset({name: ("run", np.zeros(24)) for name in ("whole", "scratch_whole")})
-    found = finetuning.more_invariances(none)
+    found = finetuning.invariance_gain(none)
     assert found.interval.low < -10
     assert found.interval.high > 10
-    assert judge(transfer.OF_SUMMARY[1].parts[0].rule, found).verdict == Verdict.OPEN
+    assert judge_estimate(transfer.OF_SUMMARY[1].parts[0].rule, found).verdict == Verdict.OPEN
     with_one = none.assign(whole=("run", np.ones(24)))
-    assert judge(transfer.OF_SUMMARY[1].parts[0].rule, finetuning.more_invariances(with_one)).verdict == "reproduced"
+    assert (
+        judge_estimate(transfer.OF_SUMMARY[1].parts[0].rule, finetuning.invariance_gain(with_one)).verdict
+        == "reproduced"
+    )
 
 
 def test_an_exception_refutes_only():
     only = next(claim for claim in transfer.CLAIMS if claim.name == "VC.s4.2.six-clusters-only")
     other = circuits(test=[1.0, 0.99, 1.0, 0.4])
     for part in only.parts:
-        assert judge(part.rule, part.measure(other)).verdict == Verdict.NOT
+        assert judge_estimate(part.rule, part.measure(other)).verdict == Verdict.NOT
 
 
 def test_clusters_that_foretell_and_do_not(generator):
     counts = np.arange(6, 26)
     falling = circuits_of(counts, np.linspace(1, 0.4, 20))
-    assert finetuning.foretold(falling, successful=True).interval.high < -0.9
-    assert finetuning.told_apart(falling, successful=True).interval.value == 1
+    assert finetuning.cluster_accuracy_correlation(falling, successful=True).interval.high < -0.9
+    assert finetuning.fewer_clusters_probability(falling, successful=True).interval.value == 1
     shuffled = circuits_of(counts, generator.permutation(np.linspace(1, 0.4, 20)))
-    assert abs(finetuning.foretold(shuffled, successful=False).interval.value) < 0.6
-    assert "too few" in finetuning.foretold(circuits_of(counts * 0 + 6, np.linspace(1, 0.4, 20)), True).note
-    assert np.isnan(finetuning.told_apart(circuits_of(counts, np.full(20, 0.4)), True).interval.value)
-    assert finetuning.foretold(falling, successful=True).note == "those above .98 at p = 2"
+    assert abs(finetuning.cluster_accuracy_correlation(shuffled, successful=False).interval.value) < 0.6
+    assert (
+        "too few"
+        in finetuning.cluster_accuracy_correlation(circuits_of(counts * 0 + 6, np.linspace(1, 0.4, 20)), True).note
+    )
+    assert np.isnan(finetuning.fewer_clusters_probability(circuits_of(counts, np.full(20, 0.4)), True).interval.value)
+    assert finetuning.cluster_accuracy_correlation(falling, successful=True).note == "those above .98 at p = 2"
 
 
 def circuits_of(counts, test):
@@ -323,29 +340,29 @@ def panel(values):
 
 
 def test_jumps_of_single_runs():
-    found = ablations.jumps(panel([[0.5, 0.5], [1.0, 0.55], [0.5, np.nan]]), "lr")
+    found = ablations.accuracy_jumps(panel([[0.5, 0.5], [1.0, 0.55], [0.5, np.nan]]), "lr")
     assert (found.interval.value, found.count) == (pytest.approx(200 / 3), 3)
     assert found.note == "in the first run, as in figure 6, 2 of 2; a step is by a factor of 0.5"
-    assert ablations.jumps(panel([[0.5, 0.5], [0.52, 0.5]]), "lr").interval.value == 0
+    assert ablations.accuracy_jumps(panel([[0.5, 0.5], [0.52, 0.5]]), "lr").interval.value == 0
 
 
 def test_regularity_of_the_mean(generator):
     rule = next(claim for claim in hyperparameters.CLAIMS if claim.name == "VC.figure7.regular").parts[0].rule
     noise = generator.uniform(size=(13, 32))  # a mean of 32 is smooth, whether values do something or not
-    assert judge(rule, ablations.regularity(panel(noise), "lr")).verdict != Verdict.REPRODUCED
+    assert judge_estimate(rule, ablations.panel_regularity(panel(noise), "lr")).verdict != Verdict.REPRODUCED
     offset = generator.uniform(size=(1, 400)) + 0.1 * generator.uniform(size=(13, 400))  # good runs, not good values
-    assert judge(rule, ablations.regularity(panel(offset), "lr")).verdict == Verdict.NOT
+    assert judge_estimate(rule, ablations.panel_regularity(panel(offset), "lr")).verdict == Verdict.NOT
     wave = np.sin(np.arange(13.0))[:, None] * 0.3 + noise
-    found = ablations.regularity(panel(wave), "lr")
-    assert judge(rule, found).verdict == Verdict.REPRODUCED
+    found = ablations.panel_regularity(panel(wave), "lr")
+    assert judge_estimate(rule, found).verdict == Verdict.REPRODUCED
     assert found.interval.high <= 1
     lost = np.vstack([wave, np.full((1, 32), np.nan)])
-    assert ablations.regularity(panel(lost), "lr").interval == found.interval
+    assert ablations.panel_regularity(panel(lost), "lr").interval == found.interval
     lost[0, 3] = np.nan
-    assert ablations.regularity(panel(lost), "lr").count == 31
-    assert np.isnan(ablations.regularity(panel(lost[-3:]), "lr").interval.value)
-    assert np.isnan(ablations.regularity(panel(np.ones((5, 8))), "lr").interval.value)
-    alike = ablations.regularity(panel(np.repeat(noise[:, :1], 8, axis=1)), "lr")
+    assert ablations.panel_regularity(panel(lost), "lr").count == 31
+    assert np.isnan(ablations.panel_regularity(panel(lost[-3:]), "lr").interval.value)
+    assert np.isnan(ablations.panel_regularity(panel(np.ones((5, 8))), "lr").interval.value)
+    alike = ablations.panel_regularity(panel(np.repeat(noise[:, :1], 8, axis=1)), "lr")
     assert alike.interval.value == pytest.approx(1)
     assert np.isnan(alike.interval.low)
 
@@ -357,14 +374,14 @@ def test_regularity_is_that_of_all_halves(generator):
     for half in itertools.combinations(range(6), 3):
         one, other = (apart[:, those].mean(axis=1) for those in (list(half), sorted(set(range(6)) - set(half))))
         covariance, variance = covariance + one @ other, variance + one @ one
-    assert ablations.regularity(panel(values), "lr").interval.value == pytest.approx(covariance / variance)
+    assert ablations.panel_regularity(panel(values), "lr").interval.value == pytest.approx(covariance / variance)
 
 
 def test_the_same_start():
     losses = {f"first_loss_{name}": ((name, "run"), [[0.7, 0.8], [0.7, 0.8]]) for name in ablations.SAME_START}
-    assert ablations.same_start(xr.Dataset(losses)).interval.value == 100
+    assert ablations.same_initial_loss(xr.Dataset(losses)).interval.value == 100
     losses["first_loss_lr"] = (("lr", "run"), [[0.7, 0.8], [0.7, 0.81]])
-    assert ablations.same_start(xr.Dataset(losses)).interval.value == 50
+    assert ablations.same_initial_loss(xr.Dataset(losses)).interval.value == 50
 
 
 # ----------------------------------------------------------------------------------------------- relatives
@@ -377,7 +394,7 @@ def waits(wait, escaped):
 def test_times_that_are_far_apart():
     wait = [[1.0, 1.0, 1.0, 9.0, 6.0, 9.0], [1.5, 3.0, 9.0, 4.0, 9.0, 9.0]]
     escaped = [[True, True, True, False, True, False], [True, True, False, True, False, False]]
-    found = relatives.times_apart(waits(wait, escaped))
+    found = recipe_changes.escape_times_apart_percentage(waits(wait, escaped))
     assert (found.interval.value, found.count) == (75, 4)  # apart: the second, third and fourth; the fifth is not known
     assert found.note.startswith("1 pairs")
 
@@ -385,10 +402,10 @@ def test_times_that_are_far_apart():
 def test_times_that_foretell_and_do_not(generator):
     wait = generator.uniform(1, 5, 40)
     yes = np.ones((2, 40), bool)
-    assert relatives.foretold(waits([wait, 2 * wait], yes)).interval.value == pytest.approx(1)
-    other = relatives.foretold(waits([wait, generator.permutation(wait)], yes))
-    assert judge(hyperparameters.CLAIMS[4].parts[0].rule, other).verdict == Verdict.REPRODUCED
-    assert np.isnan(relatives.foretold(waits([wait, wait], ~yes)).interval.value)
+    assert recipe_changes.escape_time_correlation(waits([wait, 2 * wait], yes)).interval.value == pytest.approx(1)
+    other = recipe_changes.escape_time_correlation(waits([wait, generator.permutation(wait)], yes))
+    assert judge_estimate(hyperparameters.CLAIMS[4].parts[0].rule, other).verdict == Verdict.REPRODUCED
+    assert np.isnan(recipe_changes.escape_time_correlation(waits([wait, wait], ~yes)).interval.value)
 
 
 def test_ends_of_the_same_start():
@@ -396,13 +413,15 @@ def test_ends_of_the_same_start():
     dims = ("change", "run")
     found = xr.Dataset({"own_weight_distance": (dims, own), "other_weight_distance": (dims, other)},
                        {"change": ["lr 0.005", "batch 64"]})  # fmt: skip
-    ends = relatives.ends(found, "weight_distance")
+    ends = recipe_changes.end_state_similarity(found, "weight_distance")
     assert ends.interval.value == pytest.approx(0.4)
     assert ends.note == "0.30 with lr 0.005, 0.50 with batch 64; between different seeds 1.40"
-    assert relatives.nearer_than_others(found, "weight_distance").interval.value == pytest.approx(1)
+    assert recipe_changes.end_state_similarity_beyond_others(found, "weight_distance").interval.value == pytest.approx(
+        1
+    )
     lost = found * np.nan
-    assert np.isnan(relatives.ends(lost, "weight_distance").interval.value)
-    assert relatives.nearer_than_others(lost, "weight_distance").note
+    assert np.isnan(recipe_changes.end_state_similarity(lost, "weight_distance").interval.value)
+    assert recipe_changes.end_state_similarity_beyond_others(lost, "weight_distance").note
 
 
 # ------------------------------------------------------------------------------------------------- spikes
@@ -423,37 +442,45 @@ def spikes_with(causes, of_run, runs=6, **columns):
 
 def test_shares_of_causes():
     found = spikes_with(["feed-forward", "neither", "normalisation", "both", ""], [0, 0, 1, 2, 3])
-    assert spiking.runs_with(found).interval.value == pytest.approx(100 * 4 / 6)
-    assert spiking.caused(found, spiking.FLIPS).interval.value == 50
-    assert "0.10 of its length" in spiking.caused(found, spiking.FLIPS).note
-    assert spiking.caused(found, spiking.CROSSINGS).interval.value == 50
-    assert spiking.caused(found, ("normalisation", "feed-forward", "both")).interval.value == 75
-    assert spiking.no_flip(found).interval.value == 50
+    assert spiking.runs_with_spikes_percentage(found).interval.value == pytest.approx(100 * 4 / 6)
+    assert spiking.cause_percentage(found, spiking.FLIPS).interval.value == 50
+    assert "0.10 of its length" in spiking.cause_percentage(found, spiking.FLIPS).note
+    assert spiking.cause_percentage(found, spiking.CROSSINGS).interval.value == 50
+    assert spiking.cause_percentage(found, ("normalisation", "feed-forward", "both")).interval.value == 75
+    assert spiking.without_flip_percentage(found).interval.value == 50
     calm = spikes_with([], [])
-    assert spiking.caused(calm, spiking.FLIPS).count == 0
-    for finding in (spiking.no_flip, spiking.turned, spiking.caused_or_turned, spiking.by_embedding,
-                    spiking.crossing_move, spiking.rank_of_assemblers, spiking.smoothed_away,
-                    spiking.half_a_step):  # fmt: skip
+    assert spiking.cause_percentage(calm, spiking.FLIPS).count == 0
+    for finding in (spiking.without_flip_percentage, spiking.turned_percentage, spiking.caused_or_turned_percentage,
+        spiking.crossed_by_embedding_percentage,
+                    spiking.median_crossing_update, spiking.mean_assembler_rank,
+                        spiking.removed_by_smoothing_percentage,
+                    spiking.removed_by_half_step_percentage):  # fmt: skip
         assert np.isnan(finding(calm).interval.value)
 
 
 def test_no_flip_in_many_spikes_is_no_cause():
     found = spikes_with(["neither"] * 60, np.repeat(np.arange(60), 1), 60)
-    assert judge(spikes.FLIP.rule, spiking.caused(found, spiking.FLIPS)).verdict == Verdict.NOT
-    assert judge(spikes.OWN_CLAIMS[1].parts[0].rule, spiking.no_flip(found)).verdict == Verdict.REPRODUCED
+    assert judge_estimate(spikes.FLIP.rule, spiking.cause_percentage(found, spiking.FLIPS)).verdict == Verdict.NOT
+    assert (
+        judge_estimate(spikes.OWN_CLAIMS[1].parts[0].rule, spiking.without_flip_percentage(found)).verdict
+        == Verdict.REPRODUCED
+    )
     found["cause"][0] = "normalisation"
-    assert judge(spikes.OWN_CLAIMS[1].parts[0].rule, spiking.no_flip(found)).verdict == Verdict.NOT
+    assert (
+        judge_estimate(spikes.OWN_CLAIMS[1].parts[0].rule, spiking.without_flip_percentage(found)).verdict
+        == Verdict.NOT
+    )
 
 
 def test_a_vector_that_turns_far_is_no_flip_but_counts():
     found = spikes_with(["neither"] * 40, np.arange(40), 40, turn=np.radians(np.repeat([29.0, 31.0], 20)))
-    assert spiking.turned(found).interval.value == 50
-    assert spiking.turned(found).note.startswith("in the middle spike by 30.0 degrees")
-    assert spiking.caused_or_turned(found).interval.value == 50
+    assert spiking.turned_percentage(found).interval.value == 50
+    assert spiking.turned_percentage(found).note.startswith("in the middle spike by 30.0 degrees")
+    assert spiking.caused_or_turned_percentage(found).interval.value == 50
     claim = next(claim for claim in spikes.CH_CLAIMS if claim.name == "CH.figure5.normalisation")
-    verdicts = [judge(part.rule, part.measure(found)).verdict for part in claim.parts]
+    verdicts = [judge_estimate(part.rule, part.measure(found)).verdict for part in claim.parts]
     assert verdicts == [Verdict.REPRODUCED, Verdict.NOT]
-    assert spiking.turned(spikes_with(["neither"] * 40, np.arange(40), 40)).interval.value == 0
+    assert spiking.turned_percentage(spikes_with(["neither"] * 40, np.arange(40), 40)).interval.value == 0
 
 
 def test_crossings_by_run():
@@ -464,13 +491,13 @@ def test_crossings_by_run():
         remaining_smooth=np.array([0.1, 0.9, 0.1, 0.1]), remaining_smooth_alike=np.array([1, 1, 0.5, 1]),
         remaining_half=np.array([0.1, 0.6, 0.7, 0.9]),
     )  # fmt: skip
-    assert spiking.by_embedding(found).interval.value == pytest.approx(200 / 3)
-    assert spiking.crossing_move(found).interval.value == pytest.approx(30)
-    assert spiking.rank_of_assemblers(found).interval.value == pytest.approx(80)
-    assert spiking.rank_of_assemblers(found).effect == pytest.approx(0.6)
-    assert spiking.smoothed_away(found).interval.value == 50
-    assert spiking.smoothed_away(found).note.startswith("before 3 both")
-    assert spiking.half_a_step(found).interval.value == 25
+    assert spiking.crossed_by_embedding_percentage(found).interval.value == pytest.approx(200 / 3)
+    assert spiking.median_crossing_update(found).interval.value == pytest.approx(30)
+    assert spiking.mean_assembler_rank(found).interval.value == pytest.approx(80)
+    assert spiking.mean_assembler_rank(found).effect == pytest.approx(0.6)
+    assert spiking.removed_by_smoothing_percentage(found).interval.value == 50
+    assert spiking.removed_by_smoothing_percentage(found).note.startswith("before 3 both")
+    assert spiking.removed_by_half_step_percentage(found).interval.value == 25
 
 
 def test_vectors_within_a_step_of_the_origin():
@@ -483,9 +510,9 @@ def test_vectors_within_a_step_of_the_origin():
          "position_embedding": (("run", "step", "position", "axis"), places)},
         attrs={"system": "sparse", "config_json": json.dumps({"length": 3, "sparsity": 2, "lr": 0.01})},
     )  # fmt: skip
-    reach = spiking.step_over_length(trajectory)
+    reach = spiking.step_to_length_ratio(trajectory)
     np.testing.assert_allclose(reach, [0.005, 10])
-    found = spiking.within_a_step(xr.Dataset({"reach": ("run", reach)}))
+    found = spiking.within_step_of_origin_percentage(xr.Dataset({"reach": ("run", reach)}))
     assert (found.interval.value, found.note) == (50, "the largest such update is 10.00 of the length")
 
 
@@ -499,7 +526,7 @@ def test_assemblers_among_those_of_others():
     )
     left = xr.Dataset({"escape": ("run", [1.0, 1, 1, 20]), "escaped": ("run", [True, True, True, False])})
     found = xr.Dataset({"of_run": ("spike", [2, 1, 0, 0]), "at": ("spike", [12, 12, -1, 0])})
-    ranks = spiking.among_others(trajectory, found, left)
+    ranks = spiking.assembler_rank_among_runs(trajectory, found, left)
     np.testing.assert_allclose(ranks["gain_rank"], [1, 0.5, np.nan, np.nan])
     np.testing.assert_allclose(ranks["norm_rank"], [1, 0.5, np.nan, np.nan])
     np.testing.assert_allclose(ranks["alignment_rank"], [0.75, 0, np.nan, np.nan])
@@ -518,27 +545,27 @@ def test_what_a_remedy_does(generator):
         },
         {"remedy": ["as recorded", "smooth norm"]},
     )  # fmt: skip
-    fewer = remedies.fewer_spikes(found, "smooth norm")
+    fewer = remedies.spike_rate_change(found, "smooth norm")
     assert fewer.interval.low < -3 < fewer.interval.high
     assert fewer.effect == pytest.approx(late[1].mean() / late[0].mean())
-    assert judge(spikes.OWN_CLAIMS[0].parts[0].rule, fewer).verdict == Verdict.REPRODUCED
-    cost = remedies.accuracy(found, "smooth norm")
+    assert judge_estimate(spikes.OWN_CLAIMS[0].parts[0].rule, fewer).verdict == Verdict.REPRODUCED
+    cost = remedies.accuracy_change_with_remedy(found, "smooth norm")
     assert cost.interval.value == pytest.approx(-20)
     assert cost.note.startswith("0 against 40 above .98, 40 against 40 escape")
-    assert judge(spikes.OWN_CLAIMS[0].parts[1].rule, cost).verdict == Verdict.NOT
+    assert judge_estimate(spikes.OWN_CLAIMS[0].parts[1].rule, cost).verdict == Verdict.NOT
     never = found.assign(since=0 * found["since"], late=0 * found["late"])
-    assert remedies.fewer_spikes(never, "smooth norm").note.startswith("no run escapes")
-    calm = remedies.fewer_spikes(found.assign(late=0 * found["late"]), "smooth norm")
+    assert remedies.spike_rate_change(never, "smooth norm").note.startswith("no run escapes")
+    calm = remedies.spike_rate_change(found.assign(late=0 * found["late"]), "smooth norm")
     assert np.isnan(calm.interval.value)
     assert calm.note.startswith("no run spikes")
 
 
 def test_what_a_step_does_to_a_direction(measured):
     found = measured["vc.normalisation"]
-    assert normalisation.same_below_length(found).interval.value == 100
-    assert normalisation.flips_beyond(found).interval.value == 100
-    assert normalisation.out_of_proportion(found).interval.value > 0
+    assert normalisation.unchanged_below_length_percentage(found).interval.value == 100
+    assert normalisation.flips_beyond_length_percentage(found).interval.value == 100
+    assert normalisation.disproportionate_percentage(found).interval.value > 0
     flat = found.assign(changed=0 * found["changed"], turned=0 * found["turned"] + 2, moved=found["small"])
-    assert normalisation.same_below_length(flat).interval.value < 100
-    assert normalisation.flips_beyond(flat).interval.value == 0
-    assert normalisation.out_of_proportion(flat).interval.value == 0
+    assert normalisation.unchanged_below_length_percentage(flat).interval.value < 100
+    assert normalisation.flips_beyond_length_percentage(flat).interval.value == 0
+    assert normalisation.disproportionate_percentage(flat).interval.value == 0

@@ -21,15 +21,15 @@ from distributed import Client, LocalCluster
 
 from dynamics import simulation as loop
 from dynamics.particles.system import ParticleSystem
-from dynamics.settings import SETTINGS as KNOWN
+from dynamics.settings import SETTINGS_CLASSES as KNOWN
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
 from dynamics.simulation import MissingPackage, run_path, simulate
 from dynamics.sweeps import dask_backend as module
-from dynamics.sweeps.dask_backend import SweepError, compute
-from dynamics.sweeps.design import plan
-from dynamics.sweeps.run import Stopped, combine, fill, sweep
+from dynamics.sweeps.dask_backend import SweepError, compute_point
+from dynamics.sweeps.design import sweep_design
+from dynamics.sweeps.run import SweepInterrupted, combine_points, compute_missing_points, sweep
 from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import DIVERGED, DONE, open_trajectory, parts_of
+from dynamics.trajectory.reader import DIVERGED, DONE, closed_parts, open_trajectory
 from sims import sweep as program
 
 SETTINGS = ParticleSettings(n=5)
@@ -63,7 +63,7 @@ class BatchSettings(ParticleSettings):
 @pytest.fixture
 def batches(monkeypatch):
     monkeypatch.setitem(KNOWN, "batches", BatchSettings)
-    monkeypatch.setitem(loop.SYSTEMS, "batches", ParticleSystem)
+    monkeypatch.setitem(loop.SYSTEM_CLASSES, "batches", ParticleSystem)
 
 
 @pytest.fixture
@@ -224,7 +224,7 @@ def test_an_interrupted_sweep_goes_on(environment, tmp_path, which):
     last = errors.strip().splitlines()[-1]
     assert last == "interrupted: 1 of 3 points are done: the same command goes on from there"
     assert first.exists()
-    assert parts_of(second)
+    assert closed_parts(second)
     amount = {"runs": 8, "steps": 20000, "every": 5000, "progress": False}
     result = sweep(ParticleSettings(), {"fa": [1, 2, 3]}, **amount)
     for fa, name in zip((1.0, 2.0, 3.0), result["file"].values, strict=True):
@@ -319,7 +319,7 @@ def test_errors_of_workers_come_back_as_themselves(cluster, tmp_path):
 def test_an_interrupted_or_shorter_point_is_replaced_by_a_worker(cluster, tmp_path, monkeypatch):
     sweep(SETTINGS, {"fa": [1.0]}, **AMOUNT)
     monkeypatch.setattr(ParticleSystem, "advance", stopping(ParticleSystem.advance))
-    with pytest.raises(Stopped) as stop:
+    with pytest.raises(SweepInterrupted) as stop:
         sweep(SETTINGS, {"fa": [1.0, 2.0]}, **{**AMOUNT, "steps": 60})
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
@@ -344,9 +344,9 @@ def stopping(advance):
 
 def test_what_a_worker_sends_is_checked_before_it_takes_its_name(tmp_path, monkeypatch):
     monkeypatch.setattr("distributed.get_worker", lambda: type("Worker", (), {"local_directory": str(tmp_path)}))
-    grid = plan(SETTINGS, {"fa": [1.0, 2.0]}, runs=2, steps=5)
+    grid = sweep_design(SETTINGS, {"fa": [1.0, 2.0]}, runs=2, steps=5)
     first, second = grid.points
-    content = compute(first, grid)
+    content = compute_point(first, grid)
     for point, sent in [(first, content[:-1]), (first, content[:500] + b"x" + content[501:]), (second, content)]:
         with pytest.raises(SweepError, match="sent back something else"):
             module._place(point, sent)
@@ -361,12 +361,12 @@ def test_what_a_worker_sends_is_checked_before_it_takes_its_name(tmp_path, monke
     module._place(first, content)  # somebody has extended it since: that stays
     with open_trajectory(first.path) as longer:
         assert int(longer["step"][-1]) == 9
-    assert fill(grid, progress=False) == 1
-    assert combine(grid)["file"].values.tolist() == [first.path.name, second.path.name]
+    assert compute_missing_points(grid, progress=False) == 1
+    assert combine_points(grid)["file"].values.tolist() == [first.path.name, second.path.name]
 
 
 def test_a_scheduler_that_does_not_answer_is_an_error(here, monkeypatch):
-    monkeypatch.setattr(module, "CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(module, "CONNECT_TIMEOUT", 0.5)
     begin = time.monotonic()
     code, _, errors = here("particles", "--fa", 1, 2, "--runs", 1, "--scheduler", "tcp://127.0.0.1:1")
     assert code == 1
@@ -405,16 +405,16 @@ assert not heavy, heavy
 
 
 def test_options_are_made_of_any_settings(batches):
-    texts = program.field_help(BatchSettings)
+    texts = program.field_descriptions(BatchSettings)
     assert texts["batch"] == "Examples in a step."
-    assert texts["fa"] == program.field_help(ParticleSettings)["fa"]
-    chosen = program.options_of(BatchSettings)()
+    assert texts["fa"] == program.field_descriptions(ParticleSettings)["fa"]
+    chosen = program.sweep_options(BatchSettings)()
     assert chosen.settings.batch == (4,)
     assert chosen.settings.positions == ()
     chosen = dataclasses.replace(
         chosen, settings=dataclasses.replace(chosen.settings, batch=(4, 8), fa=(2.0,), positions=(1, 2)), epochs=2
     )
-    grid = program.planned(chosen)
+    grid = program.plan_from_options(chosen)
     assert grid.axes == {"batch": [4, 8]}
     assert grid.settings == BatchSettings(fa=2.0, positions=(1, 2))
     assert [point.steps for point in grid.points] == [12, 6]
@@ -443,7 +443,7 @@ def test_the_command_prints_a_line_for_each_point(here, tmp_path):
 
 
 def test_a_long_table_is_shortened_on_the_terminal_alone(here, tmp_path, monkeypatch):
-    monkeypatch.setattr(program, "SHOWN_POINTS", 2)
+    monkeypatch.setattr(program, "MAX_PRINTED_POINTS", 2)
     code, printed, _ = here("particles", "--fa", 1, 2, 3, "--n", 3, "--runs", 1, "--steps", 1, "--csv", "a.csv")
     assert code == 0
     assert printed.splitlines()[-1] == "and 1 more points, left out here; --csv FILE.csv has all"

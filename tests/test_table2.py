@@ -2,8 +2,8 @@
 
 import pytest
 
-from analysis.structures.circles_and_grids import summarise
-from analysis.table2 import PRINTED, is_printed, row
+from analysis.structures.circles_and_grids import summarise_structures
+from analysis.table2 import PRINTED_PARTICLE_ROWS, is_printed_particle_row, particle_row
 from dynamics.settings import ParticleSettings
 from dynamics.simulation import simulate
 
@@ -15,14 +15,14 @@ from dynamics.simulation import simulate
 def test_a_row(fa, circles, imperfections):
     settings = ParticleSettings(fa=fa)
     ends = simulate(settings, runs=1000, every=100, progress=False)["embedding"].isel(step=-1).values
-    found = summarise(ends)
+    found = summarise_structures(ends)
     assert circles[0] <= 100 * found.circle_share.value <= circles[1]
     assert imperfections[0] <= found.imperfections.value <= imperfections[1]
-    assert row(settings, 100, ends).text[-1] == PRINTED[fa].imperfections
+    assert particle_row(settings, 100, ends).text[-1] == PRINTED_PARTICLE_ROWS[fa].imperfections
 
 
 def test_the_paper_is_quoted_only_for_its_own_settings():
-    assert is_printed(ParticleSettings(fa=2.0, step_rule="direction"), 100)
-    assert not is_printed(ParticleSettings(fa=2.0), 99)
-    assert not is_printed(ParticleSettings(fa=1.5), 100)
-    assert not is_printed(ParticleSettings(fa=2.0, n=19), 100)
+    assert is_printed_particle_row(ParticleSettings(fa=2.0, step_rule="direction"), 100)
+    assert not is_printed_particle_row(ParticleSettings(fa=2.0), 99)
+    assert not is_printed_particle_row(ParticleSettings(fa=1.5), 100)
+    assert not is_printed_particle_row(ParticleSettings(fa=2.0, n=19), 100)

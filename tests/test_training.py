@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 
 from dynamics import simulation as loop
 from dynamics.kernels import modular_backprop
-from dynamics.kernels.compiling import on_threads
+from dynamics.kernels.compiling import numba_threads
 from dynamics.kernels.simd import from_lanes, to_lanes
 from dynamics.networks.constant_attention import ConstantAttention, network_of, weights
 from dynamics.settings import ModularSettings, SettingsError
-from dynamics.simulation import MissingPackage, branch, end_embedding, replay, simulate
+from dynamics.simulation import MissingPackage, branch, final_embedding, replay, simulate
 from dynamics.tasks import all_pairs, training_pairs
 from dynamics.training import backends
-from dynamics.training.ensemble import part_of
-from dynamics.training.modular_backends import PairLanes, PairTorch
+from dynamics.training.ensemble import state_of_runs
+from dynamics.training.modular_backends import ModularSimdBackend, ModularTorchBackend
 from dynamics.training.system import ModularSystem
 from dynamics.trajectory.netcdf import TrajectoryError
 from dynamics.trajectory.reader import DIVERGED, DONE, checkpoints, open_trajectory
@@ -165,7 +165,7 @@ def test_lane_gradients_and_scores_are_those_of_autograd(n, hidden, dim, runs, s
     s = ModularSettings(n=n, hidden=hidden, dim=dim, train_share=1.0 if n < 3 else 0.8)
     network = ConstantAttention(s)
     share, rows = shares(s, np.arange(runs)), scale * flat(network, runs)
-    engine = PairLanes(network, np.arange(runs))
+    engine = ModularSimdBackend(network, np.arange(runs))
     held(engine, rows)
     engine.differentiate(0)
     exact = rows.double().requires_grad_()
@@ -173,7 +173,7 @@ def test_lane_gradients_and_scores_are_those_of_autograd(n, hidden, dim, runs, s
     network.loss(network.unflatten(exact), pairs, torch.from_numpy(share)).sum().backward()
     size = float(exact.grad.abs().max())
     np.testing.assert_allclose(engine.gradient(), exact.grad, atol=2e-6 * size + 1e-9)
-    losses, right = modular_backprop.scores(to_lanes(rows.numpy()), engine.layout, engine.pairs, runs)
+    losses, right = modular_backprop.modular_scores(to_lanes(rows.numpy()), engine.layout, engine.pairs, runs)
     logits = network.logits(network.unflatten(exact.detach()), pairs)
     np.testing.assert_allclose(
         losses,
@@ -193,7 +193,9 @@ def held(engine, rows):
     return engine
 
 
-@pytest.mark.parametrize("kind", [PairLanes, lambda network, seeds: PairTorch(network, seeds, "cpu")])
+@pytest.mark.parametrize(
+    "kind", [ModularSimdBackend, lambda network, seeds: ModularTorchBackend(network, seeds, "cpu")]
+)
 def test_scores_are_means_over_splits(kind):
     network, seeds = ConstantAttention(SMALL), np.arange(18)
     rows, share = flat(network, 18), shares(SMALL, seeds)
@@ -211,8 +213,8 @@ def test_a_tie_is_right_by_chance():
     """A network without any opinion is as right as one that guesses."""
     network = ConstantAttention(SMALL)
     for engine in (
-        PairLanes(network, np.arange(2)),
-        PairTorch(network, np.arange(2), "cpu"),
+        ModularSimdBackend(network, np.arange(2)),
+        ModularTorchBackend(network, np.arange(2), "cpu"),
     ):
         losses, accuracy = engine.scores()
         np.testing.assert_allclose(accuracy, 1 / 5, rtol=1e-6)
@@ -266,7 +268,7 @@ def test_a_run_has_the_same_bits_alone_in_any_ensemble_on_any_threads(rule):
     s = ModularSettings(n=7, optimizer=rule, momentum=0.5 if rule == "sgd" else 0.0)
     whole = simulate(s, runs=40, seed=0, steps=60, every=7, progress=False)
     for first, runs, threads in ((7, 1, 1), (30, 10, 1), (0, 40, 1), (20, 20, 2)):
-        with on_threads(threads):
+        with numba_threads(threads):
             some = simulate(s, runs=runs, seed=first, steps=60, every=7, progress=False)
         for name in whole.data_vars:
             np.testing.assert_array_equal(some[name], whole[name][first : first + runs], err_msg=str(name))
@@ -317,7 +319,7 @@ def test_metrics_alone_are_replayed_for_the_embedding(tmp_path):
     path = tmp_path / "a.nc"
     simulate(SMALL, runs=3, steps=30, record="metrics", out=path, progress=False).close()
     direct = simulate(SMALL, runs=3, steps=30, progress=False)
-    np.testing.assert_array_equal(end_embedding(open_trajectory(path)), direct["embedding"].isel(step=-1))
+    np.testing.assert_array_equal(final_embedding(open_trajectory(path)), direct["embedding"].isel(step=-1))
 
 
 # ------------------------------------------------------------------------------------------- divergence
@@ -355,7 +357,7 @@ def test_a_diverged_run_shows_in_the_trajectory(tmp_path):
     assert (trajectory["last_step"] < 50).all()
     for name in trajectory.data_vars:
         assert np.isfinite(trajectory[name].values).all(), name
-    assert end_embedding(trajectory).sizes["run"] == 0
+    assert final_embedding(trajectory).sizes["run"] == 0
     assert (simulate(SMALL, runs=4, steps=5, progress=False)["status"] == DONE).all()
 
 
@@ -401,9 +403,9 @@ def test_states_are_used_in_any_order():
 
 def test_small_losses_keep_their_digits():
     network = ConstantAttention(SMALL)
-    shape, pairs, rows = modular_backprop.layout(5, 7, 3), modular_backprop.quads(5), flat(network, 4)
+    shape, pairs, rows = modular_backprop.modular_layout(5, 7, 3), modular_backprop.pair_quads(5), flat(network, 4)
     for scale in (1.0, 3.0, 6.0, 20.0):
-        losses, _ = modular_backprop.scores(to_lanes(scale * rows.numpy()), shape, pairs, 4)
+        losses, _ = modular_backprop.modular_scores(to_lanes(scale * rows.numpy()), shape, pairs, 4)
         exact = network.losses(network.unflatten((scale * rows).double()), torch.from_numpy(all_pairs(5))).numpy()
         size = float(network.logits(network.unflatten(scale * rows), torch.from_numpy(all_pairs(5))).abs().max())
         np.testing.assert_allclose(losses, exact, rtol=1e-6 * (1 + size), atol=1e-15)
@@ -416,7 +418,7 @@ def test_small_losses_keep_their_digits():
 def test_both_engines_train_alike(rule):
     s = ModularSettings(n=7, hidden=9, optimizer=rule, momentum=0.5 if rule == "sgd" else 0.0)
     network, seeds = ConstantAttention(s), np.arange(5)
-    here, there = PairLanes(network, seeds), PairTorch(network, seeds, "cpu")
+    here, there = ModularSimdBackend(network, seeds), ModularTorchBackend(network, seeds, "cpu")
     for engine in (here, there):
         held(engine, flat(network, 5)).train(0, 40)
     np.testing.assert_allclose(there.weights(), here.weights(), atol=2e-5)
@@ -448,9 +450,9 @@ def test_cuda_resumes_with_the_same_bits(tmp_path):
 
 def test_a_small_ensemble_is_padded_on_cuda():
     network, seeds = ConstantAttention(SMALL), np.arange(3)
-    engine = PairTorch(network, seeds, "cpu")
-    assert engine.width == backends.CUDA_WIDTH
-    assert PairTorch(network, seeds, "cpu", 100).width == 100
+    engine = ModularTorchBackend(network, seeds, "cpu")
+    assert engine.width == backends.MIN_CUDA_WIDTH
+    assert ModularTorchBackend(network, seeds, "cpu", 100).width == 100
     rows = flat(network, 3)
     np.testing.assert_array_equal(held(engine, rows).weights(), rows)
 
@@ -492,7 +494,7 @@ def test_an_absurd_ensemble_is_refused_before_it_is_made():
 
 
 def test_layout_is_that_of_the_network():
-    network, shape = ConstantAttention(SMALL), modular_backprop.layout(5, 7, 3)
+    network, shape = ConstantAttention(SMALL), modular_backprop.modular_layout(5, 7, 3)
     assert shape.size == sum(network.lengths)
     begins = dict(zip(network.variables, np.cumsum([0, *network.lengths]), strict=False))
     assert [begins[name] for name in list(network.variables)[1:]] == list(shape[3:7])
@@ -501,7 +503,7 @@ def test_layout_is_that_of_the_network():
 def test_parts_of_a_state_are_rows():
     system = ModularSystem(SMALL, "cpu")
     state = system.initial(np.arange(5))
-    part = part_of(state, slice(2, 4))
+    part = state_of_runs(state, slice(2, 4))
     np.testing.assert_array_equal(part.seeds, [2, 3])
     np.testing.assert_array_equal(part.weights, state.weights[2:4])
 

@@ -12,10 +12,16 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dynamics.settings import ParticleSettings
-from dynamics.simulation import end_embedding, simulate
+from dynamics.simulation import final_embedding, simulate
 from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import ATTRIBUTES, checkpoints, open_trajectory, settings_of, validate
-from dynamics.trajectory.recorder import save
+from dynamics.trajectory.reader import (
+    REQUIRED_ATTRIBUTES,
+    checkpoints,
+    open_trajectory,
+    read_settings,
+    validate_trajectory,
+)
+from dynamics.trajectory.recorder import save_trajectory
 
 SETTINGS = ParticleSettings(n=5, fa=2.0)
 
@@ -51,7 +57,7 @@ def test_every_finite_float_survives_the_round_trip(values, norms, pair, tmp_pat
     trajectory = pair.assign(
         embedding=pair["embedding"].copy(data=values), gradient_norm=pair["gradient_norm"].copy(data=norms)
     )
-    save(trajectory, path)
+    save_trajectory(trajectory, path)
     with open_trajectory(path) as read:
         assert read.attrs.pop("derived")
         assert read.identical(trajectory)
@@ -68,7 +74,7 @@ def test_plain_xarray_reads_it_and_it_explains_itself(written):
             assert plain[name].attrs.get("units", "1") == "1"
         assert plain["status"].attrs["flag_meanings"].split() == ["running", "done", "diverged"]
         assert json.loads(plain.attrs["config_json"])["fa"] == 2.0
-        assert set(ATTRIBUTES) <= set(plain.attrs)
+        assert set(REQUIRED_ATTRIBUTES) <= set(plain.attrs)
         np.testing.assert_allclose(plain["time"], 0.003 * np.arange(21))
         assert plain["seed"].values.tolist() == [4, 5, 6]
 
@@ -86,7 +92,7 @@ def test_encoding_is_compressed_chunked_by_run_and_without_fill_value(written):
 
 def test_settings_come_back(written):
     with open_trajectory(written) as trajectory:
-        assert settings_of(trajectory) == SETTINGS
+        assert read_settings(trajectory) == SETTINGS
 
 
 def test_the_end_of_a_run_that_recorded_metrics_alone_is_in_its_restart_state(written, tmp_path):
@@ -94,8 +100,8 @@ def test_the_end_of_a_run_that_recorded_metrics_alone_is_in_its_restart_state(wr
     assert "embedding" not in metrics
     with open_trajectory(written) as full:
         xr.testing.assert_equal(
-            end_embedding(metrics),
-            end_embedding(full),
+            final_embedding(metrics),
+            final_embedding(full),
         )
 
 
@@ -170,21 +176,21 @@ def test_what_is_no_trajectory_is_refused(tmp_path):
 def test_what_breaks_the_schema_is_named(trajectory, change, message):
     change(trajectory)
     with pytest.raises(TrajectoryError, match=message):
-        validate(trajectory)
+        validate_trajectory(trajectory)
 
 
 @pytest.mark.parametrize("name", ["status", "gradient_norm", "time"])
 def test_a_missing_variable_is_named(trajectory, name):
     with pytest.raises(TrajectoryError, match=f"variable {name}: missing"):
-        validate(trajectory.drop_vars(name))
+        validate_trajectory(trajectory.drop_vars(name))
 
 
 def test_steps_must_increase_from_zero(trajectory):
     with pytest.raises(TrajectoryError, match="variable step"):
-        validate(trajectory.isel(step=[0, 2, 1]))
+        validate_trajectory(trajectory.isel(step=[0, 2, 1]))
     with pytest.raises(TrajectoryError, match="variable step"):
-        validate(trajectory.isel(step=[1, 2]))
+        validate_trajectory(trajectory.isel(step=[1, 2]))
 
 
 def test_the_order_of_dimensions_is_free(trajectory):
-    validate(trajectory.transpose("axis", "step", "token", "layer", "run"))
+    validate_trajectory(trajectory.transpose("axis", "step", "token", "layer", "run"))

@@ -11,7 +11,7 @@ from analysis import transfer
 from analysis.statistics.intervals import difference_interval
 from dynamics.settings import SparseSettings
 from dynamics.simulation import run_path, simulate
-from dynamics.training.finetuning import successful
+from dynamics.training.finetuning import successful_runs
 from dynamics.trajectory.reader import open_trajectory
 
 WORDS = ["--length", "6", "--sparsity", "2", "--data", "60", "--hidden", "6", "--batch", "16", "--lr", "0.02"]
@@ -40,7 +40,7 @@ def test_its_numbers_are_those_of_the_runs(here, tmp_path):
     tuned = SparseSettings(**{**vars(BASE), "vocab": 3, "start": str(file), "start_step": steps})
     again = simulate(tuned, runs=6, steps=steps, every=steps, progress=False)
     np.testing.assert_allclose(found.sel(kind="finetuned", vocab=3), again["accuracy"].sel(split="unseen", step=steps))
-    good = successful(open_trajectory(file).sel(step=[0, steps]))
+    good = successful_runs(open_trajectory(file).sel(step=[0, steps]))
     np.testing.assert_array_equal(result["successful"], good)
     np.testing.assert_array_equal(np.isfinite(found.isel(kind=3).sel(vocab=3)), good)
     rows = list(csv.DictReader((tmp_path / "table.csv").open()))
@@ -82,20 +82,20 @@ def made_up(runs=30):
             "successful": ("run", good),
             "clusters": ("run", generator.integers(1, 300, runs)),
         },
-        {"kind": list(transfer.KINDS), "vocab": [2, 3, 5]},
+        {"kind": list(transfer.TRANSFER_KINDS), "vocab": [2, 3, 5]},
         {"epochs": 1000},
     )
 
 
 def test_the_figure_holds_the_means_and_the_largest():
     result = made_up()
-    drawn = transfer.figure(result, 6)
+    drawn = transfer.plot_transfer(result, 6)
     left, middle, right = drawn.axes
     means = [container[0] for container in left.containers]
-    for kind, line in zip(transfer.KINDS, means, strict=True):
+    for kind, line in zip(transfer.TRANSFER_KINDS, means, strict=True):
         values = result["accuracy"].sel(kind=kind).dropna("vocab", how="all").mean("run").values
         np.testing.assert_allclose(line.get_ydata().astype(float), values)
-    largest = [line for line in middle.lines if line.get_label() in transfer.KINDS]
+    largest = [line for line in middle.lines if line.get_label() in transfer.TRANSFER_KINDS]
     np.testing.assert_allclose(largest[0].get_ydata(), result["accuracy"].sel(kind="scratch").max("run").values)
     shown = np.concatenate([line.get_ydata() for line in right.lines[:2]])
     np.testing.assert_allclose(np.sort(shown), np.sort(result["accuracy"].sel(kind="finetuned", vocab=3).values))
@@ -104,7 +104,7 @@ def test_the_figure_holds_the_means_and_the_largest():
 def test_a_row_without_successful_sources():
     result = made_up()
     result["accuracy"][3] = np.nan
-    row = transfer.row(result, 3)
+    row = transfer.transfer_row(result, 3)
     assert row.text[5:7] == ["-", "-"]
     assert "nan" not in " ".join(row.text) + " ".join(row.numbers)
 

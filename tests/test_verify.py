@@ -15,12 +15,12 @@ from distributed import LocalCluster
 from analysis.reproduction.experiments import particles, register
 from analysis.reproduction.verification import evidence, experiment
 from analysis.reproduction.verification.evidence import evidence_path
-from analysis.reproduction.verification.experiment import Lab, Size
-from analysis.reproduction.verification.schedule import making, steps_of
+from analysis.reproduction.verification.experiment import Runner, Size
+from analysis.reproduction.verification.schedule import ensemble_seconds, schedule_experiments
 from dynamics.particles.system import ParticleSystem
 from dynamics.settings import SparseSettings
 from dynamics.simulation import simulate
-from dynamics.trajectory.reader import open_trajectory, settings_of
+from dynamics.trajectory.reader import open_trajectory, read_settings
 
 VERIFY = "analysis.verify"
 SMALL = dataclasses.replace(particles.TABLE_2, sizes={size: {"runs": 6} for size in Size})
@@ -29,7 +29,7 @@ SMALL = dataclasses.replace(particles.TABLE_2, sizes={size: {"runs": 6} for size
 @pytest.fixture
 def small(monkeypatch):
     """Table 2 of six simulations a row is the only study."""
-    monkeypatch.setattr(register, "STUDIES", (SMALL,))
+    monkeypatch.setattr(register, "EXPERIMENTS", (SMALL,))
 
 
 def files():
@@ -69,13 +69,13 @@ def test_an_interrupted_command_goes_on(typed, monkeypatch):
         signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
-        patch.setattr(register, "STUDIES", (dataclasses.replace(SMALL, measure=stop),))
+        patch.setattr(register, "EXPERIMENTS", (dataclasses.replace(SMALL, measure=stop),))
         code, _, err = typed(VERIFY, "--quick", "--only", "CA.table2")
     assert code == 130
     assert "the same command" in err
     (made,) = files()
     before = Path(made).stat().st_mtime_ns
-    monkeypatch.setattr(register, "STUDIES", (SMALL,))
+    monkeypatch.setattr(register, "EXPERIMENTS", (SMALL,))
     assert typed(VERIFY, "--quick", "--only", "CA.table2")[0] == 0
     assert Path(made).stat().st_mtime_ns == before
 
@@ -127,20 +127,20 @@ def test_mistakes(typed, small, words, told):
 
 
 def test_ensembles_that_several_studies_need_are_counted_once(tmp_path):
-    lab = Lab(io.StringIO())
-    alone = steps_of([particles.TABLE_2], Size.DEFAULT, lab)[0].seconds
-    twice = steps_of([particles.TABLE_2, particles.TABLE_2], Size.DEFAULT, lab)
+    lab = Runner(io.StringIO())
+    alone = schedule_experiments([particles.TABLE_2], Size.DEFAULT, lab)[0].seconds
+    twice = schedule_experiments([particles.TABLE_2, particles.TABLE_2], Size.DEFAULT, lab)
     assert [step.seconds for step in twice] == [alone, particles.TABLE_2.seconds[Size.DEFAULT]]
 
 
 def test_cost_grows_with_the_ensemble():
     few, many = (particles.ensembles({"runs": runs})[0] for runs in (100, 10_000))
-    assert making(many) > 20 * making(few) - 20
+    assert ensemble_seconds(many) > 20 * ensemble_seconds(few) - 20
 
 
 def test_evidence_depends_on_all_that_its_numbers_do(monkeypatch):
     """A file of evidence is not taken for that of other sizes, constants, defaults or arithmetic."""
-    lab, alone = Lab(io.StringIO()), dataclasses.replace(SMALL, ensembles=lambda params: ())
+    lab, alone = Runner(io.StringIO()), dataclasses.replace(SMALL, ensembles=lambda params: ())
 
     def path(study=alone, runs=6):
         return evidence_path(study, {"runs": runs}, lab)
@@ -151,7 +151,7 @@ def test_evidence_depends_on_all_that_its_numbers_do(monkeypatch):
         patch.setattr(ParticleSystem, "numerics_version", 99)
         paths.append(path())
     with monkeypatch.context() as patch:
-        patch.setitem(evidence.PAPERS, "sparse", lambda: SparseSettings(lr=0.001))
+        patch.setitem(evidence.PAPER_SETTINGS, "sparse", lambda: SparseSettings(lr=0.001))
         paths.append(path())
     assert len(set(paths)) == len(paths) == 7
     assert path() == paths[0]
@@ -159,7 +159,7 @@ def test_evidence_depends_on_all_that_its_numbers_do(monkeypatch):
 
 def test_evidence_of_a_study_that_has_changed_is_told(typed, small, monkeypatch):
     typed(VERIFY, "--quick", "--only", "CA.table2.fa1")
-    monkeypatch.setattr("analysis.reproduction.verification.evidence.source_of", lambda study: "another")
+    monkeypatch.setattr("analysis.reproduction.verification.evidence.measurement_source_hash", lambda study: "another")
     _, out, _ = typed(VERIFY, "--quick", "--only", "CA.table2.fa1")
     assert "analysis.reproduction.experiments.particles has changed since runs/verify/ca.table2-" in out
 
@@ -194,5 +194,5 @@ def test_ensembles_come_from_the_workers_of_a_cluster(typed, small, tmp_path, mo
     there = {name: open_trajectory(name).load() for name in files() if "verify" not in name}
     assert len(there) == 3
     for name, trajectory in there.items():
-        alone = simulate(settings_of(trajectory), 6)
+        alone = simulate(read_settings(trajectory), 6)
         np.testing.assert_array_equal(trajectory["embedding"], alone["embedding"], err_msg=name)

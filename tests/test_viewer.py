@@ -11,18 +11,33 @@ from bokeh.document import Document
 from bokeh.models import Column
 
 from analysis.explorer import streaming
-from analysis.explorer.bokeh_panels import painted, palettes, ticks
-from analysis.explorer.catalogue import Entry, catalogue, chosen, columns, ends, first_to_show
-from analysis.explorer.codec import LEVELS, STEPS, cut, from_coarse_to_fine, kept_frames, packed, squeezed
-from analysis.explorer.codec import NONE as GAP
-from analysis.explorer.open_files import Files
+from analysis.explorer.bokeh_panels import palette_pixels, pixel_palette, tick_values
+from analysis.explorer.catalogue import (
+    RunEntry,
+    filter_runs,
+    first_run_to_show,
+    run_catalogue,
+    run_endings,
+    run_table_lines,
+)
+from analysis.explorer.codec import IMAGE_GAP as GAP
+from analysis.explorer.codec import (
+    IMAGE_LEVELS,
+    QUANTIZATION_STEPS,
+    clip_arrows,
+    coarse_to_fine_batches,
+    compress_buffer,
+    encode_layer,
+    frames_to_send,
+)
+from analysis.explorer.open_files import OpenFiles
 from analysis.explorer.recorded_runs import RunsPage
-from analysis.explorer.screen import alike, facts
-from analysis.explorer.timeline import time_line
-from analysis.explorer.view_settings import NONE, axes_of, chosen_panels, first_panels
-from analysis.plots.panels import panel_names, scene
+from analysis.explorer.screen import facts_line, match_limits
+from analysis.explorer.timeline import make_timeline
+from analysis.explorer.view_settings import NO_CHOICE, default_panel_names, parse_axes, parse_panels
+from analysis.plots.panels import build_scene, panel_names
 from analysis.plots.scenes.scene import Arrows, Image, Map, Points, Scene
-from analysis.structures.circles_and_grids import imperfections, is_circle
+from analysis.structures.circles_and_grids import count_imperfections, is_circle
 from dynamics.settings import ParticleSettings, SettingsError, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.trajectory.reader import open_trajectory
@@ -42,7 +57,7 @@ def unpacked(layer, buffer, shape):
     if isinstance(layer, Map):
         return values // 4 if layer.lines else values
     level = values[:, ::-1].astype(np.float64)
-    return np.where(level == GAP, np.nan, layer.low + level / LEVELS * (layer.high - layer.low))
+    return np.where(level == GAP, np.nan, layer.low + level / IMAGE_LEVELS * (layer.high - layer.low))
 
 
 def released(squeezed):
@@ -54,13 +69,13 @@ def released(squeezed):
     level = np.cumsum(raw.reshape(-1, squeezed.width), axis=0, dtype=squeezed.kind)
     if squeezed.low is None:
         return level
-    return np.where(level > STEPS, np.nan, squeezed.low + level * squeezed.step).astype(np.float32)
+    return np.where(level > QUANTIZATION_STEPS, np.nan, squeezed.low + level * squeezed.step).astype(np.float32)
 
 
 def test_points_come_back_and_a_frame_is_one_piece(generator):
     layer, values = Points("x", BLACK, NAMES), generator.normal(size=(5, 3, 2)).astype(np.float32)
     values[2, 1] = np.nan
-    buffer = packed(layer, values)
+    buffer = encode_layer(layer, values)
     assert buffer.shape == (5, 6)
     np.testing.assert_array_equal(buffer[2, :3], values[2, :, 0])
     np.testing.assert_array_equal(unpacked(layer, buffer, (3, 2)), values)
@@ -68,43 +83,43 @@ def test_points_come_back_and_a_frame_is_one_piece(generator):
 
 def test_arrows_and_maps_come_back(generator):
     arrows, values = Arrows("a", BLACK, NAMES), generator.normal(size=(4, 3, 4)).astype(np.float32)
-    np.testing.assert_array_equal(unpacked(arrows, packed(arrows, values), (3, 4)), values)
+    np.testing.assert_array_equal(unpacked(arrows, encode_layer(arrows, values), (3, 4)), values)
     for colours, lines, kind in ((7, True, np.uint8), (65, True, np.uint16), (256, False, np.uint8)):
         layer = Map("m", np.zeros((colours, 3)), ("",) * colours, lines)
         numbers = generator.integers(0, colours, (4, 6, 5))
-        assert packed(layer, numbers).dtype == kind
-        np.testing.assert_array_equal(unpacked(layer, packed(layer, numbers), (6, 5)), numbers)
+        assert encode_layer(layer, numbers).dtype == kind
+        np.testing.assert_array_equal(unpacked(layer, encode_layer(layer, numbers), (6, 5)), numbers)
 
 
 def test_an_image_comes_back_to_half_a_level_and_its_gaps_as_gaps(generator):
     layer = Image("i", -1.0, 3.0, NAMES, ("k", "l"))
     values = generator.uniform(-1, 3, (4, 3, 2))
     values[1, 2, 0] = np.nan
-    back = unpacked(layer, packed(layer, values), (3, 2))
+    back = unpacked(layer, encode_layer(layer, values), (3, 2))
     np.testing.assert_allclose(back, values, atol=4 / 254 / 2 + 1e-12)
     assert np.isnan(back[1, 2, 0])
-    assert packed(layer, values)[0, 0] == round((values[0, 2, 0] + 1) / 4 * 254)  # the lowest row first
+    assert encode_layer(layer, values)[0, 0] == round((values[0, 2, 0] + 1) / 4 * 254)  # the lowest row first
 
 
 def test_a_file_has_numbers_exactly_and_floats_to_half_a_65534th(generator):
     walk = np.cumsum(generator.normal(size=(200, 12)), axis=0).astype(np.float32)
     walk[7, 3] = np.nan
-    back = released(squeezed(walk))
+    back = released(compress_buffer(walk))
     np.testing.assert_allclose(back, walk, atol=np.nanmax(walk) / 65534 + np.ptp(walk[~np.isnan(walk)]) / 65534)
     assert np.isnan(back[7, 3])
     for kind in (np.uint8, np.uint16):
         numbers = generator.integers(0, np.iinfo(kind).max, (30, 9), endpoint=True).astype(kind)
-        np.testing.assert_array_equal(released(squeezed(numbers)), numbers)
+        np.testing.assert_array_equal(released(compress_buffer(numbers)), numbers)
 
 
 def test_a_constant_and_nothing_but_gaps_go_into_a_file():
-    np.testing.assert_array_equal(released(squeezed(np.full((3, 2), 7, np.float32))), np.full((3, 2), 7))
-    assert np.isnan(released(squeezed(np.full((3, 2), np.nan, np.float32)))).all()
+    np.testing.assert_array_equal(released(compress_buffer(np.full((3, 2), 7, np.float32))), np.full((3, 2), 7))
+    assert np.isnan(released(compress_buffer(np.full((3, 2), np.nan, np.float32)))).all()
 
 
 @pytest.mark.parametrize(("count", "at_once"), [(1, 4), (5, 4), (101, 24), (1001, 24)])
 def test_from_coarse_to_fine_has_every_frame_once_and_begins_evenly(count, at_once):
-    pieces = from_coarse_to_fine(count, at_once)
+    pieces = coarse_to_fine_batches(count, at_once)
     np.testing.assert_array_equal(np.sort(np.concatenate(pieces)), np.arange(count))
     assert max(map(len, pieces)) <= at_once
     assert len(set(np.diff(pieces[0]))) <= 1
@@ -113,7 +128,7 @@ def test_from_coarse_to_fine_has_every_frame_once_and_begins_evenly(count, at_on
 def test_what_lies_far_outside_a_panel_takes_no_room_from_what_is_in_it(generator):
     buffer = generator.uniform(-1, 1, (50, 6)).astype(np.float32)
     buffer[30:, 2] = 1e11
-    back = released(squeezed(buffer, (-5.0, 5.0)))
+    back = released(compress_buffer(buffer, (-5.0, 5.0)))
     np.testing.assert_allclose(back[:, [0, 1, 3, 4, 5]], buffer[:, [0, 1, 3, 4, 5]], atol=1e-4)
     np.testing.assert_allclose(back[30:, 2], 5.0)
 
@@ -121,21 +136,21 @@ def test_what_lies_far_outside_a_panel_takes_no_room_from_what_is_in_it(generato
 def test_an_arrow_to_far_away_goes_on_pointing_there():
     arrows = np.array([[[0, 0, 3e9, 1e9], [1, 1, 2, 2], [-4, 0, -4, -100], [0, 0, np.nan, 1]]])
     expected = [[[0, 0, 6, 2], [1, 1, 2, 2], [-4, 0, -4, -6], [0, 0, np.nan, 1]]]
-    np.testing.assert_allclose(cut(arrows, (-6.0, 6.0)), expected, rtol=1e-6)
+    np.testing.assert_allclose(clip_arrows(arrows, (-6.0, 6.0)), expected, rtol=1e-6)
 
 
 def test_kept_frames_have_both_ends_and_a_page_says_how_many_they_are():
     few, many = made_up(np.arange(5)), made_up(np.arange(10001))
-    np.testing.assert_array_equal(kept_frames(few, ()), np.arange(5))
-    some = kept_frames(many, ())
+    np.testing.assert_array_equal(frames_to_send(few, ()), np.arange(5))
+    some = frames_to_send(many, ())
     assert (some[0], some[-1], len(some)) == (0, 10000, 4000)
-    assert "4000 of 10001 frames" in facts(many, some)
-    assert "frames" not in facts(few, np.arange(5))
+    assert "4000 of 10001 frames" in facts_line(many, some)
+    assert "frames" not in facts_line(few, np.arange(5))
 
 
 def test_edges_of_a_map_are_where_neighbours_differ():
-    palette, edges = palettes(Map("m", np.array([[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]]), NAMES[:2]))
-    pixels = painted(np.array([[0, 0], [0, 1]], np.uint8), palette, edges)
+    palette, edges = pixel_palette(Map("m", np.array([[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]]), NAMES[:2]))
+    pixels = palette_pixels(np.array([[0, 0], [0, 1]], np.uint8), palette, edges)
     inside, line = 0xFFFFFFFF, 0xFF9E9E9E
     red = 0xFF0000FF
     expected = [[inside] * 4, [inside, inside, line, line], [inside, line, red, red], [inside, line, red, red]]
@@ -144,7 +159,7 @@ def test_edges_of_a_map_are_where_neighbours_differ():
 
 def test_ticks_are_few_and_within():
     for limits, log in (((-3.7, 2.2), False), ((1e-7, 20.0), True), ((0.65, 0.74), True)):
-        found = ticks(limits, log)
+        found = tick_values(limits, log)
         assert 2 <= len(found) <= 5
         assert all(limits[0] <= tick <= limits[1] for tick in found)
 
@@ -160,16 +175,16 @@ def made_up(steps, unit="step", every=1.0):
 def test_two_runs_share_steps_or_epochs_or_their_share():
     first, second = made_up([0, 10, 20, 30], "epoch", 10.0), made_up([0, 5, 10], "epoch", 5.0)
     frames = [np.arange(4), np.arange(3)]
-    line = time_line([first, second], frames, "step")
+    line = make_timeline([first, second], frames, "step")
     np.testing.assert_array_equal(line.times, [0, 5, 10, 20, 30])
     np.testing.assert_array_equal(line.frames[0], [0, 0, 1, 2, 3])
     np.testing.assert_array_equal(line.frames[1], [0, 1, 2, 2, 2])  # it has ended
-    line = time_line([first, second], frames, "clock")
+    line = make_timeline([first, second], frames, "clock")
     assert (line.unit, line.times.tolist()) == ("epoch", [0, 1, 2, 3])
     uneven = made_up([0, 1, 10, 20])  # a share of the clock, not of the frames
-    line = time_line([uneven, made_up([0, 10])], [np.arange(4), np.arange(2)], "share")
+    line = make_timeline([uneven, made_up([0, 10])], [np.arange(4), np.arange(2)], "share")
     np.testing.assert_allclose(line.times, [0, 0.05, 0.5, 1])
-    line = time_line([first, made_up([0, 1])], [np.arange(4), np.arange(2)], "clock")
+    line = make_timeline([first, made_up([0, 1])], [np.arange(4), np.arange(2)], "clock")
     assert line.unit == "share"
     np.testing.assert_array_equal(line.frames[1], [0, 0, 0, 1])
     assert line.place(0, first, np.arange(4), 20) == 2
@@ -193,12 +208,12 @@ def files(tmp_path_factory):
 
 def test_the_catalogue_says_what_each_run_has_become(files):
     trajectory = open_trajectory(files / "particles.nc")
-    entries, last = catalogue(trajectory), trajectory["embedding"].values[:, -1]
+    entries, last = run_catalogue(trajectory), trajectory["embedding"].values[:, -1]
     assert [entry.seed for entry in entries] == trajectory["seed"].values.tolist()
     assert [entry.structure == "circle" for entry in entries] == is_circle(last).tolist()
-    assert [entry.imperfections for entry in entries] == imperfections(last).tolist()
+    assert [entry.imperfections for entry in entries] == count_imperfections(last).tolist()
     assert {(entry.accuracy, entry.successful, entry.spikes) for entry in entries} == {(None, None, None)}
-    sparse = catalogue(open_trajectory(files / "sparse.nc"))
+    sparse = run_catalogue(open_trajectory(files / "sparse.nc"))
     assert all(0 <= entry.accuracy <= 1 and entry.loss > 0 and entry.structure is None for entry in sparse)
 
 
@@ -207,35 +222,35 @@ def test_the_catalogue_takes_results_of_its_own_file_alone(files, typed, tmp_pat
         (tmp_path / name).write_bytes((files / of).read_bytes())
     code, _, err = typed("analysis.events", tmp_path / "mine.nc")
     assert code == 0, err
-    counted = catalogue(open_trajectory(tmp_path / "mine.nc"), tmp_path / "mine.nc")
+    counted = run_catalogue(open_trajectory(tmp_path / "mine.nc"), tmp_path / "mine.nc")
     assert all(isinstance(entry.spikes, int) for entry in counted)
     (tmp_path / "mine-events.nc").rename(tmp_path / "yours-events.nc")
     for name in ("mine.nc", "yours.nc"):
-        assert {entry.spikes for entry in catalogue(open_trajectory(tmp_path / name), tmp_path / name)} == {None}
+        assert {entry.spikes for entry in run_catalogue(open_trajectory(tmp_path / name), tmp_path / name)} == {None}
 
 
 def test_runs_are_chosen_by_end_kind_and_order():
     entries = [
-        Entry(0, 10, "done", 0.5, 1.0, False, circuit="none", spikes=3),
-        Entry(1, 11, "done", 0.99, 0.1, True, circuit="ideal", spikes=1),
-        Entry(2, 12, "diverged", 0.999, None, False, circuit="none"),
-        Entry(3, 13, "done", 1.0, 0.0, True, circuit="ideal", spikes=8),
+        RunEntry(0, 10, "done", 0.5, 1.0, False, circuit="none", spikes=3),
+        RunEntry(1, 11, "done", 0.99, 0.1, True, circuit="ideal", spikes=1),
+        RunEntry(2, 12, "diverged", 0.999, None, False, circuit="none"),
+        RunEntry(3, 13, "done", 1.0, 0.0, True, circuit="ideal", spikes=8),
     ]
-    places = lambda *words, **more: [entry.place for entry in chosen(entries, *words, **more)]  # noqa: E731
+    places = lambda *words, **more: [entry.place for entry in filter_runs(entries, *words, **more)]  # noqa: E731
     assert places() == [0, 1, 2, 3]
     assert places("successful") == [1, 3]
     assert places("failed") == [0, 2]
     assert places("diverged") == [2]
-    assert list(ends(entries)) == ["all", "successful", "failed", "diverged"]
-    unscored = [Entry(0, 1, "done"), Entry(1, 2, "done")]  # particles have no accuracy, so that none has failed
-    assert chosen(unscored, "failed") == []
-    assert list(ends(unscored)) == ["all"]
+    assert list(run_endings(entries)) == ["all", "successful", "failed", "diverged"]
+    unscored = [RunEntry(0, 1, "done"), RunEntry(1, 2, "done")]  # particles have no accuracy, so that none has failed
+    assert filter_runs(unscored, "failed") == []
+    assert list(run_endings(unscored)) == ["all"]
     assert places(kind="none") == [0, 2]
     assert places("successful", "ideal", "accuracy") == [3, 1]
     assert places(order="spikes") == [3, 0, 1, 2]
-    assert first_to_show(entries) == 1
-    assert first_to_show(entries[:1]) == 0
-    header, lines = columns(entries)
+    assert first_run_to_show(entries) == 1
+    assert first_run_to_show(entries[:1]) == 0
+    header, lines = run_table_lines(entries)
     assert header.split() == ["seed", "acc", "loss", "spikes"]
     assert lines[2].split() == ["12", "0.999", "none", "diverged"]
     assert len({line.index(word) for line, word in zip(lines, ("none", "ideal", "none", "ideal"), strict=True)}) == 1
@@ -246,7 +261,7 @@ def test_results_of_another_scalar_or_of_before_an_extension_say_nothing(typed, 
     simulate(ParticleSettings(n=7, fa=2.0), runs=3, steps=40, out=path)
 
     def spikes():
-        return {entry.spikes for entry in catalogue(open_trajectory(path), path)}
+        return {entry.spikes for entry in run_catalogue(open_trajectory(path), path)}
 
     assert typed("analysis.events", path, "--of", "speed")[0] == 0
     assert spikes() == {None}
@@ -259,7 +274,7 @@ def test_results_of_another_scalar_or_of_before_an_extension_say_nothing(typed, 
 def test_a_file_that_has_changed_is_opened_again(tmp_path):
     path = tmp_path / "run.nc"
     simulate(ParticleSettings(n=7), runs=2, steps=10, out=path)
-    opened = Files([path])
+    opened = OpenFiles([path])
     assert opened.opened("run").trajectory is opened.opened("run").trajectory
     simulate(ParticleSettings(n=7), runs=2, steps=15, out=path)
     assert opened.opened("run").trajectory["step"].values[-1] == 15
@@ -271,7 +286,7 @@ def test_a_file_that_has_changed_is_opened_again(tmp_path):
 def test_two_runs_share_limits_and_the_colours_of_matrices(files):
     scenes = [of(files, "sparse", run) for run in (0, 1)]
     assert scenes[0].panels[0].x != scenes[1].panels[0].x
-    both = alike(scenes)
+    both = match_limits(scenes)
     for own, first, second in zip(scenes[0].panels, both[0].panels, both[1].panels, strict=True):
         if not any(isinstance(layer, Map) for layer in own.layers):  # which tiles its own limits
             assert (first.x, first.y) == (second.x, second.y)
@@ -285,7 +300,7 @@ def test_two_runs_share_limits_and_the_colours_of_matrices(files):
 
 def test_what_was_not_sent_when_the_page_was_turned_away_from_is_sent_later(files, monkeypatch):
     sent, document = [], Document()
-    monkeypatch.setattr(streaming, "send", lambda screen, data: sent.append(data))
+    monkeypatch.setattr(streaming, "_send", lambda screen, data: sent.append(data))
     page = RunsPage([files / "particles.nc"])
     root = Column(children=[page.layout])
     document.add_root(root)
@@ -325,14 +340,14 @@ def looked_at(path, **settings):
 
 
 def test_panels_and_axes_are_named_or_refused():
-    assert chosen_panels("b, a", ("a", "b", "c")) == ["a", "b"]
-    assert (chosen_panels("", ("a",)), chosen_panels("none", ("a",))) == ([], [])
+    assert parse_panels("b, a", ("a", "b", "c")) == ["a", "b"]
+    assert (parse_panels("", ("a",)), parse_panels("none", ("a",))) == ([], [])
     with pytest.raises(SettingsError, match="foo"):
-        chosen_panels("a,foo", ("a", "b"))
-    assert (axes_of(""), axes_of("2,0")) == (None, (2, 0))
+        parse_panels("a,foo", ("a", "b"))
+    assert (parse_axes(""), parse_axes("2,0")) == (None, (2, 0))
     for words in ("1", "a,b", "0,1,2", "-1,0"):
         with pytest.raises(SettingsError, match="axes"):
-            axes_of(words)
+            parse_axes(words)
 
 
 def test_a_run_of_which_only_metrics_were_recorded_shows_curves(files):
@@ -362,7 +377,7 @@ def test_no_panels_are_shown_where_none_is_chosen(files):
     page = looked_at(files / "particles.nc", panels="none")
     assert (page.screen.panels, page.message.text) == ([], "no panel is chosen")
     page.settings.panels = ""
-    assert page.screen.panels == first_panels([panel.name for panel in page.screen.scenes[0].panels])
+    assert page.screen.panels == default_panel_names([panel.name for panel in page.screen.scenes[0].panels])
     assert not page.message.visible
 
 
@@ -380,7 +395,7 @@ def test_without_a_file_the_page_says_how_to_name_one():
 
 
 def test_another_file_begins_with_a_run_of_its_own(files):
-    page = RunsPage(Files([files / "particles.nc", files / "sparse.nc"]))
+    page = RunsPage(OpenFiles([files / "particles.nc", files / "sparse.nc"]))
     page.show()
     page.settings.run = 5
     page.settings.file = "sparse"
@@ -388,7 +403,7 @@ def test_another_file_begins_with_a_run_of_its_own(files):
     assert page.screen.scenes[0].title.startswith("sparse")
     page.settings.other_file = "particles"
     assert page.screen.line.unit == "share"
-    page.settings.other_file = NONE
+    page.settings.other_file = NO_CHOICE
     assert len(page.screen.scenes) == 1
 
 
@@ -473,9 +488,9 @@ def assert_shows(state, scenes):
                      if getattr(each, "array", None) == part["array"])  # fmt: skip
         values = content.look(np.array([frame]), [part["array"]])[part["array"]]
         if part["kind"] == "pixels":
-            number = values[0].ravel() if isinstance(layer, Map) else packed(layer, values)[0]
+            number = values[0].ravel() if isinstance(layer, Map) else encode_layer(layer, values)[0]
             np.testing.assert_array_equal(part["number"], number)
-            pixels = painted(np.reshape(number, values.shape[1:]).astype(np.int64), *palettes(layer))
+            pixels = palette_pixels(np.reshape(number, values.shape[1:]).astype(np.int64), *pixel_palette(layer))
             np.testing.assert_array_equal(part["pixels"], pixels.ravel())
         else:
             names = ("x", "y") if part["kind"] == "points" else ("x1", "y1")
@@ -484,7 +499,7 @@ def assert_shows(state, scenes):
 
 
 def of(files, name, run):
-    return scene(open_trajectory(files / f"{name}.nc"), run)
+    return build_scene(open_trajectory(files / f"{name}.nc"), run)
 
 
 PART = "scrubber.stage.parts.find((part) => part.name_widths)"
@@ -579,7 +594,7 @@ def test_a_run_is_chosen_while_another_plays(page, files):
 
 def test_the_list_is_filtered(page, files):
     shown = page(file="particles")
-    entries = catalogue(open_trajectory(files / "particles.nc"))
+    entries = run_catalogue(open_trajectory(files / "particles.nc"))
     kinds = {entry.structure for entry in entries}
     for kind in kinds:
         expected = [str(entry.place) for entry in entries if entry.structure == kind]
@@ -665,8 +680,8 @@ def test_every_control_has_a_name_and_is_reached_by_tab(page):
 def test_words_of_a_file_are_no_markup(files, tmp_path):
     content = of(files, "particles", 0)
     nasty = replace(content.panels[0], title="<img src=x onerror=alert(1)>", note="<b>")
-    from analysis.explorer.bokeh_panels import head
+    from analysis.explorer.bokeh_panels import panel_heading
 
-    text = head(nasty, 200).text
+    text = panel_heading(nasty, 200).text
     assert "<img" not in text
     assert "<b>" not in text

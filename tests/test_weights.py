@@ -11,9 +11,18 @@ import pytest
 from matplotlib.image import imread
 
 from analysis import weights
-from analysis.forces.alignment import alignment, boundaries, pair_sums, rays
+from analysis.forces.alignment import boundary_alignment, embedding_pair_sums, pair_sum_collinearity, weight_alignment
 from analysis.structures.circles_and_grids import is_circle
-from analysis.weights import MEASURES, SIZES, Options, by_structure, figure, group, measured, row
+from analysis.weights import (
+    MEASURES,
+    SIZES,
+    Options,
+    _row,
+    groups_by_structure,
+    mean_weight_measures,
+    measure_weights,
+    plot_weights,
+)
 from dynamics.settings import ModularSettings, SettingsError
 from dynamics.simulation import simulate
 from dynamics.tasks import all_pairs, training_pairs
@@ -41,7 +50,7 @@ def tiny(**changes):
 
 
 def test_measured_of_each_run(trajectory):
-    found = measured(trajectory)
+    found = measure_weights(trajectory)
     np.testing.assert_array_equal(found["seed"], [7, 8, 9])
     last = trajectory.isel(step=-1)
     for r, seed in enumerate(found["seed"]):
@@ -50,8 +59,12 @@ def test_measured_of_each_run(trajectory):
         assert found["bias"][r] == pytest.approx(sum(abs(v) for v in b) / 6)
         assert found["circle"][r] == is_circle(x)
         pairs = all_pairs(5)[training_pairs(5, 12, [seed])[0]]  # 80% of 15
-        sums = pair_sums(x, pairs)
-        known = {"alignment": alignment(sums, w, b), "boundaries": boundaries(sums, w, b), "rays": rays(x, pairs)}
+        sums = embedding_pair_sums(x, pairs)
+        known = {
+            "alignment": weight_alignment(sums, w, b),
+            "boundaries": boundary_alignment(sums, w, b),
+            "rays": pair_sum_collinearity(x, pairs),
+        }
         for name, (value, chance) in known.items():
             assert found[name][r] == pytest.approx(value)
             assert found[f"{name}_chance"][r] == pytest.approx(chance)
@@ -61,23 +74,23 @@ def test_measured_of_each_run(trajectory):
 def test_runs_that_diverged_are_left_out(trajectory):
     one = trajectory.copy()
     one["last_step"] = ("run", [40, 12, 40])
-    whole, found = measured(trajectory), measured(one)
+    whole, found = measure_weights(trajectory), measure_weights(one)
     for name, values in found.items():
         np.testing.assert_array_equal(values, whole[name][[0, 2]])
     one["last_step"] = ("run", [1, 12, 39])
-    none = measured(one)
+    none = measure_weights(one)
     assert all(len(values) == 0 for values in none.values())
-    assert group(none).runs == 0
-    assert by_structure([none]) == {}
-    assert row(0.5, group(none)).text == ["0.5", "0", "-", "-", "-", "-", "-", "-", "-", "-", "0"]
-    figure({0.5: group(none)}, {}, "nothing")
+    assert mean_weight_measures(none).runs == 0
+    assert groups_by_structure([none]) == {}
+    assert _row(0.5, mean_weight_measures(none)).text == ["0.5", "0", "-", "-", "-", "-", "-", "-", "-", "-", "0"]
+    plot_weights({0.5: mean_weight_measures(none)}, {}, "nothing")
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 4])
 @pytest.mark.parametrize("n", [1, 2])
 def test_smallest_networks(n, dim):
     settings = ModularSettings(n=n, dim=dim, hidden=3, train_share=1.0)
-    found = group(measured(simulate(settings, runs=2, steps=3, every=3, progress=False)))
+    found = mean_weight_measures(measure_weights(simulate(settings, runs=2, steps=3, every=3, progress=False)))
     assert found.runs == 2
     assert found.mean["rays"].value == pytest.approx(1) if n == 1 else found.mean["rays"].value > 1 / dim - 1e-9
 
@@ -87,7 +100,7 @@ def test_smallest_networks(n, dim):
 
 def test_runs_of_a_seed_count_as_one():
     runs = some_runs([0, 0, 0, 1], [True] * 4, alignment=[0.1, 0.2, 0.3, 1.0], alignment_chance=[0.4, 0.4, 0.4, 0.6])
-    found = group(runs)
+    found = mean_weight_measures(runs)
     assert found.mean["alignment"].value == pytest.approx(0.6)
     assert found.mean["alignment"].half == pytest.approx(12.706 * 0.4, rel=1e-3)  # t of one degree of freedom
     assert found.chance["alignment"] == pytest.approx(0.5)
@@ -95,7 +108,9 @@ def test_runs_of_a_seed_count_as_one():
 
 
 def test_a_run_without_living_units_has_sizes_only():
-    found = group(some_runs([0, 1, 2], [False] * 3, alignment=[0.2, np.nan, 0.4], weight=[0.0, 3.0, 3.0]))
+    found = mean_weight_measures(
+        some_runs([0, 1, 2], [False] * 3, alignment=[0.2, np.nan, 0.4], weight=[0.0, 3.0, 3.0])
+    )
     assert found.mean["alignment"].value == pytest.approx(0.3)
     assert found.mean["weight"].value == pytest.approx(2)
     assert found.runs == 3
@@ -104,23 +119,23 @@ def test_a_run_without_living_units_has_sizes_only():
 def test_circles_apart_from_others():
     first = some_runs([0, 1], [True, False], rays=[1.0, 0.6])
     second = some_runs([0, 1], [True, True], rays=[0.9, 0.8])
-    kinds = by_structure([first, second])
+    kinds = groups_by_structure([first, second])
     assert {kind: each.runs for kind, each in kinds.items()} == {"circles": 3, "others": 1}
     assert kinds["circles"].mean["rays"].value == pytest.approx((0.95 + 0.8) / 2)
     assert kinds["others"].mean["rays"].value == pytest.approx(0.6)
-    assert list(by_structure([some_runs([3], [False])])) == ["others"]
+    assert list(groups_by_structure([some_runs([3], [False])])) == ["others"]
 
 
 # ------------------------------------------------------------------------------------------------- the table
 
 
 def test_a_row_for_a_person_and_for_a_program():
-    found = group(some_runs([0, 1], [True, False], weight=[1.0, 3.0], rays_chance=[0.25, 0.25]))
-    assert row(0.3, found).text[:4] == ["0.3", "2", "2.000 ± 12.706", "0.500 ± 0.000"]
-    numbers = dict(zip(weights.COLUMNS, row(0.3, found).numbers, strict=True))
+    found = mean_weight_measures(some_runs([0, 1], [True, False], weight=[1.0, 3.0], rays_chance=[0.25, 0.25]))
+    assert _row(0.3, found).text[:4] == ["0.3", "2", "2.000 ± 12.706", "0.500 ± 0.000"]
+    numbers = dict(zip(weights.COLUMNS, _row(0.3, found).numbers, strict=True))
     assert (numbers["weight_decay"], numbers["structure"], numbers["weight"]) == ("0.3", "all", "2.0")
     assert (numbers["rays"], numbers["rays_chance"], numbers["circles"]) == ("0.5", "0.25", "1")
-    pooled = row("circles", found)
+    pooled = _row("circles", found)
     assert pooled.text[:4] == ["circles", "2", "", ""]
     assert len(pooled.text) == len(weights.HEADER)
     numbers = dict(zip(weights.COLUMNS, pooled.numbers, strict=True))
@@ -180,7 +195,7 @@ def test_refused_before_anything_is_run(changes, field):
 
 def test_another_grid_has_another_picture():
     names = {
-        weights.picture_path([Path("runs") / name for name in each])
+        weights._picture_path([Path("runs") / name for name in each])
         for each in (["a.nc"], ["a.nc", "b.nc"], ["b.nc", "a.nc"])
     }
     assert len(names) == 3
@@ -189,10 +204,10 @@ def test_another_grid_has_another_picture():
 
 def test_the_figure_shows_the_table():
     groups = {
-        0.0: group(some_runs([0, 1], [False] * 2, weight=[1.0, 2.0], rays_chance=[0.7, 0.7])),
-        0.5: group(some_runs([0, 1], [True, False], weight=[0.5, 0.5], rays_chance=[0.6, 0.6])),
+        0.0: mean_weight_measures(some_runs([0, 1], [False] * 2, weight=[1.0, 2.0], rays_chance=[0.7, 0.7])),
+        0.5: mean_weight_measures(some_runs([0, 1], [True, False], weight=[0.5, 0.5], rays_chance=[0.6, 0.6])),
     }
-    drawn = figure(groups, {"circles": groups[0.5]}, "title")
+    drawn = plot_weights(groups, {"circles": groups[0.5]}, "title")
     left, middle, right = drawn.axes
     line, _, (bars,) = left.containers[0]
     np.testing.assert_allclose(np.array(line.get_ydata(), dtype=float), [1.5, 0.5])

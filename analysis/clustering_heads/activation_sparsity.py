@@ -11,32 +11,32 @@ import torch
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.statistics.ranks import profile
+from analysis.statistics.ranks import rank_biserial_profile
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.networks.constant_attention import check_recorded, clustering_head_of, weights
+from dynamics.networks.constant_attention import check_variable_recorded, clustering_head_of, weights
 from dynamics.networks.parameters import Weights
-from dynamics.randomness import stream
+from dynamics.randomness import random_stream
 from dynamics.settings import SettingsError
-from dynamics.tasks import distinct
+from dynamics.tasks import distinct_sequences
 
-SUCCESSFUL = 0.9
+SUCCESSFUL_ACCURACY = 0.9
 """Test accuracy above which a run counts as successful (VC appendix A.2)."""
 
-THRESHOLDS = np.logspace(-5, 2, 141)
+SPARSITY_THRESHOLDS = np.logspace(-5, 2, 141)
 """eps, twenty in a decade."""
 
-RANGE = (1e-3, 10.0)
+SPARSITY_RANGE = (1e-3, 10.0)
 """Where VC finds successful models to be less sparse."""
 
-SPLITS = ("train", "test")
+SPARSITY_SPLITS = ("train", "test")
 
-AT_ONCE_BYTES = 64 << 20
+_BATCH_BYTES = 64 << 20
 
 
 # --------------------------------------------------------------------------------------------------- arrays
 
 
-def activations(network: ClusteringHead, found: Weights, tokens: torch.Tensor) -> torch.Tensor:
+def hidden_activations(network: ClusteringHead, found: Weights, tokens: torch.Tensor) -> torch.Tensor:
     """Outputs of the hidden units, GELU(w_i . N(xi) + b_i), for sequences (..., sequence, position):
     (..., sequence, hidden)."""
     preactivation = network.normalise(network.sequence_embedding(found, tokens)) @ found["receptor"].mT
@@ -46,7 +46,9 @@ def activations(network: ClusteringHead, found: Weights, tokens: torch.Tensor) -
     return activate(preactivation)
 
 
-def counts_below(values: np.ndarray, often: np.ndarray, thresholds: np.ndarray = THRESHOLDS) -> np.ndarray:
+def count_below_thresholds(
+    values: np.ndarray, often: np.ndarray, thresholds: np.ndarray = SPARSITY_THRESHOLDS
+) -> np.ndarray:
     """How many values (sequence, hidden) are below each threshold (eps,), ascending, in absolute value: (eps,).
 
     often (sequence,): how often each sequence counts. Raises ValueError.
@@ -60,9 +62,9 @@ def counts_below(values: np.ndarray, often: np.ndarray, thresholds: np.ndarray =
     return np.bincount(passed.ravel(), weight.ravel(), len(thresholds) + 1)[:-1].cumsum()
 
 
-def mean_sparsity(sparsity: np.ndarray, thresholds: np.ndarray = THRESHOLDS) -> np.ndarray:
+def mean_sparsity(sparsity: np.ndarray, thresholds: np.ndarray = SPARSITY_THRESHOLDS) -> np.ndarray:
     """The mean of a curve over log eps in the range where VC sees a difference: (..., eps) -> (...)."""
-    inside = (thresholds > RANGE[0] * (1 - 1e-9)) & (thresholds < RANGE[1] * (1 + 1e-9))
+    inside = (thresholds > SPARSITY_RANGE[0] * (1 - 1e-9)) & (thresholds < SPARSITY_RANGE[1] * (1 + 1e-9))
     place = np.log(thresholds[inside])
     return np.trapezoid(sparsity[..., inside], place, axis=-1) / (place[-1] - place[0])
 
@@ -70,14 +72,14 @@ def mean_sparsity(sparsity: np.ndarray, thresholds: np.ndarray = THRESHOLDS) -> 
 # ------------------------------------------------------------------------------------------------- labelled
 
 
-def checked(trajectory: xr.Dataset, step: int | None = None) -> tuple[ClusteringHead, int]:
+def network_and_step(trajectory: xr.Dataset, step: int | None = None) -> tuple[ClusteringHead, int]:
     """The network whose activations a trajectory has, and the recorded step, the last by default.
 
     Raises TrajectoryError, SettingsError.
     """
     network = clustering_head_of(trajectory)
     for name in network.variables:
-        check_recorded(trajectory, name)
+        check_variable_recorded(trajectory, name)
     recorded = trajectory["step"].values
     if step is None:
         return network, int(recorded[-1])
@@ -88,19 +90,19 @@ def checked(trajectory: xr.Dataset, step: int | None = None) -> tuple[Clustering
     return network, step
 
 
-def sparsity(trajectory: xr.Dataset, step: int | None = None) -> xr.Dataset:
+def measure_sparsity(trajectory: xr.Dataset, step: int | None = None) -> xr.Dataset:
     """The sparsity of each run at a recorded step, the last by default.
 
     `sparsity` (split, run, eps), its mean `mean_sparsity` (split, run), `test_accuracy` (run), `success` (run), 1 or
     0; NaN in runs that had diverged before. Raises TrajectoryError, SettingsError.
     """
-    network, step = checked(trajectory, step)
+    network, step = network_and_step(trajectory, step)
     alive = trajectory["last_step"].values >= step
-    shares = np.full((len(SPLITS), trajectory.sizes["run"], len(THRESHOLDS)), np.nan)
+    shares = np.full((len(SPARSITY_SPLITS), trajectory.sizes["run"], len(SPARSITY_THRESHOLDS)), np.nan)
     held = {name: weight.double() for name, weight in weights(trajectory, step=step).items()}
     for run in tqdm(np.flatnonzero(alive), desc="activations", unit="run", disable=None, leave=False):
         of_run = {name: weight[run] for name, weight in held.items()}
-        for place, split in enumerate(SPLITS):
+        for place, split in enumerate(SPARSITY_SPLITS):
             shares[place, run] = _shares(network, of_run, int(trajectory["seed"][run]), split)
     accuracy = trajectory["accuracy"].sel(step=step, split="test").values.astype(np.float64)
     return xr.Dataset(
@@ -109,12 +111,13 @@ def sparsity(trajectory: xr.Dataset, step: int | None = None) -> xr.Dataset:
             "mean_sparsity": (("split", "run"), mean_sparsity(shares), _named("mean over log eps, 1e-3 to 10")),
             "test_accuracy": ("run", np.where(alive, accuracy, np.nan), _named("test accuracy")),
             "success": (
-                "run", np.where(alive, accuracy > SUCCESSFUL, np.nan), _named(f"test accuracy above {SUCCESSFUL:g}"),
+                "run", np.where(alive, accuracy > SUCCESSFUL_ACCURACY, np.nan),
+                    _named(f"test accuracy above {SUCCESSFUL_ACCURACY:g}"),
             ),
         },
         {
-            "split": list(SPLITS),
-            "eps": ("eps", THRESHOLDS, _named("threshold")),
+            "split": list(SPARSITY_SPLITS),
+            "eps": ("eps", SPARSITY_THRESHOLDS, _named("threshold")),
             "run": np.arange(len(alive)),
             "seed": ("run", trajectory["seed"].values),
             "step": step,
@@ -122,7 +125,7 @@ def sparsity(trajectory: xr.Dataset, step: int | None = None) -> xr.Dataset:
     )  # fmt: skip
 
 
-def compared(found: xr.Dataset) -> xr.Dataset:
+def compare_successes(found: xr.Dataset) -> xr.Dataset:
     """The same with `effect` and `p_value` (split, eps): successful runs against the others at every threshold.
 
     effect: rank-biserial, negative where successful runs are less sparse; p_value: for all thresholds at once.
@@ -130,8 +133,10 @@ def compared(found: xr.Dataset) -> xr.Dataset:
     success = found["success"].values
     known = np.isfinite(success)
     profiles = [
-        profile(found["sparsity"].sel(split=split).values[known], success[known] == 1, stream(0, f"sparsity/{split}"))
-        for split in SPLITS
+        rank_biserial_profile(
+            found["sparsity"].sel(split=split).values[known], success[known] == 1, random_stream(0, f"sparsity/{split}")
+        )
+        for split in SPARSITY_SPLITS
     ]
     dims = ("split", "eps")
     return found.assign(
@@ -147,13 +152,13 @@ def compared(found: xr.Dataset) -> xr.Dataset:
 def _shares(network: ClusteringHead, found: Weights, seed: int, split: str) -> np.ndarray:
     """The sparsity of one run over a split it was given by its seed: (eps,)."""
     s = network.settings
-    tokens, often = distinct(s, seed, split)
-    at_once = max(1, AT_ONCE_BYTES // (8 * (3 * s.length * s.rows + 4 * s.hidden)))
-    total = np.zeros(len(THRESHOLDS))
+    tokens, often = distinct_sequences(s, seed, split)
+    at_once = max(1, _BATCH_BYTES // (8 * (3 * s.length * s.rows + 4 * s.hidden)))
+    total = np.zeros(len(SPARSITY_THRESHOLDS))
     for start in range(0, len(tokens), at_once):
         some = slice(start, start + at_once)
-        values = activations(network, found, torch.from_numpy(tokens[some]))
-        total += counts_below(values.numpy(), often[some])
+        values = hidden_activations(network, found, torch.from_numpy(tokens[some]))
+        total += count_below_thresholds(values.numpy(), often[some])
     return total / (s.data * s.hidden)
 
 

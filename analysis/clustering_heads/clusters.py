@@ -16,15 +16,15 @@ from scipy.spatial import cKDTree
 
 from dynamics.networks.constant_attention import clustering_head_of, weights
 from dynamics.settings import SparseSettings
-from dynamics.tasks import sequences
+from dynamics.tasks import sample_sequences
 
-LINK = 0.1
+CLUSTER_LINK = 0.1
 """Points nearer than this share of the root mean square distance from their mean are of one cluster."""
 
-MOST_SEQUENCES = 4096
+MAX_REFERENCE_SEQUENCES = 4096
 
 
-def count_clusters(points: np.ndarray, link: float = LINK) -> int:
+def count_clusters(points: np.ndarray, link: float = CLUSTER_LINK) -> int:
     """Number of clusters of points (point, axis) by single linkage, at a share of their spread.
 
     One for points without any spread. Raises ValueError.
@@ -32,7 +32,7 @@ def count_clusters(points: np.ndarray, link: float = LINK) -> int:
     return 1 + int(cluster_labels(points, link).max())
 
 
-def cluster_labels(points: np.ndarray, link: float = LINK) -> np.ndarray:
+def cluster_labels(points: np.ndarray, link: float = CLUSTER_LINK) -> np.ndarray:
     """The cluster of each of points (point, axis), from 0, as `count_clusters` has them: (point,).
 
     Raises ValueError.
@@ -52,27 +52,29 @@ def cluster_labels(points: np.ndarray, link: float = LINK) -> np.ndarray:
     return connected_components(links, directed=False)[1].astype(np.int64)[place.ravel()]
 
 
-def told_apart(s: SparseSettings) -> np.ndarray:
+def reference_sequences(s: SparseSettings) -> np.ndarray:
     """Sequences by which clusters are counted, (sequence, position): all of them, or as many test ones of seed 0."""
-    if s.vocab**s.length <= MOST_SEQUENCES:
+    if s.vocab**s.length <= MAX_REFERENCE_SEQUENCES:
         return np.array(list(itertools.product(range(s.vocab), repeat=s.length)))
-    return np.unique(sequences(s, np.array([0]), "test")[0][:MOST_SEQUENCES], axis=0).astype(np.int64)
+    return np.unique(sample_sequences(s, np.array([0]), "test")[0][:MAX_REFERENCE_SEQUENCES], axis=0).astype(np.int64)
 
 
-def ideal_clusters(s: SparseSettings) -> int:
+def ideal_cluster_count(s: SparseSettings) -> int:
     """C(k+p-1, k), the number of multisets of the tokens that count."""
     return math.comb(s.sparsity + s.vocab - 1, s.sparsity)
 
 
 @torch.no_grad()
-def clusters(trajectory: xr.Dataset, step: int | None = None, link: float = LINK) -> xr.DataArray:
+def embedding_cluster_counts(
+    trajectory: xr.Dataset, step: int | None = None, link: float = CLUSTER_LINK
+) -> xr.DataArray:
     """`count_clusters` of the sequence embeddings at a recorded step, the last by default, by run.
 
     Raises TrajectoryError, SettingsError.
     """
     network = clustering_head_of(trajectory)
     step = int(trajectory["step"][-1]) if step is None else step
-    tokens = torch.from_numpy(told_apart(network.settings))
+    tokens = torch.from_numpy(reference_sequences(network.settings))
     counts = []
     for run in range(trajectory.sizes["run"]):
         found = {name: weight.double() for name, weight in weights(trajectory, run, step).items()}

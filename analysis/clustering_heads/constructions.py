@@ -22,21 +22,21 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from analysis.clustering_heads.clusters import told_apart
+from analysis.clustering_heads.clusters import reference_sequences
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import SettingsError, SparseSettings
 from dynamics.tasks import sparse_sum
 
-GAIN = 20.0
+CIRCUIT_GAIN = 20.0
 """Size of what the transform gives for a class."""
 
-REACH = 3.0
+EMBEDDING_RADIUS = 3.0
 """Distance of E(x) + P(t) from the origin, beyond where a smooth norm differs from a sharp one."""
 
-FAR = 1e6
+_FAR = 1e6
 """Size of a position embedding beside which all tokens are the same as z."""
 
-HINGE = 4.0
+PREACTIVATION_STEP = 4.0
 """By how much a unit's preactivation rises from one direction to the next."""
 
 Circuit = dict[str, torch.Tensor]
@@ -45,7 +45,7 @@ Circuit = dict[str, torch.Tensor]
 # -------------------------------------------------------------------------------------------------- fronts
 
 
-def ideal_circuit(s: SparseSettings, gain: float = GAIN, pull: float = 8.0) -> Circuit:
+def ideal_circuit(s: SparseSettings, gain: float = CIRCUIT_GAIN, pull: float = 8.0) -> Circuit:
     """Weights of a circuit that attends to counting positions alone, and to them alike (VC figure 1).
 
     pull: norm of the query times the size of z over sqrt(d), so that the attention of spurious positions is at most
@@ -53,31 +53,31 @@ def ideal_circuit(s: SparseSettings, gain: float = GAIN, pull: float = 8.0) -> C
     axis, SettingsError for too few units.
     """
     network, front = _front(s)
-    place_arc(network, front, arc(s, pull=pull), list(s.counting), pull)
-    front["position_embedding"][_spurious(s), 0] = -2 * REACH
-    return with_transform(network, front, gain)
+    _place_on_arc(network, front, _arc_angles(s, pull=pull), list(s.counting), pull)
+    front["position_embedding"][_spurious(s), 0] = -2 * EMBEDDING_RADIUS
+    return _with_mlp(network, front, gain)
 
 
-def inattentive_circuit(s: SparseSettings, gain: float = GAIN) -> Circuit:
+def inattentive_circuit(s: SparseSettings, gain: float = CIRCUIT_GAIN) -> Circuit:
     """An ideal circuit but for its attention, which is the same everywhere; spurious tokens coincide as z."""
     network, front = _front(s)
-    place_arc(network, front, arc(s, still=len(_spurious(s))), list(s.counting), 0.0)
-    front["position_embedding"][_spurious(s), 0] = FAR
-    return with_transform(network, front, gain)
+    _place_on_arc(network, front, _arc_angles(s, still=len(_spurious(s))), list(s.counting), 0.0)
+    front["position_embedding"][_spurious(s), 0] = _FAR
+    return _with_mlp(network, front, gain)
 
 
-def one_sided_circuit(s: SparseSettings, gain: float = GAIN, ratio: float = 0.1) -> Circuit:
+def one_sided_circuit(s: SparseSettings, gain: float = CIRCUIT_GAIN, ratio: float = 0.1) -> Circuit:
     """At counting positions token 0 gets a share `ratio` of the attention that token 1 gets (p = 2); spurious tokens,
     which get something between, coincide."""
     network, front = _front(s)
-    place_arc(network, front, arc(s), list(s.counting), 0.0)
-    front["position_embedding"][_spurious(s), 0] = FAR
+    _place_on_arc(network, front, _arc_angles(s), list(s.counting), 0.0)
+    front["position_embedding"][_spurious(s), 0] = _FAR
     z = network.table(front)[s.counting[0]]
     front["query"][1] = -np.log(ratio) * s.dim**0.5 / float(z[1, 1] - z[0, 1])
-    return with_transform(network, front, gain)
+    return _with_mlp(network, front, gain)
 
 
-def corrected_circuit(s: SparseSettings, gain: float = GAIN) -> Circuit:
+def corrected_circuit(s: SparseSettings, gain: float = CIRCUIT_GAIN) -> Circuit:
     """Attention everywhere, spurious tokens far apart as z, and the same as V z, by the kernel of V (p = 2, d >= 3).
 
     In two dimensions there is none: the feed-forward layer sees the direction of xi alone, which an invertible V
@@ -86,15 +86,15 @@ def corrected_circuit(s: SparseSettings, gain: float = GAIN) -> Circuit:
     if s.vocab != 2 or s.dim < 3:
         raise ValueError(f"settings: found p = {s.vocab} and d = {s.dim}, expected p = 2 and d at least 3")
     network, front = _front(s)
-    front["embedding"][:2, 1] = torch.tensor([-REACH, REACH])
-    front["position_embedding"][list(s.counting), :2] = REACH
-    front["position_embedding"][_spurious(s), 2] = REACH
+    front["embedding"][:2, 1] = torch.tensor([-EMBEDDING_RADIUS, EMBEDDING_RADIUS])
+    front["position_embedding"][list(s.counting), :2] = EMBEDDING_RADIUS
+    front["position_embedding"][_spurious(s), 2] = EMBEDDING_RADIUS
     front["value"][:] = 0
     front["value"][0, 0] = front["value"][1, 2] = 4.0  # what lies along the tokens' difference is lost
-    return with_transform(network, front, gain)
+    return _with_mlp(network, front, gain)
 
 
-def summing_circuit(s: SparseSettings, coefficients: Sequence[float], gain: float = GAIN) -> Circuit:
+def summing_circuit(s: SparseSettings, coefficients: Sequence[float], gain: float = CIRCUIT_GAIN) -> Circuit:
     """A circuit whose sequence embeddings stand in the order of a sum of c_t x_t, attention being the same everywhere.
 
     coefficients: one for each position, from 0. Raises ValueError.
@@ -103,13 +103,13 @@ def summing_circuit(s: SparseSettings, coefficients: Sequence[float], gain: floa
     if s.vocab != 2 or s.dim < 2 or c.shape != (s.length,) or (c < 0).any() or not c.any():
         raise ValueError(f"coefficients: found {coefficients}, expected {s.length} from 0, not all 0, for p = 2, d > 1")
     network, front = _front(s)
-    front["embedding"][:2, 1] = torch.tensor([-REACH, REACH])
+    front["embedding"][:2, 1] = torch.tensor([-EMBEDDING_RADIUS, EMBEDDING_RADIUS])
     sine = np.maximum(0.8 * c / c.max(), 1e-6)
-    front["position_embedding"][:, 0] = torch.from_numpy(REACH * np.sqrt(1 / sine**2 - 1))
-    return with_transform(network, front, gain)
+    front["position_embedding"][:, 0] = torch.from_numpy(EMBEDDING_RADIUS * np.sqrt(1 / sine**2 - 1))
+    return _with_mlp(network, front, gain)
 
 
-def arc(s: SparseSettings, pull: float = 0.0, still: int = 0, half: float = 0.5) -> np.ndarray:
+def _arc_angles(s: SparseSettings, pull: float = 0.0, still: int = 0, half: float = 0.5) -> np.ndarray:
     """Angles of the tokens about the query, (token,): those on the arc that keep mixtures furthest apart in direction.
 
     Two tokens lie at the ends of it, a third one where the smallest angle between the sums of k of them, weighted by
@@ -130,17 +130,19 @@ def arc(s: SparseSettings, pull: float = 0.0, still: int = 0, half: float = 0.5)
     return np.array([-half, max(np.linspace(0, half / 2, 400), key=gap), half])
 
 
-def place_arc(network: ClusteringHead, front: Circuit, angles: np.ndarray, positions: list[int], pull: float) -> None:
+def _place_on_arc(
+    network: ClusteringHead, front: Circuit, angles: np.ndarray, positions: list[int], pull: float
+) -> None:
     """Put the tokens at these positions on an arc of radius REACH about the query, which is along the first axis.
 
     The arc is shifted to be about the origin for E, so that each class has an outward direction of its own.
     """
     s = network.settings
-    points = torch.from_numpy(REACH * np.stack([np.cos(angles), np.sin(angles)], axis=-1))
+    points = torch.from_numpy(EMBEDDING_RADIUS * np.stack([np.cos(angles), np.sin(angles)], axis=-1))
     centre = points.mean(dim=0)
     front["embedding"][: s.vocab, :2] = points - centre
     front["position_embedding"][positions, :2] = centre
-    radius = float(network.normalise(torch.full((s.dim,), REACH, dtype=torch.float64)).norm())
+    radius = float(network.normalise(torch.full((s.dim,), EMBEDDING_RADIUS, dtype=torch.float64)).norm())
     front["query"][0] = pull * s.dim**0.5 / radius
 
 
@@ -159,32 +161,32 @@ def _spurious(s: SparseSettings) -> list[int]:
 
 
 @torch.no_grad()
-def with_transform(network: ClusteringHead, front: Circuit, gain: float) -> Circuit:
+def _with_mlp(network: ClusteringHead, front: Circuit, gain: float) -> Circuit:
     """A front with a feed-forward layer that gives every direction of xi its class; see the module.
 
     Raises ValueError where directions of different classes coincide, SettingsError where they are more than the units
     can tell apart.
     """
     s = network.settings
-    tokens = told_apart(s)
+    tokens = reference_sequences(s)
     xi = network.sequence_embedding(front, torch.from_numpy(tokens))
-    middle, classes, points = directions(xi.numpy(), sparse_sum(tokens, s))
+    middle, classes, points = _embedding_directions(xi.numpy(), sparse_sum(tokens, s))
     units = len(middle) - 1 + (not s.output_bias)
     if units > s.hidden:
         raise SettingsError("hidden", s.hidden, f"{units} or more")
     found = {name: weight.clone() for name, weight in front.items()}
     radius = float(network.normalise(xi).norm(dim=-1).mean())
     bounds = (middle[1:] + middle[:-1]) / 2
-    steep = HINGE / np.diff(middle)
+    steep = PREACTIVATION_STEP / np.diff(middle)
     if not s.output_bias:  # one more unit, which is active at all directions, in place of the bias
-        bounds, steep = np.append(middle[0] - 1, bounds), np.append(HINGE, steep)
+        bounds, steep = np.append(middle[0] - 1, bounds), np.append(PREACTIVATION_STEP, steep)
     receptor = np.stack([-np.sin(bounds), np.cos(bounds)], axis=-1) * (steep / radius)[:, None]
     found["receptor"][: len(bounds), :2] = torch.from_numpy(receptor)
     active = network.normalise(points) @ found["receptor"].mT
     active = torch.nn.functional.gelu(active) if s.activation == "gelu" else torch.relu(active)
     if s.output_bias:
         active = torch.cat([active, torch.ones(len(active), 1, dtype=torch.float64)], dim=1)
-    target = gain * outward(front["embedding"][: s.vocab])[classes] - points
+    target = gain * _outward_directions(front["embedding"][: s.vocab])[classes] - points
     solved = torch.linalg.lstsq(active, target, driver="gelsd").solution
     found["assembler"][:] = solved[: s.hidden]
     if s.output_bias:
@@ -192,7 +194,7 @@ def with_transform(network: ClusteringHead, front: Circuit, gain: float) -> Circ
     return found
 
 
-def directions(xi: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, torch.Tensor]:
+def _embedding_directions(xi: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, torch.Tensor]:
     """The different angles of xi (sequence, axis) in the plane of the first two axes, in order; the class of each,
     and one xi that has it (direction, axis). Angles that differ by less than a hundredth of the mean gap, and have one
     class, are one direction. Raises ValueError."""
@@ -209,7 +211,7 @@ def directions(xi: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndar
     return middle, targets[first], torch.from_numpy(xi[first])
 
 
-def outward(embedding: torch.Tensor) -> torch.Tensor:
+def _outward_directions(embedding: torch.Tensor) -> torch.Tensor:
     """For each of embeddings (token, axis) in convex position a direction in which it lies furthest: (token, axis).
 
     Of unit length: from the centre of the circle through them, or of the segment between two.

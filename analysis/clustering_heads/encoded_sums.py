@@ -19,15 +19,22 @@ import numpy as np
 import torch
 import xarray as xr
 
-from analysis.clustering_heads.invariances import Probe, between_share, mixtures, of_run, probe, spread
+from analysis.clustering_heads.invariances import (
+    InvarianceProbe,
+    batched_sequence_embeddings,
+    between_group_fraction,
+    invariance_probe,
+    run_error_context,
+    total_variance,
+)
 from dynamics.networks.constant_attention import clustering_head_of, weights
 from dynamics.settings import SparseSettings
 
-NEAR = 0.25
+INTEGER_TOLERANCE = 0.25
 """How far a step may be from a whole number to be one."""
 
 
-class Encoded(NamedTuple):
+class EncodedSum(NamedTuple):
     """The sum that one network encodes."""
 
     steps: np.ndarray
@@ -42,7 +49,7 @@ class Encoded(NamedTuple):
     """Share of the variance of xi between sequences of different such sums; NaN if they are not whole"""
 
 
-def main_effects(xi: np.ndarray, at: Probe) -> np.ndarray:
+def _main_effects(xi: np.ndarray, at: InvarianceProbe) -> np.ndarray:
     """E[xi | x_t = v] - E[xi | x_t = 0] of xi (sequence, axis) along their leading direction: (position, token)."""
     mean = xi[at.changed].mean(axis=0)
     effect = mean - mean[:, :1]
@@ -50,51 +57,51 @@ def main_effects(xi: np.ndarray, at: Probe) -> np.ndarray:
     return effect @ leading
 
 
-def encoded(xi: np.ndarray, at: Probe, s: SparseSettings) -> Encoded:
+def encoded_sum(xi: np.ndarray, at: InvarianceProbe, s: SparseSettings) -> EncodedSum:
     """The sum that sequence embeddings (sequence, axis) of all sequences of the probe encode."""
-    effect = main_effects(xi, at)
+    effect = _main_effects(xi, at)
     gaps = np.abs(effect[:, :, None] - effect[:, None, :])[:, *np.triu_indices(s.vocab, k=1)].min(axis=1)
     unit = np.median(gaps[list(s.counting)])
-    if np.isnan(spread(xi[at.base])) or unit <= 1e-9 * np.abs(effect).max():
-        return Encoded(np.full(effect.shape, np.nan), False, False, 0, float("nan"))
+    if np.isnan(total_variance(xi[at.base])) or unit <= 1e-9 * np.abs(effect).max():
+        return EncodedSum(np.full(effect.shape, np.nan), False, False, 0, float("nan"))
     residue = np.zeros(effect.shape, dtype=np.int64)
     residue[list(s.counting)] = np.arange(s.vocab)
     signed = [effect / unit, -effect / unit]  # a direction has no sign of its own
-    steps = max(signed, key=lambda each: (agreeing(each, residue, s.vocab), each[list(s.counting)].sum()))
-    whole = bool((np.abs(steps - steps.round()) < NEAR).all())
+    steps = max(signed, key=lambda each: (_count_congruent(each, residue, s.vocab), each[list(s.counting)].sum()))
+    whole = bool((np.abs(steps - steps.round()) < INTEGER_TOLERANCE).all())
     if not whole:
-        return Encoded(steps, False, False, 0, float("nan"))
+        return EncodedSum(steps, False, False, 0, float("nan"))
     rounded = steps.round().astype(np.int64)
     sums = rounded[np.arange(s.length), at.tokens[at.base]].sum(axis=1)
     different, labels = np.unique(sums, return_inverse=True)
-    share = float(between_share(xi[at.base], labels.ravel(), sample=not at.exhaustive))
-    return Encoded(steps, True, agreeing(steps, residue, s.vocab) == steps.size, len(different), share)
+    share = float(between_group_fraction(xi[at.base], labels.ravel(), sample=not at.exhaustive))
+    return EncodedSum(steps, True, _count_congruent(steps, residue, s.vocab) == steps.size, len(different), share)
 
 
-def agreeing(steps: np.ndarray, residue: np.ndarray, modulus: int) -> int:
+def _count_congruent(steps: np.ndarray, residue: np.ndarray, modulus: int) -> int:
     """How many steps have, when rounded, the residue that they need."""
     return int(((steps.round().astype(np.int64) - residue) % modulus == 0).sum())
 
 
 @torch.no_grad()
-def sums(trajectory: xr.Dataset, step: int | None = None) -> xr.Dataset:
+def measure_encoded_sums(trajectory: xr.Dataset, step: int | None = None) -> xr.Dataset:
     """What `encoded` gives of every run at a recorded step, the last by default; NaN or 0 for runs that have diverged,
     or whose attention scores lie too far apart.
 
     Raises TrajectoryError, SettingsError.
     """
     network = clustering_head_of(trajectory)
-    s, at = network.settings, probe(network.settings)
+    s, at = network.settings, invariance_probe(network.settings)
     step = int(trajectory["step"][-1]) if step is None else step
     every, alive = weights(trajectory, step=step), trajectory["last_step"].values >= step
-    nothing = Encoded(np.full((s.length, s.vocab), np.nan), False, False, 0, float("nan"))
+    nothing = EncodedSum(np.full((s.length, s.vocab), np.nan), False, False, 0, float("nan"))
     rows = []
     for run in range(trajectory.sizes["run"]):
         found = {name: each[run].double() for name, each in every.items()}
         rows.append(nothing)
         if alive[run]:
-            with of_run(trajectory, run):
-                rows[run] = encoded(mixtures(network, found, at.tokens)[0].numpy(), at, s)
+            with run_error_context(trajectory, run):
+                rows[run] = encoded_sum(batched_sequence_embeddings(network, found, at.tokens)[0].numpy(), at, s)
     meanings = {
         "steps": "step of the sum that xi encodes, in units of the usual smallest at counting positions",
         "whole": "whether all steps are near whole numbers",

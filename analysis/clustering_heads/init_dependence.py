@@ -20,23 +20,23 @@ import numpy as np
 import torch
 import xarray as xr
 
-from analysis.clustering_heads.clusters import told_apart
-from analysis.statistics.intervals import Interval, between_interval, mean_interval
-from analysis.structures.procrustes import procrustes
+from analysis.clustering_heads.clusters import reference_sequences
+from analysis.statistics.intervals import Interval, mean_distance_between, mean_interval
+from analysis.structures.procrustes import procrustes_distance
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.networks.constant_attention import check_recorded, clustering_head_of, weights
-from dynamics.randomness import stream
+from dynamics.networks.constant_attention import check_variable_recorded, clustering_head_of, weights
+from dynamics.randomness import random_stream
 from dynamics.trajectory.netcdf import TrajectoryError
 
-PERMUTATIONS = 9999
-SEQUENCES = 512
+_PERMUTATIONS = 9999
+ATTENTION_SEQUENCES = 512
 """At most so many sequences make an attention map."""
 
 
 # ----------------------------------------------------------------------------------------- array functions
 
 
-def correlations(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+def pairwise_correlations(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Pearson's correlation of each of (one, entry) with each of (other, entry): (one, other); NaN without spread."""
     scaled = []
     for values in (first, second):
@@ -48,7 +48,7 @@ def correlations(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.clip(scaled[0] @ scaled[1].T, -1, 1)
 
 
-class Compared(NamedTuple):
+class SameSeedComparison(NamedTuple):
     """Own pairs against others."""
 
     own: Interval
@@ -60,7 +60,7 @@ class Compared(NamedTuple):
     runs: int
 
 
-def compared(measure: np.ndarray, higher: bool, permutations: int = PERMUTATIONS) -> Compared:
+def compare_same_seed(measure: np.ndarray, higher: bool, permutations: int = _PERMUTATIONS) -> SameSeedComparison:
     """Own pairs, on the diagonal of (run, other_run), against the others; runs without values are left out.
 
     higher: whether own pairs are expected above the others, else below. The test is one-sided and its p-value
@@ -69,24 +69,26 @@ def compared(measure: np.ndarray, higher: bool, permutations: int = PERMUTATIONS
     kept = np.isfinite(np.diagonal(measure))
     x = measure[np.ix_(kept, kept)]
     if len(x) < 2:
-        return Compared(mean_interval(np.diagonal(x)), between_interval(x, paired=True), float("nan"), len(x))
-    generator, found = stream(0, "inheritance/permutations"), float(np.trace(x))
+        return SameSeedComparison(
+            mean_interval(np.diagonal(x)), mean_distance_between(x, paired=True), float("nan"), len(x)
+        )
+    generator, found = random_stream(0, "inheritance/permutations"), float(np.trace(x))
     drawn = np.array([x[np.arange(len(x)), generator.permutation(len(x))].sum() for _ in range(permutations)])
     slack = 1e-12 * np.abs(x).sum()
     extreme = (drawn >= found - slack) if higher else (drawn <= found + slack)
     p = (1 + int(extreme.sum())) / (1 + permutations)
-    return Compared(mean_interval(np.diagonal(x)), between_interval(x, paired=True), p, len(x))
+    return SameSeedComparison(mean_interval(np.diagonal(x)), mean_distance_between(x, paired=True), p, len(x))
 
 
 # ---------------------------------------------------------------------------------------- start against end
 
 
 @torch.no_grad()
-def attention_maps(network: ClusteringHead, found: dict[str, torch.Tensor]) -> np.ndarray:
+def _attention_maps(network: ClusteringHead, found: dict[str, torch.Tensor]) -> np.ndarray:
     """Attention of runs (run, ...) to every position of a fixed set of sequences: (run, sequence, position)."""
-    tokens = told_apart(network.settings)
-    if len(tokens) > SEQUENCES:
-        tokens = tokens[stream(0, "inheritance/sequences").permutation(len(tokens))[:SEQUENCES]]
+    tokens = reference_sequences(network.settings)
+    if len(tokens) > ATTENTION_SEQUENCES:
+        tokens = tokens[random_stream(0, "inheritance/sequences").permutation(len(tokens))[:ATTENTION_SEQUENCES]]
     asked = torch.from_numpy(tokens)
     runs = range(len(found["query"]))
     each = ({name: weight[run].double() for name, weight in found.items()} for run in runs)
@@ -95,7 +97,7 @@ def attention_maps(network: ClusteringHead, found: dict[str, torch.Tensor]) -> n
 
 def _frame(trajectory: xr.Dataset, network: ClusteringHead, step: int) -> dict[str, torch.Tensor]:
     for name in network.variables:
-        check_recorded(trajectory, name)
+        check_variable_recorded(trajectory, name)
     one = trajectory[list(network.variables)].sel(step=[step])
     return weights(one.assign_attrs(trajectory.attrs), step=step)
 
@@ -104,16 +106,16 @@ def _alive(trajectory: xr.Dataset) -> np.ndarray:
     return trajectory["last_step"].values >= int(trajectory["step"][-1])
 
 
-def inherited(trajectory: xr.Dataset) -> xr.DataArray:
+def attention_start_end_correlation(trajectory: xr.Dataset) -> xr.DataArray:
     """Correlation of attention at the first frame with attention at the last: (run, other_run), the latter's end.
 
     NaN where a run has diverged. Raises TrajectoryError.
     """
     network = clustering_head_of(trajectory)
     first, last = int(trajectory["step"][0]), int(trajectory["step"][-1])
-    maps = [attention_maps(network, _frame(trajectory, network, step)).reshape(trajectory.sizes["run"], -1)
+    maps = [_attention_maps(network, _frame(trajectory, network, step)).reshape(trajectory.sizes["run"], -1)
             for step in (first, last)]  # fmt: skip
-    found = np.where(_alive(trajectory), correlations(*maps), np.nan)
+    found = np.where(_alive(trajectory), pairwise_correlations(*maps), np.nan)
     attrs = {"long_name": "correlation of attention at the start with attention at the end of a run", "units": "1"}
     return xr.DataArray(found, _pairs_of(trajectory), ("run", "other_run"), attrs=attrs)
 
@@ -126,7 +128,7 @@ def _pairs_of(trajectory: xr.Dataset) -> dict:
 # ------------------------------------------------------------------------------------ changed settings
 
 
-MEASURES = {
+ENDPOINT_MEASURES = {
     "weight_distance": ("distance of final weights, over how far both went from their start", False),
     "shape_distance": ("Procrustes distance of the final sequence embeddings", False),
     "attention_correlation": ("correlation of final attention", True),
@@ -134,7 +136,7 @@ MEASURES = {
 """What `moved` gives, and whether it is high for runs that are alike."""
 
 
-def moved(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
+def endpoint_similarity(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     """How alike the ends of two ensembles are that begin at the same weights: `MEASURES`, (run, other_run) each.
 
     The distance of weights is over the root mean square of how far the two runs went from their starts, so that ends
@@ -156,24 +158,28 @@ def moved(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     if not np.array_equal(rows[0][0], rows[0][1]):
         raise TrajectoryError("the two trajectories do not begin at the same weights")
     found = {
-        "weight_distance": weight_distances(*rows[0], *rows[1]),
+        "weight_distance": relative_weight_distances(*rows[0], *rows[1]),
         "shape_distance": _shape_distances(networks, ends),
-        "attention_correlation": correlations(
+        "attention_correlation": pairwise_correlations(
             *(
-                attention_maps(network, end).reshape(len(rows[0][0]), -1)
+                _attention_maps(network, end).reshape(len(rows[0][0]), -1)
                 for network, end in zip(networks, ends, strict=True)
             )
         ),
     }
     both = _alive(first)[:, None] & _alive(second)
     data = {
-        name: (("run", "other_run"), np.where(both, values, np.nan), {"long_name": MEASURES[name][0], "units": "1"})
+        name: (
+            ("run", "other_run"),
+            np.where(both, values, np.nan),
+            {"long_name": ENDPOINT_MEASURES[name][0], "units": "1"},
+        )
         for name, values in found.items()
     }
     return xr.Dataset(data, _pairs_of(first))
 
 
-def weight_distances(
+def relative_weight_distances(
     first_start: np.ndarray, second_start: np.ndarray, first_end: np.ndarray, second_end: np.ndarray
 ) -> np.ndarray:
     """Distances of ends (run, parameter) over the root mean square of their ways: (run, other_run); NaN at rest."""
@@ -203,9 +209,9 @@ def _rows(network: ClusteringHead, found: dict[str, torch.Tensor]) -> np.ndarray
 
 @torch.no_grad()
 def _shape_distances(networks: list[ClusteringHead], ends: list[dict[str, torch.Tensor]]) -> np.ndarray:
-    tokens = torch.from_numpy(told_apart(networks[0].settings))
+    tokens = torch.from_numpy(reference_sequences(networks[0].settings))
     found = []
     for network, end in zip(networks, ends, strict=True):
         each = [{name: weight[run].double() for name, weight in end.items()} for run in range(len(end["query"]))]
         found.append(np.stack([network.sequence_embedding(one, tokens).numpy() for one in each]))
-    return np.stack([procrustes(one, found[1]) for one in found[0]])
+    return np.stack([procrustes_distance(one, found[1]) for one in found[0]])

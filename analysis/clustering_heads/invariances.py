@@ -30,31 +30,31 @@ import torch
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.clustering_heads.clusters import count_clusters, told_apart
+from analysis.clustering_heads.clusters import count_clusters, reference_sequences
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.networks.constant_attention import check_recorded, clustering_head_of, weights
+from dynamics.networks.constant_attention import check_variable_recorded, clustering_head_of, weights
 from dynamics.networks.parameters import Weights
 from dynamics.settings import SparseSettings
 from dynamics.tasks import sparse_sum
 from dynamics.trajectory.netcdf import TrajectoryError
 
-MOST_NEIGHBOURS = 1 << 18
+_MAX_NEIGHBOURS = 1 << 18
 """Of how many changed sequences at most the embeddings are computed; beyond, fewer sequences are changed."""
 
-AT_ONCE = 1 << 14
+_BATCH = 1 << 14
 """Sequences whose embeddings are computed together."""
 
-FAR = 600
+MAX_SCORE_GAP = 600
 """Attention scores further apart have exponentials that leave the range of float64."""
 
-NO_SPREAD = 1e-12
+_NO_VARIANCE = 1e-12
 """Variance over the largest squared norm up to which embeddings do not vary."""
 
 
 # -------------------------------------------------------------------------------------- sequences to look at
 
 
-class Probe(NamedTuple):
+class InvarianceProbe(NamedTuple):
     """Sequences, and where among them stand those that differ from a base by one change."""
 
     tokens: np.ndarray
@@ -74,12 +74,12 @@ class Probe(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4)
-def probe(s: SparseSettings) -> Probe:
+def invariance_probe(s: SparseSettings) -> InvarianceProbe:
     """The sequences by which a network of these settings is judged; always the same."""
-    base = told_apart(s)
+    base = reference_sequences(s)
     exhaustive = len(base) == s.vocab**s.length
     places = np.array(list(itertools.combinations(range(s.sparsity), 2)), dtype=np.int64).reshape(-1, 2)
-    most = max(1, MOST_NEIGHBOURS // (s.length * s.vocab + len(places)))
+    most = max(1, _MAX_NEIGHBOURS // (s.length * s.vocab + len(places)))
     if not exhaustive and len(base) > most:
         base = base[np.linspace(0, len(base) - 1, most).round().astype(np.int64)]
     changed = np.tile(base[:, None, None], (1, s.length, s.vocab, 1))
@@ -92,7 +92,7 @@ def probe(s: SparseSettings) -> Probe:
     tokens, where = np.unique(every, axis=0, return_inverse=True)
     parts = np.split(where.ravel(), np.cumsum([len(base), changed[..., 0].size]))
     classes = np.unique(np.sort(base[:, list(s.counting)], axis=1), axis=0, return_inverse=True)[1].ravel()
-    return Probe(
+    return InvarianceProbe(
         tokens, parts[0], parts[1].reshape(changed.shape[:-1]), parts[2].reshape(swapped.shape[:-1]), places, classes,
         exhaustive,
     )  # fmt: skip
@@ -101,16 +101,16 @@ def probe(s: SparseSettings) -> Probe:
 # ---------------------------------------------------------------------------------------- embeddings of them
 
 
-def one_hot(tokens: np.ndarray, rows: int) -> torch.Tensor:
+def _one_hot(tokens: np.ndarray, rows: int) -> torch.Tensor:
     """Tokens (sequence, position) as rows of zeros and ones in float64: (sequence, position x token)."""
     return (torch.from_numpy(tokens)[..., None] == torch.arange(rows)).flatten(-2).double()
 
 
-class FarScores(ValueError):
+class AttentionOverflowError(ValueError):
     """Attention scores so far apart that their exponentials leave the range of float64."""
 
 
-def attention_weights(network: ClusteringHead, found: Weights) -> torch.Tensor:
+def _attention_factors(network: ClusteringHead, found: Weights) -> torch.Tensor:
     """exp(score) of every position and token up to a factor for each network: (..., position, token).
 
     The factor makes the sum over the positions of any sequence at least 1, whatever the scores. Raises FarScores for
@@ -118,48 +118,52 @@ def attention_weights(network: ClusteringHead, found: Weights) -> torch.Tensor:
     """
     scores = (network.table(found) @ found["query"][..., None, :, None])[..., 0] / network.settings.dim**0.5
     least = scores.amin(-1).amax(-1)[..., None, None]
-    if not bool((scores - least < FAR).all()):
-        raise FarScores(f"query: found attention scores more than {FAR} apart, expected nearer ones")
+    if not bool((scores - least < MAX_SCORE_GAP).all()):
+        raise AttentionOverflowError(
+            f"query: found attention scores more than {MAX_SCORE_GAP} apart, expected nearer ones"
+        )
     return torch.exp(scores - least)
 
 
-def mixtures(network: ClusteringHead, found: Weights, tokens: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+def batched_sequence_embeddings(
+    network: ClusteringHead, found: Weights, tokens: np.ndarray
+) -> tuple[torch.Tensor, torch.Tensor]:
     """xi of sequences (sequence, position), (..., sequence, axis), and what attention is divided by, (..., sequence).
 
     The same as `ClusteringHead.sequence_embedding`, for float64 weights (...), as one product for all networks:
     numerator and denominator of the softmax are sums over positions of what stands in a table.
     """
-    attended = attention_weights(network, found)[..., None]
+    attended = _attention_factors(network, found)[..., None]
     values = network.table(found) @ found["value"].mT[..., None, :, :]
     terms = torch.cat([attended * values, attended], dim=-1).flatten(-3, -2)  # (..., position x token, axis + 1)
     lead, columns = terms.shape[:-2], terms.movedim(-2, 0).flatten(1)
     sums = torch.cat(
         [
-            one_hot(tokens[start : start + AT_ONCE], network.settings.rows) @ columns
-            for start in range(0, len(tokens), AT_ONCE)
+            _one_hot(tokens[start : start + _BATCH], network.settings.rows) @ columns
+            for start in range(0, len(tokens), _BATCH)
         ]
     )
     sums = sums.unflatten(1, (*lead, -1)).movedim(0, -2)
     return sums[..., :-1] / sums[..., -1:], sums[..., -1]
 
 
-def class_scores(network: ClusteringHead, found: Weights, xi: torch.Tensor) -> torch.Tensor:
+def _class_logits(network: ClusteringHead, found: Weights, xi: torch.Tensor) -> torch.Tensor:
     """Logits of sequence embeddings (sequence, axis): (sequence, token)."""
-    pieces = xi.split(max(1, AT_ONCE * 32 // network.settings.hidden))
+    pieces = xi.split(max(1, _BATCH * 32 // network.settings.hidden))
     return torch.cat([network.transform(found, piece) @ found["embedding"].mT for piece in pieces])
 
 
 # ---------------------------------------------------------------------------------------- shares of variance
 
 
-def spread(xi: np.ndarray) -> np.ndarray:
+def total_variance(xi: np.ndarray) -> np.ndarray:
     """Variance summed over axes, (..., sequence, axis) -> (...); NaN where it is no more than rounding."""
     x = np.asarray(xi, dtype=np.float64)
     found, size = x.var(axis=-2).sum(axis=-1), (x * x).sum(axis=-1).max(axis=-1)
-    return np.where(found > NO_SPREAD * size, found, np.nan)
+    return np.where(found > _NO_VARIANCE * size, found, np.nan)
 
 
-def token_shares(xi: np.ndarray, at: Probe) -> np.ndarray:
+def token_variance_fractions(xi: np.ndarray, at: InvarianceProbe) -> np.ndarray:
     """Half the mean squared change of xi from one token to another at a position, over Var(xi).
 
     xi (..., sequence, axis) of all sequences of the probe -> (..., position, token, token). Its mean over both tokens
@@ -171,21 +175,21 @@ def token_shares(xi: np.ndarray, at: Probe) -> np.ndarray:
         inner = np.einsum("...bva,...bwa->...vw", x, x) / len(at.base)
         own = np.diagonal(inner, axis1=-2, axis2=-1)
         parts.append((own[..., :, None] + own[..., None, :]) / 2 - inner)
-    return np.maximum(np.stack(parts, axis=-3), 0) / spread(xi[..., at.base, :])[..., None, None, None]
+    return np.maximum(np.stack(parts, axis=-3), 0) / total_variance(xi[..., at.base, :])[..., None, None, None]
 
 
-def order_shares(xi: np.ndarray, at: Probe) -> np.ndarray:
+def order_variance_fractions(xi: np.ndarray, at: InvarianceProbe) -> np.ndarray:
     """Order share of each two counting positions: (..., sequence, axis) -> (..., counting, counting), 0 for itself."""
     count = 1 + int(at.pairs.max(initial=0))
     found = np.zeros((*xi.shape[:-2], count, count))
-    base, size = xi[..., at.base, :], spread(xi[..., at.base, :])
+    base, size = xi[..., at.base, :], total_variance(xi[..., at.base, :])
     for pair, (first, second) in enumerate(at.pairs):
         square = ((base - xi[..., at.swapped[:, pair], :]) ** 2).sum(axis=-1).mean(axis=-1)
         found[..., first, second] = found[..., second, first] = square / (4 * size)
     return found
 
 
-def between_share(xi: np.ndarray, labels: np.ndarray, sample: bool = False) -> np.ndarray:
+def between_group_fraction(xi: np.ndarray, labels: np.ndarray, sample: bool = False) -> np.ndarray:
     """Share of the variance of xi (..., sequence, axis) that lies between groups of sequences: (...).
 
     labels: (sequence,) from 0, every number up to the largest.
@@ -197,7 +201,7 @@ def between_share(xi: np.ndarray, labels: np.ndarray, sample: bool = False) -> n
     sizes = np.bincount(labels)
     begins = np.cumsum([0, *sizes[:-1]])
     sums = np.add.reduceat(x[..., np.argsort(labels, kind="stable"), :], begins, axis=-2)
-    lost = 1 - ((sums**2).sum(axis=-1) / sizes).sum(axis=-1) / (spread(xi) * len(labels))
+    lost = 1 - ((sums**2).sum(axis=-1) / sizes).sum(axis=-1) / (total_variance(xi) * len(labels))
     if sample and len(labels) > len(sizes):
         lost = lost * (len(labels) - 1) / (len(labels) - len(sizes))
     return np.clip(1 - lost, 0, 1)
@@ -207,30 +211,32 @@ def between_share(xi: np.ndarray, labels: np.ndarray, sample: bool = False) -> n
 
 
 @torch.no_grad()
-def measured(network: ClusteringHead, found: Weights, at: Probe | None = None) -> dict[str, np.ndarray]:
+def network_invariances(
+    network: ClusteringHead, found: Weights, at: InvarianceProbe | None = None
+) -> dict[str, np.ndarray]:
     """All that there is about one network, float64 weights without leading axes; see `NAMES`.
 
     Raises ValueError.
     """
-    s, at = network.settings, at or probe(network.settings)
-    xi, divided = mixtures(network, found, at.tokens)
-    scored, x = class_scores(network, found, xi), xi.numpy()
+    s, at = network.settings, at or invariance_probe(network.settings)
+    xi, divided = batched_sequence_embeddings(network, found, at.tokens)
+    scored, x = _class_logits(network, found, xi), xi.numpy()
     best = scored == scored.amax(-1, keepdim=True)
     target = torch.from_numpy(sparse_sum(at.tokens[at.base], s))
     hit = torch.gather(best[at.base], -1, target[:, None])[:, 0] / best[at.base].sum(-1)
     told = scored.argmax(-1).numpy()
-    attended = attention_weights(network, found)[:, : s.vocab].numpy()
+    attended = _attention_factors(network, found)[:, : s.vocab].numpy()
     given = (attended / divided.numpy()[at.changed]).mean(axis=0)  # (position, token)
     own = attended[np.arange(s.length), at.tokens[at.base]] / divided.numpy()[at.base, None]
     table = network.table(found)[:, : s.vocab]
     values = (table @ found["value"].mT).numpy()
-    shares = token_shares(x, at)
+    shares = token_variance_fractions(x, at)
     return {
         "accuracy": hit.mean().numpy(),
         "value_share": shares.mean(axis=(-2, -1)),
         "token_share": shares,
-        "order_share": order_shares(x, at),
-        "class_share": between_share(x[at.base], at.classes, sample=not at.exhaustive),
+        "order_share": order_variance_fractions(x, at),
+        "class_share": between_group_fraction(x[at.base], at.classes, sample=not at.exhaustive),
         "clusters": np.array(count_clusters(x[at.base])),
         "attention": own.mean(axis=0),
         "token_attention": given,
@@ -258,7 +264,7 @@ def relative_spread(points: np.ndarray, s: SparseSettings) -> np.ndarray:
 
 # ------------------------------------------------------------------------------------------- of a trajectory
 
-NAMES: Mapping[str, tuple[tuple[str, ...], str]] = {
+INVARIANCE_VARIABLES: Mapping[str, tuple[tuple[str, ...], str]] = {
     "accuracy": ((), "share of all sequences that are classified rightly"),
     "value_share": (("position",), "share of the variance of xi that the token at a position makes"),
     "token_share": (("position", "token", "other_token"), "half the squared change of xi between two tokens, of Var"),
@@ -276,7 +282,7 @@ NAMES: Mapping[str, tuple[tuple[str, ...], str]] = {
 """Dimensions, after run, and meaning of each quantity."""
 
 
-def invariances(trajectory: xr.Dataset, step: int | None = None) -> xr.Dataset:
+def measure_invariances(trajectory: xr.Dataset, step: int | None = None) -> xr.Dataset:
     """What `measured` gives of every run at a recorded step, the last by default; NaN for runs that had diverged.
 
     `far_scores` is 1 for the runs that are NaN because their attention scores lie too far apart. Raises
@@ -285,17 +291,17 @@ def invariances(trajectory: xr.Dataset, step: int | None = None) -> xr.Dataset:
     network = clustering_head_of(trajectory)
     step = int(trajectory["step"][-1]) if step is None else step
     for name in network.variables:
-        check_recorded(trajectory, name)
+        check_variable_recorded(trajectory, name)
     one = trajectory[list(network.variables)].sel(step=[step]) if step in trajectory["step"].values else trajectory
     every = weights(one.assign_attrs(trajectory.attrs), step=step)
-    at, alive = probe(network.settings), trajectory["last_step"].values >= step
+    at, alive = invariance_probe(network.settings), trajectory["last_step"].values >= step
     rows: list[dict[str, np.ndarray] | None] = []
     for run in tqdm(range(trajectory.sizes["run"]), "invariances", unit="run", disable=None, leave=False):
         found = {name: each[run].double() for name, each in every.items()}
         rows.append(None)
         if alive[run]:
-            with of_run(trajectory, run):
-                rows[run] = measured(network, found, at)
+            with run_error_context(trajectory, run):
+                rows[run] = network_invariances(network, found, at)
     result = _labelled(rows, network.settings, at, trajectory["seed"].values, step)
     far = np.array([row is None for row in rows]) & alive
     meaning = {"long_name": "whether attention scores lie too far apart to be computed with", "units": "1"}
@@ -303,19 +309,19 @@ def invariances(trajectory: xr.Dataset, step: int | None = None) -> xr.Dataset:
 
 
 @contextmanager
-def of_run(trajectory: xr.Dataset, run: int) -> Iterator[None]:
+def run_error_context(trajectory: xr.Dataset, run: int) -> Iterator[None]:
     """Tell of what cannot be computed of a run as of a fault of the trajectory, and leave out what is to be computed
     of one whose attention scores lie too far apart. Raises TrajectoryError."""
     try:
         yield
-    except FarScores:
+    except AttentionOverflowError:
         return
     except ValueError as error:
         raise TrajectoryError(f"run of seed {int(trajectory['seed'][run])}: {error}") from None
 
 
 def _labelled(
-    rows: list[dict[str, np.ndarray] | None], s: SparseSettings, at: Probe, seeds: np.ndarray, step: int
+    rows: list[dict[str, np.ndarray] | None], s: SparseSettings, at: InvarianceProbe, seeds: np.ndarray, step: int
 ) -> xr.Dataset:
     counting = np.array(s.counting)
     sizes = {
@@ -323,7 +329,7 @@ def _labelled(
         "other_counting": len(counting), "pair": len(at.pairs),
     }  # fmt: skip
     data = {}
-    for name, (dims, meaning) in NAMES.items():
+    for name, (dims, meaning) in INVARIANCE_VARIABLES.items():
         missing = np.full([sizes[dim] for dim in dims], np.nan)
         values = np.stack([missing if row is None else np.asarray(row[name], dtype=np.float64) for row in rows])
         data[name] = (("run", *dims), values, {"long_name": meaning, "units": "1"})
@@ -340,17 +346,17 @@ def _labelled(
 # ------------------------------------------------------------------------------------- in one number
 
 
-def mass(found: xr.Dataset) -> np.ndarray:
+def counting_attention(found: xr.Dataset) -> np.ndarray:
     """Attention on the counting positions, (run,)."""
     return found["attention"].sel(position=found["counting"].values).sum("position", skipna=False).values
 
 
-def leak(found: xr.Dataset) -> np.ndarray:
+def largest_leak(found: xr.Dataset) -> np.ndarray:
     """The largest value share of a spurious position, (run,); 0 where there is none."""
     spurious = np.setdiff1d(found["position"].values, found["counting"].values)
     return found["value_share"].sel(position=spurious).transpose("run", "position").values.max(axis=1, initial=0)
 
 
-def unswapped(found: xr.Dataset) -> np.ndarray:
+def largest_order_fraction(found: xr.Dataset) -> np.ndarray:
     """The largest order share of two counting positions, (run,)."""
     return found["order_share"].max(("counting", "other_counting"), skipna=False).values

@@ -29,11 +29,11 @@ import numpy as np
 import xarray as xr
 from scipy.sparse.csgraph import connected_components
 
-from analysis.clustering_heads.invariances import FAR
+from analysis.clustering_heads.invariances import MAX_SCORE_GAP
 
-LABELS = ("ideal", "corrected", "part of the values", "partial", "fuzzy", "none")
+CIRCUIT_LABELS = ("ideal", "corrected", "part of the values", "partial", "fuzzy", "none")
 
-MEANINGS = {
+CIRCUIT_LABEL_MEANINGS = {
     "ideal": "attention to the counting positions alone, all alike",
     "corrected": "attention elsewhere too, but what is there makes no difference",
     "part of the values": "some tokens hardly attended to",
@@ -43,7 +43,7 @@ MEANINGS = {
 }
 
 
-class Thresholds(NamedTuple):
+class LabelThresholds(NamedTuple):
     """By what labels are decided."""
 
     learned: float = 0.5
@@ -58,7 +58,7 @@ class Thresholds(NamedTuple):
     """Most positions, as a share of all, whose invariance a circuit may lack and still be partial"""
 
 
-class Verdict(NamedTuple):
+class CircuitLabel(NamedTuple):
     """A label and its reason in words; the places that lack an invariance."""
 
     label: str
@@ -69,27 +69,27 @@ class Verdict(NamedTuple):
     """Counting positions that do not swap with the others"""
 
 
-def verdict(one: xr.Dataset, by: Thresholds = Thresholds()) -> Verdict:  # noqa: B008  (it is immutable)
+def circuit_label(one: xr.Dataset, by: LabelThresholds = LabelThresholds()) -> CircuitLabel:  # noqa: B008  (it is immutable)
     """The label of one run, given what `invariances` found, selected along run."""
     accuracy, p = float(one["accuracy"]), one.sizes["token"]
     if np.isnan(accuracy):
         far = bool(one.get("far_scores", False))
-        return Verdict("none", f"attention scores more than {FAR} apart" if far else "diverged")
+        return CircuitLabel("none", f"attention scores more than {MAX_SCORE_GAP} apart" if far else "diverged")
     if (accuracy - 1 / p) / (1 - 1 / p) < by.learned - 1e-12:
-        return Verdict("none", f"accuracy {accuracy:.2f}")
+        return CircuitLabel("none", f"accuracy {accuracy:.2f}")
     counting = one["counting"].values.tolist()
     spurious = [t for t in range(one.sizes["position"]) if t not in counting]
     shares = one["value_share"].values
     leaking = tuple(t for t in spurious if shares[t] > by.tolerance)
-    apart = tuple(counting[place] for place in outsiders(one["order_share"].values, by.tolerance))
+    apart = tuple(counting[place] for place in positions_outside_largest_group(one["order_share"].values, by.tolerance))
     if leaking or apart:
         words = [*_leaks(one, leaking, by.tolerance), *_apart(one, apart)]
         few = len(leaking) + len(apart) <= by.fuzzy * one.sizes["position"]
-        return Verdict("partial" if few else "fuzzy", "; ".join(words), leaking, apart)
+        return CircuitLabel("partial" if few else "fuzzy", "; ".join(words), leaking, apart)
     return _by_attention(one, counting, by)
 
 
-def outsiders(order_share: np.ndarray, tolerance: float) -> list[int]:
+def positions_outside_largest_group(order_share: np.ndarray, tolerance: float) -> list[int]:
     """Places outside the largest group of counting positions that swap with each other, (counting, counting).
 
     Groups are chained: two positions belong together if they swap, or if both swap with a third. Of equally large
@@ -125,46 +125,46 @@ def _listed(positions: "tuple[int, ...] | list[int]") -> str:
     return ", ".join(map(str, positions[:-1])) + " and " * (len(positions) > 1) + str(positions[-1])
 
 
-def _by_attention(one: xr.Dataset, counting: list[int], by: Thresholds) -> Verdict:
+def _by_attention(one: xr.Dataset, counting: list[int], by: LabelThresholds) -> CircuitLabel:
     mass = float(one["attention"].values[counting].sum())
     given = one["token_attention"].values[counting].mean(axis=0)
     if given.min() < by.part * given.max():
         weak = [
             f"{token} gets {given[token] / given.max():.2f}" for token in np.flatnonzero(given < by.part * given.max())
         ]
-        return Verdict("part of the values", f"{', '.join(weak)} of the attention of {given.argmax()}")
+        return CircuitLabel("part of the values", f"{', '.join(weak)} of the attention of {given.argmax()}")
     if mass >= 1 - by.elsewhere:
-        return Verdict("ideal", f"{mass:.2f} of the attention on counting positions")
+        return CircuitLabel("ideal", f"{mass:.2f} of the attention on counting positions")
     spurious = [t for t in range(one.sizes["position"]) if t not in counting]
     collapse = [np.sqrt((one[name].values[spurious] ** 2).mean()) for name in ("embedding_spread", "value_spread")]
     reason = (
         f"only {mass:.2f} of the attention on counting positions; tokens at others lie apart {collapse[0]:.2f} times"
     )
-    return Verdict("corrected", f"{reason} as far, {collapse[1]:.2f} times after the value matrix")
+    return CircuitLabel("corrected", f"{reason} as far, {collapse[1]:.2f} times after the value matrix")
 
 
 # --------------------------------------------------------------------------------------------- an ensemble
 
 
-def verdicts(found: xr.Dataset, by: Thresholds = Thresholds()) -> list[Verdict]:  # noqa: B008
+def circuit_labels(found: xr.Dataset, by: LabelThresholds = LabelThresholds()) -> list[CircuitLabel]:  # noqa: B008
     """The label of every run of what `invariances` found."""
-    return [verdict(found.isel(run=run), by) for run in range(found.sizes["run"])]
+    return [circuit_label(found.isel(run=run), by) for run in range(found.sizes["run"])]
 
 
-def counts(found: xr.Dataset, by: Thresholds = Thresholds()) -> np.ndarray:  # noqa: B008
+def label_counts(found: xr.Dataset, by: LabelThresholds = LabelThresholds()) -> np.ndarray:  # noqa: B008
     """How many runs have each of `LABELS`: (label,)."""
-    labels = [each.label for each in verdicts(found, by)]
-    return np.array([labels.count(label) for label in LABELS])
+    labels = [each.label for each in circuit_labels(found, by)]
+    return np.array([labels.count(label) for label in CIRCUIT_LABELS])
 
 
-def sensitivity(found: xr.Dataset) -> xr.DataArray:
+def label_sensitivity(found: xr.Dataset) -> xr.DataArray:
     """`counts` with each threshold as it is, halved and doubled: (threshold, factor, label)."""
     factors = np.array([0.5, 1.0, 2.0])
-    usual = Thresholds()
+    usual = LabelThresholds()
     values = [
-        [counts(found, usual._replace(**{name: factor * getattr(usual, name)})) for factor in factors]
-        for name in Thresholds._fields
+        [label_counts(found, usual._replace(**{name: factor * getattr(usual, name)})) for factor in factors]
+        for name in LabelThresholds._fields
     ]
     attrs = {"long_name": "runs with each label, one threshold changed", "units": "1"}
-    coords = {"threshold": list(Thresholds._fields), "factor": factors, "label": list(LABELS)}
+    coords = {"threshold": list(LabelThresholds._fields), "factor": factors, "label": list(CIRCUIT_LABELS)}
     return xr.DataArray(np.array(values), coords, ("threshold", "factor", "label"), attrs=attrs)

@@ -19,20 +19,25 @@ import xarray as xr
 from tqdm import tqdm
 
 from analysis.clustering_heads.clusters import cluster_labels
-from analysis.clustering_heads.invariances import between_share, mixtures, of_run, probe
+from analysis.clustering_heads.invariances import (
+    batched_sequence_embeddings,
+    between_group_fraction,
+    invariance_probe,
+    run_error_context,
+)
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.networks.constant_attention import check_recorded, clustering_head_of
-from dynamics.settings import check_whole
+from dynamics.networks.constant_attention import check_variable_recorded, clustering_head_of
+from dynamics.settings import check_integer
 from dynamics.trajectory.netcdf import TrajectoryError
 
-FRAMES = 101
-GAIN = 0.01
+_FRAMES = 101
+MIN_RISE = 0.01
 """Least rise from the first to the last frame of which a half is looked for."""
-FRONT = ("embedding", "position_embedding", "query", "value")
+SEQUENCE_EMBEDDING_WEIGHTS = ("embedding", "position_embedding", "query", "value")
 """The weights that make sequence embeddings."""
 
 
-def lasting_half(values: np.ndarray, time: np.ndarray) -> np.ndarray:
+def half_rise_time(values: np.ndarray, time: np.ndarray) -> np.ndarray:
     """The time from which on values stay at or above half-way from the first to the last: (..., step) -> (...).
 
     NaN where the last is not at least GAIN above the first, or one of all is NaN. Raises ValueError.
@@ -44,33 +49,35 @@ def lasting_half(values: np.ndarray, time: np.ndarray) -> np.ndarray:
     below = x < (first + last) / 2
     after = x.shape[-1] - below[..., ::-1].argmax(axis=-1)  # the frame behind the last one below
     found = np.asarray(time, dtype=np.float64)[np.minimum(after, len(time) - 1)]
-    rises = (last - first >= GAIN)[..., 0] & np.isfinite(x).all(axis=-1)
+    rises = (last - first >= MIN_RISE)[..., 0] & np.isfinite(x).all(axis=-1)
     return np.where(rises, found, np.nan)
 
 
-def chosen_frames(count: int, most: int) -> np.ndarray:
+def evenly_spaced_frames(count: int, most: int) -> np.ndarray:
     """At most so many (from 2) of `count` frames, evenly, the first and the last among them."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
 
 
 @torch.no_grad()
-def phases(trajectory: xr.Dataset, frames: int = FRAMES) -> xr.Dataset:
+def measure_learning_phases(trajectory: xr.Dataset, frames: int = _FRAMES) -> xr.Dataset:
     """`formed`, `separated` and `fitted`, in epochs, by run; and what they are read off, by run and step.
 
     Raises TrajectoryError, SettingsError.
     """
     network = clustering_head_of(trajectory)
     for name in network.variables:
-        check_recorded(trajectory, name)
-    at = chosen_frames(trajectory.sizes["step"], check_whole("frames", frames, 2, 10**9))
+        check_variable_recorded(trajectory, name)
+    at = evenly_spaced_frames(trajectory.sizes["step"], check_integer("frames", frames, 2, 10**9))
     if len(at) < 2:
         raise TrajectoryError("dimension step: found one frame, expected two at least to see when clusters form")
     some = trajectory.isel(step=at)
     shares = np.full((some.sizes["run"], 2, len(at)), np.nan)
     alive = trajectory["last_step"].values >= int(trajectory["step"][-1])
     for run in tqdm(np.flatnonzero(alive), "phases", unit="run", disable=None, leave=False):
-        with of_run(trajectory, int(run)):
-            shares[run] = shares_between(network, front(trajectory.isel(run=run), network, at))
+        with run_error_context(trajectory, int(run)):
+            shares[run] = between_cluster_fractions(
+                network, sequence_embedding_weights(trajectory.isel(run=run), network, at)
+            )
     epoch, step = some["epoch"].values, some["step"].values
     metrics = {
         name: some[name].sel(split="train").transpose("run", "step").values.astype(np.float64)
@@ -78,9 +85,9 @@ def phases(trajectory: xr.Dataset, frames: int = FRAMES) -> xr.Dataset:
     }
     metrics = {name: np.where(alive[:, None], values, np.nan) for name, values in metrics.items()}
     data = {
-        "formed": lasting_half(shares[:, 0], epoch),
-        "separated": lasting_half(metrics["accuracy"], epoch),
-        "fitted": lasting_half(-metrics["loss"], epoch),
+        "formed": half_rise_time(shares[:, 0], epoch),
+        "separated": half_rise_time(metrics["accuracy"], epoch),
+        "fitted": half_rise_time(-metrics["loss"], epoch),
         "final_share": shares[:, 0],
         "multiset_share": shares[:, 1],
         "train_accuracy": metrics["accuracy"],
@@ -88,14 +95,14 @@ def phases(trajectory: xr.Dataset, frames: int = FRAMES) -> xr.Dataset:
     }
     dims = ("run", "step")
     coords = {"step": step, "epoch": ("step", epoch), "seed": ("run", trajectory["seed"].values)}
-    return xr.Dataset({name: (dims[: x.ndim], x, MEANINGS[name]) for name, x in data.items()}, coords)
+    return xr.Dataset({name: (dims[: x.ndim], x, _MEANINGS[name]) for name, x in data.items()}, coords)
 
 
 def _said(meaning: str) -> dict[str, str]:
     return {"long_name": meaning, "units": "1"}
 
 
-MEANINGS = {
+_MEANINGS = {
     "formed": _said("epoch from which on half of the final clusters' share of the variance is there"),
     "separated": _said("epoch from which on half of the gain of training accuracy is there"),
     "fitted": _said("epoch from which on half of the fall of the training loss is there"),
@@ -106,22 +113,24 @@ MEANINGS = {
 }
 
 
-def front(one: xr.Dataset, network: ClusteringHead, at: np.ndarray) -> dict[str, torch.Tensor]:
+def sequence_embedding_weights(one: xr.Dataset, network: ClusteringHead, at: np.ndarray) -> dict[str, torch.Tensor]:
     """The weights of one run that make its sequence embeddings, at some frames: (step, ...) float64."""
     found = {}
-    for name in FRONT:  # a chunk of the file holds many frames: all of them are read, and then some chosen
+    for name in (
+        SEQUENCE_EMBEDDING_WEIGHTS
+    ):  # a chunk of the file holds many frames: all of them are read, and then some chosen
         values = one[name].transpose("step", *network.variables[name]).values[at]
         found[name] = torch.from_numpy(values.astype(np.float64))
     return found
 
 
-def shares_between(network: ClusteringHead, found: dict[str, torch.Tensor]) -> np.ndarray:
+def between_cluster_fractions(network: ClusteringHead, found: dict[str, torch.Tensor]) -> np.ndarray:
     """Shares of the variance of xi between the clusters of the last frame, and between multisets: (2, step).
 
     found: the `front` of one run, (step, ...).
     """
-    at = probe(network.settings)
-    xi = mixtures(network, found, at.tokens[at.base])[0].numpy()
+    at = invariance_probe(network.settings)
+    xi = batched_sequence_embeddings(network, found, at.tokens[at.base])[0].numpy()
     labels = cluster_labels(xi[-1])
-    final = between_share(xi, labels) if labels.any() else np.full(len(xi), np.nan)
-    return np.stack([final, between_share(xi, at.classes, sample=not at.exhaustive)])
+    final = between_group_fraction(xi, labels) if labels.any() else np.full(len(xi), np.nan)
+    return np.stack([final, between_group_fraction(xi, at.classes, sample=not at.exhaustive)])

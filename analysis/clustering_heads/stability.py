@@ -27,32 +27,32 @@ from scipy.optimize import minimize
 from torch.func import grad, vmap
 from tqdm import tqdm
 
-from analysis.linearization.sparse_hessian import HeadHessian
+from analysis.linearization.clustering_head_hessian import ClusteringHeadHessian
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.randomness import stream
+from dynamics.randomness import random_stream
 from dynamics.settings import SettingsError, SparseSettings
 from dynamics.tasks import sparse_sum
 
-MOST_SEQUENCES = 1 << 13
+MAX_POPULATION = 1 << 13
 
-NULL = 1e-9
+NULL_EIGENVALUE_TOLERANCE = 1e-9
 """Eigenvalues up to this share of the largest are taken for 0."""
 
-PARTS = ("order", "suffix")
+BROKEN_SYMMETRIES = ("order", "suffix")
 """The invariances whose breaking is looked at: of counting positions, and of spurious ones."""
 
-Loss = Callable[[torch.Tensor], torch.Tensor]
+_Loss = Callable[[torch.Tensor], torch.Tensor]
 
 
-def population(s: SparseSettings) -> np.ndarray:
+def all_sequences(s: SparseSettings) -> np.ndarray:
     """All sequences, (sequence, position). Raises SettingsError where they are too many."""
-    if s.vocab**s.length > MOST_SEQUENCES:
-        allowed = f"a length at which there are at most {MOST_SEQUENCES} sequences"
+    if s.vocab**s.length > MAX_POPULATION:
+        allowed = f"a length at which there are at most {MAX_POPULATION} sequences"
         raise SettingsError("length", f"{s.length} at {s.vocab} tokens", allowed)
     return np.array(list(itertools.product(range(s.vocab), repeat=s.length)))
 
 
-class Objective:
+class RegularizedLoss:
     """Mean cross-entropy over sequences (sequence, position) plus decay |theta|² / 2, of a flat row (parameter,).
 
     The same as `ClusteringHead.losses`, whose attention it spreads over a table by one product.
@@ -62,7 +62,7 @@ class Objective:
         self.network, self.decay = network, decay
         self.chosen = (torch.from_numpy(tokens)[..., None] == torch.arange(network.settings.rows)).flatten(-2).double()
         self.target = torch.from_numpy(sparse_sum(tokens, network.settings))[:, None]
-        self.cross_entropy = HeadHessian(network, tokens, np.full(len(tokens), 1 / len(tokens)))
+        self.cross_entropy = ClusteringHeadHessian(network, tokens, np.full(len(tokens), 1 / len(tokens)))
 
     def __call__(self, row: torch.Tensor) -> torch.Tensor:
         weights = self.network.unflatten(row)
@@ -83,7 +83,7 @@ class Objective:
 # ----------------------------------------------------------------------------------------- breaking directions
 
 
-def breaking(network: ClusteringHead, part: str) -> torch.Tensor:
+def symmetry_breaking_directions(network: ClusteringHead, part: str) -> torch.Tensor:
     """Orthonormal directions (parameter, direction) in which the P of counting positions ("order"), or of spurious
     ones ("suffix"), differ while their mean stays."""
     s = network.settings
@@ -100,7 +100,7 @@ def breaking(network: ClusteringHead, part: str) -> torch.Tensor:
 # ------------------------------------------------------------------------------------------------- fixed points
 
 
-class Settled(NamedTuple):
+class StationaryPoint(NamedTuple):
     """Where a circuit has come to rest under weight decay."""
 
     row: torch.Tensor
@@ -108,7 +108,9 @@ class Settled(NamedTuple):
     """Norm of the gradient that is left"""
 
 
-def settled(loss: Objective, row: torch.Tensor, steps: int = 1500, newton: int = 30, rest: float = 1e-10) -> Settled:
+def find_stationary_point(
+    loss: RegularizedLoss, row: torch.Tensor, steps: int = 1500, newton: int = 30, rest: float = 1e-10
+) -> StationaryPoint:
     """The stationary point that descent from a row leads to: L-BFGS, then damped Newton steps until the gradient is
     below `rest`, or none of them helps any more."""
 
@@ -123,14 +125,14 @@ def settled(loss: Objective, row: torch.Tensor, steps: int = 1500, newton: int =
     for _ in range(newton):
         if float(grad(loss)(row).norm()) <= rest:
             break
-        nearer = newton_step(loss, row)
+        nearer = _newton_step(loss, row)
         if nearer is None:
             break
         row = nearer
-    return Settled(row, float(grad(loss)(row).norm()))
+    return StationaryPoint(row, float(grad(loss)(row).norm()))
 
 
-def newton_step(loss: Objective, row: torch.Tensor) -> torch.Tensor | None:
+def _newton_step(loss: RegularizedLoss, row: torch.Tensor) -> torch.Tensor | None:
     """A row further down, by Newton's method with the least damping that helps; None if none does.
 
     Eigenvalues are taken by their size, so that saddles repel, and enlarged by the damping, so that directions in which
@@ -140,7 +142,7 @@ def newton_step(loss: Objective, row: torch.Tensor) -> torch.Tensor | None:
     slope, before = grad(loss)(row), float(loss(row))
     values, vectors = torch.linalg.eigh(loss.hessian(row))
     along, size = vectors.T @ slope, values.abs()
-    for damping in NULL * 10.0 ** np.arange(10):
+    for damping in NULL_EIGENVALUE_TOLERANCE * 10.0 ** np.arange(10):
         way = along / (size + damping * size.max())
         there, expected = row - vectors @ way, float((along * way).sum()) / 2
         lowered = before - float(loss(there))
@@ -149,7 +151,7 @@ def newton_step(loss: Objective, row: torch.Tensor) -> torch.Tensor | None:
     return None
 
 
-class Point(NamedTuple):
+class LocalLandscape(NamedTuple):
     """A circuit as a point of the landscape."""
 
     loss: float
@@ -166,18 +168,20 @@ class Point(NamedTuple):
     """Eigenvalues of the Hessian in the breaking directions, by `PARTS`"""
 
 
-def point(network: ClusteringHead, row: torch.Tensor, tokens: np.ndarray, sample: np.ndarray, decay: float) -> Point:
+def local_landscape(
+    network: ClusteringHead, row: torch.Tensor, tokens: np.ndarray, sample: np.ndarray, decay: float
+) -> LocalLandscape:
     """What there is at a flat row: gradient, Hessian, and their parts that break invariances.
 
     tokens: the population; sample: training sequences, both (sequence, position).
     """
-    loss = Objective(network, tokens, decay)
-    parts = [breaking(network, part) for part in PARTS]
-    slope, sampled = grad(loss)(row), grad(Objective(network, sample, decay))(row)
+    loss = RegularizedLoss(network, tokens, decay)
+    parts = [symmetry_breaking_directions(network, part) for part in BROKEN_SYMMETRIES]
+    slope, sampled = grad(loss)(row), grad(RegularizedLoss(network, sample, decay))(row)
     whole = loss.hessian(row)
     values = [torch.linalg.eigvalsh(part.T @ whole @ part).numpy() for part in parts]
-    return Point(
-        float(Objective(network, tokens)(row)),
+    return LocalLandscape(
+        float(RegularizedLoss(network, tokens)(row)),
         float(slope.norm()),
         (float((parts[0].T @ slope).norm()), float((parts[1].T @ slope).norm())),
         (float((parts[0].T @ sampled).norm()), float((parts[1].T @ sampled).norm())),
@@ -189,22 +193,24 @@ def point(network: ClusteringHead, row: torch.Tensor, tokens: np.ndarray, sample
 # ----------------------------------------------------------------------------------------------------- pushes
 
 
-def pushes(network: ClusteringHead, row: torch.Tensor, size: float, draws: int) -> dict[str, torch.Tensor]:
+def random_perturbations(
+    network: ClusteringHead, row: torch.Tensor, size: float, draws: int
+) -> dict[str, torch.Tensor]:
     """Random displacements of a row by their kind, (draw, parameter): none, breaking by `PARTS`, and of all parameters.
 
     Each has the length size x |theta|. A part without a direction, such as that of one position alone, has none.
     """
-    generator = stream(0, "stability/push")
+    generator = random_stream(0, "stability/push")
     kinds = {"none": torch.zeros(1, len(row), dtype=row.dtype)}
-    for name in (*PARTS, "all"):
-        basis = torch.eye(len(row), dtype=row.dtype) if name == "all" else breaking(network, name)
+    for name in (*BROKEN_SYMMETRIES, "all"):
+        basis = torch.eye(len(row), dtype=row.dtype) if name == "all" else symmetry_breaking_directions(network, name)
         if basis.shape[1]:
             drawn = torch.from_numpy(generator.standard_normal((draws, basis.shape[1]))) @ basis.T
             kinds[name] = size * float(row.norm()) * drawn / drawn.norm(dim=1, keepdim=True)
     return kinds
 
 
-class Descent(NamedTuple):
+class DescentPath(NamedTuple):
     """Gradient descent from several rows."""
 
     steps: np.ndarray
@@ -215,7 +221,7 @@ class Descent(NamedTuple):
     """(frame, start) learning rates of the steps so far, summed: time of the gradient flow"""
 
 
-def descent(loss: Loss, starts: torch.Tensor, lr: float, steps: int, frames: int = 41) -> Descent:
+def gradient_descent(loss: _Loss, starts: torch.Tensor, lr: float, steps: int, frames: int = 41) -> DescentPath:
     """Gradient descent from rows (start, parameter); frames are at even distances of steps, the first and last kept.
 
     A step by which the loss of a row would rise is not taken, and its learning rate halved, to grow again by a tenth a
@@ -237,4 +243,4 @@ def descent(loss: Loss, starts: torch.Tensor, lr: float, steps: int, frames: int
         if step in kept:
             found.append(rows)
             times.append(time)
-    return Descent(kept, torch.stack(found), torch.stack(times).numpy())
+    return DescentPath(kept, torch.stack(found), torch.stack(times).numpy())

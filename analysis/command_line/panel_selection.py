@@ -7,30 +7,30 @@ from typing import TYPE_CHECKING
 
 import tyro
 
-from dynamics.settings import SettingsError, check_whole
+from dynamics.settings import SettingsError, check_integer
 
 if TYPE_CHECKING:
     import xarray as xr
 
     from analysis.plots.scenes.scene import Scene
 
-MOST = 16
+MAX_PANELS = 16
 """Panels that are shown where none are named."""
 
-SIDE = 960
+DEFAULT_WIDTH = 960
 """Default width in pixels of a scene's panels, and of a single panel's two thirds of it."""
 
-NARROW, WIDE = 120, 7680
-NARROWEST = 40
+MIN_WIDTH, MAX_WIDTH = 120, 7680
+MIN_PANEL_WIDTH = 40
 """Pixels of a panel, with all around it, at least."""
-DATA = (b"\x89HDF", b"CDF")
+_NETCDF_SIGNATURES = (b"\x89HDF", b"CDF")
 """How netCDF files begin."""
-PIXEL = 1.25
+_FIGURE_PIXELS_PER_MAP_PIXEL = 1.25
 """Pixels of a figure to one of its maps, in each direction."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Showing:
+class PanelOptions:
     """Options of commands that show panels of a run, or of two side by side."""
 
     trajectory: tyro.conf.Positional[Path]
@@ -59,13 +59,13 @@ class Showing:
 
 def default_run(trajectory: "xr.Dataset") -> tuple[int, str]:
     """The first run that has learned what it should, else the first one; and why, in words."""
-    from analysis.statistics.success import succeeded
+    from analysis.statistics.success import success_mask
     from analysis.structures.circles_and_grids import circles
     from dynamics.settings import SparseSettings
-    from dynamics.trajectory.reader import settings_of
+    from dynamics.trajectory.reader import read_settings
 
-    if isinstance(settings_of(trajectory), SparseSettings):
-        good, word = succeeded(trajectory), "successful"
+    if isinstance(read_settings(trajectory), SparseSettings):
+        good, word = success_mask(trajectory), "successful"
     elif "embedding" in trajectory:
         alive = (trajectory["last_step"] >= trajectory["step"][-1]).values
         good, word = circles(trajectory["embedding"].isel(step=-1)).values & alive, "a circle"
@@ -76,7 +76,7 @@ def default_run(trajectory: "xr.Dataset") -> tuple[int, str]:
     return int(good.argmax()), f", the first that is {word} of {len(good)}"
 
 
-def chosen_run(trajectory: "xr.Dataset", name: str, run: int | None) -> tuple[int, str]:
+def select_run(trajectory: "xr.Dataset", name: str, run: int | None) -> tuple[int, str]:
     """The place along `run` that is asked for, or the default, and why. Raises SettingsError."""
     if run is None:
         return default_run(trajectory)
@@ -85,7 +85,7 @@ def chosen_run(trajectory: "xr.Dataset", name: str, run: int | None) -> tuple[in
     return run, ""
 
 
-def chosen_panels(options: Showing, trajectories: "Sequence[xr.Dataset]") -> tuple[tuple[str, ...], str]:
+def select_panels(options: PanelOptions, trajectories: "Sequence[xr.Dataset]") -> tuple[tuple[str, ...], str]:
     """Names of the panels that all have, those asked for or the first of them; and what is left out, in words.
 
     Raises SettingsError, TrajectoryError.
@@ -101,11 +101,11 @@ def chosen_panels(options: Showing, trajectories: "Sequence[xr.Dataset]") -> tup
         raise SettingsError("other", options.other, "a run that has panels in common with the first")
     if options.panels:
         return options.panels, ""
-    left = f"; with --panels also {', '.join(shared[MOST:])}" if len(shared) > MOST else ""
-    return shared[:MOST], left
+    left = f"; with --panels also {', '.join(shared[MAX_PANELS:])}" if len(shared) > MAX_PANELS else ""
+    return shared[:MAX_PANELS], left
 
 
-def checked_out(options: Showing, default: Path, formats: Sequence[str]) -> Path:
+def check_picture_path(options: PanelOptions, default: Path, formats: Sequence[str]) -> Path:
     """The file to be written, which is no file of data. Raises SettingsError."""
     path = default if options.out is None else options.out
     if path.suffix[1:].lower() not in formats or path.is_dir():
@@ -114,17 +114,17 @@ def checked_out(options: Showing, default: Path, formats: Sequence[str]) -> Path
         raise SettingsError("out", path, f"the name of a file that ends in {allowed}")
     if path.is_file():
         with path.open("rb") as file:
-            if file.read(8).startswith(DATA):
+            if file.read(8).startswith(_NETCDF_SIGNATURES):
                 raise SettingsError("out", path, "a name that no trajectory or result has, which would be lost")
     return path
 
 
-def checked_options(options: Showing) -> None:
+def check_panel_options(options: PanelOptions) -> None:
     """See that numbers are what they can be. Raises SettingsError."""
     if options.columns is not None:
-        check_whole("columns", options.columns, 1, 100)
+        check_integer("columns", options.columns, 1, 100)
     if options.width is not None:
-        check_whole("width", options.width, NARROW, WIDE)
+        check_integer("width", options.width, MIN_WIDTH, MAX_WIDTH)
     if options.run_of_other is not None and options.other is None:
         raise SettingsError("run_of_other", options.run_of_other, "no value without a second file")
     twice = next((name for name in options.panels if options.panels.count(name) > 1), None)
@@ -132,34 +132,47 @@ def checked_options(options: Showing) -> None:
         raise SettingsError("panels", f"{twice} twice", "each panel once")
 
 
-def width_of(options: Showing, count: int) -> int:
+def picture_width(options: PanelOptions, count: int) -> int:
     """Of the picture, in pixels, for so many panels of each run. Raises SettingsError where they would be too small."""
-    from analysis.plots.drawing.panel_layout import columns_for
+    from analysis.plots.drawing.panel_layout import default_columns
 
     runs = 1 if options.other is None else 2
-    width = (SIDE if count > 1 else 2 * SIDE // 3) * runs if options.width is None else options.width
-    columns = min(options.columns or columns_for(count), count)
-    if width < NARROWEST * columns * runs:
+    width = (DEFAULT_WIDTH if count > 1 else 2 * DEFAULT_WIDTH // 3) * runs if options.width is None else options.width
+    columns = min(options.columns or default_columns(count), count)
+    if width < MIN_PANEL_WIDTH * columns * runs:
         name, value = ("columns", options.columns) if options.width is None else ("width", options.width)
         some = (
-            f"at most {width // (NARROWEST * runs)}" if name == "columns" else f"at least {NARROWEST * columns * runs}"
+            f"at most {width // (MIN_PANEL_WIDTH * runs)}"
+            if name == "columns"
+            else f"at least {MIN_PANEL_WIDTH * columns * runs}"
         )
         raise SettingsError(name, value, f"{some}, for panels that can be made out")
     return width
 
 
-def side_of(options: Showing, names: Sequence[str]) -> int:
+def map_pixels(options: PanelOptions, names: Sequence[str]) -> int:
     """Pixels of a map, for a whole figure at once."""
-    from analysis.plots.drawing.panel_layout import columns_for
+    from analysis.plots.drawing.panel_layout import default_columns
 
-    columns = options.columns or columns_for(len(names))
-    return int(min(480, max(96, width_of(options, len(names)) / (2 if options.other else 1) / columns / PIXEL)))
+    columns = options.columns or default_columns(len(names))
+    return int(
+        min(
+            480,
+            max(
+                96,
+                picture_width(options, len(names))
+                / (2 if options.other else 1)
+                / columns
+                / _FIGURE_PIXELS_PER_MAP_PIXEL,
+            ),
+        )
+    )
 
 
 # ----------------------------------------------------------------------------------------------- the runs
 
 
-def opened(options: Showing) -> "tuple[list[xr.Dataset], list[int]]":
+def open_shown_runs(options: PanelOptions) -> "tuple[list[xr.Dataset], list[int]]":
     """The trajectories that are shown, and the places of their runs, which are told. Raises as they do."""
     from dynamics.trajectory.reader import open_trajectory
 
@@ -171,13 +184,13 @@ def opened(options: Showing) -> "tuple[list[xr.Dataset], list[int]]":
             run, why = (runs[0] + (path.resolve() == paths[0].resolve())) % trajectory.sizes["run"], ""
         else:
             name = "run_of_other" if runs else "run"
-            run, why = chosen_run(trajectory, name, getattr(options, name))
+            run, why = select_run(trajectory, name, getattr(options, name))
         runs.append(run)
-        print(f"trajectory  {path}  (run {run}{why}{diverged(trajectory, run)})")
+        print(f"trajectory  {path}  (run {run}{why}{divergence_note(trajectory, run)})")
     return trajectories, runs
 
 
-def diverged(trajectory: "xr.Dataset", run: int) -> str:
+def divergence_note(trajectory: "xr.Dataset", run: int) -> str:
     """That a run diverged, in words, where it did."""
     from dynamics.trajectory.reader import DIVERGED
 
@@ -186,7 +199,7 @@ def diverged(trajectory: "xr.Dataset", run: int) -> str:
     return f", which diverged after step {int(trajectory['last_step'].values[run])}"
 
 
-def named(options: Showing, runs: Sequence[int], rest: str) -> Path:
+def default_picture_path(options: PanelOptions, runs: Sequence[int], rest: str) -> Path:
     """The default name of a picture, beside the first trajectory."""
     stem = f"{options.trajectory.stem}-run{runs[0]}"
     if options.other is not None:
@@ -195,10 +208,10 @@ def named(options: Showing, runs: Sequence[int], rest: str) -> Path:
     return options.trajectory.with_name(stem + rest)
 
 
-def scenes_of(
-    options: Showing, trajectories: "Sequence[xr.Dataset]", runs: Sequence[int], names: Sequence[str], side: int
+def make_scenes(
+    options: PanelOptions, trajectories: "Sequence[xr.Dataset]", runs: Sequence[int], names: Sequence[str], side: int
 ) -> "list[Scene]":
     """What is to be seen of each run. Raises SettingsError, TrajectoryError."""
-    from analysis.plots.panels import scene
+    from analysis.plots.panels import build_scene
 
-    return [scene(each, run, options.axes, side, names) for each, run in zip(trajectories, runs, strict=True)]
+    return [build_scene(each, run, options.axes, side, names) for each, run in zip(trajectories, runs, strict=True)]

@@ -21,7 +21,7 @@ from dynamics.settings import SettingsError
 Options = TypeVar("Options")
 
 
-def command(
+def run_command(
     main: Callable[[Options], None],
     options: type[Options],
     program: str,
@@ -36,7 +36,7 @@ def command(
             stream.reconfigure(errors="backslashreplace")
     chosen: object = None
     try:
-        given = parsed(options, program, inherited(sys.argv[1:]) if inherited else None)
+        given = parse_options(options, program, inherited(sys.argv[1:]) if inherited else None)
         signal.signal(signal.SIGTERM, _stop)
         chosen = given
         check_csv(given)
@@ -51,7 +51,7 @@ def command(
 
 
 @contextmanager
-def refusing() -> Iterator[None]:
+def exit_on_settings_error() -> Iterator[None]:
     """Tell a SettingsError as a command does, of what is done before its options are known."""
     try:
         yield
@@ -59,7 +59,7 @@ def refusing() -> Iterator[None]:
         _refuse(error)
 
 
-def parsed(options: type[Options], program: str, default: Any = None) -> Options:
+def parse_options(options: type[Options], program: str, default: Any = None) -> Options:
     """The options that the command line of `python -m program` gives, on top of a default."""
     return tyro.cli(
         options,

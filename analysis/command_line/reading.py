@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class Reading:
+class TrajectoryOptions:
     """Options of a command that reads a trajectory and writes a result and a picture."""
 
     trajectory: tyro.conf.Positional[Path]
@@ -29,23 +29,25 @@ class Reading:
         return sys.stderr if str(self.csv) == "-" else sys.stdout
 
 
-def opened(options: Reading, analysis: str) -> "tuple[xr.Dataset, Path]":
+def open_input(options: TrajectoryOptions, analysis: str) -> "tuple[xr.Dataset, Path]":
     """The trajectory of a command, and the path of its result, seen to before any work is done.
 
     analysis: the command's name without its package. Raises TrajectoryError, SettingsError.
     """
-    from analysis.output.results import check_result
+    from analysis.output.results import check_result_path
     from dynamics.trajectory.reader import open_trajectory
 
     path = options.trajectory
-    out = check_result(options.out or path.with_name(f"{path.stem}-{analysis}.nc"), _what(options, analysis))
+    out = check_result_path(options.out or path.with_name(f"{path.stem}-{analysis}.nc"), _what(options, analysis))
     trajectory = open_trajectory(path)
     system, runs, frames = trajectory.attrs["system"], trajectory.sizes["run"], trajectory.sizes["step"]
     print(f"trajectory  {path}  ({system}: {runs} runs, {frames} frames)", file=options.say)
     return trajectory, out
 
 
-def finish(options: Reading, analysis: str, title: str, found: "xr.Dataset", picture: "Figure", out: Path) -> None:
+def write_result_and_picture(
+    options: TrajectoryOptions, analysis: str, title: str, found: "xr.Dataset", picture: "Figure", out: Path
+) -> None:
     """Write the result with its title, and the picture beside it. Raises RecordingError."""
     from analysis.output.results import write_result
     from analysis.plots.figure_files import save_figure
@@ -55,5 +57,5 @@ def finish(options: Reading, analysis: str, title: str, found: "xr.Dataset", pic
     print(f"result      {out}\npicture     {out.with_suffix('.png')}", file=options.say)
 
 
-def _what(options: Reading, analysis: str) -> dict[str, str]:
+def _what(options: TrajectoryOptions, analysis: str) -> dict[str, str]:
     return {"result_of": f"analysis.{analysis}", "trajectory": options.trajectory.name}

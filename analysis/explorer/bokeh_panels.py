@@ -29,29 +29,29 @@ from bokeh.models.widgets import Div
 from bokeh.plotting import figure
 from matplotlib.ticker import MaxNLocator
 
-from analysis.explorer.codec import LEVELS, packed
-from analysis.explorer.events import draw_events
+from analysis.explorer.codec import IMAGE_LEVELS, encode_layer
+from analysis.explorer.events import draw_event_marks
 from analysis.explorer.theme import FACE, FAINT, INK, PAPER, RULE, WARNING
-from analysis.plots.drawing.axes_decoration import number
-from analysis.plots.drawing.colours import sequential
-from analysis.plots.drawing.contours import lined, mosaic, tiles
-from analysis.plots.scenes.scene import Arrays, Arrows, Curves, Image, Map, Panel, Points, Scene
+from analysis.plots.drawing.axes_decoration import format_tick
+from analysis.plots.drawing.colours import sequential_colours
+from analysis.plots.drawing.contours import contour_tiles, mark_contours, tile_pixels
+from analysis.plots.scenes.scene import Arrows, Curves, Image, LayerArrays, Map, Panel, Points, Scene
 
-MARK_SIZE = 7.0
+_MARK_SIZE = 7.0
 """Pixels across a mark of size 1."""
 
-WIDE = 0.15
+_LEGEND_LETTERS_PER_PIXEL = 0.15
 """Letters of a legend that there is room for in a line, a pixel."""
 
 LEFT, RIGHT, TOP, BOTTOM = 40, 9, 5, 24
 """Pixels around a frame, for ticks and their numbers."""
 
-PLACE = "{%.4g}"
+_HOVER_FORMAT = "{%.4g}"
 """How a number that is pointed at is written."""
 
 
 @dataclass
-class Drawn:
+class BokehPanel:
     """A panel, and what changes in it."""
 
     layout: ColumnOf
@@ -59,41 +59,43 @@ class Drawn:
     parts: list[dict[str, Any]]
 
 
-def drawn(panel: Panel, scene: Scene, arrays: Arrays, at: float, width: int) -> Drawn:
+def make_bokeh_panel(panel: Panel, scene: Scene, arrays: LayerArrays, at: float, width: int) -> BokehPanel:
     """A panel as a figure so many pixels wide.
 
     arrays: what its layers show at one frame, (1, ...); at: that frame's place on the clock.
     """
-    plot = frame_of(panel, width)
+    plot = _empty_figure(panel, width)
     parts: list[dict[str, Any]] = []
     if panel.origin:
-        draw_origin(plot, *squared(panel))
+        _draw_origin(plot, *_square_limits(panel))
     for layer in panel.layers:
         if isinstance(layer, Curves):
-            parts.append(draw_curves(plot, panel, layer, scene, at))
+            parts.append(_add_curves(plot, panel, layer, scene, at))
         elif isinstance(layer, Points):
-            parts.append(draw_points(plot, layer, arrays[layer.array]))
+            parts.append(add_points(plot, layer, arrays[layer.array]))
         elif isinstance(layer, Arrows):
-            parts.append(draw_arrows(plot, layer, arrays[layer.array]))
+            parts.append(add_arrows(plot, layer, arrays[layer.array]))
         else:
-            parts.append(draw_pixels(plot, panel, layer, arrays[layer.array]))
+            parts.append(add_pixels(plot, panel, layer, arrays[layer.array]))
     for part in parts:
         part["plot"] = plot
-    said = Div(text="", styles=NOTE, render_as_text=True, margin=0)
+    said = Div(text="", styles=_NOTE_STYLE, render_as_text=True, margin=0)
     for part in parts:
         part["note"] = said
     maps = [said] if any(isinstance(layer, Map) for layer in panel.layers) else []
-    layout = ColumnOf(children=[head(panel, width), *maps, plot], width=width, margin=(0, 8, 10, 0), name=panel.name)
-    return Drawn(layout, plot, parts)
+    layout = ColumnOf(
+        children=[panel_heading(panel, width), *maps, plot], width=width, margin=(0, 8, 10, 0), name=panel.name
+    )
+    return BokehPanel(layout, plot, parts)
 
 
 # ------------------------------------------------------------------------------------------ frame and title
 
 
-def frame_of(panel: Panel, width: int) -> figure:
+def _empty_figure(panel: Panel, width: int) -> figure:
     """An empty figure with fixed limits, in a square frame."""
     side = width - LEFT - RIGHT
-    x, y = squared(panel)
+    x, y = _square_limits(panel)
     plot = figure(
         frame_width=side, frame_height=side, min_border_left=LEFT, min_border_right=RIGHT, min_border_top=TOP,
         min_border_bottom=BOTTOM, width=width, height=side + TOP + BOTTOM,
@@ -104,19 +106,19 @@ def frame_of(panel: Panel, width: int) -> figure:
     plot.grid.visible = False
     image = next((layer for layer in panel.layers if isinstance(layer, Image)), None)
     for axis, limits, log in ((plot.xaxis, x, False), (plot.yaxis, y, panel.log)):
-        places = ticks(limits, log)
+        places = tick_values(limits, log)
         axis.ticker = FixedTicker(ticks=places)
-        axis.major_label_overrides = {place: number(place) for place in places}
+        axis.major_label_overrides = {place: format_tick(place) for place in places}
         axis.axis_line_color = axis.minor_tick_line_color = None
         axis.major_tick_line_color, axis.major_tick_out, axis.major_tick_in = RULE, 3, 0
         axis.major_label_text_font_size, axis.major_label_text_color = "10px", FAINT
         axis.major_label_text_font, axis.major_label_standoff = FACE, 3
     if image is not None:
-        name_cells(plot, image)
+        _name_matrix_cells(plot, image)
     return plot
 
 
-def squared(panel: Panel) -> tuple[tuple[float, float], tuple[float, float]]:
+def _square_limits(panel: Panel) -> tuple[tuple[float, float], tuple[float, float]]:
     """Limits in which a unit across is as long as one up, where the panel's are to be."""
     if not panel.equal:
         return panel.x, panel.y
@@ -125,7 +127,7 @@ def squared(panel: Panel) -> tuple[tuple[float, float], tuple[float, float]]:
     return (middles[0] - half, middles[0] + half), (middles[1] - half, middles[1] + half)
 
 
-def ticks(limits: tuple[float, float], log: bool) -> list[float]:
+def tick_values(limits: tuple[float, float], log: bool) -> list[float]:
     """A few round numbers within limits."""
     low, high = limits
     if log and high / low >= 30:
@@ -139,7 +141,7 @@ def ticks(limits: tuple[float, float], log: bool) -> list[float]:
     return [float(round(tick, 12)) for tick in found if low <= tick <= high]
 
 
-def name_cells(plot: figure, image: Image) -> None:
+def _name_matrix_cells(plot: figure, image: Image) -> None:
     """Names of columns below, as many as there is room for; rows are named when they are pointed at."""
     every = max(1, -(-len(image.columns) * max(map(len, image.columns)) // 26))
     places = list(range(0, len(image.columns), every))
@@ -148,32 +150,32 @@ def name_cells(plot: figure, image: Image) -> None:
     plot.yaxis.visible = False
 
 
-def draw_origin(plot: figure, across: tuple[float, float], up: tuple[float, float]) -> None:
+def _draw_origin(plot: figure, across: tuple[float, float], up: tuple[float, float]) -> None:
     """Lines through the origin."""
     for x, y in (((0.0, 0.0), up), (across, (0.0, 0.0))):
         plot.line(list(x), list(y), line_color="#e4e7eb", line_width=1)
 
 
-def head(panel: Panel, width: int) -> Div:
+def panel_heading(panel: Panel, width: int) -> Div:
     """The title, and below it a note, or what colour each curve has."""
     names = [(layer.names, layer.colours) for layer in panel.layers if isinstance(layer, Curves)]
     legend = [
-        f'<span style="white-space:nowrap"><i style="background:{hexed(colour)}"></i>{html.escape(name)}</span>'
+        f'<span style="white-space:nowrap"><i style="background:{_hex_colour(colour)}"></i>{html.escape(name)}</span>'
         for some, colours in names
         for name, colour in zip(some, colours, strict=True)
     ]
-    axes = ", ".join(filter(None, (panel.x_label, panel.y_label))) if panel.equal else across_and_up(panel)
+    axes = ", ".join(filter(None, (panel.x_label, panel.y_label))) if panel.equal else _axis_text(panel)
     note = html.escape("; ".join(filter(None, (axes, panel.note))))
     legend += [f"<span>by {html.escape(panel.x_label)}</span>"] if legend and panel.x_label else []
     below = " ".join(legend) if legend else note
     said = html.escape(f"{panel.title}. {panel.note}" if panel.note else panel.title, quote=True)
     letters = sum(len(name) + 4 for some, _ in names for name in some)
-    lines = "two" if letters > WIDE * width else "one"
+    lines = "two" if letters > _LEGEND_LETTERS_PER_PIXEL * width else "one"
     text = f'<h3 title="{said}">{html.escape(panel.title)}</h3><p class="{lines}" title="{note}">{below}</p>'
-    return Div(text=text, width=width, height=37, margin=0, stylesheets=[HEAD])
+    return Div(text=text, width=width, height=37, margin=0, stylesheets=[_HEADING_STYLE])
 
 
-HEAD = f"""
+_HEADING_STYLE = f"""
 :host {{ overflow: hidden; }}
 .bk-clearfix {{ width: 100%; }}
 h3 {{ font: 600 13px/17px {FACE}; color: {INK}; margin: 0 9px 0 2px; white-space: nowrap; overflow: hidden;
@@ -188,14 +190,14 @@ p.two i {{ width: 6px; margin-right: 2px; }}
 """
 
 
-NOTE: dict[str, str | None] = {
+_NOTE_STYLE: dict[str, str | None] = {
     "position": "absolute", "right": "9px", "top": "18px", "font": f"11px/15px {FACE}", "color": WARNING,
     "background": PAPER,
 }  # fmt: skip
 """Of what is said of a map that is not of the frame that is looked at."""
 
 
-def across_and_up(panel: Panel) -> str:
+def _axis_text(panel: Panel) -> str:
     """What the axes are, in words."""
     return " / ".join(filter(None, (panel.y_label, panel.x_label)))
 
@@ -203,20 +205,20 @@ def across_and_up(panel: Panel) -> str:
 # ------------------------------------------------------------------------------------------------- layers
 
 
-def hexed(colour: np.ndarray) -> str:
+def _hex_colour(colour: np.ndarray) -> str:
     """A colour (rgb) in 0..1 as #rrggbb."""
     return "#" + "".join(f"{round(255 * float(part)):02x}" for part in colour)
 
 
-def pointed(renderer: GlyphRenderer, name: str, x: str, y: str, **more: Any) -> HoverTool:
+def _hover_tool(renderer: GlyphRenderer, name: str, x: str, y: str, **more: Any) -> HoverTool:
     """What is told of a mark that is pointed at: its name and where it is. name, x, y: columns, as Bokeh names them."""
-    said = f"{name} ({x}{PLACE}, {y}{PLACE})"
+    said = f"{name} ({x}{_HOVER_FORMAT}, {y}{_HOVER_FORMAT})"
     return HoverTool(renderers=[renderer], tooltips=said, formatters={x: "printf", y: "printf"}, **more)
 
 
-def draw_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, Any]:
+def add_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, Any]:
     """Marks, with names beside them or when pointed at."""
-    colours = [hexed(colour) for colour in layer.colours]
+    colours = [_hex_colour(colour) for colour in layer.colours]
     filled = np.ones(len(colours), bool) if layer.filled is None else np.asarray(layer.filled, bool)
     shapes = ["x" if shape == "cross" else shape for shape in layer.shapes] or ["circle"] * len(colours)
     filled &= np.array([shape != "x" for shape in shapes])  # which has no inside
@@ -226,7 +228,7 @@ def draw_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, An
         {"x": x, "y": y, "fill": colours, "outline": outline, "alpha": np.where(filled, 1.0, 0.0), "shape": shapes,
          "label": list(layer.names), "named": np.ones(len(colours), np.float32)}
     )  # fmt: skip
-    size = MARK_SIZE * layer.size**0.5 + (2 if layer.labelled else 0)
+    size = _MARK_SIZE * layer.size**0.5 + (2 if layer.labelled else 0)
     marks = plot.add_glyph(
         source,
         Scatter(x="x", y="y", marker="shape", size=size, fill_color="fill", fill_alpha="alpha", line_color="outline",
@@ -240,26 +242,26 @@ def draw_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, An
             text_color=INK, text_font=value(FACE), text_alpha="named",
         )  # fmt: skip
         renderers.append(plot.add_glyph(source, names, level="overlay"))
-    plot.add_tools(pointed(marks, "@label", "@x", "@y", point_policy="snap_to_data"))
+    plot.add_tools(_hover_tool(marks, "@label", "@x", "@y", point_policy="snap_to_data"))
     part = {"kind": "points", "array": layer.array, "source": source, "renderers": renderers, "count": len(colours)}
     sized = plot.frame_width is not None  # which a square that stretches is not
-    return part | room_of_names(plot, layer.names) if layer.labelled and sized else part
+    return part | _label_sizes(plot, layer.names) if layer.labelled and sized else part
 
 
 LETTER, LINE = 6.4, 11.0
 """Pixels that a letter of a name takes across and up."""
 
 
-def room_of_names(plot: figure, names: Sequence[str]) -> dict[str, Any]:
+def _label_sizes(plot: figure, names: Sequence[str]) -> dict[str, Any]:
     """How much room each name takes beside its mark, in the panel's coordinates."""
     across = (plot.x_range.end - plot.x_range.start) / plot.frame_width
     up = (plot.y_range.end - plot.y_range.start) / plot.frame_height
     return {"name_widths": [LETTER * len(name) * across for name in names], "name_height": LINE * up}
 
 
-def draw_arrows(plot: figure, layer: Arrows, values: np.ndarray) -> dict[str, Any]:
+def add_arrows(plot: figure, layer: Arrows, values: np.ndarray) -> dict[str, Any]:
     """Shafts and heads."""
-    colours = [hexed(colour) for colour in layer.colours]
+    colours = [_hex_colour(colour) for colour in layer.colours]
     x0, y0, x1, y1 = np.ascontiguousarray(values[0].T, np.float32)
     angle = np.arctan2(y1 - y0, x1 - x0) - np.float32(np.pi / 2)
     source = ColumnDataSource(
@@ -270,22 +272,22 @@ def draw_arrows(plot: figure, layer: Arrows, values: np.ndarray) -> dict[str, An
     )
     tip = Scatter(x="x1", y="y1", angle="angle", marker="triangle", size=8, fill_color="colour", line_color=None)
     tips = plot.add_glyph(source, tip, level="overlay")
-    plot.add_tools(pointed(tips, "@label", "@x1", "@y1"))
+    plot.add_tools(_hover_tool(tips, "@label", "@x1", "@y1"))
     renderers = [shafts, tips]
     return {"kind": "arrows", "array": layer.array, "source": source, "renderers": renderers, "count": len(colours)}
 
 
-def draw_pixels(plot: figure, panel: Panel, layer: Map | Image, values: np.ndarray) -> dict[str, Any]:
+def add_pixels(plot: figure, panel: Panel, layer: Map | Image, values: np.ndarray) -> dict[str, Any]:
     """A map or a matrix, tiling the panel; what is pointed at is named."""
-    level = packed(layer, values)[0].reshape(values.shape[1:]) if isinstance(layer, Image) else None
+    level = encode_layer(layer, values)[0].reshape(values.shape[1:]) if isinstance(layer, Image) else None
     shown = level if level is not None else np.asarray(values[0], np.uint16)
-    palette, edges = palettes(layer)
-    source = ColumnDataSource({"image": [painted(shown, palette, edges)], "number": [shown]})
+    palette, edges = pixel_palette(layer)
+    source = ColumnDataSource({"image": [palette_pixels(shown, palette, edges)], "number": [shown]})
     x, y = panel.x, panel.y
     tile = ImageRGBA(image="image", x=x[0], y=y[0], dw=x[1] - x[0], dh=y[1] - y[0])
     renderer = plot.add_glyph(source, tile, level="overlay")
     if isinstance(layer, Image) and layer.row_colours is not None:
-        strip = np.array([word(colour) for colour in layer.row_colours[::-1]], np.uint32)[:, None]
+        strip = np.array([_rgba_word(colour) for colour in layer.row_colours[::-1]], np.uint32)[:, None]
         edge = ImageRGBA(image="image", x=x[0], y=y[0], dw=0.025 * (x[1] - x[0]), dh=y[1] - y[0])
         plot.add_glyph(ColumnDataSource({"image": [strip]}), edge, level="overlay")
     words: dict[str, Any] = {"box": [*x, *y], "source": source}
@@ -293,14 +295,14 @@ def draw_pixels(plot: figure, panel: Panel, layer: Map | Image, values: np.ndarr
         words |= {"names": list(layer.names), "rows": None, "columns": None}
     else:
         words |= {"names": None, "rows": list(layer.rows[::-1]), "columns": list(layer.columns)}
-        words |= {"low": layer.low, "high": layer.high, "levels": LEVELS}
-    named = CustomJSHover(args=words, code=NAMED)
+        words |= {"low": layer.low, "high": layer.high, "levels": IMAGE_LEVELS}
+    named = CustomJSHover(args=words, code=_HOVER_CODE)
     plot.add_tools(HoverTool(renderers=[renderer], tooltips="$x{custom}", formatters={"$x": named}))
     part = {"kind": "pixels", "array": layer.array, "source": source, "renderers": [renderer]}
     return part | {"columns": shown.shape[1], "palette": palette, "edges": edges, "map": isinstance(layer, Map)}
 
 
-NAMED = """
+_HOVER_CODE = """
 const number = source.data.number[0]
 const [rows_, columns_] = number.shape
 const at = (value, low, high, count) => {
@@ -315,42 +317,42 @@ return `${rows[row]}, ${columns[column]}: ${level}`
 """
 
 
-def word(colour: np.ndarray) -> int:
+def _rgba_word(colour: np.ndarray) -> int:
     """A colour (rgb) in 0..1 as an opaque pixel, the red first in memory."""
     red, green, blue = (round(255 * float(part)) for part in colour)
     return red | green << 8 | blue << 16 | 255 << 24
 
 
-def palettes(layer: Map | Image) -> tuple[np.ndarray, bool]:
+def pixel_palette(layer: Map | Image) -> tuple[np.ndarray, bool]:
     """Pixels of all numbers of a layer, (number,) uint32; and whether there are four of each, with level lines.
 
     These are those of `levels.tiles`, (4 number, row, column), in a row.
     """
     if isinstance(layer, Image):
-        level = [word(colour) for colour in sequential(LEVELS + 1)]
-        return np.array([*level, word(np.full(3, 0.85))], np.uint32), False
-    colours = tiles(layer.palette) if layer.lines else np.asarray(layer.palette)
-    return np.array([word(colour) for colour in colours.reshape(-1, 3)], np.uint32), layer.lines
+        level = [_rgba_word(colour) for colour in sequential_colours(IMAGE_LEVELS + 1)]
+        return np.array([*level, _rgba_word(np.full(3, 0.85))], np.uint32), False
+    colours = contour_tiles(layer.palette) if layer.lines else np.asarray(layer.palette)
+    return np.array([_rgba_word(colour) for colour in colours.reshape(-1, 3)], np.uint32), layer.lines
 
 
-def painted(numbers: np.ndarray, palette: np.ndarray, edges: bool) -> np.ndarray:
+def palette_pixels(numbers: np.ndarray, palette: np.ndarray, edges: bool) -> np.ndarray:
     """Pixels of numbers (row, column): as many, or four a number where there are level lines."""
     if not edges:
         return palette[numbers]
     four = palette.reshape(-1, 2, 2)
-    return mosaic(four, lined(numbers, len(four) // 4))
+    return tile_pixels(four, mark_contours(numbers, len(four) // 4))
 
 
-def draw_curves(plot: figure, panel: Panel, layer: Curves, scene: Scene, at: float) -> dict[str, Any]:
+def _add_curves(plot: figure, panel: Panel, layer: Curves, scene: Scene, at: float) -> dict[str, Any]:
     """Curves with the events of the run above them, and a cursor."""
     x = np.asarray(layer.x, np.float64)
     y = np.asarray(layer.y, np.float64)
     source = ColumnDataSource(
-        {"x": [x] * len(y), "y": list(y), "colour": [hexed(c) for c in layer.colours], "label": list(layer.names)}
+        {"x": [x] * len(y), "y": list(y), "colour": [_hex_colour(c) for c in layer.colours], "label": list(layer.names)}
     )
     lines = plot.add_glyph(source, MultiLine(xs="x", ys="y", line_color="colour", line_width=1.3))
-    draw_events(plot, panel, scene)
+    draw_event_marks(plot, panel, scene)
     cursor = ColumnDataSource({"x": np.array([at], np.float32)})
     span = plot.vspan("x", source=cursor, level="overlay", line_color=INK, line_width=1.2)
-    plot.add_tools(pointed(lines, "@label", "$x", "$y", line_policy="nearest"))
+    plot.add_tools(_hover_tool(lines, "@label", "$x", "$y", line_policy="nearest"))
     return {"kind": "cursor", "source": cursor, "renderers": [span], "clock": np.asarray(scene.clock, np.float64)}

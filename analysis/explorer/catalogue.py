@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from analysis.plots.scenes.common_panels import Recorded
-from analysis.statistics.success import judging, succeeded
-from analysis.structures.circles_and_grids import KINDS, imperfections, is_circle
-from analysis.transitions.loss_events import default_scalar, events, scalar
-from dynamics.trajectory.netcdf import LOCK, TrajectoryError
+from analysis.plots.scenes.common_panels import RecordedRun
+from analysis.statistics.success import evaluation_split, success_mask
+from analysis.structures.circles_and_grids import STRUCTURE_KINDS, count_imperfections, is_circle
+from analysis.transitions.loss_events import default_scalar_name, event_table, trajectory_scalar
+from dynamics.trajectory.netcdf import NETCDF_LOCK, TrajectoryError
 from dynamics.trajectory.reader import DIVERGED, RUNNING
 
-RESULTS = ("circuits", "events")
+RESULT_ANALYSES = ("circuits", "events")
 """Analyses whose results are read where they lie beside a trajectory."""
 
 
 @dataclass(frozen=True)
-class Entry:
+class RunEntry:
     """A run in words and numbers; None is not known."""
 
     place: int  # along `run`
@@ -44,7 +44,7 @@ class Entry:
         return tuple(filter(None, (self.structure, self.circuit)))
 
 
-def catalogue(trajectory: xr.Dataset, path: Path | None = None) -> list[Entry]:
+def run_catalogue(trajectory: xr.Dataset, path: Path | None = None) -> list[RunEntry]:
     """Every run of a trajectory. path: its file, beside which results may lie."""
     last = trajectory.isel(step=-1)
     found: dict[str, Any] = {
@@ -52,7 +52,7 @@ def catalogue(trajectory: xr.Dataset, path: Path | None = None) -> list[Entry]:
         "status": [_status(each) for each in trajectory["status"].values],
         "accuracy": _scored(last, "accuracy"),
         "loss": _scored(last, "loss"),
-        "successful": succeeded(trajectory).tolist() if "accuracy" in trajectory else [],
+        "successful": success_mask(trajectory).tolist() if "accuracy" in trajectory else [],
     }
     found["structure"], found["imperfections"] = _structures(trajectory)
     if path is not None:
@@ -60,7 +60,7 @@ def catalogue(trajectory: xr.Dataset, path: Path | None = None) -> list[Entry]:
         found["spikes"] = _beside(trajectory, path, "events", _spikes)
     known = {name: values for name, values in found.items() if values}
     return [
-        Entry(place, **{name: values[place] for name, values in known.items()})
+        RunEntry(place, **{name: values[place] for name, values in known.items()})
         for place in range(trajectory.sizes["run"])
     ]
 
@@ -73,38 +73,38 @@ def _scored(last: xr.Dataset, name: str) -> list[float | None]:
     """A metric at the end, of the split that judges."""
     if name not in last:
         return []
-    values = last[name].sel(split=judging(last)).values.astype(np.float64)
+    values = last[name].sel(split=evaluation_split(last)).values.astype(np.float64)
     return [float(value) if np.isfinite(value) else None for value in values]
 
 
 def _structures(trajectory: xr.Dataset) -> tuple[list[str], list[int]]:
     """Circle or none, and grid imperfections, where tokens are numbers modulo their number."""
-    if not Recorded(trajectory.isel(step=[0]), 0).numbers:
+    if not RecordedRun(trajectory.isel(step=[0]), 0).numbers:
         return [], []
     x = trajectory["embedding"].isel(step=-1).transpose("run", "token", "axis").values.astype(np.float64)
     if not np.isfinite(x).all():
         return [], []
-    return [KINDS[not circle] for circle in is_circle(x)], imperfections(x).tolist()
+    return [STRUCTURE_KINDS[not circle] for circle in is_circle(x)], count_imperfections(x).tolist()
 
 
 # ------------------------------------------------------------------------------------------ results beside
 
-Reader = Callable[[xr.Dataset, xr.Dataset], list]
+_ResultReader = Callable[[xr.Dataset, xr.Dataset], list]
 """What a result says of every run of a trajectory; nothing where it is not of the trajectory as it is now."""
 
 
-def result_beside(path: Path, analysis: str) -> Path:
+def stored_result_path(path: Path, analysis: str) -> Path:
     """Where the result of an analysis of a trajectory lies."""
     return path.with_name(f"{path.stem}-{analysis}.nc")
 
 
-def _beside(trajectory: xr.Dataset, path: Path, analysis: str, read: Reader) -> list:
+def _beside(trajectory: xr.Dataset, path: Path, analysis: str, read: _ResultReader) -> list:
     """What a result that lies beside the file says of every run, if it is of this file and these runs."""
-    beside = result_beside(path, analysis)
+    beside = stored_result_path(path, analysis)
     if not beside.is_file():
         return []
     try:
-        with LOCK, xr.open_dataset(beside) as result:
+        with NETCDF_LOCK, xr.open_dataset(beside) as result:
             what = {"trajectory": path.name, "result_of": f"analysis.{analysis}"}
             same = all(result.attrs.get(name) == value for name, value in what.items())
             if not same or not np.array_equal(result["seed"].values, trajectory["seed"].values):
@@ -117,7 +117,7 @@ def _beside(trajectory: xr.Dataset, path: Path, analysis: str, read: Reader) -> 
 
 def _ended_so(trajectory: xr.Dataset, result: xr.Dataset) -> bool:
     """Whether the runs that have succeeded are the same."""
-    return bool(np.array_equal(result["successful"].values.astype(bool), succeeded(trajectory)))
+    return bool(np.array_equal(result["successful"].values.astype(bool), success_mask(trajectory)))
 
 
 def _circuits(trajectory: xr.Dataset, result: xr.Dataset) -> list:
@@ -130,11 +130,11 @@ def _spikes(trajectory: xr.Dataset, result: xr.Dataset) -> list:
 
     A result does not tell all of these: the events of the run that has most of them are found again.
     """
-    name = default_scalar(trajectory)
+    name = default_scalar_name(trajectory)
     if result.attrs["scalar"] != name or not np.array_equal(result["alive"].values, _alive(trajectory)):
         return []
     run = int(np.bincount(result["of_run"].values, minlength=trajectory.sizes["run"]).argmax())
-    again, of = events(scalar(trajectory.isel(run=[run]), name)), result["of_run"].values == run
+    again, of = event_table(trajectory_scalar(trajectory.isel(run=[run]), name)), result["of_run"].values == run
     for column in ("kind", "begin", "end"):
         if not np.array_equal(again[column].values, result[f"event_{column}"].values[of]):
             return []
@@ -147,38 +147,40 @@ def _alive(trajectory: xr.Dataset) -> np.ndarray:
 
 # ---------------------------------------------------------------------------------------------- choosing
 
-WANTED: dict[str, tuple[str, Callable[[Entry], bool]]] = {
+_RUN_FILTERS: dict[str, tuple[str, Callable[[RunEntry], bool]]] = {
     "all": ("all runs", lambda entry: True),
     "successful": ("above .98", lambda entry: entry.successful is True),
     "failed": ("not above .98", lambda entry: entry.successful is False),
     "diverged": ("diverged", lambda entry: entry.status == "diverged"),
 }
 """How runs may end, in words, and which have."""
-ORDERS = {
+RUN_ORDERS = {
     "place": "by seed", "accuracy": "best first", "imperfections": "fewest imperfections", "spikes": "most spikes",
 }  # fmt: skip
 
 
-def ends(entries: Sequence[Entry]) -> dict[str, str]:
+def run_endings(entries: Sequence[RunEntry]) -> dict[str, str]:
     """How some runs have ended, of `WANTED`, in words: all, and what tells some of them from others."""
-    found = {name: words for name, (words, has) in WANTED.items() if any(map(has, entries))}
-    return {"all": WANTED["all"][0], **found}
+    found = {name: words for name, (words, has) in _RUN_FILTERS.items() if any(map(has, entries))}
+    return {"all": _RUN_FILTERS["all"][0], **found}
 
 
-def chosen(entries: Sequence[Entry], wanted: str = "all", kind: str = "", order: str = "place") -> list[Entry]:
+def filter_runs(
+    entries: Sequence[RunEntry], wanted: str = "all", kind: str = "", order: str = "place"
+) -> list[RunEntry]:
     """Those of a kind (structure or circuit; "" is any) that end as wanted (of `WANTED`), in an order (of `ORDERS`)."""
-    _, has = WANTED[wanted]
+    _, has = _RUN_FILTERS[wanted]
     found = [entry for entry in entries if has(entry) and (not kind or kind in entry.kinds)]
     sign = 1 if order in ("place", "imperfections") else -1
 
-    def key(entry: Entry) -> tuple[bool, float]:
+    def key(entry: RunEntry) -> tuple[bool, float]:
         value = getattr(entry, order)
         return value is None, sign * (value or 0)
 
     return sorted(found, key=key)
 
 
-def columns(entries: Sequence[Entry]) -> tuple[str, list[str]]:
+def run_table_lines(entries: Sequence[RunEntry]) -> tuple[str, list[str]]:
     """A header and a line for each run, in columns of equal width, of what is known of any of them."""
     table: dict[str, list[str]] = {"seed": [str(entry.seed) for entry in entries]}
     for title, name, form in (("acc", "accuracy", ".3f"), ("loss", "loss", ".3g"), ("imperf", "imperfections", "d"),
@@ -193,6 +195,6 @@ def columns(entries: Sequence[Entry]) -> tuple[str, list[str]]:
     return header, [f"{line} {word}".rstrip() for line, word in zip(lines, words, strict=True)]
 
 
-def first_to_show(entries: Sequence[Entry]) -> int:
+def first_run_to_show(entries: Sequence[RunEntry]) -> int:
     """The place of a run worth seeing first: the first that has succeeded, else the first."""
     return next((entry.place for entry in entries if entry.successful), 0)

@@ -18,33 +18,33 @@ from typing import Any
 
 import numpy as np
 
-from analysis.plots.drawing.contours import lined
-from analysis.plots.scenes.common_panels import MOST_LOOKED_AT, evenly
+from analysis.plots.drawing.contours import mark_contours
+from analysis.plots.scenes.common_panels import MAX_FRAMES, evenly_spaced_indices
 from analysis.plots.scenes.scene import Arrows, Curves, Image, Layer, Map, Points, Scene
 
-NONE, LEVELS = 255, 254
+IMAGE_GAP, IMAGE_LEVELS = 255, 254
 """The level of an image that is no number, and the highest that is one."""
 
-MOST_BYTES = 256 << 20
+_MAX_BYTES = 256 << 20
 """Of all buffers of points; of a run that has more, fewer frames are given."""
 
-STEPS = 65534
+QUANTIZATION_STEPS = 65534
 """Into which a range of numbers is divided in a file; the number after the last is a gap."""
 
-AROUND = 2.0
+_RANGE_MARGIN = 2.0
 """How far beyond a panel points are kept apart in a file, as a share of its width: what is farther stands there."""
 
-Range = tuple[float, float]
+_Range = tuple[float, float]
 
 
-def kept_frames(scene: Scene, panels: Sequence[str]) -> np.ndarray:
+def frames_to_send(scene: Scene, panels: Sequence[str]) -> np.ndarray:
     """The frames of a run that a browser is given, evenly, as many as there is room for: (kept,) int64."""
-    shown = scene.look(np.array([0]), list(layers_of(scene, panels)))
+    shown = scene.look(np.array([0]), list(changing_layers(scene, panels)))
     size = sum(array.nbytes for array in shown.values() if np.issubdtype(array.dtype, np.floating))
-    return evenly(len(scene.steps), max(2, min(MOST_LOOKED_AT, MOST_BYTES // max(size, 1))))
+    return evenly_spaced_indices(len(scene.steps), max(2, min(MAX_FRAMES, _MAX_BYTES // max(size, 1))))
 
 
-def layers_of(scene: Scene, panels: Sequence[str]) -> dict[str, Layer]:
+def changing_layers(scene: Scene, panels: Sequence[str]) -> dict[str, Layer]:
     """The layers of some panels that change, by the array they show."""
     found: dict[str, Layer] = {}
     for panel in scene.panels:
@@ -54,20 +54,20 @@ def layers_of(scene: Scene, panels: Sequence[str]) -> dict[str, Layer]:
     return found
 
 
-def packed(layer: Layer, values: np.ndarray) -> np.ndarray:
+def encode_layer(layer: Layer, values: np.ndarray) -> np.ndarray:
     """The buffer (frame, width) of what a layer shows at some frames, as `Scene.look` gives it."""
     frames = len(values)
     if isinstance(layer, Points | Arrows):
         return np.ascontiguousarray(np.moveaxis(values, 2, 1), np.float32).reshape(frames, -1)
     if isinstance(layer, Map):
         count = len(layer.palette)
-        numbers = lined(values, count) if layer.lines else values
+        numbers = mark_contours(values, count) if layer.lines else values
         kind = np.uint8 if count * (4 if layer.lines else 1) <= 256 else np.uint16
         return np.ascontiguousarray(numbers, kind).reshape(frames, -1)
     assert isinstance(layer, Image)
     share = (values - layer.low) / ((layer.high - layer.low) or 1.0)
-    level = np.where(np.isfinite(share), np.round(np.clip(share, 0, 1) * LEVELS), NONE)
-    return np.ascontiguousarray(np.nan_to_num(level, nan=NONE)[:, ::-1], np.uint8).reshape(frames, -1)
+    level = np.where(np.isfinite(share), np.round(np.clip(share, 0, 1) * IMAGE_LEVELS), IMAGE_GAP)
+    return np.ascontiguousarray(np.nan_to_num(level, nan=IMAGE_GAP)[:, ::-1], np.uint8).reshape(frames, -1)
 
 
 def is_map(layer: Layer) -> bool:
@@ -75,13 +75,13 @@ def is_map(layer: Layer) -> bool:
     return isinstance(layer, Map)
 
 
-def pack(scene: Scene, frames: np.ndarray, layers: Mapping[str, Layer]) -> dict[str, np.ndarray]:
+def encode_layers(scene: Scene, frames: np.ndarray, layers: Mapping[str, Layer]) -> dict[str, np.ndarray]:
     """The buffers of some layers at frames: array -> (frame, width)."""
     shown = scene.look(frames, list(layers))
-    return {name: packed(layer, shown[name]) for name, layer in layers.items()}
+    return {name: encode_layer(layer, shown[name]) for name, layer in layers.items()}
 
 
-def from_coarse_to_fine(count: int, at_once: int) -> list[np.ndarray]:
+def coarse_to_fine_batches(count: int, at_once: int) -> list[np.ndarray]:
     """All numbers below `count` once, in pieces: first few and evenly, then those between."""
     stride = 1
     while count > at_once * stride:
@@ -100,7 +100,7 @@ def from_coarse_to_fine(count: int, at_once: int) -> list[np.ndarray]:
 
 
 @dataclass(frozen=True)
-class Squeezed:
+class CompressedBuffer:
     """A buffer as text, and what it takes to have it back."""
 
     text: str  # base64 of zlib
@@ -115,7 +115,7 @@ class Squeezed:
         return {"text": self.text, "kind": self.kind, "width": self.width, "low": self.low, "step": self.step}
 
 
-def squeezed(buffer: np.ndarray, within: Range | None = None) -> Squeezed:
+def compress_buffer(buffer: np.ndarray, within: _Range | None = None) -> CompressedBuffer:
     """A buffer (frame, width) for a file; floats to half a 65534th of their range, or of `within`, where they end."""
     low = step = None
     if np.issubdtype(buffer.dtype, np.floating):
@@ -125,26 +125,26 @@ def squeezed(buffer: np.ndarray, within: Range | None = None) -> Squeezed:
             values = np.clip(values, *within)
         low = float(values[known].min()) if known.any() else 0.0
         high = float(values[known].max()) if known.any() else 0.0
-        step = (high - low) / STEPS or 1.0
-        buffer = np.where(known, np.round((values - low) / step), STEPS + 1).astype(np.uint16)
+        step = (high - low) / QUANTIZATION_STEPS or 1.0
+        buffer = np.where(known, np.round((values - low) / step), QUANTIZATION_STEPS + 1).astype(np.uint16)
     change = buffer.copy()
     change[1:] -= buffer[:-1]  # modulo 2^8 or 2^16
     kind = buffer.dtype.name
     flat = change if kind == "uint8" else change.view(np.uint8).reshape(*change.shape, 2)
     planes = np.ascontiguousarray(flat if kind == "uint8" else np.moveaxis(flat, -1, 0))  # low bytes, then high ones
     text = base64.b64encode(zlib.compress(planes.tobytes(), 9)).decode()
-    return Squeezed(text, kind, buffer.shape[1], low, step)
+    return CompressedBuffer(text, kind, buffer.shape[1], low, step)
 
 
-def seen_range(scene: Scene, panels: Sequence[str], array: str) -> Range:
+def visible_range(scene: Scene, panels: Sequence[str], array: str) -> _Range:
     """What of an array lies in the panels that show it, or near them."""
     ranges = [limits for panel in scene.panels if panel.name in panels for limits in (panel.x, panel.y)
               if any(not isinstance(layer, Curves) and layer.array == array for layer in panel.layers)]  # fmt: skip
     low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
-    return low - AROUND * (high - low), high + AROUND * (high - low)
+    return low - _RANGE_MARGIN * (high - low), high + _RANGE_MARGIN * (high - low)
 
 
-def cut(arrows: np.ndarray, within: Range) -> np.ndarray:
+def clip_arrows(arrows: np.ndarray, within: _Range) -> np.ndarray:
     """Arrows (..., 4) that end where they leave a square: those that point far away go on pointing there."""
     ends = np.asarray(arrows, np.float64).reshape(*arrows.shape[:-1], 2, 2)
     tail, head = ends[..., 0, :], ends[..., 1, :]

@@ -7,15 +7,15 @@ import param
 from bokeh.document import Document
 from bokeh.models import Column, ColumnDataSource, CustomJS, NumericInput, Row, Slider, UIElement
 
-from analysis.explorer.theme import ACCENT, FAINT, ONE_LINE, STYLES, text
+from analysis.explorer.theme import ACCENT, FAINT, ONE_LINE, WIDGET_STYLES, text_div
 
-CURVES = (ACCENT, "#c44e00", "#007a5a")
+CURVE_COLOURS = (ACCENT, "#c44e00", "#007a5a")
 """Blue, vermillion, green: colours of curves, dark enough for words."""
 
-UNSEEN_LABEL = "label { position: absolute; clip-path: inset(50%); height: 1px; width: 1px; }"
+_HIDDEN_LABEL = "label { position: absolute; clip-path: inset(50%); height: 1px; width: 1px; }"
 
 
-class Dial:
+class LabelledSlider:
     """A slider and a field for one number among the settings."""
 
     def __init__(self, settings: param.Parameterized, name: str, step: float) -> None:
@@ -25,11 +25,11 @@ class Dial:
         whole = isinstance(parameter, param.Integer)
         self.slider = Slider(
             title=title, start=low, end=high, step=step, value=value, show_value=False, sizing_mode="stretch_width",
-            format="0[.]0[0000]", tooltips=False, stylesheets=[STYLES], margin=(0, 14, 0, 7),
+            format="0[.]0[0000]", tooltips=False, stylesheets=[WIDGET_STYLES], margin=(0, 14, 0, 7),
         )  # fmt: skip
         self.field = NumericInput(
             title=title, mode="int" if whole else "float", low=low, high=high, value=value, width=78, margin=0,
-            stylesheets=[STYLES, UNSEEN_LABEL],
+            stylesheets=[WIDGET_STYLES, _HIDDEN_LABEL],
         )  # fmt: skip
         for widget in (self.slider, self.field):
             widget.on_change("value", self._turned)
@@ -47,11 +47,11 @@ class Dial:
         self.slider.value = self.field.value = getattr(self.settings, self.name)
 
 
-class Words:
+class StatusLine:
     """Text that changes often: in its place, where Bokeh would lay out the whole page again."""
 
     def __init__(self, words: str = "", **styles: str) -> None:
-        self.layout = text(words, colour=FAINT, **{**ONE_LINE, **styles})
+        self.layout = text_div(words, colour=FAINT, **{**ONE_LINE, **styles})
         code = """
             const words = this.tags[0] ?? ""
             div.setv({text: words}, {silent: true})
@@ -63,32 +63,34 @@ class Words:
         self.layout.tags = [self.carrier]
 
     def say(self, words: str) -> None:
-        if self.layout.document is None or nobody_yet(self.layout.document):
+        if self.layout.document is None or is_page_pending(self.layout.document):
             self.layout.text = words
         if self.carrier.tags != [words]:
             self.carrier.tags = [words]
 
 
-def nobody_yet(document: Document) -> bool:
+def is_page_pending(document: Document) -> bool:
     """Whether a page is still being made, and goes out as it is then."""
     return document.session_context is not None and document.session_context.session is None
 
 
-def plotted(title: str, plot: UIElement, *details: UIElement) -> UIElement:
+def titled_plot(title: str, plot: UIElement, *details: UIElement) -> UIElement:
     """A plot below its title, and between them a line of what may change."""
-    line = Row(*(details or [text(" ")]), sizing_mode="stretch_width", height=18, margin=(0, 0, 4, 0))
-    head = text(title, font_weight="600", **ONE_LINE)
+    line = Row(*(details or [text_div(" ")]), sizing_mode="stretch_width", height=18, margin=(0, 0, 4, 0))
+    head = text_div(title, font_weight="600", **ONE_LINE)
     return Column(head, line, plot, sizing_mode="stretch_width", margin=(0, 18, 14, 0))
 
 
-def legend(names: Sequence[str]) -> list[UIElement]:
+def curve_legend(names: Sequence[str]) -> list[UIElement]:
     """Names of curves in their colours, which are those of `CURVES` in turn."""
-    found = [text(name, colour=colour, margin_right="12px") for name, colour in zip(names, CURVES, strict=False)]
+    found = [
+        text_div(name, colour=colour, margin_right="12px") for name, colour in zip(names, CURVE_COLOURS, strict=False)
+    ]
     for each in found:
         each.sizing_mode, each.width_policy = None, "min"
     return list(found)
 
 
-def side(*parts: UIElement) -> Column:
+def control_column(*parts: UIElement) -> Column:
     """The controls of a page, at its left."""
     return Column(*parts, width=256, margin=(0, 28, 0, 0))

@@ -6,15 +6,21 @@ import numpy as np
 from bokeh.models import ColumnDataSource, HoverTool, Segment
 from bokeh.plotting import figure
 
-from analysis.plots.scenes.scene import Mark, Panel, Scene
+from analysis.plots.scenes.scene import EventMark, Panel, Scene
 
-EVENTS = {"drop": "#0072b2", "spike": "#d55e00", "escape": "#7b3294", "plateau": "#9aa5b1", "rise": "#a6761d"}
+EVENT_MARK_COLOURS = {
+    "drop": "#0072b2",
+    "spike": "#d55e00",
+    "escape": "#7b3294",
+    "plateau": "#9aa5b1",
+    "rise": "#a6761d",
+}
 """Colours of events, by kind."""
 
 
-def draw_events(plot: figure, panel: Panel, scene: Scene) -> None:
+def draw_event_marks(plot: figure, panel: Panel, scene: Scene) -> None:
     """Ticks at the upper edge where events have their middle, and bars where plateaus lie."""
-    marks = [mark for mark in scene.marks if mark.kind in EVENTS]
+    marks = [mark for mark in scene.marks if mark.kind in EVENT_MARK_COLOURS]
     if not marks:
         return
     high, low = panel.y[1], panel.y[0]
@@ -22,10 +28,10 @@ def draw_events(plot: figure, panel: Panel, scene: Scene) -> None:
     for flat in (True, False):
         some = [mark for mark in marks if (mark.kind == "plateau") == flat]
         data = {
-            "begin": clock_at(scene, [mark.begin if flat else mark.middle for mark in some]),
-            "end": clock_at(scene, [mark.end if flat else mark.middle for mark in some]),
-            "colour": [EVENTS[mark.kind] for mark in some],
-            "label": [sentence(mark, scene) for mark in some],
+            "begin": _clock_at(scene, [mark.begin if flat else mark.middle for mark in some]),
+            "end": _clock_at(scene, [mark.end if flat else mark.middle for mark in some]),
+            "colour": [EVENT_MARK_COLOURS[mark.kind] for mark in some],
+            "label": [event_text(mark, scene) for mark in some],
         }
         source = ColumnDataSource(data)
         y0, width = (high, 5) if flat else (edge, 2)
@@ -34,15 +40,15 @@ def draw_events(plot: figure, panel: Panel, scene: Scene) -> None:
         plot.add_tools(HoverTool(renderers=[renderer], tooltips="@label"))
 
 
-def clock_at(scene: Scene, steps: Sequence[int]) -> np.ndarray:
+def _clock_at(scene: Scene, steps: Sequence[int]) -> np.ndarray:
     """Where steps lie on the clock of a scene."""
     return np.interp(steps, scene.steps, scene.clock)
 
 
-def sentence(mark: Mark, scene: Scene) -> str:
+def event_text(mark: EventMark, scene: Scene) -> str:
     """An event in words."""
-    at = f"{clock_at(scene, [mark.middle])[0]:.6g}"
+    at = f"{_clock_at(scene, [mark.middle])[0]:.6g}"
     if mark.kind == "plateau":
-        begin, end = clock_at(scene, [mark.begin, mark.end])
+        begin, end = _clock_at(scene, [mark.begin, mark.end])
         return f"plateau, {scene.unit} {begin:.6g} to {end:.6g}"
     return f"{mark.kind} at {scene.unit} {at}"

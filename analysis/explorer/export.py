@@ -13,24 +13,24 @@ from bokeh.models import Column, CustomJS
 from bokeh.resources import INLINE
 from jinja2 import Template
 
-from analysis.explorer.catalogue import first_to_show
-from analysis.explorer.codec import cut, is_map, layers_of, packed, seen_range, squeezed
-from analysis.explorer.open_files import Files
-from analysis.explorer.screen import SIZES, TAKE, Screen, facts, script
-from analysis.explorer.theme import FAINT, PAGE
-from analysis.explorer.timebar import bar
-from analysis.explorer.timeline import BY
-from analysis.explorer.view_settings import axes_of, chosen_panels
-from analysis.output.files import replacing
-from analysis.plots.panels import scene
-from analysis.plots.scenes.common_panels import evenly
+from analysis.explorer.catalogue import first_run_to_show
+from analysis.explorer.codec import changing_layers, clip_arrows, compress_buffer, encode_layer, is_map, visible_range
+from analysis.explorer.open_files import OpenFiles
+from analysis.explorer.screen import PANEL_SIZES, TAKE_CODE, Screen, facts_line, player_script
+from analysis.explorer.theme import FAINT, PAGE_STYLE
+from analysis.explorer.timebar import time_bar
+from analysis.explorer.timeline import COMPARE_BY
+from analysis.explorer.view_settings import parse_axes, parse_panels
+from analysis.output.files import replace_file
+from analysis.plots.panels import build_scene
+from analysis.plots.scenes.common_panels import evenly_spaced_indices
 from analysis.plots.scenes.scene import Arrows
 from dynamics.settings import SettingsError, check_choice
 
-MAP_FRAMES = 1001
+_MAP_FRAMES = 1001
 """Frames of maps in a file; between them the nearest is shown, and said to be."""
 
-DOCUMENT = Template("""\
+_DOCUMENT = Template("""\
 <!DOCTYPE html>
 <html lang="en">
 <head>
@@ -61,7 +61,7 @@ style-src 'unsafe-inline'; img-src data: blob:; font-src data:">
 </html>
 """)
 
-BOOT = """
+_BOOT = """
 const said = document.getElementById("buffers")
 const {buffers, frames} = JSON.parse(said.textContent)
 said.remove()
@@ -69,10 +69,11 @@ unpack(buffers, frames).then((parcels) => parcels.forEach((parcel) => scrubber.r
 """
 
 
-def export(
-    path: Path | str, files: Path | str | Sequence[Path | str] | Files, runs: int | Sequence[int | None] | None = None,
+def export_page(
+    path: Path | str, files: Path | str | Sequence[Path | str] | OpenFiles,
+        runs: int | Sequence[int | None] | None = None,
     panels: str = "",
-    axes: str = "", step: int | None = None, by: str = "clock", size: str = "medium", map_frames: int = MAP_FRAMES,
+    axes: str = "", step: int | None = None, by: str = "clock", size: str = "medium", map_frames: int = _MAP_FRAMES,
 ) -> int:  # fmt: skip
     """Write the page; gives its size in bytes.
 
@@ -83,19 +84,19 @@ def export(
     path = Path(path)
     if path.suffix not in (".html", ".htm") or path.is_dir():
         raise SettingsError("export", path, "the name of a file that ends in .html")
-    check_choice("by", by, tuple(BY))
-    check_choice("size", size, tuple(SIZES))
-    if not isinstance(files, Files):
-        files = Files([Path(each) for each in ([files] if isinstance(files, Path | str) else files)])
+    check_choice("by", by, tuple(COMPARE_BY))
+    check_choice("size", size, tuple(PANEL_SIZES))
+    if not isinstance(files, OpenFiles):
+        files = OpenFiles([Path(each) for each in ([files] if isinstance(files, Path | str) else files)])
     runs = runs if isinstance(runs, Sequence) else (runs,)
-    text = page(files, runs, panels, axes, step, by, size, map_frames)
-    with replacing(path) as temporary:
+    text = _page_text(files, runs, panels, axes, step, by, size, map_frames)
+    with replace_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return len(text.encode())
 
 
-def page(
-    files: Files, runs: Sequence[int | None], panels: str, axes: str, step: int | None, by: str, size: str,
+def _page_text(
+    files: OpenFiles, runs: Sequence[int | None], panels: str, axes: str, step: int | None, by: str, size: str,
     map_frames: int,
 ) -> str:  # fmt: skip
     """The whole text of the page."""
@@ -106,37 +107,37 @@ def page(
     for lane in range(max(len(names), len(runs))):
         trajectory, entries = files.opened(names[min(lane, len(names) - 1)])
         run = runs[lane] if lane < len(runs) else None
-        scenes.append(scene(trajectory, first_to_show(entries) if run is None else run, axes_of(axes)))
+        scenes.append(build_scene(trajectory, first_run_to_show(entries) if run is None else run, parse_axes(axes)))
     known = list(dict.fromkeys(panel.name for each in scenes for panel in each.panels))
-    shown = chosen_panels(panels, known) or known
-    control = bar()
+    shown = parse_panels(panels, known) or known
+    control = time_bar()
     screen = Screen(scenes, shown, control, None, int(scenes[0].steps[0]) if step is None else step, by, size)
     document = Document()
     document.add_root(Column(children=[control, screen.layout], sizing_mode="stretch_width"))
-    code = script() + TAKE + (Path(__file__).parent / "unpacking.js").read_text(encoding="utf-8") + BOOT
+    code = player_script() + TAKE_CODE + (Path(__file__).parent / "unpacking.js").read_text(encoding="utf-8") + _BOOT
     document.js_on_event(DocumentReady, CustomJS(args=screen.arguments, code=code))
     screen.point()
     words = {
-        "heading": html.escape("  |  ".join(each.title for each in scenes)), "look": PAGE, "faint": FAINT,
-        "facts": html.escape(facts(scenes[0], screen.frames[0])) if len(scenes) == 1 else "",
-        "buffers": json.dumps(buffers(screen, map_frames)),
+        "heading": html.escape("  |  ".join(each.title for each in scenes)), "look": PAGE_STYLE, "faint": FAINT,
+        "facts": html.escape(facts_line(scenes[0], screen.frames[0])) if len(scenes) == 1 else "",
+        "buffers": json.dumps(_page_buffers(screen, map_frames)),
     }  # fmt: skip
-    return file_html(document, INLINE, title=words["heading"], template=DOCUMENT, template_variables=words)
+    return file_html(document, INLINE, title=words["heading"], template=_DOCUMENT, template_variables=words)
 
 
-def buffers(screen: Screen, map_frames: int) -> dict[str, Any]:
+def _page_buffers(screen: Screen, map_frames: int) -> dict[str, Any]:
     """All that the screen shows, compressed, and of which frames the maps are."""
     found: dict[str, Any] = {}
     of: dict[str, list[int]] = {}
     for lane, (each, frames) in enumerate(zip(screen.scenes, screen.frames, strict=True)):
-        layers, some = layers_of(each, screen.panels), evenly(len(frames), max(2, map_frames))
+        layers, some = changing_layers(each, screen.panels), evenly_spaced_indices(len(frames), max(2, map_frames))
         for maps in (False, True):
             part = {name: layer for name, layer in layers.items() if is_map(layer) == maps}
             shown = each.look(frames[some] if maps else frames, list(part))
             for name, layer in part.items():
-                within = seen_range(each, screen.panels, name)
-                values = cut(shown[name], within) if isinstance(layer, Arrows) else shown[name]
-                found[f"{lane}/{name}"] = squeezed(packed(layer, values), within).words
+                within = visible_range(each, screen.panels, name)
+                values = clip_arrows(shown[name], within) if isinstance(layer, Arrows) else shown[name]
+                found[f"{lane}/{name}"] = compress_buffer(encode_layer(layer, values), within).words
                 if maps:
                     of[f"{lane}/{name}"] = some.tolist()
     return {"buffers": found, "frames": of}

@@ -17,7 +17,7 @@ _under_way: dict[int, "subprocess.Popen[bytes] | None"] = {}
 CODE = "import sys; from analysis.explorer.kernel_warmup import compile; compile(int(sys.argv[1]))"
 
 
-def ready(dim: int) -> bool:
+def kernels_ready(dim: int) -> bool:
     """Whether particles of so many dimensions move at once. If not, it is seen to that they soon will."""
     if dim not in _under_way:
         silent = subprocess.DEVNULL
@@ -27,11 +27,11 @@ def ready(dim: int) -> bool:
     return process is None or process.poll() is not None
 
 
-def there(dim: int) -> None:
+def mark_kernels_ready(dim: int) -> None:
     """Particles of so many dimensions have moved in this process."""
     _under_way[dim] = None
 
 
-def compile(dim: int) -> None:
+def compile_kernels(dim: int) -> None:
     """Move particles of so many dimensions."""
     ParticleSystem(ParticleSettings(n=3, dim=dim)).initial(np.array([0]))

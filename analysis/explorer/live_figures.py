@@ -8,24 +8,24 @@ import numpy as np
 from bokeh.models import ColumnDataSource, FixedTicker, PrintfTickFormatter, Range1d, Span
 from bokeh.plotting import figure
 
-from analysis.explorer.bokeh_panels import draw_arrows, draw_pixels, draw_points, painted, ticks
-from analysis.explorer.controls import CURVES
+from analysis.explorer.bokeh_panels import add_arrows, add_pixels, add_points, palette_pixels, tick_values
+from analysis.explorer.controls import CURVE_COLOURS
 from analysis.explorer.theme import ACCENT, FAINT, RULE
 from analysis.plots.drawing.colours import class_colours
-from analysis.plots.scenes.common_panels import MOST_LABELS, token_points
+from analysis.plots.scenes.common_panels import MAX_LABELLED_POINTS, token_points
 from analysis.plots.scenes.scene import Arrows, Map, Panel, Points
 from dynamics.tasks import all_pairs, modular_sum
 
-FRAME = {"background": "white", "outline": f"1px solid {RULE}"}
-FEW = 25
+_FRAME_STYLE = {"background": "white", "outline": f"1px solid {RULE}"}
+_FEW_TOKENS = 25
 """Tokens that are large."""
-SPAN = 100.0
+_FIRST_SPAN = 100.0
 """Steps that a chart has room for at first."""
-FAR = 1e6
+_FAR = 1e6
 """Beyond any square."""
 
 
-class Stage:
+class LivePlane:
     """A square in which equal lengths are equal, about the origin. Places are (point, 2)."""
 
     def __init__(self, reach: float, label: str) -> None:
@@ -33,12 +33,13 @@ class Stage:
         x, y = Range1d(-reach, reach), Range1d(-reach, reach)
         self.figure = figure(
             x_range=x, y_range=y, tools="", toolbar_location=None, sizing_mode="scale_width", aspect_ratio=1,
-            min_border=0, outline_line_color=None, background_fill_color=None, border_fill_color=None, styles=FRAME,
+            min_border=0, outline_line_color=None, background_fill_color=None, border_fill_color=None,
+                styles=_FRAME_STYLE,
             html_attributes={"aria-label": label, "role": "img"}, max_width=540, name=label,
         )  # fmt: skip
         # Axes, grids and spans ask for the page's styles at every paint, which takes longer than all glyphs.
         self.figure.update(left=[], below=[], center=[])
-        lines = ColumnDataSource({"x": [-FAR, 0], "y": [0, -FAR], "x1": [FAR, 0], "y1": [0, FAR]})
+        lines = ColumnDataSource({"x": [-_FAR, 0], "y": [0, -_FAR], "x1": [_FAR, 0], "y1": [0, _FAR]})
         self.figure.segment("x", "y", "x1", "y1", source=lines, line_color=RULE, level="underlay")
 
     def fit(self, places: np.ndarray) -> None:
@@ -52,27 +53,27 @@ class Stage:
         for axis in (self.figure.x_range, self.figure.y_range):
             axis.update(start=-reach, end=reach)
 
-    def points(self, layer: Points) -> "Shown":
+    def points(self, layer: Points) -> "_LiveLayer":
         """Marks, to be shown at places (point, 2)."""
-        return Shown(draw_points(self.figure, layer, np.full((1, len(layer.names), 2), np.nan)), ("x", "y"))
+        return _LiveLayer(add_points(self.figure, layer, np.full((1, len(layer.names), 2), np.nan)), ("x", "y"))
 
-    def arrows(self, layer: Arrows) -> "Shown":
+    def arrows(self, layer: Arrows) -> "_LiveLayer":
         """Arrows, to be shown at tails and heads (arrow, 4)."""
-        part = draw_arrows(self.figure, layer, np.full((1, len(layer.names), 4), np.nan))
-        return Shown(part, ("x0", "y0", "x1", "y1"))
+        part = add_arrows(self.figure, layer, np.full((1, len(layer.names), 4), np.nan))
+        return _LiveLayer(part, ("x0", "y0", "x1", "y1"))
 
-    def map(self, layer: Map, side: int) -> "Pixels":
+    def map(self, layer: Map, side: int) -> "_LiveMap":
         """What holds everywhere, to be shown as numbers (row, column), the lowest row first."""
         limits = (-self.reach, self.reach)
         panel = Panel("map", "map", (layer,), limits, limits)
-        return Pixels(draw_pixels(self.figure, panel, layer, np.zeros((1, side, side), np.uint16)))
+        return _LiveMap(add_pixels(self.figure, panel, layer, np.zeros((1, side, side), np.uint16)))
 
-    def tokens(self, n: int) -> "Tokens":
+    def tokens(self, n: int) -> "_LiveTokens":
         """Numbered tokens, joined along the number line."""
-        return Tokens(self, n)
+        return _LiveTokens(self, n)
 
 
-class Shown:
+class _LiveLayer:
     """A layer that has been drawn, whose numbers change."""
 
     def __init__(self, part: dict[str, Any], columns: Sequence[str]) -> None:
@@ -83,10 +84,10 @@ class Shown:
         columns = dict(zip(self.columns, values.T, strict=True))
         if "x1" in columns:  # a triangle points up
             columns["angle"] = np.arctan2(*(values[:, 3:1:-1] - values[:, 1::-1]).T) - np.pi / 2
-        put(self.source, columns)
+        _patch_source(self.source, columns)
 
 
-class Pixels:
+class _LiveMap:
     """A map that has been drawn."""
 
     def __init__(self, part: dict[str, Any]) -> None:
@@ -94,17 +95,17 @@ class Pixels:
 
     def show(self, numbers: np.ndarray) -> None:
         numbers = numbers.astype(np.uint16)
-        self.source.data = {"image": [painted(numbers, self.palette, self.edges)], "number": [numbers]}
+        self.source.data = {"image": [palette_pixels(numbers, self.palette, self.edges)], "number": [numbers]}
 
 
-class Tokens:
+class _LiveTokens:
     """Numbered tokens, joined along the number line; one may be chosen. Their source is named after the square."""
 
-    def __init__(self, stage: Stage, n: int) -> None:
+    def __init__(self, stage: LivePlane, n: int) -> None:
         self.path = ColumnDataSource({"x": np.full(n + 1, np.nan), "y": np.full(n + 1, np.nan)})
         self.ring = ColumnDataSource({"x": [np.nan], "y": [np.nan]})
         stage.figure.line("x", "y", source=self.path, line_color="#b8c0c8", level="overlay")
-        size = 4.0 if n <= FEW else 2.0 if n <= MOST_LABELS else 1.0
+        size = 4.0 if n <= _FEW_TOKENS else 2.0 if n <= MAX_LABELLED_POINTS else 1.0
         self.marks = stage.points(dataclasses.replace(token_points("embedding", n), size=size))
         self.marks.source.name = f"{stage.figure.name} tokens"
         stage.figure.scatter("x", "y", size=24, fill_color=None, line_color=ACCENT, line_width=2, source=self.ring,
@@ -113,12 +114,12 @@ class Tokens:
     def show(self, places: np.ndarray, chosen: int | None = None) -> None:
         x, y = places.T
         self.marks.show(places)
-        put(self.path, {"x": np.append(x, x[:1]), "y": np.append(y, y[:1])})
+        _patch_source(self.path, {"x": np.append(x, x[:1]), "y": np.append(y, y[:1])})
         if chosen is not None:
-            put(self.ring, {"x": x[chosen : chosen + 1], "y": y[chosen : chosen + 1]})
+            _patch_source(self.ring, {"x": x[chosen : chosen + 1], "y": y[chosen : chosen + 1]})
 
 
-class Chart:
+class LiveChart:
     """Curves against steps, which grow. Its limits widen in leaps, for each new tick lays the whole page out again."""
 
     def __init__(
@@ -129,20 +130,21 @@ class Chart:
         self.names, self.log, self.fixed = names, log, limits
         self.source = ColumnDataSource({"x": [], **{name: [] for name in names}})
         self.figure = figure(
-            x_range=Range1d(0, SPAN), y_range=Range1d(*(limits or (0.1, 1))), y_axis_type="log" if log else "linear",
+            x_range=Range1d(0, _FIRST_SPAN), y_range=Range1d(*(limits or (0.1, 1))),
+                y_axis_type="log" if log else "linear",
             x_axis_label=unit, tools="", toolbar_location=None, height=170, sizing_mode="stretch_width", name=label,
             min_border_left=52, min_border_right=10, outline_line_color=None, background_fill_color="white",
             border_fill_color=None,
             html_attributes={"aria-label": label, "role": "img"},
         )  # fmt: skip
-        for name, colour in zip(names, CURVES, strict=False):
+        for name, colour in zip(names, CURVE_COLOURS, strict=False):
             self.figure.line("x", name, source=self.source, line_width=1.6, line_color=colour)
         if level is not None:
             self.figure.add_layout(Span(location=level, dimension="width", line_color=FAINT, line_dash="dashed"))
         self.level = level
         if log:
             self.figure.yaxis.formatter = PrintfTickFormatter(format="%g")
-        tidy(self.figure)
+        _style_figure(self.figure)
 
     def show(self, columns: dict[str, np.ndarray]) -> None:
         """columns: x and each curve, (point,)."""
@@ -152,7 +154,7 @@ class Chart:
         across, up = self.figure.x_range, self.figure.y_range
         anew = len(x) < 2
         if anew or x[-1] > across.end:
-            across.end = max(SPAN, 1.5 * float(x[-1]) if len(x) else SPAN)
+            across.end = max(_FIRST_SPAN, 1.5 * float(x[-1]) if len(x) else _FIRST_SPAN)
         if self.fixed:
             return
         low, high = (known.min(), known.max()) if known.size else (0.5, 1.0)
@@ -162,7 +164,7 @@ class Chart:
             limits = self.limits(float(low), float(high))
             up.update(start=limits[0], end=limits[1])
             if self.log:
-                self.figure.yaxis.ticker = FixedTicker(ticks=ticks(limits, True))
+                self.figure.yaxis.ticker = FixedTicker(ticks=tick_values(limits, True))
 
     def limits(self, low: float, high: float) -> tuple[float, float]:
         """Limits with room for what comes next."""
@@ -171,7 +173,7 @@ class Chart:
         return 0.0 if low >= 0 else 1.2 * low, 1.25 * high or 1.0
 
 
-def pair_points(n: int, filled: np.ndarray | None = None) -> Points:
+def pair_sum_points(n: int, filled: np.ndarray | None = None) -> Points:
     """Marks of all pair sums of N tokens, coloured by their modular sum."""
     pairs = all_pairs(n)
     residue = modular_sum(pairs, n)
@@ -180,7 +182,7 @@ def pair_points(n: int, filled: np.ndarray | None = None) -> Points:
     return Points("sums", class_colours(n)[residue], names, filled=filled, size=size)
 
 
-def tidy(plot: figure) -> None:
+def _style_figure(plot: figure) -> None:
     """Few and thin lines."""
     plot.grid.grid_line_color = "#eef1f4"
     plot.axis.axis_line_color = RULE
@@ -192,6 +194,6 @@ def tidy(plot: figure) -> None:
     plot.axis.ticker.desired_num_ticks = 4
 
 
-def put(source: ColumnDataSource, columns: dict[str, np.ndarray]) -> None:
+def _patch_source(source: ColumnDataSource, columns: dict[str, np.ndarray]) -> None:
     """Change whole columns and send these alone."""
     source.patch({name: [(slice(0, len(values)), np.asarray(values, np.float32))] for name, values in columns.items()})

@@ -9,24 +9,24 @@ from bokeh.events import Pan, PanEnd, PanStart, PointEvent, Tap
 from bokeh.models import Column, Row, UIElement
 
 from analysis.explorer import kernel_warmup
-from analysis.explorer.controls import Dial, Words, plotted, side
-from analysis.explorer.live_figures import Chart, Stage, pair_points
+from analysis.explorer.controls import LabelledSlider, StatusLine, control_column, titled_plot
+from analysis.explorer.live_figures import LiveChart, LivePlane, pair_sum_points
 from analysis.explorer.live_run import History, ParticleRun
-from analysis.explorer.player import CHARTS_EVERY, WORDS_EVERY, Player, in_time
-from analysis.explorer.sliders import PARTICLE_STEPS, ParticleDials
-from analysis.explorer.theme import FAINT, button, chooser, select, text
-from analysis.plots.scenes.particle_panels import LONGEST, arrows
+from analysis.explorer.player import CHARTS_EVERY, TEXT_EVERY, Player, advance_within_time
+from analysis.explorer.sliders import PARTICLE_SLIDER_STEPS, ParticleSliders
+from analysis.explorer.theme import FAINT, make_button, parameter_select, select_widget, text_div
+from analysis.plots.scenes.particle_panels import ARROW_LENGTH, scaled_arrows
 from analysis.plots.scenes.scene import Arrows
 from analysis.structures.circles_and_grids import CIRCLE_RATIO
-from analysis.structures.projection import Plane, plane_of
+from analysis.structures.projection import Projection, fit_projection
 from dynamics.settings import ParticleSettings
 from dynamics.tasks import all_pairs, modular_sum
 
 REACH, SUMS_REACH = 3.0, 5.0
-NUDGE = 0.1
-FEW = 50
+NUDGE_LENGTH = 0.1
+_FEW_PARTICLES = 50
 """Particles of which grid imperfections are counted in every frame; of more, only as often as curves are drawn."""
-GRAB = 0.12
+_GRAB_DISTANCE = 0.12
 """How near to a particle, as a share of the square, a drag begins that takes it."""
 
 
@@ -34,7 +34,7 @@ class ParticlesPage:
     """Sliders, buttons and figures of one run of particles."""
 
     def __init__(self, document: Document) -> None:
-        self.settings = ParticleDials()
+        self.settings = ParticleSliders()
         self.run = ParticleRun(ParticleSettings())
         self.document, self.preparing = document, False
         self.history = History("x", "force", "imperfections", "ratio")
@@ -42,20 +42,20 @@ class ParticlesPage:
         self.held: np.ndarray | None = None  # where the chosen particle is dragged to
         self.among: np.ndarray | None = None  # and where the others were
         self.due, self.frames = 0.0, 0
-        self.words, self.clock = Words(), Words(margin_bottom="12px")
-        self.token = select("particle", [], "", sizing_mode=None, width=84, margin=(0, 10, 0, 0))
+        self.words, self.clock = StatusLine(), StatusLine(margin_bottom="12px")
+        self.token = select_widget("particle", [], "", sizing_mode=None, width=84, margin=(0, 10, 0, 0))
         self.token.on_change("value", lambda attribute, old, new: self.player.ask())
-        self.charts = Charts()
+        self.charts = _HistoryCharts()
         self.stages = Row(sizing_mode="stretch_width")
-        self.settings.param.watch(self.turned, list(PARTICLE_STEPS))
+        self.settings.param.watch(self.turned, list(PARTICLE_SLIDER_STEPS))
         self.begin()
         plots = Column(self.stages, self.charts.layout, sizing_mode="stretch_width")
         self.layout = Row(self.controls(), plots, sizing_mode="stretch_width")
 
     def controls(self) -> UIElement:
-        dials = [Dial(self.settings, name, step).layout for name, step in PARTICLE_STEPS.items()]
-        pace = chooser(self.settings, "pace")
-        return side(self.player.buttons(self.begin), self.clock.layout, *dials, pace, self.nudges())
+        dials = [LabelledSlider(self.settings, name, step).layout for name, step in PARTICLE_SLIDER_STEPS.items()]
+        pace = parameter_select(self.settings, "pace")
+        return control_column(self.player.buttons(self.begin), self.clock.layout, *dials, pace, self.nudges())
 
     def nudges(self) -> UIElement:
         """Buttons that move the chosen particle, as arrow keys among them do."""
@@ -66,11 +66,11 @@ class ParticlesPage:
             "ArrowRight": ("→", (1, 0)),
         }
         buttons = [
-            button(sign, partial(self.nudge, np.array(way)), f"move particle {key[5:].lower()}", [key], width=34)
+            make_button(sign, partial(self.nudge, np.array(way)), f"move particle {key[5:].lower()}", [key], width=34)
             for key, (sign, way) in signs.items()
         ]
         keys = Row(self.token, *buttons, css_classes=["arrow-keys"], sizing_mode="stretch_width", margin=(4, 0, 4, 0))
-        return Column(keys, text("Drag a particle, or choose one here and use buttons or arrow keys.", 12, FAINT))
+        return Column(keys, text_div("Drag a particle, or choose one here and use buttons or arrow keys.", 12, FAINT))
 
     def begin(self) -> None:
         """Begin anew with the settings there are: other figures, for there may be as many other particles."""
@@ -83,25 +83,25 @@ class ParticlesPage:
             self.draw_stages(n)
         self.embedding.set_reach(REACH)
         self.plane_of_sums.set_reach(SUMS_REACH)
-        self.basis = plane_of(self.run.embedding).basis
+        self.basis = fit_projection(self.run.embedding).basis
         self.remember()
         self.player.ask()
 
     def draw_stages(self, n: int) -> None:
         """The squares for N particles."""
-        self.embedding, self.plane_of_sums = Stage(REACH, "embedding"), Stage(SUMS_REACH, "pair sums")
+        self.embedding, self.plane_of_sums = LivePlane(REACH, "embedding"), LivePlane(SUMS_REACH, "pair sums")
         forces = tuple(f"force on {token}" for token in range(n))
         self.arrows = self.embedding.arrows(Arrows("force", np.full((n, 3), 0.15), forces))
         self.tokens = self.embedding.tokens(n)
-        self.sums = self.plane_of_sums.points(pair_points(n))
+        self.sums = self.plane_of_sums.points(pair_sum_points(n))
         plot = self.embedding.figure
         plot.on_event(PanStart, self.grab)
         plot.on_event(Pan, self.drag)
         plot.on_event(PanEnd, self.let_go)
         plot.on_event(Tap, self.choose)
         self.stages.children = [
-            plotted("Embedding and forces", plot, self.words.layout),
-            plotted("Pair sums, coloured by modular sum", self.plane_of_sums.figure),
+            titled_plot("Embedding and forces", plot, self.words.layout),
+            titled_plot("Pair sums, coloured by modular sum", self.plane_of_sums.figure),
         ]
 
     # ------------------------------------------------------------------------------------------ as it moves
@@ -109,12 +109,12 @@ class ParticlesPage:
     def turned(self, *events: Any) -> None:
         """Other settings: the law changes at once, N, D and the seed begin anew; another D when it can be computed."""
         dim = self.settings.dim
-        if dim != self.run.settings.dim and not kernel_warmup.ready(dim):
+        if dim != self.run.settings.dim and not kernel_warmup.kernels_ready(dim):
             self.wait()
         else:
-            if self.run.change(**{name: getattr(self.settings, name) for name in PARTICLE_STEPS}):
+            if self.run.change(**{name: getattr(self.settings, name) for name in PARTICLE_SLIDER_STEPS}):
                 self.begin()
-            kernel_warmup.there(dim)
+            kernel_warmup.mark_kernels_ready(dim)
         self.player.ask()
 
     def wait(self) -> None:
@@ -135,7 +135,7 @@ class ParticlesPage:
             self.due += self.settings.pace
             steps = int(self.due)
             self.due -= steps
-            in_time(steps, self.run.advance)
+            advance_within_time(steps, self.run.advance)
             self.moved(steps)
             self.among = self.run.embedding
         self.draw()
@@ -154,7 +154,7 @@ class ParticlesPage:
     @property
     def few(self) -> bool:
         """Whether grid imperfections are counted in less time than a frame has."""
-        return self.run.settings.n <= FEW
+        return self.run.settings.n <= _FEW_PARTICLES
 
     def remember(self) -> None:
         found = self.run.structure
@@ -167,22 +167,22 @@ class ParticlesPage:
         self.embedding.fit(places)
         self.tokens.show(places, int(self.token.value))
         force = self.run.force() @ plane.basis.T
-        self.arrows.show(arrows(places[None], force[None], LONGEST * self.embedding.reach)[0])
+        self.arrows.show(scaled_arrows(places[None], force[None], ARROW_LENGTH * self.embedding.reach)[0])
         sums = x[pairs[:, 0]] + x[pairs[:, 1]]
         if plane.heights is not None:  # of one axis, on which sums have heights of their own
-            plane = plane_of(sums, ranks=modular_sum(pairs, n))
+            plane = fit_projection(sums, ranks=modular_sum(pairs, n))
         places = plane.places(sums)
         self.plane_of_sums.fit(places)
         self.sums.show(places)
-        if self.frames % (WORDS_EVERY if self.few else CHARTS_EVERY) == 0 or not self.player.running:
+        if self.frames % (TEXT_EVERY if self.few else CHARTS_EVERY) == 0 or not self.player.running:
             self.say()
         if self.frames % CHARTS_EVERY == 0 or not self.player.running:
             self.charts.show(self.history)
         self.frames += 1
 
-    def plane(self) -> Plane:
+    def plane(self) -> Projection:
         """Where particles are seen: of more axes than two the principal ones, which turn no more than they must."""
-        plane = plane_of(self.run.embedding)
+        plane = fit_projection(self.run.embedding)
         self.basis = nearest_basis(plane.basis, self.basis) if self.run.settings.dim > 2 else plane.basis
         return plane._replace(basis=self.basis)
 
@@ -230,11 +230,11 @@ class ParticlesPage:
         if event.x is None or event.y is None:
             return None
         distances = np.linalg.norm(self.plane().places(self.run.embedding) - [event.x, event.y], axis=1)
-        return int(distances.argmin()) if distances.min() < GRAB * self.embedding.reach else None
+        return int(distances.argmin()) if distances.min() < _GRAB_DISTANCE * self.embedding.reach else None
 
     def nudge(self, way: np.ndarray) -> None:
         """Move the chosen particle a little."""
-        self.put(self.plane().places(self.run.embedding)[int(self.token.value)] + NUDGE * way)
+        self.put(self.plane().places(self.run.embedding)[int(self.token.value)] + NUDGE_LENGTH * way)
         self.player.ask()
 
     def put(self, place: np.ndarray, among: np.ndarray | None = None) -> None:
@@ -253,19 +253,21 @@ class ParticlesPage:
         self.player.hide()
 
 
-class Charts:
+class _HistoryCharts:
     """What a run has been so far."""
 
     def __init__(self) -> None:
         titles = {"force": "Force norm", "imperfections": "Grid imperfections", "ratio": "Largest / smallest norm"}
         self.charts = {
-            "force": Chart("force norm over steps", ["force"], "step", log=True),
-            "imperfections": Chart("grid imperfections over steps", ["imperfections"], "step"),
-            "ratio": Chart("largest over smallest norm over steps", ["ratio"], "step", log=True, level=CIRCLE_RATIO),
+            "force": LiveChart("force norm over steps", ["force"], "step", log=True),
+            "imperfections": LiveChart("grid imperfections over steps", ["imperfections"], "step"),
+            "ratio": LiveChart(
+                "largest over smallest norm over steps", ["ratio"], "step", log=True, level=CIRCLE_RATIO
+            ),
         }
-        note = text(f"a circle below {CIRCLE_RATIO}", colour=FAINT)
+        note = text_div(f"a circle below {CIRCLE_RATIO}", colour=FAINT)
         columns = [
-            plotted(title, self.charts[name].figure, *([note] if name == "ratio" else []))
+            titled_plot(title, self.charts[name].figure, *([note] if name == "ratio" else []))
             for name, title in titles.items()
         ]
         self.layout = Row(*columns, sizing_mode="stretch_width")

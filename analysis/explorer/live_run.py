@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from analysis.structures.circles_and_grids import CIRCLE_RATIO, circularity, imperfections, named
-from dynamics.kernels.compiling import on_threads
+from analysis.structures.circles_and_grids import CIRCLE_RATIO, circularity, count_imperfections, format_structure
+from dynamics.kernels.compiling import numba_threads
 from dynamics.particles.system import ParticleState, ParticleSystem
 from dynamics.settings import ModularSettings, ParticleSettings
-from dynamics.simulation import SYSTEMS
+from dynamics.simulation import SYSTEM_CLASSES
 
-MOST_POINTS = 1000
+MAX_HISTORY_POINTS = 1000
 """Points of a curve above which every other one is left out."""
-EPOCHS_A_STEP = 20
+EPOCHS_PER_STEP = 20
 """Epochs of the network for a step of the particles beside it: 2000 for 100, as long as runs are in CA."""
 
 
@@ -29,14 +29,14 @@ class ParticleRun:
 
     def __init__(self, settings: ParticleSettings, seed: int = 0) -> None:
         self.system, self.seed = ParticleSystem(settings), seed
-        self._known: tuple[ParticleState, Structure] | None = None
+        self._known: tuple[ParticleState, EmbeddingStructure] | None = None
         self.restart()
 
     @property
-    def structure(self) -> "Structure":
+    def structure(self) -> "EmbeddingStructure":
         """What the particles form where they are."""
         if self._known is None or self._known[0] is not self.state:
-            self._known = self.state, structure(self.embedding)
+            self._known = self.state, embedding_structure(self.embedding)
         return self._known[1]
 
     @property
@@ -62,7 +62,7 @@ class ParticleRun:
 
     def advance(self, steps: int) -> None:
         """Take some steps, on one thread: the browser needs the other, and meeting often costs more than it saves."""
-        with on_threads(1):
+        with numba_threads(1):
             self.state = self.system.advance(self.state, steps)
 
     def change(self, **settings: Any) -> bool:
@@ -91,7 +91,7 @@ class ParticleRun:
 
     def force(self) -> np.ndarray:
         """The balanced force on every particle where it is, (token, axis)."""
-        with on_threads(1):
+        with numba_threads(1):
             return self.system.force(self.state.embedding)[0][0]
 
     @property
@@ -113,7 +113,7 @@ class TrainingRun:
 
     def restart(self) -> None:
         """Begin anew from the seed."""
-        self.system = SYSTEMS[ModularSettings.system](self.settings, "cpu")
+        self.system = SYSTEM_CLASSES[ModularSettings.system](self.settings, "cpu")
         self.state = self.system.initial(np.array([self.seed]))
         self.score()
         self.particles = ParticleRun(ParticleSettings(n=self.settings.n, dim=self.settings.dim), self.seed)
@@ -131,7 +131,7 @@ class TrainingRun:
     def advance(self, epochs: int) -> None:
         """Train, and move the particles as far."""
         self.state = self.system.advance(self.state, epochs)
-        self.particles.advance(self.state.step // EPOCHS_A_STEP - self.particles.state.step)
+        self.particles.advance(self.state.step // EPOCHS_PER_STEP - self.particles.state.step)
         self.score()
 
     def change(self, **settings: Any) -> bool:
@@ -150,7 +150,7 @@ class TrainingRun:
             self.restart()
         else:
             arrays = self.system.checkpoint(self.state)
-            self.system = SYSTEMS[ModularSettings.system](after, "cpu")
+            self.system = SYSTEM_CLASSES[ModularSettings.system](after, "cpu")
             self.state = self.system.restore(arrays)
         return anew
 
@@ -171,12 +171,12 @@ class TrainingRun:
         """What the network takes points (point, axis) for, were they pair sums: (point,)."""
         import torch
 
-        from analysis.plots.scenes.modular_panels import classified
-        from dynamics.networks.threads import one_thread
+        from analysis.plots.scenes.modular_panels import classify_points
+        from dynamics.networks.threads import single_torch_thread
 
         weights = {name: torch.from_numpy(self.seen[name])[None] for name in self.system.network.variables}
-        with one_thread():
-            return classified(self.system.network, weights, torch.from_numpy(points.astype(np.float32))[None])[0]
+        with single_torch_thread():
+            return classify_points(self.system.network, weights, torch.from_numpy(points.astype(np.float32))[None])[0]
 
 
 # ---------------------------------------------------------------------------------------- what it has been
@@ -198,7 +198,7 @@ class History:
         if self.count % self.every == 0:
             self.rows.append(row)
         self.count += 1
-        if len(self.rows) > MOST_POINTS:
+        if len(self.rows) > MAX_HISTORY_POINTS:
             self.rows = self.rows[::2]
             self.every *= 2
 
@@ -208,7 +208,7 @@ class History:
         return dict(zip(self.columns, table.T, strict=True))
 
 
-class Structure(NamedTuple):
+class EmbeddingStructure(NamedTuple):
     """What positions form (CA algorithms 1 and 2)."""
 
     ratio: float
@@ -217,10 +217,10 @@ class Structure(NamedTuple):
 
     @property
     def words(self) -> str:
-        return named(self.ratio < CIRCLE_RATIO, self.imperfections)
+        return format_structure(self.ratio < CIRCLE_RATIO, self.imperfections)
 
 
-def structure(embedding: np.ndarray) -> Structure:
+def embedding_structure(embedding: np.ndarray) -> EmbeddingStructure:
     """The structure of positions (token, axis), on one thread."""
-    with on_threads(1):
-        return Structure(min(float(circularity(embedding)), 1e6), int(imperfections(embedding)))
+    with numba_threads(1):
+        return EmbeddingStructure(min(float(circularity(embedding)), 1e6), int(count_imperfections(embedding)))

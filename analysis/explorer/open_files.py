@@ -6,25 +6,25 @@ from typing import NamedTuple
 
 import xarray as xr
 
-from analysis.explorer.catalogue import RESULTS, Entry, catalogue, first_to_show, result_beside
+from analysis.explorer.catalogue import RESULT_ANALYSES, RunEntry, first_run_to_show, run_catalogue, stored_result_path
 from analysis.explorer.screen import Screen
-from analysis.explorer.timebar import bar
-from analysis.explorer.view_settings import first_panels
-from analysis.plots.panels import scene
+from analysis.explorer.timebar import time_bar
+from analysis.explorer.view_settings import default_panel_names
+from analysis.plots.panels import build_scene
 from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import open_trajectory, parts_of
+from dynamics.trajectory.reader import closed_parts, open_trajectory
 
-Stamp = tuple[tuple[str, int, int], ...]
+_Stamp = tuple[tuple[str, int, int], ...]
 
 
-class Opened(NamedTuple):
+class OpenTrajectory(NamedTuple):
     """A trajectory with what is known of its runs."""
 
     trajectory: xr.Dataset
-    entries: list[Entry]
+    entries: list[RunEntry]
 
 
-class Files:
+class OpenFiles:
     """Trajectories by a short name, shared between visitors."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
@@ -32,14 +32,14 @@ class Files:
         for path in map(Path, paths):
             name = path.stem if path.stem not in self.paths else str(path)
             self.paths.setdefault(name, path)
-        self._opened: dict[str, tuple[Stamp, Opened]] = {}
+        self._opened: dict[str, tuple[_Stamp, OpenTrajectory]] = {}
 
-    def opened(self, name: str) -> Opened:
+    def opened(self, name: str) -> OpenTrajectory:
         """As it is on disk now. Raises TrajectoryError."""
-        now = stamp(self.paths[name])
+        now = _file_stamp(self.paths[name])
         if name not in self._opened or self._opened[name][0] != now:
             trajectory = open_trajectory(self.paths[name], thoroughly=False)
-            self._opened[name] = now, Opened(trajectory, catalogue(trajectory, self.paths[name]))
+            self._opened[name] = now, OpenTrajectory(trajectory, run_catalogue(trajectory, self.paths[name]))
         return self._opened[name][1]
 
     def warm(self) -> None:
@@ -49,20 +49,20 @@ class Files:
         for name in list(self.paths)[:1]:
             try:
                 trajectory, entries = self.opened(name)
-                first = scene(trajectory, first_to_show(entries))
+                first = build_scene(trajectory, first_run_to_show(entries))
             except (TrajectoryError, OSError):
                 return
-            Screen([first], first_panels([panel.name for panel in first.panels]), bar(), None)
+            Screen([first], default_panel_names([panel.name for panel in first.panels]), time_bar(), None)
 
 
-def stamp(path: Path) -> Stamp:
+def _file_stamp(path: Path) -> _Stamp:
     """What tells whether a trajectory, or a result beside it, has been written since: names, times, sizes."""
-    parts = [] if path.is_file() else [part.path for part in parts_of(path)]
-    files = [path, *parts, *(result_beside(path, analysis) for analysis in RESULTS)]
-    return tuple((file.name, *written(file)) for file in files)
+    parts = [] if path.is_file() else [part.path for part in closed_parts(path)]
+    files = [path, *parts, *(stored_result_path(path, analysis) for analysis in RESULT_ANALYSES)]
+    return tuple((file.name, *_modification(file)) for file in files)
 
 
-def written(path: Path) -> tuple[int, int]:
+def _modification(path: Path) -> tuple[int, int]:
     """When a file was last written, and its size; zeros where there is none."""
     try:
         found = path.stat()

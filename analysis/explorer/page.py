@@ -15,14 +15,14 @@ from jinja2 import Environment, FileSystemLoader, Template
 from analysis.explorer import url_state
 from analysis.explorer.live_particles import ParticlesPage
 from analysis.explorer.live_training import TrainingPage
-from analysis.explorer.open_files import Files
+from analysis.explorer.open_files import OpenFiles
 from analysis.explorer.recorded_runs import RunsPage
-from analysis.explorer.server import NONCE
-from analysis.explorer.theme import FACE, PAGE, STYLES, notice, text
+from analysis.explorer.server import NONCE_PLACEHOLDER
+from analysis.explorer.theme import FACE, PAGE_STYLE, WIDGET_STYLES, notice_div, text_div
 from dynamics.settings import SettingsError
 
-TITLE = "training dynamics"
-WRITE = """
+_TITLE = "training dynamics"
+_WRITE_ADDRESS_CODE = """
     clearTimeout(window.address)
     window.address = setTimeout(() => history.replaceState(null, "", "?" + address.text), 250)
 """
@@ -30,7 +30,7 @@ WRITE = """
 
 
 @functools.cache
-def template() -> Template:
+def _page_template() -> Template:
     """What stands around the document, as it was when the server began."""
     return Environment(loader=FileSystemLoader(Path(__file__).parent)).get_template("page.html")
 
@@ -63,23 +63,23 @@ class Page:
         self.shown = ""
         self.names = list(makers)
         self.tabs = RadioButtonGroup(
-            labels=[name.capitalize() for name in self.names], active=0, stylesheets=[STYLES], margin=0
+            labels=[name.capitalize() for name in self.names], active=0, stylesheets=[WIDGET_STYLES], margin=0
         )
-        self.message = notice()
+        self.message = notice_div()
         self.address = Div(visible=False)
-        write = CustomJS(args={"address": self.address}, code=WRITE)
+        write = CustomJS(args={"address": self.address}, code=_WRITE_ADDRESS_CODE)
         self.address.js_on_change("text", write)
         document.js_on_event(DocumentReady, write)  # what it is at first
         self.body = Column(sizing_mode="stretch_width")
         document.add_root(Column(self._head(), self.message, self.body, self.address, sizing_mode="stretch_width"))
-        document.title = TITLE
-        document.template = template()
-        document.template_variables.update(base=FILE, nonce=NONCE, look=PAGE, face=FACE)
+        document.title = _TITLE
+        document.template = _page_template()
+        document.template_variables.update(base=FILE, nonce=NONCE_PLACEHOLDER, look=PAGE_STYLE, face=FACE)
         self._begin(document.session_context.request.arguments if document.session_context else {})
         self.tabs.on_change("active", lambda attribute, old, new: self.show(self.names[new]))
 
     def _head(self) -> UIElement:
-        title = text(TITLE, 17, margin=(4, 28, 0, 0), font_weight="650")
+        title = text_div(_TITLE, 17, margin=(4, 28, 0, 0), font_weight="650")
         title.sizing_mode = None
         return Row(title, self.tabs, sizing_mode="stretch_width", margin=(14, 0, 16, 0))
 
@@ -87,9 +87,9 @@ class Page:
         """Show what the address says, and tell what of it cannot be."""
         refused: list[SettingsError] = []
         try:
-            name = url_state.single("tab", arguments.get("tab", [self.names[0].encode()]))
+            name = url_state.single_argument("tab", arguments.get("tab", [self.names[0].encode()]))
             if name not in self.names:
-                raise SettingsError("tab", url_state.shown(name), "one of " + ", ".join(self.names))
+                raise SettingsError("tab", url_state.printable_text(name), "one of " + ", ".join(self.names))
         except SettingsError as error:
             refused.append(error)
             name = self.names[0]
@@ -104,9 +104,9 @@ class Page:
             self.made[self.shown].hide()
         if name not in self.made:
             self.made[name] = self.makers[name]()
-            self.made[name].settings.param.watch(self._write, url_state.names(self.made[name].settings))
+            self.made[name].settings.param.watch(self._write, url_state.url_setting_names(self.made[name].settings))
         tab, self.shown = self.made[name], name
-        refused = [*refused, *url_state.read(arguments or {}, tab.settings, ("tab",))]
+        refused = [*refused, *url_state.read_url_state(arguments or {}, tab.settings, ("tab",))]
         self.message.text = "\n".join(f"In the address: {error}. The default is taken." for error in refused)
         self.message.visible = bool(refused)
         self.body.children = [tab.layout]
@@ -115,19 +115,19 @@ class Page:
 
     def _write(self, *events: Any) -> None:
         if self.shown:
-            self.address.text = url_state.written(self.made[self.shown].settings, {"tab": self.shown})
+            self.address.text = url_state.url_query(self.made[self.shown].settings, {"tab": self.shown})
 
 
-class Nothing(param.Parameterized):
+class _NoSettings(param.Parameterized):
     """No settings."""
 
 
-class Sentence:
+class _MessageTab:
     """What stands where nothing can be shown."""
 
     def __init__(self, words: str) -> None:
-        self.settings = Nothing()
-        self.layout = text(words, 14, margin=(20, 0, 0, 0), white_space="pre-wrap")
+        self.settings = _NoSettings()
+        self.layout = text_div(words, 14, margin=(20, 0, 0, 0), white_space="pre-wrap")
 
     def show(self) -> None:
         """Nothing moves."""
@@ -136,7 +136,7 @@ class Sentence:
         """Nothing moves."""
 
 
-NO_RUNS = """No recorded runs were named. Make some with
+_NO_RUNS = """No recorded runs were named. Make some with
 
     python -m sims.particles --fa 2.0
 
@@ -147,20 +147,20 @@ which says where it writes them, and look at them with
 Particles and Training are computed as you look."""
 
 
-def training(document: Document) -> Tab:
+def training_tab(document: Document) -> Tab:
     """The tab of a network that learns, or how to get what it needs."""
     from dynamics.simulation import MissingPackage
 
     try:
         return TrainingPage(document)
     except MissingPackage as error:
-        return Sentence(f"{error}")
+        return _MessageTab(f"{error}")
 
 
-def page(document: Document, files: Files) -> None:
+def fill_document(document: Document, files: OpenFiles) -> None:
     """Fill a visitor's document with all tabs; files are those of the command line, the same for all visitors."""
     Page(document, {
-        "runs": lambda: RunsPage(files) if files.paths else Sentence(NO_RUNS),
+        "runs": lambda: RunsPage(files) if files.paths else _MessageTab(_NO_RUNS),
         "particles": lambda: ParticlesPage(document),
-        "training": lambda: training(document),
+        "training": lambda: training_tab(document),
     })  # fmt: skip

@@ -9,33 +9,33 @@ from bokeh.document import Document
 from bokeh.events import DocumentReady
 from bokeh.models import ColumnDataSource, CustomJS, Row, UIElement
 
-from analysis.explorer.controls import nobody_yet
-from analysis.explorer.theme import button
+from analysis.explorer.controls import is_page_pending
+from analysis.explorer.theme import make_button
 
-INTERVAL = 33
+_INTERVAL = 33
 """Milliseconds between frames."""
-WORDS_EVERY = 6
+TEXT_EVERY = 6
 """Frames between changes of what is said in words, which nobody reads faster."""
-ON_THEIR_WAY = 4
+_MAX_UNPAINTED = 4
 """Frames that are sent before the first of them is painted: more pile up where the browser is slow, fewer leave it
 waiting for the way there and back."""
 CHARTS_EVERY = 10
 """Frames between changes of curves, whose axes take longer to paint than all points."""
 
-SECONDS = 0.1
+FRAME_SECONDS = 0.1
 """For computing in a frame: the server has others to serve."""
 
 
-def in_time(count: int, advance: Callable[[int], None], at_once: int = 1) -> None:
+def advance_within_time(count: int, advance: Callable[[int], None], at_once: int = 1) -> None:
     """Move on by a count, or by less where that takes too long, so many at once."""
-    end = time.perf_counter() + SECONDS
+    end = time.perf_counter() + FRAME_SECONDS
     for first in range(0, count, at_once):
         advance(min(at_once, count - first))
         if time.perf_counter() > end:
             break
 
 
-class Pulse:
+class _PaintMonitor:
     """Tells when the browser has painted what it was sent."""
 
     def __init__(self, painted: Callable[[], None]) -> None:
@@ -49,7 +49,7 @@ class Pulse:
     @property
     def waiting(self) -> bool:
         """Whether as many frames are on their way as may be."""
-        return self.sent - self.painted >= ON_THEIR_WAY
+        return self.sent - self.painted >= _MAX_UNPAINTED
 
     def send(self) -> None:
         self.sent += 1
@@ -71,14 +71,14 @@ class Player:
         """frame(moving): draws, after it has moved on if `moving`. step: moves on once."""
         self.document, self.frame = document, frame
         self.running, self.stale, self.late, self.seen = False, True, False, False
-        self.pulse = Pulse(self._caught_up)
+        self.pulse = _PaintMonitor(self._caught_up)
         self.timer: Any = None
-        self.start_button = button("Start", self.toggle, width=84, button_type="primary")
-        self.step_button = button("Step", partial(self._apart, step), width=64)
+        self.start_button = make_button("Start", self.toggle, width=84, button_type="primary")
+        self.step_button = make_button("Step", partial(self._apart, step), width=64)
 
     def buttons(self, reset: Callable[[], None], *more: UIElement) -> UIElement:
         """Start or pause, step, begin anew."""
-        anew = button("Reset", partial(self._apart, reset), width=70)
+        anew = make_button("Reset", partial(self._apart, reset), width=70)
         carried = [self.pulse.out, self.pulse.back]
         return Row(self.start_button, self.step_button, anew, *more, margin=(0, 0, 8, 0), tags=carried)
 
@@ -109,7 +109,7 @@ class Player:
         """It is seen from now on: drawn at once, and again as it changes, when there is a browser that has drawn it."""
         self.frame(False)
         self.seen = True
-        if nobody_yet(self.document):
+        if is_page_pending(self.document):
             self.document.on_event(DocumentReady, lambda event: self._wake())
         else:
             self._wake()
@@ -117,7 +117,7 @@ class Player:
     def _wake(self) -> None:
         if self.seen and self.timer is None:
             self.pulse.forget()
-            self.timer = self.document.add_periodic_callback(self._tick, INTERVAL)
+            self.timer = self.document.add_periodic_callback(self._tick, _INTERVAL)
             self.ask()
 
     def hide(self) -> None:

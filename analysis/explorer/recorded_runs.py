@@ -14,15 +14,15 @@ from bokeh.models import Row
 from bokeh.models.ui import UIElement
 from bokeh.models.widgets import Div
 
-from analysis.explorer.catalogue import Entry, first_to_show
-from analysis.explorer.open_files import Files
-from analysis.explorer.run_selector import Side
-from analysis.explorer.screen import Screen, facts
-from analysis.explorer.streaming import Parcels
-from analysis.explorer.theme import FAINT, INK, notice, text
-from analysis.explorer.timebar import bar
-from analysis.explorer.view_settings import NONE, RunsSettings, axes_of, chosen_panels, first_panels
-from analysis.plots.panels import scene
+from analysis.explorer.catalogue import RunEntry, first_run_to_show
+from analysis.explorer.open_files import OpenFiles
+from analysis.explorer.run_selector import RunSelector
+from analysis.explorer.screen import Screen, facts_line
+from analysis.explorer.streaming import BufferStream
+from analysis.explorer.theme import FAINT, INK, notice_div, text_div
+from analysis.explorer.timebar import time_bar
+from analysis.explorer.view_settings import NO_CHOICE, ViewSettings, default_panel_names, parse_axes, parse_panels
+from analysis.plots.panels import build_scene
 from analysis.plots.scenes.scene import Scene
 from dynamics.settings import SettingsError
 from dynamics.trajectory.netcdf import TrajectoryError
@@ -31,26 +31,26 @@ from dynamics.trajectory.netcdf import TrajectoryError
 class RunsPage:
     """Recorded runs for one visitor."""
 
-    def __init__(self, paths: Sequence[Path | str] | Files) -> None:
-        self.files = paths if isinstance(paths, Files) else Files([Path(path) for path in paths])
+    def __init__(self, paths: Sequence[Path | str] | OpenFiles) -> None:
+        self.files = paths if isinstance(paths, OpenFiles) else OpenFiles([Path(path) for path in paths])
         names = list(self.files.paths)
-        self.settings = RunsSettings()
+        self.settings = ViewSettings()
         self.settings.param["file"].objects = names or [""]
-        self.settings.param["other_file"].objects = [NONE, *names]
+        self.settings.param["other_file"].objects = [NO_CHOICE, *names]
         self.settings.file = names[0] if names else ""
         self.screen: Screen | None = None
         self._settling = self._shown = False
-        self.side = Side(self.settings, names, self.settings.param.update)
-        self.title = text("", 17, INK, (0, 8, 3, 2), font_weight="600")
-        self.facts = text("", 12, FAINT, (0, 8, 3, 2))
-        self.message, self.bar = notice(), bar()
+        self.side = RunSelector(self.settings, names, self.settings.param.update)
+        self.title = text_div("", 17, INK, (0, 8, 3, 2), font_weight="600")
+        self.facts = text_div("", 12, FAINT, (0, 8, 3, 2))
+        self.message, self.bar = notice_div(), time_bar()
         self.told = Div(visible=False, tags=[])
         self.told.on_change("tags", self._looked_at)
         self.wall = ColumnOf(sizing_mode="stretch_width", margin=0)
         parts: list[UIElement] = [self.title, self.facts, self.message, self.bar, self.wall, self.told]
         main = ColumnOf(children=parts, sizing_mode="stretch_width")
         self.layout = Row(children=[self.side.layout, main], sizing_mode="stretch_width")
-        self.parcels = Parcels(self.layout)
+        self.parcels = BufferStream(self.layout)
         self.settings.param.watch(self._changed, [name for name in self.settings.param if name not in ("name", "step")])
 
     # ---------------------------------------------------------------------------------------- for the page around
@@ -106,21 +106,21 @@ class RunsPage:
         if not s.file:
             raise SettingsError("file", "none", "a trajectory, as in: python -m analysis.explore RUN.nc")
         trajectory, entries = self.files.opened(s.file)
-        other, others = self.files.opened(s.other_file) if s.other_file != NONE else (None, [])
+        other, others = self.files.opened(s.other_file) if s.other_file != NO_CHOICE else (None, [])
         self._settle_runs(changed, entries, others)
-        scenes = [scene(trajectory, s.run or 0, axes_of(s.axes))]
+        scenes = [build_scene(trajectory, s.run or 0, parse_axes(s.axes))]
         if other is not None:
-            scenes.append(scene(other, s.other_run or 0, axes_of(s.axes)))
+            scenes.append(build_scene(other, s.other_run or 0, parse_axes(s.axes)))
         titles = {panel.name: panel.title for each in scenes for panel in each.panels}
-        names = chosen_panels(s.panels, list(titles)) if s.panels else first_panels(list(titles))
+        names = parse_panels(s.panels, list(titles)) if s.panels else default_panel_names(list(titles))
         self._show(Screen(scenes, names, self.bar, self.told, s.step if self.screen is None else None, s.by, s.size))
         self.side.show(entries, others, titles, names)
 
-    def _settle_runs(self, changed: Sequence[str], entries: Sequence[Entry], others: Sequence[Entry]) -> None:
+    def _settle_runs(self, changed: Sequence[str], entries: Sequence[RunEntry], others: Sequence[RunEntry]) -> None:
         """See that the runs are there; another file begins with a run of its own. Raises SettingsError."""
         s = self.settings
         if s.run is None or changed == ("file",):
-            self._settle(run=first_to_show(entries))
+            self._settle(run=first_run_to_show(entries))
         if others and (s.other_run is None or changed == ("other_file",)):
             same = s.other_file == s.file
             self._settle(other_run=next((e.place for e in others if not (same and e.place == s.run)), 0))
@@ -132,7 +132,7 @@ class RunsPage:
     def _show(self, screen: Screen) -> None:
         """Put a screen on the page and send what belongs to it."""
         scenes: list[Scene] = screen.scenes
-        self.title.text, self.facts.text = scenes[0].title, facts(scenes[0], screen.frames[0])
+        self.title.text, self.facts.text = scenes[0].title, facts_line(scenes[0], screen.frames[0])
         self.title.visible = self.facts.visible = len(scenes) == 1  # each of two has its own
         screen.listen()
         self.screen, self.wall.children = screen, [screen.layout]

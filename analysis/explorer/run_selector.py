@@ -9,33 +9,33 @@ from bokeh.models import Row
 from bokeh.models.ui import UIElement
 from bokeh.models.widgets import CheckboxGroup, MultiSelect
 
-from analysis.explorer.catalogue import ORDERS, Entry, chosen, columns, ends
-from analysis.explorer.screen import SIZES
-from analysis.explorer.theme import FAINT, INK, STYLES, button, select, text
-from analysis.explorer.timeline import BY
-from analysis.explorer.view_settings import NONE, RunsSettings
+from analysis.explorer.catalogue import RUN_ORDERS, RunEntry, filter_runs, run_endings, run_table_lines
+from analysis.explorer.screen import PANEL_SIZES
+from analysis.explorer.theme import FAINT, INK, WIDGET_STYLES, make_button, select_widget, text_div
+from analysis.explorer.timeline import COMPARE_BY
+from analysis.explorer.view_settings import NO_CHOICE, ViewSettings
 
-TABLE = """
+_TABLE_STYLE = """
     select.bk-input { font: 11px/1.45 ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; padding: 3px; }
     label { position: absolute; clip-path: inset(50%); width: 1px; height: 1px; }
     """
 """Of the list of runs, above which its columns are named."""
-MONOSPACED: dict[str, Any] = {
+_MONOSPACED: dict[str, Any] = {
     "font_family": 'ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace', "line_height": "1.3",
     "white_space": "pre",
 }  # fmt: skip
-SPACE = "\N{NO-BREAK SPACE}"
-LINES = 9
+_SPACE = "\N{NO-BREAK SPACE}"
+_LINES = 9
 """Of the list of runs that are seen at once."""
 
 
-class Side:
+class RunSelector:
     """Controls of settings. They set these when a person turns them, and only show them when `show` is called."""
 
-    def __init__(self, settings: RunsSettings, files: Sequence[str], changed: Callable[..., Any]) -> None:
+    def __init__(self, settings: ViewSettings, files: Sequence[str], changed: Callable[..., Any]) -> None:
         """files: by name; changed: takes settings, by name, that a person has chosen."""
         self.settings, self.changed = settings, changed
-        self.entries: list[Entry] = []
+        self.entries: list[RunEntry] = []
         self.names: list[str] = []
         self._quiet = False
         self._make_runs(files)
@@ -43,34 +43,40 @@ class Side:
         self._make_panels()
         self._bind()
         parts: list[UIElement] = [
-            *([self.file] if len(files) > 1 else []), heading("Runs"), beside(self.wanted, self.kind), self.order,
-            self.columns, self.runs, heading("Compare"), self.other_file, beside(self.other_run, self.by),
-            heading("Panels"), beside(self.few, self.all, self.size), self.boxes_of_panels,
+            *([self.file] if len(files) > 1 else []), _heading("Runs"), _row(self.wanted, self.kind), self.order,
+            self.columns, self.runs, _heading("Compare"), self.other_file, _row(self.other_run, self.by),
+            _heading("Panels"), _row(self.few, self.all, self.size), self.boxes_of_panels,
         ]  # fmt: skip
         self.layout = ColumnOf(children=parts, width=264, margin=(0, 24, 0, 0))
 
     def _make_runs(self, files: Sequence[str]) -> None:
-        self.file = select("file", list(files), self.settings.file)
-        self.wanted = select("which end", [("all", "all runs")], "all")
-        self.kind = select("which are", [("", "of any kind")], "")
-        self.order = select("in which order", list(ORDERS.items()), "place")
+        self.file = select_widget("file", list(files), self.settings.file)
+        self.wanted = select_widget("which end", [("all", "all runs")], "all")
+        self.kind = select_widget("which are", [("", "of any kind")], "")
+        self.order = select_widget("in which order", list(RUN_ORDERS.items()), "place")
         self.runs = MultiSelect(
-            title="runs", size=LINES, stylesheets=[STYLES, TABLE], sizing_mode="stretch_width", margin=(0, 0, 8, 0)
+            title="runs",
+            size=_LINES,
+            stylesheets=[WIDGET_STYLES, _TABLE_STYLE],
+            sizing_mode="stretch_width",
+            margin=(0, 0, 8, 0),
         )
-        self.columns = text("", 11, FAINT, (0, 0, 2, 8), **MONOSPACED)
+        self.columns = text_div("", 11, FAINT, (0, 0, 2, 8), **_MONOSPACED)
 
     def _make_compared(self, files: Sequence[str]) -> None:
-        self.other_file = select("with a run of", [(NONE, "none"), *((name, name) for name in files)], NONE)
-        self.other_run = select("that is", [], "")
-        self.by = select("at the same", list(BY.items()), "clock")
+        self.other_file = select_widget(
+            "with a run of", [(NO_CHOICE, "none"), *((name, name) for name in files)], NO_CHOICE
+        )
+        self.other_run = select_widget("that is", [], "")
+        self.by = select_widget("at the same", list(COMPARE_BY.items()), "clock")
 
     def _make_panels(self) -> None:
         self.boxes: dict[str, CheckboxGroup] = {}  # one each, so that each is told by its own name
         self.boxes_of_panels = ColumnOf(margin=0, sizing_mode="stretch_width")
-        self.size = select("size", list(SIZES), "medium")
+        self.size = select_widget("size", list(PANEL_SIZES), "medium")
         looks: dict[str, Any] = {"classes": ["small"], "margin": (0, 2, 8, 0), "align": "end"}
-        self.few = button("a few", lambda: self._set(panels=""), "Show a few panels", **looks)
-        self.all = button("all", lambda: self._set(panels=",".join(self.names)), "Show all panels", **looks)
+        self.few = make_button("a few", lambda: self._set(panels=""), "Show a few panels", **looks)
+        self.all = make_button("all", lambda: self._set(panels=",".join(self.names)), "Show all panels", **looks)
 
     def _bind(self) -> None:
         bound = {"file": self.file, "other_file": self.other_file, "by": self.by, "size": self.size}
@@ -97,11 +103,13 @@ class Side:
             self._set(run=int(fresh[0]))
 
     def _panels_chosen(self, attribute: str, old: list[int], new: list[int]) -> None:
-        self._set(panels=",".join(name for name, box in self.boxes.items() if box.active) or NONE)
+        self._set(panels=",".join(name for name, box in self.boxes.items() if box.active) or NO_CHOICE)
 
     # ---------------------------------------------------------------------------------------------- to a person
 
-    def show(self, entries: list[Entry], others: Sequence[Entry], titles: dict[str, str], shown: Sequence[str]) -> None:
+    def show(
+        self, entries: list[RunEntry], others: Sequence[RunEntry], titles: dict[str, str], shown: Sequence[str]
+    ) -> None:
         """Say what the settings are.
 
         entries, others: the runs of both files; titles: of all panels, by name; shown: names of panels.
@@ -110,10 +118,10 @@ class Side:
         self.file.value, self.other_file.value, self.by.value, self.size.value = s.file, s.other_file, s.by, s.size
         self._show_kinds()
         self._show_boxes(titles, shown)
-        two = s.other_file != NONE
+        two = s.other_file != NO_CHOICE
         self.other_run.visible = self.by.visible = two
         if two:
-            words = ["seed " + " ".join(line.split()) for line in columns(others)[1]]
+            words = ["seed " + " ".join(line.split()) for line in run_table_lines(others)[1]]
             options = [(str(other.place), word) for other, word in zip(others, words, strict=True)]
             self.other_run.update(options=options, value=str(s.other_run))
         self._quiet = False
@@ -124,7 +132,7 @@ class Side:
         kinds = sorted({kind for entry in self.entries for kind in entry.kinds})
         counts = {kind: sum(kind in entry.kinds for entry in self.entries) for kind in kinds}
         options = [("", "of any kind"), *((kind, f"{kind} ({counts[kind]})") for kind in kinds)]
-        wanted = ends(self.entries)
+        wanted = run_endings(self.entries)
         for widget, some in ((self.kind, options), (self.wanted, list(wanted.items()))):
             value = widget.value if any(widget.value == each for each, _ in some) else some[0][0]
             widget.update(options=some, value=value, visible=len(some) > 1)
@@ -132,7 +140,7 @@ class Side:
     def _show_boxes(self, titles: dict[str, str], shown: Sequence[str]) -> None:
         if list(self.boxes) != list(titles):
             self.names = list(titles)
-            self.boxes = {name: CheckboxGroup(stylesheets=[STYLES], margin=0) for name in titles}
+            self.boxes = {name: CheckboxGroup(stylesheets=[WIDGET_STYLES], margin=0) for name in titles}
             for box in self.boxes.values():
                 box.on_change("active", self._panels_chosen)
             self.boxes_of_panels.children = list(self.boxes.values())
@@ -143,19 +151,19 @@ class Side:
         """Runs as filters have them, with the one that is shown among them."""
         if self._quiet:
             return
-        found = chosen(self.entries, self.wanted.value, self.kind.value, self.order.value)
-        header, lines = columns(found)
+        found = filter_runs(self.entries, self.wanted.value, self.kind.value, self.order.value)
+        header, lines = run_table_lines(found)
         self._quiet = True
-        options = [(str(entry.place), line.replace(" ", SPACE)) for entry, line in zip(found, lines, strict=True)]
+        options = [(str(entry.place), line.replace(" ", _SPACE)) for entry, line in zip(found, lines, strict=True)]
         value = [str(self.settings.run)] if any(entry.place == self.settings.run for entry in found) else []
         self.columns.text = header if found else "none is so"
         self.runs.update(options=options, value=value)
         self._quiet = False
 
 
-def heading(words: str) -> UIElement:
-    return text(words, 13, INK, (6, 0, 5, 0), font_weight="600")
+def _heading(words: str) -> UIElement:
+    return text_div(words, 13, INK, (6, 0, 5, 0), font_weight="600")
 
 
-def beside(*parts: UIElement) -> Row:
+def _row(*parts: UIElement) -> Row:
     return Row(children=list(parts), sizing_mode="stretch_width", margin=0, spacing=8)

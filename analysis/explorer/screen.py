@@ -16,45 +16,47 @@ from bokeh.models import ColumnDataSource, CustomJS, Row
 from bokeh.models.ui import UIElement
 from bokeh.models.widgets import Div
 
-from analysis.explorer.bokeh_panels import drawn
-from analysis.explorer.codec import kept_frames
-from analysis.explorer.events import EVENTS, sentence
-from analysis.explorer.theme import FAINT, INK, text
-from analysis.explorer.timeline import time_line
-from analysis.plots.drawing.panel_layout import limits
+from analysis.explorer.bokeh_panels import make_bokeh_panel
+from analysis.explorer.codec import frames_to_send
+from analysis.explorer.events import EVENT_MARK_COLOURS, event_text
+from analysis.explorer.theme import FAINT, INK, text_div
+from analysis.explorer.timeline import make_timeline
+from analysis.plots.drawing.panel_layout import common_limits
 from analysis.plots.scenes.scene import Image, Panel, Scene
 
-SIZES = {"small": 218, "medium": 258, "large": 400}
+PANEL_SIZES = {"small": 218, "medium": 258, "large": 400}
 """Pixels across a panel, by word."""
-NAMES = ("A", "B")
-SCRIPTS = ("buffers.js", "figures.js", "bar.js", "scrubber.js")
+_RUN_NAMES = ("A", "B")
+_SCRIPTS = ("buffers.js", "figures.js", "bar.js", "scrubber.js")
 """What runs in the browser, in this order."""
 
-Limits = tuple[tuple[float, float], tuple[float, float]]
+_PanelLimits = tuple[tuple[float, float], tuple[float, float]]
 
 
-def facts(scene: Scene, frames: np.ndarray) -> str:
+def facts_line(scene: Scene, frames: np.ndarray) -> str:
     """What is known of a run, in a line, and how many of its frames are there to be looked at, if not all."""
     known = [f"{name} {value}" for name, value in scene.facts.items() if name not in ("run", "seed")]
     few = len(frames) < len(scene.steps)
     return ", ".join(known + [f"{len(frames)} of {len(scene.steps)} frames, evenly"] * few)
 
 
-def alike(scenes: Sequence[Scene]) -> list[Scene]:
+def match_limits(scenes: Sequence[Scene]) -> list[Scene]:
     """Two scenes of which the panels that both have share limits, and matrices their colours, as in a film."""
     if len(scenes) < 2:
         return list(scenes)
     both = [{panel.name: panel for panel in scene.panels} for scene in scenes]
     names = [name for name in both[0] if all(name in each for each in both)]
     found = []
-    for scene, own in zip(scenes, limits(scenes, [[each[name] for name in names] for each in both]), strict=True):
+    for scene, own in zip(
+        scenes, common_limits(scenes, [[each[name] for name in names] for each in both]), strict=True
+    ):
         panels = [_within(panel, own[panel.name], [each[panel.name] for each in both]) if panel.name in own else panel
                   for panel in scene.panels]  # fmt: skip
         found.append(replace(scene, panels=tuple(panels)))
     return found
 
 
-def _within(panel: Panel, limits: Limits, others: Sequence[Panel]) -> Panel:
+def _within(panel: Panel, limits: _PanelLimits, others: Sequence[Panel]) -> Panel:
     """A panel with other limits, and with matrices in the colours that they share with others; its note says which."""
     images = [layer for other in others for layer in other.layers if isinstance(layer, Image)]
     layers, note = [], panel.note
@@ -70,13 +72,13 @@ def _within(panel: Panel, limits: Limits, others: Sequence[Panel]) -> Panel:
 
 
 @cache
-def script() -> str:
+def player_script() -> str:
     """What runs in the browser."""
-    code = "\n".join((Path(__file__).parent / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    code = "\n".join((Path(__file__).parent / name).read_text(encoding="utf-8") for name in _SCRIPTS)
     return f"globalThis.scrubber ??= (() => {{\n{code}\nreturn new Player() }})()\n"
 
 
-TAKE = """
+TAKE_CODE = """
 if (scrubber.stage?.number !== number) scrubber.take({number, parts, lanes, marks, times, unit, start, bar, told})
 """
 
@@ -91,12 +93,12 @@ class Screen:
         by: str = "clock", size: str = "medium",
     ) -> None:  # fmt: skip
         """step: looked at first, of the first run; None goes on where the browser is."""
-        self.scenes, self.panels = alike(scenes), list(panels)
-        self.frames = [kept_frames(scene, panels) for scene in scenes]
-        self.line = time_line(scenes, self.frames, by)
+        self.scenes, self.panels = match_limits(scenes), list(panels)
+        self.frames = [frames_to_send(scene, panels) for scene in scenes]
+        self.line = make_timeline(scenes, self.frames, by)
         place = 0 if step is None else self.line.place(0, self.scenes[0], self.frames[0], step)
         self.parts: list[dict[str, Any]] = []
-        grids: list[UIElement] = [self._grid(lane, place, SIZES[size]) for lane in range(len(scenes))]
+        grids: list[UIElement] = [self._grid(lane, place, PANEL_SIZES[size]) for lane in range(len(scenes))]
         self.parcel = ColumnDataSource()
         self.layout = Row(children=grids, sizing_mode="stretch_width", margin=0)
         self.layout.tags = [self.parcel]  # so that it is in the page
@@ -113,7 +115,7 @@ class Screen:
         frame = self.frames[lane][self.line.frames[lane][place]]
         panels = [panel for panel in scene.panels if panel.name in self.panels]
         arrays = scene.arrays(np.array([frame]), [panel.name for panel in panels])
-        made = [drawn(panel, scene, arrays, float(scene.clock[frame]), width) for panel in panels]
+        made = [make_bokeh_panel(panel, scene, arrays, float(scene.clock[frame]), width) for panel in panels]
         for each in made:
             for part in each.parts:
                 part["lane"] = lane
@@ -124,15 +126,15 @@ class Screen:
         wall = Row(children=[each.layout for each in made], styles=look, sizing_mode="stretch_width", margin=0)
         if len(self.scenes) == 1:  # which the page says above
             return ColumnOf(children=[wall], sizing_mode="stretch_width", margin=0)
-        title = text(f"{NAMES[lane]}: {scene.title}", 14, INK, (0, 8, 3, 2), font_weight="600")
-        said = text(facts(scene, self.frames[lane]), 12, FAINT, (0, 8, 3, 2))
+        title = text_div(f"{_RUN_NAMES[lane]}: {scene.title}", 14, INK, (0, 8, 3, 2), font_weight="600")
+        said = text_div(facts_line(scene, self.frames[lane]), 12, FAINT, (0, 8, 3, 2))
         return ColumnOf(children=[title, said, wall], sizing_mode="stretch_width", margin=0)
 
     def _lane(self, lane: int) -> dict[str, Any]:
         scene, frames = self.scenes[lane], self.frames[lane]
         return {
             "frames": self.line.frames[lane], "steps": scene.steps[frames].astype(np.float64),
-            "clock": scene.clock[frames].astype(np.float64), "unit": scene.unit, "name": NAMES[lane],
+            "clock": scene.clock[frames].astype(np.float64), "unit": scene.unit, "name": _RUN_NAMES[lane],
         }  # fmt: skip
 
     def _marks(self) -> list[dict[str, Any]]:
@@ -140,17 +142,17 @@ class Screen:
         found = []
         for lane, scene in enumerate(self.scenes):
             for mark in scene.marks:
-                if mark.kind in EVENTS:
+                if mark.kind in EVENT_MARK_COLOURS:
                     begin, place, end = (self.line.place(lane, scene, self.frames[lane], at) for at in mark[1:])
-                    words = sentence(mark, scene)
-                    words = f"{NAMES[lane]}: {words}" if len(self.scenes) > 1 else words
+                    words = event_text(mark, scene)
+                    words = f"{_RUN_NAMES[lane]}: {words}" if len(self.scenes) > 1 else words
                     place = begin if mark.kind == "plateau" else place
                     found.append({"kind": mark.kind, "begin": begin, "place": place, "end": end, "words": words})
         return sorted(found, key=lambda mark: (mark["kind"] != "plateau", mark["place"]))
 
     def listen(self) -> None:
         """What takes parcels in a page with a server."""
-        code = script() + TAKE + "scrubber.receive(parcel.data)"
+        code = player_script() + TAKE_CODE + "scrubber.receive(parcel.data)"
         found = CustomJS(args={**self.arguments, "parcel": self.parcel}, code=code)
         self.parcel.js_on_change("data", found)
         self.point()

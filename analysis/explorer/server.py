@@ -36,14 +36,14 @@ SESSION = "bokeh-session-id"
 UNUSED_SECONDS = 5
 """How long a session waits for a page that has gone to come back."""
 
-NONCE = secrets.token_hex(18)
+NONCE_PLACEHOLDER = secrets.token_hex(18)
 """Stands in a page where the word drawn for the answer is to stand; nobody outside this process knows it."""
 
 PATH = re.compile(
     r"/|/ws|/favicon\.ico|/static(?!.*\.\.)(?:/(?:[\w@^.-]|%5E|%40)+)+\.(?:js|css|map|ico|png|svg|woff2?)"
 )
 """Those of the page, its websocket and the files that come with the packages."""
-LONGEST = 8000
+_MAX_ADDRESS = 8000
 """Letters of an address that is read."""
 
 POLICY = (
@@ -60,7 +60,7 @@ HEADERS = {
 }
 
 
-class Guarded(OutputTransform):
+class SecurityHeaders(OutputTransform):
     """Headers on every answer, and on a page its policy, with a word drawn anew for its scripts."""
 
     def __init__(self, request: HTTPServerRequest) -> None:
@@ -74,13 +74,13 @@ class Guarded(OutputTransform):
         headers["Content-Security-Policy"] = POLICY.format(nonce=nonce, host=self.host)
         if headers.get("Content-Type", "").startswith("text/html"):
             headers["Cache-Control"] = "no-store"
-            chunk = chunk.replace(NONCE.encode(), nonce.encode())
+            chunk = chunk.replace(NONCE_PLACEHOLDER.encode(), nonce.encode())
             if "Content-Length" in headers:
                 headers["Content-Length"] = str(len(chunk))
         return status_code, headers, chunk
 
 
-class Refused(RequestHandler):
+class _RefusalHandler(RequestHandler):
     """What is not to be had, said in a sentence."""
 
     def initialize(self, status: int, sentence: str) -> None:
@@ -92,7 +92,7 @@ class Refused(RequestHandler):
         self.finish(self.sentence + "\n")
 
 
-class Unwanted(Matcher):
+class _RequestMatcher(Matcher):
     """Requests that are refused, each for the same reason."""
 
     def __init__(self, unwanted: Callable[[HTTPServerRequest], bool]) -> None:
@@ -102,7 +102,7 @@ class Unwanted(Matcher):
         return {} if self.unwanted(request) else None
 
 
-def refusals(port: int) -> list[Rule]:
+def _refusal_rules(port: int) -> list[Rule]:
     """What is refused, and why, before anything is given."""
     hosts = [f"{host}:{port}" for host in HOSTS]
     origins = [f"http://{host}" for host in hosts]
@@ -116,7 +116,7 @@ def refusals(port: int) -> list[Rule]:
 
     reasons: list[tuple[Callable[[HTTPServerRequest], bool], int, str]] = [
         (lambda request: request.host not in hosts, 403, f"This page is for {' and '.join(hosts)} alone."),
-        (lambda request: len(request.uri or "") > LONGEST, 414, f"An address has at most {LONGEST} letters."),
+        (lambda request: len(request.uri or "") > _MAX_ADDRESS, 414, f"An address has at most {_MAX_ADDRESS} letters."),
         (lambda request: PATH.fullmatch(request.path) is None, 404,
          "There is nothing here. The page is at / and takes files from its command line."),
         (lambda request: SESSION in request.query_arguments, 403, "A session is not chosen by who visits."),
@@ -124,19 +124,19 @@ def refusals(port: int) -> list[Rule]:
         (wordless, 400, "This is for the page alone."),
     ]  # fmt: skip
     return [
-        Rule(Unwanted(unwanted), Refused, {"status": status, "sentence": sentence})
+        Rule(_RequestMatcher(unwanted), _RefusalHandler, {"status": status, "sentence": sentence})
         for unwanted, status, sentence in reasons
     ]
 
 
-class Expected(logging.Filter):
+class _ClosedPageFilter(logging.Filter):
     """Leaves out that a page was closed while its websocket was being opened, which Bokeh takes for a fault."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return not record.getMessage().startswith("Uncaught exception GET /ws")
 
 
-def listening(make: Callable[[Document], None], port: int) -> tuple[BaseServer, str]:
+def make_server(make: Callable[[Document], None], port: int) -> tuple[BaseServer, str]:
     """A server that gives every visitor a document of their own, and its address. Raises SettingsError.
 
     make: fills the document. port: 0 is any free one.
@@ -148,7 +148,7 @@ def listening(make: Callable[[Document], None], port: int) -> tuple[BaseServer, 
         raise SettingsError("port", f"{port} ({why})", "a free port, or 0, which takes any that is free") from None
     logging.getLogger("tornado.access").setLevel(logging.CRITICAL)  # what is refused is told to who asked
     logging.getLogger("bokeh.server.views.ws").setLevel(logging.CRITICAL)  # a page that is closed amid a frame
-    logging.getLogger("tornado.application").addFilter(Expected())
+    logging.getLogger("tornado.application").addFilter(_ClosedPageFilter())
     silence(EMPTY_LAYOUT, True)  # places where something will stand
     application = BokehTornado(
         {"/": Application(FunctionHandler(make))},
@@ -158,8 +158,8 @@ def listening(make: Callable[[Document], None], port: int) -> tuple[BaseServer, 
         check_unused_sessions_milliseconds=1000,
         unused_session_lifetime_milliseconds=1000 * UNUSED_SECONDS,
     )
-    application.add_transform(Guarded)
-    application.add_handlers(r".*", refusals(port))
+    application.add_transform(SecurityHeaders)
+    application.add_handlers(r".*", _refusal_rules(port))
     http = HTTPServer(application, max_header_size=1 << 20)  # what is longer gets no answer
     http.add_sockets(sockets)
     return BaseServer(IOLoop.current(), application, http), f"http://{ADDRESS}:{port}/"

@@ -9,7 +9,7 @@ from dynamics.settings import ModularSettings, ParticleSettings
 PARTICLES, NETWORK = ParticleSettings(), ModularSettings()
 
 
-class ParticleDials(param.Parameterized):
+class ParticleSliders(param.Parameterized):
     """Of the page of particles."""
 
     fa = param.Number(PARTICLES.fa, bounds=(0, 5), label="alignment f_a")
@@ -27,11 +27,11 @@ class ParticleDials(param.Parameterized):
     )  # fmt: skip
 
 
-PARTICLE_STEPS = {"fa": 0.1, "gr": 0.1, "ga": 0.1, "step_size": 0.0001, "n": 1, "dim": 1, "seed": 1}
+PARTICLE_SLIDER_STEPS = {"fa": 0.1, "gr": 0.1, "ga": 0.1, "step_size": 0.0001, "n": 1, "dim": 1, "seed": 1}
 """Between the values of a slider, by setting."""
 
 
-class TrainingDials(param.Parameterized):
+class TrainingSliders(param.Parameterized):
     """Of the page of a network that learns."""
 
     lr = param.Number(NETWORK.lr, bounds=(0.0001, 0.1), label="learning rate")
@@ -46,4 +46,4 @@ class TrainingDials(param.Parameterized):
     )
 
 
-TRAINING_STEPS = {"lr": 0.0001, "weight_decay": 0.05, "train_share": 0.05, "n": 1, "seed": 1}
+TRAINING_SLIDER_STEPS = {"lr": 0.0001, "weight_decay": 0.05, "train_share": 0.05, "n": 1, "seed": 1}

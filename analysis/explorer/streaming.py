@@ -12,18 +12,18 @@ import numpy as np
 from bokeh.document import Document
 from bokeh.models.ui import UIElement
 
-from analysis.explorer.codec import from_coarse_to_fine, is_map, layers_of, pack
+from analysis.explorer.codec import changing_layers, coarse_to_fine_batches, encode_layers, is_map
 from analysis.explorer.screen import Screen
 
-MAP_FRAMES = 24
+_MAP_FRAMES = 24
 """Frames of maps that are sent at once, at most."""
-SECONDS = 0.1
+_SECONDS = 0.1
 """That a parcel may take to be made, about."""
-PAUSE = 20
+_PAUSE = 20
 """Milliseconds between two parcels, in which the server listens."""
 
 
-class Piece(NamedTuple):
+class _FrameBatch(NamedTuple):
     """Some frames of the maps of a run, or of all else."""
 
     lane: int
@@ -31,14 +31,14 @@ class Piece(NamedTuple):
     frames: np.ndarray  # of those that are kept
 
 
-class Parcels:
+class BufferStream:
     """What the browser of a visitor is still to have of a screen."""
 
     def __init__(self, layout: UIElement) -> None:
         """layout: what is in the visitor's document while it is looked at."""
         self.layout = layout
         self.screen: Screen | None = None
-        self.waiting: list[Piece] = []
+        self.waiting: list[_FrameBatch] = []
         self._fresh = False
         self._turn = 0
 
@@ -73,43 +73,47 @@ class Parcels:
         if turn != self._turn or document is None or screen is None:
             return
         if self._fresh:
-            self._fresh, self.waiting = False, pieces(screen)
+            self._fresh, self.waiting = False, _frame_batches(screen)
             if not self.waiting:
-                send(screen, {"nothing": np.zeros((1, 1), np.uint8)})
+                _send(screen, {"nothing": np.zeros((1, 1), np.uint8)})
         if self.waiting:
-            send(screen, parcel(screen, self.waiting.pop(0)))
+            _send(screen, _encode_batch(screen, self.waiting.pop(0)))
         if self.waiting:
-            document.add_timeout_callback(lambda: self._next(turn), PAUSE)
+            document.add_timeout_callback(lambda: self._next(turn), _PAUSE)
 
 
-def pieces(screen: Screen) -> list[Piece]:
+def _frame_batches(screen: Screen) -> list[_FrameBatch]:
     """All that the browser is to have of a screen: no maps before maps, the coarse ones of both runs first."""
-    found: list[Piece] = []
+    found: list[_FrameBatch] = []
     for lane, (scene, frames) in enumerate(zip(screen.scenes, screen.frames, strict=True)):
-        kinds = {is_map(layer) for layer in layers_of(scene, screen.panels).values()}
+        kinds = {is_map(layer) for layer in changing_layers(scene, screen.panels).values()}
         for maps in kinds:
             begun = time.perf_counter()
-            parcel(screen, Piece(lane, maps, np.arange(min(2, len(frames)))))
-            most = int(2 * SECONDS / (time.perf_counter() - begun))
-            at_once = min(max(most, 1), MAP_FRAMES if maps else len(frames))
-            found += [Piece(lane, maps, some) for some in from_coarse_to_fine(len(frames), at_once)]
-    return sorted(found, key=lambda piece: (piece.maps, -spacing(piece.frames)))
+            _encode_batch(screen, _FrameBatch(lane, maps, np.arange(min(2, len(frames)))))
+            most = int(2 * _SECONDS / (time.perf_counter() - begun))
+            at_once = min(max(most, 1), _MAP_FRAMES if maps else len(frames))
+            found += [_FrameBatch(lane, maps, some) for some in coarse_to_fine_batches(len(frames), at_once)]
+    return sorted(found, key=lambda piece: (piece.maps, -_spacing(piece.frames)))
 
 
-def spacing(frames: np.ndarray) -> int:
+def _spacing(frames: np.ndarray) -> int:
     """Between the first two of some frames; 1 of a single one."""
     return int(frames[1] - frames[0]) if len(frames) > 1 else 1
 
 
-def parcel(screen: Screen, piece: Piece) -> dict[str, np.ndarray]:
+def _encode_batch(screen: Screen, piece: _FrameBatch) -> dict[str, np.ndarray]:
     """The buffers of a piece, by lane/array, and which frames they are of."""
     scene, frames = screen.scenes[piece.lane], screen.frames[piece.lane]
-    layers = {name: layer for name, layer in layers_of(scene, screen.panels).items() if is_map(layer) == piece.maps}
-    found = {f"{piece.lane}/{name}": buffer for name, buffer in pack(scene, frames[piece.frames], layers).items()}
+    layers = {
+        name: layer for name, layer in changing_layers(scene, screen.panels).items() if is_map(layer) == piece.maps
+    }
+    found = {
+        f"{piece.lane}/{name}": buffer for name, buffer in encode_layers(scene, frames[piece.frames], layers).items()
+    }
     return found if len(piece.frames) == len(frames) else {**found, "frame": piece.frames.astype(np.int32)}
 
 
-def send(screen: Screen, data: dict[str, np.ndarray]) -> None:
+def _send(screen: Screen, data: dict[str, np.ndarray]) -> None:
     """A parcel; its columns need not be of equal length."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

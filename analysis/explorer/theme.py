@@ -18,14 +18,14 @@ BORDER, RULE = "#c5ccd3", "#d9dee3"
 """Around what can be pressed, and around and within figures."""
 FACE = 'system-ui, "Segoe UI", "Helvetica Neue", "DejaVu Sans", Arial, sans-serif'
 
-PAGE = f"""
+PAGE_STYLE = f"""
 html {{ background: {PAPER}; color: {INK}; }}
 body {{ font: 13px/1.45 {FACE}; margin: 0 auto; padding: 14px 20px 24px; }}
 :focus-visible {{ outline: 2px solid {ACCENT}; outline-offset: 2px; }}
 """
 """Styles of a page as a whole."""
 
-STYLES = f"""
+WIDGET_STYLES = f"""
 label {{ font: 12px/1.3 {FACE}; color: {FAINT}; }}
 label span {{ font: 12px/1.5 {FACE}; color: {INK}; }}
 .bk-btn {{ font: 13px/1.3 {FACE}; border: 1px solid {BORDER}; border-radius: 6px; background: white; color: {INK};
@@ -51,43 +51,43 @@ ONE_LINE: dict[str, Any] = {"white_space": "nowrap", "overflow": "hidden", "text
 """Styles of a text that is cut where there is no room."""
 
 
-def text(words: str, size: int = 13, colour: str = INK, margin: Any = 0, **styles: Any) -> Div:
+def text_div(words: str, size: int = 13, colour: str = INK, margin: Any = 0, **styles: Any) -> Div:
     """Plain text, in which nothing is read as markup. margin: as Bokeh has it; styles: of CSS, with _ for -."""
     named = {name.replace("_", "-"): value for name, value in styles.items()}
     style = {"font-size": f"{size}px", "font-family": FACE, "color": colour, "line-height": "1.4", **named}
     return Div(text=words, render_as_text=True, styles=style, sizing_mode="stretch_width", margin=margin)
 
 
-def notice() -> Div:
+def notice_div() -> Div:
     """Where a page says what it cannot do, which a screen reader reads out; unseen until then."""
-    made = text("", colour=WARNING, margin=(0, 0, 12, 0), white_space="pre-wrap")
+    made = text_div("", colour=WARNING, margin=(0, 0, 12, 0), white_space="pre-wrap")
     made.update(visible=False, html_attributes={"role": "status"})
     return made
 
 
-def select(title: str, options: Sequence[Any], value: str, **more: Any) -> Select:
+def select_widget(title: str, options: Sequence[Any], value: str, **more: Any) -> Select:
     """A list to choose from. options: words, or pairs of a value and its words."""
-    looks = {"stylesheets": [STYLES], "sizing_mode": "stretch_width", "margin": (0, 0, 8, 0)}
+    looks = {"stylesheets": [WIDGET_STYLES], "sizing_mode": "stretch_width", "margin": (0, 0, 8, 0)}
     return Select(title=title, options=list(options), value=value, **{**looks, **more})
 
 
-def chooser(settings: param.Parameterized, name: str) -> Select:
+def parameter_select(settings: param.Parameterized, name: str) -> Select:
     """A list to choose one of the objects of a selector from."""
     parameter = settings.param[name]
     words = {str(value): label for label, value in parameter.names.items()}
     values = {str(value): value for value in parameter.objects}
-    made = select(str(parameter.label), list(words.items()), str(getattr(settings, name)))
+    made = select_widget(str(parameter.label), list(words.items()), str(getattr(settings, name)))
     made.on_change("value", lambda attribute, old, new: setattr(settings, name, values[new]))
     settings.param.watch(lambda event: made.update(value=str(event.new)), name)
     return made
 
 
-def button(
+def make_button(
     label: str, press: Callable[[], None] | None = None, title: str = "", classes: Sequence[str] = (), **more: Any
 ) -> Button:
     """A button; title is its name where the label is a sign or says too little. Of the class `small`, a smaller one."""
     attributes = {"title": title, "aria-label": title} if title else {}
-    looks = {"stylesheets": [STYLES], "margin": (0, 6, 6, 0), "html_attributes": attributes}
+    looks = {"stylesheets": [WIDGET_STYLES], "margin": (0, 6, 6, 0), "html_attributes": attributes}
     made = Button(label=label, css_classes=list(classes), **{**looks, **more})
     if press is not None:
         made.on_click(press)

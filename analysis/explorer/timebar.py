@@ -2,57 +2,59 @@
 
 from bokeh.models.widgets import Div
 
-from analysis.explorer.events import EVENTS
+from analysis.explorer.events import EVENT_MARK_COLOURS
 from analysis.explorer.theme import ACCENT, BORDER, FACE, FAINT, INK, PAPER
 
 
-def svg(path: str) -> str:
+def _svg_icon(path: str) -> str:
     """A sign on a button."""
     shape = f'<path d="{path}" fill="currentColor"/>'
     return f'<svg viewBox="0 0 16 16" width="14" height="14" aria-hidden="true">{shape}</svg>'
 
 
-SIGNS = {
+_ICONS = {
     "before": "M2 3h2v10H2zM14 3v10L5 8z",
     "back": "M11 3v10L4 8z",
     "on": "M5 3v10l7-5z",
     "after": "M12 3h2v10h-2zM2 3v10l9-5z",
 }
-TITLES = {
+_TITLES = {
     "before": "Previous event (page up)",
     "back": "One frame back (left arrow)",
     "on": "One frame on (right arrow)",
     "after": "Next event (page down)",
 }
-PLAY = "M4 2.5v11l9.5-5.5z"
-PAUSE = "M4 3h3v10H4zM9 3h3v10H9z"
-SPEEDS = (5, 10, 20, 30, 60, 120, 240)
+_PLAY = "M4 2.5v11l9.5-5.5z"
+_PAUSE = "M4 3h3v10H4zM9 3h3v10H9z"
+_SPEEDS = (5, 10, 20, 30, 60, 120, 240)
 """Frames a second."""
 
 
-def press(name: str) -> str:
+def _bar_button(name: str) -> str:
     """A button of the bar."""
-    return f'<button data-do="{name}" title="{TITLES[name]}" aria-label="{TITLES[name]}">{svg(SIGNS[name])}</button>'
+    title, icon = _TITLES[name], _svg_icon(_ICONS[name])
+    return f'<button data-do="{name}" title="{title}" aria-label="{title}">{icon}</button>'
 
 
-def bar() -> Div:
+def time_bar() -> Div:
     """Playing, and the slider; `scrubber.js` listens to it."""
-    speeds = "".join(f'<option value="{speed}">{speed} frames/s</option>' for speed in SPEEDS)
-    kinds = "".join(f'<span><i class="{kind}"></i>{kind}</span>' for kind in EVENTS)
+    speeds = "".join(f'<option value="{speed}">{speed} frames/s</option>' for speed in _SPEEDS)
+    kinds = "".join(f'<span><i class="{kind}"></i>{kind}</span>' for kind in EVENT_MARK_COLOURS)
     text = f"""<div class="bar" role="group" aria-label="Time">
-    <div class="row">{press("before")}{press("back")}<button class="main" data-do="play" title="Play (space)"
-    aria-label="Play"><span class="go">{svg(PLAY)}</span><span class="halt">{svg(PAUSE)}</span></button>
-    {press("on")}{press("after")}<select data-do="speed" title="Speed" aria-label="Speed">{speeds}</select>
+    <div class="row">{_bar_button("before")}{_bar_button("back")}
+<button class="main" data-do="play" title="Play (space)"
+    aria-label="Play"><span class="go">{_svg_icon(_PLAY)}</span><span class="halt">{_svg_icon(_PAUSE)}</span></button>
+    {_bar_button("on")}{_bar_button("after")}<select data-do="speed" title="Speed" aria-label="Speed">{speeds}</select>
     <output></output><span class="kinds">{kinds}</span></div>
     <div class="line"><div class="ticks"></div><input type="range" data-do="seek" min="0" max="0" value="0" step="1"
     aria-label="Frame"></div></div>"""
     return Div(
-        text=text, disable_math=True, sizing_mode="stretch_width", margin=(0, 8, 10, 0), stylesheets=[bar_look()]
+        text=text, disable_math=True, sizing_mode="stretch_width", margin=(0, 8, 10, 0), stylesheets=[_bar_style()]
     )
 
 
-def bar_look() -> str:
-    colours = "".join(f".{kind} {{ background: {colour}; }} " for kind, colour in EVENTS.items())
+def _bar_style() -> str:
+    colours = "".join(f".{kind} {{ background: {colour}; }} " for kind, colour in EVENT_MARK_COLOURS.items())
     return f"""
     :host {{ position: sticky; top: 0; z-index: 5; }}
     .bk-clearfix {{ width: 100%; }}

@@ -14,12 +14,12 @@ from param.parameterized import batch_call_watchers
 
 from dynamics.settings import SettingsError
 
-SHOWN = 60
+_MAX_QUOTED = 60
 """Letters of what was found that are told again."""
-COMMA = ","
+_COMMA = ","
 
 
-def read(
+def read_url_state(
     arguments: Mapping[str, Sequence[bytes]], settings: param.Parameterized, also: Sequence[str] = ()
 ) -> list[SettingsError]:
     """Take the settings that an address has, name -> values; gives what was refused, for which nothing changes.
@@ -27,79 +27,81 @@ def read(
     also: names in the address that somebody else reads.
     """
     refused: list[SettingsError] = []
-    known = names(settings)
+    known = url_setting_names(settings)
     with batch_call_watchers(settings):  # who listens hears of all at once
         for name, values in arguments.items():
             if name in also:
                 continue
             try:
                 if name not in known:
-                    raise SettingsError(shown(name), "a setting that is not known", ", ".join((*also, *known)))
-                setattr(settings, name, parsed(settings.param[name], single(name, values)))
+                    raise SettingsError(printable_text(name), "a setting that is not known", ", ".join((*also, *known)))
+                setattr(settings, name, _parse(settings.param[name], single_argument(name, values)))
             except SettingsError as error:
                 refused.append(error)
             except ValueError:  # what the parameter itself does not bear
-                refused.append(SettingsError(name, shown(decoded(values[0])), allowed(settings.param[name])))
+                refused.append(
+                    SettingsError(name, printable_text(_decode(values[0])), _allowed_values(settings.param[name]))
+                )
     return refused
 
 
-def written(settings: param.Parameterized, first: Mapping[str, str]) -> str:
+def url_query(settings: param.Parameterized, first: Mapping[str, str]) -> str:
     """The query of an address with some words first, then all settings that have a value."""
     words = dict(first)
-    for name in names(settings):
+    for name in url_setting_names(settings):
         value = getattr(settings, name)
         if isinstance(value, list | tuple):
-            words[name] = COMMA.join(map(worded, value))
+            words[name] = _COMMA.join(map(_as_text, value))
         elif value is not None:
-            words[name] = worded(value)
-    return urlencode(words, safe=COMMA)
+            words[name] = _as_text(value)
+    return urlencode(words, safe=_COMMA)
 
 
-def worded(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
-def names(settings: param.Parameterized) -> list[str]:
+def url_setting_names(settings: param.Parameterized) -> list[str]:
     """The settings that an address has, in their order; those of negative precedence are private."""
     found = [(settings.param[name].precedence or 0, name) for name in settings.param if name != "name"]
     return [name for precedence, name in found if precedence >= 0]
 
 
-def single(name: str, values: Sequence[bytes]) -> str:
+def single_argument(name: str, values: Sequence[bytes]) -> str:
     """The one value of a name. Raises SettingsError."""
     if len(values) != 1:
         raise SettingsError(name, f"{len(values)} values", "a single one")
-    return decoded(values[0])
+    return _decode(values[0])
 
 
-def decoded(value: bytes) -> str:
+def _decode(value: bytes) -> str:
     return value.decode("utf-8", "replace")
 
 
-def shown(text: str) -> str:
+def printable_text(text: str) -> str:
     """What was found, as it may be told: short, and nothing that is no letter."""
     plain = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
-    return plain if len(plain) <= SHOWN else plain[: SHOWN - 1] + "…"
+    return plain if len(plain) <= _MAX_QUOTED else plain[: _MAX_QUOTED - 1] + "…"
 
 
-def parsed(parameter: param.Parameter, text: str) -> Any:
+def _parse(parameter: param.Parameter, text: str) -> Any:
     """The value that a text stands for. Raises SettingsError."""
     if isinstance(parameter, param.ListSelector):
-        return [choice(parameter, word, text) for word in text.split(COMMA) if word]
+        return [_parse_choice(parameter, word, text) for word in text.split(_COMMA) if word]
     if isinstance(parameter, param.Selector):
-        return choice(parameter, text, text)
+        return _parse_choice(parameter, text, text)
     if isinstance(parameter, param.Boolean):
         if text not in ("True", "False"):
-            raise SettingsError(str(parameter.name), shown(text), "True or False")
+            raise SettingsError(str(parameter.name), printable_text(text), "True or False")
         return text == "True"
     if isinstance(parameter, param.Number):
-        return number(parameter, text)
+        return _parse_number(parameter, text)
     return text
 
 
-def number(parameter: param.Number, text: str) -> float | int:
+def _parse_number(parameter: param.Number, text: str) -> float | int:
     """A finite number within bounds; a whole one where the parameter is. Raises SettingsError."""
-    refusal = SettingsError(str(parameter.name), shown(text) or "nothing", allowed(parameter))
+    refusal = SettingsError(str(parameter.name), printable_text(text) or "nothing", _allowed_values(parameter))
     try:
         value = int(text) if isinstance(parameter, param.Integer) else float(text)
     except ValueError:
@@ -110,18 +112,18 @@ def number(parameter: param.Number, text: str) -> float | int:
     return value
 
 
-def choice(parameter: param.Selector, word: str, text: str) -> Any:
+def _parse_choice(parameter: param.Selector, word: str, text: str) -> Any:
     """The object of a selector that is written as a word. Raises SettingsError."""
     for value in parameter.objects:
-        if word == worded(value):
+        if word == _as_text(value):
             return value
-    raise SettingsError(str(parameter.name), shown(text) or "nothing", allowed(parameter))
+    raise SettingsError(str(parameter.name), printable_text(text) or "nothing", _allowed_values(parameter))
 
 
-def allowed(parameter: param.Parameter) -> str:
+def _allowed_values(parameter: param.Parameter) -> str:
     """What a setting may be, in words."""
     if isinstance(parameter, param.Selector):
-        words = [worded(value) for value in parameter.objects]
+        words = [_as_text(value) for value in parameter.objects]
         many = words if len(words) <= 12 else [*words[:10], "…", words[-1]]
         return ("any of " if isinstance(parameter, param.ListSelector) else "one of ") + ", ".join(many)
     if isinstance(parameter, param.Number):

@@ -5,22 +5,22 @@ from typing import Any
 
 import param
 
-from analysis.explorer.screen import SIZES
-from analysis.explorer.timeline import BY
+from analysis.explorer.screen import PANEL_SIZES
+from analysis.explorer.timeline import COMPARE_BY
 from dynamics.settings import SettingsError
 
-NONE = "none"
+NO_CHOICE = "none"
 """No file to compare with, or no panels."""
-SHOWN = 8
+_DEFAULT_PANELS = 8
 """Panels that are shown at first, of those that a run has."""
-FIRST = (
+_PANEL_PRIORITY = (
     "embedding", "pair_sums", "normalised_sums", "attention", "sequence_embeddings", "transform_map",
     "normalised_sequences", "output_map", "loss", "accuracy", "imperfections", "circularity", "gradient_norm",
 )  # fmt: skip
 """Panels by how much they say, for a first look."""
 
 
-class RunsSettings(param.Parameterized):
+class ViewSettings(param.Parameterized):
     """What is looked at. Words that are empty mean what the page chooses."""
 
     file: Any = param.Selector(objects=[""], label="file", precedence=0)
@@ -28,29 +28,31 @@ class RunsSettings(param.Parameterized):
     step = param.Integer(default=None, bounds=(0, None), allow_None=True, label="step", precedence=2)
     panels = param.String(default="", label="panels, by name", precedence=3)
     axes = param.String(default="", label="two axes, such as 0,1", precedence=4)
-    other_file: Any = param.Selector(objects=[NONE], default=NONE, label="compared with a run of", precedence=5)
+    other_file: Any = param.Selector(
+        objects=[NO_CHOICE], default=NO_CHOICE, label="compared with a run of", precedence=5
+    )
     other_run = param.Integer(default=None, bounds=(0, None), allow_None=True, label="compared run", precedence=6)
-    by: Any = param.Selector(objects=list(BY), default="clock", label="compared at the same", precedence=7)
-    size: Any = param.Selector(objects=list(SIZES), default="medium", label="size of panels", precedence=8)
+    by: Any = param.Selector(objects=list(COMPARE_BY), default="clock", label="compared at the same", precedence=7)
+    size: Any = param.Selector(objects=list(PANEL_SIZES), default="medium", label="size of panels", precedence=8)
 
 
-def first_panels(names: Sequence[str], most: int = SHOWN) -> list[str]:
+def default_panel_names(names: Sequence[str], most: int = _DEFAULT_PANELS) -> list[str]:
     """The panels for a first look, in the order that the run has them."""
-    wanted = [name for name in FIRST if name in names]
+    wanted = [name for name in _PANEL_PRIORITY if name in names]
     wanted += [name for name in names if name not in wanted]
     return [name for name in names if name in wanted[:most]]
 
 
-def chosen_panels(words: str, names: Sequence[str]) -> list[str]:
+def parse_panels(words: str, names: Sequence[str]) -> list[str]:
     """Those of some panels that words name, with commas between them, in their order. Raises SettingsError."""
-    wanted = [word.strip() for word in words.split(",") if word.strip() and words.strip() != NONE]
+    wanted = [word.strip() for word in words.split(",") if word.strip() and words.strip() != NO_CHOICE]
     for word in wanted:
         if word not in names:
             raise SettingsError("panels", word, "some of " + ", ".join(names))
     return [name for name in names if name in wanted]
 
 
-def axes_of(words: str) -> tuple[int, int] | None:
+def parse_axes(words: str) -> tuple[int, int] | None:
     """Two axes from words such as "0,1". Raises SettingsError."""
     if not words:
         return None

@@ -21,20 +21,20 @@ from dynamics.tasks import modular_sum
 
 DIRECTIONS, TURNS, PERMUTATIONS = 4096, 50, 50
 """Random directions that a nearness is ranked among; turns, and permutations of the tokens, of a chance level."""
-DEAD_SHARE = 1e-6
+DEAD_NORM_FRACTION = 1e-6
 """A unit is dead if its weights' norm is no more than this share of the largest one of its layer."""
-EQUAL = 1e-12
+COSINE_TOLERANCE = 1e-12
 """Cosines that differ by less are equally near."""
 
 
-class Measured(NamedTuple):
+class MeasureWithChance(NamedTuple):
     """A measure of each frame, and what chance alone gives for it: (...) and (...)."""
 
     value: np.ndarray
     chance: np.ndarray
 
 
-def pair_sums(embedding: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+def embedding_pair_sums(embedding: np.ndarray, pairs: np.ndarray) -> np.ndarray:
     """E_i + E_j of pairs (..., pair, 2): embedding (..., token, axis) -> (..., pair, axis)."""
     x = np.asarray(embedding, dtype=np.float64)
     index = np.broadcast_to(pairs, (*x.shape[:-2], *np.shape(pairs)[-2:]))
@@ -45,7 +45,7 @@ def pair_sums(embedding: np.ndarray, pairs: np.ndarray) -> np.ndarray:
 # ----------------------------------------------------------------------------------------------- hidden units
 
 
-def unit_shares(sums: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
+def unit_norm_fractions(sums: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
     """Each unit's share of the summed norms of the living units' weights: (..., hidden), 0 for dead units.
 
     A unit is dead if it is active at no pair sum or has next to no weights. NaN where none is alive.
@@ -53,12 +53,12 @@ def unit_shares(sums: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.nd
     w = np.asarray(weight, dtype=np.float64)
     active = (sums @ np.swapaxes(w, -1, -2) + np.asarray(bias, dtype=np.float64)[..., None, :] > 0).any(axis=-2)
     norm = np.linalg.norm(w, axis=-1)
-    share = np.where(active & (norm > DEAD_SHARE * norm.max(axis=-1, keepdims=True)), norm, 0.0)
+    share = np.where(active & (norm > DEAD_NORM_FRACTION * norm.max(axis=-1, keepdims=True)), norm, 0.0)
     total = share.sum(axis=-1, keepdims=True)
     return np.divide(share, total, out=np.full(share.shape, np.nan), where=total > 0)
 
 
-def alignment(sums: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> Measured:
+def weight_alignment(sums: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> MeasureWithChance:
     """How much nearer the hidden weights point at pair sums than random directions do: (...) each.
 
     Nearness of a unit is the cosine between its weights and the pair sum nearest in direction, ranked as the
@@ -71,7 +71,7 @@ def alignment(sums: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> Measure
     return _ranked(lambda cosines: cosines.max(axis=-1), sums, weight, bias)
 
 
-def boundaries(sums: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> Measured:
+def boundary_alignment(sums: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> MeasureWithChance:
     """How much nearer to a pair sum the units' boundaries pass than random ones do: (...) each.
 
     As `alignment`, but of the hyperplane through the origin on which a unit without bias begins to be
@@ -85,11 +85,11 @@ def boundaries(sums: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> Measur
 
 def _ranked(
     nearness: Callable[[np.ndarray], np.ndarray], sums: np.ndarray, weight: np.ndarray, bias: np.ndarray
-) -> Measured:
+) -> MeasureWithChance:
     """Mean rank, over units by their shares, of the weights' nearness and of that of turned weights."""
-    share = unit_shares(sums, weight, bias)
+    share = unit_norm_fractions(sums, weight, bias)
     lead, dim = share.shape[:-1], np.shape(weight)[-1]
-    reference, turns = random_directions(dim), random_turns(dim)
+    reference, turns = random_directions(dim), random_orthogonal_matrices(dim)
     found = np.full((*lead, 1 + TURNS), np.nan)
     for frame in np.ndindex(*lead):
         used = share[frame] > 0  # none where it is NaN
@@ -98,16 +98,16 @@ def _ranked(
             continue
         vectors = _directions(np.asarray(weight, dtype=np.float64)[frame][used])
         every = np.concatenate([vectors[None], vectors @ turns])  # (1 + turn, unit, axis)
-        rank = ranks(nearness(every @ targets.T), nearness(reference @ targets.T))
+        rank = fraction_below(nearness(every @ targets.T), nearness(reference @ targets.T))
         found[frame] = rank @ share[frame][used]
-    return Measured(found[..., 0], found[..., 1:].mean(axis=-1))
+    return MeasureWithChance(found[..., 0], found[..., 1:].mean(axis=-1))
 
 
-def ranks(values: np.ndarray, reference: np.ndarray) -> np.ndarray:
+def fraction_below(values: np.ndarray, reference: np.ndarray) -> np.ndarray:
     """Share of a reference (number,) below each value, equal ones counted half: (...) -> (...)."""
     ordered = np.sort(reference)
-    below = np.searchsorted(ordered, values - EQUAL, side="left")
-    not_above = np.searchsorted(ordered, values + EQUAL, side="right")
+    below = np.searchsorted(ordered, values - COSINE_TOLERANCE, side="left")
+    not_above = np.searchsorted(ordered, values + COSINE_TOLERANCE, side="right")
     return (below + not_above) / (2 * len(ordered))
 
 
@@ -119,19 +119,19 @@ def _directions(vectors: np.ndarray) -> np.ndarray:
 
 def random_directions(dim: int) -> np.ndarray:
     """Unit vectors of uniformly random direction, always the same: (DIRECTIONS, axis)."""
-    return _directions(randomness.stream(0, f"alignment/directions/{dim}").standard_normal((DIRECTIONS, dim)))
+    return _directions(randomness.random_stream(0, f"alignment/directions/{dim}").standard_normal((DIRECTIONS, dim)))
 
 
-def random_turns(dim: int) -> np.ndarray:
+def random_orthogonal_matrices(dim: int) -> np.ndarray:
     """Uniformly random orthogonal matrices, always the same: (TURNS, axis, axis)."""
-    q, r = np.linalg.qr(randomness.stream(0, f"alignment/turns/{dim}").standard_normal((TURNS, dim, dim)))
+    q, r = np.linalg.qr(randomness.random_stream(0, f"alignment/turns/{dim}").standard_normal((TURNS, dim, dim)))
     return q * np.sign(np.einsum("tii->ti", r))[:, None, :]
 
 
 # ----------------------------------------------------------------------------------------------- pair sums
 
 
-def rays(embedding: np.ndarray, pairs: np.ndarray) -> Measured:
+def pair_sum_collinearity(embedding: np.ndarray, pairs: np.ndarray) -> MeasureWithChance:
     """How far the pair sums of a class lie on one line through the origin: (...) each, 1 if all do.
 
     embedding (..., token, axis), pairs (..., pair, 2). Of the summed squared norms of pair sums, the share
@@ -140,11 +140,11 @@ def rays(embedding: np.ndarray, pairs: np.ndarray) -> Measured:
     random permutations of the tokens' numbers; labels permuted among the pairs would give too much, as pairs
     of a class share no token, whose sums are alike. NaN if all pair sums are at the origin.
     """
-    sums, n = pair_sums(embedding, pairs), np.shape(embedding)[-2]
-    generator = randomness.stream(0, "alignment/labels")
+    sums, n = embedding_pair_sums(embedding, pairs), np.shape(embedding)[-2]
+    generator = randomness.random_stream(0, "alignment/labels")
     numbers = [generator.permutation(n) for _ in range(PERMUTATIONS)]
     permuted = [_along_class_lines(sums, modular_sum(number[pairs], n), n) for number in numbers]
-    return Measured(_along_class_lines(sums, modular_sum(pairs, n), n), np.mean(permuted, axis=0))
+    return MeasureWithChance(_along_class_lines(sums, modular_sum(pairs, n), n), np.mean(permuted, axis=0))
 
 
 def _along_class_lines(sums: np.ndarray, residue: np.ndarray, n: int) -> np.ndarray:

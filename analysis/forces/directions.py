@@ -6,14 +6,14 @@ Motions are (..., token, axis), taken as vectors of all their numbers. All value
 import numpy as np
 
 
-def cosine(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+def cosine_similarity(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Cosine between two (..., token, axis), taken as vectors: (...), NaN where one is 0."""
     a, b = (np.asarray(x, dtype=np.float64) for x in (first, second))
     norms = np.linalg.norm(a, axis=(-2, -1)) * np.linalg.norm(b, axis=(-2, -1))
     return np.divide((a * b).sum(axis=(-2, -1)), norms, out=np.full(norms.shape, np.nan), where=norms > 0)
 
 
-def normalised_part(motion: np.ndarray, embedding: np.ndarray) -> np.ndarray:
+def without_shift_and_scaling(motion: np.ndarray, embedding: np.ndarray) -> np.ndarray:
     """What is left of a motion (..., token, axis) of an embedding without shift and without change of spread."""
 
     def centred(x):

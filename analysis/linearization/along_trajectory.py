@@ -18,19 +18,19 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from analysis.linearization.eigenmodes import KINDS, Modes, growing, kinds
+from analysis.linearization.eigenmodes import STABILITY_KINDS, Eigenmodes, growing_mode_count, stability_kinds
 from analysis.linearization.force_jacobian import force_spectra
 from dynamics.settings import ModularSettings, ParticleSettings, Settings, SettingsError, SparseSettings
 from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import settings_of
+from dynamics.trajectory.reader import read_settings
 
-STEPS = 20
+_STEPS = 20
 """Frames that are looked at where nobody says how many."""
 LARGE, FEWER_STEPS = 400, 10
 """Parameters beyond which a network's are fewer, and how many."""
 
 
-def linearisation(trajectory: xr.Dataset, places: Sequence[int], quiet: bool = False) -> xr.Dataset:
+def linearize_trajectory(trajectory: xr.Dataset, places: Sequence[int], quiet: bool = False) -> xr.Dataset:
     """The linearised flow at the frames that stand at some places along `step`. Raises TrajectoryError."""
     settings = _linearised(trajectory)
     if isinstance(settings, ParticleSettings):
@@ -41,9 +41,9 @@ def linearisation(trajectory: xr.Dataset, places: Sequence[int], quiet: bool = F
     else:
         found = _of_network(trajectory, places, quiet)
         if isinstance(settings, SparseSettings):
-            from analysis.linearization.normalisation_margin import near_origin
+            from analysis.linearization.normalisation_margin import measure_normalisation_margins
 
-            near = near_origin(trajectory, places, quiet)
+            near = measure_normalisation_margins(trajectory, places, quiet)
             found = found.merge(near, compat="override", join="exact", combine_attrs="override")
     found.attrs["threshold"] = 2 / found.attrs["lr"]
     return _with_kinds(found).assign_attrs(system=settings.system)
@@ -51,7 +51,7 @@ def linearisation(trajectory: xr.Dataset, places: Sequence[int], quiet: bool = F
 
 def _linearised(trajectory: xr.Dataset) -> Settings:
     """The settings of a trajectory whose flow is known. Raises TrajectoryError."""
-    settings, known = settings_of(trajectory), (ParticleSettings, ModularSettings, SparseSettings)
+    settings, known = read_settings(trajectory), (ParticleSettings, ModularSettings, SparseSettings)
     if settings.system not in (each.system for each in known):
         names = ", ".join(each.system for each in known)
         raise TrajectoryError(f"attribute system: found {settings.system}, the flow is known of {names} alone")
@@ -60,10 +60,12 @@ def _linearised(trajectory: xr.Dataset) -> Settings:
 
 def _of_network(trajectory: xr.Dataset, places: Sequence[int], quiet: bool) -> xr.Dataset:
     from analysis.linearization.network_curvature import loss_curvature
-    from analysis.linearization.plateau_escapes import escapes  # torch, which particles do without
+    from analysis.linearization.plateau_escapes import measure_plateau_escapes  # torch, which particles do without
 
     found = loss_curvature(trajectory, places, quiet)
-    found = found.merge(escapes(trajectory, quiet), compat="override", join="exact", combine_attrs="override")
+    found = found.merge(
+        measure_plateau_escapes(trajectory, quiet), compat="override", join="exact", combine_attrs="override"
+    )
     values = found["eigenvalue"].values
     dims = ("run", "step", "mode")
     growth = (dims, -values, {"long_name": "growth rate of a mode of gradient flow", "units": "1"})
@@ -73,17 +75,20 @@ def _of_network(trajectory: xr.Dataset, places: Sequence[int], quiet: bool) -> x
 
 
 def _with_kinds(found: xr.Dataset) -> xr.Dataset:
-    modes = Modes(found["growth_rate"].values, found["rotation_rate"].values)
+    modes = Eigenmodes(found["growth_rate"].values, found["rotation_rate"].values)
     whole = found.attrs.get("parameters", modes.growth.shape[-1]) == modes.growth.shape[-1]
-    count = growing(modes) if whole else np.full(modes.growth.shape[:-1], np.nan)
-    flags = {"flag_values": np.array(list(KINDS.values()), np.int8), "flag_meanings": " ".join(KINDS)}
+    count = growing_mode_count(modes) if whole else np.full(modes.growth.shape[:-1], np.nan)
+    flags = {
+        "flag_values": np.array(list(STABILITY_KINDS.values()), np.int8),
+        "flag_meanings": " ".join(STABILITY_KINDS),
+    }
     each = ("run", "step")
     found["growing_modes"] = (each, count, {"long_name": "number of growing modes", "units": "1"})
-    found["kind"] = (each, kinds(modes), {"long_name": "kind of the linearised flow", **flags})
+    found["kind"] = (each, stability_kinds(modes), {"long_name": "kind of the linearised flow", **flags})
     return found
 
 
-def places_of(trajectory: xr.Dataset, steps: int, at: Sequence[int] = ()) -> list[int]:
+def frame_indices(trajectory: xr.Dataset, steps: int, at: Sequence[int] = ()) -> list[int]:
     """Where along `step` frames stand: those of recorded steps, or so many evenly spaced ones with both ends.
 
     Raises SettingsError.
@@ -99,11 +104,11 @@ def places_of(trajectory: xr.Dataset, steps: int, at: Sequence[int] = ()) -> lis
     return np.unique(np.round(np.linspace(0, len(recorded) - 1, min(steps, len(recorded)))).astype(int)).tolist()
 
 
-def usual_steps(trajectory: xr.Dataset) -> int:
+def default_frame_count(trajectory: xr.Dataset) -> int:
     """How many frames are looked at where nobody says: fewer of networks whose Hessians take long."""
     settings = _linearised(trajectory)
     if isinstance(settings, ParticleSettings):
-        return STEPS
+        return _STEPS
     from dynamics.networks.constant_attention import network_of  # torch, which particles do without
 
-    return STEPS if sum(network_of(trajectory).lengths) <= LARGE else FEWER_STEPS
+    return _STEPS if sum(network_of(trajectory).lengths) <= LARGE else FEWER_STEPS

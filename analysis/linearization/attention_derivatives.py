@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import torch
 
-from analysis.linearization.normalisation import radial
-from dynamics.settings import Norm
+from analysis.linearization.normalisation import radial_derivatives
+from dynamics.settings import NormName
 
 
-class Normalised(NamedTuple):
+class NormalisationDerivatives(NamedTuple):
     """N at some points, with both derivatives; the last axis is that of the points."""
 
     value: torch.Tensor
@@ -23,7 +23,7 @@ class Normalised(NamedTuple):
     second: torch.Tensor
 
 
-def normalised(norm: Norm, x: torch.Tensor) -> Normalised:
+def normalisation_derivatives(norm: NormName, x: torch.Tensor) -> NormalisationDerivatives:
     """N(x), N'(x) and N''(x): (axis, point), and one more axis each.
 
     At the origin N'' counts as 0, and with the unit form, which has none there, N' too.
@@ -31,17 +31,19 @@ def normalised(norm: Norm, x: torch.Tensor) -> Normalised:
     length = torch.linalg.vector_norm(x, dim=0)
     safe = torch.where(length > 0, length, 1.0)
     unit = x / safe
-    found = radial(norm, len(x), (safe if norm == "unit" else length).numpy())
+    found = radial_derivatives(norm, len(x), (safe if norm == "unit" else length).numpy())
     f, df, dg, d2g = (torch.from_numpy(each) for each in found)
     if norm == "unit":
         f, df, dg, d2g = (torch.where(length > 0, each, 0.0) for each in (f, df, dg, d2g))
     along = unit[:, None] * unit
     across = torch.eye(len(x), dtype=x.dtype)[..., None] - along
     second = across[:, :, None] * unit + across[:, None] * unit[:, None] + across * unit[:, None, None]
-    return Normalised(f * length * unit, f * across + dg * along, df * second + d2g * (along[:, :, None] * unit))
+    return NormalisationDerivatives(
+        f * length * unit, f * across + dg * along, df * second + d2g * (along[:, :, None] * unit)
+    )
 
 
-def product(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+def batched_matmul(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
     """Matrix products, sequence by sequence: (i, j, sequence), (j, k, sequence) -> (i, k, sequence)."""
     result = first[:, 0, None] * second[0]
     for middle in range(1, len(second)):  # a sum of one big product would need memory for each of its terms
@@ -49,28 +51,28 @@ def product(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
     return result
 
 
-class Table:
+class PositionTokenTable:
     """The normalised embeddings of every position and token, and what attention gives them.
 
     Arrays are (axis, ..., position x token).
     """
 
-    def __init__(self, norm: Norm, embedding: torch.Tensor, position: torch.Tensor, query: torch.Tensor) -> None:
+    def __init__(self, norm: NormName, embedding: torch.Tensor, position: torch.Tensor, query: torch.Tensor) -> None:
         self.length, self.rows, self.dim = len(position), len(embedding), len(query)
         self.query = query / math.sqrt(self.dim)
         x = (position[:, None] + embedding).reshape(-1, self.dim).T.contiguous()
-        self.value, self.first, self.second = normalised(norm, x)
+        self.value, self.first, self.second = normalisation_derivatives(norm, x)
         self.scores = self.query @ self.value
         self.score_slope = torch.einsum("a,abx->bx", self.query, self.first)
 
 
-class Mixture:
+class AttentionMixture:
     """m = sum_t softmax_t(score of (t, x_t)) z(t, x_t), which attention makes of sequences, and its derivatives.
 
     With a_t the attention, the derivative of score t is a_t (z_t - m). Parameters are E, P and q, in this order.
     """
 
-    def __init__(self, table: Table, tokens: torch.Tensor) -> None:
+    def __init__(self, table: PositionTokenTable, tokens: torch.Tensor) -> None:
         self.table, self.tokens = table, tokens
         self.index = tokens + table.rows * torch.arange(table.length)[:, None]
         self.attention = torch.softmax(table.scores[self.index], 0)

@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import torch
 
-BLOCK = 56
+_BLOCK = 56
 """Rows of a product with the own transpose up to which its two halves are not told apart."""
-LEAST = 1e-300
+_SMALLEST_TAIL = 1e-300
 """What counts as the smallest tail; what remains of it is 0 all the same."""
 
 
-class SoftmaxParts(NamedTuple):
+class CrossEntropyDerivatives(NamedTuple):
     """First and second derivative of the loss by logits, example by example."""
 
     error: torch.Tensor
@@ -25,23 +25,25 @@ class SoftmaxParts(NamedTuple):
     """(class, rank, example): root root^T is diag p - p p^T, times the share"""
 
 
-def softmax_parts(logits: torch.Tensor, target: torch.Tensor, share: torch.Tensor) -> SoftmaxParts:
+def cross_entropy_derivatives(
+    logits: torch.Tensor, target: torch.Tensor, share: torch.Tensor
+) -> CrossEntropyDerivatives:
     """Of logits (class, example), targets (example,), and how much each example counts (example,)."""
     p = torch.softmax(logits, 0)
     error = p - (target == torch.arange(len(p))[:, None]).to(p.dtype)
-    tails = p.flip(0).cumsum(0).flip(0).clamp(min=LEAST)
+    tails = p.flip(0).cumsum(0).flip(0).clamp(min=_SMALLEST_TAIL)
     size = torch.sqrt(share * p[:-1] * tails[1:] / tails[:-1])
     rank = len(p) - 1
     root = torch.zeros(rank + 1, rank, p.shape[1], dtype=p.dtype)
     for column in range(rank):
         root[column, column] = size[column]
         root[column + 1 :, column] = -p[column + 1 :] / tails[column + 1] * size[column]
-    return SoftmaxParts(error * share, root)
+    return CrossEntropyDerivatives(error * share, root)
 
 
 def add_gram(total: torch.Tensor, rows: torch.Tensor) -> None:
     """total += rows rows^T, without computing the blocks off its diagonal twice: (row, row), (row, number)."""
-    if len(rows) <= BLOCK:
+    if len(rows) <= _BLOCK:
         total.addmm_(rows, rows.T)
         return
     half = len(rows) // 2

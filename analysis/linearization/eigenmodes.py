@@ -13,15 +13,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-TOLERANCE = 1e-6
+NULL_MODE_TOLERANCE = 1e-6
 """Share of a frame's largest rate up to which a growth rate counts as zero."""
 
 NONE, STABLE, SADDLE, UNSTABLE = -1, 0, 1, 2
-KINDS = {"none": NONE, "stable": STABLE, "saddle": SADDLE, "unstable": UNSTABLE}
+STABILITY_KINDS = {"none": NONE, "stable": STABLE, "saddle": SADDLE, "unstable": UNSTABLE}
 """No mode grows; some grow and some decay; some grow and none decays. None: the frame has no value, or no mode."""
 
 
-class Modes(NamedTuple):
+class Eigenmodes(NamedTuple):
     """The modes of each frame, by falling growth rate, conjugate ones by falling rotation rate: (..., mode) each.
 
     NaN behind the modes of frames that have fewer of them than others.
@@ -31,33 +31,33 @@ class Modes(NamedTuple):
     rotation: np.ndarray
 
 
-def modes_of(rates: np.ndarray) -> Modes:
+def sorted_eigenmodes(rates: np.ndarray) -> Eigenmodes:
     """Modes from the eigenvalues (..., mode) of a linearised flow, complex or real, NaN where there is no value."""
     rates = np.asarray(rates)
     order = np.lexsort((-rates.imag, -rates.real), axis=-1)
     ordered = np.take_along_axis(rates, order, axis=-1)
-    return Modes(ordered.real.astype(np.float64), ordered.imag.astype(np.float64))
+    return Eigenmodes(ordered.real.astype(np.float64), ordered.imag.astype(np.float64))
 
 
-def zero_below(modes: Modes) -> np.ndarray:
+def null_rate(modes: Eigenmodes) -> np.ndarray:
     """The growth rate up to which a mode of each frame counts as null: (..., mode) -> (...)."""
     rates = np.hypot(modes.growth, modes.rotation)
-    return TOLERANCE * np.where(np.isfinite(rates), rates, 0.0).max(axis=-1, initial=0.0)
+    return NULL_MODE_TOLERANCE * np.where(np.isfinite(rates), rates, 0.0).max(axis=-1, initial=0.0)
 
 
-def growing(modes: Modes) -> np.ndarray:
+def growing_mode_count(modes: Eigenmodes) -> np.ndarray:
     """How many modes grow: (..., mode) -> (...), NaN where the frame has no value, or no mode."""
-    count = (modes.growth > zero_below(modes)[..., None]).sum(axis=-1).astype(np.float64)
+    count = (modes.growth > null_rate(modes)[..., None]).sum(axis=-1).astype(np.float64)
     return np.where(_known(modes), count, np.nan)
 
 
-def kinds(modes: Modes) -> np.ndarray:
+def stability_kinds(modes: Eigenmodes) -> np.ndarray:
     """The place of each frame in `KINDS`: (..., mode) -> (...) int8. Both ends of the spectrum are enough for it."""
-    least = zero_below(modes)[..., None]
+    least = null_rate(modes)[..., None]
     grow, decay = (modes.growth > least).any(axis=-1), (modes.growth < -least).any(axis=-1)
     kind = np.where(grow, np.where(decay, SADDLE, UNSTABLE), STABLE)
     return np.where(_known(modes), kind, NONE).astype(np.int8)
 
 
-def _known(modes: Modes) -> np.ndarray:
+def _known(modes: Eigenmodes) -> np.ndarray:
     return np.isfinite(modes.growth).any(axis=-1)

@@ -33,24 +33,24 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.linearization.eigenmodes import Modes, modes_of
-from analysis.structures.circles_and_grids import checked
+from analysis.linearization.eigenmodes import Eigenmodes, sorted_eigenmodes
+from analysis.structures.circles_and_grids import check_embedding
 from dynamics.particles.pair_forces import TINY
 from dynamics.particles.pair_list import PairList
 from dynamics.particles.system import ParticleSystem
 from dynamics.settings import ParticleSettings, SettingsError
 from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import settings_of
+from dynamics.trajectory.reader import read_settings
 
-MOST = 1000
+_MAX_COORDINATES = 1000
 """Coordinates (particles times axes) up to which there is a spectrum."""
-MOST_PAIRS = 3000
+_MAX_PAIRS = 3000
 """Interacting pair sums up to which there is one: memory and time grow with their square."""
-FLAT = 1e-9
+_RANK_TOLERANCE = 1e-9
 """Singular value, as a share of the largest, up to which the motions that are kept out depend on each other."""
 
 
-class Linearised(NamedTuple):
+class LinearizedField(NamedTuple):
     """A field and its derivative at some embeddings."""
 
     force: np.ndarray
@@ -62,26 +62,28 @@ class Linearised(NamedTuple):
 # ---------------------------------------------------------------------------------------- the force field
 
 
-def linearised(embedding: np.ndarray, settings: ParticleSettings, pairs: PairList | None = None) -> Linearised:
+def force_and_jacobian(
+    embedding: np.ndarray, settings: ParticleSettings, pairs: PairList | None = None
+) -> LinearizedField:
     """The total balanced force F and dF/dx: (..., token, axis) -> (..., token x axis, token x axis).
 
     pairs: those whose sums interact, by default those of the settings. Raises SettingsError, ValueError.
     """
-    x = checked(embedding)
+    x = check_embedding(embedding)
     n, dim = x.shape[-2:]
     if (n, dim) != (settings.n, settings.dim):
         raise SettingsError("n, dim", f"{settings.n}, {settings.dim}", f"those of the embedding, {n} and {dim}")
     pairs = ParticleSystem(settings).pairs if pairs is None else pairs
     frames = x.reshape(-1, n, dim)
     force, jacobian = np.empty(frames.shape), np.empty((len(frames), n * dim, n * dim))
-    law = PairLaw(settings, pairs)
+    law = _PairLaw(settings, pairs)
     for frame, positions in enumerate(frames):
         force[frame], jacobian[frame] = law.at(positions)
     lead = x.shape[:-2]
-    return Linearised(force.reshape(x.shape), jacobian.reshape(*lead, n * dim, n * dim))
+    return LinearizedField(force.reshape(x.shape), jacobian.reshape(*lead, n * dim, n * dim))
 
 
-class PairLaw:
+class _PairLaw:
     """The pair law of some settings between some pairs."""
 
     def __init__(self, settings: ParticleSettings, pairs: PairList) -> None:
@@ -170,7 +172,7 @@ def _ratio(like: float, unlike: float) -> float:
 # ------------------------------------------------------------------------------- what normalisation leaves
 
 
-def followed(field: Linearised, settings: ParticleSettings) -> Linearised:
+def step_rule_field(field: LinearizedField, settings: ParticleSettings) -> LinearizedField:
     """The field along which a step goes, by the settings' rule: F, or scaled to sqrt(N), or for each particle to 1.
 
     NaN where a force that is scaled is 0.
@@ -187,10 +189,10 @@ def followed(field: Linearised, settings: ParticleSettings) -> Linearised:
     scale = np.sqrt(n) if settings.step_rule == "direction" else 1.0
     with np.errstate(invalid="ignore", divide="ignore"):
         turned = (rows - unit[..., None] * along[..., None, :]) * (scale / size)[..., None]
-    return Linearised((scale * unit).reshape(force.shape), turned.reshape(jacobian.shape))
+    return LinearizedField((scale * unit).reshape(force.shape), turned.reshape(jacobian.shape))
 
 
-def directions_left(embedding: np.ndarray, settings: ParticleSettings) -> np.ndarray:
+def free_directions(embedding: np.ndarray, settings: ParticleSettings) -> np.ndarray:
     """Orthonormal motions that keep mean and variance: (..., token, axis) -> (..., token x axis, mode).
 
     Where no axis is distinguished, turning all particles together changes nothing, and is not among them: at rest it
@@ -210,7 +212,7 @@ def directions_left(embedding: np.ndarray, settings: ParticleSettings) -> np.nda
         kept += [(size.reshape(x.shape) @ plane).reshape(*lead, n * dim) for plane in planes]
         kept += [size] if settings.variance == "overall" else []
     basis, sizes, _ = np.linalg.svd(np.stack(kept, -1))
-    rank = (sizes > FLAT * sizes[..., :1]).sum(axis=-1)[..., None, None]
+    rank = (sizes > _RANK_TOLERANCE * sizes[..., :1]).sum(axis=-1)[..., None, None]
     column = np.arange(rank.min(initial=n * dim), n * dim)
     return np.where(column < rank, np.nan, basis[..., column])
 
@@ -221,7 +223,7 @@ def _unit(rows: np.ndarray) -> np.ndarray:
     return np.divide(rows, size, out=np.zeros_like(rows), where=size > 0)
 
 
-def constrained(embedding: np.ndarray, field: Linearised, settings: ParticleSettings) -> Linearised:
+def constrained_field(embedding: np.ndarray, field: LinearizedField, settings: ParticleSettings) -> LinearizedField:
     """G and its derivative on the directions left, in their basis, from the field that is followed.
 
     jacobian: (..., mode, mode), NaN where the embedding is without the spread that is to be kept, and in the rows and
@@ -238,13 +240,13 @@ def constrained(embedding: np.ndarray, field: Linearised, settings: ParticleSett
         inner = (x * field.force).sum(axis=axes, keepdims=True)
         ratio = np.divide(inner, size, out=np.full(size.shape, np.nan), where=size > 0)
         pull = np.broadcast_to(ratio, (*x.shape[:-2], 1, dim))
-    basis = directions_left(x, settings)
+    basis = free_directions(x, settings)
     each = np.broadcast_to(pull, x.shape).reshape(*x.shape[:-2], n * dim)
     by_basis = field.jacobian @ basis - each[..., None] * basis
-    return Linearised(centred - pull * x, np.swapaxes(basis, -1, -2) @ by_basis)
+    return LinearizedField(centred - pull * x, np.swapaxes(basis, -1, -2) @ by_basis)
 
 
-def eigenvalues(matrices: np.ndarray) -> np.ndarray:
+def finite_eigenvalues(matrices: np.ndarray) -> np.ndarray:
     """Eigenvalues of square matrices (..., row, column): (..., mode) complex, NaN for those that are not finite.
 
     Rows and columns that are NaN throughout are no part of a matrix: it has as many eigenvalues less, NaN behind them.
@@ -270,15 +272,17 @@ def force_spectra(trajectory: xr.Dataset, places: list[int], quiet: bool = False
     part in the Frobenius norm of dF/dx; rest (run, step), |G| over |F|. NaN in the frames of a run after it diverged,
     and behind the modes of a frame that has fewer than another. Raises TrajectoryError.
     """
-    settings = settings_of(trajectory)
+    settings = read_settings(trajectory)
     if not isinstance(settings, ParticleSettings):
         raise TrajectoryError(f"attribute system: found {settings.system}, this is about particles")
-    if not 1 < settings.n * settings.dim <= MOST:
-        raise TrajectoryError(f"n times dim: found {settings.n * settings.dim}, spectra are for 2 to {MOST}")
-    pairs = ParticleSystem(settings).pairs
-    if len(pairs.first) > MOST_PAIRS:
+    if not 1 < settings.n * settings.dim <= _MAX_COORDINATES:
         raise TrajectoryError(
-            f"n: found {settings.n} with {len(pairs.first)} pairs, spectra are for up to {MOST_PAIRS}"
+            f"n times dim: found {settings.n * settings.dim}, spectra are for 2 to {_MAX_COORDINATES}"
+        )
+    pairs = ParticleSystem(settings).pairs
+    if len(pairs.first) > _MAX_PAIRS:
+        raise TrajectoryError(
+            f"n: found {settings.n} with {len(pairs.first)} pairs, spectra are for up to {_MAX_PAIRS}"
         )
     some = trajectory.isel(step=places)
     x = some["embedding"].transpose("run", "step", "token", "axis").values.astype(np.float64)
@@ -289,7 +293,7 @@ def force_spectra(trajectory: xr.Dataset, places: list[int], quiet: bool = False
         for run, step in tqdm(jobs, "modes", unit="frame", disable=True if quiet else None, leave=False)
     ]
     variables = {}
-    for name, meaning in LONG_NAMES.items():
+    for name, meaning in _LONG_NAMES.items():
         dims = (["force_mode" if name.startswith("force") else "mode"]) if name.endswith("_rate") else []
         width = [max((len(frame[name]) for frame in frames), default=0)] if dims else []
         values = np.full((*valid.shape, *width), np.nan)
@@ -303,7 +307,7 @@ def force_spectra(trajectory: xr.Dataset, places: list[int], quiet: bool = False
     return xr.Dataset(variables, coords, {"lr": settings.step_size})
 
 
-LONG_NAMES = {
+_LONG_NAMES = {
     "growth_rate": "growth rate of a mode of the normalised motion",
     "rotation_rate": "rotation rate of a mode of the normalised motion",
     "force_growth_rate": "real part of an eigenvalue of the force's derivative",
@@ -315,11 +319,11 @@ LONG_NAMES = {
 
 def _frame_spectra(x: np.ndarray, settings: ParticleSettings, pairs: PairList) -> dict[str, np.ndarray]:
     """Of one embedding (token, axis)."""
-    field = linearised(x, settings, pairs)
-    path = followed(field, settings)
-    rest = constrained(x, path, settings)
-    moving: Modes = modes_of(eigenvalues(rest.jacobian))
-    whole: Modes = modes_of(eigenvalues(field.jacobian))
+    field = force_and_jacobian(x, settings, pairs)
+    path = step_rule_field(field, settings)
+    rest = constrained_field(x, path, settings)
+    moving: Eigenmodes = sorted_eigenmodes(finite_eigenvalues(rest.jacobian))
+    whole: Eigenmodes = sorted_eigenmodes(finite_eigenvalues(field.jacobian))
     antisymmetric = (field.jacobian - np.swapaxes(field.jacobian, -1, -2)) / 2
     return {
         "growth_rate": moving.growth,

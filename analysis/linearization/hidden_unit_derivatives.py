@@ -12,11 +12,11 @@ import math
 
 import torch
 
-from analysis.linearization.attention_derivatives import Normalised, product
+from analysis.linearization.attention_derivatives import NormalisationDerivatives, batched_matmul
 from dynamics.networks.parameters import Weights
 
 
-class Units:
+class HiddenUnits:
     """The feed-forward layer at points N(xi) (axis, sequence): activations and both derivatives, (hidden, sequence).
 
     Parameters are w (axis, hidden), u (axis, hidden), then c and b where there are any.
@@ -30,7 +30,7 @@ class Units:
         before = self.receptor @ point
         if self.biases:
             before = before + weights["receptor_bias"][:, None]
-        self.active, self.slope, self.bend = activated(activation, before)
+        self.active, self.slope, self.bend = activation_derivatives(activation, before)
         wide = self.hidden * self.dim
         self.begins = (0, wide, 2 * wide, 2 * wide + self.dim * self.shift)
         """Where w, u, c and b begin."""
@@ -44,7 +44,7 @@ class Units:
         """d zeta / d xi: (axis, axis_in, sequence)."""
         pairs = (self.assembler[:, :, None] * self.receptor[:, None]).flatten(1)
         by_point = (pairs.T @ self.slope).unflatten(0, (self.dim, self.dim))
-        return torch.eye(self.dim, dtype=torch.float64)[..., None] + product(by_point, first)
+        return torch.eye(self.dim, dtype=torch.float64)[..., None] + batched_matmul(by_point, first)
 
     def fill(self, out: torch.Tensor, spread: torch.Tensor) -> None:
         """Write spread . d zeta, for spread (axis, rank, sequence): (parameter, rank, sequence)."""
@@ -60,14 +60,14 @@ class Units:
         if self.biases:
             out[b:] = error
 
-    def point_bend(self, rho: torch.Tensor, point: Normalised) -> torch.Tensor:
+    def point_bend(self, rho: torch.Tensor, point: NormalisationDerivatives) -> torch.Tensor:
         """rho . d² zeta by xi: (axis, axis_in, sequence)."""
         back = self.assembler @ rho
         pairs = (self.receptor[:, :, None] * self.receptor[:, None]).flatten(1)
         by_point = (pairs.T @ (back * self.bend)).unflatten(0, (self.dim, self.dim))
         towards = self.receptor.T @ (back * self.slope)
         bent = (towards[:, None, None] * point.second).sum(0)
-        return product(product(point.first, by_point), point.first) + bent
+        return batched_matmul(batched_matmul(point.first, by_point), point.first) + bent
 
     def point_cross(self, rho: torch.Tensor, by_point: torch.Tensor) -> torch.Tensor:
         """sum_s rho . d² zeta by the front, through d N(xi) (axis, front, sequence), and the layer's own."""
@@ -129,7 +129,7 @@ class Units:
         return result
 
 
-def activated(activation: str, before: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def activation_derivatives(activation: str, before: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """An activation with its first and second derivative."""
     if activation == "relu":
         slope = (before > 0).double()

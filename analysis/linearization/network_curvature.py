@@ -25,17 +25,17 @@ import torch
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.linearization.eigenmodes import TOLERANCE
-from analysis.linearization.hessians import extremes, objective, trace
-from dynamics.networks.clustering_head import MLP, ClusteringHead
-from dynamics.networks.constant_attention import ConstantAttention, check_recorded, network_of
+from analysis.linearization.eigenmodes import NULL_MODE_TOLERANCE
+from analysis.linearization.hessians import estimate_trace, extreme_eigenpairs, training_objective
+from dynamics.networks.clustering_head import MLP_VARIABLES, ClusteringHead
+from dynamics.networks.constant_attention import ConstantAttention, check_variable_recorded, network_of
 
-DENSE = 2000
+_MAX_DENSE = 2000
 """Parameters up to which Hessians are whole."""
-ENDS = 3
+_ENDS = 3
 """Eigenvalues at each end of a spectrum that is not whole."""
 
-SCALARS = {
+CURVATURE_SCALARS = {
     "sharpness": "largest eigenvalue of the Hessian, or of that scaled by the layers' learning rates",
     "trace": "trace of the Hessian",
     "trace_error": "standard error of the trace where it is estimated",
@@ -45,11 +45,11 @@ SCALARS = {
     "highest_share": "share of the next movement along the direction of the highest eigenvalue",
 }
 
-Job = TypeVar("Job")
-Result = TypeVar("Result")
+_Job = TypeVar("_Job")
+_Result = TypeVar("_Result")
 
 
-class Frame(NamedTuple):
+class FrameCurvature(NamedTuple):
     """What is found at one frame."""
 
     eigenvalues: np.ndarray
@@ -63,7 +63,7 @@ class Frame(NamedTuple):
 # ------------------------------------------------------------------------------------------------ one frame
 
 
-def shares(vectors: np.ndarray, movement: np.ndarray) -> np.ndarray:
+def movement_fractions(vectors: np.ndarray, movement: np.ndarray) -> np.ndarray:
     """cos² of a movement (parameter,) with orthonormal columns (parameter, direction): (direction,), NaN if it is 0."""
     size = np.linalg.norm(movement)
     if not size > 0:
@@ -71,15 +71,15 @@ def shares(vectors: np.ndarray, movement: np.ndarray) -> np.ndarray:
     return np.square(vectors.T @ (movement / size))
 
 
-def whole_frame(
+def _dense_frame(
     hessian: torch.Tensor, blocks: Sequence[slice], rates: np.ndarray, movement: np.ndarray | None
-) -> Frame:
+) -> FrameCurvature:
     """From a Hessian (parameter, parameter), the parameters of each layer, their learning rates (parameter,)
     over the first one, and the movement (parameter,), if there is one."""
     values, vectors = (each.numpy() for each in torch.linalg.eigh(hessian))
     layers = np.array([_ends(hessian[block, block]) for block in blocks])
-    along = shares(vectors, movement) if movement is not None else np.full(len(values), np.nan)
-    negative = values < -TOLERANCE * np.abs(values).max()
+    along = movement_fractions(vectors, movement) if movement is not None else np.full(len(values), np.nan)
+    negative = values < -NULL_MODE_TOLERANCE * np.abs(values).max()
     scalars = {
         "sharpness": values[-1] if (rates == 1).all() else _scaled_sharpness(hessian, rates),
         "trace": float(hessian.trace()),
@@ -89,7 +89,7 @@ def whole_frame(
         "negative_chance": negative.mean(),
         "highest_share": along[-1],
     }
-    return Frame(values, scalars, layers)
+    return FrameCurvature(values, scalars, layers)
 
 
 def _ends(block: torch.Tensor) -> np.ndarray:
@@ -101,24 +101,24 @@ def _scaled_sharpness(hessian: torch.Tensor, rates: np.ndarray) -> float:
     return float(torch.linalg.eigvalsh(root[:, None] * hessian * root)[-1])
 
 
-def ends_frame(
+def _lanczos_frame(
     loss: Callable[[torch.Tensor], torch.Tensor],
     row: torch.Tensor,
     layers: int,
     rates: np.ndarray,
     movement: np.ndarray | None,
-) -> Frame:
+) -> FrameCurvature:
     """As `whole_frame` from both ends of the spectrum, by Lanczos."""
-    found, total = extremes(loss, row, ENDS), trace(loss, row)
-    along = shares(found.vectors, movement) if movement is not None else np.full(2 * ENDS, np.nan)
+    found, total = extreme_eigenpairs(loss, row, _ENDS), estimate_trace(loss, row)
+    along = movement_fractions(found.vectors, movement) if movement is not None else np.full(2 * _ENDS, np.nan)
     sharpness = found.values[-1]
     if not (rates == 1).all():
         root = torch.from_numpy(np.sqrt(rates))
-        sharpness = extremes(lambda scaled: loss(scaled * root), row / root).values[-1]
-    scalars = dict.fromkeys(SCALARS, np.nan)
+        sharpness = extreme_eigenpairs(lambda scaled: loss(scaled * root), row / root).values[-1]
+    scalars = dict.fromkeys(CURVATURE_SCALARS, np.nan)
     scalars.update(sharpness=sharpness, trace=total.value, trace_error=total.error)
     scalars.update(lowest_share=along[0], highest_share=along[-1])
-    return Frame(found.values, scalars, np.full((layers, 2), np.nan))
+    return FrameCurvature(found.values, scalars, np.full((layers, 2), np.nan))
 
 
 # -------------------------------------------------------------------------------------- along a trajectory
@@ -131,7 +131,7 @@ def loss_curvature(trajectory: xr.Dataset, places: Sequence[int], quiet: bool = 
     Raises TrajectoryError for a trajectory without the weights of a network.
     """
     network = network_of(trajectory)
-    rows = flat_weights(trajectory, network, places)
+    rows = flat_weight_pairs(trajectory, network, places)
     last, steps = trajectory["last_step"].values, trajectory["step"].values
     jobs = [
         (run, frame)
@@ -139,10 +139,10 @@ def loss_curvature(trajectory: xr.Dataset, places: Sequence[int], quiet: bool = 
         for frame, place in enumerate(places)
         if steps[place] <= last[run]
     ]
-    whole, blocks, rates = sum(network.lengths) <= DENSE, _blocks(network), learning_rates(network)
-    objectives = [objective(network, int(seed)) for seed in trajectory["seed"].values]
+    whole, blocks, rates = sum(network.lengths) <= _MAX_DENSE, _blocks(network), relative_learning_rates(network)
+    objectives = [training_objective(network, int(seed)) for seed in trajectory["seed"].values]
 
-    def at(job: tuple[int, int]) -> Frame | None:
+    def at(job: tuple[int, int]) -> FrameCurvature | None:
         run, frame = job
         row = torch.from_numpy(rows[run, frame, 0])
         place = places[frame]
@@ -151,15 +151,15 @@ def loss_curvature(trajectory: xr.Dataset, places: Sequence[int], quiet: bool = 
         if not whole:
             if not torch.isfinite(torch.func.grad(objectives[run].loss)(row)).all():
                 return None
-            return ends_frame(objectives[run].loss, row, len(blocks), rates, movement)
+            return _lanczos_frame(objectives[run].loss, row, len(blocks), rates, movement)
         hessian = objectives[run].hessian(row)
-        return whole_frame(hessian, blocks, rates, movement) if torch.isfinite(hessian).all() else None
+        return _dense_frame(hessian, blocks, rates, movement) if torch.isfinite(hessian).all() else None
 
-    found = in_threads(at, jobs, "Hessians", quiet)
+    found = map_in_threads(at, jobs, "Hessians", quiet)
     return _labelled(trajectory, network, places, jobs, found)
 
 
-def flat_weights(
+def flat_weight_pairs(
     trajectory: xr.Dataset, network: ConstantAttention | ClusteringHead, places: Sequence[int]
 ) -> np.ndarray:
     """Parameters of frames and of the frames after them, float64: (run, frame, this or next, parameter).
@@ -171,18 +171,18 @@ def flat_weights(
     needed, where = np.unique(both, return_inverse=True)
     pieces = []
     for name, dims in network.variables.items():
-        check_recorded(trajectory, name)
+        check_variable_recorded(trajectory, name)
         values = trajectory[name].transpose("run", "step", *dims).isel(step=needed).values
         pieces.append(values.reshape(*values.shape[:2], -1))
     flat = np.concatenate(pieces, axis=-1).astype(np.float64)
     return flat[:, where.reshape(both.shape)]
 
 
-def learning_rates(network: ConstantAttention | ClusteringHead) -> np.ndarray:
+def relative_learning_rates(network: ConstantAttention | ClusteringHead) -> np.ndarray:
     """Each parameter's learning rate over lr: (parameter,)."""
     discount = getattr(network.settings, "mlp_lr_discount", 1.0)
     named = zip(network.variables, network.lengths, strict=True)
-    return np.concatenate([np.full(length, 1 / discount if name in MLP else 1.0) for name, length in named])
+    return np.concatenate([np.full(length, 1 / discount if name in MLP_VARIABLES else 1.0) for name, length in named])
 
 
 def _blocks(network: ConstantAttention | ClusteringHead) -> list[slice]:
@@ -190,7 +190,7 @@ def _blocks(network: ConstantAttention | ClusteringHead) -> list[slice]:
     return [slice(begin, begin + length) for begin, length in named]
 
 
-def in_threads(function: Callable[[Job], Result], jobs: Sequence[Job], what: str, quiet: bool) -> list[Result]:
+def map_in_threads(function: Callable[[_Job], _Result], jobs: Sequence[_Job], what: str, quiet: bool) -> list[_Result]:
     """The results of jobs, in their order: as many at a time as torch has threads, each of them on one."""
     threads = torch.get_num_threads()
     try:
@@ -206,13 +206,13 @@ def _labelled(
     network: ConstantAttention | ClusteringHead,
     places: Sequence[int],
     jobs: Sequence[tuple[int, int]],
-    found: Sequence[Frame | None],
+    found: Sequence[FrameCurvature | None],
 ) -> xr.Dataset:
     shape = (trajectory.sizes["run"], len(places))
     parameters = sum(network.lengths)
-    modes = parameters if parameters <= DENSE else 2 * ENDS
+    modes = parameters if parameters <= _MAX_DENSE else 2 * _ENDS
     values, layers = np.full((*shape, modes), np.nan), np.full((*shape, len(network.variables), 2), np.nan)
-    scalars = {name: np.full(shape, np.nan) for name in SCALARS}
+    scalars = {name: np.full(shape, np.nan) for name in CURVATURE_SCALARS}
     for job, frame in zip(jobs, found, strict=True):
         if frame is None:
             continue
@@ -222,7 +222,7 @@ def _labelled(
     each = ("run", "step")
     variables: dict[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]] = {}
     for name, numbers in scalars.items():
-        variables[name] = (each, numbers, _attrs(SCALARS[name]))
+        variables[name] = (each, numbers, _attrs(CURVATURE_SCALARS[name]))
     variables["eigenvalue"] = ((*each, "mode"), values, _attrs("eigenvalues of the Hessian, rising"))
     for end, word in enumerate(("lowest", "highest")):
         attrs = _attrs(f"{word} eigenvalue of the Hessian's block of a layer")

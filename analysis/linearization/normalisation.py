@@ -23,11 +23,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.networks.clustering_head import EPSILON
-from dynamics.settings import Norm
+from dynamics.networks.clustering_head import NORMALISATION_EPSILON
+from dynamics.settings import NormName
 
 
-class Radial(NamedTuple):
+class RadialDerivatives(NamedTuple):
     """What makes up N and its derivatives at some lengths: f, f', g' and g'', (...) each."""
 
     scale: np.ndarray
@@ -40,35 +40,37 @@ class Radial(NamedTuple):
     """g''"""
 
 
-def radius_of(norm: Norm, dim: int) -> float:
+def normalised_length(norm: NormName, dim: int) -> float:
     """R: the length that normalised embeddings have."""
     return float(np.sqrt(dim)) if norm.startswith("rms") else 1.0
 
 
-def radial(norm: Norm, dim: int, length: np.ndarray) -> Radial:
+def radial_derivatives(norm: NormName, dim: int, length: np.ndarray) -> RadialDerivatives:
     """The radial functions at lengths (...). At 0 those of "unit" are not finite; the others have limits."""
-    r, radius = np.asarray(length, dtype=np.float64), radius_of(norm, dim)
+    r, radius = np.asarray(length, dtype=np.float64), normalised_length(norm, dim)
     if norm == "rms":
-        shift = EPSILON * radius
+        shift = NORMALISATION_EPSILON * radius
         far = 1 / (r + shift)
-        return Radial(radius * far, -radius * far**2, radius * shift * far**2, -2 * radius * shift * far**3)
+        return RadialDerivatives(radius * far, -radius * far**2, radius * shift * far**2, -2 * radius * shift * far**3)
     with np.errstate(divide="ignore"):
         far = 1 / r
     zero = np.zeros_like(r)
-    outside = Radial(radius * far, -radius * far**2, zero, zero)
+    outside = RadialDerivatives(radius * far, -radius * far**2, zero, zero)
     if norm == "unit":
         return outside
     inside = (r * (3 - 2 * r), 3 - 4 * r, 6 * r * (1 - r), 6 - 12 * r)
-    return Radial(*(np.where(r < 1, radius * near, beyond) for near, beyond in zip(inside, outside, strict=True)))
+    return RadialDerivatives(
+        *(np.where(r < 1, radius * near, beyond) for near, beyond in zip(inside, outside, strict=True))
+    )
 
 
-def jacobian(x: np.ndarray, norm: Norm) -> np.ndarray:
+def normalisation_jacobian(x: np.ndarray, norm: NormName) -> np.ndarray:
     """N'(x): (..., axis) -> (..., axis, axis_in), symmetric.
 
     At the origin: 1 / epsilon for "rms", 0 for the smooth forms, and NaN for "unit", which has none there.
     """
     length, unit = _polar(x)
-    found = radial(norm, unit.shape[-1], length)
+    found = radial_derivatives(norm, unit.shape[-1], length)
     along = unit[..., :, None] * unit[..., None, :]
     across = np.eye(unit.shape[-1]) - along
     with np.errstate(invalid="ignore"):
@@ -76,13 +78,13 @@ def jacobian(x: np.ndarray, norm: Norm) -> np.ndarray:
     return _without_origin(result, length, norm)
 
 
-def second_derivative(x: np.ndarray, norm: Norm) -> np.ndarray:
+def normalisation_second_derivative(x: np.ndarray, norm: NormName) -> np.ndarray:
     """N''(x): (..., axis) -> (..., axis, axis_in, axis_in), symmetric in all three.
 
     At the origin, where none of the forms has one, it is the mean over directions of approach, 0, and NaN for "unit".
     """
     length, unit = _polar(x)
-    found = radial(norm, unit.shape[-1], length)
+    found = radial_derivatives(norm, unit.shape[-1], length)
     along = unit[..., :, None] * unit[..., None, :]
     across = np.eye(unit.shape[-1]) - along
     sides = across[..., None] * unit[..., None, None, :] + across[..., :, None, :] * unit[..., None, :, None]
@@ -93,18 +95,18 @@ def second_derivative(x: np.ndarray, norm: Norm) -> np.ndarray:
     return _without_origin(result, length, norm)
 
 
-def jacobian_norm(length: np.ndarray, norm: Norm, dim: int) -> np.ndarray:
+def normalisation_jacobian_norm(length: np.ndarray, norm: NormName, dim: int) -> np.ndarray:
     """Operator norm of N' at a distance from the origin, max(|f|, |g'|): (...) -> (...). Infinite for "unit" at 0."""
-    found = radial(norm, dim, length)
+    found = radial_derivatives(norm, dim, length)
     return np.abs(found.slope) if dim == 1 else np.maximum(np.abs(found.scale), np.abs(found.slope))
 
 
-def second_derivative_norm(length: np.ndarray, norm: Norm, dim: int) -> np.ndarray:
+def normalisation_second_derivative_norm(length: np.ndarray, norm: NormName, dim: int) -> np.ndarray:
     """Largest |N''(u, v)| over unit u and v at a distance from the origin: (...) -> (...).
 
     At 0 what it comes to near the origin, which is infinite for "unit".
     """
-    found = radial(norm, dim, length)
+    found = radial_derivatives(norm, dim, length)
     along, slope = np.abs(found.bend), found.scale_slope
     if dim == 1:
         return along
@@ -128,6 +130,6 @@ def _polar(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.ldexp(size, exponent), scaled / np.where(size > 0, size, 1.0)[..., None]
 
 
-def _without_origin(result: np.ndarray, length: np.ndarray, norm: Norm) -> np.ndarray:
+def _without_origin(result: np.ndarray, length: np.ndarray, norm: NormName) -> np.ndarray:
     at = (length == 0).reshape(length.shape + (1,) * (result.ndim - length.ndim))
     return np.where(at, np.nan, result) if norm == "unit" else result

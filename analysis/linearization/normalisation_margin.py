@@ -17,19 +17,19 @@ import numpy as np
 import torch
 import xarray as xr
 
-from analysis.linearization.attention_derivatives import Mixture, Table
-from analysis.linearization.network_curvature import flat_weights, in_threads
-from analysis.linearization.normalisation import jacobian_norm, second_derivative_norm
+from analysis.linearization.attention_derivatives import AttentionMixture, PositionTokenTable
+from analysis.linearization.network_curvature import flat_weight_pairs, map_in_threads
+from analysis.linearization.normalisation import normalisation_jacobian_norm, normalisation_second_derivative_norm
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.networks.constant_attention import check_recorded, clustering_head_of
+from dynamics.networks.constant_attention import check_variable_recorded, clustering_head_of
 from dynamics.networks.parameters import Weights
 from dynamics.settings import SparseSettings
-from dynamics.tasks import distinct
+from dynamics.tasks import distinct_sequences
 
-QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+_QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 """Of sequences, that their values are reduced to; 0 and 1 are the smallest and the largest."""
 
-POINTS = {
+_POINT_MEASURES = {
     "length": "distance from the origin",
     "jacobian_norm": "operator norm of the normalisation's derivative",
     "second_derivative_norm": "norm of the normalisation's second derivative, as a bilinear map",
@@ -44,12 +44,12 @@ def flip_ratios(x: np.ndarray, moved: np.ndarray) -> np.ndarray:
     return np.divide(movement, size, out=beyond, where=size > 0)
 
 
-def turned(x: np.ndarray, moved: np.ndarray) -> np.ndarray:
+def turns_over_right_angle(x: np.ndarray, moved: np.ndarray) -> np.ndarray:
     """Whether a point's direction has turned by more than a right angle: (..., axis), twice -> (...) bool."""
     return (x * moved).sum(axis=-1) < 0
 
 
-def near_origin(trajectory: xr.Dataset, places: Sequence[int], quiet: bool = False) -> xr.Dataset:
+def measure_normalisation_margins(trajectory: xr.Dataset, places: Sequence[int], quiet: bool = False) -> xr.Dataset:
     """How near the points of VC's network are to the origin, at frames that stand at some places along `step`.
 
     x_<name> (run, step, position, token) and xi_<name> (run, step, quantile) for each name of POINTS; xi_flips,
@@ -61,11 +61,11 @@ def near_origin(trajectory: xr.Dataset, places: Sequence[int], quiet: bool = Fal
     network = clustering_head_of(trajectory)
     s = network.settings
     steps, last = trajectory["step"].values, trajectory["last_step"].values
-    tokens = distinct_tokens(s, trajectory["seed"].values)
-    rows = flat_weights(trajectory, network, places)
+    tokens = distinct_training_sequences(s, trajectory["seed"].values)
+    rows = flat_weight_pairs(trajectory, network, places)
     jobs = [(run, frame) for run in range(trajectory.sizes["run"]) for frame in range(len(places))]
-    at = in_threads(
-        lambda job: sequence_embeddings(network, torch.from_numpy(rows[job]), tokens[job[0]]), jobs, "sequences", quiet
+    at = map_in_threads(
+        lambda job: _sequence_embeddings(network, torch.from_numpy(rows[job]), tokens[job[0]]), jobs, "sequences", quiet
     )
     valid = steps[list(places)] <= last[:, None]
     after = np.minimum(np.asarray(places) + 1, len(steps) - 1)
@@ -75,18 +75,22 @@ def near_origin(trajectory: xr.Dataset, places: Sequence[int], quiet: bool = Fal
     x = _sums(weights["embedding"].numpy(), weights["position_embedding"].numpy(), s)  # (run, frame, this or next, ...)
     found = _points("x", x[:, :, 0], x[:, :, 1], s, valid, moves, ("position", "token"))
     shape = (trajectory.sizes["run"], len(places))
-    reduced = {name: np.full((*shape, len(QUANTILES)), np.nan) for name in POINTS}
+    reduced = {name: np.full((*shape, len(_QUANTILES)), np.nan) for name in _POINT_MEASURES}
     flips, turns = np.full(shape, np.nan), np.full(shape, np.nan)
     for job, xi in zip(jobs, at, strict=True):
         each = _measures(xi[0], xi[1], s)
         for name, values in each.items():
             known = moves[job] if name == "flip_ratio" else valid[job]
             if known:
-                reduced[name][job] = np.quantile(values, QUANTILES, method="inverted_cdf")
+                reduced[name][job] = np.quantile(values, _QUANTILES, method="inverted_cdf")
         if moves[job]:
-            flips[job], turns[job] = (each["flip_ratio"] > 1).mean(), turned(xi[0], xi[1]).mean()
+            flips[job], turns[job] = (each["flip_ratio"] > 1).mean(), turns_over_right_angle(xi[0], xi[1]).mean()
     for name, values in reduced.items():
-        found[f"xi_{name}"] = (("run", "step", "quantile"), values, _attrs(f"quantiles over sequences: {POINTS[name]}"))
+        found[f"xi_{name}"] = (
+            ("run", "step", "quantile"),
+            values,
+            _attrs(f"quantiles over sequences: {_POINT_MEASURES[name]}"),
+        )
     found["xi_flips"] = (("run", "step"), flips, _attrs("share of sequence embeddings with a flip ratio above 1"))
     found["xi_turns"] = (("run", "step"), turns, _attrs("share of sequence embeddings that turn by over a right angle"))
     found |= _all_frames(trajectory, s)
@@ -94,27 +98,27 @@ def near_origin(trajectory: xr.Dataset, places: Sequence[int], quiet: bool = Fal
         "step": steps[list(places)],
         "seed": ("run", trajectory["seed"].values),
         "token": np.arange(s.vocab),
-        "quantile": list(QUANTILES),
+        "quantile": list(_QUANTILES),
         "frame_step": ("frame", steps),
     }
     return xr.Dataset(found, coords, {"lr": s.lr})
 
 
-Variables = dict[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]]
+_Variables = dict[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]]
 
 
-def distinct_tokens(s: SparseSettings, seeds: np.ndarray) -> list[torch.Tensor]:
+def distinct_training_sequences(s: SparseSettings, seeds: np.ndarray) -> list[torch.Tensor]:
     """The distinct training sequences of each run, (position, sequence)."""
-    return [torch.from_numpy(distinct(s, int(seed), "train")[0].T.copy()) for seed in seeds]
+    return [torch.from_numpy(distinct_sequences(s, int(seed), "train")[0].T.copy()) for seed in seeds]
 
 
-def sequence_embeddings(network: ClusteringHead, rows: torch.Tensor, tokens: torch.Tensor) -> np.ndarray:
+def _sequence_embeddings(network: ClusteringHead, rows: torch.Tensor, tokens: torch.Tensor) -> np.ndarray:
     """xi at some parameters (frame, parameter) of sequences (position, sequence): (frame, sequence, axis)."""
     found = []
     for row in rows:
         weights: Weights = network.unflatten(row)
         places = (weights["embedding"], weights["position_embedding"], weights["query"])
-        mixed = Mixture(Table(network.settings.norm, *places), tokens)
+        mixed = AttentionMixture(PositionTokenTable(network.settings.norm, *places), tokens)
         found.append((weights["value"] @ mixed.mean).T.numpy())
     return np.stack(found)
 
@@ -128,8 +132,8 @@ def _measures(x: np.ndarray, moved: np.ndarray, s: SparseSettings) -> dict[str, 
     length = np.linalg.norm(x, axis=-1)
     return {
         "length": length,
-        "jacobian_norm": jacobian_norm(length, s.norm, s.dim),
-        "second_derivative_norm": second_derivative_norm(length, s.norm, s.dim),
+        "jacobian_norm": normalisation_jacobian_norm(length, s.norm, s.dim),
+        "second_derivative_norm": normalisation_second_derivative_norm(length, s.norm, s.dim),
         "flip_ratio": flip_ratios(x, moved),
     }
 
@@ -142,20 +146,20 @@ def _points(
     valid: np.ndarray,
     moves: np.ndarray,
     dims: tuple[str, ...],
-) -> Variables:
-    found: Variables = {}
+) -> _Variables:
+    found: _Variables = {}
     for name, values in _measures(x, moved, s).items():
         known = moves if name == "flip_ratio" else valid
         masked = np.where(known.reshape(*known.shape, *(1,) * len(dims)), values, np.nan)
-        found[f"{what}_{name}"] = (("run", "step", *dims), masked, _attrs(f"{POINTS[name]}, of E + P"))
+        found[f"{what}_{name}"] = (("run", "step", *dims), masked, _attrs(f"{_POINT_MEASURES[name]}, of E + P"))
     return found
 
 
-def _all_frames(trajectory: xr.Dataset, s: SparseSettings) -> Variables:
+def _all_frames(trajectory: xr.Dataset, s: SparseSettings) -> _Variables:
     """Of every recorded frame the smallest |E + P| and the largest flip ratio."""
     shape = (trajectory.sizes["run"], trajectory.sizes["step"])
     smallest, largest = np.full(shape, np.nan), np.full(shape, np.nan)
-    check_recorded(trajectory, "embedding")
+    check_variable_recorded(trajectory, "embedding")
     embedding = trajectory["embedding"].transpose("run", "step", "token", "axis")
     position = trajectory["position_embedding"].transpose("run", "step", "position", "axis")
     for run, last in enumerate(trajectory["last_step"].values):

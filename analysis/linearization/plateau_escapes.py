@@ -10,12 +10,12 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.linearization.network_curvature import SCALARS, loss_curvature
+from analysis.linearization.network_curvature import CURVATURE_SCALARS, loss_curvature
 
-SHARES = ("lowest_share", "negative_share", "negative_chance", "highest_share")
+_ESCAPE_FRACTIONS = ("lowest_share", "negative_share", "negative_chance", "highest_share")
 
 
-def largest_falls(loss: np.ndarray, guess: float) -> tuple[np.ndarray, np.ndarray]:
+def largest_loss_falls(loss: np.ndarray, guess: float) -> tuple[np.ndarray, np.ndarray]:
     """The place before the largest fall of the lowest loss so far, below that of a guess, and how far it falls.
 
     loss: (..., step), NaN where there is no value. Gives (...) int, -1 where there is no fall, and (...).
@@ -29,19 +29,19 @@ def largest_falls(loss: np.ndarray, guess: float) -> tuple[np.ndarray, np.ndarra
     return np.where(fall > 0, place, -1), fall
 
 
-def escapes(trajectory: xr.Dataset, quiet: bool = False) -> xr.Dataset:
+def measure_plateau_escapes(trajectory: xr.Dataset, quiet: bool = False) -> xr.Dataset:
     """escape_step, escape_fall and the shares of the movement there, by run; NaN, and step -1, without an escape.
 
     Raises TrajectoryError.
     """
     valid = trajectory["step"] <= trajectory["last_step"]
     loss = trajectory["loss"].sel(split="train").where(valid).transpose("run", "step").values.astype(np.float64)
-    places, falls = largest_falls(loss, float(np.log(trajectory.attrs["modulus"])))
-    found = {name: np.full(len(places), np.nan) for name in SHARES}
+    places, falls = largest_loss_falls(loss, float(np.log(trajectory.attrs["modulus"])))
+    found = {name: np.full(len(places), np.nan) for name in _ESCAPE_FRACTIONS}
     for run, place in enumerate(tqdm(places, "escapes", disable=True if quiet else None, leave=False)):
         if place >= 0:
             one = loss_curvature(trajectory.isel(run=[run]), [int(place)], quiet=True)
-            for name in SHARES:
+            for name in _ESCAPE_FRACTIONS:
                 found[name][run] = one[name].item()
     steps = np.where(places >= 0, trajectory["step"].values[places], -1)
     result = {
@@ -49,5 +49,9 @@ def escapes(trajectory: xr.Dataset, quiet: bool = False) -> xr.Dataset:
         "escape_fall": ("run", falls, {"long_name": "how far the training loss falls there", "units": "1"}),
     }
     for name, values in found.items():
-        result[f"escape_{name}"] = ("run", values, {"long_name": f"at the escape: {SCALARS[name]}", "units": "1"})
+        result[f"escape_{name}"] = (
+            "run",
+            values,
+            {"long_name": f"at the escape: {CURVATURE_SCALARS[name]}", "units": "1"},
+        )
     return xr.Dataset(result, {"seed": ("run", trajectory["seed"].values)})

@@ -13,21 +13,21 @@ from typing import Any
 from dynamics.settings import SettingsError
 
 
-def beside(paths: Sequence[Path], word: str, suffix: str) -> Path:
+def combined_path(paths: Sequence[Path], word: str, suffix: str) -> Path:
     """Where something made of several files lives, beside them: its name is a hash over theirs."""
     names = "\n".join(path.name for path in paths)
     return paths[0].with_name(f"{word}-{hashlib.sha256(names.encode()).hexdigest()[:12]}{suffix}")
 
 
-HDF5 = b"\x89HDF"
+HDF5_SIGNATURE = b"\x89HDF"
 """How a trajectory, and every other NetCDF-4 file, begins."""
 
-FORGOTTEN = 3600
+STALE_SECONDS = 3600
 """Seconds after which what a killed process began to write is removed by the next that writes the same file."""
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replace_file(path: Path) -> Iterator[Path]:
     """A temporary name beside `path`, which takes that name when it has been written. Raises RecordingError.
 
     A link's target is replaced, not the link. A picture does not take the place of a NetCDF file.
@@ -40,7 +40,7 @@ def replacing(path: Path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file():
             raise RecordingError(f"{path}: is a folder or a device, where a file cannot be written")
-        if path.suffix != ".nc" and path.is_file() and path.open("rb").read(len(HDF5)) == HDF5:
+        if path.suffix != ".nc" and path.is_file() and path.open("rb").read(len(HDF5_SIGNATURE)) == HDF5_SIGNATURE:
             raise RecordingError(f"{path}: is a NetCDF file, which {path.suffix or 'this'} would replace; name another")
         _clear(path)
         yield temporary
@@ -56,7 +56,7 @@ def _clear(path: Path) -> None:
     """Remove what killed processes have left of the same file."""
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         with suppress(OSError):
-            if time.time() - left.stat().st_mtime > FORGOTTEN:
+            if time.time() - left.stat().st_mtime > STALE_SECONDS:
                 left.unlink()
 
 

@@ -5,21 +5,21 @@ from pathlib import Path
 
 import xarray as xr
 
-from analysis.output.files import replacing
+from analysis.output.files import replace_file
 from dynamics.settings import SettingsError
-from dynamics.trajectory.netcdf import LOCK
+from dynamics.trajectory.netcdf import NETCDF_LOCK
 
 
-def is_result(path: Path) -> bool:
+def is_result_file(path: Path) -> bool:
     """Whether a file is a result of an analysis, or of a sweep, and no trajectory."""
     try:
-        with LOCK, xr.open_dataset(path) as there:
+        with NETCDF_LOCK, xr.open_dataset(path) as there:
             return "title" in there.attrs and "schema_version" not in there.attrs
     except (OSError, ValueError):
         return False
 
 
-def check_result(out: Path, what: Mapping[str, str]) -> Path:
+def check_result_path(out: Path, what: Mapping[str, str]) -> Path:
     """The path of a result to be written, if there is none, or an earlier one with the attributes `what`.
 
     Raises SettingsError.
@@ -28,7 +28,7 @@ def check_result(out: Path, what: Mapping[str, str]) -> Path:
         raise SettingsError("out", out, "the name of a file that ends in .nc")
     if out.exists():
         try:
-            with LOCK, xr.open_dataset(out) as there:
+            with NETCDF_LOCK, xr.open_dataset(out) as there:
                 same = all(there.attrs.get(name) == value for name, value in what.items())
         except (OSError, ValueError):
             same = False
@@ -41,5 +41,5 @@ def check_result(out: Path, what: Mapping[str, str]) -> Path:
 
 def write_result(result: xr.Dataset, path: Path) -> None:
     """Write the dataset. Raises RecordingError."""
-    with replacing(path) as temporary, LOCK:
+    with replace_file(path) as temporary, NETCDF_LOCK:
         result.to_netcdf(temporary, engine="netcdf4")

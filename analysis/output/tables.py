@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from analysis.output.files import replacing
+from analysis.output.files import replace_file
 from analysis.statistics.intervals import Interval
 
 
-class Table(NamedTuple):
+class TextTable(NamedTuple):
     """Column names and rows of text."""
 
     header: Sequence[str]
@@ -42,11 +42,11 @@ class Table(NamedTuple):
         if str(path) == "-":
             print(self.csv(), end="")
         else:
-            with replacing(path) as temporary:
+            with replace_file(path) as temporary:
                 temporary.write_text(self.csv())
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """A row of a table, for a person and for a program."""
 
     text: list[str]
@@ -55,30 +55,34 @@ class Row(NamedTuple):
     """None for a row that only a person sees."""
 
 
-def show(
-    header: Sequence[str], columns: Sequence[str], rows: Sequence[Row], csv: Path | None, left: Sequence[int] = (0,)
+def print_rows(
+    header: Sequence[str],
+    columns: Sequence[str],
+    rows: Sequence[TableRow],
+    csv: Path | None,
+    left: Sequence[int] = (0,),
 ) -> None:
     """Print the text under `header` and write the numbers under `columns` as CSV; with the CSV on the terminal,
     that alone."""
     if str(csv) != "-":
-        print("\n" + Table(header, [row.text for row in rows if row.text], left).text())
+        print("\n" + TextTable(header, [row.text for row in rows if row.text], left).text())
     if csv:
-        Table(columns, [row.numbers for row in rows if row.numbers]).write_csv(csv)
+        TextTable(columns, [row.numbers for row in rows if row.numbers]).write_csv(csv)
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """A number in full, or nothing where there is none."""
     return "" if math.isnan(value) else repr(value if isinstance(value, int) else float(value))
 
 
-def percent(interval: Interval) -> str:
+def format_percent(interval: Interval) -> str:
     """A share with its interval, in percent; a dash where there is no value."""
     if math.isnan(interval.value):
         return "-"
     return f"{100 * interval.value:.1f} [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
 
 
-def bracketed(interval: Interval, digits: int = 0) -> str:
+def format_interval(interval: Interval, digits: int = 0) -> str:
     """An estimate with its interval; a dash where there is no value."""
     if math.isnan(interval.value):
         return "-"
@@ -86,7 +90,7 @@ def bracketed(interval: Interval, digits: int = 0) -> str:
     return shown[0] if math.isnan(interval.low) else f"{shown[0]} [{shown[1]}, {shown[2]}]"
 
 
-def plus_minus(interval: Interval, digits: int = 1) -> str:
+def format_plus_minus(interval: Interval, digits: int = 1) -> str:
     """A mean with half its interval; a dash where there is no value."""
     if math.isnan(interval.value):
         return "-"
@@ -94,6 +98,6 @@ def plus_minus(interval: Interval, digits: int = 1) -> str:
     return f"{round(interval.value, digits) + 0.0:.{digits}f}{half}"  # never -0
 
 
-def percent_plus_minus(interval: Interval) -> str:
+def format_percent_plus_minus(interval: Interval) -> str:
     """A mean share with half its interval, in percent; a dash where there is no value."""
-    return plus_minus(Interval(*(100 * value for value in interval)))
+    return format_plus_minus(Interval(*(100 * value for value in interval)))

@@ -11,17 +11,17 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from scipy import ndimage
 
-from analysis.plots.curves import caption, draw_curves
-from analysis.plots.drawing.colours import class_colours, pale
+from analysis.plots.curves import curves_caption, plot_metric_curves
+from analysis.plots.drawing.colours import class_colours, pale_colours
 from analysis.plots.embedding_grid import draw_tokens
 from analysis.plots.figure_files import new_figure, save_figure
-from analysis.structures.circles_and_grids import label
+from analysis.structures.circles_and_grids import structure_label
 from dynamics.networks.constant_attention import ConstantAttention, Weights, constant_attention_of, weights
 from dynamics.settings import ModularSettings
 from dynamics.tasks import all_pairs, training_pairs
 
-RUNS = 6
-COLUMNS = 2
+_MAX_RUNS = 6
+_COLUMNS = 2
 SIDE, HEAD, GAP, MARGIN = 3.2, 0.5, 0.1, 0.25  # inches: of a panel, of the room for its title, between panels
 KEY, CURVES, TOP = 0.75, 2.9, 0.6  # inches: heights of the legend, the curves and the title
 CURVE_MARGIN = 0.75  # inches, for the labels of their axes
@@ -31,7 +31,7 @@ POINTS_PER_INCH = 72
 # --------------------------------------------------------------------------------------------- class maps
 
 
-class View(NamedTuple):
+class PlaneView(NamedTuple):
     """The plane in which a run is drawn: the point origin + scale (u, v) basis stands at (u, v)."""
 
     origin: np.ndarray  # (axis,)
@@ -47,7 +47,7 @@ class View(NamedTuple):
         return (points - self.origin) @ self.basis.T / self.scale
 
 
-def view_of(sums: np.ndarray) -> View:
+def pair_sum_view(sums: np.ndarray) -> PlaneView:
     """Where pair sums (pair, axis) lie within -1..1: on their line, in their plane, or along principal axes.
 
     The principal axes of all pair sums are those of the embedding: their covariance is a multiple of its.
@@ -60,17 +60,17 @@ def view_of(sums: np.ndarray) -> View:
         principal = np.linalg.svd((sums - origin) / size, full_matrices=False)[2]
         basis = principal[:2] if len(principal) > 1 else basis
     reach = np.abs((sums - origin) @ basis.T).max()
-    return View(origin, basis, float(reach) or 1.0)
+    return PlaneView(origin, basis, float(reach) or 1.0)
 
 
-VALUES_AT_ONCE = 1 << 22
+_VALUES_AT_ONCE = 1 << 22
 
 
 @torch.no_grad()
-def classes_at(network: ConstantAttention, weights: Weights, points: np.ndarray) -> np.ndarray:
+def predict_classes(network: ConstantAttention, weights: Weights, points: np.ndarray) -> np.ndarray:
     """The predicted class argmax W_o relu(W_h x + b_h) + b_o of points x (point, axis): (point,) int64."""
     precise = {name: weight.double() for name, weight in weights.items()}  # weights of a diverged run may be huge
-    at_once = max(1, VALUES_AT_ONCE // (network.settings.n + network.settings.hidden))
+    at_once = max(1, _VALUES_AT_ONCE // (network.settings.n + network.settings.hidden))
     found = [np.empty(0, np.int64)]
     for start in range(0, len(points), at_once):
         halves = torch.from_numpy(points[start : start + at_once]) / 2  # a point is the sum of its half with itself
@@ -79,27 +79,27 @@ def classes_at(network: ConstantAttention, weights: Weights, points: np.ndarray)
     return np.concatenate(found)
 
 
-REACH = 1.1
+MAP_REACH = 1.1
 """How far a class map reaches beyond the origin; the furthest pair sum is at 1."""
 
 
-def class_map(network: ConstantAttention, weights: Weights, view: View, side: int) -> np.ndarray:
+def class_map(network: ConstantAttention, weights: Weights, view: PlaneView, side: int) -> np.ndarray:
     """Predicted classes at the centres of side x side pixels over ±REACH, (row, column), the lowest row first."""
-    ticks = REACH * (2 * np.arange(side) + 1 - side) / side
+    ticks = MAP_REACH * (2 * np.arange(side) + 1 - side) / side
     places = np.stack(np.meshgrid(ticks, ticks), axis=-1).reshape(-1, 2)
-    return classes_at(network, weights, view.points(places)).reshape(side, side)
+    return predict_classes(network, weights, view.points(places)).reshape(side, side)
 
 
 # ------------------------------------------------------------------------------------------------- panels
 
 
-class Portrayed(NamedTuple):
+class FinalState(NamedTuple):
     """A run in its last state. Pairs are in the order of `all_pairs`."""
 
     network: ConstantAttention
     weights: Weights
     sums: np.ndarray  # (pair, axis) E_i + E_j
-    view: View
+    view: PlaneView
     target: np.ndarray  # (pair,) right classes
     predicted: np.ndarray  # (pair,)
     trained: np.ndarray  # (pair,) bool, whether in the training split
@@ -112,7 +112,7 @@ class Portrayed(NamedTuple):
         return np.stack([places[:, 0], 0.95 * (2 * rank - settings.n + 1) / settings.n], axis=-1)
 
 
-def portrayed(trajectory: xr.Dataset, run: int) -> Portrayed:
+def final_state(trajectory: xr.Dataset, run: int) -> FinalState:
     """The run at a place along `run`, at the last frame, which after `last_step` repeats the last finite state."""
     network = constant_attention_of(trajectory)
     settings = network.settings
@@ -121,58 +121,65 @@ def portrayed(trajectory: xr.Dataset, run: int) -> Portrayed:
     embedding = last["embedding"].double().numpy()
     sums = embedding[pairs[:, 0]] + embedding[pairs[:, 1]]
     seeds = trajectory["seed"].values[[run]]
-    return Portrayed(
+    return FinalState(
         network,
         last,
         sums,
-        view_of(sums),
+        pair_sum_view(sums),
         network.target(torch.from_numpy(pairs)).numpy(),
-        classes_at(network, last, sums),
+        predict_classes(network, last, sums),
         training_pairs(settings.n, settings.train_pairs, seeds)[0],
     )
 
 
-def draw_embedding(axes: Axes, run: Portrayed, name: str) -> None:
+def draw_embedding(axes: Axes, run: FinalState, name: str) -> None:
     """The tokens, numbered and coloured along the number line, as in a gallery."""
     embedding = run.weights["embedding"].double().numpy()
     view = run.view._replace(origin=run.view.origin / 2)  # the mean token is half the mean pair sum
     draw_tokens(axes, run.spread(2 * view.places(embedding), np.arange(len(embedding))))
-    axes.set_title(f"{name}\n{label(embedding)}", fontsize=8)
+    axes.set_title(f"{name}\n{structure_label(embedding)}", fontsize=8)
 
 
 WORK, FINEST, COARSEST = 1 << 32, 400, 50
 
 
-def draw_class_map(axes: Axes, run: Portrayed) -> None:
+def draw_class_map(axes: Axes, run: FinalState) -> None:
     """The class of every point and, upon it, all pair sums: filled in training, hollow in validation."""
     settings = run.network.settings
     affordable = int(np.sqrt(WORK / (settings.hidden * (settings.n + settings.dim))))
     classes = class_map(run.network, run.weights, run.view, int(np.clip(affordable, COARSEST, FINEST)))
     colours = class_colours(settings.n)
-    axes.imshow(pale(colours)[classes], origin="lower", extent=(-REACH, REACH, -REACH, REACH), interpolation="nearest")
+    axes.imshow(
+        pale_colours(colours)[classes],
+        origin="lower",
+        extent=(-MAP_REACH, MAP_REACH, -MAP_REACH, MAP_REACH),
+        interpolation="nearest",
+    )
     places = run.spread(run.view.places(run.sums), run.target)
-    draw_pairs(axes, places, colours[run.target], run.trained, run.predicted != run.target)
+    _draw_pair_sums(axes, places, colours[run.target], run.trained, run.predicted != run.target)
     if settings.n <= 100:
-        draw_numbers(axes, classes, places)
-    axes.set(xlim=(-REACH, REACH), ylim=(-REACH, REACH), xticks=[], yticks=[])
-    axes.set_title(f"class map\n{shares(run)}", fontsize=8)
+        _draw_class_numbers(axes, classes, places)
+    axes.set(xlim=(-MAP_REACH, MAP_REACH), ylim=(-MAP_REACH, MAP_REACH), xticks=[], yticks=[])
+    axes.set_title(f"class map\n{_accuracy_text(run)}", fontsize=8)
 
 
-def shares(run: Portrayed) -> str:
+def _accuracy_text(run: FinalState) -> str:
     """How much of each split is right, in words."""
     right = run.predicted == run.target
     splits = {"training": run.trained, "validation": ~run.trained}
     return "right: " + ", ".join(f"{right[of].sum()}/{of.sum()} {name}" for name, of in splits.items() if of.any())
 
 
-def disc(pairs: int) -> float:
+def _disc_area(pairs: int) -> float:
     """Area of the mark of a pair sum, in square points, where there are so many of them in a panel."""
     return float(np.clip(6000 / pairs, 8, 40))
 
 
-def draw_pairs(axes: Axes, places: np.ndarray, colours: np.ndarray, trained: np.ndarray, wrong: np.ndarray) -> None:
+def _draw_pair_sums(
+    axes: Axes, places: np.ndarray, colours: np.ndarray, trained: np.ndarray, wrong: np.ndarray
+) -> None:
     """Pair sums at places (pair, 2), with white edges to stand out, crossed out where wrong."""
-    size = disc(len(places))
+    size = _disc_area(len(places))
     thin = 0.12 * np.sqrt(size)  # points
     x, y = places.T
     filled, hollow = np.flatnonzero(trained), np.flatnonzero(~trained)
@@ -183,27 +190,27 @@ def draw_pairs(axes: Axes, places: np.ndarray, colours: np.ndarray, trained: np.
     axes.scatter(x[wrong], y[wrong], s=0.45 * size, c="black", marker="x", linewidths=thin, zorder=3)
 
 
-def draw_numbers(axes: Axes, classes: np.ndarray, places: np.ndarray) -> None:
+def _draw_class_numbers(axes: Axes, classes: np.ndarray, places: np.ndarray) -> None:
     """The number of its class in every region of a map (row, column) that has room for it between the pair sums."""
     side = len(classes)
     point = side / (SIDE * POINTS_PER_INCH)  # in pixels
     free = np.ones((side + 2, side + 2), dtype=bool)
     free[1:-1, 1:-1] = ndimage.maximum_filter(classes, 3) == ndimage.minimum_filter(classes, 3)
     free[[0, -1]] = free[:, [0, -1]] = False
-    column, row = np.clip((side * (places / REACH + 1) / 2).astype(int), 0, side - 1).T
+    column, row = np.clip((side * (places / MAP_REACH + 1) / 2).astype(int), 0, side - 1).T
     marks = np.ones((side, side), dtype=bool)
     marks[row, column] = False
-    disc_radius = point * np.sqrt(disc(len(places)) / np.pi)
+    disc_radius = point * np.sqrt(_disc_area(len(places)) / np.pi)
     inside, apart = ndimage.distance_transform_edt(free)[1:-1, 1:-1], ndimage.distance_transform_edt(marks)
     room = np.minimum(inside, apart - disc_radius)
-    for row, column in ndimage.maximum_position(room, *regions_of(classes)):
+    for row, column in ndimage.maximum_position(room, *class_regions(classes)):
         if room[row, column] >= 4.5 * point:
-            x, y = REACH * (2 * np.array([column, row]) + 1 - side) / side
+            x, y = MAP_REACH * (2 * np.array([column, row]) + 1 - side) / side
             number = str(classes[row, column])
             axes.text(x, y, number, ha="center", va="center", fontsize=6.5, color="0.25", zorder=1)
 
 
-def regions_of(classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def class_regions(classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Which connected region of one class a pixel is in, (row, column), and the regions there are, from 1."""
     regions, count = np.zeros(classes.shape, np.int64), 0
     for number in np.unique(classes):
@@ -216,7 +223,7 @@ def regions_of(classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 # ---------------------------------------------------------------------------------------- legend and curves
 
 
-def draw_key(marks: Axes, strip: Axes, settings: ModularSettings) -> None:
+def draw_class_key(marks: Axes, strip: Axes, settings: ModularSettings) -> None:
     """What the marks of pair sums mean, and the colours of the classes as a strip."""
     n = settings.n
     style: dict[str, Any] = {"linestyle": "none", "markersize": 6.5, "color": "0.4"}
@@ -237,18 +244,18 @@ def draw_key(marks: Axes, strip: Axes, settings: ModularSettings) -> None:
 # ------------------------------------------------------------------------------------------------- figure
 
 
-def portrait(trajectory: xr.Dataset, title: str = "") -> Figure:
+def class_map_figure(trajectory: xr.Dataset, title: str = "") -> Figure:
     """Up to six runs of the modular system in their last state, and the curves of all. Raises TrajectoryError.
 
     Each run is a pair of panels: its embedding, and its class map with all pair sums. Without recorded
     weights there are the curves alone.
     """
     network = constant_attention_of(trajectory)
-    shown = min(RUNS, trajectory.sizes["run"]) if all(name in trajectory for name in network.variables) else 0
-    columns, rows = min(COLUMNS, max(1, shown)), -(-shown // COLUMNS)
+    shown = min(_MAX_RUNS, trajectory.sizes["run"]) if all(name in trajectory for name in network.variables) else 0
+    columns, rows = min(_COLUMNS, max(1, shown)), -(-shown // _COLUMNS)
     width = 2 * MARGIN + columns * (2 * SIDE + GAP) + (columns - 1) * MARGIN if shown else 10.0
     panels = rows * (SIDE + HEAD) + KEY if shown else 0.0
-    under = note(trajectory, shown)
+    under = _figure_note(trajectory, shown)
     height = (TOP if under else TOP - 0.2) + panels + CURVES
     figure = new_figure(width, height)
     figure.suptitle(title, fontsize=12, y=1 - 0.12 / height, va="top")
@@ -256,36 +263,38 @@ def portrait(trajectory: xr.Dataset, title: str = "") -> Figure:
     for place in range(shown):
         left = MARGIN + (place % columns) * (2 * SIDE + GAP + MARGIN)
         bottom = CURVES + KEY + (rows - 1 - place // columns) * (SIDE + HEAD)
-        run, name = portrayed(trajectory, place), name_of(trajectory, place)
-        draw_embedding(box(figure, left, bottom, SIDE, SIDE), run, name)
-        draw_class_map(box(figure, left + SIDE + GAP, bottom, SIDE, SIDE), run)
+        run, name = final_state(trajectory, place), _run_name(trajectory, place)
+        draw_embedding(add_axes_in_inches(figure, left, bottom, SIDE, SIDE), run, name)
+        draw_class_map(add_axes_in_inches(figure, left + SIDE + GAP, bottom, SIDE, SIDE), run)
     if shown:
         half = width / 2
-        strip = box(figure, half - 0.8, CURVES + 0.3, half + 0.8 - MARGIN, 0.16)
-        draw_key(box(figure, MARGIN, CURVES, half - 0.8 - MARGIN, KEY - 0.1), strip, network.settings)
-    draw_both_curves(figure, trajectory)
+        strip = add_axes_in_inches(figure, half - 0.8, CURVES + 0.3, half + 0.8 - MARGIN, 0.16)
+        draw_class_key(
+            add_axes_in_inches(figure, MARGIN, CURVES, half - 0.8 - MARGIN, KEY - 0.1), strip, network.settings
+        )
+    _draw_loss_and_accuracy(figure, trajectory)
     return figure
 
 
-def draw_both_curves(figure: Figure, trajectory: xr.Dataset) -> None:
+def _draw_loss_and_accuracy(figure: Figure, trajectory: xr.Dataset) -> None:
     """Loss and accuracy along the lower edge."""
     each = (figure.get_figwidth() - 2 * CURVE_MARGIN - MARGIN) / 2
     for place, name in enumerate(("loss", "accuracy")):
-        axes = box(figure, CURVE_MARGIN + place * (each + CURVE_MARGIN), 0.5, each, CURVES - 0.9)
-        draw_curves(axes, trajectory, name)
+        axes = add_axes_in_inches(figure, CURVE_MARGIN + place * (each + CURVE_MARGIN), 0.5, each, CURVES - 0.9)
+        plot_metric_curves(axes, trajectory, name)
         if place == 0:
             axes.legend(loc="lower left", bbox_to_anchor=(0, 1), borderpad=0.3, ncols=2, fontsize=8, frameon=False)
         else:
-            axes.set_title(caption(trajectory), fontsize=8, loc="left")
+            axes.set_title(curves_caption(trajectory), fontsize=8, loc="left")
 
 
-def box(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
+def add_axes_in_inches(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
     """New axes at a place in inches."""
     across, up = figure.get_size_inches()
     return figure.add_axes((left / across, bottom / up, width / across, height / up))
 
 
-def note(trajectory: xr.Dataset, shown: int) -> str:
+def _figure_note(trajectory: xr.Dataset, shown: int) -> str:
     """What the panels do not say themselves."""
     runs, dim = trajectory.sizes["run"], constant_attention_of(trajectory).settings.dim
     notes = [f"{shown} of {runs} runs"] if 0 < shown < runs else []
@@ -296,12 +305,12 @@ def note(trajectory: xr.Dataset, shown: int) -> str:
     return "; ".join(notes)
 
 
-def name_of(trajectory: xr.Dataset, run: int) -> str:
+def _run_name(trajectory: xr.Dataset, run: int) -> str:
     """The seed of a run, and where it ended if it diverged."""
     seed, last = int(trajectory["seed"][run]), int(trajectory["last_step"][run])
     return f"seed {seed}" + (f", diverged after step {last}" if last < int(trajectory["step"][-1]) else "")
 
 
-def save_portrait(trajectory: xr.Dataset, title: str, path: Path) -> None:
+def save_class_map_figure(trajectory: xr.Dataset, title: str, path: Path) -> None:
     """Draw the portrait into a PNG, whole or not at all. Raises TrajectoryError, RecordingError."""
-    save_figure(portrait(trajectory, title), path)
+    save_figure(class_map_figure(trajectory, title), path)

@@ -13,8 +13,9 @@ COLOURS = ("#1b6ca8", "#d1662f")
 FIELD_COLOURS = ("#2a7f4f", "#c23b3b", "#7a5ea8", "#8a6d3b")
 
 
-def comparison_figure(found: xr.Dataset, names: Sequence[str]) -> Figure:
-    """Panels of `analysis.structures.comparison.comparison`, with those of the audit, where there is one, in a third
+def plot_comparison(found: xr.Dataset, names: Sequence[str]) -> Figure:
+    """Panels of `analysis.structures.comparison.compare_trajectories`, with those of the audit, where there is one,
+    in a third
     row."""
     audited = "audit_cosine" in found
     figure = new_figure(11, 10.2 if audited else 7.0)

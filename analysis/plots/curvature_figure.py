@@ -8,19 +8,19 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.linearization.curvature_table import known, median_interval, with_derived
-from analysis.linearization.eigenmodes import KINDS, NONE, TOLERANCE
+from analysis.linearization.curvature_table import finite_values_at, median_interval, with_derived_variables
+from analysis.linearization.eigenmodes import NONE, NULL_MODE_TOLERANCE, STABILITY_KINDS
 from analysis.plots.figure_files import new_figure
 from analysis.statistics.intervals import Interval, binomial_interval, mean_interval
 
 GROW, DECAY, THIRD, FOURTH, CHANCE = "#c1440e", "#1b6ca8", "#2a7f4f", "#7a5ea8", "0.45"
-LAYER_COLOURS = ("#1b6ca8", "#d1662f", "#2a7f4f", "#c23b3b", "#7a5ea8", "#8a6d3b", "#d88fb9", "#6b6b6b")
-KIND_COLOURS = {"stable": DECAY, "saddle": "#d8a13a", "unstable": GROW}
+_LAYER_COLOURS = ("#1b6ca8", "#d1662f", "#2a7f4f", "#c23b3b", "#7a5ea8", "#8a6d3b", "#d88fb9", "#6b6b6b")
+_KIND_COLOURS = {"stable": DECAY, "saddle": "#d8a13a", "unstable": GROW}
 
 
-def curvature_figure(found: xr.Dataset) -> Figure:
-    """Panels of `analysis.linearization.along_trajectory.linearisation`."""
-    found = with_derived(found)
+def plot_curvature(found: xr.Dataset) -> Figure:
+    """Panels of `analysis.linearization.along_trajectory.linearize_trajectory`."""
+    found = with_derived_variables(found)
     figure = new_figure(14.0, 7.6)
     panels = figure.subplots(2, 3)
     _spectrum(panels[0, 0], found)
@@ -56,7 +56,7 @@ def _spectrum(panel: Axes, found: xr.Dataset) -> None:
     linear = 10.0 ** np.floor(np.log10(largest) - 4)
     places = np.broadcast_to(step[:, None], growth.shape)
     for sign, colour, label in ((1, GROW, "growing"), (-1, DECAY, "decaying")):
-        shown = sign * growth > TOLERANCE * largest
+        shown = sign * growth > NULL_MODE_TOLERANCE * largest
         panel.scatter(places[shown], growth[shown], s=4, color=colour, label=label, linewidths=0)
     panel.set_yscale("symlog", linthresh=linear, linscale=1.0)
     threshold = found.attrs["threshold"]
@@ -100,14 +100,16 @@ def _movement(panel: Axes, found: xr.Dataset) -> None:
         ("highest_share", DECAY, "along the highest one"),
     )
     step = found["step"].values
-    intervals = {name: [mean_interval(known(found[name], at)) for at in range(len(step))] for name, _, _ in lines}
+    intervals = {
+        name: [mean_interval(finite_values_at(found[name], at)) for at in range(len(step))] for name, _, _ in lines
+    }
     means = np.array([each.value for every in intervals.values() for each in every])
     floor = min(means[means > 0], default=1.0) / 3
     for name, colour, label in lines:  # a share is in 0..1, whatever its t interval says, and log axes have no 0
         shares = [Interval(each.value, *np.clip([each.low, each.high], floor, 1.0)) for each in intervals[name]]
         _draw(panel, step, shares, colour, label)
     for name, colour in (("negative_chance", FOURTH), ("lowest_chance", CHANCE)):
-        values = [mean_interval(known(found[name], step)).value for step in range(found.sizes["step"])]
+        values = [mean_interval(finite_values_at(found[name], step)).value for step in range(found.sizes["step"])]
         label = "chance, one direction" if name == "lowest_chance" else "chance, all negative"
         panel.plot(found["step"], values, color=colour, linewidth=1.6, linestyle=":", label=label)
     panel.set(xlabel="step", ylabel="share of the squared movement", xlim=_limits(step))
@@ -120,7 +122,7 @@ def _layers(panel: Axes, found: xr.Dataset) -> None:
     """The sharpness of each layer by itself."""
     for place, layer in enumerate(found["layer"].values):
         one = found.assign(one=found["layer_highest"].isel(layer=place))
-        colour = LAYER_COLOURS[place % len(LAYER_COLOURS)]
+        colour = _LAYER_COLOURS[place % len(_LAYER_COLOURS)]
         _line(panel, one, "one", colour, str(layer).replace("_", " "), median_interval, band=False)
     panel.set(xlabel="step", ylabel="eigenvalue", xlim=_limits(found["step"].values))
     _title(panel, found, "highest eigenvalue of each layer's block", "medians")
@@ -177,8 +179,8 @@ def _plane(panel: Axes, found: xr.Dataset) -> None:
 def _kinds(panel: Axes, found: xr.Dataset) -> None:
     kind = found["kind"].values
     runs = (kind != NONE).sum(axis=0)
-    for name, colour in KIND_COLOURS.items():
-        counts = (kind == KINDS[name]).sum(axis=0)
+    for name, colour in _KIND_COLOURS.items():
+        counts = (kind == STABILITY_KINDS[name]).sum(axis=0)
         intervals = [binomial_interval(int(count), int(total)) for count, total in zip(counts, runs, strict=True)]
         _draw(panel, found["step"].values, intervals, colour, name)
     panel.set(xlabel="step", ylabel="share of runs", ylim=(-0.03, 1.18), xlim=_limits(found["step"].values))
@@ -201,7 +203,7 @@ def _say(panel: Axes, what: str) -> None:
 
 
 def _line(panel: Axes, found: xr.Dataset, name: str, colour: str, label: str, interval, band=True) -> None:
-    intervals = [interval(known(found[name], step)) for step in range(found.sizes["step"])]
+    intervals = [interval(finite_values_at(found[name], step)) for step in range(found.sizes["step"])]
     _draw(panel, found["step"].values, intervals, colour, label, band)
 
 

@@ -12,7 +12,7 @@ FAINT_RUNS = 200
 SPLIT_COLOURS = {"train": "tab:blue", "validation": "tab:orange", "test": "tab:orange", "unseen": "tab:green"}
 
 
-def curves(trajectory: xr.Dataset, name: str) -> tuple[np.ndarray, np.ndarray]:
+def metric_curves(trajectory: xr.Dataset, name: str) -> tuple[np.ndarray, np.ndarray]:
     """A metric (run, split, step), NaN in invalid frames, and its mean over the other runs (split, step)."""
     valid = trajectory["step"] <= trajectory["last_step"]
     each = trajectory[name].where(valid).transpose("run", "split", "step").values.astype(np.float64)
@@ -22,14 +22,14 @@ def curves(trajectory: xr.Dataset, name: str) -> tuple[np.ndarray, np.ndarray]:
     return each, mean
 
 
-def draw_curves(axes: Axes, trajectory: xr.Dataset, name: str, single: str | None = None) -> None:
+def plot_metric_curves(axes: Axes, trajectory: xr.Dataset, name: str, single: str | None = None) -> None:
     """A metric against epochs: the mean over all runs of each split, and single runs, faint.
 
     single: the split of which single runs are drawn, in grey; None is all, each in its colour.
     """
-    each, mean = curves(trajectory, name)
+    each, mean = metric_curves(trajectory, name)
     if name == "loss":
-        each, mean = on_log_axis(axes, each, mean)
+        each, mean = set_log_loss_axis(axes, each, mean)
     else:
         axes.set(ylim=(-0.03, 1.03), ylabel=name)
     epoch = trajectory["epoch"].values
@@ -50,7 +50,7 @@ def draw_curves(axes: Axes, trajectory: xr.Dataset, name: str, single: str | Non
     axes.set_axisbelow(True)
 
 
-def on_log_axis(axes: Axes, each: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def set_log_loss_axis(axes: Axes, each: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Make the axis logarithmic over the values given, which come back with zeros moved up to its lower edge."""
     positive = each[each > 0]
     low, high = (positive.min(), positive.max()) if positive.size else (0.1, 1.0)
@@ -63,7 +63,7 @@ def on_log_axis(axes: Axes, each: np.ndarray, mean: np.ndarray) -> tuple[np.ndar
     return np.maximum(each, low), np.maximum(mean, low)
 
 
-def caption(trajectory: xr.Dataset) -> str:
+def curves_caption(trajectory: xr.Dataset) -> str:
     """Of what the strong lines are a mean."""
     runs, last = trajectory.sizes["run"], trajectory["step"].values[-1]
     diverged = int((trajectory["last_step"].values < last).sum())

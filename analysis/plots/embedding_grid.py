@@ -8,13 +8,13 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from analysis.plots.figure_files import new_figure, save_figure
-from analysis.structures.circles_and_grids import label
+from analysis.structures.circles_and_grids import structure_label
 
 COLUMNS = 5
 PANELS = 20
 
 
-def plane(embedding: np.ndarray) -> np.ndarray:
+def principal_plane(embedding: np.ndarray) -> np.ndarray:
     """An embedding (token, axis) in the plane, (token, 2): as it is, on a line, or along its two principal axes."""
     n, dim = embedding.shape
     if dim == 1:
@@ -28,7 +28,7 @@ def plane(embedding: np.ndarray) -> np.ndarray:
     return centred @ principal[:2].T
 
 
-def gallery(embedding: np.ndarray, seeds: Iterable[int], title: str) -> Figure:
+def plot_embeddings(embedding: np.ndarray, seeds: Iterable[int], title: str) -> Figure:
     """Up to twenty embeddings (run, token, axis), tokens numbered and coloured along the number line."""
     shown = embedding[:PANELS]
     columns = min(COLUMNS, len(shown))
@@ -42,8 +42,8 @@ def gallery(embedding: np.ndarray, seeds: Iterable[int], title: str) -> Figure:
     figure.suptitle(title + note, fontsize=12, y=1 - 0.25 / height)
     for panel, (x, seed) in enumerate(zip(shown, seeds, strict=False)):
         axes = figure.add_subplot(rows, columns, panel + 1)
-        draw_tokens(axes, plane(x))
-        axes.set_title(f"seed {seed}: {label(x)}", fontsize=8)
+        draw_tokens(axes, principal_plane(x))
+        axes.set_title(f"seed {seed}: {structure_label(x)}", fontsize=8)
     return figure
 
 
@@ -72,6 +72,6 @@ def draw_tokens(axes, points: np.ndarray, mark: float | None = None, letters: fl
         )  # fmt: skip
 
 
-def save_gallery(embedding: np.ndarray, seeds: Iterable[int], title: str, path: Path) -> None:
+def save_embeddings_plot(embedding: np.ndarray, seeds: Iterable[int], title: str, path: Path) -> None:
     """Draw the gallery into a PNG, whole or not at all. Raises RecordingError."""
-    save_figure(gallery(embedding, seeds, title), path)
+    save_figure(plot_embeddings(embedding, seeds, title), path)

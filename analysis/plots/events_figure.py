@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from analysis.plots.figure_files import new_figure
 from analysis.statistics.intervals import median_interval
-from analysis.statistics.survival import survival
+from analysis.statistics.survival import kaplan_meier
 
 EXAMPLES = 4
 
@@ -17,7 +17,7 @@ COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:purple", "tab:brown", "0.
 MARKS = {"drop": ("tab:green", "drop"), "rise": ("tab:purple", "lasting rise")}
 
 
-def events_figure(
+def plot_events(
     values: xr.DataArray, results: Sequence[xr.Dataset], names: Sequence[str], chosen: np.ndarray, word: str
 ) -> Figure:
     """Examples of the first trajectory, whose scalar (run, step) is given; escapes of all; the first one's layers.
@@ -28,29 +28,29 @@ def events_figure(
     epoch_steps = first.attrs["unit"]
     drawn = new_figure(15.0, 7.6)
     grid = drawn.add_gridspec(2, 12, left=0.05, right=0.985, top=0.93, bottom=0.16, hspace=0.42, wspace=2.4)
-    for place, run in enumerate(examples(first)):
+    for place, run in enumerate(_example_runs(first)):
         axes = drawn.add_subplot(grid[0, 3 * place : 3 * place + 3])
-        draw_run(axes, values, first, run, epoch_steps)
+        _plot_run(axes, values, first, run, epoch_steps)
         axes.set(xlabel=word, title=f"seed {int(first['seed'][run])}")
         if place == 0:
             axes.set_ylabel(str(values.name))
             axes.legend(frameon=False, fontsize=8)
-    draw_escapes(drawn.add_subplot(grid[1, 0:4]), results, names, word)
-    draw_drops(drawn.add_subplot(grid[1, 4:8]), first, epoch_steps, word)
-    draw_layers(drawn.add_subplot(grid[1, 8:12]), first.isel(run=np.flatnonzero(chosen)))
+    _plot_escape_curves(drawn.add_subplot(grid[1, 0:4]), results, names, word)
+    _plot_drop_times(drawn.add_subplot(grid[1, 4:8]), first, epoch_steps, word)
+    _plot_layer_speeds(drawn.add_subplot(grid[1, 8:12]), first.isel(run=np.flatnonzero(chosen)))
     for axes in drawn.axes:
         axes.title.set_fontsize(10)
         axes.tick_params(labelsize=8)
     return drawn
 
 
-def examples(result: xr.Dataset) -> list[int]:
+def _example_runs(result: xr.Dataset) -> list[int]:
     """Runs with most to see: two drops, then spikes; the first of equals."""
     score = np.minimum(result["drops"].values, 2) * 1000 + np.minimum(result["spikes"].values, 9)
     return sorted(np.argsort(-score, kind="stable")[: min(EXAMPLES, len(score))].tolist())
 
 
-def draw_run(axes: Axes, values: xr.DataArray, result: xr.Dataset, run: int, epoch_steps: float) -> None:
+def _plot_run(axes: Axes, values: xr.DataArray, result: xr.Dataset, run: int, epoch_steps: float) -> None:
     """A run's scalar with its drops and rises as bands, plateaus as grey ones, spikes as dots."""
     steps = values["step"].values / epoch_steps
     axes.plot(steps, values.values[run], color="0.15", linewidth=0.9, zorder=3)
@@ -73,11 +73,11 @@ def draw_run(axes: Axes, values: xr.DataArray, result: xr.Dataset, run: int, epo
     axes.set_xlim(steps[0], steps[-1])
 
 
-def draw_escapes(axes: Axes, results: Sequence[xr.Dataset], names: Sequence[str], word: str) -> None:
+def _plot_escape_curves(axes: Axes, results: Sequence[xr.Dataset], names: Sequence[str], word: str) -> None:
     """Share of the runs that have not left their first level yet, with its 95% interval."""
     for place, (result, name) in enumerate(zip(results, names, strict=True)):
         found, colour = (
-            survival(result["escape"].values / result.attrs["unit"], result["escaped"].values),
+            kaplan_meier(result["escape"].values / result.attrs["unit"], result["escaped"].values),
             COLOURS[place % 6],
         )
         axes.step(found.time, found.share, where="post", color=colour, label=name)
@@ -89,7 +89,7 @@ def draw_escapes(axes: Axes, results: Sequence[xr.Dataset], names: Sequence[str]
     axes.grid(color="0.92")
 
 
-def draw_drops(axes: Axes, result: xr.Dataset, epoch_steps: float, word: str) -> None:
+def _plot_drop_times(axes: Axes, result: xr.Dataset, epoch_steps: float, word: str) -> None:
     """When the second drop comes against when the first does."""
     first, second = (result["middle"].values / epoch_steps).T
     successful = result["successful"].values
@@ -112,7 +112,7 @@ def draw_drops(axes: Axes, result: xr.Dataset, epoch_steps: float, word: str) ->
     axes.grid(color="0.92")
 
 
-def draw_layers(axes: Axes, result: xr.Dataset) -> None:
+def _plot_layer_speeds(axes: Axes, result: xr.Dataset) -> None:
     """How many times as fast as before each layer moves in the drops: medians with 95% intervals."""
     layers = [str(each) for each in result["layer"].values]
     for place, (drop, colour) in enumerate(zip(("first", "second"), ("tab:green", "tab:olive"), strict=True)):

@@ -5,7 +5,7 @@ from pathlib import Path
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from analysis.output.files import replacing
+from analysis.output.files import replace_file
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -17,5 +17,5 @@ def new_figure(width: float, height: float) -> Figure:
 
 def save_figure(figure: Figure, path: Path) -> None:
     """Draw into a PNG. Raises RecordingError."""
-    with replacing(path) as temporary:
+    with replace_file(path) as temporary:
         figure.savefig(temporary, format="png", dpi=110)

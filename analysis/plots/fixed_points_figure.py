@@ -7,17 +7,17 @@ from matplotlib.figure import Figure
 
 from analysis.plots.figure_files import new_figure
 
-COLOURS = {"all": "0.55", "order": "tab:blue", "suffix": "tab:orange"}
+_PART_COLOURS = {"all": "0.55", "order": "tab:blue", "suffix": "tab:orange"}
 
 
-def figure(found: xr.Dataset) -> Figure:
-    """Four panels for what `analysis.fixed_points.landscape` found."""
+def plot_fixed_points(found: xr.Dataset) -> Figure:
+    """Four panels for what `analysis.fixed_points.fixed_point_landscape` found."""
     drawn = new_figure(16.0, 4.9)
     panels = drawn.subplots(1, 4)
-    draw_gradients(panels[0], found)
-    draw_spectra(panels[1], found)
+    _draw_gradients(panels[0], found)
+    _draw_spectra(panels[1], found)
     for axes, start in zip(panels[2:], found["start"].values, strict=True):
-        draw_returns(axes, found.sel(start=start), str(start))
+        _draw_returns(axes, found.sel(start=start), str(start))
     lines, labels = panels[-1].get_legend_handles_labels()
     about = "pushed, by share of the norm of all parameters"
     drawn.legend(lines, labels, loc="lower right", ncols=max(1, len(labels) // 2), frameon=False, fontsize=8,
@@ -30,7 +30,7 @@ def figure(found: xr.Dataset) -> Figure:
     return drawn
 
 
-def draw_gradients(axes: Axes, found: xr.Dataset) -> None:
+def _draw_gradients(axes: Axes, found: xr.Dataset) -> None:
     """Norms of the gradient and of its breaking part, of the population and of a sample, against the gain."""
     built = [name for name in found["circuit"].values if name.startswith("gain")]
     gains = [float(name.split()[1]) for name in built]
@@ -49,13 +49,13 @@ def draw_gradients(axes: Axes, found: xr.Dataset) -> None:
     axes.legend(frameon=False, fontsize=8, loc="lower left")
 
 
-def draw_spectra(axes: Axes, found: xr.Dataset) -> None:
+def _draw_spectra(axes: Axes, found: xr.Dataset) -> None:
     """Eigenvalues of the Hessian of the circuits that are pushed, in all and in breaking directions."""
     starts = [str(name) for name in found["start"].values]
     names, shift = ["eigenvalue", "order_eigenvalue", "suffix_eigenvalue"], (-0.25, 0.0, 0.25)
     for place, start in enumerate(starts):
         one = found.sel(circuit=start)
-        for offset, name, colour in zip(shift, names, COLOURS.values(), strict=True):
+        for offset, name, colour in zip(shift, names, _PART_COLOURS.values(), strict=True):
             values = one[name].values
             label = {"eigenvalue": "all directions"}.get(name, "breaking " + name.split("_")[0]) if not place else None
             axes.plot(np.full(len(values), place + offset), values, "_", markersize=16, color=colour, label=label)
@@ -70,7 +70,7 @@ def draw_spectra(axes: Axes, found: xr.Dataset) -> None:
     axes.legend(frameon=False, fontsize=8, loc="lower right")
 
 
-def draw_returns(axes: Axes, one: xr.Dataset, start: str) -> None:
+def _draw_returns(axes: Axes, one: xr.Dataset, start: str) -> None:
     """The order share after pushes of all kinds that break it, by their length."""
     kinds, sizes = one["kind"].values, one["push"].values
     styles = dict(zip(sorted({float(size) for size in sizes if size}), (":", "--", "-"), strict=False))
@@ -81,7 +81,7 @@ def draw_returns(axes: Axes, one: xr.Dataset, start: str) -> None:
         values = np.maximum(one["order_share"].values[:, place], 1e-16)
         first = place == int(((kinds == kind) & (sizes == size)).argmax())
         label = f"{'P of counting positions' if kind == 'order' else 'all parameters'}, {size:g}" if first else None
-        colour = COLOURS["order"] if kind == "order" else "black"
+        colour = _PART_COLOURS["order"] if kind == "order" else "black"
         axes.plot(one["step"], values, color=colour, linestyle=styles.get(size, "-."), linewidth=1.2, label=label)
     axes.set(yscale="log", xlabel="step of gradient descent", ylabel="largest order share")
     axes.set_title(f"After pushes, {start}", fontsize=9, loc="left")

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.plots.figure_files import new_figure
-from analysis.statistics.survival import survival
-from analysis.structures.formation_times import MEASURES, mean_over_runs
+from analysis.statistics.survival import kaplan_meier
+from analysis.structures.formation_times import STRUCTURE_MEASURES, mean_measure
 
 COLOURS = ("#0072b2", "#d55e00")
 EVENT_COLOURS = {"structure": "0.2", "circle": "#0072b2", "grid": "#d55e00", "imperfections": "#e69f00"}
@@ -21,7 +21,7 @@ STYLES = ("-", "--")
 PANELS = ("circle_distance", "grid_distance", "imperfections", "dominant_share")
 
 
-class Seen(NamedTuple):
+class FormationResult(NamedTuple):
     """A trajectory's name and system, what was `measured` of it and its `onsets`."""
 
     name: str
@@ -30,7 +30,7 @@ class Seen(NamedTuple):
     onsets: xr.Dataset
 
 
-def formation_figure(seen: Sequence[Seen], run: int) -> Figure:
+def plot_formation(seen: Sequence[FormationResult], run: int) -> Figure:
     """Means of the measures over runs with their 95% bands, shares of runs in which structure has formed, and the
     frequencies of one run (its place) of each trajectory.
 
@@ -58,7 +58,7 @@ def formation_figure(seen: Sequence[Seen], run: int) -> Figure:
     return drawn
 
 
-def _groups(seen: Sequence[Seen]) -> list[tuple[str, xr.Dataset]]:
+def _groups(seen: Sequence[FormationResult]) -> list[tuple[str, xr.Dataset]]:
     """Which runs are averaged, and what they are called."""
     if len(seen) > 1:
         return [(each.name, each.measures) for each in seen]
@@ -68,14 +68,14 @@ def _groups(seen: Sequence[Seen]) -> list[tuple[str, xr.Dataset]]:
     return [(f"{name} ({each.sizes['run']})", each) for name, each in both if each.sizes["run"]]
 
 
-def _draw_measure(panel: Axes, seen: Sequence[Seen], name: str) -> None:
+def _draw_measure(panel: Axes, seen: Sequence[FormationResult], name: str) -> None:
     """A measure's means of those that have it, and the level that one random embedding in a hundred is beyond."""
     for (label, found), colour in zip(_groups(seen), COLOURS, strict=False):
         if name not in found:
             panel.text(0.97, 0.97, f"not known of {label}", transform=panel.transAxes, ha="right", va="top", fontsize=8)
             continue
         moment = found["moment"].values
-        means = np.array([mean_over_runs(found, name, at) for at in range(len(moment))])
+        means = np.array([mean_measure(found, name, at) for at in range(len(moment))])
         panel.fill_between(moment, means[:, 1], means[:, 2], color=colour, alpha=0.25, linewidth=0)
         panel.plot(moment, means[:, 0], color=colour, linewidth=1.5, label=label)
     levels = [float(each.measures["chance"].sel(measure=name)) if name in each.measures else None for each in seen]
@@ -83,18 +83,18 @@ def _draw_measure(panel: Axes, seen: Sequence[Seen], name: str) -> None:
     for level, colour in zip(levels[:1] if alike else levels, COLOURS, strict=False):
         if level is not None:
             panel.axhline(level, color="0.4" if alike else colour, linestyle=":", linewidth=1)
-    panel.set(xlim=(0, 1), ylim=(0, None), xlabel="normalised time", title=MEASURES[name])
+    panel.set(xlim=(0, 1), ylim=(0, None), xlabel="normalised time", title=STRUCTURE_MEASURES[name])
     _small(panel)
 
 
-def _draw_formed(panel: Axes, seen: Sequence[Seen]) -> None:
+def _draw_formed(panel: Axes, seen: Sequence[FormationResult]) -> None:
     """One minus the Kaplan-Meier share of runs still waiting, for some events, a style for each trajectory."""
     for each, style in zip(seen, STYLES, strict=False):
         for event in each.onsets["event"].values:
             if event not in EVENT_COLOURS:
                 continue
             here = each.onsets.sel(event=event)
-            found = survival(here["onset"].values, here["formed"].values == 1)
+            found = kaplan_meier(here["onset"].values, here["formed"].values == 1)
             told = panel.get_legend_handles_labels()[1]
             label = str(event) if event not in told else None
             x, waiting = np.append(found.time, 1.0), np.append(found.share, found.share[-1])
@@ -121,7 +121,7 @@ def _draw_formed(panel: Axes, seen: Sequence[Seen]) -> None:
     _small(panel)
 
 
-def _draw_frequencies(panel: Axes, each: Seen, run: int):
+def _draw_frequencies(panel: Axes, each: FormationResult, run: int):
     found = each.measures.isel(run=run)
     shares = found["power_share"].transpose("frequency", "step").values
     mesh = panel.pcolormesh(

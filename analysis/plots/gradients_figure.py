@@ -11,8 +11,8 @@ from scipy.ndimage import median_filter
 
 from analysis.plots.curves import SPLIT_COLOURS
 from analysis.plots.figure_files import new_figure
-from analysis.transitions.detection import RULE, Rule
-from analysis.transitions.gradient_peaks import events_by_kind, peaks_of, series_of
+from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
+from analysis.transitions.gradient_peaks import find_norm_peaks, loss_and_norm_series, loss_events_by_kind
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8a6d3b")
 BASELINE_MARKS: dict[str, tuple[dict[str, Any], str]] = {
@@ -22,7 +22,9 @@ BASELINE_MARKS: dict[str, tuple[dict[str, Any], str]] = {
 EVENT_LINES = {"drop": ("0.35", "-"), "spike": ("#d62728", ":"), "escape": ("0.35", "-")}
 
 
-def gradients_figure(trajectory: xr.Dataset, found: xr.Dataset, run: int, rule: Rule = RULE) -> Figure:
+def plot_gradient_norms(
+    trajectory: xr.Dataset, found: xr.Dataset, run: int, rule: DetectionConfig = DEFAULT_DETECTION
+) -> Figure:
     """Losses, accuracies and gradient norms of a run (its place), its events marked; shares of events with a peak, and
     rank correlations, of all runs."""
     drawn = new_figure(15.0, 7.4)
@@ -30,13 +32,13 @@ def gradients_figure(trajectory: xr.Dataset, found: xr.Dataset, run: int, rule: 
     upper = halves[0].subgridspec(1, 4, wspace=0.22).subplots(squeeze=False)[0]
     lower = halves[1].subgridspec(1, 3, wspace=0.18, width_ratios=(1, 1, 1)).subplots(squeeze=False)[0]
     one = trajectory.isel(run=run)
-    frames = len(series_of(trajectory.isel(run=[run]))[0].falling)
+    frames = len(loss_and_norm_series(trajectory.isel(run=[run]))[0].falling)
     clock = "epoch" if "epoch" in trajectory.variables else "step"
     moment = trajectory[clock].values[:frames].astype(np.float64)
     if "loss" in trajectory:
         _draw_course(upper[0], upper[1], one, moment)
     else:
-        upper[0].plot(moment, -series_of(trajectory.isel(run=[run]))[0].falling, color="0.3")
+        upper[0].plot(moment, -loss_and_norm_series(trajectory.isel(run=[run]))[0].falling, color="0.3")
         upper[0].set_title("distance from the start")
         upper[1].set_axis_off()
     for panel, scale in ((upper[2], "log"), (upper[3], "linear")):
@@ -78,7 +80,7 @@ def _draw_course(losses: Axes, accuracies: Axes, one: xr.Dataset, moment: np.nda
     accuracies.set_ylim(-0.03, 1.03)
 
 
-def _draw_norms(panel: Axes, one: xr.Dataset, moment: np.ndarray, scale: str, rule: Rule) -> None:
+def _draw_norms(panel: Axes, one: xr.Dataset, moment: np.ndarray, scale: str, rule: DetectionConfig) -> None:
     """A faint line a layer, its running median over a window, and on top of all a dot at each of its peaks."""
     if not len(moment):
         return
@@ -89,7 +91,7 @@ def _draw_norms(panel: Axes, one: xr.Dataset, moment: np.ndarray, scale: str, ru
         panel.plot(moment, norm, color=colour, linewidth=0.5, alpha=max(0.15, 0.6 / len(norms)), zorder=1)
         median = median_filter(norm, width, mode="nearest")
         panel.plot(moment, median, color=colour, linewidth=1.3, marker=mark, zorder=2, label=label)
-        at = peaks_of(norm, rule).frame
+        at = find_norm_peaks(norm, rule).frame
         panel.plot(
             moment[at],
             norm[at],
@@ -121,12 +123,12 @@ def _few_powers(panel: Axes) -> None:
         panel.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _mark_events(panels, trajectory: xr.Dataset, run: int, moment: np.ndarray, rule: Rule) -> None:
-    one = series_of(trajectory.isel(run=[run]))[0]
+def _mark_events(panels, trajectory: xr.Dataset, run: int, moment: np.ndarray, rule: DetectionConfig) -> None:
+    one = loss_and_norm_series(trajectory.isel(run=[run]))[0]
     if len(one.falling) < 2:
         return
     told = []
-    for kind, events in events_by_kind(one.falling, "loss" not in trajectory, rule).items():
+    for kind, events in loss_events_by_kind(one.falling, "loss" not in trajectory, rule).items():
         colour, style = EVENT_LINES[kind]
         for event in events:
             at = float(np.interp(event.middle, np.arange(len(moment)), moment))

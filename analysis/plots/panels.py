@@ -2,7 +2,8 @@
 
 A system's panels are made by a function of `BUILDERS` that takes a `Recorded` run and gives a `Content`: for each
 panel's name a function that makes it, and one function that gives the arrays of any frames. A system that is not in the
-table has the panels of `analysis.plots.scenes.common_panels.common`. To add those of a system of your own:
+table has the panels of `analysis.plots.scenes.common_panels.build_default_panels`. To add those of a system of your
+own:
 
     def pendulum(recorded: Recorded) -> Content:
         shown = common(recorded)
@@ -23,53 +24,53 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from analysis.plots.scenes.common_panels import Content, Recorded, common
-from analysis.plots.scenes.particle_panels import particles
-from analysis.plots.scenes.scene import Mark, Scene
-from analysis.structures.circles_and_grids import label
-from dynamics.initial_conditions import PIN
-from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings, check_whole
+from analysis.plots.scenes.common_panels import RecordedRun, RunPanels, build_default_panels
+from analysis.plots.scenes.particle_panels import build_particle_panels
+from analysis.plots.scenes.scene import EventMark, Scene
+from analysis.structures.circles_and_grids import structure_label
+from dynamics.initial_conditions import HASH_SEPARATOR
+from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings, check_integer
 from dynamics.trajectory.netcdf import TrajectoryError
 from dynamics.trajectory.reader import DIVERGED, RUNNING
 
 
-def _head(recorded: Recorded) -> Content:
-    from analysis.plots.scenes.sparse_panels import head  # needs torch, which particles do not
+def _head(recorded: RecordedRun) -> RunPanels:
+    from analysis.plots.scenes.sparse_panels import build_sparse_panels  # needs torch, which particles do not
 
-    return head(recorded)
-
-
-def _networks(recorded: Recorded) -> Content:
-    from analysis.plots.scenes.modular_panels import networks
-
-    return networks(recorded)
+    return build_sparse_panels(recorded)
 
 
-BUILDERS: dict[str, Callable[[Recorded], Content]] = {
+def _networks(recorded: RecordedRun) -> RunPanels:
+    from analysis.plots.scenes.modular_panels import build_modular_panels
+
+    return build_modular_panels(recorded)
+
+
+PANEL_BUILDERS: dict[str, Callable[[RecordedRun], RunPanels]] = {
     SparseSettings.system: _head,
     ModularSettings.system: _networks,
-    ParticleSettings.system: particles,
+    ParticleSettings.system: build_particle_panels,
 }
 """What makes the panels of a run, by the `system` that its trajectory names."""
 
 
-def content(recorded: Recorded) -> Content:
+def build_panels(recorded: RecordedRun) -> RunPanels:
     """The panels that a run has, none of them made yet."""
-    return BUILDERS.get(recorded.settings.system, common)(recorded)
+    return PANEL_BUILDERS.get(recorded.settings.system, build_default_panels)(recorded)
 
 
 def panel_names(trajectory: xr.Dataset) -> tuple[str, ...]:
     """The panels that runs of a trajectory have, in their order. Raises TrajectoryError."""
-    return tuple(content(Recorded(trajectory, 0)).panels)
+    return tuple(build_panels(RecordedRun(trajectory, 0)).panels)
 
 
-def scene(
+def build_scene(
     trajectory: xr.Dataset,
     run: int,
     axes: tuple[int, int] | None = None,
     side: int = 96,
     panels: Sequence[str] | None = None,
-    marks: Sequence[Mark] | None = None,
+    marks: Sequence[EventMark] | None = None,
 ) -> Scene:
     """What is to be seen of the run at a place along `run`.
 
@@ -78,48 +79,48 @@ def scene(
     of the whole one where the trajectory is a part of it; None is those that are found here. Raises SettingsError,
     TrajectoryError.
     """
-    recorded = Recorded(trajectory, run, axes, check_whole("side", side, 2, 4096))
-    made = content(recorded)
+    recorded = RecordedRun(trajectory, run, axes, check_integer("side", side, 2, 4096))
+    made = build_panels(recorded)
     for name in panels or ():
         if name not in made.panels:
             raise SettingsError("panels", name, "one of " + ", ".join(made.panels))
-    found = events_of(recorded) if marks is None else tuple(marks)
+    found = run_events(recorded) if marks is None else tuple(marks)
     return Scene(
-        title(recorded),
+        _run_title(recorded),
         recorded.steps,
         recorded.clock,
         recorded.unit,
         tuple(made.panels[name]() for name in (made.panels if panels is None else panels)),
         made.look,
         found,
-        facts(recorded) | counted(found),
+        _run_facts(recorded) | _event_counts(found),
     )
 
 
 # ------------------------------------------------------------------------------------- what is known of a run
 
 
-def title(recorded: Recorded) -> str:
+def _run_title(recorded: RecordedRun) -> str:
     """Which run, in words: the task, settings that are not the default ones, the seed, and whether it diverged."""
-    s, ended = recorded.settings, f", {status(recorded)}" if recorded.diverged else ""
-    task, always = NAMED.get(s.system, (s.system, {}))
-    said = [valued(letter, getattr(s, name)) for name, letter in always.items()]
-    return ", ".join([task, *said, *others(s, always), f"seed {recorded.seed}"]) + ended
+    s, ended = recorded.settings, f", {_run_status(recorded)}" if recorded.diverged else ""
+    task, always = _ALWAYS_NAMED.get(s.system, (s.system, {}))
+    said = [_setting_text(letter, getattr(s, name)) for name, letter in always.items()]
+    return ", ".join([task, *said, *_other_settings(s, always), f"seed {recorded.seed}"]) + ended
 
 
-NAMED: dict[str, tuple[str, dict[str, str]]] = {
+_ALWAYS_NAMED: dict[str, tuple[str, dict[str, str]]] = {
     SparseSettings.system: ("sparse modular addition", {"vocab": "p", "dim": "d"}),
     ModularSettings.system: ("modular addition", {"n": "N", "weight_decay": "weight decay"}),
     ParticleSettings.system: ("particles", {"n": "N", "fa": "f_a"}),
 }
 """By system: what it is, and the settings that are always named, with what they are called."""
 
-LETTERS = {"n": "N", "dim": "D", "fa": "f_a", "length": "L", "sparsity": "k", "ga": "g_a", "gr": "g_r"}
-MOST_NAMED = 4
+_SYMBOLS = {"n": "N", "dim": "D", "fa": "f_a", "length": "L", "sparsity": "k", "ga": "g_a", "gr": "g_r"}
+_MAX_OTHER_SETTINGS = 4
 """Settings that are named beside those."""
 
 
-def others(s: Any, known: Collection[str]) -> list[str]:
+def _other_settings(s: Any, known: Collection[str]) -> list[str]:
     """The first few of the other settings that are not the default ones, in words."""
     found = []
     for field in dataclasses.fields(s):
@@ -127,37 +128,40 @@ def others(s: Any, known: Collection[str]) -> list[str]:
         if field.name in known or value == field.default:
             continue
         if field.name == "start":
-            found.append(f"from {Path(value.split(PIN)[0]).stem}")
+            found.append(f"from {Path(value.split(HASH_SEPARATOR)[0]).stem}")
         else:
-            found.append(valued(LETTERS.get(field.name, field.name.replace("_", " ")), value))
-    return found if len(found) <= MOST_NAMED else [*found[:MOST_NAMED], "…"]
+            found.append(_setting_text(_SYMBOLS.get(field.name, field.name.replace("_", " ")), value))
+    return found if len(found) <= _MAX_OTHER_SETTINGS else [*found[:_MAX_OTHER_SETTINGS], "…"]
 
 
-def valued(name: str, value: object) -> str:
+def _setting_text(name: str, value: object) -> str:
     """A setting in words: p = 2, weight decay 0.6."""
     text = f"{value:g}" if isinstance(value, float) else str(value)
     return f"{name} = {text}" if len(name) <= 3 else f"{name} {text}"
 
 
-def facts(recorded: Recorded) -> dict[str, str]:
+def _run_facts(recorded: RecordedRun) -> dict[str, str]:
     """What else is known of a run, in short words."""
-    data, found = recorded.data, {"run": str(recorded.place), "seed": str(recorded.seed), "status": status(recorded)}
+    data, found = (
+        recorded.data,
+        {"run": str(recorded.place), "seed": str(recorded.seed), "status": _run_status(recorded)},
+    )
     for name in ("accuracy", "loss"):
         if name in data:
             values, splits = recorded.curve(name, "split")
             found |= {f"{split} {name}": f"{value:.3g}" for split, value in zip(splits, values[:, -1], strict=True)}
     if recorded.numbers and np.isfinite(recorded.embedding[-1]).all():
-        found["structure"] = label(recorded.embedding[-1])
+        found["structure"] = structure_label(recorded.embedding[-1])
     return found
 
 
-def counted(marks: Sequence[Mark]) -> dict[str, str]:
+def _event_counts(marks: Sequence[EventMark]) -> dict[str, str]:
     """How many events there are of each kind."""
     kinds = [mark.kind for mark in marks if mark.kind != "escape"]
     return {f"{kind}s": str(kinds.count(kind)) for kind in dict.fromkeys(kinds)}
 
 
-def status(recorded: Recorded) -> str:
+def _run_status(recorded: RecordedRun) -> str:
     """Whether a run has ended, and how."""
     state = int(recorded.data["status"].values[0])
     if state == DIVERGED:
@@ -165,23 +169,28 @@ def status(recorded: Recorded) -> str:
     return "running" if state == RUNNING else "done"
 
 
-def events_of(recorded: Recorded) -> tuple[Mark, ...]:
+def run_events(recorded: RecordedRun) -> tuple[EventMark, ...]:
     """The events of a run's loss, or force, and its escape, as `python -m analysis.events` finds them, by time.
 
     Initial drops and rises, before which no plateau was seen, are left out, as they are where events are counted.
     """
-    from analysis.transitions.loss_events import default_scalar, escapes, events, scalar
+    from analysis.transitions.loss_events import (
+        default_scalar_name,
+        event_table,
+        plateau_escape_times,
+        trajectory_scalar,
+    )
 
     try:
-        values = scalar(recorded.data, default_scalar(recorded.data))
+        values = trajectory_scalar(recorded.data, default_scalar_name(recorded.data))
     except TrajectoryError:  # too few frames
         return ()
-    found = events(values)
+    found = event_table(values)
     kept = found.isel(event=np.flatnonzero(~found["initial"].values))
     columns = (kept[name].values for name in ("kind", "begin", "middle", "end"))
-    marks = [Mark(str(kind), *(round(float(at)) for at in times)) for kind, *times in zip(*columns, strict=True)]
-    escape = escapes(values)
+    marks = [EventMark(str(kind), *(round(float(at)) for at in times)) for kind, *times in zip(*columns, strict=True)]
+    escape = plateau_escape_times(values)
     if bool(escape["escaped"].values[0]):
         at = round(float(escape["escape"].values[0]))
-        marks.append(Mark("escape", at, at, at))
+        marks.append(EventMark("escape", at, at, at))
     return tuple(sorted(marks, key=lambda mark: (mark.begin, mark.kind)))

@@ -7,10 +7,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from analysis.plots.figure_files import new_figure
-from analysis.transitions.spike_attribution import CAUSES, CHANGES, MOST
-from analysis.transitions.spike_replays import fair
+from analysis.transitions.spike_attribution import RISE_THRESHOLD, SPIKE_CAUSES, STEP_CHANGES
+from analysis.transitions.spike_replays import smooth_norm_applies
 
-COLOURS = dict(zip(CAUSES, ("tab:orange", "tab:blue", "tab:green", "0.45"), strict=True))
+COLOURS = dict(zip(SPIKE_CAUSES, ("tab:orange", "tab:blue", "tab:green", "0.45"), strict=True))
 
 LABELS = {
     "unflipped": "without\nflips",
@@ -22,36 +22,36 @@ LABELS = {
 EXAMPLES = 3
 
 
-def spikes_figure(result: xr.Dataset) -> Figure:
-    """From what `analysis.transitions.spike_replays.inquest` found."""
+def plot_spike_attribution(result: xr.Dataset) -> Figure:
+    """From what `analysis.transitions.spike_replays.attribute_spikes` found."""
     drawn = new_figure(15.0, 7.6)
     grid = drawn.add_gridspec(2, 12, left=0.05, right=0.985, top=0.92, bottom=0.09, hspace=0.42, wspace=2.2)
-    chosen = examples(result)
+    chosen = _example_spikes(result)
     for place, spike in enumerate(chosen):
-        draw_path(drawn.add_subplot(grid[0, 4 * place : 4 * place + 4]), result, spike)
+        _plot_path(drawn.add_subplot(grid[0, 4 * place : 4 * place + 4]), result, spike)
     if not chosen:
         axes = drawn.add_subplot(grid[0, :])
         axes.text(0.5, 0.5, "no spike", ha="center", va="center", transform=axes.transAxes)
         axes.set_axis_off()
-    draw_causes(drawn.add_subplot(grid[1, 0:3]), result)
-    draw_remaining(drawn.add_subplot(grid[1, 3:9]), result)
-    draw_ratios(drawn.add_subplot(grid[1, 9:12]), result)
+    _plot_causes(drawn.add_subplot(grid[1, 0:3]), result)
+    _plot_remaining_rise(drawn.add_subplot(grid[1, 3:9]), result)
+    _plot_update_ratios(drawn.add_subplot(grid[1, 9:12]), result)
     for axes in drawn.axes:
         axes.title.set_fontsize(10)
         axes.tick_params(labelsize=8)
     return drawn
 
 
-def examples(result: xr.Dataset) -> list[int]:
+def _example_spikes(result: xr.Dataset) -> list[int]:
     """The highest spike of each cause that there is, then the highest ones, up to so many."""
     height = np.nan_to_num((result["top"] - result["level"]).values, nan=-np.inf)
     order = [int(k) for k in np.argsort(-height, kind="stable") if np.isfinite(height[k])]
     causes = result["cause"].values
-    first = [next(k for k in order if causes[k] == cause) for cause in CAUSES if (causes == cause).any()]
+    first = [next(k for k in order if causes[k] == cause) for cause in SPIKE_CAUSES if (causes == cause).any()]
     return sorted([*first, *(k for k in order if k not in first)][:EXAMPLES])
 
 
-def draw_path(axes: Axes, result: xr.Dataset, spike: int) -> None:
+def _plot_path(axes: Axes, result: xr.Dataset, spike: int) -> None:
     """A spike's loss at every step, the recorded frames' peak, its foot and the step examined."""
     one = result.isel(spike=spike)
     offset, path = result["offset"].values, one["path"].values
@@ -73,10 +73,10 @@ def draw_path(axes: Axes, result: xr.Dataset, spike: int) -> None:
     axes.legend(frameon=False, fontsize=8)
 
 
-def draw_causes(axes: Axes, result: xr.Dataset) -> None:
+def _plot_causes(axes: Axes, result: xr.Dataset) -> None:
     """Spikes by cause, explained ones full."""
     causes, explained = result["cause"].values, result["explained"].values.astype(bool)
-    for place, cause in enumerate(CAUSES):
+    for place, cause in enumerate(SPIKE_CAUSES):
         chosen = causes == cause
         axes.bar(place, chosen.sum(), color=COLOURS[cause], alpha=0.35)
         axes.bar(place, (chosen & explained).sum(), color=COLOURS[cause])
@@ -84,33 +84,33 @@ def draw_causes(axes: Axes, result: xr.Dataset) -> None:
             f"{chosen.sum()}", (place, chosen.sum()), (0, 2), textcoords="offset points", ha="center", fontsize=8
         )
     axes.set_xticks(
-        range(len(CAUSES)),
-        [cause.replace("normalisation", "normal-\nisation").replace("-f", "-\nf") for cause in CAUSES],
+        range(len(SPIKE_CAUSES)),
+        [cause.replace("normalisation", "normal-\nisation").replace("-f", "-\nf") for cause in SPIKE_CAUSES],
     )
     axes.set(ylabel="spikes", title="by cause; dark: explained, pale: not")
-    axes.set_ylim(0, 1.12 * max(1, *((causes == cause).sum() for cause in CAUSES)))
+    axes.set_ylim(0, 1.12 * max(1, *((causes == cause).sum() for cause in SPIKE_CAUSES)))
 
 
-def draw_remaining(axes: Axes, result: xr.Dataset) -> None:
+def _plot_remaining_rise(axes: Axes, result: xr.Dataset) -> None:
     """Which part of each spike's rise remains under each change, by cause."""
     causes = result["cause"].values
-    there = [cause for cause in CAUSES if (causes == cause).any()]
+    there = [cause for cause in SPIKE_CAUSES if (causes == cause).any()]
     generator = np.random.default_rng(0)  # for places beside each other alone
-    for place, change in enumerate(CHANGES):
+    for place, change in enumerate(STEP_CHANGES):
         for beside, cause in enumerate(there):
-            kept = (causes == cause) & ((change != "smooth") | fair(result))
+            kept = (causes == cause) & ((change != "smooth") | smooth_norm_applies(result))
             values = result[f"remaining_{change}"].values[kept]
             x = place + 0.26 * (beside - (len(there) - 1) / 2) + generator.uniform(-0.09, 0.09, len(values))
             axes.plot(x, np.clip(values, -0.6, 1.6), ".", color=COLOURS[cause], markersize=4, alpha=0.6,
                       label=cause if place == 0 else None)  # fmt: skip
-    axes.axhline(MOST, color="0.4", linewidth=0.8, linestyle=":")
-    axes.set_xticks(range(len(CHANGES)), [LABELS.get(change, change) for change in CHANGES])
+    axes.axhline(RISE_THRESHOLD, color="0.4", linewidth=0.8, linestyle=":")
+    axes.set_xticks(range(len(STEP_CHANGES)), [LABELS.get(change, change) for change in STEP_CHANGES])
     axes.set(ylim=(-0.65, 1.65), title="part of the rise that remains when the step is changed (clipped to the frame)")
     if there:
         axes.legend(frameon=False, fontsize=8, loc="upper right", ncols=len(there), markerscale=2)
 
 
-def draw_ratios(axes: Axes, result: xr.Dataset) -> None:
+def _plot_update_ratios(axes: Axes, result: xr.Dataset) -> None:
     """How far the step moved vectors that are normalised, over their lengths; beyond 1 they may flip."""
     bins = np.logspace(-3, 1, 41)
     for name, colour, label in (("input_ratio", "tab:brown", "E + P"), ("xi_ratio", "tab:cyan", "xi")):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-LEVEL = 0.95
+CONFIDENCE_LEVEL = 0.95
 
 
 class Interval(NamedTuple):
@@ -26,11 +26,11 @@ def binomial_interval(count: int, total: int) -> Interval:
     """Share of successes with its exact (Clopper-Pearson) interval."""
     if total == 0:
         return Interval(np.nan, np.nan, np.nan)
-    found = stats.binomtest(count, total).proportion_ci(LEVEL, method="exact")
+    found = stats.binomtest(count, total).proportion_ci(CONFIDENCE_LEVEL, method="exact")
     return Interval(count / total, float(found.low), float(found.high))
 
 
-def clustered_share(counts: np.ndarray, totals: np.ndarray) -> Interval:
+def clustered_binomial_interval(counts: np.ndarray, totals: np.ndarray) -> Interval:
     """Share of all that count, of counts by run, both (run,): what is of one run is not independent.
 
     Korn and Graubard's interval (Survey Methodology 24 (1998), 193): the exact binomial one, of as many as would be
@@ -43,12 +43,14 @@ def clustered_share(counts: np.ndarray, totals: np.ndarray) -> Interval:
     effect, runs = 1.0, int((totals > 0).sum())
     if 0 < share < 1 and runs > 1:
         variance = runs / (runs - 1) * ((counts - share * totals) ** 2).sum() / count**2
-        freedom = stats.t.ppf((1 + LEVEL) / 2, [count - 1, runs - 1])  # few runs tell the variance itself badly
+        freedom = stats.t.ppf(
+            (1 + CONFIDENCE_LEVEL) / 2, [count - 1, runs - 1]
+        )  # few runs tell the variance itself badly
         effect = max(1.0, float(variance / (share * (1 - share) / (count - 1)) * (freedom[1] / freedom[0]) ** 2))
     elif runs:  # none or all, which says nothing of how alike those of a run are: no more worth than the runs
         effect = count / runs
     worth = count / effect
-    hits, tail = share * worth, (1 - LEVEL) / 2
+    hits, tail = share * worth, (1 - CONFIDENCE_LEVEL) / 2
     low = float(stats.beta.ppf(tail, hits, worth - hits + 1)) if share > 0 else 0.0
     high = float(stats.beta.ppf(1 - tail, hits + 1, worth - hits)) if share < 1 else 1.0
     return Interval(share, low, high)
@@ -66,7 +68,7 @@ def mean_interval(values: np.ndarray, discrete: bool = False) -> Interval:
     mean = float(values.mean())
     if values.size == 1 or (discrete and np.ptp(values) == 0):
         return Interval(mean, np.nan, np.nan)
-    half = float(stats.t.ppf((1 + LEVEL) / 2, values.size - 1) * values.std(ddof=1) / np.sqrt(values.size))
+    half = float(stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, values.size - 1) * values.std(ddof=1) / np.sqrt(values.size))
     return Interval(mean, mean - half, mean + half)
 
 
@@ -75,7 +77,7 @@ def median_interval(values: np.ndarray) -> Interval:
     ordered = np.sort(np.asarray(values, dtype=np.float64))
     if ordered.size == 0:
         return Interval(np.nan, np.nan, np.nan)
-    rank = int(stats.binom.ppf((1 - LEVEL) / 2, ordered.size, 0.5))
+    rank = int(stats.binom.ppf((1 - CONFIDENCE_LEVEL) / 2, ordered.size, 0.5))
     bounds = (float(ordered[rank - 1]), float(ordered[-rank])) if rank >= 1 else (np.nan, np.nan)
     return Interval(float(np.median(ordered)), *bounds)
 
@@ -93,11 +95,11 @@ def difference_interval(first: np.ndarray, second: np.ndarray, discrete: bool = 
         return Interval(difference, np.nan, np.nan)
     if max(np.ptp(values) for values in samples) == 0:  # both without spread
         return Interval(difference, *([np.nan] * 2 if discrete else [difference] * 2))
-    found = stats.ttest_ind(*samples, equal_var=False).confidence_interval(LEVEL)
+    found = stats.ttest_ind(*samples, equal_var=False).confidence_interval(CONFIDENCE_LEVEL)
     return Interval(difference, float(found.low), float(found.high))
 
 
-def estimates_apart(first: Interval, second: Interval) -> Interval:
+def difference_of_estimates(first: Interval, second: Interval) -> Interval:
     """Difference of two independent estimates, first - second, from their intervals, which may be skewed.
 
     Newcombe's combination for shares (Statistics in Medicine 17 (1998), 873), for any two estimates Zou and Donner's
@@ -119,11 +121,11 @@ def correlation_interval(first: np.ndarray, second: np.ndarray) -> Interval:
     found = stats.pearsonr(first, second)
     if len(first) < 4:
         return Interval(float(found.statistic), np.nan, np.nan)
-    low, high = found.confidence_interval(LEVEL)
+    low, high = found.confidence_interval(CONFIDENCE_LEVEL)
     return Interval(float(found.statistic), float(low), float(high))
 
 
-def within_interval(distances: np.ndarray) -> Interval:
+def mean_distance_within(distances: np.ndarray) -> Interval:
     """Mean of the distances within a sample, (one, other) symmetric, diagonal left out.
 
     Distances that share a run are not independent, so the t interval is over runs by the jackknife: what the mean
@@ -139,10 +141,10 @@ def within_interval(distances: np.ndarray) -> Interval:
         return Interval(mean, np.nan, np.nan)
     without = (total - 2 * by_run) / ((count - 1) * (count - 2))
     error = np.sqrt((count - 1) / count * ((without - without.mean()) ** 2).sum())
-    return about(mean, float(error), count - 1)
+    return t_interval(mean, float(error), count - 1)
 
 
-def between_interval(distances: np.ndarray, paired: bool = False) -> Interval:
+def mean_distance_between(distances: np.ndarray, paired: bool = False) -> Interval:
     """Mean of the distances between two samples, (one, other), with a t interval over the runs of both.
 
     paired: run k of one belongs to run k of the other, and their distance is left out.
@@ -156,10 +158,10 @@ def between_interval(distances: np.ndarray, paired: bool = False) -> Interval:
     if min(distances.shape) < 2:
         return Interval(mean, np.nan, np.nan)
     spread = [np.nanmean(kept, axis=axis).var(ddof=1) / distances.shape[1 - axis] for axis in (0, 1)]
-    return about(mean, float(np.sqrt(sum(spread))), min(distances.shape) - 1)
+    return t_interval(mean, float(np.sqrt(sum(spread))), min(distances.shape) - 1)
 
 
-def about(mean: float, error: float, freedom: int) -> Interval:
+def t_interval(mean: float, error: float, freedom: int) -> Interval:
     """The t interval of a mean whose standard error has so many degrees of freedom."""
-    half = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * error
+    half = float(stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, freedom)) * error
     return Interval(mean, mean - half, mean + half)

@@ -13,11 +13,11 @@ import numpy as np
 from scipy import stats
 from scipy.optimize import brentq
 
-from analysis.statistics.intervals import LEVEL, Interval
+from analysis.statistics.intervals import CONFIDENCE_LEVEL, Interval
 
-PERMUTATIONS = 10_000
+PROFILE_PERMUTATIONS = 10_000
 
-Z = float(stats.norm.ppf((1 + LEVEL) / 2))
+Z = float(stats.norm.ppf((1 + CONFIDENCE_LEVEL) / 2))
 
 
 def rank_biserial(first: np.ndarray, second: np.ndarray) -> Interval:
@@ -42,7 +42,7 @@ def _upper_end(theta: float, first: int, second: int) -> float:
     return 1.0 if theta == 1 else float(brentq(excess, max(theta, 1e-12), 1.0))  # 0 solves it for theta = 0 as well
 
 
-def rank_test(first: np.ndarray, second: np.ndarray) -> float:
+def mann_whitney_p_value(first: np.ndarray, second: np.ndarray) -> float:
     """Mann and Whitney's two-sided p-value of two samples (sample,); NaN where one is empty."""
     if not (len(first) and len(second)):
         return float("nan")
@@ -67,14 +67,14 @@ def rank_correlation(first: np.ndarray, second: np.ndarray) -> Interval:
     return Interval(rho, float(low), float(high))
 
 
-class Profile(NamedTuple):
+class EffectProfile(NamedTuple):
     """The rank-biserial correlation at each of many places, and its p-value for all of them at once."""
 
     effect: np.ndarray  # (place,)
     p_value: np.ndarray  # (place,)
 
 
-def profile(values: np.ndarray, first: np.ndarray, generator: np.random.Generator) -> Profile:
+def rank_biserial_profile(values: np.ndarray, first: np.ndarray, generator: np.random.Generator) -> EffectProfile:
     """Of values (run, place), the runs that are `first` (run,) against the others, at every place.
 
     p_value is that of the largest effect anywhere when the runs' labels are permuted (Westfall and Young's maximum,
@@ -84,10 +84,10 @@ def profile(values: np.ndarray, first: np.ndarray, generator: np.random.Generato
     values, first = np.asarray(values, np.float64), np.asarray(first, bool)
     one, other = int(first.sum()), int((~first).sum())
     if not (one and other):
-        return Profile(np.full(values.shape[1], np.nan), np.full(values.shape[1], np.nan))
+        return EffectProfile(np.full(values.shape[1], np.nan), np.full(values.shape[1], np.nan))
     ranks = stats.rankdata(values, axis=0) - (len(values) + 1) / 2  # centred: rounding does not favour a side
     effect = first @ ranks * 2 / (one * other)
-    labels = generator.permuted(np.tile(first, (PERMUTATIONS, 1)), axis=1)
+    labels = generator.permuted(np.tile(first, (PROFILE_PERMUTATIONS, 1)), axis=1)
     largest = np.abs(labels @ ranks).max(axis=1) * 2 / (one * other)
     reached = (largest[:, None] >= np.abs(effect) - 1e-9).sum(axis=0)
-    return Profile(effect, (1 + reached) / (1 + PERMUTATIONS))
+    return EffectProfile(effect, (1 + reached) / (1 + PROFILE_PERMUTATIONS))

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from analysis.statistics.intervals import LEVEL, Interval
+from analysis.statistics.intervals import CONFIDENCE_LEVEL, Interval
 
 FEWEST_EVENTS = 6
 """Below it the median has no bounds: they would not hold it as often as they say."""
 
 
-class Survival(NamedTuple):
+class SurvivalCurve(NamedTuple):
     """How many runs are still waiting after each time at which something happened or watching ended."""
 
     runs: int
@@ -29,7 +29,7 @@ class Survival(NamedTuple):
     high: np.ndarray
 
 
-def survival(times: np.ndarray, observed: np.ndarray) -> Survival:
+def kaplan_meier(times: np.ndarray, observed: np.ndarray) -> SurvivalCurve:
     """The estimate from times (run,), which where not `observed` (run,) are those until which a run was watched.
 
     Raises ValueError.
@@ -45,7 +45,7 @@ def survival(times: np.ndarray, observed: np.ndarray) -> Survival:
     )
     middle, *ends = (_first_at_half(time, values) for values in (share, low, high))
     median = Interval(middle, *ends) if events >= FEWEST_EVENTS else Interval(middle, np.nan, np.nan)
-    return Survival(len(times), events, median, time, share, low, high)
+    return SurvivalCurve(len(times), events, median, time, share, low, high)
 
 
 def _bounds(estimate: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -53,7 +53,7 @@ def _bounds(estimate: Any) -> tuple[np.ndarray, np.ndarray]:
     nobody waits any more, where the upper end stays what it was."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        bounds = estimate.confidence_interval(LEVEL, method="log-log")
+        bounds = estimate.confidence_interval(CONFIDENCE_LEVEL, method="log-log")
     low, high = bounds.low.probabilities.copy(), bounds.high.probabilities.copy()
     share, before = estimate.probabilities, 1.0
     for at in range(len(share)):
@@ -65,7 +65,7 @@ def _bounds(estimate: Any) -> tuple[np.ndarray, np.ndarray]:
     return low, high
 
 
-def logrank(first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray]) -> float:
+def logrank_p_value(first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray]) -> float:
     """The p-value of the log-rank test that two samples of (times, observed) wait alike; NaN without any event.
 
     Raises ValueError.

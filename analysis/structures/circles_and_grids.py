@@ -24,7 +24,7 @@ CIRCLE_RATIO = 1.2
 
 def circularity(embedding: np.ndarray) -> np.ndarray:
     """Largest norm over smallest norm of the embeddings: (..., token, axis) -> (...). inf if one is at 0."""
-    norms = np.linalg.norm(of_unit_size(checked(embedding)), axis=-1)
+    norms = np.linalg.norm(rescale_by_power_of_two(check_embedding(embedding)), axis=-1)
     smallest, largest = norms.min(axis=-1), norms.max(axis=-1)
     return np.divide(largest, smallest, out=np.full(np.shape(smallest), np.inf), where=smallest > 0)
 
@@ -47,7 +47,7 @@ SLACK, TINY_LENGTH = 1e-15, 1e-150
 
 
 @njit(error_model="numpy")
-def mark_mismatches(sums, residue, order, found):
+def _mark_mismatches(sums, residue, order, found):
     """Find pair sums whose nearest other one has another residue; of equally near ones the first counts.
 
     sums (pair, axis); found (pair,) bool is written; order sorts the pair sums along axis 0, so that a search outward
@@ -77,63 +77,63 @@ def mark_mismatches(sums, residue, order, found):
 
 
 @njit(error_model="numpy", parallel=True, cache=True)
-def all_mismatches(sums, residue, order):
+def mismatched_pair_sums(sums, residue, order):
     """`mark_mismatches` of every frame: sums (frame, pair, axis), order (frame, pair) -> (frame, pair) bool."""
     found = np.empty(sums.shape[:2], np.bool_)
     for frame in prange(len(sums)):
-        mark_mismatches(sums[frame], residue, order[frame], found[frame])
+        _mark_mismatches(sums[frame], residue, order[frame], found[frame])
     return found
 
 
-FRAMES_AT_ONCE_BYTES = 64 << 20
+_BLOCK_BYTES = 64 << 20
 
 
-def imperfect(embedding: np.ndarray) -> np.ndarray:
+def imperfect_pair_sums(embedding: np.ndarray) -> np.ndarray:
     """Which pair sums are grid imperfections: (..., token, axis) -> (..., pair) bool, pairs as `all_pairs` has them.
 
     A pair sum is imperfect if the nearest sum of another pair has a different modular sum; of equally
     near ones the first in the order of pairs counts (CA algorithm 2). With one token there is no other
     pair, and the algorithm counts its only one.
     """
-    x = checked(embedding)
+    x = check_embedding(embedding)
     lead, (n, dim) = x.shape[:-2], x.shape[-2:]
     pairs = all_pairs(n)
     residue = modular_sum(pairs, n)
-    frames = of_unit_size(x).reshape(-1, n, dim)
-    at_once = max(1, FRAMES_AT_ONCE_BYTES // (8 * len(pairs) * (dim + 1)))
+    frames = rescale_by_power_of_two(x).reshape(-1, n, dim)
+    at_once = max(1, _BLOCK_BYTES // (8 * len(pairs) * (dim + 1)))
     found = np.empty((len(frames), len(pairs)), bool)
     for start in range(0, len(frames), at_once):
         some = frames[start : start + at_once]
         sums = some[:, pairs[:, 0]] + some[:, pairs[:, 1]]
-        found[start : start + at_once] = all_mismatches(sums, residue, np.argsort(sums[..., 0], axis=1))
+        found[start : start + at_once] = mismatched_pair_sums(sums, residue, np.argsort(sums[..., 0], axis=1))
     return found.reshape(*lead, len(pairs))
 
 
-def imperfections(embedding: np.ndarray) -> np.ndarray:
+def count_imperfections(embedding: np.ndarray) -> np.ndarray:
     """Number of grid imperfections (`imperfect`): (..., token, axis) -> (...) int64."""
-    return imperfect(embedding).sum(axis=-1, dtype=np.int64)
+    return imperfect_pair_sums(embedding).sum(axis=-1, dtype=np.int64)
 
 
 def grid_imperfections(trajectory: xr.Dataset | xr.DataArray) -> xr.DataArray:
     """`imperfections` by run and step, or whatever dims remain."""
-    return _labelled(imperfections, trajectory, "imperfections", "grid imperfections")
+    return _labelled(count_imperfections, trajectory, "imperfections", "grid imperfections")
 
 
 # ---------------------------------------------------------------------------------------------- in words
 
 
-KINDS = ("circle", "no circle")
+STRUCTURE_KINDS = ("circle", "no circle")
 """What an embedding is by CA algorithm 1."""
 
 
-def label(embedding: np.ndarray) -> str:
+def structure_label(embedding: np.ndarray) -> str:
     """What an embedding (token, axis) is, in words: "circle, 0 imperfections" or "no circle, 12 imperfections"."""
-    return named(bool(is_circle(embedding)), int(imperfections(embedding)))
+    return format_structure(bool(is_circle(embedding)), int(count_imperfections(embedding)))
 
 
-def named(circle: bool, imperfections: int) -> str:
+def format_structure(circle: bool, imperfections: int) -> str:
     """The same of what is known of it. What is no circle need not be a grid: noise has imperfections too."""
-    return f"{KINDS[not circle]}, {imperfections} imperfection{'' if imperfections == 1 else 's'}"
+    return f"{STRUCTURE_KINDS[not circle]}, {imperfections} imperfection{'' if imperfections == 1 else 's'}"
 
 
 # ---------------------------------------------------------------------------------------------- summaries
@@ -150,7 +150,7 @@ class StructureSummary(NamedTuple):
     """Mean over the runs that are not circles, as in both tables of the paper."""
 
 
-def summarise(embedding: np.ndarray) -> StructureSummary:
+def summarise_structures(embedding: np.ndarray) -> StructureSummary:
     """Count the circles among end states (run, token, axis), and average the imperfections of the others.
 
     Raises ValueError for another shape or values that are not finite.
@@ -164,14 +164,14 @@ def summarise(embedding: np.ndarray) -> StructureSummary:
         circles=count,
         circle_share=binomial_interval(count, len(circle)),
         grids=len(circle) - count,
-        imperfections=mean_interval(imperfections(embedding[~circle])),
+        imperfections=mean_interval(count_imperfections(embedding[~circle])),
     )
 
 
 # ------------------------------------------------------------------------------------------------ borders
 
 
-def checked(embedding: np.ndarray) -> np.ndarray:
+def check_embedding(embedding: np.ndarray) -> np.ndarray:
     x = np.asarray(np.real(embedding), dtype=np.float64)
     if x.ndim < 2 or x.shape[-2] < 1 or x.shape[-1] < 1:
         raise ValueError(f"embedding: found shape {x.shape}, expected (..., token, axis)")
@@ -182,7 +182,7 @@ def checked(embedding: np.ndarray) -> np.ndarray:
     return x
 
 
-def of_unit_size(x: np.ndarray) -> np.ndarray:
+def rescale_by_power_of_two(x: np.ndarray) -> np.ndarray:
     """Each embedding times the power of two, which is exact, that keeps squares from overflow and underflow."""
     exponent = np.frexp(np.abs(x).max(axis=(-2, -1), keepdims=True))[1]
     return np.ldexp(x, -exponent)

@@ -10,11 +10,22 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from analysis.statistics.intervals import Interval, between_interval, binomial_interval, mean_interval, within_interval
-from analysis.structures.circles_and_grids import circularity, imperfections, is_circle
-from analysis.structures.embedding_motion import displacement, escape, normalised, speed
-from analysis.structures.procrustes import end_distances, procrustes, shape_distance
-from dynamics.randomness import stream
+from analysis.statistics.intervals import (
+    Interval,
+    binomial_interval,
+    mean_distance_between,
+    mean_distance_within,
+    mean_interval,
+)
+from analysis.structures.circles_and_grids import circularity, count_imperfections, is_circle
+from analysis.structures.embedding_motion import (
+    departure_times,
+    embedding_displacement,
+    embedding_speed,
+    on_normalised_time,
+)
+from analysis.structures.procrustes import end_shape_distances, match_shapes, procrustes_distance
+from dynamics.randomness import random_stream
 from dynamics.trajectory.netcdf import TrajectoryError
 
 PERMUTATIONS = 2000
@@ -22,7 +33,7 @@ QUARTILES = (0.25, 0.5, 0.75)
 SIDES = ("first", "second")
 
 
-def comparison(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
+def compare_trajectories(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     """What two trajectories of as many tokens have in common and what not.
 
     By run of each side, NaN where a run diverged: `circle`, `imperfections`, `circularity` of the end state,
@@ -33,13 +44,13 @@ def comparison(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     begin at the same shape. Raises TrajectoryError.
     """
     for trajectory in (first, second):
-        check(trajectory, first)
+        check_comparable(trajectory, first)
     sides = list(zip((first, second), SIDES, strict=True))
     curves = xr.concat([_curves(each) for each, _ in sides], xr.Variable("side", list(SIDES)), join="exact")
     found = curves.assign({name: values for each, side in sides for name, values in _by_run(each, side).items()})
     for name, (a, b) in {"between": (0, 1), "within_first": (0, 0), "within_second": (1, 1)}.items():
         dims = (f"{SIDES[a]}_run", f"{SIDES[b]}_run" if a != b else "other_run")
-        distances = end_distances(sides[a][0], sides[b][0]).transpose("run", "other_run").values
+        distances = end_shape_distances(sides[a][0], sides[b][0]).transpose("run", "other_run").values
         if a == b:
             dims = (dims[0], f"{SIDES[a]}_other_run")
             np.fill_diagonal(distances, np.nan)
@@ -49,7 +60,7 @@ def comparison(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     return found.assign_attrs(paired=int(_paired(first, second)))
 
 
-def check(trajectory: xr.Dataset, other: xr.Dataset) -> None:
+def check_comparable(trajectory: xr.Dataset, other: xr.Dataset) -> None:
     """See that two trajectories can be compared. Raises TrajectoryError."""
     if "embedding" not in trajectory:
         raise TrajectoryError("variable embedding: missing; a run with record=metrics cannot be compared")
@@ -73,10 +84,10 @@ def _by_run(trajectory: xr.Dataset, side: str) -> dict[str, tuple[str, np.ndarra
     found = {}
     for name, values in {
         "circle": is_circle(ends),
-        "imperfections": imperfections(ends),
+        "imperfections": count_imperfections(ends),
         "circularity": circularity(ends),
-        "escape": escape(trajectory).values[alive],
-        "from_start": shape_distance(start, ends).distance,
+        "escape": departure_times(trajectory).values[alive],
+        "from_start": match_shapes(start, ends).distance,
     }.items():
         whole = np.full(len(alive), np.nan)
         whole[alive] = values
@@ -90,10 +101,14 @@ def _curves(trajectory: xr.Dataset) -> xr.Dataset:
     if "embedding" in norm["layer"]:  # else points are moved by parameters of other names
         norm = norm.sel(layer=["embedding"])
     force = ((norm.astype(np.float64) ** 2).sum("layer") ** 0.5).where(own)
-    curves = {"speed": speed(trajectory), "displacement": displacement(trajectory), "gradient_norm": force}
+    curves = {
+        "speed": embedding_speed(trajectory),
+        "displacement": embedding_displacement(trajectory),
+        "gradient_norm": force,
+    }
     found = {}
     for name, curve in curves.items():
-        even = normalised(curve).transpose("run", "normalised_time")
+        even = on_normalised_time(curve).transpose("run", "normalised_time")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # where every run is NaN, so is the quartile
             quartiles = np.nanquantile(even.values, QUARTILES, axis=0)
@@ -111,13 +126,13 @@ def _paired(first: xr.Dataset, second: xr.Dataset) -> bool:
     ):
         return False
     starts = [each["embedding"].isel(step=0).transpose("run", "token", "axis").values for each in (first, second)]
-    return bool((procrustes(*starts) < 1e-3).all())
+    return bool((procrustes_distance(*starts) < 1e-3).all())
 
 
 # ------------------------------------------------------------------------------------------ as sentences
 
 
-class Line(NamedTuple):
+class ComparisonLine(NamedTuple):
     """A quantity of both sides, and how likely so large a difference is where there is none."""
 
     name: str
@@ -127,12 +142,12 @@ class Line(NamedTuple):
     test: str
 
 
-def lines(found: xr.Dataset) -> list[Line]:
+def comparison_lines(found: xr.Dataset) -> list[ComparisonLine]:
     """The table of a comparison. Raises nothing: what has no value is NaN."""
     paired = bool(found.attrs["paired"])
     circles = [found[f"{side}_circle"].values for side in SIDES]
     first, second = (binomial_interval(int(np.nansum(each)), int(np.isfinite(each).sum())) for each in circles)
-    result = [Line("circles, share", first, second, *_circle_test(circles[0], circles[1], paired))]
+    result = [ComparisonLine("circles, share", first, second, *_circle_test(circles[0], circles[1], paired))]
     for name, words in (
         ("imperfections", "imperfections of the others"),
         ("circularity", "largest norm / smallest"),
@@ -142,11 +157,13 @@ def lines(found: xr.Dataset) -> list[Line]:
         a, b = (found[f"{side}_{name}"].values for side in SIDES)
         if name == "imperfections":
             a, b = (np.where(circle == 0, each, np.nan) for each, circle in zip((a, b), circles, strict=True))
-        result.append(Line(words, mean_interval(_finite(a)), mean_interval(_finite(b)), *_location_test(a, b, paired)))
-    first, second = (within_interval(_finite_block(found[f"within_{side}"].values)) for side in SIDES)
-    result.append(Line("shape distance within", first, second, float("nan"), ""))
-    between = between_interval(_finite_block(found["between"].values), paired)
-    result.append(Line("shape distance between", between, None, float("nan"), ""))
+        result.append(
+            ComparisonLine(words, mean_interval(_finite(a)), mean_interval(_finite(b)), *_location_test(a, b, paired))
+        )
+    first, second = (mean_distance_within(_finite_block(found[f"within_{side}"].values)) for side in SIDES)
+    result.append(ComparisonLine("shape distance within", first, second, float("nan"), ""))
+    between = mean_distance_between(_finite_block(found["between"].values), paired)
+    result.append(ComparisonLine("shape distance between", between, None, float("nan"), ""))
     return result + (_paired_lines(found) if paired else [])
 
 
@@ -174,7 +191,7 @@ def _location_test(first: np.ndarray, second: np.ndarray, paired: bool) -> tuple
     return (float(stats.mannwhitneyu(a, b).pvalue) if len(a) and len(b) else float("nan")), "Mann-Whitney"
 
 
-def _paired_lines(found: xr.Dataset) -> list[Line]:
+def _paired_lines(found: xr.Dataset) -> list[ComparisonLine]:
     """How alike runs end that began alike; beside it what would be were they not paired.
 
     Both ends may be alike for no other reason than that neither is far from the start they share: what their
@@ -190,7 +207,7 @@ def _paired_lines(found: xr.Dataset) -> list[Line]:
     chance = a.mean() * b.mean() + (1 - a.mean()) * (1 - b.mean())
     same = binomial_interval(int((a == b).sum()), count)
     kinds = float(stats.fisher_exact(table).pvalue)
-    own, generator = np.diag(between), stream(0, "compare/permutations")
+    own, generator = np.diag(between), random_stream(0, "compare/permutations")
     means = [between[np.arange(count), generator.permutation(count)].mean() for _ in range(PERMUTATIONS)]
     by_chance = float((1 + sum(mean <= own.mean() for mean in means)) / (1 + PERMUTATIONS))
     nearest = int((between.argmin(axis=1) == np.arange(count)).sum())
@@ -199,16 +216,16 @@ def _paired_lines(found: xr.Dataset) -> list[Line]:
     first, second = (binomial_interval(each, count) for each in nearer)
     nearest_share = binomial_interval(nearest, count)
     return [
-        Line("pairs of one structure; unpaired", same, _alone(chance), kinds, "Fisher"),
-        Line(
+        ComparisonLine("pairs of one structure; unpaired", same, _alone(chance), kinds, "Fisher"),
+        ComparisonLine(
             "shape distance of pairs; unpaired",
             mean_interval(own),
             _alone(np.mean(means)),
             by_chance,
             "permutation, one-sided",
         ),
-        Line("nearest is own partner; unpaired", nearest_share, _alone(1 / count), found_out, "binomial"),
-        Line("nearer to partner than to own start", first, second, float("nan"), ""),
+        ComparisonLine("nearest is own partner; unpaired", nearest_share, _alone(1 / count), found_out, "binomial"),
+        ComparisonLine("nearer to partner than to own start", first, second, float("nan"), ""),
     ]
 
 

@@ -15,8 +15,8 @@ from collections.abc import Callable
 import numpy as np
 import xarray as xr
 
-from analysis.structures.circles_and_grids import checked
-from dynamics.trajectory.reader import settings_of
+from analysis.structures.circles_and_grids import check_embedding
+from dynamics.trajectory.reader import read_settings
 
 NEAR = 1e-9
 """Share of the time between two frames within which a moment is that of the frame itself."""
@@ -25,7 +25,7 @@ NEAR = 1e-9
 # --------------------------------------------------------------------------------------- speed and distance
 
 
-def speeds(embedding: np.ndarray, time: np.ndarray) -> np.ndarray:
+def frame_speeds(embedding: np.ndarray, time: np.ndarray) -> np.ndarray:
     """Distance from the frame before per unit of time: (..., step, token, axis), (step,) -> (..., step).
 
     NaN at the first frame. The path between recorded frames counts as straight.
@@ -36,26 +36,28 @@ def speeds(embedding: np.ndarray, time: np.ndarray) -> np.ndarray:
     return result
 
 
-def speed(trajectory: xr.Dataset) -> xr.DataArray:
+def embedding_speed(trajectory: xr.Dataset) -> xr.DataArray:
     """`speeds` by run and step."""
-    return _labelled(lambda x: speeds(x, trajectory["time"].values), trajectory, "speed", "speed of the embedding")
+    return _labelled(
+        lambda x: frame_speeds(x, trajectory["time"].values), trajectory, "speed", "speed of the embedding"
+    )
 
 
-def displacements(embedding: np.ndarray) -> np.ndarray:
+def frame_displacements(embedding: np.ndarray) -> np.ndarray:
     """Distance from the first frame: (..., step, token, axis) -> (..., step)."""
     x = _checked_frames(embedding)
     return _distance(x, x[..., :1, :, :])
 
 
-def displacement(trajectory: xr.Dataset) -> xr.DataArray:
+def embedding_displacement(trajectory: xr.Dataset) -> xr.DataArray:
     """`displacements` by run and step."""
-    return _labelled(displacements, trajectory, "displacement", "distance of the embedding from its first frame")
+    return _labelled(frame_displacements, trajectory, "displacement", "distance of the embedding from its first frame")
 
 
 # ------------------------------------------------------------------------------------------ normalised time
 
 
-def escape_times(displacement: np.ndarray, time: np.ndarray, share: float = 0.5) -> np.ndarray:
+def rise_times(displacement: np.ndarray, time: np.ndarray, share: float = 0.5) -> np.ndarray:
     """Normalised time at which a displacement first reaches `share` of its largest value: (..., step) -> (...).
 
     Linear between frames. NaN where it is nowhere above zero (motion by rounding alone is above); frames that
@@ -75,26 +77,26 @@ def escape_times(displacement: np.ndarray, time: np.ndarray, share: float = 0.5)
     return np.where(reached.any(axis=-1), found[..., 0], np.nan)[()]
 
 
-def escape(trajectory: xr.Dataset, share: float = 0.5) -> xr.DataArray:
+def departure_times(trajectory: xr.Dataset, share: float = 0.5) -> xr.DataArray:
     """`escape_times` by run: when `displacement` first reaches `share` of the largest it has in a valid frame."""
     result = xr.apply_ufunc(
-        lambda values: escape_times(values, trajectory["time"].values, share),
-        displacement(trajectory),
+        lambda values: rise_times(values, trajectory["time"].values, share),
+        embedding_displacement(trajectory),
         input_core_dims=[["step"]],
     )
     return result.rename("escape").assign_attrs(long_name="normalised time of the escape from the start", units="1")
 
 
-def unit_of_time(trajectory: xr.Dataset) -> tuple[str, float]:
+def time_unit(trajectory: xr.Dataset) -> tuple[str, float]:
     """In what a person counts a trajectory's time, and how many steps that is: epochs where there are any, else steps.
 
     Steps too for a branch that changed the length of an epoch.
     """
-    steps = settings_of(trajectory).epoch_steps
+    steps = read_settings(trajectory).epoch_steps
     return ("epoch", float(steps)) if steps and not trajectory.attrs.get("clock_step", 0) else ("step", 1.0)
 
 
-def resampled(values: np.ndarray, time: np.ndarray, points: int = 101) -> np.ndarray:
+def resample_evenly(values: np.ndarray, time: np.ndarray, points: int = 101) -> np.ndarray:
     """A quantity on an even grid of normalised time: (..., step), (step,) -> (..., point). Linear between frames.
 
     NaN next to a frame that is NaN: nothing is interpolated across it. Raises ValueError for fewer than
@@ -112,7 +114,7 @@ def resampled(values: np.ndarray, time: np.ndarray, points: int = 101) -> np.nda
     return low + np.where(part > 0, values[..., before + 1], 0.0) * part
 
 
-def normalised(data: xr.DataArray, points: int = 101) -> xr.DataArray:
+def on_normalised_time(data: xr.DataArray, points: int = 101) -> xr.DataArray:
     """`resampled` along normalised_time in place of step, to compare runs of different length.
 
     data: a quantity with the dimension step and the coordinate time, NaN where it is not valid, as the
@@ -121,7 +123,7 @@ def normalised(data: xr.DataArray, points: int = 101) -> xr.DataArray:
     if "step" not in data.dims or "time" not in data.coords:
         raise ValueError(f"data: found dims {data.dims} and coords {tuple(data.coords)}, expected step and time")
     result = xr.apply_ufunc(
-        lambda values: resampled(values, data["time"].values, points),
+        lambda values: resample_evenly(values, data["time"].values, points),
         data,
         input_core_dims=[["step"]],
         output_core_dims=[["normalised_time"]],
@@ -145,7 +147,7 @@ def _distance(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _checked_frames(embedding: np.ndarray, time: np.ndarray | None = None) -> np.ndarray:
-    x = checked(embedding)
+    x = check_embedding(embedding)
     if x.ndim < 3 or x.shape[-3] < 1:
         raise ValueError(f"embedding: found shape {x.shape}, expected (..., step, token, axis)")
     if time is not None:

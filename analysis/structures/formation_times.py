@@ -29,11 +29,11 @@ import xarray as xr
 from tqdm import tqdm
 
 from analysis.statistics.intervals import Interval, binomial_interval, mean_interval
-from analysis.structures.circles_and_grids import circularity, imperfections, is_circle
-from analysis.structures.fourier import spectrum
-from analysis.structures.lattices import MOST_TOKENS, perfect_grids
+from analysis.structures.circles_and_grids import circularity, count_imperfections, is_circle
+from analysis.structures.fourier import embedding_spectrum
+from analysis.structures.lattices import MAX_GRID_TOKENS, perfect_grids
 from analysis.structures.nearest_structures import nearest_circle, nearest_grid, nearest_perfect_grid
-from dynamics.randomness import normal
+from dynamics.randomness import normal_samples
 from dynamics.trajectory.netcdf import TrajectoryError
 
 FEWEST_TOKENS = 5
@@ -44,7 +44,7 @@ RARE = 0.01
 
 RUNS_AT_ONCE = 10
 
-MEASURES: Mapping[str, str] = {
+STRUCTURE_MEASURES: Mapping[str, str] = {
     "circle": "whether it is a circle",
     "circularity": "largest norm over smallest norm",
     "imperfections": "grid imperfections",
@@ -54,7 +54,7 @@ MEASURES: Mapping[str, str] = {
     "dominant_share": "share of the dominant frequency",
 }
 
-EVENTS: Mapping[str, str] = {
+FORMATION_EVENTS: Mapping[str, str] = {
     "structure": "",
     "circle": "circle",
     "polygon": "circle_distance",
@@ -69,7 +69,7 @@ EVENTS: Mapping[str, str] = {
 # --------------------------------------------------------------------------------------------------- arrays
 
 
-def lasting(there: np.ndarray, moments: np.ndarray) -> np.ndarray:
+def persistent_onset(there: np.ndarray, moments: np.ndarray) -> np.ndarray:
     """The moment (step,) of the first frame from which something is always `there` (..., step): (...).
 
     inf where it is not there in the last frame.
@@ -80,7 +80,7 @@ def lasting(there: np.ndarray, moments: np.ndarray) -> np.ndarray:
     return np.append(moments, np.inf)[first]
 
 
-def halfway(values: np.ndarray, moments: np.ndarray) -> np.ndarray:
+def halfway_time(values: np.ndarray, moments: np.ndarray) -> np.ndarray:
     """When a quantity last goes half-way down from its first value to its last: (..., step), (step,) -> (...).
 
     Linear between frames. The first moment where it ends no lower than it began. Raises ValueError for values that
@@ -102,14 +102,14 @@ def halfway(values: np.ndarray, moments: np.ndarray) -> np.ndarray:
 # ------------------------------------------------------------------------------------------------- labelled
 
 
-def measured(trajectory: xr.Dataset, every: int = 1) -> xr.Dataset:
+def structure_measures(trajectory: xr.Dataset, every: int = 1) -> xr.Dataset:
     """`MEASURES` of every so-manieth recorded frame, by run and step, with what `spectrum` has, and `grid_lines`.
 
     NaN in frames after a run diverged. Without distances from a grid beyond 23 tokens. By measure also `chance` and
     `expected`, what a random embedding has in the mean; and `moment` (step), the normalised time. Raises
     TrajectoryError.
     """
-    embedding = embedding_of(trajectory)
+    embedding = embedding_of_numbers(trajectory)
     steps = np.unique(np.append(np.arange(0, embedding.sizes["step"], every), embedding.sizes["step"] - 1))
     embedding = embedding.isel(step=steps).transpose("run", "step", "token", "axis")
     valid = (embedding["step"] <= trajectory["last_step"]).transpose("run", "step")
@@ -118,13 +118,13 @@ def measured(trajectory: xr.Dataset, every: int = 1) -> xr.Dataset:
     chunks = range(0, embedding.sizes["run"], RUNS_AT_ONCE)
     for start in tqdm(chunks, desc="measures", unit="ten runs", disable=None, leave=False):
         parts.append(_of_frames(embedding.isel(run=slice(start, start + RUNS_AT_ONCE)).values))
-    found = spectrum(xr.Dataset({"embedding": embedding, "last_step": trajectory["last_step"]}))
+    found = embedding_spectrum(xr.Dataset({"embedding": embedding, "last_step": trajectory["last_step"]}))
     for name in parts[0]:
         values = np.concatenate([part[name] for part in parts])
-        attrs = {"long_name": MEASURES.get(name, "lines of the nearest perfect grid"), "units": "1"}
+        attrs = {"long_name": STRUCTURE_MEASURES.get(name, "lines of the nearest perfect grid"), "units": "1"}
         found[name] = (("run", "step"), np.where(valid, values, np.nan), attrs)
-    found["dominant_share"].attrs["long_name"] = MEASURES["dominant_share"]
-    names = [name for name in MEASURES if name in found]
+    found["dominant_share"].attrs["long_name"] = STRUCTURE_MEASURES["dominant_share"]
+    names = [name for name in STRUCTURE_MEASURES if name in found]
     chance, expected = _by_chance(embedding.sizes["token"], embedding.sizes["axis"], names)
     moment = (time - time[0]) / (time[-1] - time[0])
     number = {"units": "1"}
@@ -138,7 +138,7 @@ def measured(trajectory: xr.Dataset, every: int = 1) -> xr.Dataset:
     )  # fmt: skip
 
 
-def onsets(found: xr.Dataset) -> xr.Dataset:
+def find_formation_times(found: xr.Dataset) -> xr.Dataset:
     """When each of `EVENTS` has happened in each run of what was `measured`.
 
     `onset` (event, run), for runs in which it has not the moment until which they were watched; `formed` (event, run).
@@ -147,7 +147,7 @@ def onsets(found: xr.Dataset) -> xr.Dataset:
     moments = found["moment"].values
     watched = moments[alive.shape[1] - 1 - alive[:, ::-1].argmax(axis=1)]
     whole = alive[:, -1]
-    events = [name for name, measure in EVENTS.items() if not measure or measure in found]
+    events = [name for name, measure in FORMATION_EVENTS.items() if not measure or measure in found]
     times, formed = np.tile(watched, (len(events), 1)), np.zeros((len(events), len(watched)), bool)
     if whole.any():
         for place, event in enumerate(events):
@@ -164,7 +164,7 @@ def onsets(found: xr.Dataset) -> xr.Dataset:
     )
 
 
-def embedding_of(trajectory: xr.Dataset) -> xr.DataArray:
+def embedding_of_numbers(trajectory: xr.Dataset) -> xr.DataArray:
     """The embedding of the numbers modulo N. Raises TrajectoryError."""
     if "embedding" not in trajectory:
         raise TrajectoryError("variable embedding: missing; a run with record=metrics has no structure to look at")
@@ -181,7 +181,7 @@ def embedding_of(trajectory: xr.Dataset) -> xr.DataArray:
     return embedding
 
 
-def mean_over_runs(found: xr.Dataset, measure: str, at: int) -> Interval:
+def mean_measure(found: xr.Dataset, measure: str, at: int) -> Interval:
     """The mean over runs of a measure of what was `measured`, in a frame, with its interval, within what it can be.
 
     Of circles it is their share, with the exact one.
@@ -197,28 +197,32 @@ def mean_over_runs(found: xr.Dataset, measure: str, at: int) -> Interval:
 # ---------------------------------------------------------------------------------------------------- parts
 
 
-class Onset(NamedTuple):
+class _FormationTime(NamedTuple):
     """When something forms in each run (run,), where it `has` (run,)."""
 
     when: np.ndarray
     has: np.ndarray
 
 
-def _onset(found: xr.Dataset, event: str) -> Onset:
+def _onset(found: xr.Dataset, event: str) -> _FormationTime:
     moments = found["moment"].values
     circle = found["circle"].values == 1
     if event == "circle":
-        return Onset(lasting(circle, moments), circle[:, -1])
+        return _FormationTime(persistent_onset(circle, moments), circle[:, -1])
     if event == "frequency":
         frequency = found["dominant_frequency"].values
         above = found["dominant_share"].values > _chance(found, "dominant_share")
-        return Onset(lasting((frequency == frequency[:, -1:]) & above, moments), above[:, -1])
+        return _FormationTime(persistent_onset((frequency == frequency[:, -1:]) & above, moments), above[:, -1])
     if event == "structure":
         polygon = _onset(found, "polygon")
-        grid = _onset(found, "grid") if "grid_distance" in found else Onset(polygon.when, np.zeros_like(polygon.has))
-        return Onset(np.where(circle[:, -1], polygon.when, grid.when), circle[:, -1] | grid.has)
-    values = found[EVENTS[event]].values
-    return Onset(halfway(values, moments), values[:, -1] < _chance(found, EVENTS[event]))
+        grid = (
+            _onset(found, "grid")
+            if "grid_distance" in found
+            else _FormationTime(polygon.when, np.zeros_like(polygon.has))
+        )
+        return _FormationTime(np.where(circle[:, -1], polygon.when, grid.when), circle[:, -1] | grid.has)
+    values = found[FORMATION_EVENTS[event]].values
+    return _FormationTime(halfway_time(values, moments), values[:, -1] < _chance(found, FORMATION_EVENTS[event]))
 
 
 def _chance(found: xr.Dataset, measure: str) -> float:
@@ -231,10 +235,10 @@ def _of_frames(x: np.ndarray) -> dict[str, np.ndarray]:
     found = {
         "circle": is_circle(x).astype(np.float64),
         "circularity": np.minimum(circularity(x), np.finfo(np.float64).max),
-        "imperfections": imperfections(x),
+        "imperfections": count_imperfections(x),
         "circle_distance": nearest_circle(x).distance,
     }
-    if n <= MOST_TOKENS:
+    if n <= MAX_GRID_TOKENS:
         grid = nearest_grid(x)
         perfect = nearest_perfect_grid(x)
         found |= {"grid_distance": grid.distance, "perfect_distance": perfect.distance}
@@ -244,12 +248,12 @@ def _of_frames(x: np.ndarray) -> dict[str, np.ndarray]:
 
 def _by_chance(n: int, dim: int, names: list[str]) -> tuple[list[float], list[float]]:
     """What one random embedding in a hundred is beyond, and the mean, of each measure."""
-    x = normal(np.arange(RANDOM_EMBEDDINGS), "formation/chance", (n, dim))
+    x = normal_samples(np.arange(RANDOM_EMBEDDINGS), "formation/chance", (n, dim))
     values = _of_frames(x)
     frames = xr.Dataset(
         {"embedding": (("run", "step", "token", "axis"), x[:, None]), "last_step": ("run", np.zeros(len(x)))},
         {"step": [0]},
     )
-    values["dominant_share"] = spectrum(frames)["dominant_share"].values[:, 0]
+    values["dominant_share"] = embedding_spectrum(frames)["dominant_share"].values[:, 0]
     level = {name: 1 - RARE if name in ("dominant_share", "circle") else RARE for name in names}
     return [float(np.quantile(values[k], level[k])) for k in names], [float(np.mean(values[k])) for k in names]

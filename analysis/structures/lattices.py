@@ -31,14 +31,14 @@ from tqdm import tqdm
 
 from analysis.structures.procrustes import relabellings
 
-MOST_TOKENS = 23
+MAX_GRID_TOKENS = 23
 """Beyond it there are too many grids to compare every frame with each."""
 
-Line = tuple[int, int]
+_Line = tuple[int, int]
 """First and last place of the tokens on a line of the lattice, both included."""
 
 
-class Grids(NamedTuple):
+class PerfectGrids(NamedTuple):
     """Perfect grids of N tokens, each with a labelling of its own; grids that are linear images are one."""
 
     basis: np.ndarray  # (grid, token, 2), orthonormal columns: of a single line the second is zero
@@ -50,16 +50,18 @@ class Grids(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4)
-def perfect_grids(n: int) -> Grids:
+def perfect_grids(n: int) -> PerfectGrids:
     """Every perfect grid of N tokens, in every labelling. Raises ValueError outside 3 <= N <= 23."""
-    if not 3 <= n <= MOST_TOKENS:
-        raise ValueError(f"n: found {n} tokens, grids are known for 3 to {MOST_TOKENS}")
+    if not 3 <= n <= MAX_GRID_TOKENS:
+        raise ValueError(f"n: found {n} tokens, grids are known for 3 to {MAX_GRID_TOKENS}")
     unit, _, images = relabellings(n, shifts=True)
     seen: set[bytes] = set()
     found: list[tuple[np.ndarray, np.ndarray, int, int, int]] = []
     kernels: list[np.ndarray] = []
-    for points, step, across, lines in tqdm(windows(n), "grids", unit="window", delay=2, disable=None, leave=False):
-        basis = orthonormal(points)
+    for points, step, across, lines in tqdm(
+        lattice_windows(n), "grids", unit="window", delay=2, disable=None, leave=False
+    ):
+        basis = orthonormal_basis(points)
         if _keys(basis[None])[0] in seen:
             continue
         bases, places = (np.empty((len(images), n, 2), kind) for kind in (np.float64, np.int16))
@@ -74,10 +76,10 @@ def perfect_grids(n: int) -> Grids:
     basis, places, kind, line_counts, progressions = (np.array(part) for part in zip(*found, strict=True))
     most = max(map(len, kernels))
     padded = np.array([np.pad(kernel, ((0, most - len(kernel)), (0, 0))) for kernel in kernels])
-    return Grids(basis, places, kind, line_counts, progressions, padded)
+    return PerfectGrids(basis, places, kind, line_counts, progressions, padded)
 
 
-def windows(n: int) -> Iterator[tuple[np.ndarray, int, int, int]]:
+def lattice_windows(n: int) -> Iterator[tuple[np.ndarray, int, int, int]]:
     """Windows without holes, at least one of each up to relabelling: places (token, 2), the numbers by which tokens
     differ along a line and across lines, and how many lines there are.
 
@@ -93,7 +95,7 @@ def windows(n: int) -> Iterator[tuple[np.ndarray, int, int, int]]:
                         yield _places(window, n, step, across), step, across, count
 
 
-def _stacked(n: int, count: int, step: int, across: int, lines: tuple[Line, ...]) -> Iterator[tuple[Line, ...]]:
+def _stacked(n: int, count: int, step: int, across: int, lines: tuple[_Line, ...]) -> Iterator[tuple[_Line, ...]]:
     """Windows of so many lines that begin with these and in which no number occurs twice."""
     used = {(step * place + across * m) % n for m, (low, high) in enumerate(lines) for place in range(low, high + 1)}
     m, left = len(lines), n - len(used)
@@ -105,14 +107,14 @@ def _stacked(n: int, count: int, step: int, across: int, lines: tuple[Line, ...]
         high = low - 1
         while high - low + 1 < longest and (step * (high + 1) + across * m) % n not in used:
             high += 1
-            if (step * (high - low) % n == 0 and high > low) or not without_holes((*lines, (low, high))):
+            if (step * (high - low) % n == 0 and high > low) or not has_no_holes((*lines, (low, high))):
                 break
             remaining, ahead = left - (high - low + 1), count - m - 1
             if remaining >= ahead and (ahead or not remaining):
                 yield from _stacked(n, count, step, across, (*lines, (low, high)))
 
 
-def _begins(lines: tuple[Line, ...], left: int) -> Iterator[tuple[int, int]]:
+def _begins(lines: tuple[_Line, ...], left: int) -> Iterator[tuple[int, int]]:
     """Where the next line may begin, and the number of its tokens at most."""
     if len(lines) < 2:
         yield 0, left
@@ -122,7 +124,7 @@ def _begins(lines: tuple[Line, ...], left: int) -> Iterator[tuple[int, int]]:
         yield begin, min(left, 2 * last_high - high + 2 - begin)
 
 
-def without_holes(lines: tuple[Line, ...]) -> bool:
+def has_no_holes(lines: tuple[_Line, ...]) -> bool:
     """Whether lines of lattice points, one above the other, are all that their convex hull has."""
     for a, (low_a, high_a) in enumerate(lines):
         for b in range(a + 2, len(lines)):
@@ -135,7 +137,7 @@ def without_holes(lines: tuple[Line, ...]) -> bool:
     return True
 
 
-def _places(lines: tuple[Line, ...], n: int, step: int, across: int) -> np.ndarray:
+def _places(lines: tuple[_Line, ...], n: int, step: int, across: int) -> np.ndarray:
     """The place of each token on the lattice, (token, 2)."""
     places = np.empty((n, 2))
     for m, (low, high) in enumerate(lines):
@@ -152,7 +154,7 @@ def _kernel(n: int, step: int, across: int, lines: int) -> np.ndarray:
     return np.stack([m[same], place[same]], axis=-1).astype(np.int16)
 
 
-def orthonormal(places: np.ndarray) -> np.ndarray:
+def orthonormal_basis(places: np.ndarray) -> np.ndarray:
     """Orthonormal columns that span the centred places (token, 2), the second zero where these lie on a line."""
     u, size, _ = np.linalg.svd(places - places.mean(axis=0), full_matrices=False)
     return u * (size > 1e-9 * size[0])

@@ -37,17 +37,17 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, prange
 
-from analysis.structures.fourier import frequencies, unit_shape
-from analysis.structures.lattices import Grids, perfect_grids
+from analysis.structures.fourier import centred_unit_norm, fourier_frequencies
+from analysis.structures.lattices import PerfectGrids, perfect_grids
 
 AT_ONCE_BYTES = 64 << 20
 
-STARTS = 100
+GRID_SEARCH_STARTS = 100
 """Perfect grids from which a grid with holes is sought. Of planted ones of 17 tokens, one, two or three of which moved
 to other places of their class, 96, 87 and 81 in 100 are found; from 300, 99, 95 and 95, in three times the time."""
 
 
-class Nearest(NamedTuple):
+class NearestStructure(NamedTuple):
     """The nearest ideal of each embedding, each (...)."""
 
     distance: np.ndarray
@@ -55,59 +55,59 @@ class Nearest(NamedTuple):
     """Of circles the frequency; of grids the place in `perfect_grids(N)`, of those with holes where they began."""
 
 
-def nearest_circle(embedding: np.ndarray) -> Nearest:
+def nearest_circle(embedding: np.ndarray) -> NearestStructure:
     """The distance from the nearest perfect circle, and its frequency; the first of equally near ones.
 
     Raises ValueError for fewer than three tokens.
     """
-    x = unit_shape(embedding)
+    x = centred_unit_norm(embedding)
     n = x.shape[-2]
     if n < 3:
         raise ValueError(f"embedding: found {n} tokens, expected at least 3")
-    kept = np.array([k for k in frequencies(n) if math.gcd(int(k), n) == 1])
+    kept = np.array([k for k in fourier_frequencies(n) if math.gcd(int(k), n) == 1])
     coefficients = np.fft.fft(x, axis=-2)[..., kept, :]
     a, b = coefficients.real, coefficients.imag
     squares = (a * a).sum(axis=-1), (b * b).sum(axis=-1)
     area = np.sqrt(np.maximum(squares[0] * squares[1] - (a * b).sum(axis=-1) ** 2, 0.0))
     overlap = (squares[0] + squares[1] + 2 * area) / n  # squared, (..., frequency)
     best = overlap.argmax(axis=-1)
-    return Nearest(_distance(overlap.max(axis=-1)), kept[best])
+    return NearestStructure(_distance(overlap.max(axis=-1)), kept[best])
 
 
-def nearest_perfect_grid(embedding: np.ndarray) -> Nearest:
+def nearest_perfect_grid(embedding: np.ndarray) -> NearestStructure:
     """The distance from the nearest perfect grid, and its place in `perfect_grids(N)`.
 
     Raises ValueError for other numbers of tokens than `perfect_grids` has grids of.
     """
-    x = unit_shape(embedding)
+    x = centred_unit_norm(embedding)
     lead, (n, dim) = x.shape[:-2], x.shape[-2:]
     grids = perfect_grids(n)
     frames = x.reshape(-1, n, dim)
     which = _nearest(frames, grids, 1)[:, 0]
     overlap = ((frames.mT @ grids.basis[which]) ** 2).sum(axis=(-2, -1))
-    return Nearest(_distance(overlap).reshape(lead), which.reshape(lead))
+    return NearestStructure(_distance(overlap).reshape(lead), which.reshape(lead))
 
 
-def nearest_grid(embedding: np.ndarray) -> Nearest:
+def nearest_grid(embedding: np.ndarray) -> NearestStructure:
     """The least distance from a grid that the search finds, and the perfect grid where that began.
 
     Raises ValueError for other numbers of tokens than `perfect_grids` has grids of.
     """
-    x = unit_shape(embedding)
+    x = centred_unit_norm(embedding)
     lead, (n, dim) = x.shape[:-2], x.shape[-2:]
     grids = perfect_grids(n)
     frames = x.reshape(-1, n, dim)
-    begun = _nearest(frames, grids, STARTS)
-    rest = settle_all(frames, begun, grids.places, grids.kind, grids.kernel)
+    begun = _nearest(frames, grids, GRID_SEARCH_STARTS)
+    rest = grid_residuals(frames, begun, grids.places, grids.kind, grids.kernel)
     held = (frames[:, None].mT @ grids.basis[begun]) ** 2  # what a start holds itself, for lines, which do not move
     rest = np.minimum(rest, 1 - held.sum(axis=(-2, -1)))
     best = rest.argmin(axis=1)[:, None]
     distance = _distance(1 - np.take_along_axis(rest, best, axis=1))
-    return Nearest(distance.reshape(lead), np.take_along_axis(begun, best, axis=1).reshape(lead))
+    return NearestStructure(distance.reshape(lead), np.take_along_axis(begun, best, axis=1).reshape(lead))
 
 
 @njit(error_model="numpy")
-def settle(x, places, kernel):
+def _grid_residual(x, places, kernel):
     """What is left of x (token, axis), centred and of norm 1, by the grid that the search reaches from some places.
 
     places (token, 2); kernel (vector, 2): by what tokens may move.
@@ -150,17 +150,17 @@ def settle(x, places, kernel):
 
 
 @njit(error_model="numpy", parallel=True, cache=True)
-def settle_all(frames, begun, places, kind, kernel):
+def grid_residuals(frames, begun, places, kind, kernel):
     """`settle` of frames (frame, token, axis) from each of the grids begun (frame, start): (frame, start)."""
     rest = np.empty(begun.shape)
     for frame in prange(len(frames)):
         for start in range(begun.shape[1]):
             grid = begun[frame, start]
-            rest[frame, start] = settle(frames[frame], places[grid], kernel[kind[grid]])
+            rest[frame, start] = _grid_residual(frames[frame], places[grid], kernel[kind[grid]])
     return rest
 
 
-def _nearest(frames: np.ndarray, grids: Grids, count: int) -> np.ndarray:
+def _nearest(frames: np.ndarray, grids: PerfectGrids, count: int) -> np.ndarray:
     """The grids whose planes hold most of each of the frames (frame, token, axis): (frame, count), in no order.
 
     What a plane of projector P holds of x is tr(P x x^T), a product of symmetric matrices: one matrix product of all

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
-from analysis.structures.circles_and_grids import checked, of_unit_size
+from analysis.structures.circles_and_grids import check_embedding, rescale_by_power_of_two
 
 AT_ONCE_BYTES = 32 << 20
 
@@ -34,7 +34,7 @@ class ShapeMatch(NamedTuple):
 # -------------------------------------------------------------------------------------------- distances
 
 
-def procrustes(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def procrustes_distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Full Procrustes distance, 0..1: (..., token, axis) twice -> (...).
 
     The least Frobenius norm of A - s R B over scales s, rotations and reflections R, with A and B centred and
@@ -56,7 +56,7 @@ def relabellings(n: int, shifts: bool = False) -> tuple[np.ndarray, np.ndarray, 
     return unit, shift, (unit[:, None] * np.arange(n) + shift[:, None]) % n
 
 
-def shape_distance(a: np.ndarray, b: np.ndarray, shifts: bool = False) -> ShapeMatch:
+def match_shapes(a: np.ndarray, b: np.ndarray, shifts: bool = False) -> ShapeMatch:
     """Least `procrustes` distance over `relabellings` of b: (..., token, axis) twice -> three arrays (...).
 
     Units u and -u are not equivalent: the negative of a label is no rotation or reflection unless the
@@ -82,7 +82,7 @@ def shape_distance(a: np.ndarray, b: np.ndarray, shifts: bool = False) -> ShapeM
     return ShapeMatch(distance, unit[best].reshape(lead), shift[best].reshape(lead))
 
 
-def end_distances(
+def end_shape_distances(
     first: xr.Dataset | xr.DataArray, second: xr.Dataset | xr.DataArray, paired: bool = False, shifts: bool = False
 ) -> xr.DataArray:
     """`shape_distance` of the end embeddings of two trajectories, whatever system they come from.
@@ -97,7 +97,7 @@ def end_distances(
     apart = ("seed", "token", "axis") if paired else ("run", "seed", "token", "axis")
     other = other.rename({name: f"other_{name}" for name in apart if name in other.variables or name in other.dims})
     distance = xr.apply_ufunc(
-        lambda a, b: shape_distance(a, b, shifts).distance,
+        lambda a, b: match_shapes(a, b, shifts).distance,
         one["embedding"],
         other["embedding"],
         input_core_dims=[["token", "axis"], ["other_token", "other_axis"]],
@@ -112,7 +112,7 @@ def end_distances(
 
 
 def _shapes(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    a, b = checked(a), checked(b)
+    a, b = check_embedding(a), check_embedding(b)
     if a.shape[-2] != b.shape[-2]:
         raise ValueError(f"token: found {a.shape[-2]} and {b.shape[-2]} tokens, expected as many in both")
     return _shape(a), _shape(b)
@@ -120,8 +120,10 @@ def _shapes(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _shape(x: np.ndarray) -> np.ndarray:
     """Centred and of Frobenius norm 1, in no more axes than tokens; zero if all tokens are in one point."""
-    x = of_unit_size(x)
-    x = of_unit_size(x - x[..., :1, :])  # tokens in one point become exact zeros, which minus the mean are not
+    x = rescale_by_power_of_two(x)
+    x = rescale_by_power_of_two(
+        x - x[..., :1, :]
+    )  # tokens in one point become exact zeros, which minus the mean are not
     x = x - x.mean(axis=-2, keepdims=True)
     size = np.linalg.norm(x, axis=(-2, -1), keepdims=True)
     x = np.divide(x, size, out=np.zeros_like(x), where=size > 0)

@@ -11,19 +11,19 @@ import numpy as np
 
 from dynamics.settings import SettingsError
 
-MARGIN = 0.08
+PANEL_MARGIN = 0.08
 """Of a panel, beyond the outermost point, as a share of its side."""
 
 HEIGHT = 0.85
 """How far up and down points of one axis are spread; their panel reaches from -1 to 1."""
 
-FURTHEST = 1e30
+MAX_COORDINATE = 1e30
 """Places beyond are there: what draws them computes in single precision."""
 
-Limits = tuple[float, float]
+AxisLimits = tuple[float, float]
 
 
-class Plane(NamedTuple):
+class Projection(NamedTuple):
     """Where points are seen."""
 
     basis: np.ndarray  # (2, axis)
@@ -32,7 +32,7 @@ class Plane(NamedTuple):
 
     def places(self, points: np.ndarray) -> np.ndarray:
         """Points (..., point, axis) in the plane: (..., point, 2) float32."""
-        places = (points @ self.basis.T.astype(points.dtype)).clip(-FURTHEST, FURTHEST).astype(np.float32)
+        places = (points @ self.basis.T.astype(points.dtype)).clip(-MAX_COORDINATE, MAX_COORDINATE).astype(np.float32)
         if self.heights is not None:
             places[..., 1] = self.heights
         return places
@@ -58,7 +58,9 @@ def check_axes(axes: tuple[int, int] | None, dim: int) -> None:
         raise SettingsError("axes", axes, f"two different axes from 0 to {dim - 1}")
 
 
-def plane_of(points: np.ndarray, axes: tuple[int, int] | None = None, ranks: np.ndarray | None = None) -> Plane:
+def fit_projection(
+    points: np.ndarray, axes: tuple[int, int] | None = None, ranks: np.ndarray | None = None
+) -> Projection:
     """The plane of points (point, axis), such as those of the last frame.
 
     axes: two of them, by number from 0; None is the two there are, or the principal ones. ranks (point,): by what
@@ -69,16 +71,16 @@ def plane_of(points: np.ndarray, axes: tuple[int, int] | None = None, ranks: np.
     if dim == 1:
         ranks = np.arange(count) if ranks is None else ranks
         spread = max(1, int(ranks.max(initial=0)))
-        return Plane(np.array([[1.0], [0.0]]), HEIGHT * (2 * ranks / spread - 1), "one axis, across")
+        return Projection(np.array([[1.0], [0.0]]), HEIGHT * (2 * ranks / spread - 1), "one axis, across")
     if axes is not None:
         basis = np.eye(dim)[list(axes)]
         which = f"axes {axes[0]} and {axes[1]} of {dim}"
     elif dim == 2:
-        return Plane(np.eye(2))
+        return Projection(np.eye(2))
     else:
         basis, which = principal_axes(points), f"principal axes of {dim}"
-    share = share_of_variance(points, basis)
-    return Plane(basis, None, which if np.isnan(share) else f"{which}: {share:.0%}")
+    share = variance_fraction(points, basis)
+    return Projection(basis, None, which if np.isnan(share) else f"{which}: {share:.0%}")
 
 
 def principal_axes(points: np.ndarray) -> np.ndarray:
@@ -89,7 +91,7 @@ def principal_axes(points: np.ndarray) -> np.ndarray:
     return basis * np.where(largest < 0, -1.0, 1.0)[:, None]
 
 
-def share_of_variance(points: np.ndarray, basis: np.ndarray) -> float:
+def variance_fraction(points: np.ndarray, basis: np.ndarray) -> float:
     """How much of the variance of points (point, axis) is seen along a basis; NaN where there is none."""
     centred = _centred(points)
     whole = float((centred**2).sum())
@@ -115,11 +117,11 @@ WILD = 4.0
 not count, nor does the last."""
 
 
-class Box(NamedTuple):
+class PanelLimits(NamedTuple):
     """The limits of a panel for a whole run."""
 
-    x: Limits
-    y: Limits
+    x: AxisLimits
+    y: AxisLimits
     outside: float = 0.0  # share of the frames of which a point lies outside
     of: str = ""  # which frames these are, where they are not all
 
@@ -130,7 +132,7 @@ class Box(NamedTuple):
         return "; ".join(filter(None, (f"some outside {often}" if self.outside else "", self.of)))
 
 
-def box_of(places: np.ndarray, diverged: bool = False, square: bool = True) -> Box:
+def panel_limits(places: np.ndarray, diverged: bool = False, square: bool = True) -> PanelLimits:
     """Limits that hold points (frame, point, 2) of a run, NaN being none, but for rare frames that reach too far.
 
     square: one length across and up.
@@ -139,20 +141,20 @@ def box_of(places: np.ndarray, diverged: bool = False, square: bool = True) -> B
     high = np.fmax.reduce(places, axis=1, initial=-np.inf).astype(np.float64)
     known = np.isfinite(low).all(axis=1) & np.isfinite(high).all(axis=1)
     if not known.any():
-        return Box((-1.0, 1.0), (-1.0, 1.0))
+        return PanelLimits((-1.0, 1.0), (-1.0, 1.0))
     low, high = low[known], high[known]
     kept = _counting(low, high, diverged)
     ends = np.stack([low[kept].min(axis=0), high[kept].max(axis=0)])
     length = np.full(2, (ends[1] - ends[0]).max()) if square else ends[1] - ends[0]
     middle = ends[0] / 2 + ends[1] / 2
     tiny = 1e-6 * np.maximum(np.abs(middle), 1e-30)
-    half = np.where(length > tiny, length * (0.5 + MARGIN), np.maximum(1.0, np.abs(middle)))
+    half = np.where(length > tiny, length * (0.5 + PANEL_MARGIN), np.maximum(1.0, np.abs(middle)))
     (left, bottom), (right, top) = middle - half, middle + half
     outside = ((low < [left, bottom]) | (high > [right, top])).any(axis=1)
-    return Box((float(left), float(right)), (float(bottom), float(top)), float(outside.mean()))
+    return PanelLimits((float(left), float(right)), (float(bottom), float(top)), float(outside.mean()))
 
 
-def pixels(box: Box, side: int) -> np.ndarray:
+def pixel_centres(box: PanelLimits, side: int) -> np.ndarray:
     """Centres of side x side pixels that tile a box, row after row from the lowest: (pixel, 2)."""
     x, y = (low + (high - low) * (np.arange(side) + 0.5) / side for low, high in (box.x, box.y))
     return np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)

@@ -26,21 +26,21 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy.ndimage import maximum_filter1d, median_filter
 from scipy.signal import find_peaks, peak_widths
 
-from analysis.transitions.detection import FEWEST, RULE, Rule
+from analysis.transitions.detection import DEFAULT_DETECTION, MIN_WINDOW_FRAMES, DetectionConfig
 
-KINDS = ("drop", "rise", "spike", "plateau")
+EVENT_KINDS = ("drop", "rise", "spike", "plateau")
 
-WINDOWS = (1, 2, 4)
+WINDOW_FACTORS = (1, 2, 4)
 """Longer windows, in units of the shortest, through which drops and rises are looked for that it does not show."""
 
-FLAT = 0.25
+PLATEAU_TOLERANCE = 0.25
 """Share of a drop's least depth by which a plateau's level may change."""
 
-GAUSSIAN = 1.4826
+MAD_TO_STANDARD_DEVIATION = 1.4826
 """Standard deviation of Gaussian noise over the median of its size."""
 
 
-class Event(NamedTuple):
+class SeriesEvent(NamedTuple):
     """An event; moments count frames."""
 
     kind: str
@@ -55,10 +55,10 @@ class Event(NamedTuple):
     initial: bool = False
 
 
-def events_of(series: np.ndarray, rule: Rule = RULE) -> list[Event]:
+def detect_events(series: np.ndarray, rule: DetectionConfig = DEFAULT_DETECTION) -> list[SeriesEvent]:
     """All events of a series (frame,) of finite numbers, in the order of their middles. Raises ValueError."""
     x = _checked(series)
-    if len(x) <= FEWEST:
+    if len(x) <= MIN_WINDOW_FRAMES:
         return []
     spikes, seen = _despiked(x, rule)
     steps = _steps(seen, rule)
@@ -90,10 +90,10 @@ class _Seen(NamedTuple):
         return self.noise * float(np.sqrt(np.pi / self.width))
 
 
-def _seen(x: np.ndarray, rule: Rule) -> _Seen:
+def _seen(x: np.ndarray, rule: DetectionConfig) -> _Seen:
     width = rule.width(len(x))
     before, after = _levels(x, width)
-    noise = GAUSSIAN / np.sqrt(2) * np.median(np.abs(np.diff(x))) if len(x) > 1 else 0.0
+    noise = MAD_TO_STANDARD_DEVIATION / np.sqrt(2) * np.median(np.abs(np.diff(x))) if len(x) > 1 else 0.0
     whole = after[: max(1, len(x) - width + 1)]  # a first frame alone makes no level
     return _Seen(x, before, after, width, float(np.abs(whole).max()), float(noise))
 
@@ -120,23 +120,25 @@ def _levels(x: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
 # ---------------------------------------------------------------------------------------------- spikes
 
 
-def _spikes(seen: _Seen, rule: Rule) -> list[Event]:
+def _spikes(seen: _Seen, rule: DetectionConfig) -> list[SeriesEvent]:
     x, width = seen.x, seen.width
     beside = np.maximum(seen.before, np.append(seen.after[1:], x[-1]))
     height = x - beside
     changes = np.abs(np.diff(x, prepend=x[0]))
-    noise = GAUSSIAN / np.sqrt(2) * median_filter(changes, 4 * width + 1, mode="nearest")  # it differs along a run
+    noise = (
+        MAD_TO_STANDARD_DEVIATION / np.sqrt(2) * median_filter(changes, 4 * width + 1, mode="nearest")
+    )  # it differs along a run
     least = np.maximum(np.maximum(rule.depth * np.abs(beside), rule.floor * seen.scale), rule.significance * noise)
     highest = x == maximum_filter1d(x, 2 * width + 1, mode="nearest")
     peaks = np.flatnonzero((height >= least) & highest & (height > 0))
     return [_spike(seen, int(peak), float(seen.before[peak])) for peak in peaks]
 
 
-def _spike(seen: _Seen, peak: int, level: float) -> Event:
+def _spike(seen: _Seen, peak: int, level: float) -> SeriesEvent:
     x, half = seen.x, 0.5 * (level + seen.x[peak])
     begin = peak - _first_below(x[peak::-1], half)
     end = peak + _first_below(x[peak:], half)
-    return Event("spike", begin, peak, end, level, float(x[peak]))
+    return SeriesEvent("spike", begin, peak, end, level, float(x[peak]))
 
 
 def _first_below(x: np.ndarray, level: float) -> float:
@@ -148,13 +150,13 @@ def _first_below(x: np.ndarray, level: float) -> float:
     return at - (level - x[at]) / (x[at - 1] - x[at]) if at else 0.0
 
 
-def _despiked(x: np.ndarray, rule: Rule) -> tuple[list[Event], _Seen]:
+def _despiked(x: np.ndarray, rule: DetectionConfig) -> tuple[list[SeriesEvent], _Seen]:
     """Spikes, and the series without them."""
     spikes = _spikes(_seen(x, rule), rule)
     return spikes, _seen(_without(spikes, x, rule.width(len(x))), rule)
 
 
-def _without(spikes: list[Event], x: np.ndarray, width: int) -> np.ndarray:
+def _without(spikes: list[SeriesEvent], x: np.ndarray, width: int) -> np.ndarray:
     """The series with a straight line in the place of each spike, down to a tenth of its height."""
     smooth = x.copy()
     for spike in spikes:
@@ -169,12 +171,12 @@ def _without(spikes: list[Event], x: np.ndarray, width: int) -> np.ndarray:
 # ---------------------------------------------------------------------------------------- drops and rises
 
 
-def _steps(seen: _Seen, rule: Rule) -> list[Event]:
+def _steps(seen: _Seen, rule: DetectionConfig) -> list[SeriesEvent]:
     """Drops and rises, in order: those that a short window shows, then those that only a longer one does."""
-    smooth = median_filter(seen.x, FEWEST, mode="nearest")
-    found: list[Event] = []
+    smooth = median_filter(seen.x, MIN_WINDOW_FRAMES, mode="nearest")
+    found: list[SeriesEvent] = []
     known: list[tuple[float, float]] = []
-    for factor in WINDOWS:
+    for factor in WINDOW_FACTORS:
         through = seen if factor == 1 else _through(seen, factor)
         for kind in ("drop", "rise"):
             for event in _merged(_falls(kind, through, rule, smooth), smooth):
@@ -184,7 +186,7 @@ def _steps(seen: _Seen, rule: Rule) -> list[Event]:
     return sorted(found, key=lambda event: event.middle)
 
 
-def _falls(kind: str, seen: _Seen, rule: Rule, smooth: np.ndarray) -> list[Event]:
+def _falls(kind: str, seen: _Seen, rule: DetectionConfig, smooth: np.ndarray) -> list[SeriesEvent]:
     """Those of a kind that one window shows."""
     fall = seen.before - seen.after if kind == "drop" else seen.after - seen.before
     least = max(rule.depth * seen.scale, rule.significance * seen.median_noise)
@@ -202,9 +204,9 @@ def _falls(kind: str, seen: _Seen, rule: Rule, smooth: np.ndarray) -> list[Event
     return found
 
 
-def _merged(events: list[Event], smooth: np.ndarray) -> list[Event]:
+def _merged(events: list[SeriesEvent], smooth: np.ndarray) -> list[SeriesEvent]:
     """Falls of one kind with those that overlap made one."""
-    found: list[Event] = []
+    found: list[SeriesEvent] = []
     for event in sorted(events, key=lambda event: event.begin):
         if found and event.begin < found[-1].end:
             last = found.pop()
@@ -217,15 +219,15 @@ def _merged(events: list[Event], smooth: np.ndarray) -> list[Event]:
     return found
 
 
-def _depth(event: Event) -> float:
+def _depth(event: SeriesEvent) -> float:
     return event.before - event.after if event.kind == "drop" else event.after - event.before
 
 
-def _step(kind: str, x: np.ndarray, near: float, before: float, after: float) -> Event:
+def _step(kind: str, x: np.ndarray, near: float, before: float, after: float) -> SeriesEvent:
     part = (before - x) / (before - after)  # from 0 to 1
     half = _crossing(part, 0.5, near)
     begin, end = _back_to(part, 0.1, half), _on_to(part, 0.9, half)
-    return Event(kind, begin, half, end, before, after, initial=begin < 1)
+    return SeriesEvent(kind, begin, half, end, before, after, initial=begin < 1)
 
 
 def _crossing(part: np.ndarray, share: float, near: float) -> float:
@@ -253,9 +255,9 @@ def _on_to(part: np.ndarray, share: float, moment: float) -> float:
 # ------------------------------------------------------------------------------------- plateaus, escape
 
 
-def _plateaus(seen: _Seen, steps: list[Event], rule: Rule) -> list[Event]:
+def _plateaus(seen: _Seen, steps: list[SeriesEvent], rule: DetectionConfig) -> list[SeriesEvent]:
     """The longest flat stretches between drops and rises."""
-    least = max(FLAT * rule.depth * seen.scale, rule.significance * seen.median_noise)
+    least = max(PLATEAU_TOLERANCE * rule.depth * seen.scale, rule.significance * seen.median_noise)
     ends = [0.0, *(step.end for step in steps)]
     begins = [*(step.begin for step in steps), float(len(seen.x) - 1)]
     found = []
@@ -268,7 +270,7 @@ def _plateaus(seen: _Seen, steps: list[Event], rule: Rule) -> list[Event]:
             from_, to = max(begin, float(first + low)), float(first + high + seen.width - 1)
             to = end if first + high == last else to
             from_ = begin if low == 0 else from_
-            found.append(Event("plateau", from_, 0.5 * (from_ + to), to, *level))
+            found.append(SeriesEvent("plateau", from_, 0.5 * (from_ + to), to, *level))
     return found
 
 
@@ -299,7 +301,7 @@ def _flat(medians: np.ndarray, least: float, width: int) -> list[tuple[int, int]
     return [*before, best, *after]
 
 
-class Escape(NamedTuple):
+class PlateauEscape(NamedTuple):
     """When a series left its first level; moments count frames."""
 
     moment: float
@@ -308,7 +310,9 @@ class Escape(NamedTuple):
     level: float
 
 
-def escape_of(series: np.ndarray, share: float = 0.1, rising: bool = False, rule: Rule = RULE) -> Escape:
+def first_plateau_escape(
+    series: np.ndarray, share: float = 0.1, rising: bool = False, rule: DetectionConfig = DEFAULT_DETECTION
+) -> PlateauEscape:
     """When a series (frame,) has lost (or, rising, gained) a share of its first level, and the frames after too.
 
     The first level is the median of the first w frames, or where the series begins with an initial drop or rise, of
@@ -320,21 +324,21 @@ def escape_of(series: np.ndarray, share: float = 0.1, rising: bool = False, rule
     if not share > 0:
         raise ValueError(f"share: found {share}, expected a number above 0")
     seen = _despiked(x, rule)[1]
-    initial = [step for step in _steps(seen, rule) if step.initial] if len(x) > FEWEST else []
+    initial = [step for step in _steps(seen, rule) if step.initial] if len(x) > MIN_WINDOW_FRAMES else []
     for step in initial:
         long = step.end - step.begin >= seen.width
         if long and step.kind == ("rise" if rising else "drop") and _depth(step) >= 0.5 * abs(step.before):
-            return Escape(step.middle, True, step.before)
+            return PlateauEscape(step.middle, True, step.before)
     begin, last = int(np.ceil(max((step.end for step in initial), default=0.0))), float(len(x) - 1)
     level = float(seen.after[begin])
-    smooth = median_filter(seen.x, FEWEST, mode="nearest")
-    lasts = _through(seen, WINDOWS[-1]).after
+    smooth = median_filter(seen.x, MIN_WINDOW_FRAMES, mode="nearest")
+    lasts = _through(seen, WINDOW_FACTORS[-1]).after
     gain, lasting = ((1 if rising else -1) * (values[begin:] - level) for values in (smooth, lasts))
     least = share * abs(level)
     gone = np.flatnonzero((gain >= least) & (lasting >= least) & (gain > 0))
     if not gone.size:
-        return Escape(last, False, level)
+        return PlateauEscape(last, False, level)
     at = int(gone[0])
     if at == 0 or gain[at - 1] >= least:
-        return Escape(float(begin + at), True, level)
-    return Escape(begin + at - (gain[at] - least) / (gain[at] - gain[at - 1]), True, level)
+        return PlateauEscape(float(begin + at), True, level)
+    return PlateauEscape(begin + at - (gain[at] - least) / (gain[at] - gain[at - 1]), True, level)

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from dynamics.settings import check_real
 
-FEWEST = 5
+MIN_WINDOW_FRAMES = 5
 """Frames in a window, at least."""
 
 
 @dataclass(frozen=True)
-class Rule:
+class DetectionConfig:
     """What counts as an event. All values are dimensionless."""
 
     depth: float = 0.1
@@ -32,8 +32,8 @@ class Rule:
 
     def width(self, frames: int) -> int:
         """Frames in a window."""
-        return max(FEWEST, round(self.window * frames))
+        return max(MIN_WINDOW_FRAMES, round(self.window * frames))
 
 
-RULE = Rule()
+DEFAULT_DETECTION = DetectionConfig()
 """The default."""

@@ -41,35 +41,35 @@ import xarray as xr
 from scipy import stats
 from tqdm import tqdm
 
-from analysis.statistics.intervals import Interval, clustered_share, mean_interval, median_interval
-from analysis.structures.embedding_motion import displacement
-from analysis.transitions.change_points import Event, events_of
-from analysis.transitions.detection import RULE, Rule
-from dynamics.randomness import stream
+from analysis.statistics.intervals import Interval, clustered_binomial_interval, mean_interval, median_interval
+from analysis.structures.embedding_motion import embedding_displacement
+from analysis.transitions.change_points import SeriesEvent, detect_events
+from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
+from dynamics.randomness import random_stream
 from dynamics.trajectory.netcdf import TrajectoryError
 
-SHIFTS = 1000
-FEWEST_FRAMES = 20
-TOLERANCE = 0.005
+RANDOM_SHIFTS = 1000
+MIN_FRAMES = 20
+PEAK_TOLERANCE = 0.005
 """Share of a run's frames, two at least, by which a peak may miss an event."""
 
-SPLIT = "train"
+LOSS_SPLIT = "train"
 
-BASELINES = ("anywhere", "nearby")
+SHIFT_BASELINES = ("anywhere", "nearby")
 """How far peaks are moved for what chance gives."""
 
-LARGEST = 1 - 1e-9
+MAX_CORRELATION = 1 - 1e-9
 """Correlations are taken for no larger in Fisher's z, which has no value at 1."""
 
 
-class Series(NamedTuple):
+class LossAndNorms(NamedTuple):
     """A run as long as it is valid: what drops, (frame,), and the norms (layer, frame)."""
 
     falling: np.ndarray
     norms: np.ndarray
 
 
-class Peaks(NamedTuple):
+class NormPeaks(NamedTuple):
     """Frames of the peaks of a norm, ascending, and how high they are, each (peak,)."""
 
     frame: np.ndarray
@@ -79,10 +79,10 @@ class Peaks(NamedTuple):
 # --------------------------------------------------------------------------------------------------- arrays
 
 
-def peaks_of(norm: np.ndarray, rule: Rule = RULE) -> Peaks:
+def find_norm_peaks(norm: np.ndarray, rule: DetectionConfig = DEFAULT_DETECTION) -> NormPeaks:
     """The peaks of a norm (frame,): spikes and the tops of humps. Raises ValueError."""
     norm = np.asarray(norm, np.float64)
-    events = events_of(norm, rule)
+    events = detect_events(norm, rule)
     frames = {round(event.middle) for event in events if event.kind == "spike"}
     steps = [event for event in events if event.kind in ("rise", "drop")]
     for rise, drop in itertools.pairwise(steps):
@@ -90,15 +90,15 @@ def peaks_of(norm: np.ndarray, rule: Rule = RULE) -> Peaks:
             begin, end = int(rise.begin), int(np.ceil(drop.end))
             frames.add(begin + int(norm[begin : end + 1].argmax()))
     found = np.array(sorted(frames), np.int64)
-    return Peaks(found, norm[found])
+    return NormPeaks(found, norm[found])
 
 
-def tolerance(frames: int) -> float:
+def peak_tolerance(frames: int) -> float:
     """By how many frames a peak may miss an event."""
-    return max(2.0, TOLERANCE * frames)
+    return max(2.0, PEAK_TOLERANCE * frames)
 
 
-def lags_of(events: list[Event], peaks: Peaks, slack: float) -> np.ndarray:
+def peak_lags(events: list[SeriesEvent], peaks: NormPeaks, slack: float) -> np.ndarray:
     """Lag of the highest peak between begin and end of each event, give or take a slack: (event,); NaN for none."""
     lags = np.full(len(events), np.nan)
     for place, event in enumerate(events):
@@ -108,7 +108,7 @@ def lags_of(events: list[Event], peaks: Peaks, slack: float) -> np.ndarray:
     return lags
 
 
-def matched_by_shift(events: list[Event], peaks: Peaks, frames: int, slack: float) -> np.ndarray:
+def match_counts_by_shift(events: list[SeriesEvent], peaks: NormPeaks, frames: int, slack: float) -> np.ndarray:
     """How many events have a peak when these are moved around the circle by 0 ... frames - 1: (shift,)."""
     there = np.zeros(frames, bool)
     there[peaks.frame] = True
@@ -122,7 +122,7 @@ def matched_by_shift(events: list[Event], peaks: Peaks, frames: int, slack: floa
     return counts
 
 
-def circular_correlation(norm: np.ndarray, decrease: np.ndarray) -> np.ndarray:
+def circular_rank_correlation(norm: np.ndarray, decrease: np.ndarray) -> np.ndarray:
     """Spearman's correlation of two series (frame,) at all lags of the first: (lag,), from 0 on; NaN if one is flat."""
     a, b = (stats.rankdata(each) for each in (norm, decrease))
     a, b = a - a.mean(), b - b.mean()
@@ -132,34 +132,34 @@ def circular_correlation(norm: np.ndarray, decrease: np.ndarray) -> np.ndarray:
     return np.fft.irfft(np.fft.rfft(a) * np.conj(np.fft.rfft(b)), len(a)) / size
 
 
-def nearby(frames: int, width: int) -> np.ndarray:
+def nearby_shifts(frames: int, width: int) -> np.ndarray:
     """The shifts (way,) that are nearby, either way: from a window on, to two windows, or as far as the circle lets."""
     sizes = np.arange(width, min(2 * width, frames - width) + 1)
     return np.unique(np.concatenate([sizes, -sizes]) % frames)
 
 
-def fisher(correlation: np.ndarray) -> np.ndarray:
+def fisher_z(correlation: np.ndarray) -> np.ndarray:
     """Fisher's z of correlations, of any shape."""
-    return np.arctanh(np.clip(correlation, -LARGEST, LARGEST))
+    return np.arctanh(np.clip(correlation, -MAX_CORRELATION, MAX_CORRELATION))
 
 
-def mean_correlation(correlations: np.ndarray) -> Interval:
+def mean_rank_correlation(correlations: np.ndarray) -> Interval:
     """The mean over runs of correlations (run,), with a t interval, both in Fisher's z and transformed back."""
-    return Interval(*(float(np.tanh(value)) for value in mean_interval(fisher(correlations))))
+    return Interval(*(float(np.tanh(value)) for value in mean_interval(fisher_z(correlations))))
 
 
 # ------------------------------------------------------------------------------------------------- labelled
 
 
-def series_of(trajectory: xr.Dataset) -> list[Series]:
+def loss_and_norm_series(trajectory: xr.Dataset) -> list[LossAndNorms]:
     """What each run is judged by, as long as it is valid. Raises TrajectoryError."""
-    if trajectory.sizes["step"] < FEWEST_FRAMES:
+    if trajectory.sizes["step"] < MIN_FRAMES:
         found = trajectory.sizes["step"]
-        raise TrajectoryError(f"dimension step: found {found} frames, peaks are looked for in {FEWEST_FRAMES} or more")
+        raise TrajectoryError(f"dimension step: found {found} frames, peaks are looked for in {MIN_FRAMES} or more")
     if "loss" in trajectory:
-        falling = trajectory["loss"].sel(split=SPLIT).transpose("run", "step").values.astype(np.float64)
+        falling = trajectory["loss"].sel(split=LOSS_SPLIT).transpose("run", "step").values.astype(np.float64)
     elif "embedding" in trajectory:
-        falling = -displacement(trajectory).transpose("run", "step").values
+        falling = -embedding_displacement(trajectory).transpose("run", "step").values
     else:
         raise TrajectoryError(
             "variables loss, embedding: found neither, expected one, whose course peaks are held against"
@@ -168,10 +168,14 @@ def series_of(trajectory: xr.Dataset) -> list[Series]:
     valid = (trajectory["step"] <= trajectory["last_step"]).transpose("run", "step").values
     finite = valid & np.isfinite(falling) & np.isfinite(norms).all(axis=1)
     lengths = np.where(finite.all(axis=1), finite.shape[1], finite.argmin(axis=1))
-    return [Series(one[:length], norm[:, :length]) for one, norm, length in zip(falling, norms, lengths, strict=True)]
+    return [
+        LossAndNorms(one[:length], norm[:, :length]) for one, norm, length in zip(falling, norms, lengths, strict=True)
+    ]
 
 
-def events_by_kind(falling: np.ndarray, particles: bool, rule: Rule = RULE) -> dict[str, list[Event]]:
+def loss_events_by_kind(
+    falling: np.ndarray, particles: bool, rule: DetectionConfig = DEFAULT_DETECTION
+) -> dict[str, list[SeriesEvent]]:
     """Drops and spikes of a loss (frame,); of particles the one escape."""
     if particles:
         half = falling.min() / 2
@@ -179,15 +183,15 @@ def events_by_kind(falling: np.ndarray, particles: bool, rule: Rule = RULE) -> d
         if not at:
             return {"escape": []}
         moment = at - (half - falling[at]) / (falling[at - 1] - falling[at])
-        return {"escape": [Event("drop", moment, moment, moment, 0.0, float(falling.min()))]}
-    events = events_of(falling, rule)
+        return {"escape": [SeriesEvent("drop", moment, moment, moment, 0.0, float(falling.min()))]}
+    events = detect_events(falling, rule)
     return {
         "drop": [event for event in events if event.kind == "drop" and not event.initial],
         "spike": [event for event in events if event.kind == "spike"],
     }
 
 
-def coincidence(trajectory: xr.Dataset, rule: Rule = RULE) -> xr.Dataset:
+def peak_coincidence(trajectory: xr.Dataset, rule: DetectionConfig = DEFAULT_DETECTION) -> xr.Dataset:
     """Peaks of each layer's norm against drops and spikes, and the rank correlation with the decrease.
 
     By layer and kind of event: `share` of events with a peak, `by_chance` and `p_value` (baseline), `lag` of the peaks
@@ -204,23 +208,25 @@ def coincidence(trajectory: xr.Dataset, rule: Rule = RULE) -> xr.Dataset:
     width = rule.width(trajectory.sizes["step"])
     tally = _Tally.empty(trajectory.sizes["run"], len(layers), len(kinds), 2 * width + 1)
     lags = np.arange(-width, width + 1)
-    far, near = (stream(0, f"gradients/{word}") for word in ("shifts", "nearby"))
-    for run, one in enumerate(tqdm(series_of(trajectory), "peaks", unit="run", disable=None, leave=False)):
+    far, near = (random_stream(0, f"gradients/{word}") for word in ("shifts", "nearby"))
+    for run, one in enumerate(tqdm(loss_and_norm_series(trajectory), "peaks", unit="run", disable=None, leave=False)):
         frames = len(one.falling)
-        if frames < FEWEST_FRAMES:
+        if frames < MIN_FRAMES:
             continue
-        events, slack = events_by_kind(one.falling, particles, rule), tolerance(frames)
-        ways = nearby(frames, rule.width(frames))
+        events, slack = loss_events_by_kind(one.falling, particles, rule), peak_tolerance(frames)
+        ways = nearby_shifts(frames, rule.width(frames))
         tally.ways[run] = len(ways)
         # signed, so that a shift means the same on the circle of frames and on that of their differences, one shorter
         ways = np.where(ways > frames / 2, ways - frames, ways)
-        offsets = np.stack([far.integers(0, frames, SHIFTS), near.choice(ways, SHIFTS)])
+        offsets = np.stack([far.integers(0, frames, RANDOM_SHIFTS), near.choice(ways, RANDOM_SHIFTS)])
         for layer, norm in enumerate(one.norms):
-            seen = peaks_of(norm, rule)
+            seen = find_norm_peaks(norm, rule)
             tally.peaks[run, layer] = len(seen.frame)
             for place, kind in enumerate(kinds):
                 tally.add_events((run, layer, place), events[kind], seen, offsets, frames, slack)
-            tally.add_correlation((run, layer), circular_correlation(norm[1:], -np.diff(one.falling)), offsets, lags)
+            tally.add_correlation(
+                (run, layer), circular_rank_correlation(norm[1:], -np.diff(one.falling)), offsets, lags
+            )
     found = _shares(tally, layers, kinds).merge(_correlations(tally, layers, lags))
     return found.assign(
         events=(("run", "kind"), tally.total[:, 0], _named("events")),
@@ -242,20 +248,21 @@ class _Tally(NamedTuple):
 
     @classmethod
     def empty(cls, runs: int, layers: int, kinds: int, lags: int) -> "_Tally":
-        shape, moved = (runs, layers, kinds), (len(BASELINES), layers)
+        shape, moved = (runs, layers, kinds), (len(SHIFT_BASELINES), layers)
         return cls(
-            np.zeros(shape, int), np.zeros(shape, int), np.full(shape, np.nan), np.zeros((*moved, kinds, SHIFTS)),
+            np.zeros(shape, int), np.zeros(shape, int), np.full(shape, np.nan), np.zeros((*moved, kinds,
+                RANDOM_SHIFTS)),
             np.zeros(shape[:2], int), np.ones(runs), np.full((*shape[:2], lags), np.nan),
-            np.zeros((*moved, SHIFTS, lags)),
+            np.zeros((*moved, RANDOM_SHIFTS, lags)),
         )  # fmt: skip
 
     def add_events(
-        self, at: tuple, events: list[Event], peaks: Peaks, offsets: np.ndarray, frames: int, slack: float
+        self, at: tuple, events: list[SeriesEvent], peaks: NormPeaks, offsets: np.ndarray, frames: int, slack: float
     ) -> None:
         """Count one run's events of one kind against one layer's peaks; offsets (baseline, shift)."""
-        lags = lags_of(events, peaks, slack)
+        lags = peak_lags(events, peaks, slack)
         self.total[at], self.matched[at] = len(lags), np.isfinite(lags).sum()
-        self.moved[:, *at[1:]] += matched_by_shift(events, peaks, frames, slack)[offsets % frames]
+        self.moved[:, *at[1:]] += match_counts_by_shift(events, peaks, frames, slack)[offsets % frames]
         if np.isfinite(lags).any():
             self.lag[at] = np.nanmedian(lags)
 
@@ -263,7 +270,7 @@ class _Tally(NamedTuple):
         """Add one run's correlation at all lags of its circle; nothing where it has none."""
         self.correlations[at] = everywhere[lags % len(everywhere)]
         if np.isfinite(everywhere[0]):
-            self.moved_z[:, at[1]] += fisher(everywhere)[(offsets[..., None] + lags) % len(everywhere)]
+            self.moved_z[:, at[1]] += fisher_z(everywhere)[(offsets[..., None] + lags) % len(everywhere)]
 
     def p_values(self, reached: np.ndarray, runs: np.ndarray) -> np.ndarray:
         """Of how many shifts reached what was seen (baseline,), in some runs (run,): (baseline,).
@@ -271,18 +278,18 @@ class _Tally(NamedTuple):
         Few runs can be moved nearby in few ways only, of which that which was seen is one.
         """
         least = 1 / (1 + np.prod(self.ways[runs]))
-        return np.maximum((1 + reached) / (1 + SHIFTS), [0.0, least])
+        return np.maximum((1 + reached) / (1 + RANDOM_SHIFTS), [0.0, least])
 
 
 def _shares(tally: _Tally, layers: list[str], kinds: list[str]) -> xr.Dataset:
     shape = (len(layers), len(kinds))
-    values, against = np.full((8, *shape), np.nan), np.full((2, *shape, len(BASELINES)), np.nan)
+    values, against = np.full((8, *shape), np.nan), np.full((2, *shape, len(SHIFT_BASELINES)), np.nan)
     for layer, kind in np.ndindex(shape):
         total, matched = tally.total[:, layer, kind], tally.matched[:, layer, kind]
         if not total.sum():
             continue
         chance = tally.moved[:, layer, kind] / total.sum()
-        share, lag = clustered_share(matched, total), tally.lag[:, layer, kind]
+        share, lag = clustered_binomial_interval(matched, total), tally.lag[:, layer, kind]
         reached = (chance >= share.value - 1e-12).sum(axis=1)
         against[:, layer, kind] = chance.mean(axis=1), tally.p_values(reached, total > 0)
         rest = median_interval(lag[np.isfinite(lag)])
@@ -294,25 +301,25 @@ def _shares(tally: _Tally, layers: list[str], kinds: list[str]) -> xr.Dataset:
     }
     for name, each in zip(("by_chance", "p_value"), against, strict=True):
         data[name] = ((*dims, "baseline"), each, _named(name.replace("_", " ")))
-    return xr.Dataset(data, {"layer": layers, "kind": kinds, "baseline": list(BASELINES)})
+    return xr.Dataset(data, {"layer": layers, "kind": kinds, "baseline": list(SHIFT_BASELINES)})
 
 
 def _correlations(tally: _Tally, layers: list[str], lags: np.ndarray) -> xr.Dataset:
     """The mean over runs at the lag where it is farthest from 0, and the same of runs moved around their circles."""
-    values, against = np.full((7, len(layers)), np.nan), np.full((2, len(layers), len(BASELINES)), np.nan)
+    values, against = np.full((7, len(layers)), np.nan), np.full((2, len(layers), len(SHIFT_BASELINES)), np.nan)
     means = np.full((len(layers), len(lags)), np.nan)
     for layer in range(len(layers)):
         known = np.isfinite(tally.correlations[:, layer, 0])
         if not known.any():
             continue
         each = tally.correlations[known, layer]
-        means[layer] = np.tanh(fisher(each).mean(axis=0))
+        means[layer] = np.tanh(fisher_z(each).mean(axis=0))
         best = int(np.abs(means[layer]).argmax())
         chance = np.tanh(np.abs(tally.moved_z[:, layer] / known.sum()).max(axis=-1))
         reached = (chance >= abs(means[layer, best]) - 1e-6).sum(axis=1)
         against[:, layer] = chance.mean(axis=1), tally.p_values(reached, known)
         gain = np.clip(mean_interval(each[:, best] - each[:, [0, -1]].mean(axis=1)), -2, 2)  # as correlations differ
-        values[:, layer] = (*mean_correlation(each[:, best]), lags[best], *gain)
+        values[:, layer] = (*mean_rank_correlation(each[:, best]), lags[best], *gain)
     names = ("", "_low", "_high", "_lag", "_gain", "_gain_low", "_gain_high")
     data: dict[str, tuple] = {
         f"correlation{name}": ("layer", row, _named(f"rank correlation{name.replace('_', ', ')}"))
@@ -322,7 +329,7 @@ def _correlations(tally: _Tally, layers: list[str], lags: np.ndarray) -> xr.Data
         attrs = _named(f"rank correlation, {name.replace('_', ' ')}")
         data[f"correlation_{name}"] = (("layer", "baseline"), row, attrs)
     data["correlation_at_lag"] = (("layer", "frames"), means, _named("mean rank correlation at a lag of the norm"))
-    return xr.Dataset(data, {"layer": layers, "frames": lags, "baseline": list(BASELINES)})
+    return xr.Dataset(data, {"layer": layers, "frames": lags, "baseline": list(SHIFT_BASELINES)})
 
 
 def _named(long_name: str) -> dict[str, str]:

@@ -18,46 +18,46 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
-from analysis.structures.embedding_motion import speed
-from analysis.transitions.change_points import Event, escape_of, events_of
-from analysis.transitions.detection import FEWEST, RULE, Rule
+from analysis.structures.embedding_motion import embedding_speed
+from analysis.transitions.change_points import SeriesEvent, detect_events, first_plateau_escape
+from analysis.transitions.detection import DEFAULT_DETECTION, MIN_WINDOW_FRAMES, DetectionConfig
 from dynamics.settings import SettingsError
 from dynamics.trajectory.netcdf import TrajectoryError
 
 
-class Way(NamedTuple):
+class EscapeCriterion(NamedTuple):
     """How a scalar leaves its first level."""
 
     share: float
     rising: bool
 
 
-ESCAPES: Mapping[str, Way] = {
-    "loss": Way(0.1, rising=False),
-    "gradient": Way(1.0, rising=True),
-    "force": Way(0.5, rising=False),
-    "speed": Way(1.0, rising=True),
+ESCAPE_CRITERIA: Mapping[str, EscapeCriterion] = {
+    "loss": EscapeCriterion(0.1, rising=False),
+    "gradient": EscapeCriterion(1.0, rising=True),
+    "force": EscapeCriterion(0.5, rising=False),
+    "speed": EscapeCriterion(1.0, rising=True),
 }
 """By scalar."""
 
-NUMBER = {"units": "1"}
+DIMENSIONLESS_ATTRS = {"units": "1"}
 
 
 # ------------------------------------------------------------------------------------------------ scalars
 
 
-def scalar(trajectory: xr.Dataset, name: str, split: str | None = None) -> xr.DataArray:
+def trajectory_scalar(trajectory: xr.Dataset, name: str, split: str | None = None) -> xr.DataArray:
     """A scalar by run and step, NaN in the frames of a run after it diverged.
 
     split: of a loss; None is the first one, which is trained on. Raises SettingsError, TrajectoryError.
     """
-    if name not in ESCAPES:
-        raise SettingsError("of", name, "one of " + ", ".join(ESCAPES))
-    check_frames(trajectory)
+    if name not in ESCAPE_CRITERIA:
+        raise SettingsError("of", name, "one of " + ", ".join(ESCAPE_CRITERIA))
+    check_enough_frames(trajectory)
     if name == "speed":
         if "embedding" not in trajectory:
             raise TrajectoryError("variable embedding: missing; a run with record=metrics has no speed")
-        return speed(trajectory).transpose("run", "step")
+        return embedding_speed(trajectory).transpose("run", "step")
     if name == "loss":
         if "loss" not in trajectory:
             raise TrajectoryError(f"variable loss: missing; {trajectory.attrs['system']} have a force and a speed")
@@ -71,14 +71,16 @@ def scalar(trajectory: xr.Dataset, name: str, split: str | None = None) -> xr.Da
     return values.transpose("run", "step").rename(name)
 
 
-def check_frames(trajectory: xr.Dataset) -> None:
+def check_enough_frames(trajectory: xr.Dataset) -> None:
     """See that there are enough frames for an event. Raises TrajectoryError."""
     found = trajectory.sizes["step"]
-    if found <= FEWEST:
-        raise TrajectoryError(f"dimension step: found {found} frames, events are looked for in {FEWEST + 1} or more")
+    if found <= MIN_WINDOW_FRAMES:
+        raise TrajectoryError(
+            f"dimension step: found {found} frames, events are looked for in {MIN_WINDOW_FRAMES + 1} or more"
+        )
 
 
-def default_scalar(trajectory: xr.Dataset) -> str:
+def default_scalar_name(trajectory: xr.Dataset) -> str:
     """The loss where there is one, else the force."""
     return "loss" if "loss" in trajectory else "force"
 
@@ -118,12 +120,12 @@ EVENT_COLUMNS = {
 """What is told of an event: its type and meaning."""
 
 
-def events(values: xr.DataArray, rule: Rule = RULE) -> xr.Dataset:
+def event_table(values: xr.DataArray, rule: DetectionConfig = DEFAULT_DETECTION) -> xr.Dataset:
     """All events of a scalar (run, step): a row each, moments in steps."""
-    rows: list[tuple[int, Event]] = []
+    rows: list[tuple[int, SeriesEvent]] = []
     for run, frames in enumerate(_frames(values)):
         if len(frames.values):
-            moved = (_in_steps(event, frames) for event in events_of(frames.values, rule))
+            moved = (_in_steps(event, frames) for event in detect_events(frames.values, rule))
             rows += [(run, event) for event in moved]
     columns = {}
     for name, (kind, about) in EVENT_COLUMNS.items():
@@ -133,24 +135,26 @@ def events(values: xr.DataArray, rule: Rule = RULE) -> xr.Dataset:
     return xr.Dataset(columns, {"of_run": ("event", runs, {"long_name": "place along run"})})
 
 
-def _in_steps(event: Event, frames: _Frames) -> Event:
+def _in_steps(event: SeriesEvent, frames: _Frames) -> SeriesEvent:
     begin, middle, end = (frames.step_at(each) for each in (event.begin, event.middle, event.end))
     return event._replace(begin=begin, middle=middle, end=end)
 
 
-def escapes(values: xr.DataArray, share: float | None = None, rule: Rule = RULE) -> xr.Dataset:
+def plateau_escape_times(
+    values: xr.DataArray, share: float | None = None, rule: DetectionConfig = DEFAULT_DETECTION
+) -> xr.Dataset:
     """When each run's scalar (run, step) has left its first level, `escape` in steps, and whether it was `escaped`.
 
     share: of the first level that is lost or gained; None is the scalar's own.
     """
-    way = ESCAPES[str(values.name)]
+    way = ESCAPE_CRITERIA[str(values.name)]
     moments, observed = [], []
     for frames in _frames(values):
         if not len(frames.values):
             moments.append(0.0)
             observed.append(False)
             continue
-        found = escape_of(frames.values, way.share if share is None else share, way.rising, rule)
+        found = first_plateau_escape(frames.values, way.share if share is None else share, way.rising, rule)
         moments.append(frames.step_at(found.moment))
         observed.append(found.observed)
     about = "step at which the run left its first level, or until which it was watched"
@@ -164,16 +168,16 @@ def escapes(values: xr.DataArray, share: float | None = None, rule: Rule = RULE)
 
 # -------------------------------------------------------------------------------------------- two phases
 
-DROPS = ("first", "second")
+DROP_NAMES = ("first", "second")
 
 
-def phases(found: xr.Dataset, runs: int) -> xr.Dataset:
+def first_two_drops(found: xr.Dataset, runs: int) -> xr.Dataset:
     """First and second drop of each run, of its events: begin, middle and end (run, phase), NaN where there is none.
 
     `between` (run) is how many steps the phase between them lasts, from 0 on; NaN without a second drop. `spikes` and
     `drops` (run) count.
     """
-    moments = np.full((3, runs, len(DROPS)), np.nan)
+    moments = np.full((3, runs, len(DROP_NAMES)), np.nan)
     counts = {kind: np.zeros(runs, np.int64) for kind in ("drop", "spike", "rise")}
     for run in range(runs):
         of_run = found.isel(event=np.flatnonzero(found["of_run"].values == run))
@@ -189,10 +193,11 @@ def phases(found: xr.Dataset, runs: int) -> xr.Dataset:
         for name, values in zip(("begin", "middle", "end"), moments, strict=True)
     }
     counted = {
-        f"{kind}s": ("run", each, {"long_name": f"number of {kind}s", **NUMBER}) for kind, each in counts.items()
+        f"{kind}s": ("run", each, {"long_name": f"number of {kind}s", **DIMENSIONLESS_ATTRS})
+        for kind, each in counts.items()
     }
     about = {"long_name": "steps from the first drop's end to the second's begin"}
-    return xr.Dataset({**found_at, "between": ("run", between, about), **counted}, {"phase": list(DROPS)})
+    return xr.Dataset({**found_at, "between": ("run", between, about), **counted}, {"phase": list(DROP_NAMES)})
 
 
 def layer_speeds(trajectory: xr.Dataset) -> xr.DataArray:
@@ -218,12 +223,14 @@ def layer_speeds(trajectory: xr.Dataset) -> xr.DataArray:
         {"step": trajectory["step"], "layer": trajectory["layer"]},
         ("run", "step", "layer"),
         "layer_speed",
-        {"long_name": "distance between frames, per step", **NUMBER},
+        {"long_name": "distance between frames, per step", **DIMENSIONLESS_ATTRS},
     )
     return values.where(trajectory["step"] <= trajectory["last_step"])
 
 
-def at_drops(trajectory: xr.Dataset, found: xr.Dataset, rule: Rule = RULE) -> xr.Dataset:
+def layer_motion_at_drops(
+    trajectory: xr.Dataset, found: xr.Dataset, rule: DetectionConfig = DEFAULT_DETECTION
+) -> xr.Dataset:
     """What the layers do at the first and second drop of `phases`: (run, phase, layer).
 
     speed: median of `layer_speeds` within the drop, over the median before it (for the second drop, since the first
@@ -234,7 +241,7 @@ def at_drops(trajectory: xr.Dataset, found: xr.Dataset, rule: Rule = RULE) -> xr
     speeds = layer_speeds(trajectory).values
     valid = (trajectory["step"] <= trajectory["last_step"]).transpose("run", "step").values
     norms = np.where(valid[..., None], trajectory["gradient_norm"].transpose("run", "step", "layer").values, -np.inf)
-    width, shape = rule.width(len(steps)), (len(speeds), len(DROPS), speeds.shape[-1])
+    width, shape = rule.width(len(steps)), (len(speeds), len(DROP_NAMES), speeds.shape[-1])
     ratio, peak = np.full(shape, np.nan), np.full(shape, np.nan)
     for run, drop in np.argwhere(np.isfinite(found["middle"].values)):
         begin, end = (float(found[name].values[run, drop]) for name in ("begin", "end"))
@@ -252,9 +259,13 @@ def at_drops(trajectory: xr.Dataset, found: xr.Dataset, rule: Rule = RULE) -> xr
     dims = ("run", "phase", "layer")
     return xr.Dataset(
         {
-            "speed": (dims, ratio, {"long_name": "speed of the weights in the drop over that before", **NUMBER}),
+            "speed": (
+                dims,
+                ratio,
+                {"long_name": "speed of the weights in the drop over that before", **DIMENSIONLESS_ATTRS},
+            ),
             "peak": (dims, peak, {"long_name": "step of the largest gradient norm around the drop"}),
             "lag": (dims, lag, {"long_name": "steps from the drop's middle to that peak"}),
         },
-        {"phase": list(DROPS), "layer": trajectory["layer"].values},
+        {"phase": list(DROP_NAMES), "layer": trajectory["layer"].values},
     )

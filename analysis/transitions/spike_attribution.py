@@ -41,26 +41,26 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from dynamics.networks.clustering_head import MLP, ClusteringHead
+from dynamics.networks.clustering_head import MLP_VARIABLES, ClusteringHead
 from dynamics.networks.parameters import Weights
 from dynamics.settings import SparseSettings
-from dynamics.tasks import distinct, sparse_sum
+from dynamics.tasks import distinct_sequences, sparse_sum
 
-CAUSES = ("normalisation", "feed-forward", "both", "neither")
-WAYS = ("embedding", "boundary")
-CHANGES = ("unflipped", "smooth", "frozen", "held", "half", "clipped")
+SPIKE_CAUSES = ("normalisation", "feed-forward", "both", "neither")
+CROSSING_KINDS = ("embedding", "boundary")
+STEP_CHANGES = ("unflipped", "smooth", "frozen", "held", "half", "clipped")
 
-MOST = 0.5
+RISE_THRESHOLD = 0.5
 """Share of a rise that makes a cause the spike's, and below which a change has removed it."""
 
-FAIR = 0.95
+SMOOTH_NORM_AGREEMENT = 0.95
 """Share of the sequences that the smoothed norm classifies as the network does, from which it says something."""
 
 
 # ------------------------------------------------------------------------------------------- which step
 
 
-class Surge(NamedTuple):
+class LossRise(NamedTuple):
     """Where a spike rises, as places in a loss of every step."""
 
     foot: int
@@ -70,7 +70,7 @@ class Surge(NamedTuple):
     peak: int
 
 
-def surge(loss: np.ndarray, level: float) -> Surge | None:
+def locate_loss_rise(loss: np.ndarray, level: float) -> LossRise | None:
     """Where a loss (step,) first rises from a level to half of its largest value; None where it never does."""
     peak = int(np.argmax(loss))
     height = float(loss[peak]) - level
@@ -80,10 +80,10 @@ def surge(loss: np.ndarray, level: float) -> Surge | None:
     half = int(above[0])
     low = np.flatnonzero(loss[:half] <= level + 0.1 * height)
     foot = int(low[-1]) if low.size else int(np.argmin(loss[:half]))
-    return Surge(foot, foot + int(np.argmax(np.diff(loss[foot : half + 1]))), half, peak)
+    return LossRise(foot, foot + int(np.argmax(np.diff(loss[foot : half + 1]))), half, peak)
 
 
-class Examples(NamedTuple):
+class TrainingSequences(NamedTuple):
     """The distinct sequences that a run is trained on."""
 
     tokens: torch.Tensor  # (sequence, position)
@@ -91,16 +91,18 @@ class Examples(NamedTuple):
     share: torch.Tensor  # (sequence,) of all draws
 
 
-def examples(s: SparseSettings, seed: int) -> Examples:
+def training_sequences(s: SparseSettings, seed: int) -> TrainingSequences:
     """Those of the run of a seed."""
-    tokens, counts = distinct(s, seed, "train")
-    return Examples(*(torch.from_numpy(each) for each in (tokens, sparse_sum(tokens, s), counts / counts.sum())))
+    tokens, counts = distinct_sequences(s, seed, "train")
+    return TrainingSequences(
+        *(torch.from_numpy(each) for each in (tokens, sparse_sum(tokens, s), counts / counts.sum()))
+    )
 
 
 # --------------------------------------------------------------------------------------------- the step
 
 
-class State(NamedTuple):
+class ForwardPass(NamedTuple):
     """What a network makes of examples on the way to its logits."""
 
     inputs: torch.Tensor  # E + P, (position, token, axis)
@@ -111,14 +113,14 @@ class State(NamedTuple):
     losses: torch.Tensor  # (sequence,)
 
 
-def state(
+def forward_pass(
     network: ClusteringHead,
     weights: Weights,
-    on: Examples,
+    on: TrainingSequences,
     table: torch.Tensor | None = None,
     xi: torch.Tensor | None = None,
     turned: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
-) -> State:
+) -> ForwardPass:
     """From weights, or with a table of z or sequence embeddings in place of their own.
 
     turned: gives what stands for N(xi), of xi and N(xi).
@@ -130,21 +132,21 @@ def state(
     flat = flat if turned is None else turned(xi, flat)
     logits = network.transform(weights, xi, flat) @ weights["embedding"].mT
     losses = torch.nn.functional.cross_entropy(logits, on.targets, reduction="none")
-    return State(inputs, table, xi, flat, logits, losses)
+    return ForwardPass(inputs, table, xi, flat, logits, losses)
 
 
-def flipped(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+def flipped_vectors(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
     """Which vectors (..., axis) move by more than their length and turn by more than a right angle: (...) bool."""
     moved = torch.linalg.vector_norm(after - before, dim=-1) > torch.linalg.vector_norm(before, dim=-1)
     return moved & ((before * after).sum(-1) < 0)
 
 
 @dataclasses.dataclass(frozen=True)
-class Step:
+class SpikeStep:
     """A step of one run, from weights to weights (float64), with those at the foot of the spike."""
 
     network: ClusteringHead
-    on: Examples
+    on: TrainingSequences
     foot: Weights
     before: Weights
     after: Weights
@@ -158,11 +160,11 @@ class Step:
         concerned, z_flips, xi_flips = self._concerned
         rise = (self.on.share * (new.losses - old.losses)).clamp(min=0)
         rise = rise / rise.sum() if rise.sum() > 0 else rise
-        foot = state(self.network, self.foot, self.on)
+        foot = forward_pass(self.network, self.foot, self.on)
         right = foot.logits.argmax(-1) == self.on.targets
         crossed = right & (new.logits.argmax(-1) != self.on.targets) & ~concerned
-        by_embedding = state(self.network, self.foot, self.on, xi=new.xi).logits.argmax(-1) != self.on.targets
-        by_boundary = state(self.network, self.after, self.on, xi=foot.xi).logits.argmax(-1) != self.on.targets
+        by_embedding = forward_pass(self.network, self.foot, self.on, xi=new.xi).logits.argmax(-1) != self.on.targets
+        by_boundary = forward_pass(self.network, self.after, self.on, xi=foot.xi).logits.argmax(-1) != self.on.targets
         lengths = {"input": old.inputs, "xi": old.xi}
         moves = {"input": new.inputs - old.inputs, "xi": new.xi - old.xi}
         ratios = {
@@ -183,7 +185,7 @@ class Step:
             "xi_ratio": ratios["xi"],
             "turn": (rise * turn).sum(),
             "assembler_norm": torch.linalg.matrix_norm(self.before["assembler"]),
-            "assembler_alignment": alignment(self.before["assembler"]),
+            "assembler_alignment": assembler_alignment(self.before["assembler"]),
             "update_norm": torch.tensor(self._size()),
         }
         return {name: float(value) for name, value in found.items()}
@@ -203,7 +205,7 @@ class Step:
 
         unflipped = self.network.sequence_embedding(self.after, self.on.tokens, table)
         partly = torch.where(concerned[:, None], unflipped, old.xi)
-        frozen = self._moved(dict.fromkeys(MLP, 0.0))
+        frozen = self._moved(dict.fromkeys(MLP_VARIABLES, 0.0))
         changed = {
             "unflipped": self._loss(self.after, table=table, turned=keep),
             "frozen": self._loss(frozen),
@@ -214,8 +216,8 @@ class Step:
             "unflipped_held": self._loss(self.after, xi=partly, turned=keep),
         }
         first, last = ((self.on.share * each.losses).sum() for each in (old, new))
-        smooth = ClusteringHead(smoothed(self.network.settings))
-        begun, ended = (state(smooth, each, self.on) for each in (self.before, self.after))
+        smooth = ClusteringHead(with_smooth_norm(self.network.settings))
+        begun, ended = (forward_pass(smooth, each, self.on) for each in (self.before, self.after))
         rise = last - first if last > first else torch.nan
         left = {name: float((value - first) / rise) for name, value in changed.items()}
         left["smooth"] = float((self.on.share * (ended.losses - begun.losses)).sum() / rise)
@@ -223,21 +225,21 @@ class Step:
         return {**left, "smooth_alike": float(self.on.share[alike].sum())}
 
     @functools.cached_property
-    def _states(self) -> tuple[State, State]:
-        return state(self.network, self.before, self.on), state(self.network, self.after, self.on)
+    def _states(self) -> tuple[ForwardPass, ForwardPass]:
+        return forward_pass(self.network, self.before, self.on), forward_pass(self.network, self.after, self.on)
 
     @functools.cached_property
     def _concerned(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Which sequences flips concern, which inputs (position, token) flip, and which sequences do themselves."""
         old, new = self._states
-        z_flips, xi_flips = flipped(old.inputs, new.inputs), flipped(old.xi, new.xi)
+        z_flips, xi_flips = flipped_vectors(old.inputs, new.inputs), flipped_vectors(old.xi, new.xi)
         table = torch.where(z_flips[..., None], old.table, new.table)
         without = self.network.sequence_embedding(self.after, self.on.tokens, table)
         by_flips, moved = (new.xi - without).norm(dim=-1), (new.xi - old.xi).norm(dim=-1)
         return xi_flips | ((by_flips > 0) & (by_flips >= 0.5 * moved)), z_flips, xi_flips
 
     def _loss(self, weights: Weights, **changes) -> torch.Tensor:
-        return (self.on.share * state(self.network, weights, self.on, **changes).losses).sum()
+        return (self.on.share * forward_pass(self.network, weights, self.on, **changes).losses).sum()
 
     def _moved(self, parts: Mapping[str, float], other: float = 1.0) -> Weights:
         """The weights after a part of the step, by name."""
@@ -249,14 +251,14 @@ class Step:
         return math.sqrt(sum(float(((self.after[name] - value) ** 2).sum()) for name, value in self.before.items()))
 
 
-def alignment(assemblers: torch.Tensor) -> torch.Tensor:
+def assembler_alignment(assemblers: torch.Tensor) -> torch.Tensor:
     """Share of the assemblers' squares (hidden, axis) along one direction, from 1/axes to 1, where all are parallel."""
     singular = torch.linalg.svdvals(assemblers)
     total = (singular**2).sum()
     return singular[0] ** 2 / total if total > 0 else total
 
 
-def smoothed(s: SparseSettings) -> SparseSettings:
+def with_smooth_norm(s: SparseSettings) -> SparseSettings:
     """The same network with the norm of the same radius that is smooth at the origin."""
     return s if s.norm.endswith("smooth") else dataclasses.replace(s, norm=f"{s.norm}-smooth")  # type: ignore[arg-type]
 
@@ -264,27 +266,27 @@ def smoothed(s: SparseSettings) -> SparseSettings:
 # ------------------------------------------------------------------------------------------- the verdict
 
 
-def cause_of(measured: Mapping[str, float]) -> str:
+def spike_cause(measured: Mapping[str, float]) -> str:
     """One of CAUSES."""
     norm, forward = measured["normalisation_share"], measured["feed_forward_share"]
-    if max(norm, forward) >= MOST:
-        return CAUSES[0] if norm >= forward else CAUSES[1]
-    return CAUSES[2] if norm + forward >= MOST else CAUSES[3]
+    if max(norm, forward) >= RISE_THRESHOLD:
+        return SPIKE_CAUSES[0] if norm >= forward else SPIKE_CAUSES[1]
+    return SPIKE_CAUSES[2] if norm + forward >= RISE_THRESHOLD else SPIKE_CAUSES[3]
 
 
-def way_of(measured: Mapping[str, float]) -> str:
+def crossing_kind(measured: Mapping[str, float]) -> str:
     """How boundaries are crossed: one of WAYS."""
-    return WAYS[0] if measured["by_embedding_share"] >= measured["by_boundary_share"] else WAYS[1]
+    return CROSSING_KINDS[0] if measured["by_embedding_share"] >= measured["by_boundary_share"] else CROSSING_KINDS[1]
 
 
-def explained(measured: Mapping[str, float], remaining: Mapping[str, float]) -> bool:
+def is_explained(measured: Mapping[str, float], remaining: Mapping[str, float]) -> bool:
     """Whether the change against a spike's cause removes its rise, and those against other causes do not."""
-    cause = cause_of(measured)
-    against, other = ("held", "frozen") if way_of(measured) == WAYS[0] else ("frozen", "held")
-    removes = {name: remaining[name] < MOST for name in remaining}
+    cause = spike_cause(measured)
+    against, other = ("held", "frozen") if crossing_kind(measured) == CROSSING_KINDS[0] else ("frozen", "held")
+    removes = {name: remaining[name] < RISE_THRESHOLD for name in remaining}
     if cause == "normalisation":
         return removes["unflipped"] and not removes["frozen"]
     if cause == "feed-forward":
-        by_norm = removes["unflipped"] or (removes["smooth"] and remaining["smooth_alike"] >= FAIR)
+        by_norm = removes["unflipped"] or (removes["smooth"] and remaining["smooth_alike"] >= SMOOTH_NORM_AGREEMENT)
         return removes[against] and not removes[other] and not by_norm
     return cause == "both" and removes[f"unflipped_{against}"]

@@ -9,7 +9,7 @@ from numba import get_num_threads, set_num_threads
 
 
 @contextmanager
-def on_threads(count: int) -> Iterator[None]:
+def numba_threads(count: int) -> Iterator[None]:
     """Kernels called inside run on that many threads."""
     before = get_num_threads()
     set_num_threads(max(1, count))
@@ -19,7 +19,7 @@ def on_threads(count: int) -> Iterator[None]:
         set_num_threads(before)
 
 
-def sources(*paths: str) -> str:
+def source_digest(*paths: str) -> str:
     """Digest of source files. A cached kernel closes over that of all that is compiled into it, which makes
     it part of the cache's key: Numba itself watches only the file in which the kernel stands."""
     return hashlib.sha256(b"".join(Path(path).read_bytes() for path in paths)).hexdigest()

@@ -18,19 +18,19 @@ import numpy as np
 from numba import njit
 
 from dynamics.kernels import optimizers, simd
-from dynamics.kernels.compiling import sources
-from dynamics.kernels.optimizers import Memory, Rule, update
+from dynamics.kernels.compiling import source_digest
+from dynamics.kernels.optimizers import OptimizerRule, TrainingArrays, update_weights
 from dynamics.kernels.simd import (
-    WIDTH_32,
+    LANES_32,
     add_scalars,
-    dot_onto,
+    dot_add,
     exponential,
     from_lanes,
-    larger,
     load_scalars,
     load_vectors,
+    maximum,
     multiply_add,
-    repeat,
+    repeat_axes,
     scalars,
     store_scalars,
     store_vectors,
@@ -39,10 +39,10 @@ from dynamics.kernels.simd import (
 )
 from dynamics.tasks import all_pairs, modular_sum
 
-FOUR = (0, 1, 2, 3)
+_FOUR = (0, 1, 2, 3)
 
 
-class Layout(NamedTuple):
+class ModularLayout(NamedTuple):
     """Sizes, and where in a run's flat parameters each weight begins."""
 
     n: int
@@ -55,13 +55,13 @@ class Layout(NamedTuple):
     size: int
 
 
-def layout(n: int, hidden: int, dim: int) -> Layout:
+def modular_layout(n: int, hidden: int, dim: int) -> ModularLayout:
     """The parameters in the order of `ConstantAttention.variables`."""
     begins = np.cumsum([n * dim, hidden * dim, hidden, n * hidden, n])
-    return Layout(n, hidden, dim, *(int(begin) for begin in begins))
+    return ModularLayout(n, hidden, dim, *(int(begin) for begin in begins))
 
 
-class Quads(NamedTuple):
+class PairQuads(NamedTuple):
     """All pairs of tokens in the order of `all_pairs`, the last repeated to make fours."""
 
     first: np.ndarray  # (pair,)
@@ -69,19 +69,19 @@ class Quads(NamedTuple):
     target: np.ndarray  # (pair,)
 
 
-def quads(n: int) -> Quads:
+def pair_quads(n: int) -> PairQuads:
     """The pairs of n tokens."""
     pairs = all_pairs(n)
     pairs = np.concatenate([pairs, np.repeat(pairs[-1:], -len(pairs) % 4, axis=0)])
     first, second = np.ascontiguousarray(pairs.T)
-    return Quads(first, second, modular_sum(pairs, n))
+    return PairQuads(first, second, modular_sum(pairs, n))
 
 
 # --------------------------------------------------------------------------------- one block of runs
 
 
 @njit(error_model="numpy")
-def project_tokens(weights, shape, projected):
+def _project_tokens(weights, shape, projected):
     """E W_h' (token, hidden)."""
     for i in range(shape.n):
         for k in range(shape.hidden):
@@ -93,7 +93,7 @@ def project_tokens(weights, shape, projected):
 
 
 @njit(error_model="numpy")
-def classify(weights, shape, projected, pairs, quad, active, logits):
+def _quad_logits(weights, shape, projected, pairs, quad, active, logits):
     """Activations (hidden, four) and logits (class, four) of four pairs; gives their largest logits."""
     zero = scalars(np.float32(0))
     for place in range(4):
@@ -101,47 +101,47 @@ def classify(weights, shape, projected, pairs, quad, active, logits):
         j = pairs.second[4 * quad + place] * shape.hidden
         for k in range(shape.hidden):
             both = load_scalars(projected, i + k) + load_scalars(projected, j + k)
-            store_scalars(active, 4 * k + place, larger(zero, both + load_scalars(weights, shape.hidden_bias + k)))
-    peak = repeat(scalars(np.float32(-np.inf)), FOUR)
+            store_scalars(active, 4 * k + place, maximum(zero, both + load_scalars(weights, shape.hidden_bias + k)))
+    peak = repeat_axes(scalars(np.float32(-np.inf)), _FOUR)
     for c in range(shape.n):
-        z = repeat(load_scalars(weights, shape.output_bias + c), FOUR)
+        z = repeat_axes(load_scalars(weights, shape.output_bias + c), _FOUR)
         for k in range(shape.hidden):
             weight = load_scalars(weights, shape.output_weight + c * shape.hidden + k)
-            z = multiply_add(load_vectors(active, k, FOUR), weight, z)
+            z = multiply_add(load_vectors(active, k, _FOUR), weight, z)
         store_vectors(logits, c, z)
-        peak = larger(peak, z)
+        peak = maximum(peak, z)
     return peak
 
 
 @njit(error_model="numpy")
-def to_errors(shape, share, pairs, quad, peak, logits):
+def _logits_to_errors(shape, share, pairs, quad, peak, logits):
     """Turn logits into the loss's derivatives by them, share (softmax - onehot)."""
-    total = repeat(scalars(np.float32(0)), FOUR)
+    total = repeat_axes(scalars(np.float32(0)), _FOUR)
     for c in range(shape.n):
-        power = exponential(load_vectors(logits, c, FOUR) - peak)
+        power = exponential(load_vectors(logits, c, _FOUR) - peak)
         store_vectors(logits, c, power)
         total += power
-    scale = load_vectors(share, quad, FOUR) / total
+    scale = load_vectors(share, quad, _FOUR) / total
     for c in range(shape.n):
-        store_vectors(logits, c, load_vectors(logits, c, FOUR) * scale)
+        store_vectors(logits, c, load_vectors(logits, c, _FOUR) * scale)
     for place in range(4):
         at = 4 * pairs.target[4 * quad + place] + place
         store_scalars(logits, at, load_scalars(logits, at) - load_scalars(share, 4 * quad + place))
 
 
 @njit(error_model="numpy")
-def backwards(weights, shape, pairs, quad, active, errors, gradient, by_token):
+def _quad_backward(weights, shape, pairs, quad, active, errors, gradient, by_token):
     """Add what four pairs contribute to the gradient of all but embedding and W_h, and to that of E W_h'."""
     for c in range(shape.n):
-        add_scalars(gradient, shape.output_bias + c, sum_axes(load_vectors(errors, c, FOUR)))
+        add_scalars(gradient, shape.output_bias + c, sum_axes(load_vectors(errors, c, _FOUR)))
     for k in range(shape.hidden):
-        a = load_vectors(active, k, FOUR)
-        passed = repeat(scalars(np.float32(0)), FOUR)
+        a = load_vectors(active, k, _FOUR)
+        passed = repeat_axes(scalars(np.float32(0)), _FOUR)
         for c in range(shape.n):
             at = shape.output_weight + c * shape.hidden + k
-            error = load_vectors(errors, c, FOUR)
+            error = load_vectors(errors, c, _FOUR)
             passed = multiply_add(error, load_scalars(weights, at), passed)
-            store_scalars(gradient, at, dot_onto(error, a, load_scalars(gradient, at)))
+            store_scalars(gradient, at, dot_add(error, a, load_scalars(gradient, at)))
         passed = where_above(a, np.float32(0), passed)
         add_scalars(gradient, shape.hidden_bias + k, sum_axes(passed))
         store_vectors(active, k, passed)
@@ -154,7 +154,7 @@ def backwards(weights, shape, pairs, quad, active, errors, gradient, by_token):
 
 
 @njit(error_model="numpy")
-def onto_factors(weights, shape, by_token, gradient):
+def _projection_backward(weights, shape, by_token, gradient):
     """From the gradient of E W_h' to those of E and W_h."""
     for i in range(shape.n):
         for k in range(shape.hidden):
@@ -166,9 +166,9 @@ def onto_factors(weights, shape, by_token, gradient):
 
 
 @njit(error_model="numpy")
-def workspace(shape):
+def _workspace(shape):
     """Memory for one block: E W_h', its gradient, activations, logits."""
-    tokens, width = shape.n * shape.hidden, WIDTH_32
+    tokens, width = shape.n * shape.hidden, LANES_32
     return (
         np.empty(tokens * width, np.float32),
         np.empty(tokens * width, np.float32),
@@ -178,27 +178,27 @@ def workspace(shape):
 
 
 @njit(error_model="numpy")
-def block_gradient(weights, shape, share, pairs, work, gradient):
+def _block_gradient(weights, shape, share, pairs, work, gradient):
     """The gradient of sixteen runs: weights and gradient (parameter, lane), share (pair, lane), all flat."""
     projected, by_token, active, logits = work
     by_token[:] = 0
     gradient[:] = 0
-    project_tokens(weights, shape, projected)
+    _project_tokens(weights, shape, projected)
     for quad in range(pairs.first.size // 4):
-        peak = classify(weights, shape, projected, pairs, quad, active, logits)
-        to_errors(shape, share, pairs, quad, peak, logits)
-        backwards(weights, shape, pairs, quad, active, logits, gradient, by_token)
-    onto_factors(weights, shape, by_token, gradient)
+        peak = _quad_logits(weights, shape, projected, pairs, quad, active, logits)
+        _logits_to_errors(shape, share, pairs, quad, peak, logits)
+        _quad_backward(weights, shape, pairs, quad, active, logits, gradient, by_token)
+    _projection_backward(weights, shape, by_token, gradient)
 
 
 @njit(error_model="numpy")
-def block_scores(weights, shape, pairs, work, others, behind, credit):
+def _block_scores(weights, shape, pairs, work, others, behind, credit):
     """What loss and accuracy of every pair follow from, (pair, lane): the sum of e^(z - peak) over all classes but
     the right one, y; z_y - peak; and how much of a right answer that is, 1/m where z_y is one of m largest."""
     projected, _, active, logits = work
-    project_tokens(weights, shape, projected)
+    _project_tokens(weights, shape, projected)
     for quad in range(pairs.first.size // 4):
-        peak = classify(weights, shape, projected, pairs, quad, active, logits)
+        peak = _quad_logits(weights, shape, projected, pairs, quad, active, logits)
         store_vectors(behind, quad, peak)
         for place in range(4):
             at = 4 * quad + place
@@ -224,29 +224,37 @@ def _compile(digest: str):
     @njit(error_model="numpy", nogil=True, cache=True)
     def train(memory, shape, share, pairs, rule, number, steps):
         digest  # noqa: B018 - see `compiling.sources`
-        work = workspace(shape)
+        work = _workspace(shape)
         for block in range(len(memory.weights)):
             for step in range(max(1, steps)):
-                block_gradient(memory.weights[block], shape, share[block], pairs, work, memory.gradient[block])
+                _block_gradient(memory.weights[block], shape, share[block], pairs, work, memory.gradient[block])
                 if step == steps - 1:
                     memory.before[block][:] = memory.weights[block]
                 if step < steps:
-                    update(memory, block, rule, number + step, 0, shape.size, 1.0)
+                    update_weights(memory, block, rule, number + step, 0, shape.size, 1.0)
 
     @njit(error_model="numpy", nogil=True, cache=True)
     def scores(weights, shape, pairs, others, behind, credit):
         digest  # noqa: B018 - see `compiling.sources`
-        work = workspace(shape)
+        work = _workspace(shape)
         for block in range(len(weights)):
-            block_scores(weights[block], shape, pairs, work, others[block], behind[block], credit[block])
+            _block_scores(weights[block], shape, pairs, work, others[block], behind[block], credit[block])
 
     return train, scores
 
 
-_train, _scores = _compile(sources(__file__, simd.__file__, optimizers.__file__))
+_train, _scores = _compile(source_digest(__file__, simd.__file__, optimizers.__file__))
 
 
-def train(memory: Memory, shape: Layout, share: np.ndarray, pairs: Quads, rule: Rule, number: int, steps: int) -> None:
+def train_modular(
+    memory: TrainingArrays,
+    shape: ModularLayout,
+    share: np.ndarray,
+    pairs: PairQuads,
+    rule: OptimizerRule,
+    number: int,
+    steps: int,
+) -> None:
     """Take steps, the first of them update `number`; with 0 steps only the gradient is found.
 
     share: (block, pair x lane), the weight of each pair in the loss. Runs on the calling thread, without Python's lock.
@@ -254,9 +262,11 @@ def train(memory: Memory, shape: Layout, share: np.ndarray, pairs: Quads, rule: 
     _train(memory, shape, share, pairs, rule, number, steps)
 
 
-def scores(weights: np.ndarray, shape: Layout, pairs: Quads, runs: int) -> tuple[np.ndarray, np.ndarray]:
+def modular_scores(
+    weights: np.ndarray, shape: ModularLayout, pairs: PairQuads, runs: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Cross-entropy of each of `all_pairs`, and how right it is, 1/m of m classes that tie: both (run, pair)."""
-    parts = [np.empty((len(weights), pairs.first.size * WIDTH_32), np.float32) for _ in range(3)]
+    parts = [np.empty((len(weights), pairs.first.size * LANES_32), np.float32) for _ in range(3)]
     _scores(weights, shape, pairs, *parts)
     count = shape.n * (shape.n + 1) // 2
     others, behind, credit = (from_lanes(part, runs)[:, :count].astype(np.float64) for part in parts)

@@ -13,14 +13,14 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from dynamics.kernels.simd import load_scalars, multiply_add, root, scalars, store_scalars
+from dynamics.kernels.simd import load_scalars, multiply_add, scalars, square_root, store_scalars
 from dynamics.settings import OptimizerSettings
 
-EPSILON = 1e-8
-SGD, ADAM, ADAMW = range(3)
+_EPSILON = 1e-8
+_SGD, _ADAM, _ADAMW = range(3)
 
 
-class Rule(NamedTuple):
+class OptimizerRule(NamedTuple):
     """`OptimizerSettings` as compiled kernels take them."""
 
     kind: int
@@ -31,7 +31,7 @@ class Rule(NamedTuple):
     momentum: float
 
 
-class Memory(NamedTuple):
+class TrainingArrays(NamedTuple):
     """What training changes, each (block, parameter x lane) float32.
 
     first and second are the optimizer's moments: Adam's mean gradient and mean squared gradient, or SGD's buffer and
@@ -45,10 +45,10 @@ class Memory(NamedTuple):
     before: np.ndarray
 
 
-def rule_of(s: OptimizerSettings) -> Rule:
+def optimizer_rule(s: OptimizerSettings) -> OptimizerRule:
     """The update rule that settings name."""
-    kind = {"sgd": SGD, "adam": ADAM, "adamw": ADAMW}[s.optimizer]
-    return Rule(kind, s.lr, s.weight_decay, s.beta1, s.beta2, s.momentum)
+    kind = {"sgd": _SGD, "adam": _ADAM, "adamw": _ADAMW}[s.optimizer]
+    return OptimizerRule(kind, s.lr, s.weight_decay, s.beta1, s.beta2, s.momentum)
 
 
 def moment_names(s: OptimizerSettings) -> tuple[str, ...]:
@@ -59,13 +59,13 @@ def moment_names(s: OptimizerSettings) -> tuple[str, ...]:
 
 
 @njit(error_model="numpy")
-def update(memory, block, rule, number, begin, end, discount):
+def update_weights(memory, block, rule, number, begin, end, discount):
     """Update number `number`, from 1, of a block's parameters begin..end, at the learning rate over `discount`."""
     weights, first, second = memory.weights[block], memory.first[block], memory.second[block]
     gradient = memory.gradient[block]
     lr = rule.lr / discount
     rate, decay = scalars(np.float32(-lr)), scalars(np.float32(rule.weight_decay))
-    if rule.kind == SGD:
+    if rule.kind == _SGD:
         momentum = scalars(np.float32(rule.momentum))
         for at in range(begin, end):
             weight = load_scalars(weights, at)
@@ -79,10 +79,10 @@ def update(memory, block, rule, number, begin, end, discount):
     size = scalars(np.float32(1 / np.sqrt(1 - rule.beta2**number)))
     beta1, rest1 = scalars(np.float32(rule.beta1)), scalars(np.float32(1 - rule.beta1))
     beta2, rest2 = scalars(np.float32(rule.beta2)), scalars(np.float32(1 - rule.beta2))
-    shrunk, epsilon = scalars(np.float32(1 - lr * rule.weight_decay)), scalars(np.float32(EPSILON))
+    shrunk, epsilon = scalars(np.float32(1 - lr * rule.weight_decay)), scalars(np.float32(_EPSILON))
     for at in range(begin, end):
         weight, g = load_scalars(weights, at), load_scalars(gradient, at)
-        if rule.kind == ADAMW:
+        if rule.kind == _ADAMW:
             weight = weight * shrunk
         else:
             g = multiply_add(weight, decay, g)
@@ -90,4 +90,4 @@ def update(memory, block, rule, number, begin, end, discount):
         v = multiply_add(load_scalars(second, at), beta2, g * g * rest2)
         store_scalars(first, at, m)
         store_scalars(second, at, v)
-        store_scalars(weights, at, multiply_add(m / multiply_add(root(v), size, epsilon), rate, weight))
+        store_scalars(weights, at, multiply_add(m / multiply_add(square_root(v), size, epsilon), rate, weight))

@@ -26,33 +26,33 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
 
-BITS = 512
-WIDTH = BITS // 64
+REGISTER_BITS = 512
+LANES_64 = REGISTER_BITS // 64
 """Lanes of float64."""
-WIDTH_32 = BITS // 32
+LANES_32 = REGISTER_BITS // 32
 """Lanes of float32."""
 
 
 def to_lanes(rows: np.ndarray) -> np.ndarray:
     """(run, number) -> (block, number x lane) float32, sixteen runs a block, missing runs zero."""
     runs, size = rows.shape
-    blocks = -(-runs // WIDTH_32)
-    padded = np.zeros((blocks * WIDTH_32, size), np.float32)
+    blocks = -(-runs // LANES_32)
+    padded = np.zeros((blocks * LANES_32, size), np.float32)
     padded[:runs] = rows
-    return np.ascontiguousarray(padded.reshape(blocks, WIDTH_32, size).swapaxes(1, 2)).reshape(blocks, -1)
+    return np.ascontiguousarray(padded.reshape(blocks, LANES_32, size).swapaxes(1, 2)).reshape(blocks, -1)
 
 
 def from_lanes(blocks: np.ndarray, runs: int) -> np.ndarray:
     """The inverse of `to_lanes`."""
-    size = blocks.shape[1] // WIDTH_32
-    return np.ascontiguousarray(blocks.reshape(-1, size, WIDTH_32).swapaxes(1, 2)).reshape(-1, size)[:runs]
+    size = blocks.shape[1] // LANES_32
+    return np.ascontiguousarray(blocks.reshape(-1, size, LANES_32).swapaxes(1, 2)).reshape(-1, size)[:runs]
 
 
 class ScalarsType(types.Type):
     """Numba type of eight float64 or sixteen float32."""
 
     def __init__(self, element: types.Float) -> None:
-        self.element, self.width = element, BITS // element.bitwidth
+        self.element, self.width = element, REGISTER_BITS // element.bitwidth
         super().__init__(name=f"Scalars[{element}, {self.width}]")
 
     @property
@@ -265,7 +265,7 @@ def store_vectors(context, array, group, value):
 
 
 @_called_in_kernels
-def spread_vectors(context, array, point, axes):
+def broadcast_vectors(context, array, point, axes):
     """Point number `point` of a flat array of (axis,) rows, in every lane."""
     dim = len(axes)
 
@@ -286,7 +286,7 @@ def spread_vectors(context, array, point, axes):
 
 
 @_called_in_kernels
-def repeat(context, value, axes):
+def repeat_axes(context, value, axes):
     """`Vectors` with the same lanes along every axis."""
     kind = VectorsType(value, len(axes))
 
@@ -315,7 +315,7 @@ def lane_numbers(context):
     kind = ScalarsType(types.float64)
 
     def generate(context, builder, signature, args):
-        return ir.Constant(kind.lanes, [float(lane) for lane in range(WIDTH)])
+        return ir.Constant(kind.lanes, [float(lane) for lane in range(LANES_64)])
 
     return kind(), generate
 
@@ -338,7 +338,7 @@ def dot(context, left, right):
 
 
 @_called_in_kernels
-def dot_onto(context, left, right, added):
+def dot_add(context, left, right, added):
     """Scalar products added to `added`, (lane,), axis after axis, each product and sum rounded once."""
 
     def generate(context, builder, signature, args):
@@ -368,7 +368,7 @@ def multiply_add(context, left, right, added):
 
 
 @_called_in_kernels
-def larger(context, left, right):
+def maximum(context, left, right):
     """The larger of each two numbers; that of `right` where one is NaN."""
 
     def generate(context, builder, signature, args):
@@ -473,7 +473,7 @@ _LOGARITHM = [
 
 
 @_called_in_kernels
-def root(context, value):
+def square_root(context, value):
     """Square root of each number, correctly rounded."""
 
     def generate(context, builder, signature, args):

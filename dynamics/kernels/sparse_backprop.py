@@ -16,29 +16,29 @@ import numpy as np
 from numba import njit
 
 from dynamics.kernels.simd import (
-    WIDTH_32,
+    LANES_32,
     add_scalars,
     add_vectors,
     dot,
     exponential,
-    larger,
     load_scalars,
     load_vectors,
+    maximum,
     multiply_add,
-    repeat,
-    root,
+    repeat_axes,
     scalars,
+    square_root,
     store_scalars,
     store_vectors,
     where_above,
     where_equal,
 )
-from dynamics.networks.clustering_head import EPSILON, ClusteringHead
+from dynamics.networks.clustering_head import NORMALISATION_EPSILON, ClusteringHead
 
-RELU, GELU = range(2)
+_RELU, _GELU = range(2)
 
 
-class HeadLayout(NamedTuple):
+class SparseLayout(NamedTuple):
     """Sizes and choices, and at which row of `axis` numbers each weight begins in a run's flat parameters.
 
     Vectors stand before scalars, so that all of them are whole rows.
@@ -61,12 +61,12 @@ class HeadLayout(NamedTuple):
     activation: int
 
 
-def head_layout(network: ClusteringHead) -> HeadLayout:
+def sparse_layout(network: ClusteringHead) -> SparseLayout:
     """Where each weight of a network stands."""
     s, dim = network.settings, network.settings.dim
     at = {name: begin // dim for name, begin in network.begins.items()}
     rms, smooth = s.norm.startswith("rms"), s.norm.endswith("smooth")
-    return HeadLayout(
+    return SparseLayout(
         rows=s.rows,
         positions=s.length,
         hidden=s.hidden,
@@ -79,9 +79,9 @@ def head_layout(network: ClusteringHead) -> HeadLayout:
         receptor_bias=network.begins.get("receptor_bias", -1),
         size=sum(network.lengths),
         radius=float(np.sqrt(dim)) if rms else 1.0,
-        epsilon=EPSILON if rms and not smooth else 0.0,
+        epsilon=NORMALISATION_EPSILON if rms and not smooth else 0.0,
         smooth=smooth,
-        activation=GELU if s.activation == "gelu" else RELU,
+        activation=_GELU if s.activation == "gelu" else _RELU,
     )
 
 
@@ -89,11 +89,11 @@ def head_layout(network: ClusteringHead) -> HeadLayout:
 
 
 @njit(error_model="numpy")
-def norm_factors(x, layout):
+def _normalisation_factors(x, layout):
     """1/|x|, 0 at the origin; f with N(x) = f x; and g with N'(x) dn = f dn + g (x . dn) x / |x|."""
     one = scalars(np.float32(1))
     square = dot(x, x)
-    length = root(square)
+    length = square_root(square)
     inverse = where_above(square, np.float32(0), one / length)
     radius = scalars(np.float32(layout.radius))
     if layout.smooth:
@@ -108,7 +108,7 @@ def norm_factors(x, layout):
 
 
 @njit(error_model="numpy")
-def through_norm(x, error, inverse, factor, slope):
+def _normalisation_backward(x, error, inverse, factor, slope):
     """The derivative by x of what has the derivative `error` by N(x)."""
     return error * factor + x * (slope * inverse * dot(x, error))
 
@@ -120,7 +120,7 @@ def through_norm(x, error, inverse, factor, slope):
 def gelu(x):
     """x Phi(x) and its derivative Phi(x) + x phi(x); Phi to 1e-7 by Abramowitz and Stegun 7.1.26."""
     one, zero = scalars(np.float32(1)), scalars(np.float32(0))
-    size = larger(x, zero - x) * scalars(np.float32(0.70710678))
+    size = maximum(x, zero - x) * scalars(np.float32(0.70710678))
     density = exponential(zero - size * size)  # e^(-x²/2)
     t = one / multiply_add(size, scalars(np.float32(0.3275911)), one)
     tail = scalars(np.float32(1.061405429))
@@ -135,9 +135,9 @@ def gelu(x):
 
 
 @njit(error_model="numpy")
-def activate(x, layout):
+def _activation(x, layout):
     """The activation and its derivative."""
-    if layout.activation == GELU:
+    if layout.activation == _GELU:
         return gelu(x)
     one = where_above(x, np.float32(0), scalars(np.float32(1)))
     return one * x, one
@@ -147,21 +147,21 @@ def activate(x, layout):
 
 
 @njit(error_model="numpy")
-def fill_table(weights, layout, table, scores, axes):
+def fill_normalised_table(weights, layout, table, scores, axes):
     """z (position x token, axis) and its score z . q / sqrt d."""
     query = load_vectors(weights, layout.query, axes) * scalars(np.float32(1 / np.sqrt(len(axes))))
     for place in range(layout.positions):
         position = load_vectors(weights, layout.position_embedding + place, axes)
         for token in range(layout.rows):
             x = load_vectors(weights, token, axes) + position
-            factor = norm_factors(x, layout)[1]
+            factor = _normalisation_factors(x, layout)[1]
             z = x * factor
             store_vectors(table, place * layout.rows + token, z)
             store_scalars(scores, place * layout.rows + token, dot(z, query))
 
 
 @njit(error_model="numpy")
-def picked_vectors(table, place, tokens, layout, axes):
+def _vectors_of_tokens(table, place, tokens, layout, axes):
     """The row of a position at each lane's own token."""
     value = where_equal(tokens, np.float32(0), load_vectors(table, place * layout.rows, axes))
     for token in range(1, layout.rows):
@@ -170,7 +170,7 @@ def picked_vectors(table, place, tokens, layout, axes):
 
 
 @njit(error_model="numpy")
-def picked_scalars(scores, place, tokens, layout):
+def _scalars_of_tokens(scores, place, tokens, layout):
     """The score of a position at each lane's own token."""
     value = where_equal(tokens, np.float32(0), load_scalars(scores, place * layout.rows))
     for token in range(1, layout.rows):
@@ -179,19 +179,19 @@ def picked_scalars(scores, place, tokens, layout):
 
 
 @njit(error_model="numpy")
-def attend(table, scores, layout, tokens, attention, axes):
+def _attention_mixture(table, scores, layout, tokens, attention, axes):
     """The mixture of a sequence's embeddings, by its attention (position), which is kept."""
     peak = scalars(np.float32(-np.inf))
     for place in range(layout.positions):
-        score = picked_scalars(scores, place, load_scalars(tokens, place), layout)
+        score = _scalars_of_tokens(scores, place, load_scalars(tokens, place), layout)
         store_scalars(attention, place, score)
-        peak = larger(peak, score)
-    total, mixed = scalars(np.float32(0)), repeat(scalars(np.float32(0)), axes)
+        peak = maximum(peak, score)
+    total, mixed = scalars(np.float32(0)), repeat_axes(scalars(np.float32(0)), axes)
     for place in range(layout.positions):
         power = exponential(load_scalars(attention, place) - peak)
         store_scalars(attention, place, power)
         total += power
-        z = picked_vectors(table, place, load_scalars(tokens, place), layout, axes)
+        z = _vectors_of_tokens(table, place, load_scalars(tokens, place), layout, axes)
         mixed = multiply_add(z, power, mixed)
     scale = scalars(np.float32(1)) / total
     for place in range(layout.positions):
@@ -200,7 +200,7 @@ def attend(table, scores, layout, tokens, attention, axes):
 
 
 @njit(error_model="numpy")
-def by_value(weights, layout, mixed, product, axes):
+def _value_product(weights, layout, mixed, product, axes):
     """V mixed."""
     for axis in range(len(axes)):
         store_scalars(product, axis, dot(load_vectors(weights, layout.value + axis, axes), mixed))
@@ -208,7 +208,7 @@ def by_value(weights, layout, mixed, product, axes):
 
 
 @njit(error_model="numpy")
-def transform(weights, layout, xi, flat, active, slopes, axes):
+def _mlp(weights, layout, xi, flat, active, slopes, axes):
     """zeta of a sequence embedding and its normalised form; activations and their derivatives are kept."""
     zeta = xi
     if layout.transform_bias >= 0:
@@ -217,7 +217,7 @@ def transform(weights, layout, xi, flat, active, slopes, axes):
         before = dot(load_vectors(weights, layout.receptor + unit, axes), flat)
         if layout.receptor_bias >= 0:
             before += load_scalars(weights, layout.receptor_bias + unit)
-        after, slope = activate(before, layout)
+        after, slope = _activation(before, layout)
         store_scalars(active, unit, after)
         store_scalars(slopes, unit, slope)
         zeta = multiply_add(load_vectors(weights, layout.assembler + unit, axes), after, zeta)
@@ -225,25 +225,25 @@ def transform(weights, layout, xi, flat, active, slopes, axes):
 
 
 @njit(error_model="numpy")
-def decode(weights, layout, zeta, logits, axes):
+def _decode(weights, layout, zeta, logits, axes):
     """E zeta (token), and its largest."""
     peak = scalars(np.float32(-np.inf))
     for token in range(layout.rows):
         logit = dot(load_vectors(weights, token, axes), zeta)
         store_scalars(logits, token, logit)
-        peak = larger(peak, logit)
+        peak = maximum(peak, logit)
     return peak
 
 
 @njit(error_model="numpy")
-def decode_back(weights, layout, zeta, target, share, peak, errors, gradient, axes):
+def _decode_backward(weights, layout, zeta, target, share, peak, errors, gradient, axes):
     """From logits, in errors, to the loss's derivative by zeta; the gradient of the decoding embeddings is added."""
     total = scalars(np.float32(0))
     for token in range(layout.rows):
         power = exponential(load_scalars(errors, token) - peak)
         store_scalars(errors, token, power)
         total += power
-    scale, back = share / total, repeat(scalars(np.float32(0)), axes)
+    scale, back = share / total, repeat_axes(scalars(np.float32(0)), axes)
     for token in range(layout.rows):
         error = load_scalars(errors, token) * scale - where_equal(target, np.float32(token), share)
         add_vectors(gradient, token, zeta * error, axes)
@@ -252,11 +252,11 @@ def decode_back(weights, layout, zeta, target, share, peak, errors, gradient, ax
 
 
 @njit(error_model="numpy")
-def transform_back(weights, layout, flat, back, active, slopes, gradient, axes):
+def _mlp_backward(weights, layout, flat, back, active, slopes, gradient, axes):
     """From the derivative by zeta to that by N(xi); the gradient of the feed-forward layer is added."""
     if layout.transform_bias >= 0:
         add_vectors(gradient, layout.transform_bias, back, axes)
-    towards = repeat(scalars(np.float32(0)), axes)
+    towards = repeat_axes(scalars(np.float32(0)), axes)
     for unit in range(layout.hidden):
         assembler = load_vectors(weights, layout.assembler + unit, axes)
         add_vectors(gradient, layout.assembler + unit, back * load_scalars(active, unit), axes)
@@ -269,13 +269,13 @@ def transform_back(weights, layout, flat, back, active, slopes, gradient, axes):
 
 
 @njit(error_model="numpy")
-def attend_back(weights, table, layout, tokens, attention, mixed, back, by_table, gradient, axes):
+def _attention_backward(weights, table, layout, tokens, attention, mixed, back, by_table, gradient, axes):
     """From the derivative by the mixture to those by the table's rows and by the query."""
     query = load_vectors(weights, layout.query, axes) * scalars(np.float32(1 / np.sqrt(len(axes))))
-    mean, by_query = dot(back, mixed), repeat(scalars(np.float32(0)), axes)
+    mean, by_query = dot(back, mixed), repeat_axes(scalars(np.float32(0)), axes)
     for place in range(layout.positions):
         own = load_scalars(tokens, place)
-        z, share = picked_vectors(table, place, own, layout, axes), load_scalars(attention, place)
+        z, share = _vectors_of_tokens(table, place, own, layout, axes), load_scalars(attention, place)
         error = share * (dot(back, z) - mean)
         by_query = multiply_add(z, error, by_query)
         reached = back * share + query * error
@@ -286,59 +286,59 @@ def attend_back(weights, table, layout, tokens, attention, mixed, back, by_table
 
 
 @njit(error_model="numpy")
-def onto_embeddings(weights, layout, by_table, gradient, axes):
+def add_embedding_gradients(weights, layout, by_table, gradient, axes):
     """From the gradient of the table to those of both embeddings."""
     for place in range(layout.positions):
         position = load_vectors(weights, layout.position_embedding + place, axes)
         for token in range(layout.rows):
             x = load_vectors(weights, token, axes) + position
-            inverse, factor, slope = norm_factors(x, layout)
+            inverse, factor, slope = _normalisation_factors(x, layout)
             error = load_vectors(by_table, place * layout.rows + token, axes)
-            error = through_norm(x, error, inverse, factor, slope)
+            error = _normalisation_backward(x, error, inverse, factor, slope)
             add_vectors(gradient, token, error, axes)
             add_vectors(gradient, layout.position_embedding + place, error, axes)
 
 
 @njit(error_model="numpy")
-def forward(weights, layout, work, tokens, axes):
+def sequence_forward(weights, layout, work, tokens, axes):
     """A sequence's mixture, xi, N(xi) with what its derivative wants, zeta, the largest logit; work has the rest."""
     table, _, scores, attention, active, slopes, logits, product = work
-    mixed = attend(table, scores, layout, tokens, attention, axes)
-    xi = by_value(weights, layout, mixed, product, axes)
-    inverse, factor, slope = norm_factors(xi, layout)
+    mixed = _attention_mixture(table, scores, layout, tokens, attention, axes)
+    xi = _value_product(weights, layout, mixed, product, axes)
+    inverse, factor, slope = _normalisation_factors(xi, layout)
     flat = xi * factor
-    zeta = transform(weights, layout, xi, flat, active, slopes, axes)
-    return mixed, xi, flat, inverse, factor, slope, zeta, decode(weights, layout, zeta, logits, axes)
+    zeta = _mlp(weights, layout, xi, flat, active, slopes, axes)
+    return mixed, xi, flat, inverse, factor, slope, zeta, _decode(weights, layout, zeta, logits, axes)
 
 
 @njit(error_model="numpy")
-def add_gradient(weights, layout, work, tokens, target, share, gradient, axes):
+def add_sequence_gradient(weights, layout, work, tokens, target, share, gradient, axes):
     """Add a sequence's part of the gradient: tokens (position x lane), target and the weight of its loss (lane)."""
     table, by_table, _, attention, active, slopes, errors, product = work
-    mixed, xi, flat, inverse, factor, slope, zeta, peak = forward(weights, layout, work, tokens, axes)
-    back = decode_back(weights, layout, zeta, target, share, peak, errors, gradient, axes)
-    towards = transform_back(weights, layout, flat, back, active, slopes, gradient, axes)
-    by_xi = back + through_norm(xi, towards, inverse, factor, slope)
+    mixed, xi, flat, inverse, factor, slope, zeta, peak = sequence_forward(weights, layout, work, tokens, axes)
+    back = _decode_backward(weights, layout, zeta, target, share, peak, errors, gradient, axes)
+    towards = _mlp_backward(weights, layout, flat, back, active, slopes, gradient, axes)
+    by_xi = back + _normalisation_backward(xi, towards, inverse, factor, slope)
     store_vectors(product, 0, by_xi)
-    by_mixed = repeat(scalars(np.float32(0)), axes)
+    by_mixed = repeat_axes(scalars(np.float32(0)), axes)
     for axis in range(len(axes)):
         error = load_scalars(product, axis)
         add_vectors(gradient, layout.value + axis, mixed * error, axes)
         by_mixed = multiply_add(load_vectors(weights, layout.value + axis, axes), error, by_mixed)
-    attend_back(weights, table, layout, tokens, attention, mixed, by_mixed, by_table, gradient, axes)
+    _attention_backward(weights, table, layout, tokens, attention, mixed, by_mixed, by_table, gradient, axes)
 
 
 @njit(error_model="numpy")
-def workspace(layout, axes):
+def sparse_workspace(layout, axes):
     """Memory for one block of sixteen runs."""
     rows, dim = layout.positions * layout.rows, len(axes)
     return (
-        np.empty(rows * dim * WIDTH_32, np.float32),
-        np.empty(rows * dim * WIDTH_32, np.float32),
-        np.empty(rows * WIDTH_32, np.float32),
-        np.empty(layout.positions * WIDTH_32, np.float32),
-        np.empty(layout.hidden * WIDTH_32, np.float32),
-        np.empty(layout.hidden * WIDTH_32, np.float32),
-        np.empty(layout.rows * WIDTH_32, np.float32),
-        np.empty(dim * WIDTH_32, np.float32),
+        np.empty(rows * dim * LANES_32, np.float32),
+        np.empty(rows * dim * LANES_32, np.float32),
+        np.empty(rows * LANES_32, np.float32),
+        np.empty(layout.positions * LANES_32, np.float32),
+        np.empty(layout.hidden * LANES_32, np.float32),
+        np.empty(layout.hidden * LANES_32, np.float32),
+        np.empty(layout.rows * LANES_32, np.float32),
+        np.empty(dim * LANES_32, np.float32),
     )

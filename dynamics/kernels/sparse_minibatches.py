@@ -9,26 +9,33 @@ import numpy as np
 from numba import njit
 
 from dynamics.kernels import optimizers, simd, sparse_backprop
-from dynamics.kernels.compiling import sources
-from dynamics.kernels.optimizers import Memory, Rule, update
+from dynamics.kernels.compiling import source_digest
+from dynamics.kernels.optimizers import OptimizerRule, TrainingArrays, update_weights
 from dynamics.kernels.simd import (
-    WIDTH_32,
+    LANES_32,
     add_scalars,
     exponential,
-    larger,
     load_scalars,
     log_one_plus,
+    maximum,
     scalars,
     where_above,
     where_equal,
 )
-from dynamics.kernels.sparse_backprop import HeadLayout, add_gradient, fill_table, forward, onto_embeddings, workspace
+from dynamics.kernels.sparse_backprop import (
+    SparseLayout,
+    add_embedding_gradients,
+    add_sequence_gradient,
+    fill_normalised_table,
+    sequence_forward,
+    sparse_workspace,
+)
 
-PART = 64
+_PARTIAL_SUM_LENGTH = 64
 """Sequences whose losses are summed in float32 before they go into a sum in float64."""
 
 
-class Sequences(NamedTuple):
+class LabelledSequences(NamedTuple):
     """What runs learn or are tested on: tokens (run, sequence, position) and targets (run, sequence), int16."""
 
     tokens: np.ndarray
@@ -36,46 +43,46 @@ class Sequences(NamedTuple):
 
 
 @njit(error_model="numpy")
-def fill_lane(sequences, run, row, lane, tokens, target):
+def _fill_lane(sequences, run, row, lane, tokens, target):
     """A sequence of a run as a lane of tokens (position x lane) and target (lane)."""
     target[lane] = sequences.targets[run, row]
     for place in range(sequences.tokens.shape[2]):
-        tokens[place * WIDTH_32 + lane] = sequences.tokens[run, row, place]
+        tokens[place * LANES_32 + lane] = sequences.tokens[run, row, place]
 
 
 @njit(error_model="numpy")
-def gather(sequences, order, first, at, tokens, target):
+def _gather_minibatch_sequence(sequences, order, first, at, tokens, target):
     """Number `at` in each run's order, of sixteen runs from `first` on, as lanes: tokens (position x lane), target."""
     runs = len(sequences.tokens)
-    for lane in range(WIDTH_32):
+    for lane in range(LANES_32):
         run = min(first + lane, runs - 1)  # lanes without a run repeat the last one's
-        fill_lane(sequences, run, order[run, at], lane, tokens, target)
+        _fill_lane(sequences, run, order[run, at], lane, tokens, target)
 
 
 @njit(error_model="numpy")
-def gather_alike(sequences, first, row, tokens, target):
+def _gather_same_row(sequences, first, row, tokens, target):
     """As `gather`, the same row of each run."""
     runs = len(sequences.tokens)
-    for lane in range(WIDTH_32):
-        fill_lane(sequences, min(first + lane, runs - 1), row, lane, tokens, target)
+    for lane in range(LANES_32):
+        _fill_lane(sequences, min(first + lane, runs - 1), row, lane, tokens, target)
 
 
 @njit(error_model="numpy")
-def batch_gradient(weights, layout, work, sequences, order, first, begin, end, gradient, axes):
+def _minibatch_gradient(weights, layout, work, sequences, order, first, begin, end, gradient, axes):
     """The gradient of the mean loss over places begin..end of each run's order."""
     gradient[:] = 0
     work[1][:] = 0
-    fill_table(weights, layout, work[0], work[2], axes)
-    tokens, target = np.empty(layout.positions * WIDTH_32, np.float32), np.empty(WIDTH_32, np.float32)
+    fill_normalised_table(weights, layout, work[0], work[2], axes)
+    tokens, target = np.empty(layout.positions * LANES_32, np.float32), np.empty(LANES_32, np.float32)
     share = scalars(np.float32(1 / (end - begin)))
     for at in range(begin, end):
-        gather(sequences, order, first, at, tokens, target)
-        add_gradient(weights, layout, work, tokens, load_scalars(target, 0), share, gradient, axes)
-    onto_embeddings(weights, layout, work[1], gradient, axes)
+        _gather_minibatch_sequence(sequences, order, first, at, tokens, target)
+        add_sequence_gradient(weights, layout, work, tokens, load_scalars(target, 0), share, gradient, axes)
+    add_embedding_gradients(weights, layout, work[1], gradient, axes)
 
 
 @njit(error_model="numpy")
-def loss_and_credit(layout, logits, peak, target):
+def _loss_and_credit(layout, logits, peak, target):
     """A sequence's cross-entropy, and how right it is, 1/m where its target is one of the m largest logits."""
     one, right = scalars(np.float32(1)), scalars(np.float32(-np.inf))
     others, equal, best = scalars(np.float32(0)), scalars(np.float32(0)), one
@@ -84,7 +91,7 @@ def loss_and_credit(layout, logits, peak, target):
         here = where_equal(target, np.float32(token), one)
         power = exponential(z - peak)
         others += power - here * power
-        right = larger(right, where_above(one - here, np.float32(0.5), scalars(np.float32(-np.inf)) - z) + z)
+        right = maximum(right, where_above(one - here, np.float32(0.5), scalars(np.float32(-np.inf)) - z) + z)
     for token in range(layout.rows):
         z = load_scalars(logits, token)
         equal += one - where_above(right - z, np.float32(0), one)
@@ -99,36 +106,36 @@ def _compile(digest: str):
     @njit(error_model="numpy", nogil=True, cache=True)
     def train(memory, layout, sequences, order, rule, discount, decayed, number, begin, batch, steps, axes):
         digest  # noqa: B018 - see `compiling.sources`
-        work = workspace(layout, axes)
+        work = sparse_workspace(layout, axes)
         mlp, heavy = layout.receptor * len(axes), layout.assembler * len(axes)
         rest = heavy + layout.hidden * len(axes)
         for block in range(len(memory.weights)):
-            weights, gradient, first = memory.weights[block], memory.gradient[block], block * WIDTH_32
+            weights, gradient, first = memory.weights[block], memory.gradient[block], block * LANES_32
             for step in range(max(1, steps)):
                 start = begin + step * batch
                 end = min(start + batch, order.shape[1])
-                batch_gradient(weights, layout, work, sequences, order, first, start, end, gradient, axes)
+                _minibatch_gradient(weights, layout, work, sequences, order, first, start, end, gradient, axes)
                 if step < steps:
                     memory.before[block][:] = weights
-                    update(memory, block, rule, number + step, 0, mlp, 1.0)
-                    update(memory, block, rule, number + step, mlp, heavy, discount)
-                    update(memory, block, decayed, number + step, heavy, rest, discount)
-                    update(memory, block, rule, number + step, rest, layout.size, discount)
+                    update_weights(memory, block, rule, number + step, 0, mlp, 1.0)
+                    update_weights(memory, block, rule, number + step, mlp, heavy, discount)
+                    update_weights(memory, block, decayed, number + step, heavy, rest, discount)
+                    update_weights(memory, block, rule, number + step, rest, layout.size, discount)
 
     @njit(error_model="numpy", nogil=True, cache=True)
     def score(weights, layout, sequences, counts, splits, totals, axes):
         digest  # noqa: B018
-        work, count = workspace(layout, axes), sequences.targets.shape[1]
-        tokens, target = np.empty(layout.positions * WIDTH_32, np.float32), np.empty(WIDTH_32, np.float32)
-        part = np.empty(2 * splits * WIDTH_32, np.float32)
+        work, count = sparse_workspace(layout, axes), sequences.targets.shape[1]
+        tokens, target = np.empty(layout.positions * LANES_32, np.float32), np.empty(LANES_32, np.float32)
+        part = np.empty(2 * splits * LANES_32, np.float32)
         for block in range(len(weights)):
-            fill_table(weights[block], layout, work[0], work[2], axes)
-            for begin in range(0, count, PART):
+            fill_normalised_table(weights[block], layout, work[0], work[2], axes)
+            for begin in range(0, count, _PARTIAL_SUM_LENGTH):
                 part[:] = 0
-                for at in range(begin, min(begin + PART, count)):
-                    gather_alike(sequences, block * WIDTH_32, at, tokens, target)
-                    peak = forward(weights[block], layout, work, tokens, axes)[7]
-                    loss, credit = loss_and_credit(layout, work[6], peak, load_scalars(target, 0))
+                for at in range(begin, min(begin + _PARTIAL_SUM_LENGTH, count)):
+                    _gather_same_row(sequences, block * LANES_32, at, tokens, target)
+                    peak = sequence_forward(weights[block], layout, work, tokens, axes)[7]
+                    loss, credit = _loss_and_credit(layout, work[6], peak, load_scalars(target, 0))
                     for split in range(splits):
                         often = load_scalars(counts[block], at * splits + split)
                         add_scalars(part, split, often * loss)
@@ -138,15 +145,15 @@ def _compile(digest: str):
     return train, score
 
 
-_train, _score = _compile(sources(__file__, sparse_backprop.__file__, simd.__file__, optimizers.__file__))
+_train, _score = _compile(source_digest(__file__, sparse_backprop.__file__, simd.__file__, optimizers.__file__))
 
 
-def train(
-    memory: Memory,
-    layout: HeadLayout,
-    sequences: Sequences,
+def train_sparse(
+    memory: TrainingArrays,
+    layout: SparseLayout,
+    sequences: LabelledSequences,
     order: np.ndarray,
-    rule: Rule,
+    rule: OptimizerRule,
     discount: float,
     decay: float,
     number: int,
@@ -165,8 +172,8 @@ def train(
     _train(memory, layout, sequences, order, rule, float(discount), decayed, number, begin, batch, steps, axes)
 
 
-def score(
-    weights: np.ndarray, layout: HeadLayout, sequences: Sequences, counts: np.ndarray, splits: int, dim: int
+def sparse_scores(
+    weights: np.ndarray, layout: SparseLayout, sequences: LabelledSequences, counts: np.ndarray, splits: int, dim: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sums of cross-entropy and of right answers in each split, (run, split), of sequences that occur counts (block,
     sequence x split x lane) times in each.
@@ -174,8 +181,8 @@ def score(
     Where m rows of the table tie at the top, the right one among them, it counts 1/m. Not finite where float32 does
     not suffice.
     """
-    totals = np.zeros((len(weights), 2 * splits * WIDTH_32))
+    totals = np.zeros((len(weights), 2 * splits * LANES_32))
     _score(weights, layout, sequences, counts, splits, totals, tuple(range(dim)))
-    rows = totals.reshape(-1, 2, splits, WIDTH_32).transpose(1, 0, 3, 2).reshape(2, -1, splits)
+    rows = totals.reshape(-1, 2, splits, LANES_32).transpose(1, 0, 3, 2).reshape(2, -1, splits)
     loss, credit = rows[:, : len(sequences.tokens)]
     return loss, credit

@@ -16,17 +16,17 @@ import numpy as np
 import torch
 
 from dynamics import randomness
-from dynamics.networks.parameters import Parameters, Weights
+from dynamics.networks.parameters import NetworkParameters, Weights
 from dynamics.settings import SparseSettings
 
-EPSILON = 1e-5
+NORMALISATION_EPSILON = 1e-5
 """Added to the root mean square, as the authors' code does."""
 
-MLP = ("receptor", "assembler", "transform_bias", "receptor_bias")
+MLP_VARIABLES = ("receptor", "assembler", "transform_bias", "receptor_bias")
 """The feed-forward layer, which may have a learning rate of its own."""
 
 
-class ClusteringHead(Parameters):
+class ClusteringHead(NetworkParameters):
     """The network; tensors may have any leading axes, such as run and step."""
 
     def __init__(self, settings: SparseSettings) -> None:
@@ -54,10 +54,10 @@ class ClusteringHead(Parameters):
         weights = {}
         for name, shape in self.shapes.items():
             if name.endswith("embedding"):
-                drawn = randomness.normal(seeds, f"sparse/{name}", shape)
+                drawn = randomness.normal_samples(seeds, f"sparse/{name}", shape)
             else:
                 fan_in = self.settings.hidden if name in ("assembler", "transform_bias") else self.settings.dim
-                drawn = randomness.uniform(seeds, f"sparse/{name}", shape) / math.sqrt(fan_in)
+                drawn = randomness.uniform_samples(seeds, f"sparse/{name}", shape) / math.sqrt(fan_in)
             weights[name] = drawn.astype(np.float32)
         return weights
 
@@ -71,7 +71,7 @@ class ClusteringHead(Parameters):
             near = length.clamp(max=1.0)
             return radius * x * torch.where(length < 1, near * (3 - 2 * near), 1 / length.clamp(min=1.0))
         if rms:
-            return x / (length / radius + EPSILON)
+            return x / (length / radius + NORMALISATION_EPSILON)
         return x / torch.where(length > 0, length, 1.0)
 
     def table(self, weights: Weights) -> torch.Tensor:

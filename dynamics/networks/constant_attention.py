@@ -13,13 +13,13 @@ import xarray as xr
 
 from dynamics import randomness
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.networks.parameters import Parameters, Weights
+from dynamics.networks.parameters import NetworkParameters, Weights
 from dynamics.settings import ModularSettings, SettingsError, SparseSettings
 from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import settings_of
+from dynamics.trajectory.reader import read_settings
 
 
-class ConstantAttention(Parameters):
+class ConstantAttention(NetworkParameters):
     """CA's network: o = W_o relu(W_h (E_a + E_b) + b_h) + b_o, which attends to both tokens alike (CA section 3)."""
 
     VARIABLES: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -41,10 +41,10 @@ class ConstantAttention(Parameters):
         for name in self.variables:
             stream, shape = f"modular/{name}", self.shapes[name]
             if name == "embedding":
-                drawn = randomness.normal(seeds, stream, shape)
+                drawn = randomness.normal_samples(seeds, stream, shape)
             else:
                 fan_in = self.settings.dim if name.startswith("hidden") else self.settings.hidden
-                drawn = randomness.uniform(seeds, stream, shape) / np.sqrt(fan_in)
+                drawn = randomness.uniform_samples(seeds, stream, shape) / np.sqrt(fan_in)
             weights[name] = drawn.astype(np.float32)
         return weights
 
@@ -69,7 +69,7 @@ class ConstantAttention(Parameters):
         return (self.losses(weights, pairs) * share).sum(-1)
 
 
-Kind = TypeVar("Kind", ConstantAttention, ClusteringHead)
+_Kind = TypeVar("_Kind", ConstantAttention, ClusteringHead)
 
 NETWORKS: Mapping[str, type[ConstantAttention | ClusteringHead]] = {
     ModularSettings.system: ConstantAttention,
@@ -80,7 +80,7 @@ NETWORKS: Mapping[str, type[ConstantAttention | ClusteringHead]] = {
 
 def network_of(trajectory: xr.Dataset) -> ConstantAttention | ClusteringHead:
     """The network whose training a trajectory holds. Raises TrajectoryError."""
-    settings = settings_of(trajectory)
+    settings = read_settings(trajectory)
     if settings.system not in NETWORKS:
         known = ", ".join(NETWORKS)
         raise TrajectoryError(f"attribute system: found {settings.system}, networks are {known}")
@@ -97,7 +97,7 @@ def clustering_head_of(trajectory: xr.Dataset) -> ClusteringHead:
     return _of_system(trajectory, ClusteringHead, SparseSettings.system)
 
 
-def _of_system(trajectory: xr.Dataset, kind: type[Kind], system: str) -> Kind:
+def _of_system(trajectory: xr.Dataset, kind: type[_Kind], system: str) -> _Kind:
     network = network_of(trajectory)
     if not isinstance(network, kind):
         found = trajectory.attrs["system"]
@@ -105,7 +105,7 @@ def _of_system(trajectory: xr.Dataset, kind: type[Kind], system: str) -> Kind:
     return network
 
 
-def check_recorded(trajectory: xr.Dataset, name: str) -> None:
+def check_variable_recorded(trajectory: xr.Dataset, name: str) -> None:
     """See that a weight is among what was recorded. Raises TrajectoryError."""
     if name not in trajectory:
         raise TrajectoryError(f"variable {name}: missing; a run with record=metrics keeps no weights")
@@ -119,7 +119,7 @@ def weights(trajectory: xr.Dataset, run: int | None = None, step: int | None = N
     """
     found = {}
     for name, dims in network_of(trajectory).variables.items():
-        check_recorded(trajectory, name)
+        check_variable_recorded(trajectory, name)
         values = trajectory[name].transpose("run", "step", *dims)
         if run is not None:
             if not 0 <= run < trajectory.sizes["run"]:

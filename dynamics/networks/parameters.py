@@ -10,7 +10,7 @@ Weights = Mapping[str, torch.Tensor]
 """A network's weights by the names of the trajectory's variables, with any leading axes, such as run and step."""
 
 
-class Parameters:
+class NetworkParameters:
     """Names, dimensions and sizes of a network's weights.
 
     variables: the dimensions of each weight, in the order of flat rows; sizes: how long each dimension is.

@@ -7,7 +7,7 @@ import torch
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def single_torch_thread() -> Iterator[None]:
     """Let torch compute on one thread: for work that comes in pieces too small to share out."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -34,35 +34,35 @@ import numpy as np
 from numba import get_num_threads, njit, prange
 
 from dynamics.kernels import simd
-from dynamics.kernels.compiling import on_threads, sources
+from dynamics.kernels.compiling import numba_threads, source_digest
 from dynamics.kernels.simd import (
-    WIDTH,
+    LANES_64,
     add_scalars,
     add_vectors,
+    broadcast_vectors,
     dot,
     lane_numbers,
     load_scalars,
     load_vectors,
-    root,
     scalars,
-    spread_vectors,
+    square_root,
     store_scalars,
     store_vectors,
     where_above,
 )
 from dynamics.particles import pair_list as pairs_module
-from dynamics.particles.pair_list import PairList, pair_list
+from dynamics.particles.pair_list import PairList, group_pairs
 from dynamics.settings import SettingsError
 
 TINY = 1e-280
 """Squared lengths up to this count as zero; above it every field is finite."""
 
-WITHIN_COST = 1.6
+RELATIVE_COST_WITHIN_RUN = 1.6
 """Measured time of a pair of pair sums within a run, visited from both sides, over that across runs."""
-WORTH_THREADS = 20_000
+MIN_WORK_FOR_THREADS = 20_000
 """Groups of eight pair sums times pair sums of a run that repay spreading it over threads (N = 28 or so)."""
 
-FIELDS = ("like_attraction", "unlike_repulsion", "like_alignment", "unlike_alignment")
+FIELD_NAMES = ("like_attraction", "unlike_repulsion", "like_alignment", "unlike_alignment")
 ATTRACTION, REPULSION, LIKE_ALIGNMENT, UNLIKE_ALIGNMENT = range(4)
 
 
@@ -73,20 +73,20 @@ ATTRACTION, REPULSION, LIKE_ALIGNMENT, UNLIKE_ALIGNMENT = range(4)
 def inverse_length(vectors):
     """1 / length, (lane,); 0 for a vector of no length."""
     square = dot(vectors, vectors)
-    return where_above(square, TINY, scalars(1.0) / root(square))
+    return where_above(square, TINY, scalars(1.0) / square_root(square))
 
 
 @njit(error_model="numpy")
-def repulsion(x_ij, x_kl):
+def repulsion_force(x_ij, x_kl):
     """Force on x_ij, (x_ij - x_kl) / r², and its magnitude 1/r (CA eq 2, g_r = 1). On x_kl: the opposite."""
     difference = x_ij - x_kl
     square = dot(difference, difference)
     inverse_square = where_above(square, TINY, scalars(1.0) / square)
-    return difference * inverse_square, root(inverse_square)
+    return difference * inverse_square, square_root(inverse_square)
 
 
 @njit(error_model="numpy")
-def attraction(x_ij, x_kl):
+def attraction_force(x_ij, x_kl):
     """Force on x_ij, (x_kl - x_ij) / r, and its magnitude 1 (CA eq 3, g_a = 1). On x_kl: the opposite."""
     difference = x_kl - x_ij
     inverse = inverse_length(difference)
@@ -94,13 +94,13 @@ def attraction(x_ij, x_kl):
 
 
 @njit(error_model="numpy")
-def alignment(x_ij, x_kl, unit_kl):
+def alignment_force(x_ij, x_kl, unit_kl):
     """Force on x_ij, x_kl / |x_kl| in the half-plane x_ij . x_kl > 0 (CA eq 4, f_a = 1, the like case)."""
     return where_above(dot(x_ij, x_kl), 0.0, unit_kl)
 
 
 @njit(error_model="numpy")
-def half_plane(x_ij, x_kl):
+def in_half_plane(x_ij, x_kl):
     """1 where x_ij . x_kl > 0, else 0: the magnitude of alignment. The same seen from x_kl."""
     return where_above(dot(x_ij, x_kl), 0.0, scalars(1.0))
 
@@ -109,7 +109,7 @@ def half_plane(x_ij, x_kl):
 
 
 @njit(error_model="numpy")
-def like_across(sums, units, bounds, fields, magnitudes, axes):
+def _add_like_fields_across_runs(sums, units, bounds, fields, magnitudes, axes):
     """Add both like fields, a run a lane: every two pair sums of one class once."""
     for c in range(bounds.size - 1):
         for kl in range(bounds[c], bounds[c + 1]):
@@ -121,13 +121,13 @@ def like_across(sums, units, bounds, fields, magnitudes, axes):
             partners = load_scalars(magnitudes[LIKE_ALIGNMENT], kl)
             for ij in range(bounds[c], kl):
                 x_ij = load_vectors(sums, ij, axes)
-                force, magnitude = attraction(x_ij, x_kl)
+                force, magnitude = attraction_force(x_ij, x_kl)
                 add_vectors(fields[ATTRACTION], ij, force, axes)
                 attracted -= force
                 strength += magnitude
-                add_vectors(fields[LIKE_ALIGNMENT], ij, alignment(x_ij, x_kl, unit_kl), axes)
-                aligned += alignment(x_kl, x_ij, load_vectors(units, ij, axes))
-                partners += half_plane(x_ij, x_kl)
+                add_vectors(fields[LIKE_ALIGNMENT], ij, alignment_force(x_ij, x_kl, unit_kl), axes)
+                aligned += alignment_force(x_kl, x_ij, load_vectors(units, ij, axes))
+                partners += in_half_plane(x_ij, x_kl)
             store_vectors(fields[ATTRACTION], kl, attracted)
             store_vectors(fields[LIKE_ALIGNMENT], kl, aligned)
             store_scalars(magnitudes[ATTRACTION], kl, strength)
@@ -135,7 +135,7 @@ def like_across(sums, units, bounds, fields, magnitudes, axes):
 
 
 @njit(error_model="numpy")
-def unlike_across(sums, units, bounds, fields, magnitudes, axes):
+def _add_unlike_fields_across_runs(sums, units, bounds, fields, magnitudes, axes):
     """Add both unlike fields, a run a lane: every two pair sums of different class once."""
     for c in range(bounds.size - 1):
         for kl in range(bounds[c + 1], bounds[-1]):
@@ -147,13 +147,13 @@ def unlike_across(sums, units, bounds, fields, magnitudes, axes):
             partners = load_scalars(magnitudes[UNLIKE_ALIGNMENT], kl)
             for ij in range(bounds[c], bounds[c + 1]):
                 x_ij = load_vectors(sums, ij, axes)
-                force, magnitude = repulsion(x_ij, x_kl)
+                force, magnitude = repulsion_force(x_ij, x_kl)
                 add_vectors(fields[REPULSION], ij, force, axes)
                 repelled -= force
                 strength += magnitude
-                subtract_vectors(fields[UNLIKE_ALIGNMENT], ij, alignment(x_ij, x_kl, unit_kl), axes)
-                aligned -= alignment(x_kl, x_ij, load_vectors(units, ij, axes))
-                partners += half_plane(x_ij, x_kl)
+                _subtract_vectors(fields[UNLIKE_ALIGNMENT], ij, alignment_force(x_ij, x_kl, unit_kl), axes)
+                aligned -= alignment_force(x_kl, x_ij, load_vectors(units, ij, axes))
+                partners += in_half_plane(x_ij, x_kl)
             store_vectors(fields[REPULSION], kl, repelled)
             store_vectors(fields[UNLIKE_ALIGNMENT], kl, aligned)
             store_scalars(magnitudes[REPULSION], kl, strength)
@@ -161,13 +161,13 @@ def unlike_across(sums, units, bounds, fields, magnitudes, axes):
 
 
 @njit(error_model="numpy")
-def subtract_vectors(array, group, value, axes):
+def _subtract_vectors(array, group, value, axes):
     """array[group] -= value."""
     store_vectors(array, group, load_vectors(array, group, axes) - value)
 
 
 @njit(error_model="numpy")
-def fields_across(sums, units, bounds, fields, magnitudes, axes):
+def _pair_fields_across_runs(sums, units, bounds, fields, magnitudes, axes):
     """All four fields on every pair sum, a run a lane.
 
     sums, units (pair, axis, lane) flat; bounds (class + 1); writes fields (field, pair, axis, lane) and
@@ -175,28 +175,28 @@ def fields_across(sums, units, bounds, fields, magnitudes, axes):
     """
     fields[:] = 0.0
     magnitudes[:] = 0.0
-    like_across(sums, units, bounds, fields, magnitudes, axes)
-    unlike_across(sums, units, bounds, fields, magnitudes, axes)
+    _add_like_fields_across_runs(sums, units, bounds, fields, magnitudes, axes)
+    _add_unlike_fields_across_runs(sums, units, bounds, fields, magnitudes, axes)
 
 
 # ----------------------------------------------------------------------------------- sums within one run
 
 
 @njit(error_model="numpy")
-def like_within(group, x_ij, numbers, points, directions, first, last, out, out_magnitudes, axes):
+def _like_fields_within_run(group, x_ij, numbers, points, directions, first, last, out, out_magnitudes, axes):
     """Both like fields on eight pair sums of a class, from the pair sums first..last-1 of that class."""
     attracted = x_ij - x_ij
     aligned = x_ij - x_ij
     strength = scalars(0.0)
     partners = scalars(0.0)
     for kl in range(first, last):
-        x_kl = spread_vectors(points, kl, axes)
-        force, magnitude = attraction(x_ij, x_kl)
+        x_kl = broadcast_vectors(points, kl, axes)
+        force, magnitude = attraction_force(x_ij, x_kl)
         attracted += force
         later = numbers - scalars(float(kl))  # 0 in the lane of kl itself
         strength += where_above(later, 0.5, magnitude)
-        partners += where_above(later, 0.5, half_plane(x_ij, x_kl))
-        aligned += where_above(later * later, 0.5, alignment(x_ij, x_kl, spread_vectors(directions, kl, axes)))
+        partners += where_above(later, 0.5, in_half_plane(x_ij, x_kl))
+        aligned += where_above(later * later, 0.5, alignment_force(x_ij, x_kl, broadcast_vectors(directions, kl, axes)))
     store_vectors(out[ATTRACTION], group, attracted)
     store_vectors(out[LIKE_ALIGNMENT], group, aligned)
     store_scalars(out_magnitudes[ATTRACTION], group, strength)
@@ -204,23 +204,23 @@ def like_within(group, x_ij, numbers, points, directions, first, last, out, out_
 
 
 @njit(error_model="numpy")
-def unlike_within(group, x_ij, points, directions, first, last, pairs, out, out_magnitudes, axes):
+def _unlike_fields_within_run(group, x_ij, points, directions, first, last, pairs, out, out_magnitudes, axes):
     """Both unlike fields on eight pair sums of a class, from all pair sums but first..last-1."""
     repelled = x_ij - x_ij
     aligned = x_ij - x_ij
     strength = scalars(0.0)
     partners = scalars(0.0)
     for kl in range(first):
-        x_kl = spread_vectors(points, kl, axes)
-        force, magnitude = repulsion(x_ij, x_kl)
+        x_kl = broadcast_vectors(points, kl, axes)
+        force, magnitude = repulsion_force(x_ij, x_kl)
         repelled += force
         strength += magnitude
-        aligned -= alignment(x_ij, x_kl, spread_vectors(directions, kl, axes))
-        partners += half_plane(x_ij, x_kl)
+        aligned -= alignment_force(x_ij, x_kl, broadcast_vectors(directions, kl, axes))
+        partners += in_half_plane(x_ij, x_kl)
     for kl in range(last, pairs):  # here the magnitudes are those of kl, and their roots are saved
-        x_kl = spread_vectors(points, kl, axes)
-        repelled += repulsion(x_ij, x_kl)[0]
-        aligned -= alignment(x_ij, x_kl, spread_vectors(directions, kl, axes))
+        x_kl = broadcast_vectors(points, kl, axes)
+        repelled += repulsion_force(x_ij, x_kl)[0]
+        aligned -= alignment_force(x_ij, x_kl, broadcast_vectors(directions, kl, axes))
     store_vectors(out[REPULSION], group, repelled)
     store_vectors(out[UNLIKE_ALIGNMENT], group, aligned)
     store_scalars(out_magnitudes[REPULSION], group, strength)
@@ -228,38 +228,38 @@ def unlike_within(group, x_ij, points, directions, first, last, pairs, out, out_
 
 
 @njit(error_model="numpy")
-def gather_lane(sums, units, lane, points, directions):
+def _gather_lane(sums, units, lane, points, directions):
     """One run out of its lane: (pair, axis, lane) -> (pair, axis), all flat."""
     for k in range(points.size):
-        points[k] = sums[k * WIDTH + lane]
-        directions[k] = units[k * WIDTH + lane]
+        points[k] = sums[k * LANES_64 + lane]
+        directions[k] = units[k * LANES_64 + lane]
 
 
 @njit(error_model="numpy")
-def group_of_eight(points, start, last, padded, group, axes):
+def _load_group(points, start, last, padded, group, axes):
     """Pair sums start..start+7 of one run, (axis, lane); lanes from `last` on hold zeros."""
     dim = len(axes)
-    base = group * dim * WIDTH
-    for lane in range(min(WIDTH, last - start)):
+    base = group * dim * LANES_64
+    for lane in range(min(LANES_64, last - start)):
         for axis in axes:
-            padded[base + axis * WIDTH + lane] = points[(start + lane) * dim + axis]
+            padded[base + axis * LANES_64 + lane] = points[(start + lane) * dim + axis]
     return load_vectors(padded, group, axes)
 
 
 @njit(error_model="numpy")
-def scatter_group(group, start, last, lane, out, out_magnitudes, fields, magnitudes, axes):
+def _scatter_group(group, start, last, lane, out, out_magnitudes, fields, magnitudes, axes):
     """Results for pair sums start..start+7 of one run into that run's lane."""
     dim = len(axes)
     for field in range(4):
-        for k in range(min(WIDTH, last - start)):
-            magnitudes[field, (start + k) * WIDTH + lane] = out_magnitudes[field, group * WIDTH + k]
+        for k in range(min(LANES_64, last - start)):
+            magnitudes[field, (start + k) * LANES_64 + lane] = out_magnitudes[field, group * LANES_64 + k]
             for axis in axes:
-                value = out[field, (group * dim + axis) * WIDTH + k]
-                fields[field, ((start + k) * dim + axis) * WIDTH + lane] = value
+                value = out[field, (group * dim + axis) * LANES_64 + k]
+                fields[field, ((start + k) * dim + axis) * LANES_64 + lane] = value
 
 
 @njit(error_model="numpy", parallel=True)
-def fields_within(sums, units, bounds, groups, runs, fields, magnitudes, axes):
+def _pair_fields_within_run(sums, units, bounds, groups, runs, fields, magnitudes, axes):
     """As `fields_across` for the first `runs` lanes, each run by itself, its groups of eight over threads.
 
     groups (group, 2): class and first pair sum of every eight pair sums of one class.
@@ -268,26 +268,26 @@ def fields_within(sums, units, bounds, groups, runs, fields, magnitudes, axes):
     pairs = bounds[-1]
     points = np.empty(pairs * dim)
     directions = np.empty(pairs * dim)
-    padded = np.zeros(len(groups) * dim * WIDTH)
-    out = np.empty((4, len(groups) * dim * WIDTH))
-    out_magnitudes = np.empty((4, len(groups) * WIDTH))
+    padded = np.zeros(len(groups) * dim * LANES_64)
+    out = np.empty((4, len(groups) * dim * LANES_64))
+    out_magnitudes = np.empty((4, len(groups) * LANES_64))
     for lane in range(runs):
-        gather_lane(sums, units, lane, points, directions)
+        _gather_lane(sums, units, lane, points, directions)
         for group in prange(len(groups)):
             first, last = bounds[groups[group, 0]], bounds[groups[group, 0] + 1]
             start = groups[group, 1]
-            x_ij = group_of_eight(points, start, last, padded, group, axes)
+            x_ij = _load_group(points, start, last, padded, group, axes)
             numbers = lane_numbers() + scalars(float(start))
-            like_within(group, x_ij, numbers, points, directions, first, last, out, out_magnitudes, axes)
-            unlike_within(group, x_ij, points, directions, first, last, pairs, out, out_magnitudes, axes)
-            scatter_group(group, start, last, lane, out, out_magnitudes, fields, magnitudes, axes)
+            _like_fields_within_run(group, x_ij, numbers, points, directions, first, last, out, out_magnitudes, axes)
+            _unlike_fields_within_run(group, x_ij, points, directions, first, last, pairs, out, out_magnitudes, axes)
+            _scatter_group(group, start, last, lane, out, out_magnitudes, fields, magnitudes, axes)
 
 
 # --------------------------------------------------------------------- from particles to fields and back
 
 
 @njit(error_model="numpy")
-def pair_sums(x, pairs, sums, units, axes):
+def _store_pair_sums(x, pairs, sums, units, axes):
     """x_i + x_j of every pair and its direction; x flat (token, axis, lane)."""
     for ij in range(len(pairs.first)):
         x_ij = load_vectors(x, pairs.first[ij], axes) + load_vectors(x, pairs.second[ij], axes)
@@ -297,7 +297,7 @@ def pair_sums(x, pairs, sums, units, axes):
 
 
 @njit(error_model="numpy")
-def onto_tokens(pairs, fields, magnitudes, force, magnitude, axes):
+def _sum_onto_tokens(pairs, fields, magnitudes, force, magnitude, axes):
     """Fields on pair sums to fields on both their tokens, and the summed magnitudes.
 
     Writes force (field, token x axis x lane) and magnitude (field, lane), the latter over ordered pairs of
@@ -315,30 +315,30 @@ def onto_tokens(pairs, fields, magnitudes, force, magnitude, axes):
 
 
 @njit(error_model="numpy")
-def workspace(pairs, axes):
+def force_workspace(pairs, axes):
     """Memory for one block of eight runs: pair sums, their directions, fields, magnitudes."""
-    size = len(pairs.first) * len(axes) * WIDTH
-    return np.empty(size), np.empty(size), np.empty((4, size)), np.empty((4, len(pairs.first) * WIDTH))
+    size = len(pairs.first) * len(axes) * LANES_64
+    return np.empty(size), np.empty(size), np.empty((4, size)), np.empty((4, len(pairs.first) * LANES_64))
 
 
 @njit(error_model="numpy")
-def forces_across(x, pairs, work, force, magnitude, axes):
+def token_fields_across_runs(x, pairs, work, force, magnitude, axes):
     """The four fields on every token of a block of eight runs, on the calling thread."""
     sums, units, fields, magnitudes = work
-    pair_sums(x, pairs, sums, units, axes)
-    fields_across(sums, units, pairs.bounds, fields, magnitudes, axes)
-    onto_tokens(pairs, fields, magnitudes, force, magnitude, axes)
+    _store_pair_sums(x, pairs, sums, units, axes)
+    _pair_fields_across_runs(sums, units, pairs.bounds, fields, magnitudes, axes)
+    _sum_onto_tokens(pairs, fields, magnitudes, force, magnitude, axes)
 
 
 @njit(error_model="numpy")
-def forces_within(x, runs, pairs, work, force, magnitude, axes):
+def token_fields_within_run(x, runs, pairs, work, force, magnitude, axes):
     """As `forces_across` for the first `runs` lanes of the block, spread over all threads."""
     sums, units, fields, magnitudes = work
     fields[:] = 0.0
     magnitudes[:] = 0.0
-    pair_sums(x, pairs, sums, units, axes)
-    fields_within(sums, units, pairs.bounds, pairs.groups, runs, fields, magnitudes, axes)
-    onto_tokens(pairs, fields, magnitudes, force, magnitude, axes)
+    _store_pair_sums(x, pairs, sums, units, axes)
+    _pair_fields_within_run(sums, units, pairs.bounds, pairs.groups, runs, fields, magnitudes, axes)
+    _sum_onto_tokens(pairs, fields, magnitudes, force, magnitude, axes)
 
 
 # ------------------------------------------------------------------------------------- for use from Python
@@ -347,30 +347,30 @@ def forces_within(x, runs, pairs, work, force, magnitude, axes):
 def to_blocks(x: np.ndarray) -> np.ndarray:
     """(run, token, axis) -> (block, token x axis x lane), eight runs a block, missing runs zero."""
     runs, n, dim = x.shape
-    blocks = -(-runs // WIDTH)
-    padded = np.zeros((blocks * WIDTH, n, dim))
+    blocks = -(-runs // LANES_64)
+    padded = np.zeros((blocks * LANES_64, n, dim))
     padded[:runs] = x
-    return np.ascontiguousarray(np.moveaxis(padded.reshape(blocks, WIDTH, n, dim), 1, -1)).reshape(blocks, -1)
+    return np.ascontiguousarray(np.moveaxis(padded.reshape(blocks, LANES_64, n, dim), 1, -1)).reshape(blocks, -1)
 
 
 def from_blocks(blocks: np.ndarray, runs: int, n: int, dim: int) -> np.ndarray:
     """The inverse of `to_blocks`; a leading axis (field) may stand behind the block's."""
     lead = blocks.shape[1:-1]
-    x = np.moveaxis(blocks.reshape(len(blocks), *lead, n, dim, WIDTH), -1, 1)
+    x = np.moveaxis(blocks.reshape(len(blocks), *lead, n, dim, LANES_64), -1, 1)
     return np.ascontiguousarray(x.reshape(-1, *lead, n, dim)[:runs])
 
 
-def plan(runs: int, pairs: PairList) -> tuple[bool, int]:
+def summation_plan(runs: int, pairs: PairList) -> tuple[bool, int]:
     """The faster way to sum, by estimate: whether across runs, and on how many threads.
 
     Across runs eight lanes and both sides of a pair serve at once, but a block of eight runs stays on one
     thread. Within a run threads meet after every run, which a small one does not repay.
     """
-    blocks, threads = -(-runs // WIDTH), get_num_threads()
+    blocks, threads = -(-runs // LANES_64), get_num_threads()
     size, groups = len(pairs.first), len(pairs.groups)
-    within_threads = threads if size * groups > WORTH_THREADS else 1
+    within_threads = threads if size * groups > MIN_WORK_FOR_THREADS else 1
     across = -(-blocks // threads) * size
-    within = WITHIN_COST * runs * groups / within_threads
+    within = RELATIVE_COST_WITHIN_RUN * runs * groups / within_threads
     return (True, min(blocks, threads)) if across <= within else (False, within_threads)
 
 
@@ -379,24 +379,26 @@ def _compile(digest: str):
     def evaluate(blocks, runs, across, pairs, axes):
         digest  # noqa: B018 - see `sources`
         force = np.empty((len(blocks), 4, blocks.shape[1]))
-        magnitude = np.empty((len(blocks), 4, WIDTH))
+        magnitude = np.empty((len(blocks), 4, LANES_64))
         if across:
             for block in prange(len(blocks)):
-                forces_across(blocks[block], pairs, workspace(pairs, axes), force[block], magnitude[block], axes)
+                token_fields_across_runs(
+                    blocks[block], pairs, force_workspace(pairs, axes), force[block], magnitude[block], axes
+                )
         else:
-            work = workspace(pairs, axes)
+            work = force_workspace(pairs, axes)
             for block in range(len(blocks)):
-                left = min(WIDTH, runs - block * WIDTH)
-                forces_within(blocks[block], left, pairs, work, force[block], magnitude[block], axes)
+                left = min(LANES_64, runs - block * LANES_64)
+                token_fields_within_run(blocks[block], left, pairs, work, force[block], magnitude[block], axes)
         return force, magnitude
 
     return evaluate
 
 
-_evaluate = _compile(sources(__file__, pairs_module.__file__, simd.__file__))
+_evaluate = _compile(source_digest(__file__, pairs_module.__file__, simd.__file__))
 
 
-class Fields(NamedTuple):
+class ForceFields(NamedTuple):
     """The four fields in the order of `FIELDS`, each at constant 1."""
 
     force: np.ndarray
@@ -405,7 +407,7 @@ class Fields(NamedTuple):
     """(field, ...) summed over ordered pairs of pairs"""
 
 
-def fields(embedding: np.ndarray, pairs: PairList | None = None) -> Fields:
+def force_fields(embedding: np.ndarray, pairs: PairList | None = None) -> ForceFields:
     """The four force fields on every token, from the pair sums of a list of pairs (default: all i <= j).
 
     embedding: (..., token, axis), finite, dimensionless; any leading axes, for instance run and step.
@@ -415,18 +417,18 @@ def fields(embedding: np.ndarray, pairs: PairList | None = None) -> Fields:
     if x.ndim < 2 or x.shape[-2] < 1 or x.shape[-1] < 1:
         raise SettingsError("embedding", f"shape {x.shape}", "shape (..., token, axis)")
     lead, (n, dim) = x.shape[:-2], x.shape[-2:]
-    pairs = pair_list(n) if pairs is None else pairs
+    pairs = group_pairs(n) if pairs is None else pairs
     if pairs.n != n:
         raise SettingsError("pairs", f"a list for N = {pairs.n}", f"a list for the embedding's N = {n}")
     if not (np.abs(x) < 1e100).all():  # NaN fails it too
         raise SettingsError("embedding", "a value that is not finite", "numbers below 1e100")
     runs = x.size // (n * dim)
     if runs == 0:
-        return Fields(np.empty((4, *x.shape)), np.empty((4, *lead)))
-    across, threads = plan(runs, pairs)
+        return ForceFields(np.empty((4, *x.shape)), np.empty((4, *lead)))
+    across, threads = summation_plan(runs, pairs)
     blocks = to_blocks(x.reshape(runs, n, dim))
-    with on_threads(threads):
+    with numba_threads(threads):
         force, magnitude = _evaluate(blocks, runs, across, pairs, tuple(range(dim)))
     force = np.moveaxis(from_blocks(force, runs, n, dim), 1, 0)
     magnitude = np.moveaxis(magnitude, 0, 1).reshape(4, -1)[:, :runs]
-    return Fields(np.ascontiguousarray(force).reshape(4, *lead, n, dim), magnitude.reshape(4, *lead))
+    return ForceFields(np.ascontiguousarray(force).reshape(4, *lead, n, dim), magnitude.reshape(4, *lead))

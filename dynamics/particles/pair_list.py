@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.kernels.simd import WIDTH
+from dynamics.kernels.simd import LANES_64
 from dynamics.settings import SettingsError
 from dynamics.tasks import all_pairs, modular_sum
 
@@ -22,7 +22,7 @@ class PairList(NamedTuple):
     unlike: int  # and of different
 
 
-def pair_list(n: int, pairs: np.ndarray | None = None, twice: bool = True) -> PairList:
+def group_pairs(n: int, pairs: np.ndarray | None = None, twice: bool = True) -> PairList:
     """Group pairs (pair, 2) of tokens below n, all i <= j by default, by their modular sum.
 
     The order of a pair's two tokens does not matter; a pair given twice is an error. Raises SettingsError.
@@ -41,7 +41,7 @@ def pair_list(n: int, pairs: np.ndarray | None = None, twice: bool = True) -> Pa
     pairs = pairs[np.argsort(residue, kind="stable")]
     size = np.bincount(residue, minlength=n)
     bounds = np.concatenate([[0], np.cumsum(size)])
-    groups = [(c, start) for c in range(n) for start in range(bounds[c], bounds[c + 1], WIDTH)]
+    groups = [(c, start) for c in range(n) for start in range(bounds[c], bounds[c + 1], LANES_64)]
     like = int((size * (size - 1) // 2).sum())
     return PairList(
         n=n,

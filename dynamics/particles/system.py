@@ -18,15 +18,22 @@ import numpy as np
 from numba import get_num_threads
 
 from dynamics import randomness
-from dynamics.initial_conditions import pin_start, read_start
-from dynamics.kernels.compiling import on_threads
-from dynamics.kernels.simd import WIDTH
+from dynamics.initial_conditions import load_initial_positions, with_start_hash
+from dynamics.kernels.compiling import numba_threads
+from dynamics.kernels.simd import LANES_64
 from dynamics.particles import pair_forces
-from dynamics.particles.integrator import FORCE_NORM, LAST_STEP, MOVE_NORM, Law, advance, normalise_blocks
-from dynamics.particles.pair_list import PairList, pair_list
-from dynamics.settings import CHOICES, ParticleSettings, SettingsError
+from dynamics.particles.integrator import (
+    FORCE_NORM,
+    LAST_STEP,
+    MOVE_NORM,
+    IntegratorParameters,
+    advance_blocks,
+    normalise_blocks,
+)
+from dynamics.particles.pair_list import PairList, group_pairs
+from dynamics.settings import PARTICLE_CHOICES, ParticleSettings, SettingsError
 from dynamics.tasks import all_pairs
-from dynamics.trajectory.recorder import FROM_ZERO
+from dynamics.trajectory.recorder import DEFAULT_CLOCK
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +50,7 @@ class ParticleState:
 class ParticleSystem:
     """`ParticleSettings` as a `System`: see `dynamics.simulation` for the protocol."""
 
-    clock = FROM_ZERO
+    clock = DEFAULT_CLOCK
     numerics_version = 1
     """Raised whenever a change alters results."""
 
@@ -52,7 +59,7 @@ class ParticleSystem:
         if device not in ("auto", "cpu"):
             raise SettingsError("device", device, "auto or cpu: particles run on the processor")
         self.device, self.ensemble_width = "cpu", 0
-        self.settings = pin_start(settings)
+        self.settings = with_start_hash(settings)
         s = self.settings
         self.variables = {
             "embedding": ("token", "axis"),
@@ -61,12 +68,16 @@ class ParticleSystem:
         }
         self._given_pairs = pairs
         self._axes = tuple(range(s.dim))
-        self._law = Law(
+        self._law = IntegratorParameters(
             fa=s.fa,
             ga=s.ga,
             gr=s.gr,
             step_size=s.step_size,
-            **{field: CHOICES[field].index(getattr(s, field)) for field in Law._fields if field in CHOICES},
+            **{
+                field: PARTICLE_CHOICES[field].index(getattr(s, field))
+                for field in IntegratorParameters._fields
+                if field in PARTICLE_CHOICES
+            },
         )
 
     @functools.cached_property
@@ -75,14 +86,14 @@ class ParticleSystem:
         pairs = all_pairs(self.settings.n) if self._given_pairs is None else np.asarray(self._given_pairs)
         if self.settings.diagonal == "none":
             pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-        return pair_list(self.settings.n, pairs, twice=self.settings.diagonal == "twice")
+        return group_pairs(self.settings.n, pairs, twice=self.settings.diagonal == "twice")
 
     def working_bytes(self, runs: int) -> int:
         """Memory that `advance` needs, known before any is taken."""
         pairs = self.settings.n * (self.settings.n + 1) // 2
-        numbers = pairs * (6 * self.settings.dim + 4) * WIDTH
+        numbers = pairs * (6 * self.settings.dim + 4) * LANES_64
         return 8 * (
-            numbers * min(get_num_threads(), -(-runs // WIDTH)) + 8 * runs * self.settings.n * self.settings.dim
+            numbers * min(get_num_threads(), -(-runs // LANES_64)) + 8 * runs * self.settings.n * self.settings.dim
         )
 
     def coords(self) -> dict[str, np.ndarray]:
@@ -97,7 +108,11 @@ class ParticleSystem:
         """First positions, one run a seed, normalised; `gradient_norm` is that of the force there."""
         s = self.settings
         random = s.start == "random"
-        x = randomness.normal(seeds, "particles/start", (s.n, s.dim)) if random else read_start(s, seeds)
+        x = (
+            randomness.normal_samples(seeds, "particles/start", (s.n, s.dim))
+            if random
+            else load_initial_positions(s, seeds)
+        )
         return self.at_rest(x)
 
     def at_rest(self, positions: np.ndarray) -> ParticleState:
@@ -127,12 +142,12 @@ class ParticleSystem:
         """New positions and the last total force; `track` (row, run) is updated in place."""
         runs, n, dim = embedding.shape
         blocks = pair_forces.to_blocks(embedding)
-        lanes = np.zeros((4, len(blocks) * WIDTH))
+        lanes = np.zeros((4, len(blocks) * LANES_64))
         lanes[:, :runs] = track
-        lanes = np.ascontiguousarray(lanes.reshape(4, -1, WIDTH).swapaxes(0, 1))
-        across, threads = pair_forces.plan(runs, self.pairs)
-        with on_threads(threads):
-            total = advance(blocks, runs, across, steps, lanes, self.pairs, self._law, self._axes)
+        lanes = np.ascontiguousarray(lanes.reshape(4, -1, LANES_64).swapaxes(0, 1))
+        across, threads = pair_forces.summation_plan(runs, self.pairs)
+        with numba_threads(threads):
+            total = advance_blocks(blocks, runs, across, steps, lanes, self.pairs, self._law, self._axes)
         track[:] = lanes.swapaxes(0, 1).reshape(4, -1)[:, :runs]
         return pair_forces.from_blocks(blocks, runs, n, dim), pair_forces.from_blocks(total, runs, n, dim)
 

@@ -20,17 +20,17 @@ from typing import Any
 
 from tqdm import tqdm
 
-from dynamics.kernels.compiling import on_threads
-from dynamics.provenance import check_same
+from dynamics.kernels.compiling import numba_threads
+from dynamics.provenance import check_same_run
 from dynamics.settings import SettingsError
-from dynamics.simulation import Interrupted, MissingPackage, finished, signals
-from dynamics.sweeps.design import Grid, Point, naming, simulated
-from dynamics.trajectory.netcdf import RecordingError, TrajectoryError, sync
+from dynamics.simulation import Interrupted, MissingPackage, deferred_signals, find_finished_run
+from dynamics.sweeps.design import SweepDesign, SweepPoint, errors_with_point, simulate_point
+from dynamics.trajectory.netcdf import RecordingError, TrajectoryError, fsync_path
 from dynamics.trajectory.reader import checkpoints, open_trajectory
-from dynamics.trajectory.recorder import holding, tidy_up
+from dynamics.trajectory.recorder import hold_lock, remove_merged_parts
 
-CONNECT_SECONDS = 10.0
-POLL_SECONDS = 0.5
+CONNECT_TIMEOUT = 10.0
+POLL_INTERVAL = 0.5
 """How long a sweep on a cluster may be deaf to a signal."""
 
 
@@ -45,18 +45,20 @@ def check_scheduler(address: str) -> None:
         raise SettingsError("scheduler", address or "no address", "an address such as tcp://127.0.0.1:8786")
 
 
-def compute(point: Point, grid: Grid) -> bytes:
+def compute_point(point: SweepPoint, grid: SweepDesign) -> bytes:
     """What a worker does: the whole ensemble of a point, on one thread, as the bytes of its sealed file."""
     import distributed
 
     scratch = distributed.get_worker().local_directory  # dask clears it when a worker has died
-    with on_threads(1), tempfile.TemporaryDirectory(dir=scratch) as folder:
+    with numba_threads(1), tempfile.TemporaryDirectory(dir=scratch) as folder:
         out = Path(folder) / point.path.name
-        simulated(point, grid, out, progress=False)
+        simulate_point(point, grid, out, progress=False)
         return out.read_bytes()
 
 
-def on_cluster(grid: Grid, points: list[Point], scheduler: str, bar: tqdm) -> Generator[Point, None, None]:
+def compute_on_cluster(
+    grid: SweepDesign, points: list[SweepPoint], scheduler: str, bar: tqdm
+) -> Generator[SweepPoint, None, None]:
     """Compute the points on the workers of a cluster; gives each when it is done.
 
     There are no more at a time than workers have threads, so that none waits behind one that kills its worker. What
@@ -65,21 +67,21 @@ def on_cluster(grid: Grid, points: list[Point], scheduler: str, bar: tqdm) -> Ge
     if not points:
         return
     bare, waiting, killers = dataclasses.replace(grid, points=[]), points[::-1], []
-    flying: dict[str, tuple[Point, Any]] = {}
+    flying: dict[str, tuple[SweepPoint, Any]] = {}
     landed: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    with _client(scheduler) as client, signals() as received:
+    with _client(scheduler) as client, deferred_signals() as received:
         while (waiting or flying) and not received:
             threads = sum(client.nthreads().values())
             bar.set_postfix_str("" if threads else "no worker")
             while waiting and len(flying) < max(1, threads):
                 point = waiting.pop()
-                future = client.submit(compute, point, bare, pure=False)
+                future = client.submit(compute_point, point, bare, pure=False)
                 flying[future.key] = point, future
                 future.add_done_callback(landed.put)
             if (future := _next(landed)) is None:
                 continue
             point, _ = flying.pop(future.key)
-            with naming(point):
+            with errors_with_point(point):
                 content = _content(future)
                 if content is None:
                     killers.append(point)
@@ -96,11 +98,11 @@ def on_cluster(grid: Grid, points: list[Point], scheduler: str, bar: tqdm) -> Ge
 def _next(landed: "queue.SimpleQueue[Any]") -> Any:
     """A future that has come to its end, if one does soon."""
     try:
-        future = landed.get(timeout=POLL_SECONDS)
+        future = landed.get(timeout=POLL_INTERVAL)
     except queue.Empty:
         return None
     if future.status in ("pending", "lost"):  # its worker died after it was done: dask computes it again
-        time.sleep(POLL_SECONDS)
+        time.sleep(POLL_INTERVAL)
         landed.put(future)
         return None
     return future
@@ -133,7 +135,7 @@ def _client(address: str) -> Iterator[Any]:
     with ThreadPoolExecutor(1) as aside:  # there may be an event loop in this thread
         aside.submit(asyncio.run, _check_answers(address)).result()
     try:
-        with _quiet(), distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False) as client:
+        with _quiet(), distributed.Client(address, timeout=CONNECT_TIMEOUT, set_as_default=False) as client:
             yield client
     except (OSError, CancelledError):
         raise SweepError(f"scheduler {address}: the connection was lost; what is done is kept") from None
@@ -162,14 +164,14 @@ async def _check_answers(address: str) -> None:
             return (await other.identity())["type"]
 
     try:
-        found = await asyncio.wait_for(kind(), CONNECT_SECONDS)
+        found = await asyncio.wait_for(kind(), CONNECT_TIMEOUT)
     except Exception:  # anything may come back
-        raise SweepError(f"scheduler {address}: no answer within {CONNECT_SECONDS:g} s") from None
+        raise SweepError(f"scheduler {address}: no answer within {CONNECT_TIMEOUT:g} s") from None
     if found != "Scheduler":
         raise SweepError(f"scheduler {address}: is a {found}")
 
 
-def _place(point: Point, content: bytes) -> None:
+def _place(point: SweepPoint, content: bytes) -> None:
     """Give a file from a worker its name, when it has been seen to be whole, and what was asked for.
 
     Raises RecordingError.
@@ -178,29 +180,29 @@ def _place(point: Point, content: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with holding(path):
-            if (there := finished(path, point.what, point.steps)) is not None:  # by another process, since
+        with hold_lock(path):
+            if (there := find_finished_run(path, point.what, point.steps)) is not None:  # by another process, since
                 there.close()
                 return
             for left in path.parent.glob(f".{path.name}.*.tmp"):  # by one that was killed
                 left.unlink()
             temporary.write_bytes(content)
             _check_received(temporary, point)
-            sync(temporary)
+            fsync_path(temporary)
             os.replace(temporary, path)
-            sync(path.parent)
+            fsync_path(path.parent)
     except OSError as error:
         raise RecordingError(f"{path}: could not be written ({error.strerror or error})") from None
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-    tidy_up(path, point.steps, lambda found: check_same(path, found, point.what))
+    remove_merged_parts(path, point.steps, lambda found: check_same_run(path, found, point.what))
 
 
-def _check_received(file: Path, point: Point) -> None:
+def _check_received(file: Path, point: SweepPoint) -> None:
     try:
         with open_trajectory(file) as trajectory, checkpoints(file):
-            check_same(file, trajectory.attrs, point.what)
+            check_same_run(file, trajectory.attrs, point.what)
             reached = int(trajectory["step"][-1])
     except (TrajectoryError, SettingsError) as error:
         raise SweepError(f"a worker sent back something else, as one with another version does: {error}") from None

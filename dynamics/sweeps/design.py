@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from dynamics.provenance import identity
-from dynamics.settings import Settings, SettingsError, check_choice, check_whole
-from dynamics.simulation import RUNS_FOLDER, Record, finished, run_path, simulate, system_of
+from dynamics.provenance import run_identity
+from dynamics.settings import Settings, SettingsError, check_choice, check_integer
+from dynamics.simulation import RUNS_FOLDER, RecordMode, create_system, find_finished_run, run_path, simulate
 
-MOST_POINTS = 100_000
+MAX_POINTS = 100_000
 
 
-class Point(NamedTuple):
+class SweepPoint(NamedTuple):
     """An ensemble of the grid."""
 
     values: dict[str, Any]
@@ -38,15 +38,15 @@ class Point(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Grid:
+class SweepDesign:
     """A sweep as it was asked for, checked."""
 
     settings: Settings
     axes: dict[str, list[Any]]
-    points: list[Point]  # the last axis varies fastest
+    points: list[SweepPoint]  # the last axis varies fastest
     runs: int
     seed: int
-    record: Record
+    record: RecordMode
 
     @property
     def title(self) -> str:
@@ -65,12 +65,12 @@ class Grid:
         return f"sweep-{self.settings.system}-{hashlib.sha256(names.encode()).hexdigest()[:12]}.nc"
 
 
-def unit_of(settings: Settings) -> str:
+def length_unit(settings: Settings) -> str:
     """What the length of a run is counted in: epochs, or steps where there are none."""
     return "epochs" if settings.epoch_steps else "steps"
 
 
-def plan(
+def sweep_design(
     settings: Settings,
     axes: Mapping[str, Sequence[Any]],
     runs: int = 100,
@@ -78,13 +78,13 @@ def plan(
     steps: int | None = None,
     epochs: int | None = None,
     every: int | None = None,
-    record: Record = "metrics",
+    record: RecordMode = "metrics",
     device: str = "auto",
     folder: str | Path = RUNS_FOLDER,
-) -> Grid:
+) -> SweepDesign:
     """The points of a sweep, all of them checked before any is computed. Raises SettingsError."""
-    runs = check_whole("runs", runs, 1, 10_000_000)
-    seed = check_whole("seed", seed, 0, 2**62)
+    runs = check_integer("runs", runs, 1, 10_000_000)
+    seed = check_integer("seed", seed, 0, 2**62)
     check_choice("record", record, ("all", "metrics"))
     unit, other = ("epochs", "steps") if settings.epoch_steps else ("steps", "epochs")
     length, wrong = (epochs, steps) if settings.epoch_steps else (steps, epochs)
@@ -96,14 +96,14 @@ def plan(
     for values in itertools.product(*checked.values()):
         each = dataclasses.replace(settings, **dict(zip(checked, values, strict=True)))
         one = max(1, each.epoch_steps)
-        far = each.default_steps if length is None else one * check_whole(unit, length, 0, 2**53 // one)
-        often = each.default_every if every is None else one * check_whole("every", every, 1, 2**53 // one)
-        system = system_of(each, device)
+        far = each.default_steps if length is None else one * check_integer(unit, length, 0, 2**53 // one)
+        often = each.default_every if every is None else one * check_integer("every", every, 1, 2**53 // one)
+        system = create_system(each, device)
         where = place / run_path(system.settings, runs, seed, often, record, device).name
-        what = identity(system, runs, seed, often, record)
+        what = run_identity(system, runs, seed, often, record)
         held = {name: getattr(each, name) for name in checked}
-        points.append(Point(held, system.settings, far, often, where, what))
-    return Grid(settings, _different(points, checked), points, runs, seed, record)
+        points.append(SweepPoint(held, system.settings, far, often, where, what))
+    return SweepDesign(settings, _different(points, checked), points, runs, seed, record)
 
 
 def _folder(folder: str | Path) -> Path:
@@ -128,12 +128,12 @@ def _axes(settings: Settings, axes: Mapping[str, Sequence[Any]]) -> dict[str, li
             if not isinstance(value, bool | int | float | str | np.bool_ | np.integer | np.floating):
                 raise SettingsError(name, value, "a number or a word; others cannot be swept")
     points = math.prod(len(values) for values in axes.values())
-    if points > MOST_POINTS:
-        raise SettingsError(", ".join(axes), f"{points} points", f"at most {MOST_POINTS}")
+    if points > MAX_POINTS:
+        raise SettingsError(", ".join(axes), f"{points} points", f"at most {MAX_POINTS}")
     return {name: list(values) for name, values in axes.items()}
 
 
-def _different(points: list[Point], axes: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+def _different(points: list[SweepPoint], axes: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
     """The axes' values as the settings hold them, such as 1.0 for 1, if none is there twice."""
     held = {name: list(dict.fromkeys(point.values[name] for point in points)) for name in axes}
     for name, values in axes.items():
@@ -145,20 +145,20 @@ def _different(points: list[Point], axes: Mapping[str, list[Any]]) -> dict[str, 
 # ------------------------------------------------------------------------------------------------ points
 
 
-def found_at(grid: Grid, point: Point) -> xr.Dataset | None:
+def open_finished_point(grid: SweepDesign, point: SweepPoint) -> xr.Dataset | None:
     """The finished run of a point, if it is there, as far as asked for."""
     try:
-        return finished(point.path, point.what, point.steps)
+        return find_finished_run(point.path, point.what, point.steps)
     except SettingsError as error:
         if error.field != "steps":
             raise
-        unit, one = unit_of(grid.settings), max(1, point.settings.epoch_steps)
+        unit, one = length_unit(grid.settings), max(1, point.settings.epoch_steps)
         allowed = f"more than {point.path} has, one that is recorded there, or another --folder"
         raise SettingsError(unit, point.steps // one, allowed) from None
 
 
 @contextlib.contextmanager
-def naming(point: Point) -> Iterator[None]:
+def errors_with_point(point: SweepPoint) -> Iterator[None]:
     """Errors carry a note that says at which point they arose."""
     try:
         yield
@@ -167,7 +167,7 @@ def naming(point: Point) -> Iterator[None]:
         raise
 
 
-def simulated(point: Point, grid: Grid, out: Path, progress: bool) -> None:
+def simulate_point(point: SweepPoint, grid: SweepDesign, out: Path, progress: bool) -> None:
     """Run the ensemble of a point, or go on with it, into a file. Raises as `simulate` does."""
     simulate(
         point.settings,

@@ -16,17 +16,24 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from dynamics.provenance import METRICS, describe
+from dynamics.provenance import METRIC_VARIABLES, describe_run
 from dynamics.settings import Settings
-from dynamics.simulation import RUNS_FOLDER, SYSTEMS, Interrupted, Record, check_size
-from dynamics.sweeps.dask_backend import check_scheduler, on_cluster
-from dynamics.sweeps.design import Grid, Point, found_at, naming, plan, simulated
+from dynamics.simulation import RUNS_FOLDER, SYSTEM_CLASSES, Interrupted, RecordMode, check_memory_and_disk
+from dynamics.sweeps.dask_backend import check_scheduler, compute_on_cluster
+from dynamics.sweeps.design import (
+    SweepDesign,
+    SweepPoint,
+    errors_with_point,
+    open_finished_point,
+    simulate_point,
+    sweep_design,
+)
 from dynamics.trajectory.netcdf import TrajectoryError
 from dynamics.trajectory.reader import VARIABLES
-from dynamics.trajectory.recorder import Schedule
+from dynamics.trajectory.recorder import RecordingSchedule
 
 
-class Stopped(Interrupted):
+class SweepInterrupted(Interrupted):
     """SIGINT or SIGTERM; the points that are done are on disk, and the same call goes on from there."""
 
     def __init__(self, signum: int, done: int, points: int) -> None:
@@ -45,7 +52,7 @@ def sweep(
     steps: int | None = None,
     epochs: int | None = None,
     every: int | None = None,
-    record: Record = "metrics",
+    record: RecordMode = "metrics",
     device: str = "auto",
     folder: str | Path = RUNS_FOLDER,
     scheduler: str | None = None,
@@ -57,16 +64,19 @@ def sweep(
     long every run is (default: the system's); `every` counts the same. scheduler: tcp://HOST:PORT of a dask
     cluster. See `combine` for the dataset. Raises SettingsError, TrajectoryError, RecordingError, Stopped.
     """
-    grid = plan(settings, axes, runs, seed, steps, epochs, every, record, device, folder)
-    fill(grid, scheduler, progress)
-    return combine(grid)
+    grid = sweep_design(settings, axes, runs, seed, steps, epochs, every, record, device, folder)
+    compute_missing_points(grid, scheduler, progress)
+    return combine_points(grid)
 
 
 # -------------------------------------------------------------------------------------------------- fill
 
 
-def fill(
-    grid: Grid, scheduler: str | None = None, progress: bool = True, work: Callable[[Point], float] = lambda point: 1.0
+def compute_missing_points(
+    grid: SweepDesign,
+    scheduler: str | None = None,
+    progress: bool = True,
+    work: Callable[[SweepPoint], float] = lambda point: 1.0,
 ) -> int:
     """Compute the points that are not there, one after the other or on the workers of a cluster; how many were not.
 
@@ -79,31 +89,35 @@ def fill(
     missing = _missing(grid)
     if scheduler is None:
         for point in missing:
-            with naming(point):
-                system = SYSTEMS[point.settings.system](point.settings, point.what["device"])
-                check_size(system, grid.runs, Schedule(point.steps, point.every), grid.record, point.path)
+            with errors_with_point(point):
+                system = SYSTEM_CLASSES[point.settings.system](point.settings, point.what["device"])
+                check_memory_and_disk(
+                    system, grid.runs, RecordingSchedule(point.steps, point.every), grid.record, point.path
+                )
     files = len({point.path for point in grid.points})
     done, share = files - len(missing), len(missing) / sum(map(work, missing)) if missing else 1.0
     dearest = sorted(missing, key=work, reverse=True)
     shape = "{percentage:3.0f}%|{bar}| {n:.1f}/{total} points [{elapsed}<{remaining}{postfix}]"
     with tqdm(total=files, initial=done, bar_format=shape, disable=None if progress else True) as bar:
-        going = _here(grid, missing, progress) if scheduler is None else on_cluster(grid, dearest, scheduler, bar)
+        going = (
+            _here(grid, missing, progress) if scheduler is None else compute_on_cluster(grid, dearest, scheduler, bar)
+        )
         try:
             with contextlib.closing(going):
                 for point in going:
                     done += 1
                     bar.update(share * work(point))
         except KeyboardInterrupt as stop:  # Interrupted, or between two points
-            raise Stopped(getattr(stop, "signum", signal.SIGINT), done, files) from None
+            raise SweepInterrupted(getattr(stop, "signum", signal.SIGINT), done, files) from None
     return len(missing)
 
 
-def _missing(grid: Grid) -> list[Point]:
+def _missing(grid: SweepDesign) -> list[SweepPoint]:
     """The points that are not finished, each file once."""
     missing = {}
     for point in grid.points:
-        with naming(point):
-            there = found_at(grid, point)
+        with errors_with_point(point):
+            there = open_finished_point(grid, point)
         if there is None:
             missing[point.path] = point
         else:
@@ -111,18 +125,18 @@ def _missing(grid: Grid) -> list[Point]:
     return list(missing.values())
 
 
-def _here(grid: Grid, points: list[Point], progress: bool) -> Generator[Point, None, None]:
+def _here(grid: SweepDesign, points: list[SweepPoint], progress: bool) -> Generator[SweepPoint, None, None]:
     """Compute the points in this process; gives each when it is done."""
     for point in points:
-        with naming(point):
-            simulated(point, grid, point.path, progress)
+        with errors_with_point(point):
+            simulate_point(point, grid, point.path, progress)
         yield point
 
 
 # --------------------------------------------------------------------------------------------- combining
 
 
-def combine(grid: Grid) -> xr.Dataset:
+def combine_points(grid: SweepDesign) -> xr.Dataset:
     """All points of a filled grid as one dataset, with a dimension for each swept setting.
 
     For each metric of the system, along (axes, run, split or layer): `final_NAME` at the last recorded step, which
@@ -150,13 +164,13 @@ def combine(grid: Grid) -> xr.Dataset:
     return result
 
 
-def _summary(grid: Grid, point: Point) -> xr.Dataset:
+def _summary(grid: SweepDesign, point: SweepPoint) -> xr.Dataset:
     """What `combine` keeps of a point."""
-    trajectory = found_at(grid, point)
+    trajectory = open_finished_point(grid, point)
     if trajectory is None:
         raise TrajectoryError(f"{point.path}: is not there, or not finished")
     with trajectory:
-        frames = trajectory[[name for name in METRICS if name in trajectory]].load()
+        frames = trajectory[[name for name in METRIC_VARIABLES if name in trajectory]].load()
         ends = trajectory[["status", "last_step"]].load()
     valid = frames["step"] <= ends["last_step"]
     variables: dict[str, xr.DataArray] = {}
@@ -188,11 +202,11 @@ def _common(lists: list[list[str]]) -> list[str]:
     return [name for name in lists[0] if all(name in other for other in lists)]
 
 
-def _attributes(grid: Grid) -> dict[str, Any]:
+def _attributes(grid: SweepDesign) -> dict[str, Any]:
     """What the points have in common, as in their files, and the settings that were not swept."""
     first = grid.points[0]
-    system = SYSTEMS[first.settings.system](first.settings, first.what["device"])
-    attrs = describe(system, first.what, first.steps).attrs
+    system = SYSTEM_CLASSES[first.settings.system](first.settings, first.what["device"])
+    attrs = describe_run(system, first.what, first.steps).attrs
     shared = ("Conventions", "system", "seed", "runs", "record", "device", "numerics_version")
     made = ("created_at", "git_commit", "package_versions")
     return {

@@ -12,16 +12,16 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from dynamics.kernels.optimizers import Memory, moment_names, rule_of
+from dynamics.kernels.optimizers import TrainingArrays, moment_names, optimizer_rule
 from dynamics.kernels.simd import from_lanes, to_lanes
-from dynamics.networks.parameters import Parameters, Weights
+from dynamics.networks.parameters import NetworkParameters, Weights
 from dynamics.settings import OptimizerSettings
 
-CUDA_WIDTH = 64
+MIN_CUDA_WIDTH = 64
 """Runs to which a smaller ensemble is padded on CUDA: batched products may round by the width of the batch."""
 
 
-class Engine(Protocol):
+class Backend(Protocol):
     """Some runs, advanced in place. Rows are (run, parameter) float32, in the order of the network's parameters."""
 
     def hold(self, weights: np.ndarray, moments: Mapping[str, np.ndarray], updates: int) -> None:
@@ -58,13 +58,13 @@ class Engine(Protocol):
 # ------------------------------------------------------------------------------------------- on a processor
 
 
-class LaneEngine(ABC):
+class SimdBackend(ABC):
     """Sixteen runs side by side. A run's bits depend on its own state alone."""
 
-    def __init__(self, settings: OptimizerSettings, network: Parameters, runs: int) -> None:
-        self.runs, self.rule, self.names = runs, rule_of(settings), moment_names(settings)
+    def __init__(self, settings: OptimizerSettings, network: NetworkParameters, runs: int) -> None:
+        self.runs, self.rule, self.names = runs, optimizer_rule(settings), moment_names(settings)
         empty = to_lanes(np.zeros((runs, sum(network.lengths)), np.float32))
-        self.memory = Memory(*(np.zeros_like(empty) for _ in Memory._fields))
+        self.memory = TrainingArrays(*(np.zeros_like(empty) for _ in TrainingArrays._fields))
         self.updates = 0
 
     def hold(self, weights: np.ndarray, moments: Mapping[str, np.ndarray], updates: int) -> None:
@@ -107,7 +107,7 @@ class LaneEngine(ABC):
 # -------------------------------------------------------------------------------------- on a device of torch
 
 
-class TorchEngine(ABC):
+class TorchBackend(ABC):
     """Batched products over a leading run axis, of `width` runs at least.
 
     discounts: by what the learning rate of some weights is divided. decays: what is added to the weight decay of some.
@@ -117,7 +117,7 @@ class TorchEngine(ABC):
     def __init__(
         self,
         settings: OptimizerSettings,
-        network: Parameters,
+        network: NetworkParameters,
         runs: int,
         device: str,
         width: int = 0,
@@ -125,7 +125,7 @@ class TorchEngine(ABC):
         decays: Mapping[str, float] | None = None,
     ) -> None:
         self.network, self.runs, self.device = network, runs, device
-        self.width = max(runs, width, CUDA_WIDTH)
+        self.width = max(runs, width, MIN_CUDA_WIDTH)
         self.names = moment_names(settings)
         ways = [((discounts or {}).get(name, 1.0), (decays or {}).get(name, 0.0)) for name in network.variables]
         kinds = list(dict.fromkeys(ways))
@@ -144,7 +144,7 @@ class TorchEngine(ABC):
             {"params": [part], "lr": rate, "weight_decay": decay}
             for part, (_, rate, decay) in zip(self.parts, groups, strict=True)
         ]
-        self.optimizer = new_optimizer(settings, rated, device != "cpu")
+        self.optimizer = torch_optimizer(settings, rated, device != "cpu")
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
         self.before: list[torch.Tensor] = []
         self.updates = 0
@@ -202,7 +202,7 @@ class TorchEngine(ABC):
         return {name: self._joined([self.optimizer.state[part][name] for part in self.parts]) for name in self.names}
 
     def gradient(self) -> np.ndarray:
-        return self._joined([gradient_of(part) for part in self.parts])
+        return self._joined([_gradient_buffer(part) for part in self.parts])
 
     def moved(self) -> np.ndarray:
         pairs = zip(self.parts, self.before, strict=True)
@@ -235,7 +235,7 @@ class TorchEngine(ABC):
         with torch.enable_grad():
             gradients = torch.autograd.grad(self.loss(self._named(), step), self.parts)
         for part, gradient in zip(self.parts, gradients, strict=True):
-            gradient_of(part).copy_(gradient)
+            _gradient_buffer(part).copy_(gradient)
 
     def _update(self, step: int) -> None:
         self._differentiate(step)
@@ -260,13 +260,13 @@ class TorchEngine(ABC):
         return graph
 
 
-def gradient_of(part: torch.Tensor) -> torch.Tensor:
+def _gradient_buffer(part: torch.Tensor) -> torch.Tensor:
     """The tensor in which a parameter's gradient is kept."""
     assert part.grad is not None
     return part.grad
 
 
-def new_optimizer(settings: OptimizerSettings, groups: list[dict], graph: bool) -> torch.optim.Optimizer:
+def torch_optimizer(settings: OptimizerSettings, groups: list[dict], graph: bool) -> torch.optim.Optimizer:
     """The update rule that settings name, fused, each group at its own rate and decay; with `graph` able to stand in
     one."""
     s = settings

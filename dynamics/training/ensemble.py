@@ -19,11 +19,11 @@ from typing import TypeVar
 import numpy as np
 from numba import get_num_threads
 
-from dynamics.kernels.simd import WIDTH_32
-from dynamics.networks.parameters import Parameters
-from dynamics.training.backends import Engine
+from dynamics.kernels.simd import LANES_32
+from dynamics.networks.parameters import NetworkParameters
+from dynamics.training.backends import Backend
 
-LARGEST = float(np.finfo(np.float32).max)
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +46,7 @@ class TrainingState:
 class Trainer:
     """Advances some runs, and remembers which state their engine holds."""
 
-    def __init__(self, network: Parameters, engine: Engine) -> None:
+    def __init__(self, network: NetworkParameters, engine: Backend) -> None:
         self.network, self.engine = network, engine
         self.begins = np.array(list(network.begins.values()))
         self.held: np.ndarray | None = None  # the weights of that state
@@ -63,27 +63,27 @@ class Trainer:
         return np.sqrt(np.add.reduceat(doubled * doubled, self.begins, axis=1))
 
 
-def at_rest(trainer: Trainer, state: TrainingState) -> TrainingState:
+def with_gradient_norm(trainer: Trainer, state: TrainingState) -> TrainingState:
     """A state before its first step with the norm of its gradient."""
     trainer.take(state)
     trainer.engine.differentiate(state.step)
     return dataclasses.replace(state, gradient_norm=trainer.norms(trainer.engine.gradient()))
 
 
-def advanced(trainer: Trainer, state: TrainingState, steps: int) -> TrainingState:
+def advance_runs(trainer: Trainer, state: TrainingState, steps: int) -> TrainingState:
     """The state some steps later, of runs that have diverged as it was before."""
-    after = attempt(trainer, state, steps)
-    kept = is_finite(after) & (state.last_step == state.step)
+    after = _attempt_steps(trainer, state, steps)
+    kept = _finite_runs(after) & (state.last_step == state.step)
     if kept.all():
         trainer.held = after.weights
         return after
     if (kept == (state.last_step == state.step)).all() or steps == 1:
-        return chosen_rows(kept, after, state)
+        return _merge_runs(kept, after, state)
     half = steps // 2
-    return advanced(trainer, advanced(trainer, state, half), steps - half)
+    return advance_runs(trainer, advance_runs(trainer, state, half), steps - half)
 
 
-def attempt(trainer: Trainer, state: TrainingState, steps: int) -> TrainingState:
+def _attempt_steps(trainer: Trainer, state: TrainingState, steps: int) -> TrainingState:
     """Steps taken by all runs, whatever comes of it; the last one is measured."""
     trainer.take(state)
     trainer.held = None
@@ -101,7 +101,7 @@ def attempt(trainer: Trainer, state: TrainingState, steps: int) -> TrainingState
     )
 
 
-def is_finite(state: TrainingState) -> np.ndarray:
+def _finite_runs(state: TrainingState) -> np.ndarray:
     """Whether all weights and moments of a run are, (run,)."""
     finite = np.isfinite(state.weights).all(axis=1)
     for moment in state.moments.values():
@@ -117,7 +117,7 @@ def with_moments(state: TrainingState, names: Sequence[str]) -> TrainingState:
     return dataclasses.replace(state, moments=moments, updates=0)
 
 
-def chosen_rows(rows: np.ndarray, these: TrainingState, others: TrainingState) -> TrainingState:
+def _merge_runs(rows: np.ndarray, these: TrainingState, others: TrainingState) -> TrainingState:
     """One state where `rows` (run,) holds, the other elsewhere; the step of the first."""
     if rows.all():
         return these
@@ -134,7 +134,7 @@ def chosen_rows(rows: np.ndarray, these: TrainingState, others: TrainingState) -
     )
 
 
-def frame(trainer: Trainer, state: TrainingState) -> dict[str, np.ndarray]:
+def observe_runs(trainer: Trainer, state: TrainingState) -> dict[str, np.ndarray]:
     """What is recorded of these runs."""
     trainer.take(state)
     loss, accuracy = trainer.engine.scores()
@@ -144,53 +144,53 @@ def frame(trainer: Trainer, state: TrainingState) -> dict[str, np.ndarray]:
     named = zip(trainer.network.shapes.items(), trainer.begins, trainer.network.lengths, strict=True)
     return {
         **{name: state.weights[:, at : at + size].reshape(-1, *shape) for (name, shape), at, size in named},
-        "gradient_norm": single(state.gradient_norm),
-        "update_norm": single(state.update_norm),
-        "loss": single(loss),
-        "accuracy": single(accuracy),
+        "gradient_norm": _to_float32(state.gradient_norm),
+        "update_norm": _to_float32(state.update_norm),
+        "loss": _to_float32(loss),
+        "accuracy": _to_float32(accuracy),
     }
 
 
-def single(values: np.ndarray) -> np.ndarray:
+def _to_float32(values: np.ndarray) -> np.ndarray:
     """As float32, what is beyond its range at its end."""
-    return np.minimum(values, LARGEST).astype(np.float32)
+    return np.minimum(values, _FLOAT32_MAX).astype(np.float32)
 
 
 # ------------------------------------------------------------------------------------------ the ensemble
 
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 
 
-class Team:
+class EnsembleTrainer:
     """A trainer for each thread's share of the runs, which `make` gives for their seeds."""
 
     def __init__(self, make: Callable[[np.ndarray], Trainer], seeds: np.ndarray, device: str) -> None:
         self.seeds = np.array(seeds)
-        groups = -(-len(seeds) // WIDTH_32)
+        groups = -(-len(seeds) // LANES_32)
         threads = min(groups, get_num_threads()) if device == "cpu" else 1
-        bounds = [min(len(seeds), WIDTH_32 * (groups * k // threads)) for k in range(threads + 1)]
+        bounds = [min(len(seeds), LANES_32 * (groups * k // threads)) for k in range(threads + 1)]
         self.shares = [slice(*ends) for ends in itertools.pairwise(bounds)]
         self.pool = ThreadPoolExecutor(threads)
         self.trainers = list(self.pool.map(lambda rows: make(self.seeds[rows]), self.shares))
         self.last: tuple[TrainingState, list[TrainingState]] | None = None
 
-    def each(self, work: Callable[[Trainer, TrainingState], Result], state: TrainingState) -> list[Result]:
+    def each(self, work: Callable[[Trainer, TrainingState], _Result], state: TrainingState) -> list[_Result]:
         """The work done on every share of a state, each on a thread of its own."""
         if self.last is not None and state is self.last[0]:  # the parts that trainers hold
             parts = self.last[1]
         else:
-            parts = [part_of(state, rows) for rows in self.shares]
+            parts = [state_of_runs(state, rows) for rows in self.shares]
         return list(self.pool.map(work, self.trainers, parts))
 
     def next(self, work: Callable[[Trainer, TrainingState], TrainingState], state: TrainingState) -> TrainingState:
         """As `each`, put together again."""
         parts = self.each(work, state)
-        whole = joined(parts)
+        whole = concatenate_states(parts)
         self.last = (whole, parts)
         return whole
 
 
-def part_of(state: TrainingState, rows: slice) -> TrainingState:
+def state_of_runs(state: TrainingState, rows: slice) -> TrainingState:
     """Some runs of a state."""
     return TrainingState(
         step=state.step,
@@ -204,7 +204,7 @@ def part_of(state: TrainingState, rows: slice) -> TrainingState:
     )
 
 
-def joined(parts: list[TrainingState]) -> TrainingState:
+def concatenate_states(parts: list[TrainingState]) -> TrainingState:
     """The inverse of `part_of`, of all shares."""
     return TrainingState(
         step=parts[0].step,

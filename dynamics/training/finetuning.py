@@ -10,19 +10,19 @@ import numpy as np
 import xarray as xr
 
 from dynamics import randomness
-from dynamics.initial_conditions import unpinned
+from dynamics.initial_conditions import verify_content_hash
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.settings import SUCCESS, SettingsError, SparseSettings
+from dynamics.settings import SUCCESS_ACCURACY, SettingsError, SparseSettings
 from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import open_trajectory, settings_of
+from dynamics.trajectory.reader import open_trajectory, read_settings
 
 
-def source_weights(network: ClusteringHead, seeds: np.ndarray) -> dict[str, np.ndarray]:
+def finetuning_weights(network: ClusteringHead, seeds: np.ndarray) -> dict[str, np.ndarray]:
     """First weights, (run, *shape) float32, of the members of these seeds. Raises SettingsError."""
     s = network.settings
-    name = unpinned(s.start)
-    source = opened(name)
-    before = settings_of(source)
+    name = verify_content_hash(s.start)
+    source = _open_source(name)
+    before = read_settings(source)
     assert isinstance(before, SparseSettings)
     for field in ("length", "dim", "hidden", "receptor_biases", "output_bias"):
         if getattr(before, field) != getattr(s, field):
@@ -30,22 +30,22 @@ def source_weights(network: ClusteringHead, seeds: np.ndarray) -> dict[str, np.n
     if s.rows < before.rows:
         field = "table" if s.table else "vocab"
         raise SettingsError(field, getattr(s, field), f"at least the {before.rows} rows that the table of {name} has")
-    places, step = source_runs(source, s, seeds), source_step(source, s)
+    places, step = source_run_indices(source, s, seeds), source_step_index(source, s)
     weights = {}
     for variable, dims in network.variables.items():
         if variable not in source:
             raise SettingsError("start", f"{name} with metrics alone", "a trajectory that recorded its weights")
         weights[variable] = source[variable].transpose("run", "step", *dims).values[places, step]
-    fresh = randomness.normal(seeds, "sparse/new_rows", network.shapes["embedding"]).astype(np.float32)
+    fresh = randomness.normal_samples(seeds, "sparse/new_rows", network.shapes["embedding"]).astype(np.float32)
     fresh[:, : before.rows] = weights["embedding"]
     return {**weights, "embedding": fresh}
 
 
-def opened(name: Path) -> xr.Dataset:
+def _open_source(name: Path) -> xr.Dataset:
     """The source, if it is a whole trajectory of this system. Raises SettingsError."""
     try:
         source = open_trajectory(name)
-        found = settings_of(source).system
+        found = read_settings(source).system
     except TrajectoryError as error:
         raise SettingsError("start", str(error), "a whole trajectory") from None
     if found != SparseSettings.system:
@@ -53,7 +53,7 @@ def opened(name: Path) -> xr.Dataset:
     return source
 
 
-def source_step(source: xr.Dataset, s: SparseSettings) -> int:
+def source_step_index(source: xr.Dataset, s: SparseSettings) -> int:
     """Where along `step` the settings begin. Raises SettingsError."""
     steps = source["step"].values
     if s.start_step == -1:
@@ -65,21 +65,21 @@ def source_step(source: xr.Dataset, s: SparseSettings) -> int:
     return at
 
 
-def successful(trajectory: xr.Dataset, above: float = SUCCESS) -> np.ndarray:
+def successful_runs(trajectory: xr.Dataset, above: float = SUCCESS_ACCURACY) -> np.ndarray:
     """Which runs have not diverged and are above a test accuracy at the end, (run,) bool."""
     last = trajectory.isel(step=-1)
     right = last["accuracy"].sel(split="test").values > above
     return right & (last["last_step"].values >= int(last["step"]))
 
 
-def source_runs(source: xr.Dataset, s: SparseSettings, seeds: np.ndarray) -> np.ndarray:
+def source_run_indices(source: xr.Dataset, s: SparseSettings, seeds: np.ndarray) -> np.ndarray:
     """Where along `run` the members of these seeds begin: at their own seed, or each at the next successful run.
 
     Raises SettingsError.
     """
     seeds = np.asarray(seeds)
     if s.start_runs == "successful":
-        good = np.flatnonzero(successful(source))
+        good = np.flatnonzero(successful_runs(source))
         if len(seeds) > len(good):
             raise SettingsError("runs", len(seeds), f"at most the {len(good)} successful ones of the source")
         return good[seeds % len(good)]
@@ -89,7 +89,7 @@ def source_runs(source: xr.Dataset, s: SparseSettings, seeds: np.ndarray) -> np.
         known = source["seed"].values
         raise SettingsError("start", f"no run of seed {missing[0]} in it", f"seeds from {known.min()} to {known.max()}")
     places = np.array([place[seed] for seed in seeds.tolist()], dtype=np.int64)
-    begun = source["step"].values[source_step(source, s)]
+    begun = source["step"].values[source_step_index(source, s)]
     ended = source["last_step"].values[places] < begun
     if ended.any():
         found = f"a run of seed {seeds[ended][0]} that has diverged before step {begun}"

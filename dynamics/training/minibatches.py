@@ -9,34 +9,34 @@ from typing import Any
 
 import numpy as np
 
-GOLDEN = 0x9E3779B97F4A7C15 - 2**64
+_GOLDEN = 0x9E3779B97F4A7C15 - 2**64
 _FIRST, _SECOND = 0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64
 
 
-def mixed(x: Any) -> Any:
+def _mix_bits(x: Any) -> Any:
     """A bijection of 64-bit integers in which every bit depends on every other."""
     x = (x ^ ((x >> 30) & ((1 << 34) - 1))) * _FIRST  # masked, since >> keeps the sign
     x = (x ^ ((x >> 27) & ((1 << 37) - 1))) * _SECOND
     return x ^ ((x >> 31) & ((1 << 33) - 1))
 
 
-def sort_keys(seed: Any, epoch: Any, index: Any, bits: int) -> Any:
+def shuffle_keys(seed: Any, epoch: Any, index: Any, bits: int) -> Any:
     """What an epoch's order is sorted by: the hash, with the index in its last `bits` bits; not negative.
 
     seed, epoch and index are arrays, or tensors, of int64 that broadcast.
     """
-    word = mixed(mixed(mixed(seed) + epoch * GOLDEN) + index * GOLDEN)
+    word = _mix_bits(_mix_bits(_mix_bits(seed) + epoch * _GOLDEN) + index * _GOLDEN)
     return (((word >> (bits + 1)) & ((1 << (63 - bits)) - 1)) << bits) | index
 
 
-def bits_of(n: int) -> int:
+def index_bits(n: int) -> int:
     """Bits in which every index below n can be written."""
     return max(1, (n - 1).bit_length())
 
 
-def orders(seeds: np.ndarray, epoch: int, n: int) -> np.ndarray:
+def epoch_orders(seeds: np.ndarray, epoch: int, n: int) -> np.ndarray:
     """The order of n data in an epoch, from 0, of runs by their seeds: (run, n) int64."""
-    bits = bits_of(n)
-    keys = sort_keys(np.asarray(seeds, np.int64)[:, None], np.full((1, 1), epoch), np.arange(n), bits)
+    bits = index_bits(n)
+    keys = shuffle_keys(np.asarray(seeds, np.int64)[:, None], np.full((1, 1), epoch), np.arange(n), bits)
     keys.sort(axis=1)
     return keys & ((1 << bits) - 1)

@@ -9,42 +9,44 @@ from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.parameters import Weights
 from dynamics.settings import ModularSettings
 from dynamics.tasks import all_pairs, training_pairs
-from dynamics.training.backends import LaneEngine, TorchEngine, mean_scores
+from dynamics.training.backends import SimdBackend, TorchBackend, mean_scores
 
 
-def splits(s: ModularSettings) -> tuple[str, ...]:
+def modular_splits(s: ModularSettings) -> tuple[str, ...]:
     """Names of the splits that are not empty."""
     return ("train", "validation") if s.train_pairs < s.pairs else ("train",)
 
 
-def pair_counts(s: ModularSettings, seeds: np.ndarray) -> np.ndarray:
+def split_pair_counts(s: ModularSettings, seeds: np.ndarray) -> np.ndarray:
     """How often each pair occurs in each split, (run, pair, split) float64."""
     chosen = training_pairs(s.n, s.train_pairs, seeds)
-    return np.stack([chosen, ~chosen][: len(splits(s))], axis=-1).astype(np.float64)
+    return np.stack([chosen, ~chosen][: len(modular_splits(s))], axis=-1).astype(np.float64)
 
 
-class PairLanes(LaneEngine):
+class ModularSimdBackend(SimdBackend):
     """On a processor."""
 
     def __init__(self, network: ConstantAttention, seeds: np.ndarray) -> None:
         s = network.settings
         super().__init__(s, network, len(seeds))
-        self.network, self.pairs = network, modular_backprop.quads(s.n)
-        self.layout = modular_backprop.layout(s.n, s.hidden, s.dim)
-        self.counts = pair_counts(s, seeds)
+        self.network, self.pairs = network, modular_backprop.pair_quads(s.n)
+        self.layout = modular_backprop.modular_layout(s.n, s.hidden, s.dim)
+        self.counts = split_pair_counts(s, seeds)
         self.totals = self.counts.sum(axis=1)  # (run, split)
         padded = np.zeros((self.runs, self.pairs.first.size), np.float32)
         padded[:, : s.pairs] = self.counts[..., 0] / s.train_pairs
         self.share = to_lanes(padded)
 
     def _train(self, step: int, steps: int) -> None:
-        modular_backprop.train(self.memory, self.layout, self.share, self.pairs, self.rule, self.updates + 1, steps)
+        modular_backprop.train_modular(
+            self.memory, self.layout, self.share, self.pairs, self.rule, self.updates + 1, steps
+        )
 
     def differentiate(self, step: int) -> None:
-        modular_backprop.train(self.memory, self.layout, self.share, self.pairs, self.rule, 1, 0)
+        modular_backprop.train_modular(self.memory, self.layout, self.share, self.pairs, self.rule, 1, 0)
 
     def scores(self) -> tuple[np.ndarray, np.ndarray]:
-        losses, right = modular_backprop.scores(self.memory.weights, self.layout, self.pairs, self.runs)
+        losses, right = modular_backprop.modular_scores(self.memory.weights, self.layout, self.pairs, self.runs)
         loss, accuracy = ((values[..., None] * self.counts).sum(axis=1) / self.totals for values in (losses, right))
         return loss, accuracy
 
@@ -55,7 +57,7 @@ class PairLanes(LaneEngine):
         return mean_scores(logits, self.network.target(pairs), torch.from_numpy(self.counts[which]))
 
 
-class PairTorch(TorchEngine):
+class ModularTorchBackend(TorchBackend):
     """On a device of torch."""
 
     network: ConstantAttention
@@ -64,7 +66,7 @@ class PairTorch(TorchEngine):
         s = network.settings
         super().__init__(s, network, len(seeds), device, width)
         self.pairs = torch.from_numpy(all_pairs(s.n)).to(device)
-        self.counts = torch.from_numpy(pair_counts(s, seeds)).to(device)
+        self.counts = torch.from_numpy(split_pair_counts(s, seeds)).to(device)
         self.share = torch.zeros(self.width, s.pairs, device=device)
         self.share[: self.runs] = self.counts[..., 0] / s.train_pairs
 

@@ -10,37 +10,45 @@ import numpy as np
 import torch
 
 from dynamics import tasks
-from dynamics.initial_conditions import pinned
+from dynamics.initial_conditions import append_content_hash
 from dynamics.kernels.optimizers import moment_names
-from dynamics.kernels.simd import WIDTH_32
+from dynamics.kernels.simd import LANES_32
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.settings import ModularSettings, OptimizerSettings, SettingsError, SparseSettings
 from dynamics.training import modular_backends, sparse_backends
-from dynamics.training.backends import Engine
-from dynamics.training.ensemble import Team, Trainer, TrainingState, advanced, at_rest, frame, with_moments
-from dynamics.training.finetuning import source_weights
-from dynamics.trajectory.recorder import FROM_ZERO
+from dynamics.training.backends import Backend
+from dynamics.training.ensemble import (
+    EnsembleTrainer,
+    Trainer,
+    TrainingState,
+    advance_runs,
+    observe_runs,
+    with_gradient_norm,
+    with_moments,
+)
+from dynamics.training.finetuning import finetuning_weights
+from dynamics.trajectory.recorder import DEFAULT_CLOCK
 
-Net = TypeVar("Net", ConstantAttention, ClusteringHead)
+_Network = TypeVar("_Network", ConstantAttention, ClusteringHead)
 
 
-class TrainingSystem(ABC, Generic[Net]):
+class TrainingSystem(ABC, Generic[_Network]):
     """A network that learns, as a `System`: see `dynamics.simulation` for the protocol."""
 
-    clock = FROM_ZERO
+    clock = DEFAULT_CLOCK
 
     def __init__(
         self,
-        network: Net,
+        network: _Network,
         splits: tuple[str, ...],
         settings: OptimizerSettings,
         device: str,
         ensemble_width: int,
     ) -> None:
-        self.network: Net = network
+        self.network: _Network = network
         self.splits = splits
-        self.device, self.ensemble_width = chosen_device(device), ensemble_width
+        self.device, self.ensemble_width = resolve_device(device), ensemble_width
         self.moment_names = moment_names(settings)
         self.variables = {
             **network.variables,
@@ -49,10 +57,10 @@ class TrainingSystem(ABC, Generic[Net]):
             "loss": ("split",),
             "accuracy": ("split",),
         }
-        self._team: Team | None = None
+        self._team: EnsembleTrainer | None = None
 
     @abstractmethod
-    def engine(self, seeds: np.ndarray) -> Engine:
+    def engine(self, seeds: np.ndarray) -> Backend:
         """What trains the runs of these seeds."""
 
     @abstractmethod
@@ -73,23 +81,25 @@ class TrainingSystem(ABC, Generic[Net]):
         rows = self.network.flatten(self.first_weights(seeds))
         still = np.zeros((len(seeds), len(self.network.variables)))
         state = TrainingState(0, np.array(seeds), rows, {}, 0, still, still, np.zeros(len(seeds), np.int64))
-        return self._team_of(state).next(at_rest, with_moments(state, self.moment_names))
+        return self._team_of(state).next(with_gradient_norm, with_moments(state, self.moment_names))
 
     def advance(self, state: TrainingState, steps: int) -> TrainingState:
         """The state `steps` updates later; on a processor a run's bits depend on nothing but its own state."""
         if steps == 0:
             return state
         state = with_moments(state, self.moment_names)
-        return self._team_of(state).next(lambda trainer, part: advanced(trainer, part, steps), state)
+        return self._team_of(state).next(lambda trainer, part: advance_runs(trainer, part, steps), state)
 
     def observe(self, state: TrainingState) -> dict[str, np.ndarray]:
         """One frame: an array (run, ...) for each of `variables`."""
-        frames = self._team_of(state).each(frame, with_moments(state, self.moment_names))
+        frames = self._team_of(state).each(observe_runs, with_moments(state, self.moment_names))
         return {name: np.concatenate([part[name] for part in frames]) for name in self.variables}
 
-    def _team_of(self, state: TrainingState) -> Team:
+    def _team_of(self, state: TrainingState) -> EnsembleTrainer:
         if self._team is None or not np.array_equal(state.seeds, self._team.seeds):
-            self._team = Team(lambda seeds: Trainer(self.network, self.engine(seeds)), state.seeds, self.device)
+            self._team = EnsembleTrainer(
+                lambda seeds: Trainer(self.network, self.engine(seeds)), state.seeds, self.device
+            )
         return self._team
 
     def checkpoint(self, state: TrainingState) -> dict[str, np.ndarray]:
@@ -125,17 +135,17 @@ class ModularSystem(TrainingSystem[ConstantAttention]):
 
     def __init__(self, settings: ModularSettings, device: str = "auto", ensemble_width: int = 0) -> None:
         self.settings = settings
-        splits = modular_backends.splits(settings)
+        splits = modular_backends.modular_splits(settings)
         super().__init__(ConstantAttention(settings), splits, settings, device, ensemble_width)
 
-    def engine(self, seeds: np.ndarray) -> Engine:
+    def engine(self, seeds: np.ndarray) -> Backend:
         if self.device == "cpu":
-            return modular_backends.PairLanes(self.network, seeds)
-        return modular_backends.PairTorch(self.network, seeds, self.device, self.ensemble_width)
+            return modular_backends.ModularSimdBackend(self.network, seeds)
+        return modular_backends.ModularTorchBackend(self.network, seeds, self.device, self.ensemble_width)
 
     def working_bytes(self, runs: int) -> int:
-        s, width = self.settings, max(runs, WIDTH_32)
-        return 4 * (16 * width * sum(self.network.lengths) + 6 * width * s.pairs + 64 * WIDTH_32 * s.hidden * s.n)
+        s, width = self.settings, max(runs, LANES_32)
+        return 4 * (16 * width * sum(self.network.lengths) + 6 * width * s.pairs + 64 * LANES_32 * s.hidden * s.n)
 
 
 class SparseSystem(TrainingSystem[ClusteringHead]):
@@ -145,26 +155,26 @@ class SparseSystem(TrainingSystem[ClusteringHead]):
     """Raised whenever a change alters results."""
 
     def __init__(self, settings: SparseSettings, device: str = "auto", ensemble_width: int = 0) -> None:
-        self.settings = dataclasses.replace(settings, start=pinned(settings.start))
+        self.settings = dataclasses.replace(settings, start=append_content_hash(settings.start))
         super().__init__(ClusteringHead(self.settings), tasks.sparse_splits(settings), settings, device, ensemble_width)
 
     def first_weights(self, seeds: np.ndarray) -> dict[str, np.ndarray]:
         if self.settings.start == "random":
             return super().first_weights(seeds)
-        return source_weights(self.network, seeds)
+        return finetuning_weights(self.network, seeds)
 
-    def engine(self, seeds: np.ndarray) -> Engine:
+    def engine(self, seeds: np.ndarray) -> Backend:
         if self.device == "cpu":
-            return sparse_backends.HeadLanes(self.network, seeds, self.clock)
-        return sparse_backends.HeadTorch(self.network, seeds, self.device, self.ensemble_width, self.clock)
+            return sparse_backends.SparseSimdBackend(self.network, seeds, self.clock)
+        return sparse_backends.SparseTorchBackend(self.network, seeds, self.device, self.ensemble_width, self.clock)
 
     def working_bytes(self, runs: int) -> int:
-        s, width = self.settings, max(runs, WIDTH_32)
+        s, width = self.settings, max(runs, LANES_32)
         each = 64 * sum(self.network.lengths) + s.data * (16 * s.length + 80)
-        return width * each + 4 * WIDTH_32 * (2 * s.rows * s.length * s.dim + 4 * s.hidden)
+        return width * each + 4 * LANES_32 * (2 * s.rows * s.length * s.dim + 4 * s.hidden)
 
 
-def chosen_device(device: str) -> str:
+def resolve_device(device: str) -> str:
     """cpu or cuda. Raises SettingsError."""
     if device not in ("auto", "cpu", "cuda"):
         raise SettingsError("device", device, "auto, cpu or cuda")

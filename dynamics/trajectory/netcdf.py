@@ -41,10 +41,10 @@ class _NetCDFLock:
 
 
 def _the_lock() -> _NetCDFLock:
-    return LOCK
+    return NETCDF_LOCK
 
 
-LOCK = _NetCDFLock()
+NETCDF_LOCK = _NetCDFLock()
 """netCDF-C may be called from one thread at a time; xarray holds this too while it reads our files."""
 
 CHUNK_STEPS = 256
@@ -80,7 +80,7 @@ def _digest(path: Path, length: int) -> bytes:
     return total.hexdigest().encode()
 
 
-def seal(path: Path) -> None:
+def seal_file(path: Path) -> None:
     """Append to a finished file the digest of its bytes."""
     line = b"\nsha256:" + _digest(path, path.stat().st_size) + b"\n"
     with path.open("ab") as file:
@@ -104,7 +104,7 @@ def check_seal(path: Path, thoroughly: bool = True) -> None:
         raise TrajectoryError(
             f"{path}: no seal at its end, so it was cut short or is no trajectory of this program "
             "(xarray.open_dataset reads any NetCDF file unchecked; "
-            "dynamics.trajectory.recorder.save writes a sealed one)"
+            "dynamics.trajectory.recorder.save_trajectory writes a sealed one)"
         )
     if not whole:
         raise TrajectoryError(f"{path}: damaged, its bytes do not match the SHA-256 at its end")
@@ -113,15 +113,15 @@ def check_seal(path: Path, thoroughly: bool = True) -> None:
 # ----------------------------------------------------------------------------------------------- reading
 
 
-def read_group(path: Path, group: str | None = None, thoroughly: bool = True) -> xr.Dataset:
+def open_group(path: Path, group: str | None = None, thoroughly: bool = True) -> xr.Dataset:
     """One group of a sealed file, lazily. Raises TrajectoryError."""
     check_seal(path, thoroughly)
     try:
-        with LOCK:
+        with NETCDF_LOCK:
             manager = CachingFileManager(
-                _open_unchanged, str(path.absolute()), mode="r", kwargs={"state": _state_of(path)}, lock=LOCK
+                _open_unchanged, str(path.absolute()), mode="r", kwargs={"state": _state_of(path)}, lock=NETCDF_LOCK
             )
-            dataset = xr.open_dataset(NetCDF4DataStore(manager, group=group, mode="r", lock=LOCK))
+            dataset = xr.open_dataset(NetCDF4DataStore(manager, group=group, mode="r", lock=NETCDF_LOCK))
         dataset.encoding["source"] = str(path.absolute())
         return dataset
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError) as error:
@@ -143,7 +143,7 @@ def _open_unchanged(path: str, mode: Literal["r"], state: tuple[int, ...]) -> An
 # ----------------------------------------------------------------------------------------------- writing
 
 
-class Stack:
+class StackedDatasets:
     """Datasets laid end to end along one dimension, some of their entries kept; read one block of runs at a time."""
 
     def __init__(self, pieces: list[tuple[xr.Dataset, np.ndarray]], along: str) -> None:
@@ -171,9 +171,9 @@ class Stack:
         return np.concatenate(blocks, axis=variable.dims.index(self.along))
 
 
-def write_file(
+def write_sealed_file(
     path: Path,
-    groups: Mapping[str, Stack],
+    groups: Mapping[str, StackedDatasets],
     attrs: Mapping[str, object],
     check: Callable[[Path], None] = lambda path: None,
 ) -> None:
@@ -186,14 +186,14 @@ def write_file(
     try:
         if not path.parent.exists():
             path.parent.mkdir(parents=True)
-            sync(path.parent.parent)
+            fsync_path(path.parent.parent)
         _write_groups(temporary, groups, attrs)
         _compare_groups(temporary, groups, attrs)
-        seal(temporary)
+        seal_file(temporary)
         check(temporary)
-        sync(temporary)
+        fsync_path(temporary)
         os.replace(temporary, path)
-        sync(path.parent)
+        fsync_path(path.parent)
     except (OSError, RuntimeError, TypeError, ValueError) as error:  # netCDF4 tells its troubles as any of these
         raise RecordingError(f"{path}: could not be written ({_why(error, temporary)})") from error
     finally:
@@ -201,36 +201,36 @@ def write_file(
             temporary.unlink(missing_ok=True)
 
 
-def _write_groups(path: Path, groups: Mapping[str, Stack], attrs: Mapping[str, object]) -> None:
-    with LOCK:
+def _write_groups(path: Path, groups: Mapping[str, StackedDatasets], attrs: Mapping[str, object]) -> None:
+    with NETCDF_LOCK:
         file = netCDF4.Dataset(path, "w", format="NETCDF4")
     try:
-        with LOCK:
+        with NETCDF_LOCK:
             file.setncatts(dict(attrs))
         for group, stack in groups.items():
-            with LOCK:
+            with NETCDF_LOCK:
                 target = file.createGroup(group) if group else file
             _write_group(target, stack)
     finally:
-        with LOCK:
+        with NETCDF_LOCK:
             file.close()
 
 
-def _compare_groups(path: Path, groups: Mapping[str, Stack], attrs: Mapping[str, object]) -> None:
+def _compare_groups(path: Path, groups: Mapping[str, StackedDatasets], attrs: Mapping[str, object]) -> None:
     """Read back what was just written: a full disk can leave a file that opens and is wrong."""
-    with LOCK:
+    with NETCDF_LOCK:
         file = netCDF4.Dataset(path)
     try:
-        with LOCK:
+        with NETCDF_LOCK:
             found = {name: file.getncattr(name) for name in attrs}
         if not all(bool(np.all(found[name] == value)) for name, value in attrs.items()):
             raise OSError(errno.EIO, "attributes read back differently")
         for group, stack in groups.items():
-            with LOCK:
+            with NETCDF_LOCK:
                 written = file[group] if group else file
             _compare_group(written, stack)
     finally:
-        with LOCK:
+        with NETCDF_LOCK:
             file.close()
 
 
@@ -247,7 +247,7 @@ def _why(error: Exception, temporary: Path) -> str:
     return str(error)
 
 
-def _blocks(stack: Stack, name: str) -> Iterator[slice]:
+def _blocks(stack: StackedDatasets, name: str) -> Iterator[slice]:
     variable = stack.template[name]
     if "run" not in variable.dims:
         yield slice(None)
@@ -258,9 +258,9 @@ def _blocks(stack: Stack, name: str) -> Iterator[slice]:
         yield slice(start, min(runs, start + max(1, BLOCK_BYTES // bytes_each)))
 
 
-def _write_group(group: netCDF4.Dataset, stack: Stack) -> None:
+def _write_group(group: netCDF4.Dataset, stack: StackedDatasets) -> None:
     beside = [str(name) for name in stack.template.coords if name not in stack.template.dims]
-    with LOCK:
+    with NETCDF_LOCK:
         if beside:
             group.setncattr("coordinates", " ".join(beside))  # by which xarray knows them
     for key in stack.template.variables:
@@ -270,13 +270,13 @@ def _write_group(group: netCDF4.Dataset, stack: Stack) -> None:
             continue
         dims = tuple(map(str, variable.dims))
         target = _create(group, name, variable.dtype, dims, shape, stack.along)
-        with LOCK:
+        with NETCDF_LOCK:
             target.setncatts(variable.attrs)
         for runs in _blocks(stack, name):
             values = stack.read(name, runs)
             if values.dtype.kind == "f" and not np.isfinite(values).all():
                 raise RecordingError(f"variable {name}: a value is not finite")
-            with LOCK:
+            with NETCDF_LOCK:
                 target[tuple(runs if dim == "run" else slice(None) for dim in dims)] = values
 
 
@@ -289,7 +289,7 @@ def _create(
         for dim, size in zip(dims, shape, strict=True)
     )
     packed: Any = {"zlib": True, "complevel": 1, "shuffle": True, "chunksizes": chunks} if shape else {}
-    with LOCK:
+    with NETCDF_LOCK:
         for dim, size in zip(dims, shape, strict=True):
             if dim not in group.dimensions:
                 group.createDimension(dim, size)
@@ -301,7 +301,7 @@ def _write_text(group: netCDF4.Dataset, name: str, variable: xr.DataArray) -> No
     text = variable.values.astype(str)
     width = max(1, np.char.encode(text, "utf-8").dtype.itemsize)
     dims, shape = (*map(str, variable.dims), f"{name}_length"), (*variable.shape, width)
-    with LOCK:
+    with NETCDF_LOCK:
         for dim, size in zip(dims, shape, strict=True):
             if dim not in group.dimensions:
                 group.createDimension(dim, size)
@@ -310,21 +310,21 @@ def _write_text(group: netCDF4.Dataset, name: str, variable: xr.DataArray) -> No
         target[:] = text.astype(f"U{width}")
 
 
-def _compare_group(group: netCDF4.Dataset, stack: Stack) -> None:
+def _compare_group(group: netCDF4.Dataset, stack: StackedDatasets) -> None:
     for key in stack.template.variables:
         name, dims = str(key), stack.template[key].dims
-        with LOCK:
+        with NETCDF_LOCK:
             written = group[name]
             written.set_auto_maskandscale(False)
         for runs in _blocks(stack, name):
             expected = stack.read(name, runs)
-            with LOCK:
+            with NETCDF_LOCK:
                 found = written[tuple(runs if dim == "run" else slice(None) for dim in dims)]
             if not np.array_equal(found, expected):
                 raise OSError(errno.EIO, f"variable {name} reads back differently")
 
 
-def sync(path: Path) -> None:
+def fsync_path(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

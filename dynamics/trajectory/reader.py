@@ -20,20 +20,26 @@ import msgspec
 import numpy as np
 import xarray as xr
 
-from dynamics.settings import OUTSIDE, SETTINGS, Settings, SettingsError, import_systems
-from dynamics.trajectory.netcdf import TrajectoryError, read_group
+from dynamics.settings import (
+    SETTINGS_CLASSES,
+    SYSTEM_MODULES_VARIABLE,
+    Settings,
+    SettingsError,
+    import_external_systems,
+)
+from dynamics.trajectory.netcdf import TrajectoryError, open_group
 
 SCHEMA_VERSION = 1
 
 RUNNING, DONE, DIVERGED = range(3)
-STATUS = ("running", "done", "diverged")
+STATUS_MEANINGS = ("running", "done", "diverged")
 
 
 class UnknownSystem(TrajectoryError):
     """A file that may be whole, of a system that nobody has registered; says what to do."""
 
 
-class Variable(NamedTuple):
+class VariableSpec(NamedTuple):
     """A row of the schema."""
 
     dims: tuple[str, ...]
@@ -44,36 +50,36 @@ class Variable(NamedTuple):
 _EACH = ("run", "step")
 _FLOAT = ("float32", "float64")
 
-VARIABLES: dict[str, Variable] = {
-    "embedding": Variable((*_EACH, "token", "axis"), _FLOAT, "particle positions = token embeddings"),
-    "gradient_norm": Variable(
+VARIABLES: dict[str, VariableSpec] = {
+    "embedding": VariableSpec((*_EACH, "token", "axis"), _FLOAT, "particle positions = token embeddings"),
+    "gradient_norm": VariableSpec(
         (*_EACH, "layer"), _FLOAT, "norm of the gradient, or force, that the last update used; at step 0 the first"
     ),
-    "update_norm": Variable((*_EACH, "layer"), _FLOAT, "norm of the last update; 0 at step 0"),
-    "loss": Variable((*_EACH, "split"), _FLOAT, "mean cross-entropy over the whole split"),
-    "accuracy": Variable((*_EACH, "split"), _FLOAT, "share of the split classified correctly"),
-    "hidden_weight": Variable((*_EACH, "hidden", "axis"), _FLOAT, "W_h of the linear layer (CA)"),
-    "hidden_bias": Variable((*_EACH, "hidden"), _FLOAT, "b_h of the linear layer (CA)"),
-    "output_weight": Variable((*_EACH, "class", "hidden"), _FLOAT, "W_o of the output layer (CA)"),
-    "output_bias": Variable((*_EACH, "class"), _FLOAT, "b_o of the output layer (CA)"),
-    "position_embedding": Variable((*_EACH, "position", "axis"), _FLOAT, "P(t) (VC)"),
-    "query": Variable((*_EACH, "axis"), _FLOAT, "attention query q (VC)"),
-    "value": Variable((*_EACH, "axis", "axis_in"), _FLOAT, "value matrix V (VC)"),
-    "receptor": Variable((*_EACH, "hidden", "axis"), _FLOAT, "receptors w_i of the MLP (VC)"),
-    "receptor_bias": Variable((*_EACH, "hidden"), _FLOAT, "biases b_i of the MLP (VC)"),
-    "assembler": Variable((*_EACH, "hidden", "axis"), _FLOAT, "assemblers u_i of the MLP (VC)"),
-    "transform_bias": Variable((*_EACH, "axis"), _FLOAT, "output bias of the MLP (VC)"),
-    "status": Variable(("run",), ("int8",), "state of each run"),
-    "last_step": Variable(("run",), ("int64",), "last step with finite values; later frames repeat it"),
-    "step": Variable(("step",), ("int64",), "step"),
-    "time": Variable(("step",), ("float64",), "step size x step"),
-    "epoch": Variable(("step",), ("float64",), "passes through the training split"),
-    "seed": Variable(("run",), ("int64",), "seed of each run"),
+    "update_norm": VariableSpec((*_EACH, "layer"), _FLOAT, "norm of the last update; 0 at step 0"),
+    "loss": VariableSpec((*_EACH, "split"), _FLOAT, "mean cross-entropy over the whole split"),
+    "accuracy": VariableSpec((*_EACH, "split"), _FLOAT, "share of the split classified correctly"),
+    "hidden_weight": VariableSpec((*_EACH, "hidden", "axis"), _FLOAT, "W_h of the linear layer (CA)"),
+    "hidden_bias": VariableSpec((*_EACH, "hidden"), _FLOAT, "b_h of the linear layer (CA)"),
+    "output_weight": VariableSpec((*_EACH, "class", "hidden"), _FLOAT, "W_o of the output layer (CA)"),
+    "output_bias": VariableSpec((*_EACH, "class"), _FLOAT, "b_o of the output layer (CA)"),
+    "position_embedding": VariableSpec((*_EACH, "position", "axis"), _FLOAT, "P(t) (VC)"),
+    "query": VariableSpec((*_EACH, "axis"), _FLOAT, "attention query q (VC)"),
+    "value": VariableSpec((*_EACH, "axis", "axis_in"), _FLOAT, "value matrix V (VC)"),
+    "receptor": VariableSpec((*_EACH, "hidden", "axis"), _FLOAT, "receptors w_i of the MLP (VC)"),
+    "receptor_bias": VariableSpec((*_EACH, "hidden"), _FLOAT, "biases b_i of the MLP (VC)"),
+    "assembler": VariableSpec((*_EACH, "hidden", "axis"), _FLOAT, "assemblers u_i of the MLP (VC)"),
+    "transform_bias": VariableSpec((*_EACH, "axis"), _FLOAT, "output bias of the MLP (VC)"),
+    "status": VariableSpec(("run",), ("int8",), "state of each run"),
+    "last_step": VariableSpec(("run",), ("int64",), "last step with finite values; later frames repeat it"),
+    "step": VariableSpec(("step",), ("int64",), "step"),
+    "time": VariableSpec(("step",), ("float64",), "step size x step"),
+    "epoch": VariableSpec(("step",), ("float64",), "passes through the training split"),
+    "seed": VariableSpec(("run",), ("int64",), "seed of each run"),
 }
 
-REQUIRED = ("status", "last_step", "step", "time", "seed", "gradient_norm", "update_norm")
+REQUIRED_VARIABLES = ("status", "last_step", "step", "time", "seed", "gradient_norm", "update_norm")
 
-ATTRIBUTES = {
+REQUIRED_ATTRIBUTES = {
     "Conventions": str,
     "schema_version": int,
     "system": str,
@@ -93,7 +99,7 @@ ATTRIBUTES = {
     "ensemble_width": int,
 }
 
-IDENTITY = ("system", "config_json", "seed", "runs", "every", "record", "device", "numerics_version")
+IDENTITY_ATTRIBUTES = ("system", "config_json", "seed", "runs", "every", "record", "device", "numerics_version")
 """Attributes that tell one run from another. How many steps it has is not among them."""
 
 
@@ -106,7 +112,7 @@ def parts_folder(path: str | Path) -> Path:
     return path.with_name(path.name + ".parts")
 
 
-class Part(NamedTuple):
+class PartFile(NamedTuple):
     """A closed part of an unfinished run: from after the state at `begin` to that at `end`."""
 
     path: Path
@@ -114,46 +120,46 @@ class Part(NamedTuple):
     end: int
 
 
-def part_name(begin: int, end: int) -> str:
+def part_file_name(begin: int, end: int) -> str:
     """The file name of a part."""
     return f"part-{begin:016d}-{end:016d}.nc"
 
 
-def parts_of(path: str | Path) -> list[Part]:
+def closed_parts(path: str | Path) -> list[PartFile]:
     """The closed parts of an unfinished run, in order of their steps; other files in the folder are not looked at."""
     found = []
     for file in parts_folder(path).glob("part-*.nc"):
         if match := re.fullmatch(r"part-(\d{16})-(\d{16})\.nc", file.name):
-            found.append(Part(file, int(match[1]), int(match[2])))
+            found.append(PartFile(file, int(match[1]), int(match[2])))
     return sorted(found, key=lambda part: (part.begin, part.end))
 
 
-def first_step(parts: list[Part]) -> int:
+def first_step_of_parts(parts: list[PartFile]) -> int:
     """The step at which the run begins whose parts these are: 0, or that of a branch."""
-    with read_group(parts[0].path) as root:
+    with open_group(parts[0].path) as root:
         return int(root.attrs.get("branched_at", 0))
 
 
-def check_chain(parts: list[Part], position: int) -> int:
+def check_parts_contiguous(parts: list[PartFile], position: int) -> int:
     """The step that parts reach which go on from `position`; TrajectoryError where one is missing or is foreign."""
     first = None
     for part in parts:
         if part.begin != position:
             raise TrajectoryError(f"{part.path}: begins at step {part.begin}, expected {position}: a part is missing")
-        with read_group(part.path) as root, read_group(part.path, "checkpoint") as states:
+        with open_group(part.path) as root, open_group(part.path, "checkpoint") as states:
             if int(states["checkpoint"][-1]) != part.end:
                 raise TrajectoryError(f"{part.path}: ends at step {int(states['checkpoint'][-1])}, expected {part.end}")
-            found = {name: root.attrs.get(name) for name in IDENTITY}
+            found = {name: root.attrs.get(name) for name in IDENTITY_ATTRIBUTES}
         first = found if first is None else first
         if found != first:
-            name = next(name for name in IDENTITY if found[name] != first[name])
+            name = next(name for name in IDENTITY_ATTRIBUTES if found[name] != first[name])
             raise TrajectoryError(f"{part.path}: is of another run: {name} is {found[name]}, expected {first[name]}")
         position = part.end
     return position
 
 
 def _loaded(path: Path, group: str | None = None) -> xr.Dataset:
-    with read_group(path, group) as part:
+    with open_group(path, group) as part:
         return part.load()
 
 
@@ -167,23 +173,23 @@ def open_trajectory(path: str | Path, thoroughly: bool = True) -> xr.Dataset:
     if not path.name:
         raise TrajectoryError(f"{path}: is a folder")
     try:
-        trajectory = read_group(path, thoroughly=thoroughly) if os.path.isfile(path) else _open_parts(path)
+        trajectory = open_group(path, thoroughly=thoroughly) if os.path.isfile(path) else _open_parts(path)
     except TrajectoryError:
         if not os.path.isfile(path):
             raise
-        trajectory = read_group(path, thoroughly=thoroughly)  # its parts were merged as we read them
+        trajectory = open_group(path, thoroughly=thoroughly)  # its parts were merged as we read them
     try:
-        return validate(trajectory)
+        return validate_trajectory(trajectory)
     except TrajectoryError as error:
         raise type(error)(f"{path}: {error}") from None
 
 
 def _open_parts(path: Path) -> xr.Dataset:
-    parts = parts_of(path)
+    parts = closed_parts(path)
     if not parts:
         started = parts_folder(path).exists()
         raise TrajectoryError(f"{path}: " + ("no frame of it is on disk yet" if started else "no such file"))
-    check_chain(parts, first_step(parts))
+    check_parts_contiguous(parts, first_step_of_parts(parts))
     frames = [piece for piece in (_loaded(part.path) for part in parts) if "step" in piece.dims]
     if not frames:
         raise TrajectoryError(f"{path}: no frame of it is on disk yet")
@@ -202,24 +208,24 @@ def checkpoints(path: str | Path) -> xr.Dataset:
     Raises TrajectoryError.
     """
     path = Path(path)
-    if os.path.isfile(path) or not (parts := parts_of(path)):
-        return read_group(path, "checkpoint")
-    check_chain(parts, first_step(parts))
+    if os.path.isfile(path) or not (parts := closed_parts(path)):
+        return open_group(path, "checkpoint")
+    check_parts_contiguous(parts, first_step_of_parts(parts))
     states = [_loaded(part.path, "checkpoint") for part in parts]
     joined = xr.concat(states, "checkpoint", data_vars="minimal", coords="minimal", compat="override", join="override")
     return joined.drop_duplicates("checkpoint")
 
 
-def check_unchanged(trajectory: xr.Dataset, path: Path) -> None:
+def check_file_unchanged(trajectory: xr.Dataset, path: Path) -> None:
     """Raise TrajectoryError if another run has taken the file's place since the dataset was opened."""
-    newest = parts_of(path)[-1:] if not path.exists() else []
-    with read_group(newest[0].path if newest else path) as now:
+    newest = closed_parts(path)[-1:] if not path.exists() else []
+    with open_group(newest[0].path if newest else path) as now:
         for name in ("system", "config_json", "numerics_version", "device"):
             if now.attrs.get(name) != trajectory.attrs.get(name):
                 raise TrajectoryError(f"{path}: another run has been written there since this one was opened")
 
 
-def settings_of(trajectory: xr.Dataset) -> Settings:
+def read_settings(trajectory: xr.Dataset) -> Settings:
     """The settings with which a trajectory was made. Raises TrajectoryError."""
     kind = _settings_class(trajectory.attrs.get("system"))
     try:
@@ -234,25 +240,25 @@ def settings_of(trajectory: xr.Dataset) -> Settings:
 
 def _settings_class(system: object) -> Any:
     """The settings class of a system, which a module that the environment names may have to register first."""
-    if system not in SETTINGS:
+    if system not in SETTINGS_CLASSES:
         try:
-            import_systems()
+            import_external_systems()
         except SettingsError as error:
             raise UnknownSystem(f"attribute system: found {system!r}, not known; {error}") from None
-    if system not in SETTINGS:
-        how = f"others where {OUTSIDE} names the module that registers them, see docs/new-system.md"
-        raise UnknownSystem(f"attribute system: found {system!r}, known are {', '.join(SETTINGS)} ({how})")
-    return SETTINGS[system]
+    if system not in SETTINGS_CLASSES:
+        how = f"others where {SYSTEM_MODULES_VARIABLE} names the module that registers them, see docs/new-system.md"
+        raise UnknownSystem(f"attribute system: found {system!r}, known are {', '.join(SETTINGS_CLASSES)} ({how})")
+    return SETTINGS_CLASSES[system]
 
 
-def source_of(trajectory: xr.Dataset) -> Path:
+def source_path(trajectory: xr.Dataset) -> Path:
     """The file a dataset was read from."""
     if "source" not in trajectory.encoding:
         raise TrajectoryError("the dataset was never written, so it has no restart states")
     return Path(trajectory.encoding["source"])
 
 
-def rows_of(data: xr.Dataset, seeds: np.ndarray) -> list[int]:
+def run_indices(data: xr.Dataset, seeds: np.ndarray) -> list[int]:
     """Where along `run` the members with these seeds stand."""
     place = {int(seed): row for row, seed in enumerate(data["seed"].values)}
     missing = [int(seed) for seed in seeds if int(seed) not in place]
@@ -261,7 +267,7 @@ def rows_of(data: xr.Dataset, seeds: np.ndarray) -> list[int]:
     return [place[int(seed)] for seed in seeds]
 
 
-def first_steps(trajectory: xr.Dataset, steps: int) -> xr.Dataset:
+def truncate_trajectory(trajectory: xr.Dataset, steps: int) -> xr.Dataset:
     """A run as it was when it had come to a recorded step, a valid trajectory of its own."""
     if steps not in trajectory["step"]:
         raise TrajectoryError(f"variable step: {steps} is not recorded")
@@ -277,9 +283,9 @@ def first_steps(trajectory: xr.Dataset, steps: int) -> xr.Dataset:
 # -------------------------------------------------------------------------------------------- validation
 
 
-def validate(trajectory: xr.Dataset) -> xr.Dataset:
+def validate_trajectory(trajectory: xr.Dataset) -> xr.Dataset:
     """The dataset itself if it follows the schema; otherwise TrajectoryError says where it does not."""
-    for name, kind in ATTRIBUTES.items():
+    for name, kind in REQUIRED_ATTRIBUTES.items():
         found = trajectory.attrs.get(name)
         if not isinstance(found, kind) and not (kind is int and isinstance(found, np.integer)):
             raise TrajectoryError(f"attribute {name}: found {found!r}, expected {kind.__name__}")
@@ -288,14 +294,14 @@ def validate(trajectory: xr.Dataset) -> xr.Dataset:
         raise TrajectoryError(f"attribute schema_version: found {found}, this program reads {SCHEMA_VERSION}")
     if not trajectory.sizes.get("run"):
         raise TrajectoryError("dimension run: missing or empty; a single run is selected as isel(run=[3])")
-    for name in REQUIRED:
+    for name in REQUIRED_VARIABLES:
         if name not in trajectory.variables:
             raise TrajectoryError(f"variable {name}: missing")
     for variable in trajectory.variables:
         _validate_variable(variable, trajectory)
     _validate_steps(trajectory)
     _validate_runs(trajectory)
-    settings_of(trajectory)
+    read_settings(trajectory)
     return trajectory
 
 
@@ -321,8 +327,8 @@ def _validate_steps(trajectory: xr.Dataset) -> None:
 def _validate_runs(trajectory: xr.Dataset) -> None:
     status, last = trajectory["status"].values, trajectory["last_step"].values
     steps = trajectory["step"].values
-    if status.size == 0 or not np.isin(status, range(len(STATUS))).all():
-        raise TrajectoryError(f"variable status: found {status[:3]}, expected 0 to {len(STATUS) - 1}")
+    if status.size == 0 or not np.isin(status, range(len(STATUS_MEANINGS))).all():
+        raise TrajectoryError(f"variable status: found {status[:3]}, expected 0 to {len(STATUS_MEANINGS) - 1}")
     first = 0 if "branched_at" in trajectory.attrs else steps[0]  # a run may have ended before the branch
     if (last < first).any() or (last > steps[-1]).any():
         found = f"{last.min()}..{last.max()}"

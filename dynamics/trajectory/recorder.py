@@ -20,20 +20,20 @@ import xarray as xr
 from filelock import FileLock, Timeout
 
 from dynamics.settings import SettingsError
-from dynamics.trajectory.netcdf import RecordingError, Stack, TrajectoryError, read_group, write_file
+from dynamics.trajectory.netcdf import RecordingError, StackedDatasets, TrajectoryError, open_group, write_sealed_file
 from dynamics.trajectory.reader import (
     DIVERGED,
     DONE,
     RUNNING,
-    STATUS,
+    STATUS_MEANINGS,
     VARIABLES,
-    Part,
-    check_chain,
+    PartFile,
+    check_parts_contiguous,
+    closed_parts,
     open_trajectory,
-    part_name,
+    part_file_name,
     parts_folder,
-    parts_of,
-    validate,
+    validate_trajectory,
 )
 
 PART_BYTES = 256 << 20
@@ -43,7 +43,7 @@ PART_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Schedule:
+class RecordingSchedule:
     """Which steps are recorded, and which keep a checkpoint, of a run of `steps` steps."""
 
     steps: int
@@ -77,7 +77,7 @@ class Schedule:
         return min(self.steps, frame, (step // self.spacing + 1) * self.spacing)
 
 
-class Clock(NamedTuple):
+class EpochClock(NamedTuple):
     """From where epochs are counted: a step, and the epoch that it is. Another where a branch changes their length."""
 
     step: int = 0
@@ -88,11 +88,11 @@ class Clock(NamedTuple):
         return self.epoch + (steps - self.step) / epoch_steps
 
 
-FROM_ZERO = Clock()
+DEFAULT_CLOCK = EpochClock()
 
 
 @dataclass(frozen=True)
-class Description:
+class RunDescription:
     """What all parts of a run have in common."""
 
     dims: Mapping[str, tuple[str, ...]]  # of each recorded variable, after (run, step)
@@ -102,7 +102,7 @@ class Description:
     time_step: float
     epoch_steps: int  # 0 where there are no epochs
     attrs: Mapping[str, object]
-    clock: Clock = FROM_ZERO
+    clock: EpochClock = DEFAULT_CLOCK
 
     def dataset(
         self, frames: Mapping[int, Mapping[str, np.ndarray]], reached: int, last_step: np.ndarray, done: bool
@@ -135,11 +135,11 @@ def _described(dataset: xr.Dataset) -> xr.Dataset:
     for name in dataset.variables:
         if known := VARIABLES.get(str(name)):
             dataset[name].attrs.update(long_name=known.long_name, units="1")
-    dataset["status"].attrs.update(flag_values=np.arange(3, dtype=np.int8), flag_meanings=" ".join(STATUS))
+    dataset["status"].attrs.update(flag_values=np.arange(3, dtype=np.int8), flag_meanings=" ".join(STATUS_MEANINGS))
     return dataset
 
 
-def save(trajectory: xr.Dataset, path: str | Path) -> None:
+def save_trajectory(trajectory: xr.Dataset, path: str | Path) -> None:
     """Write a dataset, such as a selection of runs from a trajectory, as a sealed file without restart states.
 
     It is marked as `derived`, so that no simulation takes it for its own or goes on from it, and is not
@@ -147,29 +147,31 @@ def save(trajectory: xr.Dataset, path: str | Path) -> None:
     """
     path = Path(path)
     if not trajectory.sizes.get("run"):
-        validate(trajectory)  # says so
+        validate_trajectory(trajectory)  # says so
     seeds = trajectory["seed"].values
     derived = trajectory.assign_attrs(seed=int(seeds[0]), runs=len(seeds), derived="a selection or a branch")
-    derived = validate(derived.transpose("run", "step", ...))
+    derived = validate_trajectory(derived.transpose("run", "step", ...))
     path.parent.mkdir(parents=True, exist_ok=True)
-    with holding(path):
-        if path.exists() or parts_of(path):
+    with hold_lock(path):
+        if path.exists() or closed_parts(path):
             raise RecordingError(f"{path}: exists already")
-        write_file(path, {"": Stack([(derived, np.arange(derived.sizes["step"]))], "step")}, derived.attrs)
+        write_sealed_file(
+            path, {"": StackedDatasets([(derived, np.arange(derived.sizes["step"]))], "step")}, derived.attrs
+        )
 
 
 # ------------------------------------------------------------------------------------------------ the lock
 
 
-def lock_of(path: Path) -> FileLock:
+def trajectory_lock(path: Path) -> FileLock:
     """The lock that a writer of `path` holds."""
     return FileLock(path.with_name(f".{path.name}.lock"))
 
 
 @contextlib.contextmanager
-def holding(path: Path) -> Iterator[None]:
+def hold_lock(path: Path) -> Iterator[None]:
     """Hold the lock of `path`, or raise RecordingError."""
-    lock = lock_of(path)
+    lock = trajectory_lock(path)
     try:
         lock.acquire(timeout=1, poll_interval=0.05)  # a listing may hold it for a moment
     except Timeout:
@@ -186,7 +188,7 @@ def holding(path: Path) -> Iterator[None]:
 
 def is_locked(path: Path) -> bool:
     """Whether a process is writing `path`; False where that cannot be told."""
-    lock = lock_of(path)
+    lock = trajectory_lock(path)
     if not Path(lock.lock_file).exists():
         return False
     try:
@@ -198,19 +200,22 @@ def is_locked(path: Path) -> bool:
         return False
 
 
-def tidy_up(path: Path, reached: int, check_same: Callable[[Mapping[str, Any]], None]) -> None:
+def remove_merged_parts(path: Path, reached: int, check_same: Callable[[Mapping[str, Any]], None]) -> None:
     """Remove parts that a finished file holds: their writer died after merging them. Others are left alone."""
-    if not parts_folder(path).is_dir() or any(part.end > reached for part in parts_of(path)):
+    if not parts_folder(path).is_dir() or any(part.end > reached for part in closed_parts(path)):
         return  # there is nothing, or the run is being extended
-    with contextlib.suppress(Timeout, OSError, TrajectoryError, SettingsError), lock_of(path).acquire(timeout=0):
-        parts = parts_of(path)
+    with (
+        contextlib.suppress(Timeout, OSError, TrajectoryError, SettingsError),
+        trajectory_lock(path).acquire(timeout=0),
+    ):
+        parts = closed_parts(path)
         for part in parts:
-            with read_group(part.path) as root:
+            with open_group(part.path) as root:
                 check_same(root.attrs)
         _remove(path, parts)
 
 
-def _remove(path: Path, parts: list[Part]) -> None:
+def _remove(path: Path, parts: list[PartFile]) -> None:
     for part in parts:
         part.path.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # what is not ours stays
@@ -231,14 +236,14 @@ class State(Protocol):
 
 
 Arrays = Mapping[str, np.ndarray]
-Reader = Callable[[Any], Arrays]
+StateReader = Callable[[Any], Arrays]
 """A system's `observe` or `checkpoint`, of a state."""
 
 
 class Recorder(Protocol):
     """What the loop needs of a recorder; a context manager."""
 
-    schedule: Schedule
+    schedule: RecordingSchedule
 
     @property
     def path(self) -> Path | None: ...
@@ -256,23 +261,23 @@ class Recorder(Protocol):
     def lacks(self, step: int) -> bool:
         """Whether the schedule wants a frame of the step resumed from, and there is none yet."""
 
-    def add(self, state: State, observe: Reader, checkpoint: Reader) -> None:
+    def add(self, state: State, observe: StateReader, checkpoint: StateReader) -> None:
         """Keep of a state what the schedule wants."""
 
     def wants_rest(self) -> bool:
         """Whether it is time to `suspend` and go on."""
 
-    def suspend(self, state: State, checkpoint: Reader) -> None:
+    def suspend(self, state: State, checkpoint: StateReader) -> None:
         """Make the run resumable from this state."""
 
-    def finish(self, state: State, checkpoint: Reader) -> xr.Dataset:
+    def finish(self, state: State, checkpoint: StateReader) -> xr.Dataset:
         """The whole run."""
 
 
 class MemoryRecorder:
     """Keeps a run's frames in memory and gives them as one dataset."""
 
-    def __init__(self, description: Description, schedule: Schedule) -> None:
+    def __init__(self, description: RunDescription, schedule: RecordingSchedule) -> None:
         self.path: Path | None = None
         self.description, self.schedule = description, schedule
         self.frames: dict[int, Arrays] = {}
@@ -294,7 +299,7 @@ class MemoryRecorder:
         """Never: nothing is resumed."""
         return False
 
-    def add(self, state: State, observe: Reader, checkpoint: Reader) -> None:
+    def add(self, state: State, observe: StateReader, checkpoint: StateReader) -> None:
         """Keep the frame of a state, if it is to be recorded."""
         if self.schedule.records(state.step):
             frame = observe(state)
@@ -304,10 +309,10 @@ class MemoryRecorder:
         """Never."""
         return False
 
-    def suspend(self, state: State, checkpoint: Reader) -> None:
+    def suspend(self, state: State, checkpoint: StateReader) -> None:
         """Memory does not outlive the process."""
 
-    def finish(self, state: State, checkpoint: Reader) -> xr.Dataset:
+    def finish(self, state: State, checkpoint: StateReader) -> xr.Dataset:
         """The whole run as a dataset."""
         return self.description.dataset(self.frames, state.step, state.last_step, done=True)
 
@@ -324,8 +329,8 @@ class FileRecorder(MemoryRecorder):
     def __init__(
         self,
         path: Path,
-        description: Description,
-        schedule: Schedule,
+        description: RunDescription,
+        schedule: RecordingSchedule,
         check_same: Callable[[Mapping[str, Any]], None],
         overwrite: bool = False,
     ) -> None:
@@ -346,7 +351,7 @@ class FileRecorder(MemoryRecorder):
         folder = parts_folder(self.path)
         if folder.exists() and not folder.is_dir():
             raise RecordingError(f"{folder}: is in the way of the folder for parts")
-        self.held.enter_context(holding(self.path))
+        self.held.enter_context(hold_lock(self.path))
         ours = re.compile(rf"\.({re.escape(self.path.name)}|part-\d+-\d+\.nc)\.\d+\.\d+\.tmp")
         for left in (*self.path.parent.glob(".*.tmp"), *folder.glob(".*.tmp")):
             if ours.fullmatch(left.name):
@@ -361,7 +366,7 @@ class FileRecorder(MemoryRecorder):
         """The last state on disk, of the finished file or of the parts that go on from it."""
         if self.overwrite:
             return None
-        position, parts = self.schedule.first, parts_of(self.path)
+        position, parts = self.schedule.first, closed_parts(self.path)
         if self.path.exists():
             with open_trajectory(self.path) as finished:
                 self.check_same(finished.attrs)
@@ -373,19 +378,19 @@ class FileRecorder(MemoryRecorder):
         elif not parts:
             return None
         self._check_parts(parts)
-        position = check_chain(parts, position)
+        position = check_parts_contiguous(parts, position)
         if position > self.schedule.steps:
             allowed = f"at least {position}, which {self.path} has reached, or --overwrite"
             raise SettingsError("steps", self.schedule.steps, allowed)
         self.part_begins = position
-        with read_group(parts[-1].path if parts else self.path, "checkpoint") as states:
+        with open_group(parts[-1].path if parts else self.path, "checkpoint") as states:
             last = states.isel(checkpoint=-1).load()
         return {"step": last["checkpoint"].values, **{str(name): last[name].values for name in last.data_vars}}
 
-    def _check_parts(self, parts: list[Part]) -> None:
+    def _check_parts(self, parts: list[PartFile]) -> None:
         """See that parts are of this run, and where their last frame is."""
         for part in parts:
-            with read_group(part.path) as root:
+            with open_group(part.path) as root:
                 self.check_same(root.attrs)
                 if "step" in root.dims:
                     self.last_frame = max(self.last_frame, int(root["step"][-1]))
@@ -394,13 +399,13 @@ class FileRecorder(MemoryRecorder):
         """Remove what is there, if that was asked for."""
         if self.overwrite:
             self.path.unlink(missing_ok=True)
-            _remove(self.path, parts_of(self.path))
+            _remove(self.path, closed_parts(self.path))
 
     def lacks(self, step: int) -> bool:
         """Whether the run was stopped between frames, at what is now the last step."""
         return self.schedule.records(step) and self.last_frame < step
 
-    def add(self, state: State, observe: Reader, checkpoint: Reader) -> None:
+    def add(self, state: State, observe: StateReader, checkpoint: StateReader) -> None:
         super().add(state, observe, checkpoint)
         kept = [self.frames.get(state.step, {})]
         if self.schedule.keeps_checkpoint(state.step):
@@ -412,67 +417,67 @@ class FileRecorder(MemoryRecorder):
         """Whether enough has gathered, or enough time has passed, for a part."""
         return self.bytes > PART_BYTES or time.monotonic() - self.part_since > PART_SECONDS
 
-    def suspend(self, state: State, checkpoint: Reader) -> None:
+    def suspend(self, state: State, checkpoint: StateReader) -> None:
         """Close a part that ends with this state."""
         if state.step == self.part_begins and not self.frames:
             return
         self._keep(state, checkpoint)
-        self._write(parts_folder(self.path) / part_name(self.part_begins, state.step), state, done=False)
+        self._write(parts_folder(self.path) / part_file_name(self.part_begins, state.step), state, done=False)
         self.frames, self.states, self.bytes = {}, {}, 0
         self.part_begins, self.part_since = state.step, time.monotonic()
 
-    def finish(self, state: State, checkpoint: Reader) -> xr.Dataset:
+    def finish(self, state: State, checkpoint: StateReader) -> xr.Dataset:
         """Close the run: written at once if all of it is in memory, else merged from its parts."""
-        if self.path.exists() or parts_of(self.path):
+        if self.path.exists() or closed_parts(self.path):
             self.suspend(state, checkpoint)
             self._merge(state)
         else:
             self._keep(state, checkpoint)
             self._write(self.path, state, done=True)
-        _remove(self.path, parts_of(self.path))
+        _remove(self.path, closed_parts(self.path))
         return open_trajectory(self.path)
 
-    def _keep(self, state: State, checkpoint: Reader) -> None:
+    def _keep(self, state: State, checkpoint: StateReader) -> None:
         """Keep a restart state, whose step, and what else is a number, may be one of Python's."""
         self.states[state.step] = {name: np.asarray(values) for name, values in checkpoint(state).items()}
 
     def _write(self, path: Path, state: State, done: bool) -> None:
         states = _checkpoint_dataset(self.states, self.description)
-        groups = {"checkpoint": Stack([(states, np.arange(len(self.states)))], "checkpoint")}
+        groups = {"checkpoint": StackedDatasets([(states, np.arange(len(self.states)))], "checkpoint")}
         if self.frames:
             dataset = self.description.dataset(self.frames, state.step, state.last_step, done)
-            groups = {"": Stack([(dataset, np.arange(len(self.frames)))], "step"), **groups}
-        write_file(path, groups, self.description.attrs, _check_whole if done else lambda path: None)
+            groups = {"": StackedDatasets([(dataset, np.arange(len(self.frames)))], "step"), **groups}
+        write_sealed_file(path, groups, self.description.attrs, _check_whole if done else lambda path: None)
 
     def _merge(self, state: State) -> None:
-        paths = ([self.path] if self.path.exists() else []) + [part.path for part in parts_of(self.path)]
+        paths = ([self.path] if self.path.exists() else []) + [part.path for part in closed_parts(self.path)]
         with contextlib.ExitStack() as files:
-            frames = [files.enter_context(read_group(path)) for path in paths]
+            frames = [files.enter_context(open_group(path)) for path in paths]
             frames = [piece for piece in frames if "step" in piece.dims]
-            states = [files.enter_context(read_group(path, "checkpoint")) for path in paths]
+            states = [files.enter_context(open_group(path, "checkpoint")) for path in paths]
             ended = _described(frames[-1].assign(_ends(state.step, state.last_step, done=True)))
             groups = {
                 "": _kept([*frames[:-1], ended], "step", self.schedule.records),
                 "checkpoint": _kept(states, "checkpoint", self.schedule.keeps_checkpoint),
             }
-            write_file(self.path, groups, self.description.attrs, _check_whole)
+            write_sealed_file(self.path, groups, self.description.attrs, _check_whole)
 
 
 def _check_whole(path: Path) -> None:
     open_trajectory(path).close()
 
 
-def _kept(pieces: list[xr.Dataset], along: str, keeps: Callable[[int], bool]) -> Stack:
+def _kept(pieces: list[xr.Dataset], along: str, keeps: Callable[[int], bool]) -> StackedDatasets:
     """What the schedule keeps of pieces laid end to end; where two hold the same step, the first one's."""
     kept, reached = [], -1
     for piece in pieces:
         steps = piece[along].values
         kept.append((piece, np.flatnonzero([step > reached and keeps(int(step)) for step in steps])))
         reached = max(reached, int(steps[-1]))
-    return Stack(kept, along)
+    return StackedDatasets(kept, along)
 
 
-def _checkpoint_dataset(states: Mapping[int, Arrays], description: Description) -> xr.Dataset:
+def _checkpoint_dataset(states: Mapping[int, Arrays], description: RunDescription) -> xr.Dataset:
     """States by step as variables (checkpoint, run, ...)."""
     variables = {}
     for name in next(iter(states.values())):

@@ -6,7 +6,7 @@ from typing import Literal
 
 
 @dataclasses.dataclass(frozen=True)
-class Amount:
+class EnsembleOptions:
     """How many runs are made, what is recorded of them, and where it goes; each command adds how long they are."""
 
     runs: int = 100

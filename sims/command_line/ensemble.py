@@ -5,16 +5,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from dynamics.settings import Settings, SettingsError, check_whole
-from sims.command_line.amount import Amount
-from sims.command_line.origin import Origin, opened
+from dynamics.settings import Settings, SettingsError, check_integer
+from sims.command_line.amount import EnsembleOptions
+from sims.command_line.origin import OriginOptions, open_origin
 
 if TYPE_CHECKING:
     import xarray as xr
 
 
-def made(
-    settings: Settings, length: int | None, amount: Amount, origin: Origin, say: TextIO, option: str = "steps"
+def run_ensemble(
+    settings: Settings,
+    length: int | None,
+    amount: EnsembleOptions,
+    origin: OriginOptions,
+    say: TextIO,
+    option: str = "steps",
 ) -> "tuple[Path, xr.Dataset]":
     """The trajectory, run or found, and its file; says which to `say`.
 
@@ -23,7 +28,7 @@ def made(
     unit = settings.epoch_steps if option == "epochs" else 1
     try:
         if length is not None:
-            check_whole(option, length, 0, 2**53 // unit)
+            check_integer(option, length, 0, 2**53 // unit)
         path, run = (_branch if origin.branch else _simulation)(settings, length, unit, amount, origin)
         before = path.stat().st_mtime_ns if path.exists() else None
         trajectory = run()
@@ -38,10 +43,12 @@ def made(
     return path, trajectory
 
 
-Run = Callable[[], "xr.Dataset"]
+_Simulation = Callable[[], "xr.Dataset"]
 
 
-def _simulation(settings: Settings, length: int | None, unit: int, amount: Amount, origin: Origin) -> tuple[Path, Run]:
+def _simulation(
+    settings: Settings, length: int | None, unit: int, amount: EnsembleOptions, origin: OriginOptions
+) -> tuple[Path, _Simulation]:
     """A run from its beginning: where it lives, and how it is made."""
     from dynamics.simulation import run_path, simulate
 
@@ -52,18 +59,20 @@ def _simulation(settings: Settings, length: int | None, unit: int, amount: Amoun
     return path, lambda: simulate(settings, steps=None if length is None else unit * length, **how)
 
 
-def _branch(settings: Settings, length: int | None, unit: int, amount: Amount, origin: Origin) -> tuple[Path, Run]:
+def _branch(
+    settings: Settings, length: int | None, unit: int, amount: EnsembleOptions, origin: OriginOptions
+) -> tuple[Path, _Simulation]:
     """A run that leaves another at a step: where it lives, and how it is made."""
     from dynamics.simulation import branch, branch_path, branch_step
-    from dynamics.trajectory.reader import settings_of
+    from dynamics.trajectory.reader import read_settings
 
     if origin.step is None:
         raise SettingsError("step", "none", "the step at which to leave the trajectory of --branch")
-    source, step = opened(str(origin.branch), settings.system, "branch"), origin.step
+    source, step = open_origin(str(origin.branch), settings.system, "branch"), origin.step
     for field in ("runs", "seed", "device"):
         if getattr(amount, field) not in (source.attrs[field], "auto"):
             raise SettingsError(field, getattr(amount, field), f"{source.attrs[field]}, as in {origin.branch}")
-    before = settings_of(source)
+    before = read_settings(source)
     now = {field.name: getattr(settings, field.name) for field in dataclasses.fields(before)}
     changes = {name: value for name, value in now.items() if value != getattr(before, name)}
     until = length

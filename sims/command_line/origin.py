@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dynamics.settings import SettingsError
-from sims.command_line.amount import Amount
+from sims.command_line.amount import EnsembleOptions
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -15,7 +15,7 @@ Options = TypeVar("Options")
 
 
 @dataclasses.dataclass(frozen=True)
-class Origin:
+class OriginOptions:
     """The exact state of another run."""
 
     branch: Path | None = None
@@ -25,7 +25,7 @@ class Origin:
     """Step at which to leave the trajectory."""
 
 
-def value_of(option: str, arguments: Sequence[str]) -> str | None:
+def option_value(option: str, arguments: Sequence[str]) -> str | None:
     """What a command line gives for an option, before it is parsed; "" for one that stands alone."""
     found = None
     for at, argument in enumerate(arguments):
@@ -36,24 +36,24 @@ def value_of(option: str, arguments: Sequence[str]) -> str | None:
     return None if found == "None" else found
 
 
-def is_set(option: str, arguments: Sequence[str]) -> bool:
+def flag_is_set(option: str, arguments: Sequence[str]) -> bool:
     """Whether a command line sets a flag, before it is parsed."""
     names = [argument.replace("_", "-") for argument in arguments]
     last = [name for name in names if name in (f"--{option}", f"--no-{option}")][-1:]
     return last == [f"--{option}"]
 
 
-def inherited(options: Callable[..., Options], system: str) -> Callable[[Sequence[str]], Options | None]:
+def branch_defaults(options: Callable[..., Options], system: str) -> Callable[[Sequence[str]], Options | None]:
     """What gives the defaults of a command line with --branch: those of the trajectory, which is of `system`."""
 
     def defaults(arguments: Sequence[str]) -> Options | None:
-        name = value_of("branch", arguments)
-        return as_in(options, opened(name, system, "branch")) if name else None
+        name = option_value("branch", arguments)
+        return options_from_trajectory(options, open_origin(name, system, "branch")) if name else None
 
     return defaults
 
 
-def opened(name: str, system: str, option: str) -> "xr.Dataset":
+def open_origin(name: str, system: str, option: str) -> "xr.Dataset":
     """The trajectory that an option names, if it is of the command's system."""
     from dynamics.trajectory.reader import open_trajectory
 
@@ -64,11 +64,11 @@ def opened(name: str, system: str, option: str) -> "xr.Dataset":
     return trajectory
 
 
-def as_in(options: Callable[..., Options], trajectory: "xr.Dataset", **changes: Any) -> Options:
+def options_from_trajectory(options: Callable[..., Options], trajectory: "xr.Dataset", **changes: Any) -> Options:
     """Options that repeat a trajectory, but for some settings."""
-    from dynamics.trajectory.reader import settings_of
+    from dynamics.trajectory.reader import read_settings
 
-    settings = dataclasses.replace(settings_of(trajectory), **changes)
+    settings = dataclasses.replace(read_settings(trajectory), **changes)
     attrs = trajectory.attrs
-    amount = Amount(int(attrs["runs"]), int(attrs["seed"]), record=attrs["record"], device=attrs["device"])
+    amount = EnsembleOptions(int(attrs["runs"]), int(attrs["seed"]), record=attrs["record"], device=attrs["device"])
     return options(settings=settings, amount=amount)

@@ -21,10 +21,10 @@ from matplotlib.path import Path
 from matplotlib.textpath import TextPath
 from matplotlib.transforms import IdentityTransform
 
-from analysis.plots.drawing.contours import lined, mosaic, places, tiles
-from analysis.plots.scenes.scene import SHAPES, Arrows, Curves, Image, Layer, Map, Panel, Points
+from analysis.plots.drawing.contours import cells_of_pixels, contour_tiles, mark_contours, tile_pixels
+from analysis.plots.scenes.scene import MARKER_SHAPES, Arrows, Curves, Image, Layer, Map, Panel, Points
 
-MARKERS = dict(zip(SHAPES, "os^DX", strict=True))
+MARKERS = dict(zip(MARKER_SHAPES, "os^DX", strict=True))
 AREAS = {"circle": 1.0, "square": 0.78, "triangle": 1.1, "diamond": 0.7, "cross": 1.1}
 """Of a shape's mark, so that all look equally large."""
 
@@ -35,12 +35,12 @@ INK, FAINT = "0.15", "0.75"
 BACK, FRONT = 2.0, 10.0
 """Where the first of the backgrounds and of the moving artists stand in the drawing order."""
 
-MATRIX = (255 * colormaps["viridis"](np.linspace(0, 1, 256))).round().astype(np.uint8)
-NOTHING = np.array([225, 225, 225, 255], np.uint8)
+MATRIX_COLOURS = (255 * colormaps["viridis"](np.linspace(0, 1, 256))).round().astype(np.uint8)
+MISSING_COLOUR = np.array([225, 225, 225, 255], np.uint8)
 """Colour of a matrix's entry that has no value."""
 
 
-Fill = Callable[[int, int], np.ndarray]
+_Fill = Callable[[int, int], np.ndarray]
 """What makes a picture of so many pixels up and across, (height, width, rgba) uint8."""
 
 
@@ -55,7 +55,7 @@ class LayerArtist(Protocol):
         """Update to what the layer's array holds at a frame, (...); None for a layer that names no array."""
 
 
-def layer_artist(axes: Axes, panel: Panel, layer: Layer, place: int, px: float) -> LayerArtist:
+def make_layer_artist(axes: Axes, panel: Panel, layer: Layer, place: int, px: float) -> LayerArtist:
     """The artist of a layer that is the place-th of its panel. px: points of a pixel at 240 to a panel."""
     order = FRONT + 3 * place
     if isinstance(layer, Points):
@@ -79,12 +79,12 @@ class PointsArtist:
         shapes = np.array(layer.shapes or ["circle"] * len(layer.names))
         filled = np.ones(len(layer.names), bool) if layer.filled is None else np.asarray(layer.filled, bool)
         self.groups: list[tuple[np.ndarray, PathCollection]] = []
-        for shape in SHAPES:
+        for shape in MARKER_SHAPES:
             of = np.flatnonzero(shapes == shape)
             if of.size:
                 self.groups.append((of, _marks(axes, layer, shape, of, filled[of], order, px)))
         self.moving: list[Drawn] = [marks for _, marks in self.groups]
-        self.labels = LabelsArtist(axes, layer, order + 1, px) if layer.labelled else None
+        self.labels = _LabelsArtist(axes, layer, order + 1, px) if layer.labelled else None
         if self.labels:
             self.moving.append(self.labels.labels)
 
@@ -114,13 +114,13 @@ def _marks(
     return marks
 
 
-class LabelsArtist:
+class _LabelsArtist:
     """Names beside marks, as outlines, at the right edge of the panel to their left; of those that would stand upon
     each other the first alone."""
 
     def __init__(self, axes: Axes, layer: Points, order: float, px: float) -> None:
         beside = 0.5 * MARK * np.sqrt(layer.size) + 1.5
-        outlines = [TextPath((beside * px, 0), name, size=LABEL * px) for name in short(layer.names)]
+        outlines = [TextPath((beside * px, 0), name, size=LABEL * px) for name in strip_common_words(layer.names)]
         paths = [Path(outline.vertices - [0, 0.36 * LABEL * px], outline.codes) for outline in outlines]
         self.labels = PathCollection(
             paths, [1.0], offsets=np.full((len(paths), 2), np.nan), offset_transform=axes.transData,
@@ -130,7 +130,7 @@ class LabelsArtist:
         axes.add_collection(self.labels, autolim=False)
         limits = np.array([axes.get_xlim(), axes.get_ylim()])
         self.right, self.back = limits[0, 1], np.array([path.get_extents().x1 for path in paths]) + beside * px
-        self.point = (limits[:, 1] - limits[:, 0]) / size_of(axes)  # in the panel's coordinates
+        self.point = (limits[:, 1] - limits[:, 0]) / axes_size_in_points(axes)  # in the panel's coordinates
         sizes = np.array([path.get_extents().size for path in paths]).reshape(-1, 2)
         self.apart = 1.1 * (sizes[:, None] + sizes) / 2  # (name, name, 2): nearer, and they cover each other
 
@@ -147,7 +147,7 @@ class LabelsArtist:
         self.labels.set_offsets(np.where(hidden[:, None], np.nan, at))
 
 
-def short(names: Sequence[str]) -> list[str]:
+def strip_common_words(names: Sequence[str]) -> list[str]:
     """Names without the words with which all of them begin: token 0, token 1 -> 0, 1."""
     words = [name.split(" ") for name in names]
     same = 0
@@ -156,7 +156,7 @@ def short(names: Sequence[str]) -> list[str]:
     return [" ".join(each[same:]) for each in words]
 
 
-def size_of(axes: Axes) -> np.ndarray:
+def axes_size_in_points(axes: Axes) -> np.ndarray:
     """Width and height of axes, in points."""
     figure = axes.get_figure(root=True)
     assert figure is not None
@@ -168,7 +168,7 @@ class ArrowsArtist:
 
     def __init__(self, axes: Axes, layer: Arrows, order: float, px: float) -> None:
         limits = np.array([axes.get_xlim(), axes.get_ylim()])
-        self.unit = (limits[:, 1] - limits[:, 0]) / size_of(axes) * px  # of a pixel
+        self.unit = (limits[:, 1] - limits[:, 0]) / axes_size_in_points(axes) * px  # of a pixel
         self.arrows = PolyCollection(
             [], facecolors=np.asarray(layer.colours, float), edgecolors="white", linewidths=0.5 * px,
             zorder=order, animated=True,
@@ -179,10 +179,10 @@ class ArrowsArtist:
     def show(self, values: np.ndarray | None, frame: int) -> None:
         """values: (arrow, 4), tails and heads; an arrow that is NaN, or has no length, is not drawn."""
         assert values is not None
-        self.arrows.set_verts(self.unit * corners(values.reshape(-1, 2, 2) / self.unit))
+        self.arrows.set_verts(self.unit * arrow_polygons(values.reshape(-1, 2, 2) / self.unit))
 
 
-def corners(ends: np.ndarray) -> np.ndarray:
+def arrow_polygons(ends: np.ndarray) -> np.ndarray:
     """Polygons (arrow, 7, 2) of arrows from tail to head (arrow, 2, 2), in pixels."""
     along = ends[:, 1] - ends[:, 0]
     length = np.hypot(*along.T)[:, None]
@@ -198,13 +198,13 @@ def corners(ends: np.ndarray) -> np.ndarray:
 # --------------------------------------------------------------------------------------------- maps, images
 
 
-class Pixels(AxesImage):
+class _PixelImage(AxesImage):
     """A picture that is made in the very pixels that it takes: (height, width, rgba), uint8, the lowest row first.
 
     matplotlib's resampling takes 20 times as long, and would break lines.
     """
 
-    def paint(self, fill: Fill, count: tuple[int, int]) -> None:
+    def paint(self, fill: _Fill, count: tuple[int, int]) -> None:
         """Show what `fill` makes in any size, of so many rows and columns of something."""
         self.fill, self.count = fill, count
         self.stale = True
@@ -224,13 +224,13 @@ class Pixels(AxesImage):
         context.restore()
 
 
-def spread(cells: np.ndarray, height: int, width: int) -> np.ndarray:
+def _enlarge_cells(cells: np.ndarray, height: int, width: int) -> np.ndarray:
     """Cells (row, column, ...) as blocks of pixels, (height, width, ...)."""
-    return cells[places(height, len(cells))[:, None], places(width, cells.shape[1])]
+    return cells[cells_of_pixels(height, len(cells))[:, None], cells_of_pixels(width, cells.shape[1])]
 
 
-def _pixels(axes: Axes, panel: Panel, order: float) -> Pixels:
-    image = Pixels(axes, interpolation="nearest", origin="lower", extent=(*panel.x, *panel.y), zorder=order)
+def _pixels(axes: Axes, panel: Panel, order: float) -> _PixelImage:
+    image = _PixelImage(axes, interpolation="nearest", origin="lower", extent=(*panel.x, *panel.y), zorder=order)
     image.set_animated(True)
     image.set_data(np.zeros((1, 1, 4), np.uint8))
     axes.add_image(image)
@@ -242,13 +242,13 @@ class MapArtist:
 
     def __init__(self, axes: Axes, panel: Panel, layer: Map, order: float) -> None:
         self.count, self.lines = len(layer.palette), layer.lines
-        rgb = tiles(layer.palette) if layer.lines else np.asarray(layer.palette, float)
+        rgb = contour_tiles(layer.palette) if layer.lines else np.asarray(layer.palette, float)
         self.table = np.full((*rgb.shape[:-1], 4), 255, np.uint8)
         self.table[..., :3] = np.round(255 * rgb)
         self.image = _pixels(axes, panel, order)
         self.moving: list[Drawn] = [self.image]
         if panel.origin:  # the map hides what is drawn for the whole panel
-            self.moving.append(origin(axes, order + 1, "0.35"))
+            self.moving.append(draw_origin_lines(axes, order + 1, "0.35"))
 
     def show(self, values: np.ndarray | None, frame: int) -> None:
         """values: (row, column) unsigned integers."""
@@ -259,8 +259,10 @@ class MapArtist:
         """The map of numbers (row, column) in so many pixels; of fewer pixels than numbers some are left out."""
         rows, columns = min(height, len(numbers)), min(width, numbers.shape[1])
         if not self.lines:
-            return self.table[spread(numbers, height, width)]
-        return mosaic(self.table, lined(spread(numbers, rows, columns), self.count), (height, width))
+            return self.table[_enlarge_cells(numbers, height, width)]
+        return tile_pixels(
+            self.table, mark_contours(_enlarge_cells(numbers, rows, columns), self.count), (height, width)
+        )
 
 
 class ImageArtist:
@@ -278,9 +280,9 @@ class ImageArtist:
         assert values is not None
         share = (values[::-1] - self.low) / max(self.high - self.low, 1e-300)
         known = np.isfinite(share)
-        cells = MATRIX[(255 * np.clip(np.where(known, share, 0), 0, 1)).round().astype(np.intp)]
-        cells[~known] = NOTHING
-        self.image.paint(lambda height, width: spread(cells, height, width), cells.shape[:2])
+        cells = MATRIX_COLOURS[(255 * np.clip(np.where(known, share, 0), 0, 1)).round().astype(np.intp)]
+        cells[~known] = MISSING_COLOUR
+        self.image.paint(lambda height, width: _enlarge_cells(cells, height, width), cells.shape[:2])
 
 
 def _strip(axes: Axes, colours: np.ndarray) -> None:
@@ -293,7 +295,7 @@ def _strip(axes: Axes, colours: np.ndarray) -> None:
     axes.add_collection(strip, autolim=False)
 
 
-def origin(axes: Axes, order: float, colour: str) -> LineCollection:
+def draw_origin_lines(axes: Axes, order: float, colour: str) -> LineCollection:
     """Lines through the origin, as wide and high as the panel."""
     (x0, x1), (y0, y1) = axes.get_xlim(), axes.get_ylim()
     lines = LineCollection(

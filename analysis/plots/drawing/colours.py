@@ -5,24 +5,27 @@ Differences are distances in Oklab, in which equal steps look equal (Ottosson 20
 
 import numpy as np
 
-APART = ("3c5a78", "ffa500", "69d2c3", "f03c0f", "9600e1", "5a002d", "009687", "2d0087", "a50f00", "b478ff")
+_DISTINCT_COLOURS = ("3c5a78", "ffa500", "69d2c3", "f03c0f", "9600e1", "5a002d", "009687", "2d0087", "a50f00", "b478ff")
 """Ten colours of which any two are at least 0.15 apart in Oklab, for readers with and without each kind of colour
 blindness: found by exchange from a grid of the colours that stand out from white, for the largest least distance."""
 
-PERMUTED = 0.03
+_PERMUTATION_LIGHTNESS = 0.03
 """How much lighter and darker permutations of a multiset are than its colour, in Oklab."""
 
 
-def apart(n: int) -> np.ndarray:
+def _distinct_colours(n: int) -> np.ndarray:
     """The first n, up to ten, of the colours that are far apart, (n, rgb)."""
-    return np.array([[int(hexadecimal[at : at + 2], 16) for at in (0, 2, 4)] for hexadecimal in APART[:n]]) / 255
+    return (
+        np.array([[int(hexadecimal[at : at + 2], 16) for at in (0, 2, 4)] for hexadecimal in _DISTINCT_COLOURS[:n]])
+        / 255
+    )
 
 
 def class_colours(n: int) -> np.ndarray:
     """Colours of N classes, (class, rgb): far apart up to ten, else hues once round the circle, of which neighbours
     are also of unlike lightness."""
-    if n <= len(APART):
-        return apart(n).reshape(n, 3)
+    if n <= len(_DISTINCT_COLOURS):
+        return _distinct_colours(n).reshape(n, 3)
     hue = 2 * np.pi * (np.arange(n) / n + 0.08)
     level = np.arange(n) % 3
     if n % 3 == 1:
@@ -42,7 +45,7 @@ def prefix_colours(multiset: np.ndarray) -> np.ndarray:
     for one in np.unique(multiset):
         of_one = np.flatnonzero(multiset == one)
         if len(of_one) > 1:
-            shift[of_one] = np.linspace(-PERMUTED, PERMUTED, len(of_one))
+            shift[of_one] = np.linspace(-_PERMUTATION_LIGHTNESS, _PERMUTATION_LIGHTNESS, len(of_one))
     return from_oklab(lightness + shift, a, b)
 
 
@@ -75,26 +78,28 @@ def from_oklab(lightness: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarra
     return np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
 
 
-def pale(colours: np.ndarray, share: float = 0.42) -> np.ndarray:
+def pale_colours(colours: np.ndarray, share: float = 0.42) -> np.ndarray:
     """Colours (..., rgb) for a background, on which the full ones can be seen."""
     return share * colours + (1 - share)
 
 
-SPLITS = {"train": 0, "validation": 1, "test": 1, "unseen": 2}
+_COLOUR_INDEX_OF_SPLIT = {"train": 0, "validation": 1, "test": 1, "unseen": 2}
 
 
 def split_colours(splits: list[str]) -> np.ndarray:
     """Colours of the curves of splits, (split, rgb): a split has the same everywhere."""
-    return class_colours(3 + len(splits))[[SPLITS.get(split, 3 + place) for place, split in enumerate(splits)]]
+    return class_colours(3 + len(splits))[
+        [_COLOUR_INDEX_OF_SPLIT.get(split, 3 + place) for place, split in enumerate(splits)]
+    ]
 
 
-def sequential(n: int = 256) -> np.ndarray:
+def sequential_colours(n: int = 256) -> np.ndarray:
     """Colours of values, or of tokens along the number line, from low, dark, to high, light: (n, rgb)."""
     from matplotlib import colormaps
 
     return colormaps["viridis"](np.linspace(0, 1, n))[:, :3]
 
 
-def round_colours(angle: np.ndarray) -> np.ndarray:
+def angle_colours(angle: np.ndarray) -> np.ndarray:
     """Colours of directions in the plane, by their angle (...) in radians: (..., rgb)."""
     return from_oklab(0.68 + 0.1 * np.cos(angle - 1), 0.13 * np.cos(angle), 0.13 * np.sin(angle))

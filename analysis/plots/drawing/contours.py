@@ -13,7 +13,7 @@ RIGHT, ABOVE = 1, 2
 """Added to four times a number where a line runs at the right of its place, and above it."""
 
 
-def lined(numbers: np.ndarray, count: int) -> np.ndarray:
+def mark_contours(numbers: np.ndarray, count: int) -> np.ndarray:
     """Numbers (..., row, column) below a count, the lowest row first, with lines: 4 number + RIGHT + ABOVE each.
 
     Places in `tiles`, in the smallest unsigned integers that hold all. Where one line would lie beside another there is
@@ -34,7 +34,7 @@ def _alone(lines: np.ndarray) -> np.ndarray:
     return found
 
 
-def tiles(palette: np.ndarray) -> np.ndarray:
+def contour_tiles(palette: np.ndarray) -> np.ndarray:
     """The four pixels of a place by what `lined` gives for it: (number, rgb) -> (4 number, row, column, rgb)."""
     on_line = np.zeros((4, 2, 2), bool)
     on_line[[RIGHT, RIGHT | ABOVE], :, 1] = True
@@ -43,7 +43,7 @@ def tiles(palette: np.ndarray) -> np.ndarray:
     return shades.reshape(-1, 2, 2, 3)
 
 
-def mosaic(tiles: np.ndarray, lined: np.ndarray, size: tuple[int, int] | None = None) -> np.ndarray:
+def tile_pixels(tiles: np.ndarray, lined: np.ndarray, size: tuple[int, int] | None = None) -> np.ndarray:
     """The pixels of a map: tiles (4 number, row, column, ...) at lined (row, column) -> (height, width, ...).
 
     size: height and width, at least as many as there are rows and columns, of which every place then has its share, and
@@ -54,13 +54,13 @@ def mosaic(tiles: np.ndarray, lined: np.ndarray, size: tuple[int, int] | None = 
     return tiles[lined[rows[:, None], columns], above[:, None], right]
 
 
-def places(size: int, count: int) -> np.ndarray:
+def cells_of_pixels(size: int, count: int) -> np.ndarray:
     """Which of so many places each of so many pixels shows, (size,)."""
     return np.arange(size) * count // max(size, 1)
 
 
 def _parts(size: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Of each of so many pixels its place, and whether (1 or 0) it is among the last half of that place's pixels."""
-    of = places(size, count)
+    of = cells_of_pixels(size, count)
     half = max(1, round(size / (2 * count)))
     return of, (of != np.append(of[half:], np.full(min(half, size), count))).astype(np.intp)

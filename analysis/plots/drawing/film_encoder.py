@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.output.files import replacing
+from analysis.output.files import replace_file
 from dynamics.simulation import MissingPackage
 from dynamics.trajectory.netcdf import RecordingError
 
@@ -19,24 +19,36 @@ try:
 except ImportError:
     raise MissingPackage("films need imageio-ffmpeg, which comes with: pip install 'training-dynamics[view]'") from None
 
-SAME_BYTES = ["-fflags", "+bitexact", "-flags:v", "+bitexact", "-map_metadata", "-1"]
+_REPRODUCIBLE = ["-fflags", "+bitexact", "-flags:v", "+bitexact", "-map_metadata", "-1"]
 
-H264 = ["-preset", "veryfast", "-crf", "21", "-threads", "2", "-movflags", "+faststart", "-f", "mp4", *SAME_BYTES]
+H264_OPTIONS = [
+    "-preset",
+    "veryfast",
+    "-crf",
+    "21",
+    "-threads",
+    "2",
+    "-movflags",
+    "+faststart",
+    "-f",
+    "mp4",
+    *_REPRODUCIBLE,
+]
 """What browsers play, beginning before all is loaded."""
 
-COLOURS = 96
-GIF = [
+_GIF_COLOURS = 96
+_GIF_OPTIONS = [
     "-filter_complex",
-    f"split[a][b];[a]palettegen=max_colors={COLOURS}:reserve_transparent=1[p];[b][p]paletteuse=dither=none",
-    "-loop", "0", "-threads", "1", "-f", "gif", *SAME_BYTES,
+    f"split[a][b];[a]palettegen=max_colors={_GIF_COLOURS}:reserve_transparent=1[p];[b][p]paletteuse=dither=none",
+    "-loop", "0", "-threads", "1", "-f", "gif", *_REPRODUCIBLE,
 ]  # fmt: skip
 """One palette for the whole film; without dithering what stands still costs nothing."""
 
-Write = Callable[[np.ndarray], None]
+_WriteFrame = Callable[[np.ndarray], None]
 
 
 @contextmanager
-def encoder(path: Path, size: tuple[int, int], fps: float) -> Iterator[Write]:
+def open_film_encoder(path: Path, size: tuple[int, int], fps: float) -> Iterator[_WriteFrame]:
     """What takes frames (height, width, rgba), uint8, and makes of them the MP4 (H.264) or GIF at a path.
 
     size: width and height, for an MP4 even. The file takes its name when it is whole: after an error or an
@@ -44,11 +56,11 @@ def encoder(path: Path, size: tuple[int, int], fps: float) -> Iterator[Write]:
     """
     gif = path.suffix.lower() == ".gif"
     count = 0
-    with replacing(path) as temporary:
+    with replace_file(path) as temporary:
         frames = imageio_ffmpeg.write_frames(
             temporary, size, pix_fmt_in="rgba", pix_fmt_out="pal8" if gif else "yuv420p", fps=fps, quality=None,
             codec="gif" if gif else "libx264", macro_block_size=1, ffmpeg_log_level="fatal",
-            output_params=GIF if gif else H264,
+            output_params=_GIF_OPTIONS if gif else H264_OPTIONS,
         )  # fmt: skip
         try:
             frames.send(None)

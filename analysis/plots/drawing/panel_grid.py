@@ -16,32 +16,38 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from analysis.output.files import replacing
-from analysis.plots.drawing.artists import INK, LayerArtist, layer_artist
-from analysis.plots.drawing.axes_decoration import Event, class_key, foot, furnish, wide
+from analysis.output.files import replace_file
+from analysis.plots.drawing.artists import INK, LayerArtist, make_layer_artist
+from analysis.plots.drawing.axes_decoration import (
+    ClockEvent,
+    class_colour_key,
+    decorate_axes,
+    draw_figure_key,
+    text_width,
+)
 from analysis.plots.drawing.panel_layout import (
     FOOT,
     HEADING,
     RIGHT,
-    Layout,
-    chosen,
-    columns_for,
-    common,
-    limits,
-    on_one_scale,
+    PanelLayout,
+    common_limits,
+    common_panel_names,
+    default_columns,
+    named_panels,
+    set_common_colour_scale,
 )
-from analysis.plots.scenes.scene import Arrays, Panel, Scene
+from analysis.plots.scenes.scene import LayerArrays, Panel, Scene
 
 DPI = 100
 
-HEAD = 13.5
+_HEADING_HEIGHT = 13.5
 """Height of the heading's letters, where a panel is 240 pixels wide."""
 
-FORMATS = {"png": ("Software",), "svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator", "Producer")}
+PICTURE_FORMATS = {"png": ("Software",), "svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator", "Producer")}
 """What a sheet is saved as, and the metadata that are left out so that its bytes are the same every time."""
 
 
-class Sheet:
+class PanelGrid:
     """Panels of one or two scenes, updated by `show` and drawn by `draw`."""
 
     def __init__(
@@ -58,11 +64,13 @@ class Sheet:
         columns: of panels, of each scene. Raises SettingsError.
         """
         if not panels and len(scenes) > 1:
-            panels = common(scenes)
-        blocks = on_one_scale([chosen(scene, panels) for scene in scenes])
+            panels = common_panel_names(scenes)
+        blocks = set_common_colour_scale([named_panels(scene, panels) for scene in scenes])
         count = len(blocks[0])
         self.scenes, self.panels = tuple(scenes), [panel.name for panel in blocks[0]]
-        self.layout = Layout(blocks, limits(scenes, blocks), min(columns or columns_for(count), count), width)
+        self.layout = PanelLayout(
+            blocks, common_limits(scenes, blocks), min(columns or default_columns(count), count), width
+        )
         self.width, self.height = (size + size % 2 if even else size for size in (width, self.layout.height))
         self.figure = Figure(figsize=(self.width / DPI, self.height / DPI), dpi=DPI, facecolor="white")
         self.canvas = FigureCanvasAgg(self.figure)
@@ -84,8 +92,10 @@ class Sheet:
         """The scene's title at the left; the clock, at the right, is given back."""
         s, scene = self.layout.scale, self.scenes[place]
         left, width = self.layout.left(place), self.layout.block
-        wanted = HEAD * (wide(self._time(place, -1)) + 1.12 * wide(scene.title) + 1.5) * s  # bold is wider
-        size = HEAD * self._px * min(1.0, (width - (RIGHT + 8) * s) / wanted)
+        wanted = (
+            _HEADING_HEIGHT * (text_width(self._time(place, -1)) + 1.12 * text_width(scene.title) + 1.5) * s
+        )  # bold is wider
+        size = _HEADING_HEIGHT * self._px * min(1.0, (width - (RIGHT + 8) * s) / wanted)
         y = 1 - 0.52 * HEADING * s / self.height
         how: dict[str, Any] = {"fontsize": size, "va": "center", "color": INK}
         self.figure.text((left + 8 * s) / self.width, y, scene.title, weight="bold", **how)
@@ -97,10 +107,10 @@ class Sheet:
         s, kinds = self.layout.scale, {mark.kind for scene in self.scenes for mark in scene.marks}
         keys: list[list[tuple[str, tuple[float, ...]]]] = []
         for place, panels in enumerate(self.layout.blocks):
-            keys.append([(name, tuple(colour)) for name, colour in class_key(panels)])
+            keys.append([(name, tuple(colour)) for name, colour in class_colour_key(panels)])
             if keys[-1] not in keys[:-1]:
                 at = (self.layout.left(place) + 16 * s, 0.6 * FOOT * s)
-                foot(self.figure, panels, kinds if place == 0 else (), at, self._px)
+                draw_figure_key(self.figure, panels, kinds if place == 0 else (), at, self._px)
 
     def _time(self, place: int, frame: int) -> str:
         """The step, and the epoch, with decimals where those of the run are not whole."""
@@ -112,13 +122,13 @@ class Sheet:
     def _block(self, place: int) -> list[tuple[str | None, LayerArtist]]:
         """The axes of a scene with all that stands still; its artists are given back."""
         scene, found = self.scenes[place], []
-        marks = [Event(mark.kind, *np.interp(mark[1:], scene.steps, scene.clock).tolist()) for mark in scene.marks]
+        marks = [ClockEvent(mark.kind, *np.interp(mark[1:], scene.steps, scene.clock).tolist()) for mark in scene.marks]
         for panel, box in zip(self.layout.blocks[place], self.layout.boxes(place), strict=True):
             axes = self._axes(place, panel, box)
             for order, layer in enumerate(panel.layers):
-                made = layer_artist(axes, panel, layer, order, self._px)
+                made = make_layer_artist(axes, panel, layer, order, self._px)
                 found.append((getattr(layer, "array", None), made))
-            furnish(axes, panel, self._px, self.layout.ticks, self.layout.words, marks)
+            decorate_axes(axes, panel, self._px, self.layout.ticks, self.layout.words, marks)
         return found
 
     def _axes(self, place: int, panel: Panel, box: tuple[float, float, float, float]) -> Axes:
@@ -131,7 +141,7 @@ class Sheet:
 
     # ----------------------------------------------------------------------------------------- drawing it
 
-    def show(self, frames: Sequence[int], arrays: Sequence[Arrays], at: Sequence[int] | None = None) -> None:
+    def show(self, frames: Sequence[int], arrays: Sequence[LayerArrays], at: Sequence[int] | None = None) -> None:
         """Update to a frame of each scene. arrays: of each, what `Scene.arrays` gives; at: the places along them."""
         for place, (frame, found) in enumerate(zip(frames, arrays, strict=True)):
             here = 0 if at is None else at[place]
@@ -156,8 +166,8 @@ class Sheet:
         for clock in self.clocks:  # a figure leaves its own animated artists out, axes draw theirs
             clock.set_animated(False)
         try:
-            with replacing(path) as temporary, matplotlib.rc_context({"svg.hashsalt": suffix}):
-                nothing = dict.fromkeys(FORMATS[suffix])
+            with replace_file(path) as temporary, matplotlib.rc_context({"svg.hashsalt": suffix}):
+                nothing = dict.fromkeys(PICTURE_FORMATS[suffix])
                 self.figure.savefig(temporary, format=suffix, dpi=DPI, metadata=nothing)
         finally:
             for clock in self.clocks:

@@ -9,44 +9,44 @@ import xarray as xr
 from scipy import ndimage
 
 from analysis.plots.drawing import colours
-from analysis.plots.scenes.scene import Arrays, Curves, Layer, Panel, Points
-from analysis.structures.circles_and_grids import CIRCLE_RATIO, circularity, imperfections
-from analysis.structures.embedding_motion import unit_of_time
-from analysis.structures.projection import Box, Plane, box_of, plane_of
+from analysis.plots.scenes.scene import Curves, Layer, LayerArrays, Panel, Points
+from analysis.structures.circles_and_grids import CIRCLE_RATIO, circularity, count_imperfections
+from analysis.structures.embedding_motion import time_unit
+from analysis.structures.projection import PanelLimits, Projection, fit_projection, panel_limits
 from dynamics.settings import SettingsError
 from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import DIVERGED, settings_of
+from dynamics.trajectory.reader import DIVERGED, read_settings
 
-MOST_LABELS = 40
+MAX_LABELLED_POINTS = 40
 """Points of a panel that are labelled; more would cover each other."""
 
-MOST_LOOKED_AT = 4000
+MAX_FRAMES = 4000
 """Frames from which limits are taken: of a longer run so many, evenly."""
 
-COUNTED = 60_000_000
+_MAX_COUNTED_PAIRS = 60_000_000
 """Pairs of pair sums, over all frames, that imperfections are counted among; else of fewer frames."""
 
-AT_ORIGIN = 1e6
+_MAX_CIRCULARITY = 1e6
 """Circularity that is shown of tokens of which one is at the origin."""
 
-FRAMES_A_POINT = 150
+_SMOOTHED_POINTS = 150
 """Points that a curve of many keeps apart when it is smoothed."""
 
-Maker = Callable[[], Panel]
+PanelFactory = Callable[[], Panel]
 
 
-class Content(NamedTuple):
+class RunPanels(NamedTuple):
     """The panels of a run: by name, in their order, what makes each; and the arrays that their layers show."""
 
-    panels: Mapping[str, Maker]
-    look: Callable[[np.ndarray, Sequence[str]], Arrays]
+    panels: Mapping[str, PanelFactory]
+    look: Callable[[np.ndarray, Sequence[str]], LayerArrays]
 
 
-class Recorded:
+class RecordedRun:
     """One run of a trajectory: its valid frames, and what to count time in."""
 
     def __init__(self, trajectory: xr.Dataset, run: int, axes: tuple[int, int] | None = None, side: int = 96) -> None:
-        """run: a place along `run`; axes, side: as `analysis.plots.panels.scene` has them. Raises SettingsError,
+        """run: a place along `run`; axes, side: as `analysis.plots.panels.build_scene` has them. Raises SettingsError,
         TrajectoryError."""
         runs = trajectory.sizes["run"]
         if isinstance(run, bool) or not isinstance(run, int | np.integer) or not 0 <= run < runs:
@@ -59,10 +59,10 @@ class Recorded:
             raise TrajectoryError(f"run {run}: diverged at step {self.last_step}, before the first frame")
         self.steps = steps[:count].astype(np.int64)
         self.data = trajectory.isel(run=[run], step=slice(0, count))
-        self.settings: Any = settings_of(trajectory)  # of whichever system
+        self.settings: Any = read_settings(trajectory)  # of whichever system
         self.seed = int(trajectory["seed"].values[run])
         self.diverged = bool(trajectory["status"].values[run] == DIVERGED)
-        self.unit, self.epoch_steps = unit_of_time(trajectory)
+        self.unit, self.epoch_steps = time_unit(trajectory)
         self.clock = self.steps / self.epoch_steps
 
     @functools.cached_property
@@ -87,7 +87,7 @@ class Recorded:
     @property
     def looked_at(self) -> np.ndarray:
         """Frames from which limits are taken, the first and the last among them."""
-        return evenly(len(self.steps), MOST_LOOKED_AT)
+        return evenly_spaced_indices(len(self.steps), MAX_FRAMES)
 
     @property
     def some(self) -> str:
@@ -95,9 +95,9 @@ class Recorded:
         looked_at, count = len(self.looked_at), len(self.steps)
         return "" if looked_at == count else f"limits of {looked_at} of {count} frames"
 
-    def box(self, places: np.ndarray, square: bool = True) -> Box:
+    def box(self, places: np.ndarray, square: bool = True) -> PanelLimits:
         """The limits of points at the frames that are looked at, (frame, point, 2); see `box_of`."""
-        return box_of(places, self.diverged, square)._replace(of=self.some)
+        return panel_limits(places, self.diverged, square)._replace(of=self.some)
 
     @property
     def span(self) -> tuple[float, float]:
@@ -107,12 +107,12 @@ class Recorded:
         return first - room, last + room
 
 
-def evenly(count: int, most: int) -> np.ndarray:
+def evenly_spaced_indices(count: int, most: int) -> np.ndarray:
     """At most so many (from 2) of `count` frames, evenly, the first and the last among them."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
 
 
-def joined(*notes: str) -> str:
+def join_notes(*notes: str) -> str:
     """Notes of a panel, those that are not empty."""
     return "; ".join(filter(None, notes))
 
@@ -120,48 +120,49 @@ def joined(*notes: str) -> str:
 # ------------------------------------------------------------------------------------------- panels of points
 
 
-def plot(
-    name: str, title: str, layers: Sequence[Layer], box: Box, plane: Plane | None = None, note: str = "", **more
+def plane_panel(
+    name: str, title: str, layers: Sequence[Layer], box: PanelLimits, plane: Projection | None = None, note: str = "",
+        **more
 ) -> Panel:  # fmt: skip
     """A panel of places in the plane, within a box."""
     line = plane is not None and plane.heights is not None
-    notes = joined(plane.note if plane else "", note, box.note)
+    notes = join_notes(plane.note if plane else "", note, box.note)
     y = (-1.0, 1.0) if line else box.y
     options = {"equal": not line, "origin": True, **more}
     return Panel(name, title, tuple(layers), box.x, y, note=notes, **options)
 
 
-def embedding_content(recorded: Recorded) -> Content:
+def _embedding_panels(recorded: RecordedRun) -> RunPanels:
     """The tokens, numbered and coloured along the number line."""
     x = recorded.embedding
     tokens = x.shape[1]
 
     @functools.cache
-    def plane() -> Plane:
-        return plane_of(x[-1], recorded.axes)
+    def plane() -> Projection:
+        return fit_projection(x[-1], recorded.axes)
 
-    def look(frames: np.ndarray, names: Sequence[str]) -> Arrays:
+    def look(frames: np.ndarray, names: Sequence[str]) -> LayerArrays:
         return {"embedding": plane().places(x[frames])} if "embedding" in names else {}
 
     def panel() -> Panel:
         box = recorded.box(plane().places(x[recorded.looked_at]))
-        return plot("embedding", "embedding", [token_points("embedding", tokens)], box, plane())
+        return plane_panel("embedding", "embedding", [token_points("embedding", tokens)], box, plane())
 
-    return Content({"embedding": panel}, look)
+    return RunPanels({"embedding": panel}, look)
 
 
 def token_points(array: str, tokens: int) -> Points:
     """Marks of numbered tokens."""
     names = tuple(map(str, range(tokens)))
-    size = 1.4 if tokens <= MOST_LABELS else 0.6
-    return Points(array, colours.sequential(tokens), names, size=size, labelled=tokens <= MOST_LABELS)
+    size = 1.4 if tokens <= MAX_LABELLED_POINTS else 0.6
+    return Points(array, colours.sequential_colours(tokens), names, size=size, labelled=tokens <= MAX_LABELLED_POINTS)
 
 
 # ------------------------------------------------------------------------------------------ panels of curves
 
 
 def curve_panel(
-    recorded: Recorded, name: str, title: str, values: np.ndarray, names: Sequence[str], rgb: np.ndarray, log: bool,
+    recorded: RecordedRun, name: str, title: str, values: np.ndarray, names: Sequence[str], rgb: np.ndarray, log: bool,
     y: tuple[float, float] | None = None, note: str = "",
 ) -> Panel:  # fmt: skip
     """Quantities (curve, frame) against the clock; on a logarithmic axis zeros stand at the lower edge."""
@@ -175,7 +176,7 @@ def curve_panel(
     ways = {"above": (known > limits[1]).any(), "below": (known < limits[0]).any()}
     goes = " and ".join(way for way, gone in ways.items() if gone)
     none = "" if known.size else "no values"
-    said = joined(note, none, said, f"goes {goes}" if goes else "")
+    said = join_notes(note, none, said, f"goes {goes}" if goes else "")
     layer = Curves(recorded.clock, values, rgb, tuple(names))
     return Panel(name, title, (layer,), recorded.span, limits, recorded.unit, "", False, log, note=said)
 
@@ -198,44 +199,44 @@ def curve_limits(values: np.ndarray, log: bool, diverged: bool) -> tuple[float, 
     return low - room, high + room
 
 
-def metric_makers(recorded: Recorded) -> dict[str, Maker]:
+def metric_panels(recorded: RecordedRun) -> dict[str, PanelFactory]:
     """Loss, accuracy and the norms of gradients and updates, as far as they were recorded."""
-    makers: dict[str, Maker] = {}
+    makers: dict[str, PanelFactory] = {}
     if "loss" in recorded.data:
-        makers["loss"] = lambda: split_panel(recorded, "loss", log=True)
+        makers["loss"] = lambda: _split_panel(recorded, "loss", log=True)
     if "accuracy" in recorded.data:
-        makers["accuracy"] = lambda: split_panel(recorded, "accuracy", log=False, y=(-0.03, 1.03))
-    makers["gradient_norm"] = lambda: layer_panel(recorded, "gradient_norm", gradient_title(recorded))
-    makers["update_norm"] = lambda: layer_panel(recorded, "update_norm", "norm of the update")
+        makers["accuracy"] = lambda: _split_panel(recorded, "accuracy", log=False, y=(-0.03, 1.03))
+    makers["gradient_norm"] = lambda: _norm_panel(recorded, "gradient_norm", _gradient_title(recorded))
+    makers["update_norm"] = lambda: _norm_panel(recorded, "update_norm", "norm of the update")
     return makers
 
 
-def split_panel(recorded: Recorded, name: str, log: bool, y: tuple[float, float] | None = None) -> Panel:
+def _split_panel(recorded: RecordedRun, name: str, log: bool, y: tuple[float, float] | None = None) -> Panel:
     """A metric of every split."""
     values, splits = recorded.curve(name, "split")
     return curve_panel(recorded, name, name, values, splits, colours.split_colours(splits), log, y)
 
 
-def gradient_title(recorded: Recorded) -> str:
+def _gradient_title(recorded: RecordedRun) -> str:
     """Particles have a force."""
     return "norm of the gradient" if "loss" in recorded.data else "norm of the force"
 
 
-def layer_panel(recorded: Recorded, name: str, title: str) -> Panel:
+def _norm_panel(recorded: RecordedRun, name: str, title: str) -> Panel:
     """A norm of every layer; the update at step 0, which is none, is a gap. Those of many frames, which would cover
     each other, are smoothed."""
     values, layers = recorded.curve(name, "layer")
     if name == "update_norm" and recorded.steps[0] == 0:
         values[:, 0] = np.nan
-    width, note = len(recorded.steps) // FRAMES_A_POINT | 1, ""
+    width, note = len(recorded.steps) // _SMOOTHED_POINTS | 1, ""
     if width > 1 and len(layers) > 1:
-        values, note = smoothed(values, width), f"geometric mean over {width} frames"
+        values, note = geometric_moving_mean(values, width), f"geometric mean over {width} frames"
     names = [layer.replace("_", " ") for layer in layers]
     rgb = colours.class_colours(len(layers))
     return curve_panel(recorded, name, title, values, names, rgb, log=True, note=note)
 
 
-def smoothed(values: np.ndarray, width: int) -> np.ndarray:
+def geometric_moving_mean(values: np.ndarray, width: int) -> np.ndarray:
     """The geometric mean over `width` frames around each, of those that are positive: (curve, frame)."""
     positive = values > 0
     logarithm = np.log(np.where(positive, values, 1.0))
@@ -246,20 +247,20 @@ def smoothed(values: np.ndarray, width: int) -> np.ndarray:
     return np.where(np.isnan(values), np.nan, np.exp(mean))
 
 
-def structure_makers(recorded: Recorded) -> dict[str, Maker]:
+def structure_panels(recorded: RecordedRun) -> dict[str, PanelFactory]:
     """Circularity and, where tokens are numbers modulo their number, grid imperfections over time."""
     x = recorded.embedding
-    makers: dict[str, Maker] = {}
+    makers: dict[str, PanelFactory] = {}
     if x.shape[1] > 1 and x.shape[2] > 1:
-        makers["circularity"] = lambda: circularity_panel(recorded)
+        makers["circularity"] = lambda: _circularity_panel(recorded)
     if recorded.numbers:
-        makers["imperfections"] = lambda: imperfections_panel(recorded)
+        makers["imperfections"] = lambda: _imperfections_panel(recorded)
     return makers
 
 
-def circularity_panel(recorded: Recorded) -> Panel:
+def _circularity_panel(recorded: RecordedRun) -> Panel:
     """Largest over smallest norm, and what it is below on a circle (CA algorithm 1)."""
-    ratio = np.minimum(circularity(recorded.embedding), AT_ORIGIN)
+    ratio = np.minimum(circularity(recorded.embedding), _MAX_CIRCULARITY)
     values = np.stack([ratio, np.full(len(ratio), CIRCLE_RATIO)])
     high = float(np.clip(np.quantile(ratio, 0.9) * 1.3, 4.0, 100.0))
     rgb = colours.class_colours(2)
@@ -267,12 +268,12 @@ def circularity_panel(recorded: Recorded) -> Panel:
     return curve_panel(recorded, "circularity", "circularity", values, names, rgb, log=True, y=(0.95, high))
 
 
-def imperfections_panel(recorded: Recorded) -> Panel:
+def _imperfections_panel(recorded: RecordedRun) -> Panel:
     """Pair sums whose nearest other one has another modular sum (CA algorithm 2), in some frames if all take long."""
     x = recorded.embedding
     pairs = x.shape[1] * (x.shape[1] + 1) // 2
-    at = evenly(len(x), max(2, int(COUNTED / pairs**1.5)))
-    count = np.interp(np.arange(len(x)), at, imperfections(x[at]))[None]
+    at = evenly_spaced_indices(len(x), max(2, int(_MAX_COUNTED_PAIRS / pairs**1.5)))
+    count = np.interp(np.arange(len(x)), at, count_imperfections(x[at]))[None]
     note = f"of {pairs} pairs" + ("" if len(at) == len(x) else f", counted in {len(at)} frames")
     high = 1.05 * max(1.0, float(count.max()))
     rgb = colours.class_colours(1)
@@ -282,13 +283,13 @@ def imperfections_panel(recorded: Recorded) -> Panel:
     )
 
 
-def scalar_makers(recorded: Recorded) -> dict[str, Maker]:
+def scalar_panels(recorded: RecordedRun) -> dict[str, PanelFactory]:
     """A system's own numbers, one a frame."""
     own = [str(name) for name, values in recorded.data.data_vars.items() if set(values.dims) == {"run", "step"}]
-    return {name: functools.partial(scalar_panel, recorded, name) for name in own}
+    return {name: functools.partial(_scalar_panel, recorded, name) for name in own}
 
 
-def scalar_panel(recorded: Recorded, name: str) -> Panel:
+def _scalar_panel(recorded: RecordedRun, name: str) -> Panel:
     values = recorded.data[name].transpose("run", "step").values.astype(np.float64)
     values[~np.isfinite(values)] = np.nan
     return curve_panel(recorded, name, name.replace("_", " "), values, (name,), colours.class_colours(1), log=False)
@@ -297,10 +298,10 @@ def scalar_panel(recorded: Recorded, name: str) -> Panel:
 # --------------------------------------------------------------------------------------------- any system
 
 
-def common(recorded: Recorded) -> Content:
+def build_default_panels(recorded: RecordedRun) -> RunPanels:
     """The panels of a system of which nothing else is known."""
     if "embedding" not in recorded.data:
-        return Content({**metric_makers(recorded), **scalar_makers(recorded)}, lambda frames, names: {})
-    shown = embedding_content(recorded)
-    makers = {**shown.panels, **structure_makers(recorded), **metric_makers(recorded), **scalar_makers(recorded)}
-    return Content(makers, shown.look)
+        return RunPanels({**metric_panels(recorded), **scalar_panels(recorded)}, lambda frames, names: {})
+    shown = _embedding_panels(recorded)
+    makers = {**shown.panels, **structure_panels(recorded), **metric_panels(recorded), **scalar_panels(recorded)}
+    return RunPanels(makers, shown.look)

@@ -20,7 +20,7 @@ GOLDEN = (5**0.5 - 1) / 2
 LONGEST = 24
 """Tokens of a sentence that its name has."""
 
-LISTED: dict[tuple[int, int, int], tuple[str, str]] = {
+PAPER_SEQUENCES: dict[tuple[int, int, int], tuple[str, str]] = {
     (2, 5, 12): (
         "00000 11111 00001 00100 00011 01100 00111 01101 01111 11011",
         "0000000 1111111 1001001 0110010",
@@ -33,7 +33,7 @@ LISTED: dict[tuple[int, int, int], tuple[str, str]] = {
 """Prefixes and suffixes of VC's panels, by p, k and L."""
 
 
-class Sentences(NamedTuple):
+class ProbeSequences(NamedTuple):
     """Sentences in the order of their prefixes, and what they have in common."""
 
     tokens: np.ndarray  # (sentence, position) int64
@@ -43,14 +43,14 @@ class Sentences(NamedTuple):
     names: tuple[str, ...]  # prefix and suffix in digits
 
 
-def sentences(s: SparseSettings) -> Sentences:
+def make_probe_sequences(s: SparseSettings) -> ProbeSequences:
     """The sentences of a task: each prefix, on the positions that count, with each suffix, on the others."""
     rest = s.length - s.sparsity
-    listed = LISTED.get((s.vocab, s.sparsity, s.length))
+    listed = PAPER_SEQUENCES.get((s.vocab, s.sparsity, s.length))
     if listed:
         prefixes, suffixes = (np.array([list(map(int, word)) for word in words.split()]) for words in listed)
     else:
-        prefixes, suffixes = made_prefixes(s.vocab, s.sparsity), made_suffixes(s.vocab, rest)
+        prefixes, suffixes = _make_prefixes(s.vocab, s.sparsity), make_suffixes(s.vocab, rest)
     prefix, suffix = (each.ravel() for each in np.indices((len(prefixes), len(suffixes))))
     counting = list(s.counting)
     others = [position for position in range(s.length) if position not in set(counting)]
@@ -59,28 +59,28 @@ def sentences(s: SparseSettings) -> Sentences:
     numbers: dict[tuple[int, ...], int] = {}
     multiset = np.array([numbers.setdefault(tuple(sorted(each)), len(numbers)) for each in prefixes.tolist()])
     names = tuple(
-        " ".join(filter(None, (word(prefixes[i], s.vocab), word(suffixes[j], s.vocab))))
+        " ".join(filter(None, (_sequence_name(prefixes[i], s.vocab), _sequence_name(suffixes[j], s.vocab))))
         for i, j in zip(prefix, suffix, strict=True)
     )
-    return Sentences(tokens, prefix, multiset, np.asarray(sparse_sum(tokens, s)), names)
+    return ProbeSequences(tokens, prefix, multiset, np.asarray(sparse_sum(tokens, s)), names)
 
 
-def word(tokens: np.ndarray, vocab: int) -> str:
+def _sequence_name(tokens: np.ndarray, vocab: int) -> str:
     """Tokens as digits, or with commas where they have more than one digit; the first ones of many."""
     shown = [str(token) for token in tokens[:LONGEST]]
     return ("" if vocab <= 10 else ",").join(shown) + ("…" if len(tokens) > LONGEST else "")
 
 
-def made_prefixes(vocab: int, count: int) -> np.ndarray:
+def _make_prefixes(vocab: int, count: int) -> np.ndarray:
     """Up to 15 different prefixes (prefix, position) of `count` tokens, by the rule above."""
-    sums = spread_sums(vocab, count)
-    spread = [even(total, vocab, count) for total in sums]
-    few = [lumped(total, vocab, count) for total in sums]
+    sums = evenly_spread_sums(vocab, count)
+    spread = [_equal_tokens(total, vocab, count) for total in sums]
+    few = [concentrated_tokens(total, vocab, count) for total in sums]
     found = spread + [each[::-1] for each in spread] + [turned for each in few for turned in (each, each[::-1])]
     return np.array(list(dict.fromkeys(map(tuple, found)))[:PREFIXES], np.int64)
 
 
-def spread_sums(vocab: int, count: int) -> list[int]:
+def evenly_spread_sums(vocab: int, count: int) -> list[int]:
     """Whole-number sums from 0 to the largest, evenly, so that classes, or some of many, take turns."""
     largest = count * (vocab - 1)
     wanted = min(max(FEWEST_SUMS, min(vocab, MOST_SUMS)), largest + 1)
@@ -94,19 +94,19 @@ def spread_sums(vocab: int, count: int) -> list[int]:
     return sorted(found)
 
 
-def even(total: int, vocab: int, count: int) -> list[int]:
+def _equal_tokens(total: int, vocab: int, count: int) -> list[int]:
     """A sum in `count` tokens that are as equal as can be, larger ones first."""
     each, more = divmod(total, count)
     return [each + 1] * more + [each] * (count - more)
 
 
-def lumped(total: int, vocab: int, count: int) -> list[int]:
+def concentrated_tokens(total: int, vocab: int, count: int) -> list[int]:
     """A sum in `count` tokens of which as few as can be are not 0."""
     full, rest = divmod(total, vocab - 1)
     return ([vocab - 1] * full + [rest] * (full < count) + [0] * count)[:count]
 
 
-def made_suffixes(vocab: int, count: int) -> np.ndarray:
+def make_suffixes(vocab: int, count: int) -> np.ndarray:
     """Up to 4 different suffixes (suffix, position) of `count` tokens, by the rule above; one if they have none."""
     looks_random = (np.arange(1, count + 1) * GOLDEN % 1 * vocab).astype(np.int64)
     rows = np.stack([np.zeros(count, np.int64), np.full(count, vocab - 1), looks_random, vocab - 1 - looks_random])

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from analysis.plots.scenes.common_panels import Recorded
+from analysis.plots.scenes.common_panels import RecordedRun
 from dynamics.networks.constant_attention import weights
 
-VALUES_AT_ONCE = 1 << 22
+VALUES_PER_BATCH = 1 << 22
 
 
-class Learned:
+class NetworkPanels:
     """What the panels of networks have in common."""
 
-    recorded: Recorded
+    recorded: RecordedRun
 
     @functools.cached_property
     def weights(self) -> dict[str, torch.Tensor]:
@@ -29,7 +29,7 @@ class Learned:
         return {name: weight[chosen] for name, weight in self.weights.items()}
 
 
-def portions(count: int, size: int) -> Iterator[slice]:
+def batch_slices(count: int, size: int) -> Iterator[slice]:
     """Which of so many frames to do at once, for each of which there are `size` values; one portion at least."""
-    at_once = max(1, VALUES_AT_ONCE // size)
+    at_once = max(1, VALUES_PER_BATCH // size)
     return (slice(start, start + at_once) for start in range(0, max(1, count), at_once))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-SHAPES = ("circle", "square", "triangle", "diamond", "cross")
+MARKER_SHAPES = ("circle", "square", "triangle", "diamond", "cross")
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +97,7 @@ class Panel:
     note: str = ""  # such as which axes of how many are shown
 
 
-class Mark(NamedTuple):
+class EventMark(NamedTuple):
     """An event of a run, in steps."""
 
     kind: str  # drop, rise, spike, plateau, escape
@@ -106,7 +106,7 @@ class Mark(NamedTuple):
     end: int
 
 
-Arrays = Mapping[str, np.ndarray]
+LayerArrays = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,11 +118,13 @@ class Scene:
     clock: np.ndarray  # (frame,) what the curves run along: epochs, or steps
     unit: str  # epoch or step
     panels: tuple[Panel, ...]
-    look: Callable[[np.ndarray, Sequence[str]], Arrays]  # frames (frame,) int and names of arrays -> each (frame, ...)
-    marks: tuple[Mark, ...] = ()
+    look: Callable[
+        [np.ndarray, Sequence[str]], LayerArrays
+    ]  # frames (frame,) int and names of arrays -> each (frame, ...)
+    marks: tuple[EventMark, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)  # what else is known of the run, in words
 
-    def arrays(self, frames: np.ndarray, panels: Sequence[str] | None = None) -> Arrays:
+    def arrays(self, frames: np.ndarray, panels: Sequence[str] | None = None) -> LayerArrays:
         """What the layers of some panels, or of all, show at frames: name -> (frame, ...)."""
         names = [layer.array for panel in self.panels if panels is None or panel.name in panels
                  for layer in panel.layers if not isinstance(layer, Curves)]  # fmt: skip

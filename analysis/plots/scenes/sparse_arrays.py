@@ -17,15 +17,15 @@ from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.parameters import Weights
 from dynamics.settings import SparseSettings
 
-LEVELS = (0.5, 0.75, 0.9, 0.99)
+PROBABILITY_LEVELS = (0.5, 0.75, 0.9, 0.99)
 """Probabilities of the likeliest class between which a map has the same colour."""
-SHADES = (0.15, 0.26, 0.38, 0.5, 0.62)
+CLASS_SHADES = (0.15, 0.26, 0.38, 0.5, 0.62)
 """How much of the class's colour a map has between them."""
-OUTSIDE = 1.15
+_BOUNDARY_RADIUS = 1.15
 """How far from the origin boundaries of units are drawn, in radii of the circle that they are on."""
 
 
-class Seen:
+class SparseActivations:
     """What the network of some frames makes of sentences: tensors (frame, point, axis), each made when asked for."""
 
     def __init__(self, network: ClusteringHead, weights: Weights, tokens: torch.Tensor, shown: torch.Tensor) -> None:
@@ -99,52 +99,56 @@ class Seen:
         receptor = self.weights["receptor"]
         bias = self.weights.get("receptor_bias", torch.zeros_like(receptor[..., 0]))
         angle = torch.atan2(receptor[..., 1], receptor[..., 0])
-        half = torch.arccos(-bias / (receptor.norm(dim=-1) * radius_of(self.network.settings)))
+        half = torch.arccos(-bias / (receptor.norm(dim=-1) * normalisation_radius(self.network.settings)))
         angles = torch.cat([angle + half, angle - half], dim=-1)
-        return OUTSIDE * radius_of(self.network.settings) * torch.stack([torch.cos(angles), torch.sin(angles)], dim=-1)
+        return (
+            _BOUNDARY_RADIUS
+            * normalisation_radius(self.network.settings)
+            * torch.stack([torch.cos(angles), torch.sin(angles)], dim=-1)
+        )
 
     @property
     def assemblers(self) -> torch.Tensor:
         return self.weights["assembler"]
 
 
-def radius_of(s: SparseSettings) -> float:
+def normalisation_radius(s: SparseSettings) -> float:
     """What vectors are normalised to."""
     return math.sqrt(s.dim) if s.norm.startswith("rms") else 1.0
 
 
-def numbered(logits: torch.Tensor) -> np.ndarray:
+def _class_level_numbers(logits: torch.Tensor) -> np.ndarray:
     """The likeliest class and between which levels its probability is, as one number: (..., class) -> (...)."""
     top, winner = logits.max(dim=-1)
     probability = 1 / torch.exp(logits - top[..., None]).sum(-1)
-    edges = torch.tensor(LEVELS, dtype=probability.dtype)
-    number = winner * len(SHADES) + torch.bucketize(probability, edges, right=True)
-    return number.numpy().astype(number_type(logits.shape[-1]))
+    edges = torch.tensor(PROBABILITY_LEVELS, dtype=probability.dtype)
+    number = winner * len(CLASS_SHADES) + torch.bucketize(probability, edges, right=True)
+    return number.numpy().astype(map_dtype(logits.shape[-1]))
 
 
-def number_type(classes: int) -> type[np.unsignedinteger]:
+def map_dtype(classes: int) -> type[np.unsignedinteger]:
     """What holds the numbers of a map."""
-    return np.uint8 if classes * len(SHADES) <= 256 else np.uint16
+    return np.uint8 if classes * len(CLASS_SHADES) <= 256 else np.uint16
 
 
-def transform_numbers(network: ClusteringHead, weights: Weights, points: torch.Tensor) -> np.ndarray:
+def transform_map_numbers(network: ClusteringHead, weights: Weights, points: torch.Tensor) -> np.ndarray:
     """`numbered` p(y|xi) at points xi (frame or 1, point, axis): (frame, point)."""
-    return numbered(network.transform(weights, points) @ weights["embedding"].mT)
+    return _class_level_numbers(network.transform(weights, points) @ weights["embedding"].mT)
 
 
-def output_numbers(network: ClusteringHead, weights: Weights, points: torch.Tensor) -> np.ndarray:
+def output_map_numbers(network: ClusteringHead, weights: Weights, points: torch.Tensor) -> np.ndarray:
     """`numbered` p(y|zeta) = softmax(E zeta) at points zeta (frame or 1, point, axis): (frame, point)."""
-    return numbered(points @ weights["embedding"].mT)
+    return _class_level_numbers(points @ weights["embedding"].mT)
 
 
-def level_names(classes: int) -> tuple[str, ...]:
+def probability_level_names(classes: int) -> tuple[str, ...]:
     """What each number of a map means."""
-    between = [f"{low:g} to {high:g}" for low, high in itertools.pairwise(LEVELS)]
-    bands = [f"below {LEVELS[0]:g}", *between, f"above {LEVELS[-1]:g}"]
+    between = [f"{low:g} to {high:g}" for low, high in itertools.pairwise(PROBABILITY_LEVELS)]
+    bands = [f"below {PROBABILITY_LEVELS[0]:g}", *between, f"above {PROBABILITY_LEVELS[-1]:g}"]
     return tuple(f"class {one}, probability {band}" for one in range(classes) for band in bands)
 
 
-def level_palette(classes: int) -> np.ndarray:
+def probability_palette(classes: int) -> np.ndarray:
     """Colours of a map's numbers: of the class, from pale to full, (number, rgb)."""
     rgb = colours.class_colours(classes)
-    return np.concatenate([[colours.pale(one, shade) for shade in SHADES] for one in rgb])
+    return np.concatenate([[colours.pale_colours(one, shade) for shade in CLASS_SHADES] for one in rgb])

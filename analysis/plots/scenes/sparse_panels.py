@@ -17,33 +17,33 @@ import torch
 
 from analysis.plots.drawing import colours
 from analysis.plots.scenes.common_panels import (
-    Content,
-    Maker,
-    Recorded,
-    common,
-    joined,
-    metric_makers,
-    plot,
-    scalar_makers,
+    PanelFactory,
+    RecordedRun,
+    RunPanels,
+    build_default_panels,
+    join_notes,
+    metric_panels,
+    plane_panel,
+    scalar_panels,
     token_points,
 )
-from analysis.plots.scenes.probe_sequences import Sentences, sentences
-from analysis.plots.scenes.recorded_weights import Learned, portions
-from analysis.plots.scenes.scene import Arrays, Arrows, Image, Layer, Map, Panel, Points
+from analysis.plots.scenes.probe_sequences import ProbeSequences, make_probe_sequences
+from analysis.plots.scenes.recorded_weights import NetworkPanels, batch_slices
+from analysis.plots.scenes.scene import Arrows, Image, Layer, LayerArrays, Map, Panel, Points
 from analysis.plots.scenes.sparse_arrays import (
-    Seen,
-    level_names,
-    level_palette,
-    number_type,
-    output_numbers,
-    radius_of,
-    transform_numbers,
+    SparseActivations,
+    map_dtype,
+    normalisation_radius,
+    output_map_numbers,
+    probability_level_names,
+    probability_palette,
+    transform_map_numbers,
 )
-from analysis.structures.projection import Box, Plane, pixels, plane_of
+from analysis.structures.projection import PanelLimits, Projection, fit_projection, pixel_centres
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.constant_attention import clustering_head_of
 from dynamics.networks.parameters import Weights
-from dynamics.networks.threads import one_thread
+from dynamics.networks.threads import single_torch_thread
 
 CLASS_SHAPES = ("square", "circle", "triangle", "diamond", "cross")
 
@@ -54,13 +54,13 @@ MOST_MARKS = 1200
 """Marks of a panel of tokens at positions; of more tokens some are shown, evenly."""
 
 
-class Head(Learned):
+class SparsePanels(NetworkPanels):
     """The panels of one run of VC's network whose weights were recorded."""
 
-    def __init__(self, recorded: Recorded) -> None:
+    def __init__(self, recorded: RecordedRun) -> None:
         self.recorded, self.network = recorded, clustering_head_of(recorded.data)
         self.settings = self.network.settings
-        self.sentences: Sentences = sentences(self.settings)
+        self.sentences: ProbeSequences = make_probe_sequences(self.settings)
         self.tokens = torch.from_numpy(self.sentences.tokens)
         self.plane, self.box = functools.cache(self._plane), functools.cache(self._box)
         most = max(1, MOST_MARKS // self.settings.length)
@@ -81,14 +81,14 @@ class Head(Learned):
         size = len(self.tokens) * s.length * (s.rows + 2) + (s.length * s.rows + s.hidden) * s.dim
         size += len(self.tokens) * (s.hidden + s.rows)
         shown, found = torch.from_numpy(self.shown), []
-        with one_thread():  # a frame is too little work to share out
-            for portion in portions(len(frames), size):
-                seen = Seen(self.network, self.at(frames[portion]), self.tokens, shown)
+        with single_torch_thread():  # a frame is too little work to share out
+            for portion in batch_slices(len(frames), size):
+                seen = SparseActivations(self.network, self.at(frames[portion]), self.tokens, shown)
                 found.append({name: getattr(seen, name).numpy() for name in names})
         return {name: np.concatenate([part[name] for part in found]) for name in names}
 
     @torch.no_grad()
-    def look(self, frames: np.ndarray, names: Sequence[str]) -> Arrays:
+    def look(self, frames: np.ndarray, names: Sequence[str]) -> LayerArrays:
         """See `Scene.look`."""
         names = list(dict.fromkeys(names))
         found: dict[str, np.ndarray] = {}
@@ -112,23 +112,23 @@ class Head(Learned):
         """Numbers of the level lines under points, (frame, row, column)."""
         numbers, upon = MAPS[name]
         side, plane = self.recorded.side, self.plane(upon)
-        places = pixels(self.box(upon), side)
-        found = np.empty((len(frames), len(places)), number_type(self.settings.rows))
-        with one_thread():
+        places = pixel_centres(self.box(upon), side)
+        found = np.empty((len(frames), len(places)), map_dtype(self.settings.rows))
+        with single_torch_thread():
             for row, frame in enumerate(frames):
                 chosen = self.at(np.array([frame]))
                 through = self.points(np.array([frame]), upon).mean(axis=1) if self.settings.dim > 2 else None
                 points = torch.from_numpy(plane.points(places, through)).to(chosen["query"].dtype)
-                for some in portions(len(places), self.settings.hidden + self.settings.rows):
+                for some in batch_slices(len(places), self.settings.hidden + self.settings.rows):
                     found[row, some] = numbers(self.network, chosen, points[:, some])[0]
         return found.reshape(len(frames), side, side)
 
     # ----------------------------------------------------------------------------- planes, limits, scales
 
-    def _plane(self, name: str) -> Plane:
+    def _plane(self, name: str) -> Projection:
         """Where the points of a panel are seen, from the last frame."""
         points = self.points(np.array([len(self.recorded.steps) - 1]), name)[0]
-        return plane_of(points, self.recorded.axes, self.ranks(name))
+        return fit_projection(points, self.recorded.axes, self.ranks(name))
 
     def ranks(self, name: str) -> np.ndarray | None:
         """What spreads points of one axis upwards."""
@@ -136,7 +136,7 @@ class Head(Learned):
             return np.repeat(np.arange(self.settings.length), len(self.shown))
         return self.sentences.prefix if name in OF_SENTENCES else None
 
-    def _box(self, name: str) -> Box:
+    def _box(self, name: str) -> PanelLimits:
         """The limits of the points of a panel."""
         places = self.plane(name).places(self.points(self.recorded.looked_at, name))
         return self.recorded.box(places, square=self.settings.dim > 1)
@@ -149,7 +149,7 @@ class Head(Learned):
         longest = float(lengths.max())
         if self.recorded.diverged:
             longest = min(longest, 10 * float(lengths[0]))
-        return min(1.0, 1.25 * radius_of(self.settings) / longest) if longest > 0 else 1.0
+        return min(1.0, 1.25 * normalisation_radius(self.settings) / longest) if longest > 0 else 1.0
 
     @property
     def query_outside(self) -> str:
@@ -160,10 +160,10 @@ class Head(Learned):
         return "" if outside == 0 else f"it leaves in {outside:.1%} of frames"
 
     @functools.cached_property
-    def round(self) -> Box:
+    def round(self) -> PanelLimits:
         """The limits that hold everything normalised."""
-        reach = 1.3 * radius_of(self.settings)
-        return Box((-reach, reach), (-reach, reach))
+        reach = 1.3 * normalisation_radius(self.settings)
+        return PanelLimits((-reach, reach), (-reach, reach))
 
     # ------------------------------------------------------------------------------------------- layers
 
@@ -197,13 +197,15 @@ class Head(Learned):
         x, y = last.places(self.points(np.array([len(self.recorded.steps) - 1]), "receptors"))[0].T
         names = tuple(f"unit {unit}" for unit in range(self.settings.hidden))
         size = 0.8 if self.settings.hidden <= 64 else 0.5
-        return Points(array, colours.round_colours(np.arctan2(y, x)), names, size=size)
+        return Points(array, colours.angle_colours(np.arctan2(y, x)), names, size=size)
 
     # ------------------------------------------------------------------------------------------- panels
 
-    def plot(self, name: str, title: str, layers: list[Layer], upon: str = "", box: Box | None = None, **more) -> Panel:
+    def plot(
+        self, name: str, title: str, layers: list[Layer], upon: str = "", box: PanelLimits | None = None, **more
+    ) -> Panel:
         upon = upon or name
-        return plot(name, title, layers, box or self.box(upon), self.plane(upon), **more)
+        return plane_panel(name, title, layers, box or self.box(upon), self.plane(upon), **more)
 
     def token_embeddings(self) -> Panel:
         rgb = colours.class_colours(self.settings.rows)
@@ -217,7 +219,7 @@ class Head(Learned):
         return self.plot("position_embeddings", "position embeddings P(t)", [marks], note="circles count")
 
     def sums(self) -> Panel:
-        note = joined("hollow: token 0", self.left_out)
+        note = join_notes("hollow: token 0", self.left_out)
         return self.plot("sums", "sums E(x) + P(t)", [self.marks_at_positions("sums")], note=note)
 
     @property
@@ -228,7 +230,7 @@ class Head(Learned):
     def normalised_sums(self) -> Panel:
         arrow = Arrows("query", np.array([[0.75, 0.05, 0.1]]), ("query",))
         scale = "" if self.query_scale == 1 else f"query at {self.query_scale:.2g} of its length"
-        scale = joined(scale, self.query_outside)
+        scale = join_notes(scale, self.query_outside)
         layers: list[Layer] = [self.marks_at_positions("normalised_sums"), arrow]
         return self.plot("normalised_sums", "normalised sums z, query", layers, box=self.round, note=scale)
 
@@ -236,7 +238,7 @@ class Head(Learned):
         high = self.highest("attention")
         names = tuple(map(str, range(self.settings.length)))
         image = Image("attention", 0.0, high, self.sentences.names, names, self.sentence_colours)
-        return self.image("attention", "attention", image, "position", joined(image.scale, self.recorded.some))
+        return self.image("attention", "attention", image, "position", join_notes(image.scale, self.recorded.some))
 
     def highest(self, name: str) -> float:
         """The largest number of a matrix at any frame, some frames at a time."""
@@ -270,7 +272,7 @@ class Head(Learned):
         )
 
     def levels(self, array: str) -> Map:
-        return Map(array, level_palette(self.settings.rows), level_names(self.settings.rows))
+        return Map(array, probability_palette(self.settings.rows), probability_level_names(self.settings.rows))
 
     @property
     def through(self) -> str:
@@ -282,7 +284,12 @@ class Head(Learned):
             return self.plot("normalised_sequences", "normalised ξ", marks, box=self.round)
         units = self.marks_of_units("boundaries")
         marks.append(
-            replace(units, colours=np.tile(colours.pale(units.colours, 0.7), (2, 1)), names=2 * units.names, size=0.45)
+            replace(
+                units,
+                colours=np.tile(colours.pale_colours(units.colours, 0.7), (2, 1)),
+                names=2 * units.names,
+                size=0.45,
+            )
         )
         note = "outside: where units switch"
         return self.plot("normalised_sequences", "normalised ξ", marks, box=self.round, note=note)
@@ -305,14 +312,14 @@ class Head(Learned):
         high = self.highest("output_probabilities")
         image = Image("output_probabilities", 0.0, high, self.sentences.names, names, self.sentence_colours)
         return self.image(
-            "output_probabilities", "output probabilities", image, "class", joined(image.scale, self.recorded.some)
+            "output_probabilities", "output probabilities", image, "class", join_notes(image.scale, self.recorded.some)
         )
 
 
 AS_THEY_ARE = ("attention", "output_probabilities", "boundaries")
 MAPS: Mapping[str, tuple[Callable[[ClusteringHead, Weights, torch.Tensor], np.ndarray], str]] = {
-    "transform_map": (transform_numbers, "sequence_embeddings"),
-    "output_map": (output_numbers, "transforms"),
+    "transform_map": (transform_map_numbers, "sequence_embeddings"),
+    "output_map": (output_map_numbers, "transforms"),
 }
 """Maps: what their numbers are, and upon which points' plane."""
 AT_POSITIONS = ("sums", "normalised_sums", "values")
@@ -327,11 +334,11 @@ PANELS = (
 """In VC's order, but for loss and accuracy, which end it."""
 
 
-def head(recorded: Recorded) -> Content:
+def build_sparse_panels(recorded: RecordedRun) -> RunPanels:
     """VC's panels, and norms by layer; without recorded weights those of the metrics alone."""
     network = clustering_head_of(recorded.data)
     if any(name not in recorded.data for name in network.variables):
-        return common(recorded)
-    made: Any = Head(recorded)
-    makers: dict[str, Maker] = {name: getattr(made, name) for name in PANELS}
-    return Content({**makers, **metric_makers(recorded), **scalar_makers(recorded)}, made.look)
+        return build_default_panels(recorded)
+    made: Any = SparsePanels(recorded)
+    makers: dict[str, PanelFactory] = {name: getattr(made, name) for name in PANELS}
+    return RunPanels({**makers, **metric_panels(recorded), **scalar_panels(recorded)}, made.look)

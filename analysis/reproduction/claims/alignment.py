@@ -2,9 +2,9 @@
 
 from functools import partial
 
-from analysis.reproduction.claims.clustering import forming
+from analysis.reproduction.claims.clustering import measurements_while_forming
 from analysis.reproduction.experiments import alignment, audit, networks
-from analysis.reproduction.verification.claim import Claim, Part
+from analysis.reproduction.verification.claim import Claim, Measurement
 from analysis.reproduction.verification.rules import Above, Below
 
 OTHERS = "less the others"
@@ -19,8 +19,8 @@ CLAIMS = (
         refuted="less than 0.95, and no more than in the other networks, or by less than 0.02; one of the two, partly",
         study="ca.alignment",
         parts=(
-            Part(partial(alignment.in_circles, name="rays"), Above(0.95), "circles", digits=3),
-            Part(partial(networks.circles_less_others, name="rays"), Above(0, 0.02), OTHERS, digits=3),
+            Measurement(partial(alignment.mean_alignment_in_circles, name="rays"), Above(0.95), "circles", digits=3),
+            Measurement(partial(networks.circles_minus_others, name="rays"), Above(0, 0.02), OTHERS, digits=3),
         ),
         covers=("section 5.2", "figure 4"),
         figure="ca4",
@@ -35,7 +35,7 @@ CLAIMS = (
         "networks of equal weight decay",
         refuted="higher than in the others, or a difference that excludes 20 points",
         study="ca.table1",
-        parts=(Part(networks.clustered_by_kind, Below(0, 20), "circles less others", "points"),),
+        parts=(Measurement(networks.clustered_difference_by_kind, Below(0, 20), "circles less others", "points"),),
         covers=("section 5.2", "figure 4"),
         figure="ca4",
         meaning="circles would be clusters as well",
@@ -50,8 +50,8 @@ CLAIMS = (
         "one of the two, partly",
         study="ca.classifier",
         parts=(
-            Part(partial(networks.in_circles, name="slices", unit=100), Above(50), "circles", "%"),
-            Part(partial(networks.circles_less_others, name="slices", unit=100), Above(0, 5), OTHERS, "points"),
+            Measurement(partial(networks.mean_in_circles, name="slices", unit=100), Above(50), "circles", "%"),
+            Measurement(partial(networks.circles_minus_others, name="slices", unit=100), Above(0, 5), OTHERS, "points"),
         ),
         covers=("section 5.2", "figure 4"),
         figure="ca4",
@@ -69,8 +69,8 @@ CLAIMS = (
         "0.1; one of the two, partly",
         study="ca.classifier",
         parts=(
-            Part(partial(networks.in_circles, name="longer"), Above(0.5), "circles", digits=2),
-            Part(partial(networks.circles_less_others, name="longer"), Above(0, 0.1), OTHERS, digits=2),
+            Measurement(partial(networks.mean_in_circles, name="longer"), Above(0.5), "circles", digits=2),
+            Measurement(partial(networks.circles_minus_others, name="longer"), Above(0, 0.1), OTHERS, digits=2),
         ),
         readings=(
             "the mark by which the pizza is told from the clock, more so in circles than elsewhere",
@@ -87,7 +87,8 @@ CLAIMS = (
         "the circles of table 1's networks, units counted by the norm of their weights",
         refuted="a mean rank below 0.5, or one that excludes 0.55",
         study="ca.alignment",
-        parts=(Part(partial(alignment.in_circles, name="alignment"), Above(0.5, 0.05), "circles", digits=2),),
+        parts=(Measurement(partial(alignment.mean_alignment_in_circles, name="alignment"), Above(0.5, 0.05),
+            "circles", digits=2),),
         readings=("nearer to a pair sum than random directions are", "in the same half-plane as a pair sum"),
         covers=("section 5.2",),
         figure="ca4",
@@ -117,7 +118,7 @@ CLAIMS = (
         parts=tuple(
             part._replace(label=f"{words}, {part.label}")
             for words, field in (("like", "like_alignment"), ("unlike", "unlike_alignment"))
-            for part in forming(audit.pull, Above(0, 0.1), digits=2, field=field)
+            for part in measurements_while_forming(audit.mean_field_weight, Above(0, 0.1), digits=2, field=field)
         ),
         covers=("section 2", "section 5.2"),
         weight=2,

@@ -3,8 +3,8 @@
 from functools import partial
 
 from analysis.reproduction.experiments import circuits, ideal
-from analysis.reproduction.verification.claim import Claim, Part
-from analysis.reproduction.verification.finding import printed
+from analysis.reproduction.verification.claim import Claim, Measurement
+from analysis.reproduction.verification.estimate import reported_number
 from analysis.reproduction.verification.rules import SOME, Above, Agrees, Below, Every, Nearly, Within
 
 AMONG = (
@@ -25,7 +25,14 @@ IDEAL = (
         "no two tokens makes more than a billionth of the variance of sequence embeddings",
         refuted="one network of which it does not hold",
         study="vc.ideal",
-        parts=(Part(partial(ideal.kept, name="order_share", up_to=ideal.BROKEN), Every(), "invariant", "%"),),
+        parts=(
+            Measurement(
+                partial(ideal.random_networks_within_bound, name="order_share", up_to=ideal.BROKEN),
+                Every(),
+                "invariant",
+                "%",
+            ),
+        ),
         covers=("section 3.1",),
         figure="vc1",
         meaning="collapsed positions would not be what to look for",
@@ -39,7 +46,14 @@ IDEAL = (
         "others opposite to it, of which no spurious token makes more than a hundredth of the variance",
         refuted="one network of which it does not hold",
         study="vc.ideal",
-        parts=(Part(partial(ideal.kept, name="value_share", up_to=ideal.LEAK), Every(), "invariant", "%"),),
+        parts=(
+            Measurement(
+                partial(ideal.random_networks_within_bound, name="value_share", up_to=ideal.LEAK),
+                Every(),
+                "invariant",
+                "%",
+            ),
+        ),
         covers=("section 3.1",),
         figure="vc1",
         meaning="attention would not be what to look for",
@@ -54,9 +68,17 @@ IDEAL = (
         refuted="any other number of any norm, in both parts, to refute it wholly; in one, partly",
         study="vc.ideal",
         parts=(
-            Part(partial(ideal.of_circuits, name="clusters"), Agrees(printed("6", 4), 0.5), "p = 2", digits=0),
-            Part(
-                partial(ideal.of_circuits, name="clusters", vocab=3), Agrees(printed("21", 4), 0.5), "p = 3", digits=0
+            Measurement(
+                partial(ideal.worst_of_constructions, name="clusters"),
+                Agrees(reported_number("6", 4), 0.5),
+                "p = 2",
+                digits=0,
+            ),
+            Measurement(
+                partial(ideal.worst_of_constructions, name="clusters", vocab=3),
+                Agrees(reported_number("21", 4), 0.5),
+                "p = 3",
+                digits=0,
             ),
         ),
         covers=("section 3.1",),
@@ -74,8 +96,12 @@ IDEAL = (
         refuted="an accuracy more than a point below 100%, in both parts, to refute it wholly; in one, partly",
         study="vc.ideal",
         parts=(
-            Part(partial(ideal.solved, vocab=2), Agrees(printed("100", 4), 1), "p = 2", "%"),
-            Part(partial(ideal.solved, vocab=3), Agrees(printed("100", 4), 1), "p = 3", "%"),
+            Measurement(
+                partial(ideal.construction_accuracy, vocab=2), Agrees(reported_number("100", 4), 1), "p = 2", "%"
+            ),
+            Measurement(
+                partial(ideal.construction_accuracy, vocab=3), Agrees(reported_number("100", 4), 1), "p = 3", "%"
+            ),
         ),
         covers=("section 3.1", "figure 1"),
         figure="vc1",
@@ -91,7 +117,7 @@ IDEAL = (
         "3 and every norm, in that in which it is lowest",
         refuted="less than 95%",
         study="vc.ideal",
-        parts=(Part(ideal.attended, Above(95), "attention", "%"),),
+        parts=(Measurement(ideal.attention_on_counting_tokens, Above(95), "attention", "%"),),
         covers=("figure 1",),
         figure="vc1",
         meaning="the drawn circuit would not attend as described",
@@ -107,7 +133,7 @@ KINDS = (
         f"tokens, or lack an invariance; {LABELS}",
         refuted="more than one run in ten with the ideal circuit, for certain; a single one, partly",
         study="vc.circuits",
-        parts=(Part(circuits.not_ideal, Nearly(), "not ideal", "%"),),
+        parts=(Measurement(circuits.not_ideal_percentage, Nearly(), "not ideal", "%"),),
         readings=(OF_LEARNED, OF_ALL),
         covers=("section 3.2",),
         figure="vc2",
@@ -122,7 +148,7 @@ KINDS = (
         measured=f"percentage, {AMONG}, that attend elsewhere too but lack no invariance; {LABELS}",
         refuted="fewer than one in ten",
         study="vc.circuits",
-        parts=(Part(partial(circuits.kinds, label="corrected"), Above(10), "corrected", "%"),),
+        parts=(Measurement(partial(circuits.circuit_kind_percentage, label="corrected"), Above(10), "corrected", "%"),),
         readings=(OF_LEARNED, OF_ALL),
         covers=("section 3.2", "figure 2"),
         figure="vc2",
@@ -139,7 +165,7 @@ KINDS = (
         "over runs",
         refuted="a factor of .5 or more, so that most of it was there before the value matrix, or is not there at all",
         study="vc.circuits",
-        parts=(Part(circuits.collapsed, Below(0.5, 0.2), "after over before", digits=2),),
+        parts=(Measurement(circuits.spurious_token_collapse, Below(0.5, 0.2), "after over before", digits=2),),
         readings=(
             "the value matrix itself brings spurious tokens together",
             "they are together where values are drawn, whatever brought them there",
@@ -157,7 +183,7 @@ KINDS = (
         measured=f"percentage, {AMONG}, of such circuits; one is enough",
         refuted="none, and 5% excluded",
         study="vc.circuits",
-        parts=(Part(partial(circuits.kinds, label="corrected"), SOME, "corrected", "%"),),
+        parts=(Measurement(partial(circuits.circuit_kind_percentage, label="corrected"), SOME, "corrected", "%"),),
         covers=("figure 2",),
         figure="vc2",
         meaning="the figure would have no counterpart here",
@@ -171,7 +197,11 @@ KINDS = (
         "attention of another; one is enough",
         refuted="none, and 5% excluded",
         study="vc.circuits",
-        parts=(Part(partial(circuits.kinds, label="part of the values"), SOME, "part of the values", "%"),),
+        parts=(
+            Measurement(
+                partial(circuits.circuit_kind_percentage, label="part of the values"), SOME, "part of the values", "%"
+            ),
+        ),
         covers=("section 3.2",),
         figure="vc2",
         meaning="this kind would have no counterpart here",
@@ -183,7 +213,7 @@ KINDS = (
         measured=f"percentage, {AMONG}, whose sequence embeddings lack some, but not most, invariances; {LABELS}",
         refuted="fewer than one in ten",
         study="vc.circuits",
-        parts=(Part(partial(circuits.kinds, label="partial"), Above(10), "partial", "%"),),
+        parts=(Measurement(partial(circuits.circuit_kind_percentage, label="partial"), Above(10), "partial", "%"),),
         readings=(OF_LEARNED, OF_ALL),
         covers=("section 3.2", "figure 3"),
         figure="vc3",
@@ -198,7 +228,7 @@ KINDS = (
         "spread",
         refuted="more than one partial circuit in ten with six or fewer, for certain; a single one, partly",
         study="vc.circuits",
-        parts=(Part(circuits.more_clusters, Nearly(), "more than six", "%"),),
+        parts=(Measurement(circuits.more_clusters_percentage, Nearly(), "more than six", "%"),),
         readings=("always", "as a rule"),
         covers=("section 3.2", "figure 3"),
         figure="vc3",
@@ -212,7 +242,7 @@ KINDS = (
         measured=f"percentage, {AMONG}, in which both are so; one is enough",
         refuted="none, and 5% excluded",
         study="vc.circuits",
-        parts=(Part(circuits.several_missing, SOME, "both missing", "%"),),
+        parts=(Measurement(circuits.several_missing_percentage, SOME, "both missing", "%"),),
         covers=("section 3.2", "figure 3"),
         figure="vc3",
         meaning="the figure would have no counterpart here",
@@ -225,8 +255,10 @@ KINDS = (
         refuted="none, and 5% excluded; or more than one in ten: either refutes it partly, since both cannot be",
         study="vc.circuits",
         parts=(
-            Part(partial(circuits.kinds, label="fuzzy"), SOME, "at least one", "%"),
-            Part(partial(circuits.kinds, label="fuzzy"), Within(0, 10), "no more than one in ten", "%"),
+            Measurement(partial(circuits.circuit_kind_percentage, label="fuzzy"), SOME, "at least one", "%"),
+            Measurement(
+                partial(circuits.circuit_kind_percentage, label="fuzzy"), Within(0, 10), "no more than one in ten", "%"
+            ),
         ),
         readings=(OF_LEARNED, OF_ALL),
         covers=("section 3.2", "figure 4"),
@@ -241,7 +273,7 @@ KINDS = (
         "training; one is enough",
         refuted="none, and 5% excluded",
         study="vc.circuits",
-        parts=(Part(circuits.fuzzy_and_right, SOME, "such runs", "%"),),
+        parts=(Measurement(circuits.fuzzy_and_accurate_percentage, SOME, "such runs", "%"),),
         readings=("most invariances are missing", "clusters stand for another sum of the tokens; see OWN.sum"),
         covers=("section 3.2", "figure 4"),
         figure="vc4",
@@ -254,7 +286,7 @@ KINDS = (
         measured="percentage of successful runs (above .98) whose sequence embeddings lack none",
         refuted="fewer than one in ten",
         study="vc.circuits",
-        parts=(Part(circuits.all_invariances, Above(10), "all invariances", "%"),),
+        parts=(Measurement(circuits.all_invariances_percentage, Above(10), "all invariances", "%"),),
         readings=("all of them", "some of them"),
         covers=("section 3.2",),
         figure="vc2",
@@ -269,7 +301,7 @@ KINDS = (
         "x2 + x3 - x4",
         refuted="most pairs encode the same",
         study="vc.circuits",
-        parts=(Part(circuits.different_sums, Above(50), "different sums", "%"),),
+        parts=(Measurement(circuits.different_sums_percentage, Above(50), "different sums", "%"),),
         covers=("section 3.2",),
         figure="vc3",
         meaning="there would be one solution in many coordinates",
@@ -291,7 +323,7 @@ INHERITED = (
         measured="percentage of pairs of successful runs that encode different sums of the tokens",
         refuted="most pairs encode the same",
         study="vc.circuits",
-        parts=(Part(circuits.different_sums, Above(50), "different sums", "%"),),
+        parts=(Measurement(circuits.different_sums_percentage, Above(50), "different sums", "%"),),
         covers=("section 4.1",),
         meaning="all runs would end alike",
     ),
@@ -305,8 +337,15 @@ INHERITED = (
         "it wholly; one of the two, partly",
         study="vc.circuits",
         parts=(
-            Part(partial(circuits.similarity, name="inherited"), Above(0.5), "start and end", digits=2),
-            Part(partial(circuits.own_start, name="inherited"), Above(0, 0.1), "more than other runs", digits=2),
+            Measurement(
+                partial(circuits.similarity_to_own_start, name="inherited"), Above(0.5), "start and end", digits=2
+            ),
+            Measurement(
+                partial(circuits.similarity_beyond_other_starts, name="inherited"),
+                Above(0, 0.1),
+                "more than other runs",
+                digits=2,
+            ),
         ),
         readings=("the maps look alike: a large correlation", "more alike than those of different runs"),
         covers=("section 4.1", "figure 8"),
@@ -324,8 +363,18 @@ INHERITED = (
         "it wholly; one of the two, partly",
         study="vc.circuits",
         parts=(
-            Part(partial(circuits.similarity, name="weights_kept"), Above(0.5), "first and final weights", digits=2),
-            Part(partial(circuits.own_start, name="weights_kept"), Above(0, 0.1), "more than other runs", digits=2),
+            Measurement(
+                partial(circuits.similarity_to_own_start, name="weights_kept"),
+                Above(0.5),
+                "first and final weights",
+                digits=2,
+            ),
+            Measurement(
+                partial(circuits.similarity_beyond_other_starts, name="weights_kept"),
+                Above(0, 0.1),
+                "more than other runs",
+                digits=2,
+            ),
         ),
         readings=("final weights themselves correlate with first ones", "they depend on them in whatever way"),
         covers=("section 4.1", "conclusion"),

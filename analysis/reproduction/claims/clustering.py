@@ -3,7 +3,7 @@
 from functools import partial
 
 from analysis.reproduction.experiments import audit, classifier, distance, networks
-from analysis.reproduction.verification.claim import Claim, Part
+from analysis.reproduction.verification.claim import Claim, Measurement
 from analysis.reproduction.verification.rules import Above, Below, Rule, Within
 
 MOMENTS = (20, 100)
@@ -12,10 +12,11 @@ DECAY = 1.0
 """Weight decay of the networks that the paper sets beside particles."""
 
 
-def forming(measure, rule: Rule, unit: str = "", digits: int = 1, **more) -> tuple[Part, ...]:
+def measurements_while_forming(measure, rule: Rule, unit: str = "", digits: int = 1, **more) -> tuple[Measurement, ...]:
     """A part for each epoch at which structures are forming."""
     return tuple(
-        Part(partial(measure, decay=DECAY, epoch=each, **more), rule, f"epoch {each}", unit, digits) for each in MOMENTS
+        Measurement(partial(measure, decay=DECAY, epoch=each, **more), rule, f"epoch {each}", unit, digits)
+        for each in MOMENTS
     )
 
 
@@ -35,10 +36,13 @@ CLAIMS = (
         "partly",
         study="ca.table1",
         parts=(
-            Part(partial(networks.clustered, decay=0.6), Above(50), "nearest is of the same class", "%"),
-            Part(partial(networks.clustered_beyond, decay=0.6, other="start_imperfections"), Above(0, 10),
+            Measurement(partial(networks.clustered_percentage, decay=0.6), Above(50), "nearest is of the same class",
+                "%"),
+            Measurement(partial(networks.clustered_beyond_baseline, decay=0.6, other="start_imperfections"), Above(0,
+                10),
                  "more than at the start", "points"),
-            Part(partial(networks.clustered_beyond, decay=0.6, other="chance_imperfections"), Above(0, 10),
+            Measurement(partial(networks.clustered_beyond_baseline, decay=0.6, other="chance_imperfections"), Above(0,
+                10),
                  "more than by chance", "points"),
         ),
         covers=("section 2", "section 5", "section 5.1", "figure 3", "appendix E"),
@@ -55,7 +59,8 @@ CLAIMS = (
         refuted="a lower accuracy of the clustered ones, or a difference that excludes 5 points",
         study="ca.classifier",
         parts=(
-            Part(partial(classifier.clustered_are_right, decay=0.6), Above(0, 5), "clustered less others", "points"),
+            Measurement(partial(classifier.accuracy_gain_when_clustered, decay=0.6), Above(0, 5),
+                "clustered less others", "points"),
         ),
         readings=(
             "pair sums that are clustered are classified right more often than others of the same network",
@@ -74,7 +79,7 @@ CLAIMS = (
         f"{AT_PAIR_SUMS}",
         refuted="no more than half of them, at both epochs, to refute it wholly, at one, partly",
         study="ca.distance",
-        parts=forming(distance.moved, Above(50), "%", kind="unlike"),
+        parts=measurements_while_forming(distance.moved_neighbours_percentage, Above(50), "%", kind="unlike"),
         readings=("of a pair sum and the one nearest to it, so that none lies between", "of any two pair sums"),
         covers=("section 5.1",),
         weight=2,
@@ -88,7 +93,8 @@ CLAIMS = (
         refuted="a mean correlation above 0, or one that excludes -0.1, at both epochs, to refute it wholly, at one, "
         "partly",
         study="ca.distance",
-        parts=forming(distance.by_distance, Below(0, 0.1), digits=2, kind="unlike_rank"),
+        parts=measurements_while_forming(distance.mean_distance_correlation, Below(0, 0.1), digits=2,
+            kind="unlike_rank"),
         covers=("section 5.1",),
         meaning="the width of boundaries would not be what sets the strength of the push",
     ),
@@ -100,7 +106,7 @@ CLAIMS = (
         f"fields explains most of {AT_PAIR_SUMS}; nearest to 1 is from 0.5 to 1.5",
         refuted="a power outside 0.5 to 1.5, at both epochs, to refute it wholly, at one, partly",
         study="ca.distance",
-        parts=forming(distance.power, Within(0.5, 1.5), digits=2, kind="repulsion"),
+        parts=measurements_while_forming(distance.best_distance_power, Within(0.5, 1.5), digits=2, kind="repulsion"),
         readings=(
             "the sum over all pair sums, as in the particle simulation",
             "between neighbours alone, with none in between",
@@ -117,7 +123,7 @@ CLAIMS = (
         f"{AT_PAIR_SUMS}",
         refuted="no more than half of them, at both epochs, to refute it wholly, at one, partly",
         study="ca.distance",
-        parts=forming(distance.moved, Above(50), "%", kind="like"),
+        parts=measurements_while_forming(distance.moved_neighbours_percentage, Above(50), "%", kind="like"),
         readings=("of a pair sum and the one nearest to it, so that none lies between", "of any two pair sums"),
         covers=("section 5.1",),
         weight=2,
@@ -134,8 +140,9 @@ CLAIMS = (
         "these, partly",
         study="ca.distance",
         parts=(
-            *forming(distance.power, Within(-0.5, 0.5), digits=2, kind="attraction"),
-            Part(partial(distance.by_distance, decay=DECAY, epoch=100, kind="like_rank"), Within(-0.1, 0.1),
+            *measurements_while_forming(distance.best_distance_power, Within(-0.5, 0.5), digits=2, kind="attraction"),
+            Measurement(partial(distance.mean_distance_correlation, decay=DECAY, epoch=100, kind="like_rank"),
+                Within(-0.1, 0.1),
                  "correlation, epoch 100", digits=2),
         ),
         covers=("section 5.1",),
@@ -150,7 +157,7 @@ CLAIMS = (
         "100",
         refuted="no more than half of them, at both epochs, to refute it wholly, at one, partly",
         study="ca.distance",
-        parts=forming(distance.one_region, Above(50), "%"),
+        parts=measurements_while_forming(distance.like_neighbours_in_one_region, Above(50), "%"),
         covers=("section 5.1",),
         meaning="the attraction would have another cause than the centre of a common region",
     ),
@@ -168,7 +175,8 @@ CLAIMS = (
         parts=tuple(
             part._replace(label=f"{words}, {part.label}")
             for words, kind in (("right side", "right_side"), ("wrong side", "wrong_side"))
-            for part in forming(distance.by_distance, Below(0, 0.1), digits=2, kind=kind)
+            for part in measurements_while_forming(distance.mean_distance_correlation, Below(0, 0.1), digits=2,
+                kind=kind)
         ),
         readings=("of the loss, by which embeddings are moved", "of the probability of the class"),
         covers=("section 5.1",),
@@ -188,7 +196,7 @@ CLAIMS = (
         parts=tuple(
             part._replace(label=f"{words}, {part.label}")
             for words, field in (("attraction", "like_attraction"), ("repulsion", "unlike_repulsion"))
-            for part in forming(audit.pull, Above(0, 0.1), digits=2, field=field)
+            for part in measurements_while_forming(audit.mean_field_weight, Above(0, 0.1), digits=2, field=field)
         ),
         covers=("section 2", "section 5.1"),
         weight=2,

@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from analysis.reproduction.experiments import audit, classifier, halt, networks, weights
-from analysis.reproduction.verification.claim import Claim, Part, untested
+from analysis.reproduction.experiments import audit, classifier, late_movement, networks, weights
+from analysis.reproduction.verification.claim import Claim, Measurement, untested_claim
 from analysis.reproduction.verification.rules import Above, Below
 
 HALTED = (
@@ -22,7 +22,8 @@ CLAIMS = (
         "that at weight decay 1, at the end of training. Twice as narrow is taken for very narrow",
         refuted="a ratio below 2",
         study="ca.classifier",
-        parts=(Part(partial(classifier.times, name="relative_steepness"), Above(2), "slope, 0 over 1", "times"),),
+        parts=(Measurement(partial(classifier.ratio_without_decay, name="relative_steepness"), Above(2),
+            "slope, 0 over 1", "times"),),
         readings=("narrow against how far pair sums are apart", "narrow in absolute terms"),
         covers=("section 5.1", "section 7"),
         weight=2,
@@ -38,8 +39,10 @@ CLAIMS = (
         "the two, partly",
         study="ca.classifier",
         parts=(
-            Part(partial(classifier.apart, name="evenness"), Below(0, 0.05), "without less with", digits=2),
-            Part(partial(classifier.average, name="evenness", decay=0.0), Below(0.25), "without", digits=2),
+            Measurement(partial(classifier.difference_without_decay, name="evenness"), Below(0, 0.05),
+                "without less with", digits=2),
+            Measurement(partial(classifier.classifier_mean_at_decay, name="evenness", decay=0.0), Below(0.25),
+                "without", digits=2),
         ),
         covers=("section 5.1", "section 7"),
         meaning="the force would be as widely spread without weight decay as with it",
@@ -53,8 +56,10 @@ CLAIMS = (
         refuted="more than 0.05, and more than at weight decay 1; one of the two, partly",
         study="ca.halt",
         parts=(
-            Part(partial(halt.still, name="second_half", decay=0.0), Below(0.05), "moved, without", digits=3),
-            Part(partial(halt.less_without, name="second_half"), Below(1), "without over with", "times", 2),
+            Measurement(partial(late_movement.mean_late_movement, name="second_half", decay=0.0), Below(0.05),
+                "moved, without", digits=3),
+            Measurement(partial(late_movement.late_movement_ratio, name="second_half"), Below(1), "without over with",
+                "times", 2),
         ),
         readings=HALTED,
         covers=("section 5.1", "section 7"),
@@ -70,8 +75,10 @@ CLAIMS = (
         refuted="more than a tenth, and more than at weight decay 1; one of the two, partly",
         study="ca.halt",
         parts=(
-            Part(partial(halt.still, name="slowing", decay=0.0), Below(0.1), "late over early, without", digits=3),
-            Part(partial(halt.less_without, name="rate"), Below(1), "without over with", "times", 2),
+            Measurement(partial(late_movement.mean_late_movement, name="slowing", decay=0.0), Below(0.1),
+                "late over early, without", digits=3),
+            Measurement(partial(late_movement.late_movement_ratio, name="rate"), Below(1), "without over with",
+                "times", 2),
         ),
         readings=HALTED[1:],
         covers=("section 5.1",),
@@ -87,8 +94,8 @@ CLAIMS = (
         "the two, partly",
         study="ca.table1",
         parts=(
-            Part(partial(networks.overfit, decay=0.0), Above(10), "gap without", "points"),
-            Part(networks.overfit_more, Above(0, 5), "more than at weight decay 1", "points"),
+            Measurement(partial(networks.overfitting_gap, decay=0.0), Above(10), "gap without", "points"),
+            Measurement(networks.overfitting_gap_change, Above(0, 5), "more than at weight decay 1", "points"),
         ),
         covers=("section 5.1", "section 7"),
         weight=2,
@@ -103,8 +110,8 @@ CLAIMS = (
         refuted="a ratio below 2; of weights and of biases, to refute it wholly, of one, partly",
         study="ca.figure6",
         parts=(
-            Part(partial(weights.limited, name="weight"), Above(2), "weights, 0 over 1", "times"),
-            Part(partial(weights.limited, name="bias"), Above(2), "biases, 0 over 1", "times"),
+            Measurement(partial(weights.weight_size_ratio, name="weight"), Above(2), "weights, 0 over 1", "times"),
+            Measurement(partial(weights.weight_size_ratio, name="bias"), Above(2), "biases, 0 over 1", "times"),
         ),
         readings=("the two ends of the figure", "a fall all along it, which the next claim tests"),
         covers=("figure 6", "appendix B", "section 5.2", "section 7"),
@@ -119,7 +126,8 @@ CLAIMS = (
         measured="their mean absolute value without weight decay over that at weight decay 1, at the end of training",
         refuted="a ratio below 1, or one that excludes 1.1",
         study="ca.figure6",
-        parts=(Part(partial(weights.limited, name="output_weight"), Above(1, 0.1), "0 over 1", "times", 2),),
+        parts=(Measurement(partial(weights.weight_size_ratio, name="output_weight"), Above(1, 0.1), "0 over 1",
+            "times", 2),),
         covers=("section 7",),
         meaning="wide boundaries would come from the linear layer alone",
     ),
@@ -131,8 +139,8 @@ CLAIMS = (
         refuted="a correlation above 0; of weights and of biases, to refute it wholly, of one, partly",
         study="ca.figure6",
         parts=(
-            Part(partial(weights.falls, name="weight"), Below(0), "weights", digits=2),
-            Part(partial(weights.falls, name="bias"), Below(0), "biases", digits=2),
+            Measurement(partial(weights.size_decay_correlation, name="weight"), Below(0), "weights", digits=2),
+            Measurement(partial(weights.size_decay_correlation, name="bias"), Below(0), "biases", digits=2),
         ),
         covers=("figure 6", "appendix B"),
         figure="ca6",
@@ -145,7 +153,7 @@ CLAIMS = (
         measured="the ratio of the biases without weight decay to those at 1, over the same ratio of the weights",
         refuted="a ratio below 1, or one that excludes 1.1",
         study="ca.figure6",
-        parts=(Part(weights.biases_more, Above(1, 0.1), "biases over weights", "times", 2),),
+        parts=(Measurement(weights.bias_to_weight_ratio, Above(1, 0.1), "biases over weights", "times", 2),),
         covers=("figure 6", "appendix B"),
         figure="ca6",
         meaning="what makes alignment possible would not be that biases are small",
@@ -161,9 +169,11 @@ CLAIMS = (
         "partly",
         study="ca.classifier",
         parts=(
-            Part(partial(classifier.average, name="relative_offset", decay=1.0), Below(0.25), "at weight decay 1",
+            Measurement(partial(classifier.classifier_mean_at_decay, name="relative_offset", decay=1.0), Below(0.25),
+                "at weight decay 1",
                  digits=2),
-            Part(partial(classifier.apart, name="relative_offset"), Above(0, 0.1), "without less with", digits=2),
+            Measurement(partial(classifier.difference_without_decay, name="relative_offset"), Above(0, 0.1),
+                "without less with", digits=2),
         ),
         readings=("close against the size of the pair sums", "close in absolute terms, which the next claim tests"),
         covers=("section 5.2", "section 7"),
@@ -177,7 +187,8 @@ CLAIMS = (
         measured="mean distance of units' boundaries from the origin without weight decay over that at weight decay 1",
         refuted="a ratio below 1, or one that excludes 1.1",
         study="ca.classifier",
-        parts=(Part(partial(classifier.times, name="offset"), Above(1, 0.1), "0 over 1", "times", 2),),
+        parts=(Measurement(partial(classifier.ratio_without_decay, name="offset"), Above(1, 0.1), "0 over 1", "times",
+            2),),
         readings=("in absolute terms", "against the size of the pair sums, which the claim before tests"),
         covers=("section 5.2", "section 7"),
         meaning="larger biases would go with weights that are as much larger",
@@ -190,8 +201,9 @@ CLAIMS = (
         refuted="lower accuracy, or a difference that excludes 10 points, and a trend below 0; one of the two, partly",
         study="ca.table1",
         parts=(
-            Part(networks.more_accurate, Above(0, 10), "weight decay 1 less 0", "points"),
-            Part(partial(networks.trend, name="accuracy"), Above(0), "rank correlation with weight decay", digits=2),
+            Measurement(networks.network_accuracy_change, Above(0, 10), "weight decay 1 less 0", "points"),
+            Measurement(partial(networks.weight_decay_trend, name="accuracy"), Above(0),
+                "rank correlation with weight decay", digits=2),
         ),
         covers=("section 4", "section 7"),
         weight=2,
@@ -207,7 +219,8 @@ CLAIMS = (
         "moments, to refute it wholly, of some, partly",
         study="ca.audit",
         parts=tuple(
-            Part(partial(audit.pull_by_decay, field=field, epoch=epoch), Above(0, 0.1), f"{words}, epoch {epoch}",
+            Measurement(partial(audit.field_weight_change_with_decay, field=field, epoch=epoch), Above(0, 0.1),
+                f"{words}, epoch {epoch}",
                  digits=2)
             for words, field in (("attraction", "like_attraction"), ("repulsion", "unlike_repulsion"),
                                  ("like alignment", "like_alignment"), ("unlike alignment", "unlike_alignment"))
@@ -218,10 +231,10 @@ CLAIMS = (
         weight=2,
         meaning="that weight decay brings circles and grids would not be because it brings these forces",
     ),
-    untested("CA.s7.link", "CA section 7", "That regularising one layer makes room for the training of another had not "
+    untested_claim("CA.s7.link", "CA section 7", "That regularising one layer makes room for the training of another had not "
              "been reported, may explain why weight decay works in deep networks, and may hold elsewhere.",
              "novelty, and other networks", "section 7"),
-    untested("CA.s7.traditional", "CA sections 2, 3 and 7", "Weight decay was first seen as a penalty on large "
+    untested_claim("CA.s7.traditional", "CA sections 2, 3 and 7", "Weight decay was first seen as a penalty on large "
              "weights, later as a change of the dynamics; it shrinks each parameter at every step.",
              "about other papers, and a definition", "section 7"),
 )  # fmt: skip

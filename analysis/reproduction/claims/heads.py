@@ -5,7 +5,7 @@ from functools import partial
 from analysis.reproduction.claims.phases import BEHIND, RUNS
 from analysis.reproduction.claims.saddles import FULL, MINI, RULE, WORDS
 from analysis.reproduction.experiments import circuits, fixed_points, ideal, norms, phases, saddles
-from analysis.reproduction.verification.claim import Claim, Part
+from analysis.reproduction.verification.claim import Claim, Measurement
 from analysis.reproduction.verification.rules import Above, Below, Every, Nearly
 
 SUCCESSFUL = "of those runs of the default recipe that end above .98"
@@ -26,7 +26,7 @@ CH_CLAIMS = (
         "order (`analysis.clustering_heads.labels`)",
         refuted="half of them or fewer",
         study="vc.circuits",
-        parts=(Part(circuits.all_invariances, Above(50), "all invariances", "%"),),
+        parts=(Measurement(circuits.all_invariances_percentage, Above(50), "all invariances", "%"),),
         readings=(
             "sequence embeddings are invariant to suffix and order",
             "they form as many clusters as the ideal circuit's; see CH.abstract.clusters",
@@ -44,7 +44,7 @@ CH_CLAIMS = (
         measured=f"percentage, {SUCCESSFUL}, with exactly six clusters of sequence embeddings",
         refuted="half of them or fewer",
         study="vc.circuits",
-        parts=(Part(circuits.ideal_number, Above(50), "six clusters", "%"),),
+        parts=(Measurement(circuits.ideal_cluster_count_percentage, Above(50), "six clusters", "%"),),
         covers=("abstract", "summary"),
         figure="vc2",
         weight=2,
@@ -60,9 +60,9 @@ CH_CLAIMS = (
         "partly",
         study="vc.ideal",
         parts=(
-            Part(ideal.solved, Above(99), "accuracy", "%"),
-            Part(partial(ideal.of_circuits, name="leak"), Below(0.01), "spurious tokens", digits=4),
-            Part(partial(ideal.of_circuits, name="unswapped"), Below(0.01), "order", digits=4),
+            Measurement(ideal.construction_accuracy, Above(99), "accuracy", "%"),
+            Measurement(partial(ideal.worst_of_constructions, name="leak"), Below(0.01), "spurious tokens", digits=4),
+            Measurement(partial(ideal.worst_of_constructions, name="unswapped"), Below(0.01), "order", digits=4),
         ),
         covers=("figure 1",),
         figure="vc1",
@@ -78,10 +78,10 @@ CH_CLAIMS = (
         refuted="half or fewer, or half of the fall or less, in all parts, to refute it wholly; in some, partly",
         study="vc.phases",
         parts=(
-            Part(partial(phases.with_drops, least=2, of_all=False), Above(50), "two drops", "%"),
-            Part(phases.formed_first, Above(50), "clusters before classes", "%"),
-            Part(
-                partial(phases.share_of, layers=BEHIND, phase="second"),
+            Measurement(partial(phases.drop_percentage, least=2, of_all=False), Above(50), "two drops", "%"),
+            Measurement(phases.clusters_before_accuracy_percentage, Above(50), "clusters before classes", "%"),
+            Measurement(
+                partial(phases.loss_fall_by_layers, layers=BEHIND, phase="second"),
                 Above(50),
                 "last layers in the second drop",
                 "%",
@@ -103,11 +103,22 @@ CH_CLAIMS = (
         "all parts, to refute it wholly; in some, partly",
         study="vc.phases",
         parts=(
-            Part(partial(phases.clustered_by, moment="before"), Below(50), "clustered 20 epochs before", "%"),
-            Part(partial(phases.clustered_by, moment="first_begin"), Below(50), "clustered when it begins", "%"),
-            Part(partial(phases.clustered_by, moment="first_end"), Above(50), "clustered after", "%"),
-            Part(partial(phases.accuracy_by, moment="second_begin"), Above(60), "accuracy before the second", "%"),
-            Part(partial(phases.accuracy_by, moment="second_end"), Above(95), "accuracy after it", "%"),
+            Measurement(
+                partial(phases.mean_clustering_progress, moment="before"), Below(50), "clustered 20 epochs before", "%"
+            ),
+            Measurement(
+                partial(phases.mean_clustering_progress, moment="first_begin"),
+                Below(50),
+                "clustered when it begins",
+                "%",
+            ),
+            Measurement(
+                partial(phases.mean_clustering_progress, moment="first_end"), Above(50), "clustered after", "%"
+            ),
+            Measurement(
+                partial(phases.accuracy_at_moment, moment="second_begin"), Above(60), "accuracy before the second", "%"
+            ),
+            Measurement(partial(phases.accuracy_at_moment, moment="second_end"), Above(95), "accuracy after it", "%"),
         ),
         covers=("figure 2",),
         figure="vc5",
@@ -122,7 +133,14 @@ CH_CLAIMS = (
         f"{RULE}",
         refuted="no more than by chance, or by less than 10 points",
         study="vc.norms",
-        parts=(Part(partial(norms.excess, setup=FULL, kind="drop"), Above(0, 10), "more than by chance", "points"),),
+        parts=(
+            Measurement(
+                partial(norms.excess_peak_percentage, setup=FULL, kind="drop"),
+                Above(0, 10),
+                "more than by chance",
+                "points",
+            ),
+        ),
         covers=("figure 3", "summary"),
         figure="vc15",
         weight=2,
@@ -135,7 +153,14 @@ CH_CLAIMS = (
         measured=f"how many points more spikes have a peak of the whole gradient's norm than by chance; {WORDS[MINI]}",
         refuted="no more than by chance, or by less than 10 points",
         study="vc.norms",
-        parts=(Part(partial(norms.excess, setup=MINI, kind="spike"), Above(0, 10), "more than by chance", "points"),),
+        parts=(
+            Measurement(
+                partial(norms.excess_peak_percentage, setup=MINI, kind="spike"),
+                Above(0, 10),
+                "more than by chance",
+                "points",
+            ),
+        ),
         covers=("summary",),
         figure="vc16",
         meaning="gradient norms would be no diagnostic",
@@ -148,7 +173,14 @@ CH_CLAIMS = (
         "other runs, mean over runs",
         refuted="no more, or by less than .1",
         study="vc.circuits",
-        parts=(Part(partial(circuits.own_start, name="inherited"), Above(0, 0.1), "more than other runs", digits=2),),
+        parts=(
+            Measurement(
+                partial(circuits.similarity_beyond_other_starts, name="inherited"),
+                Above(0, 0.1),
+                "more than other runs",
+                digits=2,
+            ),
+        ),
         covers=("abstract", "summary"),
         figure="vc8",
         weight=2,
@@ -165,10 +197,12 @@ CH_CLAIMS = (
         "to refute it wholly; some of these, partly",
         study="ch.fixed-points",
         parts=(
-            Part(partial(fixed_points.gradient_left, circuit="settled"), Below(1e-8), "gradient", digits=12),
-            Part(fixed_points.least_breaking, Above(0), "lowest eigenvalue", digits=6),
-            Part(fixed_points.solves, Above(98), "accuracy", "%"),
-            Part(fixed_points.comes_back, Above(50), "pushes that shrink", "%"),
+            Measurement(
+                partial(fixed_points.residual_gradient_norm, circuit="settled"), Below(1e-8), "gradient", digits=12
+            ),
+            Measurement(fixed_points.lowest_breaking_eigenvalue, Above(0), "lowest eigenvalue", digits=6),
+            Measurement(fixed_points.settled_accuracy, Above(98), "accuracy", "%"),
+            Measurement(fixed_points.returned_pushes_percentage, Above(50), "pushes that shrink", "%"),
         ),
         readings=(
             "of a loss with weight decay",
@@ -188,7 +222,7 @@ CH_CLAIMS = (
         refuted="a gradient of 1e-8 or more: the loss falls as long as logits grow, and so has no fixed point that is "
         "finite",
         study="ch.fixed-points",
-        parts=(Part(fixed_points.gradient_left, Below(1e-8), "gradient", digits=2),),
+        parts=(Measurement(fixed_points.residual_gradient_norm, Below(1e-8), "gradient", digits=2),),
         readings=("a fixed point at finite weights", "a direction in which weights grow for ever"),
         covers=("summary",),
         meaning="without weight decay a circuit that solves the task is approached for ever, and is no fixed point",
@@ -220,7 +254,7 @@ OWN_CLAIMS = (
         "within a quarter of whole numbers of the residues that the target needs",
         refuted="a successful run that does not",
         study="vc.circuits",
-        parts=(Part(circuits.congruent_sums, Every(), "successful runs", "%"),),
+        parts=(Measurement(circuits.congruent_sums_percentage, Every(), "successful runs", "%"),),
         covers=("section 3.2",),
         figure="vc3",
         weight=2,
@@ -233,7 +267,7 @@ OWN_CLAIMS = (
         measured="percentage of the other runs that do",
         refuted="half of them or more",
         study="vc.circuits",
-        parts=(Part(circuits.congruent_failures, Below(50), "other runs", "%"),),
+        parts=(Measurement(circuits.congruent_failures_percentage, Below(50), "other runs", "%"),),
         covers=("section 3.2",),
         meaning="the sum would come without success",
     ),
@@ -246,7 +280,7 @@ OWN_CLAIMS = (
         f"{RUNS}",
         refuted="a ratio of 1 or less, or less than a quarter more",
         study="vc.phases",
-        parts=(Part(phases.front_over_back, Above(1, 0.25), "first layers over last", digits=2),),
+        parts=(Measurement(phases.front_to_back_speed_up, Above(1, 0.25), "first layers over last", digits=2),),
         covers=("section 4.1",),
         figure="vc5",
         weight=2,
@@ -262,8 +296,8 @@ OWN_CLAIMS = (
         "one, partly",
         study="vc.ideal",
         parts=(
-            Part(partial(ideal.solved, vocab=2), Above(99), "p = 2", "%"),
-            Part(partial(ideal.solved, vocab=3), Above(99), "p = 3", "%"),
+            Measurement(partial(ideal.construction_accuracy, vocab=2), Above(99), "p = 2", "%"),
+            Measurement(partial(ideal.construction_accuracy, vocab=3), Above(99), "p = 3", "%"),
         ),
         covers=("appendix A.3", "section 1"),
         figure="vc1",
@@ -280,7 +314,14 @@ OWN_CLAIMS = (
         "eigenvector of the Hessian before it, mean over runs",
         refuted="half of it or less",
         study="vc.saddles",
-        parts=(Part(partial(saddles.along, name="lowest_share"), Above(50), "along the lowest direction", "%"),),
+        parts=(
+            Measurement(
+                partial(saddles.escape_movement_along, name="lowest_share"),
+                Above(50),
+                "along the lowest direction",
+                "%",
+            ),
+        ),
         readings=("Adam's movement follows the lowest eigenvector", "it follows some direction of negative curvature"),
         covers=("appendix A.1", "section 4.1"),
         weight=2,
@@ -295,7 +336,7 @@ OWN_CLAIMS = (
         "points",
         refuted="no more than by chance, or by less than 10 points",
         study="vc.saddles",
-        parts=(Part(saddles.beyond_chance, Above(0, 10), "more than by chance", "points"),),
+        parts=(Measurement(saddles.escape_movement_beyond_chance, Above(0, 10), "more than by chance", "points"),),
         covers=("appendix A.1",),
         meaning="curvature would not tell how runs leave a saddle",
     ),
@@ -306,7 +347,11 @@ OWN_CLAIMS = (
         measured="percentage of runs of mini-batches whose Hessian has negative eigenvalues at the end",
         refuted="more than one run in ten that has none, for certain; a single one, partly",
         study="vc.saddles",
-        parts=(Part(partial(saddles.with_descent, setup=MINI, moment="end"), Nearly(), "at the end", "%"),),
+        parts=(
+            Measurement(
+                partial(saddles.negative_curvature_percentage, setup=MINI, moment="end"), Nearly(), "at the end", "%"
+            ),
+        ),
         covers=("appendix A.1",),
         meaning="runs would end in minima, and a negative eigenvalue would tell a plateau from an end",
     ),

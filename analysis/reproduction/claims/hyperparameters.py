@@ -3,8 +3,8 @@
 from functools import partial
 
 from analysis import ablation as command
-from analysis.reproduction.experiments import ablation, relatives
-from analysis.reproduction.verification.claim import Claim, Part
+from analysis.reproduction.experiments import ablation, recipe_changes
+from analysis.reproduction.verification.claim import Claim, Measurement
 from analysis.reproduction.verification.rules import Above, Below, Every
 
 STEPS = (
@@ -23,7 +23,8 @@ CLAIMS = (
         refuted="fewer than one step in ten, in all panels; in some, partly",
         study="vc.ablation",
         parts=tuple(
-            Part(partial(ablation.jumps, panel=panel), Above(10), command.PANELS[panel].split(":")[0], "%")
+            Measurement(partial(ablation.accuracy_jumps, panel=panel), Above(10),
+                command.ABLATION_PANELS[panel].split(":")[0], "%")
             for panel in ablation.PANELS
         ),
         readings=("in single runs as a rule", "in the one run of the figure"),
@@ -43,7 +44,8 @@ CLAIMS = (
         "panels; in some, partly",
         study="vc.ablation",
         parts=tuple(
-            Part(partial(ablation.regularity, panel=panel), Above(0.5), command.PANELS[panel].split(":")[0], digits=2)
+            Measurement(partial(ablation.panel_regularity, panel=panel), Above(0.5),
+                command.ABLATION_PANELS[panel].split(":")[0], digits=2)
             for panel in ablation.PANELS
         ),
         covers=("figure 7", "section 4.1"),
@@ -60,7 +62,7 @@ CLAIMS = (
         "compared",
         refuted="a run with another loss",
         study="vc.ablation",
-        parts=(Part(ablation.same_start, Every(), "", "%"),),
+        parts=(Measurement(ablation.same_initial_loss, Every(), "", "%"),),
         covers=("figure 6",),
         figure="vc6",
         meaning="differences along a panel would also be those of another start",
@@ -74,7 +76,7 @@ CLAIMS = (
         "pairs of which this cannot be told within 1000 epochs are left out",
         refuted="fewer than one pair in ten",
         study="vc.relatives",
-        parts=(Part(relatives.times_apart, Above(10), "apart by a factor of 2", "%"),),
+        parts=(Measurement(recipe_changes.escape_times_apart_percentage, Above(10), "apart by a factor of 2", "%"),),
         covers=("section 4.1", "conclusion"),
         weight=2,
         meaning="the time until the phase change would belong to the first weights",
@@ -87,7 +89,7 @@ CLAIMS = (
         "rate or batch size, mean over four such changes, of runs that escape with both",
         refuted="a correlation of .7 or more, by which one time tells half of the other's variance",
         study="vc.relatives",
-        parts=(Part(relatives.foretold, Below(0.7), "rank correlation", digits=2),),
+        parts=(Measurement(recipe_changes.escape_time_correlation, Below(0.7), "rank correlation", digits=2),),
         readings=("a known escape of the same first weights tells little", "nothing that is known at the start tells"),
         covers=("section 4.1", "conclusion"),
         meaning="the same first weights escape at similar times, whatever the hyperparameters",
@@ -103,10 +105,13 @@ CLAIMS = (
         "and ends no nearer than those of other seeds; some of these, partly",
         study="vc.relatives",
         parts=(
-            Part(partial(relatives.ends, name="weight_distance"), Below(0.5), "distance of final weights", digits=2),
-            Part(partial(relatives.ends, name="attention_correlation"), Above(0.7), "correlation of attention",
+            Measurement(partial(recipe_changes.end_state_similarity, name="weight_distance"), Below(0.5),
+                "distance of final weights", digits=2),
+            Measurement(partial(recipe_changes.end_state_similarity, name="attention_correlation"), Above(0.7),
+                "correlation of attention",
                  digits=2),
-            Part(partial(relatives.nearer_than_others, name="weight_distance"), Above(0), "nearer than other seeds",
+            Measurement(partial(recipe_changes.end_state_similarity_beyond_others, name="weight_distance"), Above(0),
+                "nearer than other seeds",
                  digits=2),
         ),
         readings=("the ends are nearly the same", "the ends are more alike than those of different first weights"),

@@ -3,8 +3,8 @@
 from functools import partial
 
 from analysis.reproduction.experiments import networks, projections, structures
-from analysis.reproduction.verification.claim import Claim, Part, untested
-from analysis.reproduction.verification.finding import Reported, counted, printed
+from analysis.reproduction.verification.claim import Claim, Measurement, untested_claim
+from analysis.reproduction.verification.estimate import ReportedNumber, reported_count, reported_number
 from analysis.reproduction.verification.rules import SOME, Above, Agrees, Below, Rule
 
 SPLIT = (
@@ -20,18 +20,35 @@ WITH_DECAY = (0.6, 1.0)
 """Weight decays at which the paper finds circles more than once."""
 
 
-def row(decay: float, circles: Reported, sure: str, others: Reported, imperfect: Reported, together: Reported) -> Claim:
+def table_1_row(
+    decay: float,
+    circles: ReportedNumber,
+    sure: str,
+    others: ReportedNumber,
+    imperfect: ReportedNumber,
+    together: ReportedNumber,
+) -> Claim:
     """A row of the table; sure is the accuracy of its circles as it is printed."""
-    parts = [Part(partial(networks.circles, decay=decay), Agrees(circles, 10), "circles", "%")]
+    parts = [Measurement(partial(networks.network_circle_percentage, decay=decay), Agrees(circles, 10), "circles", "%")]
     several = circles.interval.value > 1
     if several:
-        paper = printed(sure, int(circles.interval.value))
-        measure = partial(networks.accuracy, decay=decay, of_circles=True)
-        parts.append(Part(measure, Agrees(paper, 10), "accuracy of circles", "%"))
+        paper = reported_number(sure, int(circles.interval.value))
+        measure = partial(networks.network_accuracy, decay=decay, of_circles=True)
+        parts.append(Measurement(measure, Agrees(paper, 10), "accuracy of circles", "%"))
     parts += [
-        Part(partial(networks.accuracy, decay=decay, of_circles=False), Agrees(others, 10), "accuracy of others", "%"),
-        Part(partial(networks.grid_imperfections, decay=decay), Agrees(imperfect, 5), "imperfections"),
-        Part(partial(networks.correlation, decay=decay), Agrees(together, 0.1), "correlation", digits=2),
+        Measurement(
+            partial(networks.network_accuracy, decay=decay, of_circles=False),
+            Agrees(others, 10),
+            "accuracy of others",
+            "%",
+        ),
+        Measurement(partial(networks.network_imperfections, decay=decay), Agrees(imperfect, 5), "imperfections"),
+        Measurement(
+            partial(networks.imperfection_accuracy_correlation, decay=decay),
+            Agrees(together, 0.1),
+            "correlation",
+            digits=2,
+        ),
     ]
     told = f", with a validation accuracy of {sure}%" if sure else ""
     told += " (one circle: not compared)" if sure and not several else ""
@@ -56,25 +73,54 @@ def row(decay: float, circles: Reported, sure: str, others: Reported, imperfect:
 
 
 ROWS = (
-    row(0.0, counted(0), "", printed("18.2"), printed("102.2 ± 6.1"), printed("-0.92 [-0.95, -0.88]")),
-    row(0.3, counted(1), "77.4", printed("34.8", 99), printed("72.7 ± 6.6", 99), printed("-0.90 [-0.93, -0.85]", 99)),
-    row(0.6, counted(12), "65.9", printed("51.6", 88), printed("39.6 ± 4.0", 88), printed("-0.84 [-0.89, -0.77]", 88)),
-    row(1.0, counted(18), "60.4", printed("46.7", 82), printed("31.6 ± 4.0", 82), printed("-0.64 [-0.75, -0.49]", 82)),
+    table_1_row(
+        0.0,
+        reported_count(0),
+        "",
+        reported_number("18.2"),
+        reported_number("102.2 ± 6.1"),
+        reported_number("-0.92 [-0.95, -0.88]"),
+    ),
+    table_1_row(
+        0.3,
+        reported_count(1),
+        "77.4",
+        reported_number("34.8", 99),
+        reported_number("72.7 ± 6.6", 99),
+        reported_number("-0.90 [-0.93, -0.85]", 99),
+    ),
+    table_1_row(
+        0.6,
+        reported_count(12),
+        "65.9",
+        reported_number("51.6", 88),
+        reported_number("39.6 ± 4.0", 88),
+        reported_number("-0.84 [-0.89, -0.77]", 88),
+    ),
+    table_1_row(
+        1.0,
+        reported_count(18),
+        "60.4",
+        reported_number("46.7", 82),
+        reported_number("31.6 ± 4.0", 82),
+        reported_number("-0.64 [-0.75, -0.49]", 82),
+    ),
 )
 
 
-def by_decay(
+def _measurements_by_weight_decay(
     measure, rule: Rule, decays: tuple[float, ...], unit: str = "", digits: int = 1, **more
-) -> tuple[Part, ...]:
+) -> tuple[Measurement, ...]:
     """A part for each weight decay."""
     return tuple(
-        Part(partial(measure, decay=each, **more), rule, f"weight decay {each:g}", unit, digits) for each in decays
+        Measurement(partial(measure, decay=each, **more), rule, f"weight decay {each:g}", unit, digits)
+        for each in decays
     )
 
 
-def kinds(system: str, at: float, of: tuple[str, ...], rule: Rule, label: str) -> Part:
+def end_state_percentage(system: str, at: float, of: tuple[str, ...], rule: Rule, label: str) -> Measurement:
     """The share of end states of some kinds."""
-    return Part(partial(structures.kind_share, system=system, at=at, kinds=of), rule, label, "%")
+    return Measurement(partial(structures.end_state_kind_percentage, system=system, at=at, kinds=of), rule, label, "%")
 
 
 STRUCTURED = ("circle", "grid", "imperfect grid")
@@ -87,7 +133,8 @@ STRUCTURES = (
         measured="share of networks that end as circles or near a lattice, with holes or without",
         refuted="no more than half of the networks, at both weight decays to refute it wholly, at one, partly",
         study="ca.structures",
-        parts=tuple(kinds("network", each, STRUCTURED, Above(50), f"weight decay {each:g}") for each in WITH_DECAY),
+        parts=tuple(end_state_percentage("network", each, STRUCTURED, Above(50),
+            f"weight decay {each:g}") for each in WITH_DECAY),
         readings=(*KINDS, "of networks without weight decay too, of which the paper itself finds most to be irregular"),
         covers=("abstract", "section 2", "section 4", "appendix C"),
         figure="ca-c",
@@ -103,8 +150,8 @@ STRUCTURES = (
         refuted="none, of so many that one in twenty is excluded; of both kinds, to refute it wholly, of one, partly",
         study="ca.structures",
         parts=(
-            kinds("network", 1.0, ("circle",), SOME, "circles"),
-            kinds("network", 1.0, ("grid",), SOME, "grids without holes"),
+            end_state_percentage("network", 1.0, ("circle",), SOME, "circles"),
+            end_state_percentage("network", 1.0, ("grid",), SOME, "grids without holes"),
         ),
         readings=KINDS,
         covers=("figure 1", "appendix C"),
@@ -121,7 +168,8 @@ STRUCTURES = (
         refuted="no more than one network in a hundred, at both weight decays to refute it wholly, at one, partly",
         study="ca.structures",
         parts=tuple(
-            kinds("network", each, ("imperfect grid",), Above(1), f"weight decay {each:g}") for each in WITH_DECAY
+            end_state_percentage("network", each, ("imperfect grid",), Above(1),
+                f"weight decay {each:g}") for each in WITH_DECAY
         ),
         readings=("a lattice with holes", "a grid with many imperfections by algorithm 2"),
         covers=("figure 2", "section 4"),
@@ -139,11 +187,12 @@ STRUCTURES = (
         "partly",
         study="ca.structures",
         parts=(
-            Part(partial(structures.accuracy_by_kind, first=("circle", "grid"), second=("imperfect grid",)),
+            Measurement(partial(structures.accuracy_difference_by_kind, first=("circle", "grid"),
+                second=("imperfect grid",)),
                  Above(0, 5), "circles and grids less imperfect grids", "points"),
-            Part(partial(structures.accuracy_by_kind, first=("grid",), second=("imperfect grid",)),
+            Measurement(partial(structures.accuracy_difference_by_kind, first=("grid",), second=("imperfect grid",)),
                  Above(0, 5), "grids less imperfect grids", "points"),
-            Part(partial(structures.accuracy_by_kind, first=("imperfect grid",), second=("neither",)),
+            Measurement(partial(structures.accuracy_difference_by_kind, first=("imperfect grid",), second=("neither",)),
                  Above(0, 5), "imperfect grids less not aligned", "points"),
         ),
         readings=("kinds by the distance from lattices without holes and with", "kinds by the number of imperfections"),
@@ -161,9 +210,11 @@ STRUCTURES = (
         refuted="a difference below 0, or one that excludes 10 points; of both, to refute it wholly, of one, partly",
         study="ca.structures",
         parts=(
-            Part(partial(structures.accuracy_by_kind, first=("circle",), second=("neither",)), Above(0, 10),
+            Measurement(partial(structures.accuracy_difference_by_kind, first=("circle",), second=("neither",)),
+                Above(0, 10),
                  "circles less neither", "points"),
-            Part(partial(structures.accuracy_by_kind, first=("grid", "imperfect grid"), second=("neither",)),
+            Measurement(partial(structures.accuracy_difference_by_kind, first=("grid", "imperfect grid"),
+                second=("neither",)),
                  Above(0, 10), "grids less neither", "points"),
         ),
         covers=("section 2", "section 4", "section 8"),
@@ -182,7 +233,7 @@ ACCURACY = (
         refuted="a difference below 0, or one that excludes 5 points; at all three, to refute it wholly, at some, "
         "partly",
         study="ca.structures",
-        parts=by_decay(structures.circles_ahead, Above(0, 5), (0.3, *WITH_DECAY), "points"),
+        parts=_measurements_by_weight_decay(structures.circle_accuracy_gain, Above(0, 5), (0.3, *WITH_DECAY), "points"),
         readings=("in the mean at each weight decay", "each circle above each other network"),
         covers=("section 4", "table 1"),
         weight=2,
@@ -195,7 +246,8 @@ ACCURACY = (
         measured="Pearson's r of imperfections and accuracy at each weight decay; below -0.5 is a large correlation",
         refuted="a correlation above -0.5; at all weight decays, to refute it wholly, at some, partly",
         study="ca.table1",
-        parts=by_decay(networks.correlation, Below(-0.5), networks.DECAYS, digits=2),
+        parts=_measurements_by_weight_decay(networks.imperfection_accuracy_correlation, Below(-0.5), networks.DECAYS,
+            digits=2),
         covers=("section 4", "table 1"),
         weight=2,
         meaning="imperfections by algorithm 2 would not measure what makes a grid useful",
@@ -209,8 +261,9 @@ ACCURACY = (
         "the two, partly",
         study="ca.table1",
         parts=(
-            Part(networks.more_circles, Above(0, 10), "weight decay 1 less 0", "points"),
-            Part(partial(networks.trend, name="circle"), Above(0), "rank correlation with weight decay", digits=2),
+            Measurement(networks.network_circle_change, Above(0, 10), "weight decay 1 less 0", "points"),
+            Measurement(partial(networks.weight_decay_trend, name="circle"), Above(0),
+                "rank correlation with weight decay", digits=2),
         ),
         covers=("section 2", "section 4", "section 5.2", "table 1"),
         weight=3,
@@ -226,8 +279,8 @@ ACCURACY = (
         "one of the two, partly",
         study="ca.table1",
         parts=(
-            Part(networks.fewer_imperfections, Below(0, 15), "weight decay 1 less 0"),
-            Part(partial(networks.trend, name="imperfections", of_circles=False), Below(0),
+            Measurement(networks.network_imperfection_change, Below(0, 15), "weight decay 1 less 0"),
+            Measurement(partial(networks.weight_decay_trend, name="imperfections", of_circles=False), Below(0),
                  "rank correlation with weight decay", digits=2),
         ),
         covers=("section 2", "section 4", "section 7", "table 1"),
@@ -246,10 +299,10 @@ ALGORITHMS = (
         refuted="no more than nine in ten, either way and of both systems, to refute it wholly; one of these, partly",
         study="ca.structures",
         parts=tuple(
-            Part(partial(measure, system=system), Above(90), f"{label}, {system}s", "%")
+            Measurement(partial(measure, system=system), Above(90), f"{label}, {system}s", "%")
             for measure, label in (
-                (structures.circles_that_are_regular, "circles that are regular"),
-                (structures.regular_that_are_circles, "regular ones that are found"),
+                (structures.regular_percentage_of_circles, "circles that are regular"),
+                (structures.circle_percentage_of_regular, "regular ones that are found"),
             )
             for system in structures.SYSTEMS
         ),
@@ -279,10 +332,12 @@ ALGORITHMS = (
             part
             for dim in projections.HIGHER
             for part in (
-                Part(partial(projections.few_imperfections, dim=dim), Above(50), f"D = {dim}, few imperfections", "%"),
-                Part(partial(projections.imperfections_against_chance, dim=dim), Below(50),
+                Measurement(partial(projections.few_imperfections_percentage, dim=dim), Above(50),
+                    f"D = {dim}, few imperfections", "%"),
+                Measurement(partial(projections.imperfections_relative_to_chance, dim=dim), Below(50),
                      f"D = {dim}, imperfections of those by chance", "%"),
-                Part(partial(projections.with_a_structure, dim=dim), Above(50), f"D = {dim}, projections", "%"),
+                Measurement(partial(projections.structured_projection_percentage, dim=dim), Above(50),
+                    f"D = {dim}, projections", "%"),
             )
         ),
         readings=(
@@ -297,22 +352,23 @@ ALGORITHMS = (
 
 
 UNTESTED = (
-    untested("CA.s1.earlier", "CA section 1", "Earlier work found circular structures, progress measures, and phases "
+    untested_claim("CA.s1.earlier", "CA section 1", "Earlier work found circular structures, progress measures, and phases "
              "of training, and treated embeddings as particles to explain phase transitions.",
              "about other papers, models and tasks", "section 1"),
-    untested("CA.s1.use", "CA section 1", "To understand how training proceeds helps to make networks safer, more "
+    untested_claim("CA.s1.use", "CA section 1", "To understand how training proceeds helps to make networks safer, more "
              "accurate and cheaper.", "an outlook, of which nothing is measured", "section 1"),
-    untested("CA.s2.demo", "CA abstract and section 2", "An interactive demo shows training and particles.",
+    untested_claim("CA.s2.demo", "CA abstract and section 2", "An interactive demo shows training and particles.",
              "about a web page; the explorer of this package shows the same", "section 2"),
-    untested("CA.s3.model", "CA section 3", "The network adds two embeddings, and classifies the sum by one hidden "
+    untested_claim("CA.s3.model", "CA section 3", "The network adds two embeddings, and classifies the sum by one hidden "
              "layer; it is trained by AdamW on 80% of all pairs at once.",
              "a definition: it is what is trained here", "section 3"),
-    untested("CA.s4.earlier", "CA sections 4 and 8", "Circles and grids agree with what was found of other networks "
+    untested_claim("CA.s4.earlier", "CA sections 4 and 8", "Circles and grids agree with what was found of other networks "
              "that learn modular addition.", "about other papers' networks", "section 4"),
-    untested("CA.s8.outlook", "CA section 8, limitations and broader impact", "The explanation has no proof, is of a "
+    untested_claim("CA.s8.outlook", "CA section 8, limitations and broader impact",
+        "The explanation has no proof, is of a "
              "very simple network, and opens ways to study others.",
              "an outlook and a caution, of which nothing is measured", "section 8", "limitations", "broader impact"),
-    untested("CA.compute.day", "CA compute resources", "The study took 271 hours of a cloud machine with one T4; "
+    untested_claim("CA.compute.day", "CA compute resources", "The study took 271 hours of a cloud machine with one T4; "
              "networks and particles together can be repeated in less than 24 hours.",
              "a cost on another machine; the time that the whole of this takes stands with the report",
              "compute resources"),

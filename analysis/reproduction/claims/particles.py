@@ -2,11 +2,11 @@
 
 from functools import partial
 
-from analysis.reproduction.claims.networks import KINDS, STRUCTURED, kinds
+from analysis.reproduction.claims.networks import KINDS, STRUCTURED, end_state_percentage
 from analysis.reproduction.experiments import particles, structures
 from analysis.reproduction.experiments.sensitivity import MARGINS, PRINTED
-from analysis.reproduction.verification.claim import Claim, Part, untested
-from analysis.reproduction.verification.finding import Reported
+from analysis.reproduction.verification.claim import Claim, Measurement, untested_claim
+from analysis.reproduction.verification.estimate import ReportedNumber
 from analysis.reproduction.verification.rules import SOME, Above, Agrees, Within
 
 OPEN = (
@@ -17,7 +17,7 @@ OPEN = (
 )
 
 
-def row(fa: float, circles: Reported, imperfections: Reported) -> Claim:
+def _table_2_row(fa: float, circles: ReportedNumber, imperfections: ReportedNumber) -> Claim:
     """A row of the table."""
     return Claim(
         name=f"CA.table2.fa{fa:g}",
@@ -30,8 +30,12 @@ def row(fa: float, circles: Reported, imperfections: Reported) -> Claim:
         "chance; both, to refute it wholly, one, partly",
         study="ca.table2",
         parts=(
-            Part(partial(particles.circles, fa=fa), Agrees(circles, MARGINS[0]), "circles", "%"),
-            Part(partial(particles.grid_imperfections, fa=fa), Agrees(imperfections, MARGINS[1]), "imperfections"),
+            Measurement(
+                partial(particles.particle_circle_percentage, fa=fa), Agrees(circles, MARGINS[0]), "circles", "%"
+            ),
+            Measurement(
+                partial(particles.particle_imperfections, fa=fa), Agrees(imperfections, MARGINS[1]), "imperfections"
+            ),
         ),
         readings=OPEN,
         covers=("table 2", "section 6"),
@@ -41,7 +45,7 @@ def row(fa: float, circles: Reported, imperfections: Reported) -> Claim:
     )
 
 
-ROWS = tuple(row(fa, *numbers) for fa, numbers in PRINTED.items())
+ROWS = tuple(_table_2_row(fa, *numbers) for fa, numbers in PRINTED.items())
 
 PAIRED = ("f_a = 1 beside weight decay 1, which have about as many circles", "f_a = 1 beside weight decay 0.6")
 
@@ -54,7 +58,9 @@ STRUCTURES = (
         "without, by the same measures as networks",
         refuted="no more than half of the simulations; of all rows, to refute it wholly, of some, partly",
         study="ca.structures",
-        parts=tuple(kinds("particle", fa, STRUCTURED, Above(50), f"f_a = {fa:g}") for fa in (1.0, 0.5, 2.0)),
+        parts=tuple(
+            end_state_percentage("particle", fa, STRUCTURED, Above(50), f"f_a = {fa:g}") for fa in (1.0, 0.5, 2.0)
+        ),
         readings=(
             *KINDS,
             "that the formulae account for each network's own course and end, which OWN.audit and OWN.sequence ask",
@@ -71,7 +77,7 @@ STRUCTURES = (
         measured="share of each among simulations with f_a = 1; that there are any is what is claimed",
         refuted="none, of so many that one in twenty is excluded; of all kinds, to refute it wholly, of some, partly",
         study="ca.structures",
-        parts=tuple(kinds("particle", 1.0, (kind,), SOME, f"{kind}s") for kind in STRUCTURED),
+        parts=tuple(end_state_percentage("particle", 1.0, (kind,), SOME, f"{kind}s") for kind in STRUCTURED),
         readings=KINDS,
         covers=("figure 5", "appendix D", "section 6"),
         figure="ca5",
@@ -88,8 +94,17 @@ STRUCTURES = (
         "partly",
         study="ca.structures",
         parts=(
-            Part(partial(structures.circles_apart, fa=1.0, decay=1.0), Within(-10, 10), "circles", "points"),
-            Part(partial(structures.imperfections_apart, fa=1.0, decay=1.0), Within(-10, 10), "imperfections"),
+            Measurement(
+                partial(structures.circle_difference_of_systems, fa=1.0, decay=1.0),
+                Within(-10, 10),
+                "circles",
+                "points",
+            ),
+            Measurement(
+                partial(structures.imperfection_difference_of_systems, fa=1.0, decay=1.0),
+                Within(-10, 10),
+                "imperfections",
+            ),
         ),
         readings=PAIRED,
         covers=("section 6", "section 8", "table 1", "table 2"),
@@ -106,15 +121,19 @@ STRUCTURES = (
         "partly",
         study="ca.structures",
         parts=(
-            Part(partial(structures.more_circles, high=1.0, low=0.5), Above(0, 5), "f_a = 1 less 0.5", "points"),
-            Part(partial(structures.more_circles, high=2.0, low=1.0), Above(0, 5), "f_a = 2 less 1", "points"),
+            Measurement(
+                partial(structures.particle_circle_change, high=1.0, low=0.5), Above(0, 5), "f_a = 1 less 0.5", "points"
+            ),
+            Measurement(
+                partial(structures.particle_circle_change, high=2.0, low=1.0), Above(0, 5), "f_a = 2 less 1", "points"
+            ),
         ),
         covers=("section 6", "table 2", "appendix D"),
         figure="ca-d",
         weight=3,
         meaning="circles would not come from alignment",
     ),
-    untested(
+    untested_claim(
         "CA.s6.method",
         "CA section 6",
         "Seventeen particles start at random, move by small steps along the sum of the forces without momentum, and "

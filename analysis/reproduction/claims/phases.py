@@ -2,9 +2,9 @@
 
 from functools import partial
 
-from analysis.clustering_heads.learning_phases import FRONT
+from analysis.clustering_heads.learning_phases import SEQUENCE_EMBEDDING_WEIGHTS
 from analysis.reproduction.experiments import phases
-from analysis.reproduction.verification.claim import Claim, Part
+from analysis.reproduction.verification.claim import Claim, Measurement
 from analysis.reproduction.verification.rules import SOME, Above, Below, Within
 
 RUNS = "over those runs of the default recipe that end above .98"
@@ -17,12 +17,12 @@ CLUSTERED = (
     "share of their variance between these"
 )
 BEHIND = (*phases.BACK, "transform_bias")
-LAYERS = (*FRONT, "receptor", "receptor_bias", "assembler")
+LAYERS = (*SEQUENCE_EMBEDDING_WEIGHTS, "receptor", "receptor_bias", "assembler")
 
 
-def speed(layer: str) -> Part:
+def _layer_speed_measurement(layer: str) -> Measurement:
     """A layer that is faster in the first drop than before."""
-    return Part(partial(phases.speed_up, layer=layer), Above(1, 0.5), layer.replace("_", " "))
+    return Measurement(partial(phases.layer_speed_up, layer=layer), Above(1, 0.5), layer.replace("_", " "))
 
 
 CLAIMS = (
@@ -35,8 +35,10 @@ CLAIMS = (
         refuted="half of them or fewer, of both, to refute it wholly; of one of the two, partly",
         study="vc.phases",
         parts=(
-            Part(partial(phases.with_drops, least=1), Above(50), "all runs, one or more", "%"),
-            Part(partial(phases.with_drops, least=2, of_all=False), Above(50), "successful runs, two or more", "%"),
+            Measurement(partial(phases.drop_percentage, least=1), Above(50), "all runs, one or more", "%"),
+            Measurement(
+                partial(phases.drop_percentage, least=2, of_all=False), Above(50), "successful runs, two or more", "%"
+            ),
         ),
         covers=("section 4.1",),
         figure="vc5",
@@ -53,8 +55,8 @@ CLAIMS = (
         refuted="half of them or fewer, of both, to refute it wholly; of one of the two, partly",
         study="vc.phases",
         parts=(
-            Part(phases.formed_first, Above(50), "clusters before classes", "%"),
-            Part(phases.front_settles_first, Above(50), "weights, first layers before last", "%"),
+            Measurement(phases.clusters_before_accuracy_percentage, Above(50), "clusters before classes", "%"),
+            Measurement(phases.front_first_percentage, Above(50), "weights, first layers before last", "%"),
         ),
         readings=(
             "what the first layers make is there before what the last ones make of it, and their weights settle first",
@@ -75,8 +77,13 @@ CLAIMS = (
         "refute it wholly; one of the two, partly",
         study="vc.phases",
         parts=(
-            Part(phases.learned_in_first, Above(50), "clusters form with it", "%"),
-            Part(partial(phases.share_of, layers=FRONT, phase="first"), Above(50), "share of the first layers", "%"),
+            Measurement(phases.clusters_in_first_drop_percentage, Above(50), "clusters form with it", "%"),
+            Measurement(
+                partial(phases.loss_fall_by_layers, layers=SEQUENCE_EMBEDDING_WEIGHTS, phase="first"),
+                Above(50),
+                "share of the first layers",
+                "%",
+            ),
         ),
         readings=("it coincides with it, and is caused by it", "it coincides with it"),
         covers=("section 4.1", "figure 5"),
@@ -91,7 +98,10 @@ CLAIMS = (
         measured=f"how many times as fast each layer moves in the first drop as before it, medians {RUNS}",
         refuted="no layer that is faster, by half at least, to refute it wholly; some that are not, partly",
         study="vc.phases",
-        parts=(Part(phases.whole_speed_up, Above(1, 0.5), "all weights together"), *map(speed, LAYERS)),
+        parts=(
+            Measurement(phases.total_speed_up, Above(1, 0.5), "all weights together"),
+            *map(_layer_speed_measurement, LAYERS),
+        ),
         readings=("every layer speeds up", "the weights as a whole do"),
         covers=("section 4.1",),
         figure="vc5",
@@ -106,7 +116,7 @@ CLAIMS = (
         f"before it, mean {RUNS}",
         refuted="no straighter in the drop, or by less than .05",
         study="vc.phases",
-        parts=(Part(phases.straighter, Above(0, 0.05), "straighter in the drop", digits=2),),
+        parts=(Measurement(phases.straightness_gain, Above(0, 0.05), "straighter in the drop", digits=2),),
         readings=(
             "paths are less straight before the drop than in it",
             "gradients are small; see VC.appA.1.plateau-saddle",
@@ -121,7 +131,11 @@ CLAIMS = (
         measured=f"at the end of the first drop, {CLUSTERED}, mean {RUNS}",
         refuted="half of it or less",
         study="vc.phases",
-        parts=(Part(partial(phases.clustered_by, moment="first_end"), Above(50), "way to final clusters", "%"),),
+        parts=(
+            Measurement(
+                partial(phases.mean_clustering_progress, moment="first_end"), Above(50), "way to final clusters", "%"
+            ),
+        ),
         covers=("section 4.1", "figure 5"),
         figure="vc5",
         meaning="the structure would still change afterwards",
@@ -134,7 +148,7 @@ CLAIMS = (
         "loss has lost a tenth of its first level, those that never do counting as longer",
         refuted="fewer than one run in ten; it cannot be told where fewer than half of the runs escape",
         study="vc.phases",
-        parts=(Part(phases.spread_over_seeds, Above(10), "apart by a factor of 2", "%"),),
+        parts=(Measurement(phases.escape_spread_percentage, Above(10), "apart by a factor of 2", "%"),),
         readings=("over first weights", "over hyperparameters; see VC.s4.1.time-varies"),
         covers=("section 4.1", "conclusion"),
         meaning="runs would escape at much the same time",
@@ -147,7 +161,12 @@ CLAIMS = (
         refuted="half of the fall or less from the feed-forward layer",
         study="vc.phases",
         parts=(
-            Part(partial(phases.share_of, layers=BEHIND, phase="second"), Above(50), "share of the last layers", "%"),
+            Measurement(
+                partial(phases.loss_fall_by_layers, layers=BEHIND, phase="second"),
+                Above(50),
+                "share of the last layers",
+                "%",
+            ),
         ),
         covers=("section 4.1", "figure 5"),
         figure="vc5",
@@ -163,7 +182,9 @@ CLAIMS = (
         refuted="more than twice or less than half as fast, in all parts, to refute it wholly; in some, partly",
         study="vc.phases",
         parts=tuple(
-            Part(partial(phases.speed_up, layer=layer, phase="second"), Within(0.5, 2), layer.replace("_", " "))
+            Measurement(
+                partial(phases.layer_speed_up, layer=layer, phase="second"), Within(0.5, 2), layer.replace("_", " ")
+            )
             for layer in phases.BACK
         ),
         covers=("section 4.1",),
@@ -179,7 +200,7 @@ CLAIMS = (
         f"before it, at unchanged sequence embeddings, mean {RUNS}",
         refuted="one in ten or fewer",
         study="vc.phases",
-        parts=(Part(phases.reclassified, Above(10), "classified otherwise", "%"),),
+        parts=(Measurement(phases.reclassified_percentage, Above(10), "classified otherwise", "%"),),
         covers=("section 4.1",),
         figure="vc5",
         meaning="frontiers would hardly move",
@@ -192,7 +213,7 @@ CLAIMS = (
         "both (those with one alone would make it shorter)",
         refuted="100 epochs, a tenth of the training, or more",
         study="vc.phases",
-        parts=(Part(phases.gap, Below(100), "between the drops", "epochs"),),
+        parts=(Measurement(phases.median_drop_gap, Below(100), "between the drops", "epochs"),),
         covers=("section 4.1",),
         figure="vc5",
         weight=2,
@@ -207,8 +228,10 @@ CLAIMS = (
         refuted="half of it or more, at both moments, to refute it wholly; at one, partly",
         study="vc.phases",
         parts=(
-            Part(partial(phases.clustered_by, moment="first_begin"), Below(50), "when it begins", "%"),
-            Part(partial(phases.clustered_by, moment="before"), Below(50), "20 epochs before", "%"),
+            Measurement(
+                partial(phases.mean_clustering_progress, moment="first_begin"), Below(50), "when it begins", "%"
+            ),
+            Measurement(partial(phases.mean_clustering_progress, moment="before"), Below(50), "20 epochs before", "%"),
         ),
         readings=("less than half of the structure that there will be", "nothing that the eye sees"),
         covers=("figure 5",),
@@ -225,8 +248,10 @@ CLAIMS = (
         refuted="half of the way or less, in both parts, to refute it wholly; in one, partly",
         study="vc.phases",
         parts=(
-            Part(phases.clustering_rise, Above(50), "made in the first drop", "points"),
-            Part(partial(phases.clustering_rise, since="before"), Above(50), "or 20 epochs before it", "points"),
+            Measurement(phases.clustering_progress_gain, Above(50), "made in the first drop", "points"),
+            Measurement(
+                partial(phases.clustering_progress_gain, since="before"), Above(50), "or 20 epochs before it", "points"
+            ),
         ),
         covers=("figure 5",),
         figure="vc5",
@@ -240,7 +265,9 @@ CLAIMS = (
         measured="accuracy on all sequences at the begin of the second drop, mean of successful runs that have one",
         refuted="no more than 60% (chance is 50), or 98% and more",
         study="vc.phases",
-        parts=(Part(partial(phases.accuracy_by, moment="second_begin"), Within(60, 98), "accuracy", "%"),),
+        parts=(
+            Measurement(partial(phases.accuracy_at_moment, moment="second_begin"), Within(60, 98), "accuracy", "%"),
+        ),
         covers=("figure 5",),
         figure="vc5",
         meaning="the feed-forward layer would be fitted wholly in one of the drops",
@@ -252,7 +279,7 @@ CLAIMS = (
         measured="percentage of successful runs with 40 to 160 epochs between, a factor of 2 either way; one is enough",
         refuted="none, and 5% excluded",
         study="vc.phases",
-        parts=(Part(partial(phases.near_example, low=40, high=160), SOME, "such runs", "%"),),
+        parts=(Measurement(partial(phases.gap_near_example_percentage, low=40, high=160), SOME, "such runs", "%"),),
         covers=("figure 5",),
         figure="vc5",
         meaning="the figure would have no counterpart here",
@@ -266,7 +293,7 @@ CLAIMS = (
         "fallen for good, over that of when the first drop begins: ratio of standard deviations",
         refuted="a ratio of 1 or more",
         study="vc.phases",
-        parts=(Part(phases.steadier, Below(1), "ratio of spreads", digits=2),),
+        parts=(Measurement(phases.half_fall_spread_ratio, Below(1), "ratio of spreads", digits=2),),
         covers=("conclusion",),
         meaning="the second phase would be as unpredictable as the first",
     ),

@@ -3,14 +3,14 @@
 VC's introduction, conclusion and societal impact; what they say of this model itself stands with its subject.
 """
 
-from analysis.reproduction.verification.claim import untested
+from analysis.reproduction.verification.claim import untested_claim
 
 OTHER_MODELS = "about large models, which neither the paper nor this package trains"
 LITERATURE = "what others have found or written, for which their works are cited"
 HOPE = "a hope for what others will do with it"
 
 VC_CLAIMS = (
-    untested(
+    untested_claim(
         "VC.s1.scaling",
         "VC section 1, first paragraph",
         "Models get better as they and their training sets grow, at a cost that makes ablations hard, so "
@@ -18,7 +18,7 @@ VC_CLAIMS = (
         f"{OTHER_MODELS}; {LITERATURE}",
         "section 1",
     ),
-    untested(
+    untested_claim(
         "VC.s1.cost-and-failure",
         "VC section 1, second paragraph; societal impact",
         "A better understanding of training limits failures at scale and saves memory, money and emissions.",
@@ -26,7 +26,7 @@ VC_CLAIMS = (
         "section 1",
         "societal impact",
     ),
-    untested(
+    untested_claim(
         "VC.s1.small-for-large",
         "VC abstract; section 1, second and third paragraph",
         "What is seen in a small model that can be drawn whole helps to understand large ones.",
@@ -34,7 +34,7 @@ VC_CLAIMS = (
         "abstract",
         "section 1",
     ),
-    untested(
+    untested_claim(
         "VC.s1.sandbox",
         "VC abstract; section 1, contributions",
         "A sandbox is provided that draws every layer of the model and makes films of its training, and its "
@@ -44,7 +44,7 @@ VC_CLAIMS = (
         "abstract",
         "section 1",
     ),
-    untested(
+    untested_claim(
         "VC.s1.for-theory-and-practice",
         "VC abstract; section 1, third paragraph and summary",
         "Theorists may find theorems with it, and practitioners ideas, such as for optimisers.",
@@ -52,7 +52,7 @@ VC_CLAIMS = (
         "abstract",
         "section 1",
     ),
-    untested(
+    untested_claim(
         "VC.s1.related-work",
         "VC section 1, related work",
         "Precise ablations of circuits are made in small settings, low dimensions avoid the curse of "
@@ -60,14 +60,14 @@ VC_CLAIMS = (
         LITERATURE,
         "section 1",
     ),
-    untested(
+    untested_claim(
         "VC.conclusion.efficient-training",
         "VC conclusion, first and second paragraph",
         "The findings could lead to more efficient and steadier training.",
         OTHER_MODELS,
         "conclusion",
     ),
-    untested(
+    untested_claim(
         "VC.conclusion.future",
         "VC conclusion, last sentence",
         "The insights will be applied to larger models, and the tool extended to more dimensions.",
@@ -77,7 +77,7 @@ VC_CLAIMS = (
 )
 
 CH_CLAIMS = (
-    untested(
+    untested_claim(
         "CH.summary.guidance",
         "CH, summary, last sentence",
         "The findings help to understand and steady the training of larger transformers, and call for "

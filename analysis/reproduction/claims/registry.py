@@ -44,32 +44,35 @@ CLAIMS: tuple[Claim, ...] = tuple(
 """By paper, and then by subject, in the order of the papers' sections."""
 
 
-def chosen(names: Sequence[str]) -> list[Claim]:
+def select_claims(names: Sequence[str]) -> list[Claim]:
     """The claims that a person asks for, by name or by the first words of names, such as CA.table2, or all.
 
     Whatever their case. Raises SettingsError for none, and for a name of none.
     """
     if not names:
-        raise SettingsError("only", "no name", f"names of claims, or their first words, such as {near('')}")
+        raise SettingsError("only", "no name", f"names of claims, or their first words, such as {_similar_names('')}")
     for name in names:
-        if name != ALL and not any(begins(claim, name) for claim in CLAIMS):
-            allowed = f"names of claims, or their first words up to a dot, such as {near(name)}"
+        if name != ALL and not any(_name_begins_with(claim, name) for claim in CLAIMS):
+            allowed = f"names of claims, or their first words up to a dot, such as {_similar_names(name)}"
             raise SettingsError("only", name or "no name", allowed)
     exact = {claim.name.lower() for claim in CLAIMS}  # CA.table1.wd0 is not CA.table1.wd0.3
     return [
         claim
         for claim in CLAIMS
         if ALL in names
-        or any(claim.name.lower() == name.lower() if name.lower() in exact else begins(claim, name) for name in names)
+        or any(
+            claim.name.lower() == name.lower() if name.lower() in exact else _name_begins_with(claim, name)
+            for name in names
+        )
     ]
 
 
-def begins(claim: Claim, name: str) -> bool:
+def _name_begins_with(claim: Claim, name: str) -> bool:
     """Whether a claim's name is this one, or goes on from it after a dot."""
     return f"{claim.name}.".lower().startswith(f"{name.rstrip('.')}.".lower())
 
 
-def near(name: str) -> str:
+def _similar_names(name: str) -> str:
     """A few names that look like one that is none."""
     groups = list(dict.fromkeys(".".join(claim.name.split(".")[:2]) for claim in CLAIMS))
     names = {each.lower(): each for each in [*groups, *(claim.name for claim in CLAIMS)]}

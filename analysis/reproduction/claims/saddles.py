@@ -3,7 +3,7 @@
 from functools import partial
 
 from analysis.reproduction.experiments import norms, saddles
-from analysis.reproduction.verification.claim import Claim, Part
+from analysis.reproduction.verification.claim import Claim, Measurement
 from analysis.reproduction.verification.rules import SOME, Above, Below, Nearly
 
 FULL, MINI, FULL_3, MINI_3 = norms.SETUPS
@@ -26,57 +26,64 @@ EXAMPLE = ((125, 500), (350, 1000))
 TEN = "no more than by chance, or by less than 10 points"
 
 
-def named(setup: str) -> str:
+def _setup_name(setup: str) -> str:
     """A setup in a claim's name."""
     return setup.replace(",", "").replace(" = ", "").replace(" ", "-")
 
 
-def place(setup: str) -> str:
+def _setup_source(setup: str) -> str:
     """Where the paper speaks of a setup."""
     return "appendix A.3" if "d = 3" in setup else "appendix A.1"
 
 
-def beyond(setup: str, kind: str, layer: str) -> Part:
+def _peaks_beyond_chance(setup: str, kind: str, layer: str) -> Measurement:
     """More peaks of a layer than by chance."""
-    measure = partial(norms.excess, setup=setup, kind=kind, layer=layer)
-    return Part(measure, Above(0, 10), layer.replace("_", " "), "points")
+    measure = partial(norms.excess_peak_percentage, setup=setup, kind=kind, layer=layer)
+    return Measurement(measure, Above(0, 10), layer.replace("_", " "), "points")
 
 
-def tandem(setup: str, kind: str, said: str) -> Claim:
+def _events_with_peaks(setup: str, kind: str, said: str) -> Claim:
     """Drops or spikes of a setup come with peaks of the gradient norm."""
     figure = FIGURES[setup]
     return Claim(
         name=f"VC.figure{figure}.{kind}s",
-        source=f"VC {place(setup)} and figure {figure}",
+        source=f"VC {_setup_source(setup)} and figure {figure}",
         statement=said,
         measured=f"percentage of {kind}s of the training loss with a peak of the whole gradient's norm, and how many "
         f"points more than by chance; {WORDS[setup]}; {RULE}",
         refuted=f"{TEN}, and half of them or fewer, to refute it wholly; one of the two, partly",
         study="vc.norms",
         parts=(
-            Part(partial(norms.excess, setup=setup, kind=kind), Above(0, 10), "more than by chance", "points"),
-            Part(partial(norms.matched, setup=setup, kind=kind), Above(50), f"{kind}s with a peak", "%"),
+            Measurement(
+                partial(norms.excess_peak_percentage, setup=setup, kind=kind),
+                Above(0, 10),
+                "more than by chance",
+                "points",
+            ),
+            Measurement(
+                partial(norms.matched_peak_percentage, setup=setup, kind=kind), Above(50), f"{kind}s with a peak", "%"
+            ),
         ),
         readings=("most of them, and more than by chance", "more than by chance"),
-        covers=(place(setup), f"figure {figure}"),
+        covers=(_setup_source(setup), f"figure {figure}"),
         figure=f"vc{figure}",
         weight=2,
         meaning=f"gradient norms would not tell when {kind}s happen",
     )
 
 
-def by_layer(setup: str, kind: str) -> Claim:
+def _each_layer(setup: str, kind: str) -> Claim:
     """The same of every layer."""
     figure = FIGURES[setup]
     return Claim(
         name=f"VC.figure{figure}.{kind}s-by-layer",
-        source=f"VC {place(setup)} and figure {figure}",
+        source=f"VC {_setup_source(setup)} and figure {figure}",
         statement=f"The gradient norms of all layers, each by itself, peak at {kind}s of the loss, {setup}.",
         measured=f"how many points more {kind}s have a peak of a layer's norm than by chance; {WORDS[setup]}",
         refuted=f"{TEN}, in every layer, to refute it wholly; in some, partly",
         study="vc.norms",
-        parts=tuple(beyond(setup, kind, layer) for layer in LAYERS),
-        covers=(place(setup), f"figure {figure}"),
+        parts=tuple(_peaks_beyond_chance(setup, kind, layer) for layer in LAYERS),
+        covers=(_setup_source(setup), f"figure {figure}"),
         figure=f"vc{figure}",
         meaning=f"some layers have no more peaks with {kind}s than around them",
     )
@@ -95,10 +102,18 @@ SADDLES = (
         "eigenvalue, in all parts, to refute it wholly; in some, partly",
         study="vc.saddles",
         parts=(
-            Part(partial(saddles.gradient_ratio, setup=FULL), Below(0.1), "gradient, full batch", digits=3),
-            Part(partial(saddles.gradient_ratio, setup=MINI), Below(0.1), "gradient, mini-batch", digits=3),
-            Part(partial(saddles.with_descent, setup=FULL), Nearly(), "a way down, full batch", "%"),
-            Part(partial(saddles.with_descent, setup=MINI), Nearly(), "a way down, mini-batch", "%"),
+            Measurement(
+                partial(saddles.plateau_gradient_ratio, setup=FULL), Below(0.1), "gradient, full batch", digits=3
+            ),
+            Measurement(
+                partial(saddles.plateau_gradient_ratio, setup=MINI), Below(0.1), "gradient, mini-batch", digits=3
+            ),
+            Measurement(
+                partial(saddles.negative_curvature_percentage, setup=FULL), Nearly(), "a way down, full batch", "%"
+            ),
+            Measurement(
+                partial(saddles.negative_curvature_percentage, setup=MINI), Nearly(), "a way down, mini-batch", "%"
+            ),
         ),
         readings=("almost zero is a tenth of what it is in the drop", "almost zero is small against the start"),
         covers=("appendix A.1", "section 4.1"),
@@ -116,20 +131,30 @@ SADDLES = (
         "eigenvalue, in all parts, to refute it wholly; in some, partly",
         study="vc.saddles",
         parts=(
-            Part(
-                partial(saddles.gradient_ratio, setup=FULL, moment="between"),
+            Measurement(
+                partial(saddles.plateau_gradient_ratio, setup=FULL, moment="between"),
                 Below(0.1),
                 "gradient, full batch",
                 digits=3,
             ),
-            Part(
-                partial(saddles.gradient_ratio, setup=MINI, moment="between"),
+            Measurement(
+                partial(saddles.plateau_gradient_ratio, setup=MINI, moment="between"),
                 Below(0.1),
                 "gradient, mini-batch",
                 digits=3,
             ),
-            Part(partial(saddles.with_descent, setup=FULL, moment="between"), Nearly(), "a way down, full batch", "%"),
-            Part(partial(saddles.with_descent, setup=MINI, moment="between"), Nearly(), "a way down, mini-batch", "%"),
+            Measurement(
+                partial(saddles.negative_curvature_percentage, setup=FULL, moment="between"),
+                Nearly(),
+                "a way down, full batch",
+                "%",
+            ),
+            Measurement(
+                partial(saddles.negative_curvature_percentage, setup=MINI, moment="between"),
+                Nearly(),
+                "a way down, mini-batch",
+                "%",
+            ),
         ),
         covers=("appendix A.1",),
         figure="vc15",
@@ -143,7 +168,7 @@ SADDLES = (
         f"within a window (2% of the run) of the first drop; {WORDS[FULL]}",
         refuted="half of them or fewer",
         study="vc.norms",
-        parts=(Part(partial(norms.rises_with_drop, setup=FULL), Above(50), "runs", "%"),),
+        parts=(Measurement(partial(norms.rises_with_drop_percentage, setup=FULL), Above(50), "runs", "%"),),
         covers=("appendix A.1", "section 4.1"),
         figure="vc15",
         meaning="the norm would rise at another time, or not for good",
@@ -158,8 +183,8 @@ SADDLES = (
 )
 
 NORMS = (
-    tandem(FULL, "drop", "With full batches drops of the loss come with peaks of the gradient norm."),
-    by_layer(FULL, "drop"),
+    _events_with_peaks(FULL, "drop", "With full batches drops of the loss come with peaks of the gradient norm."),
+    _each_layer(FULL, "drop"),
     Claim(
         name="VC.figure15.precisely",
         source="VC appendix A.1 and figure 15, last panel",
@@ -168,7 +193,7 @@ NORMS = (
         "gradient's norm, before or after it and however far, median over runs of the median over their drops",
         refuted="half a percent of the run or more",
         study="vc.norms",
-        parts=(Part(partial(norms.nearest_peak, setup=FULL), Below(0.5), "distance", "%", 2),),
+        parts=(Measurement(partial(norms.nearest_peak_distance, setup=FULL), Below(0.5), "distance", "%", 2),),
         readings=("at the moment when the drop is half done", "somewhere within it; see VC.figure15.drops"),
         covers=("appendix A.1", "figure 15"),
         figure="vc15",
@@ -181,13 +206,13 @@ NORMS = (
         measured="percentage of runs with three drops or more; one is enough",
         refuted="none, and 5% excluded",
         study="vc.norms",
-        parts=(Part(partial(norms.with_drops, setup=FULL, least=3), SOME, "runs", "%"),),
+        parts=(Measurement(partial(norms.drop_percentage_in_setup, setup=FULL, least=3), SOME, "runs", "%"),),
         covers=("figure 15",),
         figure="vc15",
         meaning="the figure would have no counterpart here",
     ),
-    tandem(MINI, "drop", "With mini-batches, too, drops of the loss come with peaks of the gradient norm."),
-    by_layer(MINI, "drop"),
+    _events_with_peaks(MINI, "drop", "With mini-batches, too, drops of the loss come with peaks of the gradient norm."),
+    _each_layer(MINI, "drop"),
     Claim(
         name="VC.figure16.first-rise",
         source="VC appendix A.1 and figure 16; figure 19",
@@ -197,8 +222,8 @@ NORMS = (
         refuted="half of them or fewer, of both dimensions, to refute it wholly; of one, partly",
         study="vc.norms",
         parts=(
-            Part(partial(norms.rises_with_drop, setup=MINI), Above(50), "d = 2", "%"),
-            Part(partial(norms.rises_with_drop, setup=MINI_3), Above(50), "d = 3", "%"),
+            Measurement(partial(norms.rises_with_drop_percentage, setup=MINI), Above(50), "d = 2", "%"),
+            Measurement(partial(norms.rises_with_drop_percentage, setup=MINI_3), Above(50), "d = 3", "%"),
         ),
         covers=("appendix A.1", "figure 16", "figure 19"),
         figure="vc16",
@@ -212,7 +237,12 @@ NORMS = (
         refuted="none, or fewer than 10",
         study="vc.norms",
         parts=(
-            Part(partial(norms.more_salient, first=FULL, second=MINI), Above(0, 10), "full less mini-batch", "points"),
+            Measurement(
+                partial(norms.excess_peak_difference, first=FULL, second=MINI),
+                Above(0, 10),
+                "full less mini-batch",
+                "points",
+            ),
         ),
         readings=("drops", "drops and spikes; see VC.figure16.more-salient, which says the contrary"),
         covers=("appendix A.1", "figure 16"),
@@ -227,7 +257,12 @@ NORMS = (
         refuted="none, or fewer than 10",
         study="vc.norms",
         parts=(
-            Part(partial(norms.more_salient, first=MINI, second=FULL), Above(0, 10), "mini-batch less full", "points"),
+            Measurement(
+                partial(norms.excess_peak_difference, first=MINI, second=FULL),
+                Above(0, 10),
+                "mini-batch less full",
+                "points",
+            ),
         ),
         readings=("drops", "drops and spikes; see VC.appA.1.less-salient, which says the contrary"),
         covers=("figure 16",),
@@ -244,13 +279,15 @@ NORMS = (
         "the run of each; one is enough",
         refuted="none, and 5% excluded",
         study="vc.norms",
-        parts=(Part(partial(norms.like_example, setup=MINI, moments=EXAMPLE), SOME, "such runs", "%"),),
+        parts=(
+            Measurement(partial(norms.like_example_percentage, setup=MINI, moments=EXAMPLE), SOME, "such runs", "%"),
+        ),
         covers=("appendix A.1", "figure 16"),
         figure="vc16",
         meaning="the figure would have no counterpart here",
     ),
-    tandem(MINI, "spike", "With mini-batches spikes of the loss come with peaks of the gradient norm."),
-    by_layer(MINI, "spike"),
+    _events_with_peaks(MINI, "spike", "With mini-batches spikes of the loss come with peaks of the gradient norm."),
+    _each_layer(MINI, "spike"),
     Claim(
         name="VC.appA.1.taken-back",
         source="VC appendix A.1",
@@ -259,18 +296,25 @@ NORMS = (
         f"with spikes; {WORDS[MINI]}",
         refuted="no larger, or by less than a tenth",
         study="vc.norms",
-        parts=(Part(partial(norms.large_updates, setup=MINI), Above(1, 0.1), "updates after over before", digits=2),),
+        parts=(
+            Measurement(
+                partial(norms.update_growth_after_spikes, setup=MINI),
+                Above(1, 0.1),
+                "updates after over before",
+                digits=2,
+            ),
+        ),
         covers=("appendix A.1",),
         figure="vc16",
         meaning="Adam's updates would be as large as ever: it divides by the size of the gradient",
     ),
-    tandem(FULL_3, "drop", "With d = 3 and full batches drops come with peaks of the gradient norm."),
-    by_layer(FULL_3, "drop"),
-    tandem(FULL_3, "spike", "With d = 3 and full batches spikes come with peaks of the gradient norm."),
-    tandem(MINI_3, "drop", "With d = 3 and mini-batches drops come with peaks of the gradient norm."),
-    by_layer(MINI_3, "drop"),
-    tandem(MINI_3, "spike", "With d = 3 and mini-batches spikes come with peaks of the gradient norm."),
-    by_layer(MINI_3, "spike"),
+    _events_with_peaks(FULL_3, "drop", "With d = 3 and full batches drops come with peaks of the gradient norm."),
+    _each_layer(FULL_3, "drop"),
+    _events_with_peaks(FULL_3, "spike", "With d = 3 and full batches spikes come with peaks of the gradient norm."),
+    _events_with_peaks(MINI_3, "drop", "With d = 3 and mini-batches drops come with peaks of the gradient norm."),
+    _each_layer(MINI_3, "drop"),
+    _events_with_peaks(MINI_3, "spike", "With d = 3 and mini-batches spikes come with peaks of the gradient norm."),
+    _each_layer(MINI_3, "spike"),
     Claim(
         name="VC.figure19.more-salient",
         source="VC appendix A.3 and figure 19, caption",
@@ -280,8 +324,11 @@ NORMS = (
         refuted="none, or fewer than 10",
         study="vc.norms",
         parts=(
-            Part(
-                partial(norms.more_salient, first=MINI_3, second=FULL_3), Above(0, 10), "mini-batch less full", "points"
+            Measurement(
+                partial(norms.excess_peak_difference, first=MINI_3, second=FULL_3),
+                Above(0, 10),
+                "mini-batch less full",
+                "points",
             ),
         ),
         readings=("more than with full batches", "more than with d = 2"),

@@ -3,7 +3,7 @@
 from functools import partial
 
 from analysis.reproduction.experiments import sparsity
-from analysis.reproduction.verification.claim import Claim, Part
+from analysis.reproduction.verification.claim import Claim, Measurement
 from analysis.reproduction.verification.rules import Above, Below, Nearly
 
 CURVE = (
@@ -14,7 +14,8 @@ AGAINST = (
     f"with the {CURVE}"
 )
 OTHERS = tuple(
-    Part(partial(sparsity.success_less_sparse, dim=dim), Below(0, 0.3), f"d = {dim}", digits=2) for dim in (3, 4, 8)
+    Measurement(partial(sparsity.success_sparsity_correlation, dim=dim), Below(0, 0.3), f"d = {dim}", digits=2)
+    for dim in (3, 4, 8)
 )
 
 CLAIMS = (
@@ -35,8 +36,8 @@ CLAIMS = (
         "partly",
         study="vc.sparsity",
         parts=(
-            Part(partial(sparsity.at_threshold, place=0), Below(1), "below 1e-5", "%", 2),
-            Part(partial(sparsity.at_threshold, place=-1), Above(99), "below 100", "%", 2),
+            Measurement(partial(sparsity.mean_sparsity_at_threshold, place=0), Below(1), "below 1e-5", "%", 2),
+            Measurement(partial(sparsity.mean_sparsity_at_threshold, place=-1), Above(99), "below 100", "%", 2),
         ),
         readings=("up to 1%", "exactly"),
         covers=("appendix A.2", "figure 17"),
@@ -51,8 +52,13 @@ CLAIMS = (
         refuted="no tendency, or one smaller than .3, in both parts, to refute it wholly; in one, partly",
         study="vc.sparsity",
         parts=(
-            Part(partial(sparsity.success_less_sparse, runs=sparsity.PAPER_RUNS), Below(0, 0.3), "20 runs", digits=2),
-            Part(sparsity.success_less_sparse, Below(0, 0.3), "all runs", digits=2),
+            Measurement(
+                partial(sparsity.success_sparsity_correlation, runs=sparsity.PAPER_RUNS),
+                Below(0, 0.3),
+                "20 runs",
+                digits=2,
+            ),
+            Measurement(sparsity.success_sparsity_correlation, Below(0, 0.3), "all runs", digits=2),
         ),
         readings=("in the mean over the range", "at every threshold of the range; see VC.figure17.whole-range"),
         covers=("appendix A.2", "figure 17"),
@@ -69,7 +75,7 @@ CLAIMS = (
         refuted="more than one threshold in ten at which they are shown to be sparser; one at which they are not shown "
         "to be less sparse, partly",
         study="vc.sparsity",
-        parts=(Part(sparsity.range_less_sparse, Nearly(), "thresholds", "%"),),
+        parts=(Measurement(sparsity.less_sparse_thresholds_percentage, Nearly(), "thresholds", "%"),),
         readings=("at each threshold", "somewhere in it"),
         covers=("appendix A.2", "figure 17"),
         figure="vc17",
@@ -82,7 +88,7 @@ CLAIMS = (
         measured=AGAINST,
         refuted="-.8 or weaker, where one pair in ten is in the other order",
         study="vc.sparsity",
-        parts=(Part(sparsity.success_less_sparse, Below(-0.8), "all runs", digits=2),),
+        parts=(Measurement(sparsity.success_sparsity_correlation, Below(-0.8), "all runs", digits=2),),
         covers=("appendix A.2", "figure 17"),
         figure="vc17",
         meaning="they would overlap",
@@ -96,8 +102,13 @@ CLAIMS = (
         refuted="no correlation, or one weaker than -.3, in both parts, to refute it wholly; in one, partly",
         study="vc.sparsity",
         parts=(
-            Part(partial(sparsity.with_accuracy, runs=sparsity.PAPER_RUNS), Below(0, 0.3), "20 runs", digits=2),
-            Part(sparsity.with_accuracy, Below(0, 0.3), "all runs", digits=2),
+            Measurement(
+                partial(sparsity.sparsity_accuracy_correlation, runs=sparsity.PAPER_RUNS),
+                Below(0, 0.3),
+                "20 runs",
+                digits=2,
+            ),
+            Measurement(sparsity.sparsity_accuracy_correlation, Below(0, 0.3), "all runs", digits=2),
         ),
         covers=("appendix A.2", "figure 17"),
         figure="vc17",
@@ -110,7 +121,7 @@ CLAIMS = (
         measured="percentage of activations of successful runs that are above .1 in absolute value, mean over runs",
         refuted="half of them or fewer",
         study="vc.sparsity",
-        parts=(Part(sparsity.active, Above(50), "activations above .1", "%"),),
+        parts=(Measurement(sparsity.active_percentage, Above(50), "activations above .1", "%"),),
         readings=("successful networks use most of their neurons", "no network could do with few"),
         covers=("appendix A.2",),
         figure="vc17",

@@ -3,7 +3,7 @@
 from functools import partial
 
 from analysis.reproduction.experiments import normalisation, remedies, spikes
-from analysis.reproduction.verification.claim import Claim, Part
+from analysis.reproduction.verification.claim import Claim, Measurement
 from analysis.reproduction.verification.rules import SOME, Above, Below, Every
 
 REPLAYED = (
@@ -13,14 +13,21 @@ REPLAYED = (
 
 OF_TWO = "one of two aspects that are named, so one spike in ten at least"
 
-FLIP = Part(partial(spikes.caused, causes=spikes.FLIPS), Above(10), "carried by a flip", "%")
-TURNED = Part(spikes.turned, Above(10), f"turn by more than {spikes.TURN:g} degrees", "%")
-CROSSING = Part(partial(spikes.caused, causes=spikes.CROSSINGS), Above(10), "carried by crossings", "%")
+FLIP = Measurement(partial(spikes.cause_percentage, causes=spikes.FLIPS), Above(10), "carried by a flip", "%")
+TURNED = Measurement(spikes.turned_percentage, Above(10), f"turn by more than {spikes.TURN:g} degrees", "%")
+CROSSING = Measurement(
+    partial(spikes.cause_percentage, causes=spikes.CROSSINGS), Above(10), "carried by crossings", "%"
+)
 RATE = "spikes in 1000 epochs after the escape"
 
 OF_EITHER = (
-    Part(partial(spikes.caused, causes=spikes.CAUSES), Above(50), "flips or crossings", "%"),
-    Part(spikes.caused_or_turned, Above(50), f"flips, crossings, or turns by more than {spikes.TURN:g} degrees", "%"),
+    Measurement(partial(spikes.cause_percentage, causes=spikes.CAUSES), Above(50), "flips or crossings", "%"),
+    Measurement(
+        spikes.caused_or_turned_percentage,
+        Above(50),
+        f"flips, crossings, or turns by more than {spikes.TURN:g} degrees",
+        "%",
+    ),
 )
 BY_TURN = (
     "the same with those counted in whose step normalised sequence embeddings turn by more than "
@@ -38,9 +45,9 @@ CH_NORM_READINGS = (
 )
 
 
-def trained_again(remedy: str) -> Part:
+def _spike_change_with_remedy(remedy: str) -> Measurement:
     """Fewer spikes with a remedy."""
-    return Part(partial(remedies.fewer_spikes, remedy=remedy), Below(0, 1), f"{remedy}: {RATE}")
+    return Measurement(partial(remedies.spike_rate_change, remedy=remedy), Below(0, 1), f"{remedy}: {RATE}")
 
 
 VC_CLAIMS = (
@@ -52,7 +59,7 @@ VC_CLAIMS = (
         "(`analysis.transitions.change_points`); one is enough",
         refuted="no spike",
         study="vc.spikes",
-        parts=(Part(spikes.runs_with, SOME, "runs that spike", "%"),),
+        parts=(Measurement(spikes.runs_with_spikes_percentage, SOME, "runs that spike", "%"),),
         covers=("section 4.3",),
         figure="vc16",
         meaning="there would be nothing to study",
@@ -82,7 +89,7 @@ VC_CLAIMS = (
         "modification of .01 or less changes x / |x| by more than 10 times its length; one is enough",
         refuted="no such point",
         study="vc.normalisation",
-        parts=(Part(normalisation.out_of_proportion, SOME, "", "%"),),
+        parts=(Measurement(normalisation.disproportionate_percentage, SOME, "", "%"),),
         covers=("figure 12", "section 4.3"),
         figure="vc12",
         meaning="the normalisation would have no high curvature",
@@ -97,8 +104,8 @@ VC_CLAIMS = (
         refuted="an exception to each of the two; to one, partly",
         study="vc.normalisation",
         parts=(
-            Part(normalisation.same_below_length, Every(), "unchanged if and only if", "%"),
-            Part(normalisation.flips_beyond, Every(), "turned around beyond", "%"),
+            Measurement(normalisation.unchanged_below_length_percentage, Every(), "unchanged if and only if", "%"),
+            Measurement(normalisation.flips_beyond_length_percentage, Every(), "turned around beyond", "%"),
         ),
         covers=("section 4.3", "figure 12"),
         figure="vc12",
@@ -113,7 +120,7 @@ VC_CLAIMS = (
         "the learning rate on every axis, which is about what Adam takes; one is enough",
         refuted="no such run",
         study="vc.spikes",
-        parts=(Part(spikes.within_a_step, SOME, "runs within a step of the origin", "%"),),
+        parts=(Measurement(spikes.within_step_of_origin_percentage, SOME, "runs within a step of the origin", "%"),),
         covers=("section 4.3",),
         figure="vc12",
         meaning="no vector would come so near to the origin that its steps are too long",
@@ -126,7 +133,7 @@ VC_CLAIMS = (
         "loss to rise in a straight line, half would be left",
         refuted="half of the spikes or fewer",
         study="vc.spikes",
-        parts=(Part(spikes.half_a_step, Above(50), "gone with half the step", "%"),),
+        parts=(Measurement(spikes.removed_by_half_step_percentage, Above(50), "gone with half the step", "%"),),
         covers=("section 4.3",),
         figure="vc13",
         meaning="the direction of the step would be at fault, not its length",
@@ -175,8 +182,8 @@ VC_CLAIMS = (
         "the two, partly",
         study="vc.spikes",
         parts=(
-            Part(spikes.by_embedding, Above(50), "embeddings move", "%"),
-            Part(spikes.crossing_move, Below(25), "largest update, of the length", "%"),
+            Measurement(spikes.crossed_by_embedding_percentage, Above(50), "embeddings move", "%"),
+            Measurement(spikes.median_crossing_update, Below(25), "largest update, of the length", "%"),
         ),
         covers=("figure 13",),
         figure="vc13",
@@ -191,7 +198,7 @@ VC_CLAIMS = (
         refuted="fewer than half of the other runs, or a share that cannot be told from half and is below 55% "
         "for certain",
         study="vc.spikes",
-        parts=(Part(spikes.rank_of_assemblers, Above(50, 5), "other runs with less", "%"),),
+        parts=(Measurement(spikes.mean_assembler_rank, Above(50, 5), "other runs with less", "%"),),
         readings=(
             "runs spike when their assemblers are heavier or more aligned than those of others at that time",
             "assemblers are heavy and aligned in all runs that have learned",
@@ -209,7 +216,7 @@ VC_CLAIMS = (
         "for a remedy if fewer runs learn",
         refuted="a rise of the rate, or a change that cannot be told from 0 and is a fall of less than 1 for certain",
         study="vc.remedies",
-        parts=(trained_again(remedies.SMOOTH),),
+        parts=(_spike_change_with_remedy(remedies.SMOOTH),),
         readings=(
             "training with the smooth norm has fewer spikes",
             "a given spike is gone with the smooth norm; see VC.s4.3.smoothing-a-step",
@@ -226,7 +233,7 @@ VC_CLAIMS = (
         "less than half is left when the same step is taken with the smooth norm; one is enough",
         refuted="no such spike",
         study="vc.spikes",
-        parts=(Part(spikes.smoothed_away, SOME, "removed", "%"),),
+        parts=(Measurement(spikes.removed_by_smoothing_percentage, SOME, "removed", "%"),),
         covers=("section 4.3",),
         meaning="the smooth norm would have to work in other ways than on the step",
     ),
@@ -237,7 +244,7 @@ VC_CLAIMS = (
         measured=f"the same runs trained again with four times the width: difference in {RATE}",
         refuted="a rise of the rate, or a change that cannot be told from 0 and is a fall of less than 1 for certain",
         study="vc.remedies",
-        parts=(trained_again("h = 128"),),
+        parts=(_spike_change_with_remedy("h = 128"),),
         covers=("section 4.3",),
         meaning="capacity, at this width, would be no remedy",
     ),
@@ -249,7 +256,7 @@ VC_CLAIMS = (
         refuted="a rise of the rate, or a change that cannot be told from 0 and is a fall of less than 1 for certain, "
         "with both decays; with one, partly",
         study="vc.remedies",
-        parts=tuple(trained_again(f"decay {decay}") for decay in ("0.01", "0.1")),
+        parts=tuple(_spike_change_with_remedy(f"decay {decay}") for decay in ("0.01", "0.1")),
         readings=("decay of the assemblers, whose weight is blamed", "other regularisation, of which none is named"),
         covers=("section 4.3",),
         meaning="decay of the assemblers, in these amounts, would be no remedy",
@@ -283,7 +290,7 @@ CH_CLAIMS = (
         refuted=f"fewer than one in ten ({OF_TWO}), and updates of a quarter of the length or more; one of the two, "
         "partly",
         study="vc.spikes",
-        parts=(CROSSING, Part(spikes.crossing_move, Below(25), "largest update, of the length", "%")),
+        parts=(CROSSING, Measurement(spikes.median_crossing_update, Below(25), "largest update, of the length", "%")),
         covers=("figure 4",),
         figure="vc13",
         weight=2,
@@ -332,8 +339,13 @@ OWN_CLAIMS = (
         "the two, partly",
         study="vc.remedies",
         parts=(
-            trained_again(remedies.SMOOTH),
-            Part(partial(remedies.accuracy, remedy=remedies.SMOOTH), Above(-5), "test accuracy", "points"),
+            _spike_change_with_remedy(remedies.SMOOTH),
+            Measurement(
+                partial(remedies.accuracy_change_with_remedy, remedy=remedies.SMOOTH),
+                Above(-5),
+                "test accuracy",
+                "points",
+            ),
         ),
         weight=2,
         meaning="the remedy is not shown to be free: runs may be calmer because they learn less",
@@ -346,7 +358,7 @@ OWN_CLAIMS = (
         "crossings",
         refuted="a spike that a flip carries",
         study="vc.spikes",
-        parts=(Part(spikes.no_flip, Every(), "without a flip", "%"),),
+        parts=(Measurement(spikes.without_flip_percentage, Every(), "without a flip", "%"),),
         figure="vc12",
         meaning="flips do occur, if rarely",
     ),

@@ -3,15 +3,17 @@
 from functools import partial
 
 from analysis.reproduction.experiments import circuits, dimensions, ideal
-from analysis.reproduction.verification.claim import Claim, Part
+from analysis.reproduction.verification.claim import Claim, Measurement
 from analysis.reproduction.verification.rules import Above, Below, Every, Nearly
 
 RECIPE = "networks of d = 2 at the end of the default recipe"
 
 
-def broken(name: str, vocab: int, label: str) -> Part:
+def _broken_invariance(name: str, vocab: int, label: str) -> Measurement:
     """How far circuits built by hand, of any dimension, lack an invariance."""
-    return Part(partial(ideal.of_circuits, name=name, vocab=vocab, dim=None), Below(0.01), label, digits=4)
+    return Measurement(
+        partial(ideal.worst_of_constructions, name=name, vocab=vocab, dim=None), Below(0.01), label, digits=4
+    )
 
 
 CLAIMS = (
@@ -33,7 +35,7 @@ CLAIMS = (
         measured=f"percentage of pairs of successful {RECIPE} that encode different sums of the tokens",
         refuted="most pairs encode the same",
         study="vc.circuits",
-        parts=(Part(circuits.different_sums, Above(50), "pairs of successful runs", "%"),),
+        parts=(Measurement(circuits.different_sums_percentage, Above(50), "pairs of successful runs", "%"),),
         readings=("successful runs end with different solutions", "runs differ in when they learn, and whether"),
         covers=("section 2.1",),
         meaning="there would be little to look at",
@@ -46,7 +48,14 @@ CLAIMS = (
         "matrices a network without any has as well, up to rounding (a billionth of their size)",
         refuted="one network of which it does not hold",
         study="vc.ideal",
-        parts=(Part(partial(ideal.kept, name="absorbed", up_to=ideal.BROKEN), Every(), "the same without", "%"),),
+        parts=(
+            Measurement(
+                partial(ideal.random_networks_within_bound, name="absorbed", up_to=ideal.BROKEN),
+                Every(),
+                "the same without",
+                "%",
+            ),
+        ),
         covers=("section 2.2",),
         meaning="the architecture would be less expressive than the usual one",
     ),
@@ -68,10 +77,10 @@ CLAIMS = (
         refuted="a share of a hundredth or more, in all parts, to refute it wholly; in some, partly",
         study="vc.ideal",
         parts=(
-            broken("leak", 2, "spurious tokens, p = 2"),
-            broken("unswapped", 2, "order, p = 2"),
-            broken("leak", 3, "spurious tokens, p = 3"),
-            broken("unswapped", 3, "order, p = 3"),
+            _broken_invariance("leak", 2, "spurious tokens, p = 2"),
+            _broken_invariance("unswapped", 2, "order, p = 2"),
+            _broken_invariance("leak", 3, "spurious tokens, p = 3"),
+            _broken_invariance("unswapped", 3, "order, p = 3"),
         ),
         covers=("section 2.3",),
         figure="vc1",
@@ -84,7 +93,7 @@ CLAIMS = (
         measured=f"percentage of {RECIPE} that are not above .9",
         refuted="fewer than one in ten fail",
         study="vc.circuits",
-        parts=(Part(circuits.failures, Above(10), "runs that fail", "%"),),
+        parts=(Measurement(circuits.failed_runs_percentage, Above(10), "runs that fail", "%"),),
         covers=("appendix A.2", "appendix A.3", "section 1"),
         figure="vc17",
         meaning="success would tell nothing",
@@ -97,7 +106,7 @@ CLAIMS = (
         "over as many runs of each",
         refuted="a correlation below .1",
         study="vc.dimensions",
-        parts=(Part(dimensions.with_dimension, Above(0, 0.1), "rank correlation", digits=2),),
+        parts=(Measurement(dimensions.success_dimension_correlation, Above(0, 0.1), "rank correlation", digits=2),),
         covers=("appendix A.3", "figure 20"),
         figure="vc20",
         weight=2,
@@ -112,9 +121,9 @@ CLAIMS = (
         "any dimension, partly",
         study="vc.dimensions",
         parts=(
-            Part(partial(dimensions.successes, dim=8), Nearly(), "d = 8", "%"),
-            Part(partial(dimensions.successes, dim=16), Nearly(), "d = 16", "%"),
-            Part(partial(dimensions.successes, dim=32), Nearly(), "d = 32", "%"),
+            Measurement(partial(dimensions.success_percentage, dim=8), Nearly(), "d = 8", "%"),
+            Measurement(partial(dimensions.success_percentage, dim=16), Nearly(), "d = 16", "%"),
+            Measurement(partial(dimensions.success_percentage, dim=32), Nearly(), "d = 32", "%"),
         ),
         readings=("every run of those dimensions succeeds", "the twenty runs of each that the paper made did"),
         covers=("appendix A.3", "figure 20"),
@@ -141,8 +150,10 @@ CLAIMS = (
         refuted="a gap below 2 points, and fewer than 10 points more, to refute it wholly; one of the two, partly",
         study="vc.dimensions",
         parts=(
-            Part(dimensions.generalisation_gap, Above(0, 2), "train less unseen, d = 2", "points"),
-            Part(dimensions.gain, Above(0, 10), "successes, d from 8 less d = 2", "points"),
+            Measurement(dimensions.generalisation_gap, Above(0, 2), "train less unseen, d = 2", "points"),
+            Measurement(
+                dimensions.success_gain_over_two_dims, Above(0, 10), "successes, d from 8 less d = 2", "points"
+            ),
         ),
         readings=("what is learned does not carry over to unseen data", "fewer models learn what carries over"),
         covers=("appendix A.3",),

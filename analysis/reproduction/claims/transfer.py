@@ -3,9 +3,9 @@
 from functools import partial
 
 from analysis.reproduction.experiments import finetuning, transfer
-from analysis.reproduction.verification.claim import Claim, Part
+from analysis.reproduction.verification.claim import Claim, Measurement
 from analysis.reproduction.verification.rules import SOME, Above, Below, Every, Nearly
-from analysis.transfer import KINDS
+from analysis.transfer import TRANSFER_KINDS
 
 LENGTHS = (
     "from scratch for 1000 epochs, as the text says of its own",
@@ -15,7 +15,7 @@ LENGTHS = (
 SPLIT = "accuracy is that on the 2048 test sequences, of which hardly any occur in training from p = 3 on"
 
 
-def larger(vocab: int) -> Claim:
+def _larger_vocabulary(vocab: int) -> Claim:
     """Means at a vocabulary of figure 9, left."""
     return Claim(
         name=f"VC.figure9.mean-p{vocab}",
@@ -27,10 +27,13 @@ def larger(vocab: int) -> Claim:
         "over both lengths from scratch; over one, partly",
         study="vc.transfer" if vocab == 3 else "vc.vocabularies",
         parts=tuple(
-            Part(
-                partial(transfer.gain, vocab=vocab, over=kind), Above(0, 1), f"over scratch, {epochs} epochs", "points"
+            Measurement(
+                partial(transfer.finetuning_gain, vocab=vocab, over=kind),
+                Above(0, 1),
+                f"over scratch, {epochs} epochs",
+                "points",
             )
-            for kind, epochs in zip(KINDS[:2], (1000, 2000), strict=True)
+            for kind, epochs in zip(TRANSFER_KINDS[:2], (1000, 2000), strict=True)
         ),
         readings=LENGTHS,
         covers=("figure 9", "section 4.2"),
@@ -41,7 +44,7 @@ def larger(vocab: int) -> Claim:
 
 
 FIGURE_9 = (
-    *(larger(vocab) for vocab in transfer.VOCABS),
+    *(_larger_vocabulary(vocab) for vocab in transfer.VOCABS),
     Claim(
         name="VC.figure9.maximum",
         source="VC figure 9, right",
@@ -52,7 +55,8 @@ FIGURE_9 = (
         "none can be better, which counts against it",
         study="vc.vocabularies",
         parts=tuple(
-            Part(partial(transfer.beating_all, vocab=vocab), SOME, f"p = {vocab}", "%") for vocab in transfer.VOCABS
+            Measurement(partial(transfer.better_than_all_percentage, vocab=vocab), SOME, f"p = {vocab}", "%")
+            for vocab in transfer.VOCABS
         ),
         covers=("figure 9",),
         figure="vc9",
@@ -72,7 +76,8 @@ LEARNING = (
         refuted="more than one run in ten that has, for certain, at every p; at some p, or a rare run, partly",
         study="vc.vocabularies",
         parts=tuple(
-            Part(partial(transfer.not_learned, vocab=vocab), Nearly(), f"p = {vocab}", "%") for vocab in range(5, 11)
+            Measurement(partial(transfer.not_learned_percentage, vocab=vocab), Nearly(), f"p = {vocab}", "%")
+            for vocab in range(5, 11)
         ),
         readings=(
             "training does not lead to any learning, a lucky run aside",
@@ -92,7 +97,10 @@ LEARNING = (
         "says that nothing is learned above 4, so one run is enough",
         refuted="no such run, at each of these p; at some, partly",
         study="vc.vocabularies",
-        parts=tuple(Part(partial(transfer.learned, vocab=vocab), SOME, f"p = {vocab}", "%") for vocab in (2, 3, 4)),
+        parts=tuple(
+            Measurement(partial(transfer.learned_percentage, vocab=vocab), SOME, f"p = {vocab}", "%")
+            for vocab in (2, 3, 4)
+        ),
         covers=("section 4.2", "figure 9"),
         figure="vc9",
         meaning="the limit would lie lower than at 4",
@@ -105,7 +113,7 @@ LEARNING = (
         "come after 1000 epochs from scratch; the length of the sequences, of which the same is said, is not varied",
         refuted="a rise, or a fall that cannot be told from none and is weaker than -.1 for certain",
         study="vc.vocabularies",
-        parts=(Part(transfer.harder, Below(0, 0.1), "rank correlation", digits=2),),
+        parts=(Measurement(transfer.vocabulary_correlation, Below(0, 0.1), "rank correlation", digits=2),),
         covers=("section 4.2",),
         figure="vc9",
         meaning="the size of the vocabulary would not be what makes it hard",
@@ -120,8 +128,13 @@ LEARNING = (
         "over both lengths from scratch; over one, partly",
         study="vc.transfer",
         parts=tuple(
-            Part(partial(transfer.gain, vocab=3, over=kind), Above(0, 5), f"over scratch, {epochs} epochs", "points")
-            for kind, epochs in zip(KINDS[:2], (1000, 2000), strict=True)
+            Measurement(
+                partial(transfer.finetuning_gain, vocab=3, over=kind),
+                Above(0, 5),
+                f"over scratch, {epochs} epochs",
+                "points",
+            )
+            for kind, epochs in zip(TRANSFER_KINDS[:2], (1000, 2000), strict=True)
         ),
         readings=LENGTHS,
         covers=("section 4.2", "abstract", "conclusion"),
@@ -141,7 +154,7 @@ CIRCUITS = (
         "two others)",
         refuted="fewer than one run in ten",
         study="vc.finetuning",
-        parts=(Part(finetuning.both_invariances, Above(10), "of all runs", "%"),),
+        parts=(Measurement(finetuning.both_invariances_percentage, Above(10), "of all runs", "%"),),
         readings=("often among all runs", "often among those that solve the task"),
         covers=("section 4.2", "figure 2"),
         figure="vc2",
@@ -159,8 +172,8 @@ CIRCUITS = (
         "rare circuit, partly",
         study="vc.finetuning",
         parts=(
-            Part(finetuning.same_target, Every(), "of the task", "%"),
-            Part(finetuning.kept_with_new_token, Nearly(), "of circuits, with a new token", "%"),
+            Measurement(finetuning.same_target_percentage, Every(), "of the task", "%"),
+            Measurement(finetuning.intact_with_new_token_percentage, Nearly(), "of circuits, with a new token", "%"),
         ),
         readings=("the target has them whatever p is", "a circuit that has them keeps them when p grows"),
         covers=("section 4.2", "figure 10"),
@@ -179,8 +192,8 @@ CIRCUITS = (
         "invariances; one of the two, partly",
         study="vc.finetuning",
         parts=(
-            Part(finetuning.perfect_from_ideal_count, Every(), "from six clusters", "%"),
-            Part(finetuning.perfect_from_whole, Every(), "from both invariances", "%"),
+            Measurement(finetuning.perfect_runs_from_ideal_count, Every(), "from six clusters", "%"),
+            Measurement(finetuning.perfect_runs_from_both_invariances, Every(), "from both invariances", "%"),
         ),
         covers=("section 4.2",),
         figure="vc9",
@@ -194,7 +207,7 @@ CIRCUITS = (
         measured="percentage of runs whose first frame of finetuning has all weights of its source bit for bit",
         refuted="a run with another weight",
         study="vc.finetuning",
-        parts=(Part(finetuning.begun_as_source, Every(), "", "%"),),
+        parts=(Measurement(finetuning.started_from_source_percentage, Every(), "", "%"),),
         covers=("figure 10",),
         figure="vc10",
         meaning="what is measured here would not be transfer",
@@ -207,7 +220,7 @@ CIRCUITS = (
         "percent of that from other runs' starts, of finetuned runs above .98",
         refuted="as far as half of what unrelated runs are apart, or farther",
         study="vc.finetuning",
-        parts=(Part(finetuning.near_own_start, Below(50), "distance, of unrelated runs'", "%"),),
+        parts=(Measurement(finetuning.distance_to_own_start, Below(50), "distance, of unrelated runs'", "%"),),
         readings=("as a rule for finetuned runs that succeed", "of the one run that is shown"),
         covers=("figure 11", "section 4.2"),
         figure="vc11",
@@ -222,7 +235,7 @@ CIRCUITS = (
         "enough",
         refuted="no such run",
         study="vc.finetuning",
-        parts=(Part(finetuning.attending_to_old, SOME, "", "%"),),
+        parts=(Measurement(finetuning.attention_on_old_tokens_percentage, SOME, "", "%"),),
         readings=("there is such a run", "finetuned runs are so as a rule"),
         covers=("figure 11", "section 4.2"),
         figure="vc11",
@@ -237,7 +250,7 @@ CIRCUITS = (
         "attention is on spurious positions; told of one run, so one is enough",
         refuted="no such run",
         study="vc.finetuning",
-        parts=(Part(finetuning.corrected_after, SOME, "", "%"),),
+        parts=(Measurement(finetuning.corrected_percentage, SOME, "", "%"),),
         covers=("figure 11", "section 4.2"),
         figure="vc11",
         meaning="faulty attention would not be made up for after finetuning",
@@ -250,7 +263,7 @@ CIRCUITS = (
         "finetuning, mean over finetuned runs above .98",
         refuted="a correlation of .3 or less, which is called weak",
         study="vc.finetuning",
-        parts=(Part(finetuning.attention_like_start, Above(0.3), "correlation", digits=2),),
+        parts=(Measurement(finetuning.attention_correlation_with_start, Above(0.3), "correlation", digits=2),),
         covers=("section 4.2", "figure 8"),
         figure="vc8",
         meaning="the start would not tell where finetuning ends",
@@ -264,7 +277,12 @@ CIRCUITS = (
         refuted="as for VC.figure9.mean-p3, at all of these p; at some, partly",
         study="vc.vocabularies",
         parts=tuple(
-            Part(partial(transfer.gain, vocab=vocab, over=KINDS[1]), Above(0, 1), f"p = {vocab}", "points")
+            Measurement(
+                partial(transfer.finetuning_gain, vocab=vocab, over=TRANSFER_KINDS[1]),
+                Above(0, 1),
+                f"p = {vocab}",
+                "points",
+            )
             for vocab in transfer.VOCABS
         ),
         readings=("at every p of figure 9", "at p = 3"),
@@ -295,7 +313,14 @@ OF_SUMMARY = (
         measured="gain in mean test accuracy at p = 3 of 1000 epochs of p = 2 and 1000 of p = 3 over 2000 of p = 3",
         refuted="a mean gain below 0, or one that cannot be told from 0 and is below 5 points for certain",
         study="vc.transfer",
-        parts=(Part(partial(transfer.gain, vocab=3, over=KINDS[1]), Above(0, 5), "gain at p = 3", "points"),),
+        parts=(
+            Measurement(
+                partial(transfer.finetuning_gain, vocab=3, over=TRANSFER_KINDS[1]),
+                Above(0, 5),
+                "gain at p = 3",
+                "points",
+            ),
+        ),
         covers=("abstract",),
         figure="vc9",
         weight=2,
@@ -309,7 +334,7 @@ OF_SUMMARY = (
         "percentage of all runs that end at p = 3 with both invariances",
         refuted="fewer runs with both, or a gain that cannot be told from 0 and is below 2 points for certain",
         study="vc.finetuning",
-        parts=(Part(finetuning.more_invariances, Above(0, 2), "gain at p = 3", "points"),),
+        parts=(Measurement(finetuning.invariance_gain, Above(0, 2), "gain at p = 3", "points"),),
         covers=("summary", "abstract"),
         weight=2,
         meaning="a curriculum would raise accuracy in another way than by the invariants of the problem",
@@ -330,9 +355,21 @@ OWN = (
         refuted="correlations not below -.3 and an area not above .7, in all parts; in some, partly",
         study="vc.finetuning",
         parts=(
-            Part(partial(finetuning.foretold, successful=True), Below(-0.3), "sources above .98", digits=2),
-            Part(partial(finetuning.told_apart, successful=True), Above(0.7), "sources above .98, area", digits=2),
-            Part(partial(finetuning.foretold, successful=False), Below(-0.3), "all sources", digits=2),
+            Measurement(
+                partial(finetuning.cluster_accuracy_correlation, successful=True),
+                Below(-0.3),
+                "sources above .98",
+                digits=2,
+            ),
+            Measurement(
+                partial(finetuning.fewer_clusters_probability, successful=True),
+                Above(0.7),
+                "sources above .98, area",
+                digits=2,
+            ),
+            Measurement(
+                partial(finetuning.cluster_accuracy_correlation, successful=False), Below(-0.3), "all sources", digits=2
+            ),
         ),
         figure="vc9",
         weight=2,

@@ -8,15 +8,15 @@ import xarray as xr
 
 from analysis import ablation
 from analysis.command_line.options import SparseOptions
-from analysis.reproduction.experiments.jackknife import jackknife
-from analysis.reproduction.figures.figure import Ensemble
-from analysis.reproduction.verification.experiment import Lab, Params, Size, Study
-from analysis.reproduction.verification.finding import NONE, Finding, percent, share
-from analysis.statistics.intervals import Interval, clustered_share
-from dynamics.sweeps.run import combine, fill
+from analysis.reproduction.experiments.jackknife import jackknife_runs
+from analysis.reproduction.figures.figure import RequiredRuns
+from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage, estimate_percentage
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.statistics.intervals import Interval, clustered_binomial_interval
+from dynamics.sweeps.run import combine_points, compute_missing_points
 from dynamics.trajectory.reader import open_trajectory
 
-PANELS = tuple(ablation.PANELS)
+PANELS = tuple(ablation.ABLATION_PANELS)
 
 SAME_START = ("batch", "lr", "mlp_lr_discount")
 """Panels along which networks are of one size, so that all of their first weights can be the same."""
@@ -25,7 +25,7 @@ JUMP = 0.1
 """Change of accuracy between neighbouring values that is large."""
 
 
-def options_of(params: Params, device: str = "auto", scheduler: str | None = None) -> ablation.Options:
+def _ablation_options(params: Params, device: str = "auto", scheduler: str | None = None) -> ablation.Options:
     """Those of `analysis.ablation`, with which it shares its runs."""
     where: Any = device
     return ablation.Options(
@@ -39,19 +39,21 @@ def options_of(params: Params, device: str = "auto", scheduler: str | None = Non
     )
 
 
-def ensembles(params: Params) -> Sequence[Ensemble]:
+def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Every value of every panel, the cheapest first: of each the first and the last frame, without weights."""
-    options = options_of(params)
-    points = ablation.together(ablation.planned(options).values()).points
-    return [Ensemble(each.settings, options.runs, options.epochs, every=0, record="metrics") for each in points]
+    options = _ablation_options(params)
+    points = ablation.merge_ablation_sweeps(ablation.plan_ablation(options).values()).points
+    return [RequiredRuns(each.settings, options.runs, options.epochs, every=0, record="metrics") for each in points]
 
 
-def measure(lab: Lab, params: Params) -> xr.Dataset:
+def measure(lab: Runner, params: Params) -> xr.Dataset:
     """Of each panel final test accuracy, NaN where a run has diverged, and the loss before training: (value, run)."""
-    options = options_of(params, lab.device, lab.scheduler)
-    grids = ablation.planned(options)
-    fill(ablation.together(grids.values()), options.scheduler, work=ablation.work)
-    found = ablation.ablation({name: combine(grid) for name, grid in grids.items()})
+    options = _ablation_options(params, lab.device, lab.scheduler)
+    grids = ablation.plan_ablation(options)
+    compute_missing_points(
+        ablation.merge_ablation_sweeps(grids.values()), options.scheduler, work=ablation.ablation_point_cost
+    )
+    found = ablation.ablation_dataset({name: combine_points(grid) for name, grid in grids.items()})
     variables = {}
     for name, grid in grids.items():
         about = {"long_name": "test accuracy at the end", "units": "1"}
@@ -66,7 +68,7 @@ def measure(lab: Lab, params: Params) -> xr.Dataset:
     return xr.Dataset(variables, {name: found[name].values for name in grids})
 
 
-ABLATION = Study(
+ABLATION = Experiment(
     "vc.ablation",
     "test accuracy after 1000 epochs along batch size, width, learning rate and that of the MLP",
     sizes={
@@ -88,28 +90,28 @@ ABLATION = Study(
 # ----------------------------------------------------------------------------------------------- what was found
 
 
-def changes(evidence: xr.Dataset, panel: str) -> np.ndarray:
+def _accuracy_changes(evidence: xr.Dataset, panel: str) -> np.ndarray:
     """Change of test accuracy from each value of a panel to the next, (value, run); NaN beside one that diverged."""
     return np.abs(np.diff(evidence[f"test_{panel}"].transpose(panel, "run").values.astype(np.float64), axis=0))
 
 
-def jumps(evidence: xr.Dataset, panel: str) -> Finding:
+def accuracy_jumps(evidence: xr.Dataset, panel: str) -> Estimate:
     """Percentage of steps from one value to the next at which the accuracy of a single run changes by more than JUMP.
 
     The runs' own steps are not independent; the interval is by runs.
     """
-    moved, values = changes(evidence, panel), evidence[panel].values.astype(np.float64)
+    moved, values = _accuracy_changes(evidence, panel), evidence[panel].values.astype(np.float64)
     totals, hits = np.isfinite(moved).sum(axis=0), (moved > JUMP).sum(axis=0)
     of = f"steps between values, of {moved.shape[1]} runs"
     if not totals.any():
-        return Finding(NONE, 0, of, note="no two values at which runs have not diverged")
+        return Estimate(NO_INTERVAL, 0, of, note="no two values at which runs have not diverged")
     factors = values[1:] / values[:-1]
     note = f"in the first run, as in figure 6, {hits[0]} of {totals[0]}; a step is by a factor of {factors.min():.3g}"
     note += f" to {factors.max():.3g}" if factors.max() > 1.01 * factors.min() else ""
-    return Finding(percent(clustered_share(hits, totals)), int(totals.sum()), of, note=note)
+    return Estimate(as_percentage(clustered_binomial_interval(hits, totals)), int(totals.sum()), of, note=note)
 
 
-def regularity(evidence: xr.Dataset, panel: str) -> Finding:
+def panel_regularity(evidence: xr.Dataset, panel: str) -> Estimate:
     """Correlation along a panel of the mean over one half of the runs with that over the other, as over all ways to
     halve them. Where the values do nothing it is about 0, however smooth a mean of many runs is.
 
@@ -120,12 +122,12 @@ def regularity(evidence: xr.Dataset, panel: str) -> Finding:
     values = values[:, np.isfinite(values).all(axis=0)]
     of = "runs at all values"
     if len(values) < 3 or values.shape[1] < 4:
-        return Finding(NONE, values.shape[1], of, note="too few values at which enough runs have not diverged")
-    single = jackknife(lambda runs: _alike(values[:, runs]), values.shape[1])
+        return Estimate(NO_INTERVAL, values.shape[1], of, note="too few values at which enough runs have not diverged")
+    single = jackknife_runs(lambda runs: _alike(values[:, runs]), values.shape[1])
     if not np.isfinite(single.value):
-        return Finding(NONE, values.shape[1], of, note="accuracy is the same at all values")
+        return Estimate(NO_INTERVAL, values.shape[1], of, note="accuracy is the same at all values")
     found = Interval(*(_of_means(each, values.shape[1] // 2) for each in single))
-    return Finding(found, values.shape[1], of, found.value, "Pearson's r", f"of two single runs {single.value:.2f}")
+    return Estimate(found, values.shape[1], of, found.value, "Pearson's r", f"of two single runs {single.value:.2f}")
 
 
 def _alike(values: np.ndarray) -> float:
@@ -149,8 +151,8 @@ def _of_means(single: float, many: int) -> float:
     return min(1.0, max(-1.0, many * single / whole)) if whole > 0 else -1.0
 
 
-def same_start(evidence: xr.Dataset) -> Finding:
+def same_initial_loss(evidence: xr.Dataset) -> Estimate:
     """Percentage of runs whose loss before training is the same at all values of `SAME_START` panels."""
     same = [evidence[f"first_loss_{panel}"].transpose(panel, "run").values for panel in SAME_START]
     alike = np.all([(each == each[:1]).all(axis=0) for each in same], axis=0)
-    return share(int(alike.sum()), len(alike))
+    return estimate_percentage(int(alike.sum()), len(alike))

@@ -4,12 +4,12 @@ import numpy as np
 import xarray as xr
 
 from analysis import weights
-from analysis.forces.alignment import DEAD_SHARE, EQUAL
+from analysis.forces.alignment import COSINE_TOLERANCE, DEAD_NORM_FRACTION
 from analysis.reproduction.experiments import networks
-from analysis.reproduction.experiments.ends import alive, whole
-from analysis.reproduction.experiments.samples import finite
-from analysis.reproduction.verification.experiment import Lab, Params, Size, Study
-from analysis.reproduction.verification.finding import Finding
+from analysis.reproduction.experiments.final_frames import expand_to_all_runs, final_frame_mask
+from analysis.reproduction.experiments.samples import finite_values
+from analysis.reproduction.verification.estimate import Estimate
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import mean_interval
 
 MEASURES = {
@@ -18,13 +18,13 @@ MEASURES = {
 }
 
 
-def measure(lab: Lab, params: Params) -> xr.Dataset:
+def measure(lab: Runner, params: Params) -> xr.Dataset:
     """How hidden weights and pair sums lie to each other, (weight_decay, run), each measure beside its chance."""
     rows = []
     for need in networks.ensembles(params):
         trajectory = lab.ensemble(need)
-        found, kept = weights.measured(trajectory), alive(trajectory)
-        rows.append({name: whole(values, kept) for name, values in found.items()})
+        found, kept = weights.measure_weights(trajectory), final_frame_mask(trajectory)
+        rows.append({name: expand_to_all_runs(values, kept) for name, values in found.items()})
     names = {"circle": "whether it is a circle by CA algorithm 1"} | MEASURES
     names |= {f"{name}_chance": f"chance of: {words}" for name, words in MEASURES.items()}
     data = {name: (networks.DIMS, np.stack([row[name] for row in rows]), {"long_name": words, "units": "1"})
@@ -32,22 +32,22 @@ def measure(lab: Lab, params: Params) -> xr.Dataset:
     return xr.Dataset(data, {"weight_decay": list(networks.DECAYS), "run": np.arange(params["runs"])})
 
 
-ALIGNMENT = Study(
+ALIGNMENT = Experiment(
     "ca.alignment",
     "whether hidden weights point at pair sums, and whether pair sums of a class lie on a line",
     sizes={Size.QUICK: {"runs": 100}, Size.DEFAULT: {"runs": 1000, "every": 0}, Size.FULL: {"runs": 1000, "every": 0}},
     seconds={Size.QUICK: 6, Size.DEFAULT: 58, Size.FULL: 58},
     measure=measure,
     ensembles=networks.ensembles,
-    depends={"dead": DEAD_SHARE, "equal": EQUAL},
+    depends={"dead": DEAD_NORM_FRACTION, "equal": COSINE_TOLERANCE},
     version=2,
     command="python -m analysis.weights --runs 100",
 )
 
 
-def in_circles(evidence: xr.Dataset, name: str) -> Finding:
+def mean_alignment_in_circles(evidence: xr.Dataset, name: str) -> Estimate:
     """Mean of a measure over the circles of all weight decays, those of one seed counting as one."""
-    found = networks.in_circles(evidence, name)
-    chance, circle, _ = networks.flat(evidence, f"{name}_chance")
-    level = mean_interval(finite(chance[circle == 1])).value
+    found = networks.mean_in_circles(evidence, name)
+    chance, circle, _ = networks.flatten_over_decays(evidence, f"{name}_chance")
+    level = mean_interval(finite_values(chance[circle == 1])).value
     return found._replace(note=found.note or f"chance {level:.2f}")

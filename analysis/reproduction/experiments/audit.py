@@ -6,11 +6,11 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.audit import RENAMINGS, audit
+from analysis.audit import RENAMINGS, audit_forces
 from analysis.reproduction.experiments import networks
-from analysis.reproduction.experiments.samples import mean, paired
-from analysis.reproduction.verification.experiment import Lab, Params, Size, Study
-from analysis.reproduction.verification.finding import Finding
+from analysis.reproduction.experiments.samples import estimate_mean, estimate_paired_difference
+from analysis.reproduction.verification.estimate import Estimate
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 
 MOMENTS = (0, 20, 100, 500, 2000)
 """Epochs at which gradients are looked at: the start, while structures form, and the end."""
@@ -23,14 +23,14 @@ AUDITED = {
 }
 
 
-def measure(lab: Lab, params: Params) -> xr.Dataset:
+def measure(lab: Runner, params: Params) -> xr.Dataset:
     """What the forces explain of -dL/dE, shift and change of size aside: (weight_decay, epoch, run), and by field."""
     rows = []
     for need in tqdm(networks.ensembles(params), desc="force audit", unit="ensemble", disable=None, leave=False):
         trajectory = lab.ensemble(need)
-        at = moments(trajectory, params.get("moments", MOMENTS))
+        at = _frames_nearest_to_epochs(trajectory, params.get("moments", MOMENTS))
         some = trajectory.isel(step=at, run=slice(params.get("audited")))
-        found = audit(some, frames=max(2, len(at)))[list(AUDITED)]
+        found = audit_forces(some, frames=max(2, len(at)))[list(AUDITED)]
         found = found.sel(target="gradient", part="normalised", drop=True).drop_vars(["time", "seed"])
         found = found.sel(step=trajectory["step"].values[at])
         rows.append(found.rename(step="epoch").transpose("epoch", "run", ...))
@@ -40,13 +40,13 @@ def measure(lab: Lab, params: Params) -> xr.Dataset:
     return joined.assign_coords(run=np.arange(joined.sizes["run"])).drop_attrs(deep=False)
 
 
-def moments(trajectory: xr.Dataset, epochs: Sequence[int]) -> list[int]:
+def _frames_nearest_to_epochs(trajectory: xr.Dataset, epochs: Sequence[int]) -> list[int]:
     """Places of the recorded frames nearest to some epochs, each once."""
     steps = trajectory["step"].values
     return sorted({int(np.abs(steps - epoch).argmin()) for epoch in epochs})
 
 
-AUDIT = Study(
+AUDIT = Experiment(
     "ca.audit",
     "how much of the true gradient of the embeddings the formulae of the forces explain",
     sizes={Size.QUICK: {"runs": 100, "audited": 40}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
@@ -59,37 +59,37 @@ AUDIT = Study(
 )
 
 
-def explained(evidence: xr.Dataset, decay: float, epoch: int) -> Finding:
+def r_squared_of_fields(evidence: xr.Dataset, decay: float, epoch: int) -> Estimate:
     """Mean R² of the four fields at a weight decay and epoch; beside it that of the law with its own constants."""
-    here = at(evidence, decay, epoch)
-    found, law = mean(here["r_squared"], "networks"), mean(here["law_r_squared"]).interval.value
+    here = evidence_at_epoch(evidence, decay, epoch)
+    found, law = estimate_mean(here["r_squared"], "networks"), estimate_mean(here["law_r_squared"]).interval.value
     return found._replace(note=found.note or f"by the law with its own constants {law:.2f}")
 
 
-def beyond_renamed(evidence: xr.Dataset, decay: float, epoch: int) -> Finding:
+def r_squared_beyond_renamed(evidence: xr.Dataset, decay: float, epoch: int) -> Estimate:
     """R² of the four fields less that with tokens renamed."""
-    here = at(evidence, decay, epoch)
-    return paired(here["r_squared"], here["renamed_r_squared"], "networks")
+    here = evidence_at_epoch(evidence, decay, epoch)
+    return estimate_paired_difference(here["r_squared"], here["renamed_r_squared"], "networks")
 
 
-def by_decay(evidence: xr.Dataset, epoch: int) -> Finding:
+def r_squared_change_with_decay(evidence: xr.Dataset, epoch: int) -> Estimate:
     """R² beyond that with tokens renamed, at weight decay 1 less that without."""
-    strong, none = (at(evidence, decay, epoch) for decay in (1.0, 0.0))
+    strong, none = (evidence_at_epoch(evidence, decay, epoch) for decay in (1.0, 0.0))
     gains = [each["r_squared"].values - each["renamed_r_squared"].values for each in (strong, none)]
-    return paired(gains[0], gains[1], "seeds")
+    return estimate_paired_difference(gains[0], gains[1], "seeds")
 
 
-def pull(evidence: xr.Dataset, field: str, decay: float, epoch: int) -> Finding:
+def mean_field_weight(evidence: xr.Dataset, field: str, decay: float, epoch: int) -> Estimate:
     """Mean weight of a field in the fit to the true gradient: above 0 where it acts as its formula says."""
-    return mean(at(evidence, decay, epoch)["weight"].sel(field=field), "networks")
+    return estimate_mean(evidence_at_epoch(evidence, decay, epoch)["weight"].sel(field=field), "networks")
 
 
-def pull_by_decay(evidence: xr.Dataset, field: str, epoch: int) -> Finding:
+def field_weight_change_with_decay(evidence: xr.Dataset, field: str, epoch: int) -> Estimate:
     """The same at weight decay 1 less that without."""
-    strong, none = (at(evidence, decay, epoch)["weight"].sel(field=field) for decay in (1.0, 0.0))
-    return paired(strong, none, "seeds")
+    strong, none = (evidence_at_epoch(evidence, decay, epoch)["weight"].sel(field=field) for decay in (1.0, 0.0))
+    return estimate_paired_difference(strong, none, "seeds")
 
 
-def at(evidence: xr.Dataset, decay: float, epoch: int) -> xr.Dataset:
+def evidence_at_epoch(evidence: xr.Dataset, decay: float, epoch: int) -> xr.Dataset:
     """Evidence of a weight decay at the recorded epoch nearest to one."""
     return evidence.sel(weight_decay=decay).sel(epoch=epoch, method="nearest")

@@ -6,17 +6,27 @@ import numpy as np
 import torch
 import xarray as xr
 
-from analysis.clustering_heads.clusters import LINK, MOST_SEQUENCES, ideal_clusters
-from analysis.clustering_heads.encoded_sums import NEAR, sums
-from analysis.clustering_heads.init_dependence import SEQUENCES, compared, correlations, inherited
-from analysis.clustering_heads.invariances import invariances, leak, mass, unswapped
-from analysis.clustering_heads.labels import Thresholds, verdicts
-from analysis.reproduction.figures.figure import Ensemble
-from analysis.reproduction.verification.experiment import Lab, Params, Size, Study
-from analysis.reproduction.verification.finding import NONE, Finding, percent, share
-from analysis.statistics.intervals import Interval, binomial_interval, mean_interval, within_interval
+from analysis.clustering_heads.clusters import CLUSTER_LINK, MAX_REFERENCE_SEQUENCES, ideal_cluster_count
+from analysis.clustering_heads.encoded_sums import INTEGER_TOLERANCE, measure_encoded_sums
+from analysis.clustering_heads.init_dependence import (
+    ATTENTION_SEQUENCES,
+    attention_start_end_correlation,
+    compare_same_seed,
+    pairwise_correlations,
+)
+from analysis.clustering_heads.invariances import (
+    counting_attention,
+    largest_leak,
+    largest_order_fraction,
+    measure_invariances,
+)
+from analysis.clustering_heads.labels import LabelThresholds, circuit_labels
+from analysis.reproduction.figures.figure import RequiredRuns
+from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage, estimate_percentage
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.statistics.intervals import Interval, binomial_interval, mean_distance_within, mean_interval
 from dynamics.networks.constant_attention import clustering_head_of, weights
-from dynamics.settings import SUCCESS, SparseSettings
+from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
 
 WHOLE = ("ideal", "corrected", "part of the values")
 """Labels of circuits that lack no invariance."""
@@ -25,16 +35,16 @@ HELD = 0.9
 """Test accuracy above which a run succeeds in VC's appendices A.2 and A.3."""
 
 
-def ensembles(params: Params) -> Sequence[Ensemble]:
+def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """VC's default networks."""
-    return [Ensemble(SparseSettings(), params["runs"], epochs=params.get("epochs"))]
+    return [RequiredRuns(SparseSettings(), params["runs"], epochs=params.get("epochs"))]
 
 
-def measure(lab: Lab, params: Params) -> xr.Dataset:
+def measure(lab: Runner, params: Params) -> xr.Dataset:
     """Accuracies, invariances, labels, sums by run, and how ends resemble starts, (run, other_run)."""
     trajectory = lab.ensemble(ensembles(params)[0])
-    found, told = invariances(trajectory), sums(trajectory)
-    judged = verdicts(found)
+    found, told = measure_invariances(trajectory), measure_encoded_sums(trajectory)
+    judged = circuit_labels(found)
     spurious = np.setdiff1d(found["position"].values, found["counting"].values)
     steps = np.nan_to_num(told["sum_steps"].values.round(), nan=0).astype(np.int64)
     alive = trajectory["last_step"].values >= int(trajectory["step"][-1])
@@ -43,12 +53,12 @@ def measure(lab: Lab, params: Params) -> xr.Dataset:
         "leaking": ("run", np.array([len(each.leaking) for each in judged]), _named("spurious positions that leak")),
         "apart": ("run", np.array([len(each.apart) for each in judged]), _named("counting positions that do not swap")),
         "clusters": ("run", found["clusters"].values, found["clusters"].attrs),
-        "attention": ("run", mass(found), _named("mean attention on counting positions")),
-        "leak": ("run", leak(found), _named("largest value share of a spurious position")),
-        "unswapped": ("run", unswapped(found), _named("largest order share of two counting positions")),
+        "attention": ("run", counting_attention(found), _named("mean attention on counting positions")),
+        "leak": ("run", largest_leak(found), _named("largest value share of a spurious position")),
+        "unswapped": ("run", largest_order_fraction(found), _named("largest order share of two counting positions")),
         "spurious_attention": (("run", "place"), found["attention"].sel(position=spurious).values,
                                _named("mean attention on each spurious position")),
-        "inherited": (("run", "other_run"), inherited(trajectory).values,
+        "inherited": (("run", "other_run"), attention_start_end_correlation(trajectory).values,
                       _named("correlation of attention at the start of a run with that at the end of another")),
         "weights_kept": (("run", "other_run"), _weights_kept(trajectory),
                          _named("correlation of first weights of a run with final weights of another")),
@@ -63,7 +73,7 @@ def measure(lab: Lab, params: Params) -> xr.Dataset:
         data[f"{split}_accuracy"] = ("run", np.where(alive, values, np.nan), _named(f"final accuracy, {split} split"))
     parameters = sum(clustering_head_of(trajectory).lengths)
     coords = {"seed": ("run", trajectory["seed"].values), "place": spurious}
-    return xr.Dataset(data, coords, {"ideal_clusters": ideal_clusters(SparseSettings()), "parameters": parameters})
+    return xr.Dataset(data, coords, {"ideal_clusters": ideal_cluster_count(SparseSettings()), "parameters": parameters})
 
 
 def _named(long_name: str, units: str = "1") -> dict[str, str]:
@@ -84,10 +94,10 @@ def _weights_kept(trajectory: xr.Dataset) -> np.ndarray:
         sizes = {name: np.sqrt(np.mean(each**2)) or 1.0 for name, each in frame.items()}
         ends.append(network.flatten({name: each / sizes[name] for name, each in frame.items()}))
     alive = trajectory["last_step"].values >= int(trajectory["step"][-1])
-    return np.where(alive[:, None] & alive, correlations(*ends), np.nan)
+    return np.where(alive[:, None] & alive, pairwise_correlations(*ends), np.nan)
 
 
-CIRCUITS = Study(
+CIRCUITS = Experiment(
     "vc.circuits",
     "what each run has learned, by which circuit, and what of it was there at the start",
     sizes={Size.QUICK: {"runs": 32}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
@@ -95,7 +105,12 @@ CIRCUITS = Study(
     measure=measure,
     reduced={Size.QUICK: "32 runs in place of the 100 that the paper averages over"},
     ensembles=ensembles,
-    depends={"labels": Thresholds()._asdict(), "link": LINK, "sequences": [MOST_SEQUENCES, SEQUENCES], "whole": NEAR},
+    depends={
+        "labels": LabelThresholds()._asdict(),
+        "link": CLUSTER_LINK,
+        "sequences": [MAX_REFERENCE_SEQUENCES, ATTENTION_SEQUENCES],
+        "whole": INTEGER_TOLERANCE,
+    },
     command="python -m analysis.circuits RUN.nc",
 )
 
@@ -103,63 +118,65 @@ CIRCUITS = Study(
 # ------------------------------------------------------------------------------------------------- findings
 
 
-def successful(evidence: xr.Dataset, above: float = SUCCESS) -> np.ndarray:
+def _successful_runs(evidence: xr.Dataset, above: float = SUCCESS_ACCURACY) -> np.ndarray:
     """Which runs end with a test accuracy above a bound, (run,) bool."""
     return np.nan_to_num(evidence["test_accuracy"].values) > above
 
 
-def learned(evidence: xr.Dataset) -> np.ndarray:
+def _runs_with_circuit(evidence: xr.Dataset) -> np.ndarray:
     """Which runs have a circuit: come at least half-way from chance to 1, (run,) bool."""
     return evidence["label"].values != "none"
 
 
-def kinds(evidence: xr.Dataset, label: str) -> Finding:
+def circuit_kind_percentage(evidence: xr.Dataset, label: str) -> Estimate:
     """Percentage of the runs with a circuit that have one of a kind."""
     of = evidence["label"].values == label
-    return share(int(of.sum()), int(learned(evidence).sum()), "runs with a circuit", f"{of.size} runs in all")
+    return estimate_percentage(
+        int(of.sum()), int(_runs_with_circuit(evidence).sum()), "runs with a circuit", f"{of.size} runs in all"
+    )
 
 
-def not_ideal(evidence: xr.Dataset) -> Finding:
+def not_ideal_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of the runs with a circuit whose circuit is not the ideal one."""
-    total = int(learned(evidence).sum())
+    total = int(_runs_with_circuit(evidence).sum())
     ideal = int((evidence["label"].values == "ideal").sum())
-    return share(total - ideal, total, "runs with a circuit")
+    return estimate_percentage(total - ideal, total, "runs with a circuit")
 
 
-def several_missing(evidence: xr.Dataset) -> Finding:
+def several_missing_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of the runs with a circuit that leak at a spurious position and whose counting positions differ."""
-    both = learned(evidence) & (evidence["leaking"].values > 0) & (evidence["apart"].values > 0)
-    return share(int(both.sum()), int(learned(evidence).sum()), "runs with a circuit")
+    both = _runs_with_circuit(evidence) & (evidence["leaking"].values > 0) & (evidence["apart"].values > 0)
+    return estimate_percentage(int(both.sum()), int(_runs_with_circuit(evidence).sum()), "runs with a circuit")
 
 
-def more_clusters(evidence: xr.Dataset) -> Finding:
+def more_clusters_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of partial circuits with more clusters than the ideal one."""
     partial = evidence["label"].values == "partial"
     more = partial & (evidence["clusters"].values > evidence.attrs["ideal_clusters"])
-    return share(int(more.sum()), int(partial.sum()), "partial circuits")
+    return estimate_percentage(int(more.sum()), int(partial.sum()), "partial circuits")
 
 
-def fuzzy_and_right(evidence: xr.Dataset) -> Finding:
+def fuzzy_and_accurate_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of the runs with a circuit that have a fuzzy one and are above .9 on unseen sequences."""
     right = (evidence["label"].values == "fuzzy") & (np.nan_to_num(evidence["unseen_accuracy"].values) > HELD)
-    return share(int(right.sum()), int(learned(evidence).sum()), "runs with a circuit")
+    return estimate_percentage(int(right.sum()), int(_runs_with_circuit(evidence).sum()), "runs with a circuit")
 
 
-def all_invariances(evidence: xr.Dataset) -> Finding:
+def all_invariances_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of successful runs that lack no invariance."""
-    success = successful(evidence)
+    success = _successful_runs(evidence)
     whole = success & np.isin(evidence["label"].values, WHOLE)
-    return share(int(whole.sum()), int(success.sum()), "successful runs")
+    return estimate_percentage(int(whole.sum()), int(success.sum()), "successful runs")
 
 
-def ideal_number(evidence: xr.Dataset) -> Finding:
+def ideal_cluster_count_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of successful runs whose sequence embeddings form as many clusters as the ideal circuit's."""
-    success = successful(evidence)
+    success = _successful_runs(evidence)
     as_many = success & (evidence["clusters"].values == evidence.attrs["ideal_clusters"])
-    return share(int(as_many.sum()), int(success.sum()), "successful runs")
+    return estimate_percentage(int(as_many.sum()), int(success.sum()), "successful runs")
 
 
-def collapsed(evidence: xr.Dataset) -> Finding:
+def spurious_token_collapse(evidence: xr.Dataset) -> Estimate:
     """How far spurious tokens lie apart after the value matrix, over what it is before, in corrected circuits; both
     relative to counting tokens, as root mean squares over positions by their attention. Geometric mean over runs."""
     some = evidence.isel(run=np.flatnonzero(evidence["label"].values == "corrected"))
@@ -168,26 +185,26 @@ def collapsed(evidence: xr.Dataset) -> Finding:
     ratio = np.divide(sizes[0], sizes[1], out=np.full(len(by), np.nan), where=sizes[1] > 0)
     logs = np.log(ratio[ratio > 0])
     if not logs.size:
-        return Finding(NONE, 0, "corrected circuits", note="no run has a corrected circuit")
+        return Estimate(NO_INTERVAL, 0, "corrected circuits", note="no run has a corrected circuit")
     note = f"from {np.median(sizes[1]):.2f} to {np.median(sizes[0]):.2f} of counting tokens, medians"
-    return Finding(Interval(*np.exp(mean_interval(logs))), len(logs), "corrected circuits", note=note)
+    return Estimate(Interval(*np.exp(mean_interval(logs))), len(logs), "corrected circuits", note=note)
 
 
-def different_sums(evidence: xr.Dataset) -> Finding:
+def different_sums_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of pairs of successful runs that encode different sums; its interval is over runs.
 
     It is the jackknife's of the logit, which keeps it between none and all; of none or all of the pairs the exact
     binomial one, of as many as there are pairs of which no two have a run in common.
     """
-    some = evidence.isel(run=np.flatnonzero(successful(evidence) & evidence["sum_whole"].values.astype(bool)))
+    some = evidence.isel(run=np.flatnonzero(_successful_runs(evidence) & evidence["sum_whole"].values.astype(bool)))
     steps = some["sum_steps"].values
     differ = (steps[:, None] != steps[None]).any(axis=-1).astype(np.float64)
-    return Finding(percent(_of_pairs(differ)), len(steps), "successful runs that encode a sum")
+    return Estimate(as_percentage(_of_pairs(differ)), len(steps), "successful runs that encode a sum")
 
 
 def _of_pairs(hits: np.ndarray) -> Interval:
     """Share of the pairs of runs that count, (one, other) symmetric with 0 or 1, within its bounds."""
-    found, runs = within_interval(hits), len(hits)
+    found, runs = mean_distance_within(hits), len(hits)
     if found.value in (0, 1):
         return binomial_interval(round(found.value * (runs // 2)), runs // 2)
     if not found.half > 0:
@@ -197,25 +214,25 @@ def _of_pairs(hits: np.ndarray) -> Interval:
     return Interval(found.value, *(float(1 / (1 + np.exp(-each))) for each in (odds - width, odds + width)))
 
 
-def congruent_sums(evidence: xr.Dataset) -> Finding:
+def congruent_sums_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of successful runs that encode a whole-number sum congruent to the target."""
-    success = successful(evidence)
+    success = _successful_runs(evidence)
     right = success & evidence["sum_congruent"].values.astype(bool)
     explained = evidence["sum_share"].values[right]
     note = f"it explains at least {100 * explained.min():.1f}% of the variance" if explained.size else ""
-    return share(int(right.sum()), int(success.sum()), "successful runs", note)
+    return estimate_percentage(int(right.sum()), int(success.sum()), "successful runs", note)
 
 
-def congruent_failures(evidence: xr.Dataset) -> Finding:
+def congruent_failures_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of the other runs that do."""
-    failed = ~successful(evidence)
+    failed = ~_successful_runs(evidence)
     right = failed & evidence["sum_congruent"].values.astype(bool)
-    return share(int(right.sum()), int(failed.sum()), "runs that are not successful")
+    return estimate_percentage(int(right.sum()), int(failed.sum()), "runs that are not successful")
 
 
-def failures(evidence: xr.Dataset) -> Finding:
+def failed_runs_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of runs that are not above .9."""
-    return share(int((~successful(evidence, HELD)).sum()), evidence.sizes["run"])
+    return estimate_percentage(int((~_successful_runs(evidence, HELD)).sum()), evidence.sizes["run"])
 
 
 def _own(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -225,21 +242,21 @@ def _own(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return kept, np.diagonal(kept)
 
 
-def similarity(evidence: xr.Dataset, name: str) -> Finding:
+def similarity_to_own_start(evidence: xr.Dataset, name: str) -> Estimate:
     """Mean correlation of a run's start with its own end."""
     kept, own = _own(evidence[name].values)
     interval = mean_interval(own)
-    return Finding(interval, len(kept), effect=interval.value, effect_name="r")
+    return Estimate(interval, len(kept), effect=interval.value, effect_name="r")
 
 
-def own_start(evidence: xr.Dataset, name: str) -> Finding:
+def similarity_beyond_other_starts(evidence: xr.Dataset, name: str) -> Estimate:
     """How much more a run's end correlates with its own start than with the others'; the interval is over runs."""
     kept, own = _own(evidence[name].values)
     if len(kept) < 2:
-        return Finding(NONE, len(kept), note="fewer than two runs")
+        return Estimate(NO_INTERVAL, len(kept), note="fewer than two runs")
     others = (kept.sum(axis=0) - own) / (len(kept) - 1)  # of each end with all other starts
     gain = own - others
     size = float(gain.mean() / gain.std(ddof=1)) if np.ptp(gain) else np.nan
-    p = compared(kept, higher=True).p
-    return Finding(mean_interval(gain), len(kept), effect=size, effect_name="Cohen's d of pairs",
+    p = compare_same_seed(kept, higher=True).p
+    return Estimate(mean_interval(gain), len(kept), effect=size, effect_name="Cohen's d of pairs",
                    note=f"p = {p:.2g} by permutation of the ends")  # fmt: skip

@@ -10,13 +10,24 @@ import numpy as np
 import xarray as xr
 from scipy.spatial import cKDTree
 
-from analysis.forces.alignment import DEAD_SHARE, pair_sums, unit_shares
+from analysis.forces.alignment import DEAD_NORM_FRACTION, embedding_pair_sums, unit_norm_fractions
 from analysis.reproduction.experiments import networks
-from analysis.reproduction.experiments.ends import WEIGHTS, alive, frame, trained_pairs, whole
-from analysis.reproduction.experiments.samples import finite, mean, paired, paired_ratio
-from analysis.reproduction.figures.figure import Ensemble
-from analysis.reproduction.verification.experiment import Lab, Params, Size, Study
-from analysis.reproduction.verification.finding import Finding
+from analysis.reproduction.experiments.final_frames import (
+    WEIGHTS,
+    expand_to_all_runs,
+    final_frame_mask,
+    training_pairs_of_runs,
+    variable_at_frame,
+)
+from analysis.reproduction.experiments.samples import (
+    estimate_mean,
+    estimate_paired_difference,
+    estimate_paired_ratio,
+    finite_values,
+)
+from analysis.reproduction.figures.figure import RequiredRuns
+from analysis.reproduction.verification.estimate import Estimate
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.structures.circles_and_grids import is_circle
 from dynamics.tasks import modular_sum
 
@@ -49,16 +60,16 @@ class Classifier(NamedTuple):
         return np.einsum("rph,rha->rpa", through, self.hidden)
 
 
-def classifier(trajectory: xr.Dataset, at: int, kept: np.ndarray) -> Classifier:
+def load_classifier(trajectory: xr.Dataset, at: int, kept: np.ndarray) -> Classifier:
     """Of the runs that are kept (run,) bool, in a recorded frame, at the pairs that they are trained on."""
-    embedding, *layers = (frame(trajectory, name, at)[kept] for name in WEIGHTS)
-    pairs = trained_pairs(trajectory)[kept]
+    embedding, *layers = (variable_at_frame(trajectory, name, at)[kept] for name in WEIGHTS)
+    pairs = training_pairs_of_runs(trajectory)[kept]
     hidden, bias, output, output_bias = layers
-    sums, right = pair_sums(embedding, pairs), modular_sum(pairs, embedding.shape[-2])
+    sums, right = embedding_pair_sums(embedding, pairs), modular_sum(pairs, embedding.shape[-2])
     return Classifier(hidden, bias, output, output_bias, sums, right)
 
 
-def push(of: Classifier) -> np.ndarray:
+def pair_sum_gradients(of: Classifier) -> np.ndarray:
     """Minus the gradient of each pair's own cross-entropy with respect to its pair sum: (run, pair, axis)."""
     scores = of.logits(of.sums)
     scores = np.exp(scores - scores.max(axis=-1, keepdims=True))
@@ -67,7 +78,7 @@ def push(of: Classifier) -> np.ndarray:
     return -of.slopes(wrong)
 
 
-def steepness(of: Classifier) -> np.ndarray:
+def logit_steepness(of: Classifier) -> np.ndarray:
     """Slope, across a pair sum, of the right class's logit over that of its strongest rival: (run, pair).
 
     A softmax boundary between the two has a width of the inverse of it.
@@ -82,7 +93,7 @@ def steepness(of: Classifier) -> np.ndarray:
     return np.linalg.norm(of.slopes(weight), axis=-1)
 
 
-def margin(of: Classifier) -> np.ndarray:
+def logit_margin(of: Classifier) -> np.ndarray:
     """How far the right class's logit is above its strongest rival's: (run, pair)."""
     scores = of.logits(of.sums)
     right = np.take_along_axis(scores, of.right[..., None], -1)
@@ -90,7 +101,7 @@ def margin(of: Classifier) -> np.ndarray:
     return right[..., 0] - scores.max(axis=-1)
 
 
-def evenness(sizes: np.ndarray) -> np.ndarray:
+def force_evenness(sizes: np.ndarray) -> np.ndarray:
     """Share of the pair sums that would carry all the force if they shared it evenly: (run, pair) -> (run,), 0 to 1.
 
     The participation ratio: 1 where all are alike, 1 over their number where one alone has any.
@@ -99,7 +110,7 @@ def evenness(sizes: np.ndarray) -> np.ndarray:
     return np.divide(total**2, squares, out=np.full(len(sizes), np.nan), where=squares > 0) / sizes.shape[-1]
 
 
-def slices(of: Classifier) -> np.ndarray:
+def radial_agreement(of: Classifier) -> np.ndarray:
     """Share of points in the plane that are of the class that lies further out in their direction: (run,)."""
     turn = 2 * np.pi * np.arange(ANGLES) / ANGLES
     outward = np.stack([np.cos(turn), np.sin(turn)], axis=-1)
@@ -109,7 +120,7 @@ def slices(of: Classifier) -> np.ndarray:
     return np.mean(inside, axis=(0, 2))
 
 
-def longer_is_surer(of: Classifier) -> np.ndarray:
+def length_logit_correlation(of: Classifier) -> np.ndarray:
     """Pearson's r over pairs of a pair sum's length and the right class's logit: (run,)."""
     length = np.linalg.norm(of.sums, axis=-1)
     right = np.take_along_axis(of.logits(of.sums), of.right[..., None], -1)[..., 0]
@@ -118,7 +129,7 @@ def longer_is_surer(of: Classifier) -> np.ndarray:
     return np.divide((one * other).sum(axis=-1), size, out=np.full(len(size), np.nan), where=size > 0)
 
 
-def right_by_nearest(of: Classifier) -> dict[str, np.ndarray]:
+def accuracy_by_nearest_class(of: Classifier) -> dict[str, np.ndarray]:
     """Share of pairs that are classified right, by whether the nearest other pair sum is of their class: each (run,).
 
     NaN where there is no such pair.
@@ -134,9 +145,9 @@ def right_by_nearest(of: Classifier) -> dict[str, np.ndarray]:
     return found
 
 
-def offset(of: Classifier) -> np.ndarray:
+def activation_offset(of: Classifier) -> np.ndarray:
     """Mean distance from the origin at which living units begin to be active, by their weights' norms: (run,)."""
-    share = unit_shares(of.sums, of.hidden, of.bias)
+    share = unit_norm_fractions(of.sums, of.hidden, of.bias)
     norm = np.linalg.norm(of.hidden, axis=-1)
     distance = np.divide(np.abs(of.bias), norm, out=np.zeros_like(norm), where=norm > 0)
     return (share * distance).sum(axis=-1)
@@ -156,7 +167,7 @@ QUANTITIES = {
 }
 
 
-def measure(lab: Lab, params: Params) -> xr.Dataset:
+def measure(lab: Runner, params: Params) -> xr.Dataset:
     """The classifiers at the end of training, (weight_decay, run)."""
     rows = [_row(lab.ensemble(need)) for need in networks.ensembles(params)]
     data = {name: (networks.DIMS, np.stack([row[name] for row in rows]), {"long_name": words, "units": "1"})
@@ -165,35 +176,39 @@ def measure(lab: Lab, params: Params) -> xr.Dataset:
 
 
 def _row(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
-    kept = alive(trajectory)
-    of = classifier(trajectory, -1, kept)
-    steep, reach, size = np.median(steepness(of), axis=-1), offset(of), np.sqrt((of.sums**2).sum(-1).mean(-1))
+    kept = final_frame_mask(trajectory)
+    of = load_classifier(trajectory, -1, kept)
+    steep, reach, size = (
+        np.median(logit_steepness(of), axis=-1),
+        activation_offset(of),
+        np.sqrt((of.sums**2).sum(-1).mean(-1)),
+    )
     found = {
-        "circle": is_circle(frame(trajectory, "embedding", -1)[kept]),
+        "circle": is_circle(variable_at_frame(trajectory, "embedding", -1)[kept]),
         "relative_steepness": steep * size,
-        "evenness": evenness(np.linalg.norm(push(of), axis=-1)),
+        "evenness": force_evenness(np.linalg.norm(pair_sum_gradients(of), axis=-1)),
         "offset": reach,
         "relative_offset": reach / size,
-        "slices": slices(of),
-        "longer": longer_is_surer(of),
-        **right_by_nearest(of),
+        "slices": radial_agreement(of),
+        "longer": length_logit_correlation(of),
+        **accuracy_by_nearest_class(of),
     }
-    return {name: whole(values, kept) for name, values in found.items()}
+    return {name: expand_to_all_runs(values, kept) for name, values in found.items()}
 
 
-def ensembles(params: Params) -> Sequence[Ensemble]:
+def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Those of table 1."""
     return networks.ensembles(params)
 
 
-CLASSIFIER = Study(
+CLASSIFIER = Experiment(
     "ca.classifier",
     "how steep the classifier is, where it pushes, and what its regions look like, at four weight decays",
     sizes={Size.QUICK: {"runs": 100}, Size.DEFAULT: {"runs": 1000, "every": 0}, Size.FULL: {"runs": 1000, "every": 0}},
     seconds={Size.QUICK: 2, Size.DEFAULT: 4, Size.FULL: 4},
     measure=measure,
     ensembles=ensembles,
-    depends={"angles": ANGLES, "radii": RADII, "dead": DEAD_SHARE},
+    depends={"angles": ANGLES, "radii": RADII, "dead": DEAD_NORM_FRACTION},
     version=2,
     command="python -m analysis.paper ca-e",
 )
@@ -202,28 +217,30 @@ CLASSIFIER = Study(
 # --------------------------------------------------------------------------------------------------- findings
 
 
-def times(evidence: xr.Dataset, name: str) -> Finding:
+def ratio_without_decay(evidence: xr.Dataset, name: str) -> Estimate:
     """A quantity without weight decay over that at weight decay 1, a geometric mean over seeds."""
     values = evidence[name]
-    return paired_ratio(values.sel(weight_decay=0.0), values.sel(weight_decay=1.0), "seeds")
+    return estimate_paired_ratio(values.sel(weight_decay=0.0), values.sel(weight_decay=1.0), "seeds")
 
 
-def apart(evidence: xr.Dataset, name: str) -> Finding:
+def difference_without_decay(evidence: xr.Dataset, name: str) -> Estimate:
     """A quantity without weight decay less that at weight decay 1."""
     values = evidence[name]
-    return paired(values.sel(weight_decay=0.0), values.sel(weight_decay=1.0), "seeds")
+    return estimate_paired_difference(values.sel(weight_decay=0.0), values.sel(weight_decay=1.0), "seeds")
 
 
-def average(evidence: xr.Dataset, name: str, decay: float) -> Finding:
+def classifier_mean_at_decay(evidence: xr.Dataset, name: str, decay: float) -> Estimate:
     """Mean of a quantity at a weight decay."""
-    return mean(finite(evidence[name].sel(weight_decay=decay)), "networks")
+    return estimate_mean(finite_values(evidence[name].sel(weight_decay=decay)), "networks")
 
 
-def clustered_are_right(evidence: xr.Dataset, decay: float) -> Finding:
+def accuracy_gain_when_clustered(evidence: xr.Dataset, decay: float) -> Estimate:
     """Training accuracy of pair sums whose nearest is of their class less that of the others, in points.
 
     Within networks that are not circles and have both; they count alike.
     """
     row = evidence.sel(weight_decay=decay)
     row = row.isel(run=row["circle"].values == 0)
-    return paired(100 * row["right_near_like"], 100 * row["right_near_unlike"], "networks that have both")
+    return estimate_paired_difference(
+        100 * row["right_near_like"], 100 * row["right_near_unlike"], "networks that have both"
+    )

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.experiments.samples import paired, shares_apart
-from analysis.reproduction.figures.figure import Ensemble
-from analysis.reproduction.verification.experiment import Lab, Params, Size, Study
-from analysis.reproduction.verification.finding import NONE, Finding, share
+from analysis.reproduction.experiments.samples import estimate_paired_difference, estimate_percentage_difference
+from analysis.reproduction.figures.figure import RequiredRuns
+from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, estimate_percentage
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.ranks import rank_correlation
 from dynamics.settings import SparseSettings
 
@@ -18,17 +18,17 @@ ENOUGH = 8
 """Dimension from which on every run of the paper succeeds."""
 
 
-def ensembles(params: Params) -> Sequence[Ensemble]:
+def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Networks of each dimension, as `analysis.paper` has them, and more of the first from which all succeed."""
     epochs = params.get("epochs")
-    usual = Ensemble(SparseSettings(), params["usual"], epochs=epochs)
+    usual = RequiredRuns(SparseSettings(), params["usual"], epochs=epochs)
     runs = {dim: params["more"] if dim == ENOUGH else params["runs"] for dim in params["dims"]}
-    others = [Ensemble(SparseSettings(dim=dim), runs[dim], epochs=epochs, every=None if dim == 3 else 0)
+    others = [RequiredRuns(SparseSettings(dim=dim), runs[dim], epochs=epochs, every=None if dim == 3 else 0)
               for dim in params["dims"]]  # fmt: skip
     return [usual, *others]
 
 
-def measure(lab: Lab, params: Params) -> xr.Dataset:
+def measure(lab: Runner, params: Params) -> xr.Dataset:
     """Accuracies at the end, (dim, run); NaN for runs that have diverged."""
     dims = [2, *params["dims"]]
     needs = ensembles(params)
@@ -48,7 +48,7 @@ def measure(lab: Lab, params: Params) -> xr.Dataset:
     return xr.Dataset(data, {"dim": dims})
 
 
-DIMENSIONS = Study(
+DIMENSIONS = Experiment(
     "vc.dimensions",
     "how often runs succeed with embeddings of d = 2 to 32 dimensions",
     sizes={
@@ -67,7 +67,7 @@ DIMENSIONS = Study(
 # ------------------------------------------------------------------------------------------------- findings
 
 
-def succeeded(evidence: xr.Dataset, dim: int, runs: int | None = None) -> np.ndarray:
+def _successful_runs_of_dim(evidence: xr.Dataset, dim: int, runs: int | None = None) -> np.ndarray:
     """Which runs of a dimension are above .9, (run,) bool; empty where it was not run."""
     if dim not in evidence["dim"].values:
         return np.zeros(0, bool)
@@ -75,33 +75,33 @@ def succeeded(evidence: xr.Dataset, dim: int, runs: int | None = None) -> np.nda
     return values[np.isfinite(values)][:runs] > HELD
 
 
-def successes(evidence: xr.Dataset, dim: int) -> Finding:
+def success_percentage(evidence: xr.Dataset, dim: int) -> Estimate:
     """Percentage of runs of a dimension that succeed."""
     if dim not in evidence["dim"].values:
-        return Finding(NONE, 0, left=True, note=f"d = {dim} is not run at this size")
-    found = succeeded(evidence, dim)
-    return share(int(found.sum()), len(found), note="" if len(found) else "all runs diverged")
+        return Estimate(NO_INTERVAL, 0, left=True, note=f"d = {dim} is not run at this size")
+    found = _successful_runs_of_dim(evidence, dim)
+    return estimate_percentage(int(found.sum()), len(found), note="" if len(found) else "all runs diverged")
 
 
-def with_dimension(evidence: xr.Dataset) -> Finding:
+def success_dimension_correlation(evidence: xr.Dataset) -> Estimate:
     """Spearman's correlation of success with the dimension over the first runs of each, as many of each."""
     dims = evidence["dim"].values
-    runs = min(len(succeeded(evidence, int(dim))) for dim in dims)
-    each = [succeeded(evidence, int(dim), runs) for dim in dims]
+    runs = min(len(_successful_runs_of_dim(evidence, int(dim))) for dim in dims)
+    each = [_successful_runs_of_dim(evidence, int(dim), runs) for dim in dims]
     found = rank_correlation(np.repeat(dims, runs), np.concatenate(each).astype(float))
     told = ", ".join(f"{some.sum()} of {runs} at d = {dim}" for dim, some in zip(dims, each, strict=True))
-    return Finding(found, runs * len(dims), effect=found.value, effect_name="Spearman's rho", note=told)
+    return Estimate(found, runs * len(dims), effect=found.value, effect_name="Spearman's rho", note=told)
 
 
-def gain(evidence: xr.Dataset, least: int = ENOUGH) -> Finding:
+def success_gain_over_two_dims(evidence: xr.Dataset, least: int = ENOUGH) -> Estimate:
     """How many points more of the runs succeed from a dimension on than with d = 2."""
-    each = [succeeded(evidence, int(dim)) for dim in evidence["dim"].values if dim >= least]
+    each = [_successful_runs_of_dim(evidence, int(dim)) for dim in evidence["dim"].values if dim >= least]
     high = np.concatenate([np.zeros(0, bool), *each])
-    low = succeeded(evidence, 2)
-    return shares_apart((int(high.sum()), int(low.sum())), (len(high), len(low)))
+    low = _successful_runs_of_dim(evidence, 2)
+    return estimate_percentage_difference((int(high.sum()), int(low.sum())), (len(high), len(low)))
 
 
-def generalisation_gap(evidence: xr.Dataset, dim: int = 2) -> Finding:
+def generalisation_gap(evidence: xr.Dataset, dim: int = 2) -> Estimate:
     """How much higher the accuracy is on training sequences than on unseen ones, in points."""
     one = evidence.sel(dim=dim)
-    return paired(100 * one["train_accuracy"], 100 * one["unseen_accuracy"])
+    return estimate_paired_difference(100 * one["train_accuracy"], 100 * one["unseen_accuracy"])

@@ -9,14 +9,14 @@ from scipy.stats import rankdata
 from tqdm import tqdm
 
 from analysis.reproduction.experiments import networks
-from analysis.reproduction.experiments.audit import at
-from analysis.reproduction.experiments.classifier import classifier, margin, push
-from analysis.reproduction.experiments.ends import alive, whole
-from analysis.reproduction.experiments.jackknife import jackknife
-from analysis.reproduction.experiments.samples import mean
-from analysis.reproduction.verification.experiment import Lab, Params, Size, Study
-from analysis.reproduction.verification.finding import NONE, Finding, percent
-from analysis.statistics.intervals import clustered_share
+from analysis.reproduction.experiments.audit import evidence_at_epoch
+from analysis.reproduction.experiments.classifier import load_classifier, logit_margin, pair_sum_gradients
+from analysis.reproduction.experiments.final_frames import expand_to_all_runs, final_frame_mask
+from analysis.reproduction.experiments.jackknife import jackknife_runs
+from analysis.reproduction.experiments.samples import estimate_mean
+from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.statistics.intervals import clustered_binomial_interval
 
 REPULSIONS = tuple(float(each) for each in np.round(np.arange(-0.75, 4.01, 0.25), 2))
 """Powers p of laws of repulsion 1 / r^p; the paper's is 1. Not -1: a repulsion of the unlike that is
@@ -28,7 +28,7 @@ SOFT = 1e-9
 """Distances below this share of the pair sums' size count as none, as in the forces."""
 
 
-def distance_fits(sums: np.ndarray, right: np.ndarray, force: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def distance_law_fits(sums: np.ndarray, right: np.ndarray, force: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """R² of the four fields with other powers of the distance: (repulsion,) and (attraction,).
 
     sums, force (pair, axis), right (pair,). All at the pair sums themselves, each pair's force from its own loss; a
@@ -46,14 +46,14 @@ def distance_fits(sums: np.ndarray, right: np.ndarray, force: np.ndarray) -> tup
     aligned = [(facing & like) @ toward, -((facing & ~like) @ toward)]
     repelled = [np.einsum("kl,kla->ka", np.where(like, 0.0, safe**-p), unit) for p in REPULSIONS]
     attracted = [-np.einsum("kl,kla->ka", np.where(like & ~near, safe**q, 0.0), unit) for q in ATTRACTIONS]
-    y = without_size(force, sums)
-    push, pull, along = (without_size(np.stack(each), sums) for each in (repelled, attracted, aligned))
+    y = remove_shift_and_scale(force, sums)
+    push, pull, along = (remove_shift_and_scale(np.stack(each), sums) for each in (repelled, attracted, aligned))
     by_repulsion = [_explained(y, [each, pull[ATTRACTIONS.index(0.0)], *along]) for each in push]
     by_attraction = [_explained(y, [push[REPULSIONS.index(1.0)], each, *along]) for each in pull]
     return np.array(by_repulsion), np.array(by_attraction)
 
 
-def without_size(motion: np.ndarray, sums: np.ndarray) -> np.ndarray:
+def remove_shift_and_scale(motion: np.ndarray, sums: np.ndarray) -> np.ndarray:
     """What a shift of all pair sums (pair, axis), and a change of their size, leave of motions (..., pair, axis)."""
     base = np.stack([sums, *(np.broadcast_to(one, sums.shape) for one in np.eye(sums.shape[-1]))])
     basis = np.linalg.qr(base.reshape(len(base), -1).T)[0]
@@ -70,14 +70,16 @@ def _explained(force: np.ndarray, fields: Sequence[np.ndarray]) -> float:
     return float(1 - rest @ rest / size) if size > 0 else np.nan
 
 
-def neighbours(sums: np.ndarray, right: np.ndarray, force: np.ndarray, taken: np.ndarray) -> dict[str, float]:
+def nearest_neighbour_motion(
+    sums: np.ndarray, right: np.ndarray, force: np.ndarray, taken: np.ndarray
+) -> dict[str, float]:
     """Neighbours, a pair sum and the one nearest to it, each two once: how they move to or from each other.
 
     sums, force (pair, axis), right and taken (pair,), the right class and the one that the network takes it for. Of
     neighbours of different classes, then of the same: how many there are, how many are pushed apart or pulled
     together, and Spearman's correlation of that with their distance; of the same, how many are taken for one class.
     """
-    force = without_size(force, sums)
+    force = remove_shift_and_scale(force, sums)
     r = np.linalg.norm(sums[:, None] - sums[None], axis=-1)
     np.fill_diagonal(r, np.inf)
     one, other = np.unique(np.sort(np.stack([np.arange(len(r)), r.argmin(axis=1)], axis=-1), axis=-1), axis=0).T
@@ -89,27 +91,27 @@ def neighbours(sums: np.ndarray, right: np.ndarray, force: np.ndarray, taken: np
     for name, chosen, part in (("unlike", ~same & near, along), ("like", same & near, -along)):
         found[f"{name}_count"] = float(chosen.sum())
         found[f"{name}_hits"] = float((part[chosen] > 0).sum())
-        found[f"{name}_rank"] = rank_correlation(part[chosen], distance[chosen])
+        found[f"{name}_rank"] = _rank_correlation(part[chosen], distance[chosen])
     found["like_region"] = float((taken[one] == taken[other])[same & near].sum())
     return found
 
 
-def rank_correlation(first: np.ndarray, second: np.ndarray) -> float:
+def _rank_correlation(first: np.ndarray, second: np.ndarray) -> float:
     """Spearman's rho of two quantities (case,); NaN of fewer than ten cases, or where one does not vary."""
     if len(first) < FEWEST or np.ptp(first) == 0 or np.ptp(second) == 0:
         return np.nan
     return float(np.corrcoef(rankdata(first), rankdata(second))[0, 1])
 
 
-def sides(size: np.ndarray, margin: np.ndarray) -> dict[str, float]:
+def push_distance_correlation(size: np.ndarray, margin: np.ndarray) -> dict[str, float]:
     """Spearman's correlation of a push's size with the distance from the boundary, on its right and wrong side.
 
     size, margin (pair,): margin is how far the right class's logit is above its strongest rival's.
     """
     right = margin > 0
     return {
-        "right_side": rank_correlation(size[right], margin[right]),
-        "wrong_side": rank_correlation(size[~right], -margin[~right]),
+        "right_side": _rank_correlation(size[right], margin[right]),
+        "wrong_side": _rank_correlation(size[~right], -margin[~right]),
     }
 
 
@@ -128,7 +130,7 @@ NEIGHBOURS = {
 }
 
 
-def measure(lab: Lab, params: Params) -> xr.Dataset:
+def measure(lab: Runner, params: Params) -> xr.Dataset:
     """Laws of distance at the pair sums of networks, (weight_decay, epoch, run) and by power."""
     epochs = params.get("moments", FORMING)
     rows = [_of_decay(lab.ensemble(need), epochs) for need in tqdm(
@@ -147,25 +149,25 @@ def measure(lab: Lab, params: Params) -> xr.Dataset:
 
 def _of_decay(trajectory: xr.Dataset, epochs: Sequence[int]) -> dict[str, np.ndarray]:
     """Of one weight decay, each (epoch, run, ...)."""
-    kept, frames = alive(trajectory), []
+    kept, frames = final_frame_mask(trajectory), []
     for epoch in epochs:
-        of = classifier(trajectory, int(np.abs(trajectory["step"].values - epoch).argmin()), kept)
-        force, runs = push(of), range(len(of.sums))
-        fits = [distance_fits(of.sums[run], of.right[run], force[run]) for run in runs]
-        scores, margins = of.logits(of.sums), margin(of)
+        of = load_classifier(trajectory, int(np.abs(trajectory["step"].values - epoch).argmin()), kept)
+        force, runs = pair_sum_gradients(of), range(len(of.sums))
+        fits = [distance_law_fits(of.sums[run], of.right[run], force[run]) for run in runs]
+        scores, margins = of.logits(of.sums), logit_margin(of)
         near = [
-            neighbours(of.sums[run], of.right[run], force[run], scores[run].argmax(axis=-1))
-            | sides(np.linalg.norm(force[run], axis=-1), margins[run])
+            nearest_neighbour_motion(of.sums[run], of.right[run], force[run], scores[run].argmax(axis=-1))
+            | push_distance_correlation(np.linalg.norm(force[run], axis=-1), margins[run])
             for run in runs
         ]
-        frame = {name: whole(np.array([each[name] for each in near]), kept) for name in NEIGHBOURS}
+        frame = {name: expand_to_all_runs(np.array([each[name] for each in near]), kept) for name in NEIGHBOURS}
         for place, (name, powers) in enumerate((("repulsion", REPULSIONS), ("attraction", ATTRACTIONS))):
-            frame[name] = whole(np.array([fit[place] for fit in fits]).reshape(-1, len(powers)), kept)
+            frame[name] = expand_to_all_runs(np.array([fit[place] for fit in fits]).reshape(-1, len(powers)), kept)
         frames.append(frame)
     return {name: np.stack([frame[name] for frame in frames]) for name in frames[0]}
 
 
-DISTANCE = Study(
+DISTANCE = Experiment(
     "ca.distance",
     "by which power of the distance between pair sums the true gradient pushes and pulls",
     sizes={Size.QUICK: {"runs": 100}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
@@ -182,27 +184,27 @@ SMALL = 0.2
 """Cohen's h of a small effect."""
 
 
-def power(evidence: xr.Dataset, kind: str, decay: float, epoch: int) -> Finding:
+def best_distance_power(evidence: xr.Dataset, kind: str, decay: float, epoch: int) -> Estimate:
     """The power of the distance that explains most of the gradients, in the mean over networks.
 
     Between the powers tried by the parabola through the best and its neighbours; its interval is the jackknife's. At
     the end of what was tried it is no estimate, and says so.
     """
-    curves = at(evidence, decay, epoch)[f"by_{kind}"].transpose("run", f"{kind}_power").values
+    curves = evidence_at_epoch(evidence, decay, epoch)[f"by_{kind}"].transpose("run", f"{kind}_power").values
     powers = evidence[f"{kind}_power"].values
     curves = curves[np.isfinite(curves).all(axis=1)]
     if not len(curves):
-        return Finding(NONE, 0, "networks", note="no network has a gradient")
-    found = jackknife(lambda those: vertex(powers, curves[those].mean(axis=0)), len(curves))
+        return Estimate(NO_INTERVAL, 0, "networks", note="no network has a gradient")
+    found = jackknife_runs(lambda those: parabola_vertex(powers, curves[those].mean(axis=0)), len(curves))
     middle = curves.mean(axis=0)
     usual = float(middle[np.flatnonzero(powers == (1.0 if kind == "repulsion" else 0.0))[0]])
     note = f"R² {middle.max():.3f}, by the paper's {usual:.3f}"
     if middle.argmax() in (0, len(powers) - 1):
         note += "; at the end of the powers that were tried"
-    return Finding(found, len(curves), "networks", float(middle.max() - usual), "gain of R²", note)
+    return Estimate(found, len(curves), "networks", float(middle.max() - usual), "gain of R²", note)
 
 
-def vertex(x: np.ndarray, y: np.ndarray) -> float:
+def parabola_vertex(x: np.ndarray, y: np.ndarray) -> float:
     """Where a curve on an even grid is highest, by a parabola through its highest point and that one's neighbours."""
     best = int(y.argmax())
     if best in (0, len(y) - 1):
@@ -212,28 +214,28 @@ def vertex(x: np.ndarray, y: np.ndarray) -> float:
     return float(x[best] + (x[1] - x[0]) * (0.5 * (before - after) / bend if bend < 0 else 0.0))
 
 
-def moved(evidence: xr.Dataset, kind: str, decay: float, epoch: int) -> Finding:
+def moved_neighbours_percentage(evidence: xr.Dataset, kind: str, decay: float, epoch: int) -> Estimate:
     """Percentage of unlike neighbours that are pushed apart, or of like ones that are pulled together."""
-    return _of_neighbours(at(evidence, decay, epoch), kind, "hits")
+    return _of_neighbours(evidence_at_epoch(evidence, decay, epoch), kind, "hits")
 
 
-def one_region(evidence: xr.Dataset, decay: float, epoch: int) -> Finding:
+def like_neighbours_in_one_region(evidence: xr.Dataset, decay: float, epoch: int) -> Estimate:
     """Percentage of like neighbours that the network takes for one class."""
-    return _of_neighbours(at(evidence, decay, epoch), "like", "region")
+    return _of_neighbours(evidence_at_epoch(evidence, decay, epoch), "like", "region")
 
 
-def _of_neighbours(here: xr.Dataset, kind: str, what: str) -> Finding:
+def _of_neighbours(here: xr.Dataset, kind: str, what: str) -> Estimate:
     here = here.dropna("run", subset=[f"{kind}_count"])
     hits, counts = here[f"{kind}_{what}"].values, here[f"{kind}_count"].values
     if not counts.sum():
-        return Finding(NONE, 0, "neighbours", note="there are none")
-    found = clustered_share(hits, counts)
+        return Estimate(NO_INTERVAL, 0, "neighbours", note="there are none")
+    found = clustered_binomial_interval(hits, counts)
     effect = 2 * math.asin(math.sqrt(found.value)) - math.pi / 2
     note = "hardly other than half and half" if abs(effect) < SMALL else ""
-    return Finding(percent(found), int(counts.sum()), "neighbours", effect, "Cohen's h against a half", note)
+    return Estimate(as_percentage(found), int(counts.sum()), "neighbours", effect, "Cohen's h against a half", note)
 
 
-def by_distance(evidence: xr.Dataset, kind: str, decay: float, epoch: int) -> Finding:
+def mean_distance_correlation(evidence: xr.Dataset, kind: str, decay: float, epoch: int) -> Estimate:
     """Mean over networks of Spearman's correlation of a push or pull with a distance."""
-    found = mean(at(evidence, decay, epoch)[kind], "networks")
+    found = estimate_mean(evidence_at_epoch(evidence, decay, epoch)[kind], "networks")
     return found._replace(effect=found.interval.value, effect_name="Spearman's rho")

@@ -7,22 +7,27 @@ import numpy as np
 import torch
 import xarray as xr
 
-from analysis.clustering_heads.clusters import LINK, MOST_SEQUENCES, clusters, ideal_clusters
-from analysis.clustering_heads.init_dependence import inherited
-from analysis.clustering_heads.invariances import invariances
-from analysis.clustering_heads.labels import Thresholds, verdict, verdicts
+from analysis.clustering_heads.clusters import (
+    CLUSTER_LINK,
+    MAX_REFERENCE_SEQUENCES,
+    embedding_cluster_counts,
+    ideal_cluster_count,
+)
+from analysis.clustering_heads.init_dependence import attention_start_end_correlation
+from analysis.clustering_heads.invariances import measure_invariances
+from analysis.clustering_heads.labels import LabelThresholds, circuit_label, circuit_labels
 from analysis.reproduction.experiments.circuits import WHOLE
-from analysis.reproduction.experiments.samples import shares_apart
-from analysis.reproduction.experiments.transfer import from_scratch, options_of, tested
-from analysis.reproduction.figures.figure import Ensemble
-from analysis.reproduction.verification.experiment import Lab, Params, Size, Study
-from analysis.reproduction.verification.finding import NONE, Finding, percent, share
+from analysis.reproduction.experiments.samples import estimate_percentage_difference
+from analysis.reproduction.experiments.transfer import accuracy_by_frame, scratch_ensembles, transfer_options
+from analysis.reproduction.figures.figure import RequiredRuns
+from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage, estimate_percentage
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import Interval, mean_interval
 from analysis.statistics.ranks import rank_biserial, rank_correlation
-from analysis.transfer import target, trained
+from analysis.transfer import larger_vocabulary_settings, train_ensemble
 from dynamics.networks.constant_attention import clustering_head_of, weights
-from dynamics.randomness import stream
-from dynamics.settings import SUCCESS, SparseSettings
+from dynamics.randomness import random_stream
+from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
 from dynamics.tasks import sparse_sum
 
 WIDER = 3
@@ -35,41 +40,58 @@ CHECKED = 1000
 """Sequences of each vocabulary on which the task's own invariances are checked."""
 
 
-def ensembles(params: Params) -> Sequence[Ensemble]:
+def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """The source and p = 3 from scratch, as in `vc.transfer`; what is finetuned begins from the source."""
-    return from_scratch(params, [WIDER])
+    return scratch_ensembles(params, [WIDER])
 
 
-def measure(lab: Lab, params: Params) -> xr.Dataset:
+def measure(lab: Runner, params: Params) -> xr.Dataset:
     """Circuits of the source, of the same with a token more, and of both ways to p = 3, by run."""
-    options = options_of(params, [WIDER])
+    options = transfer_options(params, [WIDER])
     source, once = options.settings.settings, options.epochs
-    path, first = trained(source, options, 2 * once, lab.device)
-    begun, wider = once * source.epoch_steps, target(source, WIDER)
-    scratch = trained(wider, options, 2 * once, lab.device)[1]
-    tuned = trained(dataclasses.replace(wider, start=str(path), start_step=begun), options, once, lab.device)[1]
-    source_test, (test,), scratch_test = tested(first)[0], tested(tuned), tested(scratch)[-1]
-    labelled = np.array([each.label in WHOLE for each in verdicts(invariances(first, begun))])
+    path, first = train_ensemble(source, options, 2 * once, lab.device)
+    begun, wider = once * source.epoch_steps, larger_vocabulary_settings(source, WIDER)
+    scratch = train_ensemble(wider, options, 2 * once, lab.device)[1]
+    tuned = train_ensemble(dataclasses.replace(wider, start=str(path), start_step=begun), options, once, lab.device)[1]
+    source_test, (test,), scratch_test = (
+        accuracy_by_frame(first)[0],
+        accuracy_by_frame(tuned),
+        accuracy_by_frame(scratch)[-1],
+    )
+    labelled = np.array([each.label in WHOLE for each in circuit_labels(measure_invariances(first, begun))])
     found = {
         "source_test": (source_test, "test accuracy of the source at p = 2"),
-        "clusters": (clusters(first, begun).values, "clusters of the source's sequence embeddings"),
-        "coarse_clusters": (clusters(first, begun, 2 * LINK).values, "the same with links twice as long"),
+        "clusters": (embedding_cluster_counts(first, begun).values, "clusters of the source's sequence embeddings"),
+        "coarse_clusters": (
+            embedding_cluster_counts(first, begun, 2 * CLUSTER_LINK).values,
+            "the same with links twice as long",
+        ),
         "source_whole": (labelled, "whether the source lacks no invariance"),
         "test": (test, "test accuracy after finetuning"),
         "scratch_test": (scratch_test, "test accuracy from scratch after as many epochs in all"),
-        "carried": (carried(first, begun, tuned), "whether finetuning begins with all weights of the source"),
-        "kept": (kept(tuned, labelled), "whether the source, with a token more, still lacks no invariance"),
-        "whole": (whole(tuned, test), "whether the finetuned run lacks no invariance"),
-        "corrected": (whole(tuned, test, ("corrected",)), "whether it attends elsewhere to no effect"),
-        "scratch_whole": (whole(scratch, scratch_test), "whether the run from scratch lacks no invariance"),
+        "carried": (
+            _source_weights_inherited(first, begun, tuned),
+            "whether finetuning begins with all weights of the source",
+        ),
+        "kept": (
+            _invariances_kept(tuned, labelled),
+            "whether the source, with a token more, still lacks no invariance",
+        ),
+        "whole": (_runs_with_labels(tuned, test), "whether the finetuned run lacks no invariance"),
+        "corrected": (_runs_with_labels(tuned, test, ("corrected",)), "whether it attends elsewhere to no effect"),
+        "scratch_whole": (_runs_with_labels(scratch, scratch_test), "whether the run from scratch lacks no invariance"),
     }
     evidence = xr.Dataset({name: ("run", np.asarray(values, np.float64), {"long_name": about, "units": "1"})
                            for name, (values, about) in found.items()})  # fmt: skip
-    evidence = evidence.merge(attention(tuned, test)).merge(likeness(tuned)).merge(task(source))
-    return evidence.assign_attrs(ideal=ideal_clusters(source), counting=len(source.counting), length=source.length)
+    evidence = (
+        evidence.merge(_attention_by_token(tuned, test))
+        .merge(_similarity_to_starts(tuned))
+        .merge(_target_invariance(source))
+    )
+    return evidence.assign_attrs(ideal=ideal_cluster_count(source), counting=len(source.counting), length=source.length)
 
 
-def carried(source: xr.Dataset, begun: int, tuned: xr.Dataset) -> np.ndarray:
+def _source_weights_inherited(source: xr.Dataset, begun: int, tuned: xr.Dataset) -> np.ndarray:
     """Whether all weights of a source run, (run,), stand bit for bit in the first frame of the finetuned one."""
     network, same = clustering_head_of(source), np.ones(tuned.sizes["run"], bool)
     before, after = weights(source, step=begun), weights(tuned, step=0)
@@ -80,38 +102,40 @@ def carried(source: xr.Dataset, begun: int, tuned: xr.Dataset) -> np.ndarray:
     return same
 
 
-def kept(tuned: xr.Dataset, chosen: np.ndarray) -> np.ndarray:
+def _invariances_kept(tuned: xr.Dataset, chosen: np.ndarray) -> np.ndarray:
     """Whether chosen sources lack no invariance with the new token in their sequences, whatever the accuracy: (run,),
     NaN for the others."""
     result, places = np.full(len(chosen), np.nan), np.flatnonzero(chosen)
     if places.size:
-        found = invariances(tuned.isel(run=places), 0)
-        any_accuracy = Thresholds(learned=-np.inf)
-        result[places] = [verdict(found.isel(run=run), any_accuracy).label in WHOLE for run in range(len(places))]
+        found = measure_invariances(tuned.isel(run=places), 0)
+        any_accuracy = LabelThresholds(learned=-np.inf)
+        result[places] = [circuit_label(found.isel(run=run), any_accuracy).label in WHOLE for run in range(len(places))]
     return result
 
 
-def whole(trajectory: xr.Dataset, test: np.ndarray, labels: Sequence[str] = WHOLE) -> np.ndarray:
+def _runs_with_labels(trajectory: xr.Dataset, test: np.ndarray, labels: Sequence[str] = WHOLE) -> np.ndarray:
     """Whether runs end with one of some labels: (run,); without a circuit they do not."""
-    result, places = np.zeros(len(test)), learners(test)
+    result, places = np.zeros(len(test)), _runs_that_learned(test)
     if places.size:
-        result[places] = [each.label in labels for each in verdicts(invariances(trajectory.isel(run=places)))]
+        result[places] = [
+            each.label in labels for each in circuit_labels(measure_invariances(trajectory.isel(run=places)))
+        ]
     return result
 
 
-def learners(test: np.ndarray) -> np.ndarray:
+def _runs_that_learned(test: np.ndarray) -> np.ndarray:
     """Places of the runs that have come half-way from chance to 1 or more, in test accuracy less its noise."""
     return np.flatnonzero(test > 1 / WIDER + OPENED * (1 - 1 / WIDER) - 0.05)
 
 
-def attention(tuned: xr.Dataset, test: np.ndarray) -> xr.Dataset:
+def _attention_by_token(tuned: xr.Dataset, test: np.ndarray) -> xr.Dataset:
     """Mean attention after finetuning on each token at counting positions, summed over these: (run, token).
 
     NaN for runs that do not end above .98.
     """
-    values, places = np.full((len(test), WIDER), np.nan), np.flatnonzero(test > SUCCESS)
+    values, places = np.full((len(test), WIDER), np.nan), np.flatnonzero(test > SUCCESS_ACCURACY)
     if places.size:
-        found = invariances(tuned.isel(run=places))
+        found = measure_invariances(tuned.isel(run=places))
         given = found["token_attention"].sel(position=found["counting"].values)  # where a position holds the token
         values[places] = given.sum("position").transpose("run", "token").values / WIDER
     attrs = {"long_name": "mean attention on a token at counting positions", "units": "1"}
@@ -119,7 +143,7 @@ def attention(tuned: xr.Dataset, test: np.ndarray) -> xr.Dataset:
 
 
 @torch.no_grad()
-def likeness(tuned: xr.Dataset) -> xr.Dataset:
+def _similarity_to_starts(tuned: xr.Dataset) -> xr.Dataset:
     """How near a run's end is to its start, and how near to the starts of other runs: (run,) each.
 
     Normalised embeddings Z(x, t) by root mean square distance, attention by correlation.
@@ -134,7 +158,7 @@ def likeness(tuned: xr.Dataset) -> xr.Dataset:
     result = {}
     for name, matrix, about in (
         ("distance", np.where(alive[:, None], apart, np.nan), "distance of normalised embeddings at the end"),
-        ("correlation", inherited(tuned).values.T, "correlation of attention at the end"),
+        ("correlation", attention_start_end_correlation(tuned).values.T, "correlation of attention at the end"),
     ):
         others = np.where(np.eye(count, dtype=bool), np.nan, matrix)
         known = np.isfinite(others).any(axis=1)
@@ -145,13 +169,13 @@ def likeness(tuned: xr.Dataset) -> xr.Dataset:
     return xr.Dataset(result)
 
 
-def task(source: SparseSettings) -> xr.Dataset:
+def _target_invariance(source: SparseSettings) -> xr.Dataset:
     """Of how many random sequences of each vocabulary the target stays what it is when the counting tokens change
     places and all others their values: (vocabulary,)."""
     vocabs, counts = np.arange(2, 11), []
     for vocab in vocabs.tolist():
         settings = dataclasses.replace(source, vocab=vocab, table=0)
-        generator, counting = stream(vocab, "finetuning/task"), list(settings.counting)
+        generator, counting = random_stream(vocab, "finetuning/task"), list(settings.counting)
         tokens = generator.integers(0, vocab, (CHECKED, settings.length))
         changed = generator.integers(0, vocab, tokens.shape)
         changed[:, counting] = generator.permuted(tokens[:, counting], axis=1)
@@ -160,7 +184,7 @@ def task(source: SparseSettings) -> xr.Dataset:
     return xr.Dataset({"same_target": ("vocabulary", np.array(counts), about)}, {"vocabulary": vocabs})
 
 
-FINETUNING = Study(
+FINETUNING = Experiment(
     "vc.finetuning",
     "circuits of p = 2, the same with a token more, and after finetuning to p = 3",
     sizes={Size.QUICK: {"runs": 24}, Size.DEFAULT: {"runs": 250}, Size.FULL: {"runs": 250}},
@@ -169,9 +193,9 @@ FINETUNING = Study(
     measure=measure,
     ensembles=ensembles,
     depends={
-        "labels": {**Thresholds()._asdict(), "whole": WHOLE, "opened": OPENED},
-        "links": [LINK, 2 * LINK, MOST_SEQUENCES],
-        "success": SUCCESS,
+        "labels": {**LabelThresholds()._asdict(), "whole": WHOLE, "opened": OPENED},
+        "links": [CLUSTER_LINK, 2 * CLUSTER_LINK, MAX_REFERENCE_SEQUENCES],
+        "success": SUCCESS_ACCURACY,
         "checked": CHECKED,
     },
     command="python -m analysis.transfer --runs 250 --vocabs 3",
@@ -186,136 +210,144 @@ NO_SUCCESS = "no finetuned run ends above .98"
 NO_PERFECT = "no finetuned run has every test sequence right"
 
 
-def both_invariances(evidence: xr.Dataset) -> Finding:
+def both_invariances_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of runs of p = 2 that lack no invariance after E epochs."""
     values = evidence["source_whole"].values
-    good = evidence["source_test"].values > SUCCESS
+    good = evidence["source_test"].values > SUCCESS_ACCURACY
     note = f"of the {int(good.sum())} runs above .98 it is {int(values[good].sum())}"
-    return share(int(values.sum()), len(values), "runs of p = 2", note)
+    return estimate_percentage(int(values.sum()), len(values), "runs of p = 2", note)
 
 
-def same_target(evidence: xr.Dataset) -> Finding:
+def same_target_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of sequences of p = 2 to 10 whose target both invariances keep."""
     counts = evidence["same_target"].values
-    return share(int(counts.sum()), CHECKED * len(counts), "sequences")
+    return estimate_percentage(int(counts.sum()), CHECKED * len(counts), "sequences")
 
 
-def kept_with_new_token(evidence: xr.Dataset) -> Finding:
+def intact_with_new_token_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of whole circuits that are whole with a token more, before any training on it."""
     values = evidence["kept"].dropna("run").values
-    return share(
+    return estimate_percentage(
         int(values.sum()), len(values), "circuits", "" if values.size else "no run of p = 2 has both invariances"
     )
 
 
-def perfect(evidence: xr.Dataset) -> np.ndarray:
+def _perfect_runs(evidence: xr.Dataset) -> np.ndarray:
     """Which finetuned runs have every test sequence right, (run,)."""
     return evidence["test"].values == 1
 
 
-def perfect_from_ideal_count(evidence: xr.Dataset) -> Finding:
+def perfect_runs_from_ideal_count(evidence: xr.Dataset) -> Estimate:
     """Of the runs that end at 100%, the percentage that began from as many clusters as the ideal circuit has."""
     ideal, of = evidence.attrs["ideal"], "runs that end at 100%"
-    counts, coarse = (evidence[name].values[perfect(evidence)].astype(int) for name in ("clusters", "coarse_clusters"))
+    counts, coarse = (
+        evidence[name].values[_perfect_runs(evidence)].astype(int) for name in ("clusters", "coarse_clusters")
+    )
     if not counts.size:
-        return Finding(NONE, 0, of, note=NO_PERFECT)
+        return Estimate(NO_INTERVAL, 0, of, note=NO_PERFECT)
     other = sorted(counts[counts != ideal].tolist())
     note = f"the others from {', '.join(map(str, other))}; " if other else ""
     note += f"with links twice as long {int((coarse == ideal).sum())} of {len(coarse)} are from {ideal}"
-    return share(int((counts == ideal).sum()), len(counts), of, note)
+    return estimate_percentage(int((counts == ideal).sum()), len(counts), of, note)
 
 
-def perfect_from_whole(evidence: xr.Dataset) -> Finding:
+def perfect_runs_from_both_invariances(evidence: xr.Dataset) -> Estimate:
     """Of the runs that end at 100%, the percentage that began from a circuit with both invariances."""
-    values = evidence["source_whole"].values[perfect(evidence)]
-    return share(int(values.sum()), len(values), "runs that end at 100%", "" if values.size else NO_PERFECT)
+    values = evidence["source_whole"].values[_perfect_runs(evidence)]
+    return estimate_percentage(
+        int(values.sum()), len(values), "runs that end at 100%", "" if values.size else NO_PERFECT
+    )
 
 
-def begun_as_source(evidence: xr.Dataset) -> Finding:
+def started_from_source_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of runs whose finetuning begins with all of their source's weights."""
     values = evidence["carried"].values
-    return share(int(values.sum()), len(values))
+    return estimate_percentage(int(values.sum()), len(values))
 
 
-def good(evidence: xr.Dataset) -> np.ndarray:
+def _accurate_runs(evidence: xr.Dataset) -> np.ndarray:
     """Which finetuned runs end above .98, (run,)."""
-    return evidence["test"].values > SUCCESS
+    return evidence["test"].values > SUCCESS_ACCURACY
 
 
-def near_own_start(evidence: xr.Dataset) -> Finding:
+def distance_to_own_start(evidence: xr.Dataset) -> Estimate:
     """Distance of final normalised embeddings from their start, in percent of that from other runs' starts."""
-    some = evidence.isel(run=good(evidence))
+    some = evidence.isel(run=_accurate_runs(evidence))
     ratio = (some["own_distance"] / some["other_distance"]).values
     ratio = ratio[np.isfinite(ratio)]
     if not ratio.size:
-        return Finding(NONE, 0, note=NO_SUCCESS)
-    return Finding(percent(mean_interval(ratio)), len(ratio), "finetuned runs above .98")
+        return Estimate(NO_INTERVAL, 0, note=NO_SUCCESS)
+    return Estimate(as_percentage(mean_interval(ratio)), len(ratio), "finetuned runs above .98")
 
 
-def attention_like_start(evidence: xr.Dataset) -> Finding:
+def attention_correlation_with_start(evidence: xr.Dataset) -> Estimate:
     """Correlation of attention at the start and the end of finetuning."""
-    some = evidence.isel(run=good(evidence))
+    some = evidence.isel(run=_accurate_runs(evidence))
     own, other = (some[f"{whose}_correlation"].values for whose in ("own", "other"))
     known = np.isfinite(own) & np.isfinite(other)
     if not known.any():
-        return Finding(NONE, 0, note=NO_SUCCESS)
+        return Estimate(NO_INTERVAL, 0, note=NO_SUCCESS)
     mean = mean_interval(own[known])
     note = f"with the starts of other runs {other[known].mean():.2f}"
     mean = Interval(mean.value, max(mean.low, -1.0), min(mean.high, 1.0))
-    return Finding(mean, int(known.sum()), "finetuned runs above .98", mean.value, "Pearson's r", note)
+    return Estimate(mean, int(known.sum()), "finetuned runs above .98", mean.value, "Pearson's r", note)
 
 
-def attending_to_old(evidence: xr.Dataset) -> Finding:
+def attention_on_old_tokens_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of successful runs with most of their attention on counting positions that do not hold the new token,
     and less on the new token than on either of the old ones."""
     given = evidence["attention"].dropna("run", how="any").transpose("run", "token").values
     if not len(given):
-        return Finding(NONE, 0, note=NO_SUCCESS)
+        return Estimate(NO_INTERVAL, 0, note=NO_SUCCESS)
     old, new = given[:, :-1], given[:, -1]
     right = (old.sum(axis=1) > 0.5) & (new < old.min(axis=1))
     chance = (WIDER - 1) / WIDER * evidence.attrs["counting"] / evidence.attrs["length"]
     note = f"there is {100 * old.sum(axis=1).mean():.0f}% of attention in the mean, {100 * chance:.0f}% if it were even"
-    return share(int(right.sum()), len(given), "finetuned runs above .98", note)
+    return estimate_percentage(int(right.sum()), len(given), "finetuned runs above .98", note)
 
 
-def corrected_after(evidence: xr.Dataset) -> Finding:
+def corrected_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of successful runs that attend to spurious positions too, to no effect."""
-    values = evidence["corrected"].values[good(evidence)]
-    return share(int(values.sum()), len(values), "finetuned runs above .98", "" if values.size else NO_SUCCESS)
+    values = evidence["corrected"].values[_accurate_runs(evidence)]
+    return estimate_percentage(
+        int(values.sum()), len(values), "finetuned runs above .98", "" if values.size else NO_SUCCESS
+    )
 
 
-def more_invariances(evidence: xr.Dataset) -> Finding:
+def invariance_gain(evidence: xr.Dataset) -> Estimate:
     """What finetuning adds to the percentage of all runs that end at p = 3 with both invariances, in points."""
     first, second = evidence["whole"].values, evidence["scratch_whole"].values
     hits, totals = (int(first.sum()), int(second.sum())), (len(first), len(second))
     note = f"{hits[0]} of {totals[0]} against {hits[1]} of {totals[1]}"
-    return shares_apart(hits, totals)._replace(note=note)
+    return estimate_percentage_difference(hits, totals)._replace(note=note)
 
 
-def foretold(evidence: xr.Dataset, successful: bool) -> Finding:
+def cluster_accuracy_correlation(evidence: xr.Dataset, successful: bool) -> Estimate:
     """Rank correlation of the source's clusters with test accuracy after finetuning."""
     some = evidence.isel(run=_sources(evidence, successful))
     found = rank_correlation(some["clusters"].values, some["test"].values)
     which = "those above .98 at p = 2" if successful else "all, whether they learned p = 2 or not"
     note = which if np.isfinite(found.value) else f"of {which} there are too few, or none that differ"
-    return Finding(found, some.sizes["run"], _word(successful), found.value, "Spearman's rho", note)
+    return Estimate(found, some.sizes["run"], _word(successful), found.value, "Spearman's rho", note)
 
 
-def told_apart(evidence: xr.Dataset, successful: bool) -> Finding:
+def fewer_clusters_probability(evidence: xr.Dataset, successful: bool) -> Estimate:
     """Chance that of two sources, one that leads above .98 and one that does not, the former has fewer clusters."""
     some = evidence.isel(run=_sources(evidence, successful))
-    counts, well = some["clusters"].values, good(some)
+    counts, well = some["clusters"].values, _accurate_runs(some)
     found = rank_biserial(-counts[well], -counts[~well])
     if not np.isfinite(found.value):
-        return Finding(NONE, len(counts), note="all sources above .98 at p = 2, or none, lead above .98 at p = 3")
+        return Estimate(
+            NO_INTERVAL, len(counts), note="all sources above .98 at p = 2, or none, lead above .98 at p = 3"
+        )
     area = Interval(*((1 + bound) / 2 for bound in found))
     note = f"of those above .98 at p = 2, {int(well.sum())} of {len(counts)} lead above .98 at p = 3"
-    return Finding(area, len(counts), _word(successful), found.value, "rank-biserial correlation", note)
+    return Estimate(area, len(counts), _word(successful), found.value, "rank-biserial correlation", note)
 
 
 def _sources(evidence: xr.Dataset, successful: bool) -> np.ndarray:
     known = np.isfinite(evidence["test"].values)
-    return known & (evidence["source_test"].values > SUCCESS) if successful else known
+    return known & (evidence["source_test"].values > SUCCESS_ACCURACY) if successful else known
 
 
 def _word(successful: bool) -> str:

@@ -3,29 +3,29 @@
 import numpy as np
 import xarray as xr
 
-from analysis.clustering_heads.stability import MOST_SEQUENCES, NULL
+from analysis.clustering_heads.stability import MAX_POPULATION, NULL_EIGENVALUE_TOLERANCE
 from analysis.command_line.options import SparseOptions
-from analysis.fixed_points import AT_REST, FRAMES, PUSHED, Options, landscape
-from analysis.reproduction.verification.experiment import Lab, Params, Size, Study
-from analysis.reproduction.verification.finding import Finding, share
+from analysis.fixed_points import DESCENT_FRAMES, PUSHED_GAIN, REST_GRADIENT, Options, fixed_point_landscape
+from analysis.reproduction.verification.estimate import Estimate, estimate_percentage
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import Interval
-from dynamics.networks.threads import one_thread
+from dynamics.networks.threads import single_torch_thread
 
 
-def measure(lab: Lab, params: Params) -> xr.Dataset:
+def measure(lab: Runner, params: Params) -> xr.Dataset:
     """What `analysis.fixed_points` says of the circuit as it was built and as it has settled under weight decay."""
     settings = SparseOptions(**params.get("settings", {}))
     options = Options(settings, push=tuple(params["push"]), steps=params["steps"], draws=params["draws"])
-    with one_thread():
-        found = landscape(options)
+    with single_torch_thread():
+        found = fixed_point_landscape(options)
     some = found[["gradient", "loss", "circuit_accuracy", "order_eigenvalue", "suffix_eigenvalue"]]
     moved = found[["order_share", "value_share", "distance", "accuracy"]].isel(step=[0, -1])
     moved = moved.assign_coords(step=["pushed", "after"])
     lowest = found["eigenvalue"].min("mode").rename("lowest").assign_attrs(long_name="lowest eigenvalue", units="1")
-    return some.assign(lowest=lowest).merge(moved, combine_attrs="override").assign_attrs(built=f"gain {PUSHED:g}")
+    return some.assign(lowest=lowest).merge(moved, combine_attrs="override").assign_attrs(built=f"gain {PUSHED_GAIN:g}")
 
 
-FIXED = Study(
+FIXED = Experiment(
     "ch.fixed-points",
     "the ideal circuit built by hand as a fixed point of gradient descent, with and without weight decay",
     sizes={
@@ -34,8 +34,9 @@ FIXED = Study(
     },
     seconds={Size.DEFAULT: 40, Size.FULL: 150},
     measure=measure,
-    depends={"decay": Options.decay, "built": PUSHED, "at_rest": AT_REST, "frames": FRAMES, "null": NULL,
-             "sequences": MOST_SEQUENCES},
+    depends={"decay": Options.decay, "built": PUSHED_GAIN, "at_rest": REST_GRADIENT, "frames": DESCENT_FRAMES,
+        "null": NULL_EIGENVALUE_TOLERANCE,
+             "sequences": MAX_POPULATION},
     command="python -m analysis.fixed_points",
 )  # fmt: skip
 
@@ -43,32 +44,32 @@ FIXED = Study(
 # ------------------------------------------------------------------------------------------------- findings
 
 
-def gradient_left(evidence: xr.Dataset, circuit: str = "") -> Finding:
+def residual_gradient_norm(evidence: xr.Dataset, circuit: str = "") -> Estimate:
     """Norm of the gradient at a circuit, of the loss with its weight decay; without a name, as it was built."""
     name = circuit or str(evidence.attrs["built"])
     value = float(evidence["gradient"].sel(circuit=name))
     loss = float(evidence["loss"].sel(circuit=name))
-    return Finding(Interval(value, value, value), 1, "circuits", note=f"one point, computed; its loss is {loss:.2g}")
+    return Estimate(Interval(value, value, value), 1, "circuits", note=f"one point, computed; its loss is {loss:.2g}")
 
 
-def solves(evidence: xr.Dataset) -> Finding:
+def settled_accuracy(evidence: xr.Dataset) -> Estimate:
     """Accuracy of the circuit that has settled, as a percentage."""
     value = 100 * float(evidence["circuit_accuracy"].sel(circuit="settled"))
-    return Finding(Interval(value, value, value), 1, "circuits", note="over all sequences, so that there is no chance")
+    return Estimate(Interval(value, value, value), 1, "circuits", note="over all sequences, so that there is no chance")
 
 
-def least_breaking(evidence: xr.Dataset) -> Finding:
+def lowest_breaking_eigenvalue(evidence: xr.Dataset) -> Estimate:
     """The lowest eigenvalue of the Hessian at the settled circuit among directions that break an invariance."""
     one = evidence.sel(circuit="settled")
     value = min(float(one[f"{part}_eigenvalue"].min()) for part in ("order", "suffix"))
     whole = float(one["lowest"])
-    return Finding(Interval(value, value, value), 1, "circuits", note=f"of all directions {whole:.1g}")
+    return Estimate(Interval(value, value, value), 1, "circuits", note=f"of all directions {whole:.1g}")
 
 
-def comes_back(evidence: xr.Dataset, start: str = "settled") -> Finding:
+def returned_pushes_percentage(evidence: xr.Dataset, start: str = "settled") -> Estimate:
     """Percentage of pushes, by any way and length, after which gradient descent brings a circuit nearer to where it
     was than it was pushed to."""
     one = evidence["distance"].sel(start=start).isel(pushed=np.flatnonzero(evidence["push"].values > 0))
     ratio = (one.sel(step="after") / one.sel(step="pushed")).values
     note = f"distances shrink to {np.median(ratio):.2f} in the median, at most to {ratio.max():.2f}"
-    return share(int((ratio < 1).sum()), len(ratio), "pushes", note)
+    return estimate_percentage(int((ratio < 1).sum()), len(ratio), "pushes", note)

@@ -10,19 +10,26 @@ import numpy as np
 import torch
 import xarray as xr
 
-from analysis.clustering_heads.clusters import LINK, ideal_clusters
-from analysis.clustering_heads.constructions import GAIN, HINGE, REACH, ideal_circuit
-from analysis.clustering_heads.invariances import NAMES, measured, mixtures, order_shares, probe, token_shares
-from analysis.reproduction.verification.experiment import Lab, Params, Size, Study
-from analysis.reproduction.verification.finding import NONE, Finding, share
+from analysis.clustering_heads.clusters import CLUSTER_LINK, ideal_cluster_count
+from analysis.clustering_heads.constructions import CIRCUIT_GAIN, EMBEDDING_RADIUS, PREACTIVATION_STEP, ideal_circuit
+from analysis.clustering_heads.invariances import (
+    INVARIANCE_VARIABLES,
+    batched_sequence_embeddings,
+    invariance_probe,
+    network_invariances,
+    order_variance_fractions,
+    token_variance_fractions,
+)
+from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, estimate_percentage
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import Interval
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.networks.threads import one_thread
-from dynamics.randomness import stream
-from dynamics.settings import Norm, SparseSettings
+from dynamics.networks.threads import single_torch_thread
+from dynamics.randomness import random_stream
+from dynamics.settings import NormName, SparseSettings
 
 VOCABS, DIMS = (2, 3), (2, 3)
-NORMS: tuple[Norm, ...] = ("rms", "unit", "rms-smooth", "unit-smooth")
+NORMS: tuple[NormName, ...] = ("rms", "unit", "rms-smooth", "unit-smooth")
 
 BROKEN = 1e-9
 """Share of the variance of sequence embeddings, and difference of logits, that is no more than rounding."""
@@ -32,7 +39,7 @@ AWAY = 8.0
 """How far the position embeddings of either kind lie from the origin, where the query tells them apart."""
 
 
-def measure(lab: Lab, params: Params) -> xr.Dataset:
+def measure(lab: Runner, params: Params) -> xr.Dataset:
     """Circuits built by hand, by circuit; invariances of random networks so arranged, (vocab, network)."""
     norms = params.get("norms", NORMS)
     built = [(vocab, dim, norm) for vocab in VOCABS for dim in DIMS for norm in norms]
@@ -46,7 +53,7 @@ def measure(lab: Lab, params: Params) -> xr.Dataset:
     for place, vocab in enumerate(VOCABS):
         network = ClusteringHead(SparseSettings(vocab=vocab))
         for run in range(params["networks"]):
-            with one_thread():  # its products are small
+            with single_torch_thread():  # its products are small
                 told = _arranged(network, run)
             for name, value in told.items():
                 arranged[name][place, run] = value
@@ -75,10 +82,10 @@ MEANINGS = {
 
 def _built(s: SparseSettings) -> dict[str, float]:
     """What there is about the ideal circuit of some settings."""
-    found = measured(ClusteringHead(s), ideal_circuit(s))
+    found = network_invariances(ClusteringHead(s), ideal_circuit(s))
     counting = list(s.counting)
     spurious = [t for t in range(s.length) if t not in counting]
-    assert set(found) == set(NAMES)
+    assert set(found) == set(INVARIANCE_VARIABLES)
     return {
         "accuracy": float(found["accuracy"]),
         "clusters": float(found["clusters"]),
@@ -92,7 +99,7 @@ def _built(s: SparseSettings) -> dict[str, float]:
 def _arranged(network: ClusteringHead, seed: int) -> dict[str, float]:
     """How far a random network keeps each invariance that its arrangement gives it, and what a key and an output
     matrix would add to it."""
-    s, at = network.settings, probe(network.settings)
+    s, at = network.settings, invariance_probe(network.settings)
     counting = list(s.counting)
     spurious = [t for t in range(s.length) if t not in counting]
     drawn = network.initial(np.array([seed]))
@@ -104,15 +111,19 @@ def _arranged(network: ClusteringHead, seed: int) -> dict[str, float]:
     away["position_embedding"][counting] += AWAY * way
     away["position_embedding"][spurious] -= AWAY * way
     away["query"] = AWAY * way
-    swapped = order_shares(mixtures(network, alike, at.tokens)[0].numpy(), at).max()
-    told = token_shares(mixtures(network, away, at.tokens)[0].numpy(), at).mean(axis=(-2, -1))[spurious].max()
+    swapped = order_variance_fractions(batched_sequence_embeddings(network, alike, at.tokens)[0].numpy(), at).max()
+    told = (
+        token_variance_fractions(batched_sequence_embeddings(network, away, at.tokens)[0].numpy(), at)
+        .mean(axis=(-2, -1))[spurious]
+        .max()
+    )
     return {"order_share": float(swapped), "value_share": float(told), "absorbed": _absorbed(network, first, seed)}
 
 
 def _absorbed(network: ClusteringHead, weights: dict[str, torch.Tensor], seed: int) -> float:
     """The largest difference of xi with random key and output matrices K and O from that of a network without any,
     whose query is K'q and whose values are OV, over the largest xi."""
-    s, generator = network.settings, stream(seed, "studies/absorbed")
+    s, generator = network.settings, random_stream(seed, "studies/absorbed")
     key, out = (torch.from_numpy(generator.standard_normal((s.dim, s.dim))) for _ in range(2))
     tokens = torch.from_numpy(generator.integers(0, s.vocab, (64, s.length)))
     z = network.table(weights)[torch.arange(s.length), tokens]  # (sequence, position, axis)
@@ -126,20 +137,25 @@ def _absorbed(network: ClusteringHead, weights: dict[str, torch.Tensor], seed: i
 IDEALS = {"accuracy": 1.0, "attention": 1.0, "leak": 0.0, "unswapped": 0.0}
 """What the ideal circuit has by construction."""
 
-IDEAL = Study(
+IDEAL = Experiment(
     "vc.ideal",
     "the ideal circuit built by hand, and random networks that are arranged as it is",
     sizes={Size.QUICK: {"networks": 20}, Size.DEFAULT: {"networks": 100}, Size.FULL: {"networks": 100}},
     seconds={Size.QUICK: 6, Size.DEFAULT: 10, Size.FULL: 10},
     measure=measure,
-    depends={"circuits": [VOCABS, DIMS, NORMS], "built": [GAIN, REACH, HINGE], "away": AWAY, "link": LINK},
+    depends={
+        "circuits": [VOCABS, DIMS, NORMS],
+        "built": [CIRCUIT_GAIN, EMBEDDING_RADIUS, PREACTIVATION_STEP],
+        "away": AWAY,
+        "link": CLUSTER_LINK,
+    },
 )
 
 
 # ------------------------------------------------------------------------------------------------- findings
 
 
-def of_circuits(evidence: xr.Dataset, name: str, vocab: int = 2, dim: int | None = 2) -> Finding:
+def worst_of_constructions(evidence: xr.Dataset, name: str, vocab: int = 2, dim: int | None = 2) -> Estimate:
     """A quantity of the circuits built by hand for a task, of that one in which it is furthest from the ideal.
 
     dim: None is every one. There is no chance in it, so that both bounds are the value.
@@ -147,32 +163,34 @@ def of_circuits(evidence: xr.Dataset, name: str, vocab: int = 2, dim: int | None
     wanted = evidence["tokens"].values == vocab
     if dim is not None:
         wanted &= evidence["dim"].values == dim
-    ideal = ideal_clusters(SparseSettings(vocab=vocab)) if name == "clusters" else IDEALS[name]
+    ideal = ideal_cluster_count(SparseSettings(vocab=vocab)) if name == "clusters" else IDEALS[name]
     return _furthest(evidence[name].values[wanted], ideal, "circuits" if dim is None else "norms")
 
 
-def _furthest(values: np.ndarray, ideal: float, of: str) -> Finding:
+def _furthest(values: np.ndarray, ideal: float, of: str) -> Estimate:
     """The value furthest from an ideal one."""
     if not len(values):
-        return Finding(NONE, 0, of, note="no circuit of these settings was built")
+        return Estimate(NO_INTERVAL, 0, of, note="no circuit of these settings was built")
     worst = float(values[np.abs(values - ideal).argmax()])
     note = f"built by hand: no chance, and the one of the {len(values)} that is furthest from {ideal:g}"
-    return Finding(Interval(worst, worst, worst), len(values), of, note=note)
+    return Estimate(Interval(worst, worst, worst), len(values), of, note=note)
 
 
-def solved(evidence: xr.Dataset, vocab: int = 2, dim: int = 2) -> Finding:
+def construction_accuracy(evidence: xr.Dataset, vocab: int = 2, dim: int = 2) -> Estimate:
     """The accuracy of these circuits, as a percentage."""
     wanted = (evidence["tokens"].values == vocab) & (evidence["dim"].values == dim)
     return _furthest(100 * evidence["accuracy"].values[wanted], 100.0, "norms")
 
 
-def attended(evidence: xr.Dataset) -> Finding:
+def attention_on_counting_tokens(evidence: xr.Dataset) -> Estimate:
     """Percentage of the attention that circuits built by hand, of both tasks and dimensions, have on counting
     positions."""
     return _furthest(100 * evidence["attention"].values, 100.0, "circuits")
 
 
-def kept(evidence: xr.Dataset, name: str, up_to: float) -> Finding:
+def random_networks_within_bound(evidence: xr.Dataset, name: str, up_to: float) -> Estimate:
     """Percentage of random networks, of both tasks, of which a quantity is no larger than rounding, or a bound."""
     values = evidence[name].values.ravel()
-    return share(int((values <= up_to).sum()), len(values), "random networks", note=f"largest {values.max():.1g}")
+    return estimate_percentage(
+        int((values <= up_to).sum()), len(values), "random networks", note=f"largest {values.max():.1g}"
+    )

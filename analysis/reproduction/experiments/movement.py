@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from analysis.clustering_heads.learning_phases import lasting_half
+from analysis.clustering_heads.learning_phases import half_rise_time
 from analysis.transitions.loss_events import layer_speeds
 from dynamics.networks.constant_attention import clustering_head_of
 
@@ -11,8 +11,8 @@ FEWEST_FRAMES = 3
 """Frames between begin and end of a drop, and before it, of which a movement is told."""
 
 
-def movement(trajectory: xr.Dataset, drops: xr.Dataset) -> xr.Dataset:
-    """Of each run, by its first drop of `analysis.transitions.loss_events.phases`:
+def measure_first_drop_movement(trajectory: xr.Dataset, drops: xr.Dataset) -> xr.Dataset:
+    """Of each run, by its first drop of `analysis.transitions.loss_events.first_two_drops`:
 
     whole_speed   (run,) speed of all weights together in the drop over that before, medians over frames
     straightness  (run, part) distance over length of their path, before the drop and inside; before it over stretches
@@ -30,14 +30,14 @@ def movement(trajectory: xr.Dataset, drops: xr.Dataset) -> xr.Dataset:
         before, inside = (whole[run, span][1:] for span in found)  # a frame's speed is that since the one before
         ratio[run] = np.median(inside) / np.median(before)
         path, fall = (rows[run, span].astype(np.float64) for span in found)
-        pieces = [straight(each) for each in stretches(path, min(len(fall), len(path)) - 1)]
-        straightness[run] = np.mean(pieces), straight(fall)
+        pieces = [path_straightness(each) for each in path_segments(path, min(len(fall), len(path)) - 1)]
+        straightness[run] = np.mean(pieces), path_straightness(fall)
     told = {"units": "1"}
     return xr.Dataset(
         {
             "whole_speed": ("run", ratio, {"long_name": "speed of all weights in the first drop over before", **told}),
             "straightness": (("run", "part"), straightness, {"long_name": "distance over length of path", **told}),
-            "settled": settled(trajectory),
+            "settled": _half_way_epochs(trajectory),
         },
         {"part": ["before", "inside"]},
     )
@@ -64,19 +64,19 @@ def _flat(trajectory: xr.Dataset) -> np.ndarray:
     return np.concatenate([each.reshape(*each.shape[:2], -1) for each in every], axis=-1)
 
 
-def stretches(path: np.ndarray, length: int) -> list[np.ndarray]:
+def path_segments(path: np.ndarray, length: int) -> list[np.ndarray]:
     """Pieces of so many steps of a path (frame, axis), one behind the other from its end back."""
     ends = range(len(path) - 1, length - 1, -length)
     return [path[end - length : end + 1] for end in ends]
 
 
-def straight(path: np.ndarray) -> float:
+def path_straightness(path: np.ndarray) -> float:
     """Distance between the ends of a path (frame, axis) over its length; 0 at rest."""
     length = np.linalg.norm(np.diff(path, axis=0), axis=1).sum()
     return float(np.linalg.norm(path[-1] - path[0]) / length) if length > 0 else 0.0
 
 
-def settled(trajectory: xr.Dataset) -> xr.DataArray:
+def _half_way_epochs(trajectory: xr.Dataset) -> xr.DataArray:
     """The epoch from which on each layer is less than half as far from its end as at first: (run, layer).
 
     NaN for runs that have diverged.
@@ -89,7 +89,7 @@ def settled(trajectory: xr.Dataset) -> xr.DataArray:
         flat = weights.reshape(*weights.shape[:2], -1).astype(np.float64)
         away = np.linalg.norm(flat - flat[:, -1:], axis=-1)
         start = np.where(away[:, :1] > 0, away[:, :1], 1.0)
-        columns.append(np.where(alive, lasting_half(1 - away / start, epochs), np.nan))
+        columns.append(np.where(alive, half_rise_time(1 - away / start, epochs), np.nan))
     attrs = {"long_name": "epoch from which on a layer is less than half as far from its end as at first"}
     coords = {"layer": trajectory["layer"].values}
     return xr.DataArray(np.stack(columns, -1), coords, ("run", "layer"), attrs={**attrs, "units": "epoch"})

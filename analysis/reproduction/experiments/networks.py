@@ -7,25 +7,25 @@ import numpy as np
 import xarray as xr
 from scipy.stats import rankdata
 
-from analysis.reproduction.experiments.ends import alive, frame, whole
-from analysis.reproduction.experiments.jackknife import jackknifed
+from analysis.reproduction.experiments.final_frames import expand_to_all_runs, final_frame_mask, variable_at_frame
+from analysis.reproduction.experiments.jackknife import jackknife_groups
 from analysis.reproduction.experiments.samples import (
-    difference,
-    finite,
-    kinds_apart,
-    mean,
-    mean_by_seed,
-    paired,
-    share_of,
-    shares_apart,
+    estimate_difference,
+    estimate_mean,
+    estimate_mean_by_seed,
+    estimate_paired_difference,
+    estimate_percentage_difference,
+    estimate_percentage_or_none,
+    estimate_stratified_difference,
+    finite_values,
 )
-from analysis.reproduction.figures.figure import Ensemble
-from analysis.reproduction.verification.experiment import Lab, Params, Size, Study
-from analysis.reproduction.verification.finding import Finding
+from analysis.reproduction.figures.figure import RequiredRuns
+from analysis.reproduction.verification.estimate import Estimate
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import Interval, correlation_interval
-from analysis.structures.circles_and_grids import imperfections, is_circle
+from analysis.structures.circles_and_grids import count_imperfections, is_circle
 from analysis.table1 import end_accuracy
-from dynamics.randomness import stream
+from dynamics.randomness import random_stream
 from dynamics.settings import ModularSettings
 
 DECAYS = (0.0, 0.3, 0.6, 1.0)
@@ -35,13 +35,13 @@ SHUFFLES = 20
 DIMS = ("weight_decay", "run")
 
 
-def ensembles(params: Params) -> Sequence[Ensemble]:
+def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Networks of each row."""
     settings = [ModularSettings(weight_decay=each) for each in DECAYS]
-    return [Ensemble(each, params["runs"], params.get("epochs"), params.get("every")) for each in settings]
+    return [RequiredRuns(each, params["runs"], params.get("epochs"), params.get("every")) for each in settings]
 
 
-def measure(lab: Lab, params: Params) -> xr.Dataset:
+def measure(lab: Runner, params: Params) -> xr.Dataset:
     """How each network begins and ends, (weight_decay, run); one that diverged has no values."""
     rows = [_row(lab.ensemble(need)) for need in ensembles(params)]
     data = {name: (DIMS, np.stack([row[name] for row in rows]), {"long_name": words, "units": unit})
@@ -61,24 +61,24 @@ QUANTITIES = {
 
 def _row(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
     """Of one weight decay, each (run,)."""
-    kept = alive(trajectory)
-    start, ends = (frame(trajectory, "embedding", at)[kept] for at in (0, -1))
-    generator, n = stream(0, "verify/tokens"), ends.shape[-2]
-    shuffled = [imperfections(ends[:, generator.permutation(n)]) for _ in range(SHUFFLES)]
+    kept = final_frame_mask(trajectory)
+    start, ends = (variable_at_frame(trajectory, "embedding", at)[kept] for at in (0, -1))
+    generator, n = random_stream(0, "verify/tokens"), ends.shape[-2]
+    shuffled = [count_imperfections(ends[:, generator.permutation(n)]) for _ in range(SHUFFLES)]
     seeds = trajectory["seed"].values[kept]
     train = trajectory["accuracy"].sel(split="train").isel(step=-1).values[kept]
     found = {
         "circle": is_circle(ends),
-        "imperfections": imperfections(ends),
-        "start_imperfections": imperfections(start),
+        "imperfections": count_imperfections(ends),
+        "start_imperfections": count_imperfections(start),
         "chance_imperfections": np.mean(shuffled, axis=0),
         "accuracy": 100 * end_accuracy(trajectory, seeds),
         "train_accuracy": 100 * train,
     }
-    return {name: whole(values, kept) for name, values in found.items()}
+    return {name: expand_to_all_runs(values, kept) for name, values in found.items()}
 
 
-TABLE_1 = Study(
+TABLE_1 = Experiment(
     "ca.table1",
     "what networks have become after 2000 epochs at weight decay 0, 0.3, 0.6 and 1",
     sizes={
@@ -97,40 +97,40 @@ TABLE_1 = Study(
 # --------------------------------------------------------------------------------------------------- findings
 
 
-def circles(evidence: xr.Dataset, decay: float) -> Finding:
+def network_circle_percentage(evidence: xr.Dataset, decay: float) -> Estimate:
     """Percentage of circles at a weight decay."""
-    circle = finite(evidence["circle"].sel(weight_decay=decay))
-    return share_of(int(circle.sum()), len(circle), "networks")
+    circle = finite_values(evidence["circle"].sel(weight_decay=decay))
+    return estimate_percentage_or_none(int(circle.sum()), len(circle), "networks")
 
 
-def accuracy(evidence: xr.Dataset, decay: float, of_circles: bool) -> Finding:
+def network_accuracy(evidence: xr.Dataset, decay: float, of_circles: bool) -> Estimate:
     """Mean validation accuracy, in percent, of the circles or of the others."""
     row = evidence.sel(weight_decay=decay)
-    return mean(row["accuracy"].values[row["circle"].values == of_circles], _kind(of_circles))
+    return estimate_mean(row["accuracy"].values[row["circle"].values == of_circles], _kind(of_circles))
 
 
-def grid_imperfections(evidence: xr.Dataset, decay: float) -> Finding:
+def network_imperfections(evidence: xr.Dataset, decay: float) -> Estimate:
     """Mean imperfections of the networks that are not circles."""
     row = evidence.sel(weight_decay=decay)
-    return mean(row["imperfections"].values[row["circle"].values == 0], _kind(False))
+    return estimate_mean(row["imperfections"].values[row["circle"].values == 0], _kind(False))
 
 
-def correlation(evidence: xr.Dataset, decay: float) -> Finding:
+def imperfection_accuracy_correlation(evidence: xr.Dataset, decay: float) -> Estimate:
     """Pearson's r of imperfections and validation accuracy over the networks that are not circles."""
     row = evidence.sel(weight_decay=decay)
     others = row["circle"].values == 0
     found = correlation_interval(row["imperfections"].values[others], row["accuracy"].values[others])
     note = "" if math.isfinite(found.value) else "imperfections or accuracies do not vary"
-    return Finding(found, int(others.sum()), _kind(False), found.value, "Pearson's r", note)
+    return Estimate(found, int(others.sum()), _kind(False), found.value, "Pearson's r", note)
 
 
-def more_circles(evidence: xr.Dataset) -> Finding:
+def network_circle_change(evidence: xr.Dataset) -> Estimate:
     """Percentage of circles at weight decay 1 less that without, in points."""
-    strong, none = (finite(evidence["circle"].sel(weight_decay=each)) for each in (1.0, 0.0))
-    return shares_apart((int(strong.sum()), int(none.sum())), (len(strong), len(none)), "networks")
+    strong, none = (finite_values(evidence["circle"].sel(weight_decay=each)) for each in (1.0, 0.0))
+    return estimate_percentage_difference((int(strong.sum()), int(none.sum())), (len(strong), len(none)), "networks")
 
 
-def trend(evidence: xr.Dataset, name: str, of_circles: bool | None = None) -> Finding:
+def weight_decay_trend(evidence: xr.Dataset, name: str, of_circles: bool | None = None) -> Estimate:
     """Spearman's correlation of a quantity with weight decay, over all networks or one kind, seeds left out in turn."""
     values = evidence[name].transpose(*DIMS).values
     kept = np.isfinite(values)
@@ -138,10 +138,10 @@ def trend(evidence: xr.Dataset, name: str, of_circles: bool | None = None) -> Fi
         kept &= evidence["circle"].transpose(*DIMS).values == of_circles
     decay, run = np.broadcast_arrays(evidence["weight_decay"].values[:, None], evidence["run"].values)
     decay, run, values = decay[kept], run[kept], values[kept]
-    found = jackknifed(lambda those: _spearman(decay[those], values[those]), run)
+    found = jackknife_groups(lambda those: _spearman(decay[those], values[those]), run)
     found = Interval(*(float(np.clip(each, -1, 1)) for each in found))
     note = "" if math.isfinite(found.value) else "it does not vary"
-    return Finding(found, len(values), "networks", found.value, "Spearman's rho", note)
+    return Estimate(found, len(values), "networks", found.value, "Spearman's rho", note)
 
 
 def _spearman(first: np.ndarray, second: np.ndarray) -> float:
@@ -150,33 +150,39 @@ def _spearman(first: np.ndarray, second: np.ndarray) -> float:
     return float(np.corrcoef(rankdata(first), rankdata(second))[0, 1])
 
 
-def fewer_imperfections(evidence: xr.Dataset) -> Finding:
+def network_imperfection_change(evidence: xr.Dataset) -> Estimate:
     """Mean imperfections of the others at weight decay 1 less that without."""
     others = evidence["imperfections"].where(evidence["circle"] == 0)
-    return difference(others.sel(weight_decay=1.0), others.sel(weight_decay=0.0), "networks that are not circles")
+    return estimate_difference(
+        others.sel(weight_decay=1.0), others.sel(weight_decay=0.0), "networks that are not circles"
+    )
 
 
-def more_accurate(evidence: xr.Dataset) -> Finding:
+def network_accuracy_change(evidence: xr.Dataset) -> Estimate:
     """Validation accuracy at weight decay 1 less that without, in points."""
-    return paired(evidence["accuracy"].sel(weight_decay=1.0), evidence["accuracy"].sel(weight_decay=0.0), "seeds")
+    return estimate_paired_difference(
+        evidence["accuracy"].sel(weight_decay=1.0), evidence["accuracy"].sel(weight_decay=0.0), "seeds"
+    )
 
 
-def clustered(evidence: xr.Dataset, decay: float, of_circles: bool = False) -> Finding:
+def clustered_percentage(evidence: xr.Dataset, decay: float, of_circles: bool = False) -> Estimate:
     """Percentage of pair sums whose nearest other has the same modular sum, a mean over networks."""
     row = evidence.sel(weight_decay=decay)
-    return mean(_same(row["imperfections"].values)[row["circle"].values == of_circles], _kind(of_circles))
+    return estimate_mean(_same(row["imperfections"].values)[row["circle"].values == of_circles], _kind(of_circles))
 
 
-def clustered_beyond(evidence: xr.Dataset, decay: float, other: str) -> Finding:
+def clustered_beyond_baseline(evidence: xr.Dataset, decay: float, other: str) -> Estimate:
     """The same less what it was at the start, or would be with tokens renamed, in points."""
     row = evidence.sel(weight_decay=decay)
     others = row["circle"].values == 0
-    return paired(_same(row["imperfections"].values)[others], _same(row[other].values)[others], _kind(False))
+    return estimate_paired_difference(
+        _same(row["imperfections"].values)[others], _same(row[other].values)[others], _kind(False)
+    )
 
 
-def clustered_by_kind(evidence: xr.Dataset) -> Finding:
+def clustered_difference_by_kind(evidence: xr.Dataset) -> Estimate:
     """The percentage in circles less that in the others, within weight decays, in points."""
-    return circles_less_others(evidence.assign(same=_same(evidence["imperfections"])), "same")
+    return circles_minus_others(evidence.assign(same=_same(evidence["imperfections"])), "same")
 
 
 def _same(imperfect):
@@ -184,35 +190,35 @@ def _same(imperfect):
     return 100 - 100 * imperfect / ModularSettings().pairs
 
 
-def overfit(evidence: xr.Dataset, decay: float) -> Finding:
+def overfitting_gap(evidence: xr.Dataset, decay: float) -> Estimate:
     """Training less validation accuracy, in points, at a weight decay."""
     row = evidence.sel(weight_decay=decay)
-    return paired(row["train_accuracy"], row["accuracy"], "networks")
+    return estimate_paired_difference(row["train_accuracy"], row["accuracy"], "networks")
 
 
-def overfit_more(evidence: xr.Dataset) -> Finding:
+def overfitting_gap_change(evidence: xr.Dataset) -> Estimate:
     """The gap of training and validation accuracy without weight decay less that at weight decay 1, in points."""
     gap = evidence["train_accuracy"] - evidence["accuracy"]
-    return paired(gap.sel(weight_decay=0.0), gap.sel(weight_decay=1.0), "seeds")
+    return estimate_paired_difference(gap.sel(weight_decay=0.0), gap.sel(weight_decay=1.0), "seeds")
 
 
-def flat(evidence: xr.Dataset, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def flatten_over_decays(evidence: xr.Dataset, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Values, whether circles, and seeds of the networks of all weight decays, each (network,)."""
     values, circle = (evidence[each].transpose(*DIMS).values for each in (name, "circle"))
     return values.ravel(), circle.ravel(), np.broadcast_to(evidence["run"].values, circle.shape).ravel()
 
 
-def in_circles(evidence: xr.Dataset, name: str, unit: float = 1.0) -> Finding:
+def mean_in_circles(evidence: xr.Dataset, name: str, unit: float = 1.0) -> Estimate:
     """Mean of a quantity over the circles of all weight decays, those of one seed counting as one."""
-    values, circle, run = flat(evidence, name)
-    return mean_by_seed(unit * values, circle == 1, run, "circles")
+    values, circle, run = flatten_over_decays(evidence, name)
+    return estimate_mean_by_seed(unit * values, circle == 1, run, "circles")
 
 
-def circles_less_others(evidence: xr.Dataset, name: str, unit: float = 1.0) -> Finding:
+def circles_minus_others(evidence: xr.Dataset, name: str, unit: float = 1.0) -> Estimate:
     """Mean of a quantity over circles less that over the others, within weight decays, seeds left out in turn."""
-    values, circle, run = flat(evidence, name)
+    values, circle, run = flatten_over_decays(evidence, name)
     decay = np.repeat(evidence["weight_decay"].values, evidence.sizes["run"])
-    return kinds_apart(unit * values, circle == 1, circle == 0, run, decay, "networks")
+    return estimate_stratified_difference(unit * values, circle == 1, circle == 0, run, decay, "networks")
 
 
 def _kind(of_circles: bool) -> str:

@@ -4,11 +4,11 @@ import numpy as np
 import torch
 import xarray as xr
 
-from analysis.reproduction.verification.experiment import Lab, Params, Size, Study
-from analysis.reproduction.verification.finding import Finding, percent, share
+from analysis.reproduction.verification.estimate import Estimate, as_percentage, estimate_percentage
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import binomial_interval
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.randomness import stream
+from dynamics.randomness import random_stream
 from dynamics.settings import SparseSettings
 
 DIMS = (2, 3, 8)
@@ -21,12 +21,12 @@ NEAR, SMALL, LARGE = 0.05, 0.01, 10.0
 An embedding has length 1 or so."""
 
 
-def measure(lab: Lab, params: Params) -> xr.Dataset:
+def measure(lab: Runner, params: Params) -> xr.Dataset:
     """Of random points x the change of f(x) = x / |x| by a step eta along x / |x| towards the origin, and by a random
     modification of length `small`: (case,)."""
     parts = []
     for dim in DIMS:
-        generator, cases = stream(dim, "normalisation"), params["cases"]
+        generator, cases = random_stream(dim, "normalisation"), params["cases"]
         normalise = ClusteringHead(SparseSettings(dim=dim, norm="unit")).normalise
         direction, other = (_unit(generator.standard_normal((cases, dim))) for _ in range(2))
         length, eta, small = np.power(10.0, [generator.uniform(*ends, cases) for ends in ((-4, 0), (-4, 0), (-4, -2))])
@@ -58,7 +58,7 @@ def _size(x: np.ndarray) -> np.ndarray:
     return np.linalg.norm(x, axis=1)
 
 
-NORMALISATION = Study(
+NORMALISATION = Experiment(
     "vc.normalisation",
     "what steps and small modifications do to x / |x| near the origin",
     sizes={size: {"cases": 1000} for size in Size},
@@ -71,20 +71,22 @@ NORMALISATION = Study(
 # ----------------------------------------------------------------------------------------------- what was found
 
 
-def same_below_length(evidence: xr.Dataset) -> Finding:
+def unchanged_below_length_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of points for which f stays the same if the step is shorter than |x|, and only then."""
     same, short = evidence["changed"].values < SAME, evidence["eta"].values < evidence["length"].values
     note = f"{int(short.sum())} steps are shorter"
-    return share(int((same == short).sum()), len(same), "random points and steps", note)
+    return estimate_percentage(int((same == short).sum()), len(same), "random points and steps", note)
 
 
-def flips_beyond(evidence: xr.Dataset) -> Finding:
+def flips_beyond_length_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of the points with a step longer than |x| at which f turns to -f."""
     beyond = evidence.isel(case=evidence["eta"].values > evidence["length"].values)
-    return share(int((beyond["turned"].values < SAME).sum()), beyond.sizes["case"], "random points and steps")
+    return estimate_percentage(
+        int((beyond["turned"].values < SAME).sum()), beyond.sizes["case"], "random points and steps"
+    )
 
 
-def out_of_proportion(evidence: xr.Dataset) -> Finding:
+def disproportionate_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of the points near the origin at which a small modification changes f by more than LARGE times its
     length."""
     near = evidence.isel(case=(evidence["length"].values < NEAR) & (evidence["small"].values <= SMALL))
@@ -92,4 +94,4 @@ def out_of_proportion(evidence: xr.Dataset) -> Finding:
     total = near.sizes["case"]
     times = (near["moved"] / near["small"]).values
     note = f"the largest is {times.max():.0f} times" if total else ""
-    return Finding(percent(binomial_interval(hits, total)), total, "points near the origin", note=note)
+    return Estimate(as_percentage(binomial_interval(hits, total)), total, "points near the origin", note=note)

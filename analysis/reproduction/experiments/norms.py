@@ -10,27 +10,27 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.experiments.jackknife import jackknife
-from analysis.reproduction.figures.figure import Ensemble
-from analysis.reproduction.verification.experiment import Lab, Params, Size, Study
-from analysis.reproduction.verification.finding import NONE, Finding, percent, share
-from analysis.statistics.intervals import Interval, clustered_share, median_interval
-from analysis.transitions.change_points import Event, events_of
-from analysis.transitions.detection import RULE
+from analysis.reproduction.experiments.jackknife import jackknife_runs
+from analysis.reproduction.figures.figure import RequiredRuns
+from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage, estimate_percentage
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.statistics.intervals import Interval, clustered_binomial_interval, median_interval
+from analysis.transitions.change_points import SeriesEvent, detect_events
+from analysis.transitions.detection import DEFAULT_DETECTION
 from analysis.transitions.gradient_peaks import (
-    FEWEST_FRAMES,
-    TOLERANCE,
-    events_by_kind,
-    lags_of,
-    matched_by_shift,
-    nearby,
-    peaks_of,
-    series_of,
+    MIN_FRAMES,
+    PEAK_TOLERANCE,
+    find_norm_peaks,
+    loss_and_norm_series,
+    loss_events_by_kind,
+    match_counts_by_shift,
+    nearby_shifts,
+    peak_lags,
 )
-from analysis.transitions.gradient_peaks import tolerance as slack_of
-from analysis.transitions.loss_events import ESCAPES, escapes, scalar
-from analysis.transitions.loss_events import events as events_of_scalar
-from analysis.transitions.loss_events import phases as two_drops
+from analysis.transitions.gradient_peaks import peak_tolerance as slack_of
+from analysis.transitions.loss_events import ESCAPE_CRITERIA, plateau_escape_times, trajectory_scalar
+from analysis.transitions.loss_events import event_table as events_of_scalar
+from analysis.transitions.loss_events import first_two_drops as two_drops
 from dynamics.settings import SparseSettings
 
 SETUPS = ("full batch", "mini-batch", "full batch, d = 3", "mini-batch, d = 3")
@@ -39,19 +39,19 @@ WHOLE = "whole"
 """Stands among the layers for the whole gradient."""
 
 
-def ensembles(params: Params) -> Sequence[Ensemble]:
+def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Networks of each setup, as `analysis.paper` has them, so that files are shared."""
     data, updates, epochs = SparseSettings().data, params.get("updates", 4000), params.get("epochs")
     every = params.get("every", 4)
     return [
-        Ensemble(SparseSettings(batch=data), params["full"], epochs=updates, every=every),
-        Ensemble(SparseSettings(), params["mini"], epochs=epochs),
-        Ensemble(SparseSettings(batch=data, dim=3), params["three"], epochs=updates, every=every),
-        Ensemble(SparseSettings(dim=3), params["three"], epochs=epochs),
+        RequiredRuns(SparseSettings(batch=data), params["full"], epochs=updates, every=every),
+        RequiredRuns(SparseSettings(), params["mini"], epochs=epochs),
+        RequiredRuns(SparseSettings(batch=data, dim=3), params["three"], epochs=updates, every=every),
+        RequiredRuns(SparseSettings(dim=3), params["three"], epochs=epochs),
     ]
 
 
-def measure(lab: Lab, params: Params) -> xr.Dataset:
+def measure(lab: Runner, params: Params) -> xr.Dataset:
     """Events with a peak, and by chance, (setup, run, layer, kind); when the norm rises first, (setup, run); of each
     drop, in order, when it is and how far the whole gradient's nearest peak is, (setup, run, drop)."""
     return xr.concat(
@@ -68,19 +68,19 @@ def _of_setup(trajectory: xr.Dataset) -> xr.Dataset:
     returned, of_drops = np.full(shape[0], np.nan), []
     epochs = trajectory["epoch"].values.astype(np.float64)
     updates = ((trajectory["update_norm"].astype(np.float64) ** 2).sum("layer") ** 0.5).transpose("run", "step").values
-    for run, one in enumerate(series_of(trajectory)):
+    for run, one in enumerate(loss_and_norm_series(trajectory)):
         frames = len(one.falling)
-        if frames < FEWEST_FRAMES:
+        if frames < MIN_FRAMES:
             continue
-        found, slack = events_by_kind(one.falling, particles=False), slack_of(frames)
-        ways = nearby(frames, RULE.width(frames))
+        found, slack = loss_events_by_kind(one.falling, particles=False), slack_of(frames)
+        ways = nearby_shifts(frames, DEFAULT_DETECTION.width(frames))
         norms = np.concatenate([one.norms, np.sqrt((one.norms**2).sum(axis=0, keepdims=True))])
         for layer, norm in enumerate(norms):
-            peaks = peaks_of(norm)
+            peaks = find_norm_peaks(norm)
             for kind, name in enumerate(KINDS):
-                lags = lags_of(found[name], peaks, slack)
+                lags = peak_lags(found[name], peaks, slack)
                 total[run, layer, kind], matched[run, layer, kind] = len(lags), np.isfinite(lags).sum()
-                chance[run, layer, kind] = matched_by_shift(found[name], peaks, frames, slack)[ways].mean()
+                chance[run, layer, kind] = match_counts_by_shift(found[name], peaks, frames, slack)[ways].mean()
         returned[run] = _after_spikes([round(event.middle) for event in found["spike"]], updates[run, :frames])
         of_drops += [(run, place, *each) for place, each in enumerate(_drops(found["drop"], norms[-1], epochs))]
     dims = ("run", "layer", "kind")
@@ -100,12 +100,12 @@ def _named(long_name: str, units: str = "1") -> dict[str, str]:
     return {"long_name": long_name, "units": units}
 
 
-def _drops(drops: list[Event], norm: np.ndarray, epochs: np.ndarray) -> list[tuple[float, bool, float, float]]:
+def _drops(drops: list[SeriesEvent], norm: np.ndarray, epochs: np.ndarray) -> list[tuple[float, bool, float, float]]:
     """Of each drop the epoch of its middle, whether a norm (frame,) rises with it, and how far from its middle the
     norm's nearest peak is, there and with the peaks elsewhere nearby, as shares of the run."""
-    frames, slack, peaks = len(norm), slack_of(len(norm)), peaks_of(norm).frame
-    rises = [event for event in events_of(norm) if event.kind == "rise"]
-    moved = [(peaks + way) % frames for way in nearby(frames, RULE.width(frames))]
+    frames, slack, peaks = len(norm), slack_of(len(norm)), find_norm_peaks(norm).frame
+    rises = [event for event in detect_events(norm) if event.kind == "rise"]
+    moved = [(peaks + way) % frames for way in nearby_shifts(frames, DEFAULT_DETECTION.width(frames))]
     found = []
     for drop in drops:
         met = any(each.begin <= drop.end + slack and each.end >= drop.begin - slack for each in rises)
@@ -139,7 +139,7 @@ def _by_drop(rows: list[tuple[int, int, float, bool, float, float]], runs: int) 
 def _after_spikes(peaks: list[int], updates: np.ndarray) -> float:
     """Median over spikes of the update norm in the three frames from the peak on over that in a window before; medians
     of frames. NaN without spikes."""
-    width, ratios = RULE.width(len(updates)), []
+    width, ratios = DEFAULT_DETECTION.width(len(updates)), []
     for peak in peaks:
         before = updates[max(1, peak - width) : peak - 2]
         if len(before) and np.median(before) > 0:
@@ -151,11 +151,11 @@ def _first_rise(trajectory: xr.Dataset) -> dict[str, tuple]:
     """In frames, where the first drop begins and ends, and where the whole gradient norm first rises for good."""
     steps = trajectory["step"].values
     gap = float(np.median(np.diff(steps)))
-    drops = two_drops(events_of_scalar(scalar(trajectory, "loss")), trajectory.sizes["run"])
-    risen = escapes(scalar(trajectory, "gradient"))
+    drops = two_drops(events_of_scalar(trajectory_scalar(trajectory, "loss")), trajectory.sizes["run"])
+    risen = plateau_escape_times(trajectory_scalar(trajectory, "gradient"))
     rise = np.where(risen["escaped"].values, risen["escape"].values / gap, np.nan)
     found = {name: drops[name].values[:, 0] / gap for name in ("begin", "end")}
-    window = np.full(len(rise), float(RULE.width(len(steps))))
+    window = np.full(len(rise), float(DEFAULT_DETECTION.width(len(steps))))
     return {
         "drop_begin": ("run", found["begin"], _named("begin of the first drop", "frame")),
         "drop_end": ("run", found["end"], _named("end of the first drop", "frame")),
@@ -164,7 +164,7 @@ def _first_rise(trajectory: xr.Dataset) -> dict[str, tuple]:
     }
 
 
-NORMS = Study(
+NORMS = Experiment(
     "vc.norms",
     "peaks of the gradient norm against drops and spikes of the loss, full batch and mini-batch, d = 2 and 3",
     sizes={
@@ -181,10 +181,10 @@ NORMS = Study(
     },
     ensembles=ensembles,
     depends={
-        "events": RULE,
-        "tolerance": TOLERANCE,
-        "fewest": FEWEST_FRAMES,
-        "escape": {name: ESCAPES[name]._asdict() for name in ("loss", "gradient")},
+        "events": DEFAULT_DETECTION,
+        "tolerance": PEAK_TOLERANCE,
+        "fewest": MIN_FRAMES,
+        "escape": {name: ESCAPE_CRITERIA[name]._asdict() for name in ("loss", "gradient")},
     },
     version=2,
     command="python -m analysis.gradients RUN.nc",
@@ -201,53 +201,55 @@ def _counts(evidence: xr.Dataset, setup: str, layer: str, kind: str) -> dict[str
     return {name: one[name].values[some] for name in ("total", "matched", "chance")}
 
 
-def matched(evidence: xr.Dataset, setup: str, kind: str, layer: str = WHOLE) -> Finding:
+def matched_peak_percentage(evidence: xr.Dataset, setup: str, kind: str, layer: str = WHOLE) -> Estimate:
     """Percentage of drops or spikes with a peak of a layer's norm; the interval allows for several of one run."""
     of = _counts(evidence, setup, layer, kind)
     total = int(of["total"].sum())
     if not total:
-        return Finding(NONE, 0, f"{kind}s", note=f"no {kind} of the loss in these runs")
+        return Estimate(NO_INTERVAL, 0, f"{kind}s", note=f"no {kind} of the loss in these runs")
     chance = 100 * of["chance"].sum() / total
     note = f"{chance:.0f}% by chance; in {len(of['total'])} runs"
-    return Finding(percent(clustered_share(of["matched"], of["total"])), total, f"{kind}s", note=note)
+    return Estimate(
+        as_percentage(clustered_binomial_interval(of["matched"], of["total"])), total, f"{kind}s", note=note
+    )
 
 
-def excess(evidence: xr.Dataset, setup: str, kind: str, layer: str = WHOLE) -> Finding:
+def excess_peak_percentage(evidence: xr.Dataset, setup: str, kind: str, layer: str = WHOLE) -> Estimate:
     """How many points more of them have a peak than by chance, with the jackknife's interval over runs; Cohen's h."""
     of = _counts(evidence, setup, layer, kind)
     if not len(of["total"]):
-        return Finding(NONE, 0, f"{kind}s", note=f"no {kind} of the loss in these runs")
+        return Estimate(NO_INTERVAL, 0, f"{kind}s", note=f"no {kind} of the loss in these runs")
 
     def statistic(runs: np.ndarray) -> float:
         return float(100 * (of["matched"][runs] - of["chance"][runs]).sum() / of["total"][runs].sum())
 
-    found = Interval(*np.clip(jackknife(statistic, len(of["total"])), -100, 100).tolist())
+    found = Interval(*np.clip(jackknife_runs(statistic, len(of["total"])), -100, 100).tolist())
     total = of["total"].sum()
     angles = [2 * np.arcsin(np.sqrt(of[name].sum() / total)) for name in ("matched", "chance")]
     note = f"{100 * of['matched'].sum() / total:.0f}% against {100 * of['chance'].sum() / total:.0f}%"
-    return Finding(found, int(total), f"{kind}s", float(angles[0] - angles[1]), "Cohen's h", note)
+    return Estimate(found, int(total), f"{kind}s", float(angles[0] - angles[1]), "Cohen's h", note)
 
 
-def more_salient(evidence: xr.Dataset, first: str, second: str, kind: str = "drop") -> Finding:
+def excess_peak_difference(evidence: xr.Dataset, first: str, second: str, kind: str = "drop") -> Estimate:
     """How many points more the excess over chance is in one setup than in another, of the whole gradient."""
-    both = [excess(evidence, setup, kind) for setup in (first, second)]
+    both = [excess_peak_percentage(evidence, setup, kind) for setup in (first, second)]
     (one, low, high), (other, least, most) = (each.interval for each in both)
     value = one - other
     bounds = (value - np.hypot(one - low, most - other), value + np.hypot(high - one, other - least))
-    return Finding(Interval(value, *map(float, bounds)), min(each.count for each in both), f"{kind}s")
+    return Estimate(Interval(value, *map(float, bounds)), min(each.count for each in both), f"{kind}s")
 
 
-def nearest_peak(evidence: xr.Dataset, setup: str) -> Finding:
+def nearest_peak_distance(evidence: xr.Dataset, setup: str) -> Estimate:
     """How far from the middle of a drop the nearest peak of the whole gradient's norm is, matched or not, in percent
     of the run: median over runs of the median over their drops."""
     one = evidence[["nearest", "nearest_chance"]].sel(setup=setup)
     values, chance = (100 * one[name].median("drop").values for name in ("nearest", "nearest_chance"))
     values, chance = values[np.isfinite(values)], chance[np.isfinite(chance)]
     note = f"by chance {np.median(chance):.2g}%" if len(chance) else "no run has a drop"
-    return Finding(median_interval(values), len(values), "runs with a drop", note=note)
+    return Estimate(median_interval(values), len(values), "runs with a drop", note=note)
 
 
-def like_example(evidence: xr.Dataset, setup: str, moments: Sequence[tuple[float, float]]) -> Finding:
+def like_example_percentage(evidence: xr.Dataset, setup: str, moments: Sequence[tuple[float, float]]) -> Estimate:
     """Percentage of runs whose first drops lie each between two epochs and come with a rise of the gradient's norm."""
     one = evidence.sel(setup=setup)
     there = np.isfinite(one["total"].sel(layer=WHOLE, kind="drop").values)
@@ -255,29 +257,29 @@ def like_example(evidence: xr.Dataset, setup: str, moments: Sequence[tuple[float
     hits = there.copy()
     for place, (first, last) in enumerate(moments):
         hits &= (epoch[:, place] >= first) & (epoch[:, place] <= last) & (rise[:, place] == 1)
-    return share(int(hits.sum()), int(there.sum()))
+    return estimate_percentage(int(hits.sum()), int(there.sum()))
 
 
-def rises_with_drop(evidence: xr.Dataset, setup: str) -> Finding:
+def rises_with_drop_percentage(evidence: xr.Dataset, setup: str) -> Estimate:
     """Percentage of the runs with a drop whose gradient norm first doubles for good within a window of the first."""
     one = evidence.sel(setup=setup)
     begin, end, rise, window = (one[name].values for name in ("drop_begin", "drop_end", "rise", "window"))
     some = np.isfinite(begin)
     hits = some & (rise >= begin - window) & (rise <= end + window)
     never = int((some & ~np.isfinite(rise)).sum())
-    return share(int(hits.sum()), int(some.sum()), "runs with a drop", f"in {never} it never does")
+    return estimate_percentage(int(hits.sum()), int(some.sum()), "runs with a drop", f"in {never} it never does")
 
 
-def with_drops(evidence: xr.Dataset, setup: str, least: int) -> Finding:
+def drop_percentage_in_setup(evidence: xr.Dataset, setup: str, least: int) -> Estimate:
     """Percentage of runs with so many drops or more."""
     total = evidence["total"].sel(setup=setup, layer=WHOLE, kind="drop").values
     total = total[np.isfinite(total)]
-    return share(int((total >= least).sum()), len(total))
+    return estimate_percentage(int((total >= least).sum()), len(total))
 
 
-def large_updates(evidence: xr.Dataset, setup: str) -> Finding:
+def update_growth_after_spikes(evidence: xr.Dataset, setup: str) -> Estimate:
     """How many times as large updates are right after a spike as before it: median over runs with spikes."""
     values = evidence["returned"].sel(setup=setup).values
     values = values[np.isfinite(values)]
     found = median_interval(values)
-    return Finding(found, len(values), "runs with spikes", effect=found.value, effect_name="ratio")
+    return Estimate(found, len(values), "runs with spikes", effect=found.value, effect_name="ratio")

@@ -9,24 +9,30 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from analysis.clustering_heads.clusters import LINK
-from analysis.clustering_heads.learning_phases import FRONT, GAIN
-from analysis.clustering_heads.learning_phases import phases as clusters_over_time
-from analysis.reproduction.experiments.falls import FRAMES, MOST_FRAMES, POINTS, falls
-from analysis.reproduction.experiments.jackknife import jackknife
-from analysis.reproduction.experiments.movement import FEWEST_FRAMES, movement
-from analysis.reproduction.experiments.samples import mean, paired
-from analysis.reproduction.figures.figure import Ensemble
-from analysis.reproduction.verification.experiment import Lab, Params, Size, Study
-from analysis.reproduction.verification.finding import NONE, Finding, share
+from analysis.clustering_heads.clusters import CLUSTER_LINK
+from analysis.clustering_heads.learning_phases import MIN_RISE, SEQUENCE_EMBEDDING_WEIGHTS
+from analysis.clustering_heads.learning_phases import measure_learning_phases as clusters_over_time
+from analysis.reproduction.experiments.jackknife import jackknife_runs
+from analysis.reproduction.experiments.loss_drops import FRAMES, MOST_FRAMES, POINTS, measure_drops
+from analysis.reproduction.experiments.movement import FEWEST_FRAMES, measure_first_drop_movement
+from analysis.reproduction.experiments.samples import estimate_mean, estimate_paired_difference
+from analysis.reproduction.figures.figure import RequiredRuns
+from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, estimate_percentage
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import Interval, mean_interval, median_interval
-from analysis.statistics.success import succeeded
-from analysis.statistics.survival import survival
-from analysis.transitions.detection import RULE
-from analysis.transitions.loss_events import ESCAPES, at_drops, escapes, events, scalar
-from analysis.transitions.loss_events import phases as two_drops
-from dynamics.networks.threads import one_thread
-from dynamics.settings import SUCCESS, SparseSettings
+from analysis.statistics.success import success_mask
+from analysis.statistics.survival import kaplan_meier
+from analysis.transitions.detection import DEFAULT_DETECTION
+from analysis.transitions.loss_events import (
+    ESCAPE_CRITERIA,
+    event_table,
+    layer_motion_at_drops,
+    plateau_escape_times,
+    trajectory_scalar,
+)
+from analysis.transitions.loss_events import first_two_drops as two_drops
+from dynamics.networks.threads import single_torch_thread
+from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
 
 BACK = ("receptor", "receptor_bias", "assembler")
 """The feed-forward layer's weights that see the data; its output bias moves every class alike."""
@@ -35,38 +41,38 @@ MOMENTS_OVER_TIME = 201
 """Frames of a run at which its clusters are looked at."""
 
 
-def ensembles(params: Params) -> Sequence[Ensemble]:
+def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """VC's default networks."""
-    return [Ensemble(SparseSettings(), params["runs"], epochs=params.get("epochs"))]
+    return [RequiredRuns(SparseSettings(), params["runs"], epochs=params.get("epochs"))]
 
 
-def measure(lab: Lab, params: Params) -> xr.Dataset:
+def measure(lab: Runner, params: Params) -> xr.Dataset:
     """Drops, escapes, speeds, clusters and falls of every run."""
     trajectory = lab.ensemble(ensembles(params)[0])
     epoch_steps = SparseSettings().epoch_steps
-    values = scalar(trajectory, "loss")
-    drops = two_drops(events(values), trajectory.sizes["run"])
-    left, speeds = escapes(values), at_drops(trajectory, drops)["speed"]
+    values = trajectory_scalar(trajectory, "loss")
+    drops = two_drops(event_table(values), trajectory.sizes["run"])
+    left, speeds = plateau_escape_times(values), layer_motion_at_drops(trajectory, drops)["speed"]
     found = clusters_over_time(trajectory, params.get("frames", MOMENTS_OVER_TIME))
     result = xr.Dataset({
         **{name: drops[name] / epoch_steps for name in ("begin", "middle", "end", "between")},
         **{name: drops[name] for name in ("drops", "spikes")},
         **{name: found[name] for name in ("formed", "separated", "fitted")},
         "escape": left["escape"] / epoch_steps, "escaped": left["escaped"], "speed": speeds,
-        "successful": ("run", succeeded(trajectory), {"long_name": "whether it ends above .98 test accuracy"}),
+        "successful": ("run", success_mask(trajectory), {"long_name": "whether it ends above .98 test accuracy"}),
     })  # fmt: skip
     for name in ("begin", "middle", "end", "between", "escape"):
         result[name].attrs = {**(left if name == "escape" else drops)[name].attrs, "units": "epoch"}
-    with one_thread():  # its products are small
-        fallen = falls(trajectory, drops)
-    result = xr.merge([result, movement(trajectory, drops), fallen], join="exact", compat="override")
-    window = float(RULE.width(trajectory.sizes["step"]))
+    with single_torch_thread():  # its products are small
+        fallen = measure_drops(trajectory, drops)
+    result = xr.merge([result, measure_first_drop_movement(trajectory, drops), fallen], join="exact", compat="override")
+    window = float(DEFAULT_DETECTION.width(trajectory.sizes["step"]))
     return result.drop_vars(["step", "epoch"], errors="ignore").assign_attrs(
         window=window, last=float(trajectory["epoch"][-1])
     )
 
 
-PHASES = Study(
+PHASES = Experiment(
     "vc.phases",
     "drops of the loss, what is learned in them, how weights move, when runs escape",
     sizes={Size.QUICK: {"runs": 32}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
@@ -75,11 +81,11 @@ PHASES = Study(
     reduced={Size.QUICK: "32 runs in place of the 100 that the paper averages over"},
     ensembles=ensembles,
     depends={
-        "events": RULE,
-        "escape": ESCAPES["loss"]._asdict(),
-        "success": SUCCESS,
-        "gain": GAIN,
-        "link": LINK,
+        "events": DEFAULT_DETECTION,
+        "escape": ESCAPE_CRITERIA["loss"]._asdict(),
+        "success": SUCCESS_ACCURACY,
+        "gain": MIN_RISE,
+        "link": CLUSTER_LINK,
         "frames": [MOMENTS_OVER_TIME, MOST_FRAMES, FEWEST_FRAMES],
         "points": POINTS,
     },
@@ -90,177 +96,187 @@ PHASES = Study(
 # ------------------------------------------------------------------------------------------------- findings
 
 
-def chosen(evidence: xr.Dataset) -> np.ndarray:
+def _runs_with_phases(evidence: xr.Dataset) -> np.ndarray:
     """The successful runs, of which phases are told, (run,) bool."""
     return evidence["successful"].values.astype(bool)
 
 
-def with_drops(evidence: xr.Dataset, least: int = 1, of_all: bool = True) -> Finding:
+def drop_percentage(evidence: xr.Dataset, least: int = 1, of_all: bool = True) -> Estimate:
     """Percentage of runs, or of the successful ones, with so many drops of the loss or more."""
-    some = np.ones(evidence.sizes["run"], bool) if of_all else chosen(evidence)
+    some = np.ones(evidence.sizes["run"], bool) if of_all else _runs_with_phases(evidence)
     hits = (evidence["drops"].values >= least) & some
-    return share(int(hits.sum()), int(some.sum()), "runs" if of_all else "successful runs")
+    return estimate_percentage(int(hits.sum()), int(some.sum()), "runs" if of_all else "successful runs")
 
 
-def gap(evidence: xr.Dataset) -> Finding:
+def median_drop_gap(evidence: xr.Dataset) -> Estimate:
     """Epochs from the end of the first drop to the begin of the second, median over successful runs that have both."""
-    values = evidence["between"].values[chosen(evidence)]
+    values = evidence["between"].values[_runs_with_phases(evidence)]
     values = values[np.isfinite(values)]
-    single = int((evidence["drops"].values[chosen(evidence)] == 1).sum())
-    return Finding(median_interval(values), len(values), "successful runs with two drops", note=f"{single} have one")
+    single = int((evidence["drops"].values[_runs_with_phases(evidence)] == 1).sum())
+    return Estimate(median_interval(values), len(values), "successful runs with two drops", note=f"{single} have one")
 
 
-def near_example(evidence: xr.Dataset, low: float, high: float) -> Finding:
+def gap_near_example_percentage(evidence: xr.Dataset, low: float, high: float) -> Estimate:
     """Percentage of successful runs whose second drop begins so many epochs after the first one's end."""
-    values = evidence["between"].values[chosen(evidence)]
+    values = evidence["between"].values[_runs_with_phases(evidence)]
     hits = (values >= low) & (values <= high)
-    return share(int(hits.sum()), len(values), "successful runs")
+    return estimate_percentage(int(hits.sum()), len(values), "successful runs")
 
 
-def learned_in_first(evidence: xr.Dataset) -> Finding:
+def clusters_in_first_drop_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of successful runs whose clusters form, for good, within a window of the first drop."""
-    some, slack = chosen(evidence), evidence.attrs["window"]
+    some, slack = _runs_with_phases(evidence), evidence.attrs["window"]
     formed, begin, end = evidence["formed"].values, evidence["begin"].values[:, 0], evidence["end"].values[:, 0]
     known = some & np.isfinite(formed) & np.isfinite(begin)
     hits = known & (formed >= begin - slack) & (formed <= end + slack)
-    return share(int(hits.sum()), int(known.sum()), "successful runs with a drop", f"within {slack:g} epochs of it")
+    return estimate_percentage(
+        int(hits.sum()), int(known.sum()), "successful runs with a drop", f"within {slack:g} epochs of it"
+    )
 
 
-def way(evidence: xr.Dataset, moment: str) -> np.ndarray:
+def _clustering_progress(evidence: xr.Dataset, moment: str) -> np.ndarray:
     """How far sequence embeddings of successful runs have come from their first state to their final clusters at a
     moment, as a percentage of the rise of the variance between these: (run,) of those that rise by a tenth or more.
 
     moment: one of a drop, or "before", a window before the first begins.
     """
-    some = evidence.isel(run=np.flatnonzero(chosen(evidence)))
+    some = evidence.isel(run=np.flatnonzero(_runs_with_phases(evidence)))
     first, before, last = (some["clustered_beside"].sel(frame=frame).values for frame in FRAMES)
     rise = np.where(last - first >= 0.1, last - first, np.nan)
     at = before if moment == "before" else some["clustered"].sel(moment=moment).values
     return 100 * (at - first) / rise
 
 
-def clustered_by(evidence: xr.Dataset, moment: str) -> Finding:
+def mean_clustering_progress(evidence: xr.Dataset, moment: str) -> Estimate:
     """Mean of it."""
-    return mean(way(evidence, moment), "successful runs with that drop")
+    return estimate_mean(_clustering_progress(evidence, moment), "successful runs with that drop")
 
 
-def clustering_rise(evidence: xr.Dataset, since: str = "first_begin") -> Finding:
+def clustering_progress_gain(evidence: xr.Dataset, since: str = "first_begin") -> Estimate:
     """How much further it has come at the end of the first drop than at a moment before, in points."""
-    return paired(way(evidence, "first_end"), way(evidence, since), "successful runs")
+    return estimate_paired_difference(
+        _clustering_progress(evidence, "first_end"), _clustering_progress(evidence, since), "successful runs"
+    )
 
 
-def accuracy_by(evidence: xr.Dataset, moment: str) -> Finding:
+def accuracy_at_moment(evidence: xr.Dataset, moment: str) -> Estimate:
     """Accuracy on all sequences at a moment, as a percentage: mean over successful runs."""
-    values = 100 * evidence["accuracy_at"].sel(moment=moment).values[chosen(evidence)]
+    values = 100 * evidence["accuracy_at"].sel(moment=moment).values[_runs_with_phases(evidence)]
     values = values[np.isfinite(values)]
     found = Interval(*np.clip(mean_interval(values, discrete=True), 0, 100).tolist())
-    return Finding(found, len(values), "successful runs with that drop")
+    return Estimate(found, len(values), "successful runs with that drop")
 
 
-def share_of(evidence: xr.Dataset, layers: Sequence[str], phase: str) -> Finding:
+def loss_fall_by_layers(evidence: xr.Dataset, layers: Sequence[str], phase: str) -> Estimate:
     """Percentage of a drop's fall that some layers' movement makes: median over successful runs."""
-    one = evidence.sel(phase=phase).isel(run=np.flatnonzero(chosen(evidence)))
+    one = evidence.sel(phase=phase).isel(run=np.flatnonzero(_runs_with_phases(evidence)))
     values = 100 * one["work"].sel(layer=list(layers)).sum("layer", skipna=False).values
     values = values[np.isfinite(values)]
     rest = np.abs(one["residual"].values)
     note = f"layers make up the fall within {100 * np.nanmax(rest):.1f}%" if np.isfinite(rest).any() else ""
-    return Finding(median_interval(values), len(values), f"successful runs with a {phase} drop", note=note)
+    return Estimate(median_interval(values), len(values), f"successful runs with a {phase} drop", note=note)
 
 
-def speed_up(evidence: xr.Dataset, layer: str, phase: str = "first") -> Finding:
+def layer_speed_up(evidence: xr.Dataset, layer: str, phase: str = "first") -> Estimate:
     """How many times as fast a layer moves in a drop as before it: median over successful runs."""
-    values = evidence["speed"].sel(layer=layer, phase=phase).values[chosen(evidence)]
+    values = evidence["speed"].sel(layer=layer, phase=phase).values[_runs_with_phases(evidence)]
     values = values[np.isfinite(values)]
     found = median_interval(values)
-    return Finding(found, len(values), "successful runs", effect=found.value, effect_name="ratio")
+    return Estimate(found, len(values), "successful runs", effect=found.value, effect_name="ratio")
 
 
-def whole_speed_up(evidence: xr.Dataset) -> Finding:
+def total_speed_up(evidence: xr.Dataset) -> Estimate:
     """The same of all weights together in the first drop."""
-    values = evidence["whole_speed"].values[chosen(evidence)]
+    values = evidence["whole_speed"].values[_runs_with_phases(evidence)]
     values = values[np.isfinite(values)]
     found = median_interval(values)
-    return Finding(found, len(values), "successful runs", effect=found.value, effect_name="ratio")
+    return Estimate(found, len(values), "successful runs", effect=found.value, effect_name="ratio")
 
 
-def front_over_back(evidence: xr.Dataset, phase: str = "first") -> Finding:
+def front_to_back_speed_up(evidence: xr.Dataset, phase: str = "first") -> Estimate:
     """How much more the front's layers speed up in a drop than the feed-forward layer's: the ratio of their geometric
     means, as the geometric mean over successful runs."""
     speed = evidence["speed"].sel(phase=phase)
-    front, back = (np.log(speed.sel(layer=list(layers)).values).mean(axis=-1) for layers in (FRONT, BACK))
+    front, back = (
+        np.log(speed.sel(layer=list(layers)).values).mean(axis=-1) for layers in (SEQUENCE_EMBEDDING_WEIGHTS, BACK)
+    )
     gain = front - back
-    gain = gain[chosen(evidence) & np.isfinite(gain)]
+    gain = gain[_runs_with_phases(evidence) & np.isfinite(gain)]
     found = Interval(*np.exp(mean_interval(gain)))
-    return Finding(found, len(gain), "successful runs", effect=found.value, effect_name="ratio")
+    return Estimate(found, len(gain), "successful runs", effect=found.value, effect_name="ratio")
 
 
-def straighter(evidence: xr.Dataset) -> Finding:
+def straightness_gain(evidence: xr.Dataset) -> Estimate:
     """How much straighter weights move in the first drop than before it, of 1 for a straight line: over successful
     runs."""
-    both = evidence["straightness"].isel(run=np.flatnonzero(chosen(evidence)))
+    both = evidence["straightness"].isel(run=np.flatnonzero(_runs_with_phases(evidence)))
     before = both.sel(part="before")
-    found = paired(both.sel(part="inside"), before, "successful runs")
+    found = estimate_paired_difference(both.sel(part="inside"), before, "successful runs")
     return found._replace(note=f"before it {float(before.mean()):.2f} over stretches as long") if found.count else found
 
 
-def formed_first(evidence: xr.Dataset) -> Finding:
+def clusters_before_accuracy_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of successful runs whose clusters form before training accuracy tells them apart, of those that do
     not do both in one frame."""
-    some = chosen(evidence) & np.isfinite(evidence["formed"].values + evidence["separated"].values)
+    some = _runs_with_phases(evidence) & np.isfinite(evidence["formed"].values + evidence["separated"].values)
     return _order(evidence["formed"].values[some], evidence["separated"].values[some])
 
 
-def front_settles_first(evidence: xr.Dataset) -> Finding:
+def front_first_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of successful runs whose front comes half-way to its end before the feed-forward layer does, of
     those that do not do both in one frame: medians over their layers."""
     at = evidence["settled"]
-    front, back = (at.sel(layer=list(layers)).median("layer", skipna=False).values for layers in (FRONT, BACK))
-    some = chosen(evidence) & np.isfinite(front + back)
+    front, back = (
+        at.sel(layer=list(layers)).median("layer", skipna=False).values for layers in (SEQUENCE_EMBEDDING_WEIGHTS, BACK)
+    )
+    some = _runs_with_phases(evidence) & np.isfinite(front + back)
     return _order(front[some], back[some])
 
 
-def _order(first: np.ndarray, second: np.ndarray) -> Finding:
+def _order(first: np.ndarray, second: np.ndarray) -> Estimate:
     """Percentage of pairs of which the first is earlier, of those that are not tied."""
     ties = int((first == second).sum())
     earlier, total = int((first < second).sum()), len(first)
-    found = share(earlier, total - ties, "successful runs", f"{ties} of {total} at once, which are left out")
+    found = estimate_percentage(
+        earlier, total - ties, "successful runs", f"{ties} of {total} at once, which are left out"
+    )
     size = 2 * found.interval.value / 100 - 1
     return found._replace(effect=size, effect_name="rank-biserial of pairs")
 
 
-def reclassified(evidence: xr.Dataset, phase: str = "second") -> Finding:
+def reclassified_percentage(evidence: xr.Dataset, phase: str = "second") -> Estimate:
     """Percentage of sequences that the feed-forward layer after a drop classifies otherwise than that before it, at
     unchanged sequence embeddings: mean over successful runs."""
-    values = 100 * evidence["reclassified"].sel(phase=phase).values[chosen(evidence)]
+    values = 100 * evidence["reclassified"].sel(phase=phase).values[_runs_with_phases(evidence)]
     values = values[np.isfinite(values)]
-    moved = evidence["moved"].sel(phase=phase).values[chosen(evidence)]
+    moved = evidence["moved"].sel(phase=phase).values[_runs_with_phases(evidence)]
     note = f"its weights change by {100 * np.nanmedian(moved):.0f}% of their size" if np.isfinite(moved).any() else ""
     found = Interval(*np.clip(mean_interval(values, discrete=True), 0, 100).tolist())
-    return Finding(found, len(values), "successful runs with that drop", note=note)
+    return Estimate(found, len(values), "successful runs with that drop", note=note)
 
 
-def steadier(evidence: xr.Dataset) -> Finding:
+def half_fall_spread_ratio(evidence: xr.Dataset) -> Estimate:
     """Spread over successful runs of how long it takes from the first drop's begin until the loss is half fallen, over
     that of when the first drop begins: ratio of standard deviations, with the jackknife's interval of its logarithm."""
     start, end = evidence["begin"].values[:, 0], evidence["fitted"].values
-    some = chosen(evidence) & np.isfinite(start + end)
+    some = _runs_with_phases(evidence) & np.isfinite(start + end)
     start, rest = start[some], (end - start)[some]
     if len(start) < 4 or not np.ptp(start) or not np.ptp(rest):
-        return Finding(NONE, len(start), "successful runs", note="too few successful runs")
-    found = jackknife(lambda at: float(np.log(rest[at].std(ddof=1) / start[at].std(ddof=1))), len(start))
+        return Estimate(NO_INTERVAL, len(start), "successful runs", note="too few successful runs")
+    found = jackknife_runs(lambda at: float(np.log(rest[at].std(ddof=1) / start[at].std(ddof=1))), len(start))
     ratio = Interval(*np.exp(found))
     note = f"standard deviations of {rest.std(ddof=1):.0f} and {start.std(ddof=1):.0f} epochs"
-    return Finding(ratio, len(start), "successful runs", ratio.value, "ratio", note)
+    return Estimate(ratio, len(start), "successful runs", ratio.value, "ratio", note)
 
 
-def spread_over_seeds(evidence: xr.Dataset) -> Finding:
+def escape_spread_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of runs that take more than twice or less than half as long to escape as the median run;
     those that do not escape count as longer where the time they were watched is. Nothing, where fewer than half
     escape and there is no median."""
     moment, escaped = evidence["escape"].values, evidence["escaped"].values.astype(bool)
-    middle = survival(moment, escaped).median.value if escaped.any() else np.nan
+    middle = kaplan_meier(moment, escaped).median.value if escaped.any() else np.nan
     if not np.isfinite(middle):
         note = f"{escaped.sum()} of {len(moment)} runs escape, too few for a median"
-        return Finding(NONE, len(moment), note=note)
+        return Estimate(NO_INTERVAL, len(moment), note=note)
     far = (moment > 2 * middle) | (escaped & (moment < middle / 2))
-    return share(int(far.sum()), len(moment), "runs", f"median {middle:.0f} epochs")
+    return estimate_percentage(int(far.sum()), len(moment), "runs", f"median {middle:.0f} epochs")

@@ -6,40 +6,40 @@ from itertools import combinations
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.experiments.ends import alive, frame, whole
-from analysis.reproduction.experiments.samples import finite, mean, share_of
+from analysis.reproduction.experiments.final_frames import expand_to_all_runs, final_frame_mask, variable_at_frame
+from analysis.reproduction.experiments.samples import estimate_mean, estimate_percentage_or_none, finite_values
 from analysis.reproduction.experiments.structures import RANDOM_EMBEDDINGS, RARE
-from analysis.reproduction.figures.figure import Ensemble
-from analysis.reproduction.verification.experiment import Lab, Params, Size, Study
-from analysis.reproduction.verification.finding import Finding
-from analysis.structures.circles_and_grids import imperfections
-from analysis.structures.nearest_structures import STARTS, nearest_circle, nearest_grid
-from dynamics.randomness import normal, stream
+from analysis.reproduction.figures.figure import RequiredRuns
+from analysis.reproduction.verification.estimate import Estimate
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.structures.circles_and_grids import count_imperfections
+from analysis.structures.nearest_structures import GRID_SEARCH_STARTS, nearest_circle, nearest_grid
+from dynamics.randomness import normal_samples, random_stream
 from dynamics.settings import ModularSettings
 
 HIGHER = (3, 4)
 SHUFFLES = 20
 
 
-def ensembles(params: Params) -> Sequence[Ensemble]:
+def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Networks with embeddings of three and four axes, with weight decay 1."""
     settings = [ModularSettings(weight_decay=1.0, dim=dim) for dim in HIGHER]
-    return [Ensemble(each, params["runs"], params.get("epochs"), every=0) for each in settings]
+    return [RequiredRuns(each, params["runs"], params.get("epochs"), every=0) for each in settings]
 
 
-def measure(lab: Lab, params: Params) -> xr.Dataset:
+def measure(lab: Runner, params: Params) -> xr.Dataset:
     """Imperfections, and distances of projections from circles and grids, (dim, run); and by chance, (dim,)."""
     rows, chance = [], []
     for dim, need in zip(HIGHER, ensembles(params), strict=True):
         trajectory = lab.ensemble(need)
-        kept = alive(trajectory)
-        x = frame(trajectory, "embedding", -1)[kept]
-        generator, n = stream(0, "verify/tokens"), x.shape[-2]
-        shuffled = np.mean([imperfections(x[:, generator.permutation(n)]) for _ in range(SHUFFLES)], axis=0)
-        random = normal(np.arange(params.get("random", RANDOM_EMBEDDINGS)), "formation/chance", (n, dim))
-        found = {"imperfections": imperfections(x), "chance_imperfections": shuffled, **projected(x)}
-        rows.append({name: whole(values, kept) for name, values in found.items()})
-        by_chance = {"imperfections": imperfections(random), **projected(random)}
+        kept = final_frame_mask(trajectory)
+        x = variable_at_frame(trajectory, "embedding", -1)[kept]
+        generator, n = random_stream(0, "verify/tokens"), x.shape[-2]
+        shuffled = np.mean([count_imperfections(x[:, generator.permutation(n)]) for _ in range(SHUFFLES)], axis=0)
+        random = normal_samples(np.arange(params.get("random", RANDOM_EMBEDDINGS)), "formation/chance", (n, dim))
+        found = {"imperfections": count_imperfections(x), "chance_imperfections": shuffled, **projection_distances(x)}
+        rows.append({name: expand_to_all_runs(values, kept) for name, values in found.items()})
+        by_chance = {"imperfections": count_imperfections(random), **projection_distances(random)}
         chance.append({name: np.quantile(values, RARE) for name, values in by_chance.items()})
     result = xr.Dataset(coords={"dim": list(HIGHER)})
     for name, words in QUANTITIES.items():
@@ -58,7 +58,7 @@ QUANTITIES = {
 }
 
 
-def projected(x: np.ndarray) -> dict[str, np.ndarray]:
+def projection_distances(x: np.ndarray) -> dict[str, np.ndarray]:
     """The least distances over the projections on pairs of axes, which appendix F shows: (run, token, axis) -> (run,).
 
     Along the axes as they are and along the principal ones, since the paper's axes are no different from any others.
@@ -72,7 +72,7 @@ def projected(x: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-APPENDIX_F = Study(
+APPENDIX_F = Experiment(
     "ca.appF",
     "structures of networks with embeddings of three and four axes",
     sizes={
@@ -83,26 +83,26 @@ APPENDIX_F = Study(
     seconds={Size.QUICK: 8, Size.DEFAULT: 25, Size.FULL: 25},
     measure=measure,
     ensembles=ensembles,
-    depends={"random": RANDOM_EMBEDDINGS, "rare": RARE, "starts": STARTS, "shuffles": SHUFFLES},
+    depends={"random": RANDOM_EMBEDDINGS, "rare": RARE, "starts": GRID_SEARCH_STARTS, "shuffles": SHUFFLES},
     command="python -m analysis.paper ca-f",
 )
 
 
-def few_imperfections(evidence: xr.Dataset, dim: int) -> Finding:
+def few_imperfections_percentage(evidence: xr.Dataset, dim: int) -> Estimate:
     """Percentage of networks with fewer imperfections than one random embedding in a hundred has."""
     row = evidence.sel(dim=dim)
-    values = finite(row["imperfections"])
-    return share_of(int((values < float(row["rare_imperfections"])).sum()), len(values), "networks")
+    values = finite_values(row["imperfections"])
+    return estimate_percentage_or_none(int((values < float(row["rare_imperfections"])).sum()), len(values), "networks")
 
 
-def imperfections_against_chance(evidence: xr.Dataset, dim: int) -> Finding:
+def imperfections_relative_to_chance(evidence: xr.Dataset, dim: int) -> Estimate:
     """Imperfections as a percentage of those that the same places have with tokens renamed."""
     row = evidence.sel(dim=dim)
-    return mean(100 * row["imperfections"] / row["chance_imperfections"], "networks")
+    return estimate_mean(100 * row["imperfections"] / row["chance_imperfections"], "networks")
 
 
-def with_a_structure(evidence: xr.Dataset, dim: int) -> Finding:
+def structured_projection_percentage(evidence: xr.Dataset, dim: int) -> Estimate:
     """Percentage of networks a projection of which is nearer to a circle or grid than by chance."""
     row = evidence.sel(dim=dim).dropna("run", subset=["imperfections"])
     near = [row[name].values < float(row[f"rare_{name}"]) for name in ("circle_distance", "grid_distance")]
-    return share_of(int((near[0] | near[1]).sum()), row.sizes["run"], "networks")
+    return estimate_percentage_or_none(int((near[0] | near[1]).sum()), row.sizes["run"], "networks")

@@ -10,15 +10,15 @@ from analysis.reproduction.experiments import (
     distance,
     finetuning,
     fixed_points,
-    halt,
     ideal,
+    late_movement,
     networks,
     normalisation,
     norms,
     particles,
     phases,
     projections,
-    relatives,
+    recipe_changes,
     remedies,
     saddles,
     sensitivity,
@@ -29,11 +29,11 @@ from analysis.reproduction.experiments import (
     transfer,
     weights,
 )
-from analysis.reproduction.verification.experiment import Study
+from analysis.reproduction.verification.experiment import Experiment
 
-STUDIES: tuple[Study, ...] = (
+EXPERIMENTS: tuple[Experiment, ...] = (
     networks.TABLE_1,
-    halt.HALT,
+    late_movement.HALT,
     particles.TABLE_2,
     weights.FIGURE_6,
     alignment.ALIGNMENT,
@@ -52,7 +52,7 @@ STUDIES: tuple[Study, ...] = (
     saddles.SADDLES,
     sparsity.SPARSITY,
     dimensions.DIMENSIONS,
-    relatives.RELATIVES,
+    recipe_changes.RELATIVES,
     spikes.SPIKES,
     remedies.REMEDIES,
     fixed_points.FIXED,

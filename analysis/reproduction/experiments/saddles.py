@@ -14,19 +14,19 @@ import torch
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.linearization.eigenmodes import TOLERANCE
-from analysis.linearization.hessians import objective
-from analysis.linearization.plateau_escapes import escapes
-from analysis.reproduction.experiments.samples import paired
-from analysis.reproduction.figures.figure import Ensemble
-from analysis.reproduction.verification.experiment import Lab, Params, Size, Study
-from analysis.reproduction.verification.finding import Finding, share
+from analysis.linearization.eigenmodes import NULL_MODE_TOLERANCE
+from analysis.linearization.hessians import training_objective
+from analysis.linearization.plateau_escapes import measure_plateau_escapes
+from analysis.reproduction.experiments.samples import estimate_paired_difference
+from analysis.reproduction.figures.figure import RequiredRuns
+from analysis.reproduction.verification.estimate import Estimate, estimate_percentage
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import Interval, mean_interval, median_interval
-from analysis.transitions.detection import RULE
-from analysis.transitions.loss_events import events, scalar
+from analysis.transitions.detection import DEFAULT_DETECTION
+from analysis.transitions.loss_events import event_table, trajectory_scalar
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.constant_attention import clustering_head_of
-from dynamics.networks.threads import one_thread
+from dynamics.networks.threads import single_torch_thread
 from dynamics.settings import SparseSettings
 
 SETUPS = ("full batch", "mini-batch")
@@ -34,18 +34,20 @@ MOMENTS = ("start", "plateau", "drop", "between", "end")
 KEPT = ("gradient", "lowest", "negative", "highest")
 
 
-def ensembles(params: Params) -> Sequence[Ensemble]:
+def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Networks trained with full batches and with mini-batches, as `analysis.paper` has them."""
     s = SparseSettings()
-    full = Ensemble(SparseSettings(batch=s.data), params["full"], params.get("updates", 4000), params.get("every", 4))
-    return [full, Ensemble(s, params["mini"], epochs=params.get("epochs"))]
+    full = RequiredRuns(
+        SparseSettings(batch=s.data), params["full"], params.get("updates", 4000), params.get("every", 4)
+    )
+    return [full, RequiredRuns(s, params["mini"], epochs=params.get("epochs"))]
 
 
-def measure(lab: Lab, params: Params) -> xr.Dataset:
+def measure(lab: Runner, params: Params) -> xr.Dataset:
     """Gradient and Hessian, (setup, run, moment), NaN for moments that a run does not have; shares of its movement at
     its escape, (setup, run)."""
     trajectories = [lab.ensemble(need) for need in ensembles(params)]
-    with one_thread():  # its Hessians are small
+    with single_torch_thread():  # its Hessians are small
         found = [_of_setup(each) for each in trajectories]
     return xr.concat(
         found,
@@ -55,20 +57,20 @@ def measure(lab: Lab, params: Params) -> xr.Dataset:
 
 def _of_setup(trajectory: xr.Dataset) -> xr.Dataset:
     network, runs = clustering_head_of(trajectory), trajectory.sizes["run"]
-    found = events(scalar(trajectory, "loss"))
+    found = event_table(trajectory_scalar(trajectory, "loss"))
     values = {name: np.full((runs, len(MOMENTS)), np.nan) for name in KEPT}
     for run in tqdm(range(runs), "saddles", unit="run", disable=None, leave=False):
         if trajectory["last_step"].values[run] < int(trajectory["step"][-1]):
             continue
-        loss = objective(network, int(trajectory["seed"][run]))
+        loss = training_objective(network, int(trajectory["seed"][run]))
         mine = found.isel(event=np.flatnonzero(found["of_run"].values == run))
-        for place, step in enumerate(moments_of(mine, trajectory["step"].values)):
+        for place, step in enumerate(event_steps(mine, trajectory["step"].values)):
             if np.isfinite(step):
                 at = int(np.abs(trajectory["step"].values - step).argmin())
                 for name, value in _point(loss, _row(trajectory, network, run, at)).items():
                     values[name][run, place] = value
     data: dict[str, tuple] = {name: (("run", "moment"), each, MEANINGS[name]) for name, each in values.items()}
-    left = escapes(trajectory).drop_vars("seed")
+    left = measure_plateau_escapes(trajectory).drop_vars("seed")
     data |= {name: ("run", left[name].values, left[name].attrs) for name in map(str, left.data_vars)}
     return xr.Dataset(data, {"run": np.arange(runs), "moment": list(MOMENTS)})
 
@@ -81,7 +83,7 @@ MEANINGS = {
 }
 
 
-def moments_of(found: xr.Dataset, steps: np.ndarray) -> list[float]:
+def event_steps(found: xr.Dataset, steps: np.ndarray) -> list[float]:
     """Steps of `MOMENTS`, of the events of one run in order; NaN where there is none."""
     kinds, initial = found["kind"].values, found["initial"].values.astype(bool)
     drops = np.flatnonzero((kinds == "drop") & ~initial)
@@ -111,11 +113,11 @@ def _point(loss, row: torch.Tensor) -> dict[str, float]:
     """Gradient and spectrum of a loss at flat weights."""
     slope = torch.func.grad(loss.loss)(row)
     values = torch.linalg.eigvalsh(loss.hessian(row)).numpy()
-    negative = int((values < -TOLERANCE * np.abs(values).max()).sum())
+    negative = int((values < -NULL_MODE_TOLERANCE * np.abs(values).max()).sum())
     return {"gradient": float(slope.norm()), "lowest": values[0], "negative": negative, "highest": values[-1]}
 
 
-SADDLES = Study(
+SADDLES = Experiment(
     "vc.saddles",
     "gradient and Hessian of the training loss on plateaus, in drops and at the end; the direction of the escape",
     sizes={
@@ -130,7 +132,7 @@ SADDLES = Study(
         Size.DEFAULT: "60 runs of full batches in place of 100",
     },
     ensembles=ensembles,
-    depends={"events": RULE, "tolerance": TOLERANCE},
+    depends={"events": DEFAULT_DETECTION, "tolerance": NULL_MODE_TOLERANCE},
     command="python -m analysis.curvature RUN.nc",
 )
 
@@ -138,7 +140,7 @@ SADDLES = Study(
 # ------------------------------------------------------------------------------------------------- findings
 
 
-def gradient_ratio(evidence: xr.Dataset, setup: str, moment: str = "plateau") -> Finding:
+def plateau_gradient_ratio(evidence: xr.Dataset, setup: str, moment: str = "plateau") -> Estimate:
     """Gradient norm on a plateau over that half-way down the first drop: median over runs that have both."""
     one = evidence["gradient"].sel(setup=setup)
     ratio = (one.sel(moment=moment) / one.sel(moment="drop")).values
@@ -146,25 +148,25 @@ def gradient_ratio(evidence: xr.Dataset, setup: str, moment: str = "plateau") ->
     found = median_interval(ratio)
     norm = one.sel(moment=moment).values
     note = f"a norm of {np.nanmedian(norm):.2g}" if np.isfinite(norm).any() else "no plateau was found"
-    return Finding(found, len(ratio), "runs with a plateau and a drop", found.value, "ratio", note)
+    return Estimate(found, len(ratio), "runs with a plateau and a drop", found.value, "ratio", note)
 
 
-def with_descent(evidence: xr.Dataset, setup: str, moment: str = "plateau") -> Finding:
+def negative_curvature_percentage(evidence: xr.Dataset, setup: str, moment: str = "plateau") -> Estimate:
     """Percentage of runs whose Hessian has negative eigenvalues at a moment."""
     negative = evidence["negative"].sel(setup=setup, moment=moment).values
     negative = negative[np.isfinite(negative)]
     note = f"{np.median(negative):.0f} of them in the median" if len(negative) else f"no run has a {moment}"
-    return share(int((negative > 0).sum()), len(negative), "runs", note)
+    return estimate_percentage(int((negative > 0).sum()), len(negative), "runs", note)
 
 
-def along(evidence: xr.Dataset, name: str, setup: str = "mini-batch") -> Finding:
+def escape_movement_along(evidence: xr.Dataset, name: str, setup: str = "mini-batch") -> Estimate:
     """Percentage of the movement at the escape that lies in some directions: mean over runs."""
     values = 100 * evidence[f"escape_{name}"].sel(setup=setup).values
     values = values[np.isfinite(values)]
-    return Finding(Interval(*np.clip(mean_interval(values), 0, 100).tolist()), len(values))
+    return Estimate(Interval(*np.clip(mean_interval(values), 0, 100).tolist()), len(values))
 
 
-def beyond_chance(evidence: xr.Dataset, setup: str = "mini-batch") -> Finding:
+def escape_movement_beyond_chance(evidence: xr.Dataset, setup: str = "mini-batch") -> Estimate:
     """How many points more of the movement lies in directions of negative curvature than of a random one."""
     one = evidence.sel(setup=setup)
-    return paired(100 * one["escape_negative_share"], 100 * one["escape_negative_chance"])
+    return estimate_paired_difference(100 * one["escape_negative_share"], 100 * one["escape_negative_chance"])

@@ -9,47 +9,49 @@ import math
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.experiments.jackknife import jackknifed
-from analysis.reproduction.verification.finding import NONE, Finding, percent, share
+from analysis.reproduction.experiments.jackknife import jackknife_groups
+from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage, estimate_percentage
 from analysis.statistics.intervals import (
     Interval,
     binomial_interval,
     difference_interval,
-    estimates_apart,
+    difference_of_estimates,
     mean_interval,
 )
 
 
-def finite(values: np.ndarray | xr.DataArray) -> np.ndarray:
+def finite_values(values: np.ndarray | xr.DataArray) -> np.ndarray:
     """What is finite of some values, in one row: (value,) float64."""
     flat = np.asarray(values, np.float64).ravel()
     return flat[np.isfinite(flat)]
 
 
-def mean(values: np.ndarray | xr.DataArray, of: str = "runs", note: str = "") -> Finding:
+def estimate_mean(values: np.ndarray | xr.DataArray, of: str = "runs", note: str = "") -> Estimate:
     """Mean over runs, those without a value left out."""
-    kept = finite(values)
-    return Finding(mean_interval(kept, discrete=True), len(kept), of, note=note or remark(kept, of))
+    kept = finite_values(values)
+    return Estimate(mean_interval(kept, discrete=True), len(kept), of, note=note or _no_interval_note(kept, of))
 
 
-def remark(values: np.ndarray, of: str) -> str:
+def _no_interval_note(values: np.ndarray, of: str) -> str:
     """Why values have no interval: that there are none, or that they are all the same."""
     if not len(values):
         return f"there are no {of}"
     return "all the same, which gives no interval" if len(values) > 1 and np.ptp(values) == 0 else ""
 
 
-def share_of(hits: int, total: int, of: str) -> Finding:
+def estimate_percentage_or_none(hits: int, total: int, of: str) -> Estimate:
     """So many of all, as a percentage with its exact binomial interval; of none, that there are none."""
-    return share(hits, total, of, "" if total else f"there are no {of}")
+    return estimate_percentage(hits, total, of, "" if total else f"there are no {of}")
 
 
-def difference(first: np.ndarray | xr.DataArray, second: np.ndarray | xr.DataArray, of: str = "runs") -> Finding:
+def estimate_difference(
+    first: np.ndarray | xr.DataArray, second: np.ndarray | xr.DataArray, of: str = "runs"
+) -> Estimate:
     """Difference of the means of independent runs, first - second, with Cohen's d."""
-    one, other = finite(first), finite(second)
+    one, other = finite_values(first), finite_values(second)
     note = "" if len(one) and len(other) else f"one of the two has no {of}"
     found = difference_interval(one, other, discrete=True)
-    return Finding(found, len(one) + len(other), of, cohens_d(one, other), "Cohen's d", note)
+    return Estimate(found, len(one) + len(other), of, cohens_d(one, other), "Cohen's d", note)
 
 
 def cohens_d(one: np.ndarray, other: np.ndarray) -> float:
@@ -61,35 +63,41 @@ def cohens_d(one: np.ndarray, other: np.ndarray) -> float:
     return float((one.mean() - other.mean()) / np.sqrt(pooled)) if pooled > 0 else math.nan
 
 
-def paired(first: np.ndarray | xr.DataArray, second: np.ndarray | xr.DataArray, of: str = "runs") -> Finding:
+def estimate_paired_difference(
+    first: np.ndarray | xr.DataArray, second: np.ndarray | xr.DataArray, of: str = "runs"
+) -> Estimate:
     """Mean difference of runs of equal seeds, first - second, both (run,), with the effect d_z."""
-    apart = finite(np.asarray(first, np.float64) - np.asarray(second, np.float64))
+    apart = finite_values(np.asarray(first, np.float64) - np.asarray(second, np.float64))
     spread = apart.std(ddof=1) if len(apart) > 1 else 0.0
     effect = float(apart.mean() / spread) if spread > 0 else math.nan
-    return Finding(mean_interval(apart, discrete=True), len(apart), of, effect, "d_z", remark(apart, of))
+    return Estimate(mean_interval(apart, discrete=True), len(apart), of, effect, "d_z", _no_interval_note(apart, of))
 
 
-def paired_ratio(first: np.ndarray | xr.DataArray, second: np.ndarray | xr.DataArray, of: str = "runs") -> Finding:
+def estimate_paired_ratio(
+    first: np.ndarray | xr.DataArray, second: np.ndarray | xr.DataArray, of: str = "runs"
+) -> Estimate:
     """Geometric mean of the ratios of positive values of equal seeds, first / second, both (run,)."""
     one, other = np.asarray(first, np.float64), np.asarray(second, np.float64)
     kept = (one > 0) & (other > 0)
     found = mean_interval(np.log(one[kept] / other[kept]))
     ratio = Interval(*(math.exp(each) for each in found))
-    return Finding(ratio, int(kept.sum()), of, ratio.value, "ratio", "" if kept.any() else f"there are no {of}")
+    return Estimate(ratio, int(kept.sum()), of, ratio.value, "ratio", "" if kept.any() else f"there are no {of}")
 
 
-def shares_apart(hits: tuple[int, int], totals: tuple[int, int], of: str = "runs") -> Finding:
+def estimate_percentage_difference(hits: tuple[int, int], totals: tuple[int, int], of: str = "runs") -> Estimate:
     """Difference of two percentages, first - second, in points, from two exact intervals, with Cohen's h."""
     if min(totals) == 0:
-        return Finding(NONE, sum(totals), of, note=f"one of the two has no {of}")
+        return Estimate(NO_INTERVAL, sum(totals), of, note=f"one of the two has no {of}")
     one, other = (binomial_interval(*each) for each in zip(hits, totals, strict=True))
     angles = [2 * math.asin(math.sqrt(each.value)) for each in (one, other)]
-    return Finding(percent(estimates_apart(one, other)), sum(totals), of, angles[0] - angles[1], "Cohen's h")
+    return Estimate(
+        as_percentage(difference_of_estimates(one, other)), sum(totals), of, angles[0] - angles[1], "Cohen's h"
+    )
 
 
-def kinds_apart(
+def estimate_stratified_difference(
     values: np.ndarray, first: np.ndarray, second: np.ndarray, groups: np.ndarray, strata: np.ndarray, of: str
-) -> Finding:
+) -> Estimate:
     """Difference of the means of two kinds of cases, first - second, within strata; leaving out groups in turn.
 
     values (case,), first and second (case,) bool, groups and strata (case,). How often each kind is there may go with
@@ -112,19 +120,19 @@ def kinds_apart(
         weight = counts.min(axis=1)
         return float((weight * (mean[:, 0] - mean[:, 1])).sum() / weight.sum()) if weight.any() else math.nan
 
-    found = jackknifed(apart, groups)
+    found = jackknife_groups(apart, groups)
     if math.isnan(found.value):
-        return Finding(NONE, len(values), of, note=f"nowhere are there {of} of both kinds")
+        return Estimate(NO_INTERVAL, len(values), of, note=f"nowhere are there {of} of both kinds")
     counts, mean = means(np.ones(len(values), bool))
     both = np.repeat(counts.min(axis=1) > 0, 2)[cells]
     rest, freedom = (values - mean.ravel()[cells])[both], int(both.sum() - 2 * (counts.min(axis=1) > 0).sum())
     spread = math.sqrt((rest**2).sum() / freedom) if freedom > 0 else 0.0
     effect = found.value / spread if spread > 0 else math.nan
-    return Finding(found, int(both.sum()), of, effect, "Cohen's d")
+    return Estimate(found, int(both.sum()), of, effect, "Cohen's d")
 
 
-def mean_by_seed(values: np.ndarray, chosen: np.ndarray, seeds: np.ndarray, of: str) -> Finding:
+def estimate_mean_by_seed(values: np.ndarray, chosen: np.ndarray, seeds: np.ndarray, of: str) -> Estimate:
     """Mean over seeds that have chosen cases, those of one seed counting as one: values, chosen, seeds (case,)."""
     kept = chosen & np.isfinite(values)
     means = np.array([values[kept & (seeds == name)].mean() for name in np.unique(seeds[kept])])
-    return mean(means, f"seeds that have {of}")
+    return estimate_mean(means, f"seeds that have {of}")

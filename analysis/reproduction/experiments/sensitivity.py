@@ -7,15 +7,26 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.reproduction.experiments.ends import alive, frame, whole
+from analysis.reproduction.experiments.final_frames import expand_to_all_runs, final_frame_mask, variable_at_frame
 from analysis.reproduction.experiments.particles import FAS
-from analysis.reproduction.experiments.samples import finite, mean, share_of, shares_apart
-from analysis.reproduction.figures.figure import Ensemble
-from analysis.reproduction.verification.experiment import Lab, Params, Size, Study
-from analysis.reproduction.verification.finding import NONE, Finding, Reported, counted, printed
-from analysis.reproduction.verification.rules import Agrees, Verdict, judge
+from analysis.reproduction.experiments.samples import (
+    estimate_mean,
+    estimate_percentage_difference,
+    estimate_percentage_or_none,
+    finite_values,
+)
+from analysis.reproduction.figures.figure import RequiredRuns
+from analysis.reproduction.verification.estimate import (
+    NO_INTERVAL,
+    Estimate,
+    ReportedNumber,
+    reported_count,
+    reported_number,
+)
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.rules import Agrees, Verdict, judge_estimate
 from analysis.statistics.intervals import Interval
-from analysis.structures.circles_and_grids import imperfections, is_circle
+from analysis.structures.circles_and_grids import count_imperfections, is_circle
 from dynamics.settings import ParticleSettings
 
 CHANGES: dict[str, dict[str, float | str]] = {
@@ -38,23 +49,23 @@ CHANGES: dict[str, dict[str, float | str]] = {
 AGAINST = ("repulsion not balanced", "alignment not balanced", "variance not kept")
 """Those of them that its words exclude, which has both kinds of pairs contribute the same, and the variance kept."""
 
-PRINTED: dict[float, tuple[Reported, Reported]] = {
-    0.5: (counted(0), printed("35.5 ± 3.7")),
-    1.0: (counted(17), printed("36.3 ± 4.8")),
-    2.0: (counted(56), printed("42.9 ± 10.1")),
+PRINTED: dict[float, tuple[ReportedNumber, ReportedNumber]] = {
+    0.5: (reported_count(0), reported_number("35.5 ± 3.7")),
+    1.0: (reported_count(17), reported_number("36.3 ± 4.8")),
+    2.0: (reported_count(56), reported_number("42.9 ± 10.1")),
 }
 """Circles, in percent, and imperfections of the others, of the paper's table."""
 MARGINS = (10.0, 5.0)
 """How far apart each of the two may be, as in the claims of that table."""
 
 
-def ensembles(params: Params) -> Sequence[Ensemble]:
+def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Particles of each row of the table under each reading; the first and the last frame."""
     settings = [ParticleSettings(fa=fa, **change) for change in CHANGES.values() for fa in FAS]  # type: ignore[arg-type]
-    return [Ensemble(each, params["runs"], every=0) for each in settings]
+    return [RequiredRuns(each, params["runs"], every=0) for each in settings]
 
 
-def measure(lab: Lab, params: Params) -> xr.Dataset:
+def measure(lab: Runner, params: Params) -> xr.Dataset:
     """Circles and imperfections of particles under each reading, (reading, fa, run)."""
     rows = [_ends(lab.ensemble(need)) for need in tqdm(ensembles(params), desc="readings", disable=None, leave=False)]
     shape = (len(CHANGES), len(FAS), params["runs"])
@@ -71,12 +82,12 @@ def measure(lab: Lab, params: Params) -> xr.Dataset:
 
 def _ends(trajectory: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
     """Whether each is a circle, and its imperfections: (run,), NaN of one that diverged."""
-    kept = alive(trajectory)
-    x = frame(trajectory, "embedding", -1)[kept]
-    return whole(is_circle(x), kept), whole(imperfections(x), kept)
+    kept = final_frame_mask(trajectory)
+    x = variable_at_frame(trajectory, "embedding", -1)[kept]
+    return expand_to_all_runs(is_circle(x), kept), expand_to_all_runs(count_imperfections(x), kept)
 
 
-SENSITIVITY = Study(
+SENSITIVITY = Experiment(
     "own.sensitivity",
     "table 2 with each choice that the paper leaves open changed alone",
     sizes={Size.QUICK: {"runs": 300}, Size.DEFAULT: {"runs": 300}, Size.FULL: {"runs": 1000}},
@@ -92,24 +103,26 @@ SENSITIVITY = Study(
 # --------------------------------------------------------------------------------------------------- findings
 
 
-def counted_readings(evidence: xr.Dataset) -> list[str]:
+def _open_readings(evidence: xr.Dataset) -> list[str]:
     """The readings that the paper leaves open, other than the defaults."""
     return [str(each) for each in evidence["reading"].values if each not in ("defaults", *AGAINST)]
 
 
-def circles(evidence: xr.Dataset, reading: str, fa: float) -> np.ndarray:
+def _circle_mask(evidence: xr.Dataset, reading: str, fa: float) -> np.ndarray:
     """Which simulations of a row are circles: (run,), those that diverged left out."""
-    return finite(evidence["circle"].sel(reading=reading, fa=fa))
+    return finite_values(evidence["circle"].sel(reading=reading, fa=fa))
 
 
-def numbers(evidence: xr.Dataset, reading: str, fa: float) -> tuple[Finding, Finding]:
+def _table_2_numbers(evidence: xr.Dataset, reading: str, fa: float) -> tuple[Estimate, Estimate]:
     """Percentage of circles, and mean imperfections of the others."""
-    row, found = evidence.sel(reading=reading, fa=fa), circles(evidence, reading, fa)
+    row, found = evidence.sel(reading=reading, fa=fa), _circle_mask(evidence, reading, fa)
     others = row["imperfections"].values[row["circle"].values == 0]
-    return share_of(int(found.sum()), len(found), "simulations"), mean(others, "simulations that are not circles")
+    return estimate_percentage_or_none(int(found.sum()), len(found), "simulations"), estimate_mean(
+        others, "simulations that are not circles"
+    )
 
 
-def contradicted(evidence: xr.Dataset, reading: str) -> list[str]:
+def contradicted_numbers(evidence: xr.Dataset, reading: str) -> list[str]:
     """Which of the six numbers do not agree with the paper's, by the rule of table 2's own claims.
 
     They are further apart than by chance, and far. A number that there is none of contradicts nothing.
@@ -117,52 +130,62 @@ def contradicted(evidence: xr.Dataset, reading: str) -> list[str]:
     found = []
     for fa, paper in PRINTED.items():
         for name, margin, finding, number in zip(
-            ("circles", "imperfections"), MARGINS, numbers(evidence, reading, fa), paper, strict=True
+            ("circles", "imperfections"), MARGINS, _table_2_numbers(evidence, reading, fa), paper, strict=True
         ):
-            if judge(Agrees(number, margin), finding).verdict is Verdict.NOT:
+            if judge_estimate(Agrees(number, margin), finding).verdict is Verdict.NOT:
                 found.append(f"{name} at f_a = {fa:g}")
     return found
 
 
-def unchanged(evidence: xr.Dataset) -> Finding:
+def uncontradicted_readings_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of the open readings under which no number of table 2 is contradicted."""
-    counted = counted_readings(evidence)
-    off = {reading: len(contradicted(evidence, reading)) for reading in (*counted, *against(evidence))}
+    counted = _open_readings(evidence)
+    off = {
+        reading: len(contradicted_numbers(evidence, reading))
+        for reading in (*counted, *_readings_against_words(evidence))
+    }
     note = _listed({reading: f"{many} of 6 numbers" for reading, many in off.items() if many}, counted, "changed by")
-    return all_told([reading for reading in counted if not off[reading]], counted, note)
+    return _percentage_of_all([reading for reading in counted if not off[reading]], counted, note)
 
 
-def still_rise(evidence: xr.Dataset) -> Finding:
+def rising_circles_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of the open readings under which no step of f_a, 0.5 to 1 and 1 to 2, has fewer circles for certain.
 
     That a step has no circles at either end does not say that they do not become more.
     """
-    counted = counted_readings(evidence)
-    falling = {reading: told for reading in (*counted, *against(evidence)) if (told := _falls(evidence, reading))}
+    counted = _open_readings(evidence)
+    falling = {
+        reading: told
+        for reading in (*counted, *_readings_against_words(evidence))
+        if (told := _falls(evidence, reading))
+    }
     note = _listed(falling, counted, "fewer circles by")
-    return all_told([reading for reading in counted if reading not in falling], counted, note)
+    return _percentage_of_all([reading for reading in counted if reading not in falling], counted, note)
 
 
 def _falls(evidence: xr.Dataset, reading: str) -> str:
     """The percentages of circles, where a rise between two rows is excluded; nothing where none is."""
-    rows = [circles(evidence, reading, fa) for fa in FAS]
-    steps = [shares_apart((int(high.sum()), int(low.sum())), (len(high), len(low))) for low, high in pairwise(rows)]
+    rows = [_circle_mask(evidence, reading, fa) for fa in FAS]
+    steps = [
+        estimate_percentage_difference((int(high.sum()), int(low.sum())), (len(high), len(low)))
+        for low, high in pairwise(rows)
+    ]
     if not any(step.interval.high < 0 for step in steps):
         return ""
     return ", ".join(f"{100 * row.mean():.1f}%" for row in rows)
 
 
-def against(evidence: xr.Dataset) -> list[str]:
+def _readings_against_words(evidence: xr.Dataset) -> list[str]:
     """The readings against the paper's words that the evidence has."""
     return [str(each) for each in evidence["reading"].values if each in AGAINST]
 
 
-def all_told(held: Sequence[str], counted: Sequence[str], note: str) -> Finding:
+def _percentage_of_all(held: Sequence[str], counted: Sequence[str], note: str) -> Estimate:
     """So many of all readings, as a percentage: all there are, not a sample, so that the interval has no width."""
     if not counted:
-        return Finding(NONE, 0, "readings", note="there are no readings")
+        return Estimate(NO_INTERVAL, 0, "readings", note="there are no readings")
     part = 100 * len(held) / len(counted)
-    return Finding(Interval(part, part, part), len(counted), "readings", note=note)
+    return Estimate(Interval(part, part, part), len(counted), "readings", note=note)
 
 
 def _listed(told: dict[str, str], counted: Sequence[str], words: str) -> str:

@@ -8,15 +8,15 @@ import numpy as np
 import xarray as xr
 from scipy.stats import rankdata
 
-from analysis.reproduction.experiments.ends import alive, frame
-from analysis.reproduction.experiments.jackknife import FEWEST, leaving_out
+from analysis.reproduction.experiments.final_frames import final_frame_mask, variable_at_frame
+from analysis.reproduction.experiments.jackknife import FEWEST_FOR_JACKKNIFE, leave_one_out_interval
 from analysis.reproduction.experiments.structures import SYSTEMS
-from analysis.reproduction.figures.figure import Ensemble
-from analysis.reproduction.verification.experiment import Lab, Params, Size, Study
-from analysis.reproduction.verification.finding import NONE, Finding
+from analysis.reproduction.figures.figure import RequiredRuns
+from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.structures import formation_times as onset_times
 from analysis.structures.circles_and_grids import is_circle
-from analysis.structures.formation_times import measured, onsets
+from analysis.structures.formation_times import find_formation_times, structure_measures
 from dynamics.settings import ModularSettings, ParticleSettings
 
 EVENTS = ("polygon", "circle", "imperfections", "frequency")
@@ -25,13 +25,13 @@ PAIRS = tuple(each for each in combinations(range(len(EVENTS)), 2) if each != (0
 """Which two are compared. A circle by algorithm 1 can hardly be there before the way to the polygon is half gone."""
 
 
-def ensembles(params: Params) -> Sequence[Ensemble]:
+def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Networks with weight decay 1, and particles with f_a = 2, of which most circles form."""
-    network = Ensemble(ModularSettings(weight_decay=1.0), params["networks"], params.get("epochs"))
-    return [network, Ensemble(ParticleSettings(fa=2.0), params["particles"])]
+    network = RequiredRuns(ModularSettings(weight_decay=1.0), params["networks"], params.get("epochs"))
+    return [network, RequiredRuns(ParticleSettings(fa=2.0), params["particles"])]
 
 
-def measure(lab: Lab, params: Params) -> xr.Dataset:
+def measure(lab: Runner, params: Params) -> xr.Dataset:
     """When each event has happened in each run that ends as a circle, (event, network) and (event, particle).
 
     In normalised time; inf where it has not.
@@ -39,10 +39,12 @@ def measure(lab: Lab, params: Params) -> xr.Dataset:
     found = xr.Dataset(coords={"event": list(EVENTS)})
     for system, need in zip(SYSTEMS, ensembles(params), strict=True):
         trajectory = lab.ensemble(need)
-        circles = np.flatnonzero(alive(trajectory) & is_circle(frame(trajectory, "embedding", -1)))
+        circles = np.flatnonzero(
+            final_frame_mask(trajectory) & is_circle(variable_at_frame(trajectory, "embedding", -1))
+        )
         when = np.empty((len(EVENTS), 0))
         if len(circles):
-            seen = onsets(measured(trajectory.isel(run=circles))).sel(event=list(EVENTS))
+            seen = find_formation_times(structure_measures(trajectory.isel(run=circles))).sel(event=list(EVENTS))
             when = seen["onset"].where(seen["formed"] == 1, np.inf).transpose("event", "run").values
         words = {"long_name": "normalised time at which it has formed, inf where it has not", "units": "1"}
         found[f"{system}_onset"] = (("event", system), when, words)
@@ -50,7 +52,7 @@ def measure(lab: Lab, params: Params) -> xr.Dataset:
     return found
 
 
-SEQUENCE = Study(
+SEQUENCE = Experiment(
     "own.sequence",
     "in which order the events of a circle's formation happen, in networks and in particles",
     sizes={
@@ -66,7 +68,7 @@ SEQUENCE = Study(
 )
 
 
-def orders(evidence: xr.Dataset, system: str) -> np.ndarray:
+def _event_orders(evidence: xr.Dataset, system: str) -> np.ndarray:
     """Which event of each two comes first in each circle: (circle, pair of events), 1 the first, 0 the second, else ½.
 
     What has not happened comes last.
@@ -76,13 +78,13 @@ def orders(evidence: xr.Dataset, system: str) -> np.ndarray:
     return np.array(order).T.reshape(len(when), len(PAIRS))
 
 
-def agreement(first: np.ndarray, second: np.ndarray) -> float:
+def order_agreement_between(first: np.ndarray, second: np.ndarray) -> float:
     """How often one of the first and one of the second, (circle, pair), have two events in the same order: 0..1."""
     p, q = first.mean(axis=0), second.mean(axis=0)
     return float((p * q + (1 - p) * (1 - q)).mean())
 
 
-def agreement_within(order: np.ndarray) -> float:
+def order_agreement_within(order: np.ndarray) -> float:
     """The same of two different ones of (circle, pair)."""
     count = len(order)
     if count < 2:
@@ -93,35 +95,38 @@ def agreement_within(order: np.ndarray) -> float:
     return float(((both + neither) / (count * (count - 1))).mean())
 
 
-def same_order(evidence: xr.Dataset) -> Finding:
+def same_order_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of pairs of events in the same order in a network's circle and a particles' circle."""
-    return _of_both(evidence, lambda one, other: 100 * agreement(one, other))
+    return _of_both(evidence, lambda one, other: 100 * order_agreement_between(one, other))
 
 
-def same_order_as_within(evidence: xr.Dataset) -> Finding:
+def same_order_beyond_within(evidence: xr.Dataset) -> Estimate:
     """The same less the mean of what it is within networks and within particles, in points."""
     return _of_both(
         evidence,
-        lambda one, other: 100 * (agreement(one, other) - (agreement_within(one) + agreement_within(other)) / 2),
+        lambda one, other: (
+            100
+            * (order_agreement_between(one, other) - (order_agreement_within(one) + order_agreement_within(other)) / 2)
+        ),
     )
 
 
-def _of_both(evidence: xr.Dataset, statistic: Callable[[np.ndarray, np.ndarray], float]) -> Finding:
+def _of_both(evidence: xr.Dataset, statistic: Callable[[np.ndarray, np.ndarray], float]) -> Estimate:
     """A statistic of the orders of both systems, with the jackknife over the circles of each."""
-    sides = [orders(evidence, system) for system in SYSTEMS]
+    sides = [_event_orders(evidence, system) for system in SYSTEMS]
     count = sum(map(len, sides))
-    if min(map(len, sides)) < FEWEST:
-        return Finding(NONE, count, "circles", note="fewer than three circles of networks or of particles")
+    if min(map(len, sides)) < FEWEST_FOR_JACKKNIFE:
+        return Estimate(NO_INTERVAL, count, "circles", note="fewer than three circles of networks or of particles")
     one, other = sides
     without = [
         np.array([statistic(np.delete(one, run, axis=0), other) for run in range(len(one))]),
         np.array([statistic(one, np.delete(other, run, axis=0)) for run in range(len(other))]),
     ]
-    interval = leaving_out(statistic(one, other), without)
-    return Finding(interval, count, "circles", note=order_in_words(evidence))
+    interval = leave_one_out_interval(statistic(one, other), without)
+    return Estimate(interval, count, "circles", note=_format_event_order(evidence))
 
 
-def order_in_words(evidence: xr.Dataset) -> str:
+def _format_event_order(evidence: xr.Dataset) -> str:
     """The events by their mean ranks in the circles of each system."""
     told = []
     for system in SYSTEMS:

@@ -5,33 +5,33 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from analysis.clustering_heads.activation_sparsity import RANGE, SUCCESSFUL, THRESHOLDS
-from analysis.clustering_heads.activation_sparsity import compared as compare
-from analysis.clustering_heads.activation_sparsity import sparsity as sparsity_of
-from analysis.reproduction.figures.figure import Ensemble
-from analysis.reproduction.verification.experiment import Lab, Params, Size, Study
-from analysis.reproduction.verification.finding import NONE, Finding
+from analysis.clustering_heads.activation_sparsity import SPARSITY_RANGE, SPARSITY_THRESHOLDS, SUCCESSFUL_ACCURACY
+from analysis.clustering_heads.activation_sparsity import compare_successes as compare
+from analysis.clustering_heads.activation_sparsity import measure_sparsity as sparsity_of
+from analysis.reproduction.figures.figure import RequiredRuns
+from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import Interval, mean_interval
-from analysis.statistics.ranks import PERMUTATIONS, rank_biserial, rank_correlation
+from analysis.statistics.ranks import PROFILE_PERMUTATIONS, rank_biserial, rank_correlation
 from dynamics.settings import SparseSettings
 
 PAPER_RUNS = 20
 """Runs that the paper's figures show."""
 
 
-def ensembles(params: Params) -> Sequence[Ensemble]:
+def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Default networks, and those of other dimensions, of which the first and last frames are enough."""
     epochs, dims = params.get("epochs"), params["dims"]
-    usual = Ensemble(SparseSettings(), params["runs"], epochs=epochs)
+    usual = RequiredRuns(SparseSettings(), params["runs"], epochs=epochs)
     return [usual, *(_of_dim(dim, params["others"], epochs) for dim in dims)]
 
 
-def _of_dim(dim: int, runs: int, epochs: int | None) -> Ensemble:
+def _of_dim(dim: int, runs: int, epochs: int | None) -> RequiredRuns:
     """As `analysis.paper` has them, which shows every epoch of d = 3."""
-    return Ensemble(SparseSettings(dim=dim), runs, epochs=epochs, every=None if dim == 3 else 0)
+    return RequiredRuns(SparseSettings(dim=dim), runs, epochs=epochs, every=None if dim == 3 else 0)
 
 
-def measure(lab: Lab, params: Params) -> xr.Dataset:
+def measure(lab: Runner, params: Params) -> xr.Dataset:
     """Sparsity on the test data by threshold, (dim, run, eps), and test accuracy, (dim, run)."""
     found = []
     for need in ensembles(params):
@@ -44,7 +44,7 @@ def measure(lab: Lab, params: Params) -> xr.Dataset:
     return whole.assign(sparsity=whole["sparsity"].astype(np.float32)).drop_vars("seed", errors="ignore")
 
 
-SPARSITY = Study(
+SPARSITY = Experiment(
     "vc.sparsity",
     "sparsity of hidden activations against the threshold, in successful and failed runs",
     sizes={
@@ -57,10 +57,10 @@ SPARSITY = Study(
     reduced={Size.QUICK: "d = 2 alone"},
     ensembles=ensembles,
     depends={
-        "range": RANGE,
-        "thresholds": [*THRESHOLDS[[0, -1]].tolist(), len(THRESHOLDS)],
-        "shuffles": PERMUTATIONS,
-        "success": SUCCESSFUL,
+        "range": SPARSITY_RANGE,
+        "thresholds": [*SPARSITY_THRESHOLDS[[0, -1]].tolist(), len(SPARSITY_THRESHOLDS)],
+        "shuffles": PROFILE_PERMUTATIONS,
+        "success": SUCCESSFUL_ACCURACY,
     },
     command="python -m analysis.sparsity RUN.nc",
 )
@@ -80,11 +80,11 @@ def _one(evidence: xr.Dataset, dim: int, runs: int | None = None) -> xr.Dataset 
     return one.isel(run=np.flatnonzero(np.isfinite(one["test_accuracy"].values)))
 
 
-def _missing(dim: int) -> Finding:
-    return Finding(NONE, 0, left=True, note=f"d = {dim} is not run at this size")
+def _missing(dim: int) -> Estimate:
+    return Estimate(NO_INTERVAL, 0, left=True, note=f"d = {dim} is not run at this size")
 
 
-def success_less_sparse(evidence: xr.Dataset, dim: int = 2, runs: int | None = None) -> Finding:
+def success_sparsity_correlation(evidence: xr.Dataset, dim: int = 2, runs: int | None = None) -> Estimate:
     """Rank-biserial correlation of success with sparsity, in the mean over log eps in the paper's range."""
     one = _one(evidence, dim, runs)
     if one is None:
@@ -92,10 +92,10 @@ def success_less_sparse(evidence: xr.Dataset, dim: int = 2, runs: int | None = N
     success = one["test_accuracy"].values > HELD
     found = rank_biserial(one["mean_sparsity"].values[success], one["mean_sparsity"].values[~success])
     note = f"{success.sum()} successes, {(~success).sum()} failures"
-    return Finding(found, len(success), effect=found.value, effect_name="rank-biserial", note=note)
+    return Estimate(found, len(success), effect=found.value, effect_name="rank-biserial", note=note)
 
 
-def range_less_sparse(evidence: xr.Dataset, dim: int = 2) -> Finding:
+def less_sparse_thresholds_percentage(evidence: xr.Dataset, dim: int = 2) -> Estimate:
     """Percentage of the thresholds of the paper's range at which successes are less sparse, p < .05 for all at once.
 
     Thresholds are no sample: its bounds are those at which they are shown to be, and those at which the contrary is
@@ -103,36 +103,36 @@ def range_less_sparse(evidence: xr.Dataset, dim: int = 2) -> Finding:
     """
     one = evidence.sel(dim=dim)
     eps = one["eps"].values
-    inside = (eps >= RANGE[0] * (1 - 1e-9)) & (eps <= RANGE[1] * (1 + 1e-9))
+    inside = (eps >= SPARSITY_RANGE[0] * (1 - 1e-9)) & (eps <= SPARSITY_RANGE[1] * (1 + 1e-9))
     shown, effect = one["p_value"].values < 0.05, one["effect"].values
     less, more = shown & (effect < 0) & inside, shown & (effect > 0) & inside
     if not np.isfinite(one["p_value"].values).all():
-        return Finding(NONE, 0, "thresholds", note="all runs succeed, or none")
+        return Estimate(NO_INTERVAL, 0, "thresholds", note="all runs succeed, or none")
     count, where = int(inside.sum()), eps[less]
     found = 100 * float(less.sum()) / count
     ends = f"at eps from {where.min():.2g} to {where.max():.2g}" if len(where) else "at none"
     note = f"{ends}; the bounds are where it is shown, and where the contrary is not"
-    return Finding(Interval(found, found, 100 - 100 * float(more.sum()) / count), count, "thresholds", note=note)
+    return Estimate(Interval(found, found, 100 - 100 * float(more.sum()) / count), count, "thresholds", note=note)
 
 
-def with_accuracy(evidence: xr.Dataset, dim: int = 2, runs: int | None = None) -> Finding:
+def sparsity_accuracy_correlation(evidence: xr.Dataset, dim: int = 2, runs: int | None = None) -> Estimate:
     """Spearman's correlation of sparsity with test accuracy over runs."""
     one = _one(evidence, dim, runs)
     if one is None:
         return _missing(dim)
     found = rank_correlation(one["mean_sparsity"].values, one["test_accuracy"].values)
-    return Finding(found, one.sizes["run"], effect=found.value, effect_name="Spearman's rho")
+    return Estimate(found, one.sizes["run"], effect=found.value, effect_name="Spearman's rho")
 
 
-def at_threshold(evidence: xr.Dataset, place: int) -> Finding:
+def mean_sparsity_at_threshold(evidence: xr.Dataset, place: int) -> Estimate:
     """Percentage of activations below the least (0) or the largest (-1) threshold: mean over default runs."""
     one = _one(evidence, 2)
     assert one is not None
     values = 100 * one["sparsity"].isel(eps=place).values
-    return Finding(Interval(*np.clip(mean_interval(values), 0, 100).tolist()), len(values))
+    return Estimate(Interval(*np.clip(mean_interval(values), 0, 100).tolist()), len(values))
 
 
-def active(evidence: xr.Dataset, eps: float = 0.1) -> Finding:
+def active_percentage(evidence: xr.Dataset, eps: float = 0.1) -> Estimate:
     """Percentage of activations of successful runs that are above a threshold in absolute value: mean over runs."""
     one = _one(evidence, 2)
     assert one is not None
@@ -141,4 +141,4 @@ def active(evidence: xr.Dataset, eps: float = 0.1) -> Finding:
     others = 100 * (1 - one["sparsity"].sel(eps=eps, method="nearest").values[~success])
     note = f"of failed runs {others.mean():.0f}%" if len(others) else ""
     found = Interval(*np.clip(mean_interval(values), 0, 100).tolist())
-    return Finding(found, len(values), "successful runs", note=note)
+    return Estimate(found, len(values), "successful runs", note=note)

@@ -6,16 +6,22 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.figures.figure import Ensemble
-from analysis.reproduction.verification.experiment import Lab, Params, Size, Study
-from analysis.reproduction.verification.finding import NONE, Finding, percent
-from analysis.statistics.intervals import binomial_interval, clustered_share, mean_interval, median_interval
-from analysis.transitions.detection import RULE
-from analysis.transitions.loss_events import escapes, scalar
-from analysis.transitions.spike_attribution import FAIR, MOST
-from analysis.transitions.spike_replays import AFTER, MOST_BACK, fair, inquest, recorded_spikes
+from analysis.reproduction.figures.figure import RequiredRuns
+from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.statistics.intervals import binomial_interval, clustered_binomial_interval, mean_interval, median_interval
+from analysis.transitions.detection import DEFAULT_DETECTION
+from analysis.transitions.loss_events import plateau_escape_times, trajectory_scalar
+from analysis.transitions.spike_attribution import RISE_THRESHOLD, SMOOTH_NORM_AGREEMENT
+from analysis.transitions.spike_replays import (
+    FRACTION_AFTER_PEAK,
+    MAX_FRAMES_BEFORE_PEAK,
+    attribute_spikes,
+    recorded_spikes,
+    smooth_norm_applies,
+)
 from dynamics.settings import SparseSettings
-from dynamics.trajectory.reader import settings_of
+from dynamics.trajectory.reader import read_settings
 
 FLIPS = ("normalisation", "both")
 """Causes that a flip of a normalised vector has a part in."""
@@ -36,20 +42,20 @@ KEPT = (
 """Of what `inquest` finds of a spike."""
 
 
-def ensembles(params: Params) -> Sequence[Ensemble]:
+def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """The recipe."""
-    return [Ensemble(SparseSettings(**params.get("settings", {})), params["runs"], params.get("epochs"))]
+    return [RequiredRuns(SparseSettings(**params.get("settings", {})), params["runs"], params.get("epochs"))]
 
 
-def measure(lab: Lab, params: Params) -> xr.Dataset:
+def measure(lab: Runner, params: Params) -> xr.Dataset:
     """Every spike's cause, and how its assemblers stand among those of other runs: (spike,). Runs: (run,)."""
     trajectory = lab.ensemble(ensembles(params)[0])
-    found = inquest(trajectory, recorded_spikes(trajectory))
-    left = escapes(scalar(trajectory, "loss"))
-    evidence = found[list(KEPT)].merge(among_others(trajectory, found, left))
+    found = attribute_spikes(trajectory, recorded_spikes(trajectory))
+    left = plateau_escape_times(trajectory_scalar(trajectory, "loss"))
+    evidence = found[list(KEPT)].merge(assembler_rank_among_runs(trajectory, found, left))
     about = {"long_name": "spikes of the run", "units": "1"}
     evidence["spikes"] = ("run", found["examined"].values, about)
-    evidence["reach"] = ("run", step_over_length(trajectory), REACH)
+    evidence["reach"] = ("run", step_to_length_ratio(trajectory), REACH)
     evidence["escaped"] = ("run", left["escaped"].values, {"long_name": "whether it leaves its first level"})
     return evidence.drop_vars("seed", errors="ignore")
 
@@ -57,10 +63,10 @@ def measure(lab: Lab, params: Params) -> xr.Dataset:
 REACH = {"long_name": "an update by the learning rate on every axis over the shortest |E + P| recorded", "units": "1"}
 
 
-def step_over_length(trajectory: xr.Dataset) -> np.ndarray:
+def step_to_length_ratio(trajectory: xr.Dataset) -> np.ndarray:
     """Length of an update by the learning rate on every axis, which is about what Adam takes, over the shortest E + P
     of any token, position and recorded frame: (run,)."""
-    settings = settings_of(trajectory)
+    settings = read_settings(trajectory)
     assert isinstance(settings, SparseSettings)
     tokens, shortest = trajectory["embedding"].isel(token=slice(settings.vocab)), []
     for run in range(trajectory.sizes["run"]):
@@ -69,7 +75,7 @@ def step_over_length(trajectory: xr.Dataset) -> np.ndarray:
     return settings.lr * np.sqrt(settings.dim) / np.maximum(shortest, 1e-300)
 
 
-def among_others(trajectory: xr.Dataset, found: xr.Dataset, left: xr.Dataset) -> xr.Dataset:
+def assembler_rank_among_runs(trajectory: xr.Dataset, found: xr.Dataset, left: xr.Dataset) -> xr.Dataset:
     """Which share of the other runs that have escaped by then have lighter assemblers than a spike's run has, in the
     last recorded frame before the step that is examined: (spike,). NaN where no other has.
 
@@ -95,7 +101,7 @@ def among_others(trajectory: xr.Dataset, found: xr.Dataset, left: xr.Dataset) ->
                        for name, each in shares.items()})  # fmt: skip
 
 
-SPIKES = Study(
+SPIKES = Experiment(
     "vc.spikes",
     "every spike of the loss replayed step by step, and what caused it",
     sizes={Size.QUICK: {"runs": 24}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
@@ -104,9 +110,9 @@ SPIKES = Study(
     reduced={Size.QUICK: "24 runs in place of the 100 that the paper averages over"},
     ensembles=ensembles,
     depends={
-        "rule": dataclasses.asdict(RULE),
-        "attributed": {"most": MOST, "fair": FAIR},
-        "replayed": {"most_back": MOST_BACK, "after": AFTER},
+        "rule": dataclasses.asdict(DEFAULT_DETECTION),
+        "attributed": {"most": RISE_THRESHOLD, "fair": SMOOTH_NORM_AGREEMENT},
+        "replayed": {"most_back": MAX_FRAMES_BEFORE_PEAK, "after": FRACTION_AFTER_PEAK},
     },
     command="python -m analysis.spikes RUN.nc",
 )
@@ -115,118 +121,122 @@ SPIKES = Study(
 # ----------------------------------------------------------------------------------------------- what was found
 
 
-def runs_with(evidence: xr.Dataset) -> Finding:
+def runs_with_spikes_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of runs whose training loss spikes."""
     counts = evidence["spikes"].values
-    interval = percent(binomial_interval(int((counts > 0).sum()), len(counts)))
-    return Finding(interval, len(counts), note=f"{int(counts.sum())} spikes in all")
+    interval = as_percentage(binomial_interval(int((counts > 0).sum()), len(counts)))
+    return Estimate(interval, len(counts), note=f"{int(counts.sum())} spikes in all")
 
 
-def known(evidence: xr.Dataset) -> xr.Dataset:
+def _spikes_that_replay(evidence: xr.Dataset) -> xr.Dataset:
     """The spikes that rise when they are replayed."""
     return evidence.isel(spike=evidence["cause"].values != "")
 
 
-def of_all(evidence: xr.Dataset, hits: np.ndarray, of: str, note: str = "", whole: np.ndarray | None = None) -> Finding:
+def _percentage_of_spikes(
+    evidence: xr.Dataset, hits: np.ndarray, of: str, note: str = "", whole: np.ndarray | None = None
+) -> Estimate:
     """Spikes (spike,) bool as a percentage of all, or of `whole`, with an interval by runs."""
     runs, of_run = evidence.sizes["run"], evidence["of_run"].values.astype(np.int64)
     whole = np.ones(len(of_run), bool) if whole is None else whole
     counts, totals = (np.bincount(of_run[chosen], minlength=runs) for chosen in (hits & whole, whole))
     if not totals.any():
-        return Finding(NONE, 0, of, note=f"no {of}")
-    interval = percent(clustered_share(counts, totals))
+        return Estimate(NO_INTERVAL, 0, of, note=f"no {of}")
+    interval = as_percentage(clustered_binomial_interval(counts, totals))
     within = f"in {int((totals > 0).sum())} runs"
-    return Finding(interval, int(totals.sum()), of, note=f"{note}; {within}" if note else within)
+    return Estimate(interval, int(totals.sum()), of, note=f"{note}; {within}" if note else within)
 
 
-def caused(evidence: xr.Dataset, causes: tuple[str, ...]) -> Finding:
+def cause_percentage(evidence: xr.Dataset, causes: tuple[str, ...]) -> Estimate:
     """Percentage of spikes with one of some causes."""
-    some = known(evidence)
+    some = _spikes_that_replay(evidence)
     note = ""
     if causes == FLIPS and some.sizes["spike"]:
         most = [float(some[name].max()) for name in ("input_ratio", "xi_ratio")]
         note = f"the largest update of E + P is {most[0]:.2f} of its length, of a sequence embedding {most[1]:.2f}"
-    return of_all(some, np.isin(some["cause"].values, causes), "spikes", note)
+    return _percentage_of_spikes(some, np.isin(some["cause"].values, causes), "spikes", note)
 
 
-def turned(evidence: xr.Dataset) -> Finding:
+def turned_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of spikes in whose step the normalised sequence embeddings turn by more than TURN, in the mean
     weighted by what each has of the rise."""
-    some = known(evidence)
+    some = _spikes_that_replay(evidence)
     degrees = np.degrees(some["turn"].values)
     far = int((some["input_ratio"].values >= np.sin(np.radians(TURN))).sum())
     note = f"in the middle spike by {np.median(degrees):.1f} degrees" if degrees.size else ""
     note += f"; an E + P moves far enough to turn so in {far} spikes" if degrees.size else ""
-    return of_all(some, degrees > TURN, "spikes", note)
+    return _percentage_of_spikes(some, degrees > TURN, "spikes", note)
 
 
-def caused_or_turned(evidence: xr.Dataset) -> Finding:
+def caused_or_turned_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of spikes with one of the causes, or whose vectors turn by more than TURN."""
-    some = known(evidence)
+    some = _spikes_that_replay(evidence)
     hits = np.isin(some["cause"].values, CAUSES) | (np.degrees(some["turn"].values) > TURN)
-    return of_all(some, hits, "spikes")
+    return _percentage_of_spikes(some, hits, "spikes")
 
 
-def no_flip(evidence: xr.Dataset) -> Finding:
+def without_flip_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of spikes whose rise no flip carries."""
-    some = known(evidence)
-    return of_all(some, ~np.isin(some["cause"].values, FLIPS), "spikes")
+    some = _spikes_that_replay(evidence)
+    return _percentage_of_spikes(some, ~np.isin(some["cause"].values, FLIPS), "spikes")
 
 
-def by_embedding(evidence: xr.Dataset) -> Finding:
+def crossed_by_embedding_percentage(evidence: xr.Dataset) -> Estimate:
     """Of the spikes in which sequences cross a boundary, the percentage in which the embeddings have moved over it."""
-    some = known(evidence)
+    some = _spikes_that_replay(evidence)
     crossing = np.isin(some["cause"].values, CROSSINGS)
-    return of_all(some, some["way"].values == "embedding", "spikes with crossings", whole=crossing)
+    return _percentage_of_spikes(some, some["way"].values == "embedding", "spikes with crossings", whole=crossing)
 
 
-def crossing_move(evidence: xr.Dataset) -> Finding:
+def median_crossing_update(evidence: xr.Dataset) -> Estimate:
     """Largest update of a sequence embedding, in percent of its length, in spikes with crossings: median over runs of
     the run's median."""
-    some = known(evidence)
+    some = _spikes_that_replay(evidence)
     some = some.isel(spike=np.isin(some["cause"].values, CROSSINGS))
-    values = 100 * by_run(some, "xi_ratio", np.median)
+    values = 100 * _median_by_run(some, "xi_ratio", np.median)
     if not values.size:
-        return Finding(NONE, 0, note="no spike in which sequences cross a boundary")
-    return Finding(median_interval(values), len(values), "runs with such spikes")
+        return Estimate(NO_INTERVAL, 0, note="no spike in which sequences cross a boundary")
+    return Estimate(median_interval(values), len(values), "runs with such spikes")
 
 
-def by_run(some: xr.Dataset, name: str, middle=np.mean) -> np.ndarray:
+def _median_by_run(some: xr.Dataset, name: str, middle=np.mean) -> np.ndarray:
     """Middle of a measure over each run's spikes, of runs that have any."""
     values, of_run = some[name].values, some["of_run"].values
     finite = np.isfinite(values)
     return np.array([middle(values[finite & (of_run == run)]) for run in np.unique(of_run[finite])])
 
 
-def rank_of_assemblers(evidence: xr.Dataset) -> Finding:
+def mean_assembler_rank(evidence: xr.Dataset) -> Estimate:
     """In spikes with crossings, the percentage of other escaped runs with a lower gain of the assemblers: mean over
     runs of the run's mean; 50 is chance."""
-    some = known(evidence)
+    some = _spikes_that_replay(evidence)
     some = some.isel(spike=np.isin(some["cause"].values, CROSSINGS))
-    values, norm, alignment = (100 * by_run(some, f"{name}_rank") for name in ("gain", "norm", "alignment"))
+    values, norm, alignment = (100 * _median_by_run(some, f"{name}_rank") for name in ("gain", "norm", "alignment"))
     if not values.size:
-        return Finding(NONE, 0, note="no spike in which sequences cross a boundary")
+        return Estimate(NO_INTERVAL, 0, note="no spike in which sequences cross a boundary")
     note = f"by norm alone {norm.mean():.0f}%, by alignment alone {alignment.mean():.0f}%"
     found = mean_interval(values)
-    return Finding(found, len(values), "runs with such spikes", found.value / 50 - 1, "rank-biserial correlation", note)
+    return Estimate(
+        found, len(values), "runs with such spikes", found.value / 50 - 1, "rank-biserial correlation", note
+    )
 
 
-def smoothed_away(evidence: xr.Dataset) -> Finding:
+def removed_by_smoothing_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of spikes before which the smooth norm hardly changes what is what, and that it removes."""
-    some = known(evidence)
-    same = fair(some)
+    some = _spikes_that_replay(evidence)
+    same = smooth_norm_applies(some)
     note = f"before {int(same.sum())} both norms classify alike"
-    return of_all(some, same & (some["remaining_smooth"].values < MOST), "spikes", note)
+    return _percentage_of_spikes(some, same & (some["remaining_smooth"].values < RISE_THRESHOLD), "spikes", note)
 
 
-def half_a_step(evidence: xr.Dataset) -> Finding:
+def removed_by_half_step_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of spikes of whose rise half the step leaves less than half."""
-    some = known(evidence)
-    return of_all(some, some["remaining_half"].values < MOST, "spikes")
+    some = _spikes_that_replay(evidence)
+    return _percentage_of_spikes(some, some["remaining_half"].values < RISE_THRESHOLD, "spikes")
 
 
-def within_a_step(evidence: xr.Dataset) -> Finding:
+def within_step_of_origin_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of runs that have an E + P which an update by the learning rate could turn around."""
     values = evidence["reach"].values
-    interval = percent(binomial_interval(int((values > 1).sum()), len(values)))
-    return Finding(interval, len(values), note=f"the largest such update is {values.max():.2f} of the length")
+    interval = as_percentage(binomial_interval(int((values > 1).sum()), len(values)))
+    return Estimate(interval, len(values), note=f"the largest such update is {values.max():.2f} of the length")

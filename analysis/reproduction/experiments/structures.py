@@ -16,15 +16,26 @@ import xarray as xr
 from tqdm import tqdm
 
 from analysis.reproduction.experiments import networks, particles
-from analysis.reproduction.experiments.ends import alive, frame, whole
-from analysis.reproduction.experiments.samples import difference, finite, kinds_apart, share_of, shares_apart
-from analysis.reproduction.figures.figure import Ensemble
-from analysis.reproduction.verification.experiment import Lab, Params, Size, Study
-from analysis.reproduction.verification.finding import Finding
-from analysis.structures.circles_and_grids import imperfections, is_circle
-from analysis.structures.nearest_structures import STARTS, nearest_circle, nearest_grid, nearest_perfect_grid
+from analysis.reproduction.experiments.final_frames import expand_to_all_runs, final_frame_mask, variable_at_frame
+from analysis.reproduction.experiments.samples import (
+    estimate_difference,
+    estimate_percentage_difference,
+    estimate_percentage_or_none,
+    estimate_stratified_difference,
+    finite_values,
+)
+from analysis.reproduction.figures.figure import RequiredRuns
+from analysis.reproduction.verification.estimate import Estimate
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.structures.circles_and_grids import count_imperfections, is_circle
+from analysis.structures.nearest_structures import (
+    GRID_SEARCH_STARTS,
+    nearest_circle,
+    nearest_grid,
+    nearest_perfect_grid,
+)
 from analysis.table1 import end_accuracy
-from dynamics.randomness import normal
+from dynamics.randomness import normal_samples
 from dynamics.settings import ModularSettings
 
 RANDOM_EMBEDDINGS, RARE = 1000, 0.01
@@ -32,25 +43,25 @@ KINDS = ("circle", "grid", "imperfect grid", "neither")
 SYSTEMS = {"network": "weight_decay", "particle": "fa"}
 
 
-def network_runs(params: Params) -> Sequence[Ensemble]:
+def _network_runs(params: Params) -> Sequence[RequiredRuns]:
     """Networks of table 1."""
     return networks.ensembles({**params, "runs": params["networks"]})
 
 
-def particle_runs(params: Params) -> Sequence[Ensemble]:
+def _particle_runs(params: Params) -> Sequence[RequiredRuns]:
     """Particles of table 2."""
     return particles.ensembles({"runs": params["particles"]})
 
 
-def ensembles(params: Params) -> Sequence[Ensemble]:
+def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Both."""
-    return [*network_runs(params), *particle_runs(params)]
+    return [*_network_runs(params), *_particle_runs(params)]
 
 
-def measure(lab: Lab, params: Params) -> xr.Dataset:
+def measure(lab: Runner, params: Params) -> xr.Dataset:
     """Distances of end states from perfect circles and grids, (weight_decay, network) and (fa, particle)."""
     data: dict[str, tuple] = {}
-    for system, needs in zip(SYSTEMS, (network_runs(params), particle_runs(params)), strict=True):
+    for system, needs in zip(SYSTEMS, (_network_runs(params), _particle_runs(params)), strict=True):
         rows = []
         for need in tqdm(needs, desc=f"structures of {system}s", unit="ensemble", disable=None, leave=False):
             rows.append(_ends(lab.ensemble(need)))
@@ -61,8 +72,8 @@ def measure(lab: Lab, params: Params) -> xr.Dataset:
                 data[f"{system}_{name}"] = (dims, values, {"long_name": words, "units": "1"})
     coords = {"weight_decay": list(networks.DECAYS), "fa": list(particles.FAS)}
     found = xr.Dataset(data, coords)
-    x = normal(np.arange(params.get("random", RANDOM_EMBEDDINGS)), "formation/chance", (ModularSettings.n, 2))
-    for name, values in distances(x).items():
+    x = normal_samples(np.arange(params.get("random", RANDOM_EMBEDDINGS)), "formation/chance", (ModularSettings.n, 2))
+    for name, values in structure_distances(x).items():
         attrs = {"long_name": "beyond which one random embedding in a hundred is", "units": "1"}
         found[f"chance_{name}"] = ((), float(np.quantile(values, RARE)), attrs)
     return found
@@ -80,25 +91,25 @@ QUANTITIES = {
 
 def _ends(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
     """Of an ensemble, each (run,)."""
-    kept = alive(trajectory)
-    x = frame(trajectory, "embedding", -1)[kept]
-    found = {"circle": is_circle(x), **distances(x)}
+    kept = final_frame_mask(trajectory)
+    x = variable_at_frame(trajectory, "embedding", -1)[kept]
+    found = {"circle": is_circle(x), **structure_distances(x)}
     if "accuracy" in trajectory:
         found["accuracy"] = 100 * end_accuracy(trajectory, trajectory["seed"].values[kept])
-    return {name: whole(values, kept) for name, values in found.items()}
+    return {name: expand_to_all_runs(values, kept) for name, values in found.items()}
 
 
-def distances(x: np.ndarray) -> dict[str, np.ndarray]:
+def structure_distances(x: np.ndarray) -> dict[str, np.ndarray]:
     """Of embeddings (run, token, axis), each (run,)."""
     return {
-        "imperfections": imperfections(x),
+        "imperfections": count_imperfections(x),
         "circle_distance": nearest_circle(x).distance,
         "grid_distance": nearest_grid(x).distance,
         "perfect_distance": nearest_perfect_grid(x).distance,
     }
 
 
-STRUCTURES = Study(
+STRUCTURES = Experiment(
     "ca.structures",
     "how near to perfect circles and grids networks and particles end",
     sizes={
@@ -109,7 +120,7 @@ STRUCTURES = Study(
     seconds={Size.QUICK: 5, Size.DEFAULT: 20, Size.FULL: 20},
     measure=measure,
     ensembles=ensembles,
-    depends={"random": RANDOM_EMBEDDINGS, "rare": RARE, "starts": STARTS},
+    depends={"random": RANDOM_EMBEDDINGS, "rare": RARE, "starts": GRID_SEARCH_STARTS},
     command="python -m analysis.formation",
 )
 
@@ -117,7 +128,7 @@ STRUCTURES = Study(
 # --------------------------------------------------------------------------------------------------- findings
 
 
-def of_kind(evidence: xr.Dataset, system: str) -> dict[str, np.ndarray]:
+def end_states_by_kind(evidence: xr.Dataset, system: str) -> dict[str, np.ndarray]:
     """Which end states are of each of the `KINDS`: by name (setting, run) bool, all false for one that diverged."""
     known = np.isfinite(evidence[f"{system}_circle"].values)
     circle = evidence[f"{system}_circle"].values == 1
@@ -132,15 +143,15 @@ def of_kind(evidence: xr.Dataset, system: str) -> dict[str, np.ndarray]:
     }
 
 
-def kind_share(evidence: xr.Dataset, system: str, at: float, kinds: Sequence[str]) -> Finding:
+def end_state_kind_percentage(evidence: xr.Dataset, system: str, at: float, kinds: Sequence[str]) -> Estimate:
     """Percentage of end states of some kinds, at a weight decay or alignment constant."""
     row = evidence.sel({SYSTEMS[system]: [at]})
-    found = of_kind(row, system)
+    found = end_states_by_kind(row, system)
     known = sum(int(each.sum()) for each in found.values())
-    return share_of(sum(int(found[kind].sum()) for kind in kinds), known, f"{system}s")
+    return estimate_percentage_or_none(sum(int(found[kind].sum()) for kind in kinds), known, f"{system}s")
 
 
-def regular(evidence: xr.Dataset, system: str) -> np.ndarray:
+def regular_polygon_mask(evidence: xr.Dataset, system: str) -> np.ndarray:
     """Which end states are nearer to a regular polygon than to any lattice, and nearer than by chance: bool."""
     distance = evidence[f"{system}_circle_distance"].values
     return (distance < float(evidence["chance_circle_distance"])) & (
@@ -148,55 +159,64 @@ def regular(evidence: xr.Dataset, system: str) -> np.ndarray:
     )
 
 
-def circles_that_are_regular(evidence: xr.Dataset, system: str) -> Finding:
+def regular_percentage_of_circles(evidence: xr.Dataset, system: str) -> Estimate:
     """Of the circles by algorithm 1, the percentage that are regular polygons in the order of a frequency."""
     circle = evidence[f"{system}_circle"].values == 1
-    return share_of(int((regular(evidence, system) & circle).sum()), int(circle.sum()), "circles")
+    return estimate_percentage_or_none(
+        int((regular_polygon_mask(evidence, system) & circle).sum()), int(circle.sum()), "circles"
+    )
 
 
-def regular_that_are_circles(evidence: xr.Dataset, system: str) -> Finding:
+def circle_percentage_of_regular(evidence: xr.Dataset, system: str) -> Estimate:
     """Of the regular polygons, the percentage that algorithm 1 finds."""
-    polygon = regular(evidence, system)
+    polygon = regular_polygon_mask(evidence, system)
     circle = evidence[f"{system}_circle"].values == 1
-    return share_of(int((polygon & circle).sum()), int(polygon.sum()), "regular polygons")
+    return estimate_percentage_or_none(int((polygon & circle).sum()), int(polygon.sum()), "regular polygons")
 
 
-def accuracy_by_kind(evidence: xr.Dataset, first: Sequence[str], second: Sequence[str]) -> Finding:
+def accuracy_difference_by_kind(evidence: xr.Dataset, first: Sequence[str], second: Sequence[str]) -> Estimate:
     """Validation accuracy of networks of some kinds less that of others, within weight decays, in points.
 
     Seeds, which the weight decays share, are left out in turn.
     """
-    found = of_kind(evidence, "network")
+    found = end_states_by_kind(evidence, "network")
     one, other = (np.any([found[kind] for kind in kinds], axis=0).ravel() for kinds in (first, second))
     accuracy = evidence["network_accuracy"].values
     decays, seeds = (each.ravel() for each in np.indices(accuracy.shape))
-    return kinds_apart(accuracy.ravel(), one, other, seeds, decays, "networks")
+    return estimate_stratified_difference(accuracy.ravel(), one, other, seeds, decays, "networks")
 
 
-def circles_ahead(evidence: xr.Dataset, decay: float) -> Finding:
+def circle_accuracy_gain(evidence: xr.Dataset, decay: float) -> Estimate:
     """Validation accuracy of circles less that of the other networks at a weight decay, in points."""
     row = evidence.sel(weight_decay=decay)
     circle, values = row["network_circle"].values, row["network_accuracy"].values
-    found = difference(values[circle == 1], values[circle == 0], "networks")
+    found = estimate_difference(values[circle == 1], values[circle == 0], "networks")
     told = f"{int((circle == 1).sum())} circles"
     return found._replace(note=told if np.isfinite(found.interval.value) else "there are no circles")
 
 
-def circles_apart(evidence: xr.Dataset, fa: float, decay: float) -> Finding:
+def circle_difference_of_systems(evidence: xr.Dataset, fa: float, decay: float) -> Estimate:
     """Percentage of circles among particles less that among networks, in points."""
-    rows = [finite(evidence["particle_circle"].sel(fa=fa)), finite(evidence["network_circle"].sel(weight_decay=decay))]
-    return shares_apart((int(rows[0].sum()), int(rows[1].sum())), (len(rows[0]), len(rows[1])), "runs of both")
+    rows = [
+        finite_values(evidence["particle_circle"].sel(fa=fa)),
+        finite_values(evidence["network_circle"].sel(weight_decay=decay)),
+    ]
+    return estimate_percentage_difference(
+        (int(rows[0].sum()), int(rows[1].sum())), (len(rows[0]), len(rows[1])), "runs of both"
+    )
 
 
-def imperfections_apart(evidence: xr.Dataset, fa: float, decay: float) -> Finding:
+def imperfection_difference_of_systems(evidence: xr.Dataset, fa: float, decay: float) -> Estimate:
     """Mean imperfections of the particles that are no circles less those of such networks."""
     one, other = evidence.sel(fa=fa), evidence.sel(weight_decay=decay)
     particle, network = (each[f"{name}_imperfections"].where(each[f"{name}_circle"] == 0)
                          for each, name in ((one, "particle"), (other, "network")))  # fmt: skip
-    return difference(particle, network, "runs of both that are not circles")
+    return estimate_difference(particle, network, "runs of both that are not circles")
 
 
-def more_circles(evidence: xr.Dataset, high: float, low: float) -> Finding:
+def particle_circle_change(evidence: xr.Dataset, high: float, low: float) -> Estimate:
     """Percentage of circles at one alignment constant less that at another, in points."""
-    rows = [finite(evidence["particle_circle"].sel(fa=each)) for each in (high, low)]
-    return shares_apart((int(rows[0].sum()), int(rows[1].sum())), (len(rows[0]), len(rows[1])), "simulations")
+    rows = [finite_values(evidence["particle_circle"].sel(fa=each)) for each in (high, low)]
+    return estimate_percentage_difference(
+        (int(rows[0].sum()), int(rows[1].sum())), (len(rows[0]), len(rows[1])), "simulations"
+    )

@@ -7,13 +7,13 @@ import xarray as xr
 
 from analysis.command_line.options import SparseOptions
 from analysis.reproduction.experiments.samples import cohens_d
-from analysis.reproduction.figures.figure import Ensemble
-from analysis.reproduction.verification.experiment import Lab, Params, Size, Study
-from analysis.reproduction.verification.finding import NONE, Finding, percent, share
+from analysis.reproduction.figures.figure import RequiredRuns
+from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage, estimate_percentage
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import difference_interval
 from analysis.statistics.ranks import rank_correlation
-from analysis.transfer import KINDS, Options, outcome, target
-from dynamics.settings import SUCCESS
+from analysis.transfer import TRANSFER_KINDS, Options, larger_vocabulary_settings, run_transfer
+from dynamics.settings import SUCCESS_ACCURACY
 from dynamics.trajectory.reader import open_trajectory
 
 VOCABS = tuple(range(3, 11))
@@ -26,30 +26,30 @@ NOISE = 0.01
 """Accuracy by which one run must be ahead of another to be better."""
 
 
-def options_of(params: Params, vocabs: Sequence[int]) -> Options:
+def transfer_options(params: Params, vocabs: Sequence[int]) -> Options:
     """Those of `analysis.transfer`, with which it shares its runs."""
     settings = SparseOptions(**params.get("settings", {}))
     return Options(settings, tuple(vocabs), params["runs"], epochs=params.get("epochs", 1000))
 
 
-def from_scratch(params: Params, vocabs: Sequence[int]) -> list[Ensemble]:
+def scratch_ensembles(params: Params, vocabs: Sequence[int]) -> list[RequiredRuns]:
     """The source, and vocabularies from scratch."""
-    options = options_of(params, vocabs)
+    options = transfer_options(params, vocabs)
     source, once, twice = options.settings.settings, options.epochs, 2 * options.epochs
-    each = [source, *(target(source, vocab) for vocab in vocabs)]
-    return [Ensemble(settings, options.runs, epochs=twice, every=once) for settings in each]
+    each = [source, *(larger_vocabulary_settings(source, vocab) for vocab in vocabs)]
+    return [RequiredRuns(settings, options.runs, epochs=twice, every=once) for settings in each]
 
 
-def ensembles(params: Params) -> Sequence[Ensemble]:
+def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """The source and every vocabulary from scratch; what is finetuned begins from the source, and is made here."""
-    return from_scratch(params, params["vocabs"])
+    return scratch_ensembles(params, params["vocabs"])
 
 
-def measure(lab: Lab, params: Params) -> xr.Dataset:
+def measure(lab: Runner, params: Params) -> xr.Dataset:
     """Accuracy on all test sequences and on those not trained on, (kind, vocab, run); NaN for what diverged."""
-    result, paths = outcome(options_of(params, params["vocabs"]), lab.say, lab.device)
+    result, paths = run_transfer(transfer_options(params, params["vocabs"]), lab.say, lab.device)
     test = np.full(result["accuracy"].shape, np.nan)
-    ends = [tested(open_trajectory(path)) for path in paths]
+    ends = [accuracy_by_frame(open_trajectory(path)) for path in paths]
     test[:2, 0] = ends[0]
     for place in range(1, result.sizes["vocab"]):
         test[:2, place], test[2, place] = ends[2 * place - 1], ends[2 * place][-1]
@@ -58,14 +58,14 @@ def measure(lab: Lab, params: Params) -> xr.Dataset:
     return result.assign(test=(("kind", "vocab", "run"), test, about)).drop_vars("clusters")
 
 
-def tested(trajectory: xr.Dataset) -> np.ndarray:
+def accuracy_by_frame(trajectory: xr.Dataset) -> np.ndarray:
     """Test accuracy in every frame but the first, (step, run); NaN for runs that have diverged by then."""
     later = trajectory.isel(step=slice(1, None))
     found = later["accuracy"].sel(split="test").where(later["last_step"] >= later["step"])
     return found.transpose("step", "run").values
 
 
-TRANSFER = Study(
+TRANSFER = Experiment(
     "vc.transfer",
     "accuracy at p = 3 from scratch, after 1000 and 2000 epochs, and finetuned from p = 2",
     sizes={
@@ -77,11 +77,11 @@ TRANSFER = Study(
     reduced={Size.QUICK: "24 runs in place of 250"},
     measure=measure,
     ensembles=ensembles,
-    depends={"success": SUCCESS},
+    depends={"success": SUCCESS_ACCURACY},
     command="python -m analysis.transfer --runs 250 --vocabs 3",
 )
 
-VOCABULARIES = Study(
+VOCABULARIES = Experiment(
     "vc.vocabularies",
     "the same for p = 3 to 10",
     sizes={
@@ -91,7 +91,7 @@ VOCABULARIES = Study(
     seconds={Size.DEFAULT: 320, Size.FULL: 320},
     measure=measure,
     ensembles=ensembles,
-    depends={"success": SUCCESS},
+    depends={"success": SUCCESS_ACCURACY},
     command="python -m analysis.transfer --runs 250",
 )
 
@@ -99,7 +99,7 @@ VOCABULARIES = Study(
 # ----------------------------------------------------------------------------------------------- what was found
 
 
-def sample(evidence: xr.Dataset, kind: str, vocab: int) -> np.ndarray:
+def _final_accuracies(evidence: xr.Dataset, kind: str, vocab: int) -> np.ndarray:
     """Test accuracies of a kind and vocabulary, (run,); none where it was not run."""
     if vocab not in evidence["vocab"].values:
         return np.empty(0)
@@ -107,68 +107,81 @@ def sample(evidence: xr.Dataset, kind: str, vocab: int) -> np.ndarray:
     return values[np.isfinite(values)]
 
 
-def missing(vocab: int) -> Finding:
+def _vocabulary_not_run(vocab: int) -> Estimate:
     """Of a vocabulary that was not run."""
-    return Finding(NONE, 0, note=f"p = {vocab} is not among these runs")
+    return Estimate(NO_INTERVAL, 0, note=f"p = {vocab} is not among these runs")
 
 
-def way(accuracy: np.ndarray, vocab: int) -> np.ndarray:
+def _progress_from_chance(accuracy: np.ndarray, vocab: int) -> np.ndarray:
     """Share of the way from chance to 1."""
     return (accuracy - 1 / vocab) / (1 - 1 / vocab)
 
 
-def learned(evidence: xr.Dataset, vocab: int) -> Finding:
+def learned_percentage(evidence: xr.Dataset, vocab: int) -> Estimate:
     """Percentage of runs from scratch that have learned something after E epochs."""
-    values = sample(evidence, KINDS[0], vocab)
+    values = _final_accuracies(evidence, TRANSFER_KINDS[0], vocab)
     if not values.size:
-        return missing(vocab)
-    return share(int((way(values, vocab) > LEARNED).sum()), len(values), note=best(values))
+        return _vocabulary_not_run(vocab)
+    return estimate_percentage(
+        int((_progress_from_chance(values, vocab) > LEARNED).sum()), len(values), note=_best_accuracy(values)
+    )
 
 
-def not_learned(evidence: xr.Dataset, vocab: int) -> Finding:
+def not_learned_percentage(evidence: xr.Dataset, vocab: int) -> Estimate:
     """Percentage of runs from scratch that have learned nothing after E epochs."""
-    values = sample(evidence, KINDS[0], vocab)
+    values = _final_accuracies(evidence, TRANSFER_KINDS[0], vocab)
     if not values.size:
-        return missing(vocab)
-    return share(int((way(values, vocab) <= LEARNED).sum()), len(values), note=best(values))
+        return _vocabulary_not_run(vocab)
+    return estimate_percentage(
+        int((_progress_from_chance(values, vocab) <= LEARNED).sum()), len(values), note=_best_accuracy(values)
+    )
 
 
-def best(values: np.ndarray) -> str:
+def _best_accuracy(values: np.ndarray) -> str:
     """What the best of some runs has."""
     return f"the best run has {100 * values.max():.1f}%"
 
 
-def harder(evidence: xr.Dataset) -> Finding:
+def vocabulary_correlation(evidence: xr.Dataset) -> Estimate:
     """Rank correlation of p with the share of the way from chance to 1, from scratch after E epochs."""
-    pairs = [(vocab, each) for vocab in evidence["vocab"].values.tolist()
-             for each in way(sample(evidence, KINDS[0], vocab), vocab)]  # fmt: skip
+    pairs = [
+        (vocab, each)
+        for vocab in evidence["vocab"].values.tolist()
+        for each in _progress_from_chance(_final_accuracies(evidence, TRANSFER_KINDS[0], vocab), vocab)
+    ]
     if len({vocab for vocab, _ in pairs}) < 3:
-        return Finding(NONE, 0, note="fewer than three vocabularies are among these runs")
+        return Estimate(NO_INTERVAL, 0, note="fewer than three vocabularies are among these runs")
     vocabs, ways = np.array(pairs).T
     found = rank_correlation(vocabs, ways)
-    return Finding(found, len(pairs), effect=found.value, effect_name="Spearman's rho")
+    return Estimate(found, len(pairs), effect=found.value, effect_name="Spearman's rho")
 
 
-def gain(evidence: xr.Dataset, vocab: int, kind: str = KINDS[2], over: str = KINDS[0]) -> Finding:
+def finetuning_gain(
+    evidence: xr.Dataset, vocab: int, kind: str = TRANSFER_KINDS[2], over: str = TRANSFER_KINDS[0]
+) -> Estimate:
     """What finetuning adds to the mean test accuracy, in points."""
-    first, second = sample(evidence, kind, vocab), sample(evidence, over, vocab)
+    first, second = _final_accuracies(evidence, kind, vocab), _final_accuracies(evidence, over, vocab)
     if not first.size or not second.size:
-        return missing(vocab) if vocab not in evidence["vocab"].values else Finding(NONE, 0, note=f"no run {kind}")
+        return (
+            _vocabulary_not_run(vocab)
+            if vocab not in evidence["vocab"].values
+            else Estimate(NO_INTERVAL, 0, note=f"no run {kind}")
+        )
     note = f"{100 * first.mean():.1f}% against {100 * second.mean():.1f}%"
-    interval = percent(difference_interval(first, second))
-    return Finding(interval, len(first), effect=cohens_d(first, second), effect_name="Cohen's d", note=note)
+    interval = as_percentage(difference_interval(first, second))
+    return Estimate(interval, len(first), effect=cohens_d(first, second), effect_name="Cohen's d", note=note)
 
 
-def beating_all(evidence: xr.Dataset, vocab: int) -> Finding:
+def better_than_all_percentage(evidence: xr.Dataset, vocab: int) -> Estimate:
     """Percentage of finetuned runs better, by more than NOISE, than every run from scratch, of E and of 2E epochs.
 
     None is where one from scratch has every sequence right.
     """
-    tuned = sample(evidence, KINDS[2], vocab)
-    scratch = np.concatenate([sample(evidence, kind, vocab) for kind in KINDS[:2]])
+    tuned = _final_accuracies(evidence, TRANSFER_KINDS[2], vocab)
+    scratch = np.concatenate([_final_accuracies(evidence, kind, vocab) for kind in TRANSFER_KINDS[:2]])
     if not tuned.size or not scratch.size:
-        return missing(vocab)
+        return _vocabulary_not_run(vocab)
     note = f"the best has {100 * tuned.max():.1f}%, from scratch {100 * scratch.max():.1f}%"
     if scratch.max() + NOISE >= 1:
         note += ", which leaves no room to be better by more than noise"
-    return share(int((tuned > scratch.max() + NOISE).sum()), len(tuned), "finetuned runs", note)
+    return estimate_percentage(int((tuned > scratch.max() + NOISE).sum()), len(tuned), "finetuned runs", note)

@@ -6,11 +6,11 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.experiments import networks
-from analysis.reproduction.experiments.ends import alive, frame, whole
-from analysis.reproduction.experiments.samples import paired_ratio
-from analysis.reproduction.figures.figure import Ensemble
-from analysis.reproduction.verification.experiment import Lab, Params, Size, Study
-from analysis.reproduction.verification.finding import Finding
+from analysis.reproduction.experiments.final_frames import expand_to_all_runs, final_frame_mask, variable_at_frame
+from analysis.reproduction.experiments.samples import estimate_paired_ratio
+from analysis.reproduction.figures.figure import RequiredRuns
+from analysis.reproduction.verification.estimate import Estimate
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from dynamics.settings import ModularSettings
 
 DECAYS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -21,26 +21,28 @@ SIZES = {
 }
 
 
-def ensembles(params: Params) -> Sequence[Ensemble]:
+def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Networks of each weight decay."""
     settings = [ModularSettings(weight_decay=each) for each in DECAYS]
-    return [Ensemble(each, params["runs"], params.get("epochs"), every=0) for each in settings]
+    return [RequiredRuns(each, params["runs"], params.get("epochs"), every=0) for each in settings]
 
 
-def measure(lab: Lab, params: Params) -> xr.Dataset:
+def measure(lab: Runner, params: Params) -> xr.Dataset:
     """Mean absolute weights and biases at the end, (weight_decay, run)."""
     rows = []
     for need in ensembles(params):
         trajectory = lab.ensemble(need)
-        kept = alive(trajectory)
-        sizes = {name: np.abs(frame(trajectory, of, -1)[kept]) for name, (of, _) in SIZES.items()}
-        rows.append({name: whole(each.mean(axis=tuple(range(1, each.ndim))), kept) for name, each in sizes.items()})
+        kept = final_frame_mask(trajectory)
+        sizes = {name: np.abs(variable_at_frame(trajectory, of, -1)[kept]) for name, (of, _) in SIZES.items()}
+        rows.append(
+            {name: expand_to_all_runs(each.mean(axis=tuple(range(1, each.ndim))), kept) for name, each in sizes.items()}
+        )
     data = {name: (networks.DIMS, np.stack([row[name] for row in rows]), {"long_name": words, "units": "1"})
             for name, (_, words) in SIZES.items()}  # fmt: skip
     return xr.Dataset(data, {"weight_decay": list(DECAYS), "run": np.arange(params["runs"])})
 
 
-FIGURE_6 = Study(
+FIGURE_6 = Experiment(
     "ca.figure6",
     "mean absolute weights and biases after 2000 epochs at eleven weight decays",
     sizes={Size.QUICK: {"runs": 10}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
@@ -52,18 +54,18 @@ FIGURE_6 = Study(
 )
 
 
-def limited(evidence: xr.Dataset, name: str) -> Finding:
+def weight_size_ratio(evidence: xr.Dataset, name: str) -> Estimate:
     """Size without weight decay over that at weight decay 1, a geometric mean over seeds."""
-    return paired_ratio(evidence[name].sel(weight_decay=0.0), evidence[name].sel(weight_decay=1.0), "seeds")
+    return estimate_paired_ratio(evidence[name].sel(weight_decay=0.0), evidence[name].sel(weight_decay=1.0), "seeds")
 
 
-def biases_more(evidence: xr.Dataset) -> Finding:
+def bias_to_weight_ratio(evidence: xr.Dataset) -> Estimate:
     """By how many times more the biases are limited than the weights, a geometric mean over seeds."""
     bias, weight = (evidence[each].sel(weight_decay=0.0) / evidence[each].sel(weight_decay=1.0)
                     for each in ("bias", "weight"))  # fmt: skip
-    return paired_ratio(bias, weight, "seeds")
+    return estimate_paired_ratio(bias, weight, "seeds")
 
 
-def falls(evidence: xr.Dataset, name: str) -> Finding:
+def size_decay_correlation(evidence: xr.Dataset, name: str) -> Estimate:
     """Spearman's correlation of a size with weight decay."""
-    return networks.trend(evidence, name)
+    return networks.weight_decay_trend(evidence, name)

@@ -5,37 +5,37 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from analysis.clustering_heads.init_dependence import inherited
+from analysis.clustering_heads.init_dependence import attention_start_end_correlation
 from analysis.plots.figure_files import new_figure
-from analysis.plots.panels import scene
+from analysis.plots.panels import build_scene
 from analysis.plots.scenes.scene import Image, Scene
-from analysis.reproduction.figures.figure import Chosen, Drawn, Material, named
-from analysis.reproduction.figures.run_choice import median_of
-from analysis.reproduction.figures.settings_line import settings_line
+from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunChoice, format_run_and_seed
+from analysis.reproduction.figures.run_choice import index_nearest_median
+from analysis.reproduction.figures.settings_line import format_settings_line
 from dynamics.networks.constant_attention import clustering_head_of
-from dynamics.training.finetuning import successful
+from dynamics.training.finetuning import successful_runs
 from dynamics.trajectory.netcdf import TrajectoryError
 
 
-def vc8(material: Material) -> Drawn:
+def vc8(material: FigureData) -> DrawnFigure:
     """Attention at the start and at the end of training."""
     trajectory = material.only
     network = clustering_head_of(trajectory)
-    own = np.diagonal(inherited(trajectory).values)
-    chosen = typical(own, successful(trajectory)) if material.run is None else Chosen(
+    own = np.diagonal(attention_start_end_correlation(trajectory).values)
+    chosen = run_with_median_attention(own, successful_runs(trajectory)) if material.run is None else RunChoice(
         material.run, f"the run that was asked for; its maps correlate by {own[material.run]:.2f}"
     )  # fmt: skip
-    made = scene(trajectory, chosen.run, panels=["attention"], marks=())
+    made = build_scene(trajectory, chosen.run, panels=["attention"], marks=())
     last = len(made.steps) - 1
-    figure = attention_maps(made, [0, last])
+    figure = _plot_attention_maps(made, [0, last])
     rule = (
         f"Chosen: {chosen.why}. A row a sentence, its prefix of {network.settings.sparsity} tokens that count and its "
         "suffix. Rows sum to 1."
     )
-    return Drawn(figure, f"{named(trajectory, chosen.run)}", settings_line(trajectory), rule)
+    return DrawnFigure(figure, f"{format_run_and_seed(trajectory, chosen.run)}", format_settings_line(trajectory), rule)
 
 
-def attention_maps(made: Scene, frames: Sequence[int]) -> Figure:
+def _plot_attention_maps(made: Scene, frames: Sequence[int]) -> Figure:
     """The attention of sentences at frames, a map each, with the sentences beside the first and one scale."""
     (image,) = made.panels[0].layers
     assert isinstance(image, Image)
@@ -54,7 +54,7 @@ def attention_maps(made: Scene, frames: Sequence[int]) -> Figure:
     return figure
 
 
-def typical(own: np.ndarray, success: np.ndarray) -> Chosen:
+def run_with_median_attention(own: np.ndarray, success: np.ndarray) -> RunChoice:
     """Of the successful runs that whose attention at both ends correlates as much as in the median. Raises
     TrajectoryError."""
     known = np.isfinite(own)
@@ -64,5 +64,5 @@ def typical(own: np.ndarray, success: np.ndarray) -> Chosen:
         able, word = np.flatnonzero(known), "runs, NONE of them successful"
     if not len(able):
         raise TrajectoryError("dimension run: found none that has attention at both ends, expected one at least")
-    run = median_of(able, own[able])
-    return Chosen(run, f"the median correlation, {own[run]:.2f}, of the two maps among {len(able)} {word}")
+    run = index_nearest_median(able, own[able])
+    return RunChoice(run, f"the median correlation, {own[run]:.2f}, of the two maps among {len(able)} {word}")

@@ -10,20 +10,20 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from analysis.clustering_heads.constructions import ideal_circuit
-from analysis.clustering_heads.invariances import invariances
-from analysis.clustering_heads.labels import Verdict, verdicts
-from analysis.plots.panels import scene
-from analysis.reproduction.figures.figure import Chosen, Drawn, Material, named
-from analysis.reproduction.figures.frames import still
-from analysis.reproduction.figures.settings_line import settings_line, untrained_line
+from analysis.clustering_heads.invariances import measure_invariances
+from analysis.clustering_heads.labels import CircuitLabel, circuit_labels
+from analysis.plots.panels import build_scene
+from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunChoice, format_run_and_seed
+from analysis.reproduction.figures.frames import plot_frames_in_blocks
+from analysis.reproduction.figures.settings_line import format_settings_line, format_untrained_line
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.constant_attention import clustering_head_of
 from dynamics.settings import SettingsError, SparseSettings
 from dynamics.simulation import simulate
-from dynamics.tasks import distinct, sparse_sum
-from dynamics.training.finetuning import successful
+from dynamics.tasks import distinct_sequences, sparse_sum
+from dynamics.training.finetuning import successful_runs
 from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import settings_of
+from dynamics.trajectory.reader import read_settings
 
 PANELS = (
     "token_embeddings", "position_embeddings", "sums", "normalised_sums",
@@ -41,37 +41,41 @@ WIDTH, SMALL_WIDTH = 1360, 800
 """Of the panels, in pixels."""
 
 
-def circuit(trajectory: xr.Dataset, run: int, small: bool, step: int | None = None, title: str = "") -> Figure:
+def plot_circuit_panels(
+    trajectory: xr.Dataset, run: int, small: bool, step: int | None = None, title: str = ""
+) -> Figure:
     """The panels of a run's circuit at a recorded step, the last by default; of one with a title of its own, which is
     no run's, the step is not told."""
     last = int(trajectory["last_step"][run])
     moment = trajectory.sel(step=[last if step is None else step])  # alone, so that limits are those of this frame
-    made = scene(moment, run, side=SIDE, panels=PANELS, marks=())
+    made = build_scene(moment, run, side=SIDE, panels=PANELS, marks=())
     width = SMALL_WIDTH if small else WIDTH
-    return still([dataclasses.replace(made, title=title or made.title)], [0], PANELS, 4, width, timed=not title)
+    return plot_frames_in_blocks(
+        [dataclasses.replace(made, title=title or made.title)], [0], PANELS, 4, width, timed=not title
+    )
 
 
-def labelled(trajectory: xr.Dataset, step: int | None = None) -> list[Verdict]:
+def cached_circuit_labels(trajectory: xr.Dataset, step: int | None = None) -> list[CircuitLabel]:
     """The label of every run at a recorded step, the last by default. Raises TrajectoryError.
 
     The last few answers are kept: several plates show circuits of one ensemble.
     """
     step = int(trajectory["step"][-1]) if step is None else step
-    known = fingerprint(trajectory, step)
+    known = _label_cache_key(trajectory, step)
     if known not in _labels:
-        found = verdicts(invariances(trajectory, step))
-        while len(_labels) >= KEPT:
+        found = circuit_labels(measure_invariances(trajectory, step))
+        while len(_labels) >= MOST_CACHED_LABELS:
             _labels.pop(next(iter(_labels)))
         _labels[known] = found
     return list(_labels[known])
 
 
-KEPT = 4
+MOST_CACHED_LABELS = 4
 """Ensembles at a step whose labels are kept."""
-_labels: dict[str, list[Verdict]] = {}
+_labels: dict[str, list[CircuitLabel]] = {}
 
 
-def fingerprint(trajectory: xr.Dataset, step: int) -> str:
+def _label_cache_key(trajectory: xr.Dataset, step: int) -> str:
     """A hash over all that labels depend on: attributes, which runs had not diverged, and the weights at a step, or all
     recorded ones where that step is none."""
     told = hashlib.sha256(f"{step} {sorted(trajectory.attrs.items())}".encode())
@@ -86,21 +90,23 @@ def fingerprint(trajectory: xr.Dataset, step: int) -> str:
 # --------------------------------------------------------------------------------------------- the four kinds
 
 
-Kind = tuple[str, Callable[[Verdict], bool]]
+Kind = tuple[str, Callable[[CircuitLabel], bool]]
 """What a run is called in words, and whether a label is of that kind."""
 
 
-def kind_plate(material: Material, *kinds: Kind) -> Drawn:
+def _plot_first_run_of_kind(material: FigureData, *kinds: Kind) -> DrawnFigure:
     """The first successful run of a kind, or of the next one named where there is none of the first."""
     trajectory = material.only
     if material.run is not None:
-        (label,) = labelled(trajectory.isel(run=[material.run]))
+        (label,) = cached_circuit_labels(trajectory.isel(run=[material.run]))
         why = f"the run that was asked for, labelled {label.label}: {label.reason}"
-        return of_run(material, Chosen(material.run, why))
-    return of_run(material, first_of_kind(labelled(trajectory), successful(trajectory), kinds))
+        return _plot_final_circuit(material, RunChoice(material.run, why))
+    return _plot_final_circuit(
+        material, first_run_of_kind(cached_circuit_labels(trajectory), successful_runs(trajectory), kinds)
+    )
 
 
-def first_of_kind(labels: Sequence[Verdict], success: np.ndarray, kinds: Sequence[Kind]) -> Chosen:
+def first_run_of_kind(labels: Sequence[CircuitLabel], success: np.ndarray, kinds: Sequence[Kind]) -> RunChoice:
     """The first run of the first kind that there is; successful ones come first. Raises TrajectoryError."""
     wanted = kinds[0][0]
     for words, fits in kinds:
@@ -110,37 +116,42 @@ def first_of_kind(labels: Sequence[Verdict], success: np.ndarray, kinds: Sequenc
             lacking = "" if words == wanted else f"NO run of {len(labels)} is {wanted}; instead "
             some = "first successful run" if success[run] else "first run"
             rule = f"{lacking}the {some} that is {words} ({len(of_kind)} of {len(labels)} are)"
-            return Chosen(run, f"{rule}: {labels[run].reason}")
+            return RunChoice(run, f"{rule}: {labels[run].reason}")
     raise TrajectoryError(f"found no run that is {wanted} among {len(labels)}, nor any that has learned the task")
 
 
-def of_run(material: Material, chosen: Chosen) -> Drawn:
+def _plot_final_circuit(material: FigureData, chosen: RunChoice) -> DrawnFigure:
     """The circuit of a run at its end."""
     trajectory = material.only
-    figure = circuit(trajectory, chosen.run, material.small)
+    figure = plot_circuit_panels(trajectory, chosen.run, material.small)
     rule = f"Chosen: {chosen.why}. {LEGEND}"
-    return Drawn(figure, f"{named(trajectory, chosen.run)}, at the end", settings_line(trajectory), rule)
+    return DrawnFigure(
+        figure, f"{format_run_and_seed(trajectory, chosen.run)}, at the end", format_settings_line(trajectory), rule
+    )
 
 
-def vc1(material: Material) -> Drawn:
+def vc1(material: FigureData) -> DrawnFigure:
     """An ideal circuit: of a run, or built by hand where no run is ideal."""
     trajectory = material.only
-    settings = settings_of(trajectory)
+    settings = read_settings(trajectory)
     assert isinstance(settings, SparseSettings)
-    labels = [] if material.run is not None else labelled(trajectory)
+    labels = [] if material.run is not None else cached_circuit_labels(trajectory)
     if material.run is not None or any(each.label == "ideal" for each in labels):
-        return kind_plate(material, labelled_as("ideal"))
-    figure = circuit(
-        handmade(settings), 0, material.small, title=f"ideal circuit, p = {settings.vocab}, d = {settings.dim}"
+        return _plot_first_run_of_kind(material, runs_with_label("ideal"))
+    figure = plot_circuit_panels(
+        ideal_circuit_trajectory(settings),
+        0,
+        material.small,
+        title=f"ideal circuit, p = {settings.vocab}, d = {settings.dim}",
     )
     rule = (
         f"NONE of {len(labels)} runs is labelled ideal (at least .9 of the attention on the positions that count, all "
         "alike, no other position of effect), so this circuit was built by hand, to have what section 3.1 asks for. "
     )
-    return Drawn(figure, "built by hand, as no run is ideal", untrained_line(settings), rule + LEGEND)
+    return DrawnFigure(figure, "built by hand, as no run is ideal", format_untrained_line(settings), rule + LEGEND)
 
 
-def handmade(settings: SparseSettings) -> xr.Dataset:
+def ideal_circuit_trajectory(settings: SparseSettings) -> xr.Dataset:
     """The ideal circuit as a trajectory of a single frame. Raises SettingsError."""
     try:
         weights = ideal_circuit(settings)
@@ -151,23 +162,23 @@ def handmade(settings: SparseSettings) -> xr.Dataset:
     found = simulate(settings, runs=1, steps=0, progress=False)
     for name, weight in weights.items():
         found[name] = found[name].copy(data=weight.float().numpy().reshape(found[name].shape))
-    share, loss = judged(settings, weights)
+    share, loss = _accuracy_and_loss(settings, weights)
     found["accuracy"] = found["accuracy"].copy(data=np.full(found["accuracy"].shape, share, np.float32))
     found["loss"] = found["loss"].copy(data=np.full(found["loss"].shape, loss, np.float32))
     return found
 
 
 @torch.no_grad()
-def judged(settings: SparseSettings, weights: dict[str, torch.Tensor]) -> tuple[float, float]:
+def _accuracy_and_loss(settings: SparseSettings, weights: dict[str, torch.Tensor]) -> tuple[float, float]:
     """Accuracy and loss of weights on the distinct training sequences of seed 0."""
-    tokens = distinct(settings, 0, "train")[0]
+    tokens = distinct_sequences(settings, 0, "train")[0]
     target = torch.from_numpy(sparse_sum(tokens, settings))
     logits = ClusteringHead(settings).logits(weights, torch.from_numpy(tokens))
     loss = torch.nn.functional.cross_entropy(logits, target)
     return float((logits.argmax(-1) == target).double().mean()), float(loss)
 
 
-def labelled_as(label: str) -> Kind:
+def runs_with_label(label: str) -> Kind:
     """Runs with a label."""
     return f"labelled {label}", lambda each: each.label == label
 
@@ -179,16 +190,18 @@ LACKING_BOTH: Kind = (
 )
 
 
-def vc2(material: Material) -> Drawn:
+def vc2(material: FigureData) -> DrawnFigure:
     """Faulty attention, corrected by the value matrix."""
-    return kind_plate(material, labelled_as("corrected"), labelled_as("part of the values"), LEARNED)
+    return _plot_first_run_of_kind(
+        material, runs_with_label("corrected"), runs_with_label("part of the values"), LEARNED
+    )
 
 
-def vc3(material: Material) -> Drawn:
+def vc3(material: FigureData) -> DrawnFigure:
     """Partially learned invariances."""
-    return kind_plate(material, LACKING_BOTH, labelled_as("partial"), LEARNED)
+    return _plot_first_run_of_kind(material, LACKING_BOTH, runs_with_label("partial"), LEARNED)
 
 
-def vc4(material: Material) -> Drawn:
+def vc4(material: FigureData) -> DrawnFigure:
     """A fuzzy construction."""
-    return kind_plate(material, labelled_as("fuzzy"), labelled_as("partial"), LEARNED)
+    return _plot_first_run_of_kind(material, runs_with_label("fuzzy"), runs_with_label("partial"), LEARNED)

@@ -9,10 +9,10 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from dynamics.settings import Settings
-from dynamics.simulation import Record
+from dynamics.simulation import RecordMode
 
 
-class Sizes(NamedTuple):
+class SizeOverrides(NamedTuple):
     """What a person may ask for in place of a plate's own sizes; None is its own."""
 
     runs: int | None = None
@@ -21,7 +21,7 @@ class Sizes(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Ensemble:
+class RequiredRuns:
     """Runs that a plate needs."""
 
     settings: Settings
@@ -36,15 +36,15 @@ class Ensemble:
     """Whether it begins from the end of the ensemble before it"""
     weights: bool = True
     """Whether weights, or an embedding, must have been recorded"""
-    record: Record = "all"
+    record: RecordMode = "all"
     """What is recorded where it is made"""
 
-    def steps(self, sizes: Sizes) -> int:
+    def steps(self, sizes: SizeOverrides) -> int:
         """How far it is run."""
         epochs = self.epochs if sizes.epochs is None else sizes.epochs
         return self.settings.default_steps if epochs is None else epochs * self._unit
 
-    def frame_gap(self, sizes: Sizes) -> int:
+    def frame_gap(self, sizes: SizeOverrides) -> int:
         """Steps between recorded frames."""
         if self.every is None:
             return self.settings.default_every
@@ -68,21 +68,21 @@ def _told(value: object) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
+class RequiredResult:
     """What another command works out of many ensembles, which a plate needs."""
 
     title: str
     """Of the result, in its file"""
     command: str
     """That makes it, such as analysis.transfer"""
-    make: Callable[[Sizes], xr.Dataset]
+    make: Callable[[SizeOverrides], xr.Dataset]
 
     def words(self) -> str:
         """Which file may stand for it."""
         return f"a result of {self.command}"
 
 
-class Material(NamedTuple):
+class FigureData(NamedTuple):
     """What a plate is drawn from: a dataset for each of its needs, in their order."""
 
     datasets: tuple[xr.Dataset, ...]
@@ -101,7 +101,7 @@ class Material(NamedTuple):
         return runs[:few] if self.small else runs
 
 
-class Drawn(NamedTuple):
+class DrawnFigure(NamedTuple):
     """A plate as it was drawn."""
 
     figure: Figure
@@ -113,7 +113,7 @@ class Drawn(NamedTuple):
     """By which rule runs were chosen, and what to know when looking"""
 
 
-class Plate(NamedTuple):
+class PaperFigure(NamedTuple):
     """A figure of a paper."""
 
     name: str
@@ -122,17 +122,17 @@ class Plate(NamedTuple):
     """Such as CA figure 3"""
     shows: str
     """What is to be seen, and, where the paper does not define it, what it was taken to be"""
-    needs: tuple[Ensemble | Result, ...]
+    needs: tuple[RequiredRuns | RequiredResult, ...]
     cost: str
     """How long its runs take on two cores, where they are not there"""
-    draw: Callable[[Material], Drawn]
-    least: Sizes = Sizes()
+    draw: Callable[[FigureData], DrawnFigure]
+    least: SizeOverrides = SizeOverrides()
     """The smallest sizes of which it can be drawn, where they are more than one"""
     picks: bool = True
     """Whether a person may name its run; not where it shows all, or runs of several kinds"""
 
 
-class Chosen(NamedTuple):
+class RunChoice(NamedTuple):
     """A run that a rule has chosen."""
 
     run: int
@@ -141,17 +141,17 @@ class Chosen(NamedTuple):
     """The rule in words, as it came out"""
 
 
-def alive(trajectory: xr.Dataset) -> np.ndarray:
+def indices_not_diverged(trajectory: xr.Dataset) -> np.ndarray:
     """Places of the runs that have not diverged: (run,)."""
     return np.flatnonzero(trajectory["last_step"].values >= int(trajectory["step"][-1]))
 
 
-def seed_of(trajectory: xr.Dataset, run: int) -> int:
+def seed_of_run(trajectory: xr.Dataset, run: int) -> int:
     """The seed of a run at a place."""
     return int(trajectory["seed"][run])
 
 
-def named(trajectory: xr.Dataset, run: int) -> str:
+def format_run_and_seed(trajectory: xr.Dataset, run: int) -> str:
     """A run in a title: its place, and its seed where that is another number."""
-    seed = seed_of(trajectory, run)
+    seed = seed_of_run(trajectory, run)
     return f"run {run}" if seed == run else f"run {run} (seed {seed})"

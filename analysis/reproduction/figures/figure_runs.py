@@ -9,33 +9,37 @@ from typing import TextIO
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.figures.figure import Ensemble, Material, Plate, Result, Sizes
-from dynamics.settings import Settings, SettingsError, SparseSettings, check_whole
+from analysis.reproduction.figures.figure import FigureData, PaperFigure, RequiredResult, RequiredRuns, SizeOverrides
+from dynamics.settings import Settings, SettingsError, SparseSettings, check_integer
 from dynamics.simulation import run_path, simulate
-from dynamics.trajectory.netcdf import LOCK, TrajectoryError
-from dynamics.trajectory.reader import open_trajectory, settings_of
+from dynamics.trajectory.netcdf import NETCDF_LOCK, TrajectoryError
+from dynamics.trajectory.reader import open_trajectory, read_settings
 
 
-def gathered(plate: Plate, files: Sequence[Path], sizes: Sizes, run: int | None, say: TextIO | None = None) -> Material:
+def load_figure_runs(
+    plate: PaperFigure, files: Sequence[Path], sizes: SizeOverrides, run: int | None, say: TextIO | None = None
+) -> FigureData:
     """What a plate is drawn from: out of the files, or else found or made; says what to `say`, or to the terminal.
 
     Raises TrajectoryError, SettingsError, RecordingError, Interrupted.
     """
     for field, most in (("runs", 10_000_000), ("epochs", 2**40)):
         if getattr(sizes, field) is not None:
-            check_whole(field, getattr(sizes, field), getattr(plate.least, field) or 1, most)
-    if files and sizes != Sizes():
+            check_integer(field, getattr(sizes, field), getattr(plate.least, field) or 1, most)
+    if files and sizes != SizeOverrides():
         field = "epochs" if sizes.runs is None else "runs"
         raise SettingsError(field, getattr(sizes, field), "no value beside files, which are as large as they are")
-    datasets = given(plate, files) if files else made(plate, sizes, say or sys.stdout)
+    datasets = (
+        match_files_to_requirements(plate, files) if files else _find_or_make_runs(plate, sizes, say or sys.stdout)
+    )
     if run is not None:
-        check_run(datasets[-1], run)
-    return Material(tuple(datasets), run)
+        _check_run(datasets[-1], run)
+    return FigureData(tuple(datasets), run)
 
 
-def check_run(trajectory: xr.Dataset, run: int) -> None:
+def _check_run(trajectory: xr.Dataset, run: int) -> None:
     """See that a trajectory has a run at a place, which has not diverged. Raises SettingsError, TrajectoryError."""
-    check_whole("run", run, 0, trajectory.sizes["run"] - 1)
+    check_integer("run", run, 0, trajectory.sizes["run"] - 1)
     last = int(trajectory["last_step"][run])
     if last < int(trajectory["step"][-1]):
         raise TrajectoryError(f"run {run}: diverged after step {last}, expected one that has not")
@@ -44,7 +48,7 @@ def check_run(trajectory: xr.Dataset, run: int) -> None:
 # ------------------------------------------------------------------------------------------ files that are given
 
 
-def given(plate: Plate, files: Sequence[Path]) -> list[xr.Dataset]:
+def match_files_to_requirements(plate: PaperFigure, files: Sequence[Path]) -> list[xr.Dataset]:
     """For each need of a plate the first of the files that may stand for it. Raises TrajectoryError."""
     opened = {path: _opened(path, plate) for path in files}
     chosen: list[xr.Dataset] = []
@@ -54,39 +58,39 @@ def given(plate: Plate, files: Sequence[Path]) -> list[xr.Dataset]:
             found = "; ".join(f"{path.name}: {_what(each, need)}" for path, each in opened.items())
             raise TrajectoryError(f"{plate.source} needs {need.words()}, found {found}")
         chosen.append(fitting[0])
-        if isinstance(need, Ensemble) and need.weights and "embedding" not in fitting[0]:
+        if isinstance(need, RequiredRuns) and need.weights and "embedding" not in fitting[0]:
             name = next(path.name for path, each in opened.items() if each is fitting[0])
             raise TrajectoryError(f"{name}: {plate.source} needs weights; a run with record=metrics keeps none")
     return chosen
 
 
-def _opened(path: Path, plate: Plate) -> xr.Dataset:
+def _opened(path: Path, plate: PaperFigure) -> xr.Dataset:
     """A trajectory, or the result of another command where the plate needs one."""
-    if not any(isinstance(need, Result) for need in plate.needs):
+    if not any(isinstance(need, RequiredResult) for need in plate.needs):
         return open_trajectory(path)
     try:
-        with LOCK, xr.open_dataset(path, engine="netcdf4") as there:
+        with NETCDF_LOCK, xr.open_dataset(path, engine="netcdf4") as there:
             return there.load()
     except (OSError, ValueError) as error:
         raise TrajectoryError(f"{path}: could not be read as NetCDF ({error})") from None
 
 
-def _fits(found: xr.Dataset, need: Ensemble | Result) -> bool:
-    if isinstance(need, Result):
+def _fits(found: xr.Dataset, need: RequiredRuns | RequiredResult) -> bool:
+    if isinstance(need, RequiredResult):
         return found.attrs.get("title") == need.title
     if found.attrs.get("system") != need.settings.system or "schema_version" not in found.attrs:
         return False
-    settings = settings_of(found)
+    settings = read_settings(found)
     alike = all(getattr(settings, name) == getattr(need.settings, name) for name in need.must)
     return alike and (not need.follows or getattr(settings, "start", "random") != "random")
 
 
-def _what(found: xr.Dataset, need: Ensemble | Result) -> str:
+def _what(found: xr.Dataset, need: RequiredRuns | RequiredResult) -> str:
     """What a file holds, in words: settings that are not usual, and those that are asked for."""
     if "schema_version" not in found.attrs:
         return f"“{found.attrs.get('title', 'something else')}”"
-    settings = settings_of(found)
-    usual, asked = type(settings)(), need.must if isinstance(need, Ensemble) else ()
+    settings = read_settings(found)
+    usual, asked = type(settings)(), need.must if isinstance(need, RequiredRuns) else ()
     changed = [
         f"{field.name.replace('_', '-')} {getattr(settings, field.name)}" for field in dataclasses.fields(settings)
         if field.name in asked or getattr(settings, field.name) != getattr(usual, field.name)
@@ -97,27 +101,29 @@ def _what(found: xr.Dataset, need: Ensemble | Result) -> str:
 # ------------------------------------------------------------------------------------------- found, or made
 
 
-def made(plate: Plate, sizes: Sizes, say: TextIO) -> list[xr.Dataset]:
+def _find_or_make_runs(plate: PaperFigure, sizes: SizeOverrides, say: TextIO) -> list[xr.Dataset]:
     """For each need of a plate what is found where it lives, or made there. Raises as `simulate` does."""
     found: list[xr.Dataset] = []
     path = None
     for need in plate.needs:
-        if isinstance(need, Result):
+        if isinstance(need, RequiredResult):
             print(f"needs {need.words()}, whose runs are found or made", file=say)
             found.append(need.make(sizes))
             continue
         settings = _following(need.settings, path, found[-1]) if need.follows and path else need.settings
-        trajectory, path = ensemble(need, settings, sizes, plate.cost, say)
+        trajectory, path = _load_ensemble(need, settings, sizes, plate.cost, say)
         found.append(trajectory)
     return found
 
 
-def ensemble(need: Ensemble, settings: Settings, sizes: Sizes, cost: str, say: TextIO) -> tuple[xr.Dataset, Path]:
+def _load_ensemble(
+    need: RequiredRuns, settings: Settings, sizes: SizeOverrides, cost: str, say: TextIO
+) -> tuple[xr.Dataset, Path]:
     """An ensemble and its file, found or made."""
     runs = need.runs if sizes.runs is None else sizes.runs
     steps, every = need.steps(sizes), need.frame_gap(sizes)
     path = run_path(settings, runs, 0, every, need.record)
-    at_its_size = f" ({cost})" if sizes == Sizes() else ""
+    at_its_size = f" ({cost})" if sizes == SizeOverrides() else ""
     plan = "found, or gone on with" if path.exists() else f"to be made{at_its_size}"
     print(f"{need.words()}: {runs} runs of {steps} steps, {path}, {plan}", file=say, flush=True)
     return simulate(settings, runs=runs, seed=0, steps=steps, every=every, record=need.record, out=path), path

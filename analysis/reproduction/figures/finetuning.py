@@ -5,63 +5,72 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from analysis.clustering_heads.labels import Verdict
-from analysis.reproduction.figures.circuits import LEGEND, circuit, labelled
-from analysis.reproduction.figures.figure import Chosen, Drawn, Material, alive, named
-from analysis.reproduction.figures.settings_line import settings_line
+from analysis.clustering_heads.labels import CircuitLabel
+from analysis.reproduction.figures.circuits import LEGEND, cached_circuit_labels, plot_circuit_panels
+from analysis.reproduction.figures.figure import (
+    DrawnFigure,
+    FigureData,
+    RunChoice,
+    format_run_and_seed,
+    indices_not_diverged,
+)
+from analysis.reproduction.figures.settings_line import format_settings_line
 from dynamics.settings import SettingsError, SparseSettings
-from dynamics.training.finetuning import source_runs, source_step
+from dynamics.training.finetuning import source_run_indices, source_step_index
 from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import settings_of
+from dynamics.trajectory.reader import read_settings
 
 CARRIED = ("position_embedding", "query", "value", "receptor")
 """Weights that finetuning begins with as they were, by which a source is known."""
 
 
-def vc10(material: Material) -> Drawn:
+def vc10(material: FigureData) -> DrawnFigure:
     """A circuit of p = 2 with a token more, as finetuning begins."""
-    return finetuned(material, 0)
+    return _plot_finetuned_circuit(material, 0)
 
 
-def vc11(material: Material) -> Drawn:
+def vc11(material: FigureData) -> DrawnFigure:
     """The same circuit when finetuning has ended."""
-    return finetuned(material, -1)
+    return _plot_finetuned_circuit(material, -1)
 
 
-def finetuned(material: Material, frame: int) -> Drawn:
+def _plot_finetuned_circuit(material: FigureData, frame: int) -> DrawnFigure:
     """The circuit of a finetuned run in its first or last frame."""
     source, trajectory = material.datasets
-    places, begun = beginnings(source, trajectory)
+    places, begun = finetuning_start_points(source, trajectory)
     if material.run is None:
-        chosen = carried(labelled(source, begun), places, trajectory)
+        chosen = best_finetuned_from_corrected(cached_circuit_labels(source, begun), places, trajectory)
     else:
-        chosen = Chosen(material.run, "the run that was asked for")
-    figure = circuit(trajectory, chosen.run, material.small, int(trajectory["step"][frame]))
+        chosen = RunChoice(material.run, "the run that was asked for")
+    figure = plot_circuit_panels(trajectory, chosen.run, material.small, int(trajectory["step"][frame]))
     when = "before finetuning" if frame == 0 else "after finetuning"
-    rule = f"Chosen: {chosen.why}. {begun_with(source, trajectory, int(places[chosen.run]), begun)} {LEGEND}"
-    here = f"{named(trajectory, chosen.run)}, p = {trajectory.sizes['token']}, {when}"
-    return Drawn(figure, here, settings_line(trajectory), rule)
+    rule = f"Chosen: {chosen.why}. {inherited_weights(source, trajectory, int(places[chosen.run]), begun)} {LEGEND}"
+    here = f"{format_run_and_seed(trajectory, chosen.run)}, p = {trajectory.sizes['token']}, {when}"
+    return DrawnFigure(figure, here, format_settings_line(trajectory), rule)
 
 
-def begun_with(source: xr.Dataset, trajectory: xr.Dataset, place: int, begun: int) -> str:
+def inherited_weights(source: xr.Dataset, trajectory: xr.Dataset, place: int, begun: int) -> str:
     """Which weights a run that began with those of a run of its source has got from it."""
-    rows = [settings_of(each).rows for each in (source, trajectory)]  # type: ignore[attr-defined]
+    rows = [read_settings(each).rows for each in (source, trajectory)]  # type: ignore[attr-defined]
     end = int(source["step"][-1])
     when = "at its end" if begun == end else f"at step {begun} of {end}"
     new = {0: "", 1: ", and a new row of the embedding"}.get(rows[1] - rows[0], ", and new rows of the embedding")
-    return f"Its first weights are those of the source's {named(source, place)} {when}{new}."
+    return f"Its first weights are those of the source's {format_run_and_seed(source, place)} {when}{new}."
 
 
-def beginnings(source: xr.Dataset, trajectory: xr.Dataset) -> tuple[np.ndarray, int]:
+def finetuning_start_points(source: xr.Dataset, trajectory: xr.Dataset) -> tuple[np.ndarray, int]:
     """Where along the source's runs each finetuned run began, (run,), and at which of its steps.
 
     Raises TrajectoryError where these runs did not begin at this source.
     """
-    settings = settings_of(trajectory)
+    settings = read_settings(trajectory)
     assert isinstance(settings, SparseSettings)
     other = TrajectoryError("the finetuned runs began at other weights than those of the source among the files")
     try:
-        places, at = source_runs(source, settings, trajectory["seed"].values), source_step(source, settings)
+        places, at = (
+            source_run_indices(source, settings, trajectory["seed"].values),
+            source_step_index(source, settings),
+        )
     except SettingsError:
         raise other from None
     for name in CARRIED:
@@ -72,12 +81,14 @@ def beginnings(source: xr.Dataset, trajectory: xr.Dataset) -> tuple[np.ndarray, 
     return places, int(source["step"][at])
 
 
-def carried(labels: Sequence[Verdict], places: np.ndarray, trajectory: xr.Dataset) -> Chosen:
+def best_finetuned_from_corrected(
+    labels: Sequence[CircuitLabel], places: np.ndarray, trajectory: xr.Dataset
+) -> RunChoice:
     """Of the runs whose source was labelled corrected, as that of figure 2, the one that is best after finetuning.
 
     labels: of the source's runs; places: of each finetuned run among these. Raises TrajectoryError.
     """
-    runs = [int(run) for run in alive(trajectory)]
+    runs = [int(run) for run in indices_not_diverged(trajectory)]
     if not runs:
         raise TrajectoryError("dimension run: found no finetuned run that has not diverged, expected one at least")
     corrected = [run for run in runs if labels[places[run]].label == "corrected"]
@@ -87,4 +98,4 @@ def carried(labels: Sequence[Verdict], places: np.ndarray, trajectory: xr.Datase
     rule = f"of {len(corrected)} runs whose circuit was labelled corrected, as that of figure 2," if corrected else (
         f"NO circuit was labelled corrected; of all {len(runs)} runs"
     )  # fmt: skip
-    return Chosen(best, f"{rule} the first with the best accuracy after finetuning, {accuracy[best]:.3f} ({split})")
+    return RunChoice(best, f"{rule} the first with the best accuracy after finetuning, {accuracy[best]:.3f} ({split})")

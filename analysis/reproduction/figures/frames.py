@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from analysis.plots.drawing.panel_grid import Sheet
+from analysis.plots.drawing.panel_grid import PanelGrid
 from analysis.plots.scenes.scene import Scene
 
 
-def still(
+def plot_frames_in_blocks(
     scenes: Sequence[Scene],
     frames: Sequence[int],
     panels: Sequence[str],
@@ -21,7 +21,7 @@ def still(
 
     timed: whether the step is told.
     """
-    sheet = Sheet(scenes, panels, columns=columns, width=width)
+    sheet = PanelGrid(scenes, panels, columns=columns, width=width)
     arrays = [each.arrays(np.array([frame]), panels) for each, frame in zip(scenes, frames, strict=True)]
     sheet.show(frames, arrays, [0] * len(scenes))
     for clock in sheet.clocks:  # which a figure leaves out as long as they are to be drawn apart

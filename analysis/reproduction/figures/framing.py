@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.transforms import Bbox
 
-from analysis.output.files import HDF5, replacing
+from analysis.output.files import HDF5_SIGNATURE, replace_file
 from dynamics.settings import SettingsError
 
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -25,7 +25,7 @@ SMALLER = ((1.0, 256), (1.0, 128), (1.0, 64), (1.0, 32), (0.85, 64), (0.7, 64), 
 """Shares of its pixels across, and colours, that are tried until it is no larger."""
 
 
-def framed(figure: Figure, title: str, caption: str) -> Bbox:
+def add_title_and_caption(figure: Figure, title: str, caption: str) -> Bbox:
     """Write a title above what a figure holds and a caption below it; where all of that lies, in inches.
 
     The figure's own layout stays as it is, and what it leaves free above and below is left out.
@@ -50,20 +50,20 @@ def framed(figure: Figure, title: str, caption: str) -> Bbox:
     return box
 
 
-def check_picture(path: Path) -> Path:
+def check_figure_path(path: Path) -> Path:
     """The path of a picture, if it can be one, which would not replace a trajectory. Raises SettingsError."""
     if path.suffix.lower() not in SUFFIXES or path.is_dir():
         raise SettingsError("out", path, "the name of a file that ends in " + ", ".join(SUFFIXES))
-    if path.is_file() and path.open("rb").read(len(HDF5)) == HDF5:
+    if path.is_file() and path.open("rb").read(len(HDF5_SIGNATURE)) == HDF5_SIGNATURE:
         raise SettingsError("out", path, "another name, as this is a NetCDF file, which would be lost")
     return path
 
 
-def save_plate(figure: Figure, box: Bbox, path: Path) -> None:
+def save_paper_figure(figure: Figure, box: Bbox, path: Path) -> None:
     """Draw into a PNG, SVG or PDF, whole or not at all. Raises RecordingError."""
     kind = path.suffix.lower()[1:]
     stamp = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]  # same bytes for the same figure
-    with replacing(path) as temporary, rc_context({"svg.hashsalt": kind}):
+    with replace_file(path) as temporary, rc_context({"svg.hashsalt": kind}):
         figure.savefig(temporary, format=kind, dpi=DPI, bbox_inches=box, metadata=stamp)
 
 
@@ -72,13 +72,13 @@ def small_dpi(figure: Figure) -> float:
     return min(SMALL_DPI, ACROSS / figure.get_figwidth())
 
 
-def save_small(figure: Figure, path: Path) -> None:
+def save_small_png(figure: Figure, path: Path) -> None:
     """Draw a small PNG of few colours, without title and caption, for a web page. Raises RecordingError."""
     from PIL import Image
 
     drawn, dpi = io.BytesIO(), small_dpi(figure)
     figure.savefig(drawn, format="png", dpi=2 * dpi)
-    with Image.open(drawn) as image, replacing(path) as temporary:
+    with Image.open(drawn) as image, replace_file(path) as temporary:
         whole = image.convert("RGB")
         for share, colours in SMALLER:
             size = round(share * whole.width / 2), round(share * whole.height / 2)

@@ -9,28 +9,35 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis import weights
-from analysis.plots.class_maps import box, draw_class_map, draw_embedding, draw_key, portrayed
+from analysis.plots.class_maps import add_axes_in_inches, draw_class_key, draw_class_map, draw_embedding, final_state
 from analysis.plots.embedding_grid import draw_tokens
 from analysis.plots.figure_files import new_figure
-from analysis.reproduction.figures.figure import Chosen, Drawn, Material, alive, named, seed_of
-from analysis.reproduction.figures.run_choice import Ends, runs_of_seeds
-from analysis.reproduction.figures.settings_line import settings_line
-from analysis.structures.circles_and_grids import label
-from dynamics.networks.constant_attention import check_recorded
+from analysis.reproduction.figures.figure import (
+    DrawnFigure,
+    FigureData,
+    RunChoice,
+    format_run_and_seed,
+    indices_not_diverged,
+    seed_of_run,
+)
+from analysis.reproduction.figures.run_choice import EndStates, runs_with_seeds
+from analysis.reproduction.figures.settings_line import format_settings_line
+from analysis.structures.circles_and_grids import structure_label
+from dynamics.networks.constant_attention import check_variable_recorded
 from dynamics.settings import ModularSettings
 from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import settings_of
+from dynamics.trajectory.reader import read_settings
 
 PANEL, GAP, HEAD = 2.5, 0.12, 0.42  # inches: a side of a panel, between panels, room for its title
-TOKENS = "tokens numbered and coloured along the number line, joined in their order; equal axes through the origin"
+TOKENS_NOTE = "tokens numbered and coloured along the number line, joined in their order; equal axes through the origin"
 
 
-def decay(trajectory: xr.Dataset) -> str:
+def format_weight_decay(trajectory: xr.Dataset) -> str:
     """The weight decay, as a title has it."""
-    return f"weight decay {settings_of(trajectory).weight_decay:g}"  # type: ignore[attr-defined]
+    return f"weight decay {read_settings(trajectory).weight_decay:g}"  # type: ignore[attr-defined]
 
 
-def embeddings(ends: np.ndarray, titles: Sequence[str], columns: int, side: float = PANEL) -> Figure:
+def plot_embedding_panels(ends: np.ndarray, titles: Sequence[str], columns: int, side: float = PANEL) -> Figure:
     """Embeddings (run, token, 2), a panel each."""
     rows = -(-len(ends) // columns)
     figure = new_figure(columns * (side + GAP) + GAP, rows * (side + HEAD) + GAP)
@@ -43,16 +50,16 @@ def embeddings(ends: np.ndarray, titles: Sequence[str], columns: int, side: floa
 def _panel(figure: Figure, place: int, columns: int, side: float) -> Axes:
     left = GAP + place % columns * (side + GAP)
     top = figure.get_figheight() - place // columns * (side + HEAD)
-    return box(figure, left, top - HEAD - side, side, side)
+    return add_axes_in_inches(figure, left, top - HEAD - side, side, side)
 
 
-def end_of(trajectory: xr.Dataset, run: int) -> np.ndarray:
+def final_embedding_of_run(trajectory: xr.Dataset, run: int) -> np.ndarray:
     """The last embedding of a run, (token, axis) float64. Raises TrajectoryError."""
-    check_recorded(trajectory, "embedding")
+    check_variable_recorded(trajectory, "embedding")
     return trajectory["embedding"].isel(run=run, step=-1).transpose("token", "axis").values.astype(np.float64)
 
 
-def in_the_plane(trajectory: xr.Dataset) -> None:
+def check_two_axes(trajectory: xr.Dataset) -> None:
     """See that embeddings have two axes, as all of CA's but those of appendix F. Raises TrajectoryError."""
     if trajectory.sizes.get("axis", 2) != 2:
         raise TrajectoryError(
@@ -60,123 +67,143 @@ def in_the_plane(trajectory: xr.Dataset) -> None:
         )
 
 
-def titled(trajectory: xr.Dataset, run: int) -> str:
+def set_run_title(trajectory: xr.Dataset, run: int) -> str:
     """A run over its panel."""
-    words = label(end_of(trajectory, run))
-    return f"{named(trajectory, run)}: {words.split(',')[0] if words.startswith('circle') else words}"
+    words = structure_label(final_embedding_of_run(trajectory, run))
+    return f"{format_run_and_seed(trajectory, run)}: {words.split(',')[0] if words.startswith('circle') else words}"
 
 
-def chosen_by(material: Material, chosen: Chosen) -> Chosen:
+def _requested_or_chosen_run(material: FigureData, chosen: RunChoice) -> RunChoice:
     """The run that a person has asked for, or else that of a rule."""
-    return chosen if material.run is None else Chosen(material.run, "the run that was asked for")
+    return chosen if material.run is None else RunChoice(material.run, "the run that was asked for")
 
 
-def ca1(material: Material) -> Drawn:
+def ca1(material: FigureData) -> DrawnFigure:
     """A grid and a circle."""
     trajectory = material.only
-    in_the_plane(trajectory)
-    ends = Ends(trajectory)
+    check_two_axes(trajectory)
+    ends = EndStates(trajectory)
     grid, circle = ends.grid_run(), ends.circle_run()
     runs = [grid.run, circle.run]
-    figure = embeddings(
-        np.stack([end_of(trajectory, run) for run in runs]), [titled(trajectory, r) for r in runs], 2, 3.3
+    figure = plot_embedding_panels(
+        np.stack([final_embedding_of_run(trajectory, run) for run in runs]),
+        [set_run_title(trajectory, r) for r in runs],
+        2,
+        3.3,
     )
-    here = f"{named(trajectory, grid.run)} and {named(trajectory, circle.run)}, {decay(trajectory)}"
-    rule = f"Left: {grid.why}. Right: {circle.why}. Embeddings at the end, {TOKENS}."
-    return Drawn(figure, here, settings_line(trajectory), rule)
+    here = f"{format_run_and_seed(trajectory, grid.run)} and {format_run_and_seed(trajectory, circle.run)}, {format_weight_decay(trajectory)}"
+    rule = f"Left: {grid.why}. Right: {circle.why}. Embeddings at the end, {TOKENS_NOTE}."
+    return DrawnFigure(figure, here, format_settings_line(trajectory), rule)
 
 
-def ca2(material: Material) -> Drawn:
+def ca2(material: FigureData) -> DrawnFigure:
     """An imperfect grid."""
     trajectory = material.only
-    in_the_plane(trajectory)
-    chosen = chosen_by(material, Ends(trajectory).imperfect_run())
-    x = end_of(trajectory, chosen.run)
-    figure = embeddings(x[None], [titled(trajectory, chosen.run)], 1, 4.2)
-    rule = f"Chosen: {chosen.why}. Embedding at the end, {TOKENS}."
-    return Drawn(figure, f"{named(trajectory, chosen.run)}, {decay(trajectory)}", settings_line(trajectory), rule)
+    check_two_axes(trajectory)
+    chosen = _requested_or_chosen_run(material, EndStates(trajectory).imperfect_run())
+    x = final_embedding_of_run(trajectory, chosen.run)
+    figure = plot_embedding_panels(x[None], [set_run_title(trajectory, chosen.run)], 1, 4.2)
+    rule = f"Chosen: {chosen.why}. Embedding at the end, {TOKENS_NOTE}."
+    return DrawnFigure(
+        figure,
+        f"{format_run_and_seed(trajectory, chosen.run)}, {format_weight_decay(trajectory)}",
+        format_settings_line(trajectory),
+        rule,
+    )
 
 
-def ca3(material: Material) -> Drawn:
+def ca3(material: FigureData) -> DrawnFigure:
     """Embedding and class map of a grid."""
-    in_the_plane(material.only)
-    return with_class_map(material, chosen_by(material, Ends(material.only).grid_run()))
+    check_two_axes(material.only)
+    return _plot_with_class_map(material, _requested_or_chosen_run(material, EndStates(material.only).grid_run()))
 
 
-def ca4(material: Material) -> Drawn:
+def ca4(material: FigureData) -> DrawnFigure:
     """Embedding and class map of a circle."""
-    in_the_plane(material.only)
-    return with_class_map(material, chosen_by(material, Ends(material.only).circle_run()))
+    check_two_axes(material.only)
+    return _plot_with_class_map(material, _requested_or_chosen_run(material, EndStates(material.only).circle_run()))
 
 
-def with_class_map(material: Material, chosen: Chosen) -> Drawn:
+def _plot_with_class_map(material: FigureData, chosen: RunChoice) -> DrawnFigure:
     """A run's embedding beside the class map of the plane with its pair sums."""
     trajectory = material.only
-    figure = class_maps(trajectory, [chosen.run], 1, 3.9)
+    figure = _plot_class_map_pairs(trajectory, [chosen.run], 1, 3.9)
     rule = (
         f"Chosen: {chosen.why}. Left: the embedding at the end. Right: the predicted class of every point of the "
         "plane, and the sums of the embeddings of all pairs."
     )
-    return Drawn(figure, f"{named(trajectory, chosen.run)}, {decay(trajectory)}", settings_line(trajectory), rule)
+    return DrawnFigure(
+        figure,
+        f"{format_run_and_seed(trajectory, chosen.run)}, {format_weight_decay(trajectory)}",
+        format_settings_line(trajectory),
+        rule,
+    )
 
 
-def class_maps(trajectory: xr.Dataset, runs: Sequence[int], columns: int, side: float) -> Figure:
+def _plot_class_map_pairs(trajectory: xr.Dataset, runs: Sequence[int], columns: int, side: float) -> Figure:
     """A pair of panels a run, embedding and class map, over a legend of both."""
     rows, key = -(-len(runs) // columns), 0.75
     pair = 2 * side + 2 * GAP
     width = columns * (pair + 2 * GAP)
     figure = new_figure(width, rows * (side + HEAD) + key + GAP)
     for place, run in enumerate(runs):
-        shown = portrayed(trajectory, run)
+        shown = final_state(trajectory, run)
         left = GAP + place % columns * (pair + 2 * GAP)
         bottom = figure.get_figheight() - (place // columns + 1) * (side + HEAD)
-        draw_embedding(box(figure, left, bottom, side, side), shown, named(trajectory, run))
-        draw_class_map(box(figure, left + side + GAP, bottom, side, side), shown)
+        draw_embedding(
+            add_axes_in_inches(figure, left, bottom, side, side), shown, format_run_and_seed(trajectory, run)
+        )
+        draw_class_map(add_axes_in_inches(figure, left + side + GAP, bottom, side, side), shown)
     half = width / 2
-    strip = box(figure, half - 0.6, 0.32, half, 0.16)
-    settings = settings_of(trajectory)
+    strip = add_axes_in_inches(figure, half - 0.6, 0.32, half, 0.16)
+    settings = read_settings(trajectory)
     assert isinstance(settings, ModularSettings)
-    draw_key(box(figure, GAP, 0.05, half - 0.9, key - 0.1), strip, settings)
+    draw_class_key(add_axes_in_inches(figure, GAP, 0.05, half - 0.9, key - 0.1), strip, settings)
     return figure
 
 
-def ca_c(material: Material) -> Drawn:
+def ca_c(material: FigureData) -> DrawnFigure:
     """Twenty embeddings for each of four weight decays."""
-    words = [decay(each) for each in material.datasets]
-    figure, told = seeds_of_all(material, words)
+    words = [format_weight_decay(each) for each in material.datasets]
+    figure, told = runs_by_trajectory(material, words)
     here = "weight decay " + ", ".join(word.split(" ")[-1] for word in words)
-    return Drawn(figure, here, settings_line(*material.datasets), f"{told} Embeddings at the end, {TOKENS}; {KINDS}")
+    return DrawnFigure(
+        figure,
+        here,
+        format_settings_line(*material.datasets),
+        f"{told} Embeddings at the end, {TOKENS_NOTE}; {KINDS_NOTE}",
+    )
 
 
-def seeds_of_all(material: Material, words: Sequence[str]) -> tuple[Figure, str]:
+def runs_by_trajectory(material: FigureData, words: Sequence[str]) -> tuple[Figure, str]:
     """A block of runs for each trajectory, under its word, and which runs these are."""
     rows, titles, told = [], [], []
     for trajectory in material.datasets:
-        in_the_plane(trajectory)
-        runs, said = runs_of_seeds(trajectory)
+        check_two_axes(trajectory)
+        runs, said = runs_with_seeds(trajectory)
         told.append(said)
         some = material.some(runs, SMALL_COLUMNS)
-        rows.append([end_of(trajectory, run) for run in some])
-        titles.append([short(trajectory, run) for run in some])
-    figure = blocks(rows, titles, words, SMALL_COLUMNS if material.small else COLUMNS)
+        rows.append([final_embedding_of_run(trajectory, run) for run in some])
+        titles.append([_short_run_title(trajectory, run) for run in some])
+    figure = _plot_panel_blocks(rows, titles, words, SMALL_COLUMNS if material.small else COLUMNS)
     if len(set(told)) == 1:
         return figure, f"Each block: {told[0]}."
     return figure, "; ".join(f"{word}: {said}" for word, said in zip(words, told, strict=True)) + "."
 
 
-def short(trajectory: xr.Dataset, run: int) -> str:
+def _short_run_title(trajectory: xr.Dataset, run: int) -> str:
     """A run over a small panel: its seed and what it is."""
-    words = label(end_of(trajectory, run))
+    words = structure_label(final_embedding_of_run(trajectory, run))
     kind = "○" if words.startswith("circle") else words.split(", ")[1].split(" ")[0]
-    return f"{seed_of(trajectory, run)}: {kind}"
+    return f"{seed_of_run(trajectory, run)}: {kind}"
 
 
-KINDS = "○ is a circle by algorithm 1, a number counts the imperfections of others."
+KINDS_NOTE = "○ is a circle by algorithm 1, a number counts the imperfections of others."
 COLUMNS, SMALL_COLUMNS = 10, 6
 SIDE, MARK, LETTERS = 1.28, 44, 5.2  # of a small panel, in inches; area of its tokens, size of their numbers, in points
 
 
-def blocks(
+def _plot_panel_blocks(
     rows: Sequence[Sequence[np.ndarray]], titles: Sequence[Sequence[str]], words: Sequence[str], most: int = COLUMNS
 ) -> Figure:
     """Blocks of small panels, so many in a line, each block under its word."""
@@ -190,7 +217,7 @@ def blocks(
         top -= title
         for place, (x, name) in enumerate(zip(row, names, strict=True)):
             left = 0.09 + place % most * (side + 0.06)
-            axes = box(figure, left, top - (place // most + 1) * (side + head), side, side)
+            axes = add_axes_in_inches(figure, left, top - (place // most + 1) * (side + head), side, side)
             draw_tokens(axes, x, MARK, LETTERS)
             axes.set_title(name, fontsize=7.5, pad=2)
         top -= count * (side + head)
@@ -200,56 +227,60 @@ def blocks(
 SHOWN = range(10, 24)
 
 
-def ca_e(material: Material) -> Drawn:
+def ca_e(material: FigureData) -> DrawnFigure:
     """Fourteen embeddings beside their class maps."""
     trajectory = material.only
-    in_the_plane(trajectory)
-    found, told = runs_of_seeds(trajectory, SHOWN)
+    check_two_axes(trajectory)
+    found, told = runs_with_seeds(trajectory, SHOWN)
     runs = material.some(found, 4)
-    figure = class_maps(trajectory, runs, min(2 if material.small else 3, len(runs)), 2.35 if material.small else 2.7)
+    figure = _plot_class_map_pairs(
+        trajectory, runs, min(2 if material.small else 3, len(runs)), 2.35 if material.small else 2.7
+    )
     rule = (
         f"{told[0].upper()}{told[1:]}. Left of each pair the embedding at the end, right the predicted class of every "
         "point of the plane with the pair sums."
     )
-    return Drawn(figure, f"{len(runs)} runs, {decay(trajectory)}", settings_line(trajectory), rule)
+    return DrawnFigure(
+        figure, f"{len(runs)} runs, {format_weight_decay(trajectory)}", format_settings_line(trajectory), rule
+    )
 
 
-def ca_f(material: Material) -> Drawn:
+def ca_f(material: FigureData) -> DrawnFigure:
     """Embeddings in three and four dimensions, each in three projections."""
     rows: list[list[np.ndarray]] = []
     titles: list[list[str]] = []
     words: list[str] = []
     for trajectory, count in zip(material.datasets, (7, 8), strict=True):
-        runs = material.some(alive(trajectory)[:count].tolist(), 4)
+        runs = material.some(indices_not_diverged(trajectory)[:count].tolist(), 4)
         dim = trajectory.sizes["axis"]
         planes = list(combinations(range(3), 2)) if dim == 3 else list(pairwise(range(dim)))[:3]
         for first, second in planes:
-            rows.append([end_of(trajectory, run)[:, [first, second]] for run in runs])
-            titles.append([f"seed {seed_of(trajectory, run)}" for run in runs])
+            rows.append([final_embedding_of_run(trajectory, run)[:, [first, second]] for run in runs])
+            titles.append([f"seed {seed_of_run(trajectory, run)}" for run in runs])
             words.append(f"D = {dim}: axes {first + 1} and {second + 1}")
-    figure = blocks(rows, titles, words)
+    figure = _plot_panel_blocks(rows, titles, words)
     rule = (
         "The first runs, a column each, in three projections on two axes; the paper does not say which of the six "
-        f"there are for D = 4. {TOKENS.capitalize()}."
+        f"there are for D = 4. {TOKENS_NOTE.capitalize()}."
     )
-    about = settings_line(*material.datasets)
-    return Drawn(figure, f"D = 3 and D = 4, {decay(material.only)}", about, rule)
+    about = format_settings_line(*material.datasets)
+    return DrawnFigure(figure, f"D = 3 and D = 4, {format_weight_decay(material.only)}", about, rule)
 
 
-def ca6(material: Material) -> Drawn:
+def ca6(material: FigureData) -> DrawnFigure:
     """Size of the hidden weights and biases against weight decay."""
     found: dict[float, weights.Runs] = {}
     for trajectory in material.datasets:
-        found[settings_of(trajectory).weight_decay] = weights.measured(trajectory)  # type: ignore[attr-defined]
+        found[read_settings(trajectory).weight_decay] = weights.measure_weights(trajectory)  # type: ignore[attr-defined]
     found = dict(sorted(found.items()))
-    groups = {each: weights.group(runs) for each, runs in found.items()}
+    groups = {each: weights.mean_weight_measures(runs) for each, runs in found.items()}
     runs = material.only.sizes["run"]
     title = f"{runs} networks a weight decay, means with 95% intervals"
-    figure = weights.figure(groups, weights.by_structure(list(found.values())), title)
+    figure = weights.plot_weights(groups, weights.groups_by_structure(list(found.values())), title)
     for axes in figure.axes[1:]:
         axes.set_ylabel("rank, or share of variance", fontsize=9)
     rule = (
         "All runs. Left: the paper's figure. Middle and right: what the paper says of it in words (5.2), measured: how "
         "hidden weights and pair sums lie to each other, with chance levels."
     )
-    return Drawn(figure, f"{len(found)} weight decays", settings_line(*material.datasets), rule)
+    return DrawnFigure(figure, f"{len(found)} weight decays", format_settings_line(*material.datasets), rule)

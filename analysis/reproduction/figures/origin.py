@@ -6,32 +6,32 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Circle
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from analysis.linearization.normalisation import jacobian_norm, radius_of
-from analysis.linearization.normalisation_margin import near_origin
+from analysis.linearization.normalisation import normalisation_jacobian_norm, normalised_length
+from analysis.linearization.normalisation_margin import measure_normalisation_margins
 from analysis.plots.figure_files import new_figure
-from analysis.reproduction.figures.figure import Drawn, Material
-from analysis.reproduction.figures.settings_line import settings_line
+from analysis.reproduction.figures.figure import DrawnFigure, FigureData
+from analysis.reproduction.figures.settings_line import format_settings_line
 from dynamics.settings import SparseSettings
-from dynamics.training.finetuning import successful
-from dynamics.trajectory.reader import settings_of
+from dynamics.training.finetuning import successful_runs
+from dynamics.trajectory.reader import read_settings
 
 DISTANCES, STEP = (0.08, 0.5, 1.4), 0.3
 """Of points from the origin, and of what each of them is moved by, in the sketch."""
 SUCCESS, FAILURE = "#0072b2", "#d55e00"
 
 
-def vc12(material: Material) -> Drawn:
+def vc12(material: FigureData) -> DrawnFigure:
     """How far equal steps turn normalised vectors; the derivative of the norms; how near to the origin runs come."""
     trajectory = material.only
-    settings = settings_of(trajectory)
+    settings = read_settings(trajectory)
     assert isinstance(settings, SparseSettings)
-    found = near_origin(trajectory, [trajectory.sizes["step"] - 1])
+    found = measure_normalisation_margins(trajectory, [trajectory.sizes["step"] - 1])
     figure = new_figure(14.0, 4.6)
     left, middle, right = figure.subplots(1, 3)
     figure.subplots_adjust(left=0.05, right=0.985, top=0.9, bottom=0.14, wspace=0.3)
-    draw_steps(left, radius_of(settings.norm, 2))
-    draw_slopes(middle, settings)
-    some = draw_approach(right, found, successful(trajectory))
+    _draw_steps(left, normalised_length(settings.norm, 2))
+    _draw_slopes(middle, settings)
+    some = _draw_approach(right, found, successful_runs(trajectory))
     gap = np.diff(trajectory["step"].values)[:1]
     every = int(gap[0]) if len(gap) else 0
     rule = (
@@ -41,10 +41,10 @@ def vc12(material: Material) -> Drawn:
         "far it moves "
         f"between recorded frames, {every} steps, over its length; above 1 it may turn round."
     )
-    return Drawn(figure, f"all runs, {some}", settings_line(trajectory), rule)
+    return DrawnFigure(figure, f"all runs, {some}", format_settings_line(trajectory), rule)
 
 
-def draw_steps(axes: Axes, radius: float) -> None:
+def _draw_steps(axes: Axes, radius: float) -> None:
     """Points that are moved by the same step, and where both are normalised to."""
     axes.add_patch(Circle((0, 0), radius, fill=False, edgecolor="0.6", linewidth=1))
     for distance, colour in zip(DISTANCES, ("#d55e00", "#e69f00", "#0072b2"), strict=True):
@@ -66,7 +66,7 @@ def draw_steps(axes: Axes, radius: float) -> None:
     axes.legend(frameon=False, fontsize=8.5, loc="upper left")
 
 
-def draw_slopes(axes: Axes, settings: SparseSettings) -> None:
+def _draw_slopes(axes: Axes, settings: SparseSettings) -> None:
     """The operator norm of N' against the distance from the origin, sharp and smooth."""
     kind = "rms" if settings.norm.startswith("rms") else "unit"
     length = np.logspace(-3, 1, 400)
@@ -74,7 +74,7 @@ def draw_slopes(axes: Axes, settings: SparseSettings) -> None:
         (kind, "#d55e00", "x / |x|"),
         (f"{kind}-smooth", "#0072b2", "σ(|x|) x / |x|, the remedy"),
     ):
-        values = jacobian_norm(length, norm, settings.dim)  # type: ignore[arg-type]
+        values = normalisation_jacobian_norm(length, norm, settings.dim)  # type: ignore[arg-type]
         axes.plot(length, values, color=colour, linewidth=1.8, label=f"{word} ({norm})")
     axes.set(xscale="log", yscale="log", xlabel="|x|, distance from the origin", ylabel="largest slope |N'(x)|")
     axes.set_title("slopes of the norm near the origin", fontsize=10)
@@ -82,7 +82,7 @@ def draw_slopes(axes: Axes, settings: SparseSettings) -> None:
     axes.grid(color="0.92")
 
 
-def draw_approach(axes: Axes, found: xr.Dataset, success: np.ndarray) -> str:
+def _draw_approach(axes: Axes, found: xr.Dataset, success: np.ndarray) -> str:
     """Each run's nearest approach of E + P to the origin and its largest movement in lengths; how many may flip."""
     near = np.nanmin(found["x_smallest"].values, axis=1)
     ratios = np.where(np.isfinite(found["x_largest_flip_ratio"].values), found["x_largest_flip_ratio"].values, 0.0)

@@ -2,33 +2,46 @@
 
 import numpy as np
 
-from analysis.reproduction.figures.figure import Drawn, Material, named
-from analysis.reproduction.figures.modular import KINDS, TOKENS, embeddings, end_of, in_the_plane, seeds_of_all, titled
-from analysis.reproduction.figures.run_choice import Ends
-from analysis.reproduction.figures.settings_line import settings_line
-from dynamics.trajectory.reader import settings_of
+from analysis.reproduction.figures.figure import DrawnFigure, FigureData, format_run_and_seed
+from analysis.reproduction.figures.modular import (
+    KINDS_NOTE,
+    TOKENS_NOTE,
+    check_two_axes,
+    final_embedding_of_run,
+    plot_embedding_panels,
+    runs_by_trajectory,
+    set_run_title,
+)
+from analysis.reproduction.figures.run_choice import EndStates
+from analysis.reproduction.figures.settings_line import format_settings_line
+from dynamics.trajectory.reader import read_settings
 
 
-def ca5(material: Material) -> Drawn:
+def ca5(material: FigureData) -> DrawnFigure:
     """A circle, a grid and an imperfect grid."""
     trajectory = material.only
-    in_the_plane(trajectory)
-    ends = Ends(trajectory)
+    check_two_axes(trajectory)
+    ends = EndStates(trajectory)
     kinds = {"Left": ends.circle_run(), "Middle": ends.grid_run(), "Right": ends.imperfect_run()}
     runs = [chosen.run for chosen in kinds.values()]
-    figure = embeddings(np.stack([end_of(trajectory, r) for r in runs]), [titled(trajectory, r) for r in runs], 3, 3.2)
+    figure = plot_embedding_panels(
+        np.stack([final_embedding_of_run(trajectory, r) for r in runs]),
+        [set_run_title(trajectory, r) for r in runs],
+        3,
+        3.2,
+    )
     rule = " ".join(f"{where}: {chosen.why}." for where, chosen in kinds.items())
-    here = f"{', '.join(named(trajectory, run) for run in runs)}, f_a = {_alignment(trajectory)}"
-    return Drawn(figure, here, settings_line(trajectory), f"{rule} Particles at the end, {TOKENS}.")
+    here = f"{', '.join(format_run_and_seed(trajectory, run) for run in runs)}, f_a = {_alignment(trajectory)}"
+    return DrawnFigure(figure, here, format_settings_line(trajectory), f"{rule} Particles at the end, {TOKENS_NOTE}.")
 
 
-def ca_d(material: Material) -> Drawn:
+def ca_d(material: FigureData) -> DrawnFigure:
     """Twenty arrangements for each of three strengths of alignment."""
     strengths = [_alignment(each) for each in material.datasets]
-    figure, told = seeds_of_all(material, [f"f_a = {each}" for each in strengths])
-    rule = f"{told} Particles at the end, {TOKENS}; {KINDS}"
-    return Drawn(figure, f"f_a = {', '.join(strengths)}", settings_line(*material.datasets), rule)
+    figure, told = runs_by_trajectory(material, [f"f_a = {each}" for each in strengths])
+    rule = f"{told} Particles at the end, {TOKENS_NOTE}; {KINDS_NOTE}"
+    return DrawnFigure(figure, f"f_a = {', '.join(strengths)}", format_settings_line(*material.datasets), rule)
 
 
 def _alignment(trajectory) -> str:
-    return f"{settings_of(trajectory).fa:g}"  # type: ignore[attr-defined]
+    return f"{read_settings(trajectory).fa:g}"  # type: ignore[attr-defined]

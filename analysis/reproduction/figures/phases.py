@@ -6,17 +6,17 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
-from analysis.plots.panels import events_of, scene
-from analysis.plots.scenes.common_panels import Recorded
-from analysis.plots.scenes.scene import Mark
+from analysis.plots.panels import build_scene, run_events
+from analysis.plots.scenes.common_panels import RecordedRun
+from analysis.plots.scenes.scene import EventMark
 from analysis.reproduction.figures.circuits import SIDE, SMALL_WIDTH
-from analysis.reproduction.figures.figure import Chosen, Drawn, Material, named
-from analysis.reproduction.figures.frames import still
-from analysis.reproduction.figures.settings_line import settings_line
-from analysis.transitions.loss_events import events, phases, scalar
-from dynamics.training.finetuning import successful
+from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunChoice, format_run_and_seed
+from analysis.reproduction.figures.frames import plot_frames_in_blocks
+from analysis.reproduction.figures.settings_line import format_settings_line
+from analysis.transitions.loss_events import event_table, first_two_drops, trajectory_scalar
+from dynamics.training.finetuning import successful_runs
 from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import first_steps
+from dynamics.trajectory.reader import truncate_trajectory
 
 PANELS = ("transform_map", "loss")
 WIDTH = 1500
@@ -25,7 +25,7 @@ MARGIN = 0.15
 """How much of the time until the last snapshot is shown after it."""
 
 
-class Snapshots(NamedTuple):
+class DropSnapshots(NamedTuple):
     """Recorded steps at which the first drop begins and ends, and the second begins and ends."""
 
     begin: int
@@ -34,19 +34,23 @@ class Snapshots(NamedTuple):
     second_end: int
 
 
-def vc5(material: Material) -> Drawn:
+def vc5(material: FigureData) -> DrawnFigure:
     """Sequence embeddings and level lines at four moments, with the loss."""
     trajectory = material.only
-    found = phases(events(scalar(trajectory, "loss")), trajectory.sizes["run"])
-    chosen = two_drops(found, successful(trajectory)) if material.run is None else asked(found, material.run)
-    moments = snapshots(trajectory, found, chosen.run)
+    found = first_two_drops(event_table(trajectory_scalar(trajectory, "loss")), trajectory.sizes["run"])
+    chosen = (
+        run_with_median_drop_gap(found, successful_runs(trajectory))
+        if material.run is None
+        else requested_run_with_two_drops(found, material.run)
+    )
+    moments = drop_snapshots(trajectory, found, chosen.run)
     steps = trajectory["step"].values
     until = steps[steps <= moments.second_end + MARGIN * (moments.second_end - steps[0])][-1]
-    marks = marks_until(trajectory, chosen.run, int(until))
-    made = scene(first_steps(trajectory, int(until)), chosen.run, side=SIDE, panels=PANELS, marks=marks)
+    marks = _events_until(trajectory, chosen.run, int(until))
+    made = build_scene(truncate_trajectory(trajectory, int(until)), chosen.run, side=SIDE, panels=PANELS, marks=marks)
     frames = [int(np.flatnonzero(made.steps == step)[0]) for step in moments]
     blocks = [dataclasses.replace(made, title=f"({place})") for place in range(1, 1 + len(frames))]
-    figure = still(blocks, frames, PANELS, 1, SMALL_WIDTH if material.small else WIDTH)
+    figure = plot_frames_in_blocks(blocks, frames, PANELS, 1, SMALL_WIDTH if material.small else WIDTH)
     epochs = ", ".join(f"{made.clock[frame]:g}" for frame in frames)
     rule = (
         f"Chosen: {chosen.why}. (1) as the first drop of the training loss begins, (2) as it ends, (3) as the "
@@ -54,16 +58,21 @@ def vc5(material: Material) -> Drawn:
         "365). Above, sequence embeddings upon the map of classes; below, the loss with a cursor at the snapshot, "
         f"until epoch {made.clock[-1]:g} of {trajectory['epoch'].values[-1]:g}; grey: the drops."
     )
-    return Drawn(figure, f"{named(trajectory, chosen.run)}, epochs {epochs}", settings_line(trajectory), rule)
+    return DrawnFigure(
+        figure,
+        f"{format_run_and_seed(trajectory, chosen.run)}, epochs {epochs}",
+        format_settings_line(trajectory),
+        rule,
+    )
 
 
-def marks_until(trajectory: xr.Dataset, run: int, until: int) -> list[Mark]:
+def _events_until(trajectory: xr.Dataset, run: int, until: int) -> list[EventMark]:
     """The events of a whole run up to a step: what counts as one depends on how long the run is."""
-    marks = events_of(Recorded(trajectory, run))
+    marks = run_events(RecordedRun(trajectory, run))
     return [mark for mark in marks if (mark.begin if mark.kind == "drop" else mark.middle) <= until]
 
 
-def two_drops(found: xr.Dataset, success: np.ndarray) -> Chosen:
+def run_with_median_drop_gap(found: xr.Dataset, success: np.ndarray) -> RunChoice:
     """Of the successful runs with two drops that in which the phase between them has the median length."""
     between = found["between"].values
     able = np.flatnonzero(np.isfinite(between) & (between > 0) & success)
@@ -75,20 +84,20 @@ def two_drops(found: xr.Dataset, success: np.ndarray) -> Chosen:
             f"found no run with two drops of the loss among {len(between)}; more or longer runs may have"
         )
     run = int(able[np.argsort(between[able], kind="stable")[(len(able) - 1) // 2]])
-    return Chosen(run, f"the one with the median time between its two drops, of {len(able)} {word}")
+    return RunChoice(run, f"the one with the median time between its two drops, of {len(able)} {word}")
 
 
-def asked(found: xr.Dataset, run: int) -> Chosen:
+def requested_run_with_two_drops(found: xr.Dataset, run: int) -> RunChoice:
     """The run that a person has asked for. Raises TrajectoryError where it has not two drops."""
     if not np.isfinite(found["between"].values[run]):
         raise TrajectoryError(f"run {run}: found {int(found['drops'][run])} drops of the loss, expected two")
-    return Chosen(run, "the run that was asked for")
+    return RunChoice(run, "the run that was asked for")
 
 
-def snapshots(trajectory: xr.Dataset, found: xr.Dataset, run: int) -> Snapshots:
+def drop_snapshots(trajectory: xr.Dataset, found: xr.Dataset, run: int) -> DropSnapshots:
     """The recorded steps at or before the begin of a drop, and at or after its end."""
     steps = trajectory["step"].values
     begin, end = found["begin"].values[run], found["end"].values[run]
     before = [int(steps[np.searchsorted(steps, moment, "right") - 1]) for moment in begin]
     after = [int(steps[min(np.searchsorted(steps, moment), len(steps) - 1)]) for moment in end]
-    return Snapshots(before[0], after[0], max(before[1], after[0]), after[1])
+    return DropSnapshots(before[0], after[0], max(before[1], after[0]), after[1])

@@ -14,112 +14,122 @@ from analysis.reproduction.figures import (
     phases,
     spikes,
 )
-from analysis.reproduction.figures.figure import Ensemble, Plate, Sizes
+from analysis.reproduction.figures.figure import PaperFigure, RequiredRuns, SizeOverrides
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
 
 
-def modular_runs(weight_decay: float, runs: int = 100, dim: int = 2, every: int | None = None) -> Ensemble:
+def _modular_runs(weight_decay: float, runs: int = 100, dim: int = 2, every: int | None = None) -> RequiredRuns:
     """Networks of CA's recipe, with which `analysis.table1` shares those of its rows."""
     settings = ModularSettings(weight_decay=weight_decay, dim=dim)
-    return Ensemble(settings, runs, every=every, must=("weight_decay", "dim"))
+    return RequiredRuns(settings, runs, every=every, must=("weight_decay", "dim"))
 
 
-def particle_runs(fa: float) -> Ensemble:
+def _particle_runs(fa: float) -> RequiredRuns:
     """Particles, with which `analysis.table2` shares those of its rows."""
-    return Ensemble(ParticleSettings(fa=fa), must=("fa",))
+    return RequiredRuns(ParticleSettings(fa=fa), must=("fa",))
 
 
-ANY_MODULAR = dataclasses.replace(modular_runs(1.0), must=())
-ANY_PARTICLES = dataclasses.replace(particle_runs(1.0), must=())
+ANY_MODULAR = dataclasses.replace(_modular_runs(1.0), must=())
+ANY_PARTICLES = dataclasses.replace(_particle_runs(1.0), must=())
 DECAYS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-HEADS = Ensemble(SparseSettings())
+SPARSE_RUNS = RequiredRuns(SparseSettings())
 MINUTE = "1 minute"
-ENOUGH, TWO = Sizes(epochs=100), Sizes(runs=2)
+ENOUGH, TWO = SizeOverrides(epochs=100), SizeOverrides(runs=2)
 """Epochs in which events can be seen, of full batches in every fourth; runs that can differ."""
 FULL_BATCH, UPDATES = SparseSettings().data, 4000
 
 
-def full_batch(dim: int) -> Ensemble:
+def _full_batch(dim: int) -> RequiredRuns:
     """VC's network with all data in a batch, so that an epoch is one update."""
     settings = SparseSettings(batch=FULL_BATCH, dim=dim)
-    return Ensemble(settings, 20, epochs=UPDATES, every=4, must=("batch", "dim"), weights=False)
+    return RequiredRuns(settings, 20, epochs=UPDATES, every=4, must=("batch", "dim"), weights=False)
 
 
-def heads(dim: int, runs: int = 20, every: int | None = None, weights: bool = True) -> Ensemble:
+def sparse_runs(dim: int, runs: int = 20, every: int | None = None, weights: bool = True) -> RequiredRuns:
     """VC's network with embeddings of a dimension."""
-    return Ensemble(SparseSettings(dim=dim), runs, every=every, must=("batch", "dim"), weights=weights)
+    return RequiredRuns(SparseSettings(dim=dim), runs, every=every, must=("batch", "dim"), weights=weights)
 
 
-SOURCE = dataclasses.replace(heads(2, 100), must=("vocab",))
-FINETUNED = Ensemble(SparseSettings(vocab=3), every=0, must=("vocab",), follows=True)
+SOURCE = dataclasses.replace(sparse_runs(2, 100), must=("vocab",))
+FINETUNED = RequiredRuns(SparseSettings(vocab=3), every=0, must=("vocab",), follows=True)
 
-PLATES = (
-    Plate("ca1", "CA figure 1", "embeddings at the end: a grid and a circle", (ANY_MODULAR,), "7 s", modular.ca1,
+PAPER_FIGURES = (
+    PaperFigure("ca1", "CA figure 1", "embeddings at the end: a grid and a circle", (ANY_MODULAR,), "7 s", modular.ca1,
           picks=False),
-    Plate("ca2", "CA figure 2", "embeddings at the end: an imperfect grid", (ANY_MODULAR,), "7 s", modular.ca2),
-    Plate("ca3", "CA figure 3", "a grid: embeddings, and the class map of the plane with the pair sums",
+    PaperFigure("ca2", "CA figure 2", "embeddings at the end: an imperfect grid", (ANY_MODULAR,), "7 s", modular.ca2),
+    PaperFigure("ca3", "CA figure 3", "a grid: embeddings, and the class map of the plane with the pair sums",
           (ANY_MODULAR,), "7 s", modular.ca3),
-    Plate("ca4", "CA figure 4", "a circle: embeddings, and the class map of the plane with the pair sums",
+    PaperFigure("ca4", "CA figure 4", "a circle: embeddings, and the class map of the plane with the pair sums",
           (ANY_MODULAR,), "7 s", modular.ca4),
-    Plate("ca5", "CA figure 5", "particles at the end: a circle, a grid, an imperfect grid; made with f_a = 1, as in "
+    PaperFigure("ca5", "CA figure 5", "particles at the end: a circle, a grid, an imperfect grid; made with f_a = 1, as in "
           "section 6", (ANY_PARTICLES,), "2 s", particles.ca5, picks=False),
-    Plate("ca6", "CA figure 6", "size of hidden weights and biases against weight decay, 10 networks each",
-          tuple(modular_runs(each, 10, every=0) for each in DECAYS), "15 s", modular.ca6, picks=False),
-    Plate("ca-c", "CA appendix C", "embeddings at the end, seeds 10 to 29, weight decay 1, .6, .3 and 0",
-          tuple(modular_runs(each) for each in (1.0, 0.6, 0.3, 0.0)), "30 s", modular.ca_c, picks=False),
-    Plate("ca-d", "CA appendix D", "particles at the end, seeds 10 to 29, f_a = 1, 2 and .5",
-          tuple(particle_runs(each) for each in (1.0, 2.0, 0.5)), "5 s", particles.ca_d, picks=False),
-    Plate("ca-e", "CA appendix E", "embeddings beside class maps, seeds 10 to 23, weight decay .6",
-          (modular_runs(0.6),), "7 s", modular.ca_e, picks=False),
-    Plate("ca-f", "CA appendix F", "embeddings with D = 3 (7 runs) and D = 4 (8 runs), three projections each; "
+    PaperFigure("ca6", "CA figure 6", "size of hidden weights and biases against weight decay, 10 networks each",
+          tuple(_modular_runs(each, 10, every=0) for each in DECAYS), "15 s", modular.ca6, picks=False),
+    PaperFigure("ca-c", "CA appendix C", "embeddings at the end, seeds 10 to 29, weight decay 1, .6, .3 and 0",
+          tuple(_modular_runs(each) for each in (1.0, 0.6, 0.3, 0.0)), "30 s", modular.ca_c, picks=False),
+    PaperFigure("ca-d", "CA appendix D", "particles at the end, seeds 10 to 29, f_a = 1, 2 and .5",
+          tuple(_particle_runs(each) for each in (1.0, 2.0, 0.5)), "5 s", particles.ca_d, picks=False),
+    PaperFigure("ca-e", "CA appendix E", "embeddings beside class maps, seeds 10 to 23, weight decay .6",
+          (_modular_runs(0.6),), "7 s", modular.ca_e, picks=False),
+    PaperFigure("ca-f", "CA appendix F", "embeddings with D = 3 (7 runs) and D = 4 (8 runs), three projections each; "
           "which three of six for D = 4 is not said, here neighbouring axes",
-          (modular_runs(1.0, 7, 3), modular_runs(1.0, 8, 4)), "5 s", modular.ca_f, picks=False),
-    Plate("vc1", "VC figure 1", "the ideal circuit: embeddings, attention, values, sequence embeddings and the map of "
-          "classes upon them; built by hand where no run is ideal", (HEADS,), MINUTE, circuits.vc1),
-    Plate("vc2", "VC figure 2", "the same of a run with faulty attention that values make up for", (HEADS,), MINUTE,
+          (_modular_runs(1.0, 7, 3), _modular_runs(1.0, 8, 4)), "5 s", modular.ca_f, picks=False),
+    PaperFigure("vc1", "VC figure 1", "the ideal circuit: embeddings, attention, values, sequence embeddings and the map of "
+          "classes upon them; built by hand where no run is ideal", (SPARSE_RUNS,), MINUTE, circuits.vc1),
+    PaperFigure("vc2", "VC figure 2", "the same of a run with faulty attention that values make up for", (SPARSE_RUNS,
+        ), MINUTE,
           circuits.vc2),
-    Plate("vc3", "VC figure 3", "the same of a run with partially learned invariances", (HEADS,), MINUTE, circuits.vc3),
-    Plate("vc4", "VC figure 4", "the same of a fuzzy construction", (HEADS,), MINUTE, circuits.vc4),
-    Plate("vc5", "VC figure 5", "two-phase learning: the map of classes with the sequence embeddings where the two "
-          "drops of the loss begin and end, as they are found", (HEADS,), MINUTE, phases.vc5, ENOUGH),
-    Plate("vc6", "VC figure 6", "test accuracy of one run against batch size, width, learning rate, MLP discount",
+    PaperFigure("vc3", "VC figure 3", "the same of a run with partially learned invariances", (SPARSE_RUNS,), MINUTE,
+        circuits.vc3),
+    PaperFigure("vc4", "VC figure 4", "the same of a fuzzy construction", (SPARSE_RUNS,), MINUTE, circuits.vc4),
+    PaperFigure("vc5", "VC figure 5", "two-phase learning: the map of classes with the sequence embeddings where the two "
+          "drops of the loss begin and end, as they are found", (SPARSE_RUNS,), MINUTE, phases.vc5, ENOUGH),
+    PaperFigure("vc6", "VC figure 6", "test accuracy of one run against batch size, width, learning rate, MLP discount",
           (ensembles.ABLATIONS,), "15 minutes", ensembles.vc6, picks=False),
-    Plate("vc7", "VC figure 7", "the same of many runs (the paper has 100, made with 32): mean and standard deviation",
+    PaperFigure("vc7", "VC figure 7", "the same of many runs (the paper has 100, made with 32): mean and standard deviation",
           (ensembles.ABLATIONS,), "15 minutes", ensembles.vc7, TWO, picks=False),
-    Plate("vc8", "VC figure 8", "attention of sentences at the start and the end of training, p = 2", (HEADS,), MINUTE,
+    PaperFigure("vc8", "VC figure 8", "attention of sentences at the start and the end of training, p = 2",
+        (SPARSE_RUNS,), MINUTE,
           attention.vc8),
-    Plate("vc9", "VC figure 9", "accuracy for p = 2 to 10 from scratch and finetuned from p = 2, made with 100 runs "
+    PaperFigure("vc9", "VC figure 9", "accuracy for p = 2 to 10 from scratch and finetuned from p = 2, made with 100 runs "
           "each", (ensembles.TRANSFERS,), "10 minutes", ensembles.vc9, picks=False),
-    Plate("vc10", "VC figure 10", "a circuit as in figure 2 with a token embedding more, p = 3", (SOURCE, FINETUNED),
+    PaperFigure("vc10", "VC figure 10", "a circuit as in figure 2 with a token embedding more, p = 3", (SOURCE,
+        FINETUNED),
           "2 minutes", finetuning.vc10),
-    Plate("vc11", "VC figure 11", "the circuit of figure 10 after 1000 epochs of finetuning", (SOURCE, FINETUNED),
+    PaperFigure("vc11", "VC figure 11", "the circuit of figure 10 after 1000 epochs of finetuning", (SOURCE, FINETUNED),
           "2 minutes", finetuning.vc11),
-    Plate("vc12", "VC figure 12", "steps near the origin of the normalisation: a sketch as the paper's; beside it "
-          "slopes of the norms, and how near to the origin runs come", (HEADS,), MINUTE, origin.vc12, picks=False),
-    Plate("vc13", "VC figure 13", "a loss spike and sequence embeddings before and after, near a boundary", (HEADS,),
+    PaperFigure("vc12", "VC figure 12", "steps near the origin of the normalisation: a sketch as the paper's; beside it "
+          "slopes of the norms, and how near to the origin runs come", (SPARSE_RUNS,), MINUTE, origin.vc12,
+              picks=False),
+    PaperFigure("vc13", "VC figure 13", "a loss spike and sequence embeddings before and after, near a boundary",
+        (SPARSE_RUNS,),
           "2 minutes", spikes.vc13, ENOUGH),
-    Plate("vc14", "VC figure 14", "the same spike: change of sequence embeddings, assemblers, change of the MLP's "
-          "response", (HEADS,), "2 minutes", spikes.vc14, ENOUGH),
-    Plate("vc15", "VC figure 15", "losses, accuracies and gradient norms of a run trained on full batches; how many is "
-          f"not said, made with {UPDATES} updates", (full_batch(2),), "2 minutes", ensembles.gradient_norms, ENOUGH),
-    Plate("vc16", "VC figure 16", "the same with mini-batches", (dataclasses.replace(HEADS, weights=False),), MINUTE,
-          ensembles.gradient_norms, ENOUGH),
-    Plate("vc17", "VC figure 17", "sparsity of activations against the threshold, 20 runs",
-          (HEADS,), MINUTE, ensembles.vc17, TWO, picks=False),
-    Plate("vc18", "VC figure 18", "figure 15 with d = 3", (full_batch(3),), "2 minutes", ensembles.gradient_norms,
+    PaperFigure("vc14", "VC figure 14", "the same spike: change of sequence embeddings, assemblers, change of the MLP's "
+          "response", (SPARSE_RUNS,), "2 minutes", spikes.vc14, ENOUGH),
+    PaperFigure("vc15", "VC figure 15", "losses, accuracies and gradient norms of a run trained on full batches; how many is "
+          f"not said, made with {UPDATES} updates", (_full_batch(2),), "2 minutes", ensembles.vc_gradient_norms,
+              ENOUGH),
+    PaperFigure("vc16", "VC figure 16", "the same with mini-batches", (dataclasses.replace(SPARSE_RUNS,
+        weights=False),), MINUTE,
+          ensembles.vc_gradient_norms, ENOUGH),
+    PaperFigure("vc17", "VC figure 17", "sparsity of activations against the threshold, 20 runs",
+          (SPARSE_RUNS,), MINUTE, ensembles.vc17, TWO, picks=False),
+    PaperFigure("vc18", "VC figure 18", "figure 15 with d = 3", (_full_batch(3),), "2 minutes",
+        ensembles.vc_gradient_norms,
           ENOUGH),
-    Plate("vc19", "VC figure 19", "figure 16 with d = 3", (heads(3, weights=False),), "20 s", ensembles.gradient_norms,
+    PaperFigure("vc19", "VC figure 19", "figure 16 with d = 3", (sparse_runs(3, weights=False),), "20 s",
+        ensembles.vc_gradient_norms,
           ENOUGH),
-    Plate("vc20", "VC figure 20", "figure 17 with d = 2, 3, 4, 8, 16 and 32, 20 runs each",
-          (heads(2, 100), heads(3), *(heads(dim, every=0) for dim in (4, 8, 16, 32))), "5 minutes",
+    PaperFigure("vc20", "VC figure 20", "figure 17 with d = 2, 3, 4, 8, 16 and 32, 20 runs each",
+          (sparse_runs(2, 100), sparse_runs(3), *(sparse_runs(dim, every=0) for dim in (4, 8, 16, 32))), "5 minutes",
           ensembles.vc20, TWO, picks=False),
 )  # fmt: skip
 
 
-def plate(name: str) -> Plate:
+def get_paper_figure(name: str) -> PaperFigure:
     """The plate of a name, whatever its case and punctuation. Raises SettingsError."""
     wanted = re.sub(r"[^a-z0-9]", "", name.lower())
-    for each in PLATES:
+    for each in PAPER_FIGURES:
         if each.name.replace("-", "") == wanted:
             return each
-    raise SettingsError("figure", name, "one of " + ", ".join(each.name for each in PLATES))
+    raise SettingsError("figure", name, "one of " + ", ".join(each.name for each in PAPER_FIGURES))

@@ -5,7 +5,7 @@ import dataclasses
 import xarray as xr
 
 from dynamics.settings import Settings
-from dynamics.trajectory.reader import settings_of
+from dynamics.trajectory.reader import read_settings
 
 SYMBOLS = {
     "particles": {"n": "N", "dim": "D", "fa": "f_a"},
@@ -19,9 +19,9 @@ TASKS = {
 }  # fmt: skip
 
 
-def settings_line(*trajectories: xr.Dataset) -> str:
+def format_settings_line(*trajectories: xr.Dataset) -> str:
     """Task, settings, length and runs of trajectories of one system; a setting that differs has all its values."""
-    settings, first = [settings_of(each) for each in trajectories], trajectories[0]
+    settings, first = [read_settings(each) for each in trajectories], trajectories[0]
     told = [f"{word} = {_values(settings, name)}" for name, word in _words(settings).items()]
     steps = [int(each["step"][-1]) for each in trajectories]
     lengths = [step // (each.epoch_steps or 1) for step, each in zip(steps, settings, strict=True)]
@@ -39,7 +39,7 @@ TRAINING = ("batch", "lr")
 """Settings that tell nothing of weights which were not trained."""
 
 
-def untrained_line(settings: Settings) -> str:
+def format_untrained_line(settings: Settings) -> str:
     """Task and network of weights that come from no training."""
     words = SYMBOLS.get(settings.system, {})
     told = [f"{word} = {_values([settings], name)}" for name, word in words.items() if name not in TRAINING]

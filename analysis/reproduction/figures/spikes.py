@@ -12,22 +12,22 @@ from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 from tqdm import tqdm
 
-from analysis.plots.drawing.colours import class_colours, pale
+from analysis.plots.drawing.colours import class_colours, pale_colours
 from analysis.plots.figure_files import new_figure
-from analysis.plots.panels import scene
+from analysis.plots.panels import build_scene
 from analysis.reproduction.figures.circuits import SIDE, SMALL_WIDTH
-from analysis.reproduction.figures.figure import Chosen, Drawn, Material, named
-from analysis.reproduction.figures.frames import still
-from analysis.reproduction.figures.settings_line import settings_line
-from analysis.transitions.spike_attribution import Examples, examples, state
-from analysis.transitions.spike_replays import Spike, examined, recorded_spikes, span
+from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunChoice, format_run_and_seed
+from analysis.reproduction.figures.frames import plot_frames_in_blocks
+from analysis.reproduction.figures.settings_line import format_settings_line
+from analysis.transitions.spike_attribution import TrainingSequences, forward_pass, training_sequences
+from analysis.transitions.spike_replays import RecordedSpike, examine_spike, recorded_spikes, replay_span
 from dynamics.networks.constant_attention import clustering_head_of, weights
 from dynamics.networks.parameters import Weights
 from dynamics.settings import SparseSettings
 from dynamics.simulation import replay
-from dynamics.training.finetuning import successful
+from dynamics.training.finetuning import successful_runs
 from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import settings_of
+from dynamics.trajectory.reader import read_settings
 
 WIDTH = 1500
 """Of all panels of figure 13, in pixels."""
@@ -35,23 +35,23 @@ MOST = 20
 """Spikes that are looked at, the highest first, until one crosses a boundary."""
 
 
-class Found(NamedTuple):
+class _SpikeReplay(NamedTuple):
     """A spike, and its replay at every step."""
 
-    spike: Spike
+    spike: RecordedSpike
     what: dict
     path: xr.Dataset
-    chosen: Chosen
+    chosen: RunChoice
 
 
-def crossing(material: Material) -> Found:
+def highest_crossing_spike(material: FigureData) -> _SpikeReplay:
     """Of successful runs the highest spike in which sequences cross a decision boundary, which explains it; see
     `analysis.transitions.spike_replays`. Where there is none, the highest one that rises. Raises TrajectoryError."""
     trajectory = material.only
-    spikes, of = highest(trajectory, material.run)
-    found: tuple[Spike, dict] | None = None
+    spikes, of = highest_spikes(trajectory, material.run)
+    found: tuple[RecordedSpike, dict] | None = None
     why = f"NO spike of the {len(spikes)} highest {of} is explained by a boundary that is crossed; this is the highest"
-    for spike, what in looked_at(trajectory, spikes):
+    for spike, what in _replayed_spikes(trajectory, spikes):
         if not what:
             continue
         found = found or (spike, what)
@@ -60,16 +60,16 @@ def crossing(material: Material) -> Found:
             break
     if found is None:
         raise TrajectoryError(f"none of {len(spikes)} spikes shows a rise when it is replayed")
-    first, _, last = span(trajectory, found[0])
-    return Found(*found, replay(trajectory, found[0].run, first, last), Chosen(found[0].run, why))
+    first, _, last = replay_span(trajectory, found[0])
+    return _SpikeReplay(*found, replay(trajectory, found[0].run, first, last), RunChoice(found[0].run, why))
 
 
-def highest(trajectory: xr.Dataset, run: int | None) -> tuple[list[Spike], str]:
+def highest_spikes(trajectory: xr.Dataset, run: int | None) -> tuple[list[RecordedSpike], str]:
     """The highest spikes of a run, or of the successful runs, or of all if these have none; and of which, in words.
 
     Raises TrajectoryError.
     """
-    spikes, success = recorded_spikes(trajectory), successful(trajectory)
+    spikes, success = recorded_spikes(trajectory), successful_runs(trajectory)
     if run is not None:
         spikes, of = [each for each in spikes if each.run == run], "of the run that was asked for"
     elif any(success[each.run] for each in spikes):
@@ -81,25 +81,25 @@ def highest(trajectory: xr.Dataset, run: int | None) -> tuple[list[Spike], str]:
     return sorted(spikes, key=lambda each: each.level - each.height)[:MOST], of
 
 
-def later(moments: tuple[int, int]) -> str:
+def format_delay(moments: tuple[int, int]) -> str:
     """How much later the second of two steps is."""
     count = moments[1] - moments[0]
     return "one step later" if count == 1 else f"{count} steps later"
 
 
-def looked_at(trajectory: xr.Dataset, spikes: list[Spike]) -> Iterator[tuple[Spike, dict]]:
+def _replayed_spikes(trajectory: xr.Dataset, spikes: list[RecordedSpike]) -> Iterator[tuple[RecordedSpike, dict]]:
     """Each spike and what `analysis.transitions.spike_replays` finds of it."""
-    settings = settings_of(trajectory)
+    settings = read_settings(trajectory)
     assert isinstance(settings, SparseSettings)
     for spike in tqdm(spikes, desc="spikes", unit="spike", disable=None, leave=False):
-        yield spike, examined(trajectory, spike, examples(settings, spike.seed))[0]
+        yield spike, examine_spike(trajectory, spike, training_sequences(settings, spike.seed))[0]
 
 
-def vc13(material: Material) -> Drawn:
+def vc13(material: FigureData) -> DrawnFigure:
     """The loss around a spike, and sequence embeddings upon the map, before and after."""
-    found = crossing(material)
+    found = highest_crossing_spike(material)
     panels = ("loss", "transform_map")
-    made = scene(found.path, 0, side=SIDE, panels=panels, marks=())
+    made = build_scene(found.path, 0, side=SIDE, panels=panels, marks=())
     moments = (found.what["foot"], found.what["at"] + 1)
     frames = [int(np.flatnonzero(made.steps == step)[0]) for step in moments]
     right = found.path["accuracy"].sel(split="train").isel(run=0).values[frames]
@@ -107,56 +107,56 @@ def vc13(material: Material) -> Drawn:
         dataclasses.replace(made, title=f"{word}: {share:.0%} of training right")
         for word, share in zip(("before", "after"), right, strict=True)
     ]
-    figure = still(blocks, frames, panels, 2, SMALL_WIDTH if material.small else WIDTH)
+    figure = plot_frames_in_blocks(blocks, frames, panels, 2, SMALL_WIDTH if material.small else WIDTH)
     rule = (
-        f"Chosen: {found.chosen.why}. Replayed step by step: before is the spike's foot; after is {later(moments)}, "
+        f"Chosen: {found.chosen.why}. Replayed step by step: before is the spike's foot; after is {format_delay(moments)}, "
         "behind the step with the largest rise. Left of each pair the loss with a cursor, right sequence embeddings "
         "upon the map of classes."
     )
-    return Drawn(figure, said(material.only, found), settings_line(material.only), rule)
+    return DrawnFigure(figure, _format_spike(material.only, found), format_settings_line(material.only), rule)
 
 
-def said(trajectory: xr.Dataset, found: Found) -> str:
+def _format_spike(trajectory: xr.Dataset, found: _SpikeReplay) -> str:
     """Which spike it is."""
-    epochs = found.spike.step / (settings_of(trajectory).epoch_steps or 1)
-    return f"{named(trajectory, found.spike.run)}, spike at epoch {epochs:g}"
+    epochs = found.spike.step / (read_settings(trajectory).epoch_steps or 1)
+    return f"{format_run_and_seed(trajectory, found.spike.run)}, spike at epoch {epochs:g}"
 
 
-def vc14(material: Material) -> Drawn:
+def vc14(material: FigureData) -> DrawnFigure:
     """What a small change of sequence embeddings does: before and after, with the assemblers between."""
     trajectory = material.only
     network = clustering_head_of(trajectory)
     if network.settings.dim != 2:
         raise TrajectoryError(f"dimension axis: found {network.settings.dim}, this figure is of 2")
-    found = crossing(material)
-    on = examples(network.settings, found.spike.seed)
+    found = highest_crossing_spike(material)
+    on = training_sequences(network.settings, found.spike.seed)
     moments = (found.what["foot"], found.what["at"] + 1)
     before, after = ({name: each.double() for name, each in weights(found.path, 0, step).items()} for step in moments)
     figure = new_figure(14.0, 5.0)
     left, middle, right = figure.subplots(1, 3)
     figure.subplots_adjust(left=0.05, right=0.985, top=0.9, bottom=0.2, wspace=0.22)
     with torch.no_grad():
-        crossed = draw_changes(left, right, network, before, after, on)
-    draw_assemblers(middle, before["assembler"].numpy())
-    draw_key(figure, network.settings.vocab)
+        crossed = _draw_changes(left, right, network, before, after, on)
+    _draw_assemblers(middle, before["assembler"].numpy())
+    _draw_legend(figure, network.settings.vocab)
     rule = (
         f"Chosen, as in figure 13: {found.chosen.why}. Left: sequence embeddings of the distinct training "
-        f"sequences at the spike's foot and {later(moments)}; right: what the feed-forward layer makes of them. Black "
+        f"sequences at the spike's foot and {format_delay(moments)}; right: what the feed-forward layer makes of them. Black "
         "lines join the two where a sequence that was right is now wrong, others are pale. Axes are not equal."
     )
-    here = f"{said(trajectory, found)}, {crossed:.0%} of sequences become wrong"
-    return Drawn(figure, here, settings_line(trajectory), rule)
+    here = f"{_format_spike(trajectory, found)}, {crossed:.0%} of sequences become wrong"
+    return DrawnFigure(figure, here, format_settings_line(trajectory), rule)
 
 
-def draw_changes(left: Axes, right: Axes, network, before: Weights, after: Weights, on: Examples) -> float:
+def _draw_changes(left: Axes, right: Axes, network, before: Weights, after: Weights, on: TrainingSequences) -> float:
     """xi and zeta before and after; the share of sequences that become wrong."""
-    old, new = state(network, before, on), state(network, after, on)
+    old, new = forward_pass(network, before, on), forward_pass(network, after, on)
     wrong = (old.logits.argmax(-1) == on.targets) & (new.logits.argmax(-1) != on.targets)
     rgb = class_colours(network.settings.vocab)[on.targets.numpy()]
     ends = {left: (old.xi, new.xi), right: (network.transform(before, old.xi), network.transform(after, new.xi))}
     for axes, word in ((left, "sequence embeddings ξ"), (right, "transforms ζ, the response of the MLP")):
         first, last = (each.numpy() for each in ends[axes])
-        draw_moved(axes, first, last, rgb, wrong.numpy())
+        _draw_displacements(axes, first, last, rgb, wrong.numpy())
         axes.set_title(word, fontsize=10)
         axes.set(xlabel="first axis", ylabel="second axis")
         axes.grid(color="0.92")
@@ -164,9 +164,9 @@ def draw_changes(left: Axes, right: Axes, network, before: Weights, after: Weigh
     return float((on.share * wrong).sum())
 
 
-def draw_moved(axes: Axes, first: np.ndarray, last: np.ndarray, rgb: np.ndarray, wrong: np.ndarray) -> None:
+def _draw_displacements(axes: Axes, first: np.ndarray, last: np.ndarray, rgb: np.ndarray, wrong: np.ndarray) -> None:
     """Points (point, 2) before and after in their colours, pale but for those that become wrong, with lines between."""
-    for some, colours in ((~wrong, pale(rgb)), (wrong, rgb)):
+    for some, colours in ((~wrong, pale_colours(rgb)), (wrong, rgb)):
         before, after = first[some], last[some]
         axes.scatter(
             before[:, 0], before[:, 1], s=30, facecolors="none", edgecolors=colours[some].tolist(), linewidths=0.8
@@ -176,7 +176,7 @@ def draw_moved(axes: Axes, first: np.ndarray, last: np.ndarray, rgb: np.ndarray,
     axes.add_collection(LineCollection(list(lines), colors="0.1", linewidths=0.4, alpha=0.3))
 
 
-def draw_assemblers(axes: Axes, assemblers: np.ndarray) -> None:
+def _draw_assemblers(axes: Axes, assemblers: np.ndarray) -> None:
     """The assemblers u (hidden, axis) as arrows, and how heavy and how much along one line they are."""
     singular = np.linalg.svd(assemblers, compute_uv=False)
     share = singular[0] ** 2 / max(float((singular**2).sum()), 1e-300)
@@ -190,7 +190,7 @@ def draw_assemblers(axes: Axes, assemblers: np.ndarray) -> None:
     axes.set_axisbelow(True)
 
 
-def draw_key(figure, classes: int) -> None:
+def _draw_legend(figure, classes: int) -> None:
     """What the marks mean."""
     rgb = class_colours(classes)
     marks = [Line2D([], [], marker="o", linestyle="none", color=tuple(colour), label=f"class {number}")

@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 import xarray as xr
 
-from analysis.reproduction.verification.finding import Finding
+from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.rules import Rule
 
 
-class Part(NamedTuple):
+class Measurement(NamedTuple):
     """A number that a claim asks for, how it is read off a study's evidence, and the rule that judges it."""
 
-    measure: Callable[[xr.Dataset], Finding]
+    measure: Callable[[xr.Dataset], Estimate]
     rule: Rule
     label: str = ""
     """Which part it is, where there are several"""
@@ -39,7 +39,7 @@ class Claim:
     """What would refute it"""
     study: str = ""
     """Name of the study whose evidence it is read off"""
-    parts: tuple[Part, ...] = ()
+    parts: tuple[Measurement, ...] = ()
     readings: tuple[str, ...] = ()
     """What an ambiguous statement may mean; the first is the one that is tested"""
     covers: tuple[str, ...] = ()
@@ -59,6 +59,6 @@ class Claim:
         return self.name.split(".")[0]
 
 
-def untested(name: str, source: str, statement: str, why: str, *covers: str) -> Claim:
+def untested_claim(name: str, source: str, statement: str, why: str, *covers: str) -> Claim:
     """A statement that cannot be put to the test, and why."""
     return Claim(name=name, source=source, statement=statement, covers=covers, untestable=why)

@@ -6,16 +6,16 @@ from typing import NamedTuple
 import xarray as xr
 
 from analysis.reproduction.verification.claim import Claim
+from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Size
-from analysis.reproduction.verification.finding import Finding
-from analysis.reproduction.verification.rules import Judgement, Verdict, judge, together
+from analysis.reproduction.verification.rules import Judgement, Verdict, combine_verdicts, judge_estimate
 
 
-class Judged(NamedTuple):
+class ClaimResult(NamedTuple):
     """What was found for each part of a claim, and what becomes of it."""
 
     claim: Claim
-    findings: tuple[Finding, ...]
+    findings: tuple[Estimate, ...]
     """Of its parts, in their order; none where it was not tested"""
     judgements: tuple[Judgement, ...]
     """Of its parts"""
@@ -24,7 +24,7 @@ class Judged(NamedTuple):
     size: Size
 
 
-class About(NamedTuple):
+class ReportProvenance(NamedTuple):
     """How a report came to be."""
 
     size: Size
@@ -38,12 +38,12 @@ class About(NamedTuple):
     """Of the ensembles that the studies name: what they make beside these is not counted"""
 
 
-def judged(claim: Claim, evidence: xr.Dataset | None, size: Size) -> Judged:
+def judge_claim(claim: Claim, evidence: xr.Dataset | None, size: Size) -> ClaimResult:
     """Measure all parts of a claim on its study's evidence and judge them; None is a study not done at this size."""
     if claim.untestable:
-        return Judged(claim, (), (), Verdict.UNTESTABLE, size)
+        return ClaimResult(claim, (), (), Verdict.UNTESTABLE, size)
     if evidence is None:
-        return Judged(claim, (), (), Verdict.LEFT, size)
+        return ClaimResult(claim, (), (), Verdict.LEFT, size)
     findings = tuple(part.measure(evidence) for part in claim.parts)
-    judgements = tuple(judge(part.rule, finding) for part, finding in zip(claim.parts, findings, strict=True))
-    return Judged(claim, findings, judgements, together([each.verdict for each in judgements]), size)
+    judgements = tuple(judge_estimate(part.rule, finding) for part, finding in zip(claim.parts, findings, strict=True))
+    return ClaimResult(claim, findings, judgements, combine_verdicts([each.verdict for each in judgements]), size)

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from analysis.reproduction.verification import disagreements, overview
-from analysis.reproduction.verification.claim_results import About, Judged
-from analysis.reproduction.verification.coverage import OWN, PAPERS, place_of
-from analysis.reproduction.verification.disagreements import against
+from analysis.reproduction.verification.claim_results import ClaimResult, ReportProvenance
+from analysis.reproduction.verification.coverage import OWN, PAPERS, place_in_paper
+from analysis.reproduction.verification.disagreements import contradicting_measurements
 from analysis.reproduction.verification.document import (
     Badge,
     Block,
@@ -16,41 +16,54 @@ from analysis.reproduction.verification.document import (
     Link,
     Paragraph,
     Picture,
-    Rich,
-    Row,
+    ReportRow,
+    ReportTable,
+    RichText,
     Section,
     Span,
     Strong,
-    Table,
 )
-from analysis.reproduction.verification.entry import Drawn, Said, entry
-from analysis.reproduction.verification.experiment import Size, Study
-from analysis.reproduction.verification.formatting import amount, date, duration, quoted, sentence, shortened, stated
-from analysis.reproduction.verification.methods import index, judging, studies_told
+from analysis.reproduction.verification.entry import RepeatedTexts, ReportPicture, claim_section
+from analysis.reproduction.verification.experiment import Experiment, Size
+from analysis.reproduction.verification.formatting import (
+    as_sentence,
+    format_date,
+    format_duration,
+    format_estimate,
+    format_stated_value,
+    quote_stated_value,
+    shorten_text,
+)
+from analysis.reproduction.verification.methods import coverage_section, experiments_section, methods_section
 from analysis.reproduction.verification.rules import Verdict
 
-TITLE = "Two papers on training dynamics, put to the test"
+REPORT_TITLE = "Two papers on training dynamics, put to the test"
 TITLES = {each.short: each.title for each in PAPERS} | {OWN: "Claims of our own"}
 
 
-def document(
-    every: Sequence[Judged], about: About, studies: Mapping[str, Study], drawn: Mapping[str, Drawn]
+def build_report(
+    every: Sequence[ClaimResult],
+    about: ReportProvenance,
+    studies: Mapping[str, Experiment],
+    drawn: Mapping[str, ReportPicture],
 ) -> Document:
     """The whole report. `drawn` has the names of the pictures that there are, with what each shows."""
-    said = Said()
+    said = RepeatedTexts()
     entries = {
-        paper: [entry(one, studies.get(one.claim.study), drawn, said) for one in every if one.claim.paper == paper]
+        paper: [
+            claim_section(one, studies.get(one.claim.study), drawn, said) for one in every if one.claim.paper == paper
+        ]
         for paper in TITLES
     }
     papers = [_paper(paper, found) for paper, found in entries.items() if found]
-    ends = judging(every), studies_told(every, studies), index(every)
-    return Document(TITLE, _front(every, about), (_summary(every, drawn), *papers, *ends))
+    ends = methods_section(every), experiments_section(every, studies), coverage_section(every)
+    return Document(REPORT_TITLE, _front(every, about), (_summary(every, drawn), *papers, *ends))
 
 
 # ------------------------------------------------------------------------------------------------ the front
 
 
-def _front(every: Sequence[Judged], about: About) -> tuple[Block, ...]:
+def _front(every: Sequence[ClaimResult], about: ReportProvenance) -> tuple[Block, ...]:
     named: list[Span] = []
     for paper in PAPERS[:2]:
         named += [" and " if named else "", Strong(paper.short), f" ({paper.authors}, "]
@@ -66,12 +79,12 @@ def _front(every: Sequence[Judged], about: About) -> tuple[Block, ...]:
             "command in its entry.",
         )
     )
-    facts: list[tuple[str, Rich]] = [
+    facts: list[tuple[str, RichText]] = [
         ("Size", (f"{about.size.value}: {SIZES[about.size]}",)),
-        ("Date", (date(about.created_at),)),
+        ("Date", (format_date(about.created_at),)),
         ("Claims", (f"{len(every)}, of which {sum(bool(one.findings) for one in every)} were put to the test",)),
         ("Ensembles named by the studies", (f"{about.runs:,} runs",)),
-        ("Time of the measuring", (f"{duration(about.seconds)}; runs that were there before aside",)),
+        ("Time of the measuring", (f"{format_duration(about.seconds)}; runs that were there before aside",)),
         ("Environment", (", ".join(f"{name} {value}" for name, value in about.environment.items()),)),
     ]
     return what, Facts(tuple(facts))
@@ -88,10 +101,10 @@ SIZES = {
 # ---------------------------------------------------------------------------------------------- the summary
 
 
-def _summary(every: Sequence[Judged], drawn: Mapping[str, Drawn]) -> Section:
+def _summary(every: Sequence[ClaimResult], drawn: Mapping[str, ReportPicture]) -> Section:
     bars, forest = (
         tuple(Picture(name, drawn[name].shows, (drawn[name].caption,)) for name in (one,) if name in drawn)
-        for one in (overview.VERDICTS, overview.NUMBERS)
+        for one in (overview.VERDICTS_PICTURE, overview.NUMBERS_PICTURE)
     )
     sections = [
         Section("Verdicts", "verdicts", (_counts(every), *bars)),
@@ -103,46 +116,48 @@ def _summary(every: Sequence[Judged], drawn: Mapping[str, Drawn]) -> Section:
     return Section("Summary", "summary", (), tuple(sections))
 
 
-def _counts(every: Sequence[Judged]) -> Table:
+def _counts(every: Sequence[ClaimResult]) -> ReportTable:
     found = Counter((one.claim.paper, one.verdict) for one in every)
     papers = [paper for paper in TITLES if any(one.claim.paper == paper for one in every)]
     rows = [
-        Row(((Link(_short(paper), f"paper-{paper}"),), *((str(found[paper, verdict]),) for verdict in Verdict),
+        ReportRow(((Link(_short(paper), f"paper-{paper}"),), *((str(found[paper, verdict]),) for verdict in Verdict),
              (str(sum(one.claim.paper == paper for one in every)),)))
         for paper in papers
     ]  # fmt: skip
     totals = [sum(one.verdict is verdict for one in every) for verdict in Verdict]
-    rows.append(Row((("all",), *((str(total),) for total in totals), (str(len(every)),))))
-    return Table(("", *(verdict.value for verdict in Verdict), "together"), tuple(rows))
+    rows.append(ReportRow((("all",), *((str(total),) for total in totals), (str(len(every)),))))
+    return ReportTable(("", *(verdict.value for verdict in Verdict), "together"), tuple(rows))
 
 
 def _short(paper: str) -> str:
     return "our own" if paper == OWN else paper
 
 
-def _disagreements(every: Sequence[Judged]) -> tuple[Block, ...]:
-    told = disagreements.disagreements(every)
+def _disagreements(every: Sequence[ClaimResult]) -> tuple[Block, ...]:
+    told = disagreements.main_disagreements(every)
     if not told:
         return (Paragraph(("No claim of the papers that was tested was judged not reproduced, or only partly.",)),)
-    return *(Paragraph(_told(one)) for one in told), Paragraph((f"How they were picked: {disagreements.RULE}",))
+    return *(Paragraph(_told(one)) for one in told), Paragraph(
+        (f"How they were picked: {disagreements.DISAGREEMENT_RULE}",)
+    )
 
 
-def _told(one: Judged) -> Rich:
+def _told(one: ClaimResult) -> RichText:
     """A disagreement in three sentences: what the paper says, what is found here, what it means."""
-    worst = against(one)[:2]
+    worst = contradicting_measurements(one)[:2]
     found = "; ".join(
         (f"{part.label}: " if part.label else "")
-        + f"{amount(finding.interval, part)} ({finding.count:,} {finding.of}), where {quoted(part)}"
+        + f"{format_estimate(finding.interval, part)} ({finding.count:,} {finding.of}), where {quote_stated_value(part)}"
         for part, finding, _ in worst
     )
-    more = len(against(one)) - len(worst)
+    more = len(contradicting_measurements(one)) - len(worst)
     further = f"; and so for {more} further number{'s' * (more > 1)}" if more else ""
     meaning = one.claim.meaning or "what follows from it is open"
     return (
         Link(one.claim.name, one.claim.name), " ", Badge(one.verdict), " ",
-        Strong("The paper: "), sentence(one.claim.statement), " ",
-        Strong("Here: "), sentence(found + further), " ",
-        Strong("What it means: "), sentence(meaning),
+        Strong("The paper: "), as_sentence(one.claim.statement), " ",
+        Strong("Here: "), as_sentence(found + further), " ",
+        Strong("What it means: "), as_sentence(meaning),
     )  # fmt: skip
 
 
@@ -153,21 +168,21 @@ SHORT = 84
 WORST_FIRST = (Verdict.NOT, Verdict.PARTLY, Verdict.OPEN, Verdict.REPRODUCED, Verdict.UNTESTABLE, Verdict.LEFT)
 
 
-def _table(every: Sequence[Judged]) -> Table:
-    return Table(("claim", "what it states", "stated → here", "verdict"), tuple(map(_row, every)))
+def _table(every: Sequence[ClaimResult]) -> ReportTable:
+    return ReportTable(("claim", "what it states", "stated → here", "verdict"), tuple(map(_row, every)))
 
 
-def _row(one: Judged) -> Row:
-    cells: tuple[Rich, ...] = (
+def _row(one: ClaimResult) -> ReportRow:
+    cells: tuple[RichText, ...] = (
         (Link(one.claim.name, one.claim.name),),
-        (shortened(one.claim.statement, SHORT),),
+        (shorten_text(one.claim.statement, SHORT),),
         _numbers(one),
         (Badge(one.verdict),),
     )
-    return Row(cells, one.claim.paper, one.verdict)
+    return ReportRow(cells, one.claim.paper, one.verdict)
 
 
-def _numbers(one: Judged) -> Rich:
+def _numbers(one: ClaimResult) -> RichText:
     """What is stated and what is found, a line for each part; of more than `MOST` those that hold least."""
     parts = list(zip(one.claim.parts, one.findings, one.judgements, strict=True)) if one.findings else []
     several, more = len(parts) > 1, len(parts) - MOST
@@ -176,7 +191,9 @@ def _numbers(one: Judged) -> Rich:
     spans: list[Span] = []
     for part, finding, _ in parts:
         label = f"{part.label}: " if several else ""
-        spans += [Break()] * bool(spans) + [f"{label}{stated(part)} → {amount(finding.interval, part)}"]
+        spans += [Break()] * bool(spans) + [
+            f"{label}{format_stated_value(part)} → {format_estimate(finding.interval, part)}"
+        ]
     return *spans, *((Break(), f"and {more} more") if more > 1 else ())
 
 
@@ -186,14 +203,14 @@ def _numbers(one: Judged) -> Rich:
 def _paper(paper: str, entries: list[Section]) -> Section:
     about = {each.short: each for each in PAPERS}.get(paper)
     if about is None:
-        lead: Rich = ("What this package finds beside the papers, in the same form.",)
+        lead: RichText = ("What this package finds beside the papers, in the same form.",)
     else:
         lead = (f"{about.authors}: ", Link(about.title, about.address), ".")
         if paper == "CH":
             lead = (*lead, " The later version of VC, of which only the summary and some captions are known here.")
-    firsts = {place_of(each.title)[0]: each.anchor for each in reversed(entries)}
+    firsts = {place_in_paper(each.title)[0]: each.anchor for each in reversed(entries)}
     jumps: list[Span] = []
-    for place in dict.fromkeys(place_of(each.title)[0] for each in entries):
+    for place in dict.fromkeys(place_in_paper(each.title)[0] for each in entries):
         jumps += [" · "] * bool(jumps) + [Link(place, firsts[place])]
     title = "Claims of our own" if about is None else f"Claims of {paper}"
     return Section(title, f"paper-{paper}", (Paragraph(lead), Paragraph(tuple(jumps))), tuple(entries))

@@ -76,7 +76,7 @@ OTHER_NAMES = {
 }
 """What places without a number in a paper's text are listed as."""
 
-NOTHING = {
+UNTESTED_PLACES = {
     ("CA", "abstract"): "sums up sections 4 to 7",
     ("CA", "section 1"): "introduction: other work, and why the subject matters",
     ("CA", "section 2"): "lists what sections 4 to 7 say",
@@ -105,7 +105,7 @@ KINDS = {"s": "section", "app": "appendix", "table": "table", "figure": "figure"
 """How places begin in the names of claims."""
 
 
-def place_of(name: str) -> tuple[str, str]:
+def place_in_paper(name: str) -> tuple[str, str]:
     """The place in a claim's name, in words, and what is beside it: CA.s5.1.apart is section 5.1, apart."""
     words = name.split(".")[1:]
     count = 2 if len(words) > 2 and words[1].isdigit() else 1  # of a place with a dot
@@ -115,22 +115,29 @@ def place_of(name: str) -> tuple[str, str]:
     return f"{kind} {found[2]}" if found and kind else place, ".".join(words[count:])
 
 
-def covering(claims: Sequence[Claim], paper: str, place: str) -> list[Claim]:
+def claims_covering(claims: Sequence[Claim], paper: str, place: str) -> list[Claim]:
     """The claims that answer for a place, or for a part of it, such as section 5.1 for section 5."""
-    return [each for each in claims if each.paper == paper and any(_within(known, place) for known in answered(each))]
+    return [
+        each
+        for each in claims
+        if each.paper == paper and any(_within(known, place) for known in _places_of_claim(each))
+    ]
 
 
-def directly(claims: Sequence[Claim], paper: Paper, place: str) -> list[Claim]:
+def claims_directly_covering(claims: Sequence[Claim], paper: Paper, place: str) -> list[Claim]:
     """The claims that answer for a place, those aside that only answer for a part of it which is listed itself."""
     parts = [each for each in paper.places if each.startswith(f"{place}.")]
     return [
         claim
-        for claim in covering(claims, paper.short, place)
-        if any(_within(known, place) and not any(_within(known, part) for part in parts) for known in answered(claim))
+        for claim in claims_covering(claims, paper.short, place)
+        if any(
+            _within(known, place) and not any(_within(known, part) for part in parts)
+            for known in _places_of_claim(claim)
+        )
     ]
 
 
-def answered(claim: Claim) -> list[str]:
+def _places_of_claim(claim: Claim) -> list[str]:
     """The places that a claim answers for, by the names that they are listed under."""
     return [OTHER_NAMES.get((claim.paper, place.lower()), place.lower()) for place in claim.covers]
 
@@ -139,22 +146,22 @@ def _within(part: str, place: str) -> bool:
     return f"{part}.".startswith(f"{place.lower()}.")
 
 
-def uncovered(claims: Sequence[Claim]) -> list[str]:
+def uncovered_places(claims: Sequence[Claim]) -> list[str]:
     """Places such as "CA table 2" that no claim answers for though they state something to test."""
     return [
         f"{paper.short} {place}"
         for paper in PAPERS
         for place in paper.places
-        if (paper.short, place) not in NOTHING and not covering(claims, paper.short, place)
+        if (paper.short, place) not in UNTESTED_PLACES and not claims_covering(claims, paper.short, place)
     ]
 
 
-def elsewhere(claims: Sequence[Claim], paper: str) -> dict[str, list[Claim]]:
+def unlisted_places(claims: Sequence[Claim], paper: str) -> dict[str, list[Claim]]:
     """Further places that claims name, which are not listed, and these claims."""
     listed = next(each.places for each in PAPERS if each.short == paper)
     found: dict[str, list[Claim]] = {}
     for claim in claims:
-        for place in answered(claim) if claim.paper == paper else ():
+        for place in _places_of_claim(claim) if claim.paper == paper else ():
             if not any(_within(place, each) for each in listed):
                 found.setdefault(place, []).append(claim)
     return found

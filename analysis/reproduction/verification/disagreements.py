@@ -3,15 +3,15 @@
 import math
 from collections.abc import Sequence
 
-from analysis.reproduction.verification.claim import Part
-from analysis.reproduction.verification.claim_results import Judged
-from analysis.reproduction.verification.finding import Finding
+from analysis.reproduction.verification.claim import Measurement
+from analysis.reproduction.verification.claim_results import ClaimResult
+from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.rules import Above, Agrees, Below, Judgement, Verdict, Within
 from analysis.statistics.intervals import Interval
 
 PAPERS = ("CA", "VC", "CH")
 MOST = 3
-RULE = (
+DISAGREEMENT_RULE = (
     "Of the papers' claims that are not reproduced, then of those that are only partly, those on which most of the "
     "paper stands come first, and among these those whose finding is furthest beyond the margin, or on the wrong side "
     "of the bound, in units of half the width of its interval; what is worked out without chance has none and comes "
@@ -19,33 +19,37 @@ RULE = (
 )
 
 
-def disagreements(all_judged: Sequence[Judged], most: int = MOST) -> list[Judged]:
+def main_disagreements(all_judged: Sequence[ClaimResult], most: int = MOST) -> list[ClaimResult]:
     """The first few by `RULE`."""
-    told: list[Judged] = []
+    told: list[ClaimResult] = []
     for each in sorted((one for one in all_judged if _disagrees(one)), key=_rank):
         if len(told) < most and not any(_alike(each, one) for one in told):
             told.append(each)
     return told
 
 
-def _alike(one: Judged, other: Judged) -> bool:
+def _alike(one: ClaimResult, other: ClaimResult) -> bool:
     """Whether two are read off one study, or disagree over the same number."""
     return one.claim.study == other.claim.study or bool(_numbers(one) & _numbers(other))
 
 
-def _numbers(judged: Judged) -> set[tuple[Interval, int]]:
+def _numbers(judged: ClaimResult) -> set[tuple[Interval, int]]:
     """The numbers that disagree; not those without an interval's width, which may be equal by themselves."""
-    return {(finding.interval, finding.count) for _, finding, _ in against(judged) if finding.interval.half > 0}
+    return {
+        (finding.interval, finding.count)
+        for _, finding, _ in contradicting_measurements(judged)
+        if finding.interval.half > 0
+    }
 
 
-def against(judged: Judged) -> list[tuple[Part, Finding, Judgement]]:
+def contradicting_measurements(judged: ClaimResult) -> list[tuple[Measurement, Estimate, Judgement]]:
     """The parts of a claim that are not reproduced, or only partly: the worst first."""
     every = zip(judged.claim.parts, judged.findings, judged.judgements, strict=True)
     parts = [each for each in every if each[2].verdict in (Verdict.NOT, Verdict.PARTLY)]
-    return sorted(parts, key=lambda each: (each[2].verdict is not Verdict.NOT, -beyond(*each)))
+    return sorted(parts, key=lambda each: (each[2].verdict is not Verdict.NOT, -distance_beyond_margin(*each)))
 
 
-def beyond(part: Part, finding: Finding, judgement: Judgement) -> float:
+def distance_beyond_margin(part: Measurement, finding: Estimate, judgement: Judgement) -> float:
     """How far a finding is beyond the margin, or on the wrong side of a bound, in half widths of its interval.
 
     Negative where it is within, or on the right side; minus infinity where there is no interval, or one without width,
@@ -66,10 +70,10 @@ def beyond(part: Part, finding: Finding, judgement: Judgement) -> float:
     return distance / far.half if math.isfinite(distance) and far.half > 0 else -math.inf
 
 
-def _disagrees(judged: Judged) -> bool:
+def _disagrees(judged: ClaimResult) -> bool:
     return judged.claim.paper in PAPERS and judged.verdict in (Verdict.NOT, Verdict.PARTLY)
 
 
-def _rank(judged: Judged) -> tuple[bool, int, float]:
-    furthest = max((beyond(*each) for each in against(judged)), default=-math.inf)
+def _rank(judged: ClaimResult) -> tuple[bool, int, float]:
+    furthest = max((distance_beyond_margin(*each) for each in contradicting_measurements(judged)), default=-math.inf)
     return judged.verdict is not Verdict.NOT, -judged.claim.weight, -furthest

@@ -35,43 +35,43 @@ class Break(NamedTuple):
 
 
 Span = str | Strong | Code | Link | Badge | Break
-Rich = tuple[Span, ...]
+RichText = tuple[Span, ...]
 """Text; what is a plain str is shown as it is, whatever signs are in it."""
 
 
 class Paragraph(NamedTuple):
     """A paragraph."""
 
-    text: Rich
+    text: RichText
 
 
 class Bullets(NamedTuple):
     """A list."""
 
-    items: tuple[Rich, ...]
+    items: tuple[RichText, ...]
 
 
 class Facts(NamedTuple):
     """Names, and what is to be said under each."""
 
-    facts: tuple[tuple[str, Rich], ...]
+    facts: tuple[tuple[str, RichText], ...]
 
 
-class Row(NamedTuple):
+class ReportRow(NamedTuple):
     """A row of a table; of a claim, which can be filtered, it says which paper and what verdict."""
 
-    cells: tuple[Rich, ...]
+    cells: tuple[RichText, ...]
     paper: str = ""
     verdict: Verdict | None = None
     anchor: str = ""
     """What links to this row name, if any do"""
 
 
-class Table(NamedTuple):
+class ReportTable(NamedTuple):
     """A table."""
 
     header: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ReportRow, ...]
 
 
 class Picture(NamedTuple):
@@ -80,10 +80,10 @@ class Picture(NamedTuple):
     name: str
     alt: str
     """What is to be seen, for those who cannot"""
-    caption: Rich
+    caption: RichText
 
 
-Block = Paragraph | Bullets | Facts | Table | Picture
+Block = Paragraph | Bullets | Facts | ReportTable | Picture
 
 
 class Section(NamedTuple):

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from analysis.reproduction.verification.claim import Claim, Part
-from analysis.reproduction.verification.claim_results import Judged
+from analysis.reproduction.verification.claim import Claim, Measurement
+from analysis.reproduction.verification.claim_results import ClaimResult
 from analysis.reproduction.verification.document import (
     Badge,
     Block,
@@ -13,20 +13,26 @@ from analysis.reproduction.verification.document import (
     Link,
     Paragraph,
     Picture,
-    Rich,
-    Row,
+    ReportRow,
+    ReportTable,
+    RichText,
     Section,
     Span,
     Strong,
-    Table,
 )
-from analysis.reproduction.verification.experiment import Size, Study
-from analysis.reproduction.verification.finding import Finding
-from analysis.reproduction.verification.formatting import amount, difference, effect, rule_words, sentence
+from analysis.reproduction.verification.estimate import Estimate
+from analysis.reproduction.verification.experiment import Experiment, Size
+from analysis.reproduction.verification.formatting import (
+    as_sentence,
+    format_difference,
+    format_effect,
+    format_estimate,
+    format_rule,
+)
 from analysis.reproduction.verification.rules import Agrees, Judgement, Verdict
 
 
-class Drawn(NamedTuple):
+class ReportPicture(NamedTuple):
     """A picture that there is."""
 
     shows: str
@@ -36,13 +42,13 @@ class Drawn(NamedTuple):
     """The claim under which it stands, if it is of one"""
 
 
-class Said:
+class RepeatedTexts:
     """What entries have said, so that the next of a family of claims need not say the same again."""
 
     def __init__(self) -> None:
         self.first: dict[tuple[str, str], str] = {}
 
-    def once(self, claim: str, what: str, told: str, words: Rich) -> Rich:
+    def once(self, claim: str, what: str, told: str, words: RichText) -> RichText:
         """The words, or which claim has the same already."""
         first = self.first.setdefault((what, told), claim)
         return words if first == claim or len(told) < LONG else ("As for ", Link(first, first), ".")
@@ -52,10 +58,12 @@ LONG = 70
 """Signs below which a text is said again."""
 
 
-def entry(one: Judged, study: Study | None, drawn: Mapping[str, Drawn], said: Said) -> Section:
+def claim_section(
+    one: ClaimResult, study: Experiment | None, drawn: Mapping[str, ReportPicture], said: RepeatedTexts
+) -> Section:
     """The entry of a claim, whose study may be missing where it is not testable; `said` is what those before it say."""
     claim = one.claim
-    stands: Rich = (Strong(claim.statement), f" ({claim.source})")
+    stands: RichText = (Strong(claim.statement), f" ({claim.source})")
     if claim.untestable:
         blocks: list[Block] = [Paragraph((*stands, " ", *_untested(one, drawn)))]
     else:
@@ -74,34 +82,34 @@ def entry(one: Judged, study: Study | None, drawn: Mapping[str, Drawn], said: Sa
     return Section(claim.name, claim.name, tuple(blocks), (), claim.paper, one.verdict)
 
 
-def _untested(one: Judged, drawn: Mapping[str, Drawn]) -> Rich:
+def _untested(one: ClaimResult, drawn: Mapping[str, ReportPicture]) -> RichText:
     """Why a claim cannot be tested, in a line."""
     claim = one.claim
     readings = (" The words may mean: ", *_readings(claim.readings)) if claim.readings else ()
     figure = (" Figure: ", *_figure(claim, drawn), ".") if claim.figure else ()
-    return f"Not tested: {sentence(claim.untestable)}", *readings, *figure
+    return f"Not tested: {as_sentence(claim.untestable)}", *readings, *figure
 
 
-def _found_alone(one: Judged) -> list[tuple[str, Rich]]:
+def _found_alone(one: ClaimResult) -> list[tuple[str, RichText]]:
     """Of a claim of one part: the rule, what is found, and how far it is from a paper's number."""
     (part,), (finding,), (judgement,) = one.claim.parts, one.findings, one.judgements
     apart = _apart(part, judgement)
-    told = [_of(finding), effect(finding), f"{apart} from the paper's" if apart else ""]
+    told = [_of(finding), format_effect(finding), f"{apart} from the paper's" if apart else ""]
     here = "".join(f", {each}" for each in told if each)
-    return [("Rule", (rule_words(part),)), ("Here", (Strong(amount(finding.interval, part)), here))]
+    return [("Rule", (format_rule(part),)), ("Here", (Strong(format_estimate(finding.interval, part)), here))]
 
 
-def _found(one: Judged) -> Table:
+def _found(one: ClaimResult) -> ReportTable:
     """Of a claim of several parts: the same in a row for each, with its verdict; only columns that have something."""
     parts = list(zip(one.claim.parts, one.findings, one.judgements, strict=True))
     same = len({finding.note for finding in one.findings}) == 1
-    columns: dict[str, list[Rich]] = {
+    columns: dict[str, list[RichText]] = {
         "": [(part.label,) for part in one.claim.parts],
-        "rule": [(rule_words(part),) for part in one.claim.parts],
-        "here": [(Strong(amount(finding.interval, part)),) for part, finding, _ in parts],
+        "rule": [(format_rule(part),) for part in one.claim.parts],
+        "here": [(Strong(format_estimate(finding.interval, part)),) for part, finding, _ in parts],
         "of": [(_of(finding).removeprefix("of "),) for finding in one.findings],
         "from the paper's": [(_apart(part, judgement),) for part, _, judgement in parts],
-        "effect": [(effect(finding),) for finding in one.findings],
+        "effect": [(format_effect(finding),) for finding in one.findings],
         "verdict": [_verdict(judgement) for judgement in one.judgements],
         "note": [("" if same else _note(finding, judgement),) for _, finding, judgement in parts],
     }
@@ -109,40 +117,40 @@ def _found(one: Judged) -> Table:
     kept = {
         name: cells for name, cells in columns.items() if name not in common and any(cell != ("",) for cell in cells)
     }
-    return Table(tuple(kept), tuple(map(Row, zip(*kept.values(), strict=True))))
+    return ReportTable(tuple(kept), tuple(map(ReportRow, zip(*kept.values(), strict=True))))
 
 
-def _alike(one: Judged) -> dict[str, str]:
+def _alike(one: ClaimResult) -> dict[str, str]:
     """What all parts have in common, which their table need not say of each: the rule, and of how many."""
-    rules = {rule_words(part) for part in one.claim.parts}
+    rules = {format_rule(part) for part in one.claim.parts}
     counts = {_of(finding).removeprefix("of ") for finding in one.findings}
     found = {"rule": rules, "of": counts}
     return {name: next(iter(texts)) for name, texts in found.items() if len(texts) == 1 and any(texts)}
 
 
-def _of(finding: Finding) -> str:
+def _of(finding: Estimate) -> str:
     """How many it was found of."""
     return f"of {finding.count:,} {finding.of}" if finding.count else ""
 
 
-def _apart(part: Part, judgement: Judgement) -> str:
+def _apart(part: Measurement, judgement: Judgement) -> str:
     """How far it is from a paper's number."""
-    return difference(judgement, part) if isinstance(part.rule, Agrees) else ""
+    return format_difference(judgement, part) if isinstance(part.rule, Agrees) else ""
 
 
-def _verdict(judgement: Judgement) -> Rich:
+def _verdict(judgement: Judgement) -> RichText:
     """The verdict on a part, and why it is no better."""
     if judgement.verdict is Verdict.REPRODUCED:
         return (judgement.verdict.value,)
     return Badge(judgement.verdict), f": {judgement.why}" if judgement.why else ""
 
 
-def _note(finding: Finding, judgement: Judgement) -> str:
+def _note(finding: Estimate, judgement: Judgement) -> str:
     """What is to be known beside a number, unless it is said as the reason of the verdict."""
     return finding.note if finding.note != judgement.why else ""
 
 
-def _plainly(one: Judged) -> list[Block]:
+def _plainly(one: ClaimResult) -> list[Block]:
     """What a reader must not miss: a contradiction, what follows from it, and a note on the whole."""
     blocks: list[Block] = []
     alone = one.judgements[0].why if len(one.judgements) == 1 else ""
@@ -157,32 +165,34 @@ def _plainly(one: Judged) -> list[Block]:
         meaning = one.claim.meaning if one.verdict in (Verdict.NOT, Verdict.PARTLY) else ""
         why = f": {alone.removesuffix('.')}." if alone else "."
         lead = "What follows" if one.verdict is Verdict.NOT else "If it is wrong"
-        follows = f" {lead}: {sentence(meaning)}" if meaning else ""
+        follows = f" {lead}: {as_sentence(meaning)}" if meaning else ""
         blocks.append(Paragraph((Strong(told[one.verdict]), why, follows)))
     notes = {_note(*each) for each in zip(one.findings, one.judgements, strict=True)}
     if len({finding.note for finding in one.findings}) == 1 and any(notes):
-        blocks.append(Paragraph((f"Note: {sentence(notes.pop())}",)))
+        blocks.append(Paragraph((f"Note: {as_sentence(notes.pop())}",)))
     return blocks
 
 
-def _left(one: Judged, study: Study | None) -> str:
+def _left(one: ClaimResult, study: Experiment | None) -> str:
     sizes = [size.value for size in Size if study and size in study.sizes]
     larger = f"; it is done at {' and '.join(sizes)} size" if sizes else ""
     return f"Not tested at this size, {one.size.value}: its study is too dear for it{larger}."
 
 
-def _facts(one: Judged, study: Study | None, drawn: Mapping[str, Drawn], said: Said) -> list[tuple[str, Rich]]:
+def _facts(
+    one: ClaimResult, study: Experiment | None, drawn: Mapping[str, ReportPicture], said: RepeatedTexts
+) -> list[tuple[str, RichText]]:
     """How it was tested, and how to do it again."""
     claim = one.claim
-    facts: list[tuple[str, Rich]] = []
+    facts: list[tuple[str, RichText]] = []
     if claim.readings:
         readings = _readings(claim.readings)
         facts.append(("Readings", said.once(claim.name, "readings", " ".join(claim.readings), readings)))
     for name, text in (("Measured", claim.measured), ("Refuted by", claim.refuted)):
-        facts.append((name, said.once(claim.name, name, text, (sentence(text),))))
+        facts.append((name, said.once(claim.name, name, text, (as_sentence(text),))))
     if not one.findings:
         facts.append(("Rule", (_rules(one),)))
-    repeat: Rich = (Code(_command(one, study)),)
+    repeat: RichText = (Code(_command(one, study)),)
     if study:
         smaller = ", smaller than the paper's" if study.reduced.get(one.size) else ""
         repeat = (*repeat, "; study ", Link(study.name, study.name), smaller)
@@ -191,9 +201,9 @@ def _facts(one: Judged, study: Study | None, drawn: Mapping[str, Drawn], said: S
     return [*_joined(facts), ("To repeat", repeat)]
 
 
-def _joined(facts: list[tuple[str, Rich]]) -> list[tuple[str, Rich]]:
+def _joined(facts: list[tuple[str, RichText]]) -> list[tuple[str, RichText]]:
     """Facts of which one after the other says the same, as one."""
-    told: list[tuple[str, Rich]] = []
+    told: list[tuple[str, RichText]] = []
     for name, words in facts:
         if told and told[-1][1] == words:
             told[-1] = (f"{told[-1][0]}, {name.lower()}", words)
@@ -202,7 +212,7 @@ def _joined(facts: list[tuple[str, Rich]]) -> list[tuple[str, Rich]]:
     return told
 
 
-def _readings(readings: tuple[str, ...]) -> Rich:
+def _readings(readings: tuple[str, ...]) -> RichText:
     """What the words may mean, lettered."""
     letters = "abcdefghijklmnopqrstuvwxyz"
     spans: list[Span] = []
@@ -211,16 +221,16 @@ def _readings(readings: tuple[str, ...]) -> Rich:
     return *spans, ". Tested is (a)."
 
 
-def _rules(one: Judged) -> str:
+def _rules(one: ClaimResult) -> str:
     """The rule of each part, or the one that all have."""
     parts = one.claim.parts
-    words = [rule_words(part) for part in parts]
+    words = [format_rule(part) for part in parts]
     if len(set(words)) == 1:
-        return sentence("each " * (len(parts) > 1) + words[0])
-    return sentence("; ".join(f"{part.label}: {each}" for part, each in zip(parts, words, strict=True)))
+        return as_sentence("each " * (len(parts) > 1) + words[0])
+    return as_sentence("; ".join(f"{part.label}: {each}" for part, each in zip(parts, words, strict=True)))
 
 
-def _command(one: Judged, study: Study | None) -> str:
+def _command(one: ClaimResult, study: Experiment | None) -> str:
     """What tests this claim alone."""
     size = one.size
     if one.verdict is Verdict.LEFT:
@@ -230,7 +240,7 @@ def _command(one: Judged, study: Study | None) -> str:
     return f"python -m analysis.verify --only {one.claim.name}{option}"
 
 
-def _figure(claim: Claim, drawn: Mapping[str, Drawn]) -> Rich:
+def _figure(claim: Claim, drawn: Mapping[str, ReportPicture]) -> RichText:
     """The command that draws a claim's figure, and where it is drawn here."""
     name, command = claim.figure, Code(f"python -m analysis.paper {claim.figure}")
     if name not in drawn:

@@ -14,35 +14,35 @@ from typing import Any
 import xarray as xr
 
 from analysis.output.results import write_result
-from analysis.reproduction.verification.experiment import Lab, Params, Study
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner
 from dynamics.provenance import git_commit, package_versions
 from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
-from dynamics.simulation import RUNS_FOLDER, SYSTEMS
-from dynamics.trajectory.netcdf import LOCK, TrajectoryError
+from dynamics.simulation import RUNS_FOLDER, SYSTEM_CLASSES
+from dynamics.trajectory.netcdf import NETCDF_LOCK, TrajectoryError
 
-FOLDER = RUNS_FOLDER / "verify"
-PAPERS = {each.system: each for each in (ParticleSettings, ModularSettings, SparseSettings)}
+EVIDENCE_FOLDER = RUNS_FOLDER / "verify"
+PAPER_SETTINGS = {each.system: each for each in (ParticleSettings, ModularSettings, SparseSettings)}
 """Settings of the papers' systems."""
 
 
-def evidence_path(study: Study, params: Params, lab: Lab) -> Path:
+def evidence_path(study: Experiment, params: Params, lab: Runner) -> Path:
     """Where the evidence of a study lies: runs/verify/STUDY-HASH.nc."""
-    return FOLDER / f"{study.name}-{_digest(study, params, lab)}.nc"
+    return EVIDENCE_FOLDER / f"{study.name}-{_digest(study, params, lab)}.nc"
 
 
-def found(study: Study, params: Params, lab: Lab) -> xr.Dataset | None:
+def load_evidence(study: Experiment, params: Params, lab: Runner) -> xr.Dataset | None:
     """The evidence of a study, where it is there. Raises TrajectoryError for a file that cannot be read."""
     path = evidence_path(study, params, lab)
     if not path.exists():
         return None
     try:
-        with LOCK, xr.open_dataset(path, engine="netcdf4") as there:
+        with NETCDF_LOCK, xr.open_dataset(path, engine="netcdf4") as there:
             return there.load()
     except (OSError, ValueError) as error:
         raise TrajectoryError(f"{path}: damaged ({error}); without it, it is measured again") from None
 
 
-def measured(study: Study, params: Params, lab: Lab) -> xr.Dataset:
+def measure_evidence(study: Experiment, params: Params, lab: Runner) -> xr.Dataset:
     """Do a study, and keep its evidence. Raises as `simulate` and the study do, and RecordingError."""
     begin = time.perf_counter()
     evidence = study.measure(lab, params)
@@ -52,42 +52,42 @@ def measured(study: Study, params: Params, lab: Lab) -> xr.Dataset:
         study_version=study.version,
         params_json=json.dumps(dict(params), sort_keys=True),
         seconds=time.perf_counter() - begin,
-        source=source_of(study),
-        **circumstances(lab.device),
+        source=measurement_source_hash(study),
+        **measurement_provenance(lab.device),
         comment="By run where there are runs. NaN is no value. What claims say of it is in "
         "analysis.reproduction.claims.registry.",
     )
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    EVIDENCE_FOLDER.mkdir(parents=True, exist_ok=True)
     write_result(evidence, evidence_path(study, params, lab))
     return evidence
 
 
-def source_of(study: Study) -> str:
+def measurement_source_hash(study: Experiment) -> str:
     """Twelve hexadecimal digits over the module that measures a study."""
     module = sys.modules[study.measure.__module__]
     return hashlib.sha256(inspect.getsource(module).encode()).hexdigest()[:12]
 
 
-def circumstances(device: str) -> dict[str, Any]:
+def measurement_provenance(device: str) -> dict[str, Any]:
     """When, and by what, something is measured now."""
     return {
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "git_commit": git_commit(),
         "package_versions": json.dumps(package_versions()),
-        "device": SYSTEMS[SparseSettings.system](SparseSettings(), device).device,
+        "device": SYSTEM_CLASSES[SparseSettings.system](SparseSettings(), device).device,
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
     }
 
 
-def systems(device: str) -> dict[str, Any]:
+def _system_settings(device: str) -> dict[str, Any]:
     """How each system computes, and its default settings, which what a study makes itself begins from."""
-    made = {name: SYSTEMS[name](settings(), device) for name, settings in PAPERS.items()}
+    made = {name: SYSTEM_CLASSES[name](settings(), device) for name, settings in PAPER_SETTINGS.items()}
     return {name: [one.numerics_version, one.device, dataclasses.asdict(one.settings)] for name, one in made.items()}
 
 
-def _digest(study: Study, params: Params, lab: Lab) -> str:
+def _digest(study: Experiment, params: Params, lab: Runner) -> str:
     """Over the study, its sizes, the names of the ensembles that it needs, and how systems compute by default."""
     names = [lab.path(need).stem for need in study.ensembles(params)]
-    whole = [study.name, study.version, dict(params), dict(study.depends), names, systems(lab.device)]
+    whole = [study.name, study.version, dict(params), dict(study.depends), names, _system_settings(lab.device)]
     content = json.dumps(whole, sort_keys=True, default=dataclasses.asdict)
     return hashlib.sha256(content.encode()).hexdigest()[:12]

@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 import xarray as xr
 
-from analysis.reproduction.figures.figure import Ensemble, Sizes
+from analysis.reproduction.figures.figure import RequiredRuns, SizeOverrides
 from dynamics.simulation import run_path, simulate
 
 Params = Mapping[str, Any]
@@ -24,7 +24,7 @@ class Size(StrEnum):
 
 
 @dataclasses.dataclass(frozen=True)
-class Lab:
+class Runner:
     """What a study works with."""
 
     say: TextIO
@@ -32,25 +32,25 @@ class Lab:
     device: str = "auto"
     scheduler: str | None = None
 
-    def path(self, need: Ensemble) -> Path:
+    def path(self, need: RequiredRuns) -> Path:
         """Where an ensemble lives."""
-        return run_path(need.settings, need.runs, 0, need.frame_gap(Sizes()), need.record, self.device)
+        return run_path(need.settings, need.runs, 0, need.frame_gap(SizeOverrides()), need.record, self.device)
 
-    def ensemble(self, need: Ensemble) -> xr.Dataset:
+    def ensemble(self, need: RequiredRuns) -> xr.Dataset:
         """The trajectory of an ensemble, found or made. Raises as `simulate` does."""
-        steps, every = need.steps(Sizes()), need.frame_gap(Sizes())
+        steps, every = need.steps(SizeOverrides()), need.frame_gap(SizeOverrides())
         out = self.path(need)
         return simulate(
             need.settings, need.runs, steps=steps, every=every, record=need.record, device=self.device, out=out
         )
 
 
-def _nothing(params: Params) -> Sequence[Ensemble]:
+def _nothing(params: Params) -> Sequence[RequiredRuns]:
     return ()
 
 
 @dataclasses.dataclass(frozen=True)
-class Study:
+class Experiment:
     """What is run and measured."""
 
     name: str
@@ -61,11 +61,11 @@ class Study:
     """Parameters of each size; a size that is missing is one at which it is not done"""
     seconds: Mapping[Size, float]
     """How long the measuring takes on two cores, the making of ensembles aside"""
-    measure: Callable[[Lab, Params], xr.Dataset]
+    measure: Callable[[Runner, Params], xr.Dataset]
     """Gives small arrays, by run where there are runs, NaN where there is no value"""
     reduced: Mapping[Size, str] = dataclasses.field(default_factory=dict)
     """In what a size is smaller than the paper's, where it is"""
-    ensembles: Callable[[Params], Sequence[Ensemble]] = _nothing
+    ensembles: Callable[[Params], Sequence[RequiredRuns]] = _nothing
     """What is needed of simulations and trainings; those that begin from others of them are not named here, and are
     made in this process"""
     depends: Mapping[str, Any] = dataclasses.field(default_factory=dict)

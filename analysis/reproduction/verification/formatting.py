@@ -4,83 +4,87 @@ import math
 import re
 from datetime import datetime
 
-from analysis.output.tables import bracketed
-from analysis.reproduction.verification.claim import Part
-from analysis.reproduction.verification.finding import Finding
+from analysis.output.tables import format_interval
+from analysis.reproduction.verification.claim import Measurement
+from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.rules import Above, Agrees, Below, Every, Judgement, Nearly
 from analysis.statistics.intervals import Interval
 
 NOTHING = "no value"
 
 
-def amount(interval: Interval, part: Part, unit: str | None = None) -> str:
+def format_estimate(interval: Interval, part: Measurement, unit: str | None = None) -> str:
     """An estimate with its interval in brackets, in the digits and the unit of a part."""
     if math.isnan(interval.value):
         return NOTHING
-    return united(bracketed(interval, part.digits), part.unit if unit is None else unit)
+    return _append_unit(format_interval(interval, part.digits), part.unit if unit is None else unit)
 
 
-def united(number: str, unit: str) -> str:
+def _append_unit(number: str, unit: str) -> str:
     """A number, which an interval in brackets may follow, with its unit after the estimate."""
     estimate, space, bounds = number.partition(" [")
     return f"{estimate}{unit if unit == '%' else f' {unit}' if unit else ''}{space}{bounds}"
 
 
-def difference(judgement: Judgement, part: Part) -> str:
+def format_difference(judgement: Judgement, part: Measurement) -> str:
     """How far a finding is from what was stated; of percentages in points."""
     interval = judgement.difference
     if math.isnan(interval.value):
         return ""
     sign = "+" if round(interval.value, part.digits) > 0 else ""
-    return sign + amount(interval, part, "points" if part.unit == "%" else None)
+    return sign + format_estimate(interval, part, "points" if part.unit == "%" else None)
 
 
-def stated(part: Part) -> str:
+def format_stated_value(part: Measurement) -> str:
     """What the paper's number is, as it prints it, or what its words ask for."""
     if not isinstance(part.rule, Agrees):
-        return limit(part)
+        return format_bound(part)
     reported = part.rule.reported
     number = re.fullmatch(r"(-?[\d.]+)( [±\[].*)?", reported.printed)
     if number and float(number[1]) == reported.interval.value:
-        return united(reported.printed, part.unit)
-    return f"{amount(reported.interval, part)} ({reported.printed})"
+        return _append_unit(reported.printed, part.unit)
+    return f"{format_estimate(reported.interval, part)} ({reported.printed})"
 
 
-def quoted(part: Part) -> str:
+def quote_stated_value(part: Measurement) -> str:
     """The same with subject and verb."""
-    return f"the paper has {stated(part)}" if isinstance(part.rule, Agrees) else f"its words ask for {stated(part)}"
+    return (
+        f"the paper has {format_stated_value(part)}"
+        if isinstance(part.rule, Agrees)
+        else f"its words ask for {format_stated_value(part)}"
+    )
 
 
-def limit(part: Part) -> str:
+def format_bound(part: Measurement) -> str:
     """What a part asks for, in a few words with its unit."""
     rule = part.rule
-    return rule.words() if isinstance(rule, Every | Nearly) else united(rule.words(), part.unit)
+    return rule.words() if isinstance(rule, Every | Nearly) else _append_unit(rule.words(), part.unit)
 
 
-def rule_words(part: Part) -> str:
+def format_rule(part: Measurement) -> str:
     """The rule of a part, in full."""
     rule = part.rule
     if isinstance(rule, Agrees):
-        return f"agrees with {stated(part)}, margin {margin_of(rule.margin, part.unit)}"
+        return f"agrees with {format_stated_value(part)}, margin {_format_margin(rule.margin, part.unit)}"
     if isinstance(rule, Above | Below) and rule.margin:
-        return f"{limit(part)}, margin {margin_of(rule.margin, part.unit)}"
+        return f"{format_bound(part)}, margin {_format_margin(rule.margin, part.unit)}"
     if isinstance(rule, Nearly):
-        return f"{limit(part)}, up to {rule.rare:g}%"
-    return limit(part)
+        return f"{format_bound(part)}, up to {rule.rare:g}%"
+    return format_bound(part)
 
 
-def margin_of(margin: float, unit: str) -> str:
+def _format_margin(margin: float, unit: str) -> str:
     """A difference that matters, in words; of percentages in points."""
     unit = "points" if unit == "%" else unit
-    return united(f"{margin:g}", unit.removesuffix("s") if margin == 1 else unit)
+    return _append_unit(f"{margin:g}", unit.removesuffix("s") if margin == 1 else unit)
 
 
-def effect(finding: Finding) -> str:
+def format_effect(finding: Estimate) -> str:
     """The size of an effect, by name."""
     return "" if math.isnan(finding.effect) else f"{finding.effect_name} {finding.effect:.2f}"
 
 
-def sentence(text: str) -> str:
+def as_sentence(text: str) -> str:
     """Words as a sentence: with a capital, unless they begin with a symbol such as f_a, and a full stop."""
     text = " ".join(text.split())
     if not text:
@@ -92,12 +96,12 @@ def sentence(text: str) -> str:
     return text if text[-1] in ".!?" else text + "."
 
 
-def shortened(text: str, most: int = 180) -> str:
+def shorten_text(text: str, most: int = 180) -> str:
     """The beginning of a text, to its last whole word, if it is a long one."""
     return text if len(text) <= most else text[: most - 1].rsplit(" ", 1)[0].rstrip(" ,;:") + " …"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """How long something took."""
     if seconds < 60:
         return f"{seconds:.0f} s"
@@ -105,7 +109,7 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
-def date(text: str) -> str:
+def format_date(text: str) -> str:
     """A date in ISO 8601, with its time to the minute where it has one."""
     try:
         found = datetime.fromisoformat(text)

@@ -15,17 +15,17 @@ from analysis.reproduction.verification.document import (
     Link,
     Paragraph,
     Picture,
-    Rich,
+    ReportTable,
+    RichText,
     Section,
     Span,
     Strong,
-    Table,
 )
 
 
-def markdown(document: Document, folder: str) -> str:
+def render_markdown(document: Document, folder: str) -> str:
     """The document; its pictures lie in a folder beside it."""
-    lines = [f"# {escaped(document.title)}", *_blocks(document.blocks, folder)]
+    lines = [f"# {_escape_markdown(document.title)}", *_blocks(document.blocks, folder)]
     for section in document.sections:
         lines += _section(section, 2, folder)
     return "\n\n".join(lines) + "\n"
@@ -33,7 +33,7 @@ def markdown(document: Document, folder: str) -> str:
 
 def _section(section: Section, level: int, folder: str) -> list[str]:
     mark = f" · {MARKS[section.verdict]} {section.verdict.value}" if section.verdict else ""
-    lines = [f'<a id="{section.anchor}"></a>\n\n{"#" * level} {escaped(section.title)}{mark}']
+    lines = [f'<a id="{section.anchor}"></a>\n\n{"#" * level} {_escape_markdown(section.title)}{mark}']
     lines += _blocks(section.blocks, folder)
     for each in section.sections:
         lines += _section(each, level + 1, folder)
@@ -50,14 +50,14 @@ def _block(block: Block, folder: str) -> str:
     if isinstance(block, Bullets):
         return "\n".join(f"- {_start(_rich(item))}" for item in block.items)
     if isinstance(block, Facts):
-        return "\n".join(f"- **{escaped(name)}**: {_rich(text)}" for name, text in block.facts)
+        return "\n".join(f"- **{_escape_markdown(name)}**: {_rich(text)}" for name, text in block.facts)
     if isinstance(block, Picture):
-        return f"![{escaped(block.alt)}]({folder}/{block.name}.png)\n\n{_start(_rich(block.caption))}"
+        return f"![{_escape_markdown(block.alt)}]({folder}/{block.name}.png)\n\n{_start(_rich(block.caption))}"
     return _table(block)
 
 
-def _table(table: Table) -> str:
-    lines = [[escaped(name) for name in table.header]]
+def _table(table: ReportTable) -> str:
+    lines = [[_escape_markdown(name) for name in table.header]]
     for row in table.rows:
         first, *others = map(_rich, row.cells)
         lines.append([f'<a id="{row.anchor}"></a>' * bool(row.anchor) + first, *others])
@@ -65,13 +65,13 @@ def _table(table: Table) -> str:
     return "\n".join([head, "|" + "---|" * len(table.header), *rows])
 
 
-def _rich(text: Rich) -> str:
+def _rich(text: RichText) -> str:
     return "".join(map(_span, text))
 
 
 def _span(span: Span) -> str:
     if isinstance(span, str):
-        return escaped(span)
+        return _escape_markdown(span)
     if isinstance(span, Badge):
         return f"{MARKS[span.verdict]} {span.verdict.value}"
     if isinstance(span, Break):
@@ -80,11 +80,11 @@ def _span(span: Span) -> str:
         return "`" + span.text.replace("|", "\\|") + "`"
     if isinstance(span, Link):
         to = span.to if "://" in span.to else f"#{span.to}"
-        return f"[{escaped(span.text)}]({to})"
+        return f"[{_escape_markdown(span.text)}]({to})"
     assert isinstance(span, Strong)
     inner = span.text.strip()
     after = span.text[len(span.text.rstrip()) :] and " "  # emphasis must not end with a space
-    return f"**{escaped(inner)}**{after}" if inner else ""
+    return f"**{_escape_markdown(inner)}**{after}" if inner else ""
 
 
 SIGNS = re.compile(r"[\\`*~$|<]|(?<![^\W_])_|_(?![^\W_])|\](?=[(\[:])|&(?=#?\w+;)")
@@ -93,7 +93,7 @@ FIRST = re.compile(r"^((#+|[-+]|\d+(?=[.)]))(?=[.)]?( |$))|>|[=-]+$)")
 """What it would read so at the beginning of a line."""
 
 
-def escaped(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     """Plain text as Markdown that shows it as it is, on one line."""
     return SIGNS.sub(r"\\\g<0>", " ".join(text.split(" "))).replace("\n", " ")
 

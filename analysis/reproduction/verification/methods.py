@@ -8,27 +8,33 @@ from functools import partial
 from scipy import stats
 
 from analysis.reproduction.verification import rules
-from analysis.reproduction.verification.claim import Part
-from analysis.reproduction.verification.claim_results import Judged
-from analysis.reproduction.verification.coverage import NOTHING, OWN, PAPERS, directly, elsewhere
+from analysis.reproduction.verification.claim import Measurement
+from analysis.reproduction.verification.claim_results import ClaimResult
+from analysis.reproduction.verification.coverage import (
+    OWN,
+    PAPERS,
+    UNTESTED_PLACES,
+    claims_directly_covering,
+    unlisted_places,
+)
 from analysis.reproduction.verification.document import (
     Block,
     Bullets,
     Code,
     Link,
     Paragraph,
-    Rich,
-    Row,
+    ReportRow,
+    ReportTable,
+    RichText,
     Section,
     Span,
     Strong,
-    Table,
 )
-from analysis.reproduction.verification.experiment import Size, Study
+from analysis.reproduction.verification.experiment import Experiment, Size
 from analysis.reproduction.verification.rules import Above, Agrees, Below, Within
 
 
-def judging(every: Sequence[Judged]) -> Section:
+def methods_section(every: Sequence[ClaimResult]) -> Section:
     """By which rules claims were judged, and what that means over so many of them."""
     told = [_together(every), *_shared(every), FITTED]
     blocks = [*_docstring(rules.__doc__ or ""), *(Paragraph((each,)) for each in told)]
@@ -71,7 +77,7 @@ def _runs(lines: list[str]) -> list[tuple[bool, list[str]]]:
     return runs
 
 
-def _together(every: Sequence[Judged]) -> str:
+def _together(every: Sequence[ClaimResult]) -> str:
     """What 95% means over all comparisons."""
     held = [
         (part.rule, judgement.difference)
@@ -98,7 +104,7 @@ def _together(every: Sequence[Judged]) -> str:
     )
 
 
-def _shared(every: Sequence[Judged]) -> list[str]:
+def _shared(every: Sequence[ClaimResult]) -> list[str]:
     """How many verdicts rest on a number, by the same rule, that another claim is judged by too."""
     asked = [{_number(one, part) for part in one.claim.parts} for one in every if one.findings]
     times = Counter(number for numbers in asked for number in numbers)
@@ -112,7 +118,7 @@ def _shared(every: Sequence[Judged]) -> list[str]:
     ]
 
 
-def _number(one: Judged, part: Part) -> tuple[Hashable, ...]:
+def _number(one: ClaimResult, part: Measurement) -> tuple[Hashable, ...]:
     """What a part is judged by: how it is measured, on which study's evidence, and the rule."""
     how = part.measure
     if isinstance(how, partial):
@@ -120,26 +126,26 @@ def _number(one: Judged, part: Part) -> tuple[Hashable, ...]:
     return one.claim.study, how, part.rule
 
 
-def studies_told(every: Sequence[Judged], studies: Mapping[str, Study]) -> Section:
+def experiments_section(every: Sequence[ClaimResult], studies: Mapping[str, Experiment]) -> Section:
     """What was run and measured, for the claims that are read off it."""
     names = dict.fromkeys(one.claim.study for one in every if one.claim.study in studies)
     size = every[0].size if every else Size.DEFAULT
     rows = tuple(_study_row(studies[name], size, sum(one.claim.study == name for one in every)) for name in names)
     header = ("study", "what is measured", f"{size.value} size", "smaller than the paper's", "claims", "more of it")
     lead = "What was run and measured, once each, for all the claims that are read off it."
-    return Section("Studies", "studies", (Paragraph((lead,)), Table(header, rows)))
+    return Section("Studies", "studies", (Paragraph((lead,)), ReportTable(header, rows)))
 
 
-def _study_row(study: Study, size: Size, claims: int) -> Row:
+def _study_row(study: Experiment, size: Size, claims: int) -> ReportRow:
     params = study.sizes.get(size)
     how_large = "not done at this size" if params is None else (
         ", ".join(f"{name.replace('_', ' ')} {_value(value)}" for name, value in params.items())
     )  # fmt: skip
-    command: Rich = (Code(study.command),) if study.command else ("",)
-    cells: tuple[Rich, ...] = (
+    command: RichText = (Code(study.command),) if study.command else ("",)
+    cells: tuple[RichText, ...] = (
         (study.name,), (study.what,), (how_large,), (study.reduced.get(size, ""),), (str(claims),), command
     )  # fmt: skip
-    return Row(cells, anchor=study.name)
+    return ReportRow(cells, anchor=study.name)
 
 
 def _value(value: object) -> str:
@@ -148,25 +154,25 @@ def _value(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def index(every: Sequence[Judged]) -> Section:
+def coverage_section(every: Sequence[ClaimResult]) -> Section:
     """Every place of the papers, and the claims that answer for it; these are linked without their paper's name."""
     claims = [one.claim for one in every]
     sections = []
     for paper in PAPERS:
         rows = []
         for place in paper.places:
-            found = directly(claims, paper, place)
+            found = claims_directly_covering(claims, paper, place)
             below = [each for each in paper.places if each.startswith(f"{place}.")]
-            reason = NOTHING.get((paper.short, place))
+            reason = UNTESTED_PLACES.get((paper.short, place))
             names = _links([each.name for each in found])
             nothing = f"states nothing to test: {reason}" if reason else (
                 "see its parts" if below else "no claim among these"
             )  # fmt: skip
             further = ("; further ones below",) if names and below else ()
-            rows.append(Row(((place,), (*names, *further) or (nothing,))))
-        for place, found in elsewhere(claims, paper.short).items():
-            rows.append(Row(((place,), _links([each.name for each in found]))))
-        sections.append(Section(paper.short, f"index-{paper.short}", (Table(("place", "claims"), tuple(rows)),)))
+            rows.append(ReportRow(((place,), (*names, *further) or (nothing,))))
+        for place, found in unlisted_places(claims, paper.short).items():
+            rows.append(ReportRow(((place,), _links([each.name for each in found]))))
+        sections.append(Section(paper.short, f"index-{paper.short}", (ReportTable(("place", "claims"), tuple(rows)),)))
     return Section(
         "Where everything is", "index",
         (Paragraph(("Every table, figure and section of the papers, and the claims that answer for it.",)),),
@@ -174,7 +180,7 @@ def index(every: Sequence[Judged]) -> Section:
     )  # fmt: skip
 
 
-def _links(names: Sequence[str]) -> Rich:
+def _links(names: Sequence[str]) -> RichText:
     spans: list[Span] = []
     for name in names:
         spans += [", "] * bool(spans) + [Link(name.split(".", 1)[1], name)]

@@ -9,12 +9,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.plots.figure_files import new_figure
-from analysis.reproduction.verification.claim_results import Judged
-from analysis.reproduction.verification.coverage import OWN, PAPERS, place_of
+from analysis.reproduction.verification.claim_results import ClaimResult
+from analysis.reproduction.verification.coverage import OWN, PAPERS, place_in_paper
 from analysis.reproduction.verification.rules import Agrees, Verdict
 from analysis.statistics.intervals import Interval
 
-VERDICTS, NUMBERS = "verdicts", "numbers"
+VERDICTS_PICTURE, NUMBERS_PICTURE = "verdicts", "numbers"
 """Names of the pictures."""
 
 COLOURS = {
@@ -36,7 +36,7 @@ LINE = 0.19
 """Inches from one number to the next."""
 
 
-class Number(NamedTuple):
+class _ComparedNumber(NamedTuple):
     """A number beside a paper's."""
 
     place: str
@@ -47,20 +47,20 @@ class Number(NamedTuple):
     verdict: Verdict
 
 
-def numbers(every: Sequence[Judged]) -> list[Number]:
+def compared_numbers(every: Sequence[ClaimResult]) -> list[_ComparedNumber]:
     """Every number that a paper prints, its margin being the unit, in the claims' order."""
     found = []
     for one in every:
         for part, judgement in zip(one.claim.parts, one.judgements, strict=False) if one.claim.paper != OWN else ():
             if isinstance(part.rule, Agrees) and part.rule.margin > 0 and math.isfinite(judgement.difference.value):
-                place, what = place_of(one.claim.name)
+                place, what = place_in_paper(one.claim.name)
                 scaled = Interval(*(each / part.rule.margin for each in judgement.difference))
                 label = ", ".join(each for each in (what, part.label) if each)
-                found.append(Number(f"{one.claim.paper} {place}", label, scaled, judgement.verdict))
+                found.append(_ComparedNumber(f"{one.claim.paper} {place}", label, scaled, judgement.verdict))
     return found
 
 
-def numbers_figure(found: Sequence[Number]) -> Figure:
+def plot_compared_numbers(found: Sequence[_ComparedNumber]) -> Figure:
     """Differences with their intervals, a line each, grouped by place (a forest plot)."""
     places = list(dict.fromkeys(each.place for each in found))
     lines = len(found) + len(places)
@@ -98,7 +98,7 @@ def _short(label: str, most: int = 52) -> str:
     return label if len(label) <= most else label[: most - 1] + "…"
 
 
-def _draw(axes: Axes, line: int, each: Number) -> None:
+def _draw(axes: Axes, line: int, each: _ComparedNumber) -> None:
     """A number with its interval; an arrow where either goes on beyond the edge."""
     colour = COLOURS[each.verdict]
     value, low, high = each.difference
@@ -117,7 +117,7 @@ def _draw(axes: Axes, line: int, each: Number) -> None:
         axes.text(side * 0.97, line, f"{value:+.0f}", ha="left" if value < 0 else "right", va="bottom", fontsize=7)
 
 
-def verdicts_figure(every: Sequence[Judged]) -> Figure:
+def plot_verdict_counts(every: Sequence[ClaimResult]) -> Figure:
     """How many claims of each paper have which verdict, as stacked bars."""
     names = {paper.short: paper.short for paper in PAPERS} | {OWN: "our own"}
     papers = [paper for paper in names if any(one.claim.paper == paper for one in every)]

@@ -20,12 +20,12 @@ from analysis.reproduction.verification.document import (
     Link,
     Paragraph,
     Picture,
-    Rich,
-    Row,
+    ReportRow,
+    ReportTable,
+    RichText,
     Section,
     Span,
     Strong,
-    Table,
 )
 from analysis.reproduction.verification.rules import Verdict
 
@@ -33,7 +33,7 @@ INTERVAL = re.compile(r"\[([-\d.]+), ([-\d.]+)\]")
 TEMPLATE = Path(__file__).with_name("report.html")
 
 
-def page(document: Document, folder: Path) -> str:
+def render_html(document: Document, folder: Path) -> str:
     """The document as HTML; its pictures are read from a folder."""
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
         title=escape(document.title),
@@ -124,13 +124,13 @@ def _picture(picture: Picture, folder: Path) -> str:
     return f"<figure>{image}<figcaption>{_rich(picture.caption)}</figcaption></figure>"
 
 
-def _table(table: Table) -> str:
+def _table(table: ReportTable) -> str:
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.header)
     rows = "\n".join(_row(row, table.header) for row in table.rows)
     return f'<div class="table"><table><thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table></div>'
 
 
-def _row(row: Row, header: tuple[str, ...]) -> str:
+def _row(row: ReportRow, header: tuple[str, ...]) -> str:
     """A row; each cell knows its column's name, which a narrow page shows before it."""
     mark = f' class="claim" data-paper="{row.paper}" data-verdict="{row.verdict.value}"' if row.verdict else ""
     mark += f' id="{escape(row.anchor)}"' if row.anchor else ""
@@ -140,7 +140,7 @@ def _row(row: Row, header: tuple[str, ...]) -> str:
     return f'<tr{mark}><th scope="row"{first}</th>' + "".join(f"<td{cell}</td>" for cell in others) + "</tr>"
 
 
-def _rich(text: Rich) -> str:
+def _rich(text: RichText) -> str:
     return "".join(map(_span, text))
 
 

@@ -7,23 +7,27 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from analysis.output.files import replacing
-from analysis.reproduction.figures.framing import save_small
-from analysis.reproduction.figures.register import PLATES
+from analysis.output.files import replace_file
+from analysis.reproduction.figures.framing import save_small_png
+from analysis.reproduction.figures.register import PAPER_FIGURES
 from analysis.reproduction.verification import overview
-from analysis.reproduction.verification.claim_results import About, Judged
-from analysis.reproduction.verification.contents import document
-from analysis.reproduction.verification.entry import Drawn
-from analysis.reproduction.verification.experiment import Study
-from analysis.reproduction.verification.illustrations import draw
-from analysis.reproduction.verification.markdown import markdown
-from analysis.reproduction.verification.page import page
+from analysis.reproduction.verification.claim_results import ClaimResult, ReportProvenance
+from analysis.reproduction.verification.contents import build_report
+from analysis.reproduction.verification.entry import ReportPicture
+from analysis.reproduction.verification.experiment import Experiment
+from analysis.reproduction.verification.illustrations import draw_available_figures
+from analysis.reproduction.verification.markdown import render_markdown
+from analysis.reproduction.verification.page import render_html
 
-__all__ = ["About", "write_report"]
+__all__ = ["ReportProvenance", "write_report"]
 
 
 def write_report(
-    every: Sequence[Judged], about: About, studies: Mapping[str, Study], out: Path, pictures: bool = True
+    every: Sequence[ClaimResult],
+    about: ReportProvenance,
+    studies: Mapping[str, Experiment],
+    out: Path,
+    pictures: bool = True,
 ) -> tuple[Path, Path]:
     """Write OUT.md and OUT.html, and the pictures in OUT-figures/; gives both paths.
 
@@ -33,13 +37,13 @@ def write_report(
     """
     folder = out.with_name(f"{out.stem}-figures")
     first, second = out.with_name(f"{out.stem}.md"), out.with_name(f"{out.stem}.html")
-    with TemporaryDirectory() as name, replacing(first) as text, replacing(second) as whole:
+    with TemporaryDirectory() as name, replace_file(first) as text, replace_file(second) as whole:
         drafts = Path(name)
         with _without_warnings_of_fonts():
             drawn = _pictures(every, about, studies, drafts) if pictures else {}
-        content = document(every, about, studies, drawn)
-        text.write_text(markdown(content, folder.name), encoding="utf-8")
-        whole.write_text(page(content, drafts), encoding="utf-8")
+        content = build_report(every, about, studies, drawn)
+        text.write_text(render_markdown(content, folder.name), encoding="utf-8")
+        whole.write_text(render_html(content, drafts), encoding="utf-8")
         _swap(drafts, folder)
     return first, second
 
@@ -48,9 +52,11 @@ def _swap(drafts: Path, folder: Path) -> None:
     """Put the pictures of this report in the place of a former one's; files that are no report's stay."""
     new = sorted(drafts.glob("*.png"))
     for each in new:
-        with replacing(folder / each.name) as temporary:
+        with replace_file(folder / each.name) as temporary:
             shutil.copyfile(each, temporary)
-    former = {overview.VERDICTS, overview.NUMBERS, *(each.name for each in PLATES)} - {each.stem for each in new}
+    former = {overview.VERDICTS_PICTURE, overview.NUMBERS_PICTURE, *(each.name for each in PAPER_FIGURES)} - {
+        each.stem for each in new
+    }
     for name in former:
         (folder / f"{name}.png").unlink(missing_ok=True)
     if folder.is_dir() and not any(folder.iterdir()):
@@ -76,13 +82,19 @@ NUMBERS = (
 )
 
 
-def _pictures(every: Sequence[Judged], about: About, studies: Mapping[str, Study], folder: Path) -> dict[str, Drawn]:
+def _pictures(
+    every: Sequence[ClaimResult], about: ReportProvenance, studies: Mapping[str, Experiment], folder: Path
+) -> dict[str, ReportPicture]:
     """Draw all pictures, by their names."""
-    save_small(overview.verdicts_figure(every), folder / f"{overview.VERDICTS}.png")
-    drawn = {overview.VERDICTS: Drawn("bars of as many claims as the table above has", "Claims by paper and verdict.")}
-    found = overview.numbers(every)
+    save_small_png(overview.plot_verdict_counts(every), folder / f"{overview.VERDICTS_PICTURE}.png")
+    drawn = {
+        overview.VERDICTS_PICTURE: ReportPicture(
+            "bars of as many claims as the table above has", "Claims by paper and verdict."
+        )
+    }
+    found = overview.compared_numbers(every)
     if found:
-        save_small(overview.numbers_figure(found), folder / f"{overview.NUMBERS}.png")
+        save_small_png(overview.plot_compared_numbers(found), folder / f"{overview.NUMBERS_PICTURE}.png")
         shows = f"{len(found)} differences with their intervals; each number stands in the table of all claims"
-        drawn[overview.NUMBERS] = Drawn(shows, NUMBERS)
-    return drawn | draw(every, about.size, studies, folder)
+        drawn[overview.NUMBERS_PICTURE] = ReportPicture(shows, NUMBERS)
+    return drawn | draw_available_figures(every, about.size, studies, folder)

@@ -28,8 +28,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from analysis.reproduction.verification.finding import NONE, Finding, Reported
-from analysis.statistics.intervals import Interval, estimates_apart
+from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, ReportedNumber
+from analysis.statistics.intervals import Interval, difference_of_estimates
 
 ENOUGH = 20
 """Cases without exception that are enough for a claim of all."""
@@ -51,7 +51,7 @@ class Judgement(NamedTuple):
 
     verdict: Verdict
     why: str
-    difference: Interval = NONE
+    difference: Interval = NO_INTERVAL
     """Here less the paper's, or less the bound, in the claim's unit"""
 
 
@@ -59,7 +59,7 @@ class Judgement(NamedTuple):
 class Agrees:
     """It is the number that the paper reports."""
 
-    reported: Reported
+    reported: ReportedNumber
     margin: float
     """The largest difference that would not matter, in the claim's unit"""
 
@@ -67,12 +67,12 @@ class Agrees:
         """What the rule asks for."""
         return f"agrees with {self.reported.printed}, a difference of up to {self.margin:g} aside"
 
-    def judged(self, finding: Finding) -> Judgement:
+    def judged(self, finding: Estimate) -> Judgement:
         """The finding against the number."""
-        difference = apart(finding, self.reported)
+        difference = difference_from_reported(finding, self.reported)
         close = abs(difference.value) <= self.margin
         if math.isnan(difference.low):
-            return too_few(difference)
+            return _too_few(difference)
         chance = difference.low <= 0 <= difference.high
         why = ("no more apart than by chance" if chance else "further apart than by chance") + (
             ", and close" if close and chance else ", but close" if close else
@@ -97,7 +97,7 @@ class Above:
         """What the rule asks for."""
         return f"above {self.bound:g}"
 
-    def judged(self, finding: Finding) -> Judgement:
+    def judged(self, finding: Estimate) -> Judgement:
         """The finding against the bound."""
         return _beyond(finding, self.bound, self.margin, 1.0)
 
@@ -113,7 +113,7 @@ class Below:
         """What the rule asks for."""
         return f"below {self.bound:g}"
 
-    def judged(self, finding: Finding) -> Judgement:
+    def judged(self, finding: Estimate) -> Judgement:
         """The finding against the bound."""
         return _beyond(finding, self.bound, self.margin, -1.0)
 
@@ -129,13 +129,13 @@ class Within:
         """What the rule asks for."""
         return f"from {self.low:g} to {self.high:g}"
 
-    def judged(self, finding: Finding) -> Judgement:
+    def judged(self, finding: Estimate) -> Judgement:
         """The finding's interval against the range."""
         value, low, high = finding.interval
         middle = (self.low + self.high) / 2
         difference = Interval(value - middle, low - middle, high - middle)
         if math.isnan(low):
-            return too_few(difference)
+            return _too_few(difference)
         if self.low <= low and high <= self.high:
             return Judgement(Verdict.REPRODUCED, "the interval lies in the range", difference)
         if high < self.low or low > self.high:
@@ -151,11 +151,11 @@ class Every:
         """What the rule asks for."""
         return "all, without exception"
 
-    def judged(self, finding: Finding) -> Judgement:
+    def judged(self, finding: Estimate) -> Judgement:
         """The finding's share against all."""
-        difference = short_of_all(finding)
+        difference = _difference_from_all(finding)
         if finding.interval.value >= 100:
-            return without_exception(finding, difference)
+            return _judge_without_exception(finding, difference)
         return Judgement(Verdict.NOT, "there are exceptions", difference)
 
 
@@ -170,13 +170,13 @@ class Nearly:
         """What the rule asks for."""
         return "all, rare exceptions aside"
 
-    def judged(self, finding: Finding) -> Judgement:
+    def judged(self, finding: Estimate) -> Judgement:
         """The finding's share against all."""
-        difference = short_of_all(finding)
+        difference = _difference_from_all(finding)
         if finding.interval.value >= 100:
-            return without_exception(finding, difference)
+            return _judge_without_exception(finding, difference)
         if math.isnan(finding.interval.high):
-            return too_few(difference)
+            return _too_few(difference)
         if finding.interval.high < 100 - self.rare:
             return Judgement(Verdict.NOT, f"more than {self.rare:g}% are exceptions, for certain", difference)
         return Judgement(Verdict.PARTLY, f"not all, but exceptions may be no more than {self.rare:g}%", difference)
@@ -188,7 +188,7 @@ SOME = Above(0, 5)
 """There is at least one; the finding is a percentage. None is not reproduced only where one in twenty is excluded."""
 
 
-def judge(rule: Rule, finding: Finding) -> Judgement:
+def judge_estimate(rule: Rule, finding: Estimate) -> Judgement:
     """The verdict on a finding; one that is NaN was nothing to be measured."""
     if finding.left:
         return Judgement(Verdict.LEFT, finding.note)
@@ -197,7 +197,7 @@ def judge(rule: Rule, finding: Finding) -> Judgement:
     return rule.judged(finding)
 
 
-def together(verdicts: list[Verdict]) -> Verdict:
+def combine_verdicts(verdicts: list[Verdict]) -> Verdict:
     """Of a claim in parts."""
     tested = {each for each in verdicts if each not in (Verdict.UNTESTABLE, Verdict.LEFT)}
     if not tested:
@@ -209,24 +209,24 @@ def together(verdicts: list[Verdict]) -> Verdict:
     return Verdict.PARTLY if tested & {Verdict.REPRODUCED, Verdict.PARTLY} else Verdict.OPEN
 
 
-def too_few(difference: Interval) -> Judgement:
+def _too_few(difference: Interval) -> Judgement:
     """Of what has no interval."""
     return Judgement(Verdict.OPEN, "too few for an interval", difference)
 
 
-def short_of_all(finding: Finding) -> Interval:
+def _difference_from_all(finding: Estimate) -> Interval:
     """How far a percentage is from all."""
     return Interval(*(each - 100 for each in finding.interval))
 
 
-def without_exception(finding: Finding, difference: Interval) -> Judgement:
+def _judge_without_exception(finding: Estimate, difference: Interval) -> Judgement:
     """Of a claim of all to which there is no exception."""
     enough = finding.count >= ENOUGH
     why = f"no exception among {finding.count}" + ("" if enough else f", of which {ENOUGH} would be enough")
     return Judgement(Verdict.REPRODUCED if enough else Verdict.OPEN, why, difference)
 
 
-def apart(finding: Finding, reported: Reported) -> Interval:
+def difference_from_reported(finding: Estimate, reported: ReportedNumber) -> Interval:
     """Difference, ours less the paper's, with its interval from the two intervals.
 
     A paper's number without an interval counts as exact as ours would be of as many runs.
@@ -236,15 +236,15 @@ def apart(finding: Finding, reported: Reported) -> Interval:
         wider = math.sqrt(finding.count / reported.runs)
         down, up = wider * (ours.value - ours.low), wider * (ours.high - ours.value)
         theirs = Interval(theirs.value, theirs.value - down, theirs.value + up)
-    return estimates_apart(ours, theirs)
+    return difference_of_estimates(ours, theirs)
 
 
-def _beyond(finding: Finding, bound: float, margin: float, sign: float) -> Judgement:
+def _beyond(finding: Estimate, bound: float, margin: float, sign: float) -> Judgement:
     """Whether the finding is beyond a bound, upward or downward."""
     value, low, high = finding.interval
     difference = Interval(value - bound, low - bound, high - bound)
     if math.isnan(low):
-        return too_few(difference)
+        return _too_few(difference)
     nearest, furthest = (difference.low, difference.high) if sign > 0 else (-difference.high, -difference.low)
     if nearest > 0:
         return Judgement(Verdict.REPRODUCED, "the interval lies wholly beyond the bound", difference)

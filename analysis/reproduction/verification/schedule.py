@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from analysis.ablation import step_work
-from analysis.output.tables import Table
-from analysis.reproduction.figures.figure import Ensemble, Sizes
+from analysis.ablation import training_step_cost
+from analysis.output.tables import TextTable
+from analysis.reproduction.figures.figure import RequiredRuns, SizeOverrides
 from analysis.reproduction.verification.evidence import evidence_path
-from analysis.reproduction.verification.experiment import Lab, Params, Size, Study
-from analysis.reproduction.verification.formatting import duration
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.formatting import format_duration
 from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
-from dynamics.sweeps.design import Grid, plan
-from dynamics.sweeps.run import fill
+from dynamics.sweeps.design import SweepDesign, sweep_design
+from dynamics.sweeps.run import compute_missing_points
 
 RATES = {ParticleSettings.system: 200_000.0, ModularSettings.system: 100_000.0, SparseSettings.system: 2_800.0}
 """Runs times steps or epochs that two cores do in a second, in the default settings, recording included."""
@@ -22,10 +22,10 @@ UNSCORED = 0.6
 """Share of its time that a training takes of which the first and the last frame alone are scored."""
 
 
-class Step(NamedTuple):
+class ScheduledExperiment(NamedTuple):
     """A study that is to be done, or has been."""
 
-    study: Study
+    study: Experiment
     params: Params
     path: Path
     """Of its evidence"""
@@ -33,7 +33,7 @@ class Step(NamedTuple):
     """How long it takes, about; 0 where the evidence is there"""
 
 
-def steps_of(studies: Sequence[Study], size: Size, lab: Lab) -> list[Step]:
+def schedule_experiments(studies: Sequence[Experiment], size: Size, lab: Runner) -> list[ScheduledExperiment]:
     """The studies that are done at a size, in their order. What several need is counted with the first."""
     steps, counted = [], set[Path]()
     for study in studies:
@@ -44,52 +44,54 @@ def steps_of(studies: Sequence[Study], size: Size, lab: Lab) -> list[Step]:
         if not path.exists():
             needs = {lab.path(need): need for need in study.ensembles(params)}
             missing = [need for there, need in needs.items() if there not in counted and not there.exists()]
-            seconds = study.seconds[size] + sum(map(making, missing))
+            seconds = study.seconds[size] + sum(map(ensemble_seconds, missing))
             counted |= set(needs)
-        steps.append(Step(study, params, path, seconds))
+        steps.append(ScheduledExperiment(study, params, path, seconds))
     return steps
 
 
-def making(need: Ensemble) -> float:
+def ensemble_seconds(need: RequiredRuns) -> float:
     """Seconds that an ensemble takes to make, about, on two cores."""
-    settings, steps = need.settings, need.steps(Sizes())
+    settings, steps = need.settings, need.steps(SizeOverrides())
     cost = need.runs * steps / (settings.epoch_steps or 1) * max(1.0, getattr(settings, "dim", 2) / 4)
     if isinstance(settings, SparseSettings):
         usual = SparseSettings()
-        cost *= settings.epoch_steps * step_work(settings) / (usual.epoch_steps * step_work(usual))
-        if need.frame_gap(Sizes()) == steps:
+        cost *= settings.epoch_steps * training_step_cost(settings) / (usual.epoch_steps * training_step_cost(usual))
+        if need.frame_gap(SizeOverrides()) == steps:
             cost *= UNSCORED
     if isinstance(settings, ParticleSettings):
         cost *= (settings.n / 17) ** 4
     return 1.0 + cost / RATES.get(settings.system, 1_000.0)
 
 
-def table(steps: Sequence[Step]) -> Table:
+def schedule_table(steps: Sequence[ScheduledExperiment]) -> TextTable:
     """What is to be done, for a person."""
-    rows = [[each.study.name, duration(each.seconds) if each.seconds else "there", each.study.what] for each in steps]
-    return Table(("study", "takes", "what is measured"), rows, left=(0, 2))
+    rows = [
+        [each.study.name, format_duration(each.seconds) if each.seconds else "there", each.study.what] for each in steps
+    ]
+    return TextTable(("study", "takes", "what is measured"), rows, left=(0, 2))
 
 
-def send_ahead(steps: Sequence[Step], lab: Lab) -> None:
+def precompute_ensembles(steps: Sequence[ScheduledExperiment], lab: Runner) -> None:
     """Compute the ensembles that studies need on the workers of a cluster, all at once, before any is measured.
 
-    Raises as `dynamics.sweeps.run.fill` does.
+    Raises as `dynamics.sweeps.run.compute_missing_points` does.
     """
     if lab.scheduler is None:
         return
     needs = {lab.path(need): need for step in steps if step.seconds for need in step.study.ensembles(step.params)}
     for alike in sorted({(need.runs, need.record) for need in needs.values()}):
         group = [need for need in needs.values() if (need.runs, need.record) == alike]
-        fill(_together(group, lab.device), lab.scheduler)
+        compute_missing_points(_together(group, lab.device), lab.scheduler)
 
 
-def _together(needs: Sequence[Ensemble], device: str) -> Grid:
+def _together(needs: Sequence[RequiredRuns], device: str) -> SweepDesign:
     """Ensembles of as many runs each, recorded alike, as the points of one grid."""
     grids = []
     for need in needs:
         one = need.settings.epoch_steps
-        length, every = need.steps(Sizes()) // (one or 1), need.frame_gap(Sizes()) // (one or 1)
+        length, every = need.steps(SizeOverrides()) // (one or 1), need.frame_gap(SizeOverrides()) // (one or 1)
         steps, epochs = (None, length) if one else (length, None)
-        grids.append(plan(need.settings, {}, need.runs, 0, steps, epochs, every, need.record, device))
+        grids.append(sweep_design(need.settings, {}, need.runs, 0, steps, epochs, every, need.record, device))
     first, points = needs[0], [point for each in grids for point in each.points]
-    return Grid(first.settings, {}, points, first.runs, 0, first.record)
+    return SweepDesign(first.settings, {}, points, first.runs, 0, first.record)

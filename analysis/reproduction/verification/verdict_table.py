@@ -4,11 +4,11 @@ import math
 import textwrap
 from collections.abc import Sequence
 
-from analysis.output.tables import Table, number
-from analysis.reproduction.verification.claim import Part
-from analysis.reproduction.verification.claim_results import Judged
-from analysis.reproduction.verification.finding import Finding
-from analysis.reproduction.verification.formatting import amount, limit
+from analysis.output.tables import TextTable, format_number
+from analysis.reproduction.verification.claim import Measurement
+from analysis.reproduction.verification.claim_results import ClaimResult
+from analysis.reproduction.verification.estimate import Estimate
+from analysis.reproduction.verification.formatting import format_bound, format_estimate
 from analysis.reproduction.verification.rules import Agrees, Verdict
 
 COLUMNS = (
@@ -17,16 +17,16 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def verdict_of(judged: Judged) -> str:
+def format_verdict(judged: ClaimResult) -> str:
     """A verdict and the name of its claim."""
     return f"  {judged.verdict:15}  {judged.claim.name}"
 
 
-def told(judged: Judged, whole: bool = False) -> str:
+def format_claim_result(judged: ClaimResult, whole: bool = False) -> str:
     """A verdict, the claim in words, and what the verdict rests on, a line for each part; as a whole also how it is
     measured, and what would refute it."""
     claim = judged.claim
-    lines = _wrapped(f"{verdict_of(judged)}: {claim.statement}")
+    lines = _wrapped(f"{format_verdict(judged)}: {claim.statement}")
     if claim.untestable:
         lines += _wrapped(f"Not testable: {claim.untestable}", INDENT)
     elif whole:
@@ -46,22 +46,22 @@ def _wrapped(text: str, indent: str = "") -> list[str]:
     return textwrap.wrap(text, 118, initial_indent=indent, subsequent_indent=INDENT + ("  " if indent else ""))
 
 
-def _found(part: Part, finding: Finding) -> str:
+def _found(part: Measurement, finding: Estimate) -> str:
     """What was found, beside what is reported or asked for."""
     if math.isnan(finding.interval.value):
         return "nothing"
-    asked = f"paper: {part.rule.reported.printed}" if isinstance(part.rule, Agrees) else f"asked: {limit(part)}"
-    return f"{amount(finding.interval, part)}, of {finding.count} {finding.of} ({asked})"
+    asked = f"paper: {part.rule.reported.printed}" if isinstance(part.rule, Agrees) else f"asked: {format_bound(part)}"
+    return f"{format_estimate(finding.interval, part)}, of {finding.count} {finding.of} ({asked})"
 
 
-def totals(done: Sequence[Judged]) -> str:
+def format_verdict_totals(done: Sequence[ClaimResult]) -> str:
     """How many claims there are of each verdict."""
     count = {verdict: sum(each.verdict == verdict for each in done) for verdict in Verdict}
     claims = f"{len(done)} claim{'s' * (len(done) != 1)}"
     return f"{claims}: " + ", ".join(f"{count[verdict]} {verdict}" for verdict in Verdict if count[verdict])
 
 
-def as_table(done: Sequence[Judged]) -> Table:
+def claim_result_table(done: Sequence[ClaimResult]) -> TextTable:
     """All verdicts as numbers, a row for each part, or for a claim that was not tested."""
     rows = []
     for judged in done:
@@ -70,12 +70,14 @@ def as_table(done: Sequence[Judged]) -> Table:
             rows.append([claim.name, "", judged.verdict, judged.verdict, *[""] * (len(COLUMNS) - 5), judged.size])
         for part, finding, why in zip(claim.parts, judged.findings, judged.judgements, strict=False):
             paper = (
-                [number(each) for each in part.rule.reported.interval] if isinstance(part.rule, Agrees) else [""] * 3
+                [format_number(each) for each in part.rule.reported.interval]
+                if isinstance(part.rule, Agrees)
+                else [""] * 3
             )
-            numbers = [number(each) for each in why.difference]
-            effect = [number(finding.effect), finding.effect_name]
-            measured = [*(number(each) for each in finding.interval), part.unit, str(finding.count), finding.of]
+            numbers = [format_number(each) for each in why.difference]
+            effect = [format_number(finding.effect), finding.effect_name]
+            measured = [*(format_number(each) for each in finding.interval), part.unit, str(finding.count), finding.of]
             rows.append(
                 [claim.name, part.label, judged.verdict, why.verdict, *measured, *paper, *numbers, *effect, judged.size]
             )
-    return Table(COLUMNS, rows)
+    return TextTable(COLUMNS, rows)

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from dynamics.tasks import all_pairs, training_pairs
-from dynamics.trajectory.reader import settings_of
+from dynamics.trajectory.reader import read_settings
 
 WEIGHTS = {
     "embedding": ("token", "axis"),
@@ -15,26 +15,26 @@ WEIGHTS = {
 }
 
 
-def alive(trajectory: xr.Dataset) -> np.ndarray:
+def final_frame_mask(trajectory: xr.Dataset) -> np.ndarray:
     """Which runs have a last frame of their own: (run,) bool."""
     return trajectory["last_step"].values >= int(trajectory["step"][-1])
 
 
-def frame(trajectory: xr.Dataset, name: str, at: int) -> np.ndarray:
+def variable_at_frame(trajectory: xr.Dataset, name: str, at: int) -> np.ndarray:
     """A weight or embedding of all runs in a recorded frame: (run, ...) float64."""
     return trajectory[name].isel(step=at).transpose("run", *WEIGHTS[name]).values.astype(np.float64)
 
 
-def whole(values: np.ndarray, kept: np.ndarray) -> np.ndarray:
+def expand_to_all_runs(values: np.ndarray, kept: np.ndarray) -> np.ndarray:
     """Values of the runs that are kept, NaN of the others: kept (run,) bool -> (run,)."""
     found = np.full((len(kept), *np.shape(values)[1:]), np.nan)
     found[kept] = values
     return found
 
 
-def trained_pairs(trajectory: xr.Dataset) -> np.ndarray:
+def training_pairs_of_runs(trajectory: xr.Dataset) -> np.ndarray:
     """The pairs of tokens that each network is trained on: (run, pair, 2)."""
-    settings, seeds = settings_of(trajectory), trajectory["seed"].values
+    settings, seeds = read_settings(trajectory), trajectory["seed"].values
     n, count = settings.modulus, settings.train_pairs  # type: ignore[attr-defined]
     chosen = training_pairs(n, count, seeds)
     return np.broadcast_to(all_pairs(n), (*chosen.shape, 2))[chosen].reshape(len(seeds), count, 2)

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from analysis.clustering_heads.init_dependence import MEASURES, moved
-from analysis.reproduction.experiments.jackknife import jackknife
-from analysis.reproduction.figures.figure import Ensemble
-from analysis.reproduction.verification.experiment import Lab, Params, Size, Study
-from analysis.reproduction.verification.finding import NONE, Finding, percent
-from analysis.statistics.intervals import clustered_share, mean_interval
+from analysis.clustering_heads.init_dependence import ENDPOINT_MEASURES, endpoint_similarity
+from analysis.reproduction.experiments.jackknife import jackknife_runs
+from analysis.reproduction.figures.figure import RequiredRuns
+from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.statistics.intervals import clustered_binomial_interval, mean_interval
 from analysis.statistics.ranks import rank_correlation
-from analysis.transitions.detection import RULE
-from analysis.transitions.loss_events import escapes, scalar
+from analysis.transitions.detection import DEFAULT_DETECTION
+from analysis.transitions.loss_events import plateau_escape_times, trajectory_scalar
 from dynamics.settings import SparseSettings
-from dynamics.trajectory.reader import settings_of
+from dynamics.trajectory.reader import read_settings
 
 CHANGES: tuple[dict, ...] = ({"lr": 0.002}, {"lr": 0.005}, {"batch": 16}, {"batch": 64})
 """Settings that are changed, one at a time, by a factor of 2 at most."""
@@ -28,15 +28,15 @@ TWICE = 2.0
 """Factor by which times are far apart."""
 
 
-def ensembles(params: Params) -> Sequence[Ensemble]:
+def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """The recipe, and with each change; the recipe's with every epoch, as others need it."""
     base, epochs = SparseSettings(**params.get("settings", {})), params.get("epochs")
     changed = params.get("changes", CHANGES)
-    others = [Ensemble(dataclasses.replace(base, **each), params["runs"], epochs, EVERY) for each in changed]
-    return [Ensemble(base, params["runs"], epochs), *others]
+    others = [RequiredRuns(dataclasses.replace(base, **each), params["runs"], epochs, EVERY) for each in changed]
+    return [RequiredRuns(base, params["runs"], epochs), *others]
 
 
-def measure(lab: Lab, params: Params) -> xr.Dataset:
+def measure(lab: Runner, params: Params) -> xr.Dataset:
     """When runs escape, (setting, run), and how alike their ends are to those with the recipe, (change, run)."""
     base, *changed = ensembles(params)
     first = lab.ensemble(base)
@@ -48,7 +48,7 @@ def measure(lab: Lab, params: Params) -> xr.Dataset:
     return likeness.merge(waits)
 
 
-def _name(base: Ensemble, other: Ensemble) -> str:
+def _name(base: RequiredRuns, other: RequiredRuns) -> str:
     """Which setting is another, and what."""
     before, after = vars(base.settings), vars(other.settings)
     return ", ".join(f"{name} {after[name]:g}" for name in after if before[name] != after[name])
@@ -56,8 +56,8 @@ def _name(base: Ensemble, other: Ensemble) -> str:
 
 def _alike(first: xr.Dataset, other: xr.Dataset) -> xr.Dataset:
     """Each of `MEASURES` between a run's two ends, and its mean between that run's end and those of other runs."""
-    result, found = {}, moved(first, other)
-    for name, (about, _) in MEASURES.items():
+    result, found = {}, endpoint_similarity(first, other)
+    for name, (about, _) in ENDPOINT_MEASURES.items():
         matrix = found[name].values
         apart = np.where(np.eye(len(matrix), dtype=bool), np.nan, matrix)
         known = np.isfinite(apart).any(axis=1)
@@ -70,7 +70,7 @@ def _alike(first: xr.Dataset, other: xr.Dataset) -> xr.Dataset:
 
 def _waits(trajectory: xr.Dataset) -> xr.Dataset:
     """When a run leaves its first level, in epochs, and whether it does."""
-    settings, found = settings_of(trajectory), escapes(scalar(trajectory, "loss"))
+    settings, found = read_settings(trajectory), plateau_escape_times(trajectory_scalar(trajectory, "loss"))
     assert isinstance(settings, SparseSettings)
     about = {"long_name": "when the first level is left, or watching ends", "units": "epochs"}
     epochs, escaped = found["escape"].values / settings.epoch_steps, found["escaped"].values
@@ -82,7 +82,7 @@ def _waits(trajectory: xr.Dataset) -> xr.Dataset:
     )
 
 
-RELATIVES = Study(
+RELATIVES = Experiment(
     "vc.relatives",
     "the same first weights under other learning rates and batch sizes: when they escape, where they end",
     sizes={Size.QUICK: {"runs": 24}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
@@ -90,7 +90,7 @@ RELATIVES = Study(
     measure=measure,
     reduced={Size.QUICK: "24 runs in place of the 100 that the paper averages over"},
     ensembles=ensembles,
-    depends={"rule": dataclasses.asdict(RULE), "every": EVERY},
+    depends={"rule": dataclasses.asdict(DEFAULT_DETECTION), "every": EVERY},
     command="python -m analysis.circuits A.nc OTHER.nc",
 )
 
@@ -98,7 +98,7 @@ RELATIVES = Study(
 # ----------------------------------------------------------------------------------------------- what was found
 
 
-def times_apart(evidence: xr.Dataset) -> Finding:
+def escape_times_apart_percentage(evidence: xr.Dataset) -> Estimate:
     """Percentage of pairs, one run with the recipe and with a change, whose escapes are apart by a factor of TWICE.
 
     One that does not escape counts where it was watched for that long; pairs of which it cannot be told are left out.
@@ -114,10 +114,15 @@ def times_apart(evidence: xr.Dataset) -> Finding:
     hits = ((both & far) | first_alone | second_alone).sum(axis=0)
     left = int((escaped[:1] | escaped[1:]).sum() - known.sum())
     note = f"{left} pairs of which one escapes too late to tell, and those of which none does, are left out"
-    return Finding(percent(clustered_share(hits, known.sum(axis=0))), int(known.sum()), "pairs of runs", note=note)
+    return Estimate(
+        as_percentage(clustered_binomial_interval(hits, known.sum(axis=0))),
+        int(known.sum()),
+        "pairs of runs",
+        note=note,
+    )
 
 
-def foretold(evidence: xr.Dataset) -> Finding:
+def escape_time_correlation(evidence: xr.Dataset) -> Estimate:
     """Rank correlation of escape times with the recipe and with a change, mean over changes, of runs that escape in
     both; the interval is by runs."""
     wait, escaped = evidence["wait"].values, evidence["escaped"].values.astype(bool)
@@ -131,28 +136,28 @@ def foretold(evidence: xr.Dataset) -> Finding:
 
     ever = np.flatnonzero(escaped[0] & escaped[1:].any(axis=0))
     if len(ever) < 4:
-        return Finding(NONE, len(ever), note="too few runs escape with both settings")
-    found = jackknife(lambda places: mean(ever[places]), len(ever))
-    return Finding(found, len(ever), "runs that escape", found.value, "Spearman's rho")
+        return Estimate(NO_INTERVAL, len(ever), note="too few runs escape with both settings")
+    found = jackknife_runs(lambda places: mean(ever[places]), len(ever))
+    return Estimate(found, len(ever), "runs that escape", found.value, "Spearman's rho")
 
 
-def ends(evidence: xr.Dataset, name: str) -> Finding:
+def end_state_similarity(evidence: xr.Dataset, name: str) -> Estimate:
     """A measure between the ends of a run with the recipe and with a change: mean over changes, then over runs."""
     own, other = (evidence[f"{whose}_{name}"].mean("change").values for whose in ("own", "other"))
     own, other = own[np.isfinite(own)], other[np.isfinite(other)]
     if not own.size:
-        return Finding(NONE, 0, note="all runs have diverged")
+        return Estimate(NO_INTERVAL, 0, note="all runs have diverged")
     by_change = ", ".join(f"{float(each.mean()):.2f} with {each['change'].item()}"
                           for each in evidence[f"own_{name}"])  # fmt: skip
-    return Finding(mean_interval(own), len(own), note=f"{by_change}; between different seeds {other.mean():.2f}")
+    return Estimate(mean_interval(own), len(own), note=f"{by_change}; between different seeds {other.mean():.2f}")
 
 
-def nearer_than_others(evidence: xr.Dataset, name: str) -> Finding:
+def end_state_similarity_beyond_others(evidence: xr.Dataset, name: str) -> Estimate:
     """How much nearer a run's ends are to each other than to those of other seeds, mean over changes, then runs."""
     apart = (evidence[f"other_{name}"] - evidence[f"own_{name}"]).mean("change").values
     apart = apart[np.isfinite(apart)]
     if not apart.size:
-        return Finding(NONE, 0, note="all runs have diverged")
+        return Estimate(NO_INTERVAL, 0, note="all runs have diverged")
     spread = float(apart.std(ddof=1)) if apart.size > 1 else 0.0
     size = float(apart.mean() / spread) if spread > 0 else float("nan")
-    return Finding(mean_interval(apart), len(apart), "runs", size, "Cohen's d, paired")
+    return Estimate(mean_interval(apart), len(apart), "runs", size, "Cohen's d, paired")

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from analysis.statistics.intervals import Interval, binomial_interval
 
-NONE = Interval(math.nan, math.nan, math.nan)
+NO_INTERVAL = Interval(math.nan, math.nan, math.nan)
 
 
-class Reported(NamedTuple):
+class ReportedNumber(NamedTuple):
     """A number as a paper prints it, in the claim's unit."""
 
     interval: Interval
@@ -18,21 +18,21 @@ class Reported(NamedTuple):
     printed: str
 
 
-def counted(count: int, runs: int = 100) -> Reported:
+def reported_count(count: int, runs: int = 100) -> ReportedNumber:
     """So many of the paper's runs, as a percentage with its exact binomial interval."""
     share = binomial_interval(count, runs)
-    return Reported(Interval(*(100 * each for each in share)), runs, f"{count} of {runs}")
+    return ReportedNumber(Interval(*(100 * each for each in share)), runs, f"{count} of {runs}")
 
 
-def printed(text: str, runs: int = 100) -> Reported:
+def reported_number(text: str, runs: int = 100) -> ReportedNumber:
     """A number as it is printed, such as "18.2", "31.6 ± 4.0" or "-0.90 [-0.93, -0.85]"; intervals are 95%."""
     value, *bounds = (float(each) for each in re.findall(r"-?[\d.]+", text))
     if "±" in text:
         bounds = [value - bounds[0], value + bounds[0]]
-    return Reported(Interval(value, *(bounds or [math.nan] * 2)), runs, text)
+    return ReportedNumber(Interval(value, *(bounds or [math.nan] * 2)), runs, text)
 
 
-class Finding(NamedTuple):
+class Estimate(NamedTuple):
     """What was measured here, in the claim's unit."""
 
     interval: Interval
@@ -49,11 +49,11 @@ class Finding(NamedTuple):
     """Whether it is not measured at this size, for the reason that the note gives"""
 
 
-def percent(share: Interval) -> Interval:
+def as_percentage(share: Interval) -> Interval:
     """A share as a percentage."""
     return Interval(*(100 * each for each in share))
 
 
-def share(hits: int, total: int, of: str = "runs", note: str = "") -> Finding:
+def estimate_percentage(hits: int, total: int, of: str = "runs", note: str = "") -> Estimate:
     """So many of all, as a percentage with its exact binomial interval."""
-    return Finding(percent(binomial_interval(hits, total)), total, of, note=note)
+    return Estimate(as_percentage(binomial_interval(hits, total)), total, of, note=note)

@@ -4,14 +4,14 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.experiments import networks
-from analysis.reproduction.experiments.ends import alive, frame, whole
-from analysis.reproduction.experiments.samples import mean, paired_ratio
-from analysis.reproduction.verification.experiment import Lab, Params, Size, Study
-from analysis.reproduction.verification.finding import Finding
-from analysis.structures.procrustes import procrustes
+from analysis.reproduction.experiments.final_frames import expand_to_all_runs, final_frame_mask, variable_at_frame
+from analysis.reproduction.experiments.samples import estimate_mean, estimate_paired_ratio
+from analysis.reproduction.verification.estimate import Estimate
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.structures.procrustes import procrustes_distance
 
 
-def measure(lab: Lab, params: Params) -> xr.Dataset:
+def measure(lab: Runner, params: Params) -> xr.Dataset:
     """How much each embedding still moves in the second half of training, (weight_decay, run)."""
     rows = [_row(lab.ensemble(need)) for need in networks.ensembles(params)]
     data = {name: (networks.DIMS, np.stack([row[name] for row in rows]), {"long_name": words, "units": "1"})
@@ -28,23 +28,23 @@ MOVEMENT = {
 
 def _row(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
     """Of one weight decay, each (run,)."""
-    kept = alive(trajectory)
+    kept = final_frame_mask(trajectory)
     steps = trajectory["step"].values
-    end = frame(trajectory, "embedding", -1)[kept]
+    end = variable_at_frame(trajectory, "embedding", -1)[kept]
     middle = int(np.abs(steps - steps[-1] / 2).argmin())
-    half = frame(trajectory, "embedding", middle)[kept]
+    half = variable_at_frame(trajectory, "embedding", middle)[kept]
     updates = trajectory["update_norm"].sel(layer="embedding").transpose("run", "step").values[kept]
     early = updates[:, (steps > 0) & (steps <= steps[-1] / 10)].mean(axis=1)
     late = updates[:, steps > steps[-1] * 9 / 10].mean(axis=1)
     found = {
-        "second_half": procrustes(half, end),
+        "second_half": procrustes_distance(half, end),
         "slowing": late / early,
         "rate": late / np.linalg.norm(end, axis=(-2, -1)),
     }
-    return {name: whole(values, kept) for name, values in found.items()}
+    return {name: expand_to_all_runs(values, kept) for name, values in found.items()}
 
 
-HALT = Study(
+HALT = Experiment(
     "ca.halt",
     "whether embeddings still move in the second half of training, with and without weight decay",
     sizes={Size.QUICK: {"runs": 100}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
@@ -56,11 +56,11 @@ HALT = Study(
 )
 
 
-def still(evidence: xr.Dataset, name: str, decay: float) -> Finding:
+def mean_late_movement(evidence: xr.Dataset, name: str, decay: float) -> Estimate:
     """Mean of one of the movements at a weight decay."""
-    return mean(evidence[name].sel(weight_decay=decay), "networks")
+    return estimate_mean(evidence[name].sel(weight_decay=decay), "networks")
 
 
-def less_without(evidence: xr.Dataset, name: str) -> Finding:
+def late_movement_ratio(evidence: xr.Dataset, name: str) -> Estimate:
     """A movement without weight decay over that at weight decay 1, a geometric mean over seeds."""
-    return paired_ratio(evidence[name].sel(weight_decay=0.0), evidence[name].sel(weight_decay=1.0), "seeds")
+    return estimate_paired_ratio(evidence[name].sel(weight_decay=0.0), evidence[name].sel(weight_decay=1.0), "seeds")

@@ -9,26 +9,26 @@ from typing import Annotated, Any
 
 import tyro
 
-from analysis.command_line.parsing import command, refusing
+from analysis.command_line.parsing import exit_on_settings_error, run_command
 from dynamics.settings import Settings
-from sims.command_line.amount import Amount
-from sims.command_line.ensemble import made
-from sims.command_line.origin import Origin, inherited
-from sims.sweep import length_of
+from sims.command_line.amount import EnsembleOptions
+from sims.command_line.ensemble import run_ensemble
+from sims.command_line.origin import OriginOptions, branch_defaults
+from sims.sweep import duration_option
 
 
-def options_of(settings: type[Settings]) -> Any:
+def system_options(settings: type[Settings]) -> Any:
     """The options: the settings of the system, how long, how much, and from where."""
-    unit, long = length_of(settings)
+    unit, long = duration_option(settings)
     length = Annotated[int | None, tyro.conf.arg(help=f"{long} More than before go on with the run.")]
-    amount = amount_of(settings)
+    amount = _ensemble_options_for(settings)
     options = dataclasses.make_dataclass(
         "Options",
         [
             ("settings", settings, dataclasses.field(default_factory=settings)),
             (unit, length, dataclasses.field(default=None)),
             ("amount", amount, dataclasses.field(default_factory=amount)),
-            ("origin", Origin, dataclasses.field(default_factory=Origin)),
+            ("origin", OriginOptions, dataclasses.field(default_factory=OriginOptions)),
         ],
         frozen=True,
     )
@@ -36,28 +36,30 @@ def options_of(settings: type[Settings]) -> Any:
     return options
 
 
-def amount_of(settings: type[Settings]) -> type[Amount]:
+def _ensemble_options_for(settings: type[Settings]) -> type[EnsembleOptions]:
     """`Amount`, with a help for `every` that says what it is of this system."""
     words = "Steps between recorded frames; the first and the last are always recorded. None is "
     every = Annotated[int | None, tyro.conf.arg(help=f"{words}{settings().default_every}.")]
     field = ("every", every, dataclasses.field(default=None))
-    return dataclasses.make_dataclass("Amount", [field], bases=(Amount,), frozen=True)
+    return dataclasses.make_dataclass("Amount", [field], bases=(EnsembleOptions,), frozen=True)
 
 
 def system_command(settings: type[Settings], program: str) -> None:
     """Parse the command line of `python -m program` and run, or find, the ensemble that it asks for."""
-    with refusing():
-        options, unit = options_of(settings), length_of(settings)[0]
+    with exit_on_settings_error():
+        options, unit = system_options(settings), duration_option(settings)[0]
 
-    def again(settings: Settings, amount: Amount) -> Any:
+    def again(settings: Settings, amount: EnsembleOptions) -> Any:
         return options(settings=settings, amount=type(options().amount)(**vars(amount)))
 
     def main(chosen: Any) -> None:
         from dynamics.trajectory.reader import DIVERGED
 
-        trajectory = made(chosen.settings, getattr(chosen, unit), chosen.amount, chosen.origin, sys.stdout, unit)[1]
+        trajectory = run_ensemble(
+            chosen.settings, getattr(chosen, unit), chosen.amount, chosen.origin, sys.stdout, unit
+        )[1]
         diverged = int((trajectory["status"] == DIVERGED).sum())
         if diverged:
             print(f"diverged    {diverged} runs, which stand still since")
 
-    command(main, options, program, inherited(again, settings.system))
+    run_command(main, options, program, branch_defaults(again, settings.system))

@@ -22,18 +22,23 @@ Tensors are float64; the last axis is always that of sequences, so that all sums
 import numpy as np
 import torch
 
-from analysis.linearization.attention_derivatives import Mixture, Table, normalised, product
-from analysis.linearization.cross_entropy import add_gram, softmax_parts
-from analysis.linearization.hidden_unit_derivatives import Units
+from analysis.linearization.attention_derivatives import (
+    AttentionMixture,
+    PositionTokenTable,
+    batched_matmul,
+    normalisation_derivatives,
+)
+from analysis.linearization.cross_entropy import add_gram, cross_entropy_derivatives
+from analysis.linearization.hidden_unit_derivatives import HiddenUnits
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.parameters import Weights
 from dynamics.tasks import sparse_sum
 
-NUMBERS = 1 << 20
+_MAX_ARRAY_SIZE = 1 << 20
 """Of the largest array that is held for some sequences at a time; fewer do not pay for more calls."""
 
 
-class HeadHessian:
+class ClusteringHeadHessian:
     """Hessians of one network's loss; its parameters are in the order of flat rows, see `Parameters.begins`."""
 
     def __init__(self, network: ClusteringHead, tokens: np.ndarray, share: np.ndarray) -> None:
@@ -59,38 +64,40 @@ class HeadHessian:
     def hessian(self, row: torch.Tensor) -> torch.Tensor:
         """The Hessian (parameter, parameter) at flat parameters (parameter,)."""
         weights = self.network.unflatten(row.double())
-        table = Table(self.settings.norm, weights["embedding"], weights["position_embedding"], weights["query"])
+        table = PositionTokenTable(
+            self.settings.norm, weights["embedding"], weights["position_embedding"], weights["query"]
+        )
         total = torch.zeros(self.parameters, self.parameters, dtype=torch.float64)
         widest = max(self.parameters * (self.rows - 1), self.front * self.dim**2)
-        parts = min(len(self.share), max(1, round(len(self.share) * widest / NUMBERS)))
+        parts = min(len(self.share), max(1, round(len(self.share) * widest / _MAX_ARRAY_SIZE)))
         for some in np.array_split(np.arange(len(self.share)), parts):
             self._add(total, weights, table, slice(some[0], some[-1] + 1))
         return total[self.outward][:, self.outward]
 
-    def _add(self, total: torch.Tensor, weights: Weights, table: Table, some: slice) -> None:
+    def _add(self, total: torch.Tensor, weights: Weights, table: PositionTokenTable, some: slice) -> None:
         """Add the part of some sequences."""
         f = self.front
-        mixed = Mixture(table, self.tokens[some].T)
+        mixed = AttentionMixture(table, self.tokens[some].T)
         by_front = mixed.embedding_slope(weights["value"])  # d xi (axis, front, sequence)
         xi = weights["value"] @ mixed.mean
-        point = normalised(self.settings.norm, xi)
-        units = Units(self.settings.activation, weights, point.value)
+        point = normalisation_derivatives(self.settings.norm, xi)
+        units = HiddenUnits(self.settings.activation, weights, point.value)
         through = units.through(point.first)  # d zeta / d xi
-        zeta_front = product(through, by_front)
+        zeta_front = batched_matmul(through, by_front)
         zeta = xi + units.output(weights)
-        error, root = softmax_parts(weights["embedding"] @ zeta, self.target[some], self.share[some])
+        error, root = cross_entropy_derivatives(weights["embedding"] @ zeta, self.target[some], self.share[some])
         rho = weights["embedding"].T @ error
 
         spread = torch.einsum("krs,ka->ars", root, weights["embedding"])
         jacobian = torch.empty(self.parameters, *root.shape[1:], dtype=torch.float64)
-        jacobian[:f] = product(zeta_front.transpose(0, 1), spread)
+        jacobian[:f] = batched_matmul(zeta_front.transpose(0, 1), spread)
         jacobian[: self.rows * self.dim] += (root[:, None] * zeta[:, None]).flatten(0, 1)
         units.fill(jacobian[f:], spread)
         add_gram(total, jacobian.flatten(1))
 
-        by_point = product(point.first, by_front)  # d N(xi)
+        by_point = batched_matmul(point.first, by_front)  # d N(xi)
         by_xi = (rho[:, None] * through).sum(0)
-        bent = product(units.point_bend(rho, point), by_front)
+        bent = batched_matmul(units.point_bend(rho, point), by_front)
         total[:f, :f] += torch.einsum("afs,ags->fg", by_front, bent)
         self._add_front(total[:f, :f], mixed, weights["value"], by_xi)
         cross = units.point_cross(rho, by_point)
@@ -102,7 +109,9 @@ class HeadHessian:
         total[: len(decoded)] += decoded
         total[:, : len(decoded)] += decoded.T
 
-    def _add_front(self, total: torch.Tensor, mixed: Mixture, value: torch.Tensor, by_xi: torch.Tensor) -> None:
+    def _add_front(
+        self, total: torch.Tensor, mixed: AttentionMixture, value: torch.Tensor, by_xi: torch.Tensor
+    ) -> None:
         """Add sum_s by_xi . d² xi, where xi = V m: m by the table, and V with it."""
         inner = len(total) - self.dim**2
         total[:inner, :inner] += mixed.bend(value.T @ by_xi)

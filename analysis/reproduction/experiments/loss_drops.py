@@ -12,12 +12,17 @@ import torch
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.clustering_heads.clusters import told_apart
-from analysis.clustering_heads.invariances import of_run
-from analysis.clustering_heads.learning_phases import FRONT, chosen_frames, front, shares_between
-from analysis.linearization.hessians import objective
-from analysis.transitions.detection import RULE
-from dynamics.networks.clustering_head import MLP, ClusteringHead
+from analysis.clustering_heads.clusters import reference_sequences
+from analysis.clustering_heads.invariances import run_error_context
+from analysis.clustering_heads.learning_phases import (
+    SEQUENCE_EMBEDDING_WEIGHTS,
+    between_cluster_fractions,
+    evenly_spaced_frames,
+    sequence_embedding_weights,
+)
+from analysis.linearization.hessians import training_objective
+from analysis.transitions.detection import DEFAULT_DETECTION
+from dynamics.networks.clustering_head import MLP_VARIABLES, ClusteringHead
 from dynamics.networks.constant_attention import clustering_head_of
 from dynamics.tasks import sparse_sum
 
@@ -33,8 +38,8 @@ POINTS = (0.5 - 12**-0.5, 0.5 + 12**-0.5)
 """Where between two frames gradients are taken: two points of equal weight."""
 
 
-def falls(trajectory: xr.Dataset, drops: xr.Dataset) -> xr.Dataset:
-    """Of the first and second drop of each run, of `analysis.transitions.loss_events.phases`:
+def measure_drops(trajectory: xr.Dataset, drops: xr.Dataset) -> xr.Dataset:
+    """Of the first and second drop of each run, of `analysis.transitions.loss_events.first_two_drops`:
 
     work          (run, phase, layer) share of the fall of the training loss that a layer's movement makes
     residual      (run, phase) what is missing to the fall
@@ -53,19 +58,19 @@ def falls(trajectory: xr.Dataset, drops: xr.Dataset) -> xr.Dataset:
     alive = trajectory["last_step"].values >= int(steps[-1])
     for run in tqdm(np.flatnonzero(alive), "drops", unit="run", disable=None, leave=False):
         places = _places(drops.isel(run=int(run)), steps)
-        quiet = max(0, places[0][0] - RULE.width(len(steps))) if places else 0
+        quiet = max(0, places[0][0] - DEFAULT_DETECTION.width(len(steps))) if places else 0
         others = (0, quiet, len(steps) - 1)
         one, asked = trajectory.isel(run=int(run)), np.array(sorted({*others, *sum(places.values(), ())}))
         between = np.full(len(asked), np.nan)
-        with of_run(trajectory, int(run)):
-            between = shares_between(network, front(one, network, asked))[0]
+        with run_error_context(trajectory, int(run)):
+            between = between_cluster_fractions(network, sequence_embedding_weights(one, network, asked))[0]
         beside[run] = between[np.searchsorted(asked, others)]
         beside[run, 1] = beside[run, 1] if places else np.nan
-        loss = objective(network, int(one["seed"])).loss
+        loss = training_objective(network, int(one["seed"])).loss
         for drop, (first, last) in places.items():
-            frames = first + chosen_frames(last - first + 1, MOST_FRAMES)
+            frames = first + evenly_spaced_frames(last - first + 1, MOST_FRAMES)
             rows = _rows(one, network, frames)
-            work[run, drop], by_drop[0, run, drop] = _layers(network, *worked(loss, rows))
+            work[run, drop], by_drop[0, run, drop] = _layers(network, *loss_decrease_by_parameter(loss, rows))
             told = _outcome(network, rows[[0, -1]])
             at[1, run, 2 * drop : 2 * drop + 2], by_drop[1, run, drop], by_drop[2, run, drop] = told
             at[0, run, 2 * drop : 2 * drop + 2] = between[np.searchsorted(asked, [first, last])]
@@ -105,7 +110,9 @@ def _rows(one: xr.Dataset, network: ClusteringHead, frames: np.ndarray) -> torch
     return torch.from_numpy(network.flatten(some))
 
 
-def worked(loss: Callable[[torch.Tensor], torch.Tensor], rows: torch.Tensor) -> tuple[np.ndarray, float]:
+def loss_decrease_by_parameter(
+    loss: Callable[[torch.Tensor], torch.Tensor], rows: torch.Tensor
+) -> tuple[np.ndarray, float]:
     """How far a loss falls along straight lines between rows (frame, parameter) by each parameter's movement,
     (parameter,), and how far it falls in all."""
     moves = rows[1:] - rows[:-1]
@@ -127,12 +134,14 @@ def _layers(network: ClusteringHead, work: np.ndarray, fall: float) -> tuple[np.
 @torch.no_grad()
 def _outcome(network: ClusteringHead, pair: torch.Tensor) -> tuple[np.ndarray, float, float]:
     """Accuracy before and after, (2,), sequences reclassified, and change of the feed-forward layer."""
-    tokens = told_apart(network.settings)
+    tokens = reference_sequences(network.settings)
     target, asked = torch.from_numpy(sparse_sum(tokens, network.settings)), torch.from_numpy(tokens)
     before, after = network.unflatten(pair[0]), network.unflatten(pair[1])
-    mixed = {name: (before if name in FRONT else after)[name] for name in before}
+    mixed = {name: (before if name in SEQUENCE_EMBEDDING_WEIGHTS else after)[name] for name in before}
     told = [network.logits(weights, asked).argmax(-1) for weights in (before, mixed, after)]
     right = np.array([float((each == target).double().mean()) for each in (told[0], told[2])])
-    layer = [torch.cat([weights[name].flatten() for name in MLP if name in weights]) for weights in (before, after)]
+    layer = [
+        torch.cat([weights[name].flatten() for name in MLP_VARIABLES if name in weights]) for weights in (before, after)
+    ]
     change = float((layer[1] - layer[0]).norm() / layer[0].norm())
     return right, float((told[0] != told[1]).double().mean()), change

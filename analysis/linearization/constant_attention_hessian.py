@@ -17,12 +17,12 @@ from typing import NamedTuple
 
 import torch
 
-from analysis.linearization.cross_entropy import add_gram, softmax_parts
+from analysis.linearization.cross_entropy import add_gram, cross_entropy_derivatives
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.parameters import Weights
 
 
-class PairHessian:
+class ConstantAttentionHessian:
     """The mean cross-entropy over some pairs, and its Hessian; parameters in the order of flat rows."""
 
     def __init__(self, network: ConstantAttention, pairs: torch.Tensor) -> None:
@@ -42,7 +42,7 @@ class PairHessian:
         weights = self.network.unflatten(row.double())
         hidden = _hidden(weights, self.holds)
         logits = weights["output_weight"] @ hidden.value + weights["output_bias"][:, None]
-        error, root = softmax_parts(logits, self.network.target(self.pairs), self.share)
+        error, root = cross_entropy_derivatives(logits, self.network.target(self.pairs), self.share)
         before = self.network.begins["output_weight"]
         total = torch.zeros(len(row), len(row), dtype=torch.float64)
 
