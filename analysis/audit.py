@@ -118,15 +118,15 @@ def audit_forces(
     import xarray as xr
 
     from dynamics.kernels.compiling import numba_threads
-    from dynamics.networks import constant_attention
+    from dynamics.networks import from_trajectory
     from dynamics.particles.pair_forces import FIELD_NAMES
     from dynamics.tasks import all_pairs, training_pairs
 
-    network = constant_attention.constant_attention_of(trajectory)
+    network = from_trajectory.constant_attention_of(trajectory)
     settings = network.settings
     law = dataclasses.replace(law or ParticleSettings(), n=settings.n, dim=settings.dim, start="random", start_step=0)
     for name in network.variables:
-        constant_attention.check_variable_recorded(trajectory, name)
+        from_trajectory.check_variable_recorded(trajectory, name)
     at = geometric_frames(trajectory.sizes["step"], check_integer("frames", frames, 2, 10**9))
     later = np.minimum(at + 1, trajectory.sizes["step"] - 1)
     seeds = trajectory["seed"].values
@@ -134,7 +134,7 @@ def audit_forces(
     results = []
     for run, seed in enumerate(seeds):
         one = trajectory[list(network.variables)].isel(run=[run]).load()
-        weights = constant_attention.weights(one.isel(step=at).assign_attrs(trajectory.attrs), run=0)
+        weights = from_trajectory.weights(one.isel(step=at).assign_attrs(trajectory.attrs), run=0)
         force = -embedding_gradient(network, weights, chosen[run])
         embedding = weights["embedding"].numpy().astype(np.float64)
         update = one["embedding"].isel(run=0, step=later).transpose("step", "token", "axis").values - embedding

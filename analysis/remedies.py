@@ -93,7 +93,7 @@ def check_complete_ensemble(trajectory: "xr.Dataset") -> SparseSettings:
     import numpy as np
 
     from analysis.transitions.loss_events import check_enough_frames
-    from dynamics.networks.constant_attention import clustering_head_of
+    from dynamics.networks.from_trajectory import clustering_head_of
     from dynamics.trajectory.netcdf import TrajectoryError
 
     settings = clustering_head_of(trajectory).settings

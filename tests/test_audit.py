@@ -18,7 +18,8 @@ from analysis.audit import (
     training_pair_list,
 )
 from analysis.forces.directions import cosine_similarity, without_shift_and_scaling
-from dynamics.networks.constant_attention import ConstantAttention, network_of, weights
+from dynamics.networks.constant_attention import ConstantAttention
+from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.particles.pair_forces import FIELD_NAMES, force_fields
 from dynamics.particles.system import ParticleSystem
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError

@@ -22,7 +22,7 @@ from analysis.linearization.normalisation_margin import (
     turns_over_right_angle,
 )
 from dynamics.networks.clustering_head import NORMALISATION_EPSILON, ClusteringHead
-from dynamics.networks.constant_attention import weights
+from dynamics.networks.from_trajectory import weights
 from dynamics.settings import ParticleSettings, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.trajectory.netcdf import TrajectoryError

@@ -9,7 +9,7 @@ import xarray as xr
 
 from dynamics.kernels.compiling import numba_threads
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.networks.constant_attention import network_of, weights
+from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.settings import ModularSettings, SettingsError, SparseSettings
 from dynamics.simulation import branch, replay, simulate
 from dynamics.tasks import evaluation_sequences, sample_sequences, sparse_splits, sparse_sum, unseen_mask

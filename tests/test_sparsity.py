@@ -20,7 +20,7 @@ from analysis.clustering_heads.activation_sparsity import (
     measure_sparsity,
 )
 from analysis.sparsity import differing_range, plot_sparsity, trajectory_labels
-from dynamics.networks.constant_attention import network_of, weights
+from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.settings import ModularSettings, SettingsError, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.tasks import sample_sequences

@@ -17,7 +17,8 @@ from dynamics import simulation as loop
 from dynamics.kernels import modular_backprop
 from dynamics.kernels.compiling import numba_threads
 from dynamics.kernels.simd import from_lanes, to_lanes
-from dynamics.networks.constant_attention import ConstantAttention, network_of, weights
+from dynamics.networks.constant_attention import ConstantAttention
+from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.settings import ModularSettings, SettingsError
 from dynamics.simulation import MissingPackage, branch, final_embedding, replay, simulate
 from dynamics.tasks import all_pairs, training_pairs

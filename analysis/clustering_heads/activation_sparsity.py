@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from analysis.statistics.ranks import rank_biserial_profile
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.networks.constant_attention import check_variable_recorded, clustering_head_of, weights
+from dynamics.networks.from_trajectory import check_variable_recorded, clustering_head_of, weights
 from dynamics.networks.parameters import Weights
 from dynamics.randomness import random_stream
 from dynamics.settings import SettingsError

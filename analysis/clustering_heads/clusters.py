@@ -14,7 +14,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-from dynamics.networks.constant_attention import clustering_head_of, weights
+from dynamics.networks.from_trajectory import clustering_head_of, weights
 from dynamics.settings import SparseSettings
 from dynamics.tasks import sample_sequences
 

@@ -27,7 +27,7 @@ from analysis.clustering_heads.invariances import (
     run_error_context,
     total_variance,
 )
-from dynamics.networks.constant_attention import clustering_head_of, weights
+from dynamics.networks.from_trajectory import clustering_head_of, weights
 from dynamics.settings import SparseSettings
 
 INTEGER_TOLERANCE = 0.25

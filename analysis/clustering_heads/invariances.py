@@ -32,7 +32,7 @@ from tqdm import tqdm
 
 from analysis.clustering_heads.clusters import count_clusters, reference_sequences
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.networks.constant_attention import check_variable_recorded, clustering_head_of, weights
+from dynamics.networks.from_trajectory import check_variable_recorded, clustering_head_of, weights
 from dynamics.networks.parameters import Weights
 from dynamics.settings import SparseSettings
 from dynamics.tasks import sparse_sum

@@ -26,7 +26,7 @@ from analysis.clustering_heads.invariances import (
     run_error_context,
 )
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.networks.constant_attention import check_variable_recorded, clustering_head_of
+from dynamics.networks.from_trajectory import check_variable_recorded, clustering_head_of
 from dynamics.settings import check_integer
 from dynamics.trajectory.netcdf import TrajectoryError
 

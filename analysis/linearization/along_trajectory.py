@@ -109,6 +109,6 @@ def default_frame_count(trajectory: xr.Dataset) -> int:
     settings = _linearised(trajectory)
     if isinstance(settings, ParticleSettings):
         return _STEPS
-    from dynamics.networks.constant_attention import network_of  # torch, which particles do without
+    from dynamics.networks.from_trajectory import network_of  # torch, which particles do without
 
     return _STEPS if sum(network_of(trajectory).lengths) <= LARGE else FEWER_STEPS

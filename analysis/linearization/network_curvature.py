@@ -28,7 +28,8 @@ from tqdm import tqdm
 from analysis.linearization.eigenmodes import NULL_MODE_TOLERANCE
 from analysis.linearization.hessians import estimate_trace, extreme_eigenpairs, training_objective
 from dynamics.networks.clustering_head import MLP_VARIABLES, ClusteringHead
-from dynamics.networks.constant_attention import ConstantAttention, check_variable_recorded, network_of
+from dynamics.networks.constant_attention import ConstantAttention
+from dynamics.networks.from_trajectory import check_variable_recorded, network_of
 
 _MAX_DENSE = 2000
 """Parameters up to which Hessians are whole."""

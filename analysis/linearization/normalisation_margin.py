@@ -21,7 +21,7 @@ from analysis.linearization.attention_derivatives import AttentionMixture, Posit
 from analysis.linearization.network_curvature import flat_weight_pairs, map_in_threads
 from analysis.linearization.normalisation import normalisation_jacobian_norm, normalisation_second_derivative_norm
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.networks.constant_attention import check_variable_recorded, clustering_head_of
+from dynamics.networks.from_trajectory import check_variable_recorded, clustering_head_of
 from dynamics.networks.parameters import Weights
 from dynamics.settings import SparseSettings
 from dynamics.tasks import distinct_sequences

@@ -12,7 +12,7 @@ from analysis.clustering_heads.invariances import counting_attention, largest_le
 from analysis.clustering_heads.labels import CIRCUIT_LABELS, LabelThresholds
 from analysis.plots.figure_files import new_figure
 from analysis.statistics.intervals import binomial_interval
-from dynamics.networks.constant_attention import clustering_head_of, weights
+from dynamics.networks.from_trajectory import clustering_head_of, weights
 
 LABEL_COLOURS = dict(zip(CIRCUIT_LABELS, ("#000000", "#0072b2", "#56b4e9", "#e69f00", "#cc79a7", "0.65"), strict=True))
 LABEL_MARKERS = dict(zip(CIRCUIT_LABELS, "*osD^x", strict=True))

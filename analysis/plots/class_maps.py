@@ -16,7 +16,9 @@ from analysis.plots.drawing.colours import class_colours, pale_colours
 from analysis.plots.embedding_grid import draw_tokens
 from analysis.plots.figure_files import new_figure, save_figure
 from analysis.structures.circles_and_grids import structure_label
-from dynamics.networks.constant_attention import ConstantAttention, Weights, constant_attention_of, weights
+from dynamics.networks.constant_attention import ConstantAttention
+from dynamics.networks.from_trajectory import constant_attention_of, weights
+from dynamics.networks.parameters import Weights
 from dynamics.settings import ModularSettings
 from dynamics.tasks import all_pairs, training_pairs
 

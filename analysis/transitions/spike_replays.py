@@ -26,7 +26,7 @@ from analysis.transitions.spike_attribution import (
     training_sequences,
 )
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.networks.constant_attention import clustering_head_of, weights
+from dynamics.networks.from_trajectory import clustering_head_of, weights
 from dynamics.simulation import replay
 
 MAX_FRAMES_BEFORE_PEAK, FRACTION_AFTER_PEAK = 5, 0.5

@@ -1,0 +1,1 @@
+from .compiling import numba_threads as numba_threads

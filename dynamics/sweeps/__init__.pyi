@@ -1,0 +1,9 @@
+from .dask_backend import SweepError as SweepError
+from .dask_backend import check_scheduler as check_scheduler
+from .design import SweepDesign as SweepDesign
+from .design import SweepPoint as SweepPoint
+from .design import sweep_design as sweep_design
+from .run import SweepInterrupted as SweepInterrupted
+from .run import combine_points as combine_points
+from .run import compute_missing_points as compute_missing_points
+from .run import sweep as sweep

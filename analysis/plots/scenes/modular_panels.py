@@ -28,7 +28,8 @@ from analysis.plots.scenes.particle_panels import PairPanels, balanced_force_fie
 from analysis.plots.scenes.recorded_weights import VALUES_PER_BATCH, NetworkPanels, batch_slices
 from analysis.plots.scenes.scene import LayerArrays, Panel, Points
 from analysis.structures.projection import Projection, fit_projection
-from dynamics.networks.constant_attention import ConstantAttention, constant_attention_of
+from dynamics.networks.constant_attention import ConstantAttention
+from dynamics.networks.from_trajectory import constant_attention_of
 from dynamics.networks.parameters import Weights
 from dynamics.networks.threads import single_torch_thread
 from dynamics.particles.pair_list import PairList, group_pairs

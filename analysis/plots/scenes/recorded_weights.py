@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from analysis.plots.scenes.common_panels import RecordedRun
-from dynamics.networks.constant_attention import weights
+from dynamics.networks.from_trajectory import weights
 
 VALUES_PER_BATCH = 1 << 22
 

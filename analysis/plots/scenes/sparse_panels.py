@@ -41,7 +41,7 @@ from analysis.plots.scenes.sparse_arrays import (
 )
 from analysis.structures.projection import PanelLimits, Projection, fit_projection, pixel_centres
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.networks.constant_attention import clustering_head_of
+from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.networks.parameters import Weights
 from dynamics.networks.threads import single_torch_thread
 

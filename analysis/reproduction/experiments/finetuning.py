@@ -25,7 +25,7 @@ from analysis.reproduction.verification.experiment import Experiment, Params, Ru
 from analysis.statistics.intervals import Interval, mean_interval
 from analysis.statistics.ranks import rank_biserial, rank_correlation
 from analysis.transfer import larger_vocabulary_settings, train_ensemble
-from dynamics.networks.constant_attention import clustering_head_of, weights
+from dynamics.networks.from_trajectory import clustering_head_of, weights
 from dynamics.randomness import random_stream
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
 from dynamics.tasks import sparse_sum

@@ -23,7 +23,7 @@ from analysis.clustering_heads.learning_phases import (
 from analysis.linearization.hessians import training_objective
 from analysis.transitions.detection import DEFAULT_DETECTION
 from dynamics.networks.clustering_head import MLP_VARIABLES, ClusteringHead
-from dynamics.networks.constant_attention import clustering_head_of
+from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.tasks import sparse_sum
 
 MOMENTS = ("first_begin", "first_end", "second_begin", "second_end")

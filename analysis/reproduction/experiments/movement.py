@@ -5,7 +5,7 @@ import xarray as xr
 
 from analysis.clustering_heads.learning_phases import half_rise_time
 from analysis.transitions.loss_events import layer_speeds
-from dynamics.networks.constant_attention import clustering_head_of
+from dynamics.networks.from_trajectory import clustering_head_of
 
 FEWEST_FRAMES = 3
 """Frames between begin and end of a drop, and before it, of which a movement is told."""

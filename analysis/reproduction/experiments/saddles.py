@@ -25,7 +25,7 @@ from analysis.statistics.intervals import Interval, mean_interval, median_interv
 from analysis.transitions.detection import DEFAULT_DETECTION
 from analysis.transitions.loss_events import event_table, trajectory_scalar
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.networks.constant_attention import clustering_head_of
+from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.networks.threads import single_torch_thread
 from dynamics.settings import SparseSettings
 

@@ -17,7 +17,7 @@ from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunCho
 from analysis.reproduction.figures.frames import plot_frames_in_blocks
 from analysis.reproduction.figures.settings_line import format_settings_line, format_untrained_line
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.networks.constant_attention import clustering_head_of
+from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.settings import SettingsError, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.tasks import distinct_sequences, sparse_sum

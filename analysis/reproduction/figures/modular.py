@@ -23,7 +23,7 @@ from analysis.reproduction.figures.figure import (
 from analysis.reproduction.figures.run_choice import EndStates, runs_with_seeds
 from analysis.reproduction.figures.settings_line import format_settings_line
 from analysis.structures.circles_and_grids import structure_label
-from dynamics.networks.constant_attention import check_variable_recorded
+from dynamics.networks.from_trajectory import check_variable_recorded
 from dynamics.settings import ModularSettings
 from dynamics.trajectory.netcdf import TrajectoryError
 from dynamics.trajectory.reader import read_settings

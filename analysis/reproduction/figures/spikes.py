@@ -21,7 +21,7 @@ from analysis.reproduction.figures.frames import plot_frames_in_blocks
 from analysis.reproduction.figures.settings_line import format_settings_line
 from analysis.transitions.spike_attribution import TrainingSequences, forward_pass, training_sequences
 from analysis.transitions.spike_replays import RecordedSpike, examine_spike, recorded_spikes, replay_span
-from dynamics.networks.constant_attention import clustering_head_of, weights
+from dynamics.networks.from_trajectory import clustering_head_of, weights
 from dynamics.networks.parameters import Weights
 from dynamics.settings import SparseSettings
 from dynamics.simulation import replay
