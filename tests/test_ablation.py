@@ -192,11 +192,11 @@ def test_an_interrupted_one_goes_on(here, monkeypatch):
 
     before = design.simulate_point
     words = ["--panels", "lr", "--points", 3, "--runs", 2, "--epochs", 1, "--data", 24, "--batch", 8, "--hidden", 6]
-    monkeypatch.setattr("dynamics.sweeps.run.simulated", stopping)
+    monkeypatch.setattr("dynamics.sweeps.run.simulate_point", stopping)
     code, _, errors = here(*words)
     assert code == 130
     assert errors.endswith("interrupted: 2 of 3 points are done: the same command goes on from there\n")
-    monkeypatch.setattr("dynamics.sweeps.run.simulated", before)
+    monkeypatch.setattr("dynamics.sweeps.run.simulate_point", before)
     code, said, errors = here(*words)
     assert (code, "(1 computed" in said) == (0, True), errors
 

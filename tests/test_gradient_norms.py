@@ -16,7 +16,7 @@ from analysis.transitions.change_points import SeriesEvent
 from analysis.transitions.gradient_peaks import (
     NormPeaks,
     circular_rank_correlation,
-    clustered_share,
+    clustered_binomial_interval,
     find_norm_peaks,
     loss_events_by_kind,
     match_counts_by_shift,
@@ -92,19 +92,19 @@ def test_the_circular_correlation_is_spearmans_at_every_lag(generator):
 
 def test_a_share_of_independent_events_has_the_exact_interval():
     matched, total = np.array([1, 0, 1, 1, 0, 1]), np.ones(6, int)
-    found = clustered_share(matched, total)
+    found = clustered_binomial_interval(matched, total)
     exact = stats.binomtest(4, 6).proportion_ci(method="exact")
     np.testing.assert_allclose(found, (4 / 6, exact.low, exact.high), rtol=1e-6)
-    all_of_them = clustered_share(np.array([3, 4]), np.array([3, 4]))
+    all_of_them = clustered_binomial_interval(np.array([3, 4]), np.array([3, 4]))
     assert all_of_them.value == all_of_them.high == 1
     assert all_of_them.low < 0.65
-    assert clustered_share(np.zeros(2, int), np.array([3, 4])).low == 0
-    assert np.isnan(clustered_share(np.zeros(2, int), np.zeros(2, int)).value)
+    assert clustered_binomial_interval(np.zeros(2, int), np.array([3, 4])).low == 0
+    assert np.isnan(clustered_binomial_interval(np.zeros(2, int), np.zeros(2, int)).value)
 
 
 def test_events_that_go_together_in_a_run_count_for_fewer(generator):
-    apart = clustered_share(generator.binomial(5, 0.5, 40), np.full(40, 5))
-    together = clustered_share(5 * (np.arange(40) % 2), np.full(40, 5))
+    apart = clustered_binomial_interval(generator.binomial(5, 0.5, 40), np.full(40, 5))
+    together = clustered_binomial_interval(5 * (np.arange(40) % 2), np.full(40, 5))
     assert together.high - together.low > 1.8 * (apart.high - apart.low)
     exact = stats.binomtest(20, 40).proportion_ci(method="exact")  # as many as there are runs
     assert together.low == pytest.approx(exact.low, abs=0.01)

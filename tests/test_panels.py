@@ -181,7 +181,7 @@ def test_vc_panels_are_those_of_plain_loops(variant):
     shown = build_scene(trajectory, 1, side=SIDE)
     arrays = consistent(shown)
     assert shown.steps.tolist() == [0, 8, 16, 24]
-    made = panels.build_panels(panels.Recorded(trajectory, 1, None, SIDE)).look.__self__
+    made = panels.build_panels(panels.RecordedRun(trajectory, 1, None, SIDE)).look.__self__
     for place, frame in enumerate((0, 2, 3)):
         w = weights(trajectory, 1, 8 * frame)
         expected = plain(s, w, make_probe_sequences(s).tokens)
@@ -450,7 +450,7 @@ def check_class_map(shown, w, found):
 def test_gradients_do_not_depend_on_how_many_pairs_at_once(monkeypatch):
     shown = build_scene(modular(), 0, side=SIDE, panels=["descent"])
     whole = shown.arrays([0, 4])["descent"]
-    monkeypatch.setattr("analysis.plots.scenes.modular_panels.VALUES_AT_ONCE", 40)
+    monkeypatch.setattr("analysis.plots.scenes.modular_panels.VALUES_PER_BATCH", 40)
     np.testing.assert_allclose(shown.arrays([0, 4])["descent"], whole, atol=1e-6)
 
 

@@ -26,14 +26,14 @@ from analysis.reproduction.verification.coverage import (
 from analysis.reproduction.verification.disagreements import distance_beyond_margin, main_disagreements
 from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, reported_count, reported_number
 from analysis.reproduction.verification.experiment import Experiment, Size
-from analysis.reproduction.verification.report import About, write_report
+from analysis.reproduction.verification.report import ReportProvenance, write_report
 from analysis.reproduction.verification.rules import Above, Agrees, Below, Every, Verdict, Within, judge_estimate
 from analysis.statistics.intervals import Interval
 from dynamics.settings import ParticleSettings, SparseSettings
 from dynamics.simulation import run_path, simulate
 
 EVIDENCE = xr.Dataset()
-ABOUT = About(
+ABOUT = ReportProvenance(
     Size.QUICK,
     "2026-11-21",
     {"Python": "3.11.9", "device": "cpu, 2 cores", "commit": "5be88b0"},
@@ -550,8 +550,8 @@ def test_a_plate_is_drawn_once_of_runs_that_are_there(tmp_path):
 
 def test_circuits_of_an_ensemble_are_labelled_once(monkeypatch):
     asked = []
-    known = circuits.invariances
-    monkeypatch.setattr(circuits, "invariances", lambda *args: asked.append(args) or known(*args))
+    known = circuits.measure_invariances
+    monkeypatch.setattr(circuits, "measure_invariances", lambda *args: asked.append(args) or known(*args))
     monkeypatch.setattr(circuits, "_labels", {})
     found = simulate(SparseSettings(), runs=2, steps=0, progress=False)
     first = circuits.cached_circuit_labels(found)

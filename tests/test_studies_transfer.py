@@ -155,7 +155,7 @@ def accuracies(values, vocabs=(2, 3)):
     for kind, rows in enumerate(values):
         test[kind, : len(rows)] = rows
     return xr.Dataset(
-        {"test": (("kind", "vocab", "run"), test)}, {"kind": list(transfers.KINDS), "vocab": list(vocabs)}
+        {"test": (("kind", "vocab", "run"), test)}, {"kind": list(transfers.TRANSFER_KINDS), "vocab": list(vocabs)}
     )
 
 
@@ -196,7 +196,9 @@ def test_gains_of_finetuning(generator):
         judge_estimate(transfer.LEARNING[-1].parts[0].rule, transfers.finetuning_gain(against, 3)).verdict
         == Verdict.NOT
     )
-    assert transfers.finetuning_gain(against, 3, over=transfers.KINDS[1]).interval.value == pytest.approx(-20, abs=4)
+    assert transfers.finetuning_gain(against, 3, over=transfers.TRANSFER_KINDS[1]).interval.value == pytest.approx(
+        -20, abs=4
+    )
 
 
 def test_effect_sizes_have_known_values():
