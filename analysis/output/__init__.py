@@ -1,4 +1,4 @@
-"""Files that analyses write: figures, NetCDF results, tables."""
+"""Files that analyses write: NetCDF results and tables, whole or not at all."""
 
 import lazy_loader as lazy
 

@@ -1,0 +1,10 @@
+from .files import combined_path as combined_path
+from .files import replace_file as replace_file
+from .results import check_result_path as check_result_path
+from .results import write_result as write_result
+from .tables import Column as Column
+from .tables import format_table as format_table
+from .tables import interval_columns as interval_columns
+from .tables import make_table as make_table
+from .tables import output_table as output_table
+from .tables import write_csv as write_csv

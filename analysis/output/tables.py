@@ -1,14 +1,189 @@
-"""A table for a person (aligned text) and for a program (CSV)."""
+"""Tables: one pandas DataFrame, printed for the terminal and written as CSV from the same columns.
+
+An estimate with a 95% interval takes three columns of the DataFrame: `name`, `name_low` and `name_high`
+(`interval_columns`). Missing values are NaN or None: empty in the CSV, a dash on the terminal.
+
+    columns = [
+        Column("f_a", "fa"),
+        Column("circles % [95%]", "circles_percent", digits=1, interval="bounds"),
+        Column("imperfections", "imperfections", digits=1, interval="half-width"),
+    ]
+    output_table(make_table(rows), columns, options.csv)  # rows: a dict for each row
+"""
+
+from __future__ import annotations
 
 import csv
 import io
 import math
-from collections.abc import Sequence
+import numbers
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import lazy_loader as lazy
 
 from analysis.output.files import replace_file
-from analysis.statistics.intervals import Interval
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = lazy.load("pandas")
+
+MISSING = "-"
+"""What the terminal shows for a missing value."""
+
+
+class Column(NamedTuple):
+    """A column of the printed table."""
+
+    heading: str
+    name: str = ""
+    """Column of the DataFrame; empty where `text` takes the whole row."""
+    digits: int | None = None
+    """Decimal places; None prints whole numbers as they are and others with up to six significant digits."""
+    interval: Literal["", "bounds", "half-width"] = ""
+    """How the columns name_low and name_high are shown: "1.0 [0.5, 1.5]" or "1.0 ± 0.5"."""
+    scale: float = 1
+    """Factor of printed values, such as 100 for a fraction that is printed as a percentage."""
+    text: Callable[[Any], str] | None = None
+    """Returns the cell of a value, or of a row (a dict) where `name` is empty."""
+
+
+def make_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """The rows as a DataFrame; columns of whole numbers stay whole where values are missing."""
+    records = [dict(row) for row in rows]
+    table = pd.DataFrame.from_records(records)
+    for name in table.select_dtypes(["float64", "object"]):
+        values = [row[name] for row in records if not _is_missing(row.get(name))]
+        if values and all(isinstance(value, numbers.Integral) for value in values):
+            table[name] = table[name].astype("Int64")
+    return table
+
+
+def interval_columns(name: str, interval: Sequence[float], scale: float = 1) -> dict[str, float]:
+    """The three columns of an estimate with its interval (value, low, high)."""
+    return {name + end: scale * float(value) for end, value in zip(("", "_low", "_high"), interval, strict=True)}
+
+
+def format_table(table: pd.DataFrame, columns: Sequence[Column] | None = None) -> str:
+    """The table as aligned text: words to the left, all else to the right.
+
+    Without `columns`, all columns of the DataFrame are shown under their own names.
+    """
+    columns = [Column(str(name), str(name)) for name in table] if columns is None else columns
+    rows = table.to_dict("records")
+    cells = [[_format_cell(column, row) for row in rows] for column in columns]
+    words = [any(isinstance(row.get(column.name), str) for row in rows) for column in columns]
+    return "\n".join(
+        "  ".join(line).rstrip()
+        for line in zip(
+            *(_align(column.heading, each, left) for column, each, left in zip(columns, cells, words, strict=True)),
+            strict=True,
+        )
+    )
+
+
+def _align(heading: str, cells: Sequence[str], left: bool) -> list[str]:
+    """A column with its heading, all of one width."""
+    width = max(map(len, [heading, *cells]))
+    align = str.ljust if left else str.rjust
+    return [align(heading, width), "-" * width, *(align(cell, width) for cell in cells)]
+
+
+def _format_cell(column: Column, row: Mapping[str, Any]) -> str:
+    value: Any = row[column.name] if column.name else row
+    if column.text is not None:
+        return column.text(value)
+    if isinstance(value, str):
+        return value or MISSING
+    if _is_missing(value):
+        return MISSING
+    if column.interval:
+        bounds = [column.scale * float(row[column.name + end]) for end in ("", "_low", "_high")]
+        format_bounds = format_interval if column.interval == "bounds" else format_plus_minus
+        return format_bounds(bounds, column.digits or 0)
+    if column.digits is not None:
+        return _fixed(column.scale * value, column.digits)
+    return str(value) if isinstance(value, numbers.Integral) else f"{column.scale * value:g}"
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value is pd.NA or value != value
+
+
+def write_csv(table: pd.DataFrame, path: Path) -> None:
+    """Write the table to a CSV file, or to the terminal for the path "-". Raises RecordingError."""
+    exact = dict.fromkeys(table.select_dtypes("float32"), float) | dict.fromkeys(table.select_dtypes(bool), int)
+    text = table.astype(exact).to_csv(index=False, lineterminator="\n")
+    if str(path) == "-":
+        print(text, end="")
+    else:
+        with replace_file(path) as temporary:
+            temporary.write_text(text)
+
+
+def output_table(
+    table: pd.DataFrame, columns: Sequence[Column], csv: Path | None = None, shown: Any = slice(None)
+) -> None:
+    """Print the rows `shown` (a slice or a mask) under the headings of `columns`; write the whole table as CSV.
+
+    A CSV that goes to the terminal (csv is "-") is printed alone.
+    """
+    if str(csv) != "-":
+        print("\n" + format_table(table[shown], columns))
+    if csv:
+        write_csv(table, csv)
+
+
+# ----------------------------------------------------------------------------------- numbers and intervals
+
+
+def format_number(value: float) -> str:
+    """A number in full, or nothing where there is none."""
+    return "" if math.isnan(value) else repr(value if isinstance(value, int) else float(value))
+
+
+def format_percent(interval: Sequence[float]) -> str:
+    """A fraction with its interval (value, low, high), in percent; a dash where there is no value."""
+    if math.isnan(interval[0]):
+        return MISSING
+    value, low, high = (f"{100 * each:.1f}" for each in interval)
+    return f"{value} [{low}, {high}]"
+
+
+def format_interval(interval: Sequence[float], digits: int = 0) -> str:
+    """An estimate with its interval (value, low, high); a dash where there is no value."""
+    if math.isnan(interval[0]):
+        return MISSING
+    value, low, high = (_fixed(each, digits) for each in interval)
+    return value if math.isnan(interval[1]) else f"{value} [{low}, {high}]"
+
+
+def format_plus_minus(interval: Sequence[float], digits: int = 1) -> str:
+    """An estimate with half the width of its interval (value, low, high); a dash where there is no value."""
+    value, low, high = interval
+    if math.isnan(value):
+        return MISSING
+    half = (high - low) / 2
+    return _fixed(value, digits) + ("" if math.isnan(half) else f" ± {half:.{digits}f}")
+
+
+def format_percent_plus_minus(interval: Sequence[float]) -> str:
+    """A fraction with half the width of its interval, in percent; a dash where there is no value."""
+    return format_plus_minus([100 * value for value in interval])
+
+
+def format_p_value(value: float) -> str:
+    """A p-value with four digits; a dash where there is none."""
+    return MISSING if math.isnan(value) else "< 0.0001" if value < 1e-4 else f"{value:.4f}"
+
+
+def _fixed(value: float, digits: int) -> str:
+    return f"{round(value, digits) + 0.0:.{digits}f}"  # never -0
+
+
+# ---------------------------------------------------------- tables as lists of texts, until all are DataFrames
 
 
 class TextTable(NamedTuple):
@@ -68,36 +243,3 @@ def print_rows(
         print("\n" + TextTable(header, [row.text for row in rows if row.text], left).text())
     if csv:
         TextTable(columns, [row.numbers for row in rows if row.numbers]).write_csv(csv)
-
-
-def format_number(value: float) -> str:
-    """A number in full, or nothing where there is none."""
-    return "" if math.isnan(value) else repr(value if isinstance(value, int) else float(value))
-
-
-def format_percent(interval: Interval) -> str:
-    """A share with its interval, in percent; a dash where there is no value."""
-    if math.isnan(interval.value):
-        return "-"
-    return f"{100 * interval.value:.1f} [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
-
-
-def format_interval(interval: Interval, digits: int = 0) -> str:
-    """An estimate with its interval; a dash where there is no value."""
-    if math.isnan(interval.value):
-        return "-"
-    shown = [f"{round(value, digits) + 0.0:.{digits}f}" for value in interval]  # never -0
-    return shown[0] if math.isnan(interval.low) else f"{shown[0]} [{shown[1]}, {shown[2]}]"
-
-
-def format_plus_minus(interval: Interval, digits: int = 1) -> str:
-    """A mean with half its interval; a dash where there is no value."""
-    if math.isnan(interval.value):
-        return "-"
-    half = "" if math.isnan(interval.half) else f" ± {interval.half:.{digits}f}"
-    return f"{round(interval.value, digits) + 0.0:.{digits}f}{half}"  # never -0
-
-
-def format_percent_plus_minus(interval: Interval) -> str:
-    """A mean share with half its interval, in percent; a dash where there is no value."""
-    return format_plus_minus(Interval(*(100 * value for value in interval)))
