@@ -324,7 +324,7 @@ def main(options: Options) -> None:
     """Train, or find, the four ensembles of table 1; audit them and print what was found."""
     from analysis.output import tables
     from analysis.output.tables import TableRow, format_number
-    from analysis.table1 import train_table1_networks
+    from analysis.reproduction.ca_tables import train_table1_networks
 
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
     found: list[TableRow] = []

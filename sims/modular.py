@@ -7,6 +7,7 @@ import dataclasses
 import sys
 from pathlib import Path
 
+from analysis import reproduction
 from analysis.command_line.parsing import run_command
 from dynamics.settings import ModularSettings
 from sims.command_line.amount import EnsembleOptions
@@ -30,26 +31,23 @@ class Options:
 
 def main(options: Options) -> None:
     """Train, or find, the ensemble; print and draw how it ended."""
-    from dynamics.simulation import final_embedding
+    from dynamics.trajectory.diverged import count_diverged
 
     settings = options.settings
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
     path, trajectory = run_ensemble(settings, options.epochs, options.amount, options.origin, say, "epochs")
     epochs = int(trajectory["step"][-1])
-    ends = final_embedding(trajectory)
-    diverged = trajectory.sizes["run"] - ends.sizes["run"]
-    if diverged:
+    if diverged := count_diverged(trajectory):
         print(f"diverged    {diverged} runs, left out of the table", file=say)
 
     from analysis.plots.class_maps import save_class_map_figure
-    from analysis.table1 import end_accuracy, network_outcome, network_rows, print_network_table
 
     picture = path.with_suffix(".png")
     title = f"Addition modulo {settings.n} after {epochs} epochs, weight decay {settings.weight_decay:g}"
     save_class_map_figure(trajectory, title, picture)
     print(f"picture     {picture}", file=say)
-    accuracy = end_accuracy(trajectory, ends["seed"].values)
-    print_network_table(network_rows(settings, epochs, network_outcome(ends.values, accuracy)), options.csv)
+    rows = reproduction.network_rows(settings, epochs, reproduction.final_network_outcome(trajectory))
+    reproduction.print_network_table(rows, options.csv)
 
 
 if __name__ == "__main__":

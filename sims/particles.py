@@ -7,6 +7,7 @@ import dataclasses
 import sys
 from pathlib import Path
 
+from analysis import reproduction
 from analysis.command_line.parsing import run_command
 from dynamics.settings import ParticleSettings
 from sims.command_line.amount import EnsembleOptions
@@ -31,7 +32,6 @@ class Options:
 def main(options: Options) -> None:
     """Run, or find, the ensemble; print and draw its end states."""
     from analysis.plots.embedding_grid import save_embeddings_plot
-    from analysis.table2 import particle_row, print_particle_table
     from dynamics.simulation import final_embedding
 
     settings = options.settings
@@ -47,7 +47,7 @@ def main(options: Options) -> None:
         title = f"{settings.n} particles after {steps} steps, f_a = {settings.fa:g}"
         save_embeddings_plot(ends.values, ends["seed"].values, title, picture)
         print(f"picture     {picture}", file=say)
-    print_particle_table([particle_row(settings, steps, ends.values)], options.csv)
+    reproduction.print_particle_table([reproduction.particle_row(settings, steps, ends.values)], options.csv)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from matplotlib.image import imread
 
 from analysis import compare, table1
 from analysis.output.results import check_result_path, write_result
+from analysis.reproduction import ca_tables
 from analysis.structures.circles_and_grids import circles, count_imperfections, grid_imperfections, is_circle
 from analysis.structures.comparison import SIDES, _circle_test, _location_test, compare_trajectories, comparison_lines
 from analysis.structures.embedding_motion import (
@@ -222,10 +223,10 @@ def test_table_1_and_its_csv(monkeypatch, capsys):
 
 
 def test_the_paper_stands_beside_its_own_settings_only():
-    assert table1.is_printed_network_row(ModularSettings(weight_decay=0.3), 2000)
-    assert not table1.is_printed_network_row(ModularSettings(weight_decay=0.3), 1000)
-    assert not table1.is_printed_network_row(ModularSettings(weight_decay=0.5), 2000)
-    assert not table1.is_printed_network_row(ModularSettings(weight_decay=0.3, hidden=64), 2000)
+    assert ca_tables.is_printed_network_row(ModularSettings(weight_decay=0.3), 2000)
+    assert not ca_tables.is_printed_network_row(ModularSettings(weight_decay=0.3), 1000)
+    assert not ca_tables.is_printed_network_row(ModularSettings(weight_decay=0.5), 2000)
+    assert not ca_tables.is_printed_network_row(ModularSettings(weight_decay=0.3, hidden=64), 2000)
 
 
 def test_an_outcome_is_that_of_its_runs(generator):
@@ -233,13 +234,13 @@ def test_an_outcome_is_that_of_its_runs(generator):
     circle = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
     ends = np.concatenate([[circle, 2 * circle], generator.normal(size=(5, 7, 2))])
     accuracy = np.array([0.9, 0.7, 0.1, 0.2, 0.3, 0.4, 0.5])
-    found = table1.network_outcome(ends, accuracy)
+    found = ca_tables.network_outcome(ends, accuracy)
     assert (found.runs, found.circles, found.others) == (7, 2, 5)
     np.testing.assert_allclose([found.circle_accuracy.value, found.other_accuracy.value], [0.8, 0.3])
     expected = np.corrcoef(count_imperfections(ends[2:]), accuracy[2:])[0, 1]
     np.testing.assert_allclose(found.correlation.value, expected)
     assert found.correlation.low < expected < found.correlation.high
-    empty = table1.network_outcome(ends[:0], accuracy[:0])
+    empty = ca_tables.network_outcome(ends[:0], accuracy[:0])
     assert np.isnan(empty.correlation.value)
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from analysis.reproduction.ca_tables import PRINTED_PARTICLE_ROWS, is_printed_particle_row, particle_row
 from analysis.structures.circles_and_grids import summarise_structures
-from analysis.table2 import PRINTED_PARTICLE_ROWS, is_printed_particle_row, particle_row
 from dynamics.settings import ParticleSettings
 from dynamics.simulation import simulate
 
@@ -16,7 +16,7 @@ def test_a_row(fa, circles, imperfections):
     settings = ParticleSettings(fa=fa)
     ends = simulate(settings, runs=1000, every=100, progress=False)["embedding"].isel(step=-1).values
     found = summarise_structures(ends)
-    assert circles[0] <= 100 * found.circle_share.value <= circles[1]
+    assert circles[0] <= 100 * found.circle_fraction.value <= circles[1]
     assert imperfections[0] <= found.imperfections.value <= imperfections[1]
     assert particle_row(settings, 100, ends).text[-1] == PRINTED_PARTICLE_ROWS[fa].imperfections
 

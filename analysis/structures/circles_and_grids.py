@@ -144,7 +144,7 @@ class StructureSummary(NamedTuple):
 
     runs: int
     circles: int
-    circle_share: Interval
+    circle_fraction: Interval
     grids: int
     imperfections: Interval
     """Mean over the runs that are not circles, as in both tables of the paper."""
@@ -162,7 +162,7 @@ def summarise_structures(embedding: np.ndarray) -> StructureSummary:
     return StructureSummary(
         runs=len(circle),
         circles=count,
-        circle_share=binomial_interval(count, len(circle)),
+        circle_fraction=binomial_interval(count, len(circle)),
         grids=len(circle) - count,
         imperfections=mean_interval(count_imperfections(embedding[~circle])),
     )

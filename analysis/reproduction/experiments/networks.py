@@ -7,6 +7,7 @@ import numpy as np
 import xarray as xr
 from scipy.stats import rankdata
 
+from analysis.reproduction.ca_tables import end_accuracy
 from analysis.reproduction.experiments.final_frames import expand_to_all_runs, final_frame_mask, variable_at_frame
 from analysis.reproduction.experiments.jackknife import jackknife_groups
 from analysis.reproduction.experiments.samples import (
@@ -24,7 +25,6 @@ from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import Interval, correlation_interval
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
-from analysis.table1 import end_accuracy
 from dynamics.randomness import random_stream
 from dynamics.settings import ModularSettings
 

@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
+from analysis.reproduction.ca_tables import end_accuracy
 from analysis.reproduction.experiments import networks, particles
 from analysis.reproduction.experiments.final_frames import expand_to_all_runs, final_frame_mask, variable_at_frame
 from analysis.reproduction.experiments.samples import (
@@ -34,7 +35,6 @@ from analysis.structures.nearest_structures import (
     nearest_grid,
     nearest_perfect_grid,
 )
-from analysis.table1 import end_accuracy
 from dynamics.randomness import normal_samples
 from dynamics.settings import ModularSettings
 
