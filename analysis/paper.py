@@ -1,4 +1,4 @@
-"""The figures of both papers, drawn from trajectories of this package: those given, or runs that are found or made.
+"""Draw the figures of both papers from trajectories of this package: from given files, or from runs found or simulated.
 
 python -m analysis.paper
 python -m analysis.paper ca3
@@ -7,120 +7,63 @@ python -m analysis.paper vc5 runs/sparse-HASH.nc --out figure5.pdf
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import tyro
 
 from analysis.command_line.parsing import run_command
-
-if TYPE_CHECKING:
-    from analysis.reproduction.figures.figure import DrawnFigure, PaperFigure
+from analysis.reproduction import figures
+from dynamics.settings import SettingsError
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """Draw a figure of CA (ca1 to ca6, ca-c to ca-f) or VC (vc1 to vc20). Without one, list them: what each shows,
-    what it needs and what that costs. Its runs are found where their commands keep them, in runs/, or made."""
+    """Draw a figure of one of the two papers: CA, "Clustering and Alignment" (Musat, https://arxiv.org/abs/2408.09414),
+    ca1 to ca6 and ca-c to ca-f; VC, "A Visual Case Study of the Training Dynamics in Neural Networks" (Odonnat, Bouaziz
+    and Cabannes, https://arxiv.org/abs/2410.24050), vc1 to vc20. Without a name, list all figures: what each shows,
+    which runs it needs and how long these take. Runs are read from runs/, or simulated if they are missing there."""
 
     figure: tyro.conf.Positional[str] = ""
-    """Which one, such as ca3, CA.3 or vc12."""
+    """Name of the figure, such as ca3, CA.3 or vc12."""
     trajectories: tyro.conf.Positional[tuple[Path, ...]] = ()
-    """Files to draw it from, in any order. None is the runs that the figure itself names."""
+    """Files to draw the figure from, in any order. Default: the figure's own runs."""
     run: int | None = None
-    """Place of the run to show, in figures of one run. None is that of the figure's rule, which is told."""
+    """Run index to show, in figures of one run. Default: the run selected by the rule, which is printed."""
     runs: int | None = None
-    """Size of the ensembles that are found or made. None is the figure's own."""
+    """Number of runs in the ensembles that are read or simulated. Default: the figure's own number."""
     epochs: int | None = None
-    """Their length; of particles in steps. None is the figure's own."""
+    """Length of these runs in epochs; for particles, in steps. Default: the figure's own length."""
     out: Path | None = None
-    """PNG, SVG or PDF to write. None is paper-FIGURE.png in runs/, or beside the first of the files."""
+    """PNG, SVG or PDF file to write. Default: paper-FIGURE.png in runs/, or beside the first of the given files."""
     small: bool = False
-    """A small PNG for a web page: of few colours, without title and caption, and where letters could not be read
-    otherwise with fewer panels."""
+    """Write a small PNG for a web page: few colours, no title and caption, and fewer panels where labels would be too
+    small to read."""
     list: bool = False
     """Only list the figures."""
 
 
 def main(options: Options) -> None:
-    """Draw a figure, or list all."""
-    from analysis.reproduction.figures.figure import SizeOverrides
-    from analysis.reproduction.figures.figure_runs import load_figure_runs
-    from analysis.reproduction.figures.framing import (
-        add_title_and_caption,
-        check_figure_path,
-        save_paper_figure,
-        save_small_png,
-    )
-    from analysis.reproduction.figures.register import get_paper_figure
-    from dynamics.settings import SettingsError
-    from dynamics.simulation import RUNS_FOLDER
-
+    """Draw a figure, or list all figures."""
     if options.list or not options.figure:
-        print(format_figure_list())
+        print(figures.format_figure_list())
         return
-    chosen = get_paper_figure(options.figure)
+    chosen = figures.get_paper_figure(options.figure)
     if options.run is not None and not chosen.picks:
         raise SettingsError("run", options.run, f"no value here: {chosen.source} shows several runs")
-    folder = options.trajectories[0].parent if options.trajectories else RUNS_FOLDER
-    out = check_figure_path(options.out or folder / f"paper-{chosen.name}.png")
+    folder = options.trajectories[0].parent if options.trajectories else Path("runs")
+    out = figures.check_figure_path(options.out or folder / f"paper-{chosen.name}.png")
     if options.small and out.suffix.lower() != ".png":
         raise SettingsError("out", out, "the name of a file that ends in .png, for a small picture")
     print(f"{chosen.source}: {chosen.shows}")
-    material = load_figure_runs(chosen, options.trajectories, SizeOverrides(options.runs, options.epochs), options.run)
-    drawn = chosen.draw(material._replace(small=options.small))
+    sizes = figures.SizeOverrides(options.runs, options.epochs)
+    data = figures.load_figure_runs(chosen, options.trajectories, sizes, options.run)
+    drawn = chosen.draw(data._replace(small=options.small))
+    caption = figures.paper_figure_caption(drawn)
     if options.small:
-        save_small_png(drawn.figure, out)
+        figures.save_small_png(drawn.figure, out)
     else:
-        save_paper_figure(
-            drawn.figure,
-            add_title_and_caption(drawn.figure, paper_figure_title(chosen, drawn), paper_figure_caption(drawn)),
-            out,
-        )
-    print(f"here: {drawn.here}\n{paper_figure_caption(drawn)}\npicture     {out}")
-
-
-def paper_figure_title(plate: "PaperFigure", drawn: "DrawnFigure") -> str:
-    """Which figure it is, and what ours is."""
-    return f"{plate.source}, here: {drawn.here}"
-
-
-def paper_figure_caption(drawn: "DrawnFigure") -> str:
-    """The rule by which runs were chosen, and the settings."""
-    return f"{drawn.rule}\n{drawn.about[0].upper()}{drawn.about[1:]}."
-
-
-def format_figure_list() -> str:
-    """All figures: what they need, how long that takes to make, and what they show."""
-    import textwrap
-
-    from analysis.reproduction.figures.register import PAPER_FIGURES
-
-    lines = [f"{'figure':8}{'in the paper':16}{'needs':22}to make"]
-    for each in PAPER_FIGURES:
-        lines.append(f"{each.name:8}{each.source:16}{format_required_runs(each):22}{each.cost}")
-        lines += textwrap.wrap(each.shows, 100, initial_indent=" " * 8, subsequent_indent=" " * 8)
-    return "\n".join(lines) + "\n\n" + LEGEND
-
-
-LEGEND = """needs: system and number of runs, unless files are given; runs that other commands have made are found
-to make: how long that takes on two cores where they are not there; --runs and --epochs make smaller ones
-the papers' other numbers: python -m analysis.table1 and analysis.table2 (CA tables 1 and 2); CA appendix A has the two
-algorithms of analysis/structures/circles_and_grids.py, and appendix B is figure 6"""
-
-
-def format_required_runs(plate: "PaperFigure") -> str:
-    """The ensembles of a plate, in a few words."""
-    from analysis.reproduction.figures.figure import RequiredRuns
-
-    sizes: dict[str, list[int]] = {}
-    for need in plate.needs:
-        if not isinstance(need, RequiredRuns):
-            return need.command
-        sizes.setdefault(need.settings.system, []).append(need.runs)
-    return "; ".join(
-        f"{system} {len(runs)} x {runs[0]}" if len(runs) > 1 else f"{system} {runs[0]}"
-        for system, runs in sizes.items()
-    )
+        title = figures.paper_figure_title(chosen, drawn)
+        figures.save_paper_figure(drawn.figure, figures.add_title_and_caption(drawn.figure, title, caption), out)
+    print(f"here: {drawn.here}\n{caption}\npicture     {out}")
 
 
 if __name__ == "__main__":

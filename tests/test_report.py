@@ -112,7 +112,7 @@ def all_judged(size=Size.QUICK):
     return [*every, judge_claim(claim("VC.figure6.later", part(Above(1), found(5)), study="dear"), None, size)]
 
 
-def nothing(lab, params):
+def nothing(runner, params):
     raise AssertionError("nothing is measured for a report")
 
 

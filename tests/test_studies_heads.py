@@ -632,9 +632,9 @@ def test_missing_dimensions_give_no_number():
 def test_settings_of_ensembles_are_shared_with_the_figures():
     from analysis.reproduction.figures.register import SPARSE_RUNS, sparse_runs
 
-    lab = Runner(sys.stderr)
-    assert lab.path(circuits.ensembles({"runs": 100})[0]) == lab.path(SPARSE_RUNS)
+    runner = Runner(sys.stderr)
+    assert runner.path(circuits.ensembles({"runs": 100})[0]) == runner.path(SPARSE_RUNS)
     needs = dimensions.ensembles(dimensions.DIMENSIONS.sizes[Size.FULL] | {"more": 20, "runs": 20})
     shared = [sparse_runs(3), *(sparse_runs(dim, every=0) for dim in (4, 8, 16, 32))]
-    assert [lab.path(each) for each in needs[1:]] == [lab.path(each) for each in shared]
+    assert [runner.path(each) for each in needs[1:]] == [runner.path(each) for each in shared]
     assert SparseSettings().dim == 2

@@ -113,11 +113,11 @@ def test_default_ensembles_are_those_of_the_commands():
 
 def test_named_ensembles_are_those_that_are_made(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    lab = Runner(sys.stderr)
+    runner = Runner(sys.stderr)
     for study in (ablations.ABLATION, remedies.REMEDIES, recipe_changes.RELATIVES, spiking.SPIKES):
         params = {**SIZES[study.name], "runs": 2, "epochs": 30}
-        study.measure(lab, params)
-        assert {lab.path(need) for need in study.ensembles(params)} == {*Path("runs").glob("*.nc")}
+        study.measure(runner, params)
+        assert {runner.path(need) for need in study.ensembles(params)} == {*Path("runs").glob("*.nc")}
         for made in Path("runs").glob("*.nc"):
             made.unlink()
 
@@ -125,16 +125,16 @@ def test_named_ensembles_are_those_that_are_made(tmp_path, monkeypatch):
 def test_what_decides_on_the_numbers_is_in_the_name(monkeypatch):
     from analysis.reproduction.verification.evidence import evidence_path
 
-    lab = Runner(sys.stderr)
+    runner = Runner(sys.stderr)
     for study in STUDIES:
         params = SIZES[study.name]
         other = dataclasses.replace(study, depends={**study.depends, "more": 1})
-        assert evidence_path(study, params, lab) != evidence_path(other, params, lab)
-    before = evidence_path(ablations.ABLATION, SIZES["vc.ablation"], lab)
+        assert evidence_path(study, params, runner) != evidence_path(other, params, runner)
+    before = evidence_path(ablations.ABLATION, SIZES["vc.ablation"], runner)
     monkeypatch.setattr(
         "analysis.ablation.swept_values", lambda name, *_: [16, 32] if name in ("batch", "hidden") else [1.0]
     )
-    assert evidence_path(ablations.ABLATION, SIZES["vc.ablation"], lab) != before
+    assert evidence_path(ablations.ABLATION, SIZES["vc.ablation"], runner) != before
 
 
 def test_the_jackknife_of_a_mean_is_its_t_interval(generator):

@@ -39,7 +39,7 @@ def files():
 def test_what_is_there_is_not_measured_again(typed, small):
     code, out, err = typed(VERIFY, "--quick", "--only", "CA.table2")
     assert code == 0, err
-    assert "1 of 1 studies to do" in out
+    assert "1 of 1 experiments to do" in out
     assert "3 claims: " in out
     before = {name: Path(name).stat().st_mtime_ns for name in files()}
     assert len(before) == 4  # three ensembles and their evidence
@@ -64,8 +64,8 @@ def test_evidence_says_what_it_is(typed, small):
 
 
 def test_an_interrupted_command_goes_on(typed, monkeypatch):
-    def stop(lab, params):
-        lab.ensemble(particles.ensembles(params)[0])
+    def stop(runner, params):
+        runner.ensemble(particles.ensembles(params)[0])
         signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
@@ -127,9 +127,9 @@ def test_mistakes(typed, small, words, told):
 
 
 def test_ensembles_that_several_studies_need_are_counted_once(tmp_path):
-    lab = Runner(io.StringIO())
-    alone = schedule_experiments([particles.TABLE_2], Size.DEFAULT, lab)[0].seconds
-    twice = schedule_experiments([particles.TABLE_2, particles.TABLE_2], Size.DEFAULT, lab)
+    runner = Runner(io.StringIO())
+    alone = schedule_experiments([particles.TABLE_2], Size.DEFAULT, runner)[0].seconds
+    twice = schedule_experiments([particles.TABLE_2, particles.TABLE_2], Size.DEFAULT, runner)
     assert [step.seconds for step in twice] == [alone, particles.TABLE_2.seconds[Size.DEFAULT]]
 
 
@@ -140,10 +140,10 @@ def test_cost_grows_with_the_ensemble():
 
 def test_evidence_depends_on_all_that_its_numbers_do(monkeypatch):
     """A file of evidence is not taken for that of other sizes, constants, defaults or arithmetic."""
-    lab, alone = Runner(io.StringIO()), dataclasses.replace(SMALL, ensembles=lambda params: ())
+    runner, alone = Runner(io.StringIO()), dataclasses.replace(SMALL, ensembles=lambda params: ())
 
     def path(study=alone, runs=6):
-        return evidence_path(study, {"runs": runs}, lab)
+        return evidence_path(study, {"runs": runs}, runner)
 
     paths = [path(), path(runs=7), path(SMALL), path(dataclasses.replace(alone, version=2))]
     paths.append(path(dataclasses.replace(alone, depends={"moments": [20, 100]})))

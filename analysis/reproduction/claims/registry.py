@@ -1,10 +1,11 @@
 """Every claim of both papers that this package puts to the test, or says why it cannot, and some of its own.
 
 A claim says where it stands, what it states, what the paper reports, how it is measured here, which rule judges it and
-what would refute it (`analysis.reproduction.verification.claim`). `analysis/statements` has them by their subjects.
+what would refute it (`analysis.reproduction.verification.claim`). The modules beside this one hold them by subject.
 """
 
 import difflib
+import textwrap
 from collections.abc import Sequence
 
 from analysis.reproduction.claims import (
@@ -45,9 +46,9 @@ CLAIMS: tuple[Claim, ...] = tuple(
 
 
 def select_claims(names: Sequence[str]) -> list[Claim]:
-    """The claims that a person asks for, by name or by the first words of names, such as CA.table2, or all.
+    """The claims with the given names, or whose names begin with the given words, such as CA.table2; "all" for all.
 
-    Whatever their case. Raises SettingsError for none, and for a name of none.
+    Case does not matter. Raises SettingsError for an empty sequence and for a name that no claim has.
     """
     if not names:
         raise SettingsError("only", "no name", f"names of claims, or their first words, such as {_similar_names('')}")
@@ -68,13 +69,25 @@ def select_claims(names: Sequence[str]) -> list[Claim]:
 
 
 def _name_begins_with(claim: Claim, name: str) -> bool:
-    """Whether a claim's name is this one, or goes on from it after a dot."""
+    """Whether a claim has this name, or a name that continues it after a dot."""
     return f"{claim.name}.".lower().startswith(f"{name.rstrip('.')}.".lower())
 
 
 def _similar_names(name: str) -> str:
-    """A few names that look like one that is none."""
+    """A few names of claims that are similar to an unknown name."""
     groups = list(dict.fromkeys(".".join(claim.name.split(".")[:2]) for claim in CLAIMS))
     names = {each.lower(): each for each in [*groups, *(claim.name for claim in CLAIMS)]}
     found = difflib.get_close_matches(name.lower(), names, 4, 0.4)
     return ", ".join([names[each] for each in found] or groups[:3])
+
+
+def format_claim_list(claims: Sequence[Claim]) -> str:
+    """The claims by experiment: each with its statement or, where it cannot be tested, the reason."""
+    lines = []
+    for experiment in dict.fromkeys(claim.study for claim in claims):
+        lines += ["", experiment or "not testable"]
+        for claim in claims:
+            if claim.study == experiment:
+                text = claim.statement + (f" Not testable: {claim.untestable}" if claim.untestable else "")
+                lines += textwrap.wrap(f"{claim.name}: {text}", 118, initial_indent="  ", subsequent_indent="      ")
+    return "\n".join([*lines[1:], "", f"{len(claims)} claims, {sum(not each.untestable for each in claims)} testable"])

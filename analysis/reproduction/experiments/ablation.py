@@ -46,9 +46,9 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
     return [RequiredRuns(each.settings, options.runs, options.epochs, every=0, record="metrics") for each in points]
 
 
-def measure(lab: Runner, params: Params) -> xr.Dataset:
+def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Of each panel final test accuracy, NaN where a run has diverged, and the loss before training: (value, run)."""
-    options = _ablation_options(params, lab.device, lab.scheduler)
+    options = _ablation_options(params, runner.device, runner.scheduler)
     grids = ablation.plan_ablation(options)
     compute_missing_points(
         ablation.merge_ablation_sweeps(grids.values()), options.scheduler, work=ablation.ablation_point_cost

@@ -18,11 +18,11 @@ MEASURES = {
 }
 
 
-def measure(lab: Runner, params: Params) -> xr.Dataset:
+def measure(runner: Runner, params: Params) -> xr.Dataset:
     """How hidden weights and pair sums lie to each other, (weight_decay, run), each measure beside its chance."""
     rows = []
     for need in networks.ensembles(params):
-        trajectory = lab.ensemble(need)
+        trajectory = runner.ensemble(need)
         found, kept = weights.measure_weights(trajectory), final_frame_mask(trajectory)
         rows.append({name: expand_to_all_runs(values, kept) for name, values in found.items()})
     names = {"circle": "whether it is a circle by CA algorithm 1"} | MEASURES

@@ -23,11 +23,11 @@ AUDITED = {
 }
 
 
-def measure(lab: Runner, params: Params) -> xr.Dataset:
+def measure(runner: Runner, params: Params) -> xr.Dataset:
     """What the forces explain of -dL/dE, shift and change of size aside: (weight_decay, epoch, run), and by field."""
     rows = []
     for need in tqdm(networks.ensembles(params), desc="force audit", unit="ensemble", disable=None, leave=False):
-        trajectory = lab.ensemble(need)
+        trajectory = runner.ensemble(need)
         at = _frames_nearest_to_epochs(trajectory, params.get("moments", MOMENTS))
         some = trajectory.isel(step=at, run=slice(params.get("audited")))
         found = audit_forces(some, frames=max(2, len(at)))[list(AUDITED)]

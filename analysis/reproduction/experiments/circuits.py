@@ -40,9 +40,9 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
     return [RequiredRuns(SparseSettings(), params["runs"], epochs=params.get("epochs"))]
 
 
-def measure(lab: Runner, params: Params) -> xr.Dataset:
+def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Accuracies, invariances, labels, sums by run, and how ends resemble starts, (run, other_run)."""
-    trajectory = lab.ensemble(ensembles(params)[0])
+    trajectory = runner.ensemble(ensembles(params)[0])
     found, told = measure_invariances(trajectory), measure_encoded_sums(trajectory)
     judged = circuit_labels(found)
     spurious = np.setdiff1d(found["position"].values, found["counting"].values)

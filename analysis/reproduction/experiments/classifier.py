@@ -167,9 +167,9 @@ QUANTITIES = {
 }
 
 
-def measure(lab: Runner, params: Params) -> xr.Dataset:
+def measure(runner: Runner, params: Params) -> xr.Dataset:
     """The classifiers at the end of training, (weight_decay, run)."""
-    rows = [_row(lab.ensemble(need)) for need in networks.ensembles(params)]
+    rows = [_row(runner.ensemble(need)) for need in networks.ensembles(params)]
     data = {name: (networks.DIMS, np.stack([row[name] for row in rows]), {"long_name": words, "units": "1"})
             for name, words in QUANTITIES.items()}  # fmt: skip
     return xr.Dataset(data, {"weight_decay": list(networks.DECAYS), "run": np.arange(params["runs"])})

@@ -28,14 +28,14 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
     return [usual, *others]
 
 
-def measure(lab: Runner, params: Params) -> xr.Dataset:
+def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Accuracies at the end, (dim, run); NaN for runs that have diverged."""
     dims = [2, *params["dims"]]
     needs = ensembles(params)
     shape = (len(dims), max(need.runs for need in needs))
     found = {split: np.full(shape, np.nan) for split in ("train", "test", "unseen")}
     for place, need in enumerate(needs):
-        trajectory = lab.ensemble(need)
+        trajectory = runner.ensemble(need)
         alive = trajectory["last_step"].values >= int(trajectory["step"][-1])
         for split, values in found.items():
             last = trajectory["accuracy"].isel(step=-1).sel(split=split).values

@@ -130,10 +130,10 @@ NEIGHBOURS = {
 }
 
 
-def measure(lab: Runner, params: Params) -> xr.Dataset:
+def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Laws of distance at the pair sums of networks, (weight_decay, epoch, run) and by power."""
     epochs = params.get("moments", FORMING)
-    rows = [_of_decay(lab.ensemble(need), epochs) for need in tqdm(
+    rows = [_of_decay(runner.ensemble(need), epochs) for need in tqdm(
         networks.ensembles(params), desc="laws of distance", unit="ensemble", disable=None, leave=False)]  # fmt: skip
     dims = ("weight_decay", "epoch", "run")
     data: dict[str, tuple] = {}

@@ -45,14 +45,15 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
     return scratch_ensembles(params, [WIDER])
 
 
-def measure(lab: Runner, params: Params) -> xr.Dataset:
+def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Circuits of the source, of the same with a token more, and of both ways to p = 3, by run."""
     options = transfer_options(params, [WIDER])
     source, once = options.settings.settings, options.epochs
-    path, first = train_ensemble(source, options, 2 * once, lab.device)
+    path, first = train_ensemble(source, options, 2 * once, runner.device)
     begun, wider = once * source.epoch_steps, larger_vocabulary_settings(source, WIDER)
-    scratch = train_ensemble(wider, options, 2 * once, lab.device)[1]
-    tuned = train_ensemble(dataclasses.replace(wider, start=str(path), start_step=begun), options, once, lab.device)[1]
+    scratch = train_ensemble(wider, options, 2 * once, runner.device)[1]
+    finetuning = dataclasses.replace(wider, start=str(path), start_step=begun)
+    tuned = train_ensemble(finetuning, options, once, runner.device)[1]
     source_test, (test,), scratch_test = (
         accuracy_by_frame(first)[0],
         accuracy_by_frame(tuned),

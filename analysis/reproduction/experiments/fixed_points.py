@@ -12,7 +12,7 @@ from analysis.statistics.intervals import Interval
 from dynamics.networks.threads import single_torch_thread
 
 
-def measure(lab: Runner, params: Params) -> xr.Dataset:
+def measure(runner: Runner, params: Params) -> xr.Dataset:
     """What `analysis.fixed_points` says of the circuit as it was built and as it has settled under weight decay."""
     settings = SparseOptions(**params.get("settings", {}))
     options = Options(settings, push=tuple(params["push"]), steps=params["steps"], draws=params["draws"])

@@ -39,7 +39,7 @@ AWAY = 8.0
 """How far the position embeddings of either kind lie from the origin, where the query tells them apart."""
 
 
-def measure(lab: Runner, params: Params) -> xr.Dataset:
+def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Circuits built by hand, by circuit; invariances of random networks so arranged, (vocab, network)."""
     norms = params.get("norms", NORMS)
     built = [(vocab, dim, norm) for vocab in VOCABS for dim in DIMS for norm in norms]

@@ -11,9 +11,9 @@ from analysis.reproduction.verification.experiment import Experiment, Params, Ru
 from analysis.structures.procrustes import procrustes_distance
 
 
-def measure(lab: Runner, params: Params) -> xr.Dataset:
+def measure(runner: Runner, params: Params) -> xr.Dataset:
     """How much each embedding still moves in the second half of training, (weight_decay, run)."""
-    rows = [_row(lab.ensemble(need)) for need in networks.ensembles(params)]
+    rows = [_row(runner.ensemble(need)) for need in networks.ensembles(params)]
     data = {name: (networks.DIMS, np.stack([row[name] for row in rows]), {"long_name": words, "units": "1"})
             for name, words in MOVEMENT.items()}  # fmt: skip
     return xr.Dataset(data, {"weight_decay": list(networks.DECAYS), "run": np.arange(params["runs"])})

@@ -41,9 +41,9 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
     return [RequiredRuns(each, params["runs"], params.get("epochs"), params.get("every")) for each in settings]
 
 
-def measure(lab: Runner, params: Params) -> xr.Dataset:
+def measure(runner: Runner, params: Params) -> xr.Dataset:
     """How each network begins and ends, (weight_decay, run); one that diverged has no values."""
-    rows = [_row(lab.ensemble(need)) for need in ensembles(params)]
+    rows = [_row(runner.ensemble(need)) for need in ensembles(params)]
     data = {name: (DIMS, np.stack([row[name] for row in rows]), {"long_name": words, "units": unit})
             for name, (words, unit) in QUANTITIES.items()}  # fmt: skip
     return xr.Dataset(data, {"weight_decay": list(DECAYS), "run": np.arange(params["runs"])})

@@ -21,7 +21,7 @@ NEAR, SMALL, LARGE = 0.05, 0.01, 10.0
 An embedding has length 1 or so."""
 
 
-def measure(lab: Runner, params: Params) -> xr.Dataset:
+def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Of random points x the change of f(x) = x / |x| by a step eta along x / |x| towards the origin, and by a random
     modification of length `small`: (case,)."""
     parts = []

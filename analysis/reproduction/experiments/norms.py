@@ -51,11 +51,11 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
     ]
 
 
-def measure(lab: Runner, params: Params) -> xr.Dataset:
+def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Events with a peak, and by chance, (setup, run, layer, kind); when the norm rises first, (setup, run); of each
     drop, in order, when it is and how far the whole gradient's nearest peak is, (setup, run, drop)."""
     return xr.concat(
-        [_of_setup(lab.ensemble(need)) for need in ensembles(params)],
+        [_of_setup(runner.ensemble(need)) for need in ensembles(params)],
         xr.Variable("setup", list(SETUPS)), join="outer", combine_attrs="override",
     )  # fmt: skip
 

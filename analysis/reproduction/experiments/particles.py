@@ -22,12 +22,12 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
     return [RequiredRuns(ParticleSettings(fa=fa), params["runs"]) for fa in FAS]
 
 
-def measure(lab: Runner, params: Params) -> xr.Dataset:
+def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Circles and imperfections at the end, (fa, run); a run that diverged has neither."""
     circle = np.full((len(FAS), params["runs"]), np.nan)
     imperfect = circle.copy()
     for place, need in enumerate(ensembles(params)):
-        ends = final_embedding(lab.ensemble(need))
+        ends = final_embedding(runner.ensemble(need))
         circle[place, ends["seed"]] = is_circle(ends.values)
         imperfect[place, ends["seed"]] = count_imperfections(ends.values)
     return xr.Dataset(

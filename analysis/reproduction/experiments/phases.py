@@ -46,9 +46,9 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
     return [RequiredRuns(SparseSettings(), params["runs"], epochs=params.get("epochs"))]
 
 
-def measure(lab: Runner, params: Params) -> xr.Dataset:
+def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Drops, escapes, speeds, clusters and falls of every run."""
-    trajectory = lab.ensemble(ensembles(params)[0])
+    trajectory = runner.ensemble(ensembles(params)[0])
     epoch_steps = SparseSettings().epoch_steps
     values = trajectory_scalar(trajectory, "loss")
     drops = two_drops(event_table(values), trajectory.sizes["run"])

@@ -27,11 +27,11 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
     return [RequiredRuns(each, params["runs"], params.get("epochs"), every=0) for each in settings]
 
 
-def measure(lab: Runner, params: Params) -> xr.Dataset:
+def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Imperfections, and distances of projections from circles and grids, (dim, run); and by chance, (dim,)."""
     rows, chance = [], []
     for dim, need in zip(HIGHER, ensembles(params), strict=True):
-        trajectory = lab.ensemble(need)
+        trajectory = runner.ensemble(need)
         kept = final_frame_mask(trajectory)
         x = variable_at_frame(trajectory, "embedding", -1)[kept]
         generator, n = random_stream(0, "verify/tokens"), x.shape[-2]

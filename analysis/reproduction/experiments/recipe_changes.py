@@ -36,13 +36,13 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
     return [RequiredRuns(base, params["runs"], epochs), *others]
 
 
-def measure(lab: Runner, params: Params) -> xr.Dataset:
+def measure(runner: Runner, params: Params) -> xr.Dataset:
     """When runs escape, (setting, run), and how alike their ends are to those with the recipe, (change, run)."""
     base, *changed = ensembles(params)
-    first = lab.ensemble(base)
+    first = runner.ensemble(base)
     first = first.isel(step=slice(None, None, EVERY)) if (first.sizes["step"] - 1) % EVERY == 0 else first
     names = ["recipe", *(_name(base, each) for each in changed)]
-    others = [lab.ensemble(each) for each in changed]
+    others = [runner.ensemble(each) for each in changed]
     likeness = xr.concat([_alike(first, each) for each in others], "change").assign_coords(change=names[1:])
     waits = xr.concat([_waits(each) for each in (first, *others)], "setting").assign_coords(setting=names)
     return likeness.merge(waits)

@@ -1,5 +1,7 @@
 """All studies, in the order in which they are done."""
 
+from collections.abc import Sequence
+
 from analysis.reproduction.experiments import (
     ablation,
     alignment,
@@ -29,6 +31,7 @@ from analysis.reproduction.experiments import (
     transfer,
     weights,
 )
+from analysis.reproduction.verification.claim import Claim
 from analysis.reproduction.verification.experiment import Experiment
 
 EXPERIMENTS: tuple[Experiment, ...] = (
@@ -61,3 +64,10 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     finetuning.FINETUNING,
     ablation.ABLATION,
 )
+"""Every experiment, in the order in which they are done."""
+
+
+def required_experiments(claims: Sequence[Claim]) -> list[Experiment]:
+    """The experiments that some claims are tested by, in the order of `EXPERIMENTS`."""
+    needed = {claim.study for claim in claims}
+    return [each for each in EXPERIMENTS if each.name in needed]

@@ -41,9 +41,9 @@ def _ensembles_by_name(params: Params) -> dict[str, RequiredRuns]:
     }
 
 
-def measure(lab: Runner, params: Params) -> xr.Dataset:
+def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Spikes, those after the escape, epochs after it, and final test accuracy: (remedy, run)."""
-    found = {name: lab.ensemble(need) for name, need in _ensembles_by_name(params).items()}
+    found = {name: runner.ensemble(need) for name, need in _ensembles_by_name(params).items()}
     return compare_interventions(found, DEFAULT_DETECTION).drop_vars("seed")
 
 

@@ -43,10 +43,10 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
     return [full, RequiredRuns(s, params["mini"], epochs=params.get("epochs"))]
 
 
-def measure(lab: Runner, params: Params) -> xr.Dataset:
+def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Gradient and Hessian, (setup, run, moment), NaN for moments that a run does not have; shares of its movement at
     its escape, (setup, run)."""
-    trajectories = [lab.ensemble(need) for need in ensembles(params)]
+    trajectories = [runner.ensemble(need) for need in ensembles(params)]
     with single_torch_thread():  # its Hessians are small
         found = [_of_setup(each) for each in trajectories]
     return xr.concat(

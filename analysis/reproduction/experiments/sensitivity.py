@@ -65,9 +65,11 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
     return [RequiredRuns(each, params["runs"], every=0) for each in settings]
 
 
-def measure(lab: Runner, params: Params) -> xr.Dataset:
+def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Circles and imperfections of particles under each reading, (reading, fa, run)."""
-    rows = [_ends(lab.ensemble(need)) for need in tqdm(ensembles(params), desc="readings", disable=None, leave=False)]
+    rows = [
+        _ends(runner.ensemble(need)) for need in tqdm(ensembles(params), desc="readings", disable=None, leave=False)
+    ]
     shape = (len(CHANGES), len(FAS), params["runs"])
     circle, imperfect = (np.array(each).reshape(shape) for each in zip(*rows, strict=True))
     dims = ("reading", "fa", "run")

@@ -31,14 +31,14 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
     return [network, RequiredRuns(ParticleSettings(fa=2.0), params["particles"])]
 
 
-def measure(lab: Runner, params: Params) -> xr.Dataset:
+def measure(runner: Runner, params: Params) -> xr.Dataset:
     """When each event has happened in each run that ends as a circle, (event, network) and (event, particle).
 
     In normalised time; inf where it has not.
     """
     found = xr.Dataset(coords={"event": list(EVENTS)})
     for system, need in zip(SYSTEMS, ensembles(params), strict=True):
-        trajectory = lab.ensemble(need)
+        trajectory = runner.ensemble(need)
         circles = np.flatnonzero(
             final_frame_mask(trajectory) & is_circle(variable_at_frame(trajectory, "embedding", -1))
         )

@@ -31,11 +31,11 @@ def _of_dim(dim: int, runs: int, epochs: int | None) -> RequiredRuns:
     return RequiredRuns(SparseSettings(dim=dim), runs, epochs=epochs, every=None if dim == 3 else 0)
 
 
-def measure(lab: Runner, params: Params) -> xr.Dataset:
+def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Sparsity on the test data by threshold, (dim, run, eps), and test accuracy, (dim, run)."""
     found = []
     for need in ensembles(params):
-        one = compare(sparsity_of(lab.ensemble(need))).sel(split="test", drop=True)
+        one = compare(sparsity_of(runner.ensemble(need))).sel(split="test", drop=True)
         found.append(one[["sparsity", "mean_sparsity", "test_accuracy", "effect", "p_value"]])
     dims = [2, *params["dims"]]
     found = [each.drop_vars("step", errors="ignore") for each in found]

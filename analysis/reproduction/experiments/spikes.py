@@ -47,9 +47,9 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
     return [RequiredRuns(SparseSettings(**params.get("settings", {})), params["runs"], params.get("epochs"))]
 
 
-def measure(lab: Runner, params: Params) -> xr.Dataset:
+def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Every spike's cause, and how its assemblers stand among those of other runs: (spike,). Runs: (run,)."""
-    trajectory = lab.ensemble(ensembles(params)[0])
+    trajectory = runner.ensemble(ensembles(params)[0])
     found = attribute_spikes(trajectory, recorded_spikes(trajectory))
     left = plateau_escape_times(trajectory_scalar(trajectory, "loss"))
     evidence = found[list(KEPT)].merge(assembler_rank_among_runs(trajectory, found, left))

@@ -58,13 +58,13 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
     return [*_network_runs(params), *_particle_runs(params)]
 
 
-def measure(lab: Runner, params: Params) -> xr.Dataset:
+def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Distances of end states from perfect circles and grids, (weight_decay, network) and (fa, particle)."""
     data: dict[str, tuple] = {}
     for system, needs in zip(SYSTEMS, (_network_runs(params), _particle_runs(params)), strict=True):
         rows = []
         for need in tqdm(needs, desc=f"structures of {system}s", unit="ensemble", disable=None, leave=False):
-            rows.append(_ends(lab.ensemble(need)))
+            rows.append(_ends(runner.ensemble(need)))
         dims = (SYSTEMS[system], system)
         for name, words in QUANTITIES.items():
             if name in rows[0]:

@@ -45,9 +45,9 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
     return scratch_ensembles(params, params["vocabs"])
 
 
-def measure(lab: Runner, params: Params) -> xr.Dataset:
+def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Accuracy on all test sequences and on those not trained on, (kind, vocab, run); NaN for what diverged."""
-    result, paths = run_transfer(transfer_options(params, params["vocabs"]), lab.say, lab.device)
+    result, paths = run_transfer(transfer_options(params, params["vocabs"]), runner.say, runner.device)
     test = np.full(result["accuracy"].shape, np.nan)
     ends = [accuracy_by_frame(open_trajectory(path)) for path in paths]
     test[:2, 0] = ends[0]

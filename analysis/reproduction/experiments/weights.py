@@ -27,11 +27,11 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
     return [RequiredRuns(each, params["runs"], params.get("epochs"), every=0) for each in settings]
 
 
-def measure(lab: Runner, params: Params) -> xr.Dataset:
+def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Mean absolute weights and biases at the end, (weight_decay, run)."""
     rows = []
     for need in ensembles(params):
-        trajectory = lab.ensemble(need)
+        trajectory = runner.ensemble(need)
         kept = final_frame_mask(trajectory)
         sizes = {name: np.abs(variable_at_frame(trajectory, of, -1)[kept]) for name, (of, _) in SIZES.items()}
         rows.append(

@@ -155,3 +155,13 @@ def format_run_and_seed(trajectory: xr.Dataset, run: int) -> str:
     """A run in a title: its place, and its seed where that is another number."""
     seed = seed_of_run(trajectory, run)
     return f"run {run}" if seed == run else f"run {run} (seed {seed})"
+
+
+def paper_figure_title(figure: PaperFigure, drawn: DrawnFigure) -> str:
+    """The title of a drawn figure: which figure of the paper it is, and what is shown here."""
+    return f"{figure.source}, here: {drawn.here}"
+
+
+def paper_figure_caption(drawn: DrawnFigure) -> str:
+    """The caption of a drawn figure: the rule by which runs were chosen, and the settings."""
+    return f"{drawn.rule}\n{drawn.about[0].upper()}{drawn.about[1:]}."

@@ -25,14 +25,14 @@ PAPER_SETTINGS = {each.system: each for each in (ParticleSettings, ModularSettin
 """Settings of the papers' systems."""
 
 
-def evidence_path(study: Experiment, params: Params, lab: Runner) -> Path:
+def evidence_path(study: Experiment, params: Params, runner: Runner) -> Path:
     """Where the evidence of a study lies: runs/verify/STUDY-HASH.nc."""
-    return EVIDENCE_FOLDER / f"{study.name}-{_digest(study, params, lab)}.nc"
+    return EVIDENCE_FOLDER / f"{study.name}-{_digest(study, params, runner)}.nc"
 
 
-def load_evidence(study: Experiment, params: Params, lab: Runner) -> xr.Dataset | None:
+def load_evidence(study: Experiment, params: Params, runner: Runner) -> xr.Dataset | None:
     """The evidence of a study, where it is there. Raises TrajectoryError for a file that cannot be read."""
-    path = evidence_path(study, params, lab)
+    path = evidence_path(study, params, runner)
     if not path.exists():
         return None
     try:
@@ -42,10 +42,10 @@ def load_evidence(study: Experiment, params: Params, lab: Runner) -> xr.Dataset 
         raise TrajectoryError(f"{path}: damaged ({error}); without it, it is measured again") from None
 
 
-def measure_evidence(study: Experiment, params: Params, lab: Runner) -> xr.Dataset:
+def measure_evidence(study: Experiment, params: Params, runner: Runner) -> xr.Dataset:
     """Do a study, and keep its evidence. Raises as `simulate` and the study do, and RecordingError."""
     begin = time.perf_counter()
-    evidence = study.measure(lab, params)
+    evidence = study.measure(runner, params)
     evidence.attrs.update(
         title=f"Evidence of the study {study.name}: {study.what}",
         study=study.name,
@@ -53,12 +53,12 @@ def measure_evidence(study: Experiment, params: Params, lab: Runner) -> xr.Datas
         params_json=json.dumps(dict(params), sort_keys=True),
         seconds=time.perf_counter() - begin,
         source=measurement_source_hash(study),
-        **measurement_provenance(lab.device),
+        **measurement_provenance(runner.device),
         comment="By run where there are runs. NaN is no value. What claims say of it is in "
         "analysis.reproduction.claims.registry.",
     )
     EVIDENCE_FOLDER.mkdir(parents=True, exist_ok=True)
-    write_result(evidence, evidence_path(study, params, lab))
+    write_result(evidence, evidence_path(study, params, runner))
     return evidence
 
 
@@ -85,9 +85,9 @@ def _system_settings(device: str) -> dict[str, Any]:
     return {name: [one.numerics_version, one.device, dataclasses.asdict(one.settings)] for name, one in made.items()}
 
 
-def _digest(study: Experiment, params: Params, lab: Runner) -> str:
+def _digest(study: Experiment, params: Params, runner: Runner) -> str:
     """Over the study, its sizes, the names of the ensembles that it needs, and how systems compute by default."""
-    names = [lab.path(need).stem for need in study.ensembles(params)]
-    whole = [study.name, study.version, dict(params), dict(study.depends), names, _system_settings(lab.device)]
+    names = [runner.path(need).stem for need in study.ensembles(params)]
+    whole = [study.name, study.version, dict(params), dict(study.depends), names, _system_settings(runner.device)]
     content = json.dumps(whole, sort_keys=True, default=dataclasses.asdict)
     return hashlib.sha256(content.encode()).hexdigest()[:12]

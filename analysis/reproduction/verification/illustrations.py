@@ -11,9 +11,14 @@ import xarray as xr
 from tqdm import tqdm
 
 from analysis import ablation, transfer
-from analysis.paper import paper_figure_caption, paper_figure_title
 from analysis.reproduction.figures.ensembles import ABLATION_POINTS, ABLATION_RUNS, ABLATION_WIDTH
-from analysis.reproduction.figures.figure import PaperFigure, RequiredResult, SizeOverrides
+from analysis.reproduction.figures.figure import (
+    PaperFigure,
+    RequiredResult,
+    SizeOverrides,
+    paper_figure_caption,
+    paper_figure_title,
+)
 from analysis.reproduction.figures.figure_runs import load_figure_runs
 from analysis.reproduction.figures.framing import save_small_png
 from analysis.reproduction.figures.register import get_paper_figure

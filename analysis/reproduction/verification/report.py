@@ -1,25 +1,61 @@
 """The report of a verification: one Markdown file with its pictures beside it, and one page that holds all."""
 
+import json
 import logging
+import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import xarray as xr
+
 from analysis.output.files import replace_file
 from analysis.reproduction.figures.framing import save_small_png
 from analysis.reproduction.figures.register import PAPER_FIGURES
 from analysis.reproduction.verification import overview
 from analysis.reproduction.verification.claim_results import ClaimResult, ReportProvenance
-from analysis.reproduction.verification.contents import build_report
+from analysis.reproduction.verification.contents import REPORT_TITLE, build_report
 from analysis.reproduction.verification.entry import ReportPicture
-from analysis.reproduction.verification.experiment import Experiment
+from analysis.reproduction.verification.evidence import measurement_provenance
+from analysis.reproduction.verification.experiment import Experiment, Size
 from analysis.reproduction.verification.illustrations import draw_available_figures
 from analysis.reproduction.verification.markdown import render_markdown
 from analysis.reproduction.verification.page import render_html
+from analysis.reproduction.verification.schedule import ScheduledExperiment
+from dynamics.settings import SettingsError
+from dynamics.trajectory.netcdf import RecordingError
 
-__all__ = ["ReportProvenance", "write_report"]
+
+def check_report_path(out: Path) -> None:
+    """Check that a report can be written to a path, and create its folder. Raises SettingsError, RecordingError."""
+    if out.suffix != ".md" or out.is_dir():
+        raise SettingsError("out", out, "the name of a file that ends in .md; the page lies beside it as .html")
+    if out.exists() and not out.read_text(errors="replace").startswith(f"# {REPORT_TITLE}"):
+        raise SettingsError("out", f"{out}, which is something else", "a new file, or an earlier report")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(out.parent, os.W_OK):
+        raise RecordingError(f"{out.parent}: no files can be written there")
+
+
+def report_provenance(
+    evidence: Mapping[str, xr.Dataset], steps: Sequence[ScheduledExperiment], size: Size, device: str
+) -> ReportProvenance:
+    """When, on which machine and with which versions the evidence was measured, and how long that took."""
+    attributes = [each.attrs for each in evidence.values()] or [measurement_provenance(device)]
+    newest = max(attributes, key=lambda each: each["created_at"])
+    environment = json.loads(newest["package_versions"])
+    for name, word in (("cores", "cores"), ("device", "device"), ("git_commit", "commit")):
+        environment[word] = ", ".join(sorted({str(each[name]) for each in attributes}))  # of all that was measured
+    needs = {need: None for step in steps for need in step.study.ensembles(step.params)}
+    return ReportProvenance(
+        size=size,
+        created_at=newest["created_at"],
+        environment=environment,
+        seconds=sum(float(each.attrs["seconds"]) for each in evidence.values()),
+        runs=sum(need.runs for need in needs),
+    )
 
 
 def write_report(

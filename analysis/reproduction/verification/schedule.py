@@ -1,8 +1,8 @@
-"""What there is to do before claims can be judged, and about how long it takes."""
+"""The experiments to do before claims can be judged, and estimates of how long they take."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 from analysis.ablation import training_step_cost
 from analysis.output.tables import TextTable
@@ -33,16 +33,16 @@ class ScheduledExperiment(NamedTuple):
     """How long it takes, about; 0 where the evidence is there"""
 
 
-def schedule_experiments(studies: Sequence[Experiment], size: Size, lab: Runner) -> list[ScheduledExperiment]:
+def schedule_experiments(studies: Sequence[Experiment], size: Size, runner: Runner) -> list[ScheduledExperiment]:
     """The studies that are done at a size, in their order. What several need is counted with the first."""
     steps, counted = [], set[Path]()
     for study in studies:
         if size not in study.sizes:
             continue
         params = study.sizes[size]
-        path, seconds = evidence_path(study, params, lab), 0.0
+        path, seconds = evidence_path(study, params, runner), 0.0
         if not path.exists():
-            needs = {lab.path(need): need for need in study.ensembles(params)}
+            needs = {runner.path(need): need for need in study.ensembles(params)}
             missing = [need for there, need in needs.items() if there not in counted and not there.exists()]
             seconds = study.seconds[size] + sum(map(ensemble_seconds, missing))
             counted |= set(needs)
@@ -72,17 +72,30 @@ def schedule_table(steps: Sequence[ScheduledExperiment]) -> TextTable:
     return TextTable(("study", "takes", "what is measured"), rows, left=(0, 2))
 
 
-def precompute_ensembles(steps: Sequence[ScheduledExperiment], lab: Runner) -> None:
+def print_plan(steps: Sequence[ScheduledExperiment], size: Size, whole: bool, stream: TextIO) -> None:
+    """Print how many experiments are to be done and how long that takes; as a whole, or if any is, also which."""
+    missing = [step for step in steps if step.seconds]
+    if not steps:
+        print(f"{size} size: nothing to measure for these claims", file=stream)
+        return
+    if missing or whole:
+        print(schedule_table(steps).text(), file=stream)
+    seconds = sum(step.seconds for step in missing)
+    takes = f"about {format_duration(seconds)} on two cores" if missing else "all is there"
+    print(f"\n{size} size: {len(missing)} of {len(steps)} experiments to do, {takes}", file=stream, flush=True)
+
+
+def precompute_ensembles(steps: Sequence[ScheduledExperiment], runner: Runner) -> None:
     """Compute the ensembles that studies need on the workers of a cluster, all at once, before any is measured.
 
     Raises as `dynamics.sweeps.run.compute_missing_points` does.
     """
-    if lab.scheduler is None:
+    if runner.scheduler is None:
         return
-    needs = {lab.path(need): need for step in steps if step.seconds for need in step.study.ensembles(step.params)}
+    needs = {runner.path(need): need for step in steps if step.seconds for need in step.study.ensembles(step.params)}
     for alike in sorted({(need.runs, need.record) for need in needs.values()}):
         group = [need for need in needs.values() if (need.runs, need.record) == alike]
-        compute_missing_points(_together(group, lab.device), lab.scheduler)
+        compute_missing_points(_together(group, runner.device), runner.scheduler)
 
 
 def _together(needs: Sequence[RequiredRuns], device: str) -> SweepDesign:
