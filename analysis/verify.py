@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Literal
 
+from analysis import output
 from analysis.command_line.parsing import run_command
 from analysis.reproduction import claims, experiments, verification
 from dynamics import sweeps
@@ -75,7 +76,7 @@ def main(options: Options) -> None:
     print("", *(verification.format_claim_result(each, not everything) for each in results), sep="\n", file=stream)
     print(f"\n{verification.format_verdict_totals(results)}", file=stream)
     if options.csv:
-        verification.claim_result_table(results).write_csv(options.csv)
+        output.write_csv(verification.claim_result_table(results), options.csv)
     if options.out or everything:
         about = verification.report_provenance(evidence, steps, size, options.device)
         out = options.out or verification.EVIDENCE_FOLDER / f"report-{size}.md"

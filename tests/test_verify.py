@@ -159,7 +159,9 @@ def test_evidence_depends_on_all_that_its_numbers_do(monkeypatch):
 
 def test_evidence_of_a_study_that_has_changed_is_told(typed, small, monkeypatch):
     typed(VERIFY, "--quick", "--only", "CA.table2.fa1")
-    monkeypatch.setattr("analysis.reproduction.verification.evidence.measurement_source_hash", lambda study: "another")
+    monkeypatch.setattr(
+        "analysis.reproduction.verification.evidence_gathering.measurement_source_hash", lambda study: "another"
+    )
     _, out, _ = typed(VERIFY, "--quick", "--only", "CA.table2.fa1")
     assert "analysis.reproduction.experiments.particles has changed since runs/verify/ca.table2-" in out
 

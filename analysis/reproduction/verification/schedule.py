@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
+import pandas as pd
+
 from analysis.ablation import training_step_cost
-from analysis.output.tables import TextTable
+from analysis.output.tables import format_table
 from analysis.reproduction.figures.figure import RequiredRuns, SizeOverrides
 from analysis.reproduction.verification.evidence import evidence_path
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
@@ -64,14 +66,6 @@ def ensemble_seconds(need: RequiredRuns) -> float:
     return 1.0 + cost / RATES.get(settings.system, 1_000.0)
 
 
-def schedule_table(steps: Sequence[ScheduledExperiment]) -> TextTable:
-    """What is to be done, for a person."""
-    rows = [
-        [each.study.name, format_duration(each.seconds) if each.seconds else "there", each.study.what] for each in steps
-    ]
-    return TextTable(("study", "takes", "what is measured"), rows, left=(0, 2))
-
-
 def print_plan(steps: Sequence[ScheduledExperiment], size: Size, whole: bool, stream: TextIO) -> None:
     """Print how many experiments are to be done and how long that takes; as a whole, or if any is, also which."""
     missing = [step for step in steps if step.seconds]
@@ -79,7 +73,9 @@ def print_plan(steps: Sequence[ScheduledExperiment], size: Size, whole: bool, st
         print(f"{size} size: nothing to measure for these claims", file=stream)
         return
     if missing or whole:
-        print(schedule_table(steps).text(), file=stream)
+        rows = [(step.study.name, format_duration(step.seconds) if step.seconds else "there", step.study.what)
+                for step in steps]  # fmt: skip
+        print(format_table(pd.DataFrame(rows, columns=["experiment", "takes", "what is measured"])), file=stream)
     seconds = sum(step.seconds for step in missing)
     takes = f"about {format_duration(seconds)} on two cores" if missing else "all is there"
     print(f"\n{size} size: {len(missing)} of {len(steps)} experiments to do, {takes}", file=stream, flush=True)

@@ -4,10 +4,12 @@ import math
 import textwrap
 from collections.abc import Sequence
 
-from analysis.output.tables import TextTable, format_number
+import pandas as pd
+
+from analysis.output.tables import interval_columns, make_table
 from analysis.reproduction.verification.claim import Measurement
 from analysis.reproduction.verification.claim_results import ClaimResult
-from analysis.reproduction.verification.estimate import Estimate
+from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate
 from analysis.reproduction.verification.formatting import format_bound, format_estimate
 from analysis.reproduction.verification.rules import Agrees, Verdict
 
@@ -61,23 +63,31 @@ def format_verdict_totals(done: Sequence[ClaimResult]) -> str:
     return f"{claims}: " + ", ".join(f"{count[verdict]} {verdict}" for verdict in Verdict if count[verdict])
 
 
-def claim_result_table(done: Sequence[ClaimResult]) -> TextTable:
-    """All verdicts as numbers, a row for each part, or for a claim that was not tested."""
-    rows = []
-    for judged in done:
-        claim = judged.claim
-        if not judged.findings:
-            rows.append([claim.name, "", judged.verdict, judged.verdict, *[""] * (len(COLUMNS) - 5), judged.size])
-        for part, finding, why in zip(claim.parts, judged.findings, judged.judgements, strict=False):
-            paper = (
-                [format_number(each) for each in part.rule.reported.interval]
-                if isinstance(part.rule, Agrees)
-                else [""] * 3
-            )
-            numbers = [format_number(each) for each in why.difference]
-            effect = [format_number(finding.effect), finding.effect_name]
-            measured = [*(format_number(each) for each in finding.interval), part.unit, str(finding.count), finding.of]
+def claim_result_table(results: Sequence[ClaimResult]) -> pd.DataFrame:
+    """All verdicts with their numbers: a row for each part of a claim, or for a claim that was not tested."""
+    rows: list[dict[str, object]] = []
+    for result in results:
+        whole = {"claim": result.claim.name, "verdict_of_claim": result.verdict, "size": result.size}
+        if not result.findings:
+            rows.append({**whole, "verdict": result.verdict})
+        for part, finding, why in zip(result.claim.parts, result.findings, result.judgements, strict=False):
+            paper = part.rule.reported.interval if isinstance(part.rule, Agrees) else NO_INTERVAL
+            value, low, high = finding.interval
             rows.append(
-                [claim.name, part.label, judged.verdict, why.verdict, *measured, *paper, *numbers, *effect, judged.size]
+                {
+                    **whole,
+                    "part": part.label,
+                    "verdict": why.verdict,
+                    "value": value,
+                    "low": low,
+                    "high": high,
+                    "unit": part.unit,
+                    "count": finding.count,
+                    "of": finding.of,
+                    **interval_columns("paper", paper),
+                    **interval_columns("difference", why.difference),
+                    "effect": finding.effect,
+                    "effect_name": finding.effect_name,
+                }
             )
-    return TextTable(COLUMNS, rows)
+    return make_table(rows).rename(columns={"paper": "paper_value"}).reindex(columns=COLUMNS)
