@@ -103,3 +103,15 @@ def test_nothing_is_written_where_something_is_wrong(files, tmp_path):
         with pytest.raises(error):
             export_page(*words)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("place", [0.3, 0.6, 0.9])
+def test_a_flipped_bit_is_found_before_anything_is_exported(files, typed, tmp_path, place):
+    content = bytearray((files / "particles.nc").read_bytes())
+    content[int(place * len(content))] ^= 1
+    (tmp_path / "damaged.nc").write_bytes(content)
+    code, out, errors = typed("analysis.explore", tmp_path / "damaged.nc", "--export", tmp_path / "page.html")
+    assert (code, out) == (1, "")
+    assert "damaged.nc" in errors
+    assert "Traceback" not in errors
+    assert not (tmp_path / "page.html").exists()

@@ -111,7 +111,7 @@ def _beside(trajectory: xr.Dataset, path: Path, analysis: str, read: _ResultRead
                 return []
             result.load()
         return read(trajectory, result) if _ended_so(trajectory, result) else []
-    except (OSError, ValueError, KeyError, TrajectoryError):  # not ours; then nothing is said
+    except (OSError, ValueError, KeyError, RuntimeError, TrajectoryError):  # not a result of ours, or damaged
         return []
 
 

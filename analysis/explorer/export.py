@@ -87,7 +87,7 @@ def export_page(
     check_choice("by", by, tuple(COMPARE_BY))
     check_choice("size", size, tuple(PANEL_SIZES))
     if not isinstance(files, OpenFiles):
-        files = OpenFiles([Path(each) for each in ([files] if isinstance(files, Path | str) else files)])
+        files = OpenFiles([Path(each) for each in ([files] if isinstance(files, Path | str) else files)], verify=True)
     runs = runs if isinstance(runs, Sequence) else (runs,)
     text = _page_text(files, runs, panels, axes, step, by, size, map_frames)
     with replace_file(path) as temporary:

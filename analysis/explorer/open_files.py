@@ -25,9 +25,14 @@ class OpenTrajectory(NamedTuple):
 
 
 class OpenFiles:
-    """Trajectories by a short name, shared between visitors."""
+    """Trajectories by a short name, shared between visitors.
 
-    def __init__(self, paths: Sequence[Path]) -> None:
+    verify: compute the checksum of a file whenever it is opened. A page that is served verifies its files once, before
+    it starts, and opens files that a running simulation has extended without another pass over all bytes.
+    """
+
+    def __init__(self, paths: Sequence[Path], verify: bool = False) -> None:
+        self.verify = verify
         self.paths: dict[str, Path] = {}
         for path in map(Path, paths):
             name = path.stem if path.stem not in self.paths else str(path)
@@ -38,7 +43,7 @@ class OpenFiles:
         """As it is on disk now. Raises TrajectoryError."""
         now = _file_stamp(self.paths[name])
         if name not in self._opened or self._opened[name][0] != now:
-            trajectory = open_trajectory(self.paths[name], thoroughly=False)
+            trajectory = open_trajectory(self.paths[name], thoroughly=self.verify)
             self._opened[name] = now, OpenTrajectory(trajectory, run_catalogue(trajectory, self.paths[name]))
         return self._opened[name][1]
 
