@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 
 from dynamics.kernels import optimizers, simd
-from dynamics.kernels.compiling import source_digest
+from dynamics.kernels.compiling import cached_kernel
 from dynamics.kernels.optimizers import OptimizerRule, TrainingArrays, update_weights
 from dynamics.kernels.simd import (
     LANES_32,
@@ -220,30 +220,23 @@ def _block_scores(weights, shape, pairs, work, others, behind, credit):
 # ------------------------------------------------------------------------------------- for use from Python
 
 
-def _compile(digest: str):
-    @njit(error_model="numpy", nogil=True, cache=True)
-    def train(memory, shape, share, pairs, rule, number, steps):
-        digest  # noqa: B018 - see `compiling.sources`
-        work = _workspace(shape)
-        for block in range(len(memory.weights)):
-            for step in range(max(1, steps)):
-                _block_gradient(memory.weights[block], shape, share[block], pairs, work, memory.gradient[block])
-                if step == steps - 1:
-                    memory.before[block][:] = memory.weights[block]
-                if step < steps:
-                    update_weights(memory, block, rule, number + step, 0, shape.size, 1.0)
-
-    @njit(error_model="numpy", nogil=True, cache=True)
-    def scores(weights, shape, pairs, others, behind, credit):
-        digest  # noqa: B018 - see `compiling.sources`
-        work = _workspace(shape)
-        for block in range(len(weights)):
-            _block_scores(weights[block], shape, pairs, work, others[block], behind[block], credit[block])
-
-    return train, scores
+@cached_kernel(simd, optimizers, nogil=True)
+def _train(memory, shape, share, pairs, rule, number, steps):
+    work = _workspace(shape)
+    for block in range(len(memory.weights)):
+        for step in range(max(1, steps)):
+            _block_gradient(memory.weights[block], shape, share[block], pairs, work, memory.gradient[block])
+            if step == steps - 1:
+                memory.before[block][:] = memory.weights[block]
+            if step < steps:
+                update_weights(memory, block, rule, number + step, 0, shape.size, 1.0)
 
 
-_train, _scores = _compile(source_digest(__file__, simd.__file__, optimizers.__file__))
+@cached_kernel(simd, optimizers, nogil=True)
+def _scores(weights, shape, pairs, others, behind, credit):
+    work = _workspace(shape)
+    for block in range(len(weights)):
+        _block_scores(weights[block], shape, pairs, work, others[block], behind[block], credit[block])
 
 
 def train_modular(

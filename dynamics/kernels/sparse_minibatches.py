@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from dynamics.kernels import optimizers, simd, sparse_backprop
-from dynamics.kernels.compiling import source_digest
+from dynamics.kernels.compiling import cached_kernel
 from dynamics.kernels.optimizers import OptimizerRule, TrainingArrays, update_weights
 from dynamics.kernels.simd import (
     LANES_32,
@@ -102,50 +102,43 @@ def _loss_and_credit(layout, logits, peak, target):
     return log_one_plus(argument) - (one - near) * ahead, best / equal
 
 
-def _compile(digest: str):
-    @njit(error_model="numpy", nogil=True, cache=True)
-    def train(memory, layout, sequences, order, rule, discount, decayed, number, begin, batch, steps, axes):
-        digest  # noqa: B018 - see `compiling.sources`
-        work = sparse_workspace(layout, axes)
-        mlp, heavy = layout.receptor * len(axes), layout.assembler * len(axes)
-        rest = heavy + layout.hidden * len(axes)
-        for block in range(len(memory.weights)):
-            weights, gradient, first = memory.weights[block], memory.gradient[block], block * LANES_32
-            for step in range(max(1, steps)):
-                start = begin + step * batch
-                end = min(start + batch, order.shape[1])
-                _minibatch_gradient(weights, layout, work, sequences, order, first, start, end, gradient, axes)
-                if step < steps:
-                    memory.before[block][:] = weights
-                    update_weights(memory, block, rule, number + step, 0, mlp, 1.0)
-                    update_weights(memory, block, rule, number + step, mlp, heavy, discount)
-                    update_weights(memory, block, decayed, number + step, heavy, rest, discount)
-                    update_weights(memory, block, rule, number + step, rest, layout.size, discount)
-
-    @njit(error_model="numpy", nogil=True, cache=True)
-    def score(weights, layout, sequences, counts, splits, totals, axes):
-        digest  # noqa: B018
-        work, count = sparse_workspace(layout, axes), sequences.targets.shape[1]
-        tokens, target = np.empty(layout.positions * LANES_32, np.float32), np.empty(LANES_32, np.float32)
-        part = np.empty(2 * splits * LANES_32, np.float32)
-        for block in range(len(weights)):
-            fill_normalised_table(weights[block], layout, work[0], work[2], axes)
-            for begin in range(0, count, _PARTIAL_SUM_LENGTH):
-                part[:] = 0
-                for at in range(begin, min(begin + _PARTIAL_SUM_LENGTH, count)):
-                    _gather_same_row(sequences, block * LANES_32, at, tokens, target)
-                    peak = sequence_forward(weights[block], layout, work, tokens, axes)[7]
-                    loss, credit = _loss_and_credit(layout, work[6], peak, load_scalars(target, 0))
-                    for split in range(splits):
-                        often = load_scalars(counts[block], at * splits + split)
-                        add_scalars(part, split, often * loss)
-                        add_scalars(part, splits + split, often * credit)
-                totals[block] += part
-
-    return train, score
+@cached_kernel(sparse_backprop, simd, optimizers, nogil=True)
+def _train(memory, layout, sequences, order, rule, discount, decayed, number, begin, batch, steps, axes):
+    work = sparse_workspace(layout, axes)
+    mlp, heavy = layout.receptor * len(axes), layout.assembler * len(axes)
+    rest = heavy + layout.hidden * len(axes)
+    for block in range(len(memory.weights)):
+        weights, gradient, first = memory.weights[block], memory.gradient[block], block * LANES_32
+        for step in range(max(1, steps)):
+            start = begin + step * batch
+            end = min(start + batch, order.shape[1])
+            _minibatch_gradient(weights, layout, work, sequences, order, first, start, end, gradient, axes)
+            if step < steps:
+                memory.before[block][:] = weights
+                update_weights(memory, block, rule, number + step, 0, mlp, 1.0)
+                update_weights(memory, block, rule, number + step, mlp, heavy, discount)
+                update_weights(memory, block, decayed, number + step, heavy, rest, discount)
+                update_weights(memory, block, rule, number + step, rest, layout.size, discount)
 
 
-_train, _score = _compile(source_digest(__file__, sparse_backprop.__file__, simd.__file__, optimizers.__file__))
+@cached_kernel(sparse_backprop, simd, optimizers, nogil=True)
+def _score(weights, layout, sequences, counts, splits, totals, axes):
+    work, count = sparse_workspace(layout, axes), sequences.targets.shape[1]
+    tokens, target = np.empty(layout.positions * LANES_32, np.float32), np.empty(LANES_32, np.float32)
+    part = np.empty(2 * splits * LANES_32, np.float32)
+    for block in range(len(weights)):
+        fill_normalised_table(weights[block], layout, work[0], work[2], axes)
+        for begin in range(0, count, _PARTIAL_SUM_LENGTH):
+            part[:] = 0
+            for at in range(begin, min(begin + _PARTIAL_SUM_LENGTH, count)):
+                _gather_same_row(sequences, block * LANES_32, at, tokens, target)
+                peak = sequence_forward(weights[block], layout, work, tokens, axes)[7]
+                loss, credit = _loss_and_credit(layout, work[6], peak, load_scalars(target, 0))
+                for split in range(splits):
+                    often = load_scalars(counts[block], at * splits + split)
+                    add_scalars(part, split, often * loss)
+                    add_scalars(part, splits + split, often * credit)
+            totals[block] += part
 
 
 def train_sparse(

@@ -8,8 +8,9 @@ from typing import NamedTuple, get_args
 import numpy as np
 from numba import njit, prange
 
+from dynamics import settings
 from dynamics.kernels import simd
-from dynamics.kernels.compiling import source_digest
+from dynamics.kernels.compiling import cached_kernel
 from dynamics.kernels.simd import (
     LANES_64,
     dot,
@@ -187,44 +188,33 @@ def _store_norm(row, alive, square):
 # ------------------------------------------------------------------------------- entries called from Python
 
 
-def _compile(digest: str):
-    @njit(error_model="numpy", parallel=True, cache=True)
-    def advance(blocks, runs, across, number, track, pairs, law, axes):
-        """`number` steps in place; gives the total force before the last of them, or with none that at x."""
-        digest  # noqa: B018 - see `compiling.sources`
-        size, count = blocks.shape[1], len(blocks)
-        total = np.empty((count, size))
-        if across:
-            for block in prange(count):
-                work, force, magnitude = force_workspace(pairs, axes), np.empty((4, size)), np.empty((4, LANES_64))
-                moved = np.empty(size)
-                x = blocks[block]
-                for _ in range(max(number, 1)):
-                    token_fields_across_runs(x, pairs, work, force, magnitude, axes)
-                    _apply_forces(x, force, magnitude, moved, track[block], number > 0, pairs, law, axes)
-                total[block] = force[ATTRACTION]
-        else:
+@cached_kernel(pair_forces, pair_list, simd, settings, parallel=True)
+def advance_blocks(blocks, runs, across, number, track, pairs, law, axes):
+    """`number` steps in place; gives the total force before the last of them, or with none that at x."""
+    size, count = blocks.shape[1], len(blocks)
+    total = np.empty((count, size))
+    if across:
+        for block in prange(count):
             work, force, magnitude = force_workspace(pairs, axes), np.empty((4, size)), np.empty((4, LANES_64))
             moved = np.empty(size)
-            for block in range(count):
-                x = blocks[block]
-                for _ in range(max(number, 1)):
-                    token_fields_within_run(
-                        x, min(LANES_64, runs - block * LANES_64), pairs, work, force, magnitude, axes
-                    )
-                    _apply_forces(x, force, magnitude, moved, track[block], number > 0, pairs, law, axes)
-                total[block] = force[ATTRACTION]
-        return total
-
-    @njit(error_model="numpy", cache=True)
-    def normalise_blocks(blocks, n, variance, axes):
-        digest  # noqa: B018
-        for block in range(len(blocks)):
-            _normalise_block(blocks[block], n, variance, axes)
-
-    return advance, normalise_blocks
+            x = blocks[block]
+            for _ in range(max(number, 1)):
+                token_fields_across_runs(x, pairs, work, force, magnitude, axes)
+                _apply_forces(x, force, magnitude, moved, track[block], number > 0, pairs, law, axes)
+            total[block] = force[ATTRACTION]
+    else:
+        work, force, magnitude = force_workspace(pairs, axes), np.empty((4, size)), np.empty((4, LANES_64))
+        moved = np.empty(size)
+        for block in range(count):
+            x = blocks[block]
+            for _ in range(max(number, 1)):
+                token_fields_within_run(x, min(LANES_64, runs - block * LANES_64), pairs, work, force, magnitude, axes)
+                _apply_forces(x, force, magnitude, moved, track[block], number > 0, pairs, law, axes)
+            total[block] = force[ATTRACTION]
+    return total
 
 
-advance_blocks, normalise_blocks = _compile(
-    source_digest(__file__, pair_forces.__file__, pair_list.__file__, simd.__file__)
-)
+@cached_kernel(pair_forces, pair_list, simd, settings)
+def normalise_blocks(blocks, n, variance, axes):
+    for block in range(len(blocks)):
+        _normalise_block(blocks[block], n, variance, axes)

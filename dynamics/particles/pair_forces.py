@@ -34,7 +34,7 @@ import numpy as np
 from numba import get_num_threads, njit, prange
 
 from dynamics.kernels import simd
-from dynamics.kernels.compiling import numba_threads, source_digest
+from dynamics.kernels.compiling import cached_kernel, numba_threads
 from dynamics.kernels.simd import (
     LANES_64,
     add_scalars,
@@ -50,7 +50,7 @@ from dynamics.kernels.simd import (
     store_vectors,
     where_above,
 )
-from dynamics.particles import pair_list as pairs_module
+from dynamics.particles import pair_list
 from dynamics.particles.pair_list import PairList, group_pairs
 from dynamics.settings import SettingsError
 
@@ -374,28 +374,21 @@ def summation_plan(runs: int, pairs: PairList) -> tuple[bool, int]:
     return (True, min(blocks, threads)) if across <= within else (False, within_threads)
 
 
-def _compile(digest: str):
-    @njit(error_model="numpy", parallel=True, cache=True)
-    def evaluate(blocks, runs, across, pairs, axes):
-        digest  # noqa: B018 - see `sources`
-        force = np.empty((len(blocks), 4, blocks.shape[1]))
-        magnitude = np.empty((len(blocks), 4, LANES_64))
-        if across:
-            for block in prange(len(blocks)):
-                token_fields_across_runs(
-                    blocks[block], pairs, force_workspace(pairs, axes), force[block], magnitude[block], axes
-                )
-        else:
-            work = force_workspace(pairs, axes)
-            for block in range(len(blocks)):
-                left = min(LANES_64, runs - block * LANES_64)
-                token_fields_within_run(blocks[block], left, pairs, work, force[block], magnitude[block], axes)
-        return force, magnitude
-
-    return evaluate
-
-
-_evaluate = _compile(source_digest(__file__, pairs_module.__file__, simd.__file__))
+@cached_kernel(simd, pair_list, parallel=True)
+def _evaluate(blocks, runs, across, pairs, axes):
+    force = np.empty((len(blocks), 4, blocks.shape[1]))
+    magnitude = np.empty((len(blocks), 4, LANES_64))
+    if across:
+        for block in prange(len(blocks)):
+            token_fields_across_runs(
+                blocks[block], pairs, force_workspace(pairs, axes), force[block], magnitude[block], axes
+            )
+    else:
+        work = force_workspace(pairs, axes)
+        for block in range(len(blocks)):
+            left = min(LANES_64, runs - block * LANES_64)
+            token_fields_within_run(blocks[block], left, pairs, work, force[block], magnitude[block], axes)
+    return force, magnitude
 
 
 class ForceFields(NamedTuple):
