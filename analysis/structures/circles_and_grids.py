@@ -13,6 +13,7 @@ import xarray as xr
 from numba import njit, prange
 
 from analysis.statistics.intervals import Interval, binomial_interval, mean_interval
+from dynamics.kernels.compiling import cached_kernel
 from dynamics.tasks import all_pairs, modular_sum
 
 CIRCLE_RATIO = 1.2
@@ -76,7 +77,7 @@ def _mark_mismatches(sums, residue, order, found):
         found[ij] = nearest_kl < 0 or residue[nearest_kl] != residue[ij]
 
 
-@njit(error_model="numpy", parallel=True, cache=True)
+@cached_kernel(parallel=True)
 def mismatched_pair_sums(sums, residue, order):
     """`mark_mismatches` of every frame: sums (frame, pair, axis), order (frame, pair) -> (frame, pair) bool."""
     found = np.empty(sums.shape[:2], np.bool_)

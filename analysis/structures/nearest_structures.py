@@ -39,6 +39,7 @@ from numba import njit, prange
 
 from analysis.structures.fourier import centred_unit_norm, fourier_frequencies
 from analysis.structures.lattices import PerfectGrids, perfect_grids
+from dynamics.kernels.compiling import cached_kernel
 
 AT_ONCE_BYTES = 64 << 20
 
@@ -149,7 +150,7 @@ def _grid_residual(x, places, kernel):
             g[token, 1] += kernel[move, 1]
 
 
-@njit(error_model="numpy", parallel=True, cache=True)
+@cached_kernel(parallel=True)
 def grid_residuals(frames, begun, places, kind, kernel):
     """`settle` of frames (frame, token, axis) from each of the grids begun (frame, start): (frame, start)."""
     rest = np.empty(begun.shape)

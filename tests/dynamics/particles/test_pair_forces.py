@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dynamics.kernels.compiling import cached_kernel
 from dynamics.particles import pair_forces
 from dynamics.particles.pair_forces import FIELD_NAMES, force_fields
 from dynamics.particles.pair_list import group_pairs
@@ -13,8 +14,8 @@ from dynamics.settings import SettingsError
 from dynamics.tasks import all_pairs
 from tests import naive
 
-plain_fields = numba.njit(naive.fields)
-ALL = {"n": st.integers(1, 12), "dim": st.integers(1, 5), "seed": st.integers(0, 2**32)}
+plain_fields = cached_kernel()(naive.fields)
+ALL = {"n": st.integers(1, 12), "dim": st.integers(1, 3), "seed": st.integers(0, 2**32)}
 
 
 def embedding(n, dim, seed, *lead):

@@ -22,7 +22,7 @@ settings_of_all_kinds = st.builds(
     ga=numbers,
     gr=numbers,
     n=st.integers(1, 9),
-    dim=st.integers(1, 5),
+    dim=st.integers(1, 3),
     step_size=st.floats(1e-4, 0.5),
     step_rule=st.sampled_from(["force", "direction", "particle"]),
     repulsion_balance=st.sampled_from(["magnitude", "count", "none"]),
@@ -149,7 +149,7 @@ def test_threads_and_ways_to_sum(hundred, across, threads):
     before = numba.get_num_threads()
     numba.set_num_threads(min(threads, before))
     try:
-        with mock.patch.object(pair_forces, "plan", lambda runs, pairs: (across, numba.get_num_threads())):
+        with mock.patch.object(pair_forces, "summation_plan", lambda runs, pairs: (across, numba.get_num_threads())):
             again = ParticleSystem(SETTINGS).advance(start(SETTINGS, 20, seed=40), 30)
     finally:
         numba.set_num_threads(before)
