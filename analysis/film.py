@@ -75,7 +75,7 @@ class Options(PanelOptions):
 
     fps: float | None = None
     """Film frames a second. None is 20, of a GIF 10."""
-    time: Literal["linear", "event_table"] = "linear"
+    time: Literal["linear", "events"] = "linear"
     """linear: a film frame for each recorded one. events: those near drops and spikes are held for 4."""
     begin: int | None = None
     """First step. None is the first recorded one."""

@@ -181,7 +181,7 @@ def test_vc_panels_are_those_of_plain_loops(variant):
     shown = build_scene(trajectory, 1, side=SIDE)
     arrays = consistent(shown)
     assert shown.steps.tolist() == [0, 8, 16, 24]
-    made = panels.build_panels(panels.RecordedRun(trajectory, 1, None, SIDE)).look.__self__
+    made = panels.build_panels(RecordedRun(trajectory, 1, None, SIDE)).look.__self__
     for place, frame in enumerate((0, 2, 3)):
         w = weights(trajectory, 1, 8 * frame)
         expected = plain(s, w, make_probe_sequences(s).tokens)
