@@ -12,16 +12,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, get_args
 
-
-class SettingsError(ValueError):
-    """A setting outside what is allowed; names the field, what was found and what is allowed."""
-
-    def __init__(self, field: str, found: object, allowed: str) -> None:
-        self.field, self.found, self.allowed = field, found, allowed
-        super().__init__(f"{field}: found {found}, allowed is {allowed}")
-
-    def __reduce__(self) -> tuple[type, tuple[str, object, str]]:  # for transport between processes
-        return type(self), (self.field, self.found, self.allowed)
+from dynamics.errors import SettingsError
 
 
 def check_integer(field: str, value: object, low: int, high: int) -> int:

@@ -20,6 +20,7 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
+from dynamics.errors import MissingPackage
 from dynamics.initial_conditions import HASH_SEPARATOR
 from dynamics.particles.system import ParticleSystem
 from dynamics.provenance import (
@@ -72,10 +73,6 @@ SIGNAL_SECONDS = 0.5
 """How long the loop may be deaf to a signal, single steps aside."""
 
 RecordMode = Literal["all", "metrics"]
-
-
-class MissingPackage(Exception):
-    """A package of an optional extra is not installed; says which."""
 
 
 class System(SystemDescription, Protocol):

@@ -1,5 +1,1 @@
-"""What the commands share: parsing, errors, options, choice of runs and panels."""
-
-import lazy_loader as lazy
-
-__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)
+"""What the commands have in common: parsing, errors, interrupts, options, choice of runs and panels."""

@@ -1,10 +1,10 @@
-"""What all command lines share: parsing, exit codes, and how errors are told to a person.
+"""Command lines: options from the arguments of a command, exit codes, and errors in one line.
 
-Exit codes: 0 done; 1 could not be done; 2 bad arguments; 130 and 143 interrupted by SIGINT and SIGTERM,
-and resumable. A command's module imports nothing heavy before its options are parsed, so that --help
-answers at once.
+Exit codes: 0 done; 1 could not be done; 2 bad arguments; 130 and 143 interrupted by SIGINT and SIGTERM. The module of a
+command imports nothing heavy, so that --help answers at once.
 """
 
+import difflib
 import io
 import os
 import signal
@@ -14,11 +14,20 @@ from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 
 import tyro
+from tyro import _errors as parse_errors
 
+from analysis.command_line import interrupts
+from analysis.command_line.help_texts import REGISTRY, command_description, option_names
 from analysis.output.files import check_csv
-from dynamics.settings import SettingsError
+from dynamics.errors import ReportedError, SettingsError
 
 Options = TypeVar("Options")
+
+_SAME_MEANING = {"steps": "epochs", "epochs": "steps"}
+"""Options of which a command has one or the other."""
+
+_KINDS = {"INT": "a whole number", "FLOAT": "a number", "PATH": "a path", "STR": "a word"}
+"""Placeholders of values in words."""
 
 
 def run_command(
@@ -27,80 +36,132 @@ def run_command(
     program: str,
     inherited: Callable[[Sequence[str]], Options | None] | None = None,
 ) -> None:
-    """Parse the command line of `python -m program` into its options and run it.
+    """Parse the command line of `python -m program` into its options and run `main`.
 
-    inherited: gives the defaults of a command line that names a run to go on from, else None.
+    inherited: returns the defaults of a command line that names a run to continue from, else None.
     """
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # not closed, not replaced, by whoever started this
+        if isinstance(stream, io.TextIOWrapper):  # neither closed nor replaced by the caller
             stream.reconfigure(errors="backslashreplace")
-    chosen: object = None
+    chosen: Any = None
     try:
-        given = parse_options(options, program, inherited(sys.argv[1:]) if inherited else None)
-        signal.signal(signal.SIGTERM, _stop)
-        chosen = given
-        check_csv(given)
-        main(given)
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except BrokenPipeError:  # the reader of a pipe has seen enough
+        with interrupts.interruptible():
+            chosen = parse_options(options, program, inherited(sys.argv[1:]) if inherited else None)
+            check_csv(chosen)
+            main(chosen)
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except BrokenPipeError:  # the reader of a pipe has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (Exception, KeyboardInterrupt) as error:
-        _tell(error, chosen)
+        _exit_with_message(error, options, chosen)
         raise
 
 
 @contextmanager
 def exit_on_settings_error() -> Iterator[None]:
-    """Tell a SettingsError as a command does, of what is done before its options are known."""
+    """Report a SettingsError as `run_command` does, where the options are not known yet."""
     try:
         yield
     except SettingsError as error:
-        _refuse(error)
+        _fail(f"error: {error}", error.exit_code)
 
 
 def parse_options(options: type[Options], program: str, default: Any = None) -> Options:
-    """The options that the command line of `python -m program` gives, on top of a default."""
-    return tyro.cli(
-        options,
-        prog=f"python -m {program}",
-        description=options.__doc__,
-        default=default,
-        config=(tyro.conf.OmitArgPrefixes,),
-    )
+    """The options that the command line of `python -m program` gives; others are those of `default`.
+
+    Raises SettingsError for what the options do not allow.
+    """
+    asks_for_help = {"-h", "--help"} & set(sys.argv[1:])
+
+    def refuse(event: parse_errors.ParseErrorEvent) -> NoReturn:
+        raise _parse_error(event, options)
+
+    with parse_errors.on_parse_error(refuse):
+        return tyro.cli(
+            options,
+            prog=f"python -m {program}",
+            description=command_description(options) if asks_for_help else "",
+            default=default,
+            config=(tyro.conf.OmitArgPrefixes,),
+            registry=REGISTRY,
+        )
 
 
-def _stop(signum: int, frame: object) -> None:  # the loop has its own way; this is for all that is around it
-    _fail("interrupted; the same command begins again or goes on", 128 + signum)
+# ------------------------------------------------------------------------------------------------- errors
 
 
-def _tell(error: BaseException, chosen: object) -> None:
-    """Exit with what a person needs to know; comes back where the error is a fault of the program."""
+def _parse_error(event: parse_errors.ParseErrorEvent, options: type) -> SettingsError:
+    """What is wrong with a command line, in the form of all errors in settings."""
+    error = sys.exc_info()[1]
+    while error is not None:  # raised by the class of the settings
+        if isinstance(error, SettingsError):
+            return error
+        error = error.__context__
+    unknown = getattr(event, "tokens", None) or getattr(event, "unrecognized_tokens", None)
+    if unknown:
+        return _unknown_argument(unknown[0], options)
+    match event:
+        case parse_errors.MissingArgs():
+            return SettingsError(_name_of(event.missing_arguments[0].arg), "no value", "a value")
+        case parse_errors.MissingSubcommand():
+            names = ", ".join(event.subcommand_spec.parser_from_name)
+            return SettingsError("subcommand", event.found_token or "none", f"one of {names}")
+        case parse_errors.InvalidChoice():
+            return SettingsError(_name_of(event.argument), event.value, f"one of {', '.join(event.choices)}")
+        case parse_errors.BadValue():
+            return SettingsError(_name_of(event.argument), "no value", _kind_of(event.argument))
+        case parse_errors.InstantiationFailure(argument=argument) if argument is not None:
+            found = event.message.rpartition(": ")[2].strip("'")
+            return SettingsError(_name_of(argument), found, _kind_of(argument))
+    return SettingsError("arguments of the command", "something else", "what --help lists")
+
+
+def _unknown_argument(token: str, options: type) -> SettingsError:
+    if not token.startswith("-"):
+        return SettingsError("arguments of the command", token, "the arguments that --help lists")
+    name, known = token.lstrip("-").partition("=")[0].replace("-", "_"), option_names(options)[0]
+    similar = [each for each in (_SAME_MEANING.get(name),) if each in known]
+    similar = similar or difflib.get_close_matches(name, known, n=1)
+    allowed = f"--{similar[0].replace('_', '-')}, or another option" if similar else "an option"
+    return SettingsError(name, "an option that does not exist here", f"{allowed} that --help lists")
+
+
+def _name_of(argument: Any) -> str:
+    return argument.display_name().split("/")[-1].lstrip("-").replace("-", "_")
+
+
+def _kind_of(argument: Any) -> str:
+    return _KINDS.get(argument.lowered.metavar, f"{argument.lowered.metavar}")
+
+
+def _exit_with_message(error: BaseException, options: type, chosen: Any) -> None:
+    """Exit with a message for the user; returns where the error is a fault of the program."""
     for note in getattr(error, "__notes__", ()):
         print(note, file=sys.stderr)
-    if isinstance(error, SettingsError):
-        _refuse(error)
-    from dynamics.simulation import Interrupted, MissingPackage
-    from dynamics.trajectory.netcdf import RecordingError, TrajectoryError
-
-    if isinstance(error, TrajectoryError | RecordingError | MissingPackage):
-        _fail(f"error: {error}", 1)
-    if isinstance(error, Interrupted):
-        amount = getattr(chosen, "amount", None)
-        same = "the same command without --overwrite" if getattr(amount, "overwrite", False) else "the same command"
-        again = f": {same} goes on from there" if error.resumable else "; the same command begins again"
-        _fail(f"{error}{again}", 128 + error.signum)
     if isinstance(error, KeyboardInterrupt):
-        _fail("interrupted; the same command begins again or goes on", 128 + signal.SIGINT)
+        resumable = getattr(error, "resumable", None)
+        if resumable is None:
+            _fail(interrupts.MESSAGE, 128 + signal.SIGINT)
+        overwrite = getattr(getattr(chosen, "amount", None), "overwrite", False)
+        same = "the same command without --overwrite" if overwrite else "the same command"
+        again = f": {same} goes on from there" if resumable else "; the same command begins again"
+        _fail(f"{error}{again}", 128 + error.signum)  # type: ignore[attr-defined]
+    if isinstance(error, SettingsError):
+        _fail(f"error: {_on_command_line(error.field, options)}: found {error.found}, allowed is {error.allowed}", 2)
+    if isinstance(error, ReportedError):
+        _fail(f"error: {error}", error.exit_code)
     if isinstance(error, OSError):
         _fail(f"error: {error.filename or 'output'}: {error.strerror}", 1)
 
 
-def _refuse(error: SettingsError) -> NoReturn:
-    names = [name.strip() for name in error.field.split(",")]
-    are = [name.isidentifier() and name.islower() for name in names]  # others are variables, classes and their members
-    option = " ".join("--" + name.replace("_", "-") if is_ else name for name, is_ in zip(names, are, strict=True))
-    _fail(f"error: {option}: found {error.found}, allowed is {error.allowed}", 2)
+def _on_command_line(fields: str, options: type) -> str:
+    """Names of fields as options or positional arguments; others are variables, classes and their members."""
+    positional, names = option_names(options)[1], []
+    for name in (each.strip() for each in fields.split(",")):
+        is_option = name.isidentifier() and name.islower()
+        names.append(name.upper() if name in positional else "--" + name.replace("_", "-") if is_option else name)
+    return " ".join(names)
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from dynamics.settings import SettingsError
+from dynamics.errors import RecordingError, SettingsError
 
 
 def combined_path(paths: Sequence[Path], word: str, suffix: str) -> Path:
@@ -32,8 +32,6 @@ def replace_file(path: Path) -> Iterator[Path]:
 
     A link's target is replaced, not the link. A picture does not take the place of a NetCDF file.
     """
-    from dynamics.trajectory.netcdf import RecordingError
-
     path = Path(os.path.realpath(path))
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:

@@ -22,6 +22,8 @@ import numpy as np
 import xarray as xr
 from xarray.backends import CachingFileManager, NetCDF4DataStore
 
+from dynamics.errors import RecordingError, TrajectoryError
+
 
 class _NetCDFLock:
     """One re-entrant lock a process, which a dataset that is sent to another process leaves behind."""
@@ -51,14 +53,6 @@ CHUNK_STEPS = 256
 """Steps of one run in one compressed chunk."""
 BLOCK_BYTES = 32 << 20
 """Memory for what is copied at a time from parts to the merged file."""
-
-
-class TrajectoryError(Exception):
-    """A file or dataset that is not a whole, valid trajectory; names the file, the variable, what was expected."""
-
-
-class RecordingError(Exception):
-    """A trajectory that cannot be written; says why and what is kept."""
 
 
 # ----------------------------------------------------------------------------------------------- the seal

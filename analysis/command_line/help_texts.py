@@ -1,0 +1,176 @@
+"""Options of command lines as tyro shows them: help texts, placeholders and defaults, from dataclasses of options.
+
+An option is a field of a dataclass with a string below it. Where a string ends in "Default: 100." and the field's own
+default is None or empty, the help shows "(default: 100)". Values are shown as INT, FLOAT, STR or PATH, positional
+arguments by their names.
+"""
+
+import ast
+import dataclasses
+import functools
+import inspect
+import itertools
+import shutil
+import textwrap
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import tyro
+from tyro.constructors import (
+    ConstructorRegistry,
+    StructConstructorSpec,
+    StructFieldSpec,
+    StructTypeInfo,
+)
+
+PAPERS = {
+    "CA": "Musat, Clustering and Alignment: Understanding the Training Dynamics in Modular Addition, arXiv 2408.09414",
+    "VC": "Odonnat et al., A Visual Case Study of the Training Dynamics in Neural Networks, arXiv 2410.24050",
+}
+"""The papers whose abbreviations stand in help texts."""
+
+_PLACEHOLDERS = {int: "INT", float: "FLOAT", str: "STR", Path: "PATH"}
+
+REGISTRY = ConstructorRegistry()
+"""Makes tyro read dataclasses of options by the rules of this module."""
+
+
+@functools.cache
+def field_descriptions(options: type) -> dict[str, str]:
+    """The string below each field of a dataclass and of its base classes, read from their source, on one line."""
+    found = {}
+    for each in reversed(options.__mro__):
+        try:
+            (tree,) = ast.parse(textwrap.dedent(inspect.getsource(each))).body
+        except (OSError, TypeError, SyntaxError):  # built in, or created while the program runs
+            continue
+        assert isinstance(tree, ast.ClassDef)
+        for field, text in itertools.pairwise(tree.body):
+            match field, text:
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)),
+                    ast.Expr(value=ast.Constant(value=str(words))),
+                ):
+                    found[name] = " ".join(words.split())
+    return found
+
+
+def command_description(options: type) -> str:
+    """The docstring of a command's options, and which papers the abbreviations in its help stand for."""
+    paragraphs = [" ".join(text.split()) for text in inspect.cleandoc(options.__doc__ or "").split("\n\n")]
+    texts = " ".join([*paragraphs, *_help_texts(options)])
+    papers = [f"{name}: {title}." for name, title in PAPERS.items() if f"{name} " in texts]
+    wrap = textwrap.TextWrapper(
+        shutil.get_terminal_size().columns, subsequent_indent=" "
+    )  # tyro joins unindented lines
+    return "\n\n".join(map(wrap.fill, [*paragraphs, *papers]))
+
+
+def _help_texts(options: Any) -> Iterator[str]:
+    for each in _nested_options(options):
+        yield each.__doc__ or ""
+        yield from field_descriptions(each).values()
+
+
+def option_names(options: Any) -> tuple[list[str], list[str]]:
+    """Names of the options and of the positional arguments of a command, as fields or by the name they are given."""
+    named, positional = [], []
+    for each in _nested_options(options):
+        for field, kind, extras in _fields(each):
+            if tyro.conf.Suppress not in extras and not list(_nested_options(kind)):
+                names = [extra.name for extra in extras if getattr(extra, "name", None)]
+                (positional if tyro.conf.Positional in extras else named).append([*names, field.name][0])
+    return named, positional
+
+
+def _nested_options(kind: Any) -> Iterator[type]:
+    """The dataclasses of which options are made, subcommands included."""
+    if get_origin(kind) is Annotated:
+        yield from _nested_options(get_args(kind)[0])
+    elif _is_union(kind):
+        for each in get_args(kind):
+            yield from _nested_options(each)
+    elif isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        yield kind
+        for _, inner, _ in _fields(kind):
+            yield from _nested_options(inner)
+
+
+def _fields(options: type) -> Iterator[tuple[Any, Any, tuple[Any, ...]]]:
+    """Each field of a dataclass with its type and what annotates it."""
+    hints = get_type_hints(options, include_extras=True)
+    for field in dataclasses.fields(options):
+        kind, extras = hints[field.name], ()
+        if get_origin(kind) is Annotated:
+            kind, *extras = get_args(kind)
+        if isinstance(kind, types.UnionType):
+            kind = Union[get_args(kind)]  # noqa: UP007 - tyro reads this form without importing typeguard
+        yield field, kind, tuple(extras)
+
+
+# ----------------------------------------------------------------------------------------------- tyro's rule
+
+
+@REGISTRY.struct_rule
+def _dataclass_rule(info: StructTypeInfo) -> StructConstructorSpec | None:
+    """How tyro makes an instance of a dataclass of options."""
+    if not (isinstance(info.type, type) and dataclasses.is_dataclass(info.type)):
+        return None
+    fields = []
+    for field, kind, extras in _fields(info.type):
+        default: Any = tyro.MISSING
+        if hasattr(info.default, field.name):
+            default = getattr(info.default, field.name)
+        elif field.default is not dataclasses.MISSING:
+            default = field.default
+        elif field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        given = [extra.help for extra in extras if getattr(extra, "help", None)]
+        text = functools.partial(_help_text, info.type, field.name, *given)
+        shown = tyro.conf.arg(metavar=_placeholder(field.name, kind, extras), help_behavior_hint=_DefaultHint(text))
+        described = Annotated[(kind, *extras, shown)]  # type: ignore[valid-type]
+        fields.append(StructFieldSpec(field.name, described, default, lambda text=text: text()[0] or None))
+    return StructConstructorSpec(info.type, tuple(fields))
+
+
+def _help_text(options: type, name: str, given: str = "") -> tuple[str, str]:
+    """The help of an option, and the default that its last sentence names."""
+    text, _, default = (given or field_descriptions(options).get(name, "")).partition(" Default: ")
+    return text, default.removesuffix(".")
+
+
+class _DefaultHint:
+    """What stands in brackets after the help of an option."""
+
+    def __init__(self, text: Callable[[], tuple[str, str]]) -> None:
+        self.text = text
+
+    def __call__(self, default: str) -> str:
+        shown = default if default not in ("", "None") else self.text()[1]
+        return f"(default: {shown})" if shown else ""
+
+
+def _placeholder(name: str, kind: Any, extras: tuple[Any, ...]) -> str | None:
+    """What stands for the value of an option; None leaves it to tyro."""
+    if given := [extra.metavar for extra in extras if getattr(extra, "metavar", None)]:
+        return given[0]
+    optional = _is_union(kind) and type(None) in get_args(kind)
+    if tyro.conf.Positional in extras:
+        word = name.upper().replace("_", "-")
+        return f"[{word} ...]" if get_origin(kind) is tuple else f"[{word}]" if optional else word
+    if not optional:
+        return None
+    kinds = [each for each in get_args(kind) if each is not type(None)]
+    return "|".join(_PLACEHOLDERS.get(each) or _compound_placeholder(each) for each in kinds)
+
+
+def _compound_placeholder(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return "{" + ",".join(map(str, get_args(kind))) + "}"
+    return " ".join(_PLACEHOLDERS[each] for each in get_args(kind))
+
+
+def _is_union(kind: Any) -> bool:
+    return get_origin(kind) in (Union, types.UnionType)

@@ -1,0 +1,61 @@
+"""What SIGINT and SIGTERM do to a command: a line that says so and exit code 130 or 143, never a traceback.
+
+While modules are being imported the process ends at once: a KeyboardInterrupt raised inside an import leaves
+half-initialised modules behind, and extension modules turn it into other errors. Standard library only, because this
+comes before all other imports.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import NoReturn
+
+MESSAGE = "interrupted; the same command starts again or continues"
+
+
+def exit_on_interrupt() -> None:
+    """Let SIGINT and SIGTERM end the process at once while `python -m` looks for a command and imports its module.
+
+    Has no effect on programs that import the package: sys.argv begins with "-m" only until the module has been found.
+    """
+    if getattr(sys, "argv", [])[:1] == ["-m"]:
+        _handle(_exit)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """While a command works: SIGINT raises KeyboardInterrupt and SIGTERM exits, once no import is under way."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    _handle(_interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+def _handle(handler: Callable[[int, FrameType | None], object]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as for what a shell starts in the background
+            signal.signal(number, handler)
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            _exit(signum)
+        frame = frame.f_back
+    if signum == signal.SIGINT:
+        raise KeyboardInterrupt
+    print(MESSAGE, file=sys.stderr)
+    sys.exit(128 + signum)
+
+
+def _exit(signum: int, frame: FrameType | None = None) -> NoReturn:
+    with suppress(Exception):
+        sys.stdout.flush()
+        print(MESSAGE, file=sys.stderr, flush=True)
+    os._exit(128 + signum)
