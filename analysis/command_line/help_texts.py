@@ -1,6 +1,6 @@
 """Options of command lines as tyro shows them: help texts, placeholders and defaults, from dataclasses of options.
 
-An option is a field of a dataclass with a string below it. Where a string ends in "Default: 100." and the field's own
+An option is a field of a dataclass with a string below it, or with metadata={"help": ...}. Where a string ends in "Default: 100." and the field's own
 default is None or empty, the help shows "(default: 100)". Values are shown as INT, FLOAT, STR or PATH, positional
 arguments by their names.
 """
@@ -13,7 +13,7 @@ import itertools
 import shutil
 import textwrap
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -76,7 +76,8 @@ def _help_texts(options: Any) -> Iterator[str]:
 
 def option_names(options: Any) -> tuple[list[str], list[str]]:
     """Names of the options and of the positional arguments of a command, as fields or by the name they are given."""
-    named, positional = [], []
+    named: list[str] = []
+    positional: list[str] = []
     for each in _nested_options(options):
         for field, kind, extras in _fields(each):
             if tyro.conf.Suppress not in extras and not list(_nested_options(kind)):
@@ -104,10 +105,10 @@ def _fields(options: type) -> Iterator[tuple[Any, Any, tuple[Any, ...]]]:
     for field in dataclasses.fields(options):
         kind, extras = hints[field.name], ()
         if get_origin(kind) is Annotated:
-            kind, *extras = get_args(kind)
+            kind, extras = kind.__origin__, kind.__metadata__
         if isinstance(kind, types.UnionType):
             kind = Union[get_args(kind)]  # noqa: UP007 - tyro reads this form without importing typeguard
-        yield field, kind, tuple(extras)
+        yield field, kind, extras
 
 
 # ----------------------------------------------------------------------------------------------- tyro's rule
@@ -127,29 +128,28 @@ def _dataclass_rule(info: StructTypeInfo) -> StructConstructorSpec | None:
             default = field.default
         elif field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()
-        given = [extra.help for extra in extras if getattr(extra, "help", None)]
-        text = functools.partial(_help_text, info.type, field.name, *given)
-        shown = tyro.conf.arg(metavar=_placeholder(field.name, kind, extras), help_behavior_hint=_DefaultHint(text))
-        described = Annotated[(kind, *extras, shown)]  # type: ignore[valid-type]
-        fields.append(StructFieldSpec(field.name, described, default, lambda text=text: text()[0] or None))
+        text = functools.partial(_help_text, info.type, field)
+        hint = functools.partial(_default_hint, info.type, field)
+        shown = tyro.conf.arg(metavar=_placeholder(field.name, kind, extras), help_behavior_hint=hint)
+        described: Any = Annotated[(kind, *extras, shown)]
+        fields.append(StructFieldSpec(field.name, described, default, text))
     return StructConstructorSpec(info.type, tuple(fields))
 
 
-def _help_text(options: type, name: str, given: str = "") -> tuple[str, str]:
-    """The help of an option, and the default that its last sentence names."""
-    text, _, default = (given or field_descriptions(options).get(name, "")).partition(" Default: ")
-    return text, default.removesuffix(".")
+def _help_text(options: type, field: dataclasses.Field[Any]) -> str | None:
+    """The help of an option, without the default that its last sentence names."""
+    return _description(options, field).partition(" Default: ")[0] or None
 
 
-class _DefaultHint:
+def _default_hint(options: type, field: dataclasses.Field[Any], default: str) -> str:
     """What stands in brackets after the help of an option."""
+    named = _description(options, field).partition(" Default: ")[2].removesuffix(".")
+    shown = named if default in ("", "None") else default
+    return f"(default: {shown})" if shown else ""
 
-    def __init__(self, text: Callable[[], tuple[str, str]]) -> None:
-        self.text = text
 
-    def __call__(self, default: str) -> str:
-        shown = default if default not in ("", "None") else self.text()[1]
-        return f"(default: {shown})" if shown else ""
+def _description(options: type, field: dataclasses.Field[Any]) -> str:
+    return field.metadata.get("help") or field_descriptions(options).get(field.name, "")
 
 
 def _placeholder(name: str, kind: Any, extras: tuple[Any, ...]) -> str | None:
