@@ -1,8 +1,8 @@
 """Options of command lines as tyro shows them: help texts, placeholders and defaults, from dataclasses of options.
 
-An option is a field of a dataclass with a string below it, or with metadata={"help": ...}. Where a string ends in "Default: 100." and the field's own
-default is None or empty, the help shows "(default: 100)". Values are shown as INT, FLOAT, STR or PATH, positional
-arguments by their names.
+An option is a field of a dataclass with a string below it (or with metadata={"help": ...}). Where the string ends in
+"Default: 100." and the default of the field is None or empty, the help shows "(default: 100)". Values are shown as INT,
+FLOAT, STR or PATH, positional arguments by their names.
 """
 
 import ast
