@@ -77,7 +77,8 @@ def main(options: Options) -> None:
     from analysis.output.results import check_result_path, write_result
     from analysis.plots.comparison_figure import plot_comparison
     from analysis.plots.figure_files import save_figure
-    from analysis.structures.comparison import SIDES, check_comparable, compare_trajectories, comparison_lines, valid
+    from analysis.structures.comparison import SIDES, check_comparable, compare_trajectories, comparison_lines
+    from dynamics.trajectory.diverged import count_diverged
     from dynamics.trajectory.reader import open_trajectory
 
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
@@ -87,7 +88,7 @@ def main(options: Options) -> None:
     what = {"result_of": "analysis.compare", "first": str(options.first), "second": str(path)}
     out = check_result_path(options.out or Path("comparisons") / f"{options.first.stem}-{path.stem}.nc", what)
     for side, each, name in ((SIDES[0], first, options.first), (SIDES[1], second, path)):
-        diverged = int((~valid(each)).sum())
+        diverged = count_diverged(each)
         left_out = f", {diverged} diverged and left out" if diverged else ""
         print(f"{side:<11} {name}  ({each.sizes['run']} runs{left_out})", file=say)
 

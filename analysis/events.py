@@ -81,6 +81,7 @@ def analyse_events(options: Options, trajectory: "xr.Dataset") -> "xr.Dataset":
         plateau_escape_times,
         trajectory_scalar,
     )
+    from dynamics.trajectory.diverged import not_diverged
 
     name = options.of or default_scalar_name(trajectory)
     if options.split is not None and name != "loss":
@@ -96,7 +97,7 @@ def analyse_events(options: Options, trajectory: "xr.Dataset") -> "xr.Dataset":
     result = renamed.merge(drops).merge(plateau_escape_times(values, share, options.rule)).merge(layers)
     result["seed"] = trajectory["seed"].drop_vars([name for name in trajectory["seed"].coords if name != "seed"])
     result["successful"] = ("run", success_mask(trajectory), {"long_name": "whether it ends above .98 test accuracy"})
-    alive = (trajectory["last_step"] >= trajectory["step"][-1]).values
+    alive = not_diverged(trajectory)
     result["alive"] = ("run", alive, {"long_name": "whether it has not diverged"})
     word, unit = time_unit(trajectory)
     return result.assign_attrs(scalar=name, unit_of_time=word, unit=unit, **dataclasses.asdict(options.rule))

@@ -117,11 +117,12 @@ def spike_measures(trajectory: "xr.Dataset", rule: DetectionConfig) -> "dict[str
     import numpy as np
 
     from analysis.transitions.loss_events import event_table, plateau_escape_times, trajectory_scalar
+    from dynamics.trajectory.diverged import not_diverged
 
     losses = trajectory_scalar(trajectory, "loss")
     found, left = event_table(losses, rule), plateau_escape_times(losses, rule=rule)
     steps, epoch, runs = trajectory["step"].values, trajectory["epoch"].values, trajectory.sizes["run"]
-    alive = trajectory["last_step"].values >= steps[-1]
+    alive = not_diverged(trajectory)
     spike, of_run = found["kind"].values == "spike", found["of_run"].values
     late = spike & (found["middle"].values >= left["escape"].values[of_run])
     since = np.where(left["escaped"].values, epoch[-1] - np.interp(left["escape"].values, steps, epoch), 0.0)

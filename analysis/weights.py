@@ -73,10 +73,11 @@ def measure_weights(trajectory: "xr.Dataset") -> dict[str, "np.ndarray"]:
     from analysis.forces import alignment
     from analysis.structures.circles_and_grids import is_circle
     from dynamics.tasks import all_pairs, training_pairs
+    from dynamics.trajectory.diverged import not_diverged
     from dynamics.trajectory.reader import read_settings
 
     last = trajectory.isel(step=-1)
-    last = last.isel(run=np.flatnonzero(last["last_step"].values >= int(last["step"])))
+    last = last.isel(run=np.flatnonzero(not_diverged(last)))
     embedding = last["embedding"].transpose("run", "token", "axis").values.astype(np.float64)
     weight = last["hidden_weight"].transpose("run", "hidden", "axis").values.astype(np.float64)
     bias = last["hidden_bias"].transpose("run", "hidden").values.astype(np.float64)

@@ -44,6 +44,7 @@ from dynamics.settings import (
 )
 from dynamics.settings_checks import check_system_name
 from dynamics.system_checks import check_system, create_external_system
+from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.netcdf import TrajectoryError
 from dynamics.trajectory.reader import (
     IDENTITY_ATTRIBUTES,
@@ -398,7 +399,7 @@ def final_embedding(trajectory: xr.Dataset) -> xr.DataArray:
     """
     last = int(trajectory["step"][-1])
     frames = trajectory if "embedding" in trajectory else replay(trajectory, None, last, last)
-    alive = np.flatnonzero(trajectory["last_step"].values >= last)
+    alive = np.flatnonzero(not_diverged(trajectory, last))
     ends = frames["embedding"].isel(step=-1, drop=True).assign_coords(seed=trajectory["seed"])
     return ends.isel(run=alive).transpose("run", "token", "axis")
 

@@ -35,6 +35,7 @@ from analysis.structures.lattices import perfect_grids
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.settings import ModularSettings
 from dynamics.tasks import all_pairs
+from dynamics.trajectory.diverged import not_diverged
 
 CLAIMS = tuple(claim for each in (networks, clustering, decay, alignment, particles, own) for claim in each.CLAIMS)
 NETWORKS = {"runs": 4, "epochs": 100}
@@ -833,4 +834,4 @@ def test_frames_of_runs_that_diverged_are_left_out():
     kept = np.array([True, False, True])
     np.testing.assert_equal(final_frames.expand_to_all_runs(np.array([1.0, 2.0]), kept), [1.0, np.nan, 2.0])
     trajectory = xr.Dataset({"last_step": ("run", [10, 5])}, {"step": [0, 10]})
-    assert final_frames.final_frame_mask(trajectory).tolist() == [True, False]
+    assert not_diverged(trajectory).tolist() == [True, False]

@@ -18,6 +18,7 @@ from dynamics.networks.parameters import Weights
 from dynamics.randomness import random_stream
 from dynamics.settings import SettingsError
 from dynamics.tasks import distinct_sequences
+from dynamics.trajectory.diverged import not_diverged
 
 SUCCESSFUL_ACCURACY = 0.9
 """Test accuracy above which a run counts as successful (VC appendix A.2)."""
@@ -97,7 +98,7 @@ def measure_sparsity(trajectory: xr.Dataset, step: int | None = None) -> xr.Data
     0; NaN in runs that had diverged before. Raises TrajectoryError, SettingsError.
     """
     network, step = network_and_step(trajectory, step)
-    alive = trajectory["last_step"].values >= step
+    alive = not_diverged(trajectory, step)
     shares = np.full((len(SPARSITY_SPLITS), trajectory.sizes["run"], len(SPARSITY_THRESHOLDS)), np.nan)
     held = {name: weight.double() for name, weight in weights(trajectory, step=step).items()}
     for run in tqdm(np.flatnonzero(alive), desc="activations", unit="run", disable=None, leave=False):

@@ -29,6 +29,7 @@ from analysis.clustering_heads.invariances import (
 )
 from dynamics.networks.from_trajectory import clustering_head_of, weights
 from dynamics.settings import SparseSettings
+from dynamics.trajectory.diverged import not_diverged
 
 INTEGER_TOLERANCE = 0.25
 """How far a step may be from a whole number to be one."""
@@ -93,7 +94,7 @@ def measure_encoded_sums(trajectory: xr.Dataset, step: int | None = None) -> xr.
     network = clustering_head_of(trajectory)
     s, at = network.settings, invariance_probe(network.settings)
     step = int(trajectory["step"][-1]) if step is None else step
-    every, alive = weights(trajectory, step=step), trajectory["last_step"].values >= step
+    every, alive = weights(trajectory, step=step), not_diverged(trajectory, step)
     nothing = EncodedSum(np.full((s.length, s.vocab), np.nan), False, False, 0, float("nan"))
     rows = []
     for run in range(trajectory.sizes["run"]):

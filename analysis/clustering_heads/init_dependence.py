@@ -26,6 +26,7 @@ from analysis.structures.procrustes import procrustes_distance
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import check_variable_recorded, clustering_head_of, weights
 from dynamics.randomness import random_stream
+from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.netcdf import TrajectoryError
 
 _PERMUTATIONS = 9999
@@ -102,10 +103,6 @@ def _frame(trajectory: xr.Dataset, network: ClusteringHead, step: int) -> dict[s
     return weights(one.assign_attrs(trajectory.attrs), step=step)
 
 
-def _alive(trajectory: xr.Dataset) -> np.ndarray:
-    return trajectory["last_step"].values >= int(trajectory["step"][-1])
-
-
 def attention_start_end_correlation(trajectory: xr.Dataset) -> xr.DataArray:
     """Correlation of attention at the first frame with attention at the last: (run, other_run), the latter's end.
 
@@ -115,7 +112,7 @@ def attention_start_end_correlation(trajectory: xr.Dataset) -> xr.DataArray:
     first, last = int(trajectory["step"][0]), int(trajectory["step"][-1])
     maps = [_attention_maps(network, _frame(trajectory, network, step)).reshape(trajectory.sizes["run"], -1)
             for step in (first, last)]  # fmt: skip
-    found = np.where(_alive(trajectory), pairwise_correlations(*maps), np.nan)
+    found = np.where(not_diverged(trajectory), pairwise_correlations(*maps), np.nan)
     attrs = {"long_name": "correlation of attention at the start with attention at the end of a run", "units": "1"}
     return xr.DataArray(found, _pairs_of(trajectory), ("run", "other_run"), attrs=attrs)
 
@@ -167,7 +164,7 @@ def endpoint_similarity(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
             )
         ),
     }
-    both = _alive(first)[:, None] & _alive(second)
+    both = not_diverged(first)[:, None] & not_diverged(second)
     data = {
         name: (
             ("run", "other_run"),

@@ -36,6 +36,7 @@ from dynamics.networks.from_trajectory import check_variable_recorded, clusterin
 from dynamics.networks.parameters import Weights
 from dynamics.settings import SparseSettings
 from dynamics.tasks import sparse_sum
+from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.netcdf import TrajectoryError
 
 _MAX_NEIGHBOURS = 1 << 18
@@ -294,7 +295,7 @@ def measure_invariances(trajectory: xr.Dataset, step: int | None = None) -> xr.D
         check_variable_recorded(trajectory, name)
     one = trajectory[list(network.variables)].sel(step=[step]) if step in trajectory["step"].values else trajectory
     every = weights(one.assign_attrs(trajectory.attrs), step=step)
-    at, alive = invariance_probe(network.settings), trajectory["last_step"].values >= step
+    at, alive = invariance_probe(network.settings), not_diverged(trajectory, step)
     rows: list[dict[str, np.ndarray] | None] = []
     for run in tqdm(range(trajectory.sizes["run"]), "invariances", unit="run", disable=None, leave=False):
         found = {name: each[run].double() for name, each in every.items()}

@@ -28,6 +28,7 @@ from analysis.clustering_heads.invariances import (
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import check_variable_recorded, clustering_head_of
 from dynamics.settings import check_integer
+from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.netcdf import TrajectoryError
 
 _FRAMES = 101
@@ -72,7 +73,7 @@ def measure_learning_phases(trajectory: xr.Dataset, frames: int = _FRAMES) -> xr
         raise TrajectoryError("dimension step: found one frame, expected two at least to see when clusters form")
     some = trajectory.isel(step=at)
     shares = np.full((some.sizes["run"], 2, len(at)), np.nan)
-    alive = trajectory["last_step"].values >= int(trajectory["step"][-1])
+    alive = not_diverged(trajectory)
     for run in tqdm(np.flatnonzero(alive), "phases", unit="run", disable=None, leave=False):
         with run_error_context(trajectory, int(run)):
             shares[run] = between_cluster_fractions(

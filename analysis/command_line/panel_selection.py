@@ -62,12 +62,13 @@ def default_run(trajectory: "xr.Dataset") -> tuple[int, str]:
     from analysis.statistics.success import success_mask
     from analysis.structures.circles_and_grids import circles
     from dynamics.settings import SparseSettings
+    from dynamics.trajectory.diverged import not_diverged
     from dynamics.trajectory.reader import read_settings
 
     if isinstance(read_settings(trajectory), SparseSettings):
         good, word = success_mask(trajectory), "successful"
     elif "embedding" in trajectory:
-        alive = (trajectory["last_step"] >= trajectory["step"][-1]).values
+        alive = not_diverged(trajectory)
         good, word = circles(trajectory["embedding"].isel(step=-1)).values & alive, "a circle"
     else:
         return 0, ", the first one"

@@ -16,6 +16,7 @@ from analysis.plots.scenes.common_panels import RecordedRun
 from analysis.statistics.success import evaluation_split, success_mask
 from analysis.structures.circles_and_grids import STRUCTURE_KINDS, count_imperfections, is_circle
 from analysis.transitions.loss_events import default_scalar_name, event_table, trajectory_scalar
+from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.netcdf import NETCDF_LOCK, TrajectoryError
 from dynamics.trajectory.reader import DIVERGED, RUNNING
 
@@ -131,7 +132,7 @@ def _spikes(trajectory: xr.Dataset, result: xr.Dataset) -> list:
     A result does not tell all of these: the events of the run that has most of them are found again.
     """
     name = default_scalar_name(trajectory)
-    if result.attrs["scalar"] != name or not np.array_equal(result["alive"].values, _alive(trajectory)):
+    if result.attrs["scalar"] != name or not np.array_equal(result["alive"].values, not_diverged(trajectory)):
         return []
     run = int(np.bincount(result["of_run"].values, minlength=trajectory.sizes["run"]).argmax())
     again, of = event_table(trajectory_scalar(trajectory.isel(run=[run]), name)), result["of_run"].values == run
@@ -139,10 +140,6 @@ def _spikes(trajectory: xr.Dataset, result: xr.Dataset) -> list:
         if not np.array_equal(again[column].values, result[f"event_{column}"].values[of]):
             return []
     return result["spikes"].values.astype(int).tolist()
-
-
-def _alive(trajectory: xr.Dataset) -> np.ndarray:
-    return (trajectory["last_step"] >= trajectory["step"][-1]).values
 
 
 # ---------------------------------------------------------------------------------------------- choosing

@@ -39,6 +39,7 @@ from dynamics.particles.pair_forces import TINY
 from dynamics.particles.pair_list import PairList
 from dynamics.particles.system import ParticleSystem
 from dynamics.settings import ParticleSettings, SettingsError
+from dynamics.trajectory.diverged import valid_frames
 from dynamics.trajectory.netcdf import TrajectoryError
 from dynamics.trajectory.reader import read_settings
 
@@ -286,7 +287,7 @@ def force_spectra(trajectory: xr.Dataset, places: list[int], quiet: bool = False
         )
     some = trajectory.isel(step=places)
     x = some["embedding"].transpose("run", "step", "token", "axis").values.astype(np.float64)
-    valid = some["step"].values <= trajectory["last_step"].values[:, None]
+    valid = valid_frames(some).values
     jobs = np.argwhere(valid)
     frames = [
         _frame_spectra(x[run, step], settings, pairs)

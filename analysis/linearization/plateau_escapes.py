@@ -11,6 +11,7 @@ import xarray as xr
 from tqdm import tqdm
 
 from analysis.linearization.network_curvature import CURVATURE_SCALARS, loss_curvature
+from dynamics.trajectory.diverged import mask_diverged
 
 _ESCAPE_FRACTIONS = ("lowest_share", "negative_share", "negative_chance", "highest_share")
 
@@ -34,8 +35,11 @@ def measure_plateau_escapes(trajectory: xr.Dataset, quiet: bool = False) -> xr.D
 
     Raises TrajectoryError.
     """
-    valid = trajectory["step"] <= trajectory["last_step"]
-    loss = trajectory["loss"].sel(split="train").where(valid).transpose("run", "step").values.astype(np.float64)
+    loss = (
+        mask_diverged(trajectory["loss"].sel(split="train"), trajectory)
+        .transpose("run", "step")
+        .values.astype(np.float64)
+    )
     places, falls = largest_loss_falls(loss, float(np.log(trajectory.attrs["modulus"])))
     found = {name: np.full(len(places), np.nan) for name in _ESCAPE_FRACTIONS}
     for run, place in enumerate(tqdm(places, "escapes", disable=True if quiet else None, leave=False)):

@@ -6,6 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from dynamics.trajectory.diverged import count_diverged, mask_diverged
+
 FAINT_RUNS = 200
 """Of how many runs the curves are drawn one by one; the mean is over all."""
 
@@ -14,8 +16,7 @@ SPLIT_COLOURS = {"train": "tab:blue", "validation": "tab:orange", "test": "tab:o
 
 def metric_curves(trajectory: xr.Dataset, name: str) -> tuple[np.ndarray, np.ndarray]:
     """A metric (run, split, step), NaN in invalid frames, and its mean over the other runs (split, step)."""
-    valid = trajectory["step"] <= trajectory["last_step"]
-    each = trajectory[name].where(valid).transpose("run", "split", "step").values.astype(np.float64)
+    each = mask_diverged(trajectory[name], trajectory).transpose("run", "split", "step").values.astype(np.float64)
     each[~np.isfinite(each)] = np.nan
     count = np.isfinite(each).sum(axis=0)
     mean = np.divide(np.nansum(each, axis=0), count, out=np.full(count.shape, np.nan), where=count > 0)
@@ -65,8 +66,8 @@ def set_log_loss_axis(axes: Axes, each: np.ndarray, mean: np.ndarray) -> tuple[n
 
 def curves_caption(trajectory: xr.Dataset) -> str:
     """Of what the strong lines are a mean."""
-    runs, last = trajectory.sizes["run"], trajectory["step"].values[-1]
-    diverged = int((trajectory["last_step"].values < last).sum())
+    runs = trajectory.sizes["run"]
+    diverged = count_diverged(trajectory)
     lost = f" ({diverged} diverged on the way)" if diverged else ""
     if runs == 1:
         return f"one run{', diverged' if diverged else ''}"

@@ -14,6 +14,7 @@ from analysis.plots.curves import SPLIT_COLOURS, curves_caption, plot_metric_cur
 from analysis.plots.figure_files import new_figure, save_figure
 from analysis.statistics.intervals import Interval, binomial_interval, mean_interval
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
+from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.reader import read_settings
 
 SUCCESS_THRESHOLDS = (0.9, SUCCESS_ACCURACY, 1.0)
@@ -36,7 +37,7 @@ COLUMNS = (
 def final_accuracies(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
     """Accuracy of each split at the end, (run,), of the runs that have not diverged."""
     last = trajectory.isel(step=-1)
-    alive = last["last_step"].values >= int(last["step"])
+    alive = not_diverged(last)
     return {str(split): last["accuracy"].sel(split=split).values[alive] for split in trajectory["split"].values}
 
 

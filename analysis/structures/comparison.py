@@ -26,6 +26,7 @@ from analysis.structures.embedding_motion import (
 )
 from analysis.structures.procrustes import end_shape_distances, match_shapes, procrustes_distance
 from dynamics.randomness import random_stream
+from dynamics.trajectory.diverged import mask_diverged, not_diverged
 from dynamics.trajectory.netcdf import TrajectoryError
 
 PERMUTATIONS = 2000
@@ -71,13 +72,8 @@ def check_comparable(trajectory: xr.Dataset, other: xr.Dataset) -> None:
         raise TrajectoryError(f"dimension token: found {expected} and {found}, expected as many in both trajectories")
 
 
-def valid(trajectory: xr.Dataset) -> np.ndarray:
-    """Which runs have a last frame of their own."""
-    return trajectory["last_step"].values >= int(trajectory["step"][-1])
-
-
 def _by_run(trajectory: xr.Dataset, side: str) -> dict[str, tuple[str, np.ndarray]]:
-    alive = valid(trajectory)
+    alive = not_diverged(trajectory)
     start, ends = (
         trajectory["embedding"].isel(step=at).transpose("run", "token", "axis").values[alive] for at in (0, -1)
     )
@@ -97,10 +93,10 @@ def _by_run(trajectory: xr.Dataset, side: str) -> dict[str, tuple[str, np.ndarra
 
 def _curves(trajectory: xr.Dataset) -> xr.Dataset:
     """Quartiles over runs on an even grid of normalised time."""
-    own, norm = trajectory["step"] <= trajectory["last_step"], trajectory["gradient_norm"]
+    norm = trajectory["gradient_norm"]
     if "embedding" in norm["layer"]:  # else points are moved by parameters of other names
         norm = norm.sel(layer=["embedding"])
-    force = ((norm.astype(np.float64) ** 2).sum("layer") ** 0.5).where(own)
+    force = mask_diverged((norm.astype(np.float64) ** 2).sum("layer") ** 0.5, trajectory)
     curves = {
         "speed": embedding_speed(trajectory),
         "displacement": embedding_displacement(trajectory),

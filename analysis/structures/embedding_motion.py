@@ -16,6 +16,7 @@ import numpy as np
 import xarray as xr
 
 from analysis.structures.circles_and_grids import check_embedding
+from dynamics.trajectory.diverged import mask_diverged
 from dynamics.trajectory.reader import read_settings
 
 NEAR = 1e-9
@@ -185,5 +186,5 @@ def _labelled(
         output_core_dims=[["step"]],
     )
     if "last_step" in trajectory.variables:
-        result = result.where(trajectory["step"] <= trajectory["last_step"])
+        result = mask_diverged(result, trajectory)
     return result.rename(name).assign_attrs(long_name=long_name, units="1")

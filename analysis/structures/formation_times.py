@@ -34,6 +34,7 @@ from analysis.structures.fourier import embedding_spectrum
 from analysis.structures.lattices import MAX_GRID_TOKENS, perfect_grids
 from analysis.structures.nearest_structures import nearest_circle, nearest_grid, nearest_perfect_grid
 from dynamics.randomness import normal_samples
+from dynamics.trajectory.diverged import valid_frames
 from dynamics.trajectory.netcdf import TrajectoryError
 
 FEWEST_TOKENS = 5
@@ -112,7 +113,7 @@ def structure_measures(trajectory: xr.Dataset, every: int = 1) -> xr.Dataset:
     embedding = embedding_of_numbers(trajectory)
     steps = np.unique(np.append(np.arange(0, embedding.sizes["step"], every), embedding.sizes["step"] - 1))
     embedding = embedding.isel(step=steps).transpose("run", "step", "token", "axis")
-    valid = (embedding["step"] <= trajectory["last_step"]).transpose("run", "step")
+    valid = valid_frames(trajectory.isel(step=steps))
     time = trajectory["time"].values[steps]
     parts = []
     chunks = range(0, embedding.sizes["run"], RUNS_AT_ONCE)

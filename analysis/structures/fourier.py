@@ -16,6 +16,7 @@ import numpy as np
 import xarray as xr
 
 from analysis.structures.circles_and_grids import check_embedding, rescale_by_power_of_two
+from dynamics.trajectory.diverged import valid_frames
 
 
 def fourier_frequencies(n: int) -> np.ndarray:
@@ -67,7 +68,7 @@ def embedding_spectrum(trajectory: xr.Dataset) -> xr.Dataset:
     NaN, and frequency 0, in the frames of a run after it diverged.
     """
     x = trajectory["embedding"].transpose("run", "step", "token", "axis").values
-    valid = (trajectory["step"] <= trajectory["last_step"]).transpose("run", "step").values
+    valid = valid_frames(trajectory).values
     shares = np.where(valid[..., None], power_fractions(x), np.nan)
     dims = ("run", "step")
     return xr.Dataset(

@@ -46,6 +46,7 @@ from analysis.structures.embedding_motion import embedding_displacement
 from analysis.transitions.change_points import SeriesEvent, detect_events
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
 from dynamics.randomness import random_stream
+from dynamics.trajectory.diverged import valid_frames
 from dynamics.trajectory.netcdf import TrajectoryError
 
 RANDOM_SHIFTS = 1000
@@ -165,7 +166,7 @@ def loss_and_norm_series(trajectory: xr.Dataset) -> list[LossAndNorms]:
             "variables loss, embedding: found neither, expected one, whose course peaks are held against"
         )
     norms = trajectory["gradient_norm"].transpose("run", "layer", "step").values.astype(np.float64)
-    valid = (trajectory["step"] <= trajectory["last_step"]).transpose("run", "step").values
+    valid = valid_frames(trajectory).values
     finite = valid & np.isfinite(falling) & np.isfinite(norms).all(axis=1)
     lengths = np.where(finite.all(axis=1), finite.shape[1], finite.argmin(axis=1))
     return [

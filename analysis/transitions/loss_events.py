@@ -22,6 +22,7 @@ from analysis.structures.embedding_motion import embedding_speed
 from analysis.transitions.change_points import SeriesEvent, detect_events, first_plateau_escape
 from analysis.transitions.detection import DEFAULT_DETECTION, MIN_WINDOW_FRAMES, DetectionConfig
 from dynamics.settings import SettingsError
+from dynamics.trajectory.diverged import mask_diverged, valid_frames
 from dynamics.trajectory.netcdf import TrajectoryError
 
 
@@ -67,7 +68,7 @@ def trajectory_scalar(trajectory: xr.Dataset, name: str, split: str | None = Non
         values = trajectory["loss"].sel(split=split or splits[0], drop=True)
     else:
         values = (trajectory["gradient_norm"].astype(np.float64) ** 2).sum("layer") ** 0.5
-    values = values.where(trajectory["step"] <= trajectory["last_step"])
+    values = mask_diverged(values, trajectory)
     return values.transpose("run", "step").rename(name)
 
 
@@ -209,9 +210,7 @@ def layer_speeds(trajectory: xr.Dataset) -> xr.DataArray:
     layers = [str(each) for each in trajectory["layer"].values]
     if any(name not in trajectory for name in layers):
         values = trajectory["update_norm"].astype(np.float64).transpose("run", "step", "layer")
-        return values.where(
-            (trajectory["step"] > trajectory["step"][0]) & (trajectory["step"] <= trajectory["last_step"])
-        )
+        return mask_diverged(values, trajectory).where(trajectory["step"] > trajectory["step"][0])
     gaps, speeds = np.diff(trajectory["step"].values).astype(np.float64), []
     for name in layers:
         weights = trajectory[name].transpose("run", "step", ...).values
@@ -225,7 +224,7 @@ def layer_speeds(trajectory: xr.Dataset) -> xr.DataArray:
         "layer_speed",
         {"long_name": "distance between frames, per step", **DIMENSIONLESS_ATTRS},
     )
-    return values.where(trajectory["step"] <= trajectory["last_step"])
+    return mask_diverged(values, trajectory)
 
 
 def layer_motion_at_drops(
@@ -239,7 +238,7 @@ def layer_motion_at_drops(
     """
     steps = trajectory["step"].values.astype(np.float64)
     speeds = layer_speeds(trajectory).values
-    valid = (trajectory["step"] <= trajectory["last_step"]).transpose("run", "step").values
+    valid = valid_frames(trajectory).values
     norms = np.where(valid[..., None], trajectory["gradient_norm"].transpose("run", "step", "layer").values, -np.inf)
     width, shape = rule.width(len(steps)), (len(speeds), len(DROP_NAMES), speeds.shape[-1])
     ratio, peak = np.full(shape, np.nan), np.full(shape, np.nan)

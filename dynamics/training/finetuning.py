@@ -13,6 +13,7 @@ from dynamics import randomness
 from dynamics.initial_conditions import verify_content_hash
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import SUCCESS_ACCURACY, SettingsError, SparseSettings
+from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.netcdf import TrajectoryError
 from dynamics.trajectory.reader import open_trajectory, read_settings
 
@@ -69,7 +70,7 @@ def successful_runs(trajectory: xr.Dataset, above: float = SUCCESS_ACCURACY) -> 
     """Which runs have not diverged and are above a test accuracy at the end, (run,) bool."""
     last = trajectory.isel(step=-1)
     right = last["accuracy"].sel(split="test").values > above
-    return right & (last["last_step"].values >= int(last["step"]))
+    return right & not_diverged(last)
 
 
 def source_run_indices(source: xr.Dataset, s: SparseSettings, seeds: np.ndarray) -> np.ndarray:

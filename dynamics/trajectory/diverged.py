@@ -6,7 +6,7 @@ import xarray as xr
 
 def not_diverged(trajectory: xr.Dataset, step: int | None = None) -> np.ndarray:
     """Runs whose frame at a step, by default the last recorded one, is their own: (run,) bool."""
-    last = int(trajectory["step"].values[-1]) if step is None else step
+    last = int(trajectory["step"].max()) if step is None else step
     return trajectory["last_step"].values >= last
 
 
@@ -17,7 +17,7 @@ def count_diverged(trajectory: xr.Dataset) -> int:
 
 def valid_frames(trajectory: xr.Dataset) -> xr.DataArray:
     """Frames up to the last finite one of each run: (run, step) bool."""
-    return (trajectory["step"] <= trajectory["last_step"]).transpose("run", "step")
+    return (trajectory["step"] <= trajectory["last_step"]).transpose("run", "step", missing_dims="ignore")
 
 
 def mask_diverged(values: xr.DataArray, trajectory: xr.Dataset) -> xr.DataArray:

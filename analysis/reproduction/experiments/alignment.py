@@ -6,11 +6,12 @@ import xarray as xr
 from analysis import weights
 from analysis.forces.alignment import COSINE_TOLERANCE, DEAD_NORM_FRACTION
 from analysis.reproduction.experiments import networks
-from analysis.reproduction.experiments.final_frames import expand_to_all_runs, final_frame_mask
+from analysis.reproduction.experiments.final_frames import expand_to_all_runs
 from analysis.reproduction.experiments.samples import finite_values
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import mean_interval
+from dynamics.trajectory.diverged import not_diverged
 
 MEASURES = {
     "alignment": "rank of the hidden weights' nearness to a pair sum among random directions",
@@ -23,7 +24,7 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     rows = []
     for need in networks.ensembles(params):
         trajectory = runner.ensemble(need)
-        found, kept = weights.measure_weights(trajectory), final_frame_mask(trajectory)
+        found, kept = weights.measure_weights(trajectory), not_diverged(trajectory)
         rows.append({name: expand_to_all_runs(values, kept) for name, values in found.items()})
     names = {"circle": "whether it is a circle by CA algorithm 1"} | MEASURES
     names |= {f"{name}_chance": f"chance of: {words}" for name, words in MEASURES.items()}

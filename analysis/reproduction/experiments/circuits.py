@@ -27,6 +27,7 @@ from analysis.reproduction.verification.experiment import Experiment, Params, Ru
 from analysis.statistics.intervals import Interval, binomial_interval, mean_distance_within, mean_interval
 from dynamics.networks.from_trajectory import clustering_head_of, weights
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
+from dynamics.trajectory.diverged import not_diverged
 
 WHOLE = ("ideal", "corrected", "part of the values")
 """Labels of circuits that lack no invariance."""
@@ -47,7 +48,7 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     judged = circuit_labels(found)
     spurious = np.setdiff1d(found["position"].values, found["counting"].values)
     steps = np.nan_to_num(told["sum_steps"].values.round(), nan=0).astype(np.int64)
-    alive = trajectory["last_step"].values >= int(trajectory["step"][-1])
+    alive = not_diverged(trajectory)
     data: dict[str, tuple] = {
         "label": ("run", np.array([each.label for each in judged]), _named("kind of circuit", "")),
         "leaking": ("run", np.array([len(each.leaking) for each in judged]), _named("spurious positions that leak")),
@@ -93,7 +94,7 @@ def _weights_kept(trajectory: xr.Dataset) -> np.ndarray:
         frame = {name: weight.double().numpy() for name, weight in weights(some, step=step).items()}
         sizes = {name: np.sqrt(np.mean(each**2)) or 1.0 for name, each in frame.items()}
         ends.append(network.flatten({name: each / sizes[name] for name, each in frame.items()}))
-    alive = trajectory["last_step"].values >= int(trajectory["step"][-1])
+    alive = not_diverged(trajectory)
     return np.where(alive[:, None] & alive, pairwise_correlations(*ends), np.nan)
 
 

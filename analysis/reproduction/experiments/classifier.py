@@ -15,7 +15,6 @@ from analysis.reproduction.experiments import networks
 from analysis.reproduction.experiments.final_frames import (
     WEIGHTS,
     expand_to_all_runs,
-    final_frame_mask,
     training_pairs_of_runs,
     variable_at_frame,
 )
@@ -30,6 +29,7 @@ from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.structures.circles_and_grids import is_circle
 from dynamics.tasks import modular_sum
+from dynamics.trajectory.diverged import not_diverged
 
 ANGLES, RADII = 180, (0.25, 0.5, 0.75)
 """Directions in the plane, and shares of the largest pair sum's length at which their classes are compared."""
@@ -176,7 +176,7 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
 
 
 def _row(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
-    kept = final_frame_mask(trajectory)
+    kept = not_diverged(trajectory)
     of = load_classifier(trajectory, -1, kept)
     steep, reach, size = (
         np.median(logit_steepness(of), axis=-1),

@@ -11,6 +11,7 @@ from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, e
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.ranks import rank_correlation
 from dynamics.settings import SparseSettings
+from dynamics.trajectory.diverged import not_diverged
 
 HELD = 0.9
 """Test accuracy above which a run succeeds (VC appendix A.2)."""
@@ -36,7 +37,7 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     found = {split: np.full(shape, np.nan) for split in ("train", "test", "unseen")}
     for place, need in enumerate(needs):
         trajectory = runner.ensemble(need)
-        alive = trajectory["last_step"].values >= int(trajectory["step"][-1])
+        alive = not_diverged(trajectory)
         for split, values in found.items():
             last = trajectory["accuracy"].isel(step=-1).sel(split=split).values
             values[place, : need.runs] = np.where(alive, last, np.nan)

@@ -11,12 +11,13 @@ from tqdm import tqdm
 from analysis.reproduction.experiments import networks
 from analysis.reproduction.experiments.audit import evidence_at_epoch
 from analysis.reproduction.experiments.classifier import load_classifier, logit_margin, pair_sum_gradients
-from analysis.reproduction.experiments.final_frames import expand_to_all_runs, final_frame_mask
+from analysis.reproduction.experiments.final_frames import expand_to_all_runs
 from analysis.reproduction.experiments.jackknife import jackknife_runs
 from analysis.reproduction.experiments.samples import estimate_mean
 from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import clustered_binomial_interval
+from dynamics.trajectory.diverged import not_diverged
 
 REPULSIONS = tuple(float(each) for each in np.round(np.arange(-0.75, 4.01, 0.25), 2))
 """Powers p of laws of repulsion 1 / r^p; the paper's is 1. Not -1: a repulsion of the unlike that is
@@ -149,7 +150,7 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
 
 def _of_decay(trajectory: xr.Dataset, epochs: Sequence[int]) -> dict[str, np.ndarray]:
     """Of one weight decay, each (epoch, run, ...)."""
-    kept, frames = final_frame_mask(trajectory), []
+    kept, frames = not_diverged(trajectory), []
     for epoch in epochs:
         of = load_classifier(trajectory, int(np.abs(trajectory["step"].values - epoch).argmin()), kept)
         force, runs = pair_sum_gradients(of), range(len(of.sums))

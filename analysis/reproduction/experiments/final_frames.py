@@ -15,11 +15,6 @@ WEIGHTS = {
 }
 
 
-def final_frame_mask(trajectory: xr.Dataset) -> np.ndarray:
-    """Which runs have a last frame of their own: (run,) bool."""
-    return trajectory["last_step"].values >= int(trajectory["step"][-1])
-
-
 def variable_at_frame(trajectory: xr.Dataset, name: str, at: int) -> np.ndarray:
     """A weight or embedding of all runs in a recorded frame: (run, ...) float64."""
     return trajectory[name].isel(step=at).transpose("run", *WEIGHTS[name]).values.astype(np.float64)

@@ -29,6 +29,7 @@ from dynamics.networks.from_trajectory import clustering_head_of, weights
 from dynamics.randomness import random_stream
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
 from dynamics.tasks import sparse_sum
+from dynamics.trajectory.diverged import not_diverged
 
 WIDER = 3
 """The vocabulary of the figures."""
@@ -155,7 +156,7 @@ def _similarity_to_starts(tuned: xr.Dataset) -> xr.Dataset:
         table = network.table({name: each.double() for name, each in weights(tuned, step=step).items()})
         tables.append(table[:, :, : network.settings.vocab].reshape(count, -1, network.settings.dim))
     apart = torch.stack([((tables[0] - end) ** 2).sum(-1).mean(-1).sqrt() for end in tables[1]]).numpy()
-    alive = tuned["last_step"].values >= last
+    alive = not_diverged(tuned, last)
     result = {}
     for name, matrix, about in (
         ("distance", np.where(alive[:, None], apart, np.nan), "distance of normalised embeddings at the end"),

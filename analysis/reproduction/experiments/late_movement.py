@@ -4,11 +4,12 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.experiments import networks
-from analysis.reproduction.experiments.final_frames import expand_to_all_runs, final_frame_mask, variable_at_frame
+from analysis.reproduction.experiments.final_frames import expand_to_all_runs, variable_at_frame
 from analysis.reproduction.experiments.samples import estimate_mean, estimate_paired_ratio
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.structures.procrustes import procrustes_distance
+from dynamics.trajectory.diverged import not_diverged
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
@@ -28,7 +29,7 @@ MOVEMENT = {
 
 def _row(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
     """Of one weight decay, each (run,)."""
-    kept = final_frame_mask(trajectory)
+    kept = not_diverged(trajectory)
     steps = trajectory["step"].values
     end = variable_at_frame(trajectory, "embedding", -1)[kept]
     middle = int(np.abs(steps - steps[-1] / 2).argmin())

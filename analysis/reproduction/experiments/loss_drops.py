@@ -25,6 +25,7 @@ from analysis.transitions.detection import DEFAULT_DETECTION
 from dynamics.networks.clustering_head import MLP_VARIABLES, ClusteringHead
 from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.tasks import sparse_sum
+from dynamics.trajectory.diverged import not_diverged
 
 MOMENTS = ("first_begin", "first_end", "second_begin", "second_end")
 FRAMES = ("first", "before", "last")
@@ -55,7 +56,7 @@ def measure_drops(trajectory: xr.Dataset, drops: xr.Dataset) -> xr.Dataset:
     layers, steps = list(network.variables), trajectory["step"].values
     work, at = np.full((runs, 2, len(layers)), np.nan), np.full((2, runs, 4), np.nan)
     by_drop, beside = np.full((3, runs, 2), np.nan), np.full((runs, len(FRAMES)), np.nan)
-    alive = trajectory["last_step"].values >= int(steps[-1])
+    alive = not_diverged(trajectory)
     for run in tqdm(np.flatnonzero(alive), "drops", unit="run", disable=None, leave=False):
         places = _places(drops.isel(run=int(run)), steps)
         quiet = max(0, places[0][0] - DEFAULT_DETECTION.width(len(steps))) if places else 0

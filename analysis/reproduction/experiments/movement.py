@@ -6,6 +6,7 @@ import xarray as xr
 from analysis.clustering_heads.learning_phases import half_rise_time
 from analysis.transitions.loss_events import layer_speeds
 from dynamics.networks.from_trajectory import clustering_head_of
+from dynamics.trajectory.diverged import not_diverged
 
 FEWEST_FRAMES = 3
 """Frames between begin and end of a drop, and before it, of which a movement is told."""
@@ -82,7 +83,7 @@ def _half_way_epochs(trajectory: xr.Dataset) -> xr.DataArray:
     NaN for runs that have diverged.
     """
     epochs = trajectory["epoch"].values.astype(np.float64)
-    alive = (trajectory["last_step"] >= trajectory["step"][-1]).values
+    alive = not_diverged(trajectory)
     columns = []
     for name in map(str, trajectory["layer"].values):
         weights = trajectory[name].transpose("run", "step", ...).values

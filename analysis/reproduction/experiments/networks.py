@@ -8,7 +8,7 @@ import xarray as xr
 from scipy.stats import rankdata
 
 from analysis.reproduction.ca_tables import end_accuracy
-from analysis.reproduction.experiments.final_frames import expand_to_all_runs, final_frame_mask, variable_at_frame
+from analysis.reproduction.experiments.final_frames import expand_to_all_runs, variable_at_frame
 from analysis.reproduction.experiments.jackknife import jackknife_groups
 from analysis.reproduction.experiments.samples import (
     estimate_difference,
@@ -27,6 +27,7 @@ from analysis.statistics.intervals import Interval, correlation_interval
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
 from dynamics.randomness import random_stream
 from dynamics.settings import ModularSettings
+from dynamics.trajectory.diverged import not_diverged
 
 DECAYS = (0.0, 0.3, 0.6, 1.0)
 """Weight decays of the table."""
@@ -61,7 +62,7 @@ QUANTITIES = {
 
 def _row(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
     """Of one weight decay, each (run,)."""
-    kept = final_frame_mask(trajectory)
+    kept = not_diverged(trajectory)
     start, ends = (variable_at_frame(trajectory, "embedding", at)[kept] for at in (0, -1))
     generator, n = random_stream(0, "verify/tokens"), ends.shape[-2]
     shuffled = [count_imperfections(ends[:, generator.permutation(n)]) for _ in range(SHUFFLES)]

@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.experiments.final_frames import expand_to_all_runs, final_frame_mask, variable_at_frame
+from analysis.reproduction.experiments.final_frames import expand_to_all_runs, variable_at_frame
 from analysis.reproduction.experiments.samples import estimate_mean, estimate_percentage_or_none, finite_values
 from analysis.reproduction.experiments.structures import RANDOM_EMBEDDINGS, RARE
 from analysis.reproduction.figures.figure import RequiredRuns
@@ -16,6 +16,7 @@ from analysis.structures.circles_and_grids import count_imperfections
 from analysis.structures.nearest_structures import GRID_SEARCH_STARTS, nearest_circle, nearest_grid
 from dynamics.randomness import normal_samples, random_stream
 from dynamics.settings import ModularSettings
+from dynamics.trajectory.diverged import not_diverged
 
 HIGHER = (3, 4)
 SHUFFLES = 20
@@ -32,7 +33,7 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     rows, chance = [], []
     for dim, need in zip(HIGHER, ensembles(params), strict=True):
         trajectory = runner.ensemble(need)
-        kept = final_frame_mask(trajectory)
+        kept = not_diverged(trajectory)
         x = variable_at_frame(trajectory, "embedding", -1)[kept]
         generator, n = random_stream(0, "verify/tokens"), x.shape[-2]
         shuffled = np.mean([count_imperfections(x[:, generator.permutation(n)]) for _ in range(SHUFFLES)], axis=0)

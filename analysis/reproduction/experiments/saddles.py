@@ -28,6 +28,7 @@ from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.networks.threads import single_torch_thread
 from dynamics.settings import SparseSettings
+from dynamics.trajectory.diverged import not_diverged
 
 SETUPS = ("full batch", "mini-batch")
 MOMENTS = ("start", "plateau", "drop", "between", "end")
@@ -60,7 +61,7 @@ def _of_setup(trajectory: xr.Dataset) -> xr.Dataset:
     found = event_table(trajectory_scalar(trajectory, "loss"))
     values = {name: np.full((runs, len(MOMENTS)), np.nan) for name in KEPT}
     for run in tqdm(range(runs), "saddles", unit="run", disable=None, leave=False):
-        if trajectory["last_step"].values[run] < int(trajectory["step"][-1]):
+        if not not_diverged(trajectory)[run]:
             continue
         loss = training_objective(network, int(trajectory["seed"][run]))
         mine = found.isel(event=np.flatnonzero(found["of_run"].values == run))

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.reproduction.experiments.final_frames import expand_to_all_runs, final_frame_mask, variable_at_frame
+from analysis.reproduction.experiments.final_frames import expand_to_all_runs, variable_at_frame
 from analysis.reproduction.experiments.particles import FAS
 from analysis.reproduction.experiments.samples import (
     estimate_mean,
@@ -28,6 +28,7 @@ from analysis.reproduction.verification.rules import Agrees, Verdict, judge_esti
 from analysis.statistics.intervals import Interval
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
 from dynamics.settings import ParticleSettings
+from dynamics.trajectory.diverged import not_diverged
 
 CHANGES: dict[str, dict[str, float | str]] = {
     "defaults": {},
@@ -84,7 +85,7 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
 
 def _ends(trajectory: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
     """Whether each is a circle, and its imperfections: (run,), NaN of one that diverged."""
-    kept = final_frame_mask(trajectory)
+    kept = not_diverged(trajectory)
     x = variable_at_frame(trajectory, "embedding", -1)[kept]
     return expand_to_all_runs(is_circle(x), kept), expand_to_all_runs(count_imperfections(x), kept)
 

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from scipy.stats import rankdata
 
-from analysis.reproduction.experiments.final_frames import final_frame_mask, variable_at_frame
+from analysis.reproduction.experiments.final_frames import variable_at_frame
 from analysis.reproduction.experiments.jackknife import FEWEST_FOR_JACKKNIFE, leave_one_out_interval
 from analysis.reproduction.experiments.structures import SYSTEMS
 from analysis.reproduction.figures.figure import RequiredRuns
@@ -18,6 +18,7 @@ from analysis.structures import formation_times as onset_times
 from analysis.structures.circles_and_grids import is_circle
 from analysis.structures.formation_times import find_formation_times, structure_measures
 from dynamics.settings import ModularSettings, ParticleSettings
+from dynamics.trajectory.diverged import not_diverged
 
 EVENTS = ("polygon", "circle", "imperfections", "frequency")
 """Of `analysis.structures.formation_times`, those that a circle has."""
@@ -39,9 +40,7 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     found = xr.Dataset(coords={"event": list(EVENTS)})
     for system, need in zip(SYSTEMS, ensembles(params), strict=True):
         trajectory = runner.ensemble(need)
-        circles = np.flatnonzero(
-            final_frame_mask(trajectory) & is_circle(variable_at_frame(trajectory, "embedding", -1))
-        )
+        circles = np.flatnonzero(not_diverged(trajectory) & is_circle(variable_at_frame(trajectory, "embedding", -1)))
         when = np.empty((len(EVENTS), 0))
         if len(circles):
             seen = find_formation_times(structure_measures(trajectory.isel(run=circles))).sel(event=list(EVENTS))

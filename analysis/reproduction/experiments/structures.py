@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from analysis.reproduction.ca_tables import end_accuracy
 from analysis.reproduction.experiments import networks, particles
-from analysis.reproduction.experiments.final_frames import expand_to_all_runs, final_frame_mask, variable_at_frame
+from analysis.reproduction.experiments.final_frames import expand_to_all_runs, variable_at_frame
 from analysis.reproduction.experiments.samples import (
     estimate_difference,
     estimate_percentage_difference,
@@ -37,6 +37,7 @@ from analysis.structures.nearest_structures import (
 )
 from dynamics.randomness import normal_samples
 from dynamics.settings import ModularSettings
+from dynamics.trajectory.diverged import not_diverged
 
 RANDOM_EMBEDDINGS, RARE = 1000, 0.01
 KINDS = ("circle", "grid", "imperfect grid", "neither")
@@ -91,7 +92,7 @@ QUANTITIES = {
 
 def _ends(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
     """Of an ensemble, each (run,)."""
-    kept = final_frame_mask(trajectory)
+    kept = not_diverged(trajectory)
     x = variable_at_frame(trajectory, "embedding", -1)[kept]
     found = {"circle": is_circle(x), **structure_distances(x)}
     if "accuracy" in trajectory:

@@ -14,6 +14,7 @@ from analysis.statistics.intervals import difference_interval
 from analysis.statistics.ranks import rank_correlation
 from analysis.transfer import TRANSFER_KINDS, Options, larger_vocabulary_settings, run_transfer
 from dynamics.settings import SUCCESS_ACCURACY
+from dynamics.trajectory.diverged import mask_diverged
 from dynamics.trajectory.reader import open_trajectory
 
 VOCABS = tuple(range(3, 11))
@@ -61,7 +62,7 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
 def accuracy_by_frame(trajectory: xr.Dataset) -> np.ndarray:
     """Test accuracy in every frame but the first, (step, run); NaN for runs that have diverged by then."""
     later = trajectory.isel(step=slice(1, None))
-    found = later["accuracy"].sel(split="test").where(later["last_step"] >= later["step"])
+    found = mask_diverged(later["accuracy"].sel(split="test"), later)
     return found.transpose("step", "run").values
 
 

@@ -6,12 +6,13 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.experiments import networks
-from analysis.reproduction.experiments.final_frames import expand_to_all_runs, final_frame_mask, variable_at_frame
+from analysis.reproduction.experiments.final_frames import expand_to_all_runs, variable_at_frame
 from analysis.reproduction.experiments.samples import estimate_paired_ratio
 from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from dynamics.settings import ModularSettings
+from dynamics.trajectory.diverged import not_diverged
 
 DECAYS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 SIZES = {
@@ -32,7 +33,7 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     rows = []
     for need in ensembles(params):
         trajectory = runner.ensemble(need)
-        kept = final_frame_mask(trajectory)
+        kept = not_diverged(trajectory)
         sizes = {name: np.abs(variable_at_frame(trajectory, of, -1)[kept]) for name, (of, _) in SIZES.items()}
         rows.append(
             {name: expand_to_all_runs(each.mean(axis=tuple(range(1, each.ndim))), kept) for name, each in sizes.items()}

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from dynamics.settings import Settings
 from dynamics.simulation import RecordMode
+from dynamics.trajectory.diverged import not_diverged
 
 
 class SizeOverrides(NamedTuple):
@@ -143,7 +144,7 @@ class RunChoice(NamedTuple):
 
 def indices_not_diverged(trajectory: xr.Dataset) -> np.ndarray:
     """Places of the runs that have not diverged: (run,)."""
-    return np.flatnonzero(trajectory["last_step"].values >= int(trajectory["step"][-1]))
+    return np.flatnonzero(not_diverged(trajectory))
 
 
 def seed_of_run(trajectory: xr.Dataset, run: int) -> int:
