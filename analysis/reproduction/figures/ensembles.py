@@ -26,6 +26,7 @@ from analysis.reproduction.figures.settings_line import format_settings_line
 from analysis.sparsity import plot_sparsity as sparsity_figure
 from analysis.transitions.gradient_peaks import peak_coincidence
 from dynamics.settings import SparseSettings
+from dynamics.sweeps.run import combine_points, compute_missing_points
 from dynamics.trajectory.netcdf import TrajectoryError
 from dynamics.trajectory.reader import read_settings
 
@@ -37,8 +38,6 @@ ABLATION_RUNS, ABLATION_POINTS, ABLATION_WIDTH = 32, 13, 1000
 
 def _find_or_run_ablations(sizes: SizeOverrides) -> xr.Dataset:
     """The sweeps of `analysis.ablation`, found or made. Raises as that command does."""
-    from dynamics.sweeps.run import combine_points, compute_missing_points
-
     options = ablation.Options(
         runs=ABLATION_RUNS if sizes.runs is None else sizes.runs,
         points=ABLATION_POINTS,

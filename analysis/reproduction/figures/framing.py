@@ -1,4 +1,4 @@
-"""The frame of a plate: a title above, a caption below, and the file that both are saved in."""
+"""Titles and captions around a paper figure, and the files that figures are saved to."""
 
 import io
 import textwrap
@@ -8,6 +8,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.transforms import Bbox
+from PIL import Image
 
 from analysis.output.files import HDF5_SIGNATURE, replace_file
 from dynamics.settings import SettingsError
@@ -74,8 +75,6 @@ def small_dpi(figure: Figure) -> float:
 
 def save_small_png(figure: Figure, path: Path) -> None:
     """Draw a small PNG of few colours, without title and caption, for a web page. Raises RecordingError."""
-    from PIL import Image
-
     drawn, dpi = io.BytesIO(), small_dpi(figure)
     figure.savefig(drawn, format="png", dpi=2 * dpi)
     with Image.open(drawn) as image, replace_file(path) as temporary:

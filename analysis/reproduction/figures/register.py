@@ -147,8 +147,8 @@ def format_figure_list() -> str:
 
 LEGEND = """needs: system and number of runs, unless files are given; runs of earlier commands are read from runs/
 to make: how long missing runs take on two cores; --runs and --epochs give smaller ones
-the papers' other numbers: python -m analysis.table1 and analysis.table2 (CA tables 1 and 2); CA appendix A describes the
-two algorithms of analysis/structures/circles_and_grids.py, and appendix B is figure 6"""
+the papers' other numbers: python -m analysis.table1 and analysis.table2 (CA tables 1 and 2); the two algorithms of CA
+appendix A are in analysis/structures/circles_and_grids.py, and appendix B is figure 6"""
 
 
 def _format_required_runs(figure: PaperFigure) -> str:
