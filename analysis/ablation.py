@@ -134,7 +134,7 @@ def main(options: Options) -> None:
     from analysis.output import tables
     from analysis.output.results import check_result_path, write_result
     from analysis.plots.figure_files import save_figure
-    from dynamics.simulation import check_trajectory_path
+    from dynamics.preparation import check_trajectory_path
     from dynamics.sweeps.run import combine_points, compute_missing_points
 
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
@@ -209,7 +209,7 @@ def ablation_dataset(found: "Mapping[str, xr.Dataset]") -> "xr.Dataset":
 
     import xarray as xr
 
-    from dynamics.trajectory.reader import DIVERGED
+    from dynamics.trajectory.schema import DIVERGED
 
     variables = {}
     for name, swept in found.items():
@@ -297,7 +297,7 @@ def plot_ablation(result: "xr.Dataset") -> "Figure":
     """Test accuracy at the end against each panel's values: the first run above (VC figure 6), all below (figure 7).
     A single run has figure 6 alone."""
     from analysis.plots.figure_files import new_figure
-    from dynamics.trajectory.reader import read_settings
+    from dynamics.trajectory.schema import read_settings
 
     names, s, runs = swept_settings(result), read_settings(result), result.sizes["run"]
     assert isinstance(s, SparseSettings)

@@ -284,8 +284,8 @@ def main(options: Options) -> None:
     from analysis.clustering_heads.clusters import ideal_cluster_count
     from analysis.output import tables
     from analysis.plots.circuits_figure import plot_circuits
+    from dynamics.errors import TrajectoryError
     from dynamics.networks.from_trajectory import clustering_head_of
-    from dynamics.trajectory.netcdf import TrajectoryError
     from dynamics.trajectory.reader import open_trajectory
 
     if options.other is not None and _same(options.trajectory, options.other):

@@ -109,9 +109,11 @@ def main(options: Options) -> None:
 
 def _second(options: Options, first: "xr.Dataset") -> "tuple[Path, xr.Dataset]":
     """The second trajectory, or particles that begin where the first began, run or found; with its file."""
-    from dynamics.simulation import run_path, simulate
-    from dynamics.trajectory.netcdf import TrajectoryError
-    from dynamics.trajectory.reader import open_trajectory, read_settings
+    from dynamics.errors import TrajectoryError
+    from dynamics.preparation import run_path
+    from dynamics.simulation import simulate
+    from dynamics.trajectory.reader import open_trajectory
+    from dynamics.trajectory.schema import read_settings
 
     if options.second is not None:
         second = open_trajectory(options.second)
@@ -143,7 +145,7 @@ def _audit(first: "xr.Dataset", second: "xr.Dataset", law: ParticleSettings) -> 
     """The force audit of the first that is a network, under the law of the first that is made of particles."""
     from analysis.audit import audit_forces
     from analysis.structures.comparison import SIDES
-    from dynamics.trajectory.reader import read_settings
+    from dynamics.trajectory.schema import read_settings
 
     sides = [(each, read_settings(each)) for each in (first, second)]
     laws = [settings for _, settings in sides if isinstance(settings, ParticleSettings)]

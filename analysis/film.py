@@ -99,7 +99,7 @@ def find_event(trajectory: "xr.Dataset", run: int | None, kind: str) -> "tuple[i
     from analysis.plots.scenes.scene import EventMark
     from analysis.statistics.success import success_mask
     from analysis.transitions.loss_events import default_scalar_name, event_table, trajectory_scalar
-    from dynamics.trajectory.netcdf import TrajectoryError
+    from dynamics.errors import TrajectoryError
 
     values = trajectory_scalar(trajectory, default_scalar_name(trajectory))
     found = event_table(values if run is None else values.isel(run=[run]))
@@ -138,7 +138,7 @@ def replay_spike(trajectory: "xr.Dataset", run: int, spike: "EventMark") -> "tup
 
     from analysis.plots.scenes.scene import EventMark
     from analysis.transitions.loss_events import default_scalar_name, trajectory_scalar
-    from dynamics.simulation import replay
+    from dynamics.branching import replay
 
     steps = trajectory["step"].values
     first, last = replay_range(spike, steps[steps <= int(trajectory["last_step"].values[run])])

@@ -173,7 +173,7 @@ def main(options: Options) -> None:
 def _check(trajectory: "xr.Dataset", path: Path) -> None:
     """See that a trajectory has structure to look at, before any is measured. Raises TrajectoryError with its name."""
     from analysis.structures.formation_times import embedding_of_numbers
-    from dynamics.trajectory.netcdf import TrajectoryError
+    from dynamics.errors import TrajectoryError
 
     try:
         embedding_of_numbers(trajectory)

@@ -81,7 +81,8 @@ def train_intervention(
     trajectory: "xr.Dataset", settings: SparseSettings, device: str = "auto"
 ) -> "tuple[Path, xr.Dataset]":
     """The runs of a trajectory with other settings, run or found. Raises as `simulate` does."""
-    from dynamics.simulation import run_path, simulate
+    from dynamics.preparation import run_path
+    from dynamics.simulation import simulate
 
     runs, seed, every = trajectory.sizes["run"], int(trajectory["seed"][0]), int(trajectory.attrs["every"])
     path = run_path(settings, runs, seed, every, "metrics", device)
@@ -93,8 +94,8 @@ def check_complete_ensemble(trajectory: "xr.Dataset") -> SparseSettings:
     import numpy as np
 
     from analysis.transitions.loss_events import check_enough_frames
+    from dynamics.errors import TrajectoryError
     from dynamics.networks.from_trajectory import clustering_head_of
-    from dynamics.trajectory.netcdf import TrajectoryError
 
     settings = clustering_head_of(trajectory).settings
     check_enough_frames(trajectory)

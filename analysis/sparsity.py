@@ -113,7 +113,7 @@ def trajectory_labels(trajectories: "Sequence[xr.Dataset]", paths: Sequence[Path
 
     Files of one name are numbered.
     """
-    from dynamics.trajectory.reader import read_settings
+    from dynamics.trajectory.schema import read_settings
 
     settings = [dataclasses.asdict(read_settings(each)) for each in trajectories]
     if len(settings) == 1:
@@ -134,7 +134,7 @@ def _check_file(trajectory: "xr.Dataset", path: Path, step: int | None) -> None:
     Raises TrajectoryError, SettingsError.
     """
     from analysis.clustering_heads.activation_sparsity import network_and_step
-    from dynamics.trajectory.netcdf import TrajectoryError
+    from dynamics.errors import TrajectoryError
 
     try:
         network_and_step(trajectory, step)

@@ -84,7 +84,8 @@ def train_ensemble(
     settings: SparseSettings, options: Options, epochs: int, device: str = "auto"
 ) -> "tuple[Path, xr.Dataset]":
     """An ensemble, run or found, recorded every E epochs. Raises as `simulate` does."""
-    from dynamics.simulation import run_path, simulate
+    from dynamics.preparation import run_path
+    from dynamics.simulation import simulate
 
     every, runs, seed = options.epochs * settings.epoch_steps, options.runs, options.seed
     path, steps = run_path(settings, runs, seed, every=every, device=device), epochs * settings.epoch_steps

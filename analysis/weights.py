@@ -74,7 +74,7 @@ def measure_weights(trajectory: "xr.Dataset") -> dict[str, "np.ndarray"]:
     from analysis.structures.circles_and_grids import is_circle
     from dynamics.tasks import all_pairs, training_pairs
     from dynamics.trajectory.diverged import not_diverged
-    from dynamics.trajectory.reader import read_settings
+    from dynamics.trajectory.schema import read_settings
 
     last = trajectory.isel(step=-1)
     last = last.isel(run=np.flatnonzero(not_diverged(last)))
@@ -266,7 +266,8 @@ def main(options: Options) -> None:
     """Train, or find, an ensemble for each weight decay; print the table and draw the figure."""
     from analysis.output import tables
     from analysis.plots.figure_files import save_figure
-    from dynamics.simulation import run_path, simulate
+    from dynamics.preparation import run_path
+    from dynamics.simulation import simulate
 
     say = sys.stderr if str(options.csv) == "-" else sys.stdout
     steps, found, paths = options.epochs * ModularSettings.epoch_steps, {}, []

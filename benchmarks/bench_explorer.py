@@ -18,8 +18,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))  # for tests.browser, whic
 from analysis.explorer.live_particles import ParticlesPage
 from analysis.explorer.live_training import TrainingPage
 from analysis.plots.panels import panel_names
+from dynamics.errors import MissingPackage
 from dynamics.settings import ParticleSettings, SparseSettings
-from dynamics.simulation import MissingPackage, simulate
+from dynamics.simulation import simulate
 from dynamics.trajectory.reader import open_trajectory
 from tests.browser import DRAWN, FLAGS
 

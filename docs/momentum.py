@@ -10,9 +10,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from dynamics import ParticleSettings, System, register
 from dynamics.particles.system import ParticleState, ParticleSystem
-from dynamics.settings import ParticleSettings, check_choice, check_real
-from dynamics.simulation import System, register
+from dynamics.settings import check_choice, check_real
 from sims.command_line.default_command import system_command
 
 

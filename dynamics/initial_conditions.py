@@ -5,11 +5,12 @@ import dataclasses
 import hashlib
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from dynamics.errors import TrajectoryError
 from dynamics.settings import ParticleSettings, SettingsError
-from dynamics.trajectory.netcdf import TrajectoryError
 from dynamics.trajectory.reader import open_trajectory
 
 HASH_SEPARATOR = "#sha256="
@@ -19,6 +20,12 @@ HASH_SEPARATOR = "#sha256="
 def with_start_hash(settings: ParticleSettings) -> ParticleSettings:
     """Settings whose `start` names a file by content as well, FILE#sha256=..., so that a run is repeatable."""
     return dataclasses.replace(settings, start=append_content_hash(settings.start))
+
+
+def start_file(settings: Any) -> str | None:
+    """The file that settings begin from, without its hash; None if there is none."""
+    start = getattr(settings, "start", "random")
+    return None if start == "random" else start.split(HASH_SEPARATOR)[0]
 
 
 def append_content_hash(start: str) -> str:

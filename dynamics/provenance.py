@@ -1,4 +1,4 @@
-"""What a run is: its identity, by which it is found again, and the attributes that tell it in its file."""
+"""The identity of a run, by which its file is found again, and the versions of the program that computed it."""
 
 import dataclasses
 import functools
@@ -6,130 +6,75 @@ import hashlib
 import json
 import platform
 import subprocess
-from abc import abstractmethod
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-import numba
-import numpy as np
+from dynamics.settings import SettingsError
+from dynamics.system import System
 
-from dynamics.settings import Settings, SettingsError
-from dynamics.trajectory.reader import IDENTITY_ATTRIBUTES, SCHEMA_VERSION
-from dynamics.trajectory.recorder import DEFAULT_CLOCK, EpochClock, RunDescription
+IDENTITY_ATTRIBUTES = ("system", "config_json", "seed", "runs", "every", "record", "device", "numerics_version")
+"""Root attributes that distinguish one run from another. The number of steps is not among them."""
 
 BRANCH_ATTRIBUTES = ("branched_at", "branch_of")
-"""Further attributes of a run that begins in the middle of another: at which step, and of which run, by `digest`."""
+"""Further attributes of a branch: the step at which it begins, and the digest of the run that it begins from."""
 
 METRIC_VARIABLES = ("gradient_norm", "update_norm", "loss", "accuracy")
 """Variables that a run with record="metrics" keeps."""
 
 
-class SystemDescription(Protocol):
-    """What a system tells of itself; see `dynamics.simulation.System` for all of it."""
-
-    settings: Settings
-    """Their JSON in the file makes the run repeatable."""
-    variables: dict[str, tuple[str, ...]]
-    """What `observe` returns: name -> dims after (run, step)."""
-    numerics_version: int = 1
-    """Raised whenever a change alters results."""
-    device: str = "cpu"
-    """Kind of device: cpu or cuda."""
-    ensemble_width: int = 0
-    """Runs of the ensemble of which those at hand are some, where bits depend on that; else 0."""
-    clock: EpochClock = DEFAULT_CLOCK
-    """From where epochs are counted, where there are any."""
-
-    @abstractmethod
-    def coords(self) -> dict[str, np.ndarray]:
-        """Coordinates of the dimensions that `variables` names."""
+def run_identity(system: System, runs: int, seed: int, every: int, record: str) -> dict[str, Any]:
+    """The attributes `IDENTITY_ATTRIBUTES` of a run."""
+    values = (
+        system.settings.system,
+        json.dumps(dataclasses.asdict(system.settings), sort_keys=True),  # type: ignore[call-overload]
+        seed,
+        runs,
+        every,
+        record,
+        system.device,
+        system.numerics_version,
+    )
+    return dict(zip(IDENTITY_ATTRIBUTES, values, strict=True))
 
 
-def run_identity(system: SystemDescription, runs: int, seed: int, every: int, record: str) -> dict[str, Any]:
-    """What tells one run from another, as root attributes of its file (`trajectory.IDENTITY`)."""
-    values = {
-        "system": system.settings.system,
-        "config_json": json.dumps(dataclasses.asdict(system.settings), sort_keys=True),
-        "seed": seed,
-        "runs": runs,
-        "every": every,
-        "record": record,
-        "device": system.device,
-        "numerics_version": system.numerics_version,
-    }
-    assert tuple(values) == IDENTITY_ATTRIBUTES
-    return values
+def identity_digest(identity: Mapping[str, Any]) -> str:
+    """Twelve hexadecimal digits of the SHA-256 of an identity."""
+    return hashlib.sha256(json.dumps(_comparable(identity), sort_keys=True).encode()).hexdigest()[:12]
 
 
-def identity_digest(what: Mapping[str, Any]) -> str:
-    """Twelve hexadecimal digits over an identity."""
-    branch = {name: what[name] for name in BRANCH_ATTRIBUTES if name in what}
-    return hashlib.sha256(json.dumps(_comparable(what) | branch, sort_keys=True).encode()).hexdigest()[:12]
-
-
-def check_same_run(path: Path, found: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
-    """Raise SettingsError if the root attributes found at a path are not those of the run asked for."""
-    if "derived" in found or ("branched_at" in found) != ("branched_at" in asked):
-        allowed = "the file of a whole run, or a new one, or --overwrite"
+def check_same_run(path: Path, found: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
+    """Raise SettingsError if the root attributes found in a file are not those of the run with this identity."""
+    if "derived" in found or ("branched_at" in found) != ("branched_at" in identity):
         what = found.get("derived", "a branch" if "branched_at" in found else "a run that is no branch")
-        raise SettingsError("out", f"{path} with {what}", allowed)
-    for name in BRANCH_ATTRIBUTES:
-        if found.get(name) != asked.get(name):
-            allowed = f"a file with {name}={asked.get(name)}, or a new one, or --overwrite"
-            raise SettingsError("out", f"{path} with {name}={found.get(name)}", allowed)
-    here, wanted = _comparable({name: found.get(name, "{}") for name in IDENTITY_ATTRIBUTES}), _comparable(asked)
-    for name, value in wanted.items():
-        if name == "start" and here.get(name) != value:
+        raise SettingsError("out", f"{path} with {what}", f"the file of a whole run, {_OTHERWISE}")
+    names = (name for name in (*IDENTITY_ATTRIBUTES, *BRANCH_ATTRIBUTES) if name in found)
+    there = _comparable({"config_json": "{}", **{name: found[name] for name in names}})
+    for name, value in _comparable(identity).items():
+        if name == "start" and there.get(name) != value:
             what = f"{path}, whose run began from another file, or from this one before it changed"
-            raise SettingsError("out", what, "a new file, or --overwrite")
-        if here.get(name) != value:
-            allowed = f"a file with {name}={value}, or a new one, or --overwrite"
-            raise SettingsError("out", f"{path} with {name}={here.get(name)}", allowed)
+            raise SettingsError("out", what, _OTHERWISE.removeprefix("or "))
+        if there.get(name) != value:
+            found_value = f"{path} with {name}={there.get(name)}"
+            raise SettingsError("out", found_value, f"a file with {name}={value}, {_OTHERWISE}")
 
 
-def _comparable(what: Mapping[str, Any]) -> dict[str, Any]:
-    """An identity with its settings spelled out; a start counts by content, not by the name of its file."""
-    flat = {name: value for name, value in what.items() if name not in ("config_json", *BRANCH_ATTRIBUTES)}
-    flat |= json.loads(what["config_json"])
+_OTHERWISE = "or a new file, or --overwrite"
+
+
+def _comparable(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """The identity with one entry for each setting; a start file counts by its content, not by its name."""
+    flat = {name: value for name, value in identity.items() if name != "config_json"}
+    flat |= json.loads(identity["config_json"])
     if "start" in flat:
         flat["start"] = flat["start"].rpartition("#")[2]
     return flat
 
 
-def describe_run(system: SystemDescription, what: Mapping[str, Any], steps: int) -> RunDescription:
-    """Everything about a run that is known before it starts."""
-    kept = {
-        name: dims for name, dims in system.variables.items() if what["record"] == "all" or name in METRIC_VARIABLES
-    }
-    seeds = what["seed"] + np.arange(what["runs"], dtype=np.int64)
-    settings = system.settings
-    attrs = {
-        "title": f"Trajectory of {len(seeds)} runs of the {settings.system} system",
-        "Conventions": "CF-1.11",
-        "schema_version": SCHEMA_VERSION,
-        **what,
-        "modulus": settings.modulus,
-        "steps": steps,
-        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "git_commit": git_commit(),
-        "package_versions": json.dumps(package_versions()),
-        "threads": numba.get_num_threads(),
-        "ensemble_width": max(len(seeds), system.ensemble_width),
-        "comment": "All values are dimensionless; a step is an optimizer update or an integrator step. config_json "
-        "holds the settings; frames of a run after its last_step repeat it; group /checkpoint holds exact restart "
-        "states; the last line is a SHA-256.",
-    }
-    return RunDescription(
-        kept, system.variables, system.coords(), seeds, settings.time_step, settings.epoch_steps, attrs
-    )
-
-
 @functools.cache
 def git_commit() -> str:
-    """The commit this program runs from, "+" if changed since, or "unknown" where it is installed."""
+    """The git commit of the program, with "+" if files have changed since; "unknown" for an installed package."""
     git = ["git", "-C", str(Path(__file__).parent)]
     try:
         for command in (
@@ -143,7 +88,7 @@ def git_commit() -> str:
 
 
 def package_versions() -> dict[str, str]:
-    """Versions of what results depend on, by name; "unknown" for what is not installed."""
+    """Versions of Python and of the packages that results depend on; "unknown" for those not installed."""
     versions = {"python": platform.python_version()}
     for name in ("training-dynamics", "numpy", "numba", "xarray", "netCDF4", "torch"):
         try:

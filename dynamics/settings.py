@@ -72,6 +72,9 @@ class Settings(Protocol):
         """Time that passes in one step, so that `time` is time_step x step."""
 
 
+RecordMode = Literal["all", "metrics"]
+"""What of a run is recorded: everything, or norms, losses and accuracies alone."""
+
 StepRule = Literal["force", "direction", "particle"]
 BalanceRule = Literal["magnitude", "count", "none"]
 VarianceRule = Literal["overall", "axis", "none"]

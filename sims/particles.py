@@ -32,7 +32,7 @@ class Options:
 def main(options: Options) -> None:
     """Run, or find, the ensemble; print and draw its end states."""
     from analysis.plots.embedding_grid import save_embeddings_plot
-    from dynamics.simulation import final_embedding
+    from dynamics.branching import final_embedding
 
     settings = options.settings
     say = sys.stderr if str(options.csv) == "-" else sys.stdout

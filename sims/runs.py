@@ -49,7 +49,7 @@ def main(options: Options) -> None:
 
 def _is_being_written(lock: Path) -> bool:
     """Whether the writer that a lock belongs to is alive."""
-    from dynamics.trajectory.recorder import is_locked
+    from dynamics.trajectory.lock import is_locked
 
     return is_locked(lock.with_name(lock.name[1:].removesuffix(".lock")))
 
@@ -60,9 +60,12 @@ def describe_run_file(path: Path, thoroughly: bool, unknown: dict[str, str] | No
     unknown: takes what is to be said, once, of systems that nobody has registered.
     """
     from analysis.output.results import is_result_file
-    from dynamics.trajectory.netcdf import TrajectoryError, open_group
-    from dynamics.trajectory.reader import DIVERGED, UnknownSystem, closed_parts, open_trajectory, read_settings
-    from dynamics.trajectory.recorder import is_locked
+    from dynamics.errors import TrajectoryError, UnknownSystem
+    from dynamics.trajectory.lock import is_locked
+    from dynamics.trajectory.netcdf import open_group
+    from dynamics.trajectory.parts import closed_parts
+    from dynamics.trajectory.reader import open_trajectory
+    from dynamics.trajectory.schema import DIVERGED, read_settings
 
     parts = closed_parts(path)
     files = [part.path for part in parts] + ([path] if path.is_file() else [])

@@ -149,7 +149,7 @@ def main(options: Any) -> None:
     amount = options.system.amount
     check_csv(amount)
     from analysis.output.results import check_result_path, write_result
-    from dynamics.simulation import check_trajectory_path
+    from dynamics.preparation import check_trajectory_path
     from dynamics.sweeps.run import combine_points, compute_missing_points
 
     grid = plan_from_options(options.system)
@@ -232,7 +232,7 @@ def _point_rows(result: "xr.Dataset", axes: list[str], name: str) -> "list[Table
     """A row for each point, the last axis fastest."""
     from analysis.output.tables import TableRow, format_number, format_plus_minus
     from analysis.statistics.intervals import Interval, mean_interval
-    from dynamics.trajectory.reader import DIVERGED
+    from dynamics.trajectory.schema import DIVERGED
 
     found = []
     for values in itertools.product(*(result[axis].values.tolist() for axis in axes)):

@@ -30,12 +30,13 @@ from analysis.ablation import (
     swept_values,
 )
 from analysis.command_line.options import SparseOptions
+from dynamics.errors import Interrupted
 from dynamics.settings import SettingsError, SparseSettings
-from dynamics.simulation import Interrupted, simulate
+from dynamics.simulation import simulate
 from dynamics.sweeps import design
 from dynamics.sweeps.design import SweepPoint
 from dynamics.sweeps.run import combine_points, compute_missing_points
-from dynamics.trajectory.reader import DIVERGED, DONE
+from dynamics.trajectory.schema import DIVERGED, DONE
 
 RECIPE = {"data": 24, "batch": 8, "length": 5, "sparsity": 2, "hidden": 6}
 AMOUNT = {"runs": 3, "seed": 5, "epochs": 2, "points": 3, "max_hidden": 400}

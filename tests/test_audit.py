@@ -18,6 +18,7 @@ from analysis.audit import (
     training_pair_list,
 )
 from analysis.forces.directions import cosine_similarity, without_shift_and_scaling
+from dynamics.errors import TrajectoryError
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.particles.pair_forces import FIELD_NAMES, force_fields
@@ -25,7 +26,6 @@ from dynamics.particles.system import ParticleSystem
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
 from dynamics.simulation import simulate
 from dynamics.tasks import all_pairs, training_pairs
-from dynamics.trajectory.netcdf import TrajectoryError
 
 CONSTANTS = np.array([0.7, -2.0, 0.3, 1.5])
 

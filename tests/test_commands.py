@@ -17,8 +17,9 @@ from analysis.command_line.parsing import run_command
 from analysis.plots.embedding_grid import plot_embeddings, principal_plane
 from dynamics.settings import ParticleSettings
 from dynamics.simulation import simulate
-from dynamics.trajectory.reader import closed_parts, open_trajectory
-from dynamics.trajectory.recorder import trajectory_lock
+from dynamics.trajectory.lock import trajectory_lock
+from dynamics.trajectory.parts import closed_parts
+from dynamics.trajectory.reader import open_trajectory
 from sims.runs import describe_run_file
 from tests.test_simulate import run, stop_at
 

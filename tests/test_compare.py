@@ -20,9 +20,9 @@ from analysis.structures.embedding_motion import (
     on_normalised_time,
 )
 from analysis.structures.procrustes import end_shape_distances
+from dynamics.errors import TrajectoryError
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
 from dynamics.simulation import simulate
-from dynamics.trajectory.netcdf import TrajectoryError
 from dynamics.trajectory.recorder import save_trajectory
 from tests.test_commands import here  # noqa: F401 - a fixture
 

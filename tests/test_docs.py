@@ -26,17 +26,21 @@ from analysis.structures.formation_times import embedding_of_numbers
 from docs.momentum import MomentumSettings, MomentumSystem
 from dynamics import randomness
 from dynamics import settings as table
-from dynamics import simulation as loop
+from dynamics import system as registry
+from dynamics.branching import branch, replay
+from dynamics.errors import Interrupted, TrajectoryError
 from dynamics.settings import SYSTEM_MODULES_VARIABLE, ParticleSettings, SettingsError
-from dynamics.simulation import Interrupted, System, branch, register, replay, simulate
-from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import DIVERGED, closed_parts, open_trajectory, read_settings
+from dynamics.simulation import simulate
+from dynamics.system import System, register
+from dynamics.trajectory.parts import closed_parts
+from dynamics.trajectory.reader import open_trajectory
+from dynamics.trajectory.schema import DIVERGED, read_settings
 from sims import sweep
 from sims.command_line import default_command as command_line
 from tests import naive
 from tests.conftest import ROOT
 
-TABLES = (table.SETTINGS_CLASSES, loop.SYSTEM_CLASSES, panels.PANEL_BUILDERS)
+TABLES = (table.SETTINGS_CLASSES, registry.SYSTEM_CLASSES, panels.PANEL_BUILDERS)
 for each in TABLES:  # what else this process tests knows nothing of the example
     each.pop("momentum", None)
 
@@ -263,7 +267,7 @@ def test_a_run_that_diverges_stands_still(monkeypatch):
         return total, np.where(too_large & (np.arange(len(x)) == 1), np.inf, norm)
 
     monkeypatch.setattr(system.plain, "force", force)
-    monkeypatch.setitem(loop.SYSTEM_CLASSES, "momentum", lambda settings, device: system)
+    monkeypatch.setitem(registry.SYSTEM_CLASSES, "momentum", lambda settings, device: system)
     found = run(runs=3, steps=20, out="a.nc")
     assert found["last_step"].values.tolist() == [20, 10, 20]
     assert found["status"].values.tolist() == [1, DIVERGED, 1]
@@ -293,7 +297,7 @@ def test_a_system_that_lacks_a_method_cannot_be_made():
 
 
 def test_settings_of_a_system_that_is_not_registered_are_told(monkeypatch):
-    monkeypatch.delitem(loop.SYSTEM_CLASSES, "momentum")
+    monkeypatch.delitem(registry.SYSTEM_CLASSES, "momentum")
     with pytest.raises(SettingsError, match="system of the settings: found momentum, allowed is one of particles"):
         simulate(SETTINGS, runs=1, steps=1)
 
@@ -508,7 +512,7 @@ OUTSIDER = """
 import dataclasses
 from typing import ClassVar
 from docs.momentum import MomentumSettings, MomentumSystem
-from dynamics.simulation import register
+from dynamics import register
 
 @dataclasses.dataclass(frozen=True)
 class Settings(MomentumSettings):
@@ -526,7 +530,7 @@ def outsider(tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "outsider", raising=False)
     module = importlib.import_module("outsider")
     simulate(module.Settings(n=5), runs=2, steps=12, out="a.nc", progress=False).close()
-    for each in (table.SETTINGS_CLASSES, loop.SYSTEM_CLASSES):
+    for each in (table.SETTINGS_CLASSES, registry.SYSTEM_CLASSES):
         del each["outsider"]
     sys.modules.pop("outsider")
     yield "a.nc"

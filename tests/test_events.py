@@ -19,9 +19,9 @@ from analysis.transitions.loss_events import (
     plateau_escape_times,
     trajectory_scalar,
 )
+from dynamics.errors import TrajectoryError
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
 from dynamics.simulation import simulate
-from dynamics.trajectory.netcdf import TrajectoryError
 from dynamics.trajectory.reader import open_trajectory
 from tests.planted import planted
 

@@ -7,9 +7,9 @@ from analysis.explorer.codec import encode_layer
 from analysis.explorer.export import export_page
 from analysis.plots.panels import build_scene
 from analysis.plots.scenes.scene import Map
+from dynamics.errors import TrajectoryError
 from dynamics.settings import ParticleSettings, SettingsError, SparseSettings
 from dynamics.simulation import simulate
-from dynamics.trajectory.netcdf import TrajectoryError
 from dynamics.trajectory.reader import open_trajectory
 
 

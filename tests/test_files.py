@@ -5,9 +5,9 @@ import os
 import pytest
 
 from analysis.output.files import STALE_SECONDS, replace_file
+from dynamics.errors import RecordingError
 from dynamics.settings import ParticleSettings
 from dynamics.simulation import simulate
-from dynamics.trajectory.netcdf import RecordingError
 from dynamics.trajectory.reader import open_trajectory
 
 

@@ -18,7 +18,7 @@ from analysis.plots.drawing.film_encoder import open_film_encoder
 from analysis.plots.drawing.film_timeline import film_frames
 from analysis.plots.drawing.panel_grid import PanelGrid
 from analysis.plots.scenes.scene import EventMark
-from dynamics.trajectory.netcdf import RecordingError, TrajectoryError
+from dynamics.errors import RecordingError, TrajectoryError
 from dynamics.trajectory.reader import open_trajectory
 from tests.test_artists import FRAMES, drawn, made
 from tests.test_frame import files  # noqa: F401

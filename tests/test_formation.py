@@ -20,9 +20,9 @@ from analysis.structures.formation_times import (
     structure_measures,
 )
 from analysis.structures.lattices import perfect_grids
+from dynamics.errors import TrajectoryError
 from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
 from dynamics.simulation import simulate
-from dynamics.trajectory.netcdf import TrajectoryError
 from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.recorder import save_trajectory
 from tests.test_spectrum import circle

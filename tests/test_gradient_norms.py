@@ -26,9 +26,9 @@ from analysis.transitions.gradient_peaks import (
     peak_coincidence,
     peak_lags,
 )
+from dynamics.errors import TrajectoryError
 from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
 from dynamics.simulation import simulate
-from dynamics.trajectory.netcdf import TrajectoryError
 from dynamics.trajectory.recorder import save_trajectory
 
 SMALL = SparseSettings(length=5, sparsity=2, data=40, batch=20, hidden=4)

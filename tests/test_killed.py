@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from dynamics.errors import RecordingError, TrajectoryError
 from dynamics.settings import ParticleSettings
 from dynamics.simulation import simulate
 from dynamics.trajectory import netcdf, recorder
-from dynamics.trajectory.netcdf import RecordingError, TrajectoryError
-from dynamics.trajectory.reader import checkpoints, closed_parts, open_trajectory, parts_folder
+from dynamics.trajectory.parts import closed_parts, parts_folder
+from dynamics.trajectory.reader import checkpoints, open_trajectory
 
 SETTINGS = ParticleSettings(n=5, fa=2.0)
 AMOUNT = {"runs": 4, "steps": 4000, "every": 2, "progress": False}
@@ -23,9 +24,8 @@ AMOUNT = {"runs": 4, "steps": 4000, "every": 2, "progress": False}
 # The same run with parts so small that there are dozens of them; says when the work begins.
 SCRIPT = """
 import sys
-from dynamics import recorder
-from dynamics.settings import ParticleSettings
-from dynamics.simulation import Interrupted, simulate
+from dynamics import Interrupted, ParticleSettings, simulate
+from dynamics.trajectory import recorder
 recorder.PART_SECONDS = 0.03
 simulate(ParticleSettings(n=5, fa=2.0), runs=1, steps=1, progress=False)  # compile
 print("working", flush=True)
@@ -155,7 +155,7 @@ def test_a_full_disk_is_an_error_and_loses_nothing(tmp_path, monkeypatch, undist
     small_disk(disk)
     try:
         monkeypatch.setattr(recorder, "PART_BYTES", 100_000)
-        monkeypatch.setattr("dynamics.simulation.check_memory_and_disk", lambda *_: None)
+        monkeypatch.setattr("dynamics.simulation.check_resources", lambda *_: None)
         with pytest.raises(RecordingError, match="no space left"):
             simulate(SETTINGS, out=disk / "run.nc", **AMOUNT)
         parts = closed_parts(disk / "run.nc")

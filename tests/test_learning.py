@@ -9,7 +9,7 @@ from analysis.plots.learning_figure import COLUMNS, final_accuracies, learning_r
 from analysis.statistics.intervals import binomial_interval, mean_interval
 from dynamics.settings import SparseSettings
 from dynamics.simulation import simulate
-from dynamics.trajectory.reader import DIVERGED
+from dynamics.trajectory.schema import DIVERGED
 
 SMALL = SparseSettings(length=6, sparsity=2, data=60, batch=16, hidden=6)
 

@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from dynamics.branching import branch, branch_path, replay
+from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
-from dynamics.simulation import branch, branch_path, replay, simulate
+from dynamics.simulation import simulate
+from dynamics.system import EpochClock
 from dynamics.training.sparse_backends import SparseSimdBackend
 from dynamics.trajectory import recorder
-from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import checkpoints, closed_parts, open_trajectory
-from dynamics.trajectory.recorder import EpochClock
+from dynamics.trajectory.parts import closed_parts
+from dynamics.trajectory.reader import checkpoints, open_trajectory
 
 SPARSE = SparseSettings(length=6, sparsity=2, data=50, batch=8, hidden=5)
 SMALL = ["--length", 6, "--sparsity", 2, "--data", 50, "--batch", 8, "--hidden", 5]

@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 
 from dynamics import settings as table
-from dynamics import simulation as loop
+from dynamics import system as registry
+from dynamics.branching import replay
+from dynamics.preparation import run_path
 from dynamics.randomness import random_stream
 from dynamics.settings import SYSTEM_MODULES_VARIABLE, SettingsError, import_external_systems
-from dynamics.simulation import System, register, replay, run_path, simulate
+from dynamics.simulation import simulate
+from dynamics.system import System, register
 from sims.command_line.default_command import system_command
 
 
@@ -77,10 +80,10 @@ class Noise(System):
 @pytest.fixture(autouse=True)
 def tables():
     """What is registered here is not known elsewhere."""
-    before = [dict(each) for each in (table.SETTINGS_CLASSES, loop.SYSTEM_CLASSES)]
+    before = [dict(each) for each in (table.SETTINGS_CLASSES, registry.SYSTEM_CLASSES)]
     register(NoiseSettings, Noise)
     yield
-    for each, kept in zip((table.SETTINGS_CLASSES, loop.SYSTEM_CLASSES), before, strict=True):
+    for each, kept in zip((table.SETTINGS_CLASSES, registry.SYSTEM_CLASSES), before, strict=True):
         each.clear()
         each.update(kept)
 
@@ -159,11 +162,14 @@ MISTAKES = [
     ({"checkpoint": without("checkpoint", "step")}, "checkpoint: found step: a NoneType, allowed is the step of the s"),
     (
         {"checkpoint": with_("checkpoint", seeds=lambda old: 5)},
-        r"checkpoint: found seeds: a int .* \(2, ...\): the runs",
+        r"checkpoint: found seeds: a int .* \(2, ...\): run first",
     ),
-    ({"checkpoint": with_("checkpoint", seed=lambda old: np.ones(2))}, "checkpoint: found one named seed, allowed is"),
+    (
+        {"checkpoint": with_("checkpoint", seed=lambda old: np.ones(2))},
+        "checkpoint: found an array named seed, allowed is",
+    ),
     ({"checkpoint": lambda self, state: state}, "checkpoint: found a NoiseState, allowed is a dict"),
-    ({"restore": rounding}, "restore: found another x, allowed is the state that was kept, exactly"),
+    ({"restore": rounding}, "restore: found a different x, allowed is the state that was saved, exactly"),
     (
         {"restore": lambda self, arrays: NoiseState(**arrays)},
         r"restore: found a state whose step is array\(0\), allowed",
@@ -183,10 +189,10 @@ MISTAKES = [
     ),
     (
         {"observe": with_("observe", embedding=lambda old: old * np.nan)},
-        "observe: found embedding with a value that is",
+        "observe: found embedding of run 0 at step 0 is not finite",
     ),
     ({"coords": without("coords", "layer")}, r"coords: found no layer, allowed .* gradient_norm is over \('layer',\)"),
-    ({"coords": without("coords", "token", "axis")}, "coords: found no token, allowed is one for each dimension"),
+    ({"coords": without("coords", "token", "axis")}, "coords: found no token, allowed is one entry for each dimension"),
     ({"coords": with_("coords", token=lambda old: 3)}, r"coords: found token: 3, allowed is an array"),
     (
         {"__init__": over(gradient_norm=None)},
@@ -197,17 +203,17 @@ MISTAKES = [
         r"variables: found gradient_norm over \(\), allowed is \('layer',\) after run",
     ),
     ({"__init__": over(speed="token")}, "variables: found speed: 'token', allowed is a tuple"),
-    ({"__init__": over(time=())}, "variables: found one named 'time', allowed is names other than"),
+    ({"__init__": over(time=())}, "variables: found a variable named 'time', allowed is names other than"),
     (
         {"__init__": lambda self, settings, device: None},
         ": found no settings, no variables, allowed is settings and var",
     ),
-    ({"advance": drawing}, "advance: found another x, allowed is the same from the same state"),
-    ({"advance": in_place}, "advance: found another x, allowed is a state that it leaves as it is"),
+    ({"advance": drawing}, "advance: found a different x, allowed is the same result from the same state"),
+    ({"advance": in_place}, "advance: found a different x, allowed is no change of the state"),
     ({"advance": advanced(step=lambda after: 0)}, "advance: found a state whose step is 0, allowed is the int 1"),
     (
         {"advance": advanced(last_step=lambda after: 1)},
-        r"advance: found a state whose last_step is a int, allowed is who",
+        r"advance: found a state whose last_step is a int, allowed is int",
     ),
     (
         {"advance": advanced(last_step=lambda after: after.last_step + 1)},
@@ -233,9 +239,7 @@ def test_what_does_not_inherit_is_told_what_it_lacks():
 
     for begin in (lambda: run(steps=2), lambda: run_path(NoiseSettings(), 2, 0)):
         register(NoiseSettings, Alone)
-        with pytest.raises(
-            SettingsError, match=r"Alone: found no device, no ensemble_width, .* dynamics.simulation.System"
-        ):
+        with pytest.raises(SettingsError, match=r"Alone: found no device, no ensemble_width, .* dynamics.System"):
             begin()
     register(NoiseSettings, type("Half", (System,), {"coords": Noise.coords}))
     with pytest.raises(SettingsError, match="Half: found no advance, no checkpoint, no initial, .*all methods"):
@@ -285,7 +289,7 @@ def test_fields_that_no_file_can_keep_are_told():
         odd = dataclasses.make_dataclass("Odd", fields, bases=(NoiseSettings,), frozen=True)
         odd.system = "odd"
         register(odd, Noise)
-        with pytest.raises(SettingsError, match="Odd: found fields that no file can keep"):
+        with pytest.raises(SettingsError, match="Odd: found fields that a file cannot keep"):
             run(odd(), steps=2)
     assert run(NoiseSettings(scale=1), steps=2).attrs["config_json"] == '{"scale": 1}'
 

@@ -28,12 +28,12 @@ from analysis.statistics.success import evaluation_split, success_mask
 from analysis.structures.circles_and_grids import count_imperfections, imperfect_pair_sums
 from analysis.structures.projection import fit_projection
 from analysis.transitions.loss_events import event_table, first_two_drops, trajectory_scalar
+from dynamics.errors import TrajectoryError
 from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.particles.system import ParticleSystem
 from dynamics.settings import SETTINGS_CLASSES, ModularSettings, ParticleSettings, SettingsError, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.tasks import all_pairs, training_pairs
-from dynamics.trajectory.reader import TrajectoryError
 from tests.plain_head import Net
 
 SIDE = 12

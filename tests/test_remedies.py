@@ -20,8 +20,9 @@ from analysis.remedies import (
 )
 from analysis.statistics.intervals import clustered_binomial_interval
 from analysis.transitions.detection import DEFAULT_DETECTION
+from dynamics.branching import branch
 from dynamics.settings import ParticleSettings, SettingsError, SparseSettings
-from dynamics.simulation import branch, simulate
+from dynamics.simulation import simulate
 from dynamics.trajectory.reader import open_trajectory
 
 SMALL = SparseSettings(length=5, sparsity=2, data=64, batch=16, hidden=8, lr=0.02)

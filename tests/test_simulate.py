@@ -13,24 +13,21 @@ from xarray.backends.file_manager import FILE_CACHE
 
 from analysis.structures.circles_and_grids import circles, grid_imperfections
 from dynamics import simulation as loop
+from dynamics import system as registry
+from dynamics.branching import branch, final_embedding, replay
+from dynamics.errors import Interrupted, RecordingError, TrajectoryError
 from dynamics.particles.system import ParticleSystem
+from dynamics.preparation import run_path
 from dynamics.randomness import normal_samples
 from dynamics.settings import SETTINGS_CLASSES as KNOWN
 from dynamics.settings import ParticleSettings, SettingsError
-from dynamics.simulation import Interrupted, branch, final_embedding, replay, run_path, simulate
+from dynamics.simulation import simulate
 from dynamics.trajectory import recorder
-from dynamics.trajectory.netcdf import RecordingError, TrajectoryError
-from dynamics.trajectory.reader import (
-    DIVERGED,
-    DONE,
-    checkpoints,
-    closed_parts,
-    open_trajectory,
-    part_file_name,
-    parts_folder,
-    truncate_trajectory,
-)
-from dynamics.trajectory.recorder import RecordingSchedule, trajectory_lock
+from dynamics.trajectory.description import RecordingSchedule
+from dynamics.trajectory.lock import trajectory_lock
+from dynamics.trajectory.parts import closed_parts, part_file_name, parts_folder
+from dynamics.trajectory.reader import checkpoints, open_trajectory, truncate_trajectory
+from dynamics.trajectory.schema import DIVERGED, DONE
 
 SETTINGS = ParticleSettings(n=7, fa=2.0)
 
@@ -495,8 +492,8 @@ def test_another_process_that_finishes_first_is_noticed_under_the_lock(tmp_path,
 def test_a_finished_run_in_a_folder_that_cannot_be_written_is_read(tmp_path, monkeypatch):
     path = tmp_path / "a.nc"
     run(out=path).close()
-    monkeypatch.setattr(recorder, "trajectory_lock", None)  # nothing may be locked
-    monkeypatch.setattr(loop, "check_memory_and_disk", None)  # nor measured
+    monkeypatch.setattr("dynamics.trajectory.recorder.trajectory_lock", None)  # nothing may be locked
+    monkeypatch.setattr(loop, "check_resources", None)  # nor measured
     run(out=path)
 
 
@@ -588,7 +585,7 @@ def test_a_branch_after_a_divergence_is_a_trajectory(diverging, tmp_path):
 
 def test_a_file_in_the_way_of_the_parts_is_an_error(tmp_path):
     parts_folder(tmp_path / "a.nc").write_text("mine")
-    with pytest.raises(RecordingError, match="in the way"):
+    with pytest.raises(RecordingError, match="is a file, expected a folder"):
         run(out=tmp_path / "a.nc")
 
 
@@ -743,9 +740,9 @@ class PendulumSystem:
 
 def test_a_system_from_outside_goes_through_everything(tmp_path, monkeypatch):
     """The protocol is all that the loop, the format and the analyses know."""
-    monkeypatch.setattr(loop, "SYSTEM_CLASSES", dict(loop.SYSTEM_CLASSES))
+    monkeypatch.setattr(registry, "SYSTEM_CLASSES", dict(registry.SYSTEM_CLASSES))
     monkeypatch.setitem(KNOWN, "pendulum", PendulumSettings)
-    loop.register(PendulumSettings, PendulumSystem)
+    registry.register(PendulumSettings, PendulumSystem)
     settings, path = PendulumSettings(angle=0.25), tmp_path / "a.nc"
     simulate(settings, runs=3, out=path, progress=False).close()
     trajectory = simulate(settings, runs=3, steps=20, out=path, progress=False)

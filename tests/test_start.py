@@ -5,9 +5,10 @@ import csv
 import numpy as np
 import pytest
 
+from dynamics.preparation import run_path
 from dynamics.settings import ParticleSettings, SettingsError
-from dynamics.simulation import run_path, simulate
-from dynamics.trajectory.reader import read_settings
+from dynamics.simulation import simulate
+from dynamics.trajectory.schema import read_settings
 
 
 def particles(start, **changes):

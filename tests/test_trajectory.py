@@ -11,17 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from dynamics.branching import final_embedding
+from dynamics.errors import TrajectoryError
 from dynamics.settings import ParticleSettings
-from dynamics.simulation import final_embedding, simulate
-from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import (
-    REQUIRED_ATTRIBUTES,
-    checkpoints,
-    open_trajectory,
-    read_settings,
-    validate_trajectory,
-)
+from dynamics.simulation import simulate
+from dynamics.trajectory.reader import checkpoints, open_trajectory
 from dynamics.trajectory.recorder import save_trajectory
+from dynamics.trajectory.schema import REQUIRED_ATTRIBUTES, read_settings, validate_trajectory
 
 SETTINGS = ParticleSettings(n=5, fa=2.0)
 

@@ -23,11 +23,11 @@ import xarray as xr
 from analysis.clustering_heads.clusters import reference_sequences
 from analysis.statistics.intervals import Interval, mean_distance_between, mean_interval
 from analysis.structures.procrustes import procrustes_distance
+from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import check_variable_recorded, clustering_head_of, weights
 from dynamics.randomness import random_stream
 from dynamics.trajectory.diverged import not_diverged
-from dynamics.trajectory.netcdf import TrajectoryError
 
 _PERMUTATIONS = 9999
 ATTENTION_SEQUENCES = 512

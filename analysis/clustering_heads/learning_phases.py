@@ -25,11 +25,11 @@ from analysis.clustering_heads.invariances import (
     invariance_probe,
     run_error_context,
 )
+from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import check_variable_recorded, clustering_head_of
 from dynamics.settings import check_integer
 from dynamics.trajectory.diverged import not_diverged
-from dynamics.trajectory.netcdf import TrajectoryError
 
 _FRAMES = 101
 MIN_RISE = 0.01

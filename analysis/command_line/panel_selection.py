@@ -63,7 +63,7 @@ def default_run(trajectory: "xr.Dataset") -> tuple[int, str]:
     from analysis.structures.circles_and_grids import circles
     from dynamics.settings import SparseSettings
     from dynamics.trajectory.diverged import not_diverged
-    from dynamics.trajectory.reader import read_settings
+    from dynamics.trajectory.schema import read_settings
 
     if isinstance(read_settings(trajectory), SparseSettings):
         good, word = success_mask(trajectory), "successful"
@@ -193,7 +193,7 @@ def open_shown_runs(options: PanelOptions) -> "tuple[list[xr.Dataset], list[int]
 
 def divergence_note(trajectory: "xr.Dataset", run: int) -> str:
     """That a run diverged, in words, where it did."""
-    from dynamics.trajectory.reader import DIVERGED
+    from dynamics.trajectory.schema import DIVERGED
 
     if trajectory["status"].values[run] != DIVERGED:
         return ""

@@ -16,9 +16,10 @@ from analysis.plots.scenes.common_panels import RecordedRun
 from analysis.statistics.success import evaluation_split, success_mask
 from analysis.structures.circles_and_grids import STRUCTURE_KINDS, count_imperfections, is_circle
 from analysis.transitions.loss_events import default_scalar_name, event_table, trajectory_scalar
+from dynamics.errors import TrajectoryError
 from dynamics.trajectory.diverged import not_diverged
-from dynamics.trajectory.netcdf import NETCDF_LOCK, TrajectoryError
-from dynamics.trajectory.reader import DIVERGED, RUNNING
+from dynamics.trajectory.netcdf import NETCDF_LOCK
+from dynamics.trajectory.schema import DIVERGED, RUNNING
 
 RESULT_ANALYSES = ("circuits", "events")
 """Analyses whose results are read where they lie beside a trajectory."""

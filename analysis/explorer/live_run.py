@@ -13,7 +13,7 @@ from analysis.structures.circles_and_grids import CIRCLE_RATIO, circularity, cou
 from dynamics.kernels.compiling import numba_threads
 from dynamics.particles.system import ParticleState, ParticleSystem
 from dynamics.settings import ModularSettings, ParticleSettings
-from dynamics.simulation import SYSTEM_CLASSES
+from dynamics.system_checks import create_system
 
 MAX_HISTORY_POINTS = 1000
 """Points of a curve above which every other one is left out."""
@@ -113,7 +113,7 @@ class TrainingRun:
 
     def restart(self) -> None:
         """Begin anew from the seed."""
-        self.system = SYSTEM_CLASSES[ModularSettings.system](self.settings, "cpu")
+        self.system = create_system(self.settings, "cpu")
         self.state = self.system.initial(np.array([self.seed]))
         self.score()
         self.particles = ParticleRun(ParticleSettings(n=self.settings.n, dim=self.settings.dim), self.seed)
@@ -150,7 +150,7 @@ class TrainingRun:
             self.restart()
         else:
             arrays = self.system.checkpoint(self.state)
-            self.system = SYSTEM_CLASSES[ModularSettings.system](after, "cpu")
+            self.system = create_system(after, "cpu")
             self.state = self.system.restore(arrays)
         return anew
 

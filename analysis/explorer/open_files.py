@@ -11,8 +11,9 @@ from analysis.explorer.screen import Screen
 from analysis.explorer.timebar import time_bar
 from analysis.explorer.view_settings import default_panel_names
 from analysis.plots.panels import build_scene
-from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import closed_parts, open_trajectory
+from dynamics.errors import TrajectoryError
+from dynamics.trajectory.parts import closed_parts
+from dynamics.trajectory.reader import open_trajectory
 
 _Stamp = tuple[tuple[str, int, int], ...]
 

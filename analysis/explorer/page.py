@@ -149,7 +149,7 @@ Particles and Training are computed as you look."""
 
 def training_tab(document: Document) -> Tab:
     """The tab of a network that learns, or how to get what it needs."""
-    from dynamics.simulation import MissingPackage
+    from dynamics.errors import MissingPackage
 
     try:
         return TrainingPage(document)

@@ -24,8 +24,8 @@ from analysis.explorer.timebar import time_bar
 from analysis.explorer.view_settings import NO_CHOICE, ViewSettings, default_panel_names, parse_axes, parse_panels
 from analysis.plots.panels import build_scene
 from analysis.plots.scenes.scene import Scene
+from dynamics.errors import TrajectoryError
 from dynamics.settings import SettingsError
-from dynamics.trajectory.netcdf import TrajectoryError
 
 
 class RunsPage:

@@ -20,9 +20,9 @@ import xarray as xr
 
 from analysis.linearization.eigenmodes import STABILITY_KINDS, Eigenmodes, growing_mode_count, stability_kinds
 from analysis.linearization.force_jacobian import force_spectra
+from dynamics.errors import TrajectoryError
 from dynamics.settings import ModularSettings, ParticleSettings, Settings, SettingsError, SparseSettings
-from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import read_settings
+from dynamics.trajectory.schema import read_settings
 
 _STEPS = 20
 """Frames that are looked at where nobody says how many."""

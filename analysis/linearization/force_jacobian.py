@@ -35,13 +35,13 @@ from tqdm import tqdm
 
 from analysis.linearization.eigenmodes import Eigenmodes, sorted_eigenmodes
 from analysis.structures.circles_and_grids import check_embedding
+from dynamics.errors import TrajectoryError
 from dynamics.particles.pair_forces import TINY
 from dynamics.particles.pair_list import PairList
 from dynamics.particles.system import ParticleSystem
 from dynamics.settings import ParticleSettings, SettingsError
 from dynamics.trajectory.diverged import valid_frames
-from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import read_settings
+from dynamics.trajectory.schema import read_settings
 
 _MAX_COORDINATES = 1000
 """Coordinates (particles times axes) up to which there is a spectrum."""

@@ -15,7 +15,7 @@ from analysis.plots.figure_files import new_figure, save_figure
 from analysis.statistics.intervals import Interval, binomial_interval, mean_interval
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
 from dynamics.trajectory.diverged import not_diverged
-from dynamics.trajectory.reader import read_settings
+from dynamics.trajectory.schema import read_settings
 
 SUCCESS_THRESHOLDS = (0.9, SUCCESS_ACCURACY, 1.0)
 """Test accuracies that count as success: VC's for sparsity, ablations and transfer. The last is reached, not passed."""

@@ -28,10 +28,10 @@ from analysis.plots.scenes.common_panels import RecordedRun, RunPanels, build_de
 from analysis.plots.scenes.particle_panels import build_particle_panels
 from analysis.plots.scenes.scene import EventMark, Scene
 from analysis.structures.circles_and_grids import structure_label
+from dynamics.errors import TrajectoryError
 from dynamics.initial_conditions import HASH_SEPARATOR
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings, check_integer
-from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import DIVERGED, RUNNING
+from dynamics.trajectory.schema import DIVERGED, RUNNING
 
 
 def _head(recorded: RecordedRun) -> RunPanels:

@@ -25,8 +25,10 @@ from analysis.output.tables import (
 )
 from analysis.statistics.intervals import Interval, binomial_interval, correlation_interval, mean_interval
 from analysis.structures.circles_and_grids import count_imperfections, is_circle, summarise_structures
+from dynamics.branching import final_embedding
+from dynamics.preparation import run_path
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
-from dynamics.simulation import final_embedding, run_path, simulate
+from dynamics.simulation import simulate
 from dynamics.trajectory.diverged import count_diverged
 from dynamics.trajectory.reader import run_indices
 

@@ -25,9 +25,9 @@ from analysis.structures.embedding_motion import (
     on_normalised_time,
 )
 from analysis.structures.procrustes import end_shape_distances, match_shapes, procrustes_distance
+from dynamics.errors import TrajectoryError
 from dynamics.randomness import random_stream
 from dynamics.trajectory.diverged import mask_diverged, not_diverged
-from dynamics.trajectory.netcdf import TrajectoryError
 
 PERMUTATIONS = 2000
 QUARTILES = (0.25, 0.5, 0.75)

@@ -17,7 +17,7 @@ import xarray as xr
 
 from analysis.structures.circles_and_grids import check_embedding
 from dynamics.trajectory.diverged import mask_diverged
-from dynamics.trajectory.reader import read_settings
+from dynamics.trajectory.schema import read_settings
 
 NEAR = 1e-9
 """Share of the time between two frames within which a moment is that of the frame itself."""

@@ -33,9 +33,9 @@ from analysis.structures.circles_and_grids import circularity, count_imperfectio
 from analysis.structures.fourier import embedding_spectrum
 from analysis.structures.lattices import MAX_GRID_TOKENS, perfect_grids
 from analysis.structures.nearest_structures import nearest_circle, nearest_grid, nearest_perfect_grid
+from dynamics.errors import TrajectoryError
 from dynamics.randomness import normal_samples
 from dynamics.trajectory.diverged import valid_frames
-from dynamics.trajectory.netcdf import TrajectoryError
 
 FEWEST_TOKENS = 5
 """Fewer have no structure that chance would not give."""

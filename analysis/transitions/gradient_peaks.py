@@ -45,9 +45,9 @@ from analysis.statistics.intervals import Interval, clustered_binomial_interval,
 from analysis.structures.embedding_motion import embedding_displacement
 from analysis.transitions.change_points import SeriesEvent, detect_events
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
+from dynamics.errors import TrajectoryError
 from dynamics.randomness import random_stream
 from dynamics.trajectory.diverged import valid_frames
-from dynamics.trajectory.netcdf import TrajectoryError
 
 RANDOM_SHIFTS = 1000
 MIN_FRAMES = 20

@@ -21,9 +21,9 @@ import xarray as xr
 from analysis.structures.embedding_motion import embedding_speed
 from analysis.transitions.change_points import SeriesEvent, detect_events, first_plateau_escape
 from analysis.transitions.detection import DEFAULT_DETECTION, MIN_WINDOW_FRAMES, DetectionConfig
+from dynamics.errors import TrajectoryError
 from dynamics.settings import SettingsError
 from dynamics.trajectory.diverged import mask_diverged, valid_frames
-from dynamics.trajectory.netcdf import TrajectoryError
 
 
 class EscapeCriterion(NamedTuple):

@@ -25,9 +25,9 @@ from analysis.transitions.spike_attribution import (
     spike_cause,
     training_sequences,
 )
+from dynamics.branching import replay
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import clustering_head_of, weights
-from dynamics.simulation import replay
 
 MAX_FRAMES_BEFORE_PEAK, FRACTION_AFTER_PEAK = 5, 0.5
 """Recorded frames before a spike's peak in which its rise may begin; part of one that is replayed after it."""

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 import xarray as xr
 
+from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.settings import ModularSettings, SettingsError, SparseSettings
-from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import read_settings
+from dynamics.trajectory.schema import read_settings
 
 _Network = TypeVar("_Network", ConstantAttention, ClusteringHead)
 

@@ -32,8 +32,8 @@ from dynamics.particles.integrator import (
 )
 from dynamics.particles.pair_list import PairList, group_pairs
 from dynamics.settings import PARTICLE_CHOICES, ParticleSettings, SettingsError
+from dynamics.system import DEFAULT_CLOCK
 from dynamics.tasks import all_pairs
-from dynamics.trajectory.recorder import DEFAULT_CLOCK
 
 
 @dataclasses.dataclass(frozen=True)

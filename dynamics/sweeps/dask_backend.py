@@ -20,14 +20,17 @@ from typing import Any
 
 from tqdm import tqdm
 
+from dynamics.errors import Interrupted, MissingPackage, RecordingError, TrajectoryError
+from dynamics.interruption import deferred_signals
 from dynamics.kernels.compiling import numba_threads
+from dynamics.preparation import find_finished_run
 from dynamics.provenance import check_same_run
 from dynamics.settings import SettingsError
-from dynamics.simulation import Interrupted, MissingPackage, deferred_signals, find_finished_run
 from dynamics.sweeps.design import SweepDesign, SweepPoint, errors_with_point, simulate_point
-from dynamics.trajectory.netcdf import RecordingError, TrajectoryError, fsync_path
+from dynamics.trajectory.lock import hold_lock
+from dynamics.trajectory.netcdf import fsync_path
 from dynamics.trajectory.reader import checkpoints, open_trajectory
-from dynamics.trajectory.recorder import hold_lock, remove_merged_parts
+from dynamics.trajectory.recorder import remove_merged_parts
 
 CONNECT_TIMEOUT = 10.0
 POLL_INTERVAL = 0.5
@@ -196,7 +199,7 @@ def _place(point: SweepPoint, content: bytes) -> None:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-    remove_merged_parts(path, point.steps, lambda found: check_same_run(path, found, point.what))
+    remove_merged_parts(path, point.steps, point.what)
 
 
 def _check_received(file: Path, point: SweepPoint) -> None:

@@ -16,9 +16,10 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from dynamics.provenance import METRIC_VARIABLES, describe_run
-from dynamics.settings import Settings
-from dynamics.simulation import RUNS_FOLDER, SYSTEM_CLASSES, Interrupted, RecordMode, check_memory_and_disk
+from dynamics.errors import Interrupted, TrajectoryError
+from dynamics.preparation import RUNS_FOLDER, check_resources
+from dynamics.provenance import METRIC_VARIABLES
+from dynamics.settings import RecordMode, Settings
 from dynamics.sweeps.dask_backend import check_scheduler, compute_on_cluster
 from dynamics.sweeps.design import (
     SweepDesign,
@@ -28,9 +29,9 @@ from dynamics.sweeps.design import (
     simulate_point,
     sweep_design,
 )
-from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import VARIABLES
-from dynamics.trajectory.recorder import RecordingSchedule
+from dynamics.system_checks import create_system
+from dynamics.trajectory.description import RecordingSchedule, describe_run
+from dynamics.trajectory.schema import VARIABLES
 
 
 class SweepInterrupted(Interrupted):
@@ -90,10 +91,8 @@ def compute_missing_points(
     if scheduler is None:
         for point in missing:
             with errors_with_point(point):
-                system = SYSTEM_CLASSES[point.settings.system](point.settings, point.what["device"])
-                check_memory_and_disk(
-                    system, grid.runs, RecordingSchedule(point.steps, point.every), grid.record, point.path
-                )
+                system = create_system(point.settings, point.what["device"])
+                check_resources(system, grid.runs, RecordingSchedule(point.steps, point.every), grid.record, point.path)
     files = len({point.path for point in grid.points})
     done, share = files - len(missing), len(missing) / sum(map(work, missing)) if missing else 1.0
     dearest = sorted(missing, key=work, reverse=True)
@@ -205,7 +204,7 @@ def _common(lists: list[list[str]]) -> list[str]:
 def _attributes(grid: SweepDesign) -> dict[str, Any]:
     """What the points have in common, as in their files, and the settings that were not swept."""
     first = grid.points[0]
-    system = SYSTEM_CLASSES[first.settings.system](first.settings, first.what["device"])
+    system = create_system(first.settings, first.what["device"])
     attrs = describe_run(system, first.what, first.steps).attrs
     shared = ("Conventions", "system", "seed", "runs", "record", "device", "numerics_version")
     made = ("created_at", "git_commit", "package_versions")

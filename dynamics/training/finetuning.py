@@ -10,12 +10,13 @@ import numpy as np
 import xarray as xr
 
 from dynamics import randomness
+from dynamics.errors import TrajectoryError
 from dynamics.initial_conditions import verify_content_hash
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import SUCCESS_ACCURACY, SettingsError, SparseSettings
 from dynamics.trajectory.diverged import not_diverged
-from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import open_trajectory, read_settings
+from dynamics.trajectory.reader import open_trajectory
+from dynamics.trajectory.schema import read_settings
 
 
 def finetuning_weights(network: ClusteringHead, seeds: np.ndarray) -> dict[str, np.ndarray]:

@@ -12,10 +12,10 @@ from dynamics.kernels.sparse_minibatches import LabelledSequences
 from dynamics.networks.clustering_head import MLP_VARIABLES, ClusteringHead
 from dynamics.networks.parameters import Weights
 from dynamics.settings import SparseSettings
+from dynamics.system import DEFAULT_CLOCK, EpochClock
 from dynamics.tasks import EvaluationSequences, evaluation_sequences, sample_sequences, sparse_sum
 from dynamics.training.backends import SimdBackend, TorchBackend, mean_scores
 from dynamics.training.minibatches import epoch_orders, index_bits, shuffle_keys
-from dynamics.trajectory.recorder import DEFAULT_CLOCK, EpochClock
 
 MAX_SCORING_NUMBERS = 1 << 28
 """Activations and one-hot tokens that a device holds at a time when it scores."""

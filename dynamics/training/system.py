@@ -16,6 +16,7 @@ from dynamics.kernels.simd import LANES_32
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.settings import ModularSettings, OptimizerSettings, SettingsError, SparseSettings
+from dynamics.system import DEFAULT_CLOCK
 from dynamics.training import modular_backends, sparse_backends
 from dynamics.training.backends import Backend
 from dynamics.training.ensemble import (
@@ -28,7 +29,6 @@ from dynamics.training.ensemble import (
     with_moments,
 )
 from dynamics.training.finetuning import finetuning_weights
-from dynamics.trajectory.recorder import DEFAULT_CLOCK
 
 _Network = TypeVar("_Network", ConstantAttention, ClusteringHead)
 

@@ -55,6 +55,12 @@ BLOCK_BYTES = 32 << 20
 """Memory for what is copied at a time from parts to the merged file."""
 
 
+def resolve_link(path: str | Path) -> Path:
+    """The file that a symbolic link points to; any other path as it is."""
+    path = Path(path)
+    return path.resolve() if path.is_symlink() else path
+
+
 # ----------------------------------------------------------------------------------------------- the seal
 
 _SEAL = re.compile(rb"\nsha256:([0-9a-f]{64})\n")

@@ -53,7 +53,7 @@ def system_command(settings: type[Settings], program: str) -> None:
         return options(settings=settings, amount=type(options().amount)(**vars(amount)))
 
     def main(chosen: Any) -> None:
-        from dynamics.trajectory.reader import DIVERGED
+        from dynamics.trajectory.schema import DIVERGED
 
         trajectory = run_ensemble(
             chosen.settings, getattr(chosen, unit), chosen.amount, chosen.origin, sys.stdout, unit

@@ -50,7 +50,8 @@ def _simulation(
     settings: Settings, length: int | None, unit: int, amount: EnsembleOptions, origin: OriginOptions
 ) -> tuple[Path, _Simulation]:
     """A run from its beginning: where it lives, and how it is made."""
-    from dynamics.simulation import run_path, simulate
+    from dynamics.preparation import run_path
+    from dynamics.simulation import simulate
 
     if origin.step is not None:
         raise SettingsError("step", origin.step, "a step only with a trajectory to begin from")
@@ -63,8 +64,8 @@ def _branch(
     settings: Settings, length: int | None, unit: int, amount: EnsembleOptions, origin: OriginOptions
 ) -> tuple[Path, _Simulation]:
     """A run that leaves another at a step: where it lives, and how it is made."""
-    from dynamics.simulation import branch, branch_path, branch_step
-    from dynamics.trajectory.reader import read_settings
+    from dynamics.branching import branch, branch_path, branch_step
+    from dynamics.trajectory.schema import read_settings
 
     if origin.step is None:
         raise SettingsError("step", "none", "the step at which to leave the trajectory of --branch")

@@ -66,7 +66,7 @@ def open_origin(name: str, system: str, option: str) -> "xr.Dataset":
 
 def options_from_trajectory(options: Callable[..., Options], trajectory: "xr.Dataset", **changes: Any) -> Options:
     """Options that repeat a trajectory, but for some settings."""
-    from dynamics.trajectory.reader import read_settings
+    from dynamics.trajectory.schema import read_settings
 
     settings = dataclasses.replace(read_settings(trajectory), **changes)
     attrs = trajectory.attrs

@@ -9,8 +9,9 @@ import xarray as xr
 
 from analysis import transfer
 from analysis.statistics.intervals import difference_interval
+from dynamics.preparation import run_path
 from dynamics.settings import SparseSettings
-from dynamics.simulation import run_path, simulate
+from dynamics.simulation import simulate
 from dynamics.training.finetuning import successful_runs
 from dynamics.trajectory.reader import open_trajectory
 

@@ -20,7 +20,8 @@ from analysis.reproduction.verification.schedule import ensemble_seconds, schedu
 from dynamics.particles.system import ParticleSystem
 from dynamics.settings import SparseSettings
 from dynamics.simulation import simulate
-from dynamics.trajectory.reader import open_trajectory, read_settings
+from dynamics.trajectory.reader import open_trajectory
+from dynamics.trajectory.schema import read_settings
 
 VERIFY = "analysis.verify"
 SMALL = dataclasses.replace(particles.TABLE_2, sizes={size: {"runs": 6} for size in Size})

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from analysis.output.files import replace_file
-from dynamics.simulation import MissingPackage
-from dynamics.trajectory.netcdf import RecordingError
+from dynamics.errors import MissingPackage, RecordingError
 
 try:
     import imageio_ffmpeg

@@ -13,9 +13,9 @@ from analysis.plots.scenes.scene import Curves, Layer, LayerArrays, Panel, Point
 from analysis.structures.circles_and_grids import CIRCLE_RATIO, circularity, count_imperfections
 from analysis.structures.embedding_motion import time_unit
 from analysis.structures.projection import PanelLimits, Projection, fit_projection, panel_limits
+from dynamics.errors import TrajectoryError
 from dynamics.settings import SettingsError
-from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import DIVERGED, read_settings
+from dynamics.trajectory.schema import DIVERGED, read_settings
 
 MAX_LABELLED_POINTS = 40
 """Points of a panel that are labelled; more would cover each other."""

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from dynamics.tasks import all_pairs, training_pairs
-from dynamics.trajectory.reader import read_settings
+from dynamics.trajectory.schema import read_settings
 
 WEIGHTS = {
     "embedding": ("token", "axis"),

@@ -10,8 +10,8 @@ from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import Estimate, estimate_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
+from dynamics.branching import final_embedding
 from dynamics.settings import ParticleSettings
-from dynamics.simulation import final_embedding
 
 FAS = (0.5, 1.0, 2.0)
 """Alignment constants of the table."""

@@ -16,7 +16,7 @@ from analysis.statistics.ranks import rank_correlation
 from analysis.transitions.detection import DEFAULT_DETECTION
 from analysis.transitions.loss_events import plateau_escape_times, trajectory_scalar
 from dynamics.settings import SparseSettings
-from dynamics.trajectory.reader import read_settings
+from dynamics.trajectory.schema import read_settings
 
 CHANGES: tuple[dict, ...] = ({"lr": 0.002}, {"lr": 0.005}, {"batch": 16}, {"batch": 64})
 """Settings that are changed, one at a time, by a factor of 2 at most."""

@@ -21,7 +21,7 @@ from analysis.transitions.spike_replays import (
     smooth_norm_applies,
 )
 from dynamics.settings import SparseSettings
-from dynamics.trajectory.reader import read_settings
+from dynamics.trajectory.schema import read_settings
 
 FLIPS = ("normalisation", "both")
 """Causes that a flip of a normalised vector has a part in."""

@@ -12,9 +12,9 @@ from analysis.plots.scenes.scene import Image, Scene
 from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunChoice, format_run_and_seed
 from analysis.reproduction.figures.run_choice import index_nearest_median
 from analysis.reproduction.figures.settings_line import format_settings_line
+from dynamics.errors import TrajectoryError
 from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.training.finetuning import successful_runs
-from dynamics.trajectory.netcdf import TrajectoryError
 
 
 def vc8(material: FigureData) -> DrawnFigure:

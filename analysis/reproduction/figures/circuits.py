@@ -16,14 +16,14 @@ from analysis.plots.panels import build_scene
 from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunChoice, format_run_and_seed
 from analysis.reproduction.figures.frames import plot_frames_in_blocks
 from analysis.reproduction.figures.settings_line import format_settings_line, format_untrained_line
+from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.settings import SettingsError, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.tasks import distinct_sequences, sparse_sum
 from dynamics.training.finetuning import successful_runs
-from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import read_settings
+from dynamics.trajectory.schema import read_settings
 
 PANELS = (
     "token_embeddings", "position_embeddings", "sums", "normalised_sums",

@@ -25,10 +25,10 @@ from analysis.reproduction.figures.figure import (
 from analysis.reproduction.figures.settings_line import format_settings_line
 from analysis.sparsity import plot_sparsity as sparsity_figure
 from analysis.transitions.gradient_peaks import peak_coincidence
+from dynamics.errors import TrajectoryError
 from dynamics.settings import SparseSettings
 from dynamics.sweeps.run import combine_points, compute_missing_points
-from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import read_settings
+from dynamics.trajectory.schema import read_settings
 
 # ------------------------------------------------------------------------------------------------- ablations
 

@@ -8,8 +8,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from dynamics.settings import Settings
-from dynamics.simulation import RecordMode
+from dynamics.settings import RecordMode, Settings
 from dynamics.trajectory.diverged import not_diverged
 
 

@@ -10,10 +10,13 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.figures.figure import FigureData, PaperFigure, RequiredResult, RequiredRuns, SizeOverrides
+from dynamics.errors import TrajectoryError
+from dynamics.preparation import run_path
 from dynamics.settings import Settings, SettingsError, SparseSettings, check_integer
-from dynamics.simulation import run_path, simulate
-from dynamics.trajectory.netcdf import NETCDF_LOCK, TrajectoryError
-from dynamics.trajectory.reader import open_trajectory, read_settings
+from dynamics.simulation import simulate
+from dynamics.trajectory.netcdf import NETCDF_LOCK
+from dynamics.trajectory.reader import open_trajectory
+from dynamics.trajectory.schema import read_settings
 
 
 def load_figure_runs(

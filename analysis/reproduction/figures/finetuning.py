@@ -15,10 +15,10 @@ from analysis.reproduction.figures.figure import (
     indices_not_diverged,
 )
 from analysis.reproduction.figures.settings_line import format_settings_line
+from dynamics.errors import TrajectoryError
 from dynamics.settings import SettingsError, SparseSettings
 from dynamics.training.finetuning import source_run_indices, source_step_index
-from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import read_settings
+from dynamics.trajectory.schema import read_settings
 
 CARRIED = ("position_embedding", "query", "value", "receptor")
 """Weights that finetuning begins with as they were, by which a source is known."""

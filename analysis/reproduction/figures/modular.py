@@ -23,10 +23,10 @@ from analysis.reproduction.figures.figure import (
 from analysis.reproduction.figures.run_choice import EndStates, runs_with_seeds
 from analysis.reproduction.figures.settings_line import format_settings_line
 from analysis.structures.circles_and_grids import structure_label
+from dynamics.errors import TrajectoryError
 from dynamics.networks.from_trajectory import check_variable_recorded
 from dynamics.settings import ModularSettings
-from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import read_settings
+from dynamics.trajectory.schema import read_settings
 
 PANEL, GAP, HEAD = 2.5, 0.12, 0.42  # inches: a side of a panel, between panels, room for its title
 TOKENS_NOTE = "tokens numbered and coloured along the number line, joined in their order; equal axes through the origin"

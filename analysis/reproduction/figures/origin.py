@@ -13,7 +13,7 @@ from analysis.reproduction.figures.figure import DrawnFigure, FigureData
 from analysis.reproduction.figures.settings_line import format_settings_line
 from dynamics.settings import SparseSettings
 from dynamics.training.finetuning import successful_runs
-from dynamics.trajectory.reader import read_settings
+from dynamics.trajectory.schema import read_settings
 
 DISTANCES, STEP = (0.08, 0.5, 1.4), 0.3
 """Of points from the origin, and of what each of them is moved by, in the sketch."""

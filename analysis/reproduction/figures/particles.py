@@ -14,7 +14,7 @@ from analysis.reproduction.figures.modular import (
 )
 from analysis.reproduction.figures.run_choice import EndStates
 from analysis.reproduction.figures.settings_line import format_settings_line
-from dynamics.trajectory.reader import read_settings
+from dynamics.trajectory.schema import read_settings
 
 
 def ca5(material: FigureData) -> DrawnFigure:

@@ -14,8 +14,8 @@ from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunCho
 from analysis.reproduction.figures.frames import plot_frames_in_blocks
 from analysis.reproduction.figures.settings_line import format_settings_line
 from analysis.transitions.loss_events import event_table, first_two_drops, trajectory_scalar
+from dynamics.errors import TrajectoryError
 from dynamics.training.finetuning import successful_runs
-from dynamics.trajectory.netcdf import TrajectoryError
 from dynamics.trajectory.reader import truncate_trajectory
 
 PANELS = ("transform_map", "loss")

@@ -5,7 +5,7 @@ import xarray as xr
 
 from analysis.reproduction.figures.figure import RunChoice, indices_not_diverged
 from analysis.structures.circles_and_grids import CIRCLE_RATIO, circularity, count_imperfections
-from dynamics.trajectory.netcdf import TrajectoryError
+from dynamics.errors import TrajectoryError
 
 
 def _first_where(places: np.ndarray, fits: np.ndarray) -> int | None:

@@ -5,7 +5,7 @@ import dataclasses
 import xarray as xr
 
 from dynamics.settings import Settings
-from dynamics.trajectory.reader import read_settings
+from dynamics.trajectory.schema import read_settings
 
 SYMBOLS = {
     "particles": {"n": "N", "dim": "D", "fa": "f_a"},

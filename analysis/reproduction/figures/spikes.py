@@ -21,13 +21,13 @@ from analysis.reproduction.figures.frames import plot_frames_in_blocks
 from analysis.reproduction.figures.settings_line import format_settings_line
 from analysis.transitions.spike_attribution import TrainingSequences, forward_pass, training_sequences
 from analysis.transitions.spike_replays import RecordedSpike, examine_spike, recorded_spikes, replay_span
+from dynamics.branching import replay
+from dynamics.errors import TrajectoryError
 from dynamics.networks.from_trajectory import clustering_head_of, weights
 from dynamics.networks.parameters import Weights
 from dynamics.settings import SparseSettings
-from dynamics.simulation import replay
 from dynamics.training.finetuning import successful_runs
-from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import read_settings
+from dynamics.trajectory.schema import read_settings
 
 WIDTH = 1500
 """Of all panels of figure 13, in pixels."""

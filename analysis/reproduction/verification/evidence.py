@@ -15,10 +15,12 @@ import xarray as xr
 
 from analysis.output.results import write_result
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner
+from dynamics.errors import TrajectoryError
+from dynamics.preparation import RUNS_FOLDER
 from dynamics.provenance import git_commit, package_versions
 from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
-from dynamics.simulation import RUNS_FOLDER, SYSTEM_CLASSES
-from dynamics.trajectory.netcdf import NETCDF_LOCK, TrajectoryError
+from dynamics.system_checks import create_system
+from dynamics.trajectory.netcdf import NETCDF_LOCK
 
 EVIDENCE_FOLDER = RUNS_FOLDER / "verify"
 PAPER_SETTINGS = {each.system: each for each in (ParticleSettings, ModularSettings, SparseSettings)}
@@ -74,14 +76,14 @@ def measurement_provenance(device: str) -> dict[str, Any]:
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "git_commit": git_commit(),
         "package_versions": json.dumps(package_versions()),
-        "device": SYSTEM_CLASSES[SparseSettings.system](SparseSettings(), device).device,
+        "device": create_system(SparseSettings(), device).device,
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
     }
 
 
 def _system_settings(device: str) -> dict[str, Any]:
     """How each system computes, and its default settings, which what a study makes itself begins from."""
-    made = {name: SYSTEM_CLASSES[name](settings(), device) for name, settings in PAPER_SETTINGS.items()}
+    made = {name: create_system(settings(), device) for name, settings in PAPER_SETTINGS.items()}
     return {name: [one.numerics_version, one.device, dataclasses.asdict(one.settings)] for name, one in made.items()}
 
 

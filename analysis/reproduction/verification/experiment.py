@@ -9,7 +9,8 @@ from typing import Any, TextIO
 import xarray as xr
 
 from analysis.reproduction.figures.figure import RequiredRuns, SizeOverrides
-from dynamics.simulation import run_path, simulate
+from dynamics.preparation import run_path
+from dynamics.simulation import simulate
 
 Params = Mapping[str, Any]
 """Sizes of a study, such as {"runs": 100}: numbers, words and lists of these, as JSON has them."""

@@ -25,9 +25,10 @@ from analysis.reproduction.figures.register import get_paper_figure
 from analysis.reproduction.verification.claim_results import ClaimResult
 from analysis.reproduction.verification.entry import ReportPicture
 from analysis.reproduction.verification.experiment import Experiment, Size
+from dynamics.errors import TrajectoryError
+from dynamics.preparation import run_path
 from dynamics.settings import SettingsError, SparseSettings
-from dynamics.simulation import run_path
-from dynamics.trajectory.netcdf import NETCDF_LOCK, TrajectoryError
+from dynamics.trajectory.netcdf import NETCDF_LOCK
 
 DEAR = ("vc1", "vc2", "vc3", "vc4", "vc10", "vc11", "vc20")
 """Plates that take ten seconds or more each, which a quick report does without."""

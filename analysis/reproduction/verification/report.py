@@ -24,8 +24,8 @@ from analysis.reproduction.verification.illustrations import draw_available_figu
 from analysis.reproduction.verification.markdown import render_markdown
 from analysis.reproduction.verification.page import render_html
 from analysis.reproduction.verification.schedule import ScheduledExperiment
+from dynamics.errors import RecordingError
 from dynamics.settings import SettingsError
-from dynamics.trajectory.netcdf import RecordingError
 
 
 def check_report_path(out: Path) -> None:

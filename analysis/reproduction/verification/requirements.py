@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 
-from dynamics.simulation import MissingPackage
+from dynamics.errors import MissingPackage
 
 
 def check_torch() -> None:

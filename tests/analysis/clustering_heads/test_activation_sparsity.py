@@ -20,11 +20,11 @@ from analysis.clustering_heads.activation_sparsity import (
     measure_sparsity,
 )
 from analysis.sparsity import differing_range, plot_sparsity, trajectory_labels
+from dynamics.errors import TrajectoryError
 from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.settings import ModularSettings, SettingsError, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.tasks import sample_sequences
-from dynamics.trajectory.netcdf import TrajectoryError
 from dynamics.trajectory.recorder import save_trajectory
 
 SMALL = SparseSettings(length=6, sparsity=2, data=60, batch=16, hidden=6)

@@ -12,9 +12,9 @@ from analysis.clustering_heads.clusters import (
     ideal_cluster_count,
     reference_sequences,
 )
+from dynamics.errors import TrajectoryError
 from dynamics.settings import ModularSettings, SparseSettings
 from dynamics.simulation import simulate
-from dynamics.trajectory.netcdf import TrajectoryError
 from tests.test_clustering_head import ideal_circuit
 
 

@@ -20,10 +20,10 @@ from analysis.clustering_heads.invariances import (
     token_variance_fractions,
     total_variance,
 )
+from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import ModularSettings, SettingsError, SparseSettings
 from dynamics.simulation import simulate
-from dynamics.trajectory.netcdf import TrajectoryError
 
 SMALL = SparseSettings(vocab=3, length=4, sparsity=3, hidden=5, data=60, batch=10)
 

@@ -33,11 +33,11 @@ from analysis.clustering_heads.labels import (
     positions_outside_largest_group,
 )
 from analysis.clustering_heads.learning_phases import evenly_spaced_frames, half_rise_time, measure_learning_phases
+from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import ParticleSettings, SettingsError, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.tasks import sparse_sum
-from dynamics.trajectory.netcdf import TrajectoryError
 from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.recorder import save_trajectory
 

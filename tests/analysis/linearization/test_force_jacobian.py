@@ -14,13 +14,13 @@ from analysis.linearization.force_jacobian import (
     free_directions,
     step_rule_field,
 )
+from dynamics.errors import TrajectoryError
 from dynamics.particles.integrator import normalise_blocks
 from dynamics.particles.pair_forces import from_blocks, to_blocks
 from dynamics.particles.pair_list import group_pairs
 from dynamics.particles.system import ParticleState, ParticleSystem
 from dynamics.settings import PARTICLE_CHOICES, ModularSettings, ParticleSettings, SettingsError
 from dynamics.simulation import simulate
-from dynamics.trajectory.netcdf import TrajectoryError
 
 BALANCES = list(itertools.product(("magnitude", "count", "none"), ("magnitude", "count", "none")))
 

@@ -15,12 +15,12 @@ from analysis.linearization.cross_entropy import add_gram, cross_entropy_derivat
 from analysis.linearization.hessians import dense_hessian, estimate_trace, extreme_eigenpairs, training_objective
 from analysis.linearization.network_curvature import flat_weight_pairs, movement_fractions, relative_learning_rates
 from analysis.linearization.network_curvature import loss_curvature as curvature_of
+from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.tasks import all_pairs, sample_sequences, sparse_sum, training_pairs
-from dynamics.trajectory.netcdf import TrajectoryError
 
 
 def network_for(settings):

@@ -21,11 +21,11 @@ from analysis.linearization.normalisation_margin import (
     measure_normalisation_margins,
     turns_over_right_angle,
 )
+from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import NORMALISATION_EPSILON, ClusteringHead
 from dynamics.networks.from_trajectory import weights
 from dynamics.settings import ParticleSettings, SparseSettings
 from dynamics.simulation import simulate
-from dynamics.trajectory.netcdf import TrajectoryError
 
 NORMS = ("rms", "unit", "rms-smooth", "unit-smooth")
 POINTS = {

@@ -19,17 +19,20 @@ import pytest
 import xarray as xr
 from distributed import Client, LocalCluster
 
-from dynamics import simulation as loop
+from dynamics import system as registry
+from dynamics.errors import MissingPackage, TrajectoryError
 from dynamics.particles.system import ParticleSystem
+from dynamics.preparation import run_path
 from dynamics.settings import SETTINGS_CLASSES as KNOWN
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
-from dynamics.simulation import MissingPackage, run_path, simulate
+from dynamics.simulation import simulate
 from dynamics.sweeps import dask_backend as module
 from dynamics.sweeps.dask_backend import SweepError, compute_point
 from dynamics.sweeps.design import sweep_design
 from dynamics.sweeps.run import SweepInterrupted, combine_points, compute_missing_points, sweep
-from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import DIVERGED, DONE, closed_parts, open_trajectory
+from dynamics.trajectory.parts import closed_parts
+from dynamics.trajectory.reader import open_trajectory
+from dynamics.trajectory.schema import DIVERGED, DONE
 from sims import sweep as program
 
 SETTINGS = ParticleSettings(n=5)
@@ -63,7 +66,7 @@ class BatchSettings(ParticleSettings):
 @pytest.fixture
 def batches(monkeypatch):
     monkeypatch.setitem(KNOWN, "batches", BatchSettings)
-    monkeypatch.setitem(loop.SYSTEM_CLASSES, "batches", ParticleSystem)
+    monkeypatch.setitem(registry.SYSTEM_CLASSES, "batches", ParticleSystem)
 
 
 @pytest.fixture

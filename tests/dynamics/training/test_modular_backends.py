@@ -14,20 +14,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynamics import simulation as loop
+from dynamics.branching import branch, final_embedding, replay
+from dynamics.errors import MissingPackage, TrajectoryError
 from dynamics.kernels import modular_backprop
 from dynamics.kernels.compiling import numba_threads
 from dynamics.kernels.simd import from_lanes, to_lanes
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.settings import ModularSettings, SettingsError
-from dynamics.simulation import MissingPackage, branch, final_embedding, replay, simulate
+from dynamics.simulation import simulate
 from dynamics.tasks import all_pairs, training_pairs
 from dynamics.training import backends
 from dynamics.training.ensemble import state_of_runs
 from dynamics.training.modular_backends import ModularSimdBackend, ModularTorchBackend
 from dynamics.training.system import ModularSystem
-from dynamics.trajectory.netcdf import TrajectoryError
-from dynamics.trajectory.reader import DIVERGED, DONE, checkpoints, open_trajectory
+from dynamics.trajectory.reader import checkpoints, open_trajectory
+from dynamics.trajectory.schema import DIVERGED, DONE
 from tests.plain_torch import Run
 
 SMALL = ModularSettings(n=5, hidden=7, dim=3, train_share=0.7)

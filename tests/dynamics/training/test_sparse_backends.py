@@ -7,16 +7,18 @@ import pytest
 import torch
 import xarray as xr
 
+from dynamics.branching import branch, replay
 from dynamics.kernels.compiling import numba_threads
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.settings import ModularSettings, SettingsError, SparseSettings
-from dynamics.simulation import branch, replay, simulate
+from dynamics.simulation import simulate
 from dynamics.tasks import evaluation_sequences, sample_sequences, sparse_splits, sparse_sum, unseen_mask
 from dynamics.training.minibatches import epoch_orders, index_bits, shuffle_keys
 from dynamics.training.sparse_backends import SparseSimdBackend, SparseTorchBackend
 from dynamics.training.system import SparseSystem
-from dynamics.trajectory.reader import DIVERGED, open_trajectory
+from dynamics.trajectory.reader import open_trajectory
+from dynamics.trajectory.schema import DIVERGED
 from tests.plain_head import Run
 
 SMALL = SparseSettings(length=6, sparsity=2, data=50, batch=8, hidden=5)

@@ -22,9 +22,9 @@ from analysis.reproduction.figures.register import PAPER_FIGURES, get_paper_figu
 from analysis.reproduction.figures.run_choice import EndStates, index_nearest_median, runs_with_seeds
 from analysis.reproduction.figures.settings_line import format_settings_line
 from analysis.transitions import loss_events
+from dynamics.errors import TrajectoryError
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
 from dynamics.simulation import simulate
-from dynamics.trajectory.netcdf import TrajectoryError
 from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.recorder import save_trajectory
 

@@ -29,8 +29,9 @@ from analysis.reproduction.verification.experiment import Experiment, Size
 from analysis.reproduction.verification.report import ReportProvenance, write_report
 from analysis.reproduction.verification.rules import Above, Agrees, Below, Every, Verdict, Within, judge_estimate
 from analysis.statistics.intervals import Interval
+from dynamics.preparation import run_path
 from dynamics.settings import ParticleSettings, SparseSettings
-from dynamics.simulation import run_path, simulate
+from dynamics.simulation import simulate
 
 EVIDENCE = xr.Dataset()
 ABOUT = ReportProvenance(
@@ -478,7 +479,7 @@ def test_the_same_input_gives_the_same_bytes(written, tmp_path):
 
 
 def test_a_report_that_cannot_be_written_leaves_what_was_there(tmp_path):
-    from dynamics.trajectory.netcdf import RecordingError
+    from dynamics.errors import RecordingError
 
     (tmp_path / "report.html").mkdir()
     with pytest.raises(RecordingError, match=r"report\.html"):

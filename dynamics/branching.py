@@ -1,0 +1,349 @@
+"""Running a part of a recorded run again: exactly as it was (`replay`), or with other settings (`branch`)."""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from dynamics.errors import Interrupted, TrajectoryError
+from dynamics.interruption import StepPacer
+from dynamics.preparation import (
+    MAX_STEPS,
+    RUNS_FOLDER,
+    check_differs_from_source,
+    check_resources,
+    check_trajectory_path,
+    find_finished_run,
+)
+from dynamics.provenance import (
+    BRANCH_ATTRIBUTES,
+    IDENTITY_ATTRIBUTES,
+    METRIC_VARIABLES,
+    identity_digest,
+    run_identity,
+)
+from dynamics.settings import RecordMode, Settings, SettingsError, check_choice, check_integer
+from dynamics.simulation import record_run, restore_state
+from dynamics.system import EpochClock, State, System
+from dynamics.system_checks import create_system
+from dynamics.trajectory.description import RecordingSchedule, RunDescription, describe_run
+from dynamics.trajectory.reader import check_file_unchanged, checkpoints, open_trajectory, run_indices
+from dynamics.trajectory.recorder import MemoryRecorder, create_recorder
+from dynamics.trajectory.schema import read_settings, validate_trajectory
+
+
+def replay(
+    trajectory: str | Path | xr.Dataset, run: int | None, step: int, until: int, every: int = 1, progress: bool = False
+) -> xr.Dataset:
+    """Compute the steps `step` to `until` of a recorded run again, to record them more often.
+
+    Begins from the nearest restart state; for a trajectory that was never written, from the seeds. The frames have the
+    bits of the original ones.
+
+    Parameters
+    ----------
+    trajectory : str, Path or xarray.Dataset
+        A trajectory, or its file.
+    run : int or None
+        Index along `run`; None: all runs.
+    step, until : int
+        First and last step.
+    every : int
+        Steps between recorded frames.
+    progress : bool
+        Show a progress bar.
+
+    Returns
+    -------
+    xarray.Dataset
+        A trajectory that begins at `step`.
+
+    Raises
+    ------
+    SettingsError
+        If an argument is not valid.
+    TrajectoryError
+        If the trajectory has no restart states, or was computed by a version with other results.
+
+    Examples
+    --------
+    >>> trajectory = simulate(ParticleSettings(n=5), runs=3, steps=20, every=10, progress=False)
+    >>> replay(trajectory, run=1, step=4, until=6)["step"].values
+    array([4, 5, 6])
+    """
+    source = _open(trajectory)
+    until = check_integer("until", until, check_branch_step(source, step), MAX_STEPS)
+    seeds, system = _seeds(source, run), _recorded_system(source)
+    every = check_integer("every", every, 1, MAX_STEPS)
+    identity = run_identity(system, len(seeds), int(seeds[0]), every, "all")
+    schedule = RecordingSchedule(until, every, step, system.clock.step)
+    recorder = MemoryRecorder(_describe_part(system, identity, seeds, schedule), schedule)
+    return record_run(system, recorder, lambda received: _state_at(source, seeds, step, received), progress)
+
+
+def branch(
+    trajectory: str | Path | xr.Dataset,
+    step: int,
+    *,
+    run: int | None = None,
+    until: int | None = None,
+    every: int | None = None,
+    record: RecordMode = "all",
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    progress: bool = False,
+    **changes: Any,
+) -> xr.Dataset:
+    """Continue a recorded run from its exact state at `step` with other settings.
+
+    Parameters
+    ----------
+    trajectory : str, Path or xarray.Dataset
+        A trajectory, or its file.
+    step : int
+        Step at which the branch begins; it need not be recorded.
+    run : int, optional
+        Index along `run`; default: all runs.
+    until : int, optional
+        Last step. Default: that of the original; in epochs, if `changes` alter the length of an epoch.
+    every : int, optional
+        Steps between recorded frames; default: as in the original.
+    record, out, overwrite, progress
+        As in `simulate`.
+    **changes
+        Settings that differ from those of the original.
+
+    Returns
+    -------
+    xarray.Dataset
+        A trajectory that begins at `step`.
+
+    Raises
+    ------
+    SettingsError
+        If an argument is not valid, or a change alters the shape of the state.
+    TrajectoryError
+        If the trajectory has no restart states, or was computed by a version with other results.
+    RecordingError
+        If `out` cannot be written.
+
+    Examples
+    --------
+    >>> trajectory = simulate(ParticleSettings(n=5), runs=3, steps=20, progress=False)
+    >>> weaker = branch(trajectory, 10, fa=0.5)
+    >>> weaker.sizes["step"], read_settings(weaker).fa
+    (11, 0.5)
+    """
+    source = _open(trajectory)
+    check_choice("record", record, ("all", "metrics"))
+    seeds, system = _seeds(source, run), _changed_system(source, check_branch_step(source, step), changes)
+    until = check_integer("until", _default_end(source, system) if until is None else until, step, MAX_STEPS)
+    identity = _branch_identity(system, source, seeds, step, _checked_every(source, system, every), record)
+    schedule = RecordingSchedule(until, identity["every"], step, system.clock.step)
+    path = None if out is None else check_trajectory_path(out)
+    if path is not None:
+        check_differs_from_source(path, source.encoding.get("source"))
+        if not overwrite and (found := find_finished_run(path, identity, until)) is not None:
+            return found
+    check_resources(system, len(seeds), schedule, record, path)
+    description = _describe_part(system, identity, seeds, schedule)
+    recorder = create_recorder(path, description, schedule, identity, overwrite)
+    return record_run(system, recorder, lambda received: _state_at(source, seeds, step, received), progress)
+
+
+def branch_path(
+    trajectory: str | Path | xr.Dataset, step: int, every: int | None = None, record: RecordMode = "all", **changes: Any
+) -> Path:
+    """The default file of a branch of all runs, runs/SYSTEM-HASH.nc. Raises as `branch` does."""
+    source = _open(trajectory)
+    system = _changed_system(source, check_branch_step(source, step), changes)
+    every = _checked_every(source, system, every)
+    identity = _branch_identity(system, source, _seeds(source, None), step, every, record)
+    return RUNS_FOLDER / f"{system.settings.system}-{identity_digest(identity)}.nc"
+
+
+def branch_step(trajectory: str | Path | xr.Dataset, step: int, epoch: float, **changes: Any) -> int:
+    """The step at which a branch reaches an epoch, counted from the beginning of the run. Raises as `branch` does."""
+    source = _open(trajectory)
+    system = _changed_system(source, check_branch_step(source, step), changes)
+    clock = system.clock
+    return clock.step + round((epoch - clock.epoch) * max(1, system.settings.epoch_steps))
+
+
+def check_branch_step(source: xr.Dataset, step: int) -> int:
+    """A step from which a trajectory can be continued. Raises SettingsError."""
+    return check_integer("step", step, int(source["step"][0]), MAX_STEPS)
+
+
+def final_embedding(trajectory: xr.Dataset) -> xr.DataArray:
+    """The last embedding of every run that has not diverged.
+
+    If the frames hold metrics alone, it is computed from the nearest restart state.
+
+    Parameters
+    ----------
+    trajectory : xarray.Dataset
+
+    Returns
+    -------
+    xarray.DataArray
+        (run, token, axis), with the coordinate `seed`.
+
+    Raises
+    ------
+    TrajectoryError
+        If the frames hold metrics alone and there are no restart states.
+
+    Examples
+    --------
+    >>> trajectory = simulate(ParticleSettings(n=5), runs=3, steps=20, record="metrics", progress=False)
+    >>> final_embedding(trajectory).shape
+    (3, 5, 2)
+    """
+    last = int(trajectory["step"][-1])
+    frames = trajectory if "embedding" in trajectory else replay(trajectory, None, last, last)
+    not_diverged = np.flatnonzero(trajectory["last_step"].values >= last)
+    final = frames["embedding"].isel(step=-1, drop=True).assign_coords(seed=trajectory["seed"])
+    return final.isel(run=not_diverged).transpose("run", "token", "axis")
+
+
+# ------------------------------------------------------------------------------------------ the source
+
+
+def _open(trajectory: str | Path | xr.Dataset) -> xr.Dataset:
+    source = trajectory if isinstance(trajectory, xr.Dataset) else open_trajectory(trajectory)
+    if not source.sizes.get("run"):
+        validate_trajectory(source)  # raises
+    return source
+
+
+def _seeds(source: xr.Dataset, run: int | None) -> np.ndarray:
+    """The seeds of one run, by its index, or of all."""
+    count = source.sizes["run"]
+    runs = range(count) if run is None else [check_integer("run", run, 0, count - 1)]
+    return source["seed"].values[list(runs)]
+
+
+def _recorded_system(source: xr.Dataset, settings: Settings | None = None, clock: EpochClock | None = None) -> System:
+    """The system of a trajectory, or one with other settings or clock. Raises TrajectoryError for other numerics."""
+    recorded = EpochClock(int(source.attrs.get("clock_step", 0)), float(source.attrs.get("clock_epoch", 0.0)))
+    system = create_system(
+        settings or read_settings(source),
+        str(source.attrs["device"]),
+        int(source.attrs["ensemble_width"]),
+        clock or recorded,
+    )
+    found, known = source.attrs["numerics_version"], system.numerics_version
+    if found != known:
+        raise TrajectoryError(f"attribute numerics_version: found {found}, this program computes as version {known}")
+    return system
+
+
+def _state_at(source: xr.Dataset, seeds: np.ndarray, step: int, received: list[int]) -> State:
+    """The exact state of the runs with these seeds at a step, from the nearest restart state before it."""
+    path = source.encoding.get("source")
+    if "derived" in source.attrs or ("branched_at" in source.attrs and path is None):
+        raise TrajectoryError("a selection or branch has no restart states; replay or branch the run it is from")
+    system = _recorded_system(source)
+    state = system.initial(seeds) if path is None else _nearest_state(system, source, Path(path), seeds, step)
+    pacer = StepPacer()
+    while state.step < step:
+        if received:
+            raise Interrupted(received[0], None, state.step, step)
+        with pacer.measure(step - state.step) as number:
+            state = system.advance(state, number)
+    return state
+
+
+def _nearest_state(system: System, source: xr.Dataset, path: Path, seeds: np.ndarray, step: int) -> State:
+    """The state of the last restart state at or before a step."""
+    check_file_unchanged(source, path)
+    with checkpoints(path) as states:
+        known = states["checkpoint"].values
+        at = int(np.searchsorted(known, step, side="right")) - 1
+        nearest = states.isel(checkpoint=at, run=run_indices(states, seeds)).load()
+    arrays = {str(name): nearest[name].values for name in nearest.data_vars}
+    return restore_state(system, {"step": known[at], **arrays})
+
+
+# ------------------------------------------------------------------------------------------ the branch
+
+
+def _describe_part(
+    system: System, identity: Mapping[str, Any], seeds: np.ndarray, schedule: RecordingSchedule
+) -> RunDescription:
+    """The description of a run that begins at a step of another one."""
+    description, clock = describe_run(system, identity, schedule.steps), system.clock
+    begin = {"branched_at": schedule.first, "clock_step": clock.step, "clock_epoch": clock.epoch}
+    return dataclasses.replace(description, seeds=seeds, attrs={**description.attrs, **begin}, clock=clock)
+
+
+def _branch_identity(
+    system: System, source: xr.Dataset, seeds: np.ndarray, step: int, every: int, record: str
+) -> dict[str, Any]:
+    names = [*IDENTITY_ATTRIBUTES, *(name for name in BRANCH_ATTRIBUTES if name in source.attrs)]
+    found = {name: source.attrs[name] for name in names}
+    origin = {name: value.item() if isinstance(value, np.generic) else value for name, value in found.items()}
+    identity = run_identity(system, len(seeds), int(seeds[0]), every, record)
+    return {**identity, "branched_at": step, "branch_of": identity_digest(origin)}
+
+
+def _checked_every(source: xr.Dataset, system: System, every: int | None) -> int:
+    """Steps between the frames of a branch. By default as in the original, or an epoch where that has an epoch."""
+    if every is None:
+        every = int(source.attrs["every"])
+        if every == read_settings(source).default_every:
+            every = system.settings.default_every
+    return check_integer("every", every, 1, MAX_STEPS)
+
+
+def _default_end(source: xr.Dataset, system: System) -> int:
+    """The last step of a branch that is as long as its original, in epochs where the length of an epoch changes."""
+    last, before = int(source["step"][-1]), read_settings(source)
+    if before.epoch_steps == system.settings.epoch_steps:
+        return last
+    epochs = float(source["epoch"][-1]) - system.clock.epoch
+    return max(system.clock.step, system.clock.step + round(epochs * system.settings.epoch_steps))
+
+
+def _changed_system(source: xr.Dataset, step: int, changes: Mapping[str, Any]) -> System:
+    """The system of a trajectory with settings changed from a step on. Raises SettingsError.
+
+    If the length of an epoch changes, a new epoch begins at this step.
+    """
+    before = read_settings(source)
+    unknown = sorted(set(changes) - {field.name for field in dataclasses.fields(before)})  # type: ignore[arg-type]
+    if unknown:
+        raise SettingsError(unknown[0], changes[unknown[0]], f"a setting of {before.system}")
+    for name in changes:
+        if name.startswith("start"):
+            raise SettingsError(name, changes[name], "its own: a branch begins with the state of the trajectory")
+    settings = dataclasses.replace(before, **changes)  # type: ignore[type-var]
+    system, shape = _recorded_system(source, settings), _state_shape(_recorded_system(source))
+    if _state_shape(system) != shape:
+        name = next((each for each in changes if _changes_shape(source, before, each, changes)), next(iter(changes)))
+        allowed = f"{getattr(before, name)} as before: a branch keeps the shape of the state"
+        raise SettingsError(name, changes[name], allowed)
+    if before.epoch_steps != settings.epoch_steps:
+        clock = EpochClock(step, system.clock.at(step, before.epoch_steps))
+        return _recorded_system(source, settings, clock)
+    return system
+
+
+def _changes_shape(source: xr.Dataset, before: Settings, name: str, changes: Mapping[str, Any]) -> bool:
+    """Whether one of several changes alters the shape of the state by itself."""
+    try:
+        alone = dataclasses.replace(before, **{name: changes[name]})  # type: ignore[type-var]
+    except SettingsError:
+        return False
+    return _state_shape(_recorded_system(source, alone)) != _state_shape(_recorded_system(source))
+
+
+def _state_shape(system: System) -> dict[str, tuple[int, ...]]:
+    """Shapes of the variables that make up a state, metrics aside."""
+    sizes = {dim: len(values) for dim, values in system.coords().items()}
+    kept = {name: dims for name, dims in system.variables.items() if name not in METRIC_VARIABLES}
+    return {name: tuple(sizes[dim] for dim in dims) for name, dims in kept.items()}

@@ -1,0 +1,158 @@
+"""What is checked and decided before a run begins: its arguments, its file, and whether it is there already."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from dynamics.provenance import check_same_run, identity_digest, run_identity
+from dynamics.settings import RecordMode, Settings, SettingsError, check_choice, check_integer
+from dynamics.system import System
+from dynamics.system_checks import create_system
+from dynamics.trajectory.description import RecordingSchedule, recorded_variables
+from dynamics.trajectory.netcdf import resolve_link
+from dynamics.trajectory.parts import closed_parts
+from dynamics.trajectory.reader import open_trajectory, truncate_trajectory
+from dynamics.trajectory.recorder import remove_merged_parts
+
+RUNS_FOLDER = Path("runs")
+MAX_STEPS = 2**53
+"""Steps are exact as float64."""
+
+
+# ---------------------------------------------------------------------------------------------- arguments
+
+
+def check_ensemble(runs: int, seed: int, record: str) -> tuple[int, int]:
+    """The number of runs and the first seed as ints. Raises SettingsError."""
+    check_choice("record", record, ("all", "metrics"))
+    return check_integer("runs", runs, 1, 10_000_000), check_integer("seed", seed, 0, 2**62)
+
+
+def check_schedule(settings: Settings, steps: int | None, every: int | None) -> RecordingSchedule:
+    """The schedule of a run from step 0; None is the default of the system. Raises SettingsError."""
+    steps = check_integer("steps", settings.default_steps if steps is None else steps, 0, MAX_STEPS)
+    every = check_integer("every", settings.default_every if every is None else every, 1, MAX_STEPS)
+    return RecordingSchedule(steps, every)
+
+
+def check_resources(system: System, runs: int, schedule: RecordingSchedule, record: str, path: Path | None) -> None:
+    """Refuse, before anything is allocated, what fits neither memory nor disk, and a folder that is read-only.
+
+    path: the file to be written; None if the frames stay in memory. Raises SettingsError.
+    """
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    sizes = {name: len(values) for name, values in system.coords().items()}
+    kept = recorded_variables(system, record).values()
+    frame = 8 * runs * sum(int(np.prod([sizes[dim] for dim in dims], dtype=np.float64)) for dims in kept)
+    frames = frame * ((schedule.steps - schedule.first) // schedule.every + 2)
+    working = system.working_bytes(runs)
+    if working + frame > memory:
+        sizes_of = [name for name in ("n", "data", "hidden", "dim") if hasattr(system.settings, name)]
+        found, allowed = f"a need of {_size(working + frame)}", f"memory of {_size(memory)}"
+        raise SettingsError(", ".join([*sizes_of, "runs"]), found, allowed)
+    if path is None:
+        if frames > memory:
+            raise SettingsError("steps, every", f"frames of {_size(frames)}", f"memory of {_size(memory)}")
+        return
+    folder = _existing_folder(path)
+    if not closed_parts(path):  # a run that continues has part of what it needs
+        free = shutil.disk_usage(folder).free
+        if frames > free > 0:
+            raise SettingsError("steps, every", f"frames of {_size(frames)}", f"a disk with {_size(free)} free")
+
+
+def _size(count: float) -> str:
+    return f"{count / 2**30:.1f} GiB" if count > 2**29 else f"{count / 2**20:.1f} MiB"
+
+
+# --------------------------------------------------------------------------------------------------- file
+
+
+def run_path(
+    settings: Settings, runs: int, seed: int, every: int | None = None, record: RecordMode = "all", device: str = "auto"
+) -> Path:
+    """The default file of a run, runs/SYSTEM-HASH.nc, where the hash is over everything that defines the run.
+
+    Parameters
+    ----------
+    settings : ParticleSettings, ModularSettings, SparseSettings or those of a registered system
+    runs, seed, every, record, device
+        As in `simulate`.
+
+    Returns
+    -------
+    Path
+        Relative to the current folder.
+
+    Examples
+    --------
+    >>> run_path(ParticleSettings(fa=2.0), runs=100, seed=0)
+    PosixPath('runs/particles-4a3d8c3b2f7e.nc')
+    """
+    system = create_system(settings, device)
+    every = settings.default_every if every is None else every
+    return RUNS_FOLDER / f"{settings.system}-{identity_digest(run_identity(system, runs, seed, every, record))}.nc"
+
+
+def check_trajectory_path(out: str | Path) -> Path:
+    """The path of a trajectory to be written; a symbolic link is resolved, so that its target is written.
+
+    Raises SettingsError.
+    """
+    allowed = "the name of a file that ends in .nc and is no longer than 180 bytes"
+    try:
+        path = resolve_link(out)
+        short = len(os.fsencode(path.name)) <= 180  # of 255, which leaves room for the names of temporary files
+        named = path.suffix == ".nc" and "\0" not in str(path) and not str(out).endswith(os.sep)
+        if path.is_dir():
+            allowed = "a file, and this is a folder"
+        elif short and named:
+            return path
+    except (OSError, ValueError, RuntimeError):  # RuntimeError: a loop of links
+        pass
+    raise SettingsError("out", out, allowed)
+
+
+def check_differs_from_source(path: Path, source: str | None) -> None:
+    """Refuse to write a run over the file that it begins from. Raises SettingsError."""
+    if source is not None and path.exists() and Path(source).exists() and path.samefile(source):
+        raise SettingsError("out", path, "another file than the one that this run begins from")
+
+
+def find_finished_run(path: Path, identity: Mapping[str, Any], steps: int) -> xr.Dataset | None:
+    """The trajectory at `path` if it has at least `steps` steps, cut to these; None if there is more to compute.
+
+    Raises SettingsError if it is of a run with another identity, or has no frame at this step.
+    """
+    if not path.exists():
+        return None
+    trajectory = open_trajectory(path)
+    check_same_run(path, trajectory.attrs, identity)
+    recorded = trajectory["step"].values
+    if recorded[-1] < steps:
+        trajectory.close()
+        return None
+    if steps not in recorded:
+        allowed = f"a recorded step of {path} (every {identity['every']}), another --out, or --overwrite"
+        raise SettingsError("steps", steps, allowed)
+    remove_merged_parts(path, int(recorded[-1]), identity)
+    return truncate_trajectory(trajectory, steps)
+
+
+def _existing_folder(path: Path) -> Path:
+    """The folder of a file to be written, or the nearest one above it that exists, if files can be created there."""
+    folder = path.absolute().parent
+    while not folder.exists():
+        folder = folder.parent
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        allowed = f"a file in a folder that can be written ({folder}: {error.strerror})"
+        raise SettingsError("out", path, allowed) from None

@@ -1,0 +1,151 @@
+"""The interface of a dynamical system, and the registry of systems.
+
+A system advances a whole ensemble of runs. The loop (`dynamics.simulation`), the file format and the analyses use
+nothing but `System`. The registry maps the name that trajectories keep in the attribute `system` to the class.
+"""
+
+import importlib
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from dynamics.errors import MissingPackage
+from dynamics.settings import SETTINGS_CLASSES, Settings, SettingsError
+from dynamics.settings_checks import check_system_name
+
+Arrays = Mapping[str, np.ndarray]
+
+
+class EpochClock(NamedTuple):
+    """Where epochs are counted from: step `step` is epoch `epoch`. A branch that changes their length resets it."""
+
+    step: int = 0
+    epoch: float = 0.0
+
+    def at(self, steps: Any, epoch_steps: int) -> Any:
+        """The epoch, a float, of each later step, if an epoch has `epoch_steps` steps."""
+        return self.epoch + (steps - self.step) / epoch_steps
+
+
+DEFAULT_CLOCK = EpochClock()
+
+
+class State(Protocol):
+    """The state of an ensemble, as far as the loop reads it."""
+
+    @property
+    def step(self) -> int: ...
+
+    @property
+    def last_step(self) -> np.ndarray:
+        """(run,) `step`, or for a run that has diverged the last step with finite values."""
+
+
+class System(Protocol):
+    """A dynamical system whose state is a set of points, for an ensemble of runs that are advanced together.
+
+    A class that inherits from it gets the default attributes, and cannot be instantiated while a method is missing.
+    It is created as `SystemClass(settings, device)`. See docs/new-system.md for an example.
+    """
+
+    settings: Settings
+    """Saved as JSON in each file, so that the run can be repeated."""
+    variables: dict[str, tuple[str, ...]]
+    """What `observe` returns: name -> dimensions after (run, step)."""
+    numerics_version: int = 1
+    """Increased whenever a change of the code alters results."""
+    device: str = "cpu"
+    """Kind of device: cpu or cuda."""
+    ensemble_width: int = 0
+    """Number of runs of the whole ensemble, where the bits of a run depend on it (CUDA); else 0."""
+    clock: EpochClock = DEFAULT_CLOCK
+    """Where epochs are counted from, for systems that have epochs."""
+
+    @abstractmethod
+    def coords(self) -> dict[str, np.ndarray]:
+        """Coordinates of the dimensions that `variables` names."""
+
+    @abstractmethod
+    def working_bytes(self, runs: int) -> int:
+        """Memory that an ensemble needs, estimated without allocating any."""
+
+    @abstractmethod
+    def initial(self, seeds: np.ndarray) -> State:
+        """The state at step 0 of runs with these seeds (run,)."""
+
+    @abstractmethod
+    def advance(self, state: State, steps: int) -> State:
+        """The state `steps` steps later; the given state is not changed."""
+
+    @abstractmethod
+    def observe(self, state: State) -> Arrays:
+        """One frame: an array (run, ...) for each of `variables`."""
+
+    @abstractmethod
+    def checkpoint(self, state: State) -> Arrays:
+        """All that `restore` needs to continue exactly: `step`, and arrays with a leading run axis."""
+
+    @abstractmethod
+    def restore(self, arrays: Arrays) -> State:
+        """The state from the arrays of `checkpoint`, or from those of some of its runs."""
+
+
+# ---------------------------------------------------------------------------------------------- registry
+
+SYSTEM_CLASSES: dict[str, str | Callable[..., Any]] = {
+    "particles": "dynamics.particles.system.ParticleSystem",
+    "modular": "dynamics.training.system.ModularSystem",
+    "sparse": "dynamics.training.system.SparseSystem",
+}
+"""Class of each system, or where it is to be imported from, by the name in settings and trajectories."""
+
+BUILT_IN_SYSTEMS = tuple(SYSTEM_CLASSES)
+
+
+def register(settings: type[Settings], system: Callable[..., Any]) -> None:
+    """Register a system, so that `simulate` runs it and everything that reads trajectories opens its files.
+
+    Registering the same class again is allowed.
+
+    Parameters
+    ----------
+    settings : type
+        Frozen dataclass of the system's settings; its `system` is the name in files.
+    system : callable
+        The class of the system, called as `system(settings, device)`.
+
+    Raises
+    ------
+    SettingsError
+        If the name is not valid, or is the name of another settings class.
+
+    Examples
+    --------
+    >>> from docs.momentum import MomentumSettings, MomentumSystem
+    >>> register(MomentumSettings, MomentumSystem)
+    >>> simulate(MomentumSettings(n=5), runs=2, steps=3, progress=False).sizes["step"]
+    4
+    """
+    check_system_name(settings, SETTINGS_CLASSES)
+    SETTINGS_CLASSES[settings.system] = settings
+    SYSTEM_CLASSES[settings.system] = system
+
+
+def system_class(name: str) -> Callable[..., Any]:
+    """The class of a registered system, imported on first use. Raises SettingsError, MissingPackage."""
+    if name not in SYSTEM_CLASSES:
+        allowed = f"one of {', '.join(SYSTEM_CLASSES)}, or one that was registered by dynamics.register"
+        raise SettingsError("system of the settings", name, allowed)
+    found = SYSTEM_CLASSES[name]
+    if not isinstance(found, str):
+        return found
+    module, _, attribute = found.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except ImportError as error:
+        if error.name != "torch":
+            raise
+        how = "pip install 'training-dynamics[train]'"
+        raise MissingPackage(f"training needs torch; install it by: {how}") from None

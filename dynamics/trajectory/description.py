@@ -1,0 +1,130 @@
+"""What is known of a run before it begins: which steps are recorded, and the coordinates and attributes of its file."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numba
+import numpy as np
+import xarray as xr
+
+from dynamics.provenance import METRIC_VARIABLES, git_commit, package_versions
+from dynamics.system import DEFAULT_CLOCK, EpochClock, System
+from dynamics.trajectory.schema import DIVERGED, DONE, RUNNING, SCHEMA_VERSION, STATUS_MEANINGS, VARIABLES
+
+Frames = Mapping[int, Mapping[str, np.ndarray]]
+"""Frames by step; each maps the name of a variable to an array (run, ...)."""
+
+
+@dataclass(frozen=True)
+class RecordingSchedule:
+    """At which steps a run of `steps` steps keeps a frame, and at which a restart state."""
+
+    steps: int
+    every: int
+    first: int = 0
+    origin: int = 0  # the step from which `every` is counted
+
+    @property
+    def spacing(self) -> int:
+        """Steps between restart states: a power of two such that there are 10 to 20 of them.
+
+        The restart states of a longer run are therefore a subset of those of a shorter one, and a run that was extended
+        ends with the same file as one that was as long from the beginning.
+        """
+        spacing = 1
+        while self.steps - self.first > 20 * spacing:
+            spacing *= 2
+        return spacing
+
+    def records(self, step: int) -> bool:
+        """Whether the frame at this step is kept."""
+        return (step - self.origin) % self.every == 0 or step in (self.first, self.steps)
+
+    def keeps_checkpoint(self, step: int) -> bool:
+        """Whether the restart state at this step is kept."""
+        return step % self.spacing == 0 or step in (self.first, self.steps)
+
+    def next_stop(self, step: int) -> int:
+        """The first step after this one at which a frame or a restart state is kept."""
+        frame = self.origin + ((step - self.origin) // self.every + 1) * self.every
+        return min(self.steps, frame, (step // self.spacing + 1) * self.spacing)
+
+
+@dataclass(frozen=True)
+class RunDescription:
+    """What all parts of a run have in common."""
+
+    dims: Mapping[str, tuple[str, ...]]  # of each recorded variable, after (run, step)
+    state_dims: Mapping[str, tuple[str, ...]]  # of arrays of a restart state, after (checkpoint, run)
+    coords: Mapping[str, np.ndarray]
+    seeds: np.ndarray  # (run,)
+    time_step: float
+    epoch_steps: int  # 0 where there are no epochs
+    attrs: Mapping[str, object]
+    clock: EpochClock = DEFAULT_CLOCK
+
+    def dataset(self, frames: Frames, reached: int, last_step: np.ndarray, done: bool) -> xr.Dataset:
+        """The frames of runs that have reached a step as one dataset."""
+        steps = np.array(list(frames), dtype=np.int64)
+        variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
+            name: (("run", "step", *rest), np.stack([frame[name] for frame in frames.values()], axis=1))
+            for name, rest in self.dims.items()
+        }
+        variables.update(final_variables(reached, last_step, done))
+        used = {dim for rest in self.dims.values() for dim in rest}
+        coords = {name: (name, values) for name, values in self.coords.items() if name in used}
+        coords["step"] = ("step", steps)
+        coords["time"] = ("step", self.time_step * steps)
+        if self.epoch_steps:
+            coords["epoch"] = ("step", self.clock.at(steps, self.epoch_steps))
+        coords["seed"] = ("run", self.seeds)
+        return add_variable_attributes(xr.Dataset(variables, coords, dict(self.attrs)))
+
+
+def describe_run(system: System, identity: Mapping[str, Any], steps: int) -> RunDescription:
+    """The description of a run of `steps` steps with the identity that `run_identity` returned."""
+    kept = recorded_variables(system, identity["record"])
+    seeds = identity["seed"] + np.arange(identity["runs"], dtype=np.int64)
+    settings = system.settings
+    attrs = {
+        "title": f"Trajectory of {len(seeds)} runs of the {settings.system} system",
+        "Conventions": "CF-1.11",
+        "schema_version": SCHEMA_VERSION,
+        **identity,
+        "modulus": settings.modulus,
+        "steps": steps,
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "git_commit": git_commit(),
+        "package_versions": json.dumps(package_versions()),
+        "threads": numba.get_num_threads(),
+        "ensemble_width": max(len(seeds), system.ensemble_width),
+        "comment": "All values are dimensionless; a step is an optimizer update or an integrator step. config_json "
+        "holds the settings; frames of a run after its last_step repeat it; group /checkpoint holds exact restart "
+        "states; the last line is a SHA-256.",
+    }
+    return RunDescription(
+        kept, system.variables, system.coords(), seeds, settings.time_step, settings.epoch_steps, attrs
+    )
+
+
+def recorded_variables(system: System, record: str) -> dict[str, tuple[str, ...]]:
+    """The variables that are recorded, with their dimensions: all, or for "metrics" the metrics alone."""
+    return {name: dims for name, dims in system.variables.items() if record == "all" or name in METRIC_VARIABLES}
+
+
+def final_variables(reached: int, last_step: np.ndarray, done: bool) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """The variables `status` and `last_step` of runs that have reached a step."""
+    status = np.where(last_step < reached, DIVERGED, DONE if done else RUNNING)
+    return {"status": (("run",), status.astype(np.int8)), "last_step": (("run",), last_step.astype(np.int64))}
+
+
+def add_variable_attributes(dataset: xr.Dataset) -> xr.Dataset:
+    """The dataset, to whose variables the descriptions of the schema have been added."""
+    for name in dataset.variables:
+        if known := VARIABLES.get(str(name)):
+            dataset[name].attrs.update(long_name=known.long_name, units="1")
+    dataset["status"].attrs.update(flag_values=np.arange(3, dtype=np.int8), flag_meanings=" ".join(STATUS_MEANINGS))
+    return dataset

@@ -1,0 +1,52 @@
+"""The lock that keeps a second writer away from a trajectory.
+
+The operating system holds it on a file .NAME.lock beside the trajectory. It is released when the process that holds it
+ends, in whatever way.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from dynamics.errors import RecordingError
+from dynamics.trajectory.netcdf import resolve_link
+
+
+def trajectory_lock(path: Path) -> FileLock:
+    """The lock that a process holds while it writes to `path`."""
+    path = resolve_link(path)
+    return FileLock(path.with_name(f".{path.name}.lock"))
+
+
+@contextlib.contextmanager
+def hold_lock(path: Path) -> Iterator[None]:
+    """Hold the lock of `path`, or raise RecordingError."""
+    lock = trajectory_lock(path)
+    try:
+        lock.acquire(timeout=1, poll_interval=0.05)  # a listing of runs may hold it for a moment
+    except Timeout:
+        if not Path(lock.lock_file).exists():  # and it cannot be created
+            raise RecordingError(f"{path}: cannot be written") from None
+        raise RecordingError(f"{path}: another process is writing it") from None
+    except OSError as error:
+        raise RecordingError(f"{path}: cannot be written ({error.strerror})") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process is writing to `path`; False if the lock cannot be tested."""
+    lock = trajectory_lock(path)
+    if not Path(lock.lock_file).exists():
+        return False
+    try:
+        with lock.acquire(timeout=0):
+            return False
+    except Timeout:
+        return True
+    except OSError:
+        return False

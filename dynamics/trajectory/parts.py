@@ -1,0 +1,61 @@
+"""Part files of an unfinished run: NAME.nc.parts/part-FIRST-LAST.nc, beside the file that the run will become."""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from dynamics.errors import TrajectoryError
+from dynamics.provenance import IDENTITY_ATTRIBUTES
+from dynamics.trajectory.netcdf import open_group
+
+
+def parts_folder(path: str | Path) -> Path:
+    """Where the parts of an unfinished run stand: a folder beside the file it will become."""
+    path = Path(path)
+    return path.with_name(path.name + ".parts")
+
+
+class PartFile(NamedTuple):
+    """A closed part of an unfinished run: from after the state at `begin` to that at `end`."""
+
+    path: Path
+    begin: int
+    end: int
+
+
+def part_file_name(begin: int, end: int) -> str:
+    """The file name of a part."""
+    return f"part-{begin:016d}-{end:016d}.nc"
+
+
+def closed_parts(path: str | Path) -> list[PartFile]:
+    """The closed parts of an unfinished run, in order of their steps; other files in the folder are not looked at."""
+    found = []
+    for file in parts_folder(path).glob("part-*.nc"):
+        if match := re.fullmatch(r"part-(\d{16})-(\d{16})\.nc", file.name):
+            found.append(PartFile(file, int(match[1]), int(match[2])))
+    return sorted(found, key=lambda part: (part.begin, part.end))
+
+
+def first_step_of_parts(parts: list[PartFile]) -> int:
+    """The step at which the run begins whose parts these are: 0, or that of a branch."""
+    with open_group(parts[0].path) as root:
+        return int(root.attrs.get("branched_at", 0))
+
+
+def check_parts_contiguous(parts: list[PartFile], position: int) -> int:
+    """The step that parts reach which go on from `position`; TrajectoryError where one is missing or is foreign."""
+    first = None
+    for part in parts:
+        if part.begin != position:
+            raise TrajectoryError(f"{part.path}: begins at step {part.begin}, expected {position}: a part is missing")
+        with open_group(part.path) as root, open_group(part.path, "checkpoint") as states:
+            if int(states["checkpoint"][-1]) != part.end:
+                raise TrajectoryError(f"{part.path}: ends at step {int(states['checkpoint'][-1])}, expected {part.end}")
+            found = {name: root.attrs.get(name) for name in IDENTITY_ATTRIBUTES}
+        first = found if first is None else first
+        if found != first:
+            name = next(name for name in IDENTITY_ATTRIBUTES if found[name] != first[name])
+            raise TrajectoryError(f"{part.path}: is of another run: {name} is {found[name]}, expected {first[name]}")
+        position = part.end
+    return position

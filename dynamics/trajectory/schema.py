@@ -1,0 +1,178 @@
+"""The schema of a trajectory: its variables, attributes and dimensions, and whether a dataset follows it.
+
+Dimensions are identified by name, never by order. NaN never means "missing": a run that has diverged repeats its last
+finite frame after `last_step`, and readers mask those frames. docs/format.md describes the format.
+"""
+
+import json
+from collections.abc import Hashable
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import xarray as xr
+
+from dynamics.errors import TrajectoryError, UnknownSystem
+from dynamics.settings import (
+    SETTINGS_CLASSES,
+    SYSTEM_MODULES_VARIABLE,
+    Settings,
+    SettingsError,
+    import_external_systems,
+)
+
+SCHEMA_VERSION = 1
+
+RUNNING, DONE, DIVERGED = range(3)
+STATUS_MEANINGS = ("running", "done", "diverged")
+
+
+class VariableSpec(NamedTuple):
+    """Dimensions, allowed types and description of a variable."""
+
+    dims: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    long_name: str
+
+
+_EACH = ("run", "step")
+_FLOAT = ("float32", "float64")
+
+VARIABLES: dict[str, VariableSpec] = {
+    "embedding": VariableSpec((*_EACH, "token", "axis"), _FLOAT, "particle positions = token embeddings"),
+    "gradient_norm": VariableSpec(
+        (*_EACH, "layer"), _FLOAT, "norm of the gradient, or force, that the last update used; at step 0 the first"
+    ),
+    "update_norm": VariableSpec((*_EACH, "layer"), _FLOAT, "norm of the last update; 0 at step 0"),
+    "loss": VariableSpec((*_EACH, "split"), _FLOAT, "mean cross-entropy over the whole split"),
+    "accuracy": VariableSpec((*_EACH, "split"), _FLOAT, "fraction of the split classified correctly"),
+    "hidden_weight": VariableSpec((*_EACH, "hidden", "axis"), _FLOAT, "W_h of the linear layer (CA)"),
+    "hidden_bias": VariableSpec((*_EACH, "hidden"), _FLOAT, "b_h of the linear layer (CA)"),
+    "output_weight": VariableSpec((*_EACH, "class", "hidden"), _FLOAT, "W_o of the output layer (CA)"),
+    "output_bias": VariableSpec((*_EACH, "class"), _FLOAT, "b_o of the output layer (CA)"),
+    "position_embedding": VariableSpec((*_EACH, "position", "axis"), _FLOAT, "P(t) (VC)"),
+    "query": VariableSpec((*_EACH, "axis"), _FLOAT, "attention query q (VC)"),
+    "value": VariableSpec((*_EACH, "axis", "axis_in"), _FLOAT, "value matrix V (VC)"),
+    "receptor": VariableSpec((*_EACH, "hidden", "axis"), _FLOAT, "receptors w_i of the MLP (VC)"),
+    "receptor_bias": VariableSpec((*_EACH, "hidden"), _FLOAT, "biases b_i of the MLP (VC)"),
+    "assembler": VariableSpec((*_EACH, "hidden", "axis"), _FLOAT, "assemblers u_i of the MLP (VC)"),
+    "transform_bias": VariableSpec((*_EACH, "axis"), _FLOAT, "output bias of the MLP (VC)"),
+    "status": VariableSpec(("run",), ("int8",), "state of each run"),
+    "last_step": VariableSpec(("run",), ("int64",), "last step with finite values; later frames repeat it"),
+    "step": VariableSpec(("step",), ("int64",), "step"),
+    "time": VariableSpec(("step",), ("float64",), "step size x step"),
+    "epoch": VariableSpec(("step",), ("float64",), "passes through the training split"),
+    "seed": VariableSpec(("run",), ("int64",), "seed of each run"),
+}
+
+REQUIRED_VARIABLES = ("status", "last_step", "step", "time", "seed", "gradient_norm", "update_norm")
+
+REQUIRED_ATTRIBUTES = {
+    "Conventions": str,
+    "schema_version": int,
+    "system": str,
+    "numerics_version": int,
+    "modulus": int,
+    "config_json": str,
+    "seed": int,
+    "runs": int,
+    "every": int,
+    "steps": int,
+    "record": str,
+    "created_at": str,
+    "git_commit": str,
+    "package_versions": str,
+    "device": str,
+    "threads": int,
+    "ensemble_width": int,
+}
+"""Root attributes of every file, with their types."""
+
+
+def read_settings(trajectory: xr.Dataset) -> Settings:
+    """The settings with which a trajectory was made. Raises TrajectoryError."""
+    kind = _settings_class(trajectory.attrs.get("system"))
+    try:
+        values = json.loads(trajectory.attrs.get("config_json", ""))
+        unknown = set(values) - {field.name for field in fields(kind)}
+        if unknown:
+            raise TrajectoryError(f"attribute config_json: unknown setting {sorted(unknown)[0]!r}")
+        return msgspec.convert(values, kind, strict=True)
+    except (ValueError, TypeError) as error:  # JSON, types and SettingsError alike
+        raise TrajectoryError(f"attribute config_json: {error}") from None
+
+
+def _settings_class(system: object) -> Any:
+    """The settings class of a system, which a module that the environment names may have to register first."""
+    if system not in SETTINGS_CLASSES:
+        try:
+            import_external_systems()
+        except SettingsError as error:
+            raise UnknownSystem(f"attribute system: found {system!r}, not known; {error}") from None
+    if system not in SETTINGS_CLASSES:
+        how = f"others where {SYSTEM_MODULES_VARIABLE} names the module that registers them, see docs/new-system.md"
+        raise UnknownSystem(f"attribute system: found {system!r}, known are {', '.join(SETTINGS_CLASSES)} ({how})")
+    return SETTINGS_CLASSES[system]
+
+
+# -------------------------------------------------------------------------------------------- validation
+
+
+def validate_trajectory(trajectory: xr.Dataset) -> xr.Dataset:
+    """The dataset itself if it follows the schema; otherwise TrajectoryError says where it does not."""
+    for name, kind in REQUIRED_ATTRIBUTES.items():
+        found = trajectory.attrs.get(name)
+        if not isinstance(found, kind) and not (kind is int and isinstance(found, np.integer)):
+            raise TrajectoryError(f"attribute {name}: found {found!r}, expected {kind.__name__}")
+    if trajectory.attrs["schema_version"] != SCHEMA_VERSION:
+        found = trajectory.attrs["schema_version"]
+        raise TrajectoryError(f"attribute schema_version: found {found}, this program reads {SCHEMA_VERSION}")
+    if not trajectory.sizes.get("run"):
+        raise TrajectoryError("dimension run: missing or empty; a single run is selected as isel(run=[3])")
+    for name in REQUIRED_VARIABLES:
+        if name not in trajectory.variables:
+            raise TrajectoryError(f"variable {name}: missing")
+    for variable in trajectory.variables:
+        _validate_variable(variable, trajectory)
+    _validate_steps(trajectory)
+    _validate_runs(trajectory)
+    read_settings(trajectory)
+    return trajectory
+
+
+def _validate_variable(name: Hashable, trajectory: xr.Dataset) -> None:
+    expected, found = VARIABLES.get(str(name)), trajectory[name]
+    if expected is None:  # a system's own variable, or a coordinate
+        return
+    if set(found.dims) != set(expected.dims) or len(found.dims) != len(expected.dims):
+        raise TrajectoryError(f"variable {name}: found dimensions {found.dims}, expected {expected.dims}")
+    if found.dtype.name not in expected.dtypes:
+        raise TrajectoryError(f"variable {name}: found {found.dtype}, expected {' or '.join(expected.dtypes)}")
+
+
+def _validate_steps(trajectory: xr.Dataset) -> None:
+    steps = trajectory["step"].values
+    first = trajectory.attrs.get("branched_at", 0)
+    if steps.size == 0 or steps[0] != first or (np.diff(steps) <= 0).any():
+        raise TrajectoryError(f"variable step: found {steps[:3]}..., expected increasing from {first}")
+    if not np.isfinite(trajectory["time"].values).all():
+        raise TrajectoryError("variable time: found a value that is not finite")
+
+
+def _validate_runs(trajectory: xr.Dataset) -> None:
+    status, last = trajectory["status"].values, trajectory["last_step"].values
+    steps = trajectory["step"].values
+    if status.size == 0 or not np.isin(status, range(len(STATUS_MEANINGS))).all():
+        raise TrajectoryError(f"variable status: found {status[:3]}, expected 0 to {len(STATUS_MEANINGS) - 1}")
+    first = 0 if "branched_at" in trajectory.attrs else steps[0]  # a run may have ended before the branch
+    if (last < first).any() or (last > steps[-1]).any():
+        found = f"{last.min()}..{last.max()}"
+        raise TrajectoryError(f"variable last_step: found {found}, expected steps from {first} to {steps[-1]}")
+    found, expected = trajectory.attrs["runs"], status.size
+    if found != expected:
+        raise TrajectoryError(f"attribute runs: found {found}, expected the size of run, {expected}")
+    if trajectory.attrs["seed"] != trajectory["seed"].values[0]:
+        raise TrajectoryError("variable seed: does not begin with the attribute seed")
+    if len(np.unique(trajectory["seed"].values)) != status.size:
+        raise TrajectoryError("variable seed: found a seed twice, expected one for each run")
