@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-import dynamics.simulation as loop
+import dynamics.system as registry
 from analysis.audit import embedding_gradient
 from analysis.plots import panels
 from analysis.plots.panels import build_scene, panel_names
@@ -816,9 +816,9 @@ class Wheel:
 
 @pytest.fixture
 def wheel(monkeypatch):
-    monkeypatch.setattr(loop, "SYSTEM_CLASSES", dict(loop.SYSTEM_CLASSES))
+    monkeypatch.setattr(registry, "SYSTEM_CLASSES", dict(registry.SYSTEM_CLASSES))
     monkeypatch.setitem(SETTINGS_CLASSES, "wheel", WheelSettings)
-    loop.register(WheelSettings, Wheel)
+    registry.register(WheelSettings, Wheel)
     return simulate(WheelSettings(), runs=2, progress=False)
 
 
