@@ -20,8 +20,8 @@ from analysis.plots.drawing.panel_grid import PanelGrid
 from analysis.plots.scenes.scene import EventMark
 from dynamics.errors import RecordingError, TrajectoryError
 from dynamics.trajectory.reader import open_trajectory
-from tests.test_artists import FRAMES, drawn, made
-from tests.test_frame import files  # noqa: F401
+from tests.analysis.plots.drawing.test_artists import FRAMES, drawn, made
+from tests.analysis.test_frame import files  # noqa: F401
 
 
 def in_file(path):

@@ -15,7 +15,7 @@ from analysis.plots.scenes.scene import EventMark
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.trajectory.reader import open_trajectory
-from tests.test_artists import FRAMES, made
+from tests.analysis.plots.drawing.test_artists import FRAMES, made
 
 SMALL = {
     "particles": (ParticleSettings(n=7), {"steps": 12}),

@@ -1,6 +1,6 @@
 """What artists hold after an update, and what sheets look like: against small references, and against full redrawing.
 
-`python -m tests.test_artists`, from the root, draws the references anew.
+`python -m tests.analysis.plots.drawing.test_artists`, from the root, draws the references anew.
 """
 
 import dataclasses
