@@ -1,21 +1,27 @@
-"""Drops, rises, spikes and plateaus of a series, by one rule that knows neither its unit nor its length.
+"""Detection of drops, rises, spikes and plateaus in a series, independent of its unit and length.
 
-Around each frame stand the medians of the w frames before and of the w frames after, w being a share of all frames. The
-scale of a series is the largest median of w frames.
+All windows have w frames, a fraction of the frames of the series. At each frame, the level before is the median of the
+w frames before it, the level after the median of the w frames that start with it. The scale of the series is the largest
+such median.
 
-    drop     the median after lies below the median before by `depth` of the scale or more, most at its peak; windows of
-             2 w and 4 w are looked through as well, for slower falls where w shows none. Falls that overlap are one
-    rise     the same upward
-    spike    a frame stands above both medians beside it by `depth` of the larger one and by `floor` of the scale, and
-             is the highest so far as w frames on both sides; all else is looked for with spikes taken out
-    plateau  4 w frames or more between drops and rises whose medians change by less than a quarter of a drop
+drop
+    The level after is below the level before by `depth` times the scale or more, and this difference has a peak.
+    Windows of 2 w and 4 w frames find slower drops that windows of w frames do not show. Overlapping drops are merged.
+rise
+    The same, upward.
+spike
+    A frame that is above both levels beside it by `depth` times the larger one and by `floor` times the scale, and is
+    the maximum of the w frames on either side. Spikes are removed before drops, rises and plateaus are detected.
+plateau
+    4 w frames or more, between drops and rises, whose medians vary by less than a quarter of the smallest drop.
 
-Each stands out of the noise, which is taken from the differences of neighbouring frames, by `significance` standard
-deviations. A drop or rise happens at the moment when half of it is done, and begins and ends with a tenth and nine
-tenths; a spike's begin and end are those of its half height. Moments between frames are interpolated. A drop or rise
-that has begun before the second frame, so that no plateau was seen before it, is called initial.
+Each event exceeds the noise, estimated from the differences of successive frames, by `significance` standard
+deviations. The middle of a drop or rise is where half of the change is completed, its begin and end are where a tenth
+and nine tenths are; begin and end of a spike are at half of its height. These moments are interpolated between frames.
+A drop or rise that begins before the second frame has no plateau before it and is marked as `initial`.
 
-A series that falls to nothing in a straight line has no drop: over 4 w, 0.08 of the frames, it loses less than 0.1.
+A series that decreases to zero in a straight line has no drop: over 4 w, which is 0.08 of the frames, it loses less
+than 0.1 of its scale.
 """
 
 from collections import deque
@@ -28,136 +34,159 @@ from scipy.signal import find_peaks, peak_widths
 
 from analysis.transitions.detection import DEFAULT_DETECTION, MIN_WINDOW_FRAMES, DetectionConfig
 
-EVENT_KINDS = ("drop", "rise", "spike", "plateau")
+_WINDOW_FACTORS = (1, 2, 4)
+"""Lengths of the windows in which drops and rises are looked for, in units of w."""
 
-WINDOW_FACTORS = (1, 2, 4)
-"""Longer windows, in units of the shortest, through which drops and rises are looked for that it does not show."""
+_PLATEAU_TOLERANCE = 0.25
+"""Largest variation of a plateau, as a fraction of the smallest drop."""
 
-PLATEAU_TOLERANCE = 0.25
-"""Share of a drop's least depth by which a plateau's level may change."""
-
-MAD_TO_STANDARD_DEVIATION = 1.4826
-"""Standard deviation of Gaussian noise over the median of its size."""
+_MAD_TO_SIGMA = 1.4826
+"""Standard deviation of Gaussian noise over the median of its absolute values."""
 
 
 class SeriesEvent(NamedTuple):
-    """An event; moments count frames."""
+    """A drop, rise, spike or plateau. Moments are frame indices, with fractions between frames."""
 
     kind: str
+    """One of drop, rise, spike and plateau."""
     begin: float
     middle: float
-    """Where a drop or rise is half done, a spike's peak, a plateau's middle."""
+    """Where half of a drop or rise is completed; the peak of a spike; the middle of a plateau."""
     end: float
     before: float
-    """Level before, in the series' unit."""
+    """Level before the event, in the unit of the series."""
     after: float
-    """Level after; of a spike that of its peak."""
+    """Level after the event; the peak value of a spike."""
     initial: bool = False
+    """Whether a drop or rise begins before the second frame."""
 
 
-def detect_events(series: np.ndarray, rule: DetectionConfig = DEFAULT_DETECTION) -> list[SeriesEvent]:
-    """All events of a series (frame,) of finite numbers, in the order of their middles. Raises ValueError."""
-    x = _checked(series)
+def detect_events(series: np.ndarray, config: DetectionConfig = DEFAULT_DETECTION) -> list[SeriesEvent]:
+    """Detect the drops, rises, spikes and plateaus of a series.
+
+    Parameters
+    ----------
+    series : ndarray, shape (frame,)
+        Finite numbers in any unit.
+    config : DetectionConfig
+        Thresholds.
+
+    Returns
+    -------
+    list of SeriesEvent
+        Ordered by their middles; empty for a series of five frames or fewer.
+
+    Raises
+    ------
+    ValueError
+        If the series is not one-dimensional, is empty, or has a value that is not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.transitions import detect_events
+    >>> loss = np.where(np.arange(400) < 100, 1.0, 0.2)
+    >>> [(event.kind, event.middle) for event in detect_events(loss)]
+    [('plateau', 49.55), ('drop', 99.5), ('plateau', 249.45)]
+    """
+    x = _check_series(series)
     if len(x) <= MIN_WINDOW_FRAMES:
         return []
-    spikes, seen = _despiked(x, rule)
-    steps = _steps(seen, rule)
-    return sorted([*spikes, *steps, *_plateaus(seen, steps, rule)], key=lambda event: event.middle)
+    spikes, smooth = _split_spikes(x, config)
+    changes = _find_changes(smooth, config)
+    return sorted([*spikes, *changes, *_find_plateaus(smooth, changes, config)], key=lambda event: event.middle)
 
 
-def _checked(series: np.ndarray) -> np.ndarray:
+def _check_series(series: np.ndarray) -> np.ndarray:
     x = np.asarray(series, np.float64)
     if x.ndim != 1 or not len(x) or not np.isfinite(x).all():
         raise ValueError(f"series: found shape {x.shape}, expected (frame,) of finite numbers")
     return x
 
 
-class _Seen(NamedTuple):
-    """A series through its windows, each (frame,)."""
+class _Levels(NamedTuple):
+    """A series and the levels before and after each of its frames, (frame,) each."""
 
     x: np.ndarray
     before: np.ndarray
-    """Median of the w frames before, or as many as there are; the first frame has itself."""
+    """Median of up to w frames before each frame; of the first frame, its own value."""
     after: np.ndarray
-    """Median of the w frames from here on, or as many as there are."""
+    """Median of up to w frames from each frame on."""
     width: int
     scale: float
     noise: float
 
     @property
-    def median_noise(self) -> float:
-        """Standard deviation of the difference of two medians that noise alone makes."""
+    def difference_noise(self) -> float:
+        """Standard deviation of the difference of two medians under noise alone."""
         return self.noise * float(np.sqrt(np.pi / self.width))
 
-
-def _seen(x: np.ndarray, rule: DetectionConfig) -> _Seen:
-    width = rule.width(len(x))
-    before, after = _levels(x, width)
-    noise = MAD_TO_STANDARD_DEVIATION / np.sqrt(2) * np.median(np.abs(np.diff(x))) if len(x) > 1 else 0.0
-    whole = after[: max(1, len(x) - width + 1)]  # a first frame alone makes no level
-    return _Seen(x, before, after, width, float(np.abs(whole).max()), float(noise))
+    def with_longer_windows(self, factor: int) -> "_Levels":
+        """The same series with windows that are longer by a factor."""
+        before, after = _medians_beside(self.x, factor * self.width)
+        return self._replace(before=before, after=after, width=factor * self.width)
 
 
-def _through(seen: _Seen, factor: int) -> _Seen:
-    """The same through longer windows."""
-    before, after = _levels(seen.x, factor * seen.width)
-    return seen._replace(before=before, after=after, width=factor * seen.width)
+def _levels(x: np.ndarray, config: DetectionConfig) -> _Levels:
+    width = config.width(len(x))
+    before, after = _medians_beside(x, width)
+    noise = _MAD_TO_SIGMA / np.sqrt(2) * np.median(np.abs(np.diff(x))) if len(x) > 1 else 0.0
+    full = after[: max(1, len(x) - width + 1)]  # medians of w frames, so that no single frame sets the scale
+    return _Levels(x, before, after, width, float(np.abs(full).max()), float(noise))
 
 
-def _levels(x: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Medians of the frames before each, and of those from each on, as many as there are up to the width; the first
-    frame has itself before it."""
+def _medians_beside(x: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """`_Levels.before` and `_Levels.after`."""
     before, after = np.empty(len(x)), np.empty(len(x))
     if len(x) > width:
         inside = np.median(sliding_window_view(x, width), axis=1)
         before[width:], after[: len(x) - width + 1] = inside[:-1], inside
-    for at in range(min(width, len(x))):
-        before[at] = np.median(x[: max(1, at)])
-        after[-1 - at] = np.median(x[-1 - at :])
+    for frame in range(min(width, len(x))):
+        before[frame] = np.median(x[: max(1, frame)])
+        after[-1 - frame] = np.median(x[-1 - frame :])
     return before, after
 
 
 # ---------------------------------------------------------------------------------------------- spikes
 
 
-def _spikes(seen: _Seen, rule: DetectionConfig) -> list[SeriesEvent]:
-    x, width = seen.x, seen.width
-    beside = np.maximum(seen.before, np.append(seen.after[1:], x[-1]))
+def _find_spikes(levels: _Levels, config: DetectionConfig) -> list[SeriesEvent]:
+    x, width = levels.x, levels.width
+    beside = np.maximum(levels.before, np.append(levels.after[1:], x[-1]))
     height = x - beside
-    changes = np.abs(np.diff(x, prepend=x[0]))
-    noise = (
-        MAD_TO_STANDARD_DEVIATION / np.sqrt(2) * median_filter(changes, 4 * width + 1, mode="nearest")
-    )  # it differs along a run
-    least = np.maximum(np.maximum(rule.depth * np.abs(beside), rule.floor * seen.scale), rule.significance * noise)
+    changes = median_filter(np.abs(np.diff(x, prepend=x[0])), 4 * width + 1, mode="nearest")
+    noise = _MAD_TO_SIGMA / np.sqrt(2) * changes  # by frame, because the noise changes during a run
+    threshold = np.maximum(config.depth * np.abs(beside), config.floor * levels.scale)
+    threshold = np.maximum(threshold, config.significance * noise)
     highest = x == maximum_filter1d(x, 2 * width + 1, mode="nearest")
-    peaks = np.flatnonzero((height >= least) & highest & (height > 0))
-    return [_spike(seen, int(peak), float(seen.before[peak])) for peak in peaks]
+    peaks = np.flatnonzero((height >= threshold) & highest & (height > 0))
+    return [_make_spike(x, int(peak), float(levels.before[peak])) for peak in peaks]
 
 
-def _spike(seen: _Seen, peak: int, level: float) -> SeriesEvent:
-    x, half = seen.x, 0.5 * (level + seen.x[peak])
+def _make_spike(x: np.ndarray, peak: int, level: float) -> SeriesEvent:
+    half = 0.5 * (level + x[peak])
     begin = peak - _first_below(x[peak::-1], half)
     end = peak + _first_below(x[peak:], half)
     return SeriesEvent("spike", begin, peak, end, level, float(x[peak]))
 
 
 def _first_below(x: np.ndarray, level: float) -> float:
-    """Where a series that begins above a level first crosses it; its length where it never does."""
+    """Where a series that begins above a level first crosses it; its last frame if it never does."""
     below = x <= level
     if not below.any():
         return float(len(x) - 1)
     at = int(below.argmax())
-    return at - (level - x[at]) / (x[at - 1] - x[at]) if at else 0.0
+    return at - float((level - x[at]) / (x[at - 1] - x[at])) if at else 0.0
 
 
-def _despiked(x: np.ndarray, rule: DetectionConfig) -> tuple[list[SeriesEvent], _Seen]:
-    """Spikes, and the series without them."""
-    spikes = _spikes(_seen(x, rule), rule)
-    return spikes, _seen(_without(spikes, x, rule.width(len(x))), rule)
+def _split_spikes(x: np.ndarray, config: DetectionConfig) -> tuple[list[SeriesEvent], _Levels]:
+    """The spikes of a series, and the series without them."""
+    spikes = _find_spikes(_levels(x, config), config)
+    return spikes, _levels(_remove_spikes(spikes, x, config.width(len(x))), config)
 
 
-def _without(spikes: list[SeriesEvent], x: np.ndarray, width: int) -> np.ndarray:
-    """The series with a straight line in the place of each spike, down to a tenth of its height."""
+def _remove_spikes(spikes: list[SeriesEvent], x: np.ndarray, width: int) -> np.ndarray:
+    """The series with each spike, down to a tenth of its height, replaced by a straight line."""
     smooth = x.copy()
     for spike in spikes:
         peak, low = int(spike.middle), spike.before + 0.1 * (spike.after - spike.before)
@@ -171,50 +200,50 @@ def _without(spikes: list[SeriesEvent], x: np.ndarray, width: int) -> np.ndarray
 # ---------------------------------------------------------------------------------------- drops and rises
 
 
-def _steps(seen: _Seen, rule: DetectionConfig) -> list[SeriesEvent]:
-    """Drops and rises, in order: those that a short window shows, then those that only a longer one does."""
-    smooth = median_filter(seen.x, MIN_WINDOW_FRAMES, mode="nearest")
+def _find_changes(levels: _Levels, config: DetectionConfig) -> list[SeriesEvent]:
+    """Drops and rises in order: those that the shortest window shows, then those that only a longer one does."""
+    smooth = median_filter(levels.x, MIN_WINDOW_FRAMES, mode="nearest")
     found: list[SeriesEvent] = []
     known: list[tuple[float, float]] = []
-    for factor in WINDOW_FACTORS:
-        through = seen if factor == 1 else _through(seen, factor)
+    for factor in _WINDOW_FACTORS:
+        longer = levels if factor == 1 else levels.with_longer_windows(factor)
         for kind in ("drop", "rise"):
-            for event in _merged(_falls(kind, through, rule, smooth), smooth):
+            for event in _merge_overlapping(_changes_in_window(kind, longer, config, smooth), smooth):
                 if all(event.end <= begin or end <= event.begin for begin, end in known):
                     found.append(event)
         known = [(event.begin, event.end) for event in found]
     return sorted(found, key=lambda event: event.middle)
 
 
-def _falls(kind: str, seen: _Seen, rule: DetectionConfig, smooth: np.ndarray) -> list[SeriesEvent]:
-    """Those of a kind that one window shows."""
-    fall = seen.before - seen.after if kind == "drop" else seen.after - seen.before
-    least = max(rule.depth * seen.scale, rule.significance * seen.median_noise)
-    if least <= 0:
+def _changes_in_window(kind: str, levels: _Levels, config: DetectionConfig, smooth: np.ndarray) -> list[SeriesEvent]:
+    """Drops or rises between the levels of one window length; smooth (frame,): the series by medians of five."""
+    change = levels.before - levels.after if kind == "drop" else levels.after - levels.before
+    threshold = max(config.depth * levels.scale, config.significance * levels.difference_noise)
+    if threshold <= 0:
         return []
-    padded = np.concatenate([[0.0], fall, [0.0]])
-    peaks, _ = find_peaks(padded, height=least, prominence=0.5 * least)
+    padded = np.concatenate([[0.0], change, [0.0]])
+    peaks, _ = find_peaks(padded, height=threshold, prominence=0.5 * threshold)
     left, right = peak_widths(padded, peaks, rel_height=0.5)[2:]
     found = []
     for peak, low, high in zip(peaks - 1, left - 1, right - 1, strict=True):
-        first, last = max(0, int(low)), min(len(fall) - 1, int(np.ceil(high)))
-        before, after = float(seen.before[first]), float(seen.after[last])
-        if (before - after if kind == "drop" else after - before) >= least:
-            found.append(_step(kind, smooth, float(peak), before, after))
+        first, last = max(0, int(low)), min(len(change) - 1, int(np.ceil(high)))
+        before, after = float(levels.before[first]), float(levels.after[last])
+        if (before - after if kind == "drop" else after - before) >= threshold:
+            found.append(_make_change(kind, smooth, float(peak), before, after))
     return found
 
 
-def _merged(events: list[SeriesEvent], smooth: np.ndarray) -> list[SeriesEvent]:
-    """Falls of one kind with those that overlap made one."""
+def _merge_overlapping(events: list[SeriesEvent], smooth: np.ndarray) -> list[SeriesEvent]:
+    """Drops or rises, with those that overlap merged into one."""
     found: list[SeriesEvent] = []
     for event in sorted(events, key=lambda event: event.begin):
         if found and event.begin < found[-1].end:
             last = found.pop()
             deeper = max(last, event, key=_depth)
-            whole = deeper._replace(before=last.before, after=event.after)
+            merged = deeper._replace(before=last.before, after=event.after)
             event = deeper
-            if _depth(whole) >= _depth(deeper):
-                event = _step(whole.kind, smooth, whole.middle, whole.before, whole.after)
+            if _depth(merged) >= _depth(deeper):
+                event = _make_change(merged.kind, smooth, merged.middle, merged.before, merged.after)
         found.append(event)
     return found
 
@@ -223,122 +252,159 @@ def _depth(event: SeriesEvent) -> float:
     return event.before - event.after if event.kind == "drop" else event.after - event.before
 
 
-def _step(kind: str, x: np.ndarray, near: float, before: float, after: float) -> SeriesEvent:
-    part = (before - x) / (before - after)  # from 0 to 1
-    half = _crossing(part, 0.5, near)
-    begin, end = _back_to(part, 0.1, half), _on_to(part, 0.9, half)
+def _make_change(kind: str, x: np.ndarray, near: float, before: float, after: float) -> SeriesEvent:
+    """A drop or rise between two levels, near a frame."""
+    progress = (before - x) / (before - after)  # 0 at the level before, 1 at the level after
+    half = _crossing(progress, 0.5, near)
+    begin, end = _last_before(progress, 0.1, half), _first_after(progress, 0.9, half)
     return SeriesEvent(kind, begin, half, end, before, after, initial=begin < 1)
 
 
-def _crossing(part: np.ndarray, share: float, near: float) -> float:
-    """The moment nearest to a frame at which a part rises through a share."""
-    up = np.flatnonzero((part[:-1] < share) & (part[1:] >= share))
+def _crossing(progress: np.ndarray, fraction: float, near: float) -> float:
+    """The moment closest to a frame at which the progress increases through a fraction."""
+    up = np.flatnonzero((progress[:-1] < fraction) & (progress[1:] >= fraction))
     if not up.size:
         return float(near)
     at = int(up[np.argmin(np.abs(up - near))])
-    return at + (share - part[at]) / (part[at + 1] - part[at])
+    return at + float((fraction - progress[at]) / (progress[at + 1] - progress[at]))
 
 
-def _back_to(part: np.ndarray, share: float, moment: float) -> float:
-    """The last moment before another at which a part was up to a share; the first frame if it never was."""
-    below = np.flatnonzero(part[: int(moment) + 1] <= share)
-    return _crossing(part, share, int(below[-1])) if below.size else 0.0
+def _last_before(progress: np.ndarray, fraction: float, moment: float) -> float:
+    """The last moment before another at which the progress is at most a fraction, or else the first frame."""
+    below = np.flatnonzero(progress[: int(moment) + 1] <= fraction)
+    return _crossing(progress, fraction, int(below[-1])) if below.size else 0.0
 
 
-def _on_to(part: np.ndarray, share: float, moment: float) -> float:
-    """The first moment after another at which a part is from a share on; the last frame if it never is."""
+def _first_after(progress: np.ndarray, fraction: float, moment: float) -> float:
+    """The first moment after another at which the progress is at least a fraction, or else the last frame."""
     begin = int(np.ceil(moment))
-    above = np.flatnonzero(part[begin:] >= share)
-    return _crossing(part, share, begin + int(above[0]) - 1) if above.size else float(len(part) - 1)
+    above = np.flatnonzero(progress[begin:] >= fraction)
+    return _crossing(progress, fraction, begin + int(above[0]) - 1) if above.size else float(len(progress) - 1)
 
 
-# ------------------------------------------------------------------------------------- plateaus, escape
+# ------------------------------------------------------------------------------------------- plateaus
 
 
-def _plateaus(seen: _Seen, steps: list[SeriesEvent], rule: DetectionConfig) -> list[SeriesEvent]:
+def _find_plateaus(levels: _Levels, changes: list[SeriesEvent], config: DetectionConfig) -> list[SeriesEvent]:
     """The longest flat stretches between drops and rises."""
-    least = max(PLATEAU_TOLERANCE * rule.depth * seen.scale, rule.significance * seen.median_noise)
-    ends = [0.0, *(step.end for step in steps)]
-    begins = [*(step.begin for step in steps), float(len(seen.x) - 1)]
+    tolerance = max(_PLATEAU_TOLERANCE * config.depth * levels.scale, config.significance * levels.difference_noise)
+    gap_begins = [0.0, *(change.end for change in changes)]
+    gap_ends = [*(change.begin for change in changes), float(len(levels.x) - 1)]
     found = []
-    for begin, end in zip(ends, begins, strict=True):
-        first, last = int(np.ceil(begin)), int(end) - seen.width + 1
-        for low, high in _flat(seen.after[first : max(first, last + 1)], least, seen.width):
-            if high - low < 3 * seen.width:
+    for gap_begin, gap_end in zip(gap_begins, gap_ends, strict=True):
+        first, last = int(np.ceil(gap_begin)), int(gap_end) - levels.width + 1
+        for low, high in _flat_stretches(levels.after[first : max(first, last + 1)], tolerance, levels.width):
+            if high - low < 3 * levels.width:
                 continue
-            level = (float(seen.after[first + low]), float(seen.after[first + high]))
-            from_, to = max(begin, float(first + low)), float(first + high + seen.width - 1)
-            to = end if first + high == last else to
-            from_ = begin if low == 0 else from_
-            found.append(SeriesEvent("plateau", from_, 0.5 * (from_ + to), to, *level))
+            level = (float(levels.after[first + low]), float(levels.after[first + high]))
+            begin, end = max(gap_begin, float(first + low)), float(first + high + levels.width - 1)
+            end = gap_end if first + high == last else end
+            begin = gap_begin if low == 0 else begin
+            found.append(SeriesEvent("plateau", begin, 0.5 * (begin + end), end, *level))
     return found
 
 
-def _flat(medians: np.ndarray, least: float, width: int) -> list[tuple[int, int]]:
-    """First and last place of the longest stretch over which medians change by less, and of those beside it.
+def _flat_stretches(medians: np.ndarray, tolerance: float, width: int) -> list[tuple[int, int]]:
+    """First and last index of the longest stretch that varies by less than a tolerance, and of those beside it.
 
-    Neighbouring medians share frames, so that stretches are a window apart.
+    Stretches are a window apart, because neighbouring medians have frames in common.
     """
     if not len(medians):
         return []
     best, first = (0, 0), 0
-    highs, lows = deque[int](), deque[int]()  # places of falling and of rising values in the stretch
+    highs, lows = deque[int](), deque[int]()  # indices of decreasing and of increasing values in the stretch
     for last, value in enumerate(medians):
-        for places, sign in ((highs, 1), (lows, -1)):
-            while places and sign * medians[places[-1]] <= sign * value:
-                places.pop()
-            places.append(last)
-        while medians[highs[0]] - medians[lows[0]] >= least > 0:
+        for indices, sign in ((highs, 1), (lows, -1)):
+            while indices and sign * medians[indices[-1]] <= sign * value:
+                indices.pop()
+            indices.append(last)
+        while medians[highs[0]] - medians[lows[0]] >= tolerance > 0:
             first += 1
-            for places in (highs, lows):
-                if places[0] < first:
-                    places.popleft()
+            for indices in (highs, lows):
+                if indices[0] < first:
+                    indices.popleft()
         if last - first > best[1] - best[0]:
             best = (first, last)
     low, high = best
-    before, after = _flat(medians[: max(0, low - width)], least, width), []
-    after = [(high + width + 1 + a, high + width + 1 + b) for a, b in _flat(medians[high + width + 1 :], least, width)]
-    return [*before, best, *after]
+    before = _flat_stretches(medians[: max(0, low - width)], tolerance, width)
+    offset = high + width + 1
+    after = _flat_stretches(medians[offset:], tolerance, width)
+    return [*before, best, *((offset + a, offset + b) for a, b in after)]
+
+
+# --------------------------------------------------------------------------------------------- escape
 
 
 class PlateauEscape(NamedTuple):
-    """When a series left its first level; moments count frames."""
+    """When a series left its first level."""
 
     moment: float
-    """Until when it was watched, where it has not left."""
+    """Frame index, with a fraction between frames; if the series has not left, its last frame (censored)."""
     observed: bool
+    """Whether the series has left its first level."""
     level: float
+    """The first level, in the unit of the series."""
 
 
 def first_plateau_escape(
-    series: np.ndarray, share: float = 0.1, rising: bool = False, rule: DetectionConfig = DEFAULT_DETECTION
+    series: np.ndarray, fraction: float = 0.1, rising: bool = False, config: DetectionConfig = DEFAULT_DETECTION
 ) -> PlateauEscape:
-    """When a series (frame,) has lost (or, rising, gained) a share of its first level, and the frames after too.
+    """Find when a series leaves its first level for good.
 
-    The first level is the median of the first w frames, or where the series begins with an initial drop or rise, of
-    those after its end. The moment is where the series, by medians of five frames, crosses the changed level; after it
-    the median of 4 w frames is beyond. An initial drop (or, rising, rise) by half of the level or more, which lasts
-    for w frames, is no prelude to a plateau but the escape itself, at its middle. Raises ValueError.
+    The first level is the median of the first w frames; in a series with an initial drop or rise, of the w frames after
+    its end. The series leaves it where its running median of five frames crosses the changed level, if the median of
+    the following 4 w frames is beyond that level too. An initial drop (rise, if `rising`) by half of the level or more
+    that lasts w frames or more is itself the escape, at its middle.
+
+    Parameters
+    ----------
+    series : ndarray, shape (frame,)
+        Finite numbers in any unit.
+    fraction : float
+        The change that counts as an escape, as a fraction of the first level.
+    rising : bool
+        Whether the series escapes upward.
+    config : DetectionConfig
+        Thresholds; they set w and what an initial drop is.
+
+    Returns
+    -------
+    PlateauEscape
+
+    Raises
+    ------
+    ValueError
+        If the series is not one of finite numbers, or the fraction is not positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.transitions import first_plateau_escape
+    >>> loss = np.where(np.arange(400) < 100, 1.0, 0.2)
+    >>> first_plateau_escape(loss, 0.1)
+    PlateauEscape(moment=99.125, observed=True, level=1.0)
     """
-    x = _checked(series)
-    if not share > 0:
-        raise ValueError(f"share: found {share}, expected a number above 0")
-    seen = _despiked(x, rule)[1]
-    initial = [step for step in _steps(seen, rule) if step.initial] if len(x) > MIN_WINDOW_FRAMES else []
-    for step in initial:
-        long = step.end - step.begin >= seen.width
-        if long and step.kind == ("rise" if rising else "drop") and _depth(step) >= 0.5 * abs(step.before):
-            return PlateauEscape(step.middle, True, step.before)
-    begin, last = int(np.ceil(max((step.end for step in initial), default=0.0))), float(len(x) - 1)
-    level = float(seen.after[begin])
-    smooth = median_filter(seen.x, MIN_WINDOW_FRAMES, mode="nearest")
-    lasts = _through(seen, WINDOW_FACTORS[-1]).after
-    gain, lasting = ((1 if rising else -1) * (values[begin:] - level) for values in (smooth, lasts))
-    least = share * abs(level)
-    gone = np.flatnonzero((gain >= least) & (lasting >= least) & (gain > 0))
-    if not gone.size:
+    x = _check_series(series)
+    if not fraction > 0:
+        raise ValueError(f"fraction: found {fraction}, expected a number above 0")
+    levels = _split_spikes(x, config)[1]
+    changes = _find_changes(levels, config) if len(x) > MIN_WINDOW_FRAMES else []
+    initial = [change for change in changes if change.initial]
+    for change in initial:
+        long = change.end - change.begin >= levels.width
+        if long and change.kind == ("rise" if rising else "drop") and _depth(change) >= 0.5 * abs(change.before):
+            return PlateauEscape(change.middle, True, change.before)
+    begin, last = int(np.ceil(max((change.end for change in initial), default=0.0))), float(len(x) - 1)
+    level = float(levels.after[begin])
+    smooth = median_filter(levels.x, MIN_WINDOW_FRAMES, mode="nearest")
+    following = levels.with_longer_windows(_WINDOW_FACTORS[-1]).after
+    gain, lasting_gain = ((1 if rising else -1) * (values[begin:] - level) for values in (smooth, following))
+    threshold = fraction * abs(level)
+    escaped = np.flatnonzero((gain >= threshold) & (lasting_gain >= threshold) & (gain > 0))
+    if not escaped.size:
         return PlateauEscape(last, False, level)
-    at = int(gone[0])
-    if at == 0 or gain[at - 1] >= least:
+    at = int(escaped[0])
+    if at == 0 or gain[at - 1] >= threshold:
         return PlateauEscape(float(begin + at), True, level)
-    return PlateauEscape(begin + at - (gain[at] - least) / (gain[at] - gain[at - 1]), True, level)
+    moment = begin + at - float((gain[at] - threshold) / (gain[at] - gain[at - 1]))
+    return PlateauEscape(moment, True, level)

@@ -1,28 +1,27 @@
-"""What counts as an event of a series: the parameters of `analysis.transitions.change_points`, which says what they
-mean."""
+"""Thresholds by which `analysis.transitions.change_points` detects drops, rises, spikes and plateaus."""
 
 from dataclasses import dataclass
 
 from dynamics.settings import check_real
 
 MIN_WINDOW_FRAMES = 5
-"""Frames in a window, at least."""
+"""Smallest number of frames in a window."""
 
 
 @dataclass(frozen=True)
 class DetectionConfig:
-    """What counts as an event. All values are dimensionless."""
+    """Thresholds that define an event. All values are dimensionless."""
 
     depth: float = 0.1
-    """A drop loses at least this share of the largest level within some windows; a spike adds this share of the level
-    around it."""
+    """Smallest drop, as a fraction of the largest level of the series; also smallest height of a spike, as a fraction
+    of the level around it."""
     window: float = 0.02
-    """Share of the frames over which levels are taken; 5 frames at least. Slower drops are looked for through windows
-    twice and four times as long."""
+    """Window over which levels are computed, as a fraction of the frames; at least 5 frames. Windows two and four times
+    as long are also used, to find slower drops."""
     floor: float = 0.01
-    """A spike is at least this high, as a share of the scale."""
+    """Smallest height of a spike, as a fraction of the largest level of the series."""
     significance: float = 5.0
-    """Standard deviations of the noise by which events stand out."""
+    """Smallest size of an event, in standard deviations of the noise."""
 
     def __post_init__(self) -> None:
         for field, up_to in (("depth", 1e6), ("window", 0.5), ("floor", 1e6), ("significance", 1e6)):
@@ -31,9 +30,9 @@ class DetectionConfig:
             )
 
     def width(self, frames: int) -> int:
-        """Frames in a window."""
+        """Number of frames in a window, for a series of this many frames."""
         return max(MIN_WINDOW_FRAMES, round(self.window * frames))
 
 
 DEFAULT_DETECTION = DetectionConfig()
-"""The default."""
+"""The thresholds used unless others are given."""
