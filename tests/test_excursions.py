@@ -120,8 +120,8 @@ def test_what_is_no_series_is_refused(series):
         first_plateau_escape(series)
 
 
-def test_a_share_of_nothing_is_refused():
-    with pytest.raises(ValueError, match="share: found 0"):
+def test_a_fraction_of_zero_is_refused():
+    with pytest.raises(ValueError, match="fraction: found 0"):
         first_plateau_escape(np.ones(10), 0)
 
 
