@@ -1,0 +1,1 @@
+from .events_figure import plot_events as plot_events

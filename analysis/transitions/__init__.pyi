@@ -4,3 +4,16 @@ from .change_points import detect_events as detect_events
 from .change_points import first_plateau_escape as first_plateau_escape
 from .detection import DEFAULT_DETECTION as DEFAULT_DETECTION
 from .detection import DetectionConfig as DetectionConfig
+from .event_analysis import analyse_events as analyse_events
+from .event_analysis import count_two_drops as count_two_drops
+from .event_analysis import escape_comparison as escape_comparison
+from .event_analysis import layer_motion_table as layer_motion_table
+from .event_analysis import reported_runs as reported_runs
+from .event_analysis import run_event_table as run_event_table
+from .event_analysis import two_drops_by_window as two_drops_by_window
+from .layer_motion import layer_motion_at_drops as layer_motion_at_drops
+from .layer_motion import layer_speeds as layer_speeds
+from .loss_events import event_table as event_table
+from .loss_events import first_two_drops as first_two_drops
+from .loss_events import plateau_escape_times as plateau_escape_times
+from .loss_events import trajectory_scalar as trajectory_scalar

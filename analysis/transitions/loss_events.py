@@ -1,15 +1,12 @@
-"""Events of a trajectory's loss, or of any of its scalars, and what they say of a run: two phases, the escape.
+"""Events of the loss, or of another scalar, of all runs of a trajectory: a table of events, escapes, two drops.
 
-A run's first and second drop are those that are not initial (`analysis.transitions.change_points`). Between the end
-of the first and
-the begin of the second lies the phase between; where there is no second one, they coincide or it was never learned. The
-run has escaped its first saddle when its scalar has left the first level, and not for a moment; where it never does, it
-is censored.
+Scalars are `loss`, the loss of a split; `gradient`, the norm of the gradient of all parameters; `force`, the same for
+particles; and `speed`, the speed of the embedding (`analysis.structures.embedding_motion`). A loss escapes from its
+first level by a decrease of a tenth, a force by a decrease to half, a gradient or a speed by an increase to twice its
+first level (`first_plateau_escape`). A run that never escapes is censored.
 
-Scalars: the loss of a split; `gradient`, the norm of the whole gradient; `force`, which is the same of particles;
-`speed`, how fast the embedding moves (`analysis.structures.embedding_motion`). A loss escapes by falling by a tenth,
-a force by falling to
-half, a gradient or a speed by rising to twice its first level.
+The first and second drop of a run are the first two that are not initial (`analysis.transitions.change_points`). The
+phase between them lasts from the end of the first to the begin of the second (VC section 4.1).
 """
 
 from collections.abc import Mapping
@@ -21,15 +18,16 @@ import xarray as xr
 from analysis.structures.embedding_motion import embedding_speed
 from analysis.transitions.change_points import SeriesEvent, detect_events, first_plateau_escape
 from analysis.transitions.detection import DEFAULT_DETECTION, MIN_WINDOW_FRAMES, DetectionConfig
-from dynamics.errors import TrajectoryError
 from dynamics.settings import SettingsError
-from dynamics.trajectory.diverged import mask_diverged, valid_frames
+from dynamics.trajectory.diverged import mask_diverged
+from dynamics.trajectory.netcdf import TrajectoryError
 
 
 class EscapeCriterion(NamedTuple):
     """How a scalar leaves its first level."""
 
     share: float
+    """The change that counts, as a fraction of the first level."""
     rising: bool
 
 
@@ -39,18 +37,42 @@ ESCAPE_CRITERIA: Mapping[str, EscapeCriterion] = {
     "force": EscapeCriterion(0.5, rising=False),
     "speed": EscapeCriterion(1.0, rising=True),
 }
-"""By scalar."""
-
-DIMENSIONLESS_ATTRS = {"units": "1"}
+"""The criterion of each scalar."""
 
 
 # ------------------------------------------------------------------------------------------------ scalars
 
 
 def trajectory_scalar(trajectory: xr.Dataset, name: str, split: str | None = None) -> xr.DataArray:
-    """A scalar by run and step, NaN in the frames of a run after it diverged.
+    """A scalar of every run at every recorded step.
 
-    split: of a loss; None is the first one, which is trained on. Raises SettingsError, TrajectoryError.
+    Parameters
+    ----------
+    trajectory : Dataset
+    name : {"loss", "gradient", "force", "speed"}
+    split : str, optional
+        The split of a loss (default: the training split).
+
+    Returns
+    -------
+    DataArray, dims (run, step)
+        Dimensionless; NaN after a run has diverged.
+
+    Raises
+    ------
+    SettingsError
+        If the scalar or the split does not exist.
+    TrajectoryError
+        If the trajectory has five frames or fewer, or does not have the scalar.
+
+    Examples
+    --------
+    >>> from analysis.transitions import trajectory_scalar
+    >>> from dynamics.settings import ParticleSettings
+    >>> from dynamics.simulation import simulate
+    >>> particles = simulate(ParticleSettings(n=5), runs=2, steps=10, progress=False)
+    >>> dict(trajectory_scalar(particles, "force").sizes)
+    {'run': 2, 'step': 11}
     """
     if name not in ESCAPE_CRITERIA:
         raise SettingsError("of", name, "one of " + ", ".join(ESCAPE_CRITERIA))
@@ -68,12 +90,11 @@ def trajectory_scalar(trajectory: xr.Dataset, name: str, split: str | None = Non
         values = trajectory["loss"].sel(split=split or splits[0], drop=True)
     else:
         values = (trajectory["gradient_norm"].astype(np.float64) ** 2).sum("layer") ** 0.5
-    values = mask_diverged(values, trajectory)
-    return values.transpose("run", "step").rename(name)
+    return mask_diverged(values, trajectory).transpose("run", "step").rename(name)
 
 
 def check_enough_frames(trajectory: xr.Dataset) -> None:
-    """See that there are enough frames for an event. Raises TrajectoryError."""
+    """Raise TrajectoryError if the trajectory has too few frames for the detection of events."""
     found = trajectory.sizes["step"]
     if found <= MIN_WINDOW_FRAMES:
         raise TrajectoryError(
@@ -82,23 +103,22 @@ def check_enough_frames(trajectory: xr.Dataset) -> None:
 
 
 def default_scalar_name(trajectory: xr.Dataset) -> str:
-    """The loss where there is one, else the force."""
+    """The name of the scalar that is analysed by default: the loss, or the force of a system without a loss."""
     return "loss" if "loss" in trajectory else "force"
 
 
 class _Frames(NamedTuple):
-    """A run's scalar in the frames where it has one, and where these stand."""
+    """The valid frames of a run's scalar, (frame,) each."""
 
     values: np.ndarray
     steps: np.ndarray
 
     def step_at(self, moment: float) -> float:
-        """The step of a moment that counts frames."""
+        """The step at a frame index, which may have a fraction."""
         return float(np.interp(moment, np.arange(len(self.steps)), self.steps))
 
 
-def _frames(values: xr.DataArray) -> list[_Frames]:
-    """Of each run."""
+def _valid_frames_of_runs(values: xr.DataArray) -> list[_Frames]:
     steps, found = values["step"].values.astype(np.float64), []
     for row in values.values.astype(np.float64):
         known = np.isfinite(row)
@@ -109,31 +129,51 @@ def _frames(values: xr.DataArray) -> list[_Frames]:
 # ------------------------------------------------------------------------------------------------- events
 
 
-EVENT_COLUMNS = {
+_EVENT_COLUMNS = {
     "kind": ("U7", "drop, rise, spike or plateau"),
     "begin": ("f8", "step at which it begins"),
-    "middle": ("f8", "step of its half, of a spike's peak"),
+    "middle": ("f8", "step of its middle, or of the peak of a spike"),
     "end": ("f8", "step at which it ends"),
     "before": ("f8", "{} before"),
-    "after": ("f8", "{} after, of a spike its peak"),
-    "initial": ("?", "whether no plateau was seen before it"),
+    "after": ("f8", "{} after; of a spike, at its peak"),
+    "initial": ("?", "whether it begins before the second frame"),
 }
-"""What is told of an event: its type and meaning."""
 
 
-def event_table(values: xr.DataArray, rule: DetectionConfig = DEFAULT_DETECTION) -> xr.Dataset:
-    """All events of a scalar (run, step): a row each, moments in steps."""
+def event_table(values: xr.DataArray, config: DetectionConfig = DEFAULT_DETECTION) -> xr.Dataset:
+    """The drops, rises, spikes and plateaus of a scalar in all runs.
+
+    Parameters
+    ----------
+    values : DataArray, dims (run, step)
+        A scalar, NaN in invalid frames (`trajectory_scalar`).
+    config : DetectionConfig
+        Thresholds.
+
+    Returns
+    -------
+    Dataset, dim event
+        `of_run` (run index) and the fields of `SeriesEvent`, whose moments are steps here.
+
+    Examples
+    --------
+    >>> import numpy as np, xarray as xr
+    >>> from analysis.transitions import event_table
+    >>> loss = np.where(np.arange(400) < 100, 1.0, 0.2)
+    >>> events = event_table(xr.DataArray([loss], {"step": 10 * np.arange(400)}, ("run", "step"), "loss"))
+    >>> events["middle"].values[events["kind"] == "drop"].tolist()
+    [995.0]
+    """
     rows: list[tuple[int, SeriesEvent]] = []
-    for run, frames in enumerate(_frames(values)):
+    for run, frames in enumerate(_valid_frames_of_runs(values)):
         if len(frames.values):
-            moved = (_in_steps(event, frames) for event in detect_events(frames.values, rule))
-            rows += [(run, event) for event in moved]
+            rows += [(run, _in_steps(event, frames)) for event in detect_events(frames.values, config)]
     columns = {}
-    for name, (kind, about) in EVENT_COLUMNS.items():
+    for name, (kind, long_name) in _EVENT_COLUMNS.items():
         column = np.array([getattr(event, name) for _, event in rows], kind)
-        columns[name] = ("event", column, {"long_name": about.format(values.name)})
+        columns[name] = ("event", column, {"long_name": long_name.format(values.name)})
     runs = np.array([run for run, _ in rows], np.int64)
-    return xr.Dataset(columns, {"of_run": ("event", runs, {"long_name": "place along run"})})
+    return xr.Dataset(columns, {"of_run": ("event", runs, {"long_name": "run index"})})
 
 
 def _in_steps(event: SeriesEvent, frames: _Frames) -> SeriesEvent:
@@ -141,130 +181,103 @@ def _in_steps(event: SeriesEvent, frames: _Frames) -> SeriesEvent:
     return event._replace(begin=begin, middle=middle, end=end)
 
 
-def plateau_escape_times(
-    values: xr.DataArray, share: float | None = None, rule: DetectionConfig = DEFAULT_DETECTION
-) -> xr.Dataset:
-    """When each run's scalar (run, step) has left its first level, `escape` in steps, and whether it was `escaped`.
+# ------------------------------------------------------------------------------------------------- escapes
 
-    share: of the first level that is lost or gained; None is the scalar's own.
+
+def plateau_escape_times(
+    values: xr.DataArray, fraction: float | None = None, config: DetectionConfig = DEFAULT_DETECTION
+) -> xr.Dataset:
+    """When a scalar leaves its first level in each run (`first_plateau_escape`).
+
+    Parameters
+    ----------
+    values : DataArray, dims (run, step)
+        A scalar, NaN in invalid frames (`trajectory_scalar`); its name is a key of ESCAPE_CRITERIA.
+    fraction : float, optional
+        The change that counts, as a fraction of the first level (default: that of ESCAPE_CRITERIA).
+    config : DetectionConfig
+        Thresholds.
+
+    Returns
+    -------
+    Dataset, dim run
+        `escape`, a step, and `escaped`, whether the run has left; if not, `escape` is its last valid step (censored).
+
+    Examples
+    --------
+    >>> import numpy as np, xarray as xr
+    >>> from analysis.transitions import plateau_escape_times
+    >>> loss = [np.where(np.arange(400) < 100, 1.0, 0.2), np.ones(400)]
+    >>> left = plateau_escape_times(xr.DataArray(loss, {"step": np.arange(400)}, ("run", "step"), "loss"))
+    >>> left["escape"].values.tolist(), left["escaped"].values.tolist()
+    ([99.125, 399.0], [True, False])
     """
-    way = ESCAPE_CRITERIA[str(values.name)]
+    criterion = ESCAPE_CRITERIA[str(values.name)]
     moments, observed = [], []
-    for frames in _frames(values):
+    for frames in _valid_frames_of_runs(values):
         if not len(frames.values):
             moments.append(0.0)
             observed.append(False)
             continue
-        found = first_plateau_escape(frames.values, way.share if share is None else share, way.rising, rule)
+        change = criterion.share if fraction is None else fraction
+        found = first_plateau_escape(frames.values, change, criterion.rising, config)
         moments.append(frames.step_at(found.moment))
         observed.append(found.observed)
-    about = "step at which the run left its first level, or until which it was watched"
+    long_name = "step at which the run leaves its first level; of a run that does not, the last valid step"
     return xr.Dataset(
         {
-            "escape": ("run", np.array(moments), {"long_name": about}),
-            "escaped": ("run", np.array(observed, bool), {"long_name": "whether it left"}),
+            "escape": ("run", np.array(moments), {"long_name": long_name}),
+            "escaped": ("run", np.array(observed, bool), {"long_name": "whether the run leaves its first level"}),
         }
     )
 
 
-# -------------------------------------------------------------------------------------------- two phases
+# ---------------------------------------------------------------------------------------------- two drops
 
 DROP_NAMES = ("first", "second")
 
 
-def first_two_drops(found: xr.Dataset, runs: int) -> xr.Dataset:
-    """First and second drop of each run, of its events: begin, middle and end (run, phase), NaN where there is none.
+def first_two_drops(events: xr.Dataset, runs: int) -> xr.Dataset:
+    """The first and second drop of each run that are not initial (two-phase learning, VC section 4.1).
 
-    `between` (run) is how many steps the phase between them lasts, from 0 on; NaN without a second drop. `spikes` and
-    `drops` (run) count.
+    Parameters
+    ----------
+    events : Dataset
+        From `event_table`.
+    runs : int
+        The number of runs.
+
+    Returns
+    -------
+    Dataset, dims (run, phase)
+        `begin`, `middle` and `end` (run, phase) of both drops, in steps, NaN where there is none; `between` (run), the
+        number of steps between them, NaN without a second drop; and the numbers of `drops`, `spikes` and `rises` (run).
+
+    Examples
+    --------
+    >>> import numpy as np, xarray as xr
+    >>> from analysis.transitions import event_table, first_two_drops
+    >>> loss = np.select([np.arange(400) < 100, np.arange(400) < 200], [1.0, 0.5], 0.2)
+    >>> events = event_table(xr.DataArray([loss], {"step": np.arange(400)}, ("run", "step"), "loss"))
+    >>> first_two_drops(events, runs=1)["middle"].values.tolist()
+    [[99.5, 199.5]]
     """
     moments = np.full((3, runs, len(DROP_NAMES)), np.nan)
     counts = {kind: np.zeros(runs, np.int64) for kind in ("drop", "spike", "rise")}
+    later = events.isel(event=~events["initial"].values.astype(bool))
     for run in range(runs):
-        of_run = found.isel(event=np.flatnonzero(found["of_run"].values == run))
-        kinds = of_run["kind"].values
+        of_run = later.isel(event=later["of_run"].values == run)
         for kind in counts:
-            counts[kind][run] = int(((kinds == kind) & ~of_run["initial"].values.astype(bool)).sum())
-        drops = of_run.isel(event=np.flatnonzero((kinds == "drop") & ~of_run["initial"].values.astype(bool))[:2])
-        for place, name in enumerate(("begin", "middle", "end")):
-            moments[place, run, : drops.sizes["event"]] = drops[name].values
-    between = np.maximum(moments[0, :, 1] - moments[2, :, 0], 0.0)
-    found_at = {
-        name: (("run", "phase"), values, {"long_name": f"step of the drop's {name}"})
+            counts[kind][run] = int((of_run["kind"].values == kind).sum())
+        drops = of_run.isel(event=np.flatnonzero(of_run["kind"].values == "drop")[:2])
+        for row, name in zip(moments, ("begin", "middle", "end"), strict=True):
+            row[run, : drops.sizes["event"]] = drops[name].values
+    variables: dict[str, tuple] = {
+        name: (("run", "phase"), values, {"long_name": f"step of the {name} of the drop"})
         for name, values in zip(("begin", "middle", "end"), moments, strict=True)
     }
-    counted = {
-        f"{kind}s": ("run", each, {"long_name": f"number of {kind}s", **DIMENSIONLESS_ATTRS})
-        for kind, each in counts.items()
-    }
-    about = {"long_name": "steps from the first drop's end to the second's begin"}
-    return xr.Dataset({**found_at, "between": ("run", between, about), **counted}, {"phase": list(DROP_NAMES)})
-
-
-def layer_speeds(trajectory: xr.Dataset) -> xr.DataArray:
-    """How far each layer's weights have moved since the frame before, per step: (run, step, layer).
-
-    NaN in the first frame and in those after a run diverged. Where frames hold metrics alone it is the norm of the last
-    update.
-    """
-    layers = [str(each) for each in trajectory["layer"].values]
-    if any(name not in trajectory for name in layers):
-        values = trajectory["update_norm"].astype(np.float64).transpose("run", "step", "layer")
-        return mask_diverged(values, trajectory).where(trajectory["step"] > trajectory["step"][0])
-    gaps, speeds = np.diff(trajectory["step"].values).astype(np.float64), []
-    for name in layers:
-        weights = trajectory[name].transpose("run", "step", ...).values
-        flat = weights.reshape(*weights.shape[:2], -1).astype(np.float64)
-        moved = np.linalg.norm(np.diff(flat, axis=1), axis=-1) / gaps
-        speeds.append(np.concatenate([np.full((len(moved), 1), np.nan), moved], axis=1))
-    values = xr.DataArray(
-        np.stack(speeds, axis=-1),
-        {"step": trajectory["step"], "layer": trajectory["layer"]},
-        ("run", "step", "layer"),
-        "layer_speed",
-        {"long_name": "distance between frames, per step", **DIMENSIONLESS_ATTRS},
-    )
-    return mask_diverged(values, trajectory)
-
-
-def layer_motion_at_drops(
-    trajectory: xr.Dataset, found: xr.Dataset, rule: DetectionConfig = DEFAULT_DETECTION
-) -> xr.Dataset:
-    """What the layers do at the first and second drop of `phases`: (run, phase, layer).
-
-    speed: median of `layer_speeds` within the drop, over the median before it (for the second drop, since the first
-    one's end; without frames there, since the first frame). peak: the step of the largest gradient norm from w frames
-    before the drop to w frames after; lag: from the drop's middle to it. NaN where there is no drop.
-    """
-    steps = trajectory["step"].values.astype(np.float64)
-    speeds = layer_speeds(trajectory).values
-    valid = valid_frames(trajectory).values
-    norms = np.where(valid[..., None], trajectory["gradient_norm"].transpose("run", "step", "layer").values, -np.inf)
-    width, shape = rule.width(len(steps)), (len(speeds), len(DROP_NAMES), speeds.shape[-1])
-    ratio, peak = np.full(shape, np.nan), np.full(shape, np.nan)
-    for run, drop in np.argwhere(np.isfinite(found["middle"].values)):
-        begin, end = (float(found[name].values[run, drop]) for name in ("begin", "end"))
-        inside = (steps > begin) & (steps <= np.maximum(end, steps[np.searchsorted(steps, begin, "right")]))
-        since = float(found["end"].values[run, 0]) if drop else steps[0]
-        before = (steps > since) & (steps <= begin)
-        if not before.any():
-            before = (steps > steps[0]) & (steps <= begin)
-        if before.any() and inside.any():
-            ratio[run, drop] = np.nanmedian(speeds[run, inside], axis=0) / np.nanmedian(speeds[run, before], axis=0)
-        first, last = np.searchsorted(steps, [begin, end])
-        first, last = max(0, first - width), min(len(steps), last + width + 1)
-        peak[run, drop] = steps[first + np.argmax(norms[run, first:last], axis=0)]
-    lag = peak - found["middle"].values[..., None]
-    dims = ("run", "phase", "layer")
-    return xr.Dataset(
-        {
-            "speed": (
-                dims,
-                ratio,
-                {"long_name": "speed of the weights in the drop over that before", **DIMENSIONLESS_ATTRS},
-            ),
-            "peak": (dims, peak, {"long_name": "step of the largest gradient norm around the drop"}),
-            "lag": (dims, lag, {"long_name": "steps from the drop's middle to that peak"}),
-        },
-        {"phase": list(DROP_NAMES), "layer": trajectory["layer"].values},
-    )
+    between = np.maximum(moments[0, :, 1] - moments[2, :, 0], 0.0)
+    variables["between"] = ("run", between, {"long_name": "steps from the end of the first drop to the second"})
+    for kind, count in counts.items():
+        variables[f"{kind}s"] = ("run", count, {"long_name": f"number of {kind}s", "units": "1"})
+    return xr.Dataset(variables, {"phase": list(DROP_NAMES)})

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from analysis.clustering_heads.learning_phases import half_rise_time
-from analysis.transitions.loss_events import layer_speeds
+from analysis.transitions.layer_motion import layer_speeds
 from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.trajectory.diverged import not_diverged
 

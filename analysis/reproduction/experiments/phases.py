@@ -23,10 +23,10 @@ from analysis.statistics.intervals import Interval, mean_interval, median_interv
 from analysis.statistics.success import success_mask
 from analysis.statistics.survival import kaplan_meier
 from analysis.transitions.detection import DEFAULT_DETECTION
+from analysis.transitions.layer_motion import layer_motion_at_drops
 from analysis.transitions.loss_events import (
     ESCAPE_CRITERIA,
     event_table,
-    layer_motion_at_drops,
     plateau_escape_times,
     trajectory_scalar,
 )

@@ -1,0 +1,171 @@
+"""All events of a trajectory in one dataset, and tables of them by run, by layer and by trajectory."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from analysis.output.tables import interval_columns, make_table
+from analysis.statistics.intervals import Interval, median_interval
+from analysis.statistics.success import success_mask
+from analysis.statistics.survival import kaplan_meier, logrank_p_value
+from analysis.structures.embedding_motion import time_unit
+from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
+from analysis.transitions.layer_motion import layer_motion_at_drops
+from analysis.transitions.loss_events import (
+    ESCAPE_CRITERIA,
+    default_scalar_name,
+    event_table,
+    first_two_drops,
+    plateau_escape_times,
+    trajectory_scalar,
+)
+from dynamics.settings import SettingsError, check_real
+from dynamics.trajectory.diverged import not_diverged
+
+
+def analyse_events(
+    trajectory: xr.Dataset,
+    scalar: str | None = None,
+    split: str | None = None,
+    escape_fraction: float | None = None,
+    config: DetectionConfig = DEFAULT_DETECTION,
+) -> xr.Dataset:
+    """Detect the events of a scalar in every run, its escapes and first two drops, and the motion of layers in them.
+
+    Parameters
+    ----------
+    trajectory : Dataset
+    scalar : {"loss", "gradient", "force", "speed"}, optional
+        Default: the loss, or the force of a system without a loss.
+    split : str, optional
+        The split of a loss (default: the training split).
+    escape_fraction : float, optional
+        The change that counts as an escape, as a fraction of the first level (default: that of ESCAPE_CRITERIA).
+    config : DetectionConfig
+        Thresholds.
+
+    Returns
+    -------
+    Dataset, dims event, run, phase, layer
+        `event_NAME` (event) for each column of `event_table`, and `of_run`; the variables of `first_two_drops`,
+        `plateau_escape_times` and `layer_motion_at_drops`; `seed`, `successful` and `alive` (run), the last for runs
+        that have not diverged. All moments are steps; the attribute `unit` is the number of steps of a
+        `unit_of_time` (epoch or step).
+
+    Raises
+    ------
+    SettingsError, TrajectoryError
+        As `trajectory_scalar`, and for a split of a scalar without splits or a fraction out of range.
+
+    Examples
+    --------
+    >>> from analysis.transitions import analyse_events
+    >>> from dynamics.settings import ParticleSettings
+    >>> from dynamics.simulation import simulate
+    >>> particles = simulate(ParticleSettings(n=5), runs=2, steps=30, progress=False)
+    >>> result = analyse_events(particles)
+    >>> result.attrs["scalar"], result["escaped"].sizes["run"]
+    ('force', 2)
+    """
+    name = scalar or default_scalar_name(trajectory)
+    if split is not None and name != "loss":
+        raise SettingsError("split", split, f"no value here: a {name} has no splits")
+    if escape_fraction is not None:
+        largest = 1e6 if ESCAPE_CRITERIA[name].rising else 1
+        escape_fraction = check_real("escape_share", escape_fraction, positive=True, up_to=largest)
+    values = trajectory_scalar(trajectory, name, split)
+    events = event_table(values, config)
+    drops = first_two_drops(events, trajectory.sizes["run"])
+    result = events.rename({name: f"event_{name}" for name in events.data_vars}).merge(drops)
+    result = result.merge(plateau_escape_times(values, escape_fraction, config))
+    result = result.merge(layer_motion_at_drops(trajectory, drops, config))
+    result["seed"] = trajectory["seed"].drop_vars([name for name in trajectory["seed"].coords if name != "seed"])
+    result["successful"] = ("run", success_mask(trajectory), {"long_name": "whether it ends above .98 test accuracy"})
+    result["alive"] = ("run", not_diverged(trajectory), {"long_name": "whether it has not diverged"})
+    word, unit = time_unit(trajectory)
+    return result.assign_attrs(scalar=name, unit_of_time=word, unit=unit, **dataclasses.asdict(config))
+
+
+def reported_runs(result: xr.Dataset) -> np.ndarray:
+    """The runs whose drops are summarised, (run,) bool: those that succeed, or all if none does."""
+    successful = result["successful"].values
+    return successful if successful.any() else np.ones(len(successful), bool)
+
+
+class TwoDropCounts(NamedTuple):
+    """How many runs have two drops or more, one, and none, and how long the phase between two drops lasts."""
+
+    two: int
+    one: int
+    none: int
+    between: Interval
+    """Median over runs, in the result's unit of time, with its 95% interval."""
+
+
+def count_two_drops(drops: xr.Dataset, result: xr.Dataset) -> TwoDropCounts:
+    """Counts of `drops` (from `first_two_drops`) among the `reported_runs` of a result."""
+    runs = reported_runs(result)
+    count, between = drops["drops"].values[runs], drops["between"].values[runs]
+    median = median_interval(between[np.isfinite(between)] / result.attrs["unit"])
+    return TwoDropCounts(int((count >= 2).sum()), int((count == 1).sum()), int((count == 0).sum()), median)
+
+
+def two_drops_by_window(
+    values: xr.DataArray, config: DetectionConfig, factors: Sequence[float] = (0.5, 2.0)
+) -> dict[float, xr.Dataset]:
+    """`first_two_drops` of a scalar (run, step) with the window changed by some factors, by window."""
+    windows = [min(0.5, factor * config.window) for factor in factors]
+    events = {window: event_table(values, dataclasses.replace(config, window=window)) for window in windows}
+    return {window: first_two_drops(each, len(values)) for window, each in events.items()}
+
+
+# ------------------------------------------------------------------------------------------------- tables
+
+
+def run_event_table(result: xr.Dataset) -> pd.DataFrame:
+    """Escape, first two drops and numbers of events by run; times in the result's unit of time."""
+    unit, rows = result.attrs["unit"], []
+    for run in range(result.sizes["run"]):
+        one = result.isel(run=run)
+        row = {"seed": int(one["seed"]), "escape": float(one["escape"]) / unit}
+        row |= {name: int(one[name]) for name in ("escaped", "successful")}
+        for phase in one["phase"].values:
+            moments = {name: float(one[name].sel(phase=phase)) for name in ("begin", "middle", "end")}
+            row |= {f"{phase}_{name}": value / unit for name, value in moments.items()}
+        row["between"] = float(one["between"]) / unit
+        rows.append(row | {name: int(one[name]) for name in ("drops", "spikes", "rises")})
+    return make_table(rows)
+
+
+def layer_motion_table(result: xr.Dataset) -> pd.DataFrame:
+    """Relative speed and gradient lag of each layer at the drops: medians over `reported_runs` with 95% intervals."""
+    runs, rows = reported_runs(result), []
+    for layer in result["layer"].values:
+        row = {"layer": str(layer)}
+        for name, unit in (("speed", 1.0), ("lag", result.attrs["unit"])):
+            for phase in result["phase"].values:
+                values = result[name].sel(layer=layer, phase=phase).values[runs] / unit
+                row |= interval_columns(f"{name}_{phase}", median_interval(values[np.isfinite(values)]))
+        rows.append(row)
+    return make_table(rows)
+
+
+def escape_comparison(results: Sequence[xr.Dataset], names: Sequence[str]) -> pd.DataFrame:
+    """Median escape time of each result, with its 95% interval, and log-rank p-value against the first result.
+
+    Times are in each result's unit of time; `observed_until` is the longest time that a run was observed.
+    """
+    samples = [(each["escape"].values / each.attrs["unit"], each["escaped"].values) for each in results]
+    rows = []
+    for name, sample in zip(names, samples, strict=True):
+        curve = kaplan_meier(*sample)
+        p_value = np.nan if sample is samples[0] else logrank_p_value(samples[0], sample)
+        row = {"trajectory": name, "runs": curve.runs, "escaped": curve.events, "p_value": p_value}
+        rows.append(row | interval_columns("median", curve.median) | {"observed_until": float(curve.time[-1])})
+    return make_table(rows)
