@@ -23,7 +23,6 @@ from analysis.transitions.detection import DetectionConfig
 from dynamics.settings import SUCCESS_ACCURACY, SettingsError
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
     import xarray as xr
 
@@ -51,10 +50,10 @@ RUN_COLUMNS = (
 
 LAYER_COLUMNS = (
     Column("layer", "layer"),
-    Column("speed ratio, first drop", "speed_first", digits=1, interval="bounds"),
-    Column("speed ratio, second drop", "speed_second", digits=1, interval="bounds"),
-    Column("gradient lag, first drop", "lag_first", digits=1, interval="bounds"),
-    Column("gradient lag, second drop", "lag_second", digits=1, interval="bounds"),
+    Column("speed ratio, first", "speed_first", digits=1, interval="bounds"),
+    Column("speed ratio, second", "speed_second", digits=1, interval="bounds"),
+    Column("gradient lag, first", "lag_first", digits=1, interval="bounds"),
+    Column("gradient lag, second", "lag_second", digits=1, interval="bounds"),
 )
 
 LAYER_LEGEND = """
@@ -66,7 +65,8 @@ gradient lag: {unit}s from the middle of the drop to the peak of the gradient no
 @dataclasses.dataclass(frozen=True)
 class Options(TrajectoryOptions):
     """Detect plateaus, drops and spikes in every run of a trajectory, the time at which each run escapes from its first
-    level (runs that never do are censored), and how fast each layer moves while the loss drops (VC section 4.1 and appendix A.1)."""
+    level (runs that never do are censored), and how fast each layer moves while the loss drops
+    (VC section 4.1 and appendix A.1)."""
 
     others: tyro.conf.Positional[tuple[Path, ...]] = ()
     """Further trajectories whose escape times are compared with those of the first by the log-rank test."""

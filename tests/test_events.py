@@ -7,15 +7,14 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from analysis.events import analyse_events
 from analysis.statistics.intervals import median_interval
 from analysis.statistics.success import success_mask
 from analysis.transitions.change_points import detect_events
+from analysis.transitions.event_analysis import analyse_events
+from analysis.transitions.layer_motion import layer_motion_at_drops, layer_speeds
 from analysis.transitions.loss_events import (
     event_table,
     first_two_drops,
-    layer_motion_at_drops,
-    layer_speeds,
     plateau_escape_times,
     trajectory_scalar,
 )
@@ -187,7 +186,7 @@ def test_diverged_runs_are_told(typed):
         (("p.nc", "--escape-share", "2"), 2, "--escape-share: found 2"),
         (("p.nc", "--split", "train"), 2, "--split: found train"),
         (("few.nc",), 1, "found 4 frames"),
-        (("p.nc", "s.nc", "--of", "speed"), 2, "--others"),
+        (("p.nc", "s.nc", "--of", "speed"), 2, "OTHERS"),
         (("p.nc", "--depth", "-1"), 2, "depth: found -1"),
         (("p.nc", "--out", "p.nc"), 2, "--out"),
         (("p.nc", "--csv", "p.nc"), 2, "--csv"),
@@ -211,8 +210,6 @@ def test_success_is_of_the_last_split_where_there_is_no_test():
 
 
 def test_what_was_found_is_labelled(trained):
-    from analysis.events import Options
-
-    result = analyse_events(Options(trajectory="x.nc"), trained)
+    result = analyse_events(trained)
     for name, variable in result.data_vars.items():
         assert "long_name" in variable.attrs, name

@@ -1,8 +1,8 @@
 """Detection of drops, rises, spikes and plateaus in a series, independent of its unit and length.
 
-All windows have w frames, a fraction of the frames of the series. At each frame, the level before is the median of the
-w frames before it, the level after the median of the w frames that start with it. The scale of the series is the largest
-such median.
+All windows have w frames, a fraction of the frames of the series. At each frame, the level before is the median of
+the w frames before it, and the level after is the median of the w frames that start with it. The scale of the series
+is the largest such median.
 
 drop
     The level after is below the level before by `depth` times the scale or more, and this difference has a peak.
