@@ -397,7 +397,7 @@ def test_a_merge_that_would_not_be_whole_leaves_the_parts(interrupted):
 
 def test_a_part_of_another_run_is_not_merged(interrupted, tmp_path, monkeypatch):
     other = tmp_path / "other.nc"
-    monkeypatch.setattr("tests.test_simulate.SETTINGS", ParticleSettings(n=7, fa=0.5))
+    monkeypatch.setattr("tests.dynamics.test_simulation.SETTINGS", ParticleSettings(n=7, fa=0.5))
     stop_at(monkeypatch, other, 40)
     monkeypatch.undo()
     first = closed_parts(interrupted)[0]
