@@ -21,7 +21,7 @@ from dynamics.trajectory.lock import trajectory_lock
 from dynamics.trajectory.parts import closed_parts
 from dynamics.trajectory.reader import open_trajectory
 from sims.runs import describe_run_file
-from tests.test_simulate import run, stop_at
+from tests.dynamics.test_simulation import run, stop_at
 
 COMMANDS = [
     "sims.particles",
