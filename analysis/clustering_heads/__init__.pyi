@@ -1,0 +1,15 @@
+from .activation_sparsity import SPARSITY_COLUMNS as SPARSITY_COLUMNS
+from .activation_sparsity import SPARSITY_LEGEND as SPARSITY_LEGEND
+from .activation_sparsity import check_activation_files as check_activation_files
+from .activation_sparsity import combine_sparsity as combine_sparsity
+from .activation_sparsity import compare_successes as compare_successes
+from .activation_sparsity import measure_sparsity as measure_sparsity
+from .activation_sparsity import sparsity_table as sparsity_table
+from .activation_sparsity import trajectory_labels as trajectory_labels
+from .clusters import ideal_cluster_count as ideal_cluster_count
+from .transfer_design import TransferDesign as TransferDesign
+from .vocabulary_transfer import TRANSFER_COLUMNS as TRANSFER_COLUMNS
+from .vocabulary_transfer import TRANSFER_TITLE as TRANSFER_TITLE
+from .vocabulary_transfer import format_transfer_by_clusters as format_transfer_by_clusters
+from .vocabulary_transfer import run_transfer as run_transfer
+from .vocabulary_transfer import transfer_table as transfer_table

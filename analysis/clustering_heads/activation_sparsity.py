@@ -1,17 +1,28 @@
-"""How sparse the hidden activations of VC's network are, and whether that goes with success (VC appendices A.2, A.3).
+"""Sparsity of the hidden activations of VC's network, in successful and in failed runs (VC appendices A.2 and A.3).
 
-The sparsity at a threshold eps is the share of hidden activations, over all sequences of a split and all hidden units,
-that are below eps in absolute value. A sequence that was drawn twice counts twice. The one number of a curve is its
-mean over log eps for eps from 1e-3 to 10, the range in which the paper finds successful runs less sparse. A run is
-successful if its test accuracy is above .9. All values are dimensionless.
+The sparsity at a threshold eps is the fraction of hidden activations, over all sequences of a split and all hidden
+units, that are below eps in absolute value. A sequence that was drawn twice counts twice. A curve over eps is reduced
+to one number by its mean over log eps for eps from 1e-3 to 10, the range in which the paper finds successful runs less
+sparse. A run is successful if its test accuracy is above .9. All values are dimensionless.
 """
 
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
 import torch
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.statistics.ranks import rank_biserial_profile
+from analysis.output.results import dimensionless
+from analysis.output.tables import Column, format_p_value, interval_columns, make_table
+from analysis.statistics.ranks import mann_whitney_p_value, rank_biserial, rank_biserial_profile, rank_correlation
+from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import check_variable_recorded, clustering_head_of, weights
 from dynamics.networks.parameters import Weights
@@ -19,64 +30,90 @@ from dynamics.randomness import random_stream
 from dynamics.settings import SettingsError
 from dynamics.tasks import distinct_sequences
 from dynamics.trajectory.diverged import not_diverged
+from dynamics.trajectory.schema import read_settings
 
 SUCCESSFUL_ACCURACY = 0.9
 """Test accuracy above which a run counts as successful (VC appendix A.2)."""
 
 SPARSITY_THRESHOLDS = np.logspace(-5, 2, 141)
-"""eps, twenty in a decade."""
+"""Thresholds eps, twenty per decade."""
 
 SPARSITY_RANGE = (1e-3, 10.0)
-"""Where VC finds successful models to be less sparse."""
+"""Thresholds at which VC finds successful networks less sparse."""
 
 SPARSITY_SPLITS = ("train", "test")
 
 _BATCH_BYTES = 64 << 20
 
+_MAX_LABEL = 30
+"""Longest label made of settings, in characters."""
+
+_SYMBOLS = {"dim": "d", "vocab": "p", "hidden": "h"}
+
 
 # --------------------------------------------------------------------------------------------------- arrays
 
 
-def hidden_activations(network: ClusteringHead, found: Weights, tokens: torch.Tensor) -> torch.Tensor:
-    """Outputs of the hidden units, GELU(w_i . N(xi) + b_i), for sequences (..., sequence, position):
-    (..., sequence, hidden)."""
-    preactivation = network.normalise(network.sequence_embedding(found, tokens)) @ found["receptor"].mT
+def hidden_activations(network: ClusteringHead, network_weights: Weights, tokens: torch.Tensor) -> torch.Tensor:
+    """Activations GELU(w_i . N(xi) + b_i) of the hidden units: (..., sequence, position) -> (..., sequence, hidden)."""
+    embeddings = network.sequence_embedding(network_weights, tokens)
+    preactivation = network.normalise(embeddings) @ network_weights["receptor"].mT
     if network.settings.receptor_biases:
-        preactivation = preactivation + found["receptor_bias"][..., None, :]
+        preactivation = preactivation + network_weights["receptor_bias"][..., None, :]
     activate = torch.nn.functional.gelu if network.settings.activation == "gelu" else torch.relu
     return activate(preactivation)
 
 
 def count_below_thresholds(
-    values: np.ndarray, often: np.ndarray, thresholds: np.ndarray = SPARSITY_THRESHOLDS
+    values: np.ndarray, counts: np.ndarray, thresholds: np.ndarray = SPARSITY_THRESHOLDS
 ) -> np.ndarray:
-    """How many values (sequence, hidden) are below each threshold (eps,), ascending, in absolute value: (eps,).
+    """How many values are below each threshold in absolute value.
 
-    often (sequence,): how often each sequence counts. Raises ValueError.
+    Parameters
+    ----------
+    values : array, (sequence, hidden)
+    counts : array, (sequence,)
+        How often each sequence counts.
+    thresholds : array, (eps,)
+        Ascending.
+
+    Returns
+    -------
+    array, (eps,)
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not agree or the thresholds do not ascend.
+
+    Examples
+    --------
+    >>> count_below_thresholds([[0.0, -1.0], [0.5, 2.0]], [1, 3], [0.6, 1.5, 3.0])
+    array([4., 5., 8.])
     """
-    values, often = np.asarray(values), np.asarray(often)
-    if values.ndim != 2 or often.shape != values.shape[:1] or not (np.diff(thresholds) > 0).all():
-        found = f"{values.shape}, {often.shape} and thresholds that are"
+    values, counts = np.asarray(values), np.asarray(counts)
+    if values.ndim != 2 or counts.shape != values.shape[:1] or not (np.diff(thresholds) > 0).all():
+        found = f"{values.shape}, {counts.shape} and thresholds that are"
         raise ValueError(f"values: found shapes {found} not ascending, expected (sequence, hidden), (sequence,)")
     passed = np.searchsorted(thresholds, np.abs(values), side="right")  # thresholds that do not exceed the value
-    weight = np.broadcast_to(often[:, None], values.shape)
+    weight = np.broadcast_to(counts[:, None], values.shape)
     return np.bincount(passed.ravel(), weight.ravel(), len(thresholds) + 1)[:-1].cumsum()
 
 
 def mean_sparsity(sparsity: np.ndarray, thresholds: np.ndarray = SPARSITY_THRESHOLDS) -> np.ndarray:
-    """The mean of a curve over log eps in the range where VC sees a difference: (..., eps) -> (...)."""
+    """Mean of sparsity curves over log eps in `SPARSITY_RANGE`: (..., eps) -> (...)."""
     inside = (thresholds > SPARSITY_RANGE[0] * (1 - 1e-9)) & (thresholds < SPARSITY_RANGE[1] * (1 + 1e-9))
-    place = np.log(thresholds[inside])
-    return np.trapezoid(sparsity[..., inside], place, axis=-1) / (place[-1] - place[0])
+    log_eps = np.log(thresholds[inside])
+    return np.trapezoid(sparsity[..., inside], log_eps, axis=-1) / (log_eps[-1] - log_eps[0])
 
 
-# ------------------------------------------------------------------------------------------------- labelled
+# --------------------------------------------------------------------------------------------- trajectories
 
 
-def network_and_step(trajectory: xr.Dataset, step: int | None = None) -> tuple[ClusteringHead, int]:
-    """The network whose activations a trajectory has, and the recorded step, the last by default.
+def check_activations(trajectory: xr.Dataset, step: int | None = None) -> tuple[ClusteringHead, int]:
+    """The network of a trajectory of VC's system and the recorded step, the last one by default.
 
-    Raises TrajectoryError, SettingsError.
+    Raises TrajectoryError for another system or a trajectory without weights, SettingsError for another step.
     """
     network = clustering_head_of(trajectory)
     for name in network.variables:
@@ -85,51 +122,82 @@ def network_and_step(trajectory: xr.Dataset, step: int | None = None) -> tuple[C
     if step is None:
         return network, int(recorded[-1])
     if step not in recorded:
-        beside = [*recorded[recorded < step][-1:], *recorded[recorded > step][:1]]
-        nearest = " and ".join(str(each) for each in beside)
-        raise SettingsError("step", step, f"a recorded step, nearest {'are' if len(beside) > 1 else 'is'} {nearest}")
+        neighbours = [*recorded[recorded < step][-1:], *recorded[recorded > step][:1]]
+        nearest = " and ".join(str(each) for each in neighbours)
+        verb = "are" if len(neighbours) > 1 else "is"
+        raise SettingsError("step", step, f"a recorded step, nearest {verb} {nearest}")
     return network, step
 
 
 def measure_sparsity(trajectory: xr.Dataset, step: int | None = None) -> xr.Dataset:
-    """The sparsity of each run at a recorded step, the last by default.
+    """Sparsity of the hidden activations of each run at a recorded step.
 
-    `sparsity` (split, run, eps), its mean `mean_sparsity` (split, run), `test_accuracy` (run), `success` (run), 1 or
-    0; NaN in runs that had diverged before. Raises TrajectoryError, SettingsError.
+    Parameters
+    ----------
+    trajectory : xr.Dataset
+        Of VC's network, with its weights.
+    step : int, optional
+        Default: the last one.
+
+    Returns
+    -------
+    xr.Dataset
+        `sparsity` (split, run, eps) on the run's own training and test sequences, its mean over log eps
+        `mean_sparsity` (split, run), `test_accuracy` (run) and `success` (run), 1 or 0. NaN for runs that have
+        diverged by this step.
+
+    Raises
+    ------
+    TrajectoryError, SettingsError
     """
-    network, step = network_and_step(trajectory, step)
-    alive = not_diverged(trajectory, step)
-    shares = np.full((len(SPARSITY_SPLITS), trajectory.sizes["run"], len(SPARSITY_THRESHOLDS)), np.nan)
-    held = {name: weight.double() for name, weight in weights(trajectory, step=step).items()}
-    for run in tqdm(np.flatnonzero(alive), desc="activations", unit="run", disable=None, leave=False):
-        of_run = {name: weight[run] for name, weight in held.items()}
+    network, step = check_activations(trajectory, step)
+    valid = not_diverged(trajectory, step)
+    sparsity = np.full((len(SPARSITY_SPLITS), trajectory.sizes["run"], len(SPARSITY_THRESHOLDS)), np.nan)
+    all_weights = {name: weight.double() for name, weight in weights(trajectory, step=step).items()}
+    for run in tqdm(np.flatnonzero(valid), desc="activations", unit="run", disable=None, leave=False):
+        run_weights = {name: weight[run] for name, weight in all_weights.items()}
         for place, split in enumerate(SPARSITY_SPLITS):
-            shares[place, run] = _shares(network, of_run, int(trajectory["seed"][run]), split)
+            sparsity[place, run] = _run_sparsity(network, run_weights, int(trajectory["seed"][run]), split)
     accuracy = trajectory["accuracy"].sel(step=step, split="test").values.astype(np.float64)
+    success = np.where(valid, accuracy > SUCCESSFUL_ACCURACY, np.nan)
     return xr.Dataset(
         {
-            "sparsity": (("split", "run", "eps"), shares, _named("share of activations below eps")),
-            "mean_sparsity": (("split", "run"), mean_sparsity(shares), _named("mean over log eps, 1e-3 to 10")),
-            "test_accuracy": ("run", np.where(alive, accuracy, np.nan), _named("test accuracy")),
-            "success": (
-                "run", np.where(alive, accuracy > SUCCESSFUL_ACCURACY, np.nan),
-                    _named(f"test accuracy above {SUCCESSFUL_ACCURACY:g}"),
+            "sparsity": (("split", "run", "eps"), sparsity, dimensionless("fraction of activations below eps")),
+            "mean_sparsity": (
+                ("split", "run"), mean_sparsity(sparsity), dimensionless("mean over log eps, 1e-3 to 10"),
             ),
+            "test_accuracy": ("run", np.where(valid, accuracy, np.nan), dimensionless("test accuracy")),
+            "success": ("run", success, dimensionless(f"test accuracy above {SUCCESSFUL_ACCURACY:g}")),
         },
         {
             "split": list(SPARSITY_SPLITS),
-            "eps": ("eps", SPARSITY_THRESHOLDS, _named("threshold")),
-            "run": np.arange(len(alive)),
+            "eps": ("eps", SPARSITY_THRESHOLDS, dimensionless("threshold")),
+            "run": np.arange(len(valid)),
             "seed": ("run", trajectory["seed"].values),
             "step": step,
         },
     )  # fmt: skip
 
 
-def compare_successes(found: xr.Dataset) -> xr.Dataset:
-    """The same with `effect` and `p_value` (split, eps): successful runs against the others at every threshold.
+@torch.no_grad()
+def _run_sparsity(network: ClusteringHead, run_weights: Weights, seed: int, split: str) -> np.ndarray:
+    """The sparsity of one run on one split of its seed: (eps,)."""
+    s = network.settings
+    tokens, counts = distinct_sequences(s, seed, split)
+    batch = max(1, _BATCH_BYTES // (8 * (3 * s.length * s.rows + 4 * s.hidden)))
+    total = np.zeros(len(SPARSITY_THRESHOLDS))
+    for start in range(0, len(tokens), batch):
+        some = slice(start, start + batch)
+        values = hidden_activations(network, run_weights, torch.from_numpy(tokens[some]))
+        total += count_below_thresholds(values.numpy(), counts[some])
+    return total / (s.data * s.hidden)
 
-    effect: rank-biserial, negative where successful runs are less sparse; p_value: for all thresholds at once.
+
+def compare_successes(found: xr.Dataset) -> xr.Dataset:
+    """The result of `measure_sparsity` with a comparison of successful and failed runs at every threshold.
+
+    Adds `effect` and `p_value` (split, eps): the rank-biserial correlation, negative where successful runs are less
+    sparse, and its p-value for all thresholds at once, by permutations of the runs' success.
     """
     success = found["success"].values
     known = np.isfinite(success)
@@ -139,29 +207,100 @@ def compare_successes(found: xr.Dataset) -> xr.Dataset:
         )
         for split in SPARSITY_SPLITS
     ]
+    effect, p_value = (np.stack(values) for values in zip(*profiles, strict=True))
     dims = ("split", "eps")
     return found.assign(
-        effect=(dims, np.stack([each.effect for each in profiles]), _named("rank-biserial, success against failure")),
-        p_value=(dims, np.stack([each.p_value for each in profiles]), _named("p-value, all thresholds at once")),
+        effect=(dims, effect, dimensionless("rank-biserial correlation of success")),
+        p_value=(dims, p_value, dimensionless("p-value, all thresholds at once")),
     )
 
 
-# ---------------------------------------------------------------------------------------------------- parts
+# -------------------------------------------------------------------------------------------------- the table
 
 
-@torch.no_grad()
-def _shares(network: ClusteringHead, found: Weights, seed: int, split: str) -> np.ndarray:
-    """The sparsity of one run over a split it was given by its seed: (eps,)."""
-    s = network.settings
-    tokens, often = distinct_sequences(s, seed, split)
-    at_once = max(1, _BATCH_BYTES // (8 * (3 * s.length * s.rows + 4 * s.hidden)))
-    total = np.zeros(len(SPARSITY_THRESHOLDS))
-    for start in range(0, len(tokens), at_once):
-        some = slice(start, start + at_once)
-        values = hidden_activations(network, found, torch.from_numpy(tokens[some]))
-        total += count_below_thresholds(values.numpy(), often[some])
-    return total / (s.data * s.hidden)
+def sparsity_table(results: Sequence[xr.Dataset], labels: Sequence[str]) -> pd.DataFrame:
+    """A row for each result of `compare_successes` and split: successful runs against failed ones."""
+    named = zip(results, labels, strict=True)
+    return make_table(_split_row(result, label, split) for result, label in named for split in SPARSITY_SPLITS)
 
 
-def _named(long_name: str) -> dict[str, str]:
-    return {"long_name": long_name, "units": "1"}
+def _split_row(result: xr.Dataset, label: str, split: str) -> dict:
+    here = result.sel(split=split)
+    values, success = here["mean_sparsity"].values, here["success"].values
+    successes, failures, known = values[success == 1], values[success == 0], np.isfinite(success)
+    row = {"run": label, "split": split, "successes": len(successes), "failures": len(failures)}
+    for name, sample in (("median_success", successes), ("median_failure", failures)):
+        row[name] = np.median(sample) if len(sample) else np.nan
+    row |= interval_columns("effect", rank_biserial(successes, failures))
+    row["p_value"] = mann_whitney_p_value(successes, failures)
+    for name, sign in (("less", -1), ("more", 1)):
+        ends = differing_range(here["eps"].values, here["effect"].values, here["p_value"].values, sign)
+        row[f"{name}_low"], row[f"{name}_high"] = ends
+    row["least_p_value"] = np.min(here["p_value"].values)
+    return row | interval_columns("correlation", rank_correlation(values[known], here["test_accuracy"].values[known]))
+
+
+def differing_range(eps: np.ndarray, effect: np.ndarray, p_value: np.ndarray, sign: int) -> tuple[float, float]:
+    """The lowest and highest threshold (eps,) with p < .05 and an effect of this sign; NaN if there is none."""
+    found = eps[(p_value < 0.05) & (sign * effect > 0)]  # NaN is not below
+    return (float(found.min()), float(found.max())) if len(found) else (np.nan, np.nan)
+
+
+def _range_text(name: str) -> Callable[[dict], str]:
+    return lambda row: "-" if np.isnan(row[f"{name}_low"]) else f"{row[f'{name}_low']:.2g} to {row[f'{name}_high']:.2g}"
+
+
+SPARSITY_COLUMNS = (
+    Column("run", "run"),
+    Column("split", "split"),
+    Column("successes", "successes"),
+    Column("failures", "failures"),
+    Column("median sparsity", "median_success", digits=3),
+    Column("of failures", "median_failure", digits=3),
+    Column("effect", "effect", digits=2, interval="bounds"),
+    Column("p", "p_value", text=format_p_value),
+    Column("less sparse", text=_range_text("less")),
+    Column("more sparse", text=_range_text("more")),
+    Column("with accuracy", "correlation", digits=2, interval="bounds"),
+)
+
+SPARSITY_LEGEND = """sparsity: fraction of activations below eps, averaged over log eps from 1e-3 to 10
+effect: rank-biserial correlation, -1 if every successful run is less sparse than every failed one; p: Mann-Whitney test
+less sparse, more sparse: thresholds at which successful runs are, p < .05 for all thresholds at once
+with accuracy: Spearman's correlation of sparsity and test accuracy over runs; all intervals are 95%"""
+
+
+def check_activation_files(trajectories: Sequence[xr.Dataset], paths: Sequence[Path], step: int | None) -> None:
+    """See that each trajectory has activations at a step. Raises TrajectoryError, SettingsError, with the file's name."""
+    for trajectory, path in zip(trajectories, paths, strict=True):
+        try:
+            check_activations(trajectory, step)
+        except TrajectoryError as error:
+            raise TrajectoryError(f"{path}: {error}") from None
+        except SettingsError as error:
+            raise SettingsError(error.field, error.found, f"{error.allowed} in {path.name}") from None
+
+
+def combine_sparsity(results: Sequence[xr.Dataset], labels: Sequence[str], paths: Sequence[Path]) -> xr.Dataset:
+    """Results of several trajectories as one dataset along `trajectory`."""
+    dim = xr.Variable("trajectory", labels)
+    whole = xr.concat(results, dim, join="outer", coords="different", compat="equals")
+    return whole.assign_attrs(trajectories=", ".join(path.name for path in paths))
+
+
+def trajectory_labels(trajectories: Sequence[xr.Dataset], paths: Sequence[Path]) -> list[str]:
+    """A label for each trajectory: the settings in which they differ, or the name of its file if these are too many.
+
+    Files with the same name are numbered.
+    """
+    settings = [dataclasses.asdict(read_settings(each)) for each in trajectories]
+    if len(settings) == 1:
+        return [f"d = {settings[0]['dim']}"]
+    names = [name for name in settings[0] if any(each[name] != settings[0][name] for each in settings)]
+    names = [name for name in names if not name.startswith("start")]  # which contains the checksum of a file
+    labels = [", ".join(f"{_SYMBOLS.get(name, name)} = {each[name]}" for name in names) for each in settings]
+    if len(set(labels)) == len(labels) and max(map(len, labels)) <= _MAX_LABEL:
+        return labels
+    stems = [path.stem for path in paths]
+    numbers = {stem: itertools.count(1) for stem in stems}
+    return [f"{stem} ({next(numbers[stem])})" if stems.count(stem) > 1 else stem for stem in stems]

@@ -10,6 +10,11 @@ from dynamics.settings import SettingsError
 from dynamics.trajectory.netcdf import NETCDF_LOCK
 
 
+def dimensionless(long_name: str) -> dict[str, str]:
+    """Attributes of a dimensionless variable."""
+    return {"long_name": long_name, "units": "1"}
+
+
 def is_result_file(path: Path) -> bool:
     """Whether a file is a result of an analysis, or of a sweep, and no trajectory."""
     try:

@@ -1,1 +1,4 @@
 from .events_figure import plot_events as plot_events
+from .figure_files import save_figure as save_figure
+from .sparsity_figure import plot_sparsity as plot_sparsity
+from .transfer_figure import plot_transfer as plot_transfer

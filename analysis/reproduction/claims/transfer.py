@@ -2,10 +2,10 @@
 
 from functools import partial
 
+from analysis.clustering_heads.vocabulary_transfer import TRANSFER_KINDS
 from analysis.reproduction.experiments import finetuning, transfer
 from analysis.reproduction.verification.claim import Claim, Measurement
 from analysis.reproduction.verification.rules import SOME, Above, Below, Every, Nearly
-from analysis.transfer import TRANSFER_KINDS
 
 LENGTHS = (
     "from scratch for 1000 epochs, as the text says of its own",

@@ -16,15 +16,16 @@ from analysis.clustering_heads.clusters import (
 from analysis.clustering_heads.init_dependence import attention_start_end_correlation
 from analysis.clustering_heads.invariances import measure_invariances
 from analysis.clustering_heads.labels import LabelThresholds, circuit_label, circuit_labels
+from analysis.clustering_heads.transfer_design import larger_vocabulary_settings
+from analysis.clustering_heads.vocabulary_transfer import train_ensemble
 from analysis.reproduction.experiments.circuits import WHOLE
 from analysis.reproduction.experiments.samples import estimate_percentage_difference
-from analysis.reproduction.experiments.transfer import accuracy_by_frame, scratch_ensembles, transfer_options
+from analysis.reproduction.experiments.transfer import accuracy_by_frame, experiment_design, scratch_ensembles
 from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage, estimate_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import Interval, mean_interval
 from analysis.statistics.ranks import rank_biserial, rank_correlation
-from analysis.transfer import larger_vocabulary_settings, train_ensemble
 from dynamics.networks.from_trajectory import clustering_head_of, weights
 from dynamics.randomness import random_stream
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
@@ -48,13 +49,13 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Circuits of the source, of the same with a token more, and of both ways to p = 3, by run."""
-    options = transfer_options(params, [WIDER])
-    source, once = options.settings.settings, options.epochs
-    path, first = train_ensemble(source, options, 2 * once, runner.device)
+    design = experiment_design(params, [WIDER])
+    source, once = design.source, design.epochs
+    path, first = train_ensemble(source, design, 2 * once, runner.device)
     begun, wider = once * source.epoch_steps, larger_vocabulary_settings(source, WIDER)
-    scratch = train_ensemble(wider, options, 2 * once, runner.device)[1]
+    scratch = train_ensemble(wider, design, 2 * once, runner.device)[1]
     finetuning = dataclasses.replace(wider, start=str(path), start_step=begun)
-    tuned = train_ensemble(finetuning, options, once, runner.device)[1]
+    tuned = train_ensemble(finetuning, design, once, runner.device)[1]
     source_test, (test,), scratch_test = (
         accuracy_by_frame(first)[0],
         accuracy_by_frame(tuned),

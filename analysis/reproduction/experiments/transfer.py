@@ -5,16 +5,15 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from analysis.command_line.options import SparseOptions
+from analysis.clustering_heads.transfer_design import TransferDesign, larger_vocabulary_settings
+from analysis.clustering_heads.vocabulary_transfer import TRANSFER_KINDS, run_transfer
 from analysis.reproduction.experiments.samples import cohens_d
 from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage, estimate_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import difference_interval
 from analysis.statistics.ranks import rank_correlation
-from analysis.transfer import TRANSFER_KINDS, Options, larger_vocabulary_settings, run_transfer
-from dynamics.settings import SUCCESS_ACCURACY
-from dynamics.trajectory.diverged import mask_diverged
+from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
 from dynamics.trajectory.reader import open_trajectory
 
 VOCABS = tuple(range(3, 11))
@@ -27,18 +26,17 @@ NOISE = 0.01
 """Accuracy by which one run must be ahead of another to be better."""
 
 
-def transfer_options(params: Params, vocabs: Sequence[int]) -> Options:
-    """Those of `analysis.transfer`, with which it shares its runs."""
-    settings = SparseOptions(**params.get("settings", {}))
-    return Options(settings, tuple(vocabs), params["runs"], epochs=params.get("epochs", 1000))
+def experiment_design(params: Params, vocabs: Sequence[int]) -> TransferDesign:
+    """The ensembles of the experiment; `python -m analysis.transfer` reads and writes the same files."""
+    settings = SparseSettings(**params.get("settings", {}))
+    return TransferDesign(settings, tuple(vocabs), params["runs"], epochs=params.get("epochs", TransferDesign.epochs))
 
 
 def scratch_ensembles(params: Params, vocabs: Sequence[int]) -> list[RequiredRuns]:
     """The source, and vocabularies from scratch."""
-    options = transfer_options(params, vocabs)
-    source, once, twice = options.settings.settings, options.epochs, 2 * options.epochs
-    each = [source, *(larger_vocabulary_settings(source, vocab) for vocab in vocabs)]
-    return [RequiredRuns(settings, options.runs, epochs=twice, every=once) for settings in each]
+    design = experiment_design(params, vocabs)
+    each = [design.source, *(larger_vocabulary_settings(design.source, vocab) for vocab in vocabs)]
+    return [RequiredRuns(settings, design.runs, epochs=2 * design.epochs, every=design.epochs) for settings in each]
 
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
@@ -48,7 +46,7 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Accuracy on all test sequences and on those not trained on, (kind, vocab, run); NaN for what diverged."""
-    result, paths = run_transfer(transfer_options(params, params["vocabs"]), runner.say, runner.device)
+    result, paths = run_transfer(experiment_design(params, params["vocabs"]), runner.say, runner.device)
     test = np.full(result["accuracy"].shape, np.nan)
     ends = [accuracy_by_frame(open_trajectory(path)) for path in paths]
     test[:2, 0] = ends[0]

@@ -6,12 +6,16 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from analysis import ablation, transfer
+from analysis import ablation
 from analysis.clustering_heads.activation_sparsity import compare_successes, measure_sparsity
 from analysis.clustering_heads.clusters import ideal_cluster_count
+from analysis.clustering_heads.transfer_design import TransferDesign
+from analysis.clustering_heads.vocabulary_transfer import TRANSFER_TITLE, run_transfer
 from analysis.gradients import most_eventful_run
 from analysis.plots.figure_files import new_figure
 from analysis.plots.gradients_figure import plot_gradient_norms
+from analysis.plots.sparsity_figure import plot_sparsity
+from analysis.plots.transfer_figure import plot_transfer
 from analysis.reproduction.figures.excerpts import keep_loss_and_norm_panels, keep_success_and_failure_panels
 from analysis.reproduction.figures.figure import (
     DrawnFigure,
@@ -23,7 +27,6 @@ from analysis.reproduction.figures.figure import (
     indices_not_diverged,
 )
 from analysis.reproduction.figures.settings_line import format_settings_line
-from analysis.sparsity import plot_sparsity as sparsity_figure
 from analysis.transitions.gradient_peaks import peak_coincidence
 from dynamics.errors import TrajectoryError
 from dynamics.settings import SparseSettings
@@ -102,19 +105,22 @@ def _format_ablation_settings(result: xr.Dataset, runs: int) -> str:
 
 
 def _find_or_run_transfers(sizes: SizeOverrides) -> xr.Dataset:
-    """The ensembles of `analysis.transfer`, found or made. Raises as that command does."""
-    usual = transfer.Options()
-    options = transfer.Options(runs=sizes.runs or usual.runs, epochs=sizes.epochs or usual.epochs)
-    return transfer.run_transfer(options, sys.stdout)[0]
+    """The result of the transfer experiment, found or computed. Raises as `run_transfer` does."""
+    return run_transfer(transfer_design(sizes), sys.stdout)[0]
 
 
-TRANSFERS = RequiredResult(transfer.TRANSFER_TITLE, "analysis.transfer", _find_or_run_transfers)
+def transfer_design(sizes: SizeOverrides) -> TransferDesign:
+    """The design of figure 9 at some sizes."""
+    return TransferDesign(runs=sizes.runs or TransferDesign.runs, epochs=sizes.epochs or TransferDesign.epochs)
+
+
+TRANSFERS = RequiredResult(TRANSFER_TITLE, "analysis.transfer", _find_or_run_transfers)
 
 
 def vc9(material: FigureData) -> DrawnFigure:
     """Accuracies of larger vocabularies, from scratch and finetuned."""
     result = material.only
-    figure = transfer.plot_transfer(result, ideal_cluster_count(SparseSettings()))
+    figure = plot_transfer(result, ideal_cluster_count(SparseSettings()))
     vocabs = [int(each) for each in result["vocab"].values]
     about = f"sparse modular addition: L = 12, k = 5, d = 2, h = 32, {result.attrs['epochs']} epochs, "
     about += f"{result.sizes['run']} runs a mark (the paper has 250 a bar)"
@@ -181,7 +187,7 @@ def vc17(material: FigureData) -> DrawnFigure:
     found = compare_successes(measure_sparsity(trajectory))
     settings = read_settings(trajectory)
     assert isinstance(settings, SparseSettings)
-    figure = sparsity_figure([found], [f"d = {settings.dim}"])
+    figure = plot_sparsity([found], [f"d = {settings.dim}"])
     if material.small:
         keep_success_and_failure_panels(figure, [(0, "training data"), (2, "test data")])
     return DrawnFigure(
@@ -207,7 +213,7 @@ def vc20(material: FigureData) -> DrawnFigure:
     dims = [read_settings(each).dim for each in trajectories]  # type: ignore[attr-defined]
     names = [f"d = {dim}, {int(np.nansum(each['success'].values))} of {each.sizes['run']}" for dim, each in
              zip(dims, found, strict=True)]  # fmt: skip
-    figure: Figure = sparsity_figure(found, names)
+    figure: Figure = plot_sparsity(found, names)
     if material.small:
         keep_success_and_failure_panels(figure, [(4 * row, name) for row, name in enumerate(names)])
     rule = SPARSITY_RULE.format(found[0].sizes["run"]) + " Beside each row: how many are successful."

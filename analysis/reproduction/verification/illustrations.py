@@ -10,8 +10,9 @@ from pathlib import Path
 import xarray as xr
 from tqdm import tqdm
 
-from analysis import ablation, transfer
-from analysis.reproduction.figures.ensembles import ABLATION_POINTS, ABLATION_RUNS, ABLATION_WIDTH
+from analysis import ablation
+from analysis.clustering_heads.transfer_design import TransferDesign, check_transfer_design, larger_vocabulary_settings
+from analysis.reproduction.figures.ensembles import ABLATION_POINTS, ABLATION_RUNS, ABLATION_WIDTH, transfer_design
 from analysis.reproduction.figures.figure import (
     PaperFigure,
     RequiredResult,
@@ -131,25 +132,23 @@ def _ablations(sizes: SizeOverrides) -> bool:
 
 
 def _transfers(sizes: SizeOverrides) -> bool:
-    usual = transfer.Options()
-    options = transfer.Options(runs=sizes.runs or usual.runs, epochs=sizes.epochs or usual.epochs)
-    source, vocabs = transfer.check_transfer(options)
-    first = _transferred(source, options, 2)
+    design = transfer_design(sizes)
+    first = _transferred(design.source, design, 2)
     if first is None:
         return False
-    begun = options.epochs * source.epoch_steps
-    for vocab in vocabs:
-        wider = transfer.larger_vocabulary_settings(source, vocab)
+    begun = design.epochs * design.source.epoch_steps
+    for vocab in check_transfer_design(design):
+        wider = larger_vocabulary_settings(design.source, vocab)
         finetuning = dataclasses.replace(wider, start=str(first), start_step=begun)
-        if _transferred(wider, options, 2) is None or _transferred(finetuning, options, 1) is None:
+        if _transferred(wider, design, 2) is None or _transferred(finetuning, design, 1) is None:
             return False
     return True
 
 
-def _transferred(settings: SparseSettings, options: transfer.Options, times: int) -> Path | None:
+def _transferred(settings: SparseSettings, design: TransferDesign, times: int) -> Path | None:
     """The file of an ensemble of the transfer that is there, trained so many times its epochs."""
-    every = options.epochs * settings.epoch_steps
-    path = run_path(settings, options.runs, 0, every=every)
+    every = design.epochs * settings.epoch_steps
+    path = run_path(settings, design.runs, 0, every=every)
     return path if _reaches_step(path, times * every) else None
 
 
