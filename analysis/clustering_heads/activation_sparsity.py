@@ -271,7 +271,7 @@ with accuracy: Spearman's correlation of sparsity and test accuracy over runs; a
 
 
 def check_activation_files(trajectories: Sequence[xr.Dataset], paths: Sequence[Path], step: int | None) -> None:
-    """See that each trajectory has activations at a step. Raises TrajectoryError, SettingsError, with the file's name."""
+    """See that each trajectory has activations at a step. Raises TrajectoryError, SettingsError that name its file."""
     for trajectory, path in zip(trajectories, paths, strict=True):
         try:
             check_activations(trajectory, step)

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from analysis import transfer
+from analysis.clustering_heads.vocabulary_transfer import TRANSFER_COLUMNS, TRANSFER_KINDS, transfer_table
+from analysis.output.tables import format_table
+from analysis.plots.transfer_figure import plot_transfer
 from analysis.statistics.intervals import difference_interval
 from dynamics.preparation import run_path
 from dynamics.settings import SparseSettings
@@ -83,20 +85,20 @@ def made_up(runs=30):
             "successful": ("run", good),
             "clusters": ("run", generator.integers(1, 300, runs)),
         },
-        {"kind": list(transfer.TRANSFER_KINDS), "vocab": [2, 3, 5]},
+        {"kind": list(TRANSFER_KINDS), "vocab": [2, 3, 5]},
         {"epochs": 1000},
     )
 
 
 def test_the_figure_holds_the_means_and_the_largest():
     result = made_up()
-    drawn = transfer.plot_transfer(result, 6)
+    drawn = plot_transfer(result, 6)
     left, middle, right = drawn.axes
     means = [container[0] for container in left.containers]
-    for kind, line in zip(transfer.TRANSFER_KINDS, means, strict=True):
+    for kind, line in zip(TRANSFER_KINDS, means, strict=True):
         values = result["accuracy"].sel(kind=kind).dropna("vocab", how="all").mean("run").values
         np.testing.assert_allclose(line.get_ydata().astype(float), values)
-    largest = [line for line in middle.lines if line.get_label() in transfer.TRANSFER_KINDS]
+    largest = [line for line in middle.lines if line.get_label() in TRANSFER_KINDS]
     np.testing.assert_allclose(largest[0].get_ydata(), result["accuracy"].sel(kind="scratch").max("run").values)
     shown = np.concatenate([line.get_ydata() for line in right.lines[:2]])
     np.testing.assert_allclose(np.sort(shown), np.sort(result["accuracy"].sel(kind="finetuned", vocab=3).values))
@@ -105,9 +107,10 @@ def test_the_figure_holds_the_means_and_the_largest():
 def test_a_row_without_successful_sources():
     result = made_up()
     result["accuracy"][3] = np.nan
-    row = transfer.transfer_row(result, 3)
-    assert row.text[5:7] == ["-", "-"]
-    assert "nan" not in " ".join(row.text) + " ".join(row.numbers)
+    table = transfer_table(result)
+    text = format_table(table[table["p"] == 3], TRANSFER_COLUMNS)
+    assert text.splitlines()[-1].split()[-4:-2] == ["-", "-"]
+    assert "nan" not in text
 
 
 def test_the_difference_of_means_is_covered_as_often_as_it_says(generator):

@@ -14,6 +14,7 @@ from analysis.reproduction.verification.experiment import Experiment, Params, Ru
 from analysis.statistics.intervals import difference_interval
 from analysis.statistics.ranks import rank_correlation
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
+from dynamics.trajectory.diverged import mask_diverged
 from dynamics.trajectory.reader import open_trajectory
 
 VOCABS = tuple(range(3, 11))

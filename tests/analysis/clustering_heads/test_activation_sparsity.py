@@ -15,11 +15,13 @@ from analysis.clustering_heads.activation_sparsity import (
     SPARSITY_THRESHOLDS,
     compare_successes,
     count_below_thresholds,
+    differing_range,
     hidden_activations,
     mean_sparsity,
     measure_sparsity,
+    trajectory_labels,
 )
-from analysis.sparsity import differing_range, plot_sparsity, trajectory_labels
+from analysis.plots.sparsity_figure import plot_sparsity
 from dynamics.errors import TrajectoryError
 from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.settings import ModularSettings, SettingsError, SparseSettings
@@ -100,7 +102,7 @@ def test_diverged_runs_and_wrong_steps_and_files(small):
         measure_sparsity(small, step=9)
     with pytest.raises(TrajectoryError, match="record=metrics"):
         measure_sparsity(simulate(SMALL, runs=1, steps=4, record="metrics", progress=False))
-    with pytest.raises(TrajectoryError, match="this is about sparse"):
+    with pytest.raises(TrajectoryError, match="expected sparse"):
         measure_sparsity(simulate(ModularSettings(n=5), runs=1, steps=1, progress=False))
 
 

@@ -66,5 +66,5 @@ def test_clusters_of_a_trajectory():
     assert (found >= 1).all()
     first = embedding_cluster_counts(trajectory, step=0, link=1e-9)
     np.testing.assert_array_equal(first, 2**6)
-    with pytest.raises(TrajectoryError, match="this is about sparse"):
+    with pytest.raises(TrajectoryError, match="expected sparse"):
         embedding_cluster_counts(simulate(ModularSettings(n=5), runs=1, steps=1, progress=False))
