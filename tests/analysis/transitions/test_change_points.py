@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from analysis.transitions.change_points import detect_events, first_plateau_escape
 from analysis.transitions.detection import DetectionConfig
 from dynamics.settings import SettingsError
-from tests.planted import matches, planted
+from tests.analysis.transitions.planted_events import matches, planted
 
 
 def of_kind(series, kind, rule=None):
@@ -18,7 +18,7 @@ def of_kind(series, kind, rule=None):
 
 
 def test_planted_events_are_found(generator):
-    """Recall and precision over series of the model in tests/planted.py; over 3000 of them, .9994 to 1 was measured."""
+    """Recall and precision over series of the model in planted_events.py; over 3000 of them, .9994 to 1 was measured."""
     found = {kind: np.zeros(3) for kind in ("drop", "spike")}
     for _ in range(500):
         one = planted(generator)

@@ -22,7 +22,7 @@ from dynamics.errors import TrajectoryError
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.trajectory.reader import open_trajectory
-from tests.planted import planted
+from tests.analysis.transitions.planted_events import planted
 
 SMALL = SparseSettings(length=6, sparsity=2, data=64, batch=16, hidden=8, lr=0.02)
 

@@ -1,0 +1,264 @@
+"""Whether peaks of the gradient norm coincide with drops and spikes of the loss, over all runs of a trajectory.
+
+`analysis.transitions.gradient_peaks` defines peaks, events and the two baselines of circular shifts. The rank
+correlation of a run is Spearman's correlation of the gradient norm and the decrease of the loss since the previous
+frame, at a lag of the norm behind the decrease; runs are treated as circular. Its mean over runs is computed in Fisher's
+z and reported at the lag where it is farthest from 0; chance gives the same for shifted runs, each at its own farthest
+lag. Slow trends of both series produce a correlation that hardly depends on the lag, so the gain is the correlation
+minus its mean at the largest lags, one window before and after.
+
+All values are dimensionless; lags are in frames.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from tqdm import tqdm
+
+from analysis.output.tables import interval_columns, make_table
+from analysis.statistics.intervals import clustered_binomial_interval, mean_interval, median_interval
+from analysis.transitions.change_points import SeriesEvent
+from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
+from analysis.transitions.gradient_peaks import (
+    MIN_FRAMES,
+    NormPeaks,
+    circular_rank_correlation,
+    find_norm_peaks,
+    fisher_z,
+    loss_and_norm_series,
+    loss_events_by_kind,
+    match_counts_by_shift,
+    mean_rank_correlation,
+    nearby_shifts,
+    peak_lags,
+    peak_tolerance,
+)
+from dynamics.randomness import random_stream
+
+SHIFT_BASELINES = ("anywhere", "nearby")
+
+_RANDOM_SHIFTS = 1000
+
+
+def peak_coincidence(trajectory: xr.Dataset, config: DetectionConfig = DEFAULT_DETECTION) -> xr.Dataset:
+    """Compare peaks of the gradient norm of each layer with the drops and spikes of the loss.
+
+    Parameters
+    ----------
+    trajectory : Dataset
+        Networks, or particles, whose only event is their departure ("escape").
+    config : DetectionConfig
+        Thresholds of events and peaks.
+
+    Returns
+    -------
+    Dataset
+        By (layer, kind): `share`, the fraction of events with a peak, and `lag`, the median over runs of the median lag
+        of a run, both with `_low` and `_high`; `total` and `matched`, numbers of events and of those with a peak. By
+        (layer, kind, baseline): `by_chance`, the expected fraction, and `p_value`, one-sided. By layer: `correlation`
+        with `_low` and `_high`, `correlation_lag`, `correlation_gain` with `_low` and `_high`; by (layer, baseline):
+        `correlation_by_chance` and `correlation_p_value`, two-sided; by (layer, frames): `correlation_at_lag`. By run:
+        `events` (run, kind) and `peaks` (run, layer).
+
+    Raises
+    ------
+    TrajectoryError
+        If the trajectory has fewer than 20 frames, or neither a loss nor embeddings.
+
+    Examples
+    --------
+    >>> from analysis.transitions import peak_coincidence
+    >>> from dynamics import ParticleSettings, simulate
+    >>> particles = simulate(ParticleSettings(n=7), runs=3, steps=60, progress=False)
+    >>> peak_coincidence(particles)["events"].values.tolist()
+    [[1], [1], [1]]
+    """
+    layers = [str(each) for each in trajectory["layer"].values]
+    particles = "loss" not in trajectory
+    kinds = ["escape"] if particles else ["drop", "spike"]
+    width = config.width(trajectory.sizes["step"])
+    tally = _Tally.empty(trajectory.sizes["run"], len(layers), len(kinds), 2 * width + 1)
+    lags = np.arange(-width, width + 1)
+    anywhere, nearby = (random_stream(0, f"gradients/{word}") for word in ("shifts", "nearby"))
+    for run, one in enumerate(tqdm(loss_and_norm_series(trajectory), "peaks", unit="run", disable=None, leave=False)):
+        frames = len(one.falling)
+        if frames < MIN_FRAMES:
+            continue
+        events, tolerance = loss_events_by_kind(one.falling, particles, config), peak_tolerance(frames)
+        shifts = nearby_shifts(frames, config.width(frames))
+        tally.shifts[run] = len(shifts)
+        # signed, because the same shifts are used for the differences of frames, whose circle is one shorter
+        shifts = np.where(shifts > frames / 2, shifts - frames, shifts)
+        offsets = np.stack([anywhere.integers(0, frames, _RANDOM_SHIFTS), nearby.choice(shifts, _RANDOM_SHIFTS)])
+        for layer, norm in enumerate(one.norms):
+            peaks = find_norm_peaks(norm, config)
+            tally.peaks[run, layer] = len(peaks.frame)
+            for index, kind in enumerate(kinds):
+                tally.add_events((run, layer, index), events[kind], peaks, offsets, frames, tolerance)
+            correlation = circular_rank_correlation(norm[1:], -np.diff(one.falling))
+            tally.add_correlation((run, layer), correlation, offsets, lags)
+    found = _match_statistics(tally, layers, kinds).merge(_correlation_statistics(tally, layers, lags))
+    return found.assign(
+        events=(("run", "kind"), tally.total[:, 0], _attrs("events")),
+        peaks=(("run", "layer"), tally.peaks, _attrs("peaks of the gradient norm")),
+    ).assign_coords(seed=("run", trajectory["seed"].values))
+
+
+class _Tally(NamedTuple):
+    """Counts by run, layer and kind of event, and sums over runs with shifted peaks."""
+
+    total: np.ndarray  # (run, layer, kind), number of events
+    matched: np.ndarray  # (run, layer, kind), events with a peak
+    lag: np.ndarray  # (run, layer, kind), median lag
+    shifted: np.ndarray  # (baseline, layer, kind, shift), events with a shifted peak
+    peaks: np.ndarray  # (run, layer), number of peaks
+    shifts: np.ndarray  # (run,), number of different nearby shifts
+    correlations: np.ndarray  # (run, layer, lag)
+    shifted_z: np.ndarray  # (baseline, layer, shift, lag), Fisher's z of shifted runs
+
+    @classmethod
+    def empty(cls, runs: int, layers: int, kinds: int, lags: int) -> "_Tally":
+        shape, shifted = (runs, layers, kinds), (len(SHIFT_BASELINES), layers)
+        return cls(
+            total=np.zeros(shape, int),
+            matched=np.zeros(shape, int),
+            lag=np.full(shape, np.nan),
+            shifted=np.zeros((*shifted, kinds, _RANDOM_SHIFTS)),
+            peaks=np.zeros(shape[:2], int),
+            shifts=np.ones(runs),
+            correlations=np.full((*shape[:2], lags), np.nan),
+            shifted_z=np.zeros((*shifted, _RANDOM_SHIFTS, lags)),
+        )
+
+    def add_events(
+        self, at: tuple, events: list[SeriesEvent], peaks: NormPeaks, offsets: np.ndarray, frames: int, tolerance: float
+    ) -> None:
+        """Add the events of one kind in one run and the peaks of one layer; offsets (baseline, shift)."""
+        lags = peak_lags(events, peaks, tolerance)
+        self.total[at], self.matched[at] = len(lags), np.isfinite(lags).sum()
+        self.shifted[:, *at[1:]] += match_counts_by_shift(events, peaks, frames, tolerance)[offsets % frames]
+        if np.isfinite(lags).any():
+            self.lag[at] = np.nanmedian(lags)
+
+    def add_correlation(self, at: tuple, circular: np.ndarray, offsets: np.ndarray, lags: np.ndarray) -> None:
+        """Add the correlation of one run and layer at all circular lags, unless it is undefined."""
+        self.correlations[at] = circular[lags % len(circular)]
+        if np.isfinite(circular[0]):
+            self.shifted_z[:, at[1]] += fisher_z(circular)[(offsets[..., None] + lags) % len(circular)]
+
+    def p_values(self, reached: np.ndarray, runs: np.ndarray) -> np.ndarray:
+        """p-values (baseline,) from the numbers of shifts that reach the observed value, for some runs (run,).
+
+        A few runs have few combinations of nearby shifts, of which the observed one is one more: the p-value is at
+        least one over their number.
+        """
+        smallest = 1 / (1 + np.prod(self.shifts[runs]))
+        return np.maximum((1 + reached) / (1 + _RANDOM_SHIFTS), [0.0, smallest])
+
+
+def _match_statistics(tally: _Tally, layers: list[str], kinds: list[str]) -> xr.Dataset:
+    """The fraction of events with a peak, and the lag, by layer and kind."""
+    shape = (len(layers), len(kinds))
+    values, chance = np.full((8, *shape), np.nan), np.full((2, *shape, len(SHIFT_BASELINES)), np.nan)
+    for layer, kind in np.ndindex(shape):
+        total, matched = tally.total[:, layer, kind], tally.matched[:, layer, kind]
+        if not total.sum():
+            continue
+        shifted = tally.shifted[:, layer, kind] / total.sum()
+        fraction, lag = clustered_binomial_interval(matched, total), tally.lag[:, layer, kind]
+        reached = (shifted >= fraction.value - 1e-12).sum(axis=1)
+        chance[:, layer, kind] = shifted.mean(axis=1), tally.p_values(reached, total > 0)
+        median_lag = median_interval(lag[np.isfinite(lag)])
+        values[:, layer, kind] = (*fraction, *median_lag, total.sum(), matched.sum())
+    names = ("share", "share_low", "share_high", "lag", "lag_low", "lag_high", "total", "matched")
+    dims = ("layer", "kind")
+    data: dict[str, tuple] = {
+        name: (dims, each, _attrs(name.replace("_", " "))) for name, each in zip(names, values, strict=True)
+    }
+    for name, each in zip(("by_chance", "p_value"), chance, strict=True):
+        data[name] = ((*dims, "baseline"), each, _attrs(name.replace("_", " ")))
+    return xr.Dataset(data, {"layer": layers, "kind": kinds, "baseline": list(SHIFT_BASELINES)})
+
+
+def _correlation_statistics(tally: _Tally, layers: list[str], lags: np.ndarray) -> xr.Dataset:
+    """The mean correlation over runs at the lag where it is farthest from 0, and the same for shifted runs."""
+    values, chance = np.full((7, len(layers)), np.nan), np.full((2, len(layers), len(SHIFT_BASELINES)), np.nan)
+    means = np.full((len(layers), len(lags)), np.nan)
+    for layer in range(len(layers)):
+        known = np.isfinite(tally.correlations[:, layer, 0])
+        if not known.any():
+            continue
+        each = tally.correlations[known, layer]
+        means[layer] = np.tanh(fisher_z(each).mean(axis=0))
+        best = int(np.abs(means[layer]).argmax())
+        shifted = np.tanh(np.abs(tally.shifted_z[:, layer] / known.sum()).max(axis=-1))
+        reached = (shifted >= abs(means[layer, best]) - 1e-6).sum(axis=1)
+        chance[:, layer] = shifted.mean(axis=1), tally.p_values(reached, known)
+        gain = mean_interval(each[:, best] - each[:, [0, -1]].mean(axis=1))
+        gain_in_range = np.clip(gain, -2, 2)  # two correlations differ by no more
+        values[:, layer] = (*mean_rank_correlation(each[:, best]), lags[best], *gain_in_range)
+    names = ("", "_low", "_high", "_lag", "_gain", "_gain_low", "_gain_high")
+    data: dict[str, tuple] = {
+        f"correlation{name}": ("layer", row, _attrs(f"rank correlation{name.replace('_', ', ')}"))
+        for name, row in zip(names, values, strict=True)
+    }
+    for name, row in zip(("by_chance", "p_value"), chance, strict=True):
+        attrs = _attrs(f"rank correlation, {name.replace('_', ' ')}")
+        data[f"correlation_{name}"] = (("layer", "baseline"), row, attrs)
+    data["correlation_at_lag"] = (("layer", "frames"), means, _attrs("mean rank correlation at a lag of the norm"))
+    return xr.Dataset(data, {"layer": layers, "frames": lags, "baseline": list(SHIFT_BASELINES)})
+
+
+def _attrs(long_name: str) -> dict[str, str]:
+    return {"long_name": long_name, "units": "1"}
+
+
+# ------------------------------------------------------------------------------------------------- table
+
+
+def frame_interval(trajectory: xr.Dataset) -> tuple[str, float]:
+    """The unit of time, epoch or step, and the median time between two frames."""
+    clock = "epoch" if "epoch" in trajectory.variables else "step"
+    return clock, float(np.median(np.diff(trajectory[clock].values)))
+
+
+def most_eventful_run(events: np.ndarray) -> int:
+    """The first run with most events of the first kind and, among these, most of all kinds: events (run, kind)."""
+    return int((events[:, 0] * (1 + events.sum()) + events.sum(axis=1)).argmax())
+
+
+def coincidence_table(found: xr.Dataset, frame: float) -> pd.DataFrame:
+    """One row per layer and kind of event, and two for the correlation of each layer.
+
+    frame: the time between two frames, in the unit in which lags are reported.
+    """
+    rows = []
+    for layer in map(str, found["layer"].values):
+        here = found.sel(layer=layer)
+        for kind in map(str, found["kind"].values):
+            one = here.sel(kind=kind)
+            row = {"layer": layer, "measure": f"{kind}s with a peak", "number": int(np.nan_to_num(one["total"]))}
+            row |= _with_bounds("value", one, "share") | _chance_columns(one["by_chance"], one["p_value"])
+            rows.append(row | _with_bounds("lag", one, "lag", frame))
+        runs = int((here["peaks"] >= 0).sum())
+        row = {"layer": layer, "measure": "rank correlation", "number": runs}
+        row |= _with_bounds("value", here, "correlation")
+        row |= _chance_columns(here["correlation_by_chance"], here["correlation_p_value"])
+        rows.append(row | {"lag": float(here["correlation_lag"]) * frame})
+        row = {"layer": layer, "measure": "more than at far lags", "number": runs}
+        rows.append(row | _with_bounds("value", here, "correlation_gain"))
+    return make_table(rows)
+
+
+def _with_bounds(column: str, found: xr.Dataset, name: str, scale: float = 1) -> dict[str, float]:
+    return interval_columns(column, [float(found[f"{name}{end}"]) for end in ("", "_low", "_high")], scale)
+
+
+def _chance_columns(chance: xr.DataArray, p_values: xr.DataArray) -> dict[str, float]:
+    columns = {}
+    for baseline in SHIFT_BASELINES:
+        columns[baseline] = float(chance.sel(baseline=baseline))
+        columns[f"p_value_{baseline}"] = float(p_values.sel(baseline=baseline))
+    return columns
