@@ -2,6 +2,10 @@ from .change_points import PlateauEscape as PlateauEscape
 from .change_points import SeriesEvent as SeriesEvent
 from .change_points import detect_events as detect_events
 from .change_points import first_plateau_escape as first_plateau_escape
+from .coincidence import coincidence_table as coincidence_table
+from .coincidence import frame_interval as frame_interval
+from .coincidence import most_eventful_run as most_eventful_run
+from .coincidence import peak_coincidence as peak_coincidence
 from .detection import DEFAULT_DETECTION as DEFAULT_DETECTION
 from .detection import DetectionConfig as DetectionConfig
 from .event_analysis import analyse_events as analyse_events
@@ -11,6 +15,7 @@ from .event_analysis import layer_motion_table as layer_motion_table
 from .event_analysis import reported_runs as reported_runs
 from .event_analysis import run_event_table as run_event_table
 from .event_analysis import two_drops_by_window as two_drops_by_window
+from .gradient_peaks import find_norm_peaks as find_norm_peaks
 from .layer_motion import layer_motion_at_drops as layer_motion_at_drops
 from .layer_motion import layer_speeds as layer_speeds
 from .loss_events import event_table as event_table

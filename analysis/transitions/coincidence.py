@@ -2,10 +2,10 @@
 
 `analysis.transitions.gradient_peaks` defines peaks, events and the two baselines of circular shifts. The rank
 correlation of a run is Spearman's correlation of the gradient norm and the decrease of the loss since the previous
-frame, at a lag of the norm behind the decrease; runs are treated as circular. Its mean over runs is computed in Fisher's
-z and reported at the lag where it is farthest from 0; chance gives the same for shifted runs, each at its own farthest
-lag. Slow trends of both series produce a correlation that hardly depends on the lag, so the gain is the correlation
-minus its mean at the largest lags, one window before and after.
+frame, at a lag of the norm behind the decrease; runs are treated as circular. Its mean over runs is computed in
+Fisher's z and reported at the lag where it is farthest from 0; chance gives the same for shifted runs, each at its own
+farthest lag. Slow trends of both series produce a correlation that hardly depends on the lag, so the gain is the
+correlation minus its mean at the largest lags, one window before and after.
 
 All values are dimensionless; lags are in frames.
 """

@@ -11,7 +11,6 @@ from analysis.clustering_heads.activation_sparsity import compare_successes, mea
 from analysis.clustering_heads.clusters import ideal_cluster_count
 from analysis.clustering_heads.transfer_design import TransferDesign
 from analysis.clustering_heads.vocabulary_transfer import TRANSFER_TITLE, run_transfer
-from analysis.gradients import most_eventful_run
 from analysis.plots.figure_files import new_figure
 from analysis.plots.gradients_figure import plot_gradient_norms
 from analysis.plots.sparsity_figure import plot_sparsity
@@ -27,7 +26,7 @@ from analysis.reproduction.figures.figure import (
     indices_not_diverged,
 )
 from analysis.reproduction.figures.settings_line import format_settings_line
-from analysis.transitions.gradient_peaks import peak_coincidence
+from analysis.transitions.coincidence import most_eventful_run, peak_coincidence
 from dynamics.errors import TrajectoryError
 from dynamics.settings import SparseSettings
 from dynamics.sweeps.run import combine_points, compute_missing_points

@@ -18,15 +18,15 @@ def of_kind(series, kind, rule=None):
 
 
 def test_planted_events_are_found(generator):
-    """Recall and precision over series of the model in planted_events.py; over 3000 of them, .9994 to 1 was measured."""
+    """Recall and precision over series of planted_events.py; 3000 of them gave .9994 to 1."""
     found = {kind: np.zeros(3) for kind in ("drop", "spike")}
-    for _ in range(500):
+    for _ in range(150):
         one = planted(generator)
         for kind, true, within in (("drop", one.drops, max(3, 0.02 * len(one.series))), ("spike", one.spikes, 2)):
             there = of_kind(one.series, kind)
             found[kind] += matches(there, true, within), len(there), len(true)
     for kind, (matched, there, true) in found.items():
-        assert true > 600
+        assert true > 180
         assert matched / there > 0.99, kind
         assert matched / true > 0.99, kind
 
@@ -77,7 +77,7 @@ def test_slow_falls_are_found_through_longer_windows():
 
 def test_no_fall_is_counted_twice(generator):
     """Drops and rises of one series lie apart, and each is as deep as the rule asks."""
-    for _ in range(200):
+    for _ in range(60):
         walk = np.maximum(1 + np.cumsum(generator.standard_t(3, 600)) / 40, 0.01)
         steps = [event for event in detect_events(walk) if event.kind in ("drop", "rise")]
         for one, other in itertools.combinations([event for event in steps if event.kind == "drop"], 2):

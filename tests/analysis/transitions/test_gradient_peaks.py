@@ -10,20 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.gradients import most_eventful_run
 from analysis.plots.gradients_figure import plot_gradient_norms
+from analysis.statistics.intervals import clustered_binomial_interval, median_interval
 from analysis.transitions.change_points import SeriesEvent
+from analysis.transitions.coincidence import most_eventful_run, peak_coincidence
 from analysis.transitions.gradient_peaks import (
     NormPeaks,
     circular_rank_correlation,
-    clustered_binomial_interval,
     find_norm_peaks,
     loss_events_by_kind,
     match_counts_by_shift,
     mean_rank_correlation,
-    median_interval,
     nearby_shifts,
-    peak_coincidence,
     peak_lags,
 )
 from dynamics.errors import TrajectoryError
@@ -311,9 +309,9 @@ def test_the_command(template, typed, tmp_path):
     save_trajectory(planted(template), tmp_path / "a.nc")
     code, out, err = typed("analysis.gradients", "a.nc", "--csv", "t.csv")
     assert (code, err) == (0, "")
-    shares = [line.split("%")[1].split() for line in out.splitlines() if "drops with a peak" in line]
-    assert shares[0][:4] == ["6", "100.0", "[54.1,", "100.0]"]
-    assert shares[1][:2] == ["6", "0.0"]
+    rows = [line.split("peak")[1].split() for line in out.splitlines() if "drops with a peak" in line]
+    assert rows[0][:4] == ["6", "1.00", "[0.54,", "1.00]"]
+    assert rows[1][:2] == ["6", "0.00"]
     table = [line.split(",") for line in (tmp_path / "t.csv").read_text().splitlines()]
     assert len(table) == 1 + 4 * template.sizes["layer"]
     assert all(len(line) == len(table[0]) for line in table)
