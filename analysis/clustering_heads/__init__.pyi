@@ -6,6 +6,13 @@ from .activation_sparsity import compare_successes as compare_successes
 from .activation_sparsity import measure_sparsity as measure_sparsity
 from .activation_sparsity import sparsity_table as sparsity_table
 from .activation_sparsity import trajectory_labels as trajectory_labels
+from .circuit_analysis import CIRCUITS_TITLE as CIRCUITS_TITLE
+from .circuit_analysis import circuit_columns as circuit_columns
+from .circuit_analysis import circuit_legend as circuit_legend
+from .circuit_analysis import circuit_table as circuit_table
+from .circuit_analysis import describe_circuits as describe_circuits
+from .circuit_analysis import format_missing_invariances as format_missing_invariances
+from .circuit_analysis import measure_circuits as measure_circuits
 from .clusters import ideal_cluster_count as ideal_cluster_count
 from .transfer_design import TransferDesign as TransferDesign
 from .vocabulary_transfer import TRANSFER_COLUMNS as TRANSFER_COLUMNS

@@ -222,7 +222,7 @@ def test_diverged_runs_have_no_values(trajectory):
 def test_what_has_no_weights_of_this_network_is_refused(trajectory):
     with pytest.raises(TrajectoryError, match="expected sparse"):
         measure_invariances(simulate(ModularSettings(n=5), runs=1, steps=1, progress=False))
-    with pytest.raises(TrajectoryError, match="keeps no weights"):
+    with pytest.raises(TrajectoryError, match="contains no weights"):
         measure_invariances(simulate(SMALL, runs=1, steps=6, record="metrics", progress=False))
     with pytest.raises(SettingsError, match="a recorded step"):
         measure_invariances(trajectory, step=7)

@@ -7,7 +7,7 @@ import pytest
 import torch
 import xarray as xr
 
-from analysis.circuits import measure_circuits
+from analysis.clustering_heads.circuit_analysis import measure_circuits
 from analysis.clustering_heads.constructions import (
     corrected_circuit,
     ideal_circuit,
@@ -376,9 +376,9 @@ def test_one_run_of_scores_far_apart_does_not_stop_the_others(typed, tiny, tmp_p
     save_trajectory(far, tmp_path / "a.nc")
     code, out, err = typed("analysis.circuits", "a.nc")
     assert (code, err) == (0, "")
-    assert "encode a sum of whole steps that has the target's residue (it explains at least 100.0% of" in out
+    assert "encode a sum of whole steps that is congruent to the target (it explains at least 100.0% of" in out
     assert "fuzzy: most invariances are missing" in out
-    assert "right sum" in out
+    assert "congruent sum" in out
     with xr.open_dataset(tmp_path / "a-circuits.nc") as found:
         assert found["label"].values[:2].tolist() == ["ideal", "none"]
         assert found["reason"].values[1] == "attention scores more than 600 apart"
@@ -391,7 +391,7 @@ def test_one_run_of_scores_far_apart_does_not_stop_the_others(typed, tiny, tmp_p
     ("words", "code", "said"),
     [
         (["p.nc"], 1, "found particles"),
-        (["m.nc"], 1, "keeps no weights"),
+        (["m.nc"], 1, "contains no weights"),
         (["a.nc", "a.nc"], 1, "a.nc: found the same file"),
         (["a.nc", "link.nc"], 1, "link.nc: found the same file"),
         (["a.nc", "none.nc"], 1, "none.nc: no such file"),

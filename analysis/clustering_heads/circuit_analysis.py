@@ -1,0 +1,256 @@
+"""Circuits that runs of VC's network have learned, and how they form (VC sections 3.1, 3.2 and 4.1).
+
+For every run: the invariances of its sequence embeddings and the label that follows from them; the sum that the
+embeddings encode; when clusters form and when the MLP separates them; the correlation of attention at the start and at
+the end; and, with a second ensemble of the same first weights, how far a change of settings moves the final weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from analysis.clustering_heads.encoded_sums import measure_encoded_sums
+from analysis.clustering_heads.init_dependence import (
+    ENDPOINT_MEASURES,
+    SameSeedComparison,
+    attention_start_end_correlation,
+    compare_same_seed,
+    endpoint_similarity,
+)
+from analysis.clustering_heads.invariances import (
+    counting_attention,
+    largest_leak,
+    largest_order_fraction,
+    measure_invariances,
+)
+from analysis.clustering_heads.labels import (
+    CIRCUIT_LABEL_MEANINGS,
+    CIRCUIT_LABELS,
+    circuit_labels,
+    label_sensitivity,
+)
+from analysis.clustering_heads.learning_phases import measure_learning_phases
+from analysis.output.tables import (
+    Column,
+    format_percent,
+    format_plus_minus,
+    format_table,
+    interval_columns,
+    make_table,
+)
+from analysis.statistics.intervals import binomial_interval, mean_interval
+from dynamics.settings import check_integer
+from dynamics.training.finetuning import successful_runs
+
+CIRCUITS_TITLE = "Circuits of VC's network"
+
+
+def measure_circuits(trajectory: xr.Dataset, other: xr.Dataset | None = None, frames: int = 201) -> xr.Dataset:
+    """The circuit of every run of VC's network at the last recorded step, and how it formed.
+
+    Parameters
+    ----------
+    trajectory : xr.Dataset
+        Of VC's network, with its weights.
+    other : xr.Dataset, optional
+        A trajectory of the same seeds and first weights with another setting.
+    frames : int
+        Number of recorded frames in which clusters are looked for.
+
+    Returns
+    -------
+    xr.Dataset
+        The variables of `measure_invariances`, `measure_encoded_sums`, `measure_learning_phases` and, with `other`, of
+        `endpoint_similarity`; `inherited` (run, other_run), the correlation of attention at the start and the end;
+        `label`, `reason` and `successful` (run); `sensitivity` (threshold, factor, kind).
+
+    Raises
+    ------
+    TrajectoryError, SettingsError
+    """
+    check_integer("frames", frames, 2, 10**9)
+    found = measure_invariances(trajectory)
+    parts = [
+        found,
+        measure_encoded_sums(trajectory),
+        measure_learning_phases(trajectory, frames),
+        attention_start_end_correlation(trajectory).rename("inherited").to_dataset(),
+    ]
+    if other is not None:
+        parts.append(endpoint_similarity(trajectory, other))
+    whole = xr.merge(parts, compat="no_conflicts", join="outer", combine_attrs="drop_conflicts")
+    labels, successful = circuit_labels(found), successful_runs(trajectory)
+    whole["label"] = ("run", [each.label for each in labels], {"long_name": "kind of circuit"})
+    whole["reason"] = ("run", [each.reason for each in labels], {"long_name": "why it is of that kind"})
+    whole["successful"] = ("run", successful, {"long_name": "whether the test accuracy at the end is above .98"})
+    whole["sensitivity"] = label_sensitivity(found).rename(label="kind")
+    return whole.assign_attrs(found.attrs)
+
+
+# ---------------------------------------------------------------------------------------------------- tables
+
+
+def circuit_table(found: xr.Dataset, ideal: int) -> pd.DataFrame:
+    """A row for each label: number of runs, exact 95% interval of their fraction, t intervals of means over runs.
+
+    found: of `measure_circuits`; ideal: the number of clusters of an ideal circuit.
+    """
+    measures = {
+        "accuracy": found["accuracy"].values,
+        "mass": counting_attention(found),
+        "leak": largest_leak(found),
+        "unswapped": largest_order_fraction(found),
+    }
+    conditions = {
+        "successful": found["successful"].values,
+        "ideal_clusters": found["clusters"].values == ideal,
+        "congruent": found["sum_congruent"].values,
+    }
+    rows = []
+    for label in CIRCUIT_LABELS:
+        members = found["label"].values == label
+        row = {"label": label, "runs": int(members.sum())}
+        row |= interval_columns("share", binomial_interval(row["runs"], found.sizes["run"]))
+        row |= {name: int((members & each.astype(bool)).sum()) for name, each in conditions.items()}
+        for name, values in measures.items():
+            row |= interval_columns(name, mean_interval(values[members & np.isfinite(values)]))
+        rows.append(row)
+    return make_table(rows)
+
+
+def circuit_columns(ideal: int) -> list[Column]:
+    """The printed columns of `circuit_table`."""
+    return [
+        Column("label", "label"),
+        Column("runs", "runs"),
+        Column("% of runs", "share", digits=1, interval="bounds", scale=100),
+        Column("above .98", "successful"),
+        Column(f"{ideal} clusters", "ideal_clusters"),
+        Column("congruent sum", "congruent"),
+        Column("accuracy %", "accuracy", digits=1, interval="half-width", scale=100),
+        Column("attention", "mass", digits=2, interval="half-width"),
+        Column("leak", "leak", digits=3, interval="half-width"),
+        Column("order", "unswapped", digits=3, interval="half-width"),
+    ]
+
+
+def format_missing_invariances(found: xr.Dataset) -> str:
+    """A text table of what successful runs lack; empty if none lacks anything."""
+    lacking = found["successful"].values & found["label"].isin(["partial", "fuzzy"]).values
+    rows = [
+        {
+            "seed": int(one["seed"]),
+            "label": str(one["label"].values),
+            "clusters": int(one["clusters"]),
+            "sums": int(one["sum_levels"]) or None,
+            "steps": _describe_steps(one),
+            "what is missing": str(one["reason"].values),
+        }
+        for one in (found.isel(run=run) for run in np.flatnonzero(lacking))
+    ]
+    return format_table(make_table(rows)) if rows else ""
+
+
+def _describe_steps(one: xr.Dataset) -> str:
+    """Positions whose steps in the encoded sum are not those of the task; a dash if no whole steps are encoded."""
+    if not bool(one["sum_whole"]):
+        return "-"
+    steps, parts = one["sum_steps"].values.round().astype(int), []
+    for position, step in enumerate(steps):
+        expected = np.arange(len(step)) * int(position in one["counting"].values)
+        if (step != expected).any():
+            parts.append(f"x{position}: {', '.join(map(str, step[1:]))}")
+    return "; ".join(parts) or "as in the task"
+
+
+# -------------------------------------------------------------------------------------------------- sentences
+
+
+def describe_circuits(found: xr.Dataset, ideal: int) -> list[str]:
+    """Sentences on clusters, sums, phases, start and end, another setting, and the thresholds of the labels."""
+    lines = [*_describe_clusters(found, ideal), *_describe_phases(found), *_describe_inheritance(found)]
+    if "weight_distance" in found:
+        lines += _describe_other_setting(found)
+    return [*lines, _describe_thresholds(found)]
+
+
+def _describe_clusters(found: xr.Dataset, ideal: int) -> list[str]:
+    success = found["successful"].values.astype(bool)
+    as_ideal = success & (found["clusters"].values == ideal)
+    whole = found["label"].isin(["ideal", "corrected", "part of the values"]).values
+    congruent = found["sum_congruent"].values.astype(bool)
+    fraction = found["sum_share"].values[congruent]
+    least = f" (it explains at least {100 * fraction.min():.1f}% of the variance of xi)" if fraction.size else ""
+    return [
+        f"{success.sum()} runs are successful; {as_ideal.sum()} of them have the {ideal} clusters of an ideal circuit, "
+        f"{(as_ideal & whole).sum()} of these all invariances; {(success & whole).sum()} successful runs have all "
+        "invariances",
+        f"{(success & congruent).sum()} of {success.sum()} successful and {(~success & congruent).sum()} of "
+        f"{(~success).sum()} other runs encode a sum of whole steps that is congruent to the target{least}",
+    ]
+
+
+def _describe_phases(found: xr.Dataset) -> list[str]:
+    known = found["successful"].values.astype(bool) & np.isfinite(found["formed"].values + found["separated"].values)
+    if not known.any():
+        return ["no successful run shows when its clusters formed"]
+    formed, separated = (found[name].values[known] for name in ("formed", "separated"))
+    delay = separated - formed
+    later, earlier, total = int((delay > 0).sum()), int((delay < 0).sum()), len(delay)
+    return [
+        f"clusters form at epoch {format_plus_minus(mean_interval(formed))}; the MLP separates them "
+        f"{format_plus_minus(mean_interval(delay))} epochs later (median {np.median(delay):g}; {total} runs)",
+        f"separated after they formed: {format_percent(binomial_interval(later, total))}% of runs; before: {earlier}; "
+        f"in the same frame: {total - later - earlier}",
+    ]
+
+
+def _describe_inheritance(found: xr.Dataset) -> Iterator[str]:
+    values, success = found["inherited"].values, found["successful"].values.astype(bool)
+    yield f"correlation of attention at the start and the end: {_describe(compare_same_seed(values, higher=True))}"
+    if success.sum() > 1:
+        some = compare_same_seed(values[np.ix_(success, success)], higher=True)
+        yield f"the same for successful runs: {_describe(some)}"
+
+
+def _describe_other_setting(found: xr.Dataset) -> Iterator[str]:
+    for name, (meaning, higher) in ENDPOINT_MEASURES.items():
+        yield f"{meaning}, with the other setting: {_describe(compare_same_seed(found[name].values, higher))}"
+
+
+def _describe(comparison: SameSeedComparison) -> str:
+    p = f", p = {comparison.p:.2g}" if comparison.p == comparison.p else ""
+    own, others = (format_plus_minus(interval, 2) for interval in (comparison.own, comparison.others))
+    return f"same seed {own}, different seeds {others}{p} ({comparison.runs} runs)"
+
+
+def _describe_thresholds(found: xr.Dataset) -> str:
+    """How many labels change with each threshold."""
+    changes = []
+    for name in found["threshold"].values:
+        counts = found["sensitivity"].sel(threshold=name)
+        halved, doubled = (int(abs(counts.sel(factor=f) - counts.sel(factor=1.0)).sum()) // 2 for f in (0.5, 2.0))
+        changes.append(f"{name} {halved}, {doubled}")
+    return "net number of runs that change label if a threshold is halved, doubled: " + "; ".join(changes)
+
+
+def circuit_legend(ideal: int, lacking: bool) -> list[str]:
+    """Explanation of the columns; with `lacking` also of the table of missing invariances."""
+    meanings = [f"{label}: {meaning}" for label, meaning in CIRCUIT_LABEL_MEANINGS.items()]
+    lines = [
+        *("; ".join(meanings[place : place + 2]) for place in range(0, len(meanings), 2)),
+        f"above .98: runs with this test accuracy; {ideal} clusters: of sequence embeddings xi, as in an ideal circuit",
+        "congruent sum: xi encodes a sum of tokens that is congruent to the target; attention: on counting positions",
+        "leak, order: largest fraction of the variance of xi that depends on the token at a spurious position, and on",
+        "the order of two counting ones (means ± half a 95% interval; fractions of runs with exact intervals)",
+    ]
+    if lacking:
+        lines += [
+            "sums: number of values of the sum that xi encodes; steps: what tokens 1, 2, ... at a position add to it",
+            "where this differs from the task: x8: 2 means that token 1 at position 8 adds 2, which is 0 modulo 2",
+        ]
+    return lines
