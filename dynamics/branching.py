@@ -70,7 +70,8 @@ def replay(
 
     Examples
     --------
-    >>> trajectory = simulate(ParticleSettings(n=5), runs=3, steps=20, every=10, progress=False)
+    >>> from dynamics import ParticleSettings, replay, simulate
+    >>> trajectory = simulate(ParticleSettings(n=5), runs=3, steps=20, every=10)
     >>> replay(trajectory, run=1, step=4, until=6)["step"].values
     array([4, 5, 6])
     """
@@ -132,7 +133,8 @@ def branch(
 
     Examples
     --------
-    >>> trajectory = simulate(ParticleSettings(n=5), runs=3, steps=20, progress=False)
+    >>> from dynamics import ParticleSettings, branch, read_settings, simulate
+    >>> trajectory = simulate(ParticleSettings(n=5), runs=3, steps=20)
     >>> weaker = branch(trajectory, 10, fa=0.5)
     >>> weaker.sizes["step"], read_settings(weaker).fa
     (11, 0.5)
@@ -199,7 +201,8 @@ def final_embedding(trajectory: xr.Dataset) -> xr.DataArray:
 
     Examples
     --------
-    >>> trajectory = simulate(ParticleSettings(n=5), runs=3, steps=20, record="metrics", progress=False)
+    >>> from dynamics import ParticleSettings, final_embedding, simulate
+    >>> trajectory = simulate(ParticleSettings(n=5), runs=3, steps=20, record="metrics")
     >>> final_embedding(trajectory).shape
     (3, 5, 2)
     """

@@ -1,4 +1,4 @@
-"""A given start: first embeddings from a file, pinned by content so that a run from them is repeatable."""
+"""Initial positions from a file, which is identified by its content so that a run from it can be repeated."""
 
 import csv
 import dataclasses
@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from dynamics.errors import TrajectoryError
 from dynamics.settings import ParticleSettings, SettingsError
 from dynamics.trajectory.reader import open_trajectory
 
 HASH_SEPARATOR = "#sha256="
-"""Between the name of a file and the digest of its content."""
+"""Separates the name of a file from the SHA-256 of its content."""
 
 
 def with_start_hash(settings: ParticleSettings) -> ParticleSettings:
-    """Settings whose `start` names a file by content as well, FILE#sha256=..., so that a run is repeatable."""
+    """Settings whose `start` is FILE#sha256=..., if it is a file. Raises SettingsError."""
     return dataclasses.replace(settings, start=append_content_hash(settings.start))
 
 
@@ -29,14 +30,14 @@ def start_file(settings: Any) -> str | None:
 
 
 def append_content_hash(start: str) -> str:
-    """FILE#sha256=... for the name of a file; "random", and what is pinned already, as it is. Raises SettingsError."""
+    """FILE#sha256=... for the name of a file; "random", and a name that has a hash, unchanged. Raises SettingsError."""
     if start == "random" or re.search(HASH_SEPARATOR + "[0-9a-f]{64}$", start):
         return start
     return f"{start}{HASH_SEPARATOR}{file_sha256(Path(start))}"
 
 
 def verify_content_hash(start: str) -> Path:
-    """The file that a pinned start names, if it is still the same. Raises SettingsError."""
+    """The file of FILE#sha256=..., if its content has this hash. Raises SettingsError."""
     name, _, digest = start.rpartition(HASH_SEPARATOR)
     if file_sha256(Path(name)) != digest:
         raise SettingsError("start", name, f"the file whose SHA-256 is {digest}; this one has changed since")
@@ -44,25 +45,24 @@ def verify_content_hash(start: str) -> Path:
 
 
 def load_initial_positions(settings: ParticleSettings, seeds: np.ndarray) -> np.ndarray:
-    """The embeddings (run, token, axis) that `settings.start` gives to members with these seeds.
+    """Initial positions (run, token, axis) of runs with these seeds, from the file `settings.start`.
 
     Raises SettingsError.
     """
     path = verify_content_hash(settings.start)
     if path.suffix == ".nc":
-        x = _start_from_trajectory(path, settings.start_step, seeds)
+        x = _positions_from_trajectory(path, settings.start_step, seeds)
     elif settings.start_step != 0:
         raise SettingsError("start_step", settings.start_step, "0 for a file that is not a trajectory (.nc)")
     else:
-        x = _start_from_table(path, seeds)
+        x = _positions_from_table(path, seeds)
     if x.shape[1:] != (settings.n, settings.dim):
         found = f"{x.shape[1]} tokens of dimension {x.shape[2]} in {path}"
         raise SettingsError("start", found, f"n={settings.n} tokens of dim={settings.dim}")
     size = np.abs(x)
     if not (size < 1e38).all() or ((size.max(axis=(1, 2)) < 1e-100) & (size.max(axis=(1, 2)) > 0)).any():
-        raise SettingsError(
-            "start", f"{path} with values of {size.min()} to {size.max()}", "sizes of 1e-100 to 1e38, or 0"
-        )
+        found = f"{path} with values of {size.min()} to {size.max()}"
+        raise SettingsError("start", found, "sizes of 1e-100 to 1e38, or 0")
     return x
 
 
@@ -74,27 +74,44 @@ def file_sha256(path: Path) -> str:
         raise SettingsError("start", str(path), f'"random" or a readable file ({error.strerror})') from None
 
 
-def _start_from_trajectory(path: Path, step: int, seeds: np.ndarray) -> np.ndarray:
+def open_start(path: Path) -> xr.Dataset:
+    """The trajectory that settings begin from. Raises SettingsError."""
     try:
-        trajectory = open_trajectory(path)
+        return open_trajectory(path)
     except TrajectoryError as error:
         raise SettingsError("start", str(error), "a whole trajectory") from None
-    if "embedding" not in trajectory:
-        raise SettingsError("start", f"{path} with metrics alone", "a trajectory that recorded its embedding")
-    known = trajectory["seed"].values
-    missing = sorted(set(np.asarray(seeds).tolist()) - set(known.tolist()))
-    if missing:
-        raise SettingsError("start", f"no run of seed {missing[0]} in {path}", f"seeds {known.min()}..{known.max()}")
-    steps = trajectory["step"].values
+
+
+def start_step_index(source: xr.Dataset, step: int) -> int:
+    """The index along `step` of a recorded step; -1 is the last. Raises SettingsError."""
+    steps = source["step"].values
     at = len(steps) - 1 if step == -1 else int(np.searchsorted(steps, step))
-    if at >= len(steps) or (step != -1 and steps[at] != step):
-        raise SettingsError("start_step", step, f"a recorded step of {path}, which has {steps[0]}..{steps[-1]}")
-    rows = [int(np.flatnonzero(known == seed)[0]) for seed in seeds]
-    chosen = trajectory["embedding"].isel(step=at).transpose("run", "token", "axis").values[rows]
-    return chosen.astype(np.float64)
+    if at == len(steps) or steps[at] != (step if step != -1 else steps[-1]):
+        allowed = f"a recorded step, of which there are {len(steps)} from {steps[0]} to {steps[-1]}, or -1, the last"
+        raise SettingsError("start_step", step, allowed)
+    return at
 
 
-def _start_from_table(path: Path, seeds: np.ndarray) -> np.ndarray:
+def start_run_indices(source: xr.Dataset, seeds: np.ndarray) -> list[int]:
+    """The index along `run` of the run of each seed. Raises SettingsError."""
+    known = source["seed"].values
+    index = {int(seed): run for run, seed in enumerate(known)}
+    for seed in np.asarray(seeds).tolist():
+        if seed not in index:
+            found = f"no run of seed {seed} in {source.encoding['source']}"
+            raise SettingsError("start", found, f"seeds from {known.min()} to {known.max()}")
+    return [index[int(seed)] for seed in seeds]
+
+
+def _positions_from_trajectory(path: Path, step: int, seeds: np.ndarray) -> np.ndarray:
+    source = open_start(path)
+    if "embedding" not in source:
+        raise SettingsError("start", f"{path} with metrics alone", "a trajectory that recorded its embedding")
+    runs, frame = start_run_indices(source, seeds), start_step_index(source, step)
+    return source["embedding"].isel(step=frame).transpose("run", "token", "axis").values[runs].astype(np.float64)
+
+
+def _positions_from_table(path: Path, seeds: np.ndarray) -> np.ndarray:
     try:
         if path.suffix == ".npy":
             x = np.load(path, allow_pickle=False)

@@ -92,8 +92,9 @@ def run_path(
 
     Examples
     --------
-    >>> run_path(ParticleSettings(fa=2.0), runs=100, seed=0)
-    PosixPath('runs/particles-4a3d8c3b2f7e.nc')
+    >>> from dynamics import ParticleSettings, run_path
+    >>> str(run_path(ParticleSettings(fa=2.0), runs=100, seed=0))
+    'runs/particles-781a98ee2adb.nc'
     """
     system = create_system(settings, device)
     every = settings.default_every if every is None else every

@@ -6,7 +6,25 @@ import numpy as np
 
 
 def random_stream(seed: int, name: str) -> np.random.Generator:
-    """NumPy's counter-based Philox, keyed by the seed (64 bits) and a hash of the stream's name (64 bits)."""
+    """A random generator that depends on a seed and a name alone: NumPy's counter-based Philox.
+
+    Parameters
+    ----------
+    seed : int
+        The seed of a run, at least 0: 64 bits of the key.
+    name : str
+        What is drawn, such as "langevin/17" for step 17: its SHA-256 gives the other 64 bits of the key.
+
+    Returns
+    -------
+    numpy.random.Generator
+
+    Examples
+    --------
+    >>> from dynamics import random_stream
+    >>> random_stream(7, "particles/start").standard_normal(2)
+    array([0.30076264, 1.90558916])
+    """
     word = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little")
     return np.random.Generator(np.random.Philox(key=np.array([seed, word], dtype=np.uint64)))
 

@@ -1,14 +1,15 @@
-"""Settings: what the physics and the optimisation of a run are, and nothing about how much of it is run.
+"""Settings of the systems: physics and optimisation, but not how many runs or steps are computed.
 
-One frozen dataclass per system is at once the Python API, the command line and the provenance saved in a
-trajectory. Names and symbols are the papers'; CA is Musat, arXiv 2408.09414. Standard library only, so
-that a command line can be built, and its help printed, without importing anything heavy.
+One frozen dataclass for each system is the Python API, the options of the command line and the provenance saved in a
+trajectory. Names and symbols are those of the papers; CA is Musat, arXiv 2408.09414, and VC the paper on sparse modular
+addition (REFERENCES in README). Standard library only, so that --help imports nothing heavy.
 """
 
 import importlib
 import numbers
 import operator
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, get_args
 
@@ -16,7 +17,7 @@ from dynamics.errors import SettingsError
 
 
 def check_integer(field: str, value: object, low: int, high: int) -> int:
-    """The value as an int if it is a whole number in low..high, NumPy's included."""
+    """The value as an int, if it is a whole number from low to high, of Python or NumPy. Raises SettingsError."""
     try:
         number = low - 1 if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -29,7 +30,10 @@ def check_integer(field: str, value: object, low: int, high: int) -> int:
 def check_real(
     field: str, value: object, *, positive: bool = False, up_to: float = 1e6, below: float = float("inf")
 ) -> float:
-    """The value as a float if it is a finite number from 0, or above 0, up to some number, or below one."""
+    """The value as a float, if it is at least 0 (or `positive`), and at most `up_to` or below `below`.
+
+    Raises SettingsError.
+    """
     limit = f"below {below:g}" if below <= up_to else f"up to {up_to:g}".replace("e+0", "e")
     allowed = f"a finite number {'above 0' if positive else 'from 0'} {limit}"
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
@@ -41,13 +45,18 @@ def check_real(
 
 
 def check_choice(field: str, value: object, choices: tuple[str, ...]) -> None:
-    """Refuse what is not one of the named choices."""
+    """Raise SettingsError if the value is not one of the choices."""
     if value not in choices:
         raise SettingsError(field, value, "one of " + ", ".join(choices))
 
 
+def _check_field(settings: object, field: str, check: Callable[..., Any], *limits: int, **options: Any) -> None:
+    """Replace a field of frozen settings by the value that its check returns."""
+    object.__setattr__(settings, field, check(field, getattr(settings, field), *limits, **options))
+
+
 class Settings(Protocol):
-    """What the loop and the format need of the settings of any system: a frozen dataclass with these."""
+    """The members that the settings of every system have. The class is a frozen dataclass."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
     system: ClassVar[str]
@@ -61,7 +70,7 @@ class Settings(Protocol):
 
     @property
     def epoch_steps(self) -> int:
-        """Steps that make an epoch; 0 where there is none."""
+        """Steps in an epoch; 0 for a system without epochs."""
 
     @property
     def modulus(self) -> int:
@@ -69,11 +78,11 @@ class Settings(Protocol):
 
     @property
     def time_step(self) -> float:
-        """Time that passes in one step, so that `time` is time_step x step."""
+        """Time that passes in one step: `time` is time_step x step."""
 
 
 RecordMode = Literal["all", "metrics"]
-"""What of a run is recorded: everything, or norms, losses and accuracies alone."""
+"""What is recorded of a run: all variables, or norms, losses and accuracies alone."""
 
 StepRule = Literal["force", "direction", "particle"]
 BalanceRule = Literal["magnitude", "count", "none"]
@@ -85,8 +94,22 @@ DiagonalRule = Literal["twice", "once", "none"]
 class ParticleSettings:
     """N particles in D dimensions under the pair forces of CA sections 5 and 6. All values are dimensionless.
 
-    Below `dim` stand the choices that the paper leaves open. Their defaults are the most literal reading
-    of section 6 that reproduces its table 2.
+    The fields after `dim` are choices that the paper leaves open. Their defaults are the most literal reading of
+    section 6 that reproduces its table 2.
+
+    Raises
+    ------
+    SettingsError
+        If a value is not allowed; so do the other settings.
+
+    Examples
+    --------
+    >>> from dynamics import ParticleSettings
+    >>> ParticleSettings(fa=2.0).n
+    17
+    >>> ParticleSettings(fa=-1.0)
+    Traceback (most recent call last):
+    dynamics.errors.SettingsError: fa: found -1.0, allowed is a finite number from 0 up to 1e6
     """
 
     system: ClassVar[str] = "particles"
@@ -97,33 +120,34 @@ class ParticleSettings:
     fa: float = 1.0
     """Alignment constant f_a (CA eq 4)."""
     ga: float = 1.0
-    """Attraction constant g_a between pair sums of equal modular sum (CA eq 3)."""
+    """Attraction constant g_a, between pair sums of equal modular sum (CA eq 3)."""
     gr: float = 1.0
-    """Repulsion constant g_r between pair sums of different modular sum (CA eq 2)."""
+    """Repulsion constant g_r, between pair sums of different modular sum (CA eq 2)."""
     n: int = 17
     """Number of particles N, which is also the modulus."""
     dim: int = 2
     """Dimension D of the space."""
     step_size: float = 0.003
-    """Length scale of one step."""
+    """Factor from the force to the displacement in one step."""
     step_rule: StepRule = "force"
-    """How a step follows the force F: x += step_size F; or F scaled to norm sqrt(N) ("direction"); or each
-    particle's own force scaled to norm 1 ("particle")."""
+    """Displacement in a step: step_size F ("force"), with F scaled to norm sqrt(N) ("direction"), or with the force on
+    each particle scaled to norm 1 ("particle")."""
     repulsion_balance: BalanceRule = "magnitude"
-    """Weight of repulsion: its summed magnitude made equal to that of attraction, both at constant 1; or the
-    ratio of the numbers of like and unlike pairs; or 1."""
+    """Weight of repulsion: such that at constants 1 its summed magnitude equals that of attraction ("magnitude"), the
+    ratio of the numbers of pairs of equal and of different sum ("count"), or 1 ("none")."""
     alignment_balance: BalanceRule = "count"
-    """Weight of the alignment of unlike pairs against like ones, by the same rules."""
+    """Weight of the alignment between pairs of different sum, relative to that between pairs of equal sum; choices as
+    for repulsion."""
     variance: VarianceRule = "overall"
-    """What is kept at 1 after every step: one standard deviation over all coordinates; one along each axis;
-    or nothing."""
+    """Standard deviation that is set to 1 after every step: that over all coordinates ("overall"), that along each axis
+    ("axis"), or none."""
     diagonal: DiagonalRule = "twice"
-    """Whether (i, i) is a pair whose force particle i takes twice, takes once, or no pair."""
+    """How often the force on the pair (i, i) acts on particle i: twice, once, or never, as it is no pair ("none")."""
     start: str = "random"
-    """First positions: "random" (standard normal, from the seed), or a file with an embedding: a trajectory
-    (.nc, the run of the same seed), .npy (token, axis) or (seed, token, axis), or .csv (a row a token)."""
+    """Initial positions: "random" (standard normal, from the seed), or a file with an embedding: a trajectory (.nc, the
+    run of the same seed), .npy of shape (token, axis) or (seed, token, axis), or .csv with one row for each token."""
     start_step: int = 0
-    """Step of a trajectory given as start; -1 is its last."""
+    """Recorded step of the trajectory given as start; -1 is its last."""
 
     @property
     def modulus(self) -> int:
@@ -137,15 +161,15 @@ class ParticleSettings:
 
     def __post_init__(self) -> None:
         for field in ("fa", "ga", "gr"):
-            object.__setattr__(self, field, check_real(field, getattr(self, field)))
-        object.__setattr__(self, "step_size", check_real("step_size", self.step_size, positive=True))
-        object.__setattr__(self, "n", check_integer("n", self.n, 1, 100_000))
-        object.__setattr__(self, "dim", check_integer("dim", self.dim, 1, 64))  # kernels are unrolled over axes
+            _check_field(self, field, check_real)
+        _check_field(self, "step_size", check_real, positive=True)
+        _check_field(self, "n", check_integer, 1, 100_000)
+        _check_field(self, "dim", check_integer, 1, 64)  # kernels are unrolled over axes
         for field, choices in PARTICLE_CHOICES.items():
             check_choice(field, getattr(self, field), choices)
         if not isinstance(self.start, str) or not self.start:
             raise SettingsError("start", self.start, '"random" or the path of a file')
-        object.__setattr__(self, "start_step", check_integer("start_step", self.start_step, -1, 2**62))
+        _check_field(self, "start_step", check_integer, -1, 2**62)
         if self.start == "random" and self.start_step != 0:
             raise SettingsError("start_step", self.start_step, "0 unless start is a trajectory")
 
@@ -155,18 +179,18 @@ OptimizerName = Literal["adamw", "adam", "sgd"]
 
 @dataclass(frozen=True)
 class OptimizerSettings:
-    """How weights follow their gradient. All values are dimensionless."""
+    """The optimizer, shared by the settings of both networks. All values are dimensionless."""
 
     lr: float = 0.001
     """Learning rate."""
     optimizer: OptimizerName = "adam"
-    """Update rule, as in torch.optim."""
+    """Optimizer, as in torch.optim."""
     weight_decay: float = 0.0
-    """Weight decay on every parameter. With adam and sgd it is the L2 term of the loss."""
+    """Weight decay of all parameters; with adam and sgd the factor of an L2 term in the loss."""
     beta1: float = 0.9
-    """Decay of Adam's mean gradient."""
+    """Decay rate of the mean gradient in adam and adamw."""
     beta2: float = 0.999
-    """Decay of Adam's mean squared gradient."""
+    """Decay rate of the mean squared gradient in adam and adamw."""
     momentum: float = 0.0
     """Momentum of sgd."""
 
@@ -176,24 +200,30 @@ class OptimizerSettings:
         return self.lr
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weight_decay", check_real("weight_decay", self.weight_decay))
-        object.__setattr__(self, "lr", check_real("lr", self.lr, positive=True))
+        _check_field(self, "weight_decay", check_real)
+        _check_field(self, "lr", check_real, positive=True)
         for field in ("beta1", "beta2", "momentum"):
-            object.__setattr__(self, field, check_real(field, getattr(self, field), below=1))
+            _check_field(self, field, check_real, below=1)
         check_choice("optimizer", self.optimizer, get_args(OptimizerName))
         if self.momentum and self.optimizer != "sgd":
             raise SettingsError("momentum", self.momentum, "0 unless the optimizer is sgd")
         for field, default in (("beta1", 0.9), ("beta2", 0.999)):
             if self.optimizer == "sgd" and getattr(self, field) != default:
-                raise SettingsError(
-                    field, getattr(self, field), f"{default} where the optimizer is sgd, which has none"
-                )
+                raise SettingsError(field, getattr(self, field), f"{default} unless the optimizer is adam or adamw")
 
 
 @dataclass(frozen=True)
 class ModularSettings(OptimizerSettings):
-    """A transformer of constant attention that learns addition modulo N (CA sections 3 and 4), trained on the
-    whole training split at every step. All values are dimensionless."""
+    """A transformer with constant attention that learns addition modulo N (CA sections 3 and 4), trained on the whole
+    training split at every step. All values are dimensionless.
+
+    Examples
+    --------
+    >>> from dynamics import ModularSettings
+    >>> settings = ModularSettings(n=5, train_share=0.8)
+    >>> settings.pairs, settings.train_pairs
+    (15, 12)
+    """
 
     system: ClassVar[str] = "modular"
     default_steps: ClassVar[int] = 2000
@@ -203,9 +233,9 @@ class ModularSettings(OptimizerSettings):
     lr: float = 0.01
     """Learning rate."""
     optimizer: OptimizerName = "adamw"
-    """Update rule, as in torch.optim."""
+    """Optimizer, as in torch.optim."""
     weight_decay: float = 0.6
-    """Weight decay on every parameter; CA has 0, 0.3, 0.6 and 1. With adam and sgd it is the L2 term of the loss."""
+    """Weight decay of all parameters (CA: 0, 0.3, 0.6, 1); with adam and sgd the factor of an L2 term in the loss."""
     n: int = 17
     """Number of tokens N, which is also the modulus."""
     hidden: int = 32
@@ -213,7 +243,7 @@ class ModularSettings(OptimizerSettings):
     dim: int = 2
     """Dimension D of the embeddings."""
     train_share: float = 0.8
-    """Share of the N(N+1)/2 pairs that is trained on, rounded down; the others are for validation."""
+    """Fraction of the N(N+1)/2 pairs that are trained on, rounded down; the others are for validation."""
 
     @property
     def modulus(self) -> int:
@@ -222,13 +252,14 @@ class ModularSettings(OptimizerSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "n", check_integer("n", self.n, 1, 1000))
-        object.__setattr__(self, "hidden", check_integer("hidden", self.hidden, 1, 100_000))
-        object.__setattr__(self, "dim", check_integer("dim", self.dim, 1, 10_000))
-        share = check_real("train_share", self.train_share, positive=True, up_to=1)
-        object.__setattr__(self, "train_share", share)
+        _check_field(self, "n", check_integer, 1, 1000)
+        _check_field(self, "hidden", check_integer, 1, 100_000)
+        _check_field(self, "dim", check_integer, 1, 10_000)
+        _check_field(self, "train_share", check_real, positive=True, up_to=1)
         if self.train_pairs < 1:
-            raise SettingsError("train_share", share, f"a share of the {self.pairs} pairs that is at least one pair")
+            raise SettingsError(
+                "train_share", self.train_share, f"a fraction of the {self.pairs} pairs that is at least one pair"
+            )
 
     @property
     def pairs(self) -> int:
@@ -242,7 +273,7 @@ class ModularSettings(OptimizerSettings):
 
 
 SUCCESS_ACCURACY = 0.98
-"""Test accuracy above which a run has succeeded (VC's ablations)."""
+"""Test accuracy above which a run counts as successful (VC's ablations)."""
 
 NormName = Literal["rms", "unit", "rms-smooth", "unit-smooth"]
 ActivationName = Literal["gelu", "relu"]
@@ -251,8 +282,18 @@ StartRuns = Literal["seed", "successful"]
 
 @dataclass(frozen=True)
 class SparseSettings(OptimizerSettings):
-    """VC's transformer of one layer, which learns the sum modulo p of some tokens of a sequence (VC section 2), in
-    mini-batches. The defaults are those of the authors' code. All values are dimensionless."""
+    """The one-layer transformer of VC, which learns the sum modulo p of some tokens of a sequence (VC section 2), in
+    mini-batches. The defaults are those of the authors' code. All values are dimensionless.
+
+    VC calls the input weights of the MLP receptors and its output weights assemblers.
+
+    Examples
+    --------
+    >>> from dynamics import SparseSettings
+    >>> settings = SparseSettings(data=1000, batch=32)
+    >>> settings.epoch_steps, settings.counting
+    (32, (0, 1, 2, 3, 4))
+    """
 
     system: ClassVar[str] = "sparse"
 
@@ -263,39 +304,39 @@ class SparseSettings(OptimizerSettings):
     length: int = 12
     """Length L of the sequences."""
     sparsity: int = 5
-    """Number k of tokens that count: the first k."""
+    """Number k of tokens that are summed: the first k."""
     positions: tuple[int, ...] = ()
-    """The positions that count, from 0, where they are not the first k; as many as sparsity says."""
+    """Positions of the tokens that are summed, counted from 0; by default the first k. There are k of them."""
     data: int = 2048
-    """Number n of training sequences, drawn with replacement; there are as many for the test."""
+    """Number n of training sequences, drawn with replacement; there are as many test sequences."""
     batch: int = 32
-    """Sequences in a mini-batch; the last one of an epoch may be shorter."""
+    """Sequences in a mini-batch; the last mini-batch of an epoch may be smaller."""
     mlp_lr_discount: float = 1.0
-    """The feed-forward layer learns at the learning rate divided by this."""
+    """Factor by which the learning rate of the MLP is smaller than that of the other parameters."""
     assembler_decay: float = 0.0
-    """Weight decay of the feed-forward layer's second half, beside that on every parameter."""
+    """Additional weight decay of the output weights of the MLP (the assemblers)."""
     dim: int = 2
     """Dimension d of the embeddings."""
     hidden: int = 32
-    """Width h of the feed-forward layer."""
+    """Width h of the MLP."""
     norm: NormName = "rms"
-    """What embeddings are normalised to: root mean square 1 (the code), norm 1 (the paper), or either of them made
-    smooth near the origin, by sigma(|x|) = |x|² (3 - 2 |x|) up to |x| = 1."""
+    """Normalisation of embeddings: to root mean square 1 (rms, the authors' code), to norm 1 (unit, the paper), or
+    either smoothed near the origin by sigma(|x|) = |x|² (3 - 2 |x|) for |x| up to 1."""
     table: int = 0
-    """Rows of the embedding table where there are more than tokens; those not used still take part in the softmax."""
+    """Rows of the embedding table; 0: as many as tokens. Rows without a token take part in the softmax."""
     activation: ActivationName = "gelu"
-    """Of the feed-forward layer; GELU is the exact one."""
+    """Activation function of the MLP; gelu is the exact one."""
     receptor_biases: bool = True
-    """Whether the feed-forward layer's first half has biases."""
+    """Whether the input weights of the MLP (the receptors) have biases."""
     output_bias: bool = True
-    """Whether the feed-forward layer's second half has a bias (the code), or none (the paper)."""
+    """Whether the output of the MLP has a bias (as in the authors' code), or none (as in the paper)."""
     start: str = "random"
-    """First weights: "random", from the seed, or a trajectory (.nc) of this system, whose circuits are carried over."""
+    """Initial weights: "random" (from the seed), or those of a trajectory (.nc) of this system."""
     start_step: int = 0
     """Recorded step of the trajectory given as start; -1 is its last."""
     start_runs: StartRuns = "seed"
-    """Which of its runs: that of the same seed; or those above .98 test accuracy at its end, the next one for each
-    next seed."""
+    """Which run of the trajectory given as start: that of the same seed, or for each seed the next run whose final test
+    accuracy is above 0.98 ("successful")."""
 
     @property
     def modulus(self) -> int:
@@ -304,7 +345,7 @@ class SparseSettings(OptimizerSettings):
 
     @property
     def epoch_steps(self) -> int:
-        """Batches in an epoch."""
+        """Mini-batches in an epoch."""
         return -(-self.data // self.batch)
 
     @property
@@ -314,12 +355,12 @@ class SparseSettings(OptimizerSettings):
 
     @property
     def default_every(self) -> int:
-        """An epoch."""
+        """One epoch."""
         return self.epoch_steps
 
     @property
     def counting(self) -> tuple[int, ...]:
-        """The positions that count."""
+        """Positions of the tokens that are summed."""
         return self.positions or tuple(range(self.sparsity))
 
     @property
@@ -330,13 +371,12 @@ class SparseSettings(OptimizerSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_task()
-        object.__setattr__(self, "batch", check_integer("batch", self.batch, 1, self.data))
-        discount = check_real("mlp_lr_discount", self.mlp_lr_discount, positive=True)
-        object.__setattr__(self, "mlp_lr_discount", discount)
-        object.__setattr__(self, "assembler_decay", check_real("assembler_decay", self.assembler_decay))
-        object.__setattr__(self, "dim", check_integer("dim", self.dim, 1, 64))  # kernels are unrolled over axes
-        object.__setattr__(self, "hidden", check_integer("hidden", self.hidden, 1, 100_000))
-        object.__setattr__(self, "table", check_integer("table", self.table, 0, 10_000))
+        _check_field(self, "batch", check_integer, 1, self.data)
+        _check_field(self, "mlp_lr_discount", check_real, positive=True)
+        _check_field(self, "assembler_decay", check_real)
+        _check_field(self, "dim", check_integer, 1, 64)  # kernels are unrolled over axes
+        _check_field(self, "hidden", check_integer, 1, 100_000)
+        _check_field(self, "table", check_integer, 0, 10_000)
         if 0 < self.table < self.vocab:
             raise SettingsError("table", self.table, f"0, or at least the {self.vocab} tokens there are")
         check_choice("norm", self.norm, get_args(NormName))
@@ -347,21 +387,21 @@ class SparseSettings(OptimizerSettings):
         self._check_start()
 
     def _check_task(self) -> None:
-        object.__setattr__(self, "vocab", check_integer("vocab", self.vocab, 2, 10_000))
-        object.__setattr__(self, "length", check_integer("length", self.length, 1, 10_000))
-        object.__setattr__(self, "sparsity", check_integer("sparsity", self.sparsity, 1, self.length))
-        object.__setattr__(self, "data", check_integer("data", self.data, 1, 10_000_000))
+        _check_field(self, "vocab", check_integer, 2, 10_000)
+        _check_field(self, "length", check_integer, 1, 10_000)
+        _check_field(self, "sparsity", check_integer, 1, self.length)
+        _check_field(self, "data", check_integer, 1, 10_000_000)
         places = tuple(check_integer("positions", place, 0, self.length - 1) for place in self.positions)
         if places and (len(set(places)) != self.sparsity or len(places) != self.sparsity):
             raise SettingsError(
-                "positions", self.positions, f"{self.sparsity} different ones, as sparsity says, or none"
+                "positions", self.positions, f"{self.sparsity} different ones, the number that sparsity gives, or none"
             )
         object.__setattr__(self, "positions", places)
 
     def _check_start(self) -> None:
         if not isinstance(self.start, str) or not self.start:
             raise SettingsError("start", self.start, '"random" or the path of a trajectory')
-        object.__setattr__(self, "start_step", check_integer("start_step", self.start_step, -1, 2**62))
+        _check_field(self, "start_step", check_integer, -1, 2**62)
         check_choice("start_runs", self.start_runs, get_args(StartRuns))
         if self.start == "random" and self.start_step != 0:
             raise SettingsError("start_step", self.start_step, "0 unless start is a trajectory")
@@ -376,31 +416,31 @@ PARTICLE_CHOICES: dict[str, tuple[str, ...]] = {
     "variance": get_args(VarianceRule),
     "diagonal": get_args(DiagonalRule),
 }
-"""What the open choices of `ParticleSettings` may be."""
+"""Allowed values of the choices in `ParticleSettings`, in the order that the kernels number them."""
 
 SETTINGS_CLASSES: dict[str, type] = {each.system: each for each in (ParticleSettings, ModularSettings, SparseSettings)}
-"""Settings class by the `system` that a trajectory names."""
+"""Settings class of each system, by its name in trajectories."""
 
 SYSTEM_MODULES_VARIABLE = "TRAINING_DYNAMICS_SYSTEMS"
-"""Environment variable that names, with commas between, the modules that register systems from outside."""
+"""Environment variable with a comma-separated list of modules that register systems."""
 
 
 def import_external_systems() -> None:
-    """Import the modules that the environment names, which register their systems. Raises SettingsError.
+    """Import the modules that the environment variable lists; they register their systems. Raises SettingsError.
 
-    It is the person at the keyboard who says what is imported, never a file that is opened.
+    A file never decides what is imported.
     """
-    allowed = "modules that can be imported from here, by names such as docs.momentum"
+    allowed = "modules that can be imported from here, with names such as docs.momentum"
     for name in filter(None, map(str.strip, os.environ.get(SYSTEM_MODULES_VARIABLE, "").split(","))):
         if not all(map(str.isidentifier, name.split("."))):
             raise SettingsError(SYSTEM_MODULES_VARIABLE, name, allowed)
         try:
             importlib.import_module(name)
         except ImportError as error:
-            if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-                error.add_note(f"({SYSTEM_MODULES_VARIABLE} names {name}, which could not be imported)")
-                raise  # the module is there, and what it imports is not
-            raise SettingsError(SYSTEM_MODULES_VARIABLE, name, allowed) from None
+            if error.name is not None and f"{name}.".startswith(f"{error.name}."):  # there is no such module
+                raise SettingsError(SYSTEM_MODULES_VARIABLE, name, allowed) from None
+            error.add_note(f"({SYSTEM_MODULES_VARIABLE} lists {name}, which could not be imported)")
+            raise
         except Exception as error:
-            error.add_note(f"({SYSTEM_MODULES_VARIABLE} names {name}, which could not be imported)")
+            error.add_note(f"({SYSTEM_MODULES_VARIABLE} lists {name}, which could not be imported)")
             raise

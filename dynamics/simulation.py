@@ -81,7 +81,8 @@ def simulate(
 
     Examples
     --------
-    >>> trajectory = simulate(ParticleSettings(n=5, fa=2.0), runs=3, steps=20, progress=False)
+    >>> from dynamics import ParticleSettings, simulate
+    >>> trajectory = simulate(ParticleSettings(n=5, fa=2.0), runs=3, steps=20)
     >>> dict(trajectory["embedding"].sizes)
     {'run': 3, 'step': 21, 'token': 5, 'axis': 2}
     """

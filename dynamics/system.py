@@ -123,10 +123,15 @@ def register(settings: type[Settings], system: Callable[..., Any]) -> None:
 
     Examples
     --------
-    >>> from docs.momentum import MomentumSettings, MomentumSystem
-    >>> register(MomentumSettings, MomentumSystem)
-    >>> simulate(MomentumSettings(n=5), runs=2, steps=3, progress=False).sizes["step"]
-    4
+    >>> from dataclasses import dataclass
+    >>> from dynamics import ParticleSettings, register, simulate
+    >>> from dynamics.particles.system import ParticleSystem
+    >>> @dataclass(frozen=True)
+    ... class HeavySettings(ParticleSettings):
+    ...     system = "heavy"
+    >>> register(HeavySettings, ParticleSystem)
+    >>> simulate(HeavySettings(n=5), runs=2, steps=3).attrs["system"]
+    'heavy'
     """
     check_system_name(settings, SETTINGS_CLASSES)
     SETTINGS_CLASSES[settings.system] = settings

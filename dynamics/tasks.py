@@ -1,4 +1,4 @@
-"""The tasks: addition modulo N over unordered pairs of tokens (CA), and sparse modular addition (VC)."""
+"""The tasks: addition modulo N of unordered pairs of tokens (CA), and sparse modular addition of sequences (VC)."""
 
 import math
 from typing import NamedTuple
@@ -10,92 +10,187 @@ from dynamics.settings import SettingsError, SparseSettings, check_integer
 
 
 def all_pairs(n: int) -> np.ndarray:
-    """All N(N+1)/2 unordered pairs i <= j of tokens, (pair, 2), in the order of CA algorithm 2."""
+    """All N(N+1)/2 unordered pairs of tokens, in the order of CA, algorithm 2.
+
+    Parameters
+    ----------
+    n : int
+        Number of tokens N.
+
+    Returns
+    -------
+    numpy.ndarray
+        (pair, 2) tokens i <= j.
+
+    Examples
+    --------
+    >>> from dynamics import all_pairs
+    >>> all_pairs(2).tolist()
+    [[0, 0], [0, 1], [1, 1]]
+    """
     check_integer("n", n, 1, 100_000)
     return np.stack(np.triu_indices(n), axis=-1)
 
 
 def modular_sum(pairs: np.ndarray, n: int) -> np.ndarray:
-    """(i + j) mod N of each pair: (..., 2) -> (...)."""
+    """The sum of two tokens modulo N, which the network of CA learns (CA section 3).
+
+    Parameters
+    ----------
+    pairs : numpy.ndarray
+        (..., 2) tokens.
+    n : int
+        Modulus N.
+
+    Returns
+    -------
+    numpy.ndarray
+        (...) sums from 0 to N - 1.
+
+    Examples
+    --------
+    >>> from dynamics import all_pairs, modular_sum
+    >>> modular_sum(all_pairs(3), 3)
+    array([0, 1, 2, 2, 0, 1])
+    """
     return (pairs[..., 0] + pairs[..., 1]) % n
 
 
 def training_pairs(n: int, count: int, seeds: np.ndarray) -> np.ndarray:
-    """Which of `all_pairs(n)` each run trains on, (run, pair) bool: `count` of them at random, from its seed alone.
+    """The random training split of each run, which depends on its seed alone (CA section 4).
 
-    Raises SettingsError.
+    Parameters
+    ----------
+    n : int
+        Number of tokens N.
+    count : int
+        Number of pairs that are trained on.
+    seeds : numpy.ndarray
+        (run,) seeds.
+
+    Returns
+    -------
+    numpy.ndarray
+        (run, pair) bool: whether each of `all_pairs(n)` is trained on.
+
+    Raises
+    ------
+    SettingsError
+        If there are not that many pairs.
+
+    Examples
+    --------
+    >>> from dynamics import training_pairs
+    >>> training_pairs(5, count=12, seeds=[0, 1]).sum(axis=1)
+    array([12, 12])
     """
     total = n * (n + 1) // 2
     if not 1 <= count <= total:
         raise SettingsError("count", count, f"from 1 to the {total} pairs there are")
-    chosen = np.zeros((len(seeds), total), dtype=bool)
+    mask = np.zeros((len(seeds), total), dtype=bool)
     for row, seed in enumerate(seeds):
-        chosen[row, randomness.random_stream(int(seed), "modular/split").permutation(total)[:count]] = True
-    return chosen
+        mask[row, randomness.random_stream(int(seed), "modular/split").permutation(total)[:count]] = True
+    return mask
 
 
-def sample_sequences(s: SparseSettings, seeds: np.ndarray, split: str) -> np.ndarray:
-    """Random sequences, (run, sequence, position) int16, drawn uniformly with replacement, from each seed alone.
+def sample_sequences(settings: SparseSettings, seeds: np.ndarray, split: str) -> np.ndarray:
+    """The random sequences of a split of each run, drawn uniformly with replacement (VC section 2).
 
-    split: "train" or "test", each from a stream of its own.
+    Parameters
+    ----------
+    settings : SparseSettings
+    seeds : numpy.ndarray
+        (run,) seeds.
+    split : {"train", "test"}
+
+    Returns
+    -------
+    numpy.ndarray
+        (run, sequence, position) int16 tokens; a run depends on its seed alone.
+
+    Examples
+    --------
+    >>> from dynamics import SparseSettings, sample_sequences
+    >>> sample_sequences(SparseSettings(), seeds=[0, 1], split="train").shape
+    (2, 2048, 12)
     """
-    shape = (s.data, s.length)
+    shape = (settings.data, settings.length)
     drawn = np.empty((len(seeds), *shape), np.int16)
     for run, seed in enumerate(seeds):
-        drawn[run] = randomness.random_stream(int(seed), f"sparse/{split}").integers(0, s.vocab, shape)
+        drawn[run] = randomness.random_stream(int(seed), f"sparse/{split}").integers(0, settings.vocab, shape)
     return drawn
 
 
-def distinct_sequences(s: SparseSettings, seed: int, split: str) -> tuple[np.ndarray, np.ndarray]:
-    """A run's sequences, each once, (sequence, position) int64, and how often each was drawn, (sequence,)."""
-    tokens, counts = np.unique(sample_sequences(s, np.array([seed]), split)[0], axis=0, return_counts=True)
+def sparse_sum(tokens: np.ndarray, settings: SparseSettings) -> np.ndarray:
+    """The sum modulo p of the tokens at the positions that are summed, which the network of VC learns (VC section 2).
+
+    Parameters
+    ----------
+    tokens : numpy.ndarray
+        (..., position) tokens of sequences.
+    settings : SparseSettings
+
+    Returns
+    -------
+    numpy.ndarray
+        (...) sums from 0 to p - 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynamics import SparseSettings, sparse_sum
+    >>> sparse_sum(np.ones((1, 12), int), SparseSettings(sparsity=5))
+    array([1])
+    """
+    return tokens[..., list(settings.counting)].sum(axis=-1, dtype=np.int64) % settings.vocab
+
+
+def distinct_sequences(settings: SparseSettings, seed: int, split: str) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct sequences of a run, (sequence, position) int64, and how often each was drawn, (sequence,)."""
+    drawn = sample_sequences(settings, np.array([seed]), split)[0]
+    tokens, counts = np.unique(drawn, axis=0, return_counts=True)
     return tokens.astype(np.int64), counts
 
 
-def sparse_sum(tokens: np.ndarray, s: SparseSettings) -> np.ndarray:
-    """The target of each sequence, the sum modulo p at the positions that count: (..., position) -> (...)."""
-    return tokens[..., list(s.counting)].sum(axis=-1, dtype=np.int64) % s.vocab
-
-
 def unseen_mask(train: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """Which test sequences do not occur in the training set: both (run, sequence, position) -> (run, sequence) bool."""
-    return np.stack([~np.isin(_as_items(asked), _as_items(known)) for known, asked in zip(train, test, strict=True)])
+    """Whether each test sequence is absent from the training set: (run, sequence, position) -> (run, sequence) bool."""
+    return np.stack([~np.isin(_as_items(tested), _as_items(known)) for known, tested in zip(train, test, strict=True)])
 
 
-def sparse_splits(s: SparseSettings) -> tuple[str, ...]:
-    """Names of the splits: unseen only where at least 20 test sequences are expected not to occur in training."""
-    left_out = s.data * math.exp(s.data * math.log1p(-(float(s.vocab) ** -s.length)))
-    return ("train", "test", "unseen") if left_out >= 20 else ("train", "test")
+def sparse_splits(settings: SparseSettings) -> tuple[str, ...]:
+    """Names of the splits; "unseen" only if at least 20 test sequences are expected not to occur in training."""
+    expected = settings.data * math.exp(settings.data * math.log1p(-(float(settings.vocab) ** -settings.length)))
+    return ("train", "test", "unseen") if expected >= 20 else ("train", "test")
 
 
 class EvaluationSequences(NamedTuple):
-    """Sequences by which runs are judged, each once, and how often they occur in each split."""
+    """The distinct sequences on which losses and accuracies are computed, and how often they occur in each split."""
 
-    tokens: np.ndarray  # (run, sequence, position) int16; runs with fewer than others have some that do not occur
+    tokens: np.ndarray  # (run, sequence, position) int16; padded with sequences whose counts are 0
     targets: np.ndarray  # (run, sequence) int16
     counts: np.ndarray  # (run, sequence, split) float32, exact
 
 
-def evaluation_sequences(s: SparseSettings, train: np.ndarray, test: np.ndarray) -> EvaluationSequences:
-    """The distinct sequences of both splits: (run, sequence, position) each. Raises SettingsError."""
-    kept, runs = sparse_splits(s), []
-    for known, asked in zip(train, test, strict=True):
-        both = np.concatenate([known, asked])
-        _, first, place = np.unique(_as_items(both), return_index=True, return_inverse=True)
-        counts = [np.bincount(each, minlength=len(first)) for each in (place[: s.data], place[s.data :])]
+def evaluation_sequences(settings: SparseSettings, train: np.ndarray, test: np.ndarray) -> EvaluationSequences:
+    """The distinct sequences of both splits, each (run, sequence, position). Raises SettingsError."""
+    splits, runs = sparse_splits(settings), []
+    for known, tested in zip(train, test, strict=True):
+        both = np.concatenate([known, tested])
+        _, first, index = np.unique(_as_items(both), return_index=True, return_inverse=True)
+        counts = [np.bincount(each, minlength=len(first)) for each in (index[: settings.data], index[settings.data :])]
         counts.append(np.where(counts[0] == 0, counts[1], 0))
-        if len(kept) == 3 and not counts[2].any():
-            raise SettingsError("data", s.data, "a number of sequences that leaves some unseen")
-        runs.append((both[first], np.stack(counts[: len(kept)], axis=-1)))
+        if len(splits) == 3 and not counts[2].any():
+            raise SettingsError("data", settings.data, "a number of sequences that leaves some unseen")
+        runs.append((both[first], np.stack(counts[: len(splits)], axis=-1)))
     most = max((len(tokens) for tokens, _ in runs), default=0)
-    tokens = np.zeros((len(runs), most, s.length), np.int16)
-    counted = np.zeros((len(runs), most, len(kept)), np.float32)
+    tokens = np.zeros((len(runs), most, settings.length), np.int16)
+    occurrences = np.zeros((len(runs), most, len(splits)), np.float32)
     for run, (found, often) in enumerate(runs):
-        tokens[run, : len(found)], counted[run, : len(found)] = found, often
-    return EvaluationSequences(tokens, sparse_sum(tokens, s).astype(np.int16), counted)
+        tokens[run, : len(found)], occurrences[run, : len(found)] = found, often
+    return EvaluationSequences(tokens, sparse_sum(tokens, settings).astype(np.int16), occurrences)
 
 
 def _as_items(rows: np.ndarray) -> np.ndarray:
-    """Rows (row, number) as single items that can be compared: (row,)."""
+    """Rows (row, number) as single items, (row,), that can be compared."""
     rows = np.ascontiguousarray(rows, np.int16)
     return rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))[:, 0]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin, get_type_
 
 import tyro
 
+from analysis.command_line.help_texts import docstring_summary
 from analysis.command_line.parsing import exit_on_settings_error, run_command
 from analysis.output.files import check_csv
 from dynamics.settings import SETTINGS_CLASSES, SYSTEM_MODULES_VARIABLE, SettingsError, import_external_systems
@@ -106,7 +107,7 @@ def sweep_options(settings: type) -> type:
         frozen=True,
         namespace={"of": settings},
     )
-    options.__doc__ = settings.__doc__
+    options.__doc__ = docstring_summary(settings)
     return options
 
 

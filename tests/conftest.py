@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from dynamics.settings import SETTINGS_CLASSES
+from dynamics.system import SYSTEM_CLASSES
+
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
@@ -41,6 +44,16 @@ def environment():
 @pytest.fixture
 def generator():
     return np.random.default_rng(20240814)
+
+
+@pytest.fixture
+def restored_registries():
+    """The systems that a test registers are not known after it."""
+    before = [dict(each) for each in (SETTINGS_CLASSES, SYSTEM_CLASSES)]
+    yield
+    for each, kept in zip((SETTINGS_CLASSES, SYSTEM_CLASSES), before, strict=True):
+        each.clear()
+        each.update(kept)
 
 
 @pytest.fixture

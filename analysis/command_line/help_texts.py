@@ -57,9 +57,15 @@ def field_descriptions(options: type) -> dict[str, str]:
     return found
 
 
+def docstring_summary(owner: Any) -> str:
+    """The docstring of a class up to its first section (Parameters, Raises, Examples, ...)."""
+    paragraphs = inspect.cleandoc(owner.__doc__ or "").split("\n\n")
+    return "\n\n".join(itertools.takewhile(lambda text: "\n---" not in text, paragraphs))
+
+
 def command_description(options: type) -> str:
     """The docstring of a command's options, and which papers the abbreviations in its help stand for."""
-    paragraphs = [" ".join(text.split()) for text in inspect.cleandoc(options.__doc__ or "").split("\n\n")]
+    paragraphs = [" ".join(text.split()) for text in docstring_summary(options).split("\n\n")]
     texts = " ".join([*paragraphs, *_help_texts(options)])
     papers = [f"{name}: {title}." for name, title in PAPERS.items() if f"{name} " in texts]
     wrap = textwrap.TextWrapper(

@@ -10,12 +10,10 @@ import numpy as np
 import xarray as xr
 
 from dynamics import randomness
-from dynamics.errors import TrajectoryError
-from dynamics.initial_conditions import verify_content_hash
+from dynamics.initial_conditions import open_start, start_run_indices, start_step_index, verify_content_hash
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import SUCCESS_ACCURACY, SettingsError, SparseSettings
 from dynamics.trajectory.diverged import not_diverged
-from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import read_settings
 
 
@@ -32,7 +30,7 @@ def finetuning_weights(network: ClusteringHead, seeds: np.ndarray) -> dict[str, 
     if s.rows < before.rows:
         field = "table" if s.table else "vocab"
         raise SettingsError(field, getattr(s, field), f"at least the {before.rows} rows that the table of {name} has")
-    places, step = source_run_indices(source, s, seeds), source_step_index(source, s)
+    places, step = source_run_indices(source, s, seeds), start_step_index(source, s.start_step)
     weights = {}
     for variable, dims in network.variables.items():
         if variable not in source:
@@ -45,26 +43,11 @@ def finetuning_weights(network: ClusteringHead, seeds: np.ndarray) -> dict[str, 
 
 def _open_source(name: Path) -> xr.Dataset:
     """The source, if it is a whole trajectory of this system. Raises SettingsError."""
-    try:
-        source = open_trajectory(name)
-        found = read_settings(source).system
-    except TrajectoryError as error:
-        raise SettingsError("start", str(error), "a whole trajectory") from None
+    source = open_start(name)
+    found = read_settings(source).system
     if found != SparseSettings.system:
         raise SettingsError("start", f"{name} of the system {found}", f"a trajectory of {SparseSettings.system}")
     return source
-
-
-def source_step_index(source: xr.Dataset, s: SparseSettings) -> int:
-    """Where along `step` the settings begin. Raises SettingsError."""
-    steps = source["step"].values
-    if s.start_step == -1:
-        return len(steps) - 1
-    at = int(np.searchsorted(steps, s.start_step))
-    if at == len(steps) or steps[at] != s.start_step:
-        allowed = f"a recorded step, of which there are {len(steps)} from {steps[0]} to {steps[-1]}, or -1, the last"
-        raise SettingsError("start_step", s.start_step, allowed)
-    return at
 
 
 def successful_runs(trajectory: xr.Dataset, above: float = SUCCESS_ACCURACY) -> np.ndarray:
@@ -85,13 +68,8 @@ def source_run_indices(source: xr.Dataset, s: SparseSettings, seeds: np.ndarray)
         if len(seeds) > len(good):
             raise SettingsError("runs", len(seeds), f"at most the {len(good)} successful ones of the source")
         return good[seeds % len(good)]
-    place = {int(seed): at for at, seed in enumerate(source["seed"].values)}
-    missing = [seed for seed in seeds.tolist() if seed not in place]
-    if missing:
-        known = source["seed"].values
-        raise SettingsError("start", f"no run of seed {missing[0]} in it", f"seeds from {known.min()} to {known.max()}")
-    places = np.array([place[seed] for seed in seeds.tolist()], dtype=np.int64)
-    begun = source["step"].values[source_step_index(source, s)]
+    places = np.array(start_run_indices(source, seeds), dtype=np.int64)
+    begun = source["step"].values[start_step_index(source, s.start_step)]
     ended = source["last_step"].values[places] < begun
     if ended.any():
         found = f"a run of seed {seeds[ended][0]} that has diverged before step {begun}"

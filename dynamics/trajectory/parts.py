@@ -6,17 +6,17 @@ from typing import NamedTuple
 
 from dynamics.errors import TrajectoryError
 from dynamics.provenance import IDENTITY_ATTRIBUTES
-from dynamics.trajectory.netcdf import open_group
+from dynamics.trajectory.netcdf import open_group, resolve_link
 
 
 def parts_folder(path: str | Path) -> Path:
-    """Where the parts of an unfinished run stand: a folder beside the file it will become."""
-    path = Path(path)
+    """The folder of the parts of an unfinished run, beside the file that it will become."""
+    path = resolve_link(path)
     return path.with_name(path.name + ".parts")
 
 
 class PartFile(NamedTuple):
-    """A closed part of an unfinished run: from after the state at `begin` to that at `end`."""
+    """A part of an unfinished run: the frames after the state at `begin`, up to and with that at `end`."""
 
     path: Path
     begin: int
@@ -29,7 +29,7 @@ def part_file_name(begin: int, end: int) -> str:
 
 
 def closed_parts(path: str | Path) -> list[PartFile]:
-    """The closed parts of an unfinished run, in order of their steps; other files in the folder are not looked at."""
+    """The complete parts of an unfinished run, in order of their steps; other files in the folder are ignored."""
     found = []
     for file in parts_folder(path).glob("part-*.nc"):
         if match := re.fullmatch(r"part-(\d{16})-(\d{16})\.nc", file.name):
@@ -38,13 +38,16 @@ def closed_parts(path: str | Path) -> list[PartFile]:
 
 
 def first_step_of_parts(parts: list[PartFile]) -> int:
-    """The step at which the run begins whose parts these are: 0, or that of a branch."""
+    """The step at which the run of these parts begins: 0, or that of a branch."""
     with open_group(parts[0].path) as root:
         return int(root.attrs.get("branched_at", 0))
 
 
 def check_parts_contiguous(parts: list[PartFile], position: int) -> int:
-    """The step that parts reach which go on from `position`; TrajectoryError where one is missing or is foreign."""
+    """The last step of parts that continue from step `position`.
+
+    Raises TrajectoryError if one is missing or belongs to another run.
+    """
     first = None
     for part in parts:
         if part.begin != position:
@@ -56,6 +59,8 @@ def check_parts_contiguous(parts: list[PartFile], position: int) -> int:
         first = found if first is None else first
         if found != first:
             name = next(name for name in IDENTITY_ATTRIBUTES if found[name] != first[name])
-            raise TrajectoryError(f"{part.path}: is of another run: {name} is {found[name]}, expected {first[name]}")
+            raise TrajectoryError(
+                f"{part.path}: belongs to another run: {name} is {found[name]}, expected {first[name]}"
+            )
         position = part.end
     return position

@@ -22,20 +22,43 @@ def _loaded(path: Path, group: str | None = None) -> xr.Dataset:
 
 
 def open_trajectory(path: str | Path, thoroughly: bool = True) -> xr.Dataset:
-    """A finished run, or the frames that an unfinished one has written so far, validated.
+    """Open a finished run, or the frames that an unfinished run has written so far.
 
-    Variables of a finished run are read from the file when they are used. thoroughly: check the whole
-    file's seal, and not only that there is one. Raises TrajectoryError.
+    Parameters
+    ----------
+    path : str or Path
+        The file, NAME.nc.
+    thoroughly : bool
+        Verify the checksum of the whole file; otherwise only that there is one, which is enough for a list of files.
+
+    Returns
+    -------
+    xarray.Dataset
+        Dimensions (run, step, ...); docs/format.md describes it. The variables of a finished run are read from the file
+        when they are used.
+
+    Raises
+    ------
+    TrajectoryError
+        If the file is missing, was cut short, has changed or does not follow the schema.
+
+    Examples
+    --------
+    >>> from dynamics import ParticleSettings, open_trajectory, simulate
+    >>> simulate(ParticleSettings(n=5), runs=2, steps=3, out="example.nc").close()
+    >>> with open_trajectory("example.nc") as trajectory:
+    ...     trajectory["embedding"].shape
+    (2, 4, 5, 2)
     """
     path = Path(path)
-    if not path.name:
-        raise TrajectoryError(f"{path}: is a folder")
+    if path.is_dir():
+        raise TrajectoryError(f"{path}: is a folder, expected a file that ends in .nc")
     try:
         trajectory = open_group(path, thoroughly=thoroughly) if os.path.isfile(path) else _open_parts(path)
     except TrajectoryError:
         if not os.path.isfile(path):
             raise
-        trajectory = open_group(path, thoroughly=thoroughly)  # its parts were merged as we read them
+        trajectory = open_group(path, thoroughly=thoroughly)  # its parts were merged while they were read
     try:
         return validate_trajectory(trajectory)
     except TrajectoryError as error:
@@ -53,7 +76,7 @@ def _open_parts(path: Path) -> xr.Dataset:
         raise TrajectoryError(f"{path}: no frame of it is on disk yet")
     trajectory = xr.concat(frames, "step", data_vars="minimal", coords="minimal", compat="override", join="override")
     trajectory.attrs = dict(frames[-1].attrs)
-    reached = int(trajectory["step"][-1])  # the part may have gone on beyond its last frame
+    reached = int(trajectory["step"][-1])  # the part may continue beyond its last frame
     trajectory["last_step"] = np.minimum(frames[-1]["last_step"], reached)
     trajectory["status"] = frames[-1]["status"]
     trajectory.encoding["source"] = str(path.absolute())
@@ -61,9 +84,30 @@ def _open_parts(path: Path) -> xr.Dataset:
 
 
 def checkpoints(path: str | Path) -> xr.Dataset:
-    """The exact restart states of a run: variables (checkpoint, run, ...), coordinates `checkpoint` and `seed`.
+    """Open the exact restart states of a run, some 10 to 20, from which `replay` and `branch` begin.
 
-    Raises TrajectoryError.
+    Parameters
+    ----------
+    path : str or Path
+        The file, NAME.nc.
+
+    Returns
+    -------
+    xarray.Dataset
+        Variables (checkpoint, run, ...), which depend on the system; coordinates `checkpoint`, the step, and `seed`.
+
+    Raises
+    ------
+    TrajectoryError
+        If the file is missing, was cut short or has changed.
+
+    Examples
+    --------
+    >>> from dynamics import ParticleSettings, checkpoints, simulate
+    >>> simulate(ParticleSettings(n=5), runs=2, steps=40, out="states.nc").close()
+    >>> with checkpoints("states.nc") as states:
+    ...     states["checkpoint"].values[:4]
+    array([0, 2, 4, 6])
     """
     path = Path(path)
     if os.path.isfile(path) or not (parts := closed_parts(path)):
@@ -75,7 +119,7 @@ def checkpoints(path: str | Path) -> xr.Dataset:
 
 
 def check_file_unchanged(trajectory: xr.Dataset, path: Path) -> None:
-    """Raise TrajectoryError if another run has taken the file's place since the dataset was opened."""
+    """Raise TrajectoryError if the file now holds another run than when the dataset was opened."""
     newest = closed_parts(path)[-1:] if not path.exists() else []
     with open_group(newest[0].path if newest else path) as now:
         for name in ("system", "config_json", "numerics_version", "device"):
@@ -84,14 +128,14 @@ def check_file_unchanged(trajectory: xr.Dataset, path: Path) -> None:
 
 
 def source_path(trajectory: xr.Dataset) -> Path:
-    """The file a dataset was read from."""
+    """The file that a dataset was read from. Raises TrajectoryError."""
     if "source" not in trajectory.encoding:
         raise TrajectoryError("the dataset was never written, so it has no restart states")
     return Path(trajectory.encoding["source"])
 
 
 def run_indices(data: xr.Dataset, seeds: np.ndarray) -> list[int]:
-    """Where along `run` the members with these seeds stand."""
+    """The index along `run` of the run of each seed. Raises TrajectoryError."""
     place = {int(seed): row for row, seed in enumerate(data["seed"].values)}
     missing = [int(seed) for seed in seeds if int(seed) not in place]
     if missing:
@@ -100,7 +144,30 @@ def run_indices(data: xr.Dataset, seeds: np.ndarray) -> list[int]:
 
 
 def truncate_trajectory(trajectory: xr.Dataset, steps: int) -> xr.Dataset:
-    """A run as it was when it had come to a recorded step, a valid trajectory of its own."""
+    """The trajectory up to a recorded step, as if the run had ended there.
+
+    Parameters
+    ----------
+    trajectory : xarray.Dataset
+    steps : int
+        The recorded step that becomes the last one.
+
+    Returns
+    -------
+    xarray.Dataset
+
+    Raises
+    ------
+    TrajectoryError
+        If the step is not recorded.
+
+    Examples
+    --------
+    >>> from dynamics import ParticleSettings, simulate, truncate_trajectory
+    >>> trajectory = simulate(ParticleSettings(n=5), runs=2, steps=20)
+    >>> truncate_trajectory(trajectory, 4).sizes["step"]
+    5
+    """
     if steps not in trajectory["step"]:
         raise TrajectoryError(f"variable step: {steps} is not recorded")
     cut = trajectory.sel(step=slice(None, steps))

@@ -59,7 +59,8 @@ def save_trajectory(trajectory: xr.Dataset, path: str | Path) -> None:
 
     Examples
     --------
-    >>> trajectory = simulate(ParticleSettings(n=5), runs=6, steps=3, progress=False)
+    >>> from dynamics import ParticleSettings, open_trajectory, save_trajectory, simulate
+    >>> trajectory = simulate(ParticleSettings(n=5), runs=6, steps=3)
     >>> save_trajectory(trajectory.isel(run=[1, 4]), "two.nc")
     >>> open_trajectory("two.nc")["seed"].values
     array([1, 4])

@@ -29,7 +29,7 @@ STATUS_MEANINGS = ("running", "done", "diverged")
 
 
 class VariableSpec(NamedTuple):
-    """Dimensions, allowed types and description of a variable."""
+    """Dimensions, allowed types and description of a variable, whose values are dimensionless."""
 
     dims: tuple[str, ...]
     dtypes: tuple[str, ...]
@@ -91,7 +91,28 @@ REQUIRED_ATTRIBUTES = {
 
 
 def read_settings(trajectory: xr.Dataset) -> Settings:
-    """The settings with which a trajectory was made. Raises TrajectoryError."""
+    """The settings of a trajectory.
+
+    Parameters
+    ----------
+    trajectory : xarray.Dataset
+
+    Returns
+    -------
+    ParticleSettings, ModularSettings, SparseSettings or those of a registered system
+
+    Raises
+    ------
+    TrajectoryError
+        If the system is not known, or the settings are not valid.
+
+    Examples
+    --------
+    >>> from dynamics import ParticleSettings, read_settings, simulate
+    >>> trajectory = simulate(ParticleSettings(n=5, fa=2.0), runs=2, steps=3)
+    >>> read_settings(trajectory) == ParticleSettings(n=5, fa=2.0)
+    True
+    """
     kind = _settings_class(trajectory.attrs.get("system"))
     try:
         values = json.loads(trajectory.attrs.get("config_json", ""))
@@ -104,14 +125,14 @@ def read_settings(trajectory: xr.Dataset) -> Settings:
 
 
 def _settings_class(system: object) -> Any:
-    """The settings class of a system, which a module that the environment names may have to register first."""
+    """The settings class of a system; modules that register systems are imported if it is not known."""
     if system not in SETTINGS_CLASSES:
         try:
             import_external_systems()
         except SettingsError as error:
             raise UnknownSystem(f"attribute system: found {system!r}, not known; {error}") from None
     if system not in SETTINGS_CLASSES:
-        how = f"others where {SYSTEM_MODULES_VARIABLE} names the module that registers them, see docs/new-system.md"
+        how = f"others if {SYSTEM_MODULES_VARIABLE} lists the module that registers them, see docs/new-system.md"
         raise UnknownSystem(f"attribute system: found {system!r}, known are {', '.join(SETTINGS_CLASSES)} ({how})")
     return SETTINGS_CLASSES[system]
 
@@ -120,7 +141,7 @@ def _settings_class(system: object) -> Any:
 
 
 def validate_trajectory(trajectory: xr.Dataset) -> xr.Dataset:
-    """The dataset itself if it follows the schema; otherwise TrajectoryError says where it does not."""
+    """The dataset itself, if it follows the schema. Raises TrajectoryError."""
     for name, kind in REQUIRED_ATTRIBUTES.items():
         found = trajectory.attrs.get(name)
         if not isinstance(found, kind) and not (kind is int and isinstance(found, np.integer)):
@@ -129,7 +150,7 @@ def validate_trajectory(trajectory: xr.Dataset) -> xr.Dataset:
         found = trajectory.attrs["schema_version"]
         raise TrajectoryError(f"attribute schema_version: found {found}, this program reads {SCHEMA_VERSION}")
     if not trajectory.sizes.get("run"):
-        raise TrajectoryError("dimension run: missing or empty; a single run is selected as isel(run=[3])")
+        raise TrajectoryError("dimension run: missing or empty; isel(run=[3]) selects a run and keeps the dimension")
     for name in REQUIRED_VARIABLES:
         if name not in trajectory.variables:
             raise TrajectoryError(f"variable {name}: missing")

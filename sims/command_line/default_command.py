@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from analysis.command_line.help_texts import docstring_summary
 from analysis.command_line.parsing import exit_on_settings_error, run_command
 from dynamics.settings import Settings
 from sims.command_line.amount import EnsembleOptions
@@ -32,7 +33,7 @@ def system_options(settings: type[Settings]) -> Any:
         ],
         frozen=True,
     )
-    options.__doc__ = settings.__doc__
+    options.__doc__ = docstring_summary(settings)
     return options
 
 

@@ -16,8 +16,9 @@ from analysis.reproduction.figures.figure import (
 )
 from analysis.reproduction.figures.settings_line import format_settings_line
 from dynamics.errors import TrajectoryError
+from dynamics.initial_conditions import start_step_index
 from dynamics.settings import SettingsError, SparseSettings
-from dynamics.training.finetuning import source_run_indices, source_step_index
+from dynamics.training.finetuning import source_run_indices
 from dynamics.trajectory.schema import read_settings
 
 CARRIED = ("position_embedding", "query", "value", "receptor")
@@ -69,7 +70,7 @@ def finetuning_start_points(source: xr.Dataset, trajectory: xr.Dataset) -> tuple
     try:
         places, at = (
             source_run_indices(source, settings, trajectory["seed"].values),
-            source_step_index(source, settings),
+            start_step_index(source, settings.start_step),
         )
     except SettingsError:
         raise other from None
