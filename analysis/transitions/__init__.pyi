@@ -16,6 +16,12 @@ from .event_analysis import reported_runs as reported_runs
 from .event_analysis import run_event_table as run_event_table
 from .event_analysis import two_drops_by_window as two_drops_by_window
 from .gradient_peaks import find_norm_peaks as find_norm_peaks
+from .interventions import UNCHANGED as UNCHANGED
+from .interventions import check_complete_ensemble as check_complete_ensemble
+from .interventions import compare_interventions as compare_interventions
+from .interventions import intervention_settings as intervention_settings
+from .interventions import intervention_table as intervention_table
+from .interventions import train_intervention as train_intervention
 from .layer_motion import layer_motion_at_drops as layer_motion_at_drops
 from .layer_motion import layer_speeds as layer_speeds
 from .loss_events import event_table as event_table

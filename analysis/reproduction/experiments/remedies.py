@@ -2,14 +2,16 @@
 
 import dataclasses
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import xarray as xr
 
-from analysis.remedies import (
+from analysis.reproduction.figures.figure import RequiredRuns
+from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.transitions.detection import DEFAULT_DETECTION
+from analysis.transitions.interventions import (
     UNCHANGED,
-    Options,
     compare_interventions,
     intervention_effect,
     intervention_settings,
@@ -17,10 +19,6 @@ from analysis.remedies import (
     mean_measure,
     paired_effects,
 )
-from analysis.reproduction.figures.figure import RequiredRuns
-from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
-from analysis.transitions.detection import DEFAULT_DETECTION
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
 
 SMOOTH = "smooth norm"
@@ -34,7 +32,7 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
 def _ensembles_by_name(params: Params) -> dict[str, RequiredRuns]:
     """The ensembles by name, that of the recipe first."""
     settings, runs, epochs = SparseSettings(**params.get("settings", {})), params["runs"], params.get("epochs")
-    changed = intervention_settings(settings, Options(Path("recipe"), **params.get("remedies", {})))
+    changed = intervention_settings(settings, **params.get("remedies", {}))
     return {
         UNCHANGED: RequiredRuns(settings, runs, epochs),
         **{name: RequiredRuns(each, runs, epochs, record="metrics") for name, each in changed.items()},
@@ -44,7 +42,7 @@ def _ensembles_by_name(params: Params) -> dict[str, RequiredRuns]:
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Spikes, those after the escape, epochs after it, and final test accuracy: (remedy, run)."""
     found = {name: runner.ensemble(need) for name, need in _ensembles_by_name(params).items()}
-    return compare_interventions(found, DEFAULT_DETECTION).drop_vars("seed")
+    return compare_interventions(found).drop_vars("seed")
 
 
 REMEDIES = Experiment(

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from analysis.plots.gradients_figure import plot_gradient_norms
-from analysis.statistics.intervals import clustered_binomial_interval, median_interval
 from analysis.transitions.change_points import SeriesEvent
 from analysis.transitions.coincidence import most_eventful_run, peak_coincidence
 from analysis.transitions.gradient_peaks import (
@@ -83,39 +82,6 @@ def test_the_circular_correlation_is_spearmans_at_every_lag(generator):
     late = np.roll(decrease, 4)
     assert circular_rank_correlation(late, decrease).argmax() == 4
     assert np.isnan(circular_rank_correlation(np.ones(31), decrease)).all()
-
-
-# ----------------------------------------------------------------------------------------------- statistics
-
-
-def test_a_share_of_independent_events_has_the_exact_interval():
-    matched, total = np.array([1, 0, 1, 1, 0, 1]), np.ones(6, int)
-    found = clustered_binomial_interval(matched, total)
-    exact = stats.binomtest(4, 6).proportion_ci(method="exact")
-    np.testing.assert_allclose(found, (4 / 6, exact.low, exact.high), rtol=1e-6)
-    all_of_them = clustered_binomial_interval(np.array([3, 4]), np.array([3, 4]))
-    assert all_of_them.value == all_of_them.high == 1
-    assert all_of_them.low < 0.65
-    assert clustered_binomial_interval(np.zeros(2, int), np.array([3, 4])).low == 0
-    assert np.isnan(clustered_binomial_interval(np.zeros(2, int), np.zeros(2, int)).value)
-
-
-def test_events_that_go_together_in_a_run_count_for_fewer(generator):
-    apart = clustered_binomial_interval(generator.binomial(5, 0.5, 40), np.full(40, 5))
-    together = clustered_binomial_interval(5 * (np.arange(40) % 2), np.full(40, 5))
-    assert together.high - together.low > 1.8 * (apart.high - apart.low)
-    exact = stats.binomtest(20, 40).proportion_ci(method="exact")  # as many as there are runs
-    assert together.low == pytest.approx(exact.low, abs=0.01)
-
-
-def test_the_median_has_its_exact_interval(generator):
-    assert np.isnan(median_interval(np.arange(5)).low)
-    assert median_interval(np.arange(6)) == (2.5, 0, 5)
-    assert median_interval(np.arange(10))[1:] == (1, 8)  # 1 - 2 P(Bin(10, 1/2) <= 1) = .979
-    held = [
-        (found := median_interval(generator.exponential(size=25))).low <= np.log(2) <= found.high for _ in range(800)
-    ]
-    assert np.mean(held) > 0.94
 
 
 def test_the_run_that_is_drawn():
@@ -317,7 +283,7 @@ def test_the_command(template, typed, tmp_path):
     assert all(len(line) == len(table[0]) for line in table)
     assert table[0][6:10] == ["anywhere", "p_value_anywhere", "nearby", "p_value_nearby"]
     assert [float(value) for value in table[2][8:10]] == [0, pytest.approx(1 / 1001)]  # of spikes
-    assert "moved by 5 to 10 frames" in out
+    assert "shifted by 5 to 10 frames" in out
     with xr.open_dataset(tmp_path / "a-gradients.nc") as found:
         assert found["share"].dims == ("layer", "kind")
         assert found["correlation_at_lag"].attrs["units"] == "1"

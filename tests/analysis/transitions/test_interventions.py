@@ -7,19 +7,16 @@ import pytest
 import xarray as xr
 from scipy import stats
 
-from analysis.remedies import (
+from analysis.transitions.interventions import (
     UNCHANGED,
-    Options,
+    _jackknife_rate,
     compare_interventions,
-    intervention_row,
     intervention_settings,
-    jackknife_rate,
+    intervention_table,
     mcnemar_p_value,
     paired_effects,
     spike_measures,
 )
-from analysis.statistics.intervals import clustered_binomial_interval
-from analysis.transitions.detection import DEFAULT_DETECTION
 from dynamics.branching import branch
 from dynamics.settings import ParticleSettings, SettingsError, SparseSettings
 from dynamics.simulation import simulate
@@ -29,7 +26,7 @@ SMALL = SparseSettings(length=5, sparsity=2, data=64, batch=16, hidden=8, lr=0.0
 
 
 def test_each_remedy_changes_one_thing():
-    found = intervention_settings(SMALL, Options("x.nc", hidden=16, assembler_decays=(0.5,)))
+    found = intervention_settings(SMALL, hidden=16, assembler_decays=(0.5,))
     assert list(found) == ["smooth norm", "h = 16", "decay 0.5"]
     plain = dataclasses.asdict(SMALL)
     changes = [{k: v for k, v in dataclasses.asdict(each).items() if plain[k] != v} for each in found.values()]
@@ -51,7 +48,7 @@ def test_measures_of_planted_spikes():
     rows[0, [50, 200, 300]] += 1.0
     base["loss"] = base["loss"].copy(data=np.repeat(rows[..., None], base.sizes["split"], axis=2).astype(np.float32))
     base["last_step"][2] = 300 * SMALL.epoch_steps
-    found = spike_measures(base, DEFAULT_DETECTION)
+    found = spike_measures(base)
     assert found["spikes"][:2].tolist() == [3, 0]
     assert found["late"][:2].tolist() == [2, 0]
     assert found["since"][:2] == pytest.approx([500, 500], rel=0.01)
@@ -65,12 +62,12 @@ def test_differences_are_paired(generator):
     names = ("spikes", "late", "since", "test")
     result = xr.Dataset(dict.fromkeys(names, (("remedy", "run"), values)), {"remedy": [UNCHANGED, "better"]})
     assert paired_effects(result, "better", "test") == pytest.approx(np.delete(added, 4))
-    told = intervention_row(result, "better").numbers
+    unchanged, better = intervention_table(result).to_dict("records")
     expected = np.delete(added, 4)
     half = stats.t.ppf(0.975, 28) * expected.std(ddof=1) / np.sqrt(29)
-    assert float(told[6]) == pytest.approx(expected.mean())
-    assert float(told[7]) == pytest.approx(expected.mean() - half)
-    assert intervention_row(result, UNCHANGED).text[4] == "-"
+    assert better["spikes_gain"] == pytest.approx(expected.mean())
+    assert better["spikes_gain_low"] == pytest.approx(expected.mean() - half)
+    assert np.isnan(unchanged["spikes_gain"])
 
 
 def test_the_interval_of_a_rate_holds_it(generator):
@@ -80,13 +77,13 @@ def test_the_interval_of_a_rate_holds_it(generator):
         epochs = generator.uniform(100, 900, (2, 60))
         own = generator.gamma(2, 1, 60) / 2
         counts = generator.poisson(np.stack([own * 0.004, own * 0.002]) * epochs)
-        one, both = jackknife_rate(counts[:1], epochs[:1]), jackknife_rate(counts, epochs)
+        one, both = _jackknife_rate(counts[:1], epochs[:1]), _jackknife_rate(counts, epochs)
         inside += one.low <= 4 <= one.high, both.low <= -2 <= both.high
     assert (inside / 300 >= 0.9).all()
     assert (inside / 300 <= 0.985).all()
-    alone = jackknife_rate(np.array([[3.0]]), np.array([[500.0]]))
+    alone = _jackknife_rate(np.array([[3.0]]), np.array([[500.0]]))
     assert (alone.value, np.isnan(alone.low)) == (6, True)
-    assert np.isnan(jackknife_rate(np.zeros((1, 3)), np.zeros((1, 3))).value)
+    assert np.isnan(_jackknife_rate(np.zeros((1, 3)), np.zeros((1, 3))).value)
 
 
 def test_mcnemar_counts_the_runs_that_change():
@@ -94,20 +91,6 @@ def test_mcnemar_counts_the_runs_that_change():
     result = xr.Dataset({"test": (("remedy", "run"), test)}, {"remedy": [UNCHANGED, "other"]})
     assert mcnemar_p_value(result, "other") == pytest.approx(stats.binomtest(3, 4).pvalue)
     assert np.isnan(mcnemar_p_value(result, UNCHANGED))
-
-
-def test_a_share_of_what_is_clustered(generator):
-    """With spikes of one run alike, intervals over runs hold the true share; those over single spikes would not."""
-    for runs in (6, 12, 40):
-        inside = 0
-        for _ in range(300):
-            totals = generator.integers(1, 12, runs)
-            counts = np.where(generator.random(runs) < 0.6, totals, 0)
-            found = clustered_binomial_interval(counts, totals)
-            inside += found.low <= 0.6 <= found.high
-        assert inside / 300 >= 0.9, runs
-    assert clustered_binomial_interval(np.zeros(5), np.ones(5)).high == pytest.approx(stats.beta.ppf(0.975, 1, 5))
-    assert np.isnan(clustered_binomial_interval(np.zeros(3), np.zeros(3)).value)
 
 
 def test_the_command(typed):
@@ -125,7 +108,7 @@ def test_the_command(typed):
 
 def test_combined_has_all_measures():
     trajectory = simulate(SMALL, runs=2, steps=80, progress=False)
-    result = compare_interventions({UNCHANGED: trajectory, "same": trajectory}, DEFAULT_DETECTION)
+    result = compare_interventions({UNCHANGED: trajectory, "same": trajectory})
     for name in ("spikes", "late", "since", "test"):
         assert not np.nan_to_num(paired_effects(result, "same", name)).any()
 
@@ -142,7 +125,7 @@ def test_combined_has_all_measures():
 )
 def test_what_is_no_remedy(settings, changes, field):
     with pytest.raises(SettingsError, match=field):
-        intervention_settings(settings, Options("x.nc", **changes))
+        intervention_settings(settings, **changes)
 
 
 def test_weights_from_elsewhere_are_not_made_wider(typed):

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from analysis.statistics.intervals import median_interval
 from analysis.statistics.success import success_mask
 from analysis.transitions.change_points import detect_events
 from analysis.transitions.event_analysis import analyse_events
@@ -129,16 +128,6 @@ def test_frames_after_divergence_are_no_plateau():
     ended = plateau_escape_times(trajectory_scalar(trajectory, "loss"))["escape"].values
     assert (ended <= trajectory["last_step"].values).all()
     assert not success_mask(trajectory)[trajectory["last_step"].values < 100].any()
-
-
-def test_a_median_with_its_interval(generator):
-    inside = 0
-    for _ in range(300):
-        found = median_interval(generator.exponential(1, 25))
-        inside += found.low <= np.log(2) <= found.high
-    assert inside / 300 >= 0.93
-    assert np.isnan(median_interval(np.arange(5.0))[1:]).all()
-    assert np.isnan(median_interval(np.array([])).value)
 
 
 def test_the_command(typed, trained):

@@ -1,0 +1,217 @@
+"""Interventions against loss spikes: the runs of a trajectory trained again with one setting changed (VC section 4.3).
+
+Each run keeps its first weights, its data and its batches, so that runs with and without a change form pairs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from scipy import stats
+
+from analysis.output.tables import interval_columns, make_table
+from analysis.statistics.intervals import Interval, mean_interval, t_interval
+from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
+from analysis.transitions.loss_events import (
+    check_enough_frames,
+    event_table,
+    plateau_escape_times,
+    trajectory_scalar,
+)
+from dynamics.errors import TrajectoryError
+from dynamics.networks.from_trajectory import clustering_head_of
+from dynamics.preparation import run_path
+from dynamics.settings import SUCCESS_ACCURACY, SettingsError, SparseSettings, check_integer, check_real
+from dynamics.simulation import simulate
+from dynamics.trajectory.diverged import not_diverged
+
+UNCHANGED = "as recorded"
+
+MEASURES = ("spikes", "rate", "test")
+"""Spikes in a run; spikes per 1000 epochs after the escape; test accuracy at the end."""
+
+
+# ----------------------------------------------------------------------------------------------- training
+
+
+def intervention_settings(
+    settings: SparseSettings, hidden: int = 128, assembler_decays: Sequence[float] = (0.01, 0.1)
+) -> dict[str, SparseSettings]:
+    """The settings with one thing changed, by the name of the intervention.
+
+    Parameters
+    ----------
+    settings : SparseSettings
+    hidden : int
+        Width of the wider MLP; not used if the first weights come from a trajectory, which have a width of their own.
+    assembler_decays : sequence of float
+        Decoupled weight decays (AdamW) of the output weights of the MLP, which VC calls assemblers.
+
+    Returns
+    -------
+    dict of str to SparseSettings
+        The norm that is smooth at the origin, the wider MLP, and each decay.
+
+    Raises
+    ------
+    SettingsError
+        If an intervention is impossible or is already part of the settings.
+
+    Examples
+    --------
+    >>> from analysis.transitions import intervention_settings
+    >>> from dynamics import SparseSettings
+    >>> list(intervention_settings(SparseSettings()))
+    ['smooth norm', 'h = 128', 'decay 0.01', 'decay 0.1']
+    """
+    if settings.norm.endswith("smooth"):
+        raise SettingsError("trajectory", f"norm {settings.norm}", "a run of norm rms or unit, to be made smooth")
+    smooth = dataclasses.replace(settings, norm=f"{settings.norm}-smooth")  # type: ignore[arg-type]
+    found = {"smooth norm": smooth}
+    hidden = check_integer("hidden", hidden, settings.hidden + 1, 100_000)
+    if settings.start == "random":
+        found[f"h = {hidden}"] = dataclasses.replace(settings, hidden=hidden)
+    decays = [check_real("assembler_decays", decay, positive=True) for decay in assembler_decays]
+    if decays and (settings.optimizer not in ("adam", "adamw") or settings.weight_decay or settings.assembler_decay):
+        recipe = (
+            f"a run of {settings.optimizer} with weight decay {settings.weight_decay or settings.assembler_decay:g}"
+        )
+        raise SettingsError(
+            "trajectory", recipe, "one of adam without any decay; or --assembler-decays without a value"
+        )
+    for decay in decays:
+        found[f"decay {decay:g}"] = dataclasses.replace(settings, optimizer="adamw", assembler_decay=decay)
+    return found
+
+
+def train_intervention(trajectory: xr.Dataset, settings: SparseSettings) -> tuple[Path, xr.Dataset]:
+    """Train the runs of a trajectory with other settings, or find them in runs/. Raises as `simulate` does."""
+    runs, seed, every = trajectory.sizes["run"], int(trajectory["seed"][0]), int(trajectory.attrs["every"])
+    path = run_path(settings, runs, seed, every, "metrics", "auto")
+    steps = int(trajectory["step"][-1])
+    return path, simulate(settings, runs, seed, steps, every, "metrics", "auto", out=path)
+
+
+def check_complete_ensemble(trajectory: xr.Dataset) -> SparseSettings:
+    """The settings of a trajectory whose runs can be trained again. Raises TrajectoryError for others."""
+    settings = clustering_head_of(trajectory).settings
+    check_enough_frames(trajectory)
+    if "branched_at" in trajectory.attrs or "derived" in trajectory.attrs:
+        raise TrajectoryError("a branch or selection cannot be trained again from its beginning")
+    seeds = trajectory["seed"].values
+    if not np.array_equal(seeds, seeds[0] + np.arange(len(seeds))):
+        raise TrajectoryError("variable seed: found seeds that are not consecutive")
+    return settings
+
+
+# ----------------------------------------------------------------------------------------------- measures
+
+
+def spike_measures(trajectory: xr.Dataset, config: DetectionConfig = DEFAULT_DETECTION) -> dict[str, np.ndarray]:
+    """Measures of each run, (run,): `spikes`; `late`, spikes after the escape; `since`, epochs after the escape;
+    `test`, the test accuracy at the end. NaN for a run that has diverged."""
+    losses = trajectory_scalar(trajectory, "loss")
+    events, left = event_table(losses, config), plateau_escape_times(losses, config=config)
+    steps, epoch, runs = trajectory["step"].values, trajectory["epoch"].values, trajectory.sizes["run"]
+    spike, of_run = events["kind"].values == "spike", events["of_run"].values
+    late = spike & (events["middle"].values >= left["escape"].values[of_run])
+    since = np.where(left["escaped"].values, epoch[-1] - np.interp(left["escape"].values, steps, epoch), 0.0)
+    measures = {
+        "spikes": np.bincount(of_run[spike], minlength=runs),
+        "late": np.where(since > 0, np.bincount(of_run[late], minlength=runs), 0),
+        "since": since,
+        "test": trajectory["accuracy"].isel(step=-1).sel(split="test").values,
+    }
+    alive = not_diverged(trajectory)
+    return {name: np.where(alive, each, np.nan) for name, each in measures.items()}
+
+
+def compare_interventions(
+    trajectories: Mapping[str, xr.Dataset], config: DetectionConfig = DEFAULT_DETECTION
+) -> xr.Dataset:
+    """`spike_measures` of ensembles of the same runs, (remedy, run); the first ensemble is named UNCHANGED."""
+    measures = {name: spike_measures(trajectory, config) for name, trajectory in trajectories.items()}
+    long_names = {
+        "spikes": "spikes of the training loss",
+        "late": "spikes after the escape",
+        "since": "epochs after the escape",
+        "test": "test accuracy at the end",
+    }
+    variables = {
+        name: (
+            ("remedy", "run"),
+            np.stack([each[name] for each in measures.values()]),
+            {"long_name": text, "units": "1"},
+        )
+        for name, text in long_names.items()
+    }
+    seeds = next(iter(trajectories.values()))["seed"].values
+    return xr.Dataset(variables, {"remedy": list(measures), "seed": ("run", seeds)})
+
+
+def mean_measure(result: xr.Dataset, remedy: str, name: str) -> Interval:
+    """Mean of one of MEASURES in an ensemble, with its 95% interval; the rate is that of all runs together."""
+    if name == "rate":
+        return _jackknife_rate(*(result[each].sel(remedy=[remedy]).values for each in ("late", "since")))
+    values = result[name].sel(remedy=remedy).values
+    return mean_interval(values[np.isfinite(values)])
+
+
+def intervention_effect(result: xr.Dataset, remedy: str, name: str) -> Interval:
+    """Mean change of one of MEASURES by an intervention, in pairs of runs, with its 95% interval."""
+    if name == "rate":
+        return _jackknife_rate(*(result[each].sel(remedy=[UNCHANGED, remedy]).values for each in ("late", "since")))
+    return mean_interval(paired_effects(result, remedy, name))
+
+
+def paired_effects(result: xr.Dataset, remedy: str, name: str) -> np.ndarray:
+    """The change of a measure in each run that has it with and without the intervention, (pair,)."""
+    change = (result[name].sel(remedy=remedy) - result[name].sel(remedy=UNCHANGED)).values
+    return change[np.isfinite(change)]
+
+
+def _jackknife_rate(counts: np.ndarray, epochs: np.ndarray) -> Interval:
+    """A rate per 1000 epochs of all runs together, or the difference of the second and the first rate.
+
+    counts, epochs: (one or two, run). The t interval comes from the jackknife over runs; NaN without epochs.
+    """
+    known = np.isfinite(counts).all(axis=0) & np.isfinite(epochs).all(axis=0)
+    counts, epochs = counts[:, known], epochs[:, known]
+    runs = counts.shape[1]
+    totals, total_epochs = counts.sum(axis=1, keepdims=True), epochs.sum(axis=1, keepdims=True)
+    signs = np.array([1.0]) if len(counts) == 1 else np.array([-1.0, 1.0])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = float(signs @ (1000 * totals / total_epochs)[:, 0])
+        without = signs @ (1000 * (totals - counts) / (total_epochs - epochs))
+    if runs < 2 or not np.isfinite(without).all():
+        return t_interval(value, float("nan"), 1)
+    error = np.sqrt((runs - 1) / runs * ((without - without.mean()) ** 2).sum())
+    return t_interval(value, float(error), runs - 1)
+
+
+def mcnemar_p_value(result: xr.Dataset, remedy: str) -> float:
+    """p-value of McNemar's exact test that as many runs gain success by the intervention as lose it."""
+    before, after = (result["test"].sel(remedy=name).values > SUCCESS_ACCURACY for name in (UNCHANGED, remedy))
+    gained, lost = int((after & ~before).sum()), int((before & ~after).sum())
+    return float(stats.binomtest(gained, gained + lost).pvalue) if gained + lost else float("nan")
+
+
+def intervention_table(result: xr.Dataset) -> pd.DataFrame:
+    """One row per ensemble: MEASURES and the changes by the intervention (`_gain`), each with its 95% interval."""
+    rows, missing = [], (np.nan,) * 3
+    for remedy in map(str, result["remedy"].values):
+        test, changed = result["test"].sel(remedy=remedy).values, remedy != UNCHANGED
+        row = {"remedy": remedy, "runs": int(np.isfinite(test).sum())}
+        row["escaped"] = int((result["since"].sel(remedy=remedy).values > 0).sum())
+        for name in MEASURES:
+            row |= interval_columns(name, mean_measure(result, remedy, name))
+            gain = intervention_effect(result, remedy, name) if changed else missing
+            row |= dict(zip((f"{name}_gain", f"{name}_gain_low", f"{name}_gain_high"), gain, strict=True))
+        row["successes"] = int((test > SUCCESS_ACCURACY).sum())
+        rows.append(row | {"p_value": mcnemar_p_value(result, remedy) if changed else np.nan})
+    return make_table(rows)

@@ -1,0 +1,51 @@
+"""Intervals of fractions of events that are clustered by run, and of medians."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from analysis.statistics.intervals import clustered_binomial_interval, median_interval
+
+
+def test_a_share_of_independent_events_has_the_exact_interval():
+    matched, total = np.array([1, 0, 1, 1, 0, 1]), np.ones(6, int)
+    found = clustered_binomial_interval(matched, total)
+    exact = stats.binomtest(4, 6).proportion_ci(method="exact")
+    np.testing.assert_allclose(found, (4 / 6, exact.low, exact.high), rtol=1e-6)
+    all_of_them = clustered_binomial_interval(np.array([3, 4]), np.array([3, 4]))
+    assert all_of_them.value == all_of_them.high == 1
+    assert all_of_them.low < 0.65
+    assert clustered_binomial_interval(np.zeros(2, int), np.array([3, 4])).low == 0
+    assert np.isnan(clustered_binomial_interval(np.zeros(2, int), np.zeros(2, int)).value)
+
+
+def test_events_that_go_together_in_a_run_count_for_fewer(generator):
+    apart = clustered_binomial_interval(generator.binomial(5, 0.5, 40), np.full(40, 5))
+    together = clustered_binomial_interval(5 * (np.arange(40) % 2), np.full(40, 5))
+    assert together.high - together.low > 1.8 * (apart.high - apart.low)
+    exact = stats.binomtest(20, 40).proportion_ci(method="exact")  # as many as there are runs
+    assert together.low == pytest.approx(exact.low, abs=0.01)
+
+
+def test_the_median_has_its_exact_interval(generator):
+    assert np.isnan(median_interval(np.arange(5)).low)
+    assert median_interval(np.arange(6)) == (2.5, 0, 5)
+    assert median_interval(np.arange(10))[1:] == (1, 8)  # 1 - 2 P(Bin(10, 1/2) <= 1) = .979
+    held = [
+        (found := median_interval(generator.exponential(size=25))).low <= np.log(2) <= found.high for _ in range(800)
+    ]
+    assert np.mean(held) > 0.94
+
+
+def test_clustered_events_have_intervals_over_runs(generator):
+    """With spikes of one run alike, intervals over runs hold the true share; those over single spikes would not."""
+    for runs in (6, 12, 40):
+        inside = 0
+        for _ in range(200):
+            totals = generator.integers(1, 12, runs)
+            counts = np.where(generator.random(runs) < 0.6, totals, 0)
+            found = clustered_binomial_interval(counts, totals)
+            inside += found.low <= 0.6 <= found.high
+        assert inside / 200 >= 0.9, runs
+    assert clustered_binomial_interval(np.zeros(5), np.ones(5)).high == pytest.approx(stats.beta.ppf(0.975, 1, 5))
+    assert np.isnan(clustered_binomial_interval(np.zeros(3), np.zeros(3)).value)
