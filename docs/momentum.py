@@ -60,7 +60,7 @@ class MomentumSystem(System):
         for _ in range(steps):
             x, v = state.embedding, state.velocity
             force, norm = self.plain.force(x)
-            after = self.plain.normalised(x + s.step_size * force + s.momentum * v)
+            after = self.plain.normalise(x + s.step_size * force + s.momentum * v)
             going = (state.last_step == state.step) & (norm < 1e38)  # a run that diverges stays where it is
             norms = [norm, np.linalg.norm(after - x, axis=(1, 2))]
             pushed, moved = np.where(going, norms, [state.gradient_norm, state.update_norm])

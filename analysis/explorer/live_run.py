@@ -58,7 +58,7 @@ class ParticleRun:
         if embedding is None:
             self.state = self.system.initial(np.array([self.seed]))
         else:
-            self.state = self.system.at_rest(embedding[None])
+            self.state = self.system.state_from_positions(embedding[None])
 
     def advance(self, steps: int) -> None:
         """Take some steps, on one thread: the browser needs the other, and meeting often costs more than it saves."""
@@ -87,7 +87,7 @@ class ParticleRun:
         """
         moved = (self.embedding if among is None else among).copy()
         moved[token] = position
-        self.state = dataclasses.replace(self.state, embedding=self.system.normalised(moved[None]))
+        self.state = dataclasses.replace(self.state, embedding=self.system.normalise(moved[None]))
 
     def force(self) -> np.ndarray:
         """The balanced force on every particle where it is, (token, axis)."""

@@ -1,15 +1,15 @@
-"""CA's network for an ensemble on a processor: the gradient of `networks.ConstantAttention.loss` in closed form.
+"""Backpropagation through the constant-attention network (CA) for an ensemble on a CPU, written out in closed form.
 
-A lane is a run (`dynamics.kernels.simd`), so that sixteen runs go through the same arithmetic together and a run's
-bits depend on itself alone. Four pairs are taken at a time, so that a weight, once loaded, serves four times.
-With hidden activations a, logits z, and the share s_p of pair p in the loss:
+The gradient is that of `dynamics.networks.ConstantAttention.loss`. Each SIMD lane is a run, so the bits of a run depend
+on that run alone. Four pairs are computed at a time, so that each loaded weight is used four times. With hidden
+activations a, logits z, and the weight s_p of pair p in the loss:
 
     a_p = relu(E_i W_h' + E_j W_h' + b_h),  z_p = W_o a_p + b_o,  loss = sum_p s_p (log sum_c e^z_pc - z_py)
     dz_p = s_p (softmax(z_p) - onehot(y)),  dW_o = sum dz_p a_p',  db_o = sum dz_p
-    da_p = W_o' dz_p where a_p > 0,         db_h = sum da_p,       and da_p reaches both tokens' rows of E W_h'
+    da_p = W_o' dz_p where a_p > 0,         db_h = sum da_p,       and da_p is added to both tokens' rows of E W_h'
 
-All pairs of tokens are visited in every run; those outside its training split have share 0. That costs a
-quarter more at the usual split, and spares every run a list of its own.
+All pairs of tokens are computed in every run; those outside its training split have weight 0. At the default split
+this is a quarter more work, but all runs then share one list of pairs.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from numba import njit
 
 from dynamics.kernels import optimizers, simd
 from dynamics.kernels.compiling import cached_kernel
-from dynamics.kernels.optimizers import OptimizerRule, TrainingArrays, update_weights
+from dynamics.kernels.optimizers import update_weights
 from dynamics.kernels.simd import (
     LANES_32,
     add_scalars,
@@ -43,7 +43,7 @@ _FOUR = (0, 1, 2, 3)
 
 
 class ModularLayout(NamedTuple):
-    """Sizes, and where in a run's flat parameters each weight begins."""
+    """Sizes, and the offset of each weight in the flat parameters of a run."""
 
     n: int
     hidden: int
@@ -56,13 +56,13 @@ class ModularLayout(NamedTuple):
 
 
 def modular_layout(n: int, hidden: int, dim: int) -> ModularLayout:
-    """The parameters in the order of `ConstantAttention.variables`."""
+    """The layout of parameters in the order of `ConstantAttention.variables`."""
     begins = np.cumsum([n * dim, hidden * dim, hidden, n * hidden, n])
     return ModularLayout(n, hidden, dim, *(int(begin) for begin in begins))
 
 
 class PairQuads(NamedTuple):
-    """All pairs of tokens in the order of `all_pairs`, the last repeated to make fours."""
+    """All pairs of tokens in the order of `all_pairs`; the last pair is repeated to fill a group of four."""
 
     first: np.ndarray  # (pair,)
     second: np.ndarray  # (pair,)
@@ -70,43 +70,43 @@ class PairQuads(NamedTuple):
 
 
 def pair_quads(n: int) -> PairQuads:
-    """The pairs of n tokens."""
+    """All pairs of n tokens, with their classes."""
     pairs = all_pairs(n)
     pairs = np.concatenate([pairs, np.repeat(pairs[-1:], -len(pairs) % 4, axis=0)])
     first, second = np.ascontiguousarray(pairs.T)
     return PairQuads(first, second, modular_sum(pairs, n))
 
 
-# --------------------------------------------------------------------------------- one block of runs
+# --------------------------------------------------------------------------------------- one block of sixteen runs
 
 
 @njit(error_model="numpy")
-def _project_tokens(weights, shape, projected):
-    """E W_h' (token, hidden)."""
-    for i in range(shape.n):
-        for k in range(shape.hidden):
+def _project_tokens(weights, layout, projected):
+    """Store the projected embeddings E W_h', (token, hidden)."""
+    for i in range(layout.n):
+        for k in range(layout.hidden):
             total = scalars(np.float32(0))
-            for d in range(shape.dim):
-                embedding = load_scalars(weights, i * shape.dim + d)
-                total = multiply_add(embedding, load_scalars(weights, shape.hidden_weight + k * shape.dim + d), total)
-            store_scalars(projected, i * shape.hidden + k, total)
+            for d in range(layout.dim):
+                embedding = load_scalars(weights, i * layout.dim + d)
+                total = multiply_add(embedding, load_scalars(weights, layout.hidden_weight + k * layout.dim + d), total)
+            store_scalars(projected, i * layout.hidden + k, total)
 
 
 @njit(error_model="numpy")
-def _quad_logits(weights, shape, projected, pairs, quad, active, logits):
-    """Activations (hidden, four) and logits (class, four) of four pairs; gives their largest logits."""
+def _quad_logits(weights, layout, projected, pairs, quad, active, logits):
+    """Store activations (hidden, 4) and logits (class, 4) of four pairs; return their largest logits."""
     zero = scalars(np.float32(0))
     for place in range(4):
-        i = pairs.first[4 * quad + place] * shape.hidden
-        j = pairs.second[4 * quad + place] * shape.hidden
-        for k in range(shape.hidden):
+        i = pairs.first[4 * quad + place] * layout.hidden
+        j = pairs.second[4 * quad + place] * layout.hidden
+        for k in range(layout.hidden):
             both = load_scalars(projected, i + k) + load_scalars(projected, j + k)
-            store_scalars(active, 4 * k + place, maximum(zero, both + load_scalars(weights, shape.hidden_bias + k)))
+            store_scalars(active, 4 * k + place, maximum(zero, both + load_scalars(weights, layout.hidden_bias + k)))
     peak = repeat_axes(scalars(np.float32(-np.inf)), _FOUR)
-    for c in range(shape.n):
-        z = repeat_axes(load_scalars(weights, shape.output_bias + c), _FOUR)
-        for k in range(shape.hidden):
-            weight = load_scalars(weights, shape.output_weight + c * shape.hidden + k)
+    for c in range(layout.n):
+        z = repeat_axes(load_scalars(weights, layout.output_bias + c), _FOUR)
+        for k in range(layout.hidden):
+            weight = load_scalars(weights, layout.output_weight + c * layout.hidden + k)
             z = multiply_add(load_vectors(active, k, _FOUR), weight, z)
         store_vectors(logits, c, z)
         peak = maximum(peak, z)
@@ -114,91 +114,94 @@ def _quad_logits(weights, shape, projected, pairs, quad, active, logits):
 
 
 @njit(error_model="numpy")
-def _logits_to_errors(shape, share, pairs, quad, peak, logits):
-    """Turn logits into the loss's derivatives by them, share (softmax - onehot)."""
+def _logits_to_errors(layout, pair_weights, pairs, quad, peak, logits):
+    """Replace the logits by the derivatives of the loss with respect to them, s_p (softmax(z_p) - onehot(y))."""
     total = repeat_axes(scalars(np.float32(0)), _FOUR)
-    for c in range(shape.n):
+    for c in range(layout.n):
         power = exponential(load_vectors(logits, c, _FOUR) - peak)
         store_vectors(logits, c, power)
         total += power
-    scale = load_vectors(share, quad, _FOUR) / total
-    for c in range(shape.n):
+    scale = load_vectors(pair_weights, quad, _FOUR) / total
+    for c in range(layout.n):
         store_vectors(logits, c, load_vectors(logits, c, _FOUR) * scale)
     for place in range(4):
         at = 4 * pairs.target[4 * quad + place] + place
-        store_scalars(logits, at, load_scalars(logits, at) - load_scalars(share, 4 * quad + place))
+        store_scalars(logits, at, load_scalars(logits, at) - load_scalars(pair_weights, 4 * quad + place))
 
 
 @njit(error_model="numpy")
-def _quad_backward(weights, shape, pairs, quad, active, errors, gradient, by_token):
-    """Add what four pairs contribute to the gradient of all but embedding and W_h, and to that of E W_h'."""
-    for c in range(shape.n):
-        add_scalars(gradient, shape.output_bias + c, sum_axes(load_vectors(errors, c, _FOUR)))
-    for k in range(shape.hidden):
+def _quad_backward(weights, layout, pairs, quad, active, errors, gradient, by_token):
+    """Add the gradient of four pairs with respect to b_h, W_o, b_o and the projected embeddings E W_h'."""
+    for c in range(layout.n):
+        add_scalars(gradient, layout.output_bias + c, sum_axes(load_vectors(errors, c, _FOUR)))
+    for k in range(layout.hidden):
         a = load_vectors(active, k, _FOUR)
         passed = repeat_axes(scalars(np.float32(0)), _FOUR)
-        for c in range(shape.n):
-            at = shape.output_weight + c * shape.hidden + k
+        for c in range(layout.n):
+            at = layout.output_weight + c * layout.hidden + k
             error = load_vectors(errors, c, _FOUR)
             passed = multiply_add(error, load_scalars(weights, at), passed)
             store_scalars(gradient, at, dot_add(error, a, load_scalars(gradient, at)))
         passed = where_above(a, np.float32(0), passed)
-        add_scalars(gradient, shape.hidden_bias + k, sum_axes(passed))
+        add_scalars(gradient, layout.hidden_bias + k, sum_axes(passed))
         store_vectors(active, k, passed)
     for place in range(4):
-        i = pairs.first[4 * quad + place] * shape.hidden
-        j = pairs.second[4 * quad + place] * shape.hidden
-        for k in range(shape.hidden):
+        i = pairs.first[4 * quad + place] * layout.hidden
+        j = pairs.second[4 * quad + place] * layout.hidden
+        for k in range(layout.hidden):
             add_scalars(by_token, i + k, load_scalars(active, 4 * k + place))
             add_scalars(by_token, j + k, load_scalars(active, 4 * k + place))
 
 
 @njit(error_model="numpy")
-def _projection_backward(weights, shape, by_token, gradient):
-    """From the gradient of E W_h' to those of E and W_h."""
-    for i in range(shape.n):
-        for k in range(shape.hidden):
-            value = load_scalars(by_token, i * shape.hidden + k)
-            for d in range(shape.dim):
-                e, w = i * shape.dim + d, shape.hidden_weight + k * shape.dim + d
+def _projection_backward(weights, layout, by_token, gradient):
+    """Add the gradient with respect to E and W_h, from that with respect to E W_h'."""
+    for i in range(layout.n):
+        for k in range(layout.hidden):
+            value = load_scalars(by_token, i * layout.hidden + k)
+            for d in range(layout.dim):
+                e, w = i * layout.dim + d, layout.hidden_weight + k * layout.dim + d
                 store_scalars(gradient, e, multiply_add(value, load_scalars(weights, w), load_scalars(gradient, e)))
                 store_scalars(gradient, w, multiply_add(value, load_scalars(weights, e), load_scalars(gradient, w)))
 
 
 @njit(error_model="numpy")
-def _workspace(shape):
-    """Memory for one block: E W_h', its gradient, activations, logits."""
-    tokens, width = shape.n * shape.hidden, LANES_32
+def _workspace(layout):
+    """Working memory for one block: E W_h', its gradient, activations, logits."""
+    tokens, width = layout.n * layout.hidden, LANES_32
     return (
         np.empty(tokens * width, np.float32),
         np.empty(tokens * width, np.float32),
-        np.empty(4 * shape.hidden * width, np.float32),
-        np.empty(4 * shape.n * width, np.float32),
+        np.empty(4 * layout.hidden * width, np.float32),
+        np.empty(4 * layout.n * width, np.float32),
     )
 
 
 @njit(error_model="numpy")
-def _block_gradient(weights, shape, share, pairs, work, gradient):
-    """The gradient of sixteen runs: weights and gradient (parameter, lane), share (pair, lane), all flat."""
+def _block_gradient(weights, layout, pair_weights, pairs, work, gradient):
+    """The gradient of sixteen runs. weights and gradient: (parameter x lane); pair_weights: (pair x lane)."""
     projected, by_token, active, logits = work
     by_token[:] = 0
     gradient[:] = 0
-    _project_tokens(weights, shape, projected)
+    _project_tokens(weights, layout, projected)
     for quad in range(pairs.first.size // 4):
-        peak = _quad_logits(weights, shape, projected, pairs, quad, active, logits)
-        _logits_to_errors(shape, share, pairs, quad, peak, logits)
-        _quad_backward(weights, shape, pairs, quad, active, logits, gradient, by_token)
-    _projection_backward(weights, shape, by_token, gradient)
+        peak = _quad_logits(weights, layout, projected, pairs, quad, active, logits)
+        _logits_to_errors(layout, pair_weights, pairs, quad, peak, logits)
+        _quad_backward(weights, layout, pairs, quad, active, logits, gradient, by_token)
+    _projection_backward(weights, layout, by_token, gradient)
 
 
 @njit(error_model="numpy")
-def _block_scores(weights, shape, pairs, work, others, behind, credit):
-    """What loss and accuracy of every pair follow from, (pair, lane): the sum of e^(z - peak) over all classes but
-    the right one, y; z_y - peak; and how much of a right answer that is, 1/m where z_y is one of m largest."""
+def _block_scores(weights, layout, pairs, work, others, behind, credit):
+    """Store three numbers per pair (pair x lane), from which `modular_scores` computes loss and accuracy.
+
+    others: sum of exp(z_c - max z) over all classes c except the correct class y; behind: z_y - max z; credit: 1/m if
+    z_y is one of m equal largest logits, else 0.
+    """
     projected, _, active, logits = work
-    _project_tokens(weights, shape, projected)
+    _project_tokens(weights, layout, projected)
     for quad in range(pairs.first.size // 4):
-        peak = _quad_logits(weights, shape, projected, pairs, quad, active, logits)
+        peak = _quad_logits(weights, layout, projected, pairs, quad, active, logits)
         store_vectors(behind, quad, peak)
         for place in range(4):
             at = 4 * quad + place
@@ -206,7 +209,7 @@ def _block_scores(weights, shape, pairs, work, others, behind, credit):
             right = load_scalars(logits, 4 * pairs.target[at] + place)
             one, total = scalars(np.float32(1)), scalars(np.float32(0))
             equal, best = one, one
-            for c in range(shape.n):
+            for c in range(layout.n):
                 if c != pairs.target[at]:
                     z = load_scalars(logits, 4 * c + place)
                     total += exponential(z - top)
@@ -217,51 +220,43 @@ def _block_scores(weights, shape, pairs, work, others, behind, credit):
             store_scalars(credit, at, best / equal)
 
 
-# ------------------------------------------------------------------------------------- for use from Python
+# -------------------------------------------------------------------------------- kernels called from Python
 
 
 @cached_kernel(simd, optimizers, nogil=True)
-def _train(memory, shape, share, pairs, rule, number, steps):
-    work = _workspace(shape)
+def train_modular(memory, layout, pair_weights, pairs, rule, number, steps):
+    """Train all blocks for `steps` updates, the first of which has the number `number`, counted from 1.
+
+    With 0 steps only the gradient is computed. memory: `TrainingArrays`; pair_weights: (block, pair x lane), the weight
+    of each pair in the loss. Runs on the calling thread and releases Python's global interpreter lock.
+    """
+    work = _workspace(layout)
     for block in range(len(memory.weights)):
         for step in range(max(1, steps)):
-            _block_gradient(memory.weights[block], shape, share[block], pairs, work, memory.gradient[block])
+            _block_gradient(memory.weights[block], layout, pair_weights[block], pairs, work, memory.gradient[block])
             if step == steps - 1:
                 memory.before[block][:] = memory.weights[block]
             if step < steps:
-                update_weights(memory, block, rule, number + step, 0, shape.size, 1.0)
+                update_weights(memory, block, rule, number + step, 0, layout.size, 1.0)
 
 
 @cached_kernel(simd, optimizers, nogil=True)
-def _scores(weights, shape, pairs, others, behind, credit):
-    work = _workspace(shape)
+def _scores(weights, layout, pairs, others, behind, credit):
+    work = _workspace(layout)
     for block in range(len(weights)):
-        _block_scores(weights[block], shape, pairs, work, others[block], behind[block], credit[block])
-
-
-def train_modular(
-    memory: TrainingArrays,
-    shape: ModularLayout,
-    share: np.ndarray,
-    pairs: PairQuads,
-    rule: OptimizerRule,
-    number: int,
-    steps: int,
-) -> None:
-    """Take steps, the first of them update `number`; with 0 steps only the gradient is found.
-
-    share: (block, pair x lane), the weight of each pair in the loss. Runs on the calling thread, without Python's lock.
-    """
-    _train(memory, shape, share, pairs, rule, number, steps)
+        _block_scores(weights[block], layout, pairs, work, others[block], behind[block], credit[block])
 
 
 def modular_scores(
-    weights: np.ndarray, shape: ModularLayout, pairs: PairQuads, runs: int
+    weights: np.ndarray, layout: ModularLayout, pairs: PairQuads, runs: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Cross-entropy of each of `all_pairs`, and how right it is, 1/m of m classes that tie: both (run, pair)."""
+    """Cross-entropy and accuracy of each pair of `all_pairs`, (run, pair) float64.
+
+    The accuracy is 1/m where the correct class is one of m classes with the same largest logit.
+    """
     parts = [np.empty((len(weights), pairs.first.size * LANES_32), np.float32) for _ in range(3)]
-    _scores(weights, shape, pairs, *parts)
-    count = shape.n * (shape.n + 1) // 2
+    _scores(weights, layout, pairs, *parts)
+    count = layout.n * (layout.n + 1) // 2
     others, behind, credit = (from_lanes(part, runs)[:, :count].astype(np.float64) for part in parts)
     near = np.log1p(others * np.exp(np.minimum(-behind, 50.0)))  # exact also for a loss far below float32's 1 + 1e-7
     with np.errstate(divide="ignore"):

@@ -1,6 +1,6 @@
-"""Update rules on lanes of sixteen runs (`dynamics.kernels.simd`): SGD, Adam and AdamW, as torch.optim has them.
+"""Optimizer updates on SIMD lanes, one run per lane: SGD, Adam and AdamW, as in torch.optim.
 
-With gradient g, after the L2 term weight_decay x w where the rule is not AdamW's, and t updates so far:
+g is the gradient, including the L2 term weight_decay w except for AdamW, and t is the number of the update, from 1:
 
     SGD    b = momentum b + g;  w -= lr b
     Adam   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g²
@@ -21,7 +21,7 @@ _SGD, _ADAM, _ADAMW = range(3)
 
 
 class OptimizerRule(NamedTuple):
-    """`OptimizerSettings` as compiled kernels take them."""
+    """`OptimizerSettings` in the form that compiled kernels take."""
 
     kind: int
     lr: float
@@ -32,27 +32,27 @@ class OptimizerRule(NamedTuple):
 
 
 class TrainingArrays(NamedTuple):
-    """What training changes, each (block, parameter x lane) float32.
-
-    first and second are the optimizer's moments: Adam's mean gradient and mean squared gradient, or SGD's buffer and
-    nothing. gradient is that of the last update, before the weights before it.
-    """
+    """The arrays that training changes, each (block, parameter x lane) float32."""
 
     weights: np.ndarray
     first: np.ndarray
+    """First optimizer moment: Adam's mean gradient, or the momentum buffer of SGD."""
     second: np.ndarray
+    """Second optimizer moment: Adam's mean squared gradient; unused by SGD."""
     gradient: np.ndarray
+    """Gradient that the last update used."""
     before: np.ndarray
+    """Weights before the last update."""
 
 
 def optimizer_rule(s: OptimizerSettings) -> OptimizerRule:
-    """The update rule that settings name."""
+    """The optimizer of the settings, for `update_weights`."""
     kind = {"sgd": _SGD, "adam": _ADAM, "adamw": _ADAMW}[s.optimizer]
     return OptimizerRule(kind, s.lr, s.weight_decay, s.beta1, s.beta2, s.momentum)
 
 
 def moment_names(s: OptimizerSettings) -> tuple[str, ...]:
-    """What the optimizer remembers of each parameter, by torch's names."""
+    """Names of the optimizer's moments in torch.optim."""
     if s.optimizer == "sgd":
         return ("momentum_buffer",) if s.momentum else ()
     return ("exp_avg", "exp_avg_sq")
@@ -60,7 +60,10 @@ def moment_names(s: OptimizerSettings) -> tuple[str, ...]:
 
 @njit(error_model="numpy")
 def update_weights(memory, block, rule, number, begin, end, discount):
-    """Update number `number`, from 1, of a block's parameters begin..end, at the learning rate over `discount`."""
+    """Apply update `number`, counted from 1, to the parameters begin to end - 1 of a block.
+
+    The learning rate is divided by `discount`.
+    """
     weights, first, second = memory.weights[block], memory.first[block], memory.second[block]
     gradient = memory.gradient[block]
     lr = rule.lr / discount

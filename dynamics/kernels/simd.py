@@ -1,18 +1,17 @@
-"""Sixty-four bytes of numbers side by side: the arithmetic in which the hot kernels are written.
+"""SIMD types for Numba kernels: 64 bytes of numbers that are computed together, each in its own lane.
 
-Inside a compiled kernel a `Scalars` value is eight float64 or sixteen float32, and a `Vectors` value is so
-many points of D axes, held as D `Scalars`. Each operation acts on every lane by itself in IEEE arithmetic,
-without contraction (but where `multiply_add` asks for it) or reordering, so a lane's bits do not depend on
-what its neighbours hold, nor on whether the processor does them all at once, in pairs or one by one. In the
-force kernels the lanes are runs of an ensemble, or pair sums of one run, and the pair laws read the same for
-both; in the gradient kernels they are runs.
+In a compiled kernel a `Scalars` value holds eight float64 or sixteen float32 numbers, one per lane. A `Vectors` value
+holds one point with D axes per lane, as D `Scalars`. Each operation acts on every lane separately in IEEE arithmetic,
+without contraction (except `multiply_add` and `dot_add`) and without reordering. So the bits of a lane depend neither
+on the other lanes nor on the vector width of the processor. In the force kernels lanes are runs of an ensemble or pair
+sums of one run; in the gradient kernels lanes are runs.
 
-Numba's own loops reach this code only through LLVM's loop vectoriser, which gives up on a symmetric sum
-over pairs (it cannot prove that both ends are different memory); hence a type.
+Plain Numba loops are vectorised only by LLVM's loop vectoriser, which does not vectorise a symmetric sum over pairs,
+because it cannot prove that both ends are different memory. Hence these types.
 
-In memory a group of lanes is contiguous: `Scalars` (lane,), `Vectors` (axis, lane). `axes` is the tuple
-``tuple(range(D))``: its length is part of its type, so every loop over axes is unrolled. Arrays are flat, and
-their dtype says which lanes are loaded.
+In memory a group of lanes is contiguous: `Scalars` (lane), `Vectors` (axis, lane). Arrays are flat, and their dtype
+determines the number of lanes. `axes` is the tuple ``tuple(range(D))``: its length is part of its type, so loops over
+axes are unrolled.
 """
 
 import operator
@@ -28,13 +27,13 @@ from numba.extending import intrinsic, lower_builtin, models, register_model, ty
 
 REGISTER_BITS = 512
 LANES_64 = REGISTER_BITS // 64
-"""Lanes of float64."""
+"""Number of float64 lanes, 8."""
 LANES_32 = REGISTER_BITS // 32
-"""Lanes of float32."""
+"""Number of float32 lanes, 16."""
 
 
 def to_lanes(rows: np.ndarray) -> np.ndarray:
-    """(run, number) -> (block, number x lane) float32, sixteen runs a block, missing runs zero."""
+    """Rearrange (run, number) to (block, number x lane) float32: sixteen runs per block, missing runs zero."""
     runs, size = rows.shape
     blocks = -(-runs // LANES_32)
     padded = np.zeros((blocks * LANES_32, size), np.float32)
@@ -49,7 +48,7 @@ def from_lanes(blocks: np.ndarray, runs: int) -> np.ndarray:
 
 
 class ScalarsType(types.Type):
-    """Numba type of eight float64 or sixteen float32."""
+    """Numba type of eight float64 or sixteen float32 numbers, one per lane."""
 
     def __init__(self, element: types.Float) -> None:
         self.element, self.width = element, REGISTER_BITS // element.bitwidth
@@ -57,12 +56,12 @@ class ScalarsType(types.Type):
 
     @property
     def lanes(self) -> ir.VectorType:
-        """LLVM's type."""
+        """The LLVM vector type."""
         return ir.VectorType(ir.DoubleType() if self.element == types.float64 else ir.FloatType(), self.width)
 
 
 class VectorsType(types.Type):
-    """Numba type of so many points of `dim` axes."""
+    """Numba type of one point with `dim` axes per lane."""
 
     def __init__(self, scalars: ScalarsType, dim: int) -> None:
         self.scalars, self.dim = scalars, dim
@@ -70,7 +69,7 @@ class VectorsType(types.Type):
 
     @property
     def lanes(self) -> ir.VectorType:
-        """LLVM's type of one axis."""
+        """The LLVM vector type of one axis."""
         return self.scalars.lanes
 
 
@@ -89,25 +88,25 @@ class _VectorsModel(models.PrimitiveModel):
 # ------------------------------------------------------------------------------------- code generation
 
 
-def _spread(builder, kind, value):
-    """One number in every lane."""
+def _broadcast(builder, kind, value):
+    """The same number in every lane."""
     undefined = ir.Constant(kind.lanes, ir.Undefined)
     first = builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
-    return builder.shuffle_vector(first, undefined, ir.Constant(_whole(kind), [0] * kind.lanes.count))
+    return builder.shuffle_vector(first, undefined, ir.Constant(_integer_lanes(kind), [0] * kind.lanes.count))
 
 
-def _whole(kind):
-    """As many 32-bit integers as there are lanes."""
+def _integer_lanes(kind):
+    """The LLVM vector type with a 32-bit integer per lane."""
     return ir.VectorType(ir.IntType(32), kind.lanes.count)
 
 
 def _constant(kind, value):
-    """A number known at compile time, in every lane."""
+    """A compile-time constant in every lane."""
     return ir.Constant(kind.lanes, [float(value)] * kind.lanes.count)
 
 
 def _each_axis(builder, kind, component):
-    """A value of `Scalars`, or `Vectors`, from a function that gives the lanes of one axis."""
+    """A `Scalars` or `Vectors` value from a function that returns the lanes of one axis."""
     if isinstance(kind, ScalarsType):
         return component(0)
     value = ir.Constant(ir.ArrayType(kind.lanes, kind.dim), ir.Undefined)
@@ -117,7 +116,7 @@ def _each_axis(builder, kind, component):
 
 
 def _axis(builder, kind, value, axis):
-    """The lanes of one axis; `Scalars` are the same along every axis."""
+    """The lanes of one axis. `Scalars` are the same along every axis."""
     return value if isinstance(kind, ScalarsType) else builder.extract_value(value, axis)
 
 
@@ -128,7 +127,7 @@ def _address(context, builder, kind, array, offset):
 
 
 def _aligned(instruction, kind):
-    instruction.align = kind.dtype.bitwidth // 8  # NumPy promises no more than the alignment of one number
+    instruction.align = kind.dtype.bitwidth // 8  # NumPy guarantees only the alignment of a single number
     return instruction
 
 
@@ -137,8 +136,8 @@ def _is_flat(kind):
     return floating and kind.ndim == 1 and kind.layout == "C"
 
 
-def _call(builder, name, kind, args):
-    """LLVM's own function of lanes."""
+def _call_llvm(builder, name, kind, args):
+    """Call an LLVM intrinsic function on vectors of lanes."""
     lanes = kind.lanes
     bits = 64 if lanes.element == ir.DoubleType() else 32
     function_type = ir.FunctionType(lanes, [lanes] * len(args))
@@ -147,7 +146,7 @@ def _call(builder, name, kind, args):
 
 
 def _arithmetic(operation, instruction):
-    """`operation` between two `Scalars`, between two `Vectors`, or of `Vectors` by `Scalars`."""
+    """Implement `operation` for two `Scalars`, for two `Vectors`, and for `Vectors` with `Scalars`."""
 
     @type_callable(operation)
     def type_operation(context):
@@ -181,28 +180,28 @@ for _operation, _in_place, _instruction in (
     _arithmetic(_in_place, _instruction)
 
 
-# ------------------------------------------------------------------- what kernels call (inside njit only)
+# -------------------------------------------------------------------------- functions for use inside kernels
 
 
-def _called_in_kernels(describe: Callable[..., Any]) -> Any:
-    """`intrinsic`; kernels call the result without the compiler's context, which a type checker cannot know."""
+def _intrinsic(describe: Callable[..., Any]) -> Any:
+    """`numba.extending.intrinsic`, untyped, because kernels call the result without the argument `context`."""
     return intrinsic(describe)
 
 
-@_called_in_kernels
+@_intrinsic
 def scalars(context, value):
     """`value`, a float64 or float32, in every lane."""
     kind = ScalarsType(value)
 
     def generate(context, builder, signature, args):
-        return _spread(builder, kind, args[0])
+        return _broadcast(builder, kind, args[0])
 
     return (kind(value), generate) if value in (types.float64, types.float32) else None
 
 
-@_called_in_kernels
+@_intrinsic
 def load_scalars(context, array, group):
-    """Lanes number `group` of a flat array."""
+    """Group number `group` of the lanes in a flat array."""
 
     def generate(context, builder, signature, args):
         offset = builder.mul(args[1], ir.Constant(args[1].type, kind.width))
@@ -214,9 +213,9 @@ def load_scalars(context, array, group):
     return kind(array, types.intp), generate
 
 
-@_called_in_kernels
+@_intrinsic
 def store_scalars(context, array, group, value):
-    """Write lanes number `group` of a flat array."""
+    """Write group number `group` of the lanes in a flat array."""
 
     def generate(context, builder, signature, args):
         offset = builder.mul(args[1], ir.Constant(args[1].type, value.width))
@@ -227,9 +226,9 @@ def store_scalars(context, array, group, value):
     return (types.void(array, types.intp, value), generate) if fits else None
 
 
-@_called_in_kernels
+@_intrinsic
 def load_vectors(context, array, group, axes):
-    """Points number `group` of a flat array of (axis, lane) groups."""
+    """Group number `group` of the points in a flat array (group x axis x lane)."""
     dim = len(axes)
 
     def generate(context, builder, signature, args):
@@ -247,9 +246,9 @@ def load_vectors(context, array, group, axes):
     return kind(array, types.intp, axes), generate
 
 
-@_called_in_kernels
+@_intrinsic
 def store_vectors(context, array, group, value):
-    """Write points number `group` of a flat array of (axis, lane) groups."""
+    """Write group number `group` of the points in a flat array (group x axis x lane)."""
 
     def generate(context, builder, signature, args):
         width = value.scalars.width
@@ -264,9 +263,9 @@ def store_vectors(context, array, group, value):
     return (types.void(array, types.intp, value), generate) if fits else None
 
 
-@_called_in_kernels
+@_intrinsic
 def broadcast_vectors(context, array, point, axes):
-    """Point number `point` of a flat array of (axis,) rows, in every lane."""
+    """Point number `point` of a flat array (point x axis), the same in every lane."""
     dim = len(axes)
 
     def generate(context, builder, signature, args):
@@ -275,7 +274,7 @@ def broadcast_vectors(context, array, point, axes):
 
         def component(axis):
             offset = builder.add(start, ir.Constant(start.type, axis))
-            return _spread(builder, kind, builder.load(builder.gep(data, [offset])))
+            return _broadcast(builder, kind, builder.load(builder.gep(data, [offset])))
 
         return _each_axis(builder, kind, component)
 
@@ -285,9 +284,9 @@ def broadcast_vectors(context, array, point, axes):
     return kind(array, types.intp, axes), generate
 
 
-@_called_in_kernels
+@_intrinsic
 def repeat_axes(context, value, axes):
-    """`Vectors` with the same lanes along every axis."""
+    """`Vectors` with the same `Scalars` along every axis."""
     kind = VectorsType(value, len(axes))
 
     def generate(context, builder, signature, args):
@@ -296,9 +295,9 @@ def repeat_axes(context, value, axes):
     return (kind(value, axes), generate) if isinstance(value, ScalarsType) else None
 
 
-@_called_in_kernels
+@_intrinsic
 def sum_axes(context, value):
-    """The sum over the axes, (lane,), in their order."""
+    """`Scalars`: the sum over the axes, in their order."""
 
     def generate(context, builder, signature, args):
         total = builder.extract_value(args[0], 0)
@@ -309,9 +308,9 @@ def sum_axes(context, value):
     return (value.scalars(value), generate) if isinstance(value, VectorsType) else None
 
 
-@_called_in_kernels
+@_intrinsic
 def lane_numbers(context):
-    """0, 1, ... in the lanes of float64."""
+    """The number of each lane, 0 to 7, as float64."""
     kind = ScalarsType(types.float64)
 
     def generate(context, builder, signature, args):
@@ -320,9 +319,9 @@ def lane_numbers(context):
     return kind(), generate
 
 
-@_called_in_kernels
+@_intrinsic
 def dot(context, left, right):
-    """Scalar products, (lane,), summed in the order of the axes."""
+    """`Scalars`: scalar products, summed in the order of the axes."""
 
     def generate(context, builder, signature, args):
         products = [
@@ -337,29 +336,29 @@ def dot(context, left, right):
     return (left.scalars(left, right), generate) if isinstance(left, VectorsType) and left == right else None
 
 
-@_called_in_kernels
+@_intrinsic
 def dot_add(context, left, right, added):
-    """Scalar products added to `added`, (lane,), axis after axis, each product and sum rounded once."""
+    """`Scalars`: scalar products added to `added`, axis after axis, with one rounding per axis (fused)."""
 
     def generate(context, builder, signature, args):
         total = args[2]
         for axis in range(left.dim):
             sides = [builder.extract_value(arg, axis) for arg in args[:2]]
-            total = _call(builder, "fma", added, [*sides, total])
+            total = _call_llvm(builder, "fma", added, [*sides, total])
         return total
 
     fits = isinstance(left, VectorsType) and left == right and added == left.scalars
     return (added(left, right, added), generate) if fits else None
 
 
-@_called_in_kernels
+@_intrinsic
 def multiply_add(context, left, right, added):
-    """left * right + added, rounded once. `right` may be `Scalars` where the others are `Vectors`."""
+    """left * right + added with one rounding (fused). `right` may be `Scalars` if the others are `Vectors`."""
 
     def generate(context, builder, signature, args):
         def component(axis):
             sides = [_axis(builder, kind, arg, axis) for kind, arg in zip(signature.args, args, strict=True)]
-            return _call(builder, "fma", added, sides)
+            return _call_llvm(builder, "fma", added, sides)
 
         return _each_axis(builder, added, component)
 
@@ -367,9 +366,9 @@ def multiply_add(context, left, right, added):
     return (added(left, right, added), generate) if fits else None
 
 
-@_called_in_kernels
+@_intrinsic
 def maximum(context, left, right):
-    """The larger of each two numbers; that of `right` where one is NaN."""
+    """The larger of the two numbers in each lane; that of `right` if one is NaN."""
 
     def generate(context, builder, signature, args):
         def component(axis):
@@ -381,31 +380,31 @@ def maximum(context, left, right):
     return (left(left, right), generate) if left == right else None
 
 
-@_called_in_kernels
+@_intrinsic
 def exponential(context, value):
-    """e to the power of each float32, which is at most 0, or NaN: 2 units in the last place; e^-87 below -87.
+    """exp(x) of float32 x <= 0 or NaN, to 2 units in the last place; exp(-87) for x < -87.
 
-    The argument is split as n log 2 + r, log 2 in two parts, and e^r is a polynomial of degree 6 (Cephes' expf).
+    The argument is split as n log 2 + r, with log 2 in two parts, and exp(r) is a polynomial of degree 6 (Cephes expf).
     """
 
     def generate(context, builder, signature, args):
         def fused(left, right, added):
-            return _call(builder, "fma", value, [left, right, added])
+            return _call_llvm(builder, "fma", value, [left, right, added])
 
         def component(axis):
             x = _axis(builder, value, args[0], axis)
             least = _constant(value, -87.0)
             x = builder.select(builder.fcmp_ordered("<", x, least), least, x)
-            n = _call(builder, "rint", value, [builder.fmul(x, _constant(value, _INVERSE_LOG_2))])
+            n = _call_llvm(builder, "rint", value, [builder.fmul(x, _constant(value, _INVERSE_LOG_2))])
             r = fused(n, _constant(value, -_LOG_2_HIGH), x)
             r = fused(n, _constant(value, -_LOG_2_LOW), r)
             power = _constant(value, _EXPONENTIAL[0])
             for coefficient in _EXPONENTIAL[1:]:
                 power = fused(power, r, _constant(value, coefficient))
             power = builder.fadd(fused(power, builder.fmul(r, r), r), _constant(value, 1.0))
-            whole = _whole(value)
-            exponent = builder.add(builder.fptosi(n, whole), ir.Constant(whole, [127] * value.lanes.count))
-            scale = builder.shl(exponent, ir.Constant(whole, [23] * value.lanes.count))
+            integers = _integer_lanes(value)
+            exponent = builder.add(builder.fptosi(n, integers), ir.Constant(integers, [127] * value.lanes.count))
+            scale = builder.shl(exponent, ir.Constant(integers, [23] * value.lanes.count))
             scaled = builder.fmul(power, builder.bitcast(scale, value.lanes))
             return builder.select(builder.fcmp_unordered("uno", x, x), x, scaled)
 
@@ -416,7 +415,7 @@ def exponential(context, value):
 
 
 def _float32(value: float) -> float:
-    """The nearest float32, which LLVM wants constants of that type to be."""
+    """The nearest float32; LLVM requires float constants to be exactly representable."""
     return struct.unpack("f", struct.pack("f", value))[0]
 
 
@@ -427,24 +426,24 @@ _EXPONENTIAL = [
 ]
 
 
-@_called_in_kernels
+@_intrinsic
 def log_one_plus(context, value):
-    """log(1 + x) of each float32 x from 0 to 1e38: 3 units in the last place, however small x is.
+    """log(1 + x) of float32 x from 0 to 1e38, to 3 units in the last place, also for small x.
 
-    1 + x is split as m 2^e with m near 1, and log m is a polynomial of degree 9 (Cephes' logf); what rounding took
-    from 1 + x is put back to first order.
+    1 + x is split as m 2^e with m near 1, and log m is a polynomial of degree 9 (Cephes logf). The rounding error of
+    1 + x is corrected to first order.
     """
 
     def generate(context, builder, signature, args):
         def fused(left, right, added):
-            return _call(builder, "fma", value, [left, right, added])
+            return _call_llvm(builder, "fma", value, [left, right, added])
 
         def component(axis):
-            x, one, whole = _axis(builder, value, args[0], axis), _constant(value, 1.0), _whole(value)
+            x, one, integers = _axis(builder, value, args[0], axis), _constant(value, 1.0), _integer_lanes(value)
             u = builder.fadd(one, x)
             left = builder.fdiv(builder.fsub(x, builder.fsub(u, one)), u)
-            half, digits = (ir.Constant(whole, [each] * value.lanes.count) for each in (_ROOT_HALF, 23))
-            bits = builder.bitcast(u, whole)
+            half, digits = (ir.Constant(integers, [each] * value.lanes.count) for each in (_ROOT_HALF, 23))
+            bits = builder.bitcast(u, integers)
             e = builder.ashr(builder.sub(bits, half), digits)
             m = builder.bitcast(builder.sub(bits, builder.shl(e, digits)), value.lanes)
             f, e = builder.fsub(m, one), builder.sitofp(e, value.lanes)
@@ -472,25 +471,25 @@ _LOGARITHM = [
 ]  # fmt: skip
 
 
-@_called_in_kernels
+@_intrinsic
 def square_root(context, value):
-    """Square root of each number, correctly rounded."""
+    """Square root, correctly rounded."""
 
     def generate(context, builder, signature, args):
         def component(axis):
-            return _call(builder, "sqrt", value, [_axis(builder, value, args[0], axis)])
+            return _call_llvm(builder, "sqrt", value, [_axis(builder, value, args[0], axis)])
 
         return _each_axis(builder, value, component)
 
     return value(value), generate
 
 
-@_called_in_kernels
+@_intrinsic
 def where_equal(context, condition, number, value):
-    """`value` where `condition`, `Scalars`, is `number`, else 0, lane by lane."""
+    """`value` in the lanes where `condition` (`Scalars`) equals `number`, else 0."""
 
     def generate(context, builder, signature, args):
-        wanted = _spread(builder, condition, args[1])
+        wanted = _broadcast(builder, condition, args[1])
         tested = builder.fcmp_ordered("==", args[0], wanted)
         nothing = ir.Constant(value.lanes, None)
 
@@ -502,16 +501,16 @@ def where_equal(context, condition, number, value):
     return (value(condition, condition.element, value), generate) if isinstance(condition, ScalarsType) else None
 
 
-@_called_in_kernels
+@_intrinsic
 def where_above(context, condition, threshold, value):
-    """`value` where `condition` > `threshold`, else 0 (so 0 where it is NaN), lane by lane.
+    """`value` in the lanes where `condition` > `threshold`, else 0 (also 0 where `condition` is NaN).
 
-    A condition of `Scalars` holds for every axis of a `Vectors` value.
+    A condition that is `Scalars` applies to every axis of a `Vectors` value.
     """
     element = (condition if isinstance(condition, ScalarsType) else condition.scalars).element
 
     def generate(context, builder, signature, args):
-        limit = _spread(builder, condition, args[1])
+        limit = _broadcast(builder, condition, args[1])
         nothing = ir.Constant(value.lanes, None)
 
         def component(axis):

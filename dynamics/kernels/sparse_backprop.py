@@ -1,12 +1,12 @@
-"""The gradient of VC's network for an ensemble on a processor: `clustering_head.ClusteringHead`, in closed form.
+"""Backpropagation through the clustering head (VC) for an ensemble on a CPU, written out in closed form.
 
-A lane is a run (`dynamics.kernels.simd`): sixteen runs, each with sequences of its own, go through the same
-arithmetic, and a
-run's bits depend on itself alone. Normalised embeddings are computed once a step, one for every position and token; a
-lane takes from this table what its own token asks for. With z = N(E + P), attention a, mixed = sum_t a_t z_t, and
-n = N(xi), backwards from the loss's derivative by the logits, dlogits = share (softmax - onehot):
+The gradient is that of `dynamics.networks.ClusteringHead.losses`. Each SIMD lane is a run with its own sequences, so
+the bits of a run depend on that run alone. The normalised embeddings z = N(E + P) of all positions and tokens are
+computed once per step, as a table from which each lane selects the rows of its tokens. With attention a,
+mixed = sum_t a_t z_t, xi = V mixed, n = N(xi), the receptors w_i and assemblers u_i of VC (input and output weights of
+the MLP), preactivations s_i and the weight c of a sequence in the loss, dlogits = c (softmax - onehot) and
 
-    dzeta = E' dlogits,  da_i = u_i . dzeta,  ds_i = da_i GELU'(s_i),  dn = sum_i ds_i w_i,  dxi = dzeta + N'(xi) dn
+    dzeta = E' dlogits,  dg_i = u_i . dzeta,  ds_i = dg_i GELU'(s_i),  dn = sum_i ds_i w_i,  dxi = dzeta + N'(xi) dn
     dmixed = V' dxi,  dscore_t = a_t (dmixed . (z_t - mixed)),  dz_t = a_t dmixed + dscore_t q / sqrt d
 """
 
@@ -39,12 +39,12 @@ _RELU, _GELU = range(2)
 
 
 class SparseLayout(NamedTuple):
-    """Sizes and choices, and at which row of `axis` numbers each weight begins in a run's flat parameters.
+    """Sizes and settings of the network, and the offset of each weight in the flat parameters of a run.
 
-    Vectors stand before scalars, so that all of them are whole rows.
+    Offsets count rows of D numbers; vectors precede scalars, so that each vector begins at a whole row.
     """
 
-    rows: int
+    rows: int  # of the embedding table
     positions: int
     hidden: int
     position_embedding: int
@@ -52,17 +52,17 @@ class SparseLayout(NamedTuple):
     value: int
     receptor: int
     assembler: int
-    transform_bias: int  # -1 where there is none
-    receptor_bias: int  # counted in single numbers, as is; -1 where there are none
-    size: int  # of all parameters
-    radius: float  # of the norm
+    transform_bias: int  # -1 if there is none
+    receptor_bias: int  # counted in single numbers; -1 if there are none
+    size: int  # number of parameters
+    radius: float  # norm of normalised vectors
     epsilon: float
     smooth: bool
     activation: int
 
 
 def sparse_layout(network: ClusteringHead) -> SparseLayout:
-    """Where each weight of a network stands."""
+    """The layout of a network's parameters."""
     s, dim = network.settings, network.settings.dim
     at = {name: begin // dim for name, begin in network.begins.items()}
     rms, smooth = s.norm.startswith("rms"), s.norm.endswith("smooth")
@@ -90,7 +90,7 @@ def sparse_layout(network: ClusteringHead) -> SparseLayout:
 
 @njit(error_model="numpy")
 def _normalisation_factors(x, layout):
-    """1/|x|, 0 at the origin; f with N(x) = f x; and g with N'(x) dn = f dn + g (x . dn) x / |x|."""
+    """1/|x| (0 at the origin), f with N(x) = f x, and g with N'(x) dn = f dn + g (x . dn) x / |x|."""
     one = scalars(np.float32(1))
     square = dot(x, x)
     length = square_root(square)
@@ -109,7 +109,7 @@ def _normalisation_factors(x, layout):
 
 @njit(error_model="numpy")
 def _normalisation_backward(x, error, inverse, factor, slope):
-    """The derivative by x of what has the derivative `error` by N(x)."""
+    """Backpropagate `error`, the derivative of the loss with respect to N(x), to x."""
     return error * factor + x * (slope * inverse * dot(x, error))
 
 
@@ -118,7 +118,7 @@ def _normalisation_backward(x, error, inverse, factor, slope):
 
 @njit(error_model="numpy")
 def gelu(x):
-    """x Phi(x) and its derivative Phi(x) + x phi(x); Phi to 1e-7 by Abramowitz and Stegun 7.1.26."""
+    """GELU, x Phi(x), and its derivative, Phi(x) + x phi(x); Phi to 1e-7 by Abramowitz and Stegun 7.1.26."""
     one, zero = scalars(np.float32(1)), scalars(np.float32(0))
     size = maximum(x, zero - x) * scalars(np.float32(0.70710678))
     density = exponential(zero - size * size)  # e^(-x²/2)
@@ -136,85 +136,114 @@ def gelu(x):
 
 @njit(error_model="numpy")
 def _activation(x, layout):
-    """The activation and its derivative."""
+    """The activation function and its derivative."""
     if layout.activation == _GELU:
         return gelu(x)
     one = where_above(x, np.float32(0), scalars(np.float32(1)))
     return one * x, one
 
 
-# -------------------------------------------------------------------------------------- one block of runs
+# ------------------------------------------------------------------------------------ one block of sixteen runs
+
+
+class SparseWorkspace(NamedTuple):
+    """Working memory for one block of sixteen runs, each array float32 and flat."""
+
+    table: np.ndarray  # (position x token x axis x lane) normalised embeddings
+    d_table: np.ndarray  # the same shape, gradient with respect to the table
+    scores: np.ndarray  # (position x token x lane) attention scores of the table
+    attention: np.ndarray  # (position x lane)
+    active: np.ndarray  # (hidden x lane) activations
+    slopes: np.ndarray  # (hidden x lane) their derivatives
+    logits: np.ndarray  # (token x lane) logits, then derivatives with respect to them
+    product: np.ndarray  # (axis x lane) intermediate vector
+
+
+@njit(error_model="numpy")
+def sparse_workspace(layout, axes):
+    """Allocate a workspace."""
+    rows, dim = layout.positions * layout.rows, len(axes)
+    return SparseWorkspace(
+        np.empty(rows * dim * LANES_32, np.float32),
+        np.empty(rows * dim * LANES_32, np.float32),
+        np.empty(rows * LANES_32, np.float32),
+        np.empty(layout.positions * LANES_32, np.float32),
+        np.empty(layout.hidden * LANES_32, np.float32),
+        np.empty(layout.hidden * LANES_32, np.float32),
+        np.empty(layout.rows * LANES_32, np.float32),
+        np.empty(dim * LANES_32, np.float32),
+    )
 
 
 @njit(error_model="numpy")
 def fill_normalised_table(weights, layout, table, scores, axes):
-    """z (position x token, axis) and its score z . q / sqrt d."""
+    """Store the table z of normalised embeddings (position x token, axis), and their scores z . q / sqrt d."""
     query = load_vectors(weights, layout.query, axes) * scalars(np.float32(1 / np.sqrt(len(axes))))
-    for place in range(layout.positions):
-        position = load_vectors(weights, layout.position_embedding + place, axes)
+    for t in range(layout.positions):
+        position = load_vectors(weights, layout.position_embedding + t, axes)
         for token in range(layout.rows):
             x = load_vectors(weights, token, axes) + position
             factor = _normalisation_factors(x, layout)[1]
             z = x * factor
-            store_vectors(table, place * layout.rows + token, z)
-            store_scalars(scores, place * layout.rows + token, dot(z, query))
+            store_vectors(table, t * layout.rows + token, z)
+            store_scalars(scores, t * layout.rows + token, dot(z, query))
 
 
 @njit(error_model="numpy")
-def _vectors_of_tokens(table, place, tokens, layout, axes):
-    """The row of a position at each lane's own token."""
-    value = where_equal(tokens, np.float32(0), load_vectors(table, place * layout.rows, axes))
+def _vectors_of_tokens(table, t, tokens, layout, axes):
+    """The table rows of position t and each lane's own token."""
+    value = where_equal(tokens, np.float32(0), load_vectors(table, t * layout.rows, axes))
     for token in range(1, layout.rows):
-        value += where_equal(tokens, np.float32(token), load_vectors(table, place * layout.rows + token, axes))
+        value += where_equal(tokens, np.float32(token), load_vectors(table, t * layout.rows + token, axes))
     return value
 
 
 @njit(error_model="numpy")
-def _scalars_of_tokens(scores, place, tokens, layout):
-    """The score of a position at each lane's own token."""
-    value = where_equal(tokens, np.float32(0), load_scalars(scores, place * layout.rows))
+def _scalars_of_tokens(scores, t, tokens, layout):
+    """The scores of position t and each lane's own token."""
+    value = where_equal(tokens, np.float32(0), load_scalars(scores, t * layout.rows))
     for token in range(1, layout.rows):
-        value += where_equal(tokens, np.float32(token), load_scalars(scores, place * layout.rows + token))
+        value += where_equal(tokens, np.float32(token), load_scalars(scores, t * layout.rows + token))
     return value
 
 
 @njit(error_model="numpy")
 def _attention_mixture(table, scores, layout, tokens, attention, axes):
-    """The mixture of a sequence's embeddings, by its attention (position), which is kept."""
+    """The embeddings of a sequence averaged with its attention; stores the attention (position)."""
     peak = scalars(np.float32(-np.inf))
-    for place in range(layout.positions):
-        score = _scalars_of_tokens(scores, place, load_scalars(tokens, place), layout)
-        store_scalars(attention, place, score)
+    for t in range(layout.positions):
+        score = _scalars_of_tokens(scores, t, load_scalars(tokens, t), layout)
+        store_scalars(attention, t, score)
         peak = maximum(peak, score)
     total, mixed = scalars(np.float32(0)), repeat_axes(scalars(np.float32(0)), axes)
-    for place in range(layout.positions):
-        power = exponential(load_scalars(attention, place) - peak)
-        store_scalars(attention, place, power)
+    for t in range(layout.positions):
+        power = exponential(load_scalars(attention, t) - peak)
+        store_scalars(attention, t, power)
         total += power
-        z = _vectors_of_tokens(table, place, load_scalars(tokens, place), layout, axes)
+        z = _vectors_of_tokens(table, t, load_scalars(tokens, t), layout, axes)
         mixed = multiply_add(z, power, mixed)
     scale = scalars(np.float32(1)) / total
-    for place in range(layout.positions):
-        store_scalars(attention, place, load_scalars(attention, place) * scale)
+    for t in range(layout.positions):
+        store_scalars(attention, t, load_scalars(attention, t) * scale)
     return mixed * scale
 
 
 @njit(error_model="numpy")
 def _value_product(weights, layout, mixed, product, axes):
-    """V mixed."""
+    """The product of the value matrix V with `mixed`."""
     for axis in range(len(axes)):
         store_scalars(product, axis, dot(load_vectors(weights, layout.value + axis, axes), mixed))
     return load_vectors(product, 0, axes)
 
 
 @njit(error_model="numpy")
-def _mlp(weights, layout, xi, flat, active, slopes, axes):
-    """zeta of a sequence embedding and its normalised form; activations and their derivatives are kept."""
+def _mlp(weights, layout, xi, normalised, active, slopes, axes):
+    """The output zeta of the MLP with its skip connection; stores the activations and their derivatives."""
     zeta = xi
     if layout.transform_bias >= 0:
         zeta = zeta + load_vectors(weights, layout.transform_bias, axes)
     for unit in range(layout.hidden):
-        before = dot(load_vectors(weights, layout.receptor + unit, axes), flat)
+        before = dot(load_vectors(weights, layout.receptor + unit, axes), normalised)
         if layout.receptor_bias >= 0:
             before += load_scalars(weights, layout.receptor_bias + unit)
         after, slope = _activation(before, layout)
@@ -226,7 +255,7 @@ def _mlp(weights, layout, xi, flat, active, slopes, axes):
 
 @njit(error_model="numpy")
 def _decode(weights, layout, zeta, logits, axes):
-    """E zeta (token), and its largest."""
+    """Store the logits E zeta (token); return the largest."""
     peak = scalars(np.float32(-np.inf))
     for token in range(layout.rows):
         logit = dot(load_vectors(weights, token, axes), zeta)
@@ -236,109 +265,97 @@ def _decode(weights, layout, zeta, logits, axes):
 
 
 @njit(error_model="numpy")
-def _decode_backward(weights, layout, zeta, target, share, peak, errors, gradient, axes):
-    """From logits, in errors, to the loss's derivative by zeta; the gradient of the decoding embeddings is added."""
+def _decode_backward(weights, layout, zeta, target, weight, peak, errors, gradient, axes):
+    """Derivative of the loss with respect to zeta, from the logits in `errors`; adds the gradient of E as decoder."""
     total = scalars(np.float32(0))
     for token in range(layout.rows):
         power = exponential(load_scalars(errors, token) - peak)
         store_scalars(errors, token, power)
         total += power
-    scale, back = share / total, repeat_axes(scalars(np.float32(0)), axes)
+    scale, d_zeta = weight / total, repeat_axes(scalars(np.float32(0)), axes)
     for token in range(layout.rows):
-        error = load_scalars(errors, token) * scale - where_equal(target, np.float32(token), share)
+        error = load_scalars(errors, token) * scale - where_equal(target, np.float32(token), weight)
         add_vectors(gradient, token, zeta * error, axes)
-        back = multiply_add(load_vectors(weights, token, axes), error, back)
-    return back
+        d_zeta = multiply_add(load_vectors(weights, token, axes), error, d_zeta)
+    return d_zeta
 
 
 @njit(error_model="numpy")
-def _mlp_backward(weights, layout, flat, back, active, slopes, gradient, axes):
-    """From the derivative by zeta to that by N(xi); the gradient of the feed-forward layer is added."""
+def _mlp_backward(weights, layout, normalised, d_zeta, active, slopes, gradient, axes):
+    """Derivative of the loss with respect to N(xi), from that with respect to zeta; adds the gradient of the MLP."""
     if layout.transform_bias >= 0:
-        add_vectors(gradient, layout.transform_bias, back, axes)
-    towards = repeat_axes(scalars(np.float32(0)), axes)
+        add_vectors(gradient, layout.transform_bias, d_zeta, axes)
+    d_normalised = repeat_axes(scalars(np.float32(0)), axes)
     for unit in range(layout.hidden):
         assembler = load_vectors(weights, layout.assembler + unit, axes)
-        add_vectors(gradient, layout.assembler + unit, back * load_scalars(active, unit), axes)
-        error = dot(assembler, back) * load_scalars(slopes, unit)
-        add_vectors(gradient, layout.receptor + unit, flat * error, axes)
+        add_vectors(gradient, layout.assembler + unit, d_zeta * load_scalars(active, unit), axes)
+        error = dot(assembler, d_zeta) * load_scalars(slopes, unit)
+        add_vectors(gradient, layout.receptor + unit, normalised * error, axes)
         if layout.receptor_bias >= 0:
             add_scalars(gradient, layout.receptor_bias + unit, error)
-        towards = multiply_add(load_vectors(weights, layout.receptor + unit, axes), error, towards)
-    return towards
+        d_normalised = multiply_add(load_vectors(weights, layout.receptor + unit, axes), error, d_normalised)
+    return d_normalised
 
 
 @njit(error_model="numpy")
-def _attention_backward(weights, table, layout, tokens, attention, mixed, back, by_table, gradient, axes):
-    """From the derivative by the mixture to those by the table's rows and by the query."""
+def _attention_backward(weights, table, layout, tokens, attention, mixed, d_mixed, d_table, gradient, axes):
+    """Add the gradients of the table and the query, from the derivative with respect to the attention average."""
     query = load_vectors(weights, layout.query, axes) * scalars(np.float32(1 / np.sqrt(len(axes))))
-    mean, by_query = dot(back, mixed), repeat_axes(scalars(np.float32(0)), axes)
-    for place in range(layout.positions):
-        own = load_scalars(tokens, place)
-        z, share = _vectors_of_tokens(table, place, own, layout, axes), load_scalars(attention, place)
-        error = share * (dot(back, z) - mean)
-        by_query = multiply_add(z, error, by_query)
-        reached = back * share + query * error
+    mean, d_query = dot(d_mixed, mixed), repeat_axes(scalars(np.float32(0)), axes)
+    for t in range(layout.positions):
+        own_token = load_scalars(tokens, t)
+        z, attended = _vectors_of_tokens(table, t, own_token, layout, axes), load_scalars(attention, t)
+        error = attended * (dot(d_mixed, z) - mean)
+        d_query = multiply_add(z, error, d_query)
+        d_z = d_mixed * attended + query * error
         for token in range(layout.rows):
-            row = place * layout.rows + token
-            add_vectors(by_table, row, where_equal(own, np.float32(token), reached), axes)
-    add_vectors(gradient, layout.query, by_query * scalars(np.float32(1 / np.sqrt(len(axes)))), axes)
+            row = t * layout.rows + token
+            add_vectors(d_table, row, where_equal(own_token, np.float32(token), d_z), axes)
+    add_vectors(gradient, layout.query, d_query * scalars(np.float32(1 / np.sqrt(len(axes)))), axes)
 
 
 @njit(error_model="numpy")
-def add_embedding_gradients(weights, layout, by_table, gradient, axes):
-    """From the gradient of the table to those of both embeddings."""
-    for place in range(layout.positions):
-        position = load_vectors(weights, layout.position_embedding + place, axes)
+def add_embedding_gradients(weights, layout, d_table, gradient, axes):
+    """Add the gradients of token and position embeddings, from that of the table."""
+    for t in range(layout.positions):
+        position = load_vectors(weights, layout.position_embedding + t, axes)
         for token in range(layout.rows):
             x = load_vectors(weights, token, axes) + position
             inverse, factor, slope = _normalisation_factors(x, layout)
-            error = load_vectors(by_table, place * layout.rows + token, axes)
+            error = load_vectors(d_table, t * layout.rows + token, axes)
             error = _normalisation_backward(x, error, inverse, factor, slope)
             add_vectors(gradient, token, error, axes)
-            add_vectors(gradient, layout.position_embedding + place, error, axes)
+            add_vectors(gradient, layout.position_embedding + t, error, axes)
 
 
 @njit(error_model="numpy")
 def sequence_forward(weights, layout, work, tokens, axes):
-    """A sequence's mixture, xi, N(xi) with what its derivative wants, zeta, the largest logit; work has the rest."""
+    """Compute the network on one sequence per lane.
+
+    Returns the attention average, xi, N(xi), its three `_normalisation_factors`, zeta and the largest logit; attention,
+    activations and logits are stored in `work`.
+    """
     table, _, scores, attention, active, slopes, logits, product = work
     mixed = _attention_mixture(table, scores, layout, tokens, attention, axes)
     xi = _value_product(weights, layout, mixed, product, axes)
     inverse, factor, slope = _normalisation_factors(xi, layout)
-    flat = xi * factor
-    zeta = _mlp(weights, layout, xi, flat, active, slopes, axes)
-    return mixed, xi, flat, inverse, factor, slope, zeta, _decode(weights, layout, zeta, logits, axes)
+    normalised = xi * factor
+    zeta = _mlp(weights, layout, xi, normalised, active, slopes, axes)
+    return mixed, xi, normalised, inverse, factor, slope, zeta, _decode(weights, layout, zeta, logits, axes)
 
 
 @njit(error_model="numpy")
-def add_sequence_gradient(weights, layout, work, tokens, target, share, gradient, axes):
-    """Add a sequence's part of the gradient: tokens (position x lane), target and the weight of its loss (lane)."""
-    table, by_table, _, attention, active, slopes, errors, product = work
-    mixed, xi, flat, inverse, factor, slope, zeta, peak = sequence_forward(weights, layout, work, tokens, axes)
-    back = _decode_backward(weights, layout, zeta, target, share, peak, errors, gradient, axes)
-    towards = _mlp_backward(weights, layout, flat, back, active, slopes, gradient, axes)
-    by_xi = back + _normalisation_backward(xi, towards, inverse, factor, slope)
-    store_vectors(product, 0, by_xi)
-    by_mixed = repeat_axes(scalars(np.float32(0)), axes)
+def add_sequence_gradient(weights, layout, work, tokens, target, weight, gradient, axes):
+    """Add the gradient of one sequence per lane: tokens (position x lane), its target and its weight in the loss."""
+    table, d_table, _, attention, active, slopes, errors, product = work
+    mixed, xi, normalised, inverse, factor, slope, zeta, peak = sequence_forward(weights, layout, work, tokens, axes)
+    d_zeta = _decode_backward(weights, layout, zeta, target, weight, peak, errors, gradient, axes)
+    d_normalised = _mlp_backward(weights, layout, normalised, d_zeta, active, slopes, gradient, axes)
+    d_xi = d_zeta + _normalisation_backward(xi, d_normalised, inverse, factor, slope)
+    store_vectors(product, 0, d_xi)
+    d_mixed = repeat_axes(scalars(np.float32(0)), axes)
     for axis in range(len(axes)):
         error = load_scalars(product, axis)
         add_vectors(gradient, layout.value + axis, mixed * error, axes)
-        by_mixed = multiply_add(load_vectors(weights, layout.value + axis, axes), error, by_mixed)
-    _attention_backward(weights, table, layout, tokens, attention, mixed, by_mixed, by_table, gradient, axes)
-
-
-@njit(error_model="numpy")
-def sparse_workspace(layout, axes):
-    """Memory for one block of sixteen runs."""
-    rows, dim = layout.positions * layout.rows, len(axes)
-    return (
-        np.empty(rows * dim * LANES_32, np.float32),
-        np.empty(rows * dim * LANES_32, np.float32),
-        np.empty(rows * LANES_32, np.float32),
-        np.empty(layout.positions * LANES_32, np.float32),
-        np.empty(layout.hidden * LANES_32, np.float32),
-        np.empty(layout.hidden * LANES_32, np.float32),
-        np.empty(layout.rows * LANES_32, np.float32),
-        np.empty(dim * LANES_32, np.float32),
-    )
+        d_mixed = multiply_add(load_vectors(weights, layout.value + axis, axes), error, d_mixed)
+    _attention_backward(weights, table, layout, tokens, attention, mixed, d_mixed, d_table, gradient, axes)

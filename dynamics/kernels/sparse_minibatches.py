@@ -1,6 +1,6 @@
-"""Mini-batches of an ensemble of VC's networks, as kernels: gather, differentiate, update, score.
+"""Mini-batch training of an ensemble of clustering heads (VC) on a CPU: gather, differentiate, update, evaluate.
 
-Sixteen runs go through their batches side by side (`dynamics.kernels.sparse_backprop`), each with sequences of its own.
+Each SIMD lane is a run with its own sequences; the gradient is that of `dynamics.kernels.sparse_backprop`.
 """
 
 from typing import NamedTuple
@@ -32,11 +32,11 @@ from dynamics.kernels.sparse_backprop import (
 )
 
 _PARTIAL_SUM_LENGTH = 64
-"""Sequences whose losses are summed in float32 before they go into a sum in float64."""
+"""Number of sequences whose losses are summed in float32 before they are added to a float64 sum."""
 
 
 class LabelledSequences(NamedTuple):
-    """What runs learn or are tested on: tokens (run, sequence, position) and targets (run, sequence), int16."""
+    """Sequences of each run: tokens (run, sequence, position) and targets (run, sequence), int16."""
 
     tokens: np.ndarray
     targets: np.ndarray
@@ -44,24 +44,24 @@ class LabelledSequences(NamedTuple):
 
 @njit(error_model="numpy")
 def _fill_lane(sequences, run, row, lane, tokens, target):
-    """A sequence of a run as a lane of tokens (position x lane) and target (lane)."""
+    """Copy a sequence of a run to one lane of tokens (position x lane) and target (lane)."""
     target[lane] = sequences.targets[run, row]
-    for place in range(sequences.tokens.shape[2]):
-        tokens[place * LANES_32 + lane] = sequences.tokens[run, row, place]
+    for position in range(sequences.tokens.shape[2]):
+        tokens[position * LANES_32 + lane] = sequences.tokens[run, row, position]
 
 
 @njit(error_model="numpy")
 def _gather_minibatch_sequence(sequences, order, first, at, tokens, target):
-    """Number `at` in each run's order, of sixteen runs from `first` on, as lanes: tokens (position x lane), target."""
+    """Copy sequence number `at` in the order of each of sixteen runs, from run `first` on, to its lane."""
     runs = len(sequences.tokens)
     for lane in range(LANES_32):
-        run = min(first + lane, runs - 1)  # lanes without a run repeat the last one's
+        run = min(first + lane, runs - 1)  # lanes without a run repeat the last run
         _fill_lane(sequences, run, order[run, at], lane, tokens, target)
 
 
 @njit(error_model="numpy")
 def _gather_same_row(sequences, first, row, tokens, target):
-    """As `gather`, the same row of each run."""
+    """Copy sequence number `row` of each of sixteen runs, from run `first` on, to its lane."""
     runs = len(sequences.tokens)
     for lane in range(LANES_32):
         _fill_lane(sequences, min(first + lane, runs - 1), row, lane, tokens, target)
@@ -69,21 +69,21 @@ def _gather_same_row(sequences, first, row, tokens, target):
 
 @njit(error_model="numpy")
 def _minibatch_gradient(weights, layout, work, sequences, order, first, begin, end, gradient, axes):
-    """The gradient of the mean loss over places begin..end of each run's order."""
+    """The gradient of the mean loss over the sequences begin to end - 1 in each run's order."""
     gradient[:] = 0
-    work[1][:] = 0
-    fill_normalised_table(weights, layout, work[0], work[2], axes)
+    work.d_table[:] = 0
+    fill_normalised_table(weights, layout, work.table, work.scores, axes)
     tokens, target = np.empty(layout.positions * LANES_32, np.float32), np.empty(LANES_32, np.float32)
-    share = scalars(np.float32(1 / (end - begin)))
+    weight = scalars(np.float32(1 / (end - begin)))
     for at in range(begin, end):
         _gather_minibatch_sequence(sequences, order, first, at, tokens, target)
-        add_sequence_gradient(weights, layout, work, tokens, load_scalars(target, 0), share, gradient, axes)
-    add_embedding_gradients(weights, layout, work[1], gradient, axes)
+        add_sequence_gradient(weights, layout, work, tokens, load_scalars(target, 0), weight, gradient, axes)
+    add_embedding_gradients(weights, layout, work.d_table, gradient, axes)
 
 
 @njit(error_model="numpy")
 def _loss_and_credit(layout, logits, peak, target):
-    """A sequence's cross-entropy, and how right it is, 1/m where its target is one of the m largest logits."""
+    """Cross-entropy and accuracy of a sequence; the accuracy is 1/m if its target is one of m equal largest logits."""
     one, right = scalars(np.float32(1)), scalars(np.float32(-np.inf))
     others, equal, best = scalars(np.float32(0)), scalars(np.float32(0)), one
     for token in range(layout.rows):
@@ -97,16 +97,19 @@ def _loss_and_credit(layout, logits, peak, target):
         equal += one - where_above(right - z, np.float32(0), one)
         best = best - where_above(z - right, np.float32(0), best)
     ahead = right - peak
-    near = where_above(ahead, np.float32(-50), one)  # beyond, e^-ahead is large and others holds the 1 of the peak
+    near = where_above(
+        ahead, np.float32(-50), one
+    )  # otherwise e^-ahead is large, and `others` contains the 1 of the peak
     argument = near * others / exponential(ahead) + (one - near) * (others - one)
     return log_one_plus(argument) - (one - near) * ahead, best / equal
 
 
 @cached_kernel(sparse_backprop, simd, optimizers, nogil=True)
 def _train(memory, layout, sequences, order, rule, discount, decayed, number, begin, batch, steps, axes):
+    """See `train_sparse`; rule is used for all parameters except the assemblers, which have `decayed`."""
     work = sparse_workspace(layout, axes)
-    mlp, heavy = layout.receptor * len(axes), layout.assembler * len(axes)
-    rest = heavy + layout.hidden * len(axes)
+    mlp, assemblers = layout.receptor * len(axes), layout.assembler * len(axes)
+    after = assemblers + layout.hidden * len(axes)
     for block in range(len(memory.weights)):
         weights, gradient, first = memory.weights[block], memory.gradient[block], block * LANES_32
         for step in range(max(1, steps)):
@@ -116,29 +119,30 @@ def _train(memory, layout, sequences, order, rule, discount, decayed, number, be
             if step < steps:
                 memory.before[block][:] = weights
                 update_weights(memory, block, rule, number + step, 0, mlp, 1.0)
-                update_weights(memory, block, rule, number + step, mlp, heavy, discount)
-                update_weights(memory, block, decayed, number + step, heavy, rest, discount)
-                update_weights(memory, block, rule, number + step, rest, layout.size, discount)
+                update_weights(memory, block, rule, number + step, mlp, assemblers, discount)
+                update_weights(memory, block, decayed, number + step, assemblers, after, discount)
+                update_weights(memory, block, rule, number + step, after, layout.size, discount)
 
 
 @cached_kernel(sparse_backprop, simd, optimizers, nogil=True)
 def _score(weights, layout, sequences, counts, splits, totals, axes):
+    """See `sparse_scores`; totals: (block, loss and accuracy x split x lane)."""
     work, count = sparse_workspace(layout, axes), sequences.targets.shape[1]
     tokens, target = np.empty(layout.positions * LANES_32, np.float32), np.empty(LANES_32, np.float32)
-    part = np.empty(2 * splits * LANES_32, np.float32)
+    partial = np.empty(2 * splits * LANES_32, np.float32)
     for block in range(len(weights)):
-        fill_normalised_table(weights[block], layout, work[0], work[2], axes)
+        fill_normalised_table(weights[block], layout, work.table, work.scores, axes)
         for begin in range(0, count, _PARTIAL_SUM_LENGTH):
-            part[:] = 0
+            partial[:] = 0
             for at in range(begin, min(begin + _PARTIAL_SUM_LENGTH, count)):
                 _gather_same_row(sequences, block * LANES_32, at, tokens, target)
                 peak = sequence_forward(weights[block], layout, work, tokens, axes)[7]
-                loss, credit = _loss_and_credit(layout, work[6], peak, load_scalars(target, 0))
+                loss, credit = _loss_and_credit(layout, work.logits, peak, load_scalars(target, 0))
                 for split in range(splits):
-                    often = load_scalars(counts[block], at * splits + split)
-                    add_scalars(part, split, often * loss)
-                    add_scalars(part, splits + split, often * credit)
-            totals[block] += part
+                    occurrences = load_scalars(counts[block], at * splits + split)
+                    add_scalars(partial, split, occurrences * loss)
+                    add_scalars(partial, splits + split, occurrences * credit)
+            totals[block] += partial
 
 
 def train_sparse(
@@ -155,11 +159,11 @@ def train_sparse(
     steps: int,
     dim: int,
 ) -> None:
-    """Take steps within an epoch, the first of them update `number` and at place `begin` of the epoch's order.
+    """Train all blocks for `steps` mini-batches of one epoch, from the sequence `begin` of the epoch's order on.
 
-    order: (run, place) int64. With 0 steps only the gradient at that place is found. The feed-forward layer learns at
-    the rate over `discount`, its assemblers with `decay` added to their weight decay. Runs on the calling thread,
-    without Python's lock.
+    order: (run, sequence) int64. number: the number of the first update, counted from 1. With 0 steps only the gradient
+    is computed. The learning rate of the MLP is divided by `discount`, and `decay` is added to the weight decay of the
+    assemblers (output weights). Runs on the calling thread and releases Python's global interpreter lock.
     """
     axes, decayed = tuple(range(dim)), rule._replace(weight_decay=rule.weight_decay + decay)
     _train(memory, layout, sequences, order, rule, float(discount), decayed, number, begin, batch, steps, axes)
@@ -168,11 +172,10 @@ def train_sparse(
 def sparse_scores(
     weights: np.ndarray, layout: SparseLayout, sequences: LabelledSequences, counts: np.ndarray, splits: int, dim: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of cross-entropy and of right answers in each split, (run, split), of sequences that occur counts (block,
-    sequence x split x lane) times in each.
+    """Sums of cross-entropy and of accuracy over the sequences of each split, both (run, split).
 
-    Where m rows of the table tie at the top, the right one among them, it counts 1/m. Not finite where float32 does
-    not suffice.
+    counts: (block, sequence x split x lane), how often a sequence occurs in each split. The accuracy is 1/m where the
+    correct token is one of m with the same largest logit. Not finite where float32 overflows.
     """
     totals = np.zeros((len(weights), 2 * splits * LANES_32))
     _score(weights, layout, sequences, counts, splits, totals, tuple(range(dim)))

@@ -1,6 +1,6 @@
-"""One step of the particles, as kernels: balance the forces, move, normalise (CA section 6).
+"""One integrator step of the particles as compiled kernels: balance the forces, move, normalise (CA section 6).
 
-Everything acts on a block of eight runs, a run a lane; particles.py has the equation.
+All kernels act on a block of eight runs, one run per SIMD lane. The equation is in `dynamics.particles.system`.
 """
 
 from typing import NamedTuple, get_args
@@ -35,24 +35,23 @@ from dynamics.particles.pair_forces import (
 )
 from dynamics.settings import BalanceRule, StepRule, VarianceRule
 
-_SQUARED_LIMIT = 1e76  # square of the largest force norm and of the largest distance from the origin
+_SQUARED_LIMIT = 1e76
+"""Squared norm of the force, or of all positions, from which a run counts as diverged."""
 
 NOT_DIVERGED, LAST_STEP, FORCE_NORM, MOVE_NORM = range(4)
-"""Rows of what is tracked of each run, (row, lane): all as float64, since that is what lanes hold."""
+"""Rows of the array `track` (row, lane) that describes the state of each run; all float64."""
 
-# Kernels know the open choices by their places in `settings.CHOICES`.
-_BALANCE_BY_MAGNITUDE, _BALANCE_BY_COUNT, _UNBALANCED = map(get_args(BalanceRule).index, ("magnitude", "count", "none"))
-_STEP_ALONG_FORCE, _STEP_ALONG_DIRECTION, _STEP_PER_PARTICLE = map(
-    get_args(StepRule).index, ("force", "direction", "particle")
-)
-_SCALE_OVERALL, _SCALE_PER_AXIS, _UNSCALED = map(get_args(VarianceRule).index, ("overall", "axis", "none"))
+# Settings that are words reach the kernels as indices into `settings.PARTICLE_CHOICES`.
+_BALANCE_BY_MAGNITUDE, _BALANCE_BY_COUNT = map(get_args(BalanceRule).index, ("magnitude", "count"))
+_STEP_ALONG_DIRECTION, _STEP_PER_PARTICLE = map(get_args(StepRule).index, ("direction", "particle"))
+_SCALE_OVERALL, _SCALE_PER_AXIS = map(get_args(VarianceRule).index, ("overall", "axis"))
 
 _ROUNDING = (16 * np.finfo(np.float64).eps) ** 2
-"""Share of the squared mean that rounding leaves when the mean is taken away: less spread than that is none."""
+"""Rounding error of subtracting the mean, relative to the squared mean: a smaller spread counts as zero."""
 
 
 class IntegratorParameters(NamedTuple):
-    """`ParticleSettings` as compiled kernels take them: choices are places in `settings.CHOICES`."""
+    """`ParticleSettings` in the form that compiled kernels take: words as indices into `settings.PARTICLE_CHOICES`."""
 
     fa: float
     ga: float
@@ -69,9 +68,9 @@ class IntegratorParameters(NamedTuple):
 
 @njit(error_model="numpy")
 def _balance_weight(rule, magnitude, like, unlike, pairs):
-    """Weight of an unlike field: ratio of summed magnitudes, or of the numbers of pairs, or 1; (lane,).
+    """Weight of an unlike field for each lane: ratio of the summed magnitudes, or of the numbers of pairs, or 1.
 
-    Where there is nothing like to balance against, or nothing unlike, a ratio is 0.
+    A ratio is 0 where there are no like pairs or no unlike pairs.
     """
     if rule == _BALANCE_BY_MAGNITUDE:
         denominator = load_scalars(magnitude[unlike], 0)
@@ -82,17 +81,17 @@ def _balance_weight(rule, magnitude, like, unlike, pairs):
 
 
 @njit(error_model="numpy")
-def _sum_balanced_fields(force, magnitude, pairs, law, axes):
-    """Overwrite the attraction field with the balanced sum of all fields; its squared norm, (lane,)."""
-    repulsion = _balance_weight(law.repulsion_balance, magnitude, ATTRACTION, REPULSION, pairs) * scalars(law.gr)
-    unlike = _balance_weight(law.alignment_balance, magnitude, LIKE_ALIGNMENT, UNLIKE_ALIGNMENT, pairs) * scalars(
-        law.fa
+def _sum_balanced_fields(force, magnitude, pairs, params, axes):
+    """Overwrite the attraction field with the balanced sum of all fields; return its squared norm for each lane."""
+    repulsion = _balance_weight(params.repulsion_balance, magnitude, ATTRACTION, REPULSION, pairs) * scalars(params.gr)
+    unlike = _balance_weight(params.alignment_balance, magnitude, LIKE_ALIGNMENT, UNLIKE_ALIGNMENT, pairs) * scalars(
+        params.fa
     )
     square = scalars(0.0)
     for i in range(pairs.n):
-        total = load_vectors(force[ATTRACTION], i, axes) * scalars(law.ga)
+        total = load_vectors(force[ATTRACTION], i, axes) * scalars(params.ga)
         total += load_vectors(force[REPULSION], i, axes) * repulsion
-        total += load_vectors(force[LIKE_ALIGNMENT], i, axes) * scalars(law.fa)
+        total += load_vectors(force[LIKE_ALIGNMENT], i, axes) * scalars(params.fa)
         total += load_vectors(force[UNLIKE_ALIGNMENT], i, axes) * unlike
         square += dot(total, total)
         store_vectors(force[ATTRACTION], i, total)
@@ -100,24 +99,24 @@ def _sum_balanced_fields(force, magnitude, pairs, law, axes):
 
 
 @njit(error_model="numpy")
-def _move(x, force, square, law, n, moved, axes):
-    """moved = x + step along the force by the rule of the law."""
+def _move(x, force, square, params, n, moved, axes):
+    """Write to `moved` the positions x after a step along the force, by the step rule of the settings."""
     norm = square_root(square)
-    scale = scalars(law.step_size)
-    if law.step_rule == _STEP_ALONG_DIRECTION:
+    scale = scalars(params.step_size)
+    if params.step_rule == _STEP_ALONG_DIRECTION:
         scale = where_above(norm, 0.0, scale * (scalars(np.sqrt(float(n))) / norm))
     for i in range(n):
         f = load_vectors(force, i, axes)
-        if law.step_rule == _STEP_PER_PARTICLE:
+        if params.step_rule == _STEP_PER_PARTICLE:
             f = f * inverse_length(f)
         store_vectors(moved, i, load_vectors(x, i, axes) + f * scale)
 
 
 @njit(error_model="numpy")
 def _normalise_block(x, n, variance, axes):
-    """Zero mean and unit spread, in place; gives the squared norm before scaling, (lane,).
+    """Subtract the mean and divide by the standard deviation, in place; return the squared norm before scaling.
 
-    Particles without spread, up to the rounding of their mean, are put to the origin.
+    Particles whose spread is zero, up to the rounding of their mean, are put at the origin.
     """
     mean = load_vectors(x, 0, axes)
     for i in range(1, n):
@@ -144,53 +143,56 @@ def _normalise_block(x, n, variance, axes):
 
 
 @njit(error_model="numpy")
-def _accept_move(x, moved, n, alive, axes):
-    """Take the moved positions in the lanes still alive; the squared distance moved, (lane,)."""
+def _accept_move(x, moved, n, active, axes):
+    """Copy the moved positions in the lanes that have not diverged; return the squared displacement for each lane."""
     square = scalars(0.0)
-    dead = scalars(1.0) - alive
+    inactive = scalars(1.0) - active
     for i in range(n):
         before, after = load_vectors(x, i, axes), load_vectors(moved, i, axes)
         step = after - before
-        square += where_above(alive, 0.5, dot(step, step))
-        store_vectors(x, i, where_above(alive, 0.5, after) + where_above(dead, 0.5, before))
+        square += where_above(active, 0.5, dot(step, step))
+        store_vectors(x, i, where_above(active, 0.5, after) + where_above(inactive, 0.5, before))
     return square
 
 
 @njit(error_model="numpy")
-def _apply_forces(x, force, magnitude, moved, track, moving, pairs, law, axes):
-    """From the fields at x to the total force, left in force[0], and if moving one step along it, in place.
+def _apply_forces(x, force, magnitude, moved, track, moving, pairs, params, axes):
+    """Write the total force at x to force[0] and, if `moving`, take one step along it in place.
 
-    Eight runs at once; those that diverge stay where they were.
+    Runs that diverge in this step keep their positions.
     """
-    square = _sum_balanced_fields(force, magnitude, pairs, law, axes)
+    square = _sum_balanced_fields(force, magnitude, pairs, params, axes)
     if not moving:
         store_scalars(track[FORCE_NORM], 0, square_root(square))
         return
-    _move(x, force[ATTRACTION], square, law, pairs.n, moved, axes)
-    total = _normalise_block(moved, pairs.n, law.variance, axes)
+    _move(x, force[ATTRACTION], square, params, pairs.n, moved, axes)
+    total = _normalise_block(moved, pairs.n, params.variance, axes)
     limit = scalars(_SQUARED_LIMIT)
     finite = where_above(limit - square, 0.0, where_above(limit - total, 0.0, scalars(1.0)))
-    alive = load_scalars(track[NOT_DIVERGED], 0) * finite
-    displacement = _accept_move(x, moved, pairs.n, alive, axes)
-    store_scalars(track[NOT_DIVERGED], 0, alive)
-    store_scalars(track[LAST_STEP], 0, load_scalars(track[LAST_STEP], 0) + alive)
-    _store_norm(track[FORCE_NORM], alive, square)
-    _store_norm(track[MOVE_NORM], alive, displacement)
+    active = load_scalars(track[NOT_DIVERGED], 0) * finite
+    displacement = _accept_move(x, moved, pairs.n, active, axes)
+    store_scalars(track[NOT_DIVERGED], 0, active)
+    store_scalars(track[LAST_STEP], 0, load_scalars(track[LAST_STEP], 0) + active)
+    _store_norm(track[FORCE_NORM], active, square)
+    _store_norm(track[MOVE_NORM], active, displacement)
 
 
 @njit(error_model="numpy")
-def _store_norm(row, alive, square):
-    """Write the norm in the lanes still alive."""
-    dead = scalars(1.0) - alive
-    store_scalars(row, 0, where_above(alive, 0.5, square_root(square)) + where_above(dead, 0.5, load_scalars(row, 0)))
+def _store_norm(row, active, square):
+    """Store the norm in the lanes that have not diverged."""
+    kept = where_above(scalars(1.0) - active, 0.5, load_scalars(row, 0))
+    store_scalars(row, 0, where_above(active, 0.5, square_root(square)) + kept)
 
 
-# ------------------------------------------------------------------------------- entries called from Python
+# -------------------------------------------------------------------------------- kernels called from Python
 
 
 @cached_kernel(pair_forces, pair_list, simd, settings, parallel=True)
-def advance_blocks(blocks, runs, across, number, track, pairs, law, axes):
-    """`number` steps in place; gives the total force before the last of them, or with none that at x."""
+def advance_blocks(blocks, runs, across, number, track, pairs, params, axes):
+    """Take `number` steps in place; return the total force before the last step, or at x if `number` is 0.
+
+    blocks: (block, token x axis x lane); track: (block, row, lane), updated in place.
+    """
     size, count = blocks.shape[1], len(blocks)
     total = np.empty((count, size))
     if across:
@@ -200,7 +202,7 @@ def advance_blocks(blocks, runs, across, number, track, pairs, law, axes):
             x = blocks[block]
             for _ in range(max(number, 1)):
                 token_fields_across_runs(x, pairs, work, force, magnitude, axes)
-                _apply_forces(x, force, magnitude, moved, track[block], number > 0, pairs, law, axes)
+                _apply_forces(x, force, magnitude, moved, track[block], number > 0, pairs, params, axes)
             total[block] = force[ATTRACTION]
     else:
         work, force, magnitude = force_workspace(pairs, axes), np.empty((4, size)), np.empty((4, LANES_64))
@@ -209,12 +211,13 @@ def advance_blocks(blocks, runs, across, number, track, pairs, law, axes):
             x = blocks[block]
             for _ in range(max(number, 1)):
                 token_fields_within_run(x, min(LANES_64, runs - block * LANES_64), pairs, work, force, magnitude, axes)
-                _apply_forces(x, force, magnitude, moved, track[block], number > 0, pairs, law, axes)
+                _apply_forces(x, force, magnitude, moved, track[block], number > 0, pairs, params, axes)
             total[block] = force[ATTRACTION]
     return total
 
 
 @cached_kernel(pair_forces, pair_list, simd, settings)
 def normalise_blocks(blocks, n, variance, axes):
+    """Normalise the positions of all blocks (block, token x axis x lane) in place."""
     for block in range(len(blocks)):
         _normalise_block(blocks[block], n, variance, axes)

@@ -1,31 +1,32 @@
-r"""The pair forces of CA: repulsion, attraction and alignment of pair sums, and their sums over all pairs.
+r"""The pair forces of CA: repulsion, attraction and alignment between pair sums, summed over all pairs.
 
-A pair of tokens i <= j has the pair sum x_ij = x_i + x_j. A pair sum x_kl acts on x_ij by one of four
-fields (CA equations 2-4; section 6 adds them up to its law of four cases). With r = \|x_ij - x_kl\|:
+A pair of tokens i <= j has the pair sum x_ij = x_i + x_j. Another pair sum x_kl acts on x_ij through four
+fields (CA equations 2-4, combined in CA section 6). With r = \|x_ij - x_kl\|:
 
     like attraction     i+j == k+l (mod N)                    (x_kl - x_ij) / r
     unlike repulsion    i+j != k+l                            (x_ij - x_kl) / r²
     like alignment      i+j == k+l  and  x_ij . x_kl > 0       x_kl / \|x_kl\|
     unlike alignment    i+j != k+l  and  x_ij . x_kl > 0      -x_kl / \|x_kl\|
 
-and the sum over kl moves both particles i and j. Everything here is at g_a = g_r = f_a = 1.
+The sum over kl is the force on both particles i and j. All fields are computed with g_a = g_r = f_a = 1.
 
-Where the law has no value it is 0: two coincident pair sums (r² <= `TINY`) neither attract nor repel
+Where a field is undefined it is 0: two coincident pair sums (r² <= `TINY`) neither attract nor repel
 each other, and a pair sum at the origin (\|x_kl\|² <= `TINY`) neither aligns others nor is aligned.
 
-In the plane alignment needs only the order of the angles, and sorting gives it in O(P log P). It is not
-done: beside the root and the quotient of the repulsion, alignment here costs 5 to 10% of the whole sum, and
-a sort with its prefix sums took longer than that for every N up to 113, and lost four digits.
+Pairs are grouped by residue class (i + j mod N), so that the inner loops contain no branch. There are two
+ways to sum, for many runs and for few, and both give the same bits: the force on a pair sum is added up over
+the others in ascending order, and each term is rounded on its own. The magnitude of a field is the same for
+both pair sums, and is stored with the later of the two.
 
-Pairs are grouped by residue class, so that the inner loops have no branch. There are two ways to sum,
-for many runs and for few, with the same bits: in both, the force on a pair sum is added up over the
-others in ascending order, each term rounded on its own. A magnitude is the same seen from both ends
-and is kept by the later of the two.
+- Across runs (`_pair_fields_across_runs`): each SIMD lane is a run. Each pair of pair sums is visited once and
+  used for both (action and reaction).
+- Within a run (`_pair_fields_within_run`): each SIMD lane is a pair sum. Each pair of pair sums is visited from
+  both sides, which is twice the work, but no two lanes write to the same memory, so a single run can be
+  spread over threads.
 
-- across runs: a lane is a run. Each pair of pair sums is visited once and used for both (action and
-  reaction). `fields_across`.
-- within a run: a lane is a pair sum. Each is visited from both sides, twice the work, but no two lanes
-  write to the same place, so that a single run can be spread over threads. `fields_within`.
+Alignment in the plane depends only on the order of the angles, which sorting gives in O(P log P). This is not used:
+alignment takes 5 to 10% of the time of the whole sum, and sorting with prefix sums took longer than that for
+every N up to 113 and lost four digits.
 """
 
 from typing import NamedTuple
@@ -58,27 +59,28 @@ TINY = 1e-280
 """Squared lengths up to this count as zero; above it every field is finite."""
 
 RELATIVE_COST_WITHIN_RUN = 1.6
-"""Measured time of a pair of pair sums within a run, visited from both sides, over that across runs."""
+"""Measured time per pair of pair sums of the sum within a run, relative to the sum across runs."""
 MIN_WORK_FOR_THREADS = 20_000
-"""Groups of eight pair sums times pair sums of a run that repay spreading it over threads (N = 28 or so)."""
+"""Work of a run (groups of eight pair sums times pair sums) from which several threads are faster; about N = 28."""
 
 FIELD_NAMES = ("like_attraction", "unlike_repulsion", "like_alignment", "unlike_alignment")
+"""The four fields in the order of the field axis of all arrays here."""
 ATTRACTION, REPULSION, LIKE_ALIGNMENT, UNLIKE_ALIGNMENT = range(4)
 
 
-# ------------------------------------------------------------------------------------------ the pair laws
+# ----------------------------------------------------------------------------- force between two pair sums
 
 
 @njit(error_model="numpy")
 def inverse_length(vectors):
-    """1 / length, (lane,); 0 for a vector of no length."""
+    """1 / length of each lane's vector; 0 for a vector of zero length."""
     square = dot(vectors, vectors)
     return where_above(square, TINY, scalars(1.0) / square_root(square))
 
 
 @njit(error_model="numpy")
 def repulsion_force(x_ij, x_kl):
-    """Force on x_ij, (x_ij - x_kl) / r², and its magnitude 1/r (CA eq 2, g_r = 1). On x_kl: the opposite."""
+    """Repulsion of x_ij by x_kl, (x_ij - x_kl) / r², and its magnitude 1/r (CA eq 2, g_r = 1)."""
     difference = x_ij - x_kl
     square = dot(difference, difference)
     inverse_square = where_above(square, TINY, scalars(1.0) / square)
@@ -87,7 +89,7 @@ def repulsion_force(x_ij, x_kl):
 
 @njit(error_model="numpy")
 def attraction_force(x_ij, x_kl):
-    """Force on x_ij, (x_kl - x_ij) / r, and its magnitude 1 (CA eq 3, g_a = 1). On x_kl: the opposite."""
+    """Attraction of x_ij by x_kl, (x_kl - x_ij) / r, and its magnitude 1 (CA eq 3, g_a = 1)."""
     difference = x_kl - x_ij
     inverse = inverse_length(difference)
     return difference * inverse, where_above(inverse, 0.0, scalars(1.0))
@@ -95,22 +97,22 @@ def attraction_force(x_ij, x_kl):
 
 @njit(error_model="numpy")
 def alignment_force(x_ij, x_kl, unit_kl):
-    """Force on x_ij, x_kl / |x_kl| in the half-plane x_ij . x_kl > 0 (CA eq 4, f_a = 1, the like case)."""
+    """Alignment of x_ij by a like x_kl: x_kl / |x_kl| if x_ij . x_kl > 0, else 0 (CA eq 4, f_a = 1)."""
     return where_above(dot(x_ij, x_kl), 0.0, unit_kl)
 
 
 @njit(error_model="numpy")
 def in_half_plane(x_ij, x_kl):
-    """1 where x_ij . x_kl > 0, else 0: the magnitude of alignment. The same seen from x_kl."""
+    """The magnitude of the alignment of x_ij by x_kl: 1 if x_ij . x_kl > 0, else 0."""
     return where_above(dot(x_ij, x_kl), 0.0, scalars(1.0))
 
 
-# ----------------------------------------------------------------------------------- sums over many runs
+# --------------------------------------------------------------------------- sum across runs: lanes are runs
 
 
 @njit(error_model="numpy")
 def _add_like_fields_across_runs(sums, units, bounds, fields, magnitudes, axes):
-    """Add both like fields, a run a lane: every two pair sums of one class once."""
+    """Add both like fields: each two pair sums of the same class once, for both of them."""
     for c in range(bounds.size - 1):
         for kl in range(bounds[c], bounds[c + 1]):
             x_kl = load_vectors(sums, kl, axes)
@@ -136,7 +138,7 @@ def _add_like_fields_across_runs(sums, units, bounds, fields, magnitudes, axes):
 
 @njit(error_model="numpy")
 def _add_unlike_fields_across_runs(sums, units, bounds, fields, magnitudes, axes):
-    """Add both unlike fields, a run a lane: every two pair sums of different class once."""
+    """Add both unlike fields: each two pair sums of different classes once, for both of them."""
     for c in range(bounds.size - 1):
         for kl in range(bounds[c + 1], bounds[-1]):
             x_kl = load_vectors(sums, kl, axes)
@@ -168,10 +170,10 @@ def _subtract_vectors(array, group, value, axes):
 
 @njit(error_model="numpy")
 def _pair_fields_across_runs(sums, units, bounds, fields, magnitudes, axes):
-    """All four fields on every pair sum, a run a lane.
+    """All four fields on every pair sum of a block of eight runs; lanes are runs.
 
-    sums, units (pair, axis, lane) flat; bounds (class + 1); writes fields (field, pair, axis, lane) and
-    magnitudes (field, pair, lane), each of the last two with all axes but the first flat.
+    sums and units, the pair sums and their directions: (pair x axis x lane); bounds: (class + 1). Writes fields
+    (field, pair x axis x lane) and magnitudes (field, pair x lane).
     """
     fields[:] = 0.0
     magnitudes[:] = 0.0
@@ -179,12 +181,12 @@ def _pair_fields_across_runs(sums, units, bounds, fields, magnitudes, axes):
     _add_unlike_fields_across_runs(sums, units, bounds, fields, magnitudes, axes)
 
 
-# ----------------------------------------------------------------------------------- sums within one run
+# ----------------------------------------------------------------------- sum within a run: lanes are pair sums
 
 
 @njit(error_model="numpy")
 def _like_fields_within_run(group, x_ij, numbers, points, directions, first, last, out, out_magnitudes, axes):
-    """Both like fields on eight pair sums of a class, from the pair sums first..last-1 of that class."""
+    """Both like fields on eight pair sums of a class, which are the pair sums first to last - 1."""
     attracted = x_ij - x_ij
     aligned = x_ij - x_ij
     strength = scalars(0.0)
@@ -193,7 +195,7 @@ def _like_fields_within_run(group, x_ij, numbers, points, directions, first, las
         x_kl = broadcast_vectors(points, kl, axes)
         force, magnitude = attraction_force(x_ij, x_kl)
         attracted += force
-        later = numbers - scalars(float(kl))  # 0 in the lane of kl itself
+        later = numbers - scalars(float(kl))  # positive where ij comes after kl, 0 where it is kl itself
         strength += where_above(later, 0.5, magnitude)
         partners += where_above(later, 0.5, in_half_plane(x_ij, x_kl))
         aligned += where_above(later * later, 0.5, alignment_force(x_ij, x_kl, broadcast_vectors(directions, kl, axes)))
@@ -205,7 +207,7 @@ def _like_fields_within_run(group, x_ij, numbers, points, directions, first, las
 
 @njit(error_model="numpy")
 def _unlike_fields_within_run(group, x_ij, points, directions, first, last, pairs, out, out_magnitudes, axes):
-    """Both unlike fields on eight pair sums of a class, from all pair sums but first..last-1."""
+    """Both unlike fields on eight pair sums of a class, from all pair sums except first to last - 1."""
     repelled = x_ij - x_ij
     aligned = x_ij - x_ij
     strength = scalars(0.0)
@@ -217,7 +219,7 @@ def _unlike_fields_within_run(group, x_ij, points, directions, first, last, pair
         strength += magnitude
         aligned -= alignment_force(x_ij, x_kl, broadcast_vectors(directions, kl, axes))
         partners += in_half_plane(x_ij, x_kl)
-    for kl in range(last, pairs):  # here the magnitudes are those of kl, and their roots are saved
+    for kl in range(last, pairs):  # magnitudes are stored with the later pair sum, kl: no square root is needed
         x_kl = broadcast_vectors(points, kl, axes)
         repelled += repulsion_force(x_ij, x_kl)[0]
         aligned -= alignment_force(x_ij, x_kl, broadcast_vectors(directions, kl, axes))
@@ -229,7 +231,7 @@ def _unlike_fields_within_run(group, x_ij, points, directions, first, last, pair
 
 @njit(error_model="numpy")
 def _gather_lane(sums, units, lane, points, directions):
-    """One run out of its lane: (pair, axis, lane) -> (pair, axis), all flat."""
+    """Copy the pair sums and directions of one run: (pair x axis x lane) to (pair x axis)."""
     for k in range(points.size):
         points[k] = sums[k * LANES_64 + lane]
         directions[k] = units[k * LANES_64 + lane]
@@ -237,7 +239,7 @@ def _gather_lane(sums, units, lane, points, directions):
 
 @njit(error_model="numpy")
 def _load_group(points, start, last, padded, group, axes):
-    """Pair sums start..start+7 of one run, (axis, lane); lanes from `last` on hold zeros."""
+    """Pair sums start to start + 7 of one run as lanes; lanes for pair sums from `last` on are zero."""
     dim = len(axes)
     base = group * dim * LANES_64
     for lane in range(min(LANES_64, last - start)):
@@ -248,7 +250,7 @@ def _load_group(points, start, last, padded, group, axes):
 
 @njit(error_model="numpy")
 def _scatter_group(group, start, last, lane, out, out_magnitudes, fields, magnitudes, axes):
-    """Results for pair sums start..start+7 of one run into that run's lane."""
+    """Copy the fields on pair sums start to start + 7 of one run to that run's lane."""
     dim = len(axes)
     for field in range(4):
         for k in range(min(LANES_64, last - start)):
@@ -260,9 +262,9 @@ def _scatter_group(group, start, last, lane, out, out_magnitudes, fields, magnit
 
 @njit(error_model="numpy", parallel=True)
 def _pair_fields_within_run(sums, units, bounds, groups, runs, fields, magnitudes, axes):
-    """As `fields_across` for the first `runs` lanes, each run by itself, its groups of eight over threads.
+    """The same as `_pair_fields_across_runs` for the first `runs` lanes, one run after the other, over threads.
 
-    groups (group, 2): class and first pair sum of every eight pair sums of one class.
+    groups: (group, 2), class and first pair sum of every eight pair sums of a class.
     """
     dim = len(axes)
     pairs = bounds[-1]
@@ -283,25 +285,25 @@ def _pair_fields_within_run(sums, units, bounds, groups, runs, fields, magnitude
             _scatter_group(group, start, last, lane, out, out_magnitudes, fields, magnitudes, axes)
 
 
-# --------------------------------------------------------------------- from particles to fields and back
+# ------------------------------------------------------------- from particles to pair sums, and fields to particles
 
 
 @njit(error_model="numpy")
 def _store_pair_sums(x, pairs, sums, units, axes):
-    """x_i + x_j of every pair and its direction; x flat (token, axis, lane)."""
+    """Store the pair sum of every pair and its direction. x: (token x axis x lane)."""
     for ij in range(len(pairs.first)):
         x_ij = load_vectors(x, pairs.first[ij], axes) + load_vectors(x, pairs.second[ij], axes)
-        x_ij = where_above(dot(x_ij, x_ij), TINY, x_ij)  # what counts as the origin is put there
+        x_ij = where_above(dot(x_ij, x_ij), TINY, x_ij)  # pair sums too short for a direction become exactly 0
         store_vectors(sums, ij, x_ij)
         store_vectors(units, ij, x_ij * inverse_length(x_ij))
 
 
 @njit(error_model="numpy")
 def _sum_onto_tokens(pairs, fields, magnitudes, force, magnitude, axes):
-    """Fields on pair sums to fields on both their tokens, and the summed magnitudes.
+    """Add the fields on each pair sum to both its tokens, and sum the magnitudes.
 
-    Writes force (field, token x axis x lane) and magnitude (field, lane), the latter over ordered pairs of
-    pairs: of each two, only the later has it.
+    Writes force (field, token x axis x lane) and magnitude (field, lane). The magnitude is summed over ordered pairs
+    of pairs, hence the factor 2.
     """
     force[:] = 0.0
     magnitude[:] = 0.0
@@ -316,14 +318,14 @@ def _sum_onto_tokens(pairs, fields, magnitudes, force, magnitude, axes):
 
 @njit(error_model="numpy")
 def force_workspace(pairs, axes):
-    """Memory for one block of eight runs: pair sums, their directions, fields, magnitudes."""
+    """Working memory for a block of eight runs: pair sums, their directions, fields, magnitudes."""
     size = len(pairs.first) * len(axes) * LANES_64
     return np.empty(size), np.empty(size), np.empty((4, size)), np.empty((4, len(pairs.first) * LANES_64))
 
 
 @njit(error_model="numpy")
 def token_fields_across_runs(x, pairs, work, force, magnitude, axes):
-    """The four fields on every token of a block of eight runs, on the calling thread."""
+    """The four fields on every token of a block of eight runs, computed on the calling thread."""
     sums, units, fields, magnitudes = work
     _store_pair_sums(x, pairs, sums, units, axes)
     _pair_fields_across_runs(sums, units, pairs.bounds, fields, magnitudes, axes)
@@ -332,7 +334,7 @@ def token_fields_across_runs(x, pairs, work, force, magnitude, axes):
 
 @njit(error_model="numpy")
 def token_fields_within_run(x, runs, pairs, work, force, magnitude, axes):
-    """As `forces_across` for the first `runs` lanes of the block, spread over all threads."""
+    """The same as `token_fields_across_runs` for the first `runs` lanes of the block, over all threads."""
     sums, units, fields, magnitudes = work
     fields[:] = 0.0
     magnitudes[:] = 0.0
@@ -345,7 +347,7 @@ def token_fields_within_run(x, runs, pairs, work, force, magnitude, axes):
 
 
 def to_blocks(x: np.ndarray) -> np.ndarray:
-    """(run, token, axis) -> (block, token x axis x lane), eight runs a block, missing runs zero."""
+    """Rearrange (run, token, axis) to (block, token x axis x lane): eight runs per block, missing runs zero."""
     runs, n, dim = x.shape
     blocks = -(-runs // LANES_64)
     padded = np.zeros((blocks * LANES_64, n, dim))
@@ -354,17 +356,17 @@ def to_blocks(x: np.ndarray) -> np.ndarray:
 
 
 def from_blocks(blocks: np.ndarray, runs: int, n: int, dim: int) -> np.ndarray:
-    """The inverse of `to_blocks`; a leading axis (field) may stand behind the block's."""
+    """The inverse of `to_blocks`; further axes, such as the field, may follow the block axis."""
     lead = blocks.shape[1:-1]
     x = np.moveaxis(blocks.reshape(len(blocks), *lead, n, dim, LANES_64), -1, 1)
     return np.ascontiguousarray(x.reshape(-1, *lead, n, dim)[:runs])
 
 
 def summation_plan(runs: int, pairs: PairList) -> tuple[bool, int]:
-    """The faster way to sum, by estimate: whether across runs, and on how many threads.
+    """The estimated faster way to sum: whether to sum across runs, and the number of threads.
 
-    Across runs eight lanes and both sides of a pair serve at once, but a block of eight runs stays on one
-    thread. Within a run threads meet after every run, which a small one does not repay.
+    Across runs, a block of eight runs stays on one thread. Within a run, threads synchronise after every run, which
+    takes longer than it saves for small N.
     """
     blocks, threads = -(-runs // LANES_64), get_num_threads()
     size, groups = len(pairs.first), len(pairs.groups)
@@ -376,6 +378,7 @@ def summation_plan(runs: int, pairs: PairList) -> tuple[bool, int]:
 
 @cached_kernel(simd, pair_list, parallel=True)
 def _evaluate(blocks, runs, across, pairs, axes):
+    """Force (block, field, token x axis x lane) and magnitude (block, field, lane) of all blocks."""
     force = np.empty((len(blocks), 4, blocks.shape[1]))
     magnitude = np.empty((len(blocks), 4, LANES_64))
     if across:
@@ -392,19 +395,49 @@ def _evaluate(blocks, runs, across, pairs, axes):
 
 
 class ForceFields(NamedTuple):
-    """The four fields in the order of `FIELDS`, each at constant 1."""
+    """The four force fields in the order of `FIELD_NAMES`, each with its constant set to 1."""
 
     force: np.ndarray
-    """(field, ..., token, axis)"""
+    """Force on every token: (field, ..., token, axis)."""
     magnitude: np.ndarray
-    """(field, ...) summed over ordered pairs of pairs"""
+    """Sum of the magnitudes over ordered pairs of pairs: (field, ...)."""
 
 
 def force_fields(embedding: np.ndarray, pairs: PairList | None = None) -> ForceFields:
-    """The four force fields on every token, from the pair sums of a list of pairs (default: all i <= j).
+    """Compute the four pair-force fields of CA on every token of one or more embeddings.
 
-    embedding: (..., token, axis), finite, dimensionless; any leading axes, for instance run and step.
-    Raises SettingsError.
+    Parameters
+    ----------
+    embedding : array_like
+        Particle positions or token embeddings, (..., token, axis), dimensionless; any leading axes, such as run and
+        step. Computed in float64.
+    pairs : PairList, optional
+        The pairs of tokens whose sums act on each other, from `group_pairs`. By default all pairs i <= j.
+
+    Returns
+    -------
+    ForceFields
+        ``force`` (field, ..., token, axis) and ``magnitude`` (field, ...). The fields are like attraction, unlike
+        repulsion, like alignment and unlike alignment, each with its constant set to 1.
+
+    Raises
+    ------
+    SettingsError
+        If the embedding has a wrong shape or contains values that are not finite, or if `pairs` is for another N.
+
+    Notes
+    -----
+    CA equations 2-4. The formulas, and their values at coincident pair sums, are in `dynamics.particles.pair_forces`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.random.default_rng(0).standard_normal((7, 2))
+    >>> force, magnitude = force_fields(x)
+    >>> force.shape
+    (4, 7, 2)
+    >>> bool(np.allclose(force[0].sum(axis=0), 0))  # attraction is reciprocal
+    True
     """
     x = np.asarray(embedding, dtype=np.float64)
     if x.ndim < 2 or x.shape[-2] < 1 or x.shape[-1] < 1:
@@ -413,7 +446,7 @@ def force_fields(embedding: np.ndarray, pairs: PairList | None = None) -> ForceF
     pairs = group_pairs(n) if pairs is None else pairs
     if pairs.n != n:
         raise SettingsError("pairs", f"a list for N = {pairs.n}", f"a list for the embedding's N = {n}")
-    if not (np.abs(x) < 1e100).all():  # NaN fails it too
+    if not (np.abs(x) < 1e100).all():  # also false for NaN
         raise SettingsError("embedding", "a value that is not finite", "numbers below 1e100")
     runs = x.size // (n * dim)
     if runs == 0:

@@ -1,4 +1,4 @@
-"""Lists of pairs of tokens, grouped by modular sum as the force kernels take them."""
+"""Lists of pairs of tokens, grouped by modular sum as the force kernels need them."""
 
 from typing import NamedTuple
 
@@ -10,28 +10,61 @@ from dynamics.tasks import all_pairs, modular_sum
 
 
 class PairList(NamedTuple):
-    """Pairs of tokens grouped by modular sum; compiled kernels take it as it is. From `pair_list`."""
+    """Pairs of tokens grouped by modular sum, in the form that compiled kernels take. Created by `group_pairs`."""
 
     n: int
-    first: np.ndarray  # (pair,) smaller token of each pair, by class, within a class in the order given
-    second: np.ndarray  # (pair,)
-    bounds: np.ndarray  # (class + 1,) where each class begins
-    groups: np.ndarray  # (group, 2) class and first pair of every eight pairs of one class
-    twice: bool  # whether a pair (i, i) moves particle i twice
-    like: int  # unordered pairs of pairs of equal modular sum
-    unlike: int  # and of different
+    """Modulus N."""
+    first: np.ndarray
+    """(pair,) The smaller token of each pair; pairs are sorted by class and keep their order within a class."""
+    second: np.ndarray
+    """(pair,) The larger token of each pair."""
+    bounds: np.ndarray
+    """(class + 1,) Index of the first pair of each class."""
+    groups: np.ndarray
+    """(group, 2) Class and first pair of every eight pairs of a class."""
+    twice: bool
+    """Whether the force on the pair sum of (i, i) acts twice on particle i."""
+    like: int
+    """Number of unordered pairs of pairs with equal modular sum."""
+    unlike: int
+    """Number of unordered pairs of pairs with different modular sums."""
 
 
 def group_pairs(n: int, pairs: np.ndarray | None = None, twice: bool = True) -> PairList:
-    """Group pairs (pair, 2) of tokens below n, all i <= j by default, by their modular sum.
+    """Group pairs of tokens by their modular sum.
 
-    The order of a pair's two tokens does not matter; a pair given twice is an error. Raises SettingsError.
+    Parameters
+    ----------
+    n : int
+        Modulus N; tokens are 0 to N - 1.
+    pairs : array_like of int, optional
+        Pairs of tokens, (pair, 2), each at most once; the order within a pair does not matter. By default all
+        N(N + 1)/2 pairs i <= j.
+    twice : bool, optional
+        Whether the force on the pair sum of (i, i) acts twice on particle i (default), or once.
+
+    Returns
+    -------
+    PairList
+
+    Raises
+    ------
+    SettingsError
+        If `pairs` has a wrong shape or type, contains a token outside 0 to N - 1, or a pair more than once.
+
+    Examples
+    --------
+    >>> pairs = group_pairs(3)
+    >>> list(zip(pairs.first.tolist(), pairs.second.tolist()))  # sums modulo 3: 0, 0, 1, 1, 2, 2
+    [(0, 0), (1, 2), (0, 1), (2, 2), (0, 2), (1, 1)]
+    >>> pairs.like, pairs.unlike
+    (3, 12)
     """
     pairs = all_pairs(n) if pairs is None else np.asarray(pairs)
     if pairs.size == 0:
         pairs = np.empty((0, 2), dtype=np.int64)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.issubdtype(pairs.dtype, np.integer):
-        raise SettingsError("pairs", f"{pairs.dtype} {pairs.shape}", "whole numbers of shape (pair, 2)")
+        raise SettingsError("pairs", f"{pairs.dtype} {pairs.shape}", "integers of shape (pair, 2)")
     if pairs.size and not 0 <= pairs.min() <= pairs.max() < n:
         raise SettingsError("pairs", f"tokens {pairs.min()}..{pairs.max()}", f"tokens from 0 to {n - 1}")
     pairs = np.sort(pairs.astype(np.int64), axis=1)

@@ -2,11 +2,11 @@
 
     x <- normalise(x + step_size F(x)),   F = g_a attraction + w_r g_r repulsion + f_a (like + w_a unlike alignment)
 
-where the weights w balance what unlike pairs do against what like pairs do, and normalise() keeps zero
-mean and unit standard deviation. There is no momentum. A configuration with no spread (N = 1, or all
-particles in one point) cannot be scaled and stays at the origin.
+The weights w_r and w_a balance the unlike fields against the like fields, and `normalise` restores zero mean and unit
+standard deviation. There is no momentum. A configuration of zero spread (N = 1, or all particles at one point) cannot
+be scaled and stays at the origin.
 
-A run whose force or position passes 1e38 counts as diverged: it stays at its last state before that.
+A run whose force or position exceeds 1e38 has diverged: it keeps its last state before that.
 """
 
 import dataclasses
@@ -38,26 +38,49 @@ from dynamics.tasks import all_pairs
 
 @dataclasses.dataclass(frozen=True)
 class ParticleState:
-    """An ensemble after `step` steps. Arrays are not changed in place."""
+    """An ensemble of particle runs after `step` steps. The arrays are never changed in place."""
 
     step: int
-    embedding: np.ndarray  # (run, token, axis)
-    gradient_norm: np.ndarray  # (run,) of the balanced force before the last step
-    update_norm: np.ndarray  # (run,) of the displacement in the last step, after normalisation
-    last_step: np.ndarray  # (run,) `step`, or where a run diverged the last step before
+    embedding: np.ndarray
+    """(run, token, axis) Positions."""
+    gradient_norm: np.ndarray
+    """(run,) Norm of the balanced force before the last step."""
+    update_norm: np.ndarray
+    """(run,) Norm of the displacement in the last step, after normalisation."""
+    last_step: np.ndarray
+    """(run,) `step`, or for a run that has diverged the last step before that."""
 
 
 class ParticleSystem:
-    """`ParticleSettings` as a `System`: see `dynamics.simulation` for the protocol."""
+    """The particles of CA section 6 as a `dynamics.System`: an ensemble of runs that advance together.
+
+    Parameters
+    ----------
+    settings : ParticleSettings
+        Constants of the forces, integrator and initial positions.
+    device : {"auto", "cpu"}, optional
+        Particles always run on the CPU.
+    pairs : array_like of int, optional
+        Pairs of tokens, (pair, 2), whose sums act on each other, such as the training pairs of a network. By default
+        all pairs i <= j.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynamics import ParticleSettings
+    >>> system = ParticleSystem(ParticleSettings(n=5))
+    >>> state = system.advance(system.initial(np.arange(3)), 10)
+    >>> state.embedding.shape  # run, token, axis
+    (3, 5, 2)
+    """
 
     clock = DEFAULT_CLOCK
     numerics_version = 1
     """Raised whenever a change alters results."""
 
     def __init__(self, settings: ParticleSettings, device: str = "auto", pairs: np.ndarray | None = None) -> None:
-        """pairs (pair, 2): those whose sums interact, such as a network's training pairs, instead of all."""
         if device not in ("auto", "cpu"):
-            raise SettingsError("device", device, "auto or cpu: particles run on the processor")
+            raise SettingsError("device", device, "auto or cpu: particles run on the CPU")
         self.device, self.ensemble_width = "cpu", 0
         self.settings = with_start_hash(settings)
         s = self.settings
@@ -68,7 +91,7 @@ class ParticleSystem:
         }
         self._given_pairs = pairs
         self._axes = tuple(range(s.dim))
-        self._law = IntegratorParameters(
+        self._parameters = IntegratorParameters(
             fa=s.fa,
             ga=s.ga,
             gr=s.gr,
@@ -82,22 +105,20 @@ class ParticleSystem:
 
     @functools.cached_property
     def pairs(self) -> PairList:
-        """The pairs whose sums interact."""
+        """The pairs whose sums act on each other."""
         pairs = all_pairs(self.settings.n) if self._given_pairs is None else np.asarray(self._given_pairs)
         if self.settings.diagonal == "none":
             pairs = pairs[pairs[:, 0] != pairs[:, 1]]
         return group_pairs(self.settings.n, pairs, twice=self.settings.diagonal == "twice")
 
     def working_bytes(self, runs: int) -> int:
-        """Memory that `advance` needs, known before any is taken."""
-        pairs = self.settings.n * (self.settings.n + 1) // 2
-        numbers = pairs * (6 * self.settings.dim + 4) * LANES_64
-        return 8 * (
-            numbers * min(get_num_threads(), -(-runs // LANES_64)) + 8 * runs * self.settings.n * self.settings.dim
-        )
+        """Estimated memory in bytes that `advance` needs for an ensemble of `runs`."""
+        s = self.settings
+        per_block = s.n * (s.n + 1) // 2 * (6 * s.dim + 4) * LANES_64
+        return 8 * (per_block * min(get_num_threads(), -(-runs // LANES_64)) + 8 * runs * s.n * s.dim)
 
     def coords(self) -> dict[str, np.ndarray]:
-        """Coordinates of the dimensions that `variables` names."""
+        """Coordinates of the dimensions in `variables`."""
         return {
             "token": np.arange(self.settings.n),
             "axis": np.arange(self.settings.dim),
@@ -105,41 +126,40 @@ class ParticleSystem:
         }
 
     def initial(self, seeds: np.ndarray) -> ParticleState:
-        """First positions, one run a seed, normalised; `gradient_norm` is that of the force there."""
+        """The state at step 0: normalised initial positions, one run per seed, with the norm of the force there."""
         s = self.settings
-        random = s.start == "random"
-        x = (
-            randomness.normal_samples(seeds, "particles/start", (s.n, s.dim))
-            if random
-            else load_initial_positions(s, seeds)
-        )
-        return self.at_rest(x)
+        if s.start == "random":
+            return self.state_from_positions(randomness.normal_samples(seeds, "particles/start", (s.n, s.dim)))
+        return self.state_from_positions(load_initial_positions(s, seeds))
 
-    def at_rest(self, positions: np.ndarray) -> ParticleState:
-        """The state at step 0 of runs that begin at positions (run, token, axis), normalised. Raises SettingsError."""
-        x = self.normalised(positions)
+    def state_from_positions(self, positions: np.ndarray) -> ParticleState:
+        """The state at step 0 of runs with initial positions (run, token, axis), which are normalised first.
+
+        Raises SettingsError.
+        """
+        x = self.normalise(positions)
         norm = self.force(x)[1]
         if not (norm < 1e38).all():
             raise SettingsError("start", "positions with a force beyond 1e38", "positions that do not nearly coincide")
-        still = np.zeros(len(x))
-        return ParticleState(0, x, norm, still, still.astype(np.int64))
+        zeros = np.zeros(len(x))
+        return ParticleState(0, x, norm, zeros, zeros.astype(np.int64))
 
-    def normalised(self, positions: np.ndarray) -> np.ndarray:
-        """Positions (run, token, axis) as they are kept after every step: of zero mean and, by default, spread 1."""
+    def normalise(self, positions: np.ndarray) -> np.ndarray:
+        """Positions (run, token, axis) normalised as after every step: zero mean and, by default, unit variance."""
         runs, n, dim = positions.shape
         blocks = pair_forces.to_blocks(np.asarray(positions, np.float64))
-        normalise_blocks(blocks, n, self._law.variance, self._axes)
+        normalise_blocks(blocks, n, self._parameters.variance, self._axes)
         return pair_forces.from_blocks(blocks, runs, n, dim)
 
     def force(self, embedding: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The balanced force on every particle of an embedding (run, token, axis), and its norm (run,)."""
+        """The balanced force on every particle of an embedding (run, token, axis), and its norm, (run,)."""
         runs, n, dim = embedding.shape
         track = np.zeros((4, runs))
         total = self._run_kernel(embedding, 0, track)[1]
         return total.reshape(runs, n, dim), track[FORCE_NORM]
 
     def _run_kernel(self, embedding: np.ndarray, steps: int, track: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """New positions and the last total force; `track` (row, run) is updated in place."""
+        """Positions after `steps` steps and the last total force; `track` (row, run) is updated in place."""
         runs, n, dim = embedding.shape
         blocks = pair_forces.to_blocks(embedding)
         lanes = np.zeros((4, len(blocks) * LANES_64))
@@ -147,12 +167,12 @@ class ParticleSystem:
         lanes = np.ascontiguousarray(lanes.reshape(4, -1, LANES_64).swapaxes(0, 1))
         across, threads = pair_forces.summation_plan(runs, self.pairs)
         with numba_threads(threads):
-            total = advance_blocks(blocks, runs, across, steps, lanes, self.pairs, self._law, self._axes)
+            total = advance_blocks(blocks, runs, across, steps, lanes, self.pairs, self._parameters, self._axes)
         track[:] = lanes.swapaxes(0, 1).reshape(4, -1)[:, :runs]
         return pair_forces.from_blocks(blocks, runs, n, dim), pair_forces.from_blocks(total, runs, n, dim)
 
     def advance(self, state: ParticleState, steps: int) -> ParticleState:
-        """The state `steps` steps later; a run's bits depend on nothing but its own state."""
+        """The state `steps` steps later. The bits of a run depend on nothing but its own state."""
         if steps == 0:
             return state
         running = state.last_step == state.step
@@ -162,7 +182,7 @@ class ParticleSystem:
         return ParticleState(state.step + steps, embedding, track[FORCE_NORM], track[MOVE_NORM], last_step)
 
     def observe(self, state: ParticleState) -> dict[str, np.ndarray]:
-        """One frame: an array (run, ...) for each of `variables`."""
+        """One frame: an array (run, ...) for each variable in `variables`."""
         return {
             "embedding": state.embedding,
             "gradient_norm": state.gradient_norm.astype(np.float32)[:, None],
@@ -170,9 +190,9 @@ class ParticleSystem:
         }
 
     def checkpoint(self, state: ParticleState) -> dict[str, np.ndarray]:
-        """All that `restore` needs, exactly: `step`, and arrays with a leading run axis."""
+        """The exact restart state for `restore`: `step`, and arrays with a leading run axis."""
         return {field.name: np.asarray(getattr(state, field.name)) for field in dataclasses.fields(state)}
 
     def restore(self, arrays: Mapping[str, Any]) -> ParticleState:
-        """The state of which `checkpoint` gave the arrays, or some of its runs."""
+        """The state from the arrays of `checkpoint`, or from those of some of its runs."""
         return ParticleState(**{**arrays, "step": int(arrays["step"])})

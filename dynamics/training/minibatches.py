@@ -1,8 +1,8 @@
-"""The order in which an epoch goes through its data: sorted by one integer hash of (seed, epoch, index).
+"""The order of the training data in each epoch: sorted by one integer hash of (seed, epoch, index).
 
-All arithmetic is that of 64-bit integers that wrap around, the same in NumPy and in torch on any device, so that a run
-sees the same batches wherever and beside whatever it is trained. The hash is the finaliser of SplitMix64 (Steele, Lea,
-Flood 2014), applied once for each of the three numbers.
+The hash uses 64-bit integer arithmetic with wrap-around, which is the same in NumPy and in torch on every device. So a
+run has the same mini-batches on every device and in every ensemble. The hash is the finaliser of SplitMix64 (Steele,
+Lea and Flood 2014), applied once for each of the three numbers.
 """
 
 from typing import Any
@@ -14,28 +14,50 @@ _FIRST, _SECOND = 0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64
 
 
 def _mix_bits(x: Any) -> Any:
-    """A bijection of 64-bit integers in which every bit depends on every other."""
+    """A bijection of 64-bit integers in which every output bit depends on every input bit."""
     x = (x ^ ((x >> 30) & ((1 << 34) - 1))) * _FIRST  # masked, since >> keeps the sign
     x = (x ^ ((x >> 27) & ((1 << 37) - 1))) * _SECOND
     return x ^ ((x >> 31) & ((1 << 33) - 1))
 
 
 def shuffle_keys(seed: Any, epoch: Any, index: Any, bits: int) -> Any:
-    """What an epoch's order is sorted by: the hash, with the index in its last `bits` bits; not negative.
+    """Keys that sort the data into the order of an epoch: the hash with the index in its last `bits` bits, >= 0.
 
-    seed, epoch and index are arrays, or tensors, of int64 that broadcast.
+    seed, epoch and index: arrays or tensors of int64 that broadcast.
     """
     word = _mix_bits(_mix_bits(_mix_bits(seed) + epoch * _GOLDEN) + index * _GOLDEN)
     return (((word >> (bits + 1)) & ((1 << (63 - bits)) - 1)) << bits) | index
 
 
 def index_bits(n: int) -> int:
-    """Bits in which every index below n can be written."""
+    """The number of bits of the largest index below n."""
     return max(1, (n - 1).bit_length())
 
 
 def epoch_orders(seeds: np.ndarray, epoch: int, n: int) -> np.ndarray:
-    """The order of n data in an epoch, from 0, of runs by their seeds: (run, n) int64."""
+    """Return the order in which runs visit their training data in one epoch.
+
+    Parameters
+    ----------
+    seeds : array_like of int
+        Seed of each run, (run,).
+    epoch : int
+        Epoch, counted from 0.
+    n : int
+        Number of training examples.
+
+    Returns
+    -------
+    numpy.ndarray
+        A permutation of 0 to n - 1 for each run, (run, n) int64. It depends on the seed and the epoch alone.
+
+    Examples
+    --------
+    >>> epoch_orders([0, 1], epoch=0, n=5).shape
+    (2, 5)
+    >>> bool((epoch_orders([0, 1], epoch=3, n=5)[1] == epoch_orders([1], epoch=3, n=5)[0]).all())
+    True
+    """
     bits = index_bits(n)
     keys = shuffle_keys(np.asarray(seeds, np.int64)[:, None], np.full((1, 1), epoch), np.arange(n), bits)
     keys.sort(axis=1)
