@@ -1,0 +1,110 @@
+"""A value that is not finite, from a system that is not built in: the run is marked as diverged, the others go on."""
+
+import dataclasses
+from signal import SIGINT, raise_signal
+
+import numpy as np
+import pytest
+
+from dynamics import Interrupted, SettingsError, branch, open_trajectory, register, replay, simulate
+from tests.dynamics.test_system_checks import Noise, NoiseSettings
+
+
+class Failing(Noise):
+    """Run 1 of the walkers has an infinite position from step 13 on, in `bad` of the arrays."""
+
+    bad = "x"
+    steps = 13
+
+    def advance(self, state, steps):
+        for _ in range(steps):
+            state = Noise.advance(self, state, 1)
+            if state.step >= self.steps:
+                values = np.array(getattr(state, self.bad), dtype=float)
+                values[state.seeds == 1] = np.inf
+                state = dataclasses.replace(state, **{self.bad: values})
+        return state
+
+
+@pytest.fixture(autouse=True)
+def failing(restored_registries):
+    register(NoiseSettings, Failing)
+
+
+def run(**amount):
+    return simulate(NoiseSettings(), **{"runs": 3, "steps": 40, "every": 4, **amount})
+
+
+def assert_diverged(found, last_step=12):
+    """Run 1 repeats its frame at `last_step`; the others are as in a run in which nothing fails."""
+    register(NoiseSettings, Noise)
+    expected = run(every=1)
+    register(NoiseSettings, Failing)
+    end = int(found["step"][-1])
+    assert found["last_step"].values.tolist() == [end, last_step, end]
+    assert found["status"].values.tolist() == [1, 2, 1]
+    steps = found["step"].values
+    frames = expected["embedding"].sel(step=steps)
+    np.testing.assert_array_equal(found["embedding"][[0, 2]], frames[[0, 2]])
+    frames = expected["embedding"].sel(step=np.minimum(steps, last_step))
+    np.testing.assert_array_equal(found["embedding"][1], frames[1])
+
+
+@pytest.mark.parametrize(("bad", "every"), [("x", 4), ("x", 1), ("moved", 7)])
+def test_the_run_and_the_step_are_named_and_the_frames_before_are_kept(bad, every, monkeypatch):
+    monkeypatch.setattr(Failing, "bad", bad)
+    name = "embedding" if bad == "x" else "gradient_norm"
+    with pytest.warns(
+        UserWarning, match=f"walkers: {name} of run 1 is not finite at step 13; .* up to step 12 are kept"
+    ):
+        found = run(every=every, out="a.nc")
+    assert_diverged(found)
+
+
+def test_a_value_of_the_restart_state_alone_counts_too(monkeypatch):
+    monkeypatch.setattr(
+        Failing,
+        "observe",
+        lambda self, state: Noise.observe(
+            self, dataclasses.replace(state, x=0 * state.seeds[:, None, None] + np.ones((3, 2)))
+        ),
+    )
+    with pytest.warns(UserWarning, match="walkers: x of run 1 is not finite at step 13"):
+        assert run()["last_step"].values.tolist() == [40, 12, 40]
+
+
+@pytest.mark.filterwarnings("ignore:walkers")
+def test_a_diverged_run_is_extended_resumed_replayed_and_branched(monkeypatch):
+    run(steps=20, out="a.nc").close()
+    assert_diverged(run(out="a.nc"))
+
+    def interrupted(self, state, steps):
+        if state.step == 24:
+            raise_signal(SIGINT)
+        return real(self, state, steps)
+
+    real = Failing.advance
+    with monkeypatch.context() as patch, pytest.raises(Interrupted):
+        patch.setattr(Failing, "advance", interrupted)
+        run(out="b.nc")
+    assert_diverged(run(out="b.nc"))
+    again = replay("a.nc", None, 9, 30, every=3)
+    assert_diverged(again)
+    later = branch("a.nc", 22, until=30, every=4)
+    assert later["last_step"].values.tolist() == [30, 12, 30]
+    assert (later["embedding"][1] == open_trajectory("a.nc")["embedding"][1, -1]).all()
+
+
+def test_values_at_step_0_are_refused_before_anything_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        Failing,
+        "initial",
+        lambda self, seeds: dataclasses.replace(
+            Noise.initial(self, seeds), x=np.where(seeds[:, None, None] == 2, np.nan, np.ones((3, 2)))
+        ),
+    )
+    with pytest.raises(
+        SettingsError, match=r"Failing.initial: found embedding of run 2 \(seed 2\) at step 0 is not finite"
+    ):
+        run(out="a.nc")
+    assert not (tmp_path / "a.nc").exists()
