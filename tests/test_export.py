@@ -64,13 +64,13 @@ def test_an_exported_run_plays_from_a_file_and_fetches_nothing(files, chromium_p
         for part in found:
             if part["kind"] not in ("points", "pixels"):
                 continue
-            values = content.look(np.array([part["frame"]]), [part["array"]])[part["array"]]
+            values = content.compute_arrays(np.array([part["frame"]]), [part["array"]])[part["array"]]
             if part["kind"] == "pixels":
                 layer = layers[part["array"]]
                 number = values[0].ravel() if isinstance(layer, Map) else encode_layer(layer, values)[0]
                 np.testing.assert_array_equal(part["number"], number)
             else:
-                whole = content.look(np.arange(len(content.steps)), [part["array"]])[part["array"]]
+                whole = content.compute_arrays(np.arange(len(content.steps)), [part["array"]])[part["array"]]
                 near = np.nanmax(np.abs(whole)) / 10_000
                 np.testing.assert_allclose([part["x"], part["y"]], values[0].T, atol=near)
     page.evaluate("scrubber.speed = 60")

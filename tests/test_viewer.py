@@ -486,7 +486,7 @@ def assert_shows(state, scenes):
             continue
         layer = next(each for panel in content.panels for each in panel.layers
                      if getattr(each, "array", None) == part["array"])  # fmt: skip
-        values = content.look(np.array([frame]), [part["array"]])[part["array"]]
+        values = content.compute_arrays(np.array([frame]), [part["array"]])[part["array"]]
         if part["kind"] == "pixels":
             number = values[0].ravel() if isinstance(layer, Map) else encode_layer(layer, values)[0]
             np.testing.assert_array_equal(part["number"], number)

@@ -81,7 +81,7 @@ def _scored(last: xr.Dataset, name: str) -> list[float | None]:
 
 def _structures(trajectory: xr.Dataset) -> tuple[list[str], list[int]]:
     """Circle or none, and grid imperfections, where tokens are numbers modulo their number."""
-    if not RecordedRun(trajectory.isel(step=[0]), 0).numbers:
+    if not RecordedRun(trajectory.isel(step=[0]), 0).has_residue_tokens:
         return [], []
     x = trajectory["embedding"].isel(step=-1).transpose("run", "token", "axis").values.astype(np.float64)
     if not np.isfinite(x).all():

@@ -39,7 +39,7 @@ _Range = tuple[float, float]
 
 def frames_to_send(scene: Scene, panels: Sequence[str]) -> np.ndarray:
     """The frames of a run that a browser is given, evenly, as many as there is room for: (kept,) int64."""
-    shown = scene.look(np.array([0]), list(changing_layers(scene, panels)))
+    shown = scene.compute_arrays(np.array([0]), list(changing_layers(scene, panels)))
     size = sum(array.nbytes for array in shown.values() if np.issubdtype(array.dtype, np.floating))
     return evenly_spaced_indices(len(scene.steps), max(2, min(MAX_FRAMES, _MAX_BYTES // max(size, 1))))
 
@@ -55,7 +55,7 @@ def changing_layers(scene: Scene, panels: Sequence[str]) -> dict[str, Layer]:
 
 
 def encode_layer(layer: Layer, values: np.ndarray) -> np.ndarray:
-    """The buffer (frame, width) of what a layer shows at some frames, as `Scene.look` gives it."""
+    """The buffer (frame, width) of what a layer shows at some frames, as `Scene.compute_arrays` gives it."""
     frames = len(values)
     if isinstance(layer, Points | Arrows):
         return np.ascontiguousarray(np.moveaxis(values, 2, 1), np.float32).reshape(frames, -1)
@@ -77,7 +77,7 @@ def is_map(layer: Layer) -> bool:
 
 def encode_layers(scene: Scene, frames: np.ndarray, layers: Mapping[str, Layer]) -> dict[str, np.ndarray]:
     """The buffers of some layers at frames: array -> (frame, width)."""
-    shown = scene.look(frames, list(layers))
+    shown = scene.compute_arrays(frames, list(layers))
     return {name: encode_layer(layer, shown[name]) for name, layer in layers.items()}
 
 

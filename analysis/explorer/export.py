@@ -133,7 +133,7 @@ def _page_buffers(screen: Screen, map_frames: int) -> dict[str, Any]:
         layers, some = changing_layers(each, screen.panels), evenly_spaced_indices(len(frames), max(2, map_frames))
         for maps in (False, True):
             part = {name: layer for name, layer in layers.items() if is_map(layer) == maps}
-            shown = each.look(frames[some] if maps else frames, list(part))
+            shown = each.compute_arrays(frames[some] if maps else frames, list(part))
             for name, layer in part.items():
                 within = visible_range(each, screen.panels, name)
                 values = clip_arrows(shown[name], within) if isinstance(layer, Arrows) else shown[name]

@@ -1,20 +1,19 @@
-"""What is to be seen of a run of any system: `scene` makes the panels, which figures, films and pages show.
+"""Scenes of a run of any system, which figures, films and pages show.
 
-A system's panels are made by a function of `BUILDERS` that takes a `Recorded` run and gives a `Content`: for each
-panel's name a function that makes it, and one function that gives the arrays of any frames. A system that is not in the
-table has the panels of `analysis.plots.scenes.common_panels.build_default_panels`. To add those of a system of your
-own:
+The panels of a system come from a function in `PANEL_BUILDERS`, which takes a `RecordedRun` and returns `RunPanels`: a
+function for each panel, and one function for the arrays of any frames. A system without an entry has the panels of
+`build_default_panels`. To add panels for a system of one's own:
 
-    def pendulum(recorded: Recorded) -> Content:
-        shown = common(recorded)
-        return Content({"phase": lambda: Panel("phase", ...), **shown.panels}, shown.look)
+    def build_pendulum_panels(recorded: RecordedRun) -> RunPanels:
+        panels, compute_arrays = build_default_panels(recorded)
+        return RunPanels({"phase": lambda: Panel("phase", ...), **panels}, compute_arrays)
 
-    BUILDERS["pendulum"] = pendulum  # by the `system` of its settings
+    PANEL_BUILDERS["pendulum"] = build_pendulum_panels  # the key is `system` of its settings
 
-docs/new-system.md has one that draws arrows.
-
-All values are dimensionless.
+docs/new-system.md has an example that draws arrows. All values are dimensionless.
 """
+
+from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Sequence
@@ -24,43 +23,60 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from analysis.plots import scenes
 from analysis.plots.scenes.common_panels import RecordedRun, RunPanels, build_default_panels
 from analysis.plots.scenes.particle_panels import build_particle_panels
 from analysis.plots.scenes.scene import EventMark, Scene
 from analysis.structures.circles_and_grids import structure_label
+from analysis.transitions.loss_events import (
+    default_scalar_name,
+    event_table,
+    plateau_escape_times,
+    trajectory_scalar,
+)
 from dynamics.errors import TrajectoryError
 from dynamics.initial_conditions import HASH_SEPARATOR
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings, check_integer
 from dynamics.trajectory.schema import DIVERGED, RUNNING
 
-
-def _head(recorded: RecordedRun) -> RunPanels:
-    from analysis.plots.scenes.sparse_panels import build_sparse_panels  # needs torch, which particles do not
-
-    return build_sparse_panels(recorded)
-
-
-def _networks(recorded: RecordedRun) -> RunPanels:
-    from analysis.plots.scenes.modular_panels import build_modular_panels
-
-    return build_modular_panels(recorded)
-
-
 PANEL_BUILDERS: dict[str, Callable[[RecordedRun], RunPanels]] = {
-    SparseSettings.system: _head,
-    ModularSettings.system: _networks,
+    SparseSettings.system: lambda recorded: scenes.build_sparse_panels(recorded),  # imports torch when called
+    ModularSettings.system: lambda recorded: scenes.build_modular_panels(recorded),
     ParticleSettings.system: build_particle_panels,
 }
-"""What makes the panels of a run, by the `system` that its trajectory names."""
+"""Function that returns the panels of a run, by the attribute `system` of its trajectory."""
 
 
 def build_panels(recorded: RecordedRun) -> RunPanels:
-    """The panels that a run has, none of them made yet."""
+    """Panels of a run, not yet computed."""
     return PANEL_BUILDERS.get(recorded.settings.system, build_default_panels)(recorded)
 
 
 def panel_names(trajectory: xr.Dataset) -> tuple[str, ...]:
-    """The panels that runs of a trajectory have, in their order. Raises TrajectoryError."""
+    """Return the names of the panels that runs of a trajectory have.
+
+    Parameters
+    ----------
+    trajectory : xarray.Dataset
+        A trajectory of any system, from `dynamics.simulate` or `dynamics.open_trajectory`.
+
+    Returns
+    -------
+    tuple of str
+        Names in the order in which the panels are drawn.
+
+    Raises
+    ------
+    TrajectoryError
+        If its first run diverged before the first frame.
+
+    Examples
+    --------
+    >>> from dynamics import ParticleSettings, simulate
+    >>> trajectory = simulate(ParticleSettings(n=5), runs=1, steps=2, record="metrics", progress=False)
+    >>> panel_names(trajectory)
+    ('gradient_norm', 'update_norm')
+    """
     return tuple(build_panels(RecordedRun(trajectory, 0)).panels)
 
 
@@ -72,40 +88,73 @@ def build_scene(
     panels: Sequence[str] | None = None,
     marks: Sequence[EventMark] | None = None,
 ) -> Scene:
-    """What is to be seen of the run at a place along `run`.
+    """Return the panels of one run, with its title, its events and a function that computes the arrays of any frames.
 
-    axes: two of them, by number from 0, that panels show; None is the two there are, or the principal ones. side: of
-    maps, in pixels. panels: names of those wanted, in this order; None is all. marks: events of the run, such as those
-    of the whole one where the trajectory is a part of it; None is those that are found here. Raises SettingsError,
-    TrajectoryError.
+    Parameters
+    ----------
+    trajectory : xarray.Dataset
+        A trajectory of any system.
+    run : int
+        Index along the dimension `run`.
+    axes : tuple of int, optional
+        The two axes of the embedding that panels show, counted from 0. By default both axes of a two-dimensional
+        embedding, otherwise the principal axes of the last frame.
+    side : int
+        Pixels along each side of a class map.
+    panels : sequence of str, optional
+        Names of the panels, in their order; by default all of `panel_names`.
+    marks : sequence of EventMark, optional
+        Events of the run, for a trajectory that is a part of a longer one. By default they are detected in it.
+
+    Returns
+    -------
+    Scene
+        The description that `PanelGrid` draws.
+
+    Raises
+    ------
+    SettingsError
+        If there is no such run, axis or panel.
+    TrajectoryError
+        If the run diverged before the first frame.
+
+    Examples
+    --------
+    >>> from dynamics import ParticleSettings, simulate
+    >>> trajectory = simulate(ParticleSettings(n=5), runs=1, steps=2, progress=False)
+    >>> scene = build_scene(trajectory, 0, panels=["embedding"])
+    >>> scene.title
+    'particles, N = 5, f_a = 1, seed 0'
+    >>> scene.arrays([0, 2])["embedding"].shape
+    (2, 5, 2)
     """
     recorded = RecordedRun(trajectory, run, axes, check_integer("side", side, 2, 4096))
-    made = build_panels(recorded)
+    factories, compute_arrays = build_panels(recorded)
     for name in panels or ():
-        if name not in made.panels:
-            raise SettingsError("panels", name, "one of " + ", ".join(made.panels))
-    found = run_events(recorded) if marks is None else tuple(marks)
+        if name not in factories:
+            raise SettingsError("panels", name, "one of " + ", ".join(factories))
+    events = run_events(recorded) if marks is None else tuple(marks)
     return Scene(
         _run_title(recorded),
         recorded.steps,
         recorded.clock,
         recorded.unit,
-        tuple(made.panels[name]() for name in (made.panels if panels is None else panels)),
-        made.look,
-        found,
-        _run_facts(recorded) | _event_counts(found),
+        tuple(factories[name]() for name in (factories if panels is None else panels)),
+        compute_arrays,
+        events,
+        _run_facts(recorded) | _event_counts(events),
     )
 
 
-# ------------------------------------------------------------------------------------- what is known of a run
+# ------------------------------------------------------------------------------------- description of a run
 
 
 def _run_title(recorded: RecordedRun) -> str:
-    """Which run, in words: the task, settings that are not the default ones, the seed, and whether it diverged."""
-    s, ended = recorded.settings, f", {_run_status(recorded)}" if recorded.diverged else ""
+    """The task, settings that differ from the defaults, the seed, and whether the run diverged."""
+    s, end = recorded.settings, f", {_run_status(recorded)}" if recorded.diverged else ""
     task, always = _ALWAYS_NAMED.get(s.system, (s.system, {}))
-    said = [_setting_text(letter, getattr(s, name)) for name, letter in always.items()]
-    return ", ".join([task, *said, *_other_settings(s, always), f"seed {recorded.seed}"]) + ended
+    named = [_setting_text(symbol, getattr(s, name)) for name, symbol in always.items()]
+    return ", ".join([task, *named, *_other_settings(s, always), f"seed {recorded.seed}"]) + end
 
 
 _ALWAYS_NAMED: dict[str, tuple[str, dict[str, str]]] = {
@@ -113,15 +162,14 @@ _ALWAYS_NAMED: dict[str, tuple[str, dict[str, str]]] = {
     ModularSettings.system: ("modular addition", {"n": "N", "weight_decay": "weight decay"}),
     ParticleSettings.system: ("particles", {"n": "N", "fa": "f_a"}),
 }
-"""By system: what it is, and the settings that are always named, with what they are called."""
+"""By system: its name, and the settings that every title contains, with their symbols."""
 
 _SYMBOLS = {"n": "N", "dim": "D", "fa": "f_a", "length": "L", "sparsity": "k", "ga": "g_a", "gr": "g_r"}
 _MAX_OTHER_SETTINGS = 4
-"""Settings that are named beside those."""
 
 
 def _other_settings(s: Any, known: Collection[str]) -> list[str]:
-    """The first few of the other settings that are not the default ones, in words."""
+    """Up to `_MAX_OTHER_SETTINGS` of the other settings that differ from the defaults, as text."""
     found = []
     for field in dataclasses.fields(s):
         value = getattr(s, field.name)
@@ -135,34 +183,31 @@ def _other_settings(s: Any, known: Collection[str]) -> list[str]:
 
 
 def _setting_text(name: str, value: object) -> str:
-    """A setting in words: p = 2, weight decay 0.6."""
+    """A setting as text, such as "p = 2" or "weight decay 0.6"."""
     text = f"{value:g}" if isinstance(value, float) else str(value)
     return f"{name} = {text}" if len(name) <= 3 else f"{name} {text}"
 
 
 def _run_facts(recorded: RecordedRun) -> dict[str, str]:
-    """What else is known of a run, in short words."""
-    data, found = (
-        recorded.data,
-        {"run": str(recorded.place), "seed": str(recorded.seed), "status": _run_status(recorded)},
-    )
+    """Further properties of a run, by name."""
+    found = {"run": str(recorded.run), "seed": str(recorded.seed), "status": _run_status(recorded)}
     for name in ("accuracy", "loss"):
-        if name in data:
-            values, splits = recorded.curve(name, "split")
+        if name in recorded.data:
+            values, splits = recorded.metric(name, "split")
             found |= {f"{split} {name}": f"{value:.3g}" for split, value in zip(splits, values[:, -1], strict=True)}
-    if recorded.numbers and np.isfinite(recorded.embedding[-1]).all():
+    if recorded.has_residue_tokens and np.isfinite(recorded.embedding[-1]).all():
         found["structure"] = structure_label(recorded.embedding[-1])
     return found
 
 
 def _event_counts(marks: Sequence[EventMark]) -> dict[str, str]:
-    """How many events there are of each kind."""
+    """Number of events of each kind."""
     kinds = [mark.kind for mark in marks if mark.kind != "escape"]
     return {f"{kind}s": str(kinds.count(kind)) for kind in dict.fromkeys(kinds)}
 
 
 def _run_status(recorded: RecordedRun) -> str:
-    """Whether a run has ended, and how."""
+    """Whether a run is running, done or diverged, and when it diverged."""
     state = int(recorded.data["status"].values[0])
     if state == DIVERGED:
         return f"diverged after {recorded.unit} {recorded.last_step / recorded.epoch_steps:.4g}"
@@ -170,17 +215,10 @@ def _run_status(recorded: RecordedRun) -> str:
 
 
 def run_events(recorded: RecordedRun) -> tuple[EventMark, ...]:
-    """The events of a run's loss, or force, and its escape, as `python -m analysis.events` finds them, by time.
+    """Events of a run's loss, or force, and its escape, as `python -m analysis.events` detects them, by time.
 
-    Initial drops and rises, before which no plateau was seen, are left out, as they are where events are counted.
+    Initial drops and rises, which no plateau precedes, are left out, as they are not counted either.
     """
-    from analysis.transitions.loss_events import (
-        default_scalar_name,
-        event_table,
-        plateau_escape_times,
-        trajectory_scalar,
-    )
-
     try:
         values = trajectory_scalar(recorded.data, default_scalar_name(recorded.data))
     except TrajectoryError:  # too few frames

@@ -1,9 +1,11 @@
-"""CA's panels of its network: what `analysis.plots.scenes.particle_panels` has of particles, of a classifier that
-learns.
+"""Panels of CA's network: those of `particle_panels` for a classifier during training.
 
-The true force is -dL/dE of the training loss; the law is that of particles with all constants 1, at the same embedding,
-over the training pairs. All values are dimensionless.
+The map shows the class that the network predicts, and a cross marks each pair that it gets wrong. The force is -dL/dE
+of the training loss. Beside it is the force that the particle law, with all constants 1 and over the training pairs,
+gives at the same embedding (CA section 5). All values are dimensionless.
 """
+
+from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
@@ -36,21 +38,25 @@ from dynamics.particles.pair_list import PairList, group_pairs
 from dynamics.settings import ParticleSettings
 from dynamics.tasks import training_pairs
 
-MOST_COSINES, WORK = 201, 2e9
-"""Frames in which the law is compared with the gradient, or as many as take about a second, if that is two."""
+_MAX_COMPARED_FRAMES, _COMPARISON_WORK = 201, 2e9
+"""Frames in which law and gradient are compared: as many as take about a second, at most this many."""
+
 _MAX_PAIRS_OF_LAW = 100_000
-"""Pairs up to which the law, which is over pairs of pairs, is shown at all: N = 446."""
+"""Pairs up to which the law, a sum over pairs of pairs, is evaluated: N = 446."""
 
 
 @torch.no_grad()
 def classify_points(network: ConstantAttention, weights: Weights, points: torch.Tensor) -> np.ndarray:
-    """The class at points (frame or 1, point, axis) by the weights of frames: (frame, point) int64."""
+    """Classes argmax W_o relu(W_h x + b_h) + b_o of points x (..., point, axis): (..., point) int64.
+
+    weights (...): leading axes broadcast with those of the points.
+    """
     twice = torch.arange(points.shape[-2])[:, None].expand(-1, 2)  # a point is the sum of its half with itself
     return network.logits({**weights, "embedding": points / 2}, twice).argmax(-1).numpy()
 
 
 class ModularPanels(NetworkPanels, PairPanels):
-    """The panels of a network whose weights were recorded."""
+    """Panels of a network whose weights were recorded."""
 
     def __init__(self, recorded: RecordedRun) -> None:
         super().__init__(recorded)
@@ -58,121 +64,115 @@ class ModularPanels(NetworkPanels, PairPanels):
         s = self.network.settings
         self.trained = training_pairs(s.n, s.train_pairs, np.array([recorded.seed]))[0]
 
-    def classified(self, frames: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """The class at points (frame or 1, point, axis), some frames at a time: (frame, point)."""
+    def predicted(self, frames: np.ndarray, points: np.ndarray) -> np.ndarray:
+        """Classes of points (frame or 1, point, axis), computed in batches of frames: (frame, point)."""
         s, found = self.network.settings, []
-        for portion in batch_slices(len(frames), points.shape[1] * (s.n + s.hidden)):
-            chosen = self.at(frames[portion])
-            some = points if len(points) == 1 else points[portion]
+        for batch in batch_slices(len(frames), points.shape[1] * (s.n + s.hidden)):
+            weights = self.weights_at(frames[batch])
+            some = torch.from_numpy(points if len(points) == 1 else points[batch])
             with single_torch_thread():
-                found.append(
-                    classify_points(self.network, chosen, torch.from_numpy(some).to(chosen["embedding"].dtype))
-                )
+                found.append(classify_points(self.network, weights, some.to(weights["embedding"].dtype)))
         return np.concatenate(found)
 
     def wrong(self, frames: np.ndarray) -> np.ndarray:
-        return self.classified(frames, self.sums(frames, self.marked)) != self.residue[self.marked]
+        return self.predicted(frames, self.sums(frames, self.marked)) != self.residue[self.marked]
 
     def classes(self, frames: np.ndarray) -> np.ndarray:
-        return self.fit(self.classified(frames, self.pixels(frames)))
+        return self.as_map(self.predicted(frames, self.map_points(frames)))
 
     # ------------------------------------------------------------------------------------------- forces
 
     @functools.cached_property
     def law(self) -> tuple[ParticleSettings, PairList]:
-        """Constants of the particle law and the pairs that it is over."""
+        """Constants of the particle law, and the pairs that it sums over."""
         law = ParticleSettings(n=self.n, dim=self.dim)
         return law, group_pairs(self.n, self.pairs[self.trained], twice=True)
 
     def descent(self, frames: np.ndarray) -> np.ndarray:
-        """-dL/dE of the training loss, (frame, token, axis) float64, some frames and pairs at a time."""
+        """-dL/dE of the training loss, (frame, token, axis) float64, computed in batches of pairs."""
         pairs = torch.from_numpy(self.pairs[self.trained])
-        share = torch.full((len(pairs),), 1 / len(pairs), dtype=torch.float64)
-        few = max(1, VALUES_PER_BATCH // (self.n + self.network.settings.hidden))
+        weight = torch.full((len(pairs),), 1 / len(pairs), dtype=torch.float64)
+        batch = max(1, VALUES_PER_BATCH // (self.n + self.network.settings.hidden))
         found = np.zeros((len(frames), self.n, self.dim))
         with single_torch_thread():
             for row, frame in enumerate(frames):
-                chosen = {name: weight.double() for name, weight in self.at(np.array([frame])).items()}
-                embedding = chosen["embedding"].requires_grad_()
-                for start in range(0, len(pairs), few):
-                    some = slice(start, start + few)
-                    loss = self.network.loss(chosen, pairs[some], share[some]).sum()
+                weights = {name: values.double() for name, values in self.weights_at(np.array([frame])).items()}
+                embedding = weights["embedding"].requires_grad_()
+                for start in range(0, len(pairs), batch):
+                    some = slice(start, start + batch)
+                    loss = self.network.loss(weights, pairs[some], weight[some]).sum()
                     found[row] -= torch.autograd.grad(loss, embedding)[0][0].numpy()
         return found
 
     def law_force(self, frames: np.ndarray) -> np.ndarray:
-        """The law's force, (frame, token, axis)."""
+        """Force of the particle law, (frame, token, axis)."""
         return balanced_force_fields(self.embedding[frames], *self.law).sum(axis=0)
 
     def forces(self, frames: np.ndarray, names: Sequence[str]) -> dict[str, np.ndarray]:
-        found = {}
-        if "descent" in names:
-            found["descent"] = self.arrows(frames, self.descent(frames))
-        if "law" in names:
-            found["law"] = self.arrows(frames, self.law_force(frames))
-        return found
+        functions = {"descent": self.descent, "law": self.law_force}
+        return {name: self.arrows(frames, functions[name](frames)) for name in functions if name in names}
 
     # ------------------------------------------------------------------------------------------- panels
 
     @property
-    def cosines(self) -> int:
-        """In how many frames the law is compared with the gradient."""
-        each = len(self.pairs) * (self.n * self.network.settings.hidden + len(self.pairs))
-        return int(min(WORK / each, MOST_COSINES))
+    def compared_frames(self) -> int:
+        """Number of frames in which the law is compared with the gradient."""
+        work = len(self.pairs) * (self.n * self.network.settings.hidden + len(self.pairs))
+        return int(min(_COMPARISON_WORK / work, _MAX_COMPARED_FRAMES))
 
     def cosine_panel(self) -> Panel:
-        """How far the law points where the gradient does, without shift and change of size."""
+        """Cosine between the law's force and -dL/dE, both without translation and change of size."""
         count = len(self.recorded.steps)
-        at = evenly_spaced_indices(count, self.cosines)
-        x = self.embedding[at]
-        parts = (without_shift_and_scaling(force, x) for force in (self.descent(at), self.law_force(at)))
-        values = np.interp(np.arange(count), at, cosine_similarity(*parts))[None]
-        note = "without shift and size" + ("" if len(at) == count else f"; in {len(at)} frames")
-        rgb = colours.class_colours(1)
+        frames = evenly_spaced_indices(count, self.compared_frames)
+        x = self.embedding[frames]
+        forces = (without_shift_and_scaling(force, x) for force in (self.descent(frames), self.law_force(frames)))
+        values = np.interp(np.arange(count), frames, cosine_similarity(*forces))[None]
+        note = "without shift and size" + ("" if len(frames) == count else f"; in {len(frames)} frames")
         title = "cosine of law and −dL/dE"
+        rgb = colours.class_colours(1)
         return curve_panel(self.recorded, "cosine", title, values, ("cosine",), rgb, False, (-1.05, 1.05), note)
 
     def hidden_panel(self) -> Panel:
-        """The receptors of the hidden layer, W_h row by row, coloured by direction at the end (CA 5.2)."""
-        rows = self.weights["hidden_weight"].numpy()
-        plane = self.hidden_plane
+        """Rows of the hidden layer's weights W_h, coloured by their direction at the end (CA 5.2)."""
+        rows, plane = self.weights["hidden_weight"].numpy(), self.hidden_plane
         x, y = plane._replace(heights=None).places(rows[-1:])[0].T
         names = tuple(f"unit {unit}" for unit in range(rows.shape[1]))
-        marks = Points("hidden", colours.angle_colours(np.arctan2(y, x)), names, size=0.8 if len(names) <= 64 else 0.5)
-        box = self.recorded.box(plane.places(rows[self.recorded.looked_at]), square=self.dim > 1)
-        return plane_panel("hidden", "hidden weights", [marks], box, plane)
+        rgb = colours.angle_colours(np.arctan2(y, x))
+        points = Points("hidden", rgb, names, size=0.8 if len(names) <= 64 else 0.5)
+        limits = self.recorded.limits(plane.places(rows[self.recorded.limit_frames]), square=self.dim > 1)
+        return plane_panel("hidden", "hidden weights", [points], limits, plane)
 
     @functools.cached_property
     def hidden_plane(self) -> Projection:
         return fit_projection(self.weights["hidden_weight"][-1].numpy(), self.recorded.axes)
 
-    def look(self, frames: np.ndarray, names: Sequence[str]) -> LayerArrays:
-        found = dict(super().look(frames, names))
+    def compute_arrays(self, frames: np.ndarray, names: Sequence[str]) -> LayerArrays:
+        found = dict(super().compute_arrays(frames, names))
         if "hidden" in names:
-            found["hidden"] = self.hidden_plane.places(self.at(frames)["hidden_weight"].numpy())
+            found["hidden"] = self.hidden_plane.places(self.weights_at(frames)["hidden_weight"].numpy())
         return found
 
-    def content(self) -> RunPanels:
+    def run_panels(self) -> RunPanels:
         filled = self.trained[self.marked]
-        said = "" if filled.all() else "filled: trained on"
-        metrics, count = metric_panels(self.recorded), len(self.pairs)
-        makers: dict[str, PanelFactory] = {
+        filled_note = "" if filled.all() else "filled: training pairs"
+        metrics = metric_panels(self.recorded)
+        panels: dict[str, PanelFactory] = {
             "embedding": self.embedding_panel,
-            "pair_sums": lambda: self.pair_panel("pair sums on class map", filled, said, "wrong"),
-            "descent": lambda: self.force_panel("descent", "−dL/dE", "scaled anew in every frame"),
+            "pair_sums": lambda: self.pair_panel("pair sums on class map", filled, filled_note, "wrong"),
+            "descent": lambda: self.force_panel("descent", "−dL/dE", "rescaled in each frame"),
         }
-        if count <= _MAX_PAIRS_OF_LAW:
-            makers["law"] = lambda: self.force_panel("law", "particle law, f_a = 1", "scaled anew in every frame")
-        makers |= {"hidden": self.hidden_panel, **structure_panels(self.recorded)}
-        makers |= {name: metrics.pop(name) for name in ("loss", "accuracy")}
-        if self.cosines >= 2:
-            makers["cosine"] = self.cosine_panel
-        return RunPanels({**makers, **metrics}, self.look)
+        if len(self.pairs) <= _MAX_PAIRS_OF_LAW:
+            panels["law"] = lambda: self.force_panel("law", "particle law, f_a = 1", "rescaled in each frame")
+        panels |= {"hidden": self.hidden_panel, **structure_panels(self.recorded)}
+        panels |= {name: metrics.pop(name) for name in ("loss", "accuracy")}
+        if self.compared_frames >= 2:
+            panels["cosine"] = self.cosine_panel
+        return RunPanels({**panels, **metrics}, self.compute_arrays)
 
 
 def build_modular_panels(recorded: RecordedRun) -> RunPanels:
-    """CA's panels of its network; without recorded weights those that are left."""
+    """Panels of CA's network; those of the metrics alone where no weights were recorded."""
     network = constant_attention_of(recorded.data)
     if any(name not in recorded.data for name in network.variables):
         return build_default_panels(recorded)
-    return ModularPanels(recorded).content()
+    return ModularPanels(recorded).run_panels()

@@ -1,11 +1,14 @@
-"""CA's panels: tokens, their pair sums over the class map of the plane, and forces on tokens (CA figures 1 to 5).
+"""Panels of CA's particles: tokens, their pair sums over a class map of the plane, and forces on tokens.
 
-Of particles the map is the class of the nearest pair sum and a cross stands on each grid imperfection, a pair sum whose
-nearest other one has another modular sum; the law's force is shown in whole and as its four fields. Of networks the map
-is the classifier's and a cross stands on each pair that it gets wrong; the force is the true -dL/dE, beside the law at
-the same embedding over the training pairs (CA section 5). Arrows are as long as the panel allows, in every frame anew:
-a norm's curve tells how strong they are. All values are dimensionless.
+The map shows the residue of the nearest pair sum. A cross marks each grid imperfection, a pair sum whose nearest other
+pair sum has another residue. The force is drawn in total and as its four fields (CA figures 1 to 5). The longest arrow
+of a frame has the same length in every frame; the curve of the norm shows how strong the force is. All values are
+dimensionless.
+
+`PairPanels` is the base class of these panels and of those of CA's network (`modular_panels`).
 """
+
+from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
@@ -43,23 +46,24 @@ from dynamics.settings import ParticleSettings
 from dynamics.tasks import all_pairs, modular_sum
 
 _MAX_MARKED_PAIRS = 2000
-"""Pair sums that are marked; of more, some at random, the same in every run."""
+"""Pair sums that are drawn; of more, a random choice, the same in every run."""
+
 ARROW_LENGTH = 0.2
-"""Of a frame's arrows, as a share of the embedding's panel."""
+"""Length of a frame's longest arrow as a fraction of the embedding panel's width."""
 
 
 # ------------------------------------------------------------------------------------------- array functions
 
 
 def nearest_pair_classes(sums: np.ndarray, residue: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """The modular sum of the pair sum nearest to points: (pair, axis), (pair,), (point, axis) -> (point,)."""
+    """Residue of the pair sum nearest to each point: (pair, axis), (pair,), (point, axis) -> (point,)."""
     return residue[cKDTree(sums).query(points)[1]]
 
 
 def balanced_force_fields(embedding: np.ndarray, law: ParticleSettings, pairs: PairList) -> np.ndarray:
-    """The four fields as the law adds them up, with constants and balance: (..., token, axis) -> (field, ...).
+    """The four force fields with their constants and balance: (..., token, axis) -> (field, ..., token, axis).
 
-    Their sum is the force of `dynamics.particles.system.ParticleSystem`, whose rules these are.
+    Their sum is the force of `dynamics.particles.system.ParticleSystem`.
     """
     found = force_fields(embedding, pairs)
     attraction, repulsion, like, unlike = found.magnitude
@@ -73,7 +77,7 @@ def balanced_force_fields(embedding: np.ndarray, law: ParticleSettings, pairs: P
 
 
 def _balance(rule: str, like: np.ndarray, unlike: np.ndarray, pairs: PairList) -> np.ndarray:
-    """What an unlike field is weighted by: the ratio of summed magnitudes (...), or of numbers of pairs, or 1."""
+    """Weight of a field over unlike pairs: the ratio of summed magnitudes (...), the ratio of pair counts, or 1."""
     if rule == "magnitude":
         return np.divide(like, unlike, out=np.zeros_like(like), where=unlike > 0)
     ratio = (pairs.like / pairs.unlike if pairs.unlike else 0.0) if rule == "count" else 1.0
@@ -83,9 +87,9 @@ def _balance(rule: str, like: np.ndarray, unlike: np.ndarray, pairs: PairList) -
 def scaled_arrows(
     places: np.ndarray, vectors: np.ndarray, length: float, longest: np.ndarray | None = None
 ) -> np.ndarray:
-    """Vectors at places, both (frame, token, 2), as arrows (frame, token, 4), the longest of a frame of some length.
+    """Arrows (frame, token, 4) of vectors at places, both (frame, token, 2), scaled in each frame.
 
-    longest (frame,): what counts as the longest; None is that of these vectors.
+    A vector of the norm `longest` (frame,), by default the largest norm of the frame, becomes an arrow of `length`.
     """
     most = np.linalg.norm(vectors, axis=-1).max(axis=-1) if longest is None else longest
     scale = np.divide(length, most, out=np.zeros_like(most), where=most > 0)
@@ -97,7 +101,7 @@ def scaled_arrows(
 
 
 class PairPanels:
-    """What particles and networks have in common."""
+    """Base class of the panels of particles and of CA's network."""
 
     def __init__(self, recorded: RecordedRun) -> None:
         self.recorded, self.embedding = recorded, recorded.embedding.astype(np.float64)
@@ -105,72 +109,82 @@ class PairPanels:
         self.pairs = all_pairs(self.n)
         self.residue = modular_sum(self.pairs, self.n)
         count = len(self.pairs)
-        drawn = random_stream(0, "panels/pairs").permutation(count)[:_MAX_MARKED_PAIRS]
-        self.marked = np.sort(drawn) if count > _MAX_MARKED_PAIRS else np.arange(count)
+        order = random_stream(0, "panels/pairs").permutation(count)
+        self.marked = np.sort(order[:_MAX_MARKED_PAIRS]) if count > _MAX_MARKED_PAIRS else np.arange(count)
 
     def sums(self, frames: np.ndarray, which: np.ndarray | None = None) -> np.ndarray:
-        """Pair sums, all or some: (frame, pair, axis)."""
+        """Pair sums at frames, all or some: (frame, pair, axis)."""
         pairs = self.pairs if which is None else self.pairs[which]
         x = self.embedding[frames]
         return x[:, pairs[:, 0]] + x[:, pairs[:, 1]]
 
     @functools.cached_property
     def plane(self) -> Projection:
+        """Projection of tokens."""
         return fit_projection(self.embedding[-1], self.recorded.axes)
 
     @functools.cached_property
     def pair_plane(self) -> Projection:
-        """The same, as pair sums vary along the axes of the tokens; those of one axis stand at their modular sum."""
+        """Projection of pair sums: that of tokens, which has the same axes; on one axis, with heights by residue."""
         if self.dim > 1:
             return self.plane
-        return fit_projection(self.sums(np.array([-1]), self.marked)[0], self.recorded.axes, self.residue[self.marked])
+        sums = self.sums(np.array([-1]), self.marked)[0]
+        return fit_projection(sums, self.recorded.axes, self.residue[self.marked])
 
     @functools.cached_property
-    def box(self) -> PanelLimits:
-        places = self.plane.places(self.embedding[self.recorded.looked_at])
-        return self.recorded.box(places, square=self.dim > 1)
+    def limits(self) -> PanelLimits:
+        """Limits of tokens."""
+        return self._limits_of(1)
 
     @functools.cached_property
-    def wide_box(self) -> PanelLimits:
-        """Wider, so that the longest arrow on an outermost token is within."""
-        (left, right), (bottom, top) = self.box.x, self.box.y
-        room = 1.05 * ARROW_LENGTH * (right - left) - PANEL_MARGIN / (1 + 2 * PANEL_MARGIN) * (right - left)
-        return self.box._replace(x=(left - room, right + room), y=(bottom - room, top + room))
+    def pair_limits(self) -> PanelLimits:
+        """Limits of pair sums; the outermost are sums of a token with itself."""
+        return self._limits_of(2)
+
+    def _limits_of(self, multiple: int) -> PanelLimits:
+        places = multiple * self.plane.places(self.embedding[self.recorded.limit_frames])
+        return self.recorded.limits(places, square=self.dim > 1)
 
     @functools.cached_property
-    def pair_box(self) -> PanelLimits:
-        """Twice the other: the outermost pair sums are those of a token with itself."""
-        places = 2 * self.plane.places(self.embedding[self.recorded.looked_at])
-        return self.recorded.box(places, square=self.dim > 1)
+    def force_limits(self) -> PanelLimits:
+        """Limits of tokens, extended so that the longest arrow at an outermost token is inside."""
+        (left, right), (bottom, top) = self.limits.x, self.limits.y
+        margin = 1.05 * ARROW_LENGTH * (right - left) - PANEL_MARGIN / (1 + 2 * PANEL_MARGIN) * (right - left)
+        return self.limits._replace(x=(left - margin, right + margin), y=(bottom - margin, top + margin))
 
-    def look(self, frames: np.ndarray, names: Sequence[str]) -> LayerArrays:
-        """See `Scene.look`."""
-        makers: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    def compute_arrays(self, frames: np.ndarray, names: Sequence[str]) -> LayerArrays:
+        """See `Scene.compute_arrays`."""
+        functions: dict[str, Callable[[np.ndarray], np.ndarray]] = {
             "embedding": lambda at: self.plane.places(self.embedding[at]),
             "pair_sums": lambda at: self.pair_plane.places(self.sums(at, self.marked)),
             "crosses": self.crosses,
             "classes": self.classes,
         }
-        found = {name: makers[name](frames) for name in names if name in makers}
-        return found | self.forces(frames, [name for name in names if name not in makers])
+        found = {name: functions[name](frames) for name in names if name in functions}
+        return found | self.forces(frames, [name for name in names if name not in functions])
 
     def crosses(self, frames: np.ndarray) -> np.ndarray:
-        """Places of pair sums that are wrong, NaN for the others: (frame, pair, 2)."""
+        """Places of the wrong pair sums, NaN for the others: (frame, pair, 2)."""
         places = self.pair_plane.places(self.sums(frames, self.marked))
         return np.where(self.wrong(frames)[..., None], places, np.float32(np.nan))
 
-    def pixels(self, frames: np.ndarray) -> np.ndarray:
-        """What stands at the pixels of the map: (frame or 1, pixel, axis)."""
-        through = 2 * self.embedding[frames].mean(axis=1)
-        return self.pair_plane.points(pixel_centres(self.pair_box, self.recorded.side), through)
+    def map_points(self, frames: np.ndarray) -> np.ndarray:
+        """Points at the centres of the map's pixels: (frame or 1, pixel, axis)."""
+        mean_sum = 2 * self.embedding[frames].mean(axis=1)
+        return self.pair_plane.points(pixel_centres(self.pair_limits, self.recorded.side), mean_sum)
+
+    def as_map(self, classes: np.ndarray) -> np.ndarray:
+        """Classes (frame, pixel) as an array of a `Map`, (frame, row, column)."""
+        side = self.recorded.side
+        return classes.reshape(-1, side, side).astype(np.uint8 if self.n <= 256 else np.uint16)
 
     def arrows(self, frames: np.ndarray, vectors: np.ndarray, longest: np.ndarray | None = None) -> np.ndarray:
-        """Vectors (frame, token, axis) on the tokens."""
+        """Arrows of vectors (frame, token, axis) at the tokens: (frame, token, 4)."""
         tips = vectors @ self.plane.basis.T
-        length = ARROW_LENGTH * (self.box.x[1] - self.box.x[0])
+        length = ARROW_LENGTH * (self.limits.x[1] - self.limits.x[0])
         return scaled_arrows(self.plane.places(self.embedding[frames]), tips, length, longest)
 
-    # what differs
+    # defined by subclasses
 
     def wrong(self, frames: np.ndarray) -> np.ndarray:
         """Which of the marked pair sums are wrong: (frame, pair) bool."""
@@ -181,41 +195,36 @@ class PairPanels:
         raise NotImplementedError
 
     def forces(self, frames: np.ndarray, names: Sequence[str]) -> dict[str, np.ndarray]:
-        """Arrows of the forces that are named: (frame, token, 4) each."""
+        """Arrows of the named forces: (frame, token, 4) each."""
         raise NotImplementedError
 
     # ------------------------------------------------------------------------------------------- panels
 
     def embedding_panel(self) -> Panel:
-        return plane_panel("embedding", "embedding", [token_points("embedding", self.n)], self.box, self.plane)
+        return plane_panel("embedding", "embedding", [token_points("embedding", self.n)], self.limits, self.plane)
 
     def force_panel(self, name: str, title: str, note: str) -> Panel:
         names = tuple(f"{title} on {token}" for token in range(self.n))
         dark = np.full((self.n, 3), 0.15)
         layers: list[Layer] = [token_points("embedding", self.n), Arrows(name, dark, names)]
-        return plane_panel(name, title, layers, self.wide_box, self.plane, note=note)
+        return plane_panel(name, title, layers, self.force_limits, self.plane, note=note)
 
     def pair_panel(self, title: str, filled: np.ndarray | None, filled_note: str, cross: str) -> Panel:
+        """Pair sums over the class map. cross: meaning of a cross."""
         rgb, marked = colours.class_colours(self.n), self.marked
         names = tuple(f"{i} + {j} = {c}" for (i, j), c in zip(self.pairs[marked], self.residue[marked], strict=True))
         size = float(np.clip(np.sqrt(150 / len(marked)), 0.3, 1.2))
         sums = Points("pair_sums", rgb[self.residue[marked]], names, filled=filled, size=size)
-        black = np.zeros((len(marked), 3))
-        crosses = Points("crosses", black, names, ("cross",) * len(marked), size=0.6 * size)
-        map_names = tuple(f"class {c}" for c in range(self.n))
-        layers: list[Layer] = [Map("classes", colours.pale_colours(rgb), map_names, lines=False), sums, crosses]
+        crosses = Points("crosses", np.zeros((len(marked), 3)), names, ("cross",) * len(marked), size=0.6 * size)
+        class_names = tuple(f"class {c}" for c in range(self.n))
+        layers: list[Layer] = [Map("classes", colours.pale_colours(rgb), class_names, lines=False), sums, crosses]
         some = "" if len(marked) == len(self.pairs) else f"{len(marked)} of {len(self.pairs)} pairs"
         note = join_notes("map through the mean" if self.dim > 2 else "", filled_note, "×: " + cross, some)
-        return plane_panel("pair_sums", title, layers, self.pair_box, self.pair_plane, note=note, origin=False)
-
-    def fit(self, classes: np.ndarray) -> np.ndarray:
-        """Classes (frame, pixel) as a map."""
-        side = self.recorded.side
-        return classes.reshape(-1, side, side).astype(np.uint8 if self.n <= 256 else np.uint16)
+        return plane_panel("pair_sums", title, layers, self.pair_limits, self.pair_plane, note=note, origin=False)
 
 
 class ParticlePanels(PairPanels):
-    """The panels of particles."""
+    """Panels of particles."""
 
     @functools.cached_property
     def system(self) -> ParticleSystem:
@@ -225,33 +234,32 @@ class ParticlePanels(PairPanels):
         return imperfect_pair_sums(self.embedding[frames])[:, self.marked]
 
     def classes(self, frames: np.ndarray) -> np.ndarray:
-        points = np.broadcast_to(self.pixels(frames), (len(frames), self.recorded.side**2, self.dim))
+        points = np.broadcast_to(self.map_points(frames), (len(frames), self.recorded.side**2, self.dim))
         each = zip(self.sums(frames), points, strict=True)
-        return self.fit(np.stack([nearest_pair_classes(sums, self.residue, at) for sums, at in each]))
+        return self.as_map(np.stack([nearest_pair_classes(sums, self.residue, at) for sums, at in each]))
 
     def forces(self, frames: np.ndarray, names: Sequence[str]) -> dict[str, np.ndarray]:
         if not names:
             return {}
-        parts = balanced_force_fields(self.embedding[frames], self.recorded.settings, self.system.pairs)
-        found = {"force": self.arrows(frames, parts.sum(axis=0))}
-        longest = np.linalg.norm(parts @ self.plane.basis.T, axis=-1).max(axis=(0, 2))
-        for name, part in zip(FIELD_NAMES, parts, strict=True):
-            found[name] = self.arrows(frames, part, longest)
+        fields = balanced_force_fields(self.embedding[frames], self.recorded.settings, self.system.pairs)
+        found = {"force": self.arrows(frames, fields.sum(axis=0))}
+        longest = np.linalg.norm(fields @ self.plane.basis.T, axis=-1).max(axis=(0, 2))
+        for name, field in zip(FIELD_NAMES, fields, strict=True):
+            found[name] = self.arrows(frames, field, longest)
         return {name: found[name] for name in names}
 
-    def content(self) -> RunPanels:
-        makers: dict[str, PanelFactory] = {
+    def run_panels(self) -> RunPanels:
+        panels: dict[str, PanelFactory] = {
             "embedding": self.embedding_panel,
             "pair_sums": lambda: self.pair_panel("pair sums, nearest class", None, "", "imperfection"),
-            "force": lambda: self.force_panel("force", "force", "scaled anew in every frame"),
+            "force": lambda: self.force_panel("force", "force", "rescaled in each frame"),
         }
         for name in FIELD_NAMES:
-            note = "fields at one scale"
-            makers[name] = functools.partial(self.force_panel, name, name.replace("_", " "), note)
-        makers |= {**structure_panels(self.recorded), **metric_panels(self.recorded)}
-        return RunPanels(makers, self.look)
+            panels[name] = functools.partial(self.force_panel, name, name.replace("_", " "), "all fields at one scale")
+        panels |= {**structure_panels(self.recorded), **metric_panels(self.recorded)}
+        return RunPanels(panels, self.compute_arrays)
 
 
 def build_particle_panels(recorded: RecordedRun) -> RunPanels:
-    """CA's panels of particles."""
-    return ParticlePanels(recorded).content() if "embedding" in recorded.data else build_default_panels(recorded)
+    """Panels of CA's particles."""
+    return ParticlePanels(recorded).run_panels() if "embedding" in recorded.data else build_default_panels(recorded)

@@ -1,4 +1,6 @@
-"""The recorded weights of one run of a network, at any of its frames. All values are dimensionless."""
+"""Recorded weights of one run of a network, at any of its frames. All values are dimensionless."""
+
+from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
@@ -13,23 +15,23 @@ VALUES_PER_BATCH = 1 << 22
 
 
 class NetworkPanels:
-    """What the panels of networks have in common."""
+    """Base class of the panels of both networks."""
 
     recorded: RecordedRun
 
     @functools.cached_property
     def weights(self) -> dict[str, torch.Tensor]:
-        """(frame, ...), in double precision where they may be huge."""
+        """Weights of all frames, (frame, ...); of a diverged run, whose weights may be huge, in double precision."""
         found = weights(self.recorded.data, run=0)
         return {name: weight.double() for name, weight in found.items()} if self.recorded.diverged else found
 
-    def at(self, frames: np.ndarray) -> dict[str, torch.Tensor]:
-        """The weights at frames, (frame, ...)."""
-        chosen = torch.from_numpy(np.asarray(frames))
-        return {name: weight[chosen] for name, weight in self.weights.items()}
+    def weights_at(self, frames: np.ndarray) -> dict[str, torch.Tensor]:
+        """Weights at frames, (frame, ...)."""
+        indices = torch.from_numpy(np.asarray(frames))
+        return {name: weight[indices] for name, weight in self.weights.items()}
 
 
 def batch_slices(count: int, size: int) -> Iterator[slice]:
-    """Which of so many frames to do at once, for each of which there are `size` values; one portion at least."""
-    at_once = max(1, VALUES_PER_BATCH // size)
-    return (slice(start, start + at_once) for start in range(0, max(1, count), at_once))
+    """Slices of `count` items, at least one slice; an item needs `size` values, a batch about VALUES_PER_BATCH."""
+    batch = max(1, VALUES_PER_BATCH // size)
+    return (slice(start, start + batch) for start in range(0, max(1, count), batch))

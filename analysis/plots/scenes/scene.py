@@ -1,9 +1,11 @@
-"""What is to be seen of one run: panels made of layers, and the arrays that their layers show; nothing here draws.
+"""Description of what a figure, a film or a page in a browser shows of one run. Nothing here draws.
 
-A layer says what stays the same through a run (colours, shapes, names) and names the array that changes. `Scene.look`
-gives the arrays of any frames, so that a figure, a film and a page in a browser show the same. All values are
-dimensionless; colours are sRGB in 0..1; places are in the coordinates of their panel.
+A scene consists of panels, and a panel of layers (points, arrows, maps, images, curves). A layer holds what is constant
+through a run, such as colours and names, and the name of the array that changes. `Scene.compute_arrays` gives those
+arrays at any frames. All values are dimensionless; colours are sRGB in 0..1; positions are in the panel's coordinates.
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,15 +18,15 @@ MARKER_SHAPES = ("circle", "square", "triangle", "diamond", "cross")
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Marks at array (frame, point, 2). NaN is a point that is not there."""
+    """Markers at array (frame, point, 2). A point at NaN is not drawn."""
 
     array: str
     colours: np.ndarray  # (point, rgb)
-    names: tuple[str, ...]  # what each is, in words, for a label or a hover
-    shapes: tuple[str, ...] = ()  # of SHAPES, one a point; none is all circles
-    filled: np.ndarray | None = None  # (point,) bool; None is all
-    size: float = 1.0  # of a mark, relative to others
-    labelled: bool = False  # whether the names stand beside the marks
+    names: tuple[str, ...]  # of each point, for its label or for the text at the mouse pointer
+    shapes: tuple[str, ...] = ()  # of MARKER_SHAPES, one per point; empty: all circles
+    filled: np.ndarray | None = None  # (point,) bool; None: all
+    size: float = 1.0  # area of a marker relative to other layers
+    labelled: bool = False  # whether names are drawn beside the markers
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,16 +40,16 @@ class Arrows:
 
 @dataclass(frozen=True, eq=False)
 class Map:
-    """What holds at every place of the panel: array (frame, row, column) of unsigned integers, the lowest row first.
+    """Categories over the plane: array (frame, row, column) of unsigned integers, the lowest row first.
 
-    A pixel has the colour of that number in the palette, and pixels tile the panel's limits. Level lines are where
-    neighbours have different numbers.
+    Each integer is an index into the palette. The pixels tile the panel's limits. Contours run between neighbours with
+    different integers.
     """
 
     array: str
-    palette: np.ndarray  # (number, rgb)
-    names: tuple[str, ...]  # of each number, for a hover
-    lines: bool = True  # whether the edges between numbers are drawn as lines
+    palette: np.ndarray  # (category, rgb)
+    names: tuple[str, ...]  # of each category
+    lines: bool = True  # whether contours are drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,19 +61,19 @@ class Image:
     high: float
     rows: tuple[str, ...]
     columns: tuple[str, ...]
-    row_colours: np.ndarray | None = None  # (row, rgb), a strip at the left edge
+    row_colours: np.ndarray | None = None  # (row, rgb), drawn as a strip at the left edge
 
     @property
     def scale(self) -> str:
-        """What the first and the last colour stand for, for a note where no bar of colours says it."""
+        """Values of the first and the last colour, for a note where no colour bar is drawn."""
         return f"{self.low:.2g} to {self.high:.2g}"
 
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Quantities of the whole run, with a cursor at the frame looked at. NaN is a gap."""
+    """Quantities of the whole run, with a cursor at the current frame. NaN is a gap."""
 
-    x: np.ndarray  # (frame,) in the clock's unit
+    x: np.ndarray  # (frame,) in the unit of the scene's clock
     y: np.ndarray  # (curve, frame)
     colours: np.ndarray  # (curve, rgb)
     names: tuple[str, ...]
@@ -82,16 +84,16 @@ Layer = Points | Arrows | Map | Image | Curves
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """Layers drawn upon each other, in their order, within limits that hold for all frames."""
+    """Layers drawn on top of each other, in their order, within limits that hold for all frames."""
 
-    name: str  # a word that can be typed, such as normalised_sequences
+    name: str  # as typed on a command line, such as normalised_sequences
     title: str
     layers: tuple[Layer, ...]
     x: tuple[float, float]
     y: tuple[float, float]
     x_label: str = ""
     y_label: str = ""
-    equal: bool = True  # whether a unit across is as long as one up
+    equal: bool = True  # whether both axes have the same scale
     log: bool = False  # whether the y axis is logarithmic
     origin: bool = False  # whether lines through the origin are drawn
     note: str = ""  # such as which axes of how many are shown
@@ -111,21 +113,19 @@ LayerArrays = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """All panels of one run."""
+    """All panels of one run, and the function that computes their arrays."""
 
-    title: str  # which run, in words
+    title: str  # describes the run
     steps: np.ndarray  # (frame,) int64: the recorded steps up to the last valid one
-    clock: np.ndarray  # (frame,) what the curves run along: epochs, or steps
-    unit: str  # epoch or step
+    clock: np.ndarray  # (frame,) x values of curves: epochs, or steps
+    unit: str  # of the clock: epoch or step
     panels: tuple[Panel, ...]
-    look: Callable[
-        [np.ndarray, Sequence[str]], LayerArrays
-    ]  # frames (frame,) int and names of arrays -> each (frame, ...)
+    compute_arrays: Callable[[np.ndarray, Sequence[str]], LayerArrays]  # frames (frame,), names -> each (frame, ...)
     marks: tuple[EventMark, ...] = ()
-    facts: Mapping[str, str] = field(default_factory=dict)  # what else is known of the run, in words
+    facts: Mapping[str, str] = field(default_factory=dict)  # further properties of the run, by name
 
     def arrays(self, frames: np.ndarray, panels: Sequence[str] | None = None) -> LayerArrays:
-        """What the layers of some panels, or of all, show at frames: name -> (frame, ...)."""
+        """Arrays of the layers of some panels, or of all, at frames: name -> (frame, ...)."""
         names = [layer.array for panel in self.panels if panels is None or panel.name in panels
                  for layer in panel.layers if not isinstance(layer, Curves)]  # fmt: skip
-        return self.look(np.asarray(frames), list(dict.fromkeys(names)))
+        return self.compute_arrays(np.asarray(frames), list(dict.fromkeys(names)))

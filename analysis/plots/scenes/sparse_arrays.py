@@ -1,35 +1,39 @@
-"""What VC's transformer makes of tokens, positions and sentences, layer by layer, as pure functions of its weights.
+"""Activations of VC's transformer for tokens, positions and sequences, layer by layer, and class maps of the plane.
 
     z(x, t) = N(E(x) + P(t)),  xi = V sum_t softmax_t(z_t . q / sqrt d) z_t,  zeta = transform(xi),  p = softmax(E zeta)
 
-All of the network is said in `dynamics.networks.clustering_head`. All values are dimensionless.
+`dynamics.networks.clustering_head` describes the network. VC calls the input weights of its MLP receptors and the
+output weights assemblers. All values are dimensionless.
 """
+
+from __future__ import annotations
 
 import functools
 import itertools
-import math
 
 import numpy as np
 import torch
 
+from analysis.linearization.normalisation import normalised_length
 from analysis.plots.drawing import colours
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.parameters import Weights
-from dynamics.settings import SparseSettings
 
 PROBABILITY_LEVELS = (0.5, 0.75, 0.9, 0.99)
-"""Probabilities of the likeliest class between which a map has the same colour."""
+"""Probabilities of the most probable class that separate the shades of a map."""
+
 CLASS_SHADES = (0.15, 0.26, 0.38, 0.5, 0.62)
-"""How much of the class's colour a map has between them."""
+"""Opacity of the class's colour between those levels."""
+
 _BOUNDARY_RADIUS = 1.15
-"""How far from the origin boundaries of units are drawn, in radii of the circle that they are on."""
+"""Radius at which the boundaries of units are drawn, relative to the circle of normalised vectors."""
 
 
 class SparseActivations:
-    """What the network of some frames makes of sentences: tensors (frame, point, axis), each made when asked for."""
+    """Activations of the network at some frames: tensors (frame, point, axis), computed on demand."""
 
     def __init__(self, network: ClusteringHead, weights: Weights, tokens: torch.Tensor, shown: torch.Tensor) -> None:
-        """weights (frame, ...); tokens (sentence, position); shown (token,): those seen at positions."""
+        """weights (frame, ...); tokens (sequence, position); shown (token,): tokens shown at each position."""
         self.network, self.weights, self.tokens, self.shown = network, weights, tokens, shown
 
     @functools.cached_property
@@ -54,7 +58,7 @@ class SparseActivations:
 
     @property
     def attention(self) -> torch.Tensor:
-        """(frame, sentence, position)"""
+        """(frame, sequence, position)"""
         return self.network.attention(self.weights, self.tokens)
 
     @functools.cached_property
@@ -73,7 +77,7 @@ class SparseActivations:
 
     @property
     def output_probabilities(self) -> torch.Tensor:
-        """(frame, sentence, class)"""
+        """(frame, sequence, class)"""
         return torch.softmax(self.transforms @ self.weights["embedding"].mT, dim=-1)
 
     @property
@@ -85,40 +89,34 @@ class SparseActivations:
         return self.weights["position_embedding"]
 
     @property
-    def query(self) -> torch.Tensor:
-        return self.weights["query"][:, None]
-
-    @property
     def receptors(self) -> torch.Tensor:
         return self.weights["receptor"]
 
     @property
     def boundaries(self) -> torch.Tensor:
-        """Where units switch on the circle of normalised vectors, w . x + b = 0, drawn just outside it, once along and
-        once against their receptor's left: (frame, 2 x hidden, 2), NaN for those that do not. For two axes alone."""
+        """Where units switch on the circle of normalised vectors, w . x + b = 0, drawn slightly outside it.
+
+        (frame, 2 hidden, 2): first the points counterclockwise from the units' receptors, then the clockwise ones;
+        NaN for units that do not switch. Only for two axes.
+        """
         receptor = self.weights["receptor"]
         bias = self.weights.get("receptor_bias", torch.zeros_like(receptor[..., 0]))
         angle = torch.atan2(receptor[..., 1], receptor[..., 0])
-        half = torch.arccos(-bias / (receptor.norm(dim=-1) * normalisation_radius(self.network.settings)))
+        radius = normalised_length(self.network.settings.norm, self.network.settings.dim)
+        half = torch.arccos(-bias / (receptor.norm(dim=-1) * radius))
         angles = torch.cat([angle + half, angle - half], dim=-1)
-        return (
-            _BOUNDARY_RADIUS
-            * normalisation_radius(self.network.settings)
-            * torch.stack([torch.cos(angles), torch.sin(angles)], dim=-1)
-        )
+        return _BOUNDARY_RADIUS * radius * torch.stack([torch.cos(angles), torch.sin(angles)], dim=-1)
 
     @property
     def assemblers(self) -> torch.Tensor:
         return self.weights["assembler"]
 
 
-def normalisation_radius(s: SparseSettings) -> float:
-    """What vectors are normalised to."""
-    return math.sqrt(s.dim) if s.norm.startswith("rms") else 1.0
+# ------------------------------------------------------------------------------------------------- class maps
 
 
 def _class_level_numbers(logits: torch.Tensor) -> np.ndarray:
-    """The likeliest class and between which levels its probability is, as one number: (..., class) -> (...)."""
+    """Most probable class and level interval of its probability, as one number: (..., class) -> (...)."""
     top, winner = logits.max(dim=-1)
     probability = 1 / torch.exp(logits - top[..., None]).sum(-1)
     edges = torch.tensor(PROBABILITY_LEVELS, dtype=probability.dtype)
@@ -127,28 +125,28 @@ def _class_level_numbers(logits: torch.Tensor) -> np.ndarray:
 
 
 def map_dtype(classes: int) -> type[np.unsignedinteger]:
-    """What holds the numbers of a map."""
+    """Type of the numbers of a map."""
     return np.uint8 if classes * len(CLASS_SHADES) <= 256 else np.uint16
 
 
 def transform_map_numbers(network: ClusteringHead, weights: Weights, points: torch.Tensor) -> np.ndarray:
-    """`numbered` p(y|xi) at points xi (frame or 1, point, axis): (frame, point)."""
+    """Map numbers of p(y|xi) at points xi (frame or 1, point, axis): (frame, point)."""
     return _class_level_numbers(network.transform(weights, points) @ weights["embedding"].mT)
 
 
 def output_map_numbers(network: ClusteringHead, weights: Weights, points: torch.Tensor) -> np.ndarray:
-    """`numbered` p(y|zeta) = softmax(E zeta) at points zeta (frame or 1, point, axis): (frame, point)."""
+    """Map numbers of p(y|zeta) = softmax(E zeta) at points zeta (frame or 1, point, axis): (frame, point)."""
     return _class_level_numbers(points @ weights["embedding"].mT)
 
 
 def probability_level_names(classes: int) -> tuple[str, ...]:
-    """What each number of a map means."""
+    """Meaning of each number of a map."""
     between = [f"{low:g} to {high:g}" for low, high in itertools.pairwise(PROBABILITY_LEVELS)]
     bands = [f"below {PROBABILITY_LEVELS[0]:g}", *between, f"above {PROBABILITY_LEVELS[-1]:g}"]
     return tuple(f"class {one}, probability {band}" for one in range(classes) for band in bands)
 
 
 def probability_palette(classes: int) -> np.ndarray:
-    """Colours of a map's numbers: of the class, from pale to full, (number, rgb)."""
+    """Colour of each number of a map: that of the class, from pale to full, (number, rgb)."""
     rgb = colours.class_colours(classes)
     return np.concatenate([[colours.pale_colours(one, shade) for shade in CLASS_SHADES] for one in rgb])

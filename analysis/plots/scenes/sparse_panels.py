@@ -1,11 +1,13 @@
-"""VC's 16 panels (VC section 2.3): what every layer of its transformer makes of tokens, positions and sentences.
+"""VC's 16 panels (VC section 2.3): activations of its transformer for tokens, positions and sequences, layer by layer.
 
     z(x, t) = N(E(x) + P(t)),  xi = V sum_t softmax_t(z_t . q / sqrt d) z_t,  zeta = transform(xi),  p = softmax(E zeta)
 
-Circles are positions that count, squares the others, and hollow marks those of token 0. Sentences have one colour for
-each prefix, similar for prefixes that are permutations of each other, and a square, circle, triangle, diamond or cross
-for the class of the right answer. All values are dimensionless.
+Circles are relevant positions, squares the others, and hollow markers those of token 0. Sequences have one colour for
+each prefix, similar for prefixes that are permutations of each other; the shape of their marker is the correct class.
+VC calls the input weights of the MLP receptors and the output weights assemblers. All values are dimensionless.
 """
+
+from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from analysis.linearization.normalisation import normalised_length
 from analysis.plots.drawing import colours
 from analysis.plots.scenes.common_panels import (
     PanelFactory,
@@ -27,13 +30,12 @@ from analysis.plots.scenes.common_panels import (
     scalar_panels,
     token_points,
 )
-from analysis.plots.scenes.probe_sequences import ProbeSequences, make_probe_sequences
+from analysis.plots.scenes.probe_sequences import make_probe_sequences
 from analysis.plots.scenes.recorded_weights import NetworkPanels, batch_slices
 from analysis.plots.scenes.scene import Arrows, Image, Layer, LayerArrays, Map, Panel, Points
 from analysis.plots.scenes.sparse_arrays import (
     SparseActivations,
     map_dtype,
-    normalisation_radius,
     output_map_numbers,
     probability_level_names,
     probability_palette,
@@ -45,130 +47,127 @@ from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.networks.parameters import Weights
 from dynamics.networks.threads import single_torch_thread
 
-CLASS_SHAPES = ("square", "circle", "triangle", "diamond", "cross")
+_CLASS_SIGNS = {"square": "■", "circle": "●", "triangle": "▲", "diamond": "◆", "cross": "✖"}
+"""Marker of a class, in turn, and the same as a character."""
 
-SIGNS = {"square": "■", "circle": "●", "triangle": "▲", "diamond": "◆", "cross": "✖"}
-
-FRAMES_AT_ONCE = 128
-MOST_MARKS = 1200
-"""Marks of a panel of tokens at positions; of more tokens some are shown, evenly."""
+_FRAMES_PER_BATCH = 128
+_MAX_MARKERS = 1200
+"""Markers of a panel of tokens at positions; of more tokens, evenly spaced ones are shown."""
 
 
 class SparsePanels(NetworkPanels):
-    """The panels of one run of VC's network whose weights were recorded."""
+    """Panels of one run of VC's network whose weights were recorded."""
 
     def __init__(self, recorded: RecordedRun) -> None:
         self.recorded, self.network = recorded, clustering_head_of(recorded.data)
         self.settings = self.network.settings
-        self.sentences: ProbeSequences = make_probe_sequences(self.settings)
-        self.tokens = torch.from_numpy(self.sentences.tokens)
-        self.plane, self.box = functools.cache(self._plane), functools.cache(self._box)
-        most = max(1, MOST_MARKS // self.settings.length)
-        self.shown = np.unique(np.linspace(0, self.settings.rows - 1, min(self.settings.rows, most)).astype(np.int64))
+        self.sequences = make_probe_sequences(self.settings)
+        self.tokens = torch.from_numpy(self.sequences.tokens)
+        self.radius = normalised_length(self.settings.norm, self.settings.dim)
+        self.plane, self.limits = functools.cache(self._plane), functools.cache(self._limits)
+        rows, most = self.settings.rows, max(1, _MAX_MARKERS // self.settings.length)
+        self.shown = np.unique(np.linspace(0, rows - 1, min(rows, most)).astype(np.int64))
+        self.last = np.array([len(self.recorded.steps) - 1])
 
     # ------------------------------------------------------------------------------------------- arrays
 
     def points(self, frames: np.ndarray, name: str) -> np.ndarray:
-        """An array of `Seen` at frames, in all its axes."""
-        return self.each(frames, [name])[name]
+        """An array of `SparseActivations` at frames, in all its axes."""
+        return self.activations(frames, [name])[name]
 
     @torch.no_grad()
-    def each(self, frames: np.ndarray, names: Sequence[str]) -> dict[str, np.ndarray]:
-        """Arrays of `Seen` at frames, some frames at a time."""
+    def activations(self, frames: np.ndarray, names: Sequence[str]) -> dict[str, np.ndarray]:
+        """Arrays of `SparseActivations` at frames, computed in batches of frames."""
         if not names:
             return {}
         s = self.settings
         size = len(self.tokens) * s.length * (s.rows + 2) + (s.length * s.rows + s.hidden) * s.dim
         size += len(self.tokens) * (s.hidden + s.rows)
         shown, found = torch.from_numpy(self.shown), []
-        with single_torch_thread():  # a frame is too little work to share out
-            for portion in batch_slices(len(frames), size):
-                seen = SparseActivations(self.network, self.at(frames[portion]), self.tokens, shown)
-                found.append({name: getattr(seen, name).numpy() for name in names})
+        with single_torch_thread():  # a frame is too little work for several threads
+            for batch in batch_slices(len(frames), size):
+                each = SparseActivations(self.network, self.weights_at(frames[batch]), self.tokens, shown)
+                found.append({name: getattr(each, name).numpy() for name in names})
         return {name: np.concatenate([part[name] for part in found]) for name in names}
 
     @torch.no_grad()
-    def look(self, frames: np.ndarray, names: Sequence[str]) -> LayerArrays:
-        """See `Scene.look`."""
+    def compute_arrays(self, frames: np.ndarray, names: Sequence[str]) -> LayerArrays:
+        """See `Scene.compute_arrays`."""
         names = list(dict.fromkeys(names))
         found: dict[str, np.ndarray] = {}
-        direct = [name for name in names if name not in MAPS and name != "query"]
-        for name, values in self.each(frames, direct).items():
-            found[name] = values if name in AS_THEY_ARE else self.plane(name).places(values)
+        direct = [name for name in names if name not in _MAPS and name != "query"]
+        for name, values in self.activations(frames, direct).items():
+            found[name] = values if name in _NOT_PROJECTED else self.plane(name).places(values)
         if "query" in names:
-            found["query"] = self.query(frames)
-        for name in names:
-            if name in MAPS:
-                found[name] = self.map(frames, name)
-        return found
+            found["query"] = self.query_arrow(frames)
+        return found | {name: self.class_map(frames, name) for name in names if name in _MAPS}
 
-    def query(self, frames: np.ndarray) -> np.ndarray:
+    def query_arrow(self, frames: np.ndarray) -> np.ndarray:
         """An arrow from the origin along the query, (frame, 1, 4)."""
-        plane = self.plane("normalised_sums")
-        tip = plane._replace(heights=None).places(self.query_scale * self.at(frames)["query"][:, None].numpy())
+        plane = self.plane("normalised_sums")._replace(heights=None)
+        tip = plane.places(self.query_scale * self.weights_at(frames)["query"][:, None].numpy())
         return np.concatenate([np.zeros_like(tip), tip], axis=-1)
 
-    def map(self, frames: np.ndarray, name: str) -> np.ndarray:
-        """Numbers of the level lines under points, (frame, row, column)."""
-        numbers, upon = MAPS[name]
-        side, plane = self.recorded.side, self.plane(upon)
-        places = pixel_centres(self.box(upon), side)
+    def class_map(self, frames: np.ndarray, name: str) -> np.ndarray:
+        """Numbers of class and probability level under points, (frame, row, column)."""
+        numbers, points_name = _MAPS[name]
+        side, plane = self.recorded.side, self.plane(points_name)
+        places = pixel_centres(self.limits(points_name), side)
         found = np.empty((len(frames), len(places)), map_dtype(self.settings.rows))
         with single_torch_thread():
-            for row, frame in enumerate(frames):
-                chosen = self.at(np.array([frame]))
-                through = self.points(np.array([frame]), upon).mean(axis=1) if self.settings.dim > 2 else None
-                points = torch.from_numpy(plane.points(places, through)).to(chosen["query"].dtype)
-                for some in batch_slices(len(places), self.settings.hidden + self.settings.rows):
-                    found[row, some] = numbers(self.network, chosen, points[:, some])[0]
+            for row, frame in enumerate(frames[:, None]):
+                weights = self.weights_at(frame)
+                mean = self.points(frame, points_name).mean(axis=1) if self.settings.dim > 2 else None
+                points = torch.from_numpy(plane.points(places, mean)).to(weights["query"].dtype)
+                for batch in batch_slices(len(places), self.settings.hidden + self.settings.rows):
+                    found[row, batch] = numbers(self.network, weights, points[:, batch])[0]
         return found.reshape(len(frames), side, side)
 
     # ----------------------------------------------------------------------------- planes, limits, scales
 
     def _plane(self, name: str) -> Projection:
-        """Where the points of a panel are seen, from the last frame."""
-        points = self.points(np.array([len(self.recorded.steps) - 1]), name)[0]
-        return fit_projection(points, self.recorded.axes, self.ranks(name))
+        """Projection of the points of a panel, fitted to the last frame; on one axis, with heights."""
+        ranks = None
+        if name in _AT_POSITIONS:
+            ranks = np.repeat(np.arange(self.settings.length), len(self.shown))
+        elif name in _OF_SEQUENCES:
+            ranks = self.sequences.prefix
+        return fit_projection(self.points(self.last, name)[0], self.recorded.axes, ranks)
 
-    def ranks(self, name: str) -> np.ndarray | None:
-        """What spreads points of one axis upwards."""
-        if name in AT_POSITIONS:
-            return np.repeat(np.arange(self.settings.length), len(self.shown))
-        return self.sentences.prefix if name in OF_SENTENCES else None
-
-    def _box(self, name: str) -> PanelLimits:
-        """The limits of the points of a panel."""
-        places = self.plane(name).places(self.points(self.recorded.looked_at, name))
-        return self.recorded.box(places, square=self.settings.dim > 1)
+    def _limits(self, name: str) -> PanelLimits:
+        """Limits of the points of a panel."""
+        places = self.plane(name).places(self.points(self.recorded.limit_frames, name))
+        return self.recorded.limits(places, square=self.settings.dim > 1)
 
     @functools.cached_property
     def query_scale(self) -> float:
-        """How much of its length the query is drawn at, so that it fits beside normalised vectors; that of a run that
-        diverged may leave the panel."""
+        """Scale at which the longest query is as large as normalised vectors; in a diverged run it may be larger."""
         lengths = self.weights["query"].norm(dim=-1)
         longest = float(lengths.max())
         if self.recorded.diverged:
             longest = min(longest, 10 * float(lengths[0]))
-        return min(1.0, 1.25 * normalisation_radius(self.settings) / longest) if longest > 0 else 1.0
+        return min(1.0, 1.25 * self.radius / longest) if longest > 0 else 1.0
 
     @property
-    def query_outside(self) -> str:
-        """In how many frames the query's head is outside the panel, in words."""
-        heads = self.query(np.arange(len(self.recorded.steps)))[..., 2:]
-        box = self.round
-        outside = (np.abs(heads) > box.x[1]).any(axis=(1, 2)).mean()
-        return "" if outside == 0 else f"it leaves in {outside:.1%} of frames"
+    def query_note(self) -> str:
+        """Scale of the query, and the fraction of frames in which its tip is outside the panel."""
+        tips = self.query_arrow(np.arange(len(self.recorded.steps)))[..., 2:]
+        outside = (np.abs(tips) > self.normalised_limits.x[1]).any(axis=(1, 2)).mean()
+        return join_notes(
+            "" if self.query_scale == 1 else f"query at {self.query_scale:.2g} of its length",
+            f"query outside in {outside:.1%} of frames" if outside else "",
+        )
 
     @functools.cached_property
-    def round(self) -> PanelLimits:
-        """The limits that hold everything normalised."""
-        reach = 1.3 * normalisation_radius(self.settings)
+    def normalised_limits(self) -> PanelLimits:
+        """Limits of normalised vectors."""
+        reach = 1.3 * self.radius
         return PanelLimits((-reach, reach), (-reach, reach))
 
     # ------------------------------------------------------------------------------------------- layers
 
-    def marks_at_positions(self, array: str) -> Points:
-        """Tokens at positions."""
+    def position_points(self, array: str) -> Points:
+        """Markers of tokens at positions."""
         s, shown = self.settings, self.shown
         rgb = np.repeat(colours.class_colours(s.length), len(shown), axis=0)
         names = tuple(f"token {token} at {position}" for position in range(s.length) for token in shown)
@@ -178,167 +177,152 @@ class SparsePanels(NetworkPanels):
 
     @property
     def position_shapes(self) -> list[str]:
-        counting = set(self.settings.counting)
-        return ["circle" if position in counting else "square" for position in range(self.settings.length)]
+        relevant = set(self.settings.counting)
+        return ["circle" if position in relevant else "square" for position in range(self.settings.length)]
 
-    def marks_of_sentences(self, array: str) -> Points:
-        each = self.sentences
-        shapes = tuple(CLASS_SHAPES[one % len(CLASS_SHAPES)] for one in each.classes)
+    def sequence_points(self, array: str) -> Points:
+        """Markers of sequences."""
+        each, shapes = self.sequences, list(_CLASS_SIGNS)
         names = tuple(f"{name}, class {one}" for name, one in zip(each.names, each.classes, strict=True))
-        return Points(array, self.sentence_colours, names, shapes, size=0.8)
+        class_shapes = tuple(shapes[one % len(shapes)] for one in each.classes)
+        return Points(array, self.sequence_colours, names, class_shapes, size=0.8)
 
     @functools.cached_property
-    def sentence_colours(self) -> np.ndarray:
-        return colours.prefix_colours(self.sentences.multiset)[self.sentences.prefix]
+    def sequence_colours(self) -> np.ndarray:
+        return colours.prefix_colours(self.sequences.multiset)[self.sequences.prefix]
 
-    def marks_of_units(self, array: str) -> Points:
-        """Hidden units, coloured by the direction of their receptors at the end, alike in both panels."""
-        last = self.plane("receptors")._replace(heights=None)
-        x, y = last.places(self.points(np.array([len(self.recorded.steps) - 1]), "receptors"))[0].T
+    def unit_points(self, array: str) -> Points:
+        """Markers of hidden units, coloured by the direction of their receptors at the end, in all panels."""
+        plane = self.plane("receptors")._replace(heights=None)
+        x, y = plane.places(self.points(self.last, "receptors"))[0].T
         names = tuple(f"unit {unit}" for unit in range(self.settings.hidden))
         size = 0.8 if self.settings.hidden <= 64 else 0.5
         return Points(array, colours.angle_colours(np.arctan2(y, x)), names, size=size)
 
+    def probability_map(self, array: str) -> Map:
+        return Map(array, probability_palette(self.settings.rows), probability_level_names(self.settings.rows))
+
     # ------------------------------------------------------------------------------------------- panels
 
-    def plot(
-        self, name: str, title: str, layers: list[Layer], upon: str = "", box: PanelLimits | None = None, **more
-    ) -> Panel:
-        upon = upon or name
-        return plane_panel(name, title, layers, box or self.box(upon), self.plane(upon), **more)
+    def _plot(
+        self, name: str, title: str, layers: list[Layer], points: str = "", limits: PanelLimits | None = None,
+        **more: Any,
+    ) -> Panel:  # fmt: skip
+        """A panel in the plane and limits of some points, by default those of its own name."""
+        points = points or name
+        return plane_panel(name, title, layers, limits or self.limits(points), self.plane(points), **more)
 
     def token_embeddings(self) -> Panel:
         rgb = colours.class_colours(self.settings.rows)
-        marks = replace(token_points("token_embeddings", self.settings.rows), colours=rgb)
-        return self.plot("token_embeddings", "token embeddings E(x)", [marks])
+        markers = replace(token_points("token_embeddings", self.settings.rows), colours=rgb)
+        return self._plot("token_embeddings", "token embeddings E(x)", [markers])
 
     def position_embeddings(self) -> Panel:
         rgb, names = colours.class_colours(self.settings.length), tuple(map(str, range(self.settings.length)))
         few = len(names) <= 40
-        marks = Points("position_embeddings", rgb, names, tuple(self.position_shapes), size=1.2, labelled=few)
-        return self.plot("position_embeddings", "position embeddings P(t)", [marks], note="circles count")
+        markers = Points("position_embeddings", rgb, names, tuple(self.position_shapes), size=1.2, labelled=few)
+        return self._plot("position_embeddings", "position embeddings P(t)", [markers], note="circles: relevant")
 
     def sums(self) -> Panel:
-        note = join_notes("hollow: token 0", self.left_out)
-        return self.plot("sums", "sums E(x) + P(t)", [self.marks_at_positions("sums")], note=note)
+        note = join_notes("hollow: token 0", self.shown_note)
+        return self._plot("sums", "sums E(x) + P(t)", [self.position_points("sums")], note=note)
 
     @property
-    def left_out(self) -> str:
-        """Which tokens are not shown."""
+    def shown_note(self) -> str:
+        """How many tokens are shown, where these are not all."""
         return "" if len(self.shown) == self.settings.rows else f"{len(self.shown)} of {self.settings.rows} tokens"
 
     def normalised_sums(self) -> Panel:
         arrow = Arrows("query", np.array([[0.75, 0.05, 0.1]]), ("query",))
-        scale = "" if self.query_scale == 1 else f"query at {self.query_scale:.2g} of its length"
-        scale = join_notes(scale, self.query_outside)
-        layers: list[Layer] = [self.marks_at_positions("normalised_sums"), arrow]
-        return self.plot("normalised_sums", "normalised sums z, query", layers, box=self.round, note=scale)
+        layers: list[Layer] = [self.position_points("normalised_sums"), arrow]
+        limits, note = self.normalised_limits, self.query_note
+        return self._plot("normalised_sums", "normalised sums z, query", layers, limits=limits, note=note)
 
     def attention(self) -> Panel:
-        high = self.highest("attention")
-        names = tuple(map(str, range(self.settings.length)))
-        image = Image("attention", 0.0, high, self.sentences.names, names, self.sentence_colours)
-        return self.image("attention", "attention", image, "position", join_notes(image.scale, self.recorded.some))
+        return self._image("attention", "attention", "position", self.settings.length)
 
-    def highest(self, name: str) -> float:
-        """The largest number of a matrix at any frame, some frames at a time."""
-        frames = self.recorded.looked_at
-        some = (frames[start : start + FRAMES_AT_ONCE] for start in range(0, len(frames), FRAMES_AT_ONCE))
-        return max(float(self.points(each, name).max()) for each in some)
-
-    def image(self, name: str, title: str, image: Image, x_label: str, note: str) -> Panel:
-        x, y = (-0.5, len(image.columns) - 0.5), (-0.5, len(image.rows) - 0.5)
-        return Panel(name, title, (image,), x, y, x_label, "sentence", equal=False, note=note)
+    def _image(self, name: str, title: str, x_label: str, columns: int) -> Panel:
+        """A matrix (sequence, column) with one colour scale for all frames."""
+        frames, batch = self.recorded.limit_frames, _FRAMES_PER_BATCH
+        high = max(float(self.points(frames[k : k + batch], name).max()) for k in range(0, len(frames), batch))
+        rows, column_names = self.sequences.names, tuple(map(str, range(columns)))
+        image = Image(name, 0.0, high, rows, column_names, self.sequence_colours)
+        x, y = (-0.5, columns - 0.5), (-0.5, len(rows) - 0.5)
+        note = join_notes(image.scale, self.recorded.limits_note)
+        return Panel(name, title, (image,), x, y, x_label, "sequence", equal=False, note=note)
 
     def values(self) -> Panel:
-        return self.plot("values", "values V z", [self.marks_at_positions("values")], note=self.left_out)
+        return self._plot("values", "values V z", [self.position_points("values")], note=self.shown_note)
 
     def sequence_embeddings(self) -> Panel:
-        marks = self.marks_of_sentences("sequence_embeddings")
-        return self.plot("sequence_embeddings", "sequence embeddings ξ", [marks], note=self.shape_note)
+        markers = self.sequence_points("sequence_embeddings")
+        return self._plot("sequence_embeddings", "sequence embeddings ξ", [markers], note=self.shape_note)
 
     @property
     def shape_note(self) -> str:
-        """Which classes the shapes of sentences are."""
-        classes = np.unique(self.sentences.classes).tolist()
-        if classes[-1] >= len(CLASS_SHAPES):
-            return f"shapes: class modulo {len(CLASS_SHAPES)}"
-        return "class " + ", ".join(f"{SIGNS[CLASS_SHAPES[one]]} {one}" for one in classes)
+        """Class of each marker shape."""
+        classes, signs = np.unique(self.sequences.classes).tolist(), list(_CLASS_SIGNS.values())
+        if classes[-1] >= len(signs):
+            return f"shapes: class modulo {len(signs)}"
+        return "class " + ", ".join(f"{signs[one]} {one}" for one in classes)
 
     def transform_map(self) -> Panel:
-        layers: list[Layer] = [self.levels("transform_map"), self.marks_of_sentences("sequence_embeddings")]
-        return self.plot(
-            "transform_map", "transform p(y | ξ)", layers, "sequence_embeddings", origin=False, note=self.through
-        )
-
-    def levels(self, array: str) -> Map:
-        return Map(array, probability_palette(self.settings.rows), probability_level_names(self.settings.rows))
-
-    @property
-    def through(self) -> str:
-        return "through the mean" if self.settings.dim > 2 else ""
-
-    def normalised_sequences(self) -> Panel:
-        marks: list[Layer] = [self.marks_of_sentences("normalised_sequences")]
-        if self.settings.dim != 2:
-            return self.plot("normalised_sequences", "normalised ξ", marks, box=self.round)
-        units = self.marks_of_units("boundaries")
-        marks.append(
-            replace(
-                units,
-                colours=np.tile(colours.pale_colours(units.colours, 0.7), (2, 1)),
-                names=2 * units.names,
-                size=0.45,
-            )
-        )
-        note = "outside: where units switch"
-        return self.plot("normalised_sequences", "normalised ξ", marks, box=self.round, note=note)
-
-    def receptors(self) -> Panel:
-        return self.plot("receptors", "receptors w", [self.marks_of_units("receptors")])
-
-    def assemblers(self) -> Panel:
-        return self.plot("assemblers", "assemblers u", [self.marks_of_units("assemblers")], note="colours of receptors")
-
-    def transforms(self) -> Panel:
-        return self.plot("transforms", "transforms ζ", [self.marks_of_sentences("transforms")])
+        return self._map_panel("transform_map", "transform p(y | ξ)", "sequence_embeddings")
 
     def output_map(self) -> Panel:
-        layers: list[Layer] = [self.levels("output_map"), self.marks_of_sentences("transforms")]
-        return self.plot("output_map", "output p(y | ζ)", layers, "transforms", origin=False, note=self.through)
+        return self._map_panel("output_map", "output p(y | ζ)", "transforms")
+
+    def _map_panel(self, name: str, title: str, points: str) -> Panel:
+        note = "through the mean" if self.settings.dim > 2 else ""
+        layers: list[Layer] = [self.probability_map(name), self.sequence_points(points)]
+        return self._plot(name, title, layers, points, origin=False, note=note)
+
+    def normalised_sequences(self) -> Panel:
+        layers: list[Layer] = [self.sequence_points("normalised_sequences")]
+        note = ""
+        if self.settings.dim == 2:
+            units = self.unit_points("boundaries")
+            rgb = np.tile(colours.pale_colours(units.colours, 0.7), (2, 1))
+            layers.append(replace(units, colours=rgb, names=2 * units.names, size=0.45))
+            note = "outside: unit boundaries"
+        return self._plot("normalised_sequences", "normalised ξ", layers, limits=self.normalised_limits, note=note)
+
+    def receptors(self) -> Panel:
+        return self._plot("receptors", "receptors w", [self.unit_points("receptors")])
+
+    def assemblers(self) -> Panel:
+        return self._plot("assemblers", "assemblers u", [self.unit_points("assemblers")], note="colours of receptors")
+
+    def transforms(self) -> Panel:
+        return self._plot("transforms", "transforms ζ", [self.sequence_points("transforms")])
 
     def output_probabilities(self) -> Panel:
-        names = tuple(map(str, range(self.settings.rows)))
-        high = self.highest("output_probabilities")
-        image = Image("output_probabilities", 0.0, high, self.sentences.names, names, self.sentence_colours)
-        return self.image(
-            "output_probabilities", "output probabilities", image, "class", join_notes(image.scale, self.recorded.some)
-        )
+        return self._image("output_probabilities", "output probabilities", "class", self.settings.rows)
 
 
-AS_THEY_ARE = ("attention", "output_probabilities", "boundaries")
-MAPS: Mapping[str, tuple[Callable[[ClusteringHead, Weights, torch.Tensor], np.ndarray], str]] = {
+_NOT_PROJECTED = ("attention", "output_probabilities", "boundaries")
+_MAPS: Mapping[str, tuple[Callable[[ClusteringHead, Weights, torch.Tensor], np.ndarray], str]] = {
     "transform_map": (transform_map_numbers, "sequence_embeddings"),
     "output_map": (output_map_numbers, "transforms"),
 }
-"""Maps: what their numbers are, and upon which points' plane."""
-AT_POSITIONS = ("sums", "normalised_sums", "values")
-OF_SENTENCES = ("sequence_embeddings", "normalised_sequences", "transforms")
+"""Maps: the function of their numbers, and the points in whose plane they are drawn."""
+_AT_POSITIONS = ("sums", "normalised_sums", "values")
+_OF_SEQUENCES = ("sequence_embeddings", "normalised_sequences", "transforms")
 
-PANELS = (
+_PANELS = (
     "token_embeddings", "position_embeddings", "sums", "normalised_sums",
     "attention", "values", "sequence_embeddings", "transform_map",
     "normalised_sequences", "receptors", "assemblers", "transforms",
     "output_map", "output_probabilities",
 )  # fmt: skip
-"""In VC's order, but for loss and accuracy, which end it."""
+"""In VC's order; loss and accuracy follow."""
 
 
 def build_sparse_panels(recorded: RecordedRun) -> RunPanels:
-    """VC's panels, and norms by layer; without recorded weights those of the metrics alone."""
+    """VC's panels, and norms by layer; those of the metrics alone where no weights were recorded."""
     network = clustering_head_of(recorded.data)
     if any(name not in recorded.data for name in network.variables):
         return build_default_panels(recorded)
-    made: Any = SparsePanels(recorded)
-    makers: dict[str, PanelFactory] = {name: getattr(made, name) for name in PANELS}
-    return RunPanels({**makers, **metric_panels(recorded), **scalar_panels(recorded)}, made.look)
+    panels = SparsePanels(recorded)
+    factories: dict[str, PanelFactory] = {name: getattr(panels, name) for name in _PANELS}
+    return RunPanels({**factories, **metric_panels(recorded), **scalar_panels(recorded)}, panels.compute_arrays)

@@ -181,7 +181,7 @@ def test_vc_panels_are_those_of_plain_loops(variant):
     shown = build_scene(trajectory, 1, side=SIDE)
     arrays = consistent(shown)
     assert shown.steps.tolist() == [0, 8, 16, 24]
-    made = panels.build_panels(RecordedRun(trajectory, 1, None, SIDE)).look.__self__
+    made = panels.build_panels(RecordedRun(trajectory, 1, None, SIDE)).compute_arrays.__self__
     for place, frame in enumerate((0, 2, 3)):
         w = weights(trajectory, 1, 8 * frame)
         expected = plain(s, w, make_probe_sequences(s).tokens)
@@ -200,7 +200,7 @@ def check_maps(s, w, made, arrays, place, expected):
     """Numbers of both maps, at places of their panels, by plain loops; a place near a level may have either."""
     w = {name: weight.double().tolist() for name, weight in w.items()}
     for name, upon in (("transform_map", "sequence_embeddings"), ("output_map", "transforms")):
-        plane, box = made.plane(upon), made.box(upon)
+        plane, box = made.plane(upon), made.limits(upon)
         through = expected[upon].mean(axis=0)
         flat = plane.basis.T @ plane.basis
         for row, column in ((0, 0), (3, 8), (SIDE - 1, 2), (6, 6)):
@@ -661,9 +661,9 @@ def test_curves_say_which_way_they_leave():
     recorded = RecordedRun(modular(every=1, **SWELLING), 0)
     values = np.concatenate([np.full(len(recorded.steps) - 2, 1.0), [1e-20, 1e20]])[None]
     panel = curve_panel(recorded, "x", "x", values, ("x",), np.zeros((1, 3)), log=True)
-    assert "goes above and below" in panel.note
+    assert "off scale above and below" in panel.note
     panel = curve_panel(recorded, "x", "x", values[:, ::-1].clip(1, None), ("x",), np.zeros((1, 3)), log=True)
-    assert panel.note == "goes above"
+    assert panel.note == "off scale above"
 
 
 def test_a_token_at_the_origin_has_a_circularity_that_can_be_drawn():
@@ -671,7 +671,7 @@ def test_a_token_at_the_origin_has_a_circularity_that_can_be_drawn():
     trajectory["embedding"][0, :20, 0] = 0
     panel = one(build_scene(trajectory, 0, side=SIDE, panels=["circularity"]), "circularity")
     assert np.isfinite([*panel.y, *panel.layers[0].y.ravel()]).all()
-    assert panel.note == "goes above"
+    assert panel.note == "off scale above"
 
 
 def test_the_query_of_a_run_that_diverged_is_said_to_leave():
@@ -681,7 +681,7 @@ def test_the_query_of_a_run_that_diverged_is_said_to_leave():
     heads = shown.arrays(np.arange(len(shown.steps)))["query"][:, 0, 2:]
     outside = (np.abs(heads) > panel.x[1]).any(axis=1)
     assert outside.any()
-    assert f"it leaves in {outside.mean():.1%} of frames" in panel.note
+    assert f"query outside in {outside.mean():.1%} of frames" in panel.note
 
 
 def test_limits_of_some_frames_are_said_to_be(monkeypatch):
@@ -836,7 +836,9 @@ def test_a_system_from_outside_has_panels(wheel):
 def test_a_system_from_outside_may_bring_its_own(wheel, monkeypatch):
     def turning(recorded):
         shown = build_default_panels(recorded)
-        return RunPanels({"turn": lambda: Panel("turn", "turn", (), (0, 1), (0, 1)), **shown.panels}, shown.look)
+        return RunPanels(
+            {"turn": lambda: Panel("turn", "turn", (), (0, 1), (0, 1)), **shown.panels}, shown.compute_arrays
+        )
 
     monkeypatch.setitem(panels.PANEL_BUILDERS, "wheel", turning)
     assert panel_names(wheel)[:2] == ("turn", "embedding")

@@ -43,7 +43,7 @@ NAMES = tuple(f"token {token}" for token in range(5))
 TURN = 2 * np.pi * np.arange(5) / 5
 
 
-def look(frames, names):
+def compute_arrays(frames, names):
     """Five points on a circle that turns, arrows around it, a map of three sectors, a matrix that grows."""
     part = np.asarray(frames)[:, None] / (FRAMES - 1)
     places = np.stack([np.cos(TURN + part), np.sin(TURN + part)], axis=-1)
@@ -78,7 +78,7 @@ def made(**more) -> Scene:
     """A scene of its own, which needs no run."""
     marks = (EventMark("drop", 32, 96, 160), EventMark("spike", 400, 400, 400))
     steps = 32 * np.arange(FRAMES)
-    scene = Scene("a scene, seed 3", steps, steps / 64, "epoch", panels(), look, marks)
+    scene = Scene("a scene, seed 3", steps, steps / 64, "epoch", panels(), compute_arrays, marks)
     return dataclasses.replace(scene, **more)
 
 
@@ -100,7 +100,7 @@ def shown(panel: str, frame: int = 10):
 
 def test_points_hold_the_places_of_each_shape():
     _, _, (artist,) = shown("points", 7)
-    places = look(np.array([7]), ["places"])["places"][0]
+    places = compute_arrays(np.array([7]), ["places"])["places"][0]
     assert [of.tolist() for of, _ in artist.groups] == [[0], [1], [2], [3], [4]]  # a collection a shape
     for of, collection in artist.groups:
         np.testing.assert_array_equal(collection.get_offsets(), places[of])
@@ -129,10 +129,10 @@ def test_hollow_points_are_white_with_an_edge_of_their_colour():
 
 def test_a_point_that_is_nan_is_not_drawn():
     def without(frames, names):
-        arrays = look(frames, names)
+        arrays = compute_arrays(frames, names)
         return {**arrays, "places": np.where(np.arange(5)[:, None] == 2, np.nan, arrays["places"])}
 
-    sheet = PanelGrid([made(look=without)], ["points"], width=240)
+    sheet = PanelGrid([made(compute_arrays=without)], ["points"], width=240)
     picture = drawn(sheet, 10)[..., :3]
     colours = np.round(255 * RGB).astype(int)
     seen = [(np.abs(picture.astype(int) - colour).max(-1) < 8).any() for colour in colours]
@@ -174,7 +174,7 @@ def edges(numbers):
 def test_maps_show_the_palette_lowest_row_first_with_darker_lines():
     sheet, picture, (artist, _) = shown("map", 0)
     assert isinstance(artist, MapArtist)
-    numbers = look(np.array([0]), ["map"])["map"][0]
+    numbers = compute_arrays(np.array([0]), ["map"])["map"][0]
     cells = artist.image.fill(80, 80)
     plain = np.round(255 * PALE[numbers]).repeat(2, 0).repeat(2, 1)
     on_lines = edges(numbers)
@@ -431,10 +431,10 @@ def test_panels_look_as_they_did(name):
 
 def test_a_shifted_mark_is_noticed():
     def shifted(frames, names):
-        arrays = look(frames, names)
+        arrays = compute_arrays(frames, names)
         return {**arrays, "places": arrays["places"] + np.array([0, 0.1]) * (np.arange(5)[:, None] == 2)}
 
-    sheet = PanelGrid([made(look=shifted)], ["points"], width=240)
+    sheet = PanelGrid([made(compute_arrays=shifted)], ["points"], width=240)
     expected = np.round(255 * imread(REFERENCES / "points.png")).astype(np.uint8)
     assert not alike(drawn(sheet, 10), expected, sheet.layout.boxes(0)[0])
 
