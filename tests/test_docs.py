@@ -387,7 +387,7 @@ def test_panels_of_its_own(files, typed, tmp_path):
     exec(compile(block("import numpy"), "new-system.md", "exec"), {})
     with open_trajectory(files[0]) as trajectory:
         assert panel_names(trajectory)[:2] == ("motion", "embedding")
-        arrows = build_scene(trajectory, 1).arrays(np.array([0, 40]))["going"]
+        arrows = build_scene(trajectory, 1).arrays(np.array([0, 40]))["heading"]
         reach = trajectory["embedding"] + 5 * trajectory["velocity"]
         np.testing.assert_allclose(arrows[1, :, :2], trajectory["embedding"].values[1, 40], atol=1e-12)
         np.testing.assert_allclose(arrows[1, :, 2:], reach.values[1, 40], atol=1e-12)
