@@ -6,6 +6,7 @@ command imports nothing heavy, so that --help answers at once.
 
 import difflib
 import io
+import itertools
 import os
 import signal
 import sys
@@ -77,6 +78,7 @@ def parse_options(options: type[Options], program: str, default: Any = None) -> 
     def refuse(event: parse_errors.ParseErrorEvent) -> NoReturn:
         raise _parse_error(event, options)
 
+    _check_output_names(sys.argv[1:])
     with parse_errors.on_parse_error(refuse):
         return tyro.cli(
             options,
@@ -86,6 +88,14 @@ def parse_options(options: type[Options], program: str, default: Any = None) -> 
             config=(tyro.conf.OmitArgPrefixes,),
             registry=REGISTRY,
         )
+
+
+def _check_output_names(arguments: Sequence[str]) -> None:
+    """Raise SettingsError for an output file whose name ends in a slash, which would be lost in a Path."""
+    words = [word for argument in arguments for word in argument.split("=", 1)]
+    for option, value in itertools.pairwise(words):
+        if option in ("--out", "--csv", "--export") and value.endswith(os.sep):
+            raise SettingsError(option.removeprefix("--"), value, "the name of a file, not of a folder")
 
 
 # ------------------------------------------------------------------------------------------------- errors

@@ -755,3 +755,48 @@ def test_a_system_from_outside_goes_through_everything(tmp_path, monkeypatch):
     xr.testing.assert_equal(replay(path, 1, 7, 9)["embedding"][:, 1], trajectory["embedding"][1:2].sel(step=8))
     assert circles(trajectory).all()
     assert run_path(settings, 3, 0).name.startswith("pendulum-")
+
+
+# ------------------------------------------------------------------------------- links and folders as --out
+
+
+def test_the_target_of_a_link_is_written_and_the_link_stays(tmp_path, monkeypatch):
+    (tmp_path / "data").mkdir()
+    link, target = tmp_path / "a.nc", tmp_path / "data" / "b.nc"
+    link.symlink_to("data/b.nc")  # to a file that does not exist yet
+    stop_at(monkeypatch, link, 30)
+    assert closed_parts(link) == closed_parts(target) != []
+    assert open_trajectory(link).attrs["steps"] == 60
+    with trajectory_lock(target), pytest.raises(RecordingError, match="another process"):
+        run(out=link)
+    run(out=link).close()
+    run(out=link, steps=80).close()
+    assert link.is_symlink()
+    assert same(open_trajectory(target), run(steps=80))
+    with pytest.raises(RecordingError, match="exists already"):
+        recorder.save_trajectory(run(), link)
+    run(out=link, overwrite=True, steps=3).close()
+    assert link.is_symlink()
+    assert open_trajectory(target).sizes["step"] == 4
+
+
+def test_a_loop_of_links_is_refused(tmp_path):
+    (tmp_path / "a.nc").symlink_to("b.nc")
+    (tmp_path / "b.nc").symlink_to("a.nc")
+    with pytest.raises(SettingsError, match="out: found"):
+        run(out=tmp_path / "a.nc")
+
+
+@pytest.mark.parametrize("out", ["folder.nc", "new.nc/", "file.txt/a.nc", "/proc/a.nc", "/proc/new/a.nc"])
+def test_a_folder_or_a_place_where_nothing_can_be_written_is_refused_at_once(out, tmp_path, monkeypatch):
+    (tmp_path / "folder.nc").mkdir()
+    (tmp_path / "file.txt").touch()
+    monkeypatch.setattr(ParticleSystem, "initial", None)  # nothing is computed
+    with pytest.raises(SettingsError, match="out: found"):
+        run(out=out)
+
+
+def test_a_folder_is_not_a_trajectory(tmp_path):
+    for use in (open_trajectory, lambda path: replay(path, 0, 0, 1)):
+        with pytest.raises(TrajectoryError, match="is a folder, expected a file"):
+            use(tmp_path)

@@ -226,6 +226,7 @@ def test_successful_runs_are_as_many_as_there_are(here, flag, monkeypatch):
     ("words", "named"),
     [
         (["--sparsity", 13], "sparsity: found 13"),
+        (["--out", "new.nc/"], "--out: found new.nc/, allowed is the name of a file"),
         (["--vocab", 1], "vocab: found 1"),
         (["--batch", 3000], "batch: found 3000"),
         (["--step", 4], "--step: found 4"),
