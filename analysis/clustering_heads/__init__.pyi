@@ -14,6 +14,13 @@ from .circuit_analysis import describe_circuits as describe_circuits
 from .circuit_analysis import format_missing_invariances as format_missing_invariances
 from .circuit_analysis import measure_circuits as measure_circuits
 from .clusters import ideal_cluster_count as ideal_cluster_count
+from .landscape import LANDSCAPE_COLUMNS as LANDSCAPE_COLUMNS
+from .landscape import LANDSCAPE_LEGEND as LANDSCAPE_LEGEND
+from .landscape import REST_GRADIENT as REST_GRADIENT
+from .landscape import check_landscape_settings as check_landscape_settings
+from .landscape import fixed_point_landscape as fixed_point_landscape
+from .landscape import format_perturbation_table as format_perturbation_table
+from .landscape import landscape_table as landscape_table
 from .transfer_design import TransferDesign as TransferDesign
 from .vocabulary_transfer import TRANSFER_COLUMNS as TRANSFER_COLUMNS
 from .vocabulary_transfer import TRANSFER_TITLE as TRANSFER_TITLE

@@ -102,7 +102,7 @@ def invariance_probe(s: SparseSettings) -> InvarianceProbe:
 # ---------------------------------------------------------------------------------------- embeddings of them
 
 
-def _one_hot(tokens: np.ndarray, rows: int) -> torch.Tensor:
+def one_hot_sequences(tokens: np.ndarray, rows: int) -> torch.Tensor:
     """Tokens (sequence, position) as rows of zeros and ones in float64: (sequence, position x token)."""
     return (torch.from_numpy(tokens)[..., None] == torch.arange(rows)).flatten(-2).double()
 
@@ -140,7 +140,7 @@ def batched_sequence_embeddings(
     lead, columns = terms.shape[:-2], terms.movedim(-2, 0).flatten(1)
     sums = torch.cat(
         [
-            _one_hot(tokens[start : start + _BATCH], network.settings.rows) @ columns
+            one_hot_sequences(tokens[start : start + _BATCH], network.settings.rows) @ columns
             for start in range(0, len(tokens), _BATCH)
         ]
     )

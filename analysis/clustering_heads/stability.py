@@ -1,33 +1,38 @@
-"""Whether a circuit of VC's network is a fixed point of gradient descent, and one that it returns to.
+"""Circuits of VC's network as fixed points of gradient descent, and the response of descent to perturbations.
 
-The loss is that of the population, all p^L sequences alike, so that nothing depends on a sample; L is its mean
-cross-entropy, theta all parameters. A circuit that solves the task has no fixed point nearby: the larger its logits,
-the smaller L, which has its infimum 0 at infinity. So "fixed point" can mean two things:
+The loss is the mean cross-entropy L over the population, all p^L sequences with equal weight, so that nothing depends
+on a sample; theta are all parameters. No circuit that solves the task is a stationary point of L: the larger its
+logits, the smaller the loss, with infimum 0 at infinity. "Fixed point" can mean two things:
 
-- in the limit: with the size of the logits, gradient and Hessian fall exponentially, and their direction tells;
-- in earnest: with weight decay, of L + decay |theta|² / 2, whose gradient is 0 where a circuit has `settled`.
+- the limit of large logits: gradient and Hessian decrease exponentially with the size of the logits;
+- a stationary point under weight decay, of L + decay |theta|² / 2 (`find_stationary_point`).
 
-Exchanging counting positions changes neither the population nor the target, so that it maps L to itself. At a circuit
-with one P for all counting positions the gradient is therefore invariant too: gradient descent never breaks the
-symmetry by itself, whatever the circuit. The same holds for spurious positions that share a P. What can break it is a
-push, and whether that grows is told by the Hessian in the breaking directions, those in which these P differ while
-their mean stays. By Schur's lemma each eigenvalue there occurs k - 1 times, or L - k - 1 times, and there are as many
-different ones as axes. A training sample has no such symmetry, and its gradient breaks a little of it.
+A permutation of counting positions changes neither the population nor the target, so L is invariant under it. At a
+circuit with one P for all counting positions the gradient is therefore invariant too: gradient descent by itself never
+breaks the symmetry. The same holds for spurious positions that have one P. A perturbation can break it, and the Hessian
+in the symmetry-breaking directions, in which these P differ while their mean stays, says whether it grows. By Schur's
+lemma each eigenvalue there occurs k - 1 times, or L - k - 1 times, and there are as many different ones as axes. A
+training sample has no such symmetry, and its gradient breaks a little of it.
 
-Everything is float64 and dimensionless. A flat row has the parameters in the order of `Parameters`.
+Everything is float64 and dimensionless. Flat parameters are in the order of `NetworkParameters`.
 """
 
+from __future__ import annotations
+
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 import torch
+import xarray as xr
 from scipy.optimize import minimize
 from torch.func import grad, vmap
 from tqdm import tqdm
 
+from analysis.clustering_heads.invariances import one_hot_sequences
 from analysis.linearization.clustering_head_hessian import ClusteringHeadHessian
+from analysis.output.results import dimensionless
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.randomness import random_stream
 from dynamics.settings import SettingsError, SparseSettings
@@ -35,32 +40,35 @@ from dynamics.tasks import sparse_sum
 
 MAX_POPULATION = 1 << 13
 
-NULL_EIGENVALUE_TOLERANCE = 1e-9
-"""Eigenvalues up to this share of the largest are taken for 0."""
+NULL_TOLERANCE = 1e-9
+"""Eigenvalues up to this fraction of the largest one count as 0."""
 
-BROKEN_SYMMETRIES = ("order", "suffix")
-"""The invariances whose breaking is looked at: of counting positions, and of spurious ones."""
-
-_Loss = Callable[[torch.Tensor], torch.Tensor]
+SYMMETRIES = ("order", "suffix")
+"""Permutations of counting positions, and of spurious ones."""
 
 
 def all_sequences(s: SparseSettings) -> np.ndarray:
-    """All sequences, (sequence, position). Raises SettingsError where they are too many."""
+    """All sequences, (sequence, position). Raises SettingsError if there are more than `MAX_POPULATION`."""
     if s.vocab**s.length > MAX_POPULATION:
         allowed = f"a length at which there are at most {MAX_POPULATION} sequences"
         raise SettingsError("length", f"{s.length} at {s.vocab} tokens", allowed)
     return np.array(list(itertools.product(range(s.vocab), repeat=s.length)))
 
 
-class RegularizedLoss:
-    """Mean cross-entropy over sequences (sequence, position) plus decay |theta|² / 2, of a flat row (parameter,).
+def flat_parameters(network: ClusteringHead, circuit: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """The weights of one network as flat parameters (parameter,)."""
+    return torch.from_numpy(network.flatten({name: each.numpy()[None] for name, each in circuit.items()})[0])
 
-    The same as `ClusteringHead.losses`, whose attention it spreads over a table by one product.
+
+class RegularizedLoss:
+    """Mean cross-entropy over sequences (sequence, position) plus decay |theta|² / 2, of flat parameters (parameter,).
+
+    The same loss as `ClusteringHead.losses`; attention is computed by one product with a table of positions and tokens.
     """
 
     def __init__(self, network: ClusteringHead, tokens: np.ndarray, decay: float = 0.0) -> None:
         self.network, self.decay = network, decay
-        self.chosen = (torch.from_numpy(tokens)[..., None] == torch.arange(network.settings.rows)).flatten(-2).double()
+        self.one_hot = one_hot_sequences(tokens, network.settings.rows)
         self.target = torch.from_numpy(sparse_sum(tokens, network.settings))[:, None]
         self.cross_entropy = ClusteringHeadHessian(network, tokens, np.full(len(tokens), 1 / len(tokens)))
 
@@ -69,50 +77,52 @@ class RegularizedLoss:
         table = self.network.table(weights)
         scores = (table @ weights["query"]) / self.network.settings.dim**0.5
         attended = torch.exp(scores - scores.amin(-1).amax().detach())[..., None]
-        sums = self.chosen @ torch.cat([attended * table, attended], dim=-1).flatten(0, 1)
+        sums = self.one_hot @ torch.cat([attended * table, attended], dim=-1).flatten(0, 1)
         xi = (sums[:, :-1] / sums[:, -1:]) @ weights["value"].T
-        log_share = torch.log_softmax(self.network.transform(weights, xi) @ weights["embedding"].T, dim=-1)
-        return -torch.gather(log_share, -1, self.target).mean() + self.decay / 2 * (row * row).sum()
+        log_p = torch.log_softmax(self.network.transform(weights, xi) @ weights["embedding"].T, dim=-1)
+        return -torch.gather(log_p, -1, self.target).mean() + self.decay / 2 * (row * row).sum()
 
     @torch.no_grad()
     def hessian(self, row: torch.Tensor) -> torch.Tensor:
-        """At a row: (parameter, parameter)."""
+        """The Hessian (parameter, parameter) at flat parameters."""
         return self.cross_entropy.hessian(row) + self.decay * torch.eye(len(row), dtype=row.dtype)
 
 
-# ----------------------------------------------------------------------------------------- breaking directions
+def symmetry_breaking_directions(network: ClusteringHead, symmetry: str) -> torch.Tensor:
+    """Orthonormal directions (parameter, direction) in which P differs between positions while its mean stays.
 
-
-def symmetry_breaking_directions(network: ClusteringHead, part: str) -> torch.Tensor:
-    """Orthonormal directions (parameter, direction) in which the P of counting positions ("order"), or of spurious
-    ones ("suffix"), differ while their mean stays."""
+    symmetry: "order" for counting positions, "suffix" for spurious ones.
+    """
     s = network.settings
     counting = list(s.counting)
-    places = counting if part == "order" else [t for t in range(s.length) if t not in counting]
-    count, begin = len(places), network.begins["position_embedding"]
-    apart = np.linalg.qr(np.eye(count) - 1 / max(1, count))[0][:, : max(0, count - 1)]
-    found = np.zeros((sum(network.lengths), max(0, count - 1), s.dim))
+    positions = counting if symmetry == "order" else [t for t in range(s.length) if t not in counting]
+    count, begin = len(positions), network.begins["position_embedding"]
+    differences = np.linalg.qr(np.eye(count) - 1 / max(1, count))[0][:, : max(0, count - 1)]
+    result = np.zeros((sum(network.lengths), max(0, count - 1), s.dim))
     for axis in range(s.dim):
-        found[begin + s.dim * np.array(places, dtype=np.int64) + axis, :, axis] = apart
-    return torch.from_numpy(found.reshape(len(found), -1))
+        result[begin + s.dim * np.array(positions, dtype=np.int64) + axis, :, axis] = differences
+    return torch.from_numpy(result.reshape(len(result), -1))
 
 
-# ------------------------------------------------------------------------------------------------- fixed points
+# ------------------------------------------------------------------------------------------ stationary points
 
 
 class StationaryPoint(NamedTuple):
-    """Where a circuit has come to rest under weight decay."""
+    """Where `find_stationary_point` ended."""
 
     row: torch.Tensor
     gradient: float
-    """Norm of the gradient that is left"""
+    """Norm of the remaining gradient"""
 
 
 def find_stationary_point(
-    loss: RegularizedLoss, row: torch.Tensor, steps: int = 1500, newton: int = 30, rest: float = 1e-10
+    loss: RegularizedLoss, row: torch.Tensor, steps: int = 1500, newton: int = 30, tolerance: float = 1e-10
 ) -> StationaryPoint:
-    """The stationary point that descent from a row leads to: L-BFGS, then damped Newton steps until the gradient is
-    below `rest`, or none of them helps any more."""
+    """The stationary point that descent from flat parameters leads to.
+
+    At most `steps` steps of L-BFGS are followed by damped Newton steps until the norm of the gradient is below
+    `tolerance` or no step helps.
+    """
 
     def value_and_slope(x: np.ndarray) -> tuple[float, np.ndarray]:
         at = torch.from_numpy(x).requires_grad_()
@@ -123,86 +133,91 @@ def find_stationary_point(
     found = minimize(value_and_slope, row.numpy(), jac=True, method="L-BFGS-B", options=limits)
     row = torch.from_numpy(found.x)
     for _ in range(newton):
-        if float(grad(loss)(row).norm()) <= rest:
+        if float(grad(loss)(row).norm()) <= tolerance:
             break
-        nearer = _newton_step(loss, row)
-        if nearer is None:
+        lower = _newton_step(loss, row)
+        if lower is None:
             break
-        row = nearer
+        row = lower
     return StationaryPoint(row, float(grad(loss)(row).norm()))
 
 
 def _newton_step(loss: RegularizedLoss, row: torch.Tensor) -> torch.Tensor | None:
-    """A row further down, by Newton's method with the least damping that helps; None if none does.
+    """Parameters with a lower loss, by Newton's method with the least damping that helps; None if no damping helps.
 
-    Eigenvalues are taken by their size, so that saddles repel, and enlarged by the damping, so that directions in which
-    nothing changes, such as a rotation of all embeddings, are left alone. A step helps if it halves the gradient, or
-    lowers the loss by a tenth of what the quadratic form lets expect.
+    Absolute values of the eigenvalues are used, so that saddles repel, and damping is added to them, so that directions
+    in which nothing changes, such as a rotation of all embeddings, are left alone. A step helps if it halves the
+    gradient or lowers the loss by a tenth of what the quadratic form predicts.
     """
     slope, before = grad(loss)(row), float(loss(row))
     values, vectors = torch.linalg.eigh(loss.hessian(row))
     along, size = vectors.T @ slope, values.abs()
-    for damping in NULL_EIGENVALUE_TOLERANCE * 10.0 ** np.arange(10):
-        way = along / (size + damping * size.max())
-        there, expected = row - vectors @ way, float((along * way).sum()) / 2
+    for damping in NULL_TOLERANCE * 10.0 ** np.arange(10):
+        step = along / (size + damping * size.max())
+        there, expected = row - vectors @ step, float((along * step).sum()) / 2
         lowered = before - float(loss(there))
         if lowered > max(0.1 * expected, 1e-15) or float(grad(loss)(there).norm()) <= 0.5 * float(slope.norm()):
             return there
     return None
 
 
-class LocalLandscape(NamedTuple):
-    """A circuit as a point of the landscape."""
-
-    loss: float
-    """Cross-entropy over the population, without weight decay"""
-    gradient: float
-    """Norm of the gradient, of weight decay too"""
-    broken: tuple[float, float]
-    """Norm of its parts in the breaking directions, by `PARTS`"""
-    sample_broken: tuple[float, float]
-    """The same for a training sample"""
-    spectrum: np.ndarray
-    """(parameter,) eigenvalues of the Hessian, in order"""
-    breaking: tuple[np.ndarray, np.ndarray]
-    """Eigenvalues of the Hessian in the breaking directions, by `PARTS`"""
-
-
 def local_landscape(
     network: ClusteringHead, row: torch.Tensor, tokens: np.ndarray, sample: np.ndarray, decay: float
-) -> LocalLandscape:
-    """What there is at a flat row: gradient, Hessian, and their parts that break invariances.
+) -> xr.Dataset:
+    """Gradient and Hessian of the loss at flat parameters, and their parts that break a symmetry.
 
-    tokens: the population; sample: training sequences, both (sequence, position).
+    Parameters
+    ----------
+    network : ClusteringHead
+    row : tensor, (parameter,)
+    tokens, sample : array, (sequence, position)
+        The population, and training sequences.
+    decay : float
+        Weight decay.
+
+    Returns
+    -------
+    xr.Dataset
+        `loss` without weight decay; `gradient`, its norm with weight decay; `broken` and `sample_broken` (part), norms
+        of the symmetry-breaking parts of the gradient for the population and for the sample; `eigenvalue` (mode),
+        `order_eigenvalue` (order_mode) and `suffix_eigenvalue` (suffix_mode) of the Hessian, ascending, in all
+        directions and in the symmetry-breaking ones.
     """
-    loss = RegularizedLoss(network, tokens, decay)
-    parts = [symmetry_breaking_directions(network, part) for part in BROKEN_SYMMETRIES]
-    slope, sampled = grad(loss)(row), grad(RegularizedLoss(network, sample, decay))(row)
-    whole = loss.hessian(row)
-    values = [torch.linalg.eigvalsh(part.T @ whole @ part).numpy() for part in parts]
-    return LocalLandscape(
-        float(RegularizedLoss(network, tokens)(row)),
-        float(slope.norm()),
-        (float((parts[0].T @ slope).norm()), float((parts[1].T @ slope).norm())),
-        (float((parts[0].T @ sampled).norm()), float((parts[1].T @ sampled).norm())),
-        torch.linalg.eigvalsh(whole).numpy(),
-        (values[0], values[1]),
+    loss, bases = (
+        RegularizedLoss(network, tokens, decay),
+        [symmetry_breaking_directions(network, s) for s in SYMMETRIES],
     )
+    slope, sample_slope = grad(loss)(row), grad(RegularizedLoss(network, sample, decay))(row)
+    hessian = loss.hessian(row)
+    broken, sample_broken = ([float((basis.T @ each).norm()) for basis in bases] for each in (slope, sample_slope))
+    cross_entropy = float(RegularizedLoss(network, tokens)(row))
+    data: dict[str, tuple] = {
+        "loss": ((), cross_entropy, dimensionless("cross-entropy over the population")),
+        "gradient": ((), float(slope.norm()), dimensionless("norm of the gradient, with weight decay")),
+        "broken": (("part",), broken, dimensionless("norm of its part that breaks a symmetry")),
+        "sample_broken": (("part",), sample_broken, dimensionless("the same for a training sample")),
+        "eigenvalue": (("mode",), torch.linalg.eigvalsh(hessian).numpy(), dimensionless("eigenvalue of the Hessian")),
+    }
+    for symmetry, basis in zip(SYMMETRIES, bases, strict=True):
+        values = torch.linalg.eigvalsh(basis.T @ hessian @ basis).numpy()
+        meaning = dimensionless(f"eigenvalue of the Hessian in directions that break {symmetry}")
+        data[f"{symmetry}_eigenvalue"] = ((f"{symmetry}_mode",), values, meaning)
+    return xr.Dataset(data, {"part": list(SYMMETRIES)})
 
 
-# ----------------------------------------------------------------------------------------------------- pushes
+# -------------------------------------------------------------------------------------------- perturbations
 
 
 def random_perturbations(
     network: ClusteringHead, row: torch.Tensor, size: float, draws: int
 ) -> dict[str, torch.Tensor]:
-    """Random displacements of a row by their kind, (draw, parameter): none, breaking by `PARTS`, and of all parameters.
+    """Random displacements (draw, parameter) of flat parameters: "none", in `SYMMETRIES`, and "all" directions.
 
-    Each has the length size x |theta|. A part without a direction, such as that of one position alone, has none.
+    Each has the length size |theta|. Symmetries without a direction, such as that of a single position, are left out.
     """
     generator = random_stream(0, "stability/push")
     kinds = {"none": torch.zeros(1, len(row), dtype=row.dtype)}
-    for name in (*BROKEN_SYMMETRIES, "all"):
+    for name in (*SYMMETRIES, "all"):
         basis = torch.eye(len(row), dtype=row.dtype) if name == "all" else symmetry_breaking_directions(network, name)
         if basis.shape[1]:
             drawn = torch.from_numpy(generator.standard_normal((draws, basis.shape[1]))) @ basis.T
@@ -211,21 +226,23 @@ def random_perturbations(
 
 
 class DescentPath(NamedTuple):
-    """Gradient descent from several rows."""
+    """Gradient descent from several starts."""
 
     steps: np.ndarray
     """(frame,)"""
     rows: torch.Tensor
     """(frame, start, parameter)"""
     time: np.ndarray
-    """(frame, start) learning rates of the steps so far, summed: time of the gradient flow"""
+    """(frame, start) sum of the learning rates of all steps so far: time of the gradient flow"""
 
 
-def gradient_descent(loss: _Loss, starts: torch.Tensor, lr: float, steps: int, frames: int = 41) -> DescentPath:
-    """Gradient descent from rows (start, parameter); frames are at even distances of steps, the first and last kept.
+def gradient_descent(
+    loss: Callable[[torch.Tensor], torch.Tensor], starts: torch.Tensor, lr: float, steps: int, frames: int = 41
+) -> DescentPath:
+    """Gradient descent from several flat parameters (start, parameter), with evenly spaced frames.
 
-    A step by which the loss of a row would rise is not taken, and its learning rate halved, to grow again by a tenth a
-    step up to `lr`: what is seen is the landscape and not an overshoot.
+    A step that would raise the loss of a start is not taken, and its learning rate is halved; with every step that is
+    taken it grows by a tenth, up to `lr`. So the path follows the landscape and does not overshoot.
     """
     both = vmap(torch.func.grad_and_value(loss))
     kept = np.unique(np.linspace(0, steps, frames).round().astype(np.int64))

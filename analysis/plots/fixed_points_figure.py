@@ -1,4 +1,4 @@
-"""The ideal circuit as a fixed point: gradients against size, Hessian spectra, and the return after a push."""
+"""Figure of ideal circuits as fixed points: gradients, Hessian spectra, and descent after perturbations."""
 
 import numpy as np
 import xarray as xr
@@ -7,21 +7,21 @@ from matplotlib.figure import Figure
 
 from analysis.plots.figure_files import new_figure
 
-_PART_COLOURS = {"all": "0.55", "order": "tab:blue", "suffix": "tab:orange"}
+_COLOURS = {"all": "0.55", "order": "tab:blue", "suffix": "tab:orange"}
 
 
 def plot_fixed_points(found: xr.Dataset) -> Figure:
-    """Four panels for what `analysis.fixed_points.fixed_point_landscape` found."""
+    """Four panels of the result of `fixed_point_landscape`."""
     drawn = new_figure(16.0, 4.9)
     panels = drawn.subplots(1, 4)
     _draw_gradients(panels[0], found)
     _draw_spectra(panels[1], found)
     for axes, start in zip(panels[2:], found["start"].values, strict=True):
-        _draw_returns(axes, found.sel(start=start), str(start))
+        _draw_descent(axes, found.sel(start=start), str(start))
     lines, labels = panels[-1].get_legend_handles_labels()
-    about = "pushed, by share of the norm of all parameters"
+    title = "perturbed parameters, length as a fraction of the norm of all parameters"
     drawn.legend(lines, labels, loc="lower right", ncols=max(1, len(labels) // 2), frameon=False, fontsize=8,
-                 bbox_to_anchor=(0.99, 0.0), title=about, title_fontsize=8)  # fmt: skip
+                 bbox_to_anchor=(0.99, 0.0), title=title, title_fontsize=8)  # fmt: skip
     for axes in panels:
         axes.tick_params(labelsize=8)
         axes.grid(color="0.92", linewidth=0.7)
@@ -31,34 +31,33 @@ def plot_fixed_points(found: xr.Dataset) -> Figure:
 
 
 def _draw_gradients(axes: Axes, found: xr.Dataset) -> None:
-    """Norms of the gradient and of its breaking part, of the population and of a sample, against the gain."""
-    built = [name for name in found["circuit"].values if name.startswith("gain")]
-    gains = [float(name.split()[1]) for name in built]
-    some = found.sel(circuit=built)
-    lines = {
-        "loss": (some["loss"], "0.55", "-"),
-        "gradient": (some["gradient"], "black", "-"),
-        "of it, breaking order": (some["broken"].sel(part="order"), "tab:blue", "-"),
-        "the same, training sample": (some["sample_broken"].sel(part="order"), "tab:blue", "--"),
-    }
-    for name, (values, colour, style) in lines.items():
-        shown = np.maximum(values.values, 1e-30)
-        axes.plot(gains, shown, color=colour, linestyle=style, marker="o", markersize=4, label=name)
-    axes.set(yscale="log", xlabel="gain (size of the transform)", ylabel="norm, or loss")
+    """Loss and norms of the gradient and of its symmetry-breaking part, for the population and a sample, over gain."""
+    names = [name for name in found["circuit"].values if name.startswith("gain")]
+    some = found.sel(circuit=names)
+    lines = (
+        ("loss", some["loss"], "0.55", "-"),
+        ("gradient", some["gradient"], "black", "-"),
+        ("gradient, breaking order", some["broken"].sel(part="order"), "tab:blue", "-"),
+        ("the same, training sample", some["sample_broken"].sel(part="order"), "tab:blue", "--"),
+    )
+    for label, values, colour, style in lines:
+        y = np.maximum(values.values, 1e-30)
+        gains = [float(name.split()[1]) for name in names]
+        axes.plot(gains, y, color=colour, linestyle=style, marker="o", markersize=4, label=label)
+    axes.set(yscale="log", xlabel="gain (size of what the MLP adds)", ylabel="norm, or loss")
     axes.set_title("Built by hand, no weight decay", fontsize=9, loc="left")
     axes.legend(frameon=False, fontsize=8, loc="lower left")
 
 
 def _draw_spectra(axes: Axes, found: xr.Dataset) -> None:
-    """Eigenvalues of the Hessian of the circuits that are pushed, in all and in breaking directions."""
+    """Eigenvalues of the Hessian at the perturbed circuits, in all and in symmetry-breaking directions."""
     starts = [str(name) for name in found["start"].values]
-    names, shift = ["eigenvalue", "order_eigenvalue", "suffix_eigenvalue"], (-0.25, 0.0, 0.25)
     for place, start in enumerate(starts):
-        one = found.sel(circuit=start)
-        for offset, name, colour in zip(shift, names, _PART_COLOURS.values(), strict=True):
-            values = one[name].values
-            label = {"eigenvalue": "all directions"}.get(name, "breaking " + name.split("_")[0]) if not place else None
-            axes.plot(np.full(len(values), place + offset), values, "_", markersize=16, color=colour, label=label)
+        for offset, (part, colour) in zip((-0.25, 0.0, 0.25), _COLOURS.items(), strict=True):
+            values = found["eigenvalue" if part == "all" else f"{part}_eigenvalue"].sel(circuit=start).values
+            label = None if place else "all directions" if part == "all" else f"breaking {part}"
+            x = np.full(len(values), place + offset)
+            axes.plot(x, values, "_", markersize=16, color=colour, label=label)
     largest = float(np.abs(found["eigenvalue"].sel(circuit=starts)).max())
     axes.set_yscale("symlog", linthresh=1e-8)
     ticks = [10.0**power for power in range(-8, int(np.ceil(np.log10(largest))) + 1, 2)]
@@ -70,18 +69,19 @@ def _draw_spectra(axes: Axes, found: xr.Dataset) -> None:
     axes.legend(frameon=False, fontsize=8, loc="lower right")
 
 
-def _draw_returns(axes: Axes, one: xr.Dataset, start: str) -> None:
-    """The order share after pushes of all kinds that break it, by their length."""
-    kinds, sizes = one["kind"].values, one["push"].values
-    styles = dict(zip(sorted({float(size) for size in sizes if size}), (":", "--", "-"), strict=False))
+def _draw_descent(axes: Axes, one: xr.Dataset, start: str) -> None:
+    """The order fraction after perturbations that break order, by their length."""
+    styles = dict(zip(sorted({float(size) for size in one["push"].values if size}), (":", "--", "-"), strict=False))
+    labelled = set()
     for place in range(one.sizes["pushed"]):
-        kind, size = str(kinds[place]), float(sizes[place])
+        kind, size = str(one["kind"].values[place]), float(one["push"].values[place])
         if kind not in ("order", "all"):
             continue
         values = np.maximum(one["order_share"].values[:, place], 1e-16)
-        first = place == int(((kinds == kind) & (sizes == size)).argmax())
-        label = f"{'P of counting positions' if kind == 'order' else 'all parameters'}, {size:g}" if first else None
-        colour = _PART_COLOURS["order"] if kind == "order" else "black"
-        axes.plot(one["step"], values, color=colour, linestyle=styles.get(size, "-."), linewidth=1.2, label=label)
-    axes.set(yscale="log", xlabel="step of gradient descent", ylabel="largest order share")
-    axes.set_title(f"After pushes, {start}", fontsize=9, loc="left")
+        label = f"{'P of counting positions' if kind == 'order' else 'all parameters'}, {size:g}"
+        colour = _COLOURS["order"] if kind == "order" else "black"
+        axes.plot(one["step"], values, color=colour, linestyle=styles.get(size, "-."), linewidth=1.2,
+                  label=None if label in labelled else label)  # fmt: skip
+        labelled.add(label)
+    axes.set(yscale="log", xlabel="step of gradient descent", ylabel="largest order fraction")
+    axes.set_title(f"After perturbations, {start}", fontsize=9, loc="left")

@@ -3,21 +3,21 @@
 import numpy as np
 import xarray as xr
 
-from analysis.clustering_heads.stability import MAX_POPULATION, NULL_EIGENVALUE_TOLERANCE
-from analysis.command_line.options import SparseOptions
-from analysis.fixed_points import DESCENT_FRAMES, PUSHED_GAIN, REST_GRADIENT, Options, fixed_point_landscape
+from analysis.clustering_heads.landscape import DESCENT_FRAMES, PUSHED_GAIN, REST_GRADIENT, fixed_point_landscape
+from analysis.clustering_heads.stability import MAX_POPULATION, NULL_TOLERANCE
 from analysis.reproduction.verification.estimate import Estimate, estimate_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import Interval
-from dynamics.networks.threads import single_torch_thread
+from dynamics.settings import SparseSettings
+
+DECAY = 1e-4
+"""Weight decay under which the circuit settles."""
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """What `analysis.fixed_points` says of the circuit as it was built and as it has settled under weight decay."""
-    settings = SparseOptions(**params.get("settings", {}))
-    options = Options(settings, push=tuple(params["push"]), steps=params["steps"], draws=params["draws"])
-    with single_torch_thread():
-        found = fixed_point_landscape(options)
+    settings = SparseSettings(**params.get("settings", {}))
+    found = fixed_point_landscape(settings, DECAY, params["push"], params["draws"], params["steps"])
     some = found[["gradient", "loss", "circuit_accuracy", "order_eigenvalue", "suffix_eigenvalue"]]
     moved = found[["order_share", "value_share", "distance", "accuracy"]].isel(step=[0, -1])
     moved = moved.assign_coords(step=["pushed", "after"])
@@ -34,8 +34,8 @@ FIXED = Experiment(
     },
     seconds={Size.DEFAULT: 40, Size.FULL: 150},
     measure=measure,
-    depends={"decay": Options.decay, "built": PUSHED_GAIN, "at_rest": REST_GRADIENT, "frames": DESCENT_FRAMES,
-        "null": NULL_EIGENVALUE_TOLERANCE,
+    depends={"decay": DECAY, "built": PUSHED_GAIN, "at_rest": REST_GRADIENT, "frames": DESCENT_FRAMES,
+        "null": NULL_TOLERANCE,
              "sequences": MAX_POPULATION},
     command="python -m analysis.fixed_points",
 )  # fmt: skip

@@ -1,0 +1,67 @@
+"""The command analysis.fixed_points: its tables and files, and the settings that it refuses."""
+
+import csv
+
+import pytest
+import xarray as xr
+
+SMALL = ["--length", 6, "--sparsity", 3, "--hidden", 6, "--data", 50, "--out", "f.nc"]
+
+
+def test_the_command_prints_writes_and_draws(typed, tmp_path):
+    code, out, err = typed("analysis.fixed_points", *SMALL, "--steps", 10, "--csv", "f.csv", "--push", 0.001, 0.01)
+    assert (code, err) == (0, "")
+    assert "settled" in out
+    with xr.open_dataset(tmp_path / "f.nc") as found:
+        assert found["circuit"].values.tolist() == ["gain 1", "gain 2", "gain 5", "gain 10", "settled"]
+        assert found["start"].values.tolist() == ["gain 2", "settled"]
+        assert found["order_share"].dims == ("start", "step", "pushed")
+        assert found["kind"].values.tolist() == ["none", *["order", "suffix", "all"] * 2]
+        assert float(found["broken"].max()) < 1e-12 < float(found["sample_broken"].max())
+        loss = found["loss"].values.tolist()
+    assert (tmp_path / "f.png").stat().st_size > 10_000
+    with open(tmp_path / "f.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["loss"]) for row in rows] == loss
+    assert [float(row["accuracy"]) for row in rows] == [1] * 5
+    assert float(rows[-1]["negative_eigenvalues"]) == 0
+    printed = next(line for line in out.splitlines() if line.startswith("settled"))
+    assert printed.split()[1:3] == ["100.0", f"{loss[-1]:.1e}"]
+    code, _, err = typed("analysis.fixed_points", *SMALL, "--push", 0.5)
+    assert code == 2
+    assert "which is something else" in err
+
+
+def test_a_network_that_collapses_under_its_decay_is_reported(typed):
+    words = ["--length", 4, "--sparsity", 3, "--hidden", 6, "--data", 50, "--decay", 1, "--steps", 20, "--out", "f.nc"]
+    code, out, err = typed("analysis.fixed_points", *words, "--push", 0.001)
+    assert (code, err) == (0, "")
+    assert "it no longer solves the task: accuracy 50.0%" in out
+    assert "nan" not in out
+    kinds = [line.split()[2] for line in out.splitlines() if line.startswith("gain 2 ") and "0.001" in line]
+    assert kinds == ["order", "all"]  # one spurious position has no direction
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--vocab", "4"], "--vocab: found 4"),
+        (["--vocab", "3"], "--length: found 12 at 3 tokens"),
+        (["--dim", "1"], "--dim: found 1"),
+        (["--hidden", "3"], "--hidden: found 3, allowed is 5 or more"),
+        (["--lr", "0.1"], "--lr: found 0.1, allowed is no value here: gradient descent on all sequences"),
+        (["--optimizer", "adamw"], "--optimizer: found adamw, allowed is no value here"),
+        (["--weight-decay", "0.1"], "--weight-decay: found 0.1, allowed is no value here"),
+        (["--batch", "16"], "--batch: found 16, allowed is no value here"),
+        (["--beta1", "0.5"], "--beta1: found 0.5, allowed is no value here"),
+        (["--decay", "0"], "--decay: found 0"),
+        (["--push", "2"], "--push: found 2"),
+        (["--steps", "0"], "--steps: found 0"),
+        (["--draws", "0"], "--draws: found 0"),
+    ],
+)
+def test_mistakes_are_reported_in_a_line(typed, words, said):
+    code, _, err = typed("analysis.fixed_points", *words)
+    assert code == 2
+    assert said in err
+    assert err.count("\n") == 1
