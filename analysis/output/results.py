@@ -6,6 +6,7 @@ from pathlib import Path
 import xarray as xr
 
 from analysis.output.files import replace_file
+from dynamics.preparation import check_trajectory_path
 from dynamics.settings import SettingsError
 from dynamics.trajectory.netcdf import NETCDF_LOCK
 
@@ -29,8 +30,7 @@ def check_result_path(out: Path, what: Mapping[str, str]) -> Path:
 
     Raises SettingsError.
     """
-    if out.suffix != ".nc" or out.is_dir():
-        raise SettingsError("out", out, "the name of a file that ends in .nc")
+    out = check_trajectory_path(out)
     if out.exists():
         try:
             with NETCDF_LOCK, xr.open_dataset(out) as there:

@@ -1,3 +1,4 @@
+from .ablation_figure import plot_ablation as plot_ablation
 from .circuits_figure import plot_circuits as plot_circuits
 from .curvature_figure import plot_curvature as plot_curvature
 from .events_figure import plot_events as plot_events

@@ -99,7 +99,7 @@ def _plot_norms(axes: Axes, one: xr.Dataset, time: np.ndarray, scale: str, confi
         median = median_filter(norm, width, mode="nearest")
         axes.plot(time, median, color=colour, linewidth=1.3, marker=_line_marker(time), zorder=2, label=label)
         at = find_norm_peaks(norm, config).frame
-        dots = {"markersize": 4, "markeredgecolor": "white", "markeredgewidth": 0.4}
+        dots: dict[str, Any] = {"markersize": 4, "markeredgecolor": "white", "markeredgewidth": 0.4}
         axes.plot(time[at], norm[at], "o", color=colour, zorder=4, **dots)
     if scale == "linear":
         axes.set_ylim(bottom=0)

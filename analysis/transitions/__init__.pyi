@@ -1,3 +1,8 @@
+from .ablations import ablation_file_name as ablation_file_name
+from .ablations import ablation_table as ablation_table
+from .ablations import merge_ablation_sweeps as merge_ablation_sweeps
+from .ablations import plan_ablation as plan_ablation
+from .ablations import run_ablation as run_ablation
 from .change_points import PlateauEscape as PlateauEscape
 from .change_points import SeriesEvent as SeriesEvent
 from .change_points import detect_events as detect_events

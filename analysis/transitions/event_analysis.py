@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -147,7 +147,7 @@ def layer_motion_table(result: xr.Dataset) -> pd.DataFrame:
     """Relative speed and gradient lag of each layer at the drops: medians over `reported_runs` with 95% intervals."""
     runs, rows = reported_runs(result), []
     for layer in result["layer"].values:
-        row = {"layer": str(layer)}
+        row: dict[str, Any] = {"layer": str(layer)}
         for name, unit in (("speed", 1.0), ("lag", result.attrs["unit"])):
             for phase in result["phase"].values:
                 values = result[name].sel(layer=layer, phase=phase).values[runs] / unit

@@ -2,10 +2,10 @@
 
 from functools import partial
 
-from analysis import ablation as command
 from analysis.reproduction.experiments import ablation, recipe_changes
 from analysis.reproduction.verification.claim import Claim, Measurement
 from analysis.reproduction.verification.rules import Above, Below, Every
+from analysis.transitions.ablations import ABLATION_PANELS
 
 STEPS = (
     "values over the figure's ranges, with the same seed along a panel. Where there are fewer than in the figure they "
@@ -24,7 +24,7 @@ CLAIMS = (
         study="vc.ablation",
         parts=tuple(
             Measurement(partial(ablation.accuracy_jumps, panel=panel), Above(10),
-                command.ABLATION_PANELS[panel].split(":")[0], "%")
+                ABLATION_PANELS[panel].split(":")[0], "%")
             for panel in ablation.PANELS
         ),
         readings=("in single runs as a rule", "in the one run of the figure"),
@@ -45,7 +45,7 @@ CLAIMS = (
         study="vc.ablation",
         parts=tuple(
             Measurement(partial(ablation.panel_regularity, panel=panel), Above(0.5),
-                command.ABLATION_PANELS[panel].split(":")[0], digits=2)
+                ABLATION_PANELS[panel].split(":")[0], digits=2)
             for panel in ablation.PANELS
         ),
         covers=("figure 7", "section 4.1"),

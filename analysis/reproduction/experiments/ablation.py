@@ -1,22 +1,21 @@
 """VC figures 6 and 7: test accuracy along four settings, of single runs and of many."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from analysis import ablation
-from analysis.command_line.options import SparseOptions
 from analysis.reproduction.experiments.jackknife import jackknife_runs
 from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage, estimate_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import Interval, clustered_binomial_interval
-from dynamics.sweeps.run import combine_points, compute_missing_points
+from analysis.transitions.ablations import ABLATION_PANELS, merge_ablation_sweeps, plan_ablation, run_ablation
+from dynamics.settings import SparseSettings
+from dynamics.sweeps.design import SweepDesign
 from dynamics.trajectory.reader import open_trajectory
 
-PANELS = tuple(ablation.ABLATION_PANELS)
+PANELS = tuple(ABLATION_PANELS)
 
 SAME_START = ("batch", "lr", "mlp_lr_discount")
 """Panels along which networks are of one size, so that all of their first weights can be the same."""
@@ -25,47 +24,41 @@ JUMP = 0.1
 """Change of accuracy between neighbouring values that is large."""
 
 
-def _ablation_options(params: Params, device: str = "auto", scheduler: str | None = None) -> ablation.Options:
-    """Those of `analysis.ablation`, with which it shares its runs."""
-    where: Any = device
-    return ablation.Options(
+def _designs(params: Params, device: str = "auto") -> dict[str, SweepDesign]:
+    """The sweeps of `analysis.ablation`, whose runs are used here too."""
+    return plan_ablation(
+        SparseSettings(**params.get("settings", {})),
         points=params["points"],
         max_hidden=params["max_hidden"],
         runs=params["runs"],
         epochs=params.get("epochs", 1000),
-        device=where,
-        scheduler=scheduler,
-        settings=SparseOptions(**params.get("settings", {})),
+        device=device,
     )
 
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Every value of every panel, the cheapest first: of each the first and the last frame, without weights."""
-    options = _ablation_options(params)
-    points = ablation.merge_ablation_sweeps(ablation.plan_ablation(options).values()).points
-    return [RequiredRuns(each.settings, options.runs, options.epochs, every=0, record="metrics") for each in points]
+    points = merge_ablation_sweeps(_designs(params).values()).points
+    epochs = params.get("epochs", 1000)
+    return [RequiredRuns(each.settings, params["runs"], epochs, every=0, record="metrics") for each in points]
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Of each panel final test accuracy, NaN where a run has diverged, and the loss before training: (value, run)."""
-    options = _ablation_options(params, runner.device, runner.scheduler)
-    grids = ablation.plan_ablation(options)
-    compute_missing_points(
-        ablation.merge_ablation_sweeps(grids.values()), options.scheduler, work=ablation.ablation_point_cost
-    )
-    found = ablation.ablation_dataset({name: combine_points(grid) for name, grid in grids.items()})
+    designs = _designs(params, runner.device)
+    found, _ = run_ablation(designs, runner.scheduler)
     variables = {}
-    for name, grid in grids.items():
+    for name, design in designs.items():
         about = {"long_name": "test accuracy at the end", "units": "1"}
         accuracy = found[f"accuracy_{name}"].sel(split="test").transpose(name, "run").values
         variables[f"test_{name}"] = ((name, "run"), accuracy, about)
         first = []
-        for point in grid.points:
+        for point in design.points:
             with open_trajectory(point.path) as trajectory:
                 first.append(trajectory["loss"].isel(step=0).sel(split="train").values)
         about = {"long_name": "training loss of the first weights", "units": "1"}
         variables[f"first_loss_{name}"] = ((name, "run"), np.stack(first), about)
-    return xr.Dataset(variables, {name: found[name].values for name in grids})
+    return xr.Dataset(variables, {name: found[name].values for name in designs})
 
 
 ABLATION = Experiment(

@@ -6,11 +6,16 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from analysis import ablation
 from analysis.clustering_heads.activation_sparsity import compare_successes, measure_sparsity
 from analysis.clustering_heads.clusters import ideal_cluster_count
 from analysis.clustering_heads.transfer_design import TransferDesign
 from analysis.clustering_heads.vocabulary_transfer import TRANSFER_TITLE, run_transfer
+from analysis.plots.ablation_figure import (
+    add_title_and_legend,
+    decorate_ablation_panel,
+    plot_ablation,
+    plot_ablation_means,
+)
 from analysis.plots.figure_files import new_figure
 from analysis.plots.gradients_figure import plot_gradient_norms
 from analysis.plots.sparsity_figure import plot_sparsity
@@ -26,10 +31,17 @@ from analysis.reproduction.figures.figure import (
     indices_not_diverged,
 )
 from analysis.reproduction.figures.settings_line import format_settings_line
+from analysis.transitions.ablations import (
+    ABLATION_PANELS,
+    ablation_points,
+    plan_ablation,
+    run_ablation,
+    swept_settings,
+)
 from analysis.transitions.coincidence import most_eventful_run, peak_coincidence
 from dynamics.errors import TrajectoryError
 from dynamics.settings import SparseSettings
-from dynamics.sweeps.run import combine_points, compute_missing_points
+from dynamics.sweeps.design import SweepDesign
 from dynamics.trajectory.schema import read_settings
 
 # ------------------------------------------------------------------------------------------------- ablations
@@ -38,18 +50,21 @@ ABLATION_RUNS, ABLATION_POINTS, ABLATION_WIDTH = 32, 13, 1000
 """What can be had in a quarter of an hour, of the paper's 100 runs, 20 points and widths up to 10000."""
 
 
-def _find_or_run_ablations(sizes: SizeOverrides) -> xr.Dataset:
-    """The sweeps of `analysis.ablation`, found or made. Raises as that command does."""
-    options = ablation.Options(
+def ablation_designs(sizes: SizeOverrides) -> dict[str, SweepDesign]:
+    """The sweeps of the figures."""
+    return plan_ablation(
+        SparseSettings(),
         runs=ABLATION_RUNS if sizes.runs is None else sizes.runs,
         points=ABLATION_POINTS,
         max_hidden=ABLATION_WIDTH,
         epochs=1000 if sizes.epochs is None else sizes.epochs,
     )
-    grids = ablation.plan_ablation(options)
-    compute_missing_points(ablation.merge_ablation_sweeps(grids.values()), None, work=ablation.ablation_point_cost)
-    found = ablation.ablation_dataset({name: combine_points(each) for name, each in grids.items()})
-    return found.assign_attrs(epochs=options.epochs)
+
+
+def _find_or_run_ablations(sizes: SizeOverrides) -> xr.Dataset:
+    """The result of the sweeps, whose missing points are computed. Raises as `run_ablation`."""
+    result, _ = run_ablation(ablation_designs(sizes))
+    return result.assign_attrs(epochs=1000 if sizes.epochs is None else sizes.epochs)
 
 
 ABLATIONS = RequiredResult("Ablations of VC's training recipe", "analysis.ablation", _find_or_run_ablations)
@@ -58,7 +73,7 @@ ABLATIONS = RequiredResult("Ablations of VC's training recipe", "analysis.ablati
 def vc6(material: FigureData) -> DrawnFigure:
     """Ablations of one run."""
     result = material.only
-    figure = ablation.plot_ablation(result.isel(run=[0]))
+    figure = plot_ablation(result.isel(run=[0]))
     rule = (
         "The first run; along a panel it keeps its data, first weights and shuffles, so that only the setting changes."
     )
@@ -68,20 +83,20 @@ def vc6(material: FigureData) -> DrawnFigure:
 def vc7(material: FigureData) -> DrawnFigure:
     """Ablations of many runs: mean and standard deviation."""
     result = material.only
-    runs, names, settings = result.sizes["run"], ablation.swept_settings(result), read_settings(result)
+    runs, names, settings = result.sizes["run"], swept_settings(result), read_settings(result)
     if runs < 2:
         raise TrajectoryError("dimension run: found 1, a standard deviation needs 2 or more")
     assert isinstance(settings, SparseSettings)
     figure = new_figure(max(6.4, 3.3 * len(names)), 2.8)
     panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
     for axes, name in zip(panels, names, strict=True):
-        found = ablation.ablation_points(result, name)
-        ablation.plot_ablation_means(axes, found)
-        ablation.decorate_ablation_panel(axes, name, [line.value for line in found], settings)
-        axes.set_xlabel(ablation.ABLATION_PANELS[name], fontsize=9)
-    panels[0].set_ylabel("test accuracy, share of runs", fontsize=9)
+        found = ablation_points(result, name)
+        plot_ablation_means(axes, found)
+        decorate_ablation_panel(axes, name, [line.value for line in found], settings)
+        axes.set_xlabel(ABLATION_PANELS[name], fontsize=9)
+    panels[0].set_ylabel("test accuracy, fraction of runs", fontsize=9)
     panels[0].set_ylim(-0.04, 1.06)
-    ablation.add_title_and_legend(figure, 2.8, f"Test accuracy after {result.attrs['epochs']} epochs, {runs} runs")
+    add_title_and_legend(figure, 2.8, f"Test accuracy after {result.attrs['epochs']} epochs, {runs} runs")
     rule = (
         "All runs. The band is the paper's, of ± one standard deviation; bars are 95% intervals of the mean. Runs that "
     )
@@ -93,8 +108,8 @@ def _format_ablation_settings(result: xr.Dataset, runs: int) -> str:
     """The settings of a result of `analysis.ablation`, and how much of the paper's sweep it is."""
     settings = read_settings(result)
     assert isinstance(settings, SparseSettings)
-    points = ", ".join(f"{result.sizes[name]} of {ablation.ABLATION_PANELS[name].split(':')[0]}" for name in
-                       ablation.swept_settings(result))  # fmt: skip
+    points = ", ".join(f"{result.sizes[name]} of {ABLATION_PANELS[name].split(':')[0]}" for name in
+                       swept_settings(result))  # fmt: skip
     task = f"p = {settings.vocab}, L = {settings.length}, k = {settings.sparsity}, d = {settings.dim}"
     size = f"{result.attrs['epochs']} epochs, {runs} run{'s' * (runs > 1)}"
     return f"sparse modular addition: {task}, {size}; values: {points}"

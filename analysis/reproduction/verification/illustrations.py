@@ -10,9 +10,8 @@ from pathlib import Path
 import xarray as xr
 from tqdm import tqdm
 
-from analysis import ablation
 from analysis.clustering_heads.transfer_design import TransferDesign, check_transfer_design, larger_vocabulary_settings
-from analysis.reproduction.figures.ensembles import ABLATION_POINTS, ABLATION_RUNS, ABLATION_WIDTH, transfer_design
+from analysis.reproduction.figures.ensembles import ablation_designs, transfer_design
 from analysis.reproduction.figures.figure import (
     PaperFigure,
     RequiredResult,
@@ -26,6 +25,7 @@ from analysis.reproduction.figures.register import get_paper_figure
 from analysis.reproduction.verification.claim_results import ClaimResult
 from analysis.reproduction.verification.entry import ReportPicture
 from analysis.reproduction.verification.experiment import Experiment, Size
+from analysis.transitions.ablations import merge_ablation_sweeps
 from dynamics.errors import TrajectoryError
 from dynamics.preparation import run_path
 from dynamics.settings import SettingsError, SparseSettings
@@ -118,17 +118,8 @@ def _reaches_step(path: Path, steps: int) -> bool:
 
 
 def _ablations(sizes: SizeOverrides) -> bool:
-    options = ablation.Options(
-        runs=ABLATION_RUNS if sizes.runs is None else sizes.runs,
-        points=ABLATION_POINTS,
-        max_hidden=ABLATION_WIDTH,
-        epochs=1000 if sizes.epochs is None else sizes.epochs,
-    )
-    return all(
-        _reaches_step(point.path, point.steps)
-        for grid in ablation.plan_ablation(options).values()
-        for point in grid.points
-    )
+    points = merge_ablation_sweeps(ablation_designs(sizes).values()).points
+    return all(_reaches_step(point.path, point.steps) for point in points)
 
 
 def _transfers(sizes: SizeOverrides) -> bool:

@@ -6,12 +6,12 @@ from typing import NamedTuple, TextIO
 
 import pandas as pd
 
-from analysis.ablation import training_step_cost
 from analysis.output.tables import format_table
 from analysis.reproduction.figures.figure import RequiredRuns, SizeOverrides
 from analysis.reproduction.verification.evidence import evidence_path
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.reproduction.verification.formatting import format_duration
+from analysis.transitions.ablations import step_cost
 from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
 from dynamics.sweeps.design import SweepDesign, sweep_design
 from dynamics.sweeps.run import compute_missing_points
@@ -58,7 +58,7 @@ def ensemble_seconds(need: RequiredRuns) -> float:
     cost = need.runs * steps / (settings.epoch_steps or 1) * max(1.0, getattr(settings, "dim", 2) / 4)
     if isinstance(settings, SparseSettings):
         usual = SparseSettings()
-        cost *= settings.epoch_steps * training_step_cost(settings) / (usual.epoch_steps * training_step_cost(usual))
+        cost *= settings.epoch_steps * step_cost(settings) / (usual.epoch_steps * step_cost(usual))
         if need.frame_gap(SizeOverrides()) == steps:
             cost *= UNSCORED
     if isinstance(settings, ParticleSettings):

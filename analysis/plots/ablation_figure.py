@@ -1,0 +1,112 @@
+"""VC figures 6 and 7: test accuracy at the end against each swept setting."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
+
+from analysis.plots.figure_files import new_figure
+from analysis.transitions.ablations import ABLATION_PANELS, AblationPoint, ablation_points, swept_settings
+from dynamics.settings import SparseSettings
+from dynamics.trajectory.schema import read_settings
+
+_ACCURACY_COLOUR, _SUCCESS_COLOUR, _DIVERGED_COLOUR = "C0", "C1", "C3"
+
+
+def plot_ablation(result: xr.Dataset) -> Figure:
+    """Draw the first run above (VC figure 6) and all runs below (figure 7); a single run has figure 6 only."""
+    names, settings, runs = swept_settings(result), read_settings(result), result.sizes["run"]
+    assert isinstance(settings, SparseSettings)
+    height = 2.6 if runs == 1 else 5.2  # of the panels, in inches
+    figure = new_figure(max(6.4, 3.3 * len(names)), height)
+    grid = figure.subplots(1 if runs == 1 else 2, len(names), sharex="col", sharey=True, squeeze=False)
+    for name, column in zip(names, grid.T, strict=True):
+        points = ablation_points(result, name)
+        _plot_first_run(column[0], points, f"run of seed {result.attrs['seed']}")
+        if runs > 1:
+            plot_ablation_means(column[1], points)
+        for axes in column:
+            decorate_ablation_panel(axes, name, [point.value for point in points], settings)
+        column[-1].set_xlabel(ABLATION_PANELS[name], fontsize=9)
+    captions = f"seed {result.attrs['seed']} (VC figure 6)", f"{runs} runs (VC figure 7)"
+    for axes, caption in zip(grid[:, 0], captions, strict=False):
+        axes.set_title(caption, fontsize=9, loc="left")
+        axes.set_ylabel("test accuracy" if axes is grid[0, 0] else "test accuracy, fraction of runs", fontsize=9)
+    grid[0, 0].set_ylim(-0.04, 1.06)
+    task = f"Sum of {settings.sparsity} of {settings.length} tokens modulo {settings.vocab}"
+    add_title_and_legend(figure, height, f"{task}: test accuracy after {result.attrs['epochs']} epochs")
+    return figure
+
+
+def _plot_first_run(axes: Axes, points: Sequence[AblationPoint], label: str) -> None:
+    """Draw the first run of each point, and a cross at 0 where it diverged."""
+    axes.plot([point.value for point in points], [point.first for point in points],
+              color=_ACCURACY_COLOUR, linewidth=1.2, marker="o", markersize=3, label=label)  # fmt: skip
+    diverged = [point.value for point in points if np.isnan(point.first)]
+    if diverged:
+        axes.plot(diverged, [0] * len(diverged), color=_DIVERGED_COLOUR, marker="x", markersize=5, linestyle="none",
+                  label="diverged")  # fmt: skip
+
+
+def plot_ablation_means(axes: Axes, points: Sequence[AblationPoint]) -> None:
+    """Draw the mean over runs with its 95% interval, the standard deviation as a band, and fractions of runs."""
+    x, mean = np.array([point.value for point in points]), np.array([point.test.value for point in points])
+    deviation = np.array([point.deviation for point in points])
+    half = np.nan_to_num([point.test.half for point in points])
+    axes.errorbar(x, mean, half, color=_ACCURACY_COLOUR, linewidth=1.2, marker="o", markersize=3, capsize=2,
+                  elinewidth=1, label="mean, with its 95% interval")  # fmt: skip
+    axes.fill_between(x, mean - deviation, mean + deviation, color=_ACCURACY_COLOUR, alpha=0.18, linewidth=0,
+                      label="± standard deviation (VC's band)")  # fmt: skip
+    known = np.pad(np.isfinite(deviation), 1)
+    alone = known[1:-1] & ~known[:-2] & ~known[2:]  # where the band has no width
+    axes.vlines(x[alone], (mean - deviation)[alone], (mean + deviation)[alone], color=_ACCURACY_COLOUR, alpha=0.18,
+                linewidth=8)  # fmt: skip
+    axes.plot(x, [point.success.value for point in points], color=_SUCCESS_COLOUR, linewidth=1, marker=".",
+              markersize=3, label="fraction of runs above .98")  # fmt: skip
+    diverged = {point.value: point.diverged / point.runs for point in points if point.diverged}
+    if diverged:
+        axes.plot(list(diverged), list(diverged.values()), color=_DIVERGED_COLOUR, marker="x", markersize=5,
+                  linestyle="none", label="fraction of runs that diverged")  # fmt: skip
+
+
+def decorate_ablation_panel(axes: Axes, name: str, x: Sequence[float], settings: SparseSettings) -> None:
+    """Set a logarithmic axis that covers the values and the recipe's value, and mark the latter and chance."""
+    at = getattr(settings, name)
+    axes.axhline(1 / settings.vocab, color="0.35", linewidth=0.9, linestyle=":", label=f"chance, 1/{settings.vocab}")
+    axes.axvline(at, color="0.5", linewidth=0.9, linestyle="--", label="the recipe's value")
+    low, high = min(*x, at), max(*x, at)
+    margin = max(1.2, (12 * low / high) ** 0.5)
+    axes.set_xscale("log", base=2 if name == "batch" else 10)
+    axes.set_xlim(low / margin, high * margin)
+    if name != "batch" and high < 50 * low:  # where there would be one or two powers of ten
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.tick_params(labelsize=8)
+    axes.grid(color="0.92", linewidth=0.7)
+    axes.set_axisbelow(True)
+
+
+def add_title_and_legend(figure: Figure, height: float, title: str) -> None:
+    """Add a title above the panels and one legend below them; the figure grows by the space of both."""
+    width = figure.get_figwidth()
+    entries: dict[str, Any] = {}
+    for axes in figure.axes:
+        handles, labels = axes.get_legend_handles_labels()
+        entries |= dict(zip(labels, handles, strict=True))
+    last = ("chance", "the recipe", "fraction")
+    entries = dict(sorted(entries.items(), key=lambda entry: entry[0].startswith(last)))
+    rows = -(-len(entries) // int(width / 2.2))
+    above, below = 0.7, 0.65 + 0.2 * rows  # inches
+    total = height + above + below
+    figure.set_figheight(total)
+    figure.suptitle(title, fontsize=11, y=1 - 0.12 / total, va="top")
+    figure.legend(entries.values(), entries.keys(), loc="lower center", bbox_to_anchor=(0.5, 0.0),
+                  ncols=-(-len(entries) // rows), frameon=False, fontsize=8)  # fmt: skip
+    figure.subplots_adjust(
+        left=0.62 / width, right=1 - 0.2 / width, bottom=below / total, top=1 - above / total, wspace=0.08, hspace=0.16
+    )

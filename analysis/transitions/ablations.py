@@ -1,0 +1,202 @@
+"""VC figures 6 and 7: test accuracy after training along four settings, each swept around one recipe.
+
+Along a panel, a run of one seed keeps its data, its first weights and its batches, so that only the setting changes.
+Runs that diverge are left out of the means and are counted; none of them counts as a success.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from analysis.output.tables import interval_columns, make_table
+from analysis.statistics.intervals import Interval, binomial_interval, mean_interval
+from dynamics.settings import SUCCESS_ACCURACY, SettingsError, SparseSettings, check_integer
+from dynamics.sweeps.design import SweepDesign, SweepPoint, sweep_design
+from dynamics.sweeps.run import combine_points, compute_missing_points
+from dynamics.trajectory.schema import DIVERGED
+
+ABLATION_PANELS = {
+    "batch": "batch size",
+    "hidden": "hidden width h",
+    "lr": "learning rate",
+    "mlp_lr_discount": "discount c: the MLP learns at lr / c",
+}
+"""The swept settings and the labels of their axes."""
+
+MAX_HIDDEN = 10_000
+"""The largest hidden width of the paper."""
+
+
+# ------------------------------------------------------------------------------------------------ sweeps
+
+
+def swept_values(name: str, points: int, data: int, max_hidden: int) -> list[int] | list[float]:
+    """The different values of a panel in ascending order: powers of two up to `data` for batch, else `points` values on
+    a logarithmic grid, as whole numbers up to `max_hidden` for hidden."""
+    if name == "batch":
+        return [2**k for k in range(12) if 2**k <= data]
+    if name == "hidden":
+        widths = np.logspace(1, 4, points).astype(int)
+        return sorted({int(width) for width in widths if width <= max_hidden})
+    ends = {"lr": (0, -4), "mlp_lr_discount": (-2, 2)}[name]
+    return sorted(float(value) for value in np.logspace(*ends, points))
+
+
+def plan_ablation(
+    settings: SparseSettings,
+    panels: Sequence[str] = tuple(ABLATION_PANELS),
+    points: int = 20,
+    max_hidden: int = MAX_HIDDEN,
+    runs: int = 100,
+    seed: int = 0,
+    epochs: int = 1000,
+    device: str = "auto",
+    folder: str = "runs",
+) -> dict[str, SweepDesign]:
+    """The sweep of each panel by its setting, in the order of ABLATION_PANELS. Raises SettingsError.
+
+    settings: the recipe. points, max_hidden: as in `swept_values`. Only the first and the last frame are recorded.
+    """
+    wanted = {name.replace("-", "_") for name in panels}
+    if not wanted:
+        raise SettingsError("panels", "none", "one or more of " + ", ".join(ABLATION_PANELS).replace("_", "-"))
+    check_integer("points", points, 2, 1000)
+    check_integer("max_hidden", max_hidden, 10, MAX_HIDDEN)
+    check_integer("epochs", epochs, 1, 2**53)
+    return {
+        name: sweep_design(
+            settings,
+            {name: swept_values(name, points, settings.data, max_hidden)},
+            runs=runs,
+            seed=seed,
+            epochs=epochs,
+            every=epochs,
+            device=device,
+            folder=folder,
+        )
+        for name in ABLATION_PANELS
+        if name in wanted
+    }
+
+
+def merge_ablation_sweeps(designs: Iterable[SweepDesign]) -> SweepDesign:
+    """The points of all panels as one sweep, the cheapest first; the recipe is a point of several panels."""
+    designs = list(designs)
+    points = {point.path: point for design in designs for point in design.points}
+    return dataclasses.replace(designs[0], axes={}, points=sorted(points.values(), key=point_cost))
+
+
+def ablation_file_name(design: SweepDesign) -> str:
+    """File name of a result: sweep-ablation-HASH.nc, the hash over the points and the recipe."""
+    words = " ".join(sorted(point.path.stem for point in design.points)) + repr(design.settings)
+    return f"sweep-ablation-{hashlib.sha256(words.encode()).hexdigest()[:12]}.nc"
+
+
+def point_cost(point: SweepPoint) -> float:
+    """Estimated computing time of a point, in an arbitrary unit."""
+    assert isinstance(point.settings, SparseSettings)
+    return point.steps * step_cost(point.settings)
+
+
+def step_cost(settings: SparseSettings) -> float:
+    """Estimated computing time of an optimizer step, in an arbitrary unit; fitted to measured times."""
+    return (settings.batch + 2.0) * (settings.hidden + 40.0)
+
+
+def run_ablation(designs: Mapping[str, SweepDesign], scheduler: str | None = None) -> tuple[xr.Dataset, int]:
+    """Compute the missing points of the sweeps; the combined result, and the number of points that were computed.
+
+    designs: from `plan_ablation`. scheduler: address of a dask cluster. Raises as `compute_missing_points`.
+    """
+    computed = compute_missing_points(merge_ablation_sweeps(designs.values()), scheduler, work=point_cost)
+    return ablation_dataset({name: combine_points(design) for name, design in designs.items()}), computed
+
+
+# ------------------------------------------------------------------------------------------------ result
+
+
+def ablation_dataset(sweeps: Mapping[str, xr.Dataset]) -> xr.Dataset:
+    """Combined sweeps, each along its own setting, as one dataset.
+
+    accuracy_NAME and loss_NAME (NAME, run, split) at the end, NaN for a run that diverged; status_NAME (NAME, run);
+    file_NAME (NAME).
+    """
+    variables = {}
+    for name, sweep in sweeps.items():
+        for kind in ("accuracy", "loss"):
+            last = sweep[f"final_{kind}"]
+            variables[f"{kind}_{name}"] = last.where(sweep["status"] != DIVERGED).assign_attrs(last.attrs)
+        variables |= {f"status_{name}": sweep["status"], f"file_{name}": sweep["file"]}
+    attrs = dict(next(iter(sweeps.values())).attrs, title="Ablations of VC's training recipe")
+    return xr.Dataset(variables, attrs=attrs | {"swept": json.dumps(list(sweeps))})
+
+
+def swept_settings(result: xr.Dataset) -> list[str]:
+    """The settings that a result has panels of."""
+    return [name for name in ABLATION_PANELS if f"accuracy_{name}" in result]
+
+
+class AblationPoint(NamedTuple):
+    """The runs of one value of a setting. Runs that diverged are in no mean and count as failures."""
+
+    value: int | float
+    file: str
+    runs: int
+    diverged: int
+    first: float
+    """Test accuracy of the first run; NaN if it diverged."""
+    test: Interval
+    """Mean test accuracy."""
+    deviation: float
+    """Standard deviation of the test accuracy over runs (n - 1); NaN for fewer than two."""
+    unseen: Interval
+    above: int
+    """Number of runs with a test accuracy above .98."""
+    success: Interval
+    """Their fraction."""
+
+
+def ablation_points(result: xr.Dataset, name: str) -> list[AblationPoint]:
+    """The points of a panel."""
+    found, accuracy = [], result[f"accuracy_{name}"].transpose(name, "split", "run")
+    for value in result[name].values.tolist():
+        split = {str(each): accuracy.sel({name: value, "split": each}).values for each in accuracy["split"].values}
+        alive = split["test"][~np.isnan(split["test"])].astype(np.float64)
+        unseen, above = split.get("unseen", np.empty(0)), int((alive > SUCCESS_ACCURACY).sum())
+        found.append(
+            AblationPoint(
+                value=value,
+                file=str(result[f"file_{name}"].sel({name: value}).values),
+                runs=accuracy.sizes["run"],
+                diverged=accuracy.sizes["run"] - len(alive),
+                first=float(split["test"][0]),
+                test=mean_interval(alive),
+                deviation=float(alive.std(ddof=1)) if len(alive) > 1 else np.nan,
+                unseen=mean_interval(unseen[~np.isnan(unseen)]),
+                above=above,
+                success=binomial_interval(above, accuracy.sizes["run"]),
+            )
+        )
+    return found
+
+
+def ablation_table(result: xr.Dataset) -> pd.DataFrame:
+    """One row per value of each panel."""
+    panels = [(name, point) for name in swept_settings(result) for point in ablation_points(result, name)]
+    rows = []
+    for name, point in panels:
+        row: dict[str, Any] = {"panel": name.replace("_", "-"), "value": None, "runs": point.runs}
+        row |= {"diverged": point.diverged, "first": point.first} | interval_columns("test", point.test)
+        row |= {"test_deviation": point.deviation} | interval_columns("unseen", point.unseen)
+        row |= {"count_above_0.98": point.above} | interval_columns("above_0.98", point.success)
+        rows.append(row | {"file": point.file})
+    # objects, so that whole numbers stay whole beside fractions
+    return make_table(rows).assign(value=pd.Series([point.value for _, point in panels], dtype=object))
