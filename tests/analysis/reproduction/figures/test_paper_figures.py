@@ -130,7 +130,7 @@ def test_names_are_forgiving(word, name):
 def test_an_unknown_name_tells_the_known_ones(typed, word):
     code, _, told = typed("analysis.paper", word)
     assert code == 2
-    assert f"--figure: found {word}" in told
+    assert f"FIGURE: found {word}" in told
     assert "ca3" in told
     assert "vc20" in told
 

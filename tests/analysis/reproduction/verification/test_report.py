@@ -499,7 +499,7 @@ def test_pictures_of_a_former_report_go_and_what_is_no_report_s_stays(tmp_path, 
         raise RuntimeError("killed")
 
     with monkeypatch.context() as patched:
-        patched.setattr(report, "page", fails)
+        patched.setattr(report, "render_html", fails)
         with pytest.raises(RuntimeError):
             write_report([one], ABOUT, {}, tmp_path / "r.md")
     assert (tmp_path / "r.md").read_text() == "former"
