@@ -1,8 +1,6 @@
-"""The studies and statements of CA: each measured at a tiny size, each finding on evidence whose answer is known."""
+"""Claims of CA: estimates and verdicts on evidence whose answer is known."""
 
 import math
-import re
-import sys
 
 import numpy as np
 import pytest
@@ -10,14 +8,12 @@ import torch
 import xarray as xr
 from scipy import stats
 
-from analysis.reproduction.claims import alignment, clustering, decay, networks, own, particles
 from analysis.reproduction.experiments import alignment as alignment_studies
 from analysis.reproduction.experiments import (
     audit,
     classifier,
     distance,
     final_frames,
-    late_movement,
     projections,
     samples,
     sensitivity,
@@ -28,7 +24,6 @@ from analysis.reproduction.experiments import networks as network_studies
 from analysis.reproduction.experiments import particles as particle_studies
 from analysis.reproduction.experiments import weights as weight_studies
 from analysis.reproduction.experiments.jackknife import jackknife_groups, jackknife_runs, leave_one_out_interval
-from analysis.reproduction.verification.experiment import Runner
 from analysis.reproduction.verification.rules import Above, Verdict, combine_verdicts, judge_estimate
 from analysis.statistics.intervals import difference_interval, mean_interval
 from analysis.structures.lattices import perfect_grids
@@ -36,118 +31,17 @@ from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.settings import ModularSettings
 from dynamics.tasks import all_pairs
 from dynamics.trajectory.diverged import not_diverged
-
-CLAIMS = tuple(claim for each in (networks, clustering, decay, alignment, particles, own) for claim in each.CLAIMS)
-NETWORKS = {"runs": 4, "epochs": 100}
-TINY = (
-    (network_studies.TABLE_1, NETWORKS),
-    (late_movement.HALT, NETWORKS),
-    (classifier.CLASSIFIER, NETWORKS),
-    (weight_studies.FIGURE_6, {"runs": 3, "epochs": 100}),
-    (alignment_studies.ALIGNMENT, NETWORKS),
-    (audit.AUDIT, {**NETWORKS, "moments": [20, 100]}),
-    (distance.DISTANCE, {**NETWORKS, "moments": [20, 100]}),
-    (structures.STRUCTURES, {"networks": 4, "epochs": 100, "particles": 8, "random": 50}),
-    (projections.APPENDIX_F, {"runs": 3, "epochs": 100, "random": 50}),
-    (sequence.SEQUENCE, {"networks": 3, "epochs": 50, "particles": 6}),
-    (sensitivity.SENSITIVITY, {"runs": 4}),
-    (particle_studies.TABLE_2, {"runs": 8}),
-)
-
-
-@pytest.fixture(scope="module")
-def evidence(tmp_path_factory):
-    """Of every study, by its name."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("studies"))
-        return {study.name: study.measure(Runner(sys.stderr), params) for study, params in TINY}
-
-
-def verdict(claim_name: str, evidence: xr.Dataset, part: int = 0) -> Verdict:
-    """On a part of a claim."""
-    found = next(claim for claim in CLAIMS if claim.name == claim_name).parts[part]
-    return judge_estimate(found.rule, found.measure(evidence)).verdict
-
-
-# ------------------------------------------------------------------------------------------------ all of them
-
-
-@pytest.mark.parametrize("claim", [each for each in CLAIMS if not each.untestable], ids=lambda each: each.name)
-def test_every_claim_is_judged_from_its_study_whatever_that_found(claim, evidence):
-    for part in claim.parts:
-        finding = part.measure(evidence[claim.study])
-        found = judge_estimate(part.rule, finding)
-        assert found.verdict != Verdict.LEFT
-        value, low, high = finding.interval
-        if math.isnan(value):
-            assert finding.note
-            assert found.verdict == Verdict.UNTESTABLE
-        elif not math.isnan(low):
-            assert low <= value <= high
-
-
-def test_evidence_is_small_and_says_what_it_is(evidence):
-    for study, _ in TINY:
-        found = evidence[study.name]
-        assert found.nbytes < 1e6
-        if study is not particle_studies.TABLE_2:
-            assert all(each.attrs.get("long_name") and each.attrs.get("units") for each in found.data_vars.values())
-
-
-def test_evidence_survives_a_file(evidence, tmp_path):
-    for name, found in evidence.items():
-        found.to_netcdf(tmp_path / "evidence.nc")
-        with xr.open_dataset(tmp_path / "evidence.nc") as again:
-            xr.testing.assert_equal(found, again.load())
-        for claim in (each for each in CLAIMS if each.study == name):
-            for part in claim.parts:
-                np.testing.assert_equal(tuple(part.measure(found).interval), tuple(part.measure(again).interval))
-
-
-def test_measuring_again_gives_the_same(evidence, tmp_path):
-    for study, params in TINY[:2]:
-        xr.testing.assert_identical(study.measure(Runner(sys.stderr), params), evidence[study.name])
-
-
-def test_names_are_alone_and_of_one_form():
-    names = [claim.name for claim in CLAIMS]
-    assert len(set(names)) == len(names)
-    assert all(re.fullmatch(r"(CA|OWN)(\.[a-zA-Z0-9-]+(\.\d[a-z0-9.-]*)?)+", name) for name in names), names
-
-
-def test_a_claim_says_all_that_a_reader_needs():
-    for claim in CLAIMS:
-        assert claim.statement
-        assert claim.source
-        if claim.untestable:
-            assert not claim.parts
-            assert not claim.study
-            continue
-        assert claim.measured
-        assert claim.refuted
-        assert claim.meaning
-        assert claim.parts
-        assert claim.study in {study.name for study, _ in TINY}
-        assert claim.weight in (1, 2, 3)
-        labels = [part.label for part in claim.parts]
-        assert len(claim.parts) == 1 or (all(labels) and len(set(labels)) == len(labels)), claim.name
-
-
-def test_every_place_of_the_paper_is_answered_for():
-    covered = {place for claim in CLAIMS for place in claim.covers}
-    places = {"abstract", "table 1", "table 2", "compute resources", "limitations", "broader impact"}
-    places |= {f"figure {k}" for k in range(1, 7)} | {f"section {k}" for k in range(1, 9)}
-    places |= {"section 5.1", "section 5.2", "appendix A.1", "appendix A.2"} | {f"appendix {k}" for k in "BCDEF"}
-    assert places <= covered, places - covered
-
+from tests.analysis.reproduction.judging import part_verdicts, verdict
 
 # ---------------------------------------------------------------------------------------------------- samples
 
 
 def test_the_jackknife_of_a_mean_is_its_t_interval(generator):
     values = generator.standard_normal(30)
-    found = jackknife_groups(lambda kept: values[kept].mean(), np.arange(30))
-    np.testing.assert_allclose(found, mean_interval(values))
+    for found in (jackknife_groups(lambda kept: values[kept].mean(), np.arange(30)),
+                  jackknife_runs(lambda runs: float(values[runs].mean()), 30)):  # fmt: skip
+        np.testing.assert_allclose(found, mean_interval(values))
+    assert np.isnan(jackknife_runs(lambda runs: 1.0, 2).low)
 
 
 def test_the_jackknife_leaves_out_whole_groups(generator):
@@ -422,10 +316,8 @@ def test_classifiers_are_compared_with_and_without_weight_decay(generator):
         evenness=np.where(DECAY == 0, 0.1, 0.6) * spread)  # fmt: skip
     turned = narrow.isel(weight_decay=[3, 1, 2, 0]).assign_coords(weight_decay=list(network_studies.DECAYS))
     for name in ("CA.s5.1.narrow", "CA.s5.1.nowhere", "CA.s7.origin", "CA.s7.origin-absolute"):
-        count = len(next(each for each in CLAIMS if each.name == name).parts)
-        for part in range(count):
-            assert verdict(name, narrow, part) == Verdict.REPRODUCED
-            assert verdict(name, turned, part) == Verdict.NOT
+        assert set(part_verdicts(name, narrow)) == {Verdict.REPRODUCED}
+        assert set(part_verdicts(name, turned)) == {Verdict.NOT}
 
 
 # ----------------------------------------------------------------------------------------- weights and alignment
@@ -616,10 +508,8 @@ def test_the_audit_is_judged_either_way(generator):
     good = audit_evidence(generator, r_squared=0.6 + 0.2 * decay, like=0.2 + 0.4 * decay, unlike=0.2 + 0.4 * decay)
     bad = audit_evidence(generator, r_squared=0.15 - 0.1 * decay, like=-0.2 - 0.4 * decay, unlike=-0.2 - 0.4 * decay)
     for name in ("OWN.audit", "OWN.audit-names", "OWN.audit-decay", "CA.s5.1.signs", "CA.s5.2.field", "CA.s7.forces"):
-        count = len(next(each for each in CLAIMS if each.name == name).parts)
-        for part in range(count):
-            assert verdict(name, good, part) == Verdict.REPRODUCED
-            assert verdict(name, bad, part) == Verdict.NOT
+        assert set(part_verdicts(name, good)) == {Verdict.REPRODUCED}
+        assert set(part_verdicts(name, bad)) == {Verdict.NOT}
     assert audit.r_squared_beyond_renamed(good, 1.0, 20).interval.value == pytest.approx(0.65, abs=0.05)
 
 
@@ -683,10 +573,8 @@ def test_structures_are_judged_either_way():
     nothing = structure_evidence([kinds_of(400)] * 4, [kinds_of(400)] * 3)
     for name in ("CA.s4.structures", "CA.figure1.both", "CA.figure2.imperfect", "CA.s6.structures",
                  "CA.figure5.three", "CA.s6.more-circles"):  # fmt: skip
-        count = len(next(each for each in CLAIMS if each.name == name).parts)
-        for part in range(count):
-            assert verdict(name, good, part) == Verdict.REPRODUCED
-            assert verdict(name, nothing, part) == Verdict.NOT
+        assert set(part_verdicts(name, good)) == {Verdict.REPRODUCED}
+        assert set(part_verdicts(name, nothing)) == {Verdict.NOT}
     for name, parts in (("CA.s4.order", 3), ("CA.s2.generalisation", 2), ("CA.appA.circles", 4),
                         ("CA.s6.as-networks", 2)):  # fmt: skip
         for part in range(parts):
@@ -780,7 +668,7 @@ def sensitivity_evidence(circles) -> xr.Dataset:
 
 def of_readings(name: str, evidence: xr.Dataset) -> Verdict:
     """On a whole claim in its two parts."""
-    return combine_verdicts([verdict(name, evidence, part) for part in (0, 1)])
+    return combine_verdicts(part_verdicts(name, evidence))
 
 
 def test_readings_that_contradict_the_paper():

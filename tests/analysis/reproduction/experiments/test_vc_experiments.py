@@ -1,10 +1,6 @@
-"""Studies and claims of VC's circuits, phases, saddles, sparsity and dimensions, and of clustering heads."""
+"""Claims on VC's circuits, phases, saddles, sparsity and dimensions: verdicts on evidence whose answer is known."""
 
-import dataclasses
-import json
 import math
-import re
-import sys
 
 import numpy as np
 import pytest
@@ -12,7 +8,6 @@ import torch
 import xarray as xr
 
 from analysis.clustering_heads.learning_phases import SEQUENCE_EMBEDDING_WEIGHTS
-from analysis.reproduction.claims import circuits as circuit_claims
 from analysis.reproduction.claims import heads as head_claims
 from analysis.reproduction.claims import phases as phase_claims
 from analysis.reproduction.claims import saddles as saddle_claims
@@ -30,147 +25,16 @@ from analysis.reproduction.experiments import (
     saddles,
     sparsity,
 )
-from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import Runner, Size
-from analysis.reproduction.verification.rules import Every, Nearly, Verdict, combine_verdicts, judge_estimate
+from analysis.reproduction.verification.rules import Verdict
 from analysis.statistics.intervals import Interval
 from analysis.transitions.change_points import SeriesEvent
-from dynamics.settings import SparseSettings
-
-CLAIMS = tuple(
-    claim
-    for module in (task_claims, circuit_claims, phase_claims, saddle_claims, sparsity_claims, head_claims)
-    for claim in module.CLAIMS
-)
-STUDIES = {
-    each.name: each
-    for each in (
-        ideal.IDEAL, fixed_points.FIXED, circuits.CIRCUITS, phases.PHASES, norms.NORMS, saddles.SADDLES,
-        sparsity.SPARSITY, dimensions.DIMENSIONS,
-    )
-}  # fmt: skip
-TINY = {
-    "vc.ideal": {"networks": 1, "norms": ["rms"]},
-    "ch.fixed-points": {"push": [1e-3], "steps": 5, "draws": 1, "settings": {"length": 6, "sparsity": 2, "hidden": 8}},
-    "vc.circuits": {"runs": 4, "epochs": 30},
-    "vc.phases": {"runs": 4, "epochs": 30, "frames": 31},
-    "vc.norms": {"full": 2, "mini": 4, "three": 2, "epochs": 30, "updates": 60, "every": 2},
-    "vc.saddles": {"full": 1, "mini": 2, "epochs": 30, "updates": 60, "every": 2},
-    "vc.sparsity": {"runs": 4, "dims": [8], "others": 2, "epochs": 30},
-    "vc.dimensions": {"usual": 4, "dims": [8], "runs": 2, "more": 2, "epochs": 30},
-}
-
-
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory):
-    """The evidence of each study at a tiny size, measured in one folder."""
-    patch = pytest.MonkeyPatch()
-    patch.chdir(tmp_path_factory.mktemp("studies"))
-    found = {name: STUDIES[name].measure(Runner(sys.stderr), params) for name, params in TINY.items()}
-    yield found
-    patch.undo()
-
-
-# ------------------------------------------------------------------------------------------ all of them
-
-
-def test_claims_are_named_once_and_their_studies_are_there():
-    names = [claim.name for claim in CLAIMS]
-    assert len(names) == len(set(names))
-    for claim in CLAIMS:
-        assert all((claim.statement, claim.source, claim.covers)), claim.name
-        assert bool(claim.untestable) != bool(claim.parts), claim.name
-        if claim.parts:
-            assert claim.study in STUDIES, claim.name
-            assert all((claim.measured, claim.refuted, claim.meaning)), claim.name
-
-
-def words(claim):
-    """All that a claim says, in one."""
-    said = (claim.source, claim.statement, claim.measured, claim.refuted, claim.untestable, claim.meaning)
-    return " ".join(each for each in (*said, *claim.readings) if each)
-
-
-def test_claims_that_a_claim_names_exist():
-    from analysis.reproduction.claims.registry import CLAIMS as ALL
-
-    names = {claim.name for claim in ALL}
-    told = {
-        (claim.name, other.rstrip("."))
-        for claim in ALL
-        for other in re.findall(r"\b(?:CA|VC|CH|OWN)\.[A-Za-z0-9.-]+", words(claim))
-    }
-    assert told
-    assert not {pair for pair in told if pair[1] not in names}
-
-
-def test_what_refutes_a_claim_in_parts_says_how_much_of_it():
-    for claim in CLAIMS:
-        assert len(claim.parts) < 2 or "partly" in claim.refuted, claim.name
-
-
-def test_exact_claims_have_no_exception_and_others_may_have_rare_ones():
-    strict = {claim.name for claim in CLAIMS for part in claim.parts if isinstance(part.rule, Every)}
-    assert strict == {"VC.s2.2.keys-and-outputs", "VC.s3.1.permutation", "VC.s3.1.suffix", "OWN.sum"}
-    for claim in CLAIMS:
-        if any(isinstance(part.rule, Nearly) for part in claim.parts):
-            assert "one" in claim.refuted, claim.name
-            assert "in ten" in claim.refuted, claim.name
-
-
-def test_what_is_measured_is_told_without_sizes_that_differ():
-    sizes = re.compile(r"\b\d+ (runs|updates|networks|thresholds|simulations)\b|\bover \d+ |frames \(of")
-    assert not [claim.name for claim in CLAIMS if sizes.search(claim.measured)]
-
-
-def test_text_is_not_broken_where_lines_were():
-    for claim in CLAIMS:
-        assert "  " not in words(claim), claim.name
-        assert not re.search(r"[a-z][,;][A-Za-z]", words(claim)), claim.name
-
-
-def test_figures_that_claims_name_exist():
-    from analysis.reproduction.figures.register import PAPER_FIGURES
-
-    names = {plate.name for plate in PAPER_FIGURES}
-    assert {claim.figure for claim in CLAIMS} - {""} <= names
-
-
-def test_every_claim_can_be_judged_from_a_tiny_study(measured):
-    for claim in CLAIMS:
-        verdicts = []
-        for part in claim.parts:
-            finding = part.measure(measured[claim.study])
-            assert isinstance(finding, Estimate), claim.name
-            assert not math.isnan(finding.interval.value) or finding.note or finding.count == 0, claim.name
-            verdicts.append(judge_estimate(part.rule, finding).verdict)
-        assert claim.untestable or combine_verdicts(verdicts) in Verdict
-
-
-def test_evidence_is_small_told_and_survives_a_file(measured, tmp_path):
-    for name, evidence in measured.items():
-        assert evidence.nbytes < 2e6, name
-        for variable in evidence.data_vars.values():
-            assert variable.attrs.get("long_name"), (name, variable.name)
-        evidence.to_netcdf(tmp_path / f"{name}.nc")
-        xr.testing.assert_allclose(xr.load_dataset(tmp_path / f"{name}.nc"), evidence)
-
-
-def test_sizes_and_ensembles_are_declared():
-    for study in STUDIES.values():
-        assert {Size.DEFAULT, Size.FULL} <= set(study.sizes)
-        assert set(study.seconds) == set(study.sizes)
-        assert set(study.reduced) <= set(study.sizes) - {Size.FULL}
-        json.dumps(dict(study.depends), default=dataclasses.asdict)
-        for params in study.sizes.values():
-            assert all(need.runs > 0 for need in study.ensembles(params))
-
+from tests.analysis.reproduction.judging import verdicts
 
 # --------------------------------------------------------------------------------- circuits built by hand
 
 
-def test_circuits_built_by_hand_are_as_the_paper_counts(measured):
-    evidence = measured["vc.ideal"]
+def test_circuits_built_by_hand_are_as_the_paper_counts(evidence):
+    evidence = evidence["vc.ideal"]
     assert ideal.worst_of_constructions(evidence, "clusters").interval == Interval(6, 6, 6)
     assert ideal.worst_of_constructions(evidence, "clusters", vocab=3).interval == Interval(21, 21, 21)
     assert ideal.construction_accuracy(evidence, vocab=3).interval.value == pytest.approx(100)
@@ -202,8 +66,8 @@ def test_a_network_that_lacks_the_arrangement_is_told():
     assert ideal.random_networks_within_bound(evidence, "order_share", ideal.BROKEN).interval.value == 75
 
 
-def test_the_settled_circuit_rests_and_the_built_one_does_not(measured):
-    evidence = measured["ch.fixed-points"]
+def test_the_settled_circuit_rests_and_the_built_one_does_not(evidence):
+    evidence = evidence["ch.fixed-points"]
     assert fixed_points.residual_gradient_norm(evidence, "settled").interval.value < 1e-8
     assert fixed_points.residual_gradient_norm(evidence).interval.value > 1e-6
     assert fixed_points.settled_accuracy(evidence).interval.value == pytest.approx(100)
@@ -328,14 +192,6 @@ def phased(runs=24, **changes):
     coords = {"phase": ["first", "second"], "layer": layers, "part": ["before", "inside"],
               "moment": list(loss_drops.MOMENTS), "frame": list(loss_drops.FRAMES)}  # fmt: skip
     return xr.Dataset(data, coords, {"window": 20.0, "last": 1000.0})
-
-
-def verdicts(claims, evidence, study):
-    return {
-        claim.name: combine_verdicts([judge_estimate(part.rule,
-            part.measure(evidence)).verdict for part in claim.parts])
-        for claim in claims if claim.study == study
-    }  # fmt: skip
 
 
 def test_runs_that_learn_layer_after_layer_reproduce_every_claim_of_phases():
@@ -627,14 +483,3 @@ def test_missing_dimensions_give_no_number():
     assert dimensions.success_percentage(evidence, 8).left
     assert not dimensions.success_percentage(evidence, 2).left
     assert math.isnan(dimensions.success_gain_over_two_dims(evidence).interval.value)
-
-
-def test_settings_of_ensembles_are_shared_with_the_figures():
-    from analysis.reproduction.figures.register import SPARSE_RUNS, sparse_runs
-
-    runner = Runner(sys.stderr)
-    assert runner.path(circuits.ensembles({"runs": 100})[0]) == runner.path(SPARSE_RUNS)
-    needs = dimensions.ensembles(dimensions.DIMENSIONS.sizes[Size.FULL] | {"more": 20, "runs": 20})
-    shared = [sparse_runs(3), *(sparse_runs(dim, every=0) for dim in (4, 8, 16, 32))]
-    assert [runner.path(each) for each in needs[1:]] == [runner.path(each) for each in shared]
-    assert SparseSettings().dim == 2

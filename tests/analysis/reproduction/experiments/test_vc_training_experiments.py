@@ -1,150 +1,19 @@
-"""VC's claims on hyperparameters, transfer and spikes: their studies at a tiny size, and findings that are known."""
+"""Claims on VC's hyperparameters, transfer and spikes: estimates and verdicts on evidence whose answer is known."""
 
-import dataclasses
 import itertools
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
 
-from analysis.reproduction.claims import hyperparameters, practice, spikes, transfer
+from analysis.reproduction.claims import hyperparameters, spikes, transfer
 from analysis.reproduction.experiments import ablation as ablations
 from analysis.reproduction.experiments import finetuning, normalisation, recipe_changes, remedies, samples
 from analysis.reproduction.experiments import spikes as spiking
 from analysis.reproduction.experiments import transfer as transfers
-from analysis.reproduction.experiments.jackknife import jackknife_runs
 from analysis.reproduction.verification.estimate import NO_INTERVAL
-from analysis.reproduction.verification.experiment import Runner, Size
-from analysis.reproduction.verification.rules import Verdict, combine_verdicts, judge_estimate
-
-CLAIMS = (*transfer.CLAIMS, *hyperparameters.CLAIMS, *spikes.CLAIMS, *practice.CLAIMS)
-
-STUDIES = (
-    transfers.TRANSFER, transfers.VOCABULARIES, finetuning.FINETUNING, ablations.ABLATION, recipe_changes.RELATIVES,
-    spiking.SPIKES, remedies.REMEDIES, normalisation.NORMALISATION,
-)  # fmt: skip
-
-TINY = {"length": 6, "sparsity": 2, "data": 60, "hidden": 6, "batch": 16, "lr": 0.02}
-
-SIZES = {
-    "vc.transfer": {"runs": 4, "epochs": 20, "vocabs": [3], "settings": TINY},
-    "vc.vocabularies": {"runs": 4, "epochs": 20, "vocabs": [3, 4], "settings": TINY},
-    "vc.finetuning": {"runs": 4, "epochs": 60, "settings": TINY},
-    "vc.ablation": {"runs": 3, "epochs": 4, "points": 3, "max_hidden": 40, "settings": TINY},
-    "vc.relatives": {"runs": 4, "epochs": 60, "settings": TINY, "changes": [{"lr": 0.03}, {"batch": 20}]},
-    "vc.spikes": {"runs": 4, "epochs": 120, "settings": {**TINY, "lr": 0.1}},
-    "vc.remedies": {"runs": 4, "epochs": 60, "settings": TINY, "remedies": {"hidden": 8}},
-    "vc.normalisation": {"cases": 40},
-}
-
-FROM = {"h = 128": "h = 8"}
-"""What stands for a remedy's full size."""
-
-
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory):
-    """The evidence of every study at a tiny size."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("studies"))
-        return {study.name: study.measure(Runner(sys.stderr), SIZES[study.name]) for study in STUDIES}
-
-
-@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
-def test_a_study_is_measured_twice_alike(measured, study, tmp_path, monkeypatch):
-    evidence = measured[study.name]
-    assert evidence.nbytes < 1e6
-    evidence.to_netcdf(tmp_path / "kept.nc")
-    again = xr.open_dataset(tmp_path / "kept.nc")
-    for name in evidence.data_vars:
-        np.testing.assert_array_equal(again[name].values, evidence[name].values)
-    if study.name in ("vc.finetuning", "vc.relatives"):
-        xr.testing.assert_identical(study.measure(Runner(sys.stderr), SIZES[study.name]), evidence)
-
-
-@pytest.mark.parametrize("claim", [claim for claim in CLAIMS if claim.study], ids=lambda claim: claim.name)
-def test_every_claim_is_judged(measured, claim, tmp_path):
-    evidence = measured[claim.study]
-    if claim.study == "vc.remedies":
-        evidence = evidence.assign_coords(
-            remedy=["h = 128" if name == "h = 8" else name for name in evidence["remedy"].values]
-        )
-    evidence.to_netcdf(tmp_path / "kept.nc")
-    for each in (evidence, xr.open_dataset(tmp_path / "kept.nc")):
-        verdicts = []
-        for part in claim.parts:
-            finding = part.measure(each)
-            assert finding.note or np.isfinite(finding.interval.value)
-            assert "nan" not in finding.note
-            verdicts.append(judge_estimate(part.rule, finding).verdict)
-        assert isinstance(combine_verdicts(verdicts), Verdict)
-
-
-def test_claims_are_whole():
-    names = [claim.name for claim in CLAIMS]
-    assert len(set(names)) == len(names)
-    known = {study.name: study for study in STUDIES}
-    for claim in CLAIMS:
-        assert claim.name.replace(".", "").replace("-", "").isalnum()
-        if claim.untestable:
-            assert not any((claim.study, claim.parts))
-        else:
-            assert claim.study in known
-            assert all((claim.parts, claim.measured, claim.refuted, claim.meaning))
-        assert claim.covers or claim.paper == "OWN"
-        if claim.study:  # the sizes differ, so the words cannot name one
-            runs = {params.get("runs", params.get("cases")) for params in known[claim.study].sizes.values()}
-            assert not any(f"{count} runs" in claim.measured for count in runs)
-    for study in STUDIES:
-        assert set(study.sizes) == set(study.seconds)
-        assert Size.DEFAULT in study.sizes
-        assert set(study.reduced) <= set(study.sizes)
-        assert all(study.ensembles(params) is not None for params in study.sizes.values())
-
-
-def test_default_ensembles_are_those_of_the_commands():
-    source = transfers.VOCABULARIES.ensembles(transfers.VOCABULARIES.sizes[Size.DEFAULT])
-    assert [each.settings.vocab for each in source] == list(range(2, 11))
-    assert {(each.runs, each.epochs, each.every) for each in source} == {(250, 2000, 1000)}
-    assert transfers.TRANSFER.ensembles(transfers.TRANSFER.sizes[Size.DEFAULT]) == source[:2]
-    assert list(finetuning.FINETUNING.ensembles({"runs": 250})) == source[:2]
-
-
-def test_named_ensembles_are_those_that_are_made(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    runner = Runner(sys.stderr)
-    for study in (ablations.ABLATION, remedies.REMEDIES, recipe_changes.RELATIVES, spiking.SPIKES):
-        params = {**SIZES[study.name], "runs": 2, "epochs": 30}
-        study.measure(runner, params)
-        assert {runner.path(need) for need in study.ensembles(params)} == {*Path("runs").glob("*.nc")}
-        for made in Path("runs").glob("*.nc"):
-            made.unlink()
-
-
-def test_what_decides_on_the_numbers_is_in_the_name(monkeypatch):
-    from analysis.reproduction.verification.evidence import evidence_path
-
-    runner = Runner(sys.stderr)
-    for study in STUDIES:
-        params = SIZES[study.name]
-        other = dataclasses.replace(study, depends={**study.depends, "more": 1})
-        assert evidence_path(study, params, runner) != evidence_path(other, params, runner)
-    before = evidence_path(ablations.ABLATION, SIZES["vc.ablation"], runner)
-    monkeypatch.setattr(
-        "analysis.ablation.swept_values", lambda name, *_: [16, 32] if name in ("batch", "hidden") else [1.0]
-    )
-    assert evidence_path(ablations.ABLATION, SIZES["vc.ablation"], runner) != before
-
-
-def test_the_jackknife_of_a_mean_is_its_t_interval(generator):
-    from analysis.statistics.intervals import mean_interval
-
-    values = generator.normal(size=12)
-    found, expected = jackknife_runs(lambda runs: float(values[runs].mean()), 12), mean_interval(values)
-    np.testing.assert_allclose(found, expected)
-    assert np.isnan(jackknife_runs(lambda runs: 1.0, 2).low)
-
+from analysis.reproduction.verification.rules import Verdict, judge_estimate
+from tests.analysis.reproduction.judging import CLAIMS_BY_NAME, part_verdicts
 
 # ------------------------------------------------------------------------------------------------- transfer
 
@@ -228,10 +97,8 @@ def test_better_than_all_from_scratch(best, share):
 
 def test_nobody_beats_one_that_is_perfect():
     perfect = accuracies([[[0.5] * 90, [1.0] * 90], [[0.5] * 90, [1.0] * 90], [[np.nan] * 90, [1.0] * 90]])
-    maximum = next(claim for claim in transfer.CLAIMS if claim.name == "VC.figure9.maximum")
-    assert (
-        judge_estimate(maximum.parts[0].rule, transfers.better_than_all_percentage(perfect, 3)).verdict == Verdict.NOT
-    )
+    rule = CLAIMS_BY_NAME["VC.figure9.maximum"].parts[0].rule
+    assert judge_estimate(rule, transfers.better_than_all_percentage(perfect, 3)).verdict == Verdict.NOT
 
 
 # ------------------------------------------------------------------------------------------------ finetuning
@@ -299,19 +166,15 @@ def test_no_circuits_in_few_runs_exclude_nothing():
     found = finetuning.invariance_gain(none)
     assert found.interval.low < -10
     assert found.interval.high > 10
-    assert judge_estimate(transfer.OF_SUMMARY[1].parts[0].rule, found).verdict == Verdict.OPEN
+    rule = transfer.OF_SUMMARY[1].parts[0].rule
+    assert judge_estimate(rule, found).verdict == Verdict.OPEN
     with_one = none.assign(whole=("run", np.ones(24)))
-    assert (
-        judge_estimate(transfer.OF_SUMMARY[1].parts[0].rule, finetuning.invariance_gain(with_one)).verdict
-        == "reproduced"
-    )
+    assert judge_estimate(rule, finetuning.invariance_gain(with_one)).verdict == Verdict.REPRODUCED
 
 
 def test_an_exception_refutes_only():
-    only = next(claim for claim in transfer.CLAIMS if claim.name == "VC.s4.2.six-clusters-only")
     other = circuits(test=[1.0, 0.99, 1.0, 0.4])
-    for part in only.parts:
-        assert judge_estimate(part.rule, part.measure(other)).verdict == Verdict.NOT
+    assert set(part_verdicts("VC.s4.2.six-clusters-only", other)) == {Verdict.NOT}
 
 
 def test_clusters_that_foretell_and_do_not(generator):
@@ -349,7 +212,7 @@ def test_jumps_of_single_runs():
 
 
 def test_regularity_of_the_mean(generator):
-    rule = next(claim for claim in hyperparameters.CLAIMS if claim.name == "VC.figure7.regular").parts[0].rule
+    rule = CLAIMS_BY_NAME["VC.figure7.regular"].parts[0].rule
     noise = generator.uniform(size=(13, 32))  # a mean of 32 is smooth, whether values do something or not
     assert judge_estimate(rule, ablations.panel_regularity(panel(noise), "lr")).verdict != Verdict.REPRODUCED
     offset = generator.uniform(size=(1, 400)) + 0.1 * generator.uniform(size=(13, 400))  # good runs, not good values
@@ -463,15 +326,10 @@ def test_shares_of_causes():
 def test_no_flip_in_many_spikes_is_no_cause():
     found = spikes_with(["neither"] * 60, np.repeat(np.arange(60), 1), 60)
     assert judge_estimate(spikes.FLIP.rule, spiking.cause_percentage(found, spiking.FLIPS)).verdict == Verdict.NOT
-    assert (
-        judge_estimate(spikes.OWN_CLAIMS[1].parts[0].rule, spiking.without_flip_percentage(found)).verdict
-        == Verdict.REPRODUCED
-    )
+    rule = spikes.OWN_CLAIMS[1].parts[0].rule
+    assert judge_estimate(rule, spiking.without_flip_percentage(found)).verdict == Verdict.REPRODUCED
     found["cause"][0] = "normalisation"
-    assert (
-        judge_estimate(spikes.OWN_CLAIMS[1].parts[0].rule, spiking.without_flip_percentage(found)).verdict
-        == Verdict.NOT
-    )
+    assert judge_estimate(rule, spiking.without_flip_percentage(found)).verdict == Verdict.NOT
 
 
 def test_a_vector_that_turns_far_is_no_flip_but_counts():
@@ -479,9 +337,7 @@ def test_a_vector_that_turns_far_is_no_flip_but_counts():
     assert spiking.turned_percentage(found).interval.value == 50
     assert spiking.turned_percentage(found).note.startswith("in the middle spike by 30.0 degrees")
     assert spiking.caused_or_turned_percentage(found).interval.value == 50
-    claim = next(claim for claim in spikes.CH_CLAIMS if claim.name == "CH.figure5.normalisation")
-    verdicts = [judge_estimate(part.rule, part.measure(found)).verdict for part in claim.parts]
-    assert verdicts == [Verdict.REPRODUCED, Verdict.NOT]
+    assert part_verdicts("CH.figure5.normalisation", found) == [Verdict.REPRODUCED, Verdict.NOT]
     assert spiking.turned_percentage(spikes_with(["neither"] * 40, np.arange(40), 40)).interval.value == 0
 
 
@@ -562,8 +418,8 @@ def test_what_a_remedy_does(generator):
     assert calm.note.startswith("no run spikes")
 
 
-def test_what_a_step_does_to_a_direction(measured):
-    found = measured["vc.normalisation"]
+def test_what_a_step_does_to_a_direction(evidence):
+    found = evidence["vc.normalisation"]
     assert normalisation.unchanged_below_length_percentage(found).interval.value == 100
     assert normalisation.flips_beyond_length_percentage(found).interval.value == 100
     assert normalisation.disproportionate_percentage(found).interval.value > 0

@@ -1,0 +1,77 @@
+"""Evidence of every experiment at a tiny size, measured once for all tests of a process."""
+
+import sys
+
+import pytest
+
+from analysis.reproduction.experiments import sensitivity
+from analysis.reproduction.experiments.register import EXPERIMENTS
+from analysis.reproduction.verification.experiment import Runner
+from analysis.structures import formation_times
+
+NETWORKS = {"runs": 4, "epochs": 100}
+SPARSE = {"length": 6, "sparsity": 2, "data": 60, "hidden": 6, "batch": 16, "lr": 0.02}
+SIZES = {
+    "ca.table1": NETWORKS,
+    "ca.halt": NETWORKS,
+    "ca.classifier": NETWORKS,
+    "ca.figure6": {"runs": 3, "epochs": 100},
+    "ca.alignment": NETWORKS,
+    "ca.audit": {**NETWORKS, "moments": [20, 100]},
+    "ca.distance": {**NETWORKS, "moments": [20, 100]},
+    "ca.structures": {"networks": 4, "epochs": 100, "particles": 8, "random": 20},
+    "ca.appF": {"runs": 3, "epochs": 100, "random": 20},
+    "own.sequence": {"networks": 3, "epochs": 50, "particles": 6},
+    "own.sensitivity": {"runs": 4},
+    "ca.table2": {"runs": 8},
+    "vc.ideal": {"networks": 1, "norms": ["rms"]},
+    "ch.fixed-points": {"push": [1e-3], "steps": 5, "draws": 1, "settings": {"length": 6, "sparsity": 2, "hidden": 8}},
+    "vc.circuits": {"runs": 4, "epochs": 30},
+    "vc.phases": {"runs": 4, "epochs": 30, "frames": 31},
+    "vc.norms": {"full": 2, "mini": 4, "three": 2, "epochs": 30, "updates": 60, "every": 2},
+    "vc.saddles": {"full": 1, "mini": 2, "epochs": 30, "updates": 60, "every": 2},
+    "vc.sparsity": {"runs": 4, "dims": [8], "others": 2, "epochs": 30},
+    "vc.dimensions": {"usual": 4, "dims": [8], "runs": 2, "more": 2, "epochs": 30},
+    "vc.transfer": {"runs": 4, "epochs": 20, "vocabs": [3], "settings": SPARSE},
+    "vc.vocabularies": {"runs": 4, "epochs": 20, "vocabs": [3, 4], "settings": SPARSE},
+    "vc.finetuning": {"runs": 4, "epochs": 60, "settings": SPARSE},
+    "vc.ablation": {"runs": 3, "epochs": 4, "points": 3, "max_hidden": 40, "settings": SPARSE},
+    "vc.relatives": {"runs": 4, "epochs": 60, "settings": SPARSE, "changes": [{"lr": 0.03}, {"batch": 20}]},
+    "vc.spikes": {"runs": 4, "epochs": 120, "settings": {**SPARSE, "lr": 0.1}},
+    "vc.remedies": {"runs": 4, "epochs": 60, "settings": SPARSE, "remedies": {"hidden": 8}},
+    "vc.normalisation": {"cases": 40},
+}
+READINGS = ("defaults", "half the step", "repulsion not balanced", "variance 1 per axis", "(i, i) is no pair")
+"""Of the readings of CA section 6: changes of each kind, and one against the paper's words."""
+
+
+RUNNER = Runner(sys.stderr)
+
+
+class Evidence(dict):
+    """Evidence by the experiment's name, measured when it is first needed; beside it the ensembles that this
+    made, and those that the experiment declares."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self.folder, self.made, self.declared = folder, {}, {}
+
+    def measure(self, name):
+        experiment = next(each for each in EXPERIMENTS if each.name == name)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(self.folder)
+            patch.setattr(sensitivity, "CHANGES", {each: sensitivity.CHANGES[each] for each in READINGS})
+            patch.setattr(formation_times, "RANDOM_EMBEDDINGS", 100)
+            self.declared[name] = {self.folder / RUNNER.path(need) for need in experiment.ensembles(SIZES[name])}
+            return experiment.measure(RUNNER, SIZES[name])
+
+    def __missing__(self, name):
+        before = {*self.folder.glob("runs/*.nc")}
+        self[name] = self.measure(name)
+        self.made[name] = {*self.folder.glob("runs/*.nc")} - before
+        return self[name]
+
+
+@pytest.fixture(scope="session")
+def evidence(tmp_path_factory):
+    return Evidence(tmp_path_factory.mktemp("experiments"))

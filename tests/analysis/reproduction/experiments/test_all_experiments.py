@@ -1,0 +1,125 @@
+"""All experiments: what they declare, and the evidence and verdicts that each gives at a tiny size."""
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from analysis.reproduction.claims.registry import CLAIMS
+from analysis.reproduction.experiments import ablation, circuits, dimensions, finetuning, transfer
+from analysis.reproduction.experiments.register import EXPERIMENTS
+from analysis.reproduction.figures.register import SPARSE_RUNS, sparse_runs
+from analysis.reproduction.verification.estimate import Estimate
+from analysis.reproduction.verification.evidence import evidence_path
+from analysis.reproduction.verification.experiment import Size
+from analysis.reproduction.verification.rules import Verdict, judge_estimate
+from tests.analysis.reproduction.experiments.conftest import RUNNER, SIZES
+
+NAMES = [experiment.name for experiment in EXPERIMENTS]
+BEGIN_FROM_OTHERS = {"vc.transfer", "vc.vocabularies", "vc.finetuning"}
+"""Experiments that also train networks which begin from the ensembles that they declare."""
+
+
+@pytest.fixture(scope="module")
+def reread(evidence, tmp_path_factory):
+    """Evidence by name, written to a file and read again."""
+    folder = tmp_path_factory.mktemp("evidence")
+
+    class Reread(dict):
+        def __missing__(self, name):
+            evidence[name].to_netcdf(folder / f"{name}.nc")
+            self[name] = xr.load_dataset(folder / f"{name}.nc")
+            return self[name]
+
+    return Reread()
+
+
+# --------------------------------------------------------------------------------------------- declarations
+
+
+def test_every_experiment_is_of_a_claim():
+    assert set(NAMES) == {claim.study for claim in CLAIMS if claim.study} == set(SIZES)
+    assert len(set(NAMES)) == len(NAMES)
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=NAMES)
+def test_sizes_times_and_ensembles_are_declared(experiment):
+    assert {Size.DEFAULT, Size.FULL} <= set(experiment.sizes) == set(experiment.seconds)
+    assert all(seconds > 0 for seconds in experiment.seconds.values())
+    assert set(experiment.reduced) <= set(experiment.sizes) - {Size.FULL}
+    json.dumps(dict(experiment.depends), default=dataclasses.asdict)
+    for params in experiment.sizes.values():
+        assert all(need.runs > 0 for need in experiment.ensembles(params))
+    other = dataclasses.replace(experiment, depends={**experiment.depends, "more": 1})
+    params = SIZES[experiment.name]
+    assert evidence_path(experiment, params, RUNNER) != evidence_path(other, params, RUNNER)
+
+
+def test_evidence_of_the_ablation_depends_on_the_values_of_its_panels(monkeypatch):
+    before = evidence_path(ablation.ABLATION, SIZES["vc.ablation"], RUNNER)
+    monkeypatch.setattr(
+        "analysis.ablation.swept_values", lambda name, *_: [16, 32] if name in ("batch", "hidden") else [1.0]
+    )
+    assert evidence_path(ablation.ABLATION, SIZES["vc.ablation"], RUNNER) != before
+
+
+def test_ensembles_are_shared_with_commands_and_figures():
+    source = transfer.VOCABULARIES.ensembles(transfer.VOCABULARIES.sizes[Size.DEFAULT])
+    assert [each.settings.vocab for each in source] == list(range(2, 11))
+    assert {(each.runs, each.epochs, each.every) for each in source} == {(250, 2000, 1000)}
+    assert transfer.TRANSFER.ensembles(transfer.TRANSFER.sizes[Size.DEFAULT]) == source[:2]
+    assert list(finetuning.FINETUNING.ensembles({"runs": 250})) == source[:2]
+    assert RUNNER.path(circuits.ensembles({"runs": 100})[0]) == RUNNER.path(SPARSE_RUNS)
+    needs = dimensions.ensembles(dimensions.DIMENSIONS.sizes[Size.FULL] | {"more": 20, "runs": 20})
+    shared = [sparse_runs(3), *(sparse_runs(dim, every=0) for dim in (4, 8, 16, 32))]
+    assert [RUNNER.path(each) for each in needs[1:]] == [RUNNER.path(each) for each in shared]
+
+
+# ------------------------------------------------------------------------------------------------- evidence
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_evidence_is_small_and_described_and_survives_a_file(name, evidence, reread):
+    found = evidence[name]
+    assert found.nbytes < 1e6
+    xr.testing.assert_equal(reread[name], found)
+    if name != "ca.table2":
+        assert all(each.attrs.get("long_name") for each in found.data_vars.values())
+    if name.startswith(("ca", "own")) and name != "ca.table2":
+        assert all(each.attrs.get("units") for each in found.data_vars.values())
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in BEGIN_FROM_OTHERS])
+def test_the_ensembles_that_are_made_are_those_that_are_declared(name, evidence):
+    assert evidence[name]
+    assert evidence.made[name] <= evidence.declared[name] <= {*evidence.folder.glob("runs/*.nc")}
+
+
+@pytest.mark.parametrize("name", ["ca.table1", "ca.halt", "vc.finetuning", "vc.relatives"])
+def test_measuring_again_gives_the_same(name, evidence):
+    xr.testing.assert_identical(evidence.measure(name), evidence[name])
+
+
+@pytest.mark.parametrize("claim", [each for each in CLAIMS if each.study], ids=lambda claim: claim.name)
+def test_every_claim_is_judged_whatever_its_experiment_found(claim, evidence, reread):
+    found, again = evidence[claim.study], reread[claim.study]
+    if claim.study == "vc.remedies":  # a width of 8 stands for the full size
+        names = ["h = 128" if name == "h = 8" else name for name in found["remedy"].values]
+        found, again = (each.assign_coords(remedy=names) for each in (found, again))
+    for part in claim.parts:
+        estimate = part.measure(found)
+        assert isinstance(estimate, Estimate)
+        np.testing.assert_equal(tuple(part.measure(again).interval), tuple(estimate.interval))
+        assert "nan" not in estimate.note
+        verdict = judge_estimate(part.rule, estimate).verdict
+        value, low, high = estimate.interval
+        if claim.study.startswith(("ca", "own")):
+            assert verdict != Verdict.LEFT
+        if math.isnan(value):
+            assert estimate.note or estimate.count == 0
+            assert verdict in (Verdict.UNTESTABLE, Verdict.LEFT)
+        elif not math.isnan(low):
+            assert low <= value <= high
