@@ -21,7 +21,8 @@ import torch
 import xarray as xr
 
 from analysis.clustering_heads.clusters import reference_sequences
-from analysis.statistics.intervals import Interval, mean_distance_between, mean_interval
+from analysis.statistics.intervals import Interval, mean_interval
+from analysis.statistics.resampling import mean_distance_between
 from analysis.structures.procrustes import procrustes_distance
 from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead

@@ -78,7 +78,7 @@ def _plot_escape_curves(axes: Axes, results: Sequence[xr.Dataset], names: Sequen
     for place, (result, name) in enumerate(zip(results, names, strict=True)):
         curve = kaplan_meier(result["escape"].values / result.attrs["unit"], result["escaped"].values)
         colour = _TRAJECTORY_COLOURS[place % len(_TRAJECTORY_COLOURS)]
-        axes.step(curve.time, curve.share, where="post", color=colour, label=name)
+        axes.step(curve.time, curve.fraction, where="post", color=colour, label=name)
         axes.fill_between(curve.time, curve.low, curve.high, step="post", color=colour, alpha=0.15, linewidth=0)
     axes.set(xlabel=unit, ylabel="fraction of runs", ylim=(0, 1.03), title="not escaped yet (Kaplan-Meier, 95%)")
     axes.set_xlim(left=0)

@@ -97,7 +97,7 @@ def _draw_formed(panel: Axes, seen: Sequence[FormationResult]) -> None:
             found = kaplan_meier(here["onset"].values, here["formed"].values == 1)
             told = panel.get_legend_handles_labels()[1]
             label = str(event) if event not in told else None
-            x, waiting = np.append(found.time, 1.0), np.append(found.share, found.share[-1])
+            x, waiting = np.append(found.time, 1.0), np.append(found.fraction, found.fraction[-1])
             colour = EVENT_COLOURS[str(event)]
             panel.step(x, 1 - waiting, where="post", color=colour, linestyle=style, linewidth=1.4, label=label)
             if event == "structure":

@@ -1,4 +1,6 @@
-"""95% confidence intervals."""
+"""95% confidence intervals of fractions, means, medians, differences and correlations."""
+
+from __future__ import annotations
 
 import math
 from typing import NamedTuple
@@ -10,7 +12,10 @@ CONFIDENCE_LEVEL = 0.95
 
 
 class Interval(NamedTuple):
-    """An estimate between two bounds; bounds are NaN where the data give none, the estimate where there are none."""
+    """An estimate with the bounds of its 95% interval.
+
+    The bounds are NaN if the data are too few for an interval; the value is NaN if there are no data.
+    """
 
     value: float
     low: float
@@ -18,92 +23,199 @@ class Interval(NamedTuple):
 
     @property
     def half(self) -> float:
-        """Half the width, for symmetric intervals."""
+        """Half the width."""
         return (self.high - self.low) / 2
 
 
+NO_INTERVAL = Interval(math.nan, math.nan, math.nan)
+"""The estimate of nothing."""
+
+
 def binomial_interval(count: int, total: int) -> Interval:
-    """Share of successes with its exact (Clopper-Pearson) interval."""
+    """Fraction of successes with its exact (Clopper-Pearson) interval.
+
+    Parameters
+    ----------
+    count, total : int
+        Number of successes and of trials.
+
+    Returns
+    -------
+    Interval
+        All NaN for no trials.
+
+    Examples
+    --------
+    >>> from analysis.statistics import binomial_interval
+    >>> binomial_interval(17, 100).low
+    0.10226...
+    """
     if total == 0:
-        return Interval(np.nan, np.nan, np.nan)
-    found = stats.binomtest(count, total).proportion_ci(CONFIDENCE_LEVEL, method="exact")
-    return Interval(count / total, float(found.low), float(found.high))
+        return NO_INTERVAL
+    bounds = stats.binomtest(count, total).proportion_ci(CONFIDENCE_LEVEL, method="exact")
+    return Interval(count / total, float(bounds.low), float(bounds.high))
 
 
 def clustered_binomial_interval(counts: np.ndarray, totals: np.ndarray) -> Interval:
-    """Share of all that count, of counts by run, both (run,): what is of one run is not independent.
+    """Fraction of successes among cases of which those of one run are not independent.
 
-    Korn and Graubard's interval (Survey Methodology 24 (1998), 193): the exact binomial one, of as many as would be
-    worth these if they were independent.
+    Korn and Graubard's interval (Survey Methodology 24 (1998), 193): the exact binomial one for the effective
+    number of independent cases.
+
+    Parameters
+    ----------
+    counts, totals : array, shape (run,)
+        Successes and cases of each run.
+
+    Returns
+    -------
+    Interval
+        All NaN for no cases.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.statistics import clustered_binomial_interval
+    >>> clustered_binomial_interval(np.array([9, 1, 8]), np.array([10, 10, 10])).value
+    0.6
     """
     count = int(totals.sum())
     if not count:
-        return Interval(np.nan, np.nan, np.nan)
-    share = float(counts.sum() / count)
+        return NO_INTERVAL
+    fraction = float(counts.sum() / count)
     effect, runs = 1.0, int((totals > 0).sum())
-    if 0 < share < 1 and runs > 1:
-        variance = runs / (runs - 1) * ((counts - share * totals) ** 2).sum() / count**2
+    if 0 < fraction < 1 and runs > 1:
+        variance = runs / (runs - 1) * ((counts - fraction * totals) ** 2).sum() / count**2
         freedom = stats.t.ppf(
             (1 + CONFIDENCE_LEVEL) / 2, [count - 1, runs - 1]
-        )  # few runs tell the variance itself badly
-        effect = max(1.0, float(variance / (share * (1 - share) / (count - 1)) * (freedom[1] / freedom[0]) ** 2))
-    elif runs:  # none or all, which says nothing of how alike those of a run are: no more worth than the runs
+        )  # the variance of few runs is uncertain
+        independent = fraction * (1 - fraction) / (count - 1)
+        effect = max(1.0, float(variance / independent * (freedom[1] / freedom[0]) ** 2))
+    elif runs:  # with none or all successes the variance within runs is unknown: count each run once
         effect = count / runs
-    worth = count / effect
-    hits, tail = share * worth, (1 - CONFIDENCE_LEVEL) / 2
-    low = float(stats.beta.ppf(tail, hits, worth - hits + 1)) if share > 0 else 0.0
-    high = float(stats.beta.ppf(1 - tail, hits + 1, worth - hits)) if share < 1 else 1.0
-    return Interval(share, low, high)
+    effective = count / effect
+    hits, tail = fraction * effective, (1 - CONFIDENCE_LEVEL) / 2
+    low = float(stats.beta.ppf(tail, hits, effective - hits + 1)) if fraction > 0 else 0.0
+    high = float(stats.beta.ppf(1 - tail, hits + 1, effective - hits)) if fraction < 1 else 1.0
+    return Interval(fraction, low, high)
 
 
-def mean_interval(values: np.ndarray, discrete: bool = False) -> Interval:
-    """Mean with its t interval; bounds are NaN for fewer than two values.
+def mean_interval(
+    values: np.ndarray, discrete: bool = False, limits: tuple[float, float] = (-math.inf, math.inf)
+) -> Interval:
+    """Mean with its t interval.
 
-    discrete: they are counts or shares, of which some may be all the same by chance. No spread is then no certainty,
-    and bounds are NaN.
+    Parameters
+    ----------
+    values : array, shape (sample,)
+    discrete : bool
+        The values are counts or fractions that may be equal by chance; without spread there is then no interval.
+    limits : (float, float)
+        The range of possible values, such as (0, 1) for accuracies. The interval does not leave it.
+
+    Returns
+    -------
+    Interval
+        The bounds are NaN for fewer than two values; all is NaN for none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.statistics import mean_interval
+    >>> mean_interval(np.array([1.0, 2.0, 4.0])).value
+    2.333...
+    >>> mean_interval(np.array([0.6, 0.9]), limits=(0, 1))
+    Interval(value=0.75, low=0.0, high=1.0)
     """
     values = np.asarray(values, dtype=np.float64)
     if values.size == 0:
-        return Interval(np.nan, np.nan, np.nan)
+        return NO_INTERVAL
     mean = float(values.mean())
     if values.size == 1 or (discrete and np.ptp(values) == 0):
-        return Interval(mean, np.nan, np.nan)
+        return Interval(mean, math.nan, math.nan)
     half = float(stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, values.size - 1) * values.std(ddof=1) / np.sqrt(values.size))
-    return Interval(mean, mean - half, mean + half)
+    return Interval(mean, float(max(mean - half, limits[0])), float(min(mean + half, limits[1])))
 
 
 def median_interval(values: np.ndarray) -> Interval:
-    """Median with its exact interval between order statistics; bounds are NaN for fewer than six values."""
+    """Median with its exact interval between order statistics.
+
+    Parameters
+    ----------
+    values : array, shape (sample,)
+
+    Returns
+    -------
+    Interval
+        The bounds are NaN for fewer than six values; all is NaN for none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.statistics import median_interval
+    >>> median_interval(np.arange(11.0))
+    Interval(value=5.0, low=1.0, high=9.0)
+    """
     ordered = np.sort(np.asarray(values, dtype=np.float64))
     if ordered.size == 0:
-        return Interval(np.nan, np.nan, np.nan)
+        return NO_INTERVAL
     rank = int(stats.binom.ppf((1 - CONFIDENCE_LEVEL) / 2, ordered.size, 0.5))
-    bounds = (float(ordered[rank - 1]), float(ordered[-rank])) if rank >= 1 else (np.nan, np.nan)
+    bounds = (float(ordered[rank - 1]), float(ordered[-rank])) if rank >= 1 else (math.nan, math.nan)
     return Interval(float(np.median(ordered)), *bounds)
 
 
 def difference_interval(first: np.ndarray, second: np.ndarray, discrete: bool = False) -> Interval:
-    """Difference of two means, first - second, of independent samples, with Welch's t interval.
+    """Difference of the means of two independent samples, first - second, with Welch's t interval.
 
-    Bounds are NaN for fewer than two values of either, the estimate for none. discrete: as for `mean_interval`.
+    Parameters
+    ----------
+    first, second : array, shape (sample,)
+    discrete : bool
+        As in `mean_interval`: without spread in either sample there is no interval.
+
+    Returns
+    -------
+    Interval
+        The bounds are NaN for a sample of fewer than two values; all is NaN for an empty one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.statistics import difference_interval
+    >>> difference_interval(np.array([3.0, 5.0]), np.array([1.0, 2.0])).value
+    2.5
     """
     samples = [np.asarray(values, dtype=np.float64) for values in (first, second)]
     if min(values.size for values in samples) == 0:
-        return Interval(np.nan, np.nan, np.nan)
+        return NO_INTERVAL
     difference = float(samples[0].mean() - samples[1].mean())
     if min(values.size for values in samples) == 1:
-        return Interval(difference, np.nan, np.nan)
+        return Interval(difference, math.nan, math.nan)
     if max(np.ptp(values) for values in samples) == 0:  # both without spread
-        return Interval(difference, *([np.nan] * 2 if discrete else [difference] * 2))
-    found = stats.ttest_ind(*samples, equal_var=False).confidence_interval(CONFIDENCE_LEVEL)
-    return Interval(difference, float(found.low), float(found.high))
+        return Interval(difference, *([math.nan] * 2 if discrete else [difference] * 2))
+    bounds = stats.ttest_ind(*samples, equal_var=False).confidence_interval(CONFIDENCE_LEVEL)
+    return Interval(difference, float(bounds.low), float(bounds.high))
 
 
 def difference_of_estimates(first: Interval, second: Interval) -> Interval:
-    """Difference of two independent estimates, first - second, from their intervals, which may be skewed.
+    """Difference of two independent estimates, first - second, from their intervals, which may be asymmetric.
 
-    Newcombe's combination for shares (Statistics in Medicine 17 (1998), 873), for any two estimates Zou and Donner's
-    (Statistics in Medicine 27 (2008), 1693).
+    For fractions Newcombe's combination (Statistics in Medicine 17 (1998), 873), for any two estimates Zou and
+    Donner's (Statistics in Medicine 27 (2008), 1693).
+
+    Parameters
+    ----------
+    first, second : Interval
+
+    Returns
+    -------
+    Interval
+
+    Examples
+    --------
+    >>> from analysis.statistics import binomial_interval, difference_of_estimates
+    >>> difference_of_estimates(binomial_interval(17, 100), binomial_interval(56, 100)).value
+    -0.39...
     """
     difference = first.value - second.value
     low = difference - math.hypot(first.value - first.low, second.high - second.value)
@@ -111,57 +223,35 @@ def difference_of_estimates(first: Interval, second: Interval) -> Interval:
 
 
 def correlation_interval(first: np.ndarray, second: np.ndarray) -> Interval:
-    """Pearson's correlation of two samples (sample,) with its Fisher-z interval.
+    """Pearson's correlation of two samples with its Fisher-z interval.
 
-    NaN throughout for a sample that does not vary, the interval alone for less than four.
+    Parameters
+    ----------
+    first, second : array, shape (sample,)
+
+    Returns
+    -------
+    Interval
+        All NaN if a sample does not vary; the bounds are NaN for fewer than four pairs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.statistics import correlation_interval
+    >>> correlation_interval(np.arange(4), np.array([0, 1, 2, 4])).value
+    0.98...
     """
     first, second = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
-        return Interval(np.nan, np.nan, np.nan)
-    found = stats.pearsonr(first, second)
+        return NO_INTERVAL
+    result = stats.pearsonr(first, second)
     if len(first) < 4:
-        return Interval(float(found.statistic), np.nan, np.nan)
-    low, high = found.confidence_interval(CONFIDENCE_LEVEL)
-    return Interval(float(found.statistic), float(low), float(high))
-
-
-def mean_distance_within(distances: np.ndarray) -> Interval:
-    """Mean of the distances within a sample, (one, other) symmetric, diagonal left out.
-
-    Distances that share a run are not independent, so the t interval is over runs by the jackknife: what the mean
-    would be without each of them.
-    """
-    count = len(distances)
-    if count < 2:
-        return Interval(np.nan, np.nan, np.nan)
-    apart = np.where(np.eye(count, dtype=bool), 0.0, distances)
-    total, by_run = apart.sum(), apart.sum(axis=1)
-    mean = float(total / (count * (count - 1)))
-    if count < 3:
-        return Interval(mean, np.nan, np.nan)
-    without = (total - 2 * by_run) / ((count - 1) * (count - 2))
-    error = np.sqrt((count - 1) / count * ((without - without.mean()) ** 2).sum())
-    return t_interval(mean, float(error), count - 1)
-
-
-def mean_distance_between(distances: np.ndarray, paired: bool = False) -> Interval:
-    """Mean of the distances between two samples, (one, other), with a t interval over the runs of both.
-
-    paired: run k of one belongs to run k of the other, and their distance is left out.
-    """
-    if not distances.size:
-        return Interval(np.nan, np.nan, np.nan)
-    kept = np.where(np.eye(*distances.shape, dtype=np.bool_), np.nan, distances) if paired else distances
-    if not np.isfinite(kept).any():
-        return Interval(np.nan, np.nan, np.nan)
-    mean = float(np.nanmean(kept))
-    if min(distances.shape) < 2:
-        return Interval(mean, np.nan, np.nan)
-    spread = [np.nanmean(kept, axis=axis).var(ddof=1) / distances.shape[1 - axis] for axis in (0, 1)]
-    return t_interval(mean, float(np.sqrt(sum(spread))), min(distances.shape) - 1)
+        return Interval(float(result.statistic), math.nan, math.nan)
+    low, high = result.confidence_interval(CONFIDENCE_LEVEL)
+    return Interval(float(result.statistic), float(low), float(high))
 
 
 def t_interval(mean: float, error: float, freedom: int) -> Interval:
-    """The t interval of a mean whose standard error has so many degrees of freedom."""
+    """The t interval of an estimate whose standard error has this many degrees of freedom."""
     half = float(stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, freedom)) * error
     return Interval(mean, mean - half, mean + half)

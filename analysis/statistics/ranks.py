@@ -1,91 +1,150 @@
-"""Statistics of ranks: how far one sample lies above another, and whether two quantities rise together.
+"""Rank statistics: how far one sample lies above another, and whether two quantities increase together."""
 
-The rank-biserial correlation of two samples is 2 theta - 1, where theta is the chance that a value of the first exceeds
-one of the second, ties counting half: 1 where every value of the first is larger, -1 where every one is smaller. Its
-test is Mann and Whitney's; its interval solves |theta' - theta| = z sd(theta) for theta, with Hanley and McNeil's
-variance at theta and not at the estimate theta' (Newcombe, Statistics in Medicine 25 (2006), 559, method 5), so that it
-keeps its width where the samples do not overlap.
-"""
+from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 from scipy.optimize import brentq
 
-from analysis.statistics.intervals import CONFIDENCE_LEVEL, Interval
+from analysis.statistics.intervals import CONFIDENCE_LEVEL, NO_INTERVAL, Interval
 
 PROFILE_PERMUTATIONS = 10_000
 
-Z = float(stats.norm.ppf((1 + CONFIDENCE_LEVEL) / 2))
+_Z = float(stats.norm.ppf((1 + CONFIDENCE_LEVEL) / 2))
 
 
 def rank_biserial(first: np.ndarray, second: np.ndarray) -> Interval:
-    """The rank-biserial correlation of two samples (sample,), -1..1, with its 95% interval; NaN where one is empty."""
+    """Rank-biserial correlation of two samples with its 95% interval.
+
+    It is 2 theta - 1, where theta is the probability that a value of the first sample exceeds one of the second,
+    ties counting half: 1 if every value of the first is larger, -1 if every one is smaller. The interval solves
+    abs(estimate - theta) = z sd(theta) for theta, with Hanley and McNeil's variance at theta and not at the estimate
+    (Newcombe, Statistics in Medicine 25 (2006), 559, method 5), so that it has a width also for samples that do not
+    overlap.
+
+    Parameters
+    ----------
+    first, second : array, shape (sample,)
+
+    Returns
+    -------
+    Interval
+        From -1 to 1; NaN for an empty sample.
+
+    Examples
+    --------
+    >>> from analysis.statistics import rank_biserial
+    >>> rank_biserial([3, 4, 6], [1, 2, 5]).value
+    0.555...
+    """
     first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
     if not (first.size and second.size):
-        return Interval(np.nan, np.nan, np.nan)
+        return NO_INTERVAL
     ranks = stats.rankdata(np.concatenate([first, second]))[: first.size]
     theta = float((ranks.sum() - first.size * (first.size + 1) / 2) / (first.size * second.size))
-    low, high = 1 - _upper_end(1 - theta, first.size, second.size), _upper_end(theta, first.size, second.size)
+    low, high = 1 - _upper_bound(1 - theta, first.size, second.size), _upper_bound(theta, first.size, second.size)
     return Interval(2 * theta - 1, 2 * low - 1, 2 * high - 1)
 
 
-def _upper_end(theta: float, first: int, second: int) -> float:
-    """The largest chance, below 1, from which the estimate theta is not further than the interval's level allows."""
+def _upper_bound(theta: float, first: int, second: int) -> float:
+    """The largest probability, at most 1, within the interval of the estimate theta from samples of these sizes."""
     others = (first + second) / 2 - 1
 
-    def excess(end: float) -> float:
-        spread = 1 + others * (1 - end) / (2 - end) + others * end / (1 + end)
-        return end - theta - Z * float(np.sqrt(end * (1 - end) * spread / (first * second)))
+    def excess(bound: float) -> float:
+        spread = 1 + others * (1 - bound) / (2 - bound) + others * bound / (1 + bound)
+        return bound - theta - _Z * float(np.sqrt(bound * (1 - bound) * spread / (first * second)))
 
-    return 1.0 if theta == 1 else float(brentq(excess, max(theta, 1e-12), 1.0))  # 0 solves it for theta = 0 as well
+    return 1.0 if theta == 1 else float(brentq(excess, max(theta, 1e-12), 1.0))  # theta = 0 has the solution 0 as well
 
 
 def mann_whitney_p_value(first: np.ndarray, second: np.ndarray) -> float:
-    """Mann and Whitney's two-sided p-value of two samples (sample,); NaN where one is empty."""
+    """Two-sided p-value of the Mann-Whitney test of two samples (sample,); NaN for an empty one.
+
+    Examples
+    --------
+    >>> from analysis.statistics import mann_whitney_p_value
+    >>> mann_whitney_p_value([3, 4, 5], [1, 2])
+    0.2
+    """
     if not (len(first) and len(second)):
-        return float("nan")
+        return math.nan
     return float(stats.mannwhitneyu(first, second).pvalue)
 
 
 def rank_correlation(first: np.ndarray, second: np.ndarray) -> Interval:
-    """Spearman's correlation of two quantities (sample,), with a Fisher-z interval by Bonett and Wright's variance.
+    """Spearman's rank correlation of two quantities with its 95% interval.
 
-    (Psychometrika 65 (2000), 23.) NaN throughout where one does not vary, the interval alone for less than four.
+    The interval is Fisher's z with Bonett and Wright's variance (Psychometrika 65 (2000), 23).
+
+    Parameters
+    ----------
+    first, second : array, shape (sample,)
+
+    Returns
+    -------
+    Interval
+        All NaN if a quantity does not vary; the bounds are NaN for fewer than four samples.
+
+    Examples
+    --------
+    >>> from analysis.statistics import rank_correlation
+    >>> rank_correlation([1, 2, 3, 4, 5], [1, 3, 2, 4, 5]).value
+    0.9
     """
     first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
     if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
-        return Interval(np.nan, np.nan, np.nan)
+        return NO_INTERVAL
     rho = float(np.clip(np.corrcoef(stats.rankdata(first), stats.rankdata(second))[0, 1], -1, 1))
     if len(first) < 4:
-        return Interval(rho, np.nan, np.nan)
+        return Interval(rho, math.nan, math.nan)
     if abs(rho) > 1 - 1e-12:
         return Interval(rho, rho, rho)
-    half = Z * np.sqrt((1 + rho * rho / 2) / (len(first) - 3))
+    half = _Z * np.sqrt((1 + rho * rho / 2) / (len(first) - 3))
     low, high = np.tanh(np.arctanh(rho) + np.array([-half, half]))
     return Interval(rho, float(low), float(high))
 
 
 class EffectProfile(NamedTuple):
-    """The rank-biserial correlation at each of many places, and its p-value for all of them at once."""
+    """Rank-biserial correlations at each of many positions, with p-values for all of them together."""
 
-    effect: np.ndarray  # (place,)
-    p_value: np.ndarray  # (place,)
+    effect: np.ndarray  # (position,)
+    p_value: np.ndarray  # (position,)
 
 
 def rank_biserial_profile(values: np.ndarray, first: np.ndarray, generator: np.random.Generator) -> EffectProfile:
-    """Of values (run, place), the runs that are `first` (run,) against the others, at every place.
+    """Rank-biserial correlation of two groups of runs at each position of a curve.
 
-    p_value is that of the largest effect anywhere when the runs' labels are permuted (Westfall and Young's maximum,
-    two-sided): the chance that one place or another would show so much if there were no difference. NaN where either
-    sample is empty.
+    Parameters
+    ----------
+    values : array, shape (run, position)
+    first : array of bool, shape (run,)
+        The runs of the first group; the others are the second.
+    generator : numpy.random.Generator
+        Draws the permutations of the group labels.
+
+    Returns
+    -------
+    EffectProfile
+        The p-values, two-sided, are those of the largest effect at any position under permutation of the labels
+        (Westfall and Young): the probability that some position would show as much without any difference. NaN for an
+        empty group.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.statistics import rank_biserial_profile
+    >>> values = np.array([[1.0, 5.0], [2.0, 6.0], [3.0, 1.0], [4.0, 2.0]])
+    >>> rank_biserial_profile(values, np.array([1, 1, 0, 0]), np.random.default_rng(0)).effect
+    array([-1.,  1.])
     """
     values, first = np.asarray(values, np.float64), np.asarray(first, bool)
     one, other = int(first.sum()), int((~first).sum())
     if not (one and other):
         return EffectProfile(np.full(values.shape[1], np.nan), np.full(values.shape[1], np.nan))
-    ranks = stats.rankdata(values, axis=0) - (len(values) + 1) / 2  # centred: rounding does not favour a side
+    ranks = stats.rankdata(values, axis=0) - (len(values) + 1) / 2  # centred, so that rounding favours neither sign
     effect = first @ ranks * 2 / (one * other)
     labels = generator.permuted(np.tile(first, (PROFILE_PERMUTATIONS, 1)), axis=1)
     largest = np.abs(labels @ ranks).max(axis=1) * 2 / (one * other)

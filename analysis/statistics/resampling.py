@@ -1,55 +1,164 @@
-"""The jackknife: the interval of a number that is no mean of independent values (Tukey's)."""
+"""The jackknife: intervals of statistics that are no mean of independent values (Tukey).
+
+With theta the statistic of all n cases and theta_i that without case i, the squared standard error of theta is
+(n - 1) / n times the sum of (theta_i - mean theta_i)².
+"""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from analysis.statistics.intervals import Interval, t_interval
+from analysis.statistics.intervals import NO_INTERVAL, Interval, t_interval
 
 FEWEST_FOR_JACKKNIFE = 3
-"""Cases from which there is an interval."""
-NOISE = 1e-12
-"""Share of a value below which an error is rounding."""
+"""Fewest cases that give an interval."""
+
+_ROUNDING = 1e-12
+"""A standard error below this fraction of the value is rounding."""
 
 
 def jackknife_runs(statistic: Callable[[np.ndarray], float], runs: int) -> Interval:
-    """A statistic of places of runs (run,), with a t interval from what it is without each of them.
+    """A statistic of runs with its jackknife interval.
 
-    Bounds are as those of `leaving_out`.
+    Parameters
+    ----------
+    statistic : callable
+        Takes run indices, shape (run,), and returns a number.
+    runs : int
+        Number of runs.
+
+    Returns
+    -------
+    Interval
+        The bounds are NaN for fewer than three runs, and if leaving out a run makes no difference or leaves the
+        statistic undefined.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.statistics import jackknife_runs
+    >>> values = np.array([1.0, 2.0, 3.0, 6.0])
+    >>> jackknife_runs(lambda runs: values[runs].mean(), 4).value
+    3.0
     """
     every = np.arange(runs)
-    left = every if runs >= FEWEST_FOR_JACKKNIFE else every[:0]
-    return leave_one_out_interval(statistic(every), [np.array([statistic(np.delete(every, run)) for run in left])])
+    left_out = every if runs >= FEWEST_FOR_JACKKNIFE else every[:0]
+    return leave_one_out_interval(statistic(every), [np.array([statistic(np.delete(every, run)) for run in left_out])])
 
 
 def jackknife_groups(statistic: Callable[[np.ndarray], float], groups: np.ndarray) -> Interval:
-    """A statistic of cases, (case,) bool of those that are kept -> number, by leaving out each group in turn.
+    """A statistic of cases with its jackknife interval; cases of one group are left out together.
 
-    groups (case,): what is not independent of one another. Bounds are as those of `leaving_out`.
+    Parameters
+    ----------
+    statistic : callable
+        Takes a mask of the cases that are kept, shape (case,), and returns a number.
+    groups : array, shape (case,)
+        Cases of equal value here are not independent of each other.
+
+    Returns
+    -------
+    Interval
+        The bounds are NaN as those of `jackknife_runs`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.statistics import jackknife_groups
+    >>> values = np.array([1.0, 1.0, 2.0, 2.0, 6.0, 6.0])
+    >>> jackknife_groups(lambda kept: values[kept].mean(), np.array([0, 0, 1, 1, 2, 2])).value
+    3.0
     """
     groups = np.asarray(groups)
     names = np.unique(groups)
     value = float(statistic(np.ones(len(groups), bool))) if len(groups) else math.nan
-    left = names if len(names) >= FEWEST_FOR_JACKKNIFE else names[:0]
-    return leave_one_out_interval(value, [np.array([statistic(groups != name) for name in left])])
+    left_out = names if len(names) >= FEWEST_FOR_JACKKNIFE else names[:0]
+    return leave_one_out_interval(value, [np.array([statistic(groups != name) for name in left_out])])
 
 
 def leave_one_out_interval(value: float, without: Sequence[np.ndarray]) -> Interval:
-    """The interval of a value from what it is without each case of a sample, or of several independent ones (case,).
+    """The interval of a value from its values without each case, (case,), of one or several independent samples.
 
-    Bounds are NaN for too few cases of one, where it has no value without one of them, and where no case
-    changes anything: that is no certainty, but too little to tell by.
+    The bounds are NaN if a sample has fewer than three cases, if a value is not finite, and if no case makes a
+    difference, which shows that the cases are too few rather than that the value is certain.
     """
     fewest = min(map(len, without))
-    if (
-        fewest < FEWEST_FOR_JACKKNIFE
-        or not math.isfinite(value)
-        or not all(np.isfinite(each).all() for each in without)
-    ):
+    finite = math.isfinite(value) and all(np.isfinite(each).all() for each in without)
+    if fewest < FEWEST_FOR_JACKKNIFE or not finite:
         return Interval(value, math.nan, math.nan)
     parts = [(len(each) - 1) / len(each) * float(((each - each.mean()) ** 2).sum()) for each in without]
     error = math.sqrt(sum(parts))
-    if error <= NOISE * max(1.0, abs(value)):
+    if error <= _ROUNDING * max(1.0, abs(value)):
         return Interval(value, math.nan, math.nan)
     return t_interval(value, error, fewest - 1)
+
+
+# ----------------------------------------------------------------------------- distances between pairs of runs
+
+
+def mean_distance_within(distances: np.ndarray) -> Interval:
+    """Mean distance between the runs of one sample.
+
+    Distances that have a run in common are not independent, so the interval is the jackknife's over runs.
+
+    Parameters
+    ----------
+    distances : array, shape (run, run)
+        Symmetric; the diagonal is left out.
+
+    Returns
+    -------
+    Interval
+        All NaN for fewer than two runs; the bounds are NaN for two.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.statistics import mean_distance_within
+    >>> x = np.array([0.0, 1.0, 2.0, 5.0])
+    >>> mean_distance_within(abs(x[:, None] - x)).value
+    2.666...
+    """
+    count = len(distances)
+    if count < 2:
+        return NO_INTERVAL
+    apart = np.where(np.eye(count, dtype=bool), 0.0, distances)
+    total, by_run = apart.sum(), apart.sum(axis=1)
+    without = (total - 2 * by_run) / ((count - 1) * (count - 2)) if count > 2 else by_run
+    return leave_one_out_interval(float(total / (count * (count - 1))), [without])
+
+
+def mean_distance_between(distances: np.ndarray, paired: bool = False) -> Interval:
+    """Mean distance between the runs of two samples, with a t interval over the runs of both.
+
+    Parameters
+    ----------
+    distances : array, shape (run, other_run)
+    paired : bool
+        Run k of one sample belongs to run k of the other; their distance is left out.
+
+    Returns
+    -------
+    Interval
+        The bounds are NaN if a sample has fewer than two runs; all is NaN for no distances.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.statistics import mean_distance_between
+    >>> mean_distance_between(np.array([[1.0, 2.0], [3.0, 6.0]])).value
+    3.0
+    """
+    if not distances.size:
+        return NO_INTERVAL
+    kept = np.where(np.eye(*distances.shape, dtype=np.bool_), np.nan, distances) if paired else distances
+    if not np.isfinite(kept).any():
+        return NO_INTERVAL
+    mean = float(np.nanmean(kept))
+    if min(distances.shape) < 2:
+        return Interval(mean, math.nan, math.nan)
+    variances = [np.nanmean(kept, axis=axis).var(ddof=1) / distances.shape[1 - axis] for axis in (0, 1)]
+    return t_interval(mean, float(np.sqrt(sum(variances))), min(distances.shape) - 1)

@@ -1,4 +1,6 @@
-"""Which runs of a trajectory have succeeded: above .98 (VC's ablations) on the split that judges them, at the end."""
+"""Which runs of a trajectory have succeeded: final accuracy above .98, as in VC's ablations."""
+
+from __future__ import annotations
 
 import numpy as np
 import xarray as xr
@@ -6,18 +8,35 @@ import xarray as xr
 from dynamics.training.finetuning import successful_runs
 
 EVALUATION_SPLITS = ("test", "validation")
-"""Splits by which a run is judged: the first that there is, else the last of all."""
+"""Splits by which a run is evaluated, in order of preference."""
 
 
 def evaluation_split(trajectory: xr.Dataset) -> str:
-    """The split whose metrics tell how good a run is."""
+    """The split by which runs are evaluated: test, else validation, else the last one."""
     splits = [str(each) for each in trajectory["split"].values]
     return next((split for split in EVALUATION_SPLITS if split in splits), splits[-1])
 
 
 def success_mask(trajectory: xr.Dataset) -> np.ndarray:
-    """Which runs have not diverged and are above .98 at the end, (run,) bool; none where there is no accuracy."""
+    """Runs that have not diverged and end with an accuracy above .98.
+
+    Parameters
+    ----------
+    trajectory : xarray.Dataset
+        A trajectory of any system.
+
+    Returns
+    -------
+    array of bool, shape (run,)
+        All False for a system without accuracy.
+
+    Examples
+    --------
+    >>> import dynamics
+    >>> from analysis.statistics import success_mask
+    >>> success_mask(dynamics.simulate(dynamics.ParticleSettings(n=5), runs=2, steps=1, progress=False))
+    array([False, False])
+    """
     if "accuracy" not in trajectory:
         return np.zeros(trajectory.sizes["run"], bool)
-    judged = trajectory[["accuracy", "last_step"]].sel(split=[evaluation_split(trajectory)])
-    return successful_runs(judged.assign_coords(split=["test"]))  # the name by which a source's runs are judged
+    return successful_runs(trajectory, split=evaluation_split(trajectory))

@@ -1,9 +1,12 @@
-"""Times until something happens, of runs in some of which it has not happened yet: those are censored, not dropped.
+"""Times until an event, for runs of which some have not had it yet: these are censored, not left out.
 
-The share of runs still waiting is Kaplan and Meier's estimate, with a log-log interval by Greenwood's variance; two
+The fraction of runs still waiting is the Kaplan-Meier estimate with a log-log interval by Greenwood's variance; two
 samples are compared by the log-rank test. Times are in any unit.
 """
 
+from __future__ import annotations
+
+import math
 import warnings
 from typing import Any, NamedTuple
 
@@ -12,52 +15,80 @@ from scipy import stats
 
 from analysis.statistics.intervals import CONFIDENCE_LEVEL, Interval
 
-FEWEST_EVENTS = 6
-"""Below it the median has no bounds: they would not hold it as often as they say."""
+_FEWEST_EVENTS = 6
+"""With fewer events the median has no bounds, since their coverage would be below 95%."""
 
 
 class SurvivalCurve(NamedTuple):
-    """How many runs are still waiting after each time at which something happened or watching ended."""
+    """The fraction of runs that are still waiting, after each time of an event or of censoring."""
 
     runs: int
     events: int
     median: Interval
-    """When half of the runs have ended their wait; inf, for the estimate or a bound, where that was not seen."""
-    time: np.ndarray  # (moment,), ascending, from 0 on
-    share: np.ndarray  # (moment,) still waiting just after it
+    """The time at which half of the runs have had the event; inf, for the estimate or a bound, if not reached."""
+    time: np.ndarray
+    """(time,), increasing from 0."""
+    fraction: np.ndarray
+    """(time,), still waiting just after each time."""
     low: np.ndarray
+    """(time,), the lower bound of the fraction."""
     high: np.ndarray
+    """(time,), the upper bound of the fraction."""
 
 
 def kaplan_meier(times: np.ndarray, observed: np.ndarray) -> SurvivalCurve:
-    """The estimate from times (run,), which where not `observed` (run,) are those until which a run was watched.
+    """Kaplan-Meier estimate of the fraction of runs that are still waiting.
 
-    Raises ValueError.
+    Parameters
+    ----------
+    times : array, shape (run,)
+        Time of the event, or until which the run was observed without it.
+    observed : array of bool, shape (run,)
+        Whether the event has happened.
+
+    Returns
+    -------
+    SurvivalCurve
+
+    Raises
+    ------
+    ValueError
+        For arrays of different or other shape, no runs, and times that are negative or not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.statistics import kaplan_meier
+    >>> curve = kaplan_meier(np.array([1, 2, 3, 4]), np.array([True, True, False, True]))
+    >>> curve.fraction
+    array([1.  , 0.75, 0.5 , 0.5 , 0.  ])
+    >>> curve.median.value
+    2.0
     """
-    times, observed = _checked(times, observed)
+    times, observed = _check_times(times, observed)
     events = int(observed.sum())
-    estimate = stats.ecdf(_censored(times, observed)).sf
-    share = estimate.probabilities
-    low, high = (share, share) if not events else _bounds(estimate)
-    time, share, low, high = (
+    estimate = stats.ecdf(_censored_data(times, observed)).sf
+    fraction = estimate.probabilities
+    low, high = (fraction, fraction) if not events else _bounds(estimate)
+    time, fraction, low, high = (
         np.concatenate([[start], values])
-        for start, values in ((0.0, estimate.quantiles), (1.0, share), (1.0, low), (1.0, high))
+        for start, values in ((0.0, estimate.quantiles), (1.0, fraction), (1.0, low), (1.0, high))
     )
-    middle, *ends = (_first_at_half(time, values) for values in (share, low, high))
-    median = Interval(middle, *ends) if events >= FEWEST_EVENTS else Interval(middle, np.nan, np.nan)
-    return SurvivalCurve(len(times), events, median, time, share, low, high)
+    middle, *ends = (_first_at_half(time, values) for values in (fraction, low, high))
+    median = Interval(middle, *ends) if events >= _FEWEST_EVENTS else Interval(middle, math.nan, math.nan)
+    return SurvivalCurve(len(times), events, median, time, fraction, low, high)
 
 
 def _bounds(estimate: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The log-log interval of each share. It has no value before the first event, where both ends are 1, nor where
-    nobody waits any more, where the upper end stays what it was."""
+    """The log-log interval of each fraction. It is undefined before the first event, where both bounds are 1, and once
+    no run is waiting any more, where the upper bound stays as it was."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         bounds = estimate.confidence_interval(CONFIDENCE_LEVEL, method="log-log")
     low, high = bounds.low.probabilities.copy(), bounds.high.probabilities.copy()
-    share, before = estimate.probabilities, 1.0
-    for at in range(len(share)):
-        if share[at] == 1:
+    fraction, before = estimate.probabilities, 1.0
+    for at in range(len(fraction)):
+        if fraction[at] == 1:
             low[at] = high[at] = 1.0
         elif not np.isfinite(high[at]):
             low[at], high[at] = 0.0, before
@@ -66,27 +97,48 @@ def _bounds(estimate: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def logrank_p_value(first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray]) -> float:
-    """The p-value of the log-rank test that two samples of (times, observed) wait alike; NaN without any event.
+    """P-value of the log-rank test that two samples have the same waiting times.
 
-    Raises ValueError.
+    Parameters
+    ----------
+    first, second : (array, array), shapes (run,)
+        Times and whether the event was observed, as for `kaplan_meier`.
+
+    Returns
+    -------
+    float
+        NaN without any event.
+
+    Raises
+    ------
+    ValueError
+        As `kaplan_meier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.statistics import logrank_p_value
+    >>> observed = np.array([True, True, True])
+    >>> round(logrank_p_value((np.array([1, 2, 3]), observed), (np.array([7, 8, 9]), observed)), 3)
+    0.025
     """
-    samples = [_checked(*each) for each in (first, second)]
+    samples = [_check_times(*each) for each in (first, second)]
     if not any(observed.any() for _, observed in samples):
-        return float("nan")
-    with np.errstate(invalid="ignore"):  # where all happens in one moment there is nothing to compare
-        return float(stats.logrank(*(_censored(*each) for each in samples)).pvalue)
+        return math.nan
+    with np.errstate(invalid="ignore"):  # if all events are at one time, there is nothing to compare
+        return float(stats.logrank(*(_censored_data(*each) for each in samples)).pvalue)
 
 
-def _censored(times: np.ndarray, observed: np.ndarray) -> stats.CensoredData:
+def _censored_data(times: np.ndarray, observed: np.ndarray) -> stats.CensoredData:
     return stats.CensoredData(uncensored=times[observed], right=times[~observed])
 
 
-def _first_at_half(time: np.ndarray, share: np.ndarray) -> float:
-    reached = share <= 0.5
-    return float(time[reached.argmax()]) if reached.any() else float("inf")
+def _first_at_half(time: np.ndarray, fraction: np.ndarray) -> float:
+    reached = fraction <= 0.5
+    return float(time[reached.argmax()]) if reached.any() else math.inf
 
 
-def _checked(times: np.ndarray, observed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _check_times(times: np.ndarray, observed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     times, observed = np.asarray(times, np.float64), np.asarray(observed, bool)
     if times.ndim != 1 or times.shape != observed.shape or not len(times):
         raise ValueError(f"times: found shapes {times.shape} and {observed.shape}, expected (run,) for both")

@@ -10,13 +10,8 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from analysis.statistics.intervals import (
-    Interval,
-    binomial_interval,
-    mean_distance_between,
-    mean_distance_within,
-    mean_interval,
-)
+from analysis.statistics.intervals import Interval, binomial_interval, mean_interval
+from analysis.statistics.resampling import mean_distance_between, mean_distance_within
 from analysis.structures.circles_and_grids import circularity, count_imperfections, is_circle
 from analysis.structures.embedding_motion import (
     departure_times,

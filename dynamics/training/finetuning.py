@@ -50,10 +50,10 @@ def _open_source(name: Path) -> xr.Dataset:
     return source
 
 
-def successful_runs(trajectory: xr.Dataset, above: float = SUCCESS_ACCURACY) -> np.ndarray:
-    """Which runs have not diverged and are above a test accuracy at the end, (run,) bool."""
+def successful_runs(trajectory: xr.Dataset, above: float = SUCCESS_ACCURACY, split: str = "test") -> np.ndarray:
+    """Runs that have not diverged and end above an accuracy on a split: (run,) bool."""
     last = trajectory.isel(step=-1)
-    right = last["accuracy"].sel(split="test").values > above
+    right = last["accuracy"].sel(split=split).values > above
     return right & not_diverged(last)
 
 

@@ -8,11 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.image import imread
-
-from analysis import weights
-from analysis.forces.alignment import boundary_alignment, embedding_pair_sums, pair_sum_collinearity, weight_alignment
-from analysis.structures.circles_and_grids import is_circle
 from analysis.weights import (
     MEASURES,
     SIZES,
@@ -23,6 +18,11 @@ from analysis.weights import (
     measure_weights,
     plot_weights,
 )
+from matplotlib.image import imread
+
+from analysis import weights
+from analysis.forces.alignment import boundary_alignment, embedding_pair_sums, pair_sum_collinearity, weight_alignment
+from analysis.structures.circles_and_grids import is_circle
 from dynamics.settings import ModularSettings, SettingsError
 from dynamics.simulation import simulate
 from dynamics.tasks import all_pairs, training_pairs

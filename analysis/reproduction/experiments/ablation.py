@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.experiments.jackknife import jackknife_runs
+from analysis.statistics.resampling import jackknife_runs
 from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage, estimate_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size

@@ -24,7 +24,8 @@ from analysis.clustering_heads.labels import LabelThresholds, circuit_labels
 from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage, estimate_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
-from analysis.statistics.intervals import Interval, binomial_interval, mean_distance_within, mean_interval
+from analysis.statistics.intervals import Interval, binomial_interval, mean_interval
+from analysis.statistics.resampling import mean_distance_within
 from dynamics.networks.from_trajectory import clustering_head_of, weights
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
 from dynamics.trajectory.diverged import not_diverged

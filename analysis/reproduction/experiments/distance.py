@@ -12,11 +12,11 @@ from analysis.reproduction.experiments import networks
 from analysis.reproduction.experiments.audit import evidence_at_epoch
 from analysis.reproduction.experiments.classifier import load_classifier, logit_margin, pair_sum_gradients
 from analysis.reproduction.experiments.final_frames import expand_to_all_runs
-from analysis.reproduction.experiments.jackknife import jackknife_runs
 from analysis.reproduction.experiments.samples import estimate_mean
 from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import clustered_binomial_interval
+from analysis.statistics.resampling import jackknife_runs
 from dynamics.trajectory.diverged import not_diverged
 
 REPULSIONS = tuple(float(each) for each in np.round(np.arange(-0.75, 4.01, 0.25), 2))

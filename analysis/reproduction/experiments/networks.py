@@ -9,7 +9,6 @@ from scipy.stats import rankdata
 
 from analysis.reproduction.ca_tables import end_accuracy
 from analysis.reproduction.experiments.final_frames import expand_to_all_runs, variable_at_frame
-from analysis.reproduction.experiments.jackknife import jackknife_groups
 from analysis.reproduction.experiments.samples import (
     estimate_difference,
     estimate_mean,
@@ -24,6 +23,7 @@ from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import Interval, correlation_interval
+from analysis.statistics.resampling import jackknife_groups
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
 from dynamics.randomness import random_stream
 from dynamics.settings import ModularSettings

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.experiments.jackknife import jackknife_runs
 from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage, estimate_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import Interval, clustered_binomial_interval, median_interval
+from analysis.statistics.resampling import jackknife_runs
 from analysis.transitions.change_points import SeriesEvent, detect_events
 from analysis.transitions.detection import DEFAULT_DETECTION
 from analysis.transitions.gradient_peaks import (

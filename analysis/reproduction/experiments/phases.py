@@ -12,7 +12,6 @@ import xarray as xr
 from analysis.clustering_heads.clusters import CLUSTER_LINK
 from analysis.clustering_heads.learning_phases import MIN_RISE, SEQUENCE_EMBEDDING_WEIGHTS
 from analysis.clustering_heads.learning_phases import measure_learning_phases as clusters_over_time
-from analysis.reproduction.experiments.jackknife import jackknife_runs
 from analysis.reproduction.experiments.loss_drops import FRAMES, MOST_FRAMES, POINTS, measure_drops
 from analysis.reproduction.experiments.movement import FEWEST_FRAMES, measure_first_drop_movement
 from analysis.reproduction.experiments.samples import estimate_mean, estimate_paired_difference
@@ -20,6 +19,7 @@ from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, estimate_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import Interval, mean_interval, median_interval
+from analysis.statistics.resampling import jackknife_runs
 from analysis.statistics.success import success_mask
 from analysis.statistics.survival import kaplan_meier
 from analysis.transitions.detection import DEFAULT_DETECTION

@@ -7,12 +7,12 @@ import numpy as np
 import xarray as xr
 
 from analysis.clustering_heads.init_dependence import ENDPOINT_MEASURES, endpoint_similarity
-from analysis.reproduction.experiments.jackknife import jackknife_runs
 from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import clustered_binomial_interval, mean_interval
 from analysis.statistics.ranks import rank_correlation
+from analysis.statistics.resampling import jackknife_runs
 from analysis.transitions.detection import DEFAULT_DETECTION
 from analysis.transitions.loss_events import plateau_escape_times, trajectory_scalar
 from dynamics.settings import SparseSettings

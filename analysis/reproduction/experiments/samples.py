@@ -9,7 +9,6 @@ import math
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.experiments.jackknife import jackknife_groups
 from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage, estimate_percentage
 from analysis.statistics.intervals import (
     Interval,
@@ -18,6 +17,7 @@ from analysis.statistics.intervals import (
     difference_of_estimates,
     mean_interval,
 )
+from analysis.statistics.resampling import jackknife_groups
 
 
 def finite_values(values: np.ndarray | xr.DataArray) -> np.ndarray:

@@ -9,11 +9,11 @@ import xarray as xr
 from scipy.stats import rankdata
 
 from analysis.reproduction.experiments.final_frames import variable_at_frame
-from analysis.reproduction.experiments.jackknife import FEWEST_FOR_JACKKNIFE, leave_one_out_interval
 from analysis.reproduction.experiments.structures import SYSTEMS
 from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.statistics.resampling import FEWEST_FOR_JACKKNIFE, leave_one_out_interval
 from analysis.structures import formation_times as onset_times
 from analysis.structures.circles_and_grids import is_circle
 from analysis.structures.formation_times import find_formation_times, structure_measures

@@ -4,9 +4,8 @@ import math
 import re
 from typing import NamedTuple
 
+from analysis.statistics.intervals import NO_INTERVAL as NO_INTERVAL
 from analysis.statistics.intervals import Interval, binomial_interval
-
-NO_INTERVAL = Interval(math.nan, math.nan, math.nan)
 
 
 class ReportedNumber(NamedTuple):

@@ -3,10 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-
-from analysis import audit as module
 from analysis.audit import (
     audit_forces,
     audit_rows,
@@ -17,6 +13,10 @@ from analysis.audit import (
     random_renamings,
     training_pair_list,
 )
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis import audit as module
 from analysis.forces.directions import cosine_similarity, without_shift_and_scaling
 from dynamics.errors import TrajectoryError
 from dynamics.networks.constant_attention import ConstantAttention

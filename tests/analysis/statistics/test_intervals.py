@@ -5,14 +5,8 @@ import pytest
 from scipy import stats
 
 from analysis.output.tables import TextTable, format_percent, format_plus_minus
-from analysis.statistics.intervals import (
-    binomial_interval,
-    correlation_interval,
-    difference_interval,
-    mean_distance_between,
-    mean_distance_within,
-    mean_interval,
-)
+from analysis.statistics.intervals import binomial_interval, correlation_interval, difference_interval, mean_interval
+from analysis.statistics.resampling import mean_distance_between, mean_distance_within
 
 
 @pytest.mark.parametrize(

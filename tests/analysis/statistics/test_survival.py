@@ -10,18 +10,18 @@ def test_by_hand():
     """Five runs, two of them censored: the share waiting falls by 1/5, 1/4, and after one is censored by 1/2."""
     found = kaplan_meier(np.array([1.0, 2, 3, 4, 5]), np.array([1, 1, 0, 1, 0], bool))
     assert (found.runs, found.events) == (5, 3)
-    assert found.share == pytest.approx([1, 0.8, 0.6, 0.6, 0.3, 0.3])
+    assert found.fraction == pytest.approx([1, 0.8, 0.6, 0.6, 0.3, 0.3])
     assert found.median.value == 4
-    assert (found.low <= found.share).all()
-    assert (found.high >= found.share).all()
+    assert (found.low <= found.fraction).all()
+    assert (found.high >= found.fraction).all()
 
 
 def test_where_nothing_or_all_happened():
     never = kaplan_meier(np.array([3.0, 3]), np.zeros(2, bool))
     assert never.median.value == np.inf
-    assert (never.share == 1).all()
+    assert (never.fraction == 1).all()
     always = kaplan_meier(np.array([1.0, 2, 3]), np.ones(3, bool))
-    assert always.share[-1] == 0
+    assert always.fraction[-1] == 0
     assert np.isfinite(always.low).all()
     assert always.high[-1] > 0.5
     assert np.isnan(always.median.low)
