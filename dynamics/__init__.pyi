@@ -22,6 +22,9 @@ from .tasks import modular_sum as modular_sum
 from .tasks import sample_sequences as sample_sequences
 from .tasks import sparse_sum as sparse_sum
 from .tasks import training_pairs as training_pairs
+from .trajectory.diverged import count_diverged as count_diverged
+from .trajectory.diverged import not_diverged as not_diverged
+from .trajectory.diverged import valid_frames as valid_frames
 from .trajectory.reader import checkpoints as checkpoints
 from .trajectory.reader import open_trajectory as open_trajectory
 from .trajectory.reader import truncate_trajectory as truncate_trajectory

@@ -1,15 +1,17 @@
-"""How hidden weights and pair sums lie to each other (CA section 5.2), each measure beside its chance level.
+"""Alignment of hidden weights and pair sums (CA section 5.2), each measure with its chance level.
 
-Array functions take, with any leading axes, pair sums (..., pair, axis) E_i + E_j, usually of the training
-pairs as in the paper, and hidden weights (..., hidden, axis) with biases (..., hidden); they give `Measured`
-arrays (...). All values are dimensionless. To turn embeddings and weights together changes nothing, within
-the accuracy of the random directions.
+Array functions take, with any leading axes, pair sums (..., pair, axis) E_i + E_j, usually of the training pairs as in
+the paper, and hidden weights (..., hidden, axis) with biases (..., hidden); they return a `MeasureWithChance` of arrays
+(...). All values are dimensionless. A common rotation of embeddings and weights changes nothing, within the accuracy of
+the random directions.
 
-Where many pair sums surround the origin, every direction is near some pair sum: with N = 17 tokens on a
-circle no direction is farther than 5.3 degrees from one. So a nearness is stated as a rank: the share of
-uniformly random directions that are less near, equally near ones counted half. It is 0 to 1, and 0.5 on
-average for weights of random direction, whatever the embeddings, the dimension and the number of units.
+If many pair sums surround the origin, every direction is near some pair sum: with N = 17 tokens on a circle no
+direction is farther than 5.3 degrees from one. Nearness is therefore stated as a rank: the fraction of uniformly
+random directions that are less near, equally near ones counted half. It is 0 to 1, and 0.5 on average for weights of
+random direction, whatever the embeddings, the dimension and the number of units.
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -19,23 +21,44 @@ import numpy as np
 from dynamics import randomness
 from dynamics.tasks import modular_sum
 
-DIRECTIONS, TURNS, PERMUTATIONS = 4096, 50, 50
-"""Random directions that a nearness is ranked among; turns, and permutations of the tokens, of a chance level."""
+DIRECTIONS = 4096
+"""Number of random directions among which a nearness is ranked."""
+ROTATIONS, PERMUTATIONS = 50, 50
+"""Number of random rotations of the weights, and of permutations of the tokens, for a chance level."""
 DEAD_NORM_FRACTION = 1e-6
-"""A unit is dead if its weights' norm is no more than this share of the largest one of its layer."""
+"""A unit whose weights have a norm of at most this fraction of the largest one of its layer is dead."""
 COSINE_TOLERANCE = 1e-12
-"""Cosines that differ by less are equally near."""
+"""Cosines that differ by less are equal."""
 
 
 class MeasureWithChance(NamedTuple):
-    """A measure of each frame, and what chance alone gives for it: (...) and (...)."""
+    """A measure of each frame and its chance level: (...) and (...)."""
 
     value: np.ndarray
     chance: np.ndarray
 
 
 def embedding_pair_sums(embedding: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-    """E_i + E_j of pairs (..., pair, 2): embedding (..., token, axis) -> (..., pair, axis)."""
+    """Pair sums E_i + E_j.
+
+    Parameters
+    ----------
+    embedding : array, shape (..., token, axis)
+    pairs : array of int, shape (..., pair, 2)
+        Token numbers i, j; of each frame or for all frames.
+
+    Rerotations
+    -------
+    array, shape (..., pair, axis)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.forces import embedding_pair_sums
+    >>> embedding_pair_sums(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[0, 0], [0, 1]]))
+    array([[2., 0.],
+           [1., 1.]])
+    """
     x = np.asarray(embedding, dtype=np.float64)
     index = np.broadcast_to(pairs, (*x.shape[:-2], *np.shape(pairs)[-2:]))
     first, second = index[..., 0][..., None], index[..., 1][..., None]
@@ -46,39 +69,74 @@ def embedding_pair_sums(embedding: np.ndarray, pairs: np.ndarray) -> np.ndarray:
 
 
 def unit_norm_fractions(sums: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """Each unit's share of the summed norms of the living units' weights: (..., hidden), 0 for dead units.
+    """Norm of each living unit's weights over the sum of these norms: (..., hidden), 0 for dead units.
 
-    A unit is dead if it is active at no pair sum or has next to no weights. NaN where none is alive.
+    A unit is dead if it is active at no pair sum or its weights are negligible. NaN if all units are dead.
     """
     w = np.asarray(weight, dtype=np.float64)
     active = (sums @ np.swapaxes(w, -1, -2) + np.asarray(bias, dtype=np.float64)[..., None, :] > 0).any(axis=-2)
     norm = np.linalg.norm(w, axis=-1)
-    share = np.where(active & (norm > DEAD_NORM_FRACTION * norm.max(axis=-1, keepdims=True)), norm, 0.0)
-    total = share.sum(axis=-1, keepdims=True)
-    return np.divide(share, total, out=np.full(share.shape, np.nan), where=total > 0)
+    fraction = np.where(active & (norm > DEAD_NORM_FRACTION * norm.max(axis=-1, keepdims=True)), norm, 0.0)
+    total = fraction.sum(axis=-1, keepdims=True)
+    return np.divide(fraction, total, out=np.full(fraction.shape, np.nan), where=total > 0)
 
 
 def weight_alignment(sums: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> MeasureWithChance:
-    """How much nearer the hidden weights point at pair sums than random directions do: (...) each.
+    """Rank of the hidden weights' nearness to the directions of pair sums, among random directions.
 
-    Nearness of a unit is the cosine between its weights and the pair sum nearest in direction, ranked as the
-    module says; the value is the mean rank over living units, weighted by the norms of their weights, so that
-    units that fade away do so smoothly. Nearly 1: all weights point at a pair sum ("the weight vectors of
-    the linear layer will tend to align with the pair sums", CA 5.2); 0.5: chance; nearly 0: all lie midway
-    between pair sums. Chance is the mean over random turns of all weights together, which keeps how they lie
-    to one another. NaN without living units or without pair sums off the origin.
+    The nearness of a unit is the cosine between its weights and the pair sum nearest in direction. The value is the
+    mean rank over living units, weighted by the norms of their weights. Near 1, all weights point at a pair sum ("the
+    weight vectors of the linear layer will tend to align with the pair sums", CA section 5.2); 0.5 is chance; near 0,
+    all lie midway between pair sums. The chance level is the mean over random rotations of all weights together, which
+    keep the angles between them.
+
+    Parameters
+    ----------
+    sums : array, shape (..., pair, axis)
+        Pair sums, from `embedding_pair_sums`.
+    weight, bias : arrays, shapes (..., hidden, axis) and (..., hidden)
+
+    Rerotations
+    -------
+    MeasureWithChance
+        Two arrays (...); NaN without living units or without pair sums off the origin.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.forces import weight_alignment
+    >>> sums = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> bool(weight_alignment(sums, 3 * sums, np.zeros(2)).value > 0.999)
+    True
     """
     return _ranked(lambda cosines: cosines.max(axis=-1), sums, weight, bias)
 
 
 def boundary_alignment(sums: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> MeasureWithChance:
-    """How much nearer to a pair sum the units' boundaries pass than random ones do: (...) each.
+    """Rank of the nearness of the units' boundaries to pair sums, among random boundaries.
 
-    As `alignment`, but of the hyperplane through the origin on which a unit without bias begins to be
-    active (CA 5.2 takes the bias as zero): nearness is the smallest angle between it and a pair sum. Nearly
-    1: every boundary passes through a pair sum. With one axis all boundaries are the origin, and it is 0.5.
-    The pair sums of a circle lie on N lines pi/N apart, so if N is odd, weights whose boundary is on one of
-    these lines point midway between two others, and are as far from alignment as they can be.
+    As `weight_alignment`, but for the hyperplane through the origin beyond which a unit without bias is active (CA
+    section 5.2 takes the bias as zero): nearness is the smallest angle between it and a pair sum. Near 1, every
+    boundary passes through a pair sum. With one axis all boundaries are the origin, and the value is 0.5. The pair
+    sums of a circle lie on N lines at angles pi/N, so that for odd N weights whose boundary is one of these lines point
+    midway between two others and have the least alignment.
+
+    Parameters
+    ----------
+    sums, weight, bias : arrays
+        As for `weight_alignment`.
+
+    Rerotations
+    -------
+    MeasureWithChance
+        Two arrays (...).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.forces import boundary_alignment
+    >>> bool(boundary_alignment(np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]]), np.ones(1)).value > 0.99)
+    True
     """
     return _ranked(lambda cosines: -np.abs(cosines).min(axis=-1), sums, weight, bias)
 
@@ -86,25 +144,25 @@ def boundary_alignment(sums: np.ndarray, weight: np.ndarray, bias: np.ndarray) -
 def _ranked(
     nearness: Callable[[np.ndarray], np.ndarray], sums: np.ndarray, weight: np.ndarray, bias: np.ndarray
 ) -> MeasureWithChance:
-    """Mean rank, over units by their shares, of the weights' nearness and of that of turned weights."""
-    share = unit_norm_fractions(sums, weight, bias)
-    lead, dim = share.shape[:-1], np.shape(weight)[-1]
-    reference, turns = random_directions(dim), random_orthogonal_matrices(dim)
-    found = np.full((*lead, 1 + TURNS), np.nan)
+    """Mean rank of the nearness of the weights and of randomly rotated weights, over units weighted by their norms."""
+    fraction = unit_norm_fractions(sums, weight, bias)
+    lead, dim = fraction.shape[:-1], np.shape(weight)[-1]
+    reference, rotations = random_directions(dim), random_orthogonal_matrices(dim)
+    found = np.full((*lead, 1 + ROTATIONS), np.nan)
     for frame in np.ndindex(*lead):
-        used = share[frame] > 0  # none where it is NaN
+        used = fraction[frame] > 0  # none where it is NaN
         targets = _directions(sums[frame])
         if not used.any() or not len(targets):
             continue
         vectors = _directions(np.asarray(weight, dtype=np.float64)[frame][used])
-        every = np.concatenate([vectors[None], vectors @ turns])  # (1 + turn, unit, axis)
+        every = np.concatenate([vectors[None], vectors @ rotations])  # (1 + turn, unit, axis)
         rank = fraction_below(nearness(every @ targets.T), nearness(reference @ targets.T))
-        found[frame] = rank @ share[frame][used]
+        found[frame] = rank @ fraction[frame][used]
     return MeasureWithChance(found[..., 0], found[..., 1:].mean(axis=-1))
 
 
 def fraction_below(values: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """Share of a reference (number,) below each value, equal ones counted half: (...) -> (...)."""
+    """Fraction of a reference (number,) below each value, equal ones counted half: (...) -> (...)."""
     ordered = np.sort(reference)
     below = np.searchsorted(ordered, values - COSINE_TOLERANCE, side="left")
     not_above = np.searchsorted(ordered, values + COSINE_TOLERANCE, side="right")
@@ -123,8 +181,8 @@ def random_directions(dim: int) -> np.ndarray:
 
 
 def random_orthogonal_matrices(dim: int) -> np.ndarray:
-    """Uniformly random orthogonal matrices, always the same: (TURNS, axis, axis)."""
-    q, r = np.linalg.qr(randomness.random_stream(0, f"alignment/turns/{dim}").standard_normal((TURNS, dim, dim)))
+    """Uniformly random orthogonal matrices, always the same: (ROTATIONS, axis, axis)."""
+    q, r = np.linalg.qr(randomness.random_stream(0, f"alignment/turns/{dim}").standard_normal((ROTATIONS, dim, dim)))
     return q * np.sign(np.einsum("tii->ti", r))[:, None, :]
 
 
@@ -132,13 +190,32 @@ def random_orthogonal_matrices(dim: int) -> np.ndarray:
 
 
 def pair_sum_collinearity(embedding: np.ndarray, pairs: np.ndarray) -> MeasureWithChance:
-    """How far the pair sums of a class lie on one line through the origin: (...) each, 1 if all do.
+    """Fraction of the pair sums' variance along one line through the origin for each class; 1 if all are on it.
 
-    embedding (..., token, axis), pairs (..., pair, 2). Of the summed squared norms of pair sums, the share
-    along their own class's first principal direction, taken without centring. For circles the pair sums are
-    "aligned along lines that pass through the origin" (CA 5.2). It is at least 1/D. Chance is its mean over
-    random permutations of the tokens' numbers; labels permuted among the pairs would give too much, as pairs
-    of a class share no token, whose sums are alike. NaN if all pair sums are at the origin.
+    Of the summed squared norms of the pair sums, the fraction along the first principal direction of their class,
+    without centring. For circles the pair sums are "aligned along lines that pass through the origin" (CA section 5.2).
+    The value is at least 1/D. The chance level is the mean over random permutations of the tokens' numbers; classes
+    permuted among the pairs would give too high a level, since pairs of one class have no token in common.
+
+    Parameters
+    ----------
+    embedding : array, shape (..., token, axis)
+    pairs : array of int, shape (..., pair, 2)
+
+    Returns
+    -------
+    MeasureWithChance
+        Two arrays (...); NaN if all pair sums are at the origin.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.forces import pair_sum_collinearity
+    >>> from dynamics import all_pairs
+    >>> angle = 2 * np.pi * np.arange(7) / 7
+    >>> circle = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+    >>> round(float(pair_sum_collinearity(circle, all_pairs(7)).value), 6)
+    1.0
     """
     sums, n = embedding_pair_sums(embedding, pairs), np.shape(embedding)[-2]
     generator = randomness.random_stream(0, "alignment/labels")

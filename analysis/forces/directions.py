@@ -1,25 +1,60 @@
-"""Directions of motions of an embedding: how far two agree, and what is left without shift and change of size.
+"""Directions of motions of an embedding: their cosine, and their part without shift and scaling.
 
-Motions are (..., token, axis), taken as vectors of all their numbers. All values are dimensionless.
+Motions are arrays (..., token, axis), taken as vectors of all their numbers. All values are dimensionless.
 """
+
+from __future__ import annotations
 
 import numpy as np
 
 
 def cosine_similarity(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Cosine between two (..., token, axis), taken as vectors: (...), NaN where one is 0."""
+    """Cosine of the angle between two motions.
+
+    Parameters
+    ----------
+    first, second : arrays, shape (..., token, axis)
+
+    Returns
+    -------
+    array, shape (...)
+        NaN if a motion is 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.forces import cosine_similarity
+    >>> float(cosine_similarity(np.array([[1.0, 0.0]]), np.array([[3.0, 4.0]])))
+    0.6
+    """
     a, b = (np.asarray(x, dtype=np.float64) for x in (first, second))
     norms = np.linalg.norm(a, axis=(-2, -1)) * np.linalg.norm(b, axis=(-2, -1))
     return np.divide((a * b).sum(axis=(-2, -1)), norms, out=np.full(norms.shape, np.nan), where=norms > 0)
 
 
 def without_shift_and_scaling(motion: np.ndarray, embedding: np.ndarray) -> np.ndarray:
-    """What is left of a motion (..., token, axis) of an embedding without shift and without change of spread."""
+    """The part of a motion that keeps the mean and the spread of the embedding.
 
-    def centred(x):
-        return x - x.mean(axis=-2, keepdims=True)
+    Parameters
+    ----------
+    motion, embedding : arrays, shape (..., token, axis)
 
-    moved, outward = centred(motion), centred(embedding)
+    Returns
+    -------
+    array, shape (..., token, axis)
+        The motion without its mean over tokens and without its component along the centred embedding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.forces import without_shift_and_scaling
+    >>> x = np.array([[1.0, 0.0], [-1.0, 0.0]])
+    >>> rotation = np.array([[0.0, 2.0], [0.0, -2.0]])
+    >>> np.allclose(without_shift_and_scaling(4 * x + rotation + 7, x), rotation)
+    True
+    """
+    moved = motion - motion.mean(axis=-2, keepdims=True)
+    outward = embedding - embedding.mean(axis=-2, keepdims=True)
     size = np.linalg.norm(outward, axis=(-2, -1), keepdims=True)
     outward = np.divide(outward, size, out=np.zeros_like(outward), where=size > 0)
     return moved - (moved * outward).sum(axis=(-2, -1), keepdims=True) * outward

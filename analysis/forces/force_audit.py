@@ -1,63 +1,90 @@
-"""The force audit: how much of the gradient that trains a network's embeddings do the particle forces explain?
+"""The force audit: how much of the gradient of a network's embeddings do the particle forces of CA explain?
 
-python -m analysis.audit
+At the embeddings E of a network along its training, two targets are compared with the particle forces of CA
+section 6 over the network's training pairs: the negative gradient -dL/dE, and the update, which is the displacement
+to the next recorded frame. Each target is compared
 
-At the embeddings E of a network along its training, two targets are set against the particle forces of CA section 6
-over the network's training pairs: the true force -dL/dE, and the applied update, which is the displacement to the
-next recorded frame. Each target is judged
+- with the particle law, all forces with their constants and balance: cosine, and R² with one free, positive factor;
+- with the four force fields (like attraction, unlike repulsion, like and unlike alignment), fitted by least squares
+  in every frame: R², coefficients, and weights, a weight being the coefficient times the norm of the field over the
+  norm of the target.
 
-- against the law, all forces with their constants and balance: cosine, and R² with one free, positive scale;
-- against the four fields (like attraction, unlike repulsion, like and unlike alignment) fitted to it by least
-  squares, frame by frame: R², coefficients, and weights, which are coefficients times the field's norm over the
-  target's;
+Each comparison is made of the whole target and of its part without shift and scaling: particles keep their mean and
+their spread (CA section 6), so that the forces say nothing of these.
 
-and each of these in whole, and in the part that the normalisation of CA section 6 leaves of a motion: particles
-keep zero mean and a constant spread, so that neither a shift nor a change of size says anything of the forces.
-
-Four fields explain something of anything. So the fit is repeated with tokens renamed at random, which makes the
-pairs of other sums alike: the mean R² of that is the baseline (up to N = 3 every name keeps the task, and there is
-none). R² is not centred: R² = 1 - |y - fit|² / |y|², over all
-tokens and axes. Random directions reach 4 over the number of those, given as `chance`. All values are dimensionless.
+Four fields explain a part of any target. As a baseline the fit is repeated with randomly renamed tokens, which makes
+the pairs of other sums alike; `renamed_r_squared` is the mean R² of these fits (none up to N = 3, where every renaming
+keeps the task). R² = 1 - |y - fit|² / |y|², over all tokens and axes, is not centred. Four random directions have the
+mean R² `chance`. All values are dimensionless.
 """
+
+from __future__ import annotations
 
 import dataclasses
 import json
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from analysis.command_line.parsing import run_command
-from dynamics.settings import ModularSettings, ParticleSettings, check_integer
+import numpy as np
+import torch
+import xarray as xr
 
-if TYPE_CHECKING:
-    import numpy as np
-    import xarray as xr
-
-    from analysis.output.tables import TableRow
-    from dynamics.particles.pair_list import PairList
+from analysis.forces.directions import cosine_similarity, without_shift_and_scaling
+from analysis.output.tables import Column, interval_columns
+from analysis.statistics.intervals import mean_interval
+from dynamics.kernels.compiling import numba_threads
+from dynamics.networks.constant_attention import ConstantAttention
+from dynamics.networks.from_trajectory import check_variable_recorded, constant_attention_of, weights
+from dynamics.particles.pair_forces import FIELD_NAMES, force_fields
+from dynamics.particles.pair_list import group_pairs
+from dynamics.particles.system import ParticleSystem
+from dynamics.randomness import random_stream
+from dynamics.settings import ParticleSettings, check_integer
+from dynamics.tasks import all_pairs, training_pairs
+from dynamics.trajectory.diverged import mask_diverged
 
 RENAMINGS = 8
-FRAMES = 41
+AUDITED_FRAMES = 41
+
+TARGETS = ("gradient", "update")
+TARGET_PARTS = ("whole", "normalised")
 
 
-# ----------------------------------------------------------------------------------------- array functions
+# ------------------------------------------------------------------------------------------------ fits
 
 
 class FieldFit(NamedTuple):
-    """Least squares of a target on fields, through the origin."""
+    """Least-squares fit of a target by force fields, without an intercept."""
 
-    coefficients: "np.ndarray"
-    """(..., field); 0 for a field that is 0 everywhere, NaN where the target is"""
-    weights: "np.ndarray"
-    """(..., field) coefficients in units of the target's norm, times the field's norm: what each contributes"""
-    r_squared: "np.ndarray"
-    """(...), NaN where the target is 0"""
+    coefficients: np.ndarray
+    """(..., field); 0 for a field that is 0 everywhere, NaN if the target is 0."""
+    weights: np.ndarray
+    """(..., field); coefficient times norm of the field over norm of the target."""
+    r_squared: np.ndarray
+    """(...); NaN if the target is 0."""
 
 
-def fit_force_fields(target: "np.ndarray", fields: "np.ndarray") -> FieldFit:
-    """Fit fields (field, ..., token, axis) to a target (..., token, axis), of finite numbers."""
-    import numpy as np
+def fit_force_fields(target: np.ndarray, fields: np.ndarray) -> FieldFit:
+    """Fit force fields to a target by least squares.
 
+    Parameters
+    ----------
+    target : array, shape (..., token, axis)
+        Finite numbers.
+    fields : array, shape (field, ..., token, axis)
+
+    Returns
+    -------
+    FieldFit
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.forces import fit_force_fields
+    >>> fields = np.random.default_rng(0).standard_normal((2, 5, 3))
+    >>> fit_force_fields(2 * fields[0] - fields[1], fields).coefficients
+    array([ 2., -1.])
+    """
     lead = target.shape[:-2]
     y = np.asarray(target, dtype=np.float64).reshape(*lead, -1)
     x = np.moveaxis(np.asarray(fields, dtype=np.float64).reshape(len(fields), *lead, -1), 0, -1)
@@ -72,181 +99,183 @@ def fit_force_fields(target: "np.ndarray", fields: "np.ndarray") -> FieldFit:
     return FieldFit(weights * scale, weights, r_squared)
 
 
-def fields_with_renamed_tokens(embedding: "np.ndarray", pairs: "np.ndarray", names: "np.ndarray") -> "np.ndarray":
-    """The four fields (field, ..., token, axis) were token i called names[i]; pairs (pair, 2) of the true names."""
-    import numpy as np
-
-    from dynamics.particles.pair_forces import force_fields
-
+def fields_with_renamed_tokens(embedding: np.ndarray, pairs: np.ndarray, names: np.ndarray) -> np.ndarray:
+    """The four fields (field, ..., token, axis) if token i had the number names[i]; pairs (pair, 2) of true numbers."""
     n = embedding.shape[-2]
-    called = np.empty_like(embedding)
-    called[..., names, :] = embedding
-    return force_fields(called, training_pair_list(n, names[pairs])).force[..., names, :]
+    renamed = np.empty_like(embedding)
+    renamed[..., names, :] = embedding
+    return force_fields(renamed, group_pairs(n, names[pairs])).force[..., names, :]
 
 
-def training_pair_list(n: int, pairs: "np.ndarray") -> "PairList":
-    """Pairs as the forces take them; (i, i) counts twice, as it does in the gradient of a pair sum."""
-    from dynamics.particles.pair_list import group_pairs
+def random_renamings(n: int, seed: int, count: int) -> list[np.ndarray]:
+    """Random permutations (token,) of n tokens that do not preserve the task; none for up to three tokens."""
+    generator = random_stream(int(seed), "audit/names")
+    renamings: list[np.ndarray] = []
+    while n > 3 and len(renamings) < count:
+        names = generator.permutation(n)
+        if not _preserves_modular_sums(names):
+            renamings.append(names)
+    return renamings
 
-    return group_pairs(n, pairs, twice=True)
 
-
-def geometric_frames(count: int, most: int) -> "np.ndarray":
-    """At most so many (from 2) of `count` frames, the first and the last among them, denser at the start."""
-    import numpy as np
-
-    if count <= most:
-        return np.arange(count)
-    return np.unique(np.round(np.geomspace(1, count, most)).astype(int)) - 1
+def _preserves_modular_sums(names: np.ndarray) -> bool:
+    """Whether pairs of equal sums keep equal sums: the names are u i + c modulo N."""
+    n = len(names)
+    return bool((names == (names[0] + np.arange(n) * (names[1] - names[0])) % n).all())
 
 
 # -------------------------------------------------------------------------------------- of a trajectory
 
 
+def geometric_frames(count: int, most: int) -> np.ndarray:
+    """At most `most` (from 2) of `count` frames, with the first and the last, denser at the start: (frame,) indices."""
+    if count <= most:
+        return np.arange(count)
+    return np.unique(np.round(np.geomspace(1, count, most)).astype(int)) - 1
+
+
 def audit_forces(
-    trajectory: "xr.Dataset",
+    trajectory: xr.Dataset,
     law: ParticleSettings | None = None,
-    frames: int = FRAMES,
+    frames: int = AUDITED_FRAMES,
     renamings: int = RENAMINGS,
-) -> "xr.Dataset":
-    """The force audit of a network's trajectory, by run and step: see the module.
+) -> xr.Dataset:
+    """Compare the gradient and the updates of a network's embeddings with the particle forces (CA section 6).
 
-    law: constants and balance of the particle forces (default: CA's at f_a = 1); its n and dim are the
-    network's. Frames of a run after it diverged are NaN. Raises TrajectoryError, SettingsError.
+    Parameters
+    ----------
+    trajectory : xarray.Dataset
+        A trajectory of the network of CA (system ``modular``) with recorded weights.
+    law : ParticleSettings, optional
+        Constants and balance of the particle forces, by default CA's at f_a = 1. Its n and dim are the network's.
+    frames : int
+        Number of audited frames, denser at the start.
+    renamings : int
+        Number of random renamings of the tokens for the baseline.
+
+    Returns
+    -------
+    xarray.Dataset
+        By run, target, part and step: `cosine` and `law_r_squared` with the particle law; `r_squared`,
+        `renamed_r_squared`, `coefficient` (field) and `weight` (field) of the four fields; `chance` (part). The targets
+        are ``gradient`` and ``update``, the parts ``whole`` and ``normalised``, without shift and scaling. NaN in the
+        frames after a run diverged.
+
+    Raises
+    ------
+    TrajectoryError
+        If the trajectory has no weights of the network of CA.
+    SettingsError
+        For fewer than two frames.
+
+    Examples
+    --------
+    >>> from analysis.forces import audit_forces
+    >>> from dynamics import ModularSettings, simulate
+    >>> trajectory = simulate(ModularSettings(n=5, hidden=8), runs=2, steps=4, progress=False)
+    >>> audit_forces(trajectory, renamings=2)["r_squared"].dims
+    ('run', 'target', 'part', 'step')
     """
-    import numpy as np
-    import xarray as xr
-
-    from dynamics.kernels.compiling import numba_threads
-    from dynamics.networks import from_trajectory
-    from dynamics.particles.pair_forces import FIELD_NAMES
-    from dynamics.tasks import all_pairs, training_pairs
-
-    network = from_trajectory.constant_attention_of(trajectory)
+    network = constant_attention_of(trajectory)
     settings = network.settings
     law = dataclasses.replace(law or ParticleSettings(), n=settings.n, dim=settings.dim, start="random", start_step=0)
     for name in network.variables:
-        from_trajectory.check_variable_recorded(trajectory, name)
+        check_variable_recorded(trajectory, name)
     at = geometric_frames(trajectory.sizes["step"], check_integer("frames", frames, 2, 10**9))
-    later = np.minimum(at + 1, trajectory.sizes["step"] - 1)
     seeds = trajectory["seed"].values
     chosen = training_pairs(settings.n, settings.train_pairs, seeds)
     results = []
     for run, seed in enumerate(seeds):
-        one = trajectory[list(network.variables)].isel(run=[run]).load()
-        weights = from_trajectory.weights(one.isel(step=at).assign_attrs(trajectory.attrs), run=0)
-        force = -embedding_gradient(network, weights, chosen[run])
-        embedding = weights["embedding"].numpy().astype(np.float64)
-        update = one["embedding"].isel(run=0, step=later).transpose("step", "token", "axis").values - embedding
+        embedding, targets = _embedding_and_targets(trajectory, network, run, at, chosen[run])
         pairs = all_pairs(settings.n)[chosen[run]]
-        targets = np.stack([force, update])
-        with numba_threads(1):  # a run's frames are too little work to share out
-            results.append(audit_run(embedding, targets, pairs, law, random_renamings(settings.n, seed, renamings)))
+        with numba_threads(1):  # the frames of one run are too little work for several threads
+            results.append(_audit_run(embedding, targets, pairs, law, random_renamings(settings.n, seed, renamings)))
     dims = ("run", "target", "part", "step", "field")
-    data = {
-        name: (dims[: values.ndim + 1], np.stack([each[name] for each in results]))
-        for name, values in results[0].items()
-    }
-    coords = {
-        "step": trajectory["step"].values[at],
-        "time": ("step", trajectory["time"].values[at]),
-        "seed": ("run", seeds),
-        "target": ["gradient", "update"],
-        "part": ["whole", "normalised"],
-        "field": list(FIELD_NAMES),
-    }
-    found = xr.Dataset(data, coords)
-    found = found.where(found["step"] <= trajectory["last_step"].drop_attrs())
+    result = xr.Dataset(
+        {
+            name: (dims[: values.ndim + 1], np.stack([each[name] for each in results]))
+            for name, values in results[0].items()
+        },
+        {
+            "step": trajectory["step"].values[at],
+            "time": ("step", trajectory["time"].values[at]),
+            "seed": ("run", seeds),
+            "target": list(TARGETS),
+            "part": list(TARGET_PARTS),
+            "field": list(FIELD_NAMES),
+        },
+    )
+    result = mask_diverged(result, result.assign(last_step=trajectory["last_step"].drop_attrs()))
     free = settings.n * settings.dim - np.array([0, settings.dim + 1])
-    found["chance"] = ("part", np.clip(len(FIELD_NAMES) / np.maximum(free, 1), 0, 1))
-    return found.assign_attrs(law=json.dumps(dataclasses.asdict(law)), renamings=renamings)
+    result["chance"] = ("part", np.clip(len(FIELD_NAMES) / np.maximum(free, 1), 0, 1))
+    return result.assign_attrs(law=json.dumps(dataclasses.asdict(law)), renamings=renamings)
 
 
-def embedding_gradient(network, weights, chosen: "np.ndarray") -> "np.ndarray":
-    """dL/dE of the training loss in float64, (step, token, axis), at weights (step, ...) of one run."""
-    import torch
+def _embedding_and_targets(
+    trajectory: xr.Dataset, network: ConstantAttention, run: int, frames: np.ndarray, chosen: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The embedding (step, token, axis) of a run and the targets (target, step, token, axis) at some frames."""
+    one = trajectory[list(network.variables)].isel(run=[run]).load()
+    recorded = weights(one.isel(step=frames).assign_attrs(trajectory.attrs), run=0)
+    force = -embedding_gradient(network, recorded, chosen)
+    embedding = recorded["embedding"].numpy().astype(np.float64)
+    later = np.minimum(frames + 1, trajectory.sizes["step"] - 1)
+    update = one["embedding"].isel(run=0, step=later).transpose("step", "token", "axis").values - embedding
+    return embedding, np.stack([force, update])
 
-    from dynamics.tasks import all_pairs
 
+def embedding_gradient(
+    network: ConstantAttention, weights: Mapping[str, torch.Tensor], chosen: np.ndarray
+) -> np.ndarray:
+    """dL/dE of the training loss in float64, (step, token, axis), at weights (step, ...) of one run.
+
+    chosen (pair,) bool are the training pairs among `all_pairs`.
+    """
     pairs = torch.from_numpy(all_pairs(network.settings.n))
-    share = torch.from_numpy(chosen / chosen.sum())
+    fraction = torch.from_numpy(chosen / chosen.sum())
     double = {name: weight.double() for name, weight in weights.items()}
     double["embedding"].requires_grad_()
-    loss = network.loss(double, pairs, share).sum()
+    loss = network.loss(double, pairs, fraction).sum()
     return torch.autograd.grad(loss, double["embedding"])[0].numpy()
 
 
-def random_renamings(n: int, seed: int, count: int) -> "list[np.ndarray]":
-    """Random names of n tokens that make other pairs alike, from the run's seed alone; none up to three tokens."""
-    from dynamics.randomness import random_stream
-
-    generator = random_stream(int(seed), "audit/names")
-    names: list[np.ndarray] = []
-    while n > 3 and len(names) < count:
-        drawn = generator.permutation(n)
-        if not preserves_modular_sums(drawn):
-            names.append(drawn)
-    return names
-
-
-def preserves_modular_sums(names: "np.ndarray") -> bool:
-    """Whether equal sums of tokens are equal sums of their names: the names are u i + c modulo N."""
-    import numpy as np
-
-    n = len(names)
-    return bool((names == (names[0] + np.arange(n) * (names[1] - names[0])) % n).all())
-
-
-def audit_run(
-    embedding: "np.ndarray",
-    targets: "np.ndarray",
-    pairs: "np.ndarray",
+def _audit_run(
+    embedding: np.ndarray,
+    targets: np.ndarray,
+    pairs: np.ndarray,
     law: ParticleSettings,
-    renamings: "list[np.ndarray]",
-) -> "dict[str, np.ndarray]":
-    """The audit of one run: embedding (step, token, axis), targets (target, step, token, axis), training pairs
-    (pair, 2). Arrays (target, part, step), and those of the fit (target, part, step, field)."""
-    import numpy as np
+    renamings: Sequence[np.ndarray],
+) -> dict[str, np.ndarray]:
+    """The audit of one run from its embedding (step, token, axis), targets (target, step, token, axis) and training
+    pairs (pair, 2): arrays (target, part, step), coefficients and weights (target, part, step, field)."""
 
-    from analysis.forces.directions import cosine_similarity, without_shift_and_scaling
-    from dynamics.particles.pair_forces import force_fields
-    from dynamics.particles.system import ParticleSystem
-
-    def parts(motion):
+    def parts(motion: np.ndarray) -> np.ndarray:
         return np.stack([motion, without_shift_and_scaling(motion, embedding)], axis=-4)
 
-    particle = parts(ParticleSystem(law, pairs=pairs).force(embedding)[0])
-    sought = parts(targets)
+    def fit(fields: np.ndarray) -> FieldFit:
+        each = parts(fields)  # (field, part, step, token, axis)
+        return fit_force_fields(target_parts, np.broadcast_to(each[:, None], (len(fields), *target_parts.shape)))
 
-    def fit(four: "np.ndarray") -> FieldFit:
-        each = parts(four)  # field, part, step, token, axis
-        return fit_force_fields(sought, np.broadcast_to(each[:, None], (len(four), *sought.shape)))
-
-    found, aligned = (
-        fit(force_fields(embedding, training_pair_list(law.n, pairs)).force),
-        cosine_similarity(sought, particle),
-    )
+    target_parts = parts(targets)
+    law_force = parts(ParticleSystem(law, pairs=pairs).force(embedding)[0])
+    cosine = cosine_similarity(target_parts, law_force)
+    fitted = fit(force_fields(embedding, group_pairs(law.n, pairs)).force)
     renamed = [fit(fields_with_renamed_tokens(embedding, pairs, names)).r_squared for names in renamings]
     return {
-        "cosine": aligned,
-        "law_r_squared": np.where(aligned > 0, aligned, 0 * aligned) ** 2,
-        "r_squared": found.r_squared,
-        "renamed_r_squared": np.mean(renamed, axis=0) if renamed else np.full(aligned.shape, np.nan),
-        "coefficient": found.coefficients,
-        "weight": found.weights,
+        "cosine": cosine,
+        "law_r_squared": np.where(cosine > 0, cosine, 0 * cosine) ** 2,
+        "r_squared": fitted.r_squared,
+        "renamed_r_squared": np.mean(renamed, axis=0) if renamed else np.full(cosine.shape, np.nan),
+        "coefficient": fitted.coefficients,
+        "weight": fitted.weights,
     }
 
 
 # -------------------------------------------------------------------------------------------- as a table
 
-MOMENTS = (0, 20, 100, 500, 2000)
+_TABLE_EPOCHS = (0, 20, 100, 500, 2000)
 
-AUDIT_HEADER = (
-    "epoch", "runs", "cosine whole", "cosine", "R² law", "R² 4 fields", "renamed", "cos update",
-    "like attr.", "unlike rep.", "like align.", "unlike align.",
-)  # fmt: skip
-
-QUANTITIES = {
+_TABLE_QUANTITIES = {
     "cosine_whole": ("cosine", "gradient", "whole"),
     "cosine": ("cosine", "gradient", "normalised"),
     "law_r_squared": ("law_r_squared", "gradient", "normalised"),
@@ -254,89 +283,63 @@ QUANTITIES = {
     "renamed_r_squared": ("renamed_r_squared", "gradient", "normalised"),
     "cosine_update": ("cosine", "update", "normalised"),
 }
-"""Columns of the table: variable, target and part."""
+"""Variable, target and part of each column."""
+
+_HEADINGS = {
+    "cosine_whole": "cosine whole",
+    "cosine": "cosine",
+    "law_r_squared": "R² law",
+    "r_squared": "R² 4 fields",
+    "renamed_r_squared": "renamed",
+    "cosine_update": "cos update",
+    "weight_like_attraction": "like attr.",
+    "weight_unlike_repulsion": "unlike rep.",
+    "weight_like_alignment": "like align.",
+    "weight_unlike_alignment": "unlike align.",
+}
+
+AUDIT_COLUMNS = (
+    Column("epoch", "epoch"),
+    Column("runs", "runs"),
+    *(Column(heading, name, digits=2, interval="half-width") for name, heading in _HEADINGS.items()),
+)
 
 
-def audit_rows(found: "xr.Dataset") -> "list[TableRow]":
-    """Means over runs with their 95% intervals at the audited frames nearest to some moments, and at the last."""
-    import numpy as np
+def audit_rows(audit: xr.Dataset, **leading: float) -> list[dict[str, float]]:
+    """Rows of a table: means over runs with 95% intervals at the frames nearest to some epochs and the last.
 
-    from analysis.output.tables import TableRow, format_number, format_plus_minus
-    from analysis.statistics.intervals import mean_interval
-
-    result, step = [], found["step"].values
-    moments = [moment for moment in MOMENTS if moment < step[-1]] + [step[-1]]
-    for at in sorted({int(abs(step - moment).argmin()) for moment in moments}):
-        frame = found.isel(step=at)
-        samples = [frame[name].sel(target=target, part=part).values for name, target, part in QUANTITIES.values()]
+    leading: values of further columns on the left.
+    """
+    rows, step = [], audit["step"].values
+    epochs = [epoch for epoch in _TABLE_EPOCHS if epoch < step[-1]] + [step[-1]]
+    for at in sorted({int(abs(step - epoch).argmin()) for epoch in epochs}):
+        frame = audit.isel(step=at)
+        samples = {
+            name: frame[variable].sel(target=target, part=part).values
+            for name, (variable, target, part) in _TABLE_QUANTITIES.items()
+        }
         for name in ("weight", "coefficient"):
-            fit = frame[name].sel(target="gradient", part="normalised").transpose("field", "run")
-            samples += list(fit.values)
-        means = [mean_interval(sample[np.isfinite(sample)]) for sample in samples]
-        runs, epoch = int(np.isfinite(samples[0]).sum()), int(frame["step"])
-        shown = means[: len(AUDIT_HEADER) - 2]
-        text = [str(epoch), str(runs), *(format_plus_minus(mean, 2) for mean in shown)]
-        numbers = [epoch, runs, *(bound for mean in means for bound in mean)]
-        result.append(TableRow(text, [format_number(value) for value in numbers]))
-    return result
+            fit = frame[name].sel(target="gradient", part="normalised")
+            samples |= {f"{name}_{field}": fit.sel(field=field).values for field in FIELD_NAMES}
+        row = {**leading, "epoch": int(frame["step"]), "runs": int(np.isfinite(samples["cosine_whole"]).sum())}
+        for name, sample in samples.items():
+            row |= interval_columns(name, mean_interval(sample[np.isfinite(sample)], limits=_limits(name)))
+        rows.append(row)
+    return rows
 
 
-def audit_columns() -> list[str]:
-    """Of the table as CSV: means and bounds."""
-    from dynamics.particles.pair_forces import FIELD_NAMES
-
-    names = [
-        *QUANTITIES,
-        *(f"weight_{field}" for field in FIELD_NAMES),
-        *(f"coefficient_{field}" for field in FIELD_NAMES),
-    ]
-    return ["epoch", "runs", *(f"{name}{end}" for name in names for end in ("", "_low", "_high"))]
+def _limits(name: str) -> tuple[float, float]:
+    """The possible range of a quantity of the table."""
+    if "r_squared" in name:
+        return 0.0, 1.0
+    return (-1.0, 1.0) if name.startswith("cosine") else (-np.inf, np.inf)
 
 
-def audit_legend(found: "xr.Dataset") -> str:
-    """What stands in the table."""
-    chance = float(found["chance"].sel(part="normalised"))
+def audit_legend(audit: xr.Dataset) -> str:
+    """The explanation below the table."""
+    chance = float(audit["chance"].sel(part="normalised"))
     return (
-        "Of -dL/dE without shift and change of size, 'cosine whole' aside; the last four are the weights in the fit.\n"
-        f"Four random directions would reach an R² of {chance:.2f}."
+        "All columns but 'cosine whole' are of -dL/dE without shift and scaling, 'cos update' of the update; the last\n"
+        "four columns are the weights of the fields in the fit. Four random directions would have an R² of "
+        f"{chance:.2f}."
     )
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """How much of a network's gradient the particle forces of CA explain, at weight decay 0, 0.3, 0.6 and 1,
-    along training: cosine and R², the weight of each of the four fields, and a baseline with tokens renamed."""
-
-    runs: int = 100
-    """Networks for each weight decay."""
-    seed: int = 0
-    """Seed of the first."""
-    epochs: int | None = None
-    """How long to train. None is 2000."""
-    fa: float = ParticleSettings.fa
-    """Alignment constant f_a of the particle law; the four fields are fitted without it."""
-    csv: Path | None = None
-    """Also write the table, with the coefficients, to a CSV file; - is the terminal."""
-    settings: ModularSettings = dataclasses.field(default_factory=ModularSettings)
-
-
-def main(options: Options) -> None:
-    """Train, or find, the four ensembles of table 1; audit them and print what was found."""
-    from analysis.output import tables
-    from analysis.output.tables import TableRow, format_number
-    from analysis.reproduction.ca_tables import train_table1_networks
-
-    say = sys.stderr if str(options.csv) == "-" else sys.stdout
-    found: list[TableRow] = []
-    for settings, trajectory in train_table1_networks(
-        options.settings, options.runs, options.seed, options.epochs, say
-    ):
-        result = audit_forces(trajectory, ParticleSettings(fa=options.fa))
-        text, decay = f"{settings.weight_decay:g}", format_number(settings.weight_decay)
-        found += [TableRow([text, *each.text], [decay, *each.numbers]) for each in audit_rows(result)]
-    tables.print_rows(("weight decay", *AUDIT_HEADER), ["weight_decay", *audit_columns()], found, options.csv)
-    print("\n" + audit_legend(result), file=say)
-
-
-if __name__ == "__main__":
-    run_command(main, Options, "analysis.audit")

@@ -161,10 +161,15 @@ def format_interval(interval: Sequence[float], digits: int = 0) -> str:
 
 
 def format_plus_minus(interval: Sequence[float], digits: int = 1) -> str:
-    """An estimate with half the width of its interval (value, low, high); a dash where there is no value."""
+    """An estimate with half the width of its interval (value, low, high); a dash where there is no value.
+
+    An interval that is not symmetric, such as one that ends at 0 or 1, is shown by its bounds.
+    """
     value, low, high = interval
     if math.isnan(value):
         return MISSING
+    if not (math.isnan(low) or math.isclose(value - low, high - value, rel_tol=1e-6, abs_tol=1e-12)):
+        return format_interval(interval, digits)
     half = (high - low) / 2
     return _fixed(value, digits) + ("" if math.isnan(half) else f" ± {half:.{digits}f}")
 

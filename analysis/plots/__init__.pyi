@@ -25,3 +25,6 @@ from .scenes.scene import Points as Points
 from .scenes.scene import Scene as Scene
 from .sparsity_figure import plot_sparsity as plot_sparsity
 from .transfer_figure import plot_transfer as plot_transfer
+from .comparison_figure import plot_comparison as plot_comparison
+from .events_figure import plot_events as plot_events
+from .weights_figure import plot_weights as plot_weights

@@ -41,7 +41,7 @@ def jackknife_runs(statistic: Callable[[np.ndarray], float], runs: int) -> Inter
     >>> import numpy as np
     >>> from analysis.statistics import jackknife_runs
     >>> values = np.array([1.0, 2.0, 3.0, 6.0])
-    >>> jackknife_runs(lambda runs: values[runs].mean(), 4).value
+    >>> jackknife_runs(lambda runs: float(values[runs].mean()), 4).value
     3.0
     """
     every = np.arange(runs)
@@ -120,7 +120,7 @@ def mean_distance_within(distances: np.ndarray) -> Interval:
     >>> from analysis.statistics import mean_distance_within
     >>> x = np.array([0.0, 1.0, 2.0, 5.0])
     >>> mean_distance_within(abs(x[:, None] - x)).value
-    2.666...
+    2.666
     """
     count = len(distances)
     if count < 2:

@@ -1,16 +1,24 @@
-"""What two trajectories have in common and what not: the numbers of a comparison, and the tests of their differences.
+"""Comparison of two trajectories of any systems: structures, motion and shapes, and tests of their differences.
 
-Nothing here asks which system wrote a trajectory. All values are dimensionless.
+All values are dimensionless.
 """
 
+from __future__ import annotations
+
+import dataclasses
+import math
 import warnings
-from typing import NamedTuple
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from scipy import stats
 
-from analysis.statistics.intervals import Interval, binomial_interval, mean_interval
+from analysis.output.tables import Column, format_p_value, interval_columns
+from analysis.statistics.intervals import NO_INTERVAL, Interval, binomial_interval, mean_interval
+from analysis.statistics.ranks import mann_whitney_p_value
 from analysis.statistics.resampling import mean_distance_between, mean_distance_within
 from analysis.structures.circles_and_grids import circularity, count_imperfections, is_circle
 from analysis.structures.embedding_motion import (
@@ -21,43 +29,71 @@ from analysis.structures.embedding_motion import (
 )
 from analysis.structures.procrustes import end_shape_distances, match_shapes, procrustes_distance
 from dynamics.errors import TrajectoryError
+from dynamics.preparation import run_path
 from dynamics.randomness import random_stream
+from dynamics.settings import ParticleSettings
+from dynamics.simulation import simulate
 from dynamics.trajectory.diverged import mask_diverged, not_diverged
 
-PERMUTATIONS = 2000
-QUARTILES = (0.25, 0.5, 0.75)
-SIDES = ("first", "second")
+COMPARED_SIDES = ("first", "second")
+
+_PERMUTATIONS = 2000
+_QUARTILES = (0.25, 0.5, 0.75)
+_FEWEST_TOKENS = 3
+"""One token or two have the same shape in every embedding."""
 
 
 def compare_trajectories(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
-    """What two trajectories of as many tokens have in common and what not.
+    """Compare the structures, the motion and the shapes of the embeddings of two trajectories.
 
-    By run of each side, NaN where a run diverged: `circle`, `imperfections`, `circularity` of the end state,
-    `escape`, and `from_start`, the shape distance of the end from the run's own start, each as first_... (first_run)
-    and second_... (second_run). By side and normalised time, quartiles over runs: `speed`, `displacement`, and
-    `gradient_norm` (a network's gradient, particles' force) of the embedding. Shape distances of the end states:
-    `between` (first_run, second_run), `within_first`, `within_second`. Attribute paired: whether runs of equal seed
-    begin at the same shape. Raises TrajectoryError.
+    Parameters
+    ----------
+    first, second : xarray.Dataset
+        Trajectories of any systems with the same number of tokens, at least 3.
+
+    Returns
+    -------
+    xarray.Dataset
+        By run of each side, as ``first_...`` (first_run) and ``second_...`` (second_run), NaN for runs that diverged:
+        `circle`, `imperfections` and `circularity` of the last frame, `departure` (`departure_times`), and
+        `from_start`, the shape distance of the last frame from the run's own first frame. By side, quantile and
+        normalised time, quartiles over runs of `speed`, `displacement` and `gradient_norm` (the gradient of a network,
+        the force on particles) of the embedding. Shape distances of the last frames: `between` (first_run, second_run),
+        `within_first` and `within_second`. Attribute `paired`: whether runs of equal seed begin at the same shape.
+
+    Raises
+    ------
+    TrajectoryError
+        For trajectories without embeddings, with a single frame, or of fewer or of different numbers of tokens.
+
+    Examples
+    --------
+    >>> from analysis.structures import compare_trajectories
+    >>> from dynamics import ParticleSettings, simulate
+    >>> weak, strong = (simulate(ParticleSettings(n=5, fa=fa), runs=3, steps=9, progress=False) for fa in (0.5, 2))
+    >>> dict(compare_trajectories(weak, strong)["between"].sizes)
+    {'first_run': 3, 'second_run': 3}
     """
     for trajectory in (first, second):
         check_comparable(trajectory, first)
-    sides = list(zip((first, second), SIDES, strict=True))
-    curves = xr.concat([_curves(each) for each, _ in sides], xr.Variable("side", list(SIDES)), join="exact")
-    found = curves.assign({name: values for each, side in sides for name, values in _by_run(each, side).items()})
-    for name, (a, b) in {"between": (0, 1), "within_first": (0, 0), "within_second": (1, 1)}.items():
-        dims = (f"{SIDES[a]}_run", f"{SIDES[b]}_run" if a != b else "other_run")
-        distances = end_shape_distances(sides[a][0], sides[b][0]).transpose("run", "other_run").values
-        if a == b:
-            dims = (dims[0], f"{SIDES[a]}_other_run")
-            np.fill_diagonal(distances, np.nan)
-        found[name] = (dims, distances)
+    sides = list(zip((first, second), COMPARED_SIDES, strict=True))
+    curves = xr.concat([_curves(each) for each, _ in sides], xr.Variable("side", list(COMPARED_SIDES)), join="exact")
+    result = curves.assign({name: values for each, side in sides for name, values in _by_run(each, side).items()})
+    result["between"] = (("first_run", "second_run"), _end_distances(first, second))
     for each, side in sides:
-        found[f"{side}_seed"] = (f"{side}_run", each["seed"].values)
-    return found.assign_attrs(paired=int(_paired(first, second)))
+        distances = _end_distances(each, each)
+        np.fill_diagonal(distances, np.nan)
+        result[f"within_{side}"] = ((f"{side}_run", f"{side}_other_run"), distances)
+        result[f"{side}_seed"] = (f"{side}_run", each["seed"].values)
+    return result.assign_attrs(paired=int(_paired(first, second)))
+
+
+def _end_distances(first: xr.Dataset, second: xr.Dataset) -> np.ndarray:
+    return end_shape_distances(first, second).transpose("run", "other_run").values
 
 
 def check_comparable(trajectory: xr.Dataset, other: xr.Dataset) -> None:
-    """See that two trajectories can be compared. Raises TrajectoryError."""
+    """Raise TrajectoryError unless the two trajectories can be compared."""
     if "embedding" not in trajectory:
         raise TrajectoryError("variable embedding: missing; a run with record=metrics cannot be compared")
     if trajectory.sizes["step"] < 2:
@@ -65,164 +101,209 @@ def check_comparable(trajectory: xr.Dataset, other: xr.Dataset) -> None:
     found, expected = trajectory.sizes["token"], other.sizes["token"]
     if found != expected:
         raise TrajectoryError(f"dimension token: found {expected} and {found}, expected as many in both trajectories")
+    if found < _FEWEST_TOKENS:
+        raise TrajectoryError(
+            f"dimension token: found {found}, expected at least {_FEWEST_TOKENS}, as fewer have one shape only"
+        )
+
+
+def simulate_particles_from(
+    trajectory: xr.Dataset, source: Path, law: ParticleSettings, steps: int | None
+) -> tuple[Path, xr.Dataset]:
+    """Simulate particles that begin at the first embeddings of a trajectory, run by run, or find them in runs/.
+
+    source: the file of the trajectory. Raises TrajectoryError unless seeds are consecutive, and as `simulate` does.
+    """
+    seeds = trajectory["seed"].values
+    if (seeds != seeds[0] + range(len(seeds))).any():
+        raise TrajectoryError(f"{source}: seeds are not consecutive, so particles cannot begin there")
+    tokens, dim = trajectory.sizes["token"], trajectory.sizes["axis"]
+    settings = dataclasses.replace(law, n=tokens, dim=dim, start=str(source), start_step=0)
+    path = run_path(settings, len(seeds), int(seeds[0]))
+    return path, simulate(settings, runs=len(seeds), seed=int(seeds[0]), steps=steps, out=path)
 
 
 def _by_run(trajectory: xr.Dataset, side: str) -> dict[str, tuple[str, np.ndarray]]:
-    alive = not_diverged(trajectory)
+    kept = not_diverged(trajectory)
     start, ends = (
-        trajectory["embedding"].isel(step=at).transpose("run", "token", "axis").values[alive] for at in (0, -1)
+        trajectory["embedding"].isel(step=at).transpose("run", "token", "axis").values[kept] for at in (0, -1)
     )
-    found = {}
+    result = {}
     for name, values in {
         "circle": is_circle(ends),
         "imperfections": count_imperfections(ends),
         "circularity": circularity(ends),
-        "escape": departure_times(trajectory).values[alive],
+        "departure": departure_times(trajectory).values[kept],
         "from_start": match_shapes(start, ends).distance,
     }.items():
-        whole = np.full(len(alive), np.nan)
-        whole[alive] = values
-        found[f"{side}_{name}"] = (f"{side}_run", whole)
-    return found
+        all_runs = np.full(len(kept), np.nan)
+        all_runs[kept] = values
+        result[f"{side}_{name}"] = (f"{side}_run", all_runs)
+    return result
 
 
 def _curves(trajectory: xr.Dataset) -> xr.Dataset:
     """Quartiles over runs on an even grid of normalised time."""
     norm = trajectory["gradient_norm"]
-    if "embedding" in norm["layer"]:  # else points are moved by parameters of other names
+    if "embedding" in norm["layer"]:  # a system from outside may have parameters of other names
         norm = norm.sel(layer=["embedding"])
-    force = mask_diverged((norm.astype(np.float64) ** 2).sum("layer") ** 0.5, trajectory)
     curves = {
         "speed": embedding_speed(trajectory),
         "displacement": embedding_displacement(trajectory),
-        "gradient_norm": force,
+        "gradient_norm": mask_diverged((norm.astype(np.float64) ** 2).sum("layer") ** 0.5, trajectory),
     }
-    found = {}
+    result = {}
     for name, curve in curves.items():
         even = on_normalised_time(curve).transpose("run", "normalised_time")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # where every run is NaN, so is the quartile
-            quartiles = np.nanquantile(even.values, QUARTILES, axis=0)
-        found[name] = (("quantile", "normalised_time"), quartiles)
-    coords = {"quantile": list(QUARTILES), "normalised_time": even["normalised_time"].values}
-    return xr.Dataset(found, coords)
+            warnings.simplefilter("ignore", RuntimeWarning)  # if every run is NaN, so is the quartile
+            quartiles = np.nanquantile(even.values, _QUARTILES, axis=0)
+        result[name] = (("quantile", "normalised_time"), quartiles)
+    coords = {"quantile": list(_QUARTILES), "normalised_time": even["normalised_time"].values}
+    return xr.Dataset(result, coords)
 
 
 def _paired(first: xr.Dataset, second: xr.Dataset) -> bool:
-    """Whether both have the same seeds in the same order and begin at the same shapes, of which two points have one."""
-    if (
-        first.sizes["axis"] != second.sizes["axis"]
-        or first.sizes["token"] < 3
-        or not np.array_equal(first["seed"], second["seed"])
-    ):
+    """Whether both have the same seeds in the same order and begin at the same shapes."""
+    if first.sizes["axis"] != second.sizes["axis"] or not np.array_equal(first["seed"], second["seed"]):
         return False
     starts = [each["embedding"].isel(step=0).transpose("run", "token", "axis").values for each in (first, second)]
     return bool((procrustes_distance(*starts) < 1e-3).all())
 
 
-# ------------------------------------------------------------------------------------------ as sentences
+# ------------------------------------------------------------------------------------------------ the table
 
 
-class ComparisonLine(NamedTuple):
-    """A quantity of both sides, and how likely so large a difference is where there is none."""
+def _format_side(side: str):
+    def text(row: Mapping[str, Any]) -> str:
+        value, low, high = (row[side + end] for end in ("", "_low", "_high"))
+        if math.isnan(value):
+            return "-"
+        return f"{value:.3g}" + ("" if math.isnan(low) else f" [{low:.3g}, {high:.3g}]")
 
-    name: str
-    first: Interval
-    second: Interval | None
-    p_value: float
-    test: str
+    return text
 
 
-def comparison_lines(found: xr.Dataset) -> list[ComparisonLine]:
-    """The table of a comparison. Raises nothing: what has no value is NaN."""
-    paired = bool(found.attrs["paired"])
-    circles = [found[f"{side}_circle"].values for side in SIDES]
-    first, second = (binomial_interval(int(np.nansum(each)), int(np.isfinite(each).sum())) for each in circles)
-    result = [ComparisonLine("circles, share", first, second, *_circle_test(circles[0], circles[1], paired))]
-    for name, words in (
-        ("imperfections", "imperfections of the others"),
-        ("circularity", "largest norm / smallest"),
-        ("escape", "escape, share of the time"),
-        ("from_start", "shape distance from own start"),
-    ):
-        a, b = (found[f"{side}_{name}"].values for side in SIDES)
+COMPARISON_COLUMNS = (
+    Column("", "quantity"),
+    *(Column(side, text=_format_side(side)) for side in COMPARED_SIDES),
+    Column("p", "p_value", text=format_p_value),
+    Column("test", "test"),
+)
+
+_BY_RUN = {
+    "imperfections": ("imperfections of the others", (0, math.inf)),
+    "circularity": ("largest norm / smallest", (1, math.inf)),
+    "departure": ("departure, fraction of the time", (0, 1)),
+    "from_start": ("shape distance from own start", (0, 1)),
+}
+"""Name in the table and possible range."""
+
+
+def comparison_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:
+    """Rows of the table of a comparison: quantities of both sides with 95% intervals, and tests of the differences."""
+    paired = bool(comparison.attrs["paired"])
+    circles = [comparison[f"{side}_circle"].values for side in COMPARED_SIDES]
+    fractions = [binomial_interval(int(np.nansum(each)), int(np.isfinite(each).sum())) for each in circles]
+    rows = [_row("circles, fraction", *fractions, *_circle_test(circles[0], circles[1], paired))]
+    for name, (words, limits) in _BY_RUN.items():
+        a, b = (comparison[f"{side}_{name}"].values for side in COMPARED_SIDES)
         if name == "imperfections":
             a, b = (np.where(circle == 0, each, np.nan) for each, circle in zip((a, b), circles, strict=True))
-        result.append(
-            ComparisonLine(words, mean_interval(_finite(a)), mean_interval(_finite(b)), *_location_test(a, b, paired))
-        )
-    first, second = (mean_distance_within(_finite_block(found[f"within_{side}"].values)) for side in SIDES)
-    result.append(ComparisonLine("shape distance within", first, second, float("nan"), ""))
-    between = mean_distance_between(_finite_block(found["between"].values), paired)
-    result.append(ComparisonLine("shape distance between", between, None, float("nan"), ""))
-    return result + (_paired_lines(found) if paired else [])
+        means = (mean_interval(_finite(each), limits=limits) for each in (a, b))
+        rows.append(_row(words, *means, *_location_test(a, b, paired)))
+    within = (
+        _within_unit(mean_distance_within(_finite_block(comparison[f"within_{side}"].values)))
+        for side in COMPARED_SIDES
+    )
+    rows.append(_row("shape distance within", *within))
+    between = _within_unit(mean_distance_between(_finite_block(comparison["between"].values), paired))
+    rows.append(_row("shape distance between", between))
+    return rows + (_paired_rows(comparison) if paired else [])
+
+
+def _row(
+    quantity: str, first: Interval, second: Interval = NO_INTERVAL, p_value: float = math.nan, test: str = ""
+) -> dict[str, Any]:
+    """A quantity on both sides, and the probability of so large a difference without a true one."""
+    sides = interval_columns("first", first) | interval_columns("second", second)
+    return {"quantity": quantity, **sides, "p_value": p_value, "test": test}
+
+
+def _within_unit(interval: Interval) -> Interval:
+    """An interval of a distance from 0 to 1."""
+    return interval._replace(low=float(np.maximum(interval.low, 0)), high=float(np.minimum(interval.high, 1)))
 
 
 def _circle_test(first: np.ndarray, second: np.ndarray, paired: bool) -> tuple[float, str]:
-    """How likely so different shares are of equal chances: McNemar's exact test of pairs, else Fisher's."""
+    """P-value of equal fractions of circles: McNemar's exact test of pairs, else Fisher's."""
     if paired:
         both = np.isfinite(first) & np.isfinite(second)
         one, other = ((first > second)[both].sum(), (second > first)[both].sum())
         return (float(stats.binomtest(int(one), int(one + other)).pvalue) if one + other else 1.0), "McNemar"
     samples = [_finite(each) for each in (first, second)]
     if not all(map(len, samples)):
-        return float("nan"), "Fisher"
+        return math.nan, "Fisher"
     table = [[int(each.sum()), len(each) - int(each.sum())] for each in samples]
     return float(stats.fisher_exact(table).pvalue), "Fisher"
 
 
 def _location_test(first: np.ndarray, second: np.ndarray, paired: bool) -> tuple[float, str]:
-    """How likely so different values are of one distribution: Wilcoxon's signed ranks of pairs, else Mann-Whitney."""
+    """P-value of equal distributions: Wilcoxon's signed-rank test of pairs, else the Mann-Whitney test."""
     if paired:
         difference = _finite(first - second)
         if not len(difference):
-            return float("nan"), "Wilcoxon"
+            return math.nan, "Wilcoxon"
         return (float(stats.wilcoxon(difference).pvalue) if np.any(difference) else 1.0), "Wilcoxon"
-    a, b = _finite(first), _finite(second)
-    return (float(stats.mannwhitneyu(a, b).pvalue) if len(a) and len(b) else float("nan")), "Mann-Whitney"
+    return mann_whitney_p_value(_finite(first), _finite(second)), "Mann-Whitney"
 
 
-def _paired_lines(found: xr.Dataset) -> list[ComparisonLine]:
-    """How alike runs end that began alike; beside it what would be were they not paired.
+def _paired_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:
+    """How alike runs end that began alike; in the second column the same of runs that are not paired.
 
-    Both ends may be alike for no other reason than that neither is far from the start they share: what their
-    distance from each other has to be set against is that from the start, in the last line.
+    Both ends may be alike only because neither is far from their common start. The distance between the ends has
+    therefore to be compared with that from the start, in the last row.
     """
-    a, b, between = found["first_circle"].values, found["second_circle"].values, found["between"].values
-    both = np.isfinite(a) & np.isfinite(b)
-    a, b, between = a[both] == 1, b[both] == 1, between[np.ix_(both, both)]
+    first, second = (comparison[f"{side}_circle"].values for side in COMPARED_SIDES)
+    both = np.isfinite(first) & np.isfinite(second)
+    a, b, between = first[both] == 1, second[both] == 1, comparison["between"].values[np.ix_(both, both)]
     count = len(a)
     if count < 2:
         return []
     table = [[int((a & b).sum()), int((a & ~b).sum())], [int((~a & b).sum()), int((~a & ~b).sum())]]
-    chance = a.mean() * b.mean() + (1 - a.mean()) * (1 - b.mean())
-    same = binomial_interval(int((a == b).sum()), count)
-    kinds = float(stats.fisher_exact(table).pvalue)
+    same_by_chance = a.mean() * b.mean() + (1 - a.mean()) * (1 - b.mean())
     own, generator = np.diag(between), random_stream(0, "compare/permutations")
-    means = [between[np.arange(count), generator.permutation(count)].mean() for _ in range(PERMUTATIONS)]
-    by_chance = float((1 + sum(mean <= own.mean() for mean in means)) / (1 + PERMUTATIONS))
+    means = [between[np.arange(count), generator.permutation(count)].mean() for _ in range(_PERMUTATIONS)]
     nearest = int((between.argmin(axis=1) == np.arange(count)).sum())
-    found_out = float(stats.binomtest(nearest, count, 1 / count).pvalue)
-    nearer = [int((own < found[f"{side}_from_start"].values[both]).sum()) for side in SIDES]
-    first, second = (binomial_interval(each, count) for each in nearer)
-    nearest_share = binomial_interval(nearest, count)
+    nearer = [int((own < comparison[f"{side}_from_start"].values[both]).sum()) for side in COMPARED_SIDES]
     return [
-        ComparisonLine("pairs of one structure; unpaired", same, _alone(chance), kinds, "Fisher"),
-        ComparisonLine(
+        _row(
+            "pairs of one structure; unpaired",
+            binomial_interval(int((a == b).sum()), count),
+            _without_bounds(same_by_chance),
+            float(stats.fisher_exact(table).pvalue),
+            "Fisher",
+        ),
+        _row(
             "shape distance of pairs; unpaired",
-            mean_interval(own),
-            _alone(np.mean(means)),
-            by_chance,
+            mean_interval(own, limits=(0, 1)),
+            _without_bounds(np.mean(means)),
+            float((1 + sum(mean <= own.mean() for mean in means)) / (1 + _PERMUTATIONS)),
             "permutation, one-sided",
         ),
-        ComparisonLine("nearest is own partner; unpaired", nearest_share, _alone(1 / count), found_out, "binomial"),
-        ComparisonLine("nearer to partner than to own start", first, second, float("nan"), ""),
+        _row(
+            "nearest is own partner; unpaired",
+            binomial_interval(nearest, count),
+            _without_bounds(1 / count),
+            float(stats.binomtest(nearest, count, 1 / count).pvalue),
+            "binomial",
+        ),
+        _row("nearer to partner than to own start", *(binomial_interval(each, count) for each in nearer)),
     ]
 
 
-def _alone(value: float) -> Interval:
-    """A number that has no interval."""
-    return Interval(float(value), float("nan"), float("nan"))
+def _without_bounds(value: float) -> Interval:
+    return Interval(float(value), math.nan, math.nan)
 
 
 def _finite(values: np.ndarray) -> np.ndarray:
@@ -230,6 +311,6 @@ def _finite(values: np.ndarray) -> np.ndarray:
 
 
 def _finite_block(distances: np.ndarray) -> np.ndarray:
-    """Distances between the runs that have some."""
+    """Distances between the runs that have any."""
     some = np.isfinite(distances)
     return distances[some.any(axis=1)][:, some.any(axis=0)]

@@ -25,7 +25,7 @@ from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.recorder import save_trajectory
-from tests.test_spectrum import circle
+from tests.polygons import polygon
 
 N, STEPS = 11, 20
 
@@ -76,7 +76,7 @@ def planted(template):
     is a circle from the beginning. What was random moves straight to what it becomes in two steps."""
     x = template["embedding"].isel(step=0).values
     grid = perfect_grids(N).basis[perfect_grids(N).lines == 3][5] @ np.diag([4.0, 3.0])
-    ends, begins = (circle(N, 2), grid, x[2], circle(N, 3)), (7, 14, 0, 0)
+    ends, begins = (polygon(N, 2), grid, x[2], polygon(N, 3)), (7, 14, 0, 0)
     moved = np.empty((4, STEPS + 1, N, 2))
     for run, (end, begin) in enumerate(zip(ends, begins, strict=True)):
         start = end if run == 3 else x[run]

@@ -2,27 +2,27 @@
 
 import csv
 import io
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from analysis.weights import (
-    MEASURES,
-    SIZES,
-    Options,
-    _row,
-    groups_by_structure,
-    mean_weight_measures,
-    measure_weights,
-    plot_weights,
-)
 from matplotlib.image import imread
 
 from analysis import weights
 from analysis.forces.alignment import boundary_alignment, embedding_pair_sums, pair_sum_collinearity, weight_alignment
+from analysis.forces.hidden_weights import (
+    ALIGNMENT_MEASURES,
+    WEIGHT_COLUMNS,
+    WEIGHT_SIZES,
+    groups_by_structure,
+    mean_weight_measures,
+    measure_weights,
+    weight_rows,
+)
+from analysis.output.tables import format_table, make_table
+from analysis.plots.weights_figure import plot_weights
 from analysis.structures.circles_and_grids import is_circle
+from analysis.weights import Options
 from dynamics.settings import ModularSettings, SettingsError
 from dynamics.simulation import simulate
 from dynamics.tasks import all_pairs, training_pairs
@@ -37,7 +37,10 @@ def trajectory():
 
 def some_runs(seeds, circle, **values):
     """Runs whose measures are all the same number, with exceptions by name."""
-    plain = {name: np.full(len(seeds), 0.5) for name in (*SIZES, *MEASURES, *(f"{each}_chance" for each in MEASURES))}
+    plain = {
+        name: np.full(len(seeds), 0.5)
+        for name in (*WEIGHT_SIZES, *ALIGNMENT_MEASURES, *(f"{each}_chance" for each in ALIGNMENT_MEASURES))
+    }
     given = {name: np.asarray(value, dtype=float) for name, value in values.items()}
     return {**plain, **given, "seed": np.asarray(seeds), "circle": np.asarray(circle)}
 
@@ -82,8 +85,10 @@ def test_runs_that_diverged_are_left_out(trajectory):
     assert all(len(values) == 0 for values in none.values())
     assert mean_weight_measures(none).runs == 0
     assert groups_by_structure([none]) == {}
-    assert _row(0.5, mean_weight_measures(none)).text == ["0.5", "0", "-", "-", "-", "-", "-", "-", "-", "-", "0"]
-    plot_weights({0.5: mean_weight_measures(none)}, {}, "nothing")
+    empty = {0.5: mean_weight_measures(none)}
+    row = format_table(make_table(weight_rows(empty, {})), WEIGHT_COLUMNS).splitlines()[-1]
+    assert row.split() == ["0.5", "0", *"--------", "0"]
+    plot_weights(empty, {}, "nothing")
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 4])
@@ -99,10 +104,10 @@ def test_smallest_networks(n, dim):
 
 
 def test_runs_of_a_seed_count_as_one():
-    runs = some_runs([0, 0, 0, 1], [True] * 4, alignment=[0.1, 0.2, 0.3, 1.0], alignment_chance=[0.4, 0.4, 0.4, 0.6])
+    runs = some_runs([0, 0, 0, 1], [True] * 4, alignment=[0.4, 0.5, 0.6, 0.52], alignment_chance=[0.4, 0.4, 0.4, 0.6])
     found = mean_weight_measures(runs)
-    assert found.mean["alignment"].value == pytest.approx(0.6)
-    assert found.mean["alignment"].half == pytest.approx(12.706 * 0.4, rel=1e-3)  # t of one degree of freedom
+    assert found.mean["alignment"].value == pytest.approx(0.51)
+    assert found.mean["alignment"].half == pytest.approx(12.706 * 0.01, rel=1e-3)  # t of one degree of freedom
     assert found.chance["alignment"] == pytest.approx(0.5)
     assert (found.runs, found.circles) == (4, 4)
 
@@ -129,17 +134,17 @@ def test_circles_apart_from_others():
 # ------------------------------------------------------------------------------------------------- the table
 
 
-def test_a_row_for_a_person_and_for_a_program():
-    found = mean_weight_measures(some_runs([0, 1], [True, False], weight=[1.0, 3.0], rays_chance=[0.25, 0.25]))
-    assert _row(0.3, found).text[:4] == ["0.3", "2", "2.000 ± 12.706", "0.500 ± 0.000"]
-    numbers = dict(zip(weights.COLUMNS, _row(0.3, found).numbers, strict=True))
-    assert (numbers["weight_decay"], numbers["structure"], numbers["weight"]) == ("0.3", "all", "2.0")
-    assert (numbers["rays"], numbers["rays_chance"], numbers["circles"]) == ("0.5", "0.25", "1")
-    pooled = _row("circles", found)
-    assert pooled.text[:4] == ["circles", "2", "", ""]
-    assert len(pooled.text) == len(weights.HEADER)
-    numbers = dict(zip(weights.COLUMNS, pooled.numbers, strict=True))
-    assert (numbers["weight_decay"], numbers["structure"], numbers["weight_high"]) == ("", "circles", "")
+def test_rows_of_weight_decays_and_of_structures():
+    group = mean_weight_measures(some_runs([0, 1], [True, False], weight=[1.0, 3.0], rays_chance=[0.25, 0.25]))
+    table = make_table(weight_rows({0.3: group}, {"circles": group}))
+    lines = format_table(table, WEIGHT_COLUMNS).splitlines()
+    assert lines[2].split()[:5] == ["0.3", "2", "2.000", "[0.000,", "14.706]"]  # a size is not negative
+    assert lines[3].split()[:4] == ["circles", "2", "-", "-"]
+    first, pooled = table.iloc[0], table.iloc[1]
+    assert (first["weight_decay"], first["structure"], first["weight"]) == (0.3, "all", 2.0)
+    assert (first["rays"], first["rays_chance"], first["circles"]) == (0.5, 0.25, 1)
+    assert pooled["structure"] == "circles"
+    assert pooled[["weight_decay", "weight_high"]].isna().all()
 
 
 # ----------------------------------------------------------------------------------------------- the command
@@ -193,15 +198,6 @@ def test_refused_before_anything_is_run(changes, field):
     assert not [*Path().glob("runs/*")]
 
 
-def test_another_grid_has_another_picture():
-    names = {
-        weights._picture_path([Path("runs") / name for name in each])
-        for each in (["a.nc"], ["a.nc", "b.nc"], ["b.nc", "a.nc"])
-    }
-    assert len(names) == 3
-    assert {name.parent for name in names} == {Path("runs")}
-
-
 def test_the_figure_shows_the_table():
     groups = {
         0.0: mean_weight_measures(some_runs([0, 1], [False] * 2, weight=[1.0, 2.0], rays_chance=[0.7, 0.7])),
@@ -214,18 +210,3 @@ def test_the_figure_shows_the_table():
     assert np.ptp(bars.get_segments()[0][:, 1]) == pytest.approx(2 * groups[0.0].mean["weight"].half)
     assert any(list(line.get_ydata()) == [0.7, 0.6] for line in middle.lines)
     assert [each.get_text() for each in right.get_xticklabels()] == ["circles (2)"]
-
-
-def test_help_imports_nothing_heavy(environment):
-    code = """
-import runpy, sys
-sys.argv = ["x", "--help"]
-try:
-    runpy.run_module("analysis.weights", run_name="__main__")
-except SystemExit as end:
-    assert end.code == 0
-assert not {"numba", "numpy", "xarray", "scipy", "matplotlib", "torch", "netCDF4"} & set(sys.modules)
-"""
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "--weight-decays" in done.stdout

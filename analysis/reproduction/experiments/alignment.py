@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from analysis import weights
+from analysis.forces import hidden_weights
 from analysis.forces.alignment import COSINE_TOLERANCE, DEAD_NORM_FRACTION
 from analysis.reproduction.experiments import networks
 from analysis.reproduction.experiments.final_frames import expand_to_all_runs
@@ -24,7 +24,7 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     rows = []
     for need in networks.ensembles(params):
         trajectory = runner.ensemble(need)
-        found, kept = weights.measure_weights(trajectory), not_diverged(trajectory)
+        found, kept = hidden_weights.measure_weights(trajectory), not_diverged(trajectory)
         rows.append({name: expand_to_all_runs(values, kept) for name, values in found.items()})
     names = {"circle": "whether it is a circle by CA algorithm 1"} | MEASURES
     names |= {f"{name}_chance": f"chance of: {words}" for name, words in MEASURES.items()}

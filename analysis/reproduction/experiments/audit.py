@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.audit import RENAMINGS, audit_forces
+from analysis.forces.force_audit import RENAMINGS, audit_forces
 from analysis.reproduction.experiments import networks
 from analysis.reproduction.experiments.samples import estimate_mean, estimate_paired_difference
 from analysis.reproduction.verification.estimate import Estimate

@@ -8,10 +8,11 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis import weights
+from analysis.forces import hidden_weights
 from analysis.plots.class_maps import add_axes_in_inches, draw_class_key, draw_class_map, draw_embedding, final_state
 from analysis.plots.embedding_grid import draw_tokens
 from analysis.plots.figure_files import new_figure
+from analysis.plots.weights_figure import plot_weights
 from analysis.reproduction.figures.figure import (
     DrawnFigure,
     FigureData,
@@ -269,14 +270,14 @@ def ca_f(material: FigureData) -> DrawnFigure:
 
 def ca6(material: FigureData) -> DrawnFigure:
     """Size of the hidden weights and biases against weight decay."""
-    found: dict[float, weights.Runs] = {}
+    found: dict[float, hidden_weights.WeightMeasures] = {}
     for trajectory in material.datasets:
-        found[read_settings(trajectory).weight_decay] = weights.measure_weights(trajectory)  # type: ignore[attr-defined]
+        found[read_settings(trajectory).weight_decay] = hidden_weights.measure_weights(trajectory)  # type: ignore[attr-defined]
     found = dict(sorted(found.items()))
-    groups = {each: weights.mean_weight_measures(runs) for each, runs in found.items()}
+    groups = {each: hidden_weights.mean_weight_measures(runs) for each, runs in found.items()}
     runs = material.only.sizes["run"]
     title = f"{runs} networks a weight decay, means with 95% intervals"
-    figure = weights.plot_weights(groups, weights.groups_by_structure(list(found.values())), title)
+    figure = plot_weights(groups, hidden_weights.groups_by_structure(list(found.values())), title)
     for axes in figure.axes[1:]:
         axes.set_ylabel("rank, or share of variance", fontsize=9)
     rule = (

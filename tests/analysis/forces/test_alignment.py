@@ -17,7 +17,7 @@ from analysis.forces.alignment import (
     weight_alignment,
 )
 from dynamics.tasks import all_pairs, modular_sum
-from tests.test_structures import polygon
+from tests.polygons import polygon
 
 NO_BIAS = np.zeros(32)
 
@@ -82,7 +82,7 @@ def test_ranked_measures_against_loops(kind, dim, generator, monkeypatch):
         naive_ranked(kind, sums, weight[living] @ turn, np.full(3, 100.0))
         for turn in random_orthogonal_matrices(dim)[:10]
     ]
-    monkeypatch.setattr(module, "TURNS", 10)
+    monkeypatch.setattr(module, "ROTATIONS", 10)
     assert kind(sums, weight, bias).chance == pytest.approx(np.mean(turns), abs=1e-9)
 
 

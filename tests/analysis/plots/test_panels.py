@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import dynamics.system as registry
-from analysis.audit import embedding_gradient
+from analysis.forces.force_audit import embedding_gradient
 from analysis.plots import panels
 from analysis.plots.panels import build_scene, panel_names
 from analysis.plots.scenes.common_panels import (

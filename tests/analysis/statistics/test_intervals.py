@@ -23,6 +23,15 @@ def test_t_interval_of_a_mean():
     assert mean_interval(values) == pytest.approx((values.mean(), low, high))
 
 
+@pytest.mark.parametrize("values", [[0.6, 0.9], [0.2, 0.9, 0.95], [0.0, 1.0]])
+def test_an_interval_stays_within_what_is_possible(values):
+    """Two accuracies of 60% and 90% have the t interval 75 ± 191%."""
+    free, bounded = mean_interval(np.array(values)), mean_interval(np.array(values), limits=(0, 1))
+    assert free.low < 0 or free.high > 1
+    assert bounded == (free.value, max(free.low, 0), min(free.high, 1))
+    assert np.isnan(mean_interval(np.array([0.5]), limits=(0, 1)).low)
+
+
 def test_counts_that_are_all_the_same_are_no_certainty():
     same, varied = np.full(50, 3.0), np.append(np.full(49, 3.0), 4.0)
     assert mean_interval(same) == (3, 3, 3)
@@ -38,6 +47,7 @@ def test_what_has_no_interval_prints_as_none():
     assert format_plus_minus(mean_interval(np.array([]))) == "-"
     assert format_plus_minus(mean_interval(np.array([3.0]))) == "3.0"
     assert format_plus_minus(mean_interval(np.array([3.0, 3.0]))) == "3.0 ± 0.0"
+    assert format_plus_minus(mean_interval(np.array([0.0, 0.5]), limits=(0, 1))) == "0.2 [0.0, 1.0]"
     assert format_percent(binomial_interval(1, 2)).startswith("50.0 [")
     assert format_percent(binomial_interval(0, 0)) == "-"
 

@@ -20,11 +20,7 @@ from analysis.structures.circles_and_grids import (
 )
 from dynamics.tasks import all_pairs, modular_sum
 from tests import naive
-
-
-def polygon(n, step=1, radius=1.0):
-    angle = 2 * np.pi * step * np.arange(n) / n
-    return radius * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+from tests.polygons import polygon
 
 
 @given(n=st.integers(1, 9), dim=st.integers(1, 5), seed=st.integers(0, 2**32))

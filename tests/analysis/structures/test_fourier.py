@@ -14,11 +14,7 @@ from analysis.structures.fourier import (
 )
 from dynamics.settings import ParticleSettings
 from dynamics.simulation import simulate
-
-
-def circle(n, k):
-    angle = 2 * np.pi * k * np.arange(n) / n
-    return np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+from tests.polygons import polygon
 
 
 def plain_power(x):
@@ -49,14 +45,14 @@ def test_shares_are_those_of_the_definition_and_obey_parseval(n, dim, seed, size
 @pytest.mark.parametrize("n", [5, 8, 17])
 def test_planted_frequencies_are_found(n):
     for k in fourier_frequencies(n):
-        shares = power_fractions(circle(n, k))
+        shares = power_fractions(polygon(n, k))
         np.testing.assert_allclose(shares, np.eye(n // 2)[k - 1], atol=1e-12)
         assert dominant_frequency(shares) == k
         np.testing.assert_allclose(effective_frequencies(shares), 1)
     if n > 5:
-        both = np.concatenate([circle(n, 1), circle(n, 3)], axis=1)
+        both = np.concatenate([polygon(n, 1), polygon(n, 3)], axis=1)
         np.testing.assert_allclose(effective_frequencies(power_fractions(both)), 2)
-        np.testing.assert_allclose(power_fractions(circle(n, 1) + 2 * circle(n, 3))[[0, 2]], [0.2, 0.8])
+        np.testing.assert_allclose(power_fractions(polygon(n, 1) + 2 * polygon(n, 3))[[0, 2]], [0.2, 0.8])
 
 
 def test_renaming_tokens_by_a_unit_moves_frequencies(generator):

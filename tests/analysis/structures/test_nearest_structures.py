@@ -11,7 +11,7 @@ from analysis.structures.fourier import centred_unit_norm
 from analysis.structures.lattices import perfect_grids
 from analysis.structures.nearest_structures import _grid_residual, nearest_circle, nearest_grid, nearest_perfect_grid
 from analysis.structures.procrustes import procrustes_distance, relabellings
-from tests.test_spectrum import circle
+from tests.polygons import polygon
 
 
 def turned(x, generator, dim):
@@ -24,7 +24,7 @@ def turned(x, generator, dim):
 def test_the_nearest_circle_is_that_of_brute_force(n, dim, seed):
     x = np.random.default_rng(seed).standard_normal((4, n, dim))
     kept = [k for k in range(1, n // 2 + 1) if np.gcd(k, n) == 1]
-    by_force = np.array([procrustes_distance(x, circle(n, k)) for k in kept])
+    by_force = np.array([procrustes_distance(x, polygon(n, k)) for k in kept])
     found = nearest_circle(x)
     np.testing.assert_allclose(found.distance, by_force.min(axis=0), atol=1e-9)
     np.testing.assert_array_equal(found.which, np.array(kept)[by_force.argmin(axis=0)])
@@ -33,11 +33,11 @@ def test_the_nearest_circle_is_that_of_brute_force(n, dim, seed):
 @pytest.mark.parametrize("n", [5, 12, 17])
 def test_planted_circles(n, generator):
     for k in (1, 5 if n == 12 else 2):
-        found = nearest_circle(turned(circle(n, k), generator, 3))
+        found = nearest_circle(turned(polygon(n, k), generator, 3))
         assert found.distance < 1e-7
         assert found.which == k
-    assert nearest_circle(circle(12, 2)).distance > 0.9  # six places for twelve tokens
-    shuffled = circle(17, 1)[generator.permutation(17)]
+    assert nearest_circle(polygon(12, 2)).distance > 0.9  # six places for twelve tokens
+    shuffled = polygon(17, 1)[generator.permutation(17)]
     assert nearest_circle(shuffled).distance > 0.5  # a circle by CA algorithm 1, but in no order
 
 
@@ -79,7 +79,7 @@ def test_noise_costs_little_and_chance_is_far(generator):
     assert near.max() < 0.2
     assert 0.45 < far.min() < np.median(far) < 0.7
     assert nearest_circle(random).distance.min() > 0.6
-    assert nearest_perfect_grid(circle(17, 3)).distance > 0.55
+    assert nearest_perfect_grid(polygon(17, 3)).distance > 0.55
 
 
 def test_one_point_is_far_from_all():
@@ -160,6 +160,6 @@ def test_grids_with_holes_are_never_further_than_perfect_ones(generator):
     found, perfect = nearest_grid(x).distance, nearest_perfect_grid(x).distance
     assert (found <= perfect + 1e-6).all()
     assert 0.08 < found.min() < np.median(found) < 0.25  # what any embedding has by chance
-    assert nearest_grid(circle(17, 3)).distance > 0.5
+    assert nearest_grid(polygon(17, 3)).distance > 0.5
     line = np.arange(17.0)[:, None] * [1.0, 0.5]
     assert nearest_grid(line).distance < 1e-6

@@ -12,6 +12,7 @@ from scipy.spatial import procrustes as scipy_procrustes
 
 from analysis.structures import procrustes as shapes
 from analysis.structures.procrustes import end_shape_distances, match_shapes, procrustes_distance, relabellings
+from tests.polygons import polygon
 
 ROUNDING = 1e-7  # what the docstring promises
 
@@ -26,11 +27,6 @@ def of_seed(seed, *shape):
 
 def rotation_or_reflection(seed, dim):
     return np.linalg.qr(of_seed([seed, 9], dim, dim)).Q
-
-
-def polygon(n, step=1):
-    angle = 2 * np.pi * step * np.arange(n) / n
-    return np.stack([np.cos(angle), np.sin(angle)], axis=-1)
 
 
 def naive_distance(a, b):
