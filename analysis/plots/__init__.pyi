@@ -1,6 +1,7 @@
 from .ablation_figure import plot_ablation as plot_ablation
 from .circuits_figure import plot_circuits as plot_circuits
 from .curvature_figure import plot_curvature as plot_curvature
+from .comparison_figure import plot_comparison as plot_comparison
 from .events_figure import plot_events as plot_events
 from .figure_files import save_figure as save_figure
 from .fixed_points_figure import plot_fixed_points as plot_fixed_points
@@ -25,6 +26,4 @@ from .scenes.scene import Points as Points
 from .scenes.scene import Scene as Scene
 from .sparsity_figure import plot_sparsity as plot_sparsity
 from .transfer_figure import plot_transfer as plot_transfer
-from .comparison_figure import plot_comparison as plot_comparison
-from .events_figure import plot_events as plot_events
 from .weights_figure import plot_weights as plot_weights

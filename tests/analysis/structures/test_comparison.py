@@ -1,0 +1,151 @@
+"""Comparisons of trajectories of any systems."""
+
+import numpy as np
+import pytest
+
+from analysis.structures.circles_and_grids import circles, count_imperfections, grid_imperfections, is_circle
+from analysis.structures.comparison import (
+    COMPARED_SIDES,
+    _circle_test,
+    _location_test,
+    compare_trajectories,
+    comparison_rows,
+)
+from analysis.structures.embedding_motion import (
+    departure_times,
+    embedding_displacement,
+    embedding_speed,
+    on_normalised_time,
+)
+from analysis.structures.procrustes import end_shape_distances
+from dynamics.errors import TrajectoryError
+from dynamics.settings import ModularSettings, ParticleSettings
+from dynamics.simulation import simulate
+
+NETWORK = ModularSettings(n=7, hidden=9)
+
+
+@pytest.fixture(scope="module")
+def network_file(tmp_path_factory):
+    return str(tmp_path_factory.mktemp("network") / "a.nc")
+
+
+@pytest.fixture(scope="module")
+def network(network_file):
+    return simulate(NETWORK, runs=6, steps=60, every=10, out=network_file, progress=False)
+
+
+@pytest.fixture(scope="module")
+def particles():
+    return simulate(ParticleSettings(n=7), runs=4, seed=2, steps=30, progress=False)
+
+
+def rows_of(comparison):
+    return {row["quantity"]: row for row in comparison_rows(comparison)}
+
+
+@pytest.mark.parametrize("which", ["network", "particles"])
+def test_either_system_goes_through_everything_that_reads_embeddings_or_norms(which, request):
+    trajectory = request.getfixturevalue(which)
+    for function in (circles, grid_imperfections, embedding_speed, embedding_displacement):
+        found = function(trajectory)
+        assert found.sizes["run"] == trajectory.sizes["run"]
+        assert found.sizes["step"] == trajectory.sizes["step"]
+    assert on_normalised_time(embedding_displacement(trajectory)).sizes["normalised_time"] == 101
+    assert np.isfinite(departure_times(trajectory)).all()
+    np.testing.assert_allclose(np.diag(end_shape_distances(trajectory, trajectory)), 0, atol=1e-6)
+    same = compare_trajectories(trajectory, trajectory)
+    assert same.attrs["paired"] == 1
+    tested = [row for row in comparison_rows(same) if row["test"] in ("McNemar", "Wilcoxon")]
+    assert len(tested) == 5
+    assert all(row["p_value"] == 1 or np.isnan(row["p_value"]) for row in tested)
+    np.testing.assert_array_equal(same["speed"].sel(side="first"), same["speed"].sel(side="second"))
+
+
+def test_the_numbers_are_those_of_the_trajectories(network, particles):
+    found = compare_trajectories(network, particles)
+    for side, trajectory in (("first", network), ("second", particles)):
+        ends = trajectory["embedding"].isel(step=-1).values
+        np.testing.assert_array_equal(found[f"{side}_circle"], is_circle(ends))
+        np.testing.assert_array_equal(found[f"{side}_imperfections"], count_imperfections(ends))
+        force = trajectory["gradient_norm"].sel(layer="embedding")
+        last = found["gradient_norm"].sel(side=side, quantile=0.5, normalised_time=1)
+        np.testing.assert_allclose(last, np.median(force.isel(step=-1)), rtol=1e-6)
+    assert found["between"].shape == (6, 4)
+    np.testing.assert_allclose(found["within_first"], found["within_first"].values.T, atol=1e-9)
+    assert np.isnan(np.diag(found["within_second"])).all()
+    assert found.attrs["paired"] == 0
+    row = rows_of(found)["imperfections of the others"]
+    others = [found[f"{side}_imperfections"].where(found[f"{side}_circle"] == 0) for side in COMPARED_SIDES]
+    np.testing.assert_allclose([row[side] for side in COMPARED_SIDES], [each.mean() for each in others])
+
+
+def test_intervals_stay_within_what_is_possible(network, particles):
+    """Of two runs on each side the t intervals are wide."""
+    rows = rows_of(compare_trajectories(network.isel(run=[0, 1]), particles.isel(run=[0, 1])))
+    for name, least, most in (
+        ("imperfections of the others", 0, np.inf),
+        ("largest norm / smallest", 1, np.inf),
+        ("departure, fraction of the time", 0, 1),
+        ("shape distance from own start", 0, 1),
+        ("shape distance between", 0, 1),
+    ):
+        for side in COMPARED_SIDES:
+            low, high = rows[name][f"{side}_low"], rows[name][f"{side}_high"]
+            assert np.isnan(low) or (low >= least and high <= most), name
+
+
+def test_pairs_are_found_and_matter(network, network_file):
+    """Particles begun at the networks' first embeddings, against a second set begun elsewhere."""
+    twin = simulate(ParticleSettings(n=7, start=network_file), runs=6, steps=50, progress=False)
+    other = simulate(ParticleSettings(n=7), runs=6, steps=50, progress=False)
+    assert compare_trajectories(network, twin).attrs["paired"] == 1
+    assert compare_trajectories(network, other).attrs["paired"] == 0
+    same = rows_of(compare_trajectories(twin, twin))
+    assert same["nearest is own partner; unpaired"]["first"] == 1
+    assert same["shape distance of pairs; unpaired"]["p_value"] < 0.05
+    assert same["shape distance of pairs; unpaired"]["first"] < 1e-6
+
+
+def test_a_run_that_diverged_is_left_out(network, particles):
+    ill = network.copy()
+    ill["last_step"] = network["last_step"].copy(data=[60, 30, 60, 60, 60, 60])
+    found = compare_trajectories(ill, particles)
+    for name in ("first_circle", "first_imperfections", "first_departure"):
+        np.testing.assert_array_equal(np.isnan(found[name]), [False, True, False, False, False, False])
+    assert np.isnan(found["between"][1]).all()
+    assert np.isfinite(found["between"].isel(first_run=[0, 2, 3, 4, 5])).all()
+    assert np.isfinite(comparison_rows(found)[0]["first"])
+    none = network.copy()
+    none["last_step"] = network["last_step"].copy(data=[30] * 6)
+    assert all(np.isnan(row["p_value"]) for row in comparison_rows(compare_trajectories(none, particles)))
+
+
+def test_what_cannot_be_compared_is_an_error(network):
+    with pytest.raises(TrajectoryError, match="token: found 7 and 5"):
+        compare_trajectories(network, simulate(ParticleSettings(n=5), runs=2, steps=3, progress=False))
+    with pytest.raises(TrajectoryError, match="found a single frame"):
+        compare_trajectories(network, simulate(NETWORK, runs=2, steps=0, progress=False))
+    with pytest.raises(TrajectoryError, match="record=metrics"):
+        compare_trajectories(network, simulate(NETWORK, runs=2, steps=3, record="metrics", progress=False))
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_too_few_tokens_for_a_shape_are_refused(n):
+    trajectory = simulate(ParticleSettings(n=n), runs=2, steps=3, progress=False)
+    with pytest.raises(TrajectoryError, match=f"token: found {n}, expected at least 3"):
+        compare_trajectories(trajectory, trajectory)
+
+
+def test_pairs_are_tested_as_pairs():
+    a = np.array([1.0] * 20 + [0.0] * 80)
+    b = np.array([1.0] * 30 + [0.0] * 70)
+    p_value, test = _circle_test(a, b, paired=True)
+    assert test == "McNemar"
+    np.testing.assert_allclose(p_value, 2 * 0.5**10)
+    assert _circle_test(a, b, paired=False)[0] > 0.1
+    assert _circle_test(a, a, paired=True)[0] == 1
+    x = np.random.default_rng(1).normal(size=100)
+    assert _location_test(x, x + 0.01, paired=True) == (pytest.approx(0, abs=1e-9), "Wilcoxon")
+    assert _location_test(x, x + 0.01, paired=False)[0] > 0.5
+    assert _location_test(x, x, paired=True)[0] == 1
