@@ -35,7 +35,7 @@ def main(options: Options) -> None:
     ensembles = reproduction.train_table1_networks(options.settings, options.runs, options.seed, options.epochs, log)
     for settings, trajectory in ensembles:
         outcome = reproduction.final_network_outcome(trajectory)
-        rows += reproduction.network_rows(settings, int(trajectory["step"][-1]), outcome)
+        rows.append(reproduction.network_row(settings, int(trajectory["step"][-1]), outcome))
     reproduction.print_network_table(rows, options.csv)
 
 

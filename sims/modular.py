@@ -46,8 +46,8 @@ def main(options: Options) -> None:
     title = f"Addition modulo {settings.n} after {epochs} epochs, weight decay {settings.weight_decay:g}"
     save_class_map_figure(trajectory, title, picture)
     print(f"picture     {picture}", file=say)
-    rows = reproduction.network_rows(settings, epochs, reproduction.final_network_outcome(trajectory))
-    reproduction.print_network_table(rows, options.csv)
+    row = reproduction.network_row(settings, epochs, reproduction.final_network_outcome(trajectory))
+    reproduction.print_network_table([row], options.csv)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def make_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """The rows as a DataFrame; columns of whole numbers stay whole where values are missing."""
     records = [dict(row) for row in rows]
     table = pd.DataFrame.from_records(records)
-    for name in table.select_dtypes(["float64", "object"]):
+    for name in table.columns:
         values = [row[name] for row in records if not _is_missing(row.get(name))]
         if values and all(isinstance(value, numbers.Integral) for value in values):
             table[name] = table[name].astype("Int64")

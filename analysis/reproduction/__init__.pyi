@@ -5,7 +5,7 @@ from . import verification as verification
 from .ca_tables import end_accuracy as end_accuracy
 from .ca_tables import final_network_outcome as final_network_outcome
 from .ca_tables import network_outcome as network_outcome
-from .ca_tables import network_rows as network_rows
+from .ca_tables import network_row as network_row
 from .ca_tables import particle_row as particle_row
 from .ca_tables import print_network_table as print_network_table
 from .ca_tables import print_particle_table as print_particle_table

@@ -7,22 +7,14 @@ Table 1 is of networks trained at four weight decays, table 2 of particles at th
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 import xarray as xr
 
-from analysis.output.tables import (
-    TableRow,
-    format_number,
-    format_percent,
-    format_percent_plus_minus,
-    format_plus_minus,
-    print_rows,
-)
+from analysis.output.tables import Column, format_percent, format_table, interval_columns, make_table, output_table
 from analysis.statistics.intervals import Interval, binomial_interval, correlation_interval, mean_interval
 from analysis.structures.circles_and_grids import count_imperfections, is_circle, summarise_structures
 from dynamics.branching import final_embedding
@@ -52,35 +44,17 @@ PRINTED_NETWORK_ROWS = {
     1.0: PrintedNetworkRow(18, "60.4", "46.7", "31.6 ± 4.0", "-0.64 [-0.75, -0.49]"),
 }
 
-NETWORK_HEADER = (
-    "weight decay",
-    "",
-    "runs",
-    "circles % [95%]",
-    "accuracy %",
-    "others",
-    "accuracy %",
-    "imperfections",
-    "their correlation [95%]",
-)
-
 NETWORK_COLUMNS = (
-    "weight_decay",
-    "runs",
-    "circles",
-    *(f"circles_percent{end}" for end in ("", "_low", "_high")),
-    *(f"circle_accuracy_percent{end}" for end in ("", "_low", "_high")),
-    "others",
-    *(f"other_accuracy_percent{end}" for end in ("", "_low", "_high")),
-    *(f"imperfections{end}" for end in ("", "_low", "_high")),
-    *(f"correlation{end}" for end in ("", "_low", "_high")),
-    "paper_circles_of_100",
-    "paper_circle_accuracy_percent",
-    "paper_other_accuracy_percent",
-    "paper_imperfections",
-    "paper_correlation",
+    Column("weight decay", "weight_decay"),
+    Column("runs", "runs"),
+    Column("circles % [95%]", "circles_percent", digits=1, interval="bounds"),
+    Column("their accuracy %", "circle_accuracy_percent", digits=1, interval="half-width"),
+    Column("others", "others"),
+    Column("others' accuracy %", "other_accuracy_percent", digits=1, interval="half-width"),
+    Column("imperfections", "imperfections", digits=1, interval="half-width"),
+    Column("correlation [95%]", "correlation", digits=2, interval="bounds"),
 )
-"""Columns of the CSV file; a number that does not exist is an empty cell."""
+"""Imperfections and their correlation with accuracy are those of the runs that are no circle."""
 
 
 class NetworkOutcome(NamedTuple):
@@ -109,9 +83,9 @@ def network_outcome(embedding: np.ndarray, accuracy: np.ndarray) -> NetworkOutco
         runs=found.runs,
         circles=found.circles,
         circle_fraction=found.circle_fraction,
-        circle_accuracy=mean_interval(accuracy[circle]),
+        circle_accuracy=mean_interval(accuracy[circle], limits=(0, 1)),
         others=found.grids,
-        other_accuracy=mean_interval(accuracy[~circle]),
+        other_accuracy=mean_interval(accuracy[~circle], limits=(0, 1)),
         imperfections=found.imperfections,
         correlation=correlation_interval(count_imperfections(embedding[~circle]), accuracy[~circle]),
     )
@@ -160,47 +134,49 @@ def is_printed_network_row(settings: ModularSettings, steps: int) -> bool:
     return settings == literal and settings.weight_decay in PRINTED_NETWORK_ROWS and steps == 2000
 
 
-def network_rows(settings: ModularSettings, steps: int, found: NetworkOutcome) -> list[TableRow]:
-    """The row of an ensemble and, below it, the paper's if table 1 has one for these settings."""
-
-    text = [f"{settings.weight_decay:g}", "here", str(found.runs), format_percent(found.circle_fraction)]
-    text += [
-        format_percent_plus_minus(found.circle_accuracy),
-        str(found.others),
-        format_percent_plus_minus(found.other_accuracy),
-    ]
-    text += [format_plus_minus(found.imperfections), _bracketed_correlation(found.correlation)]
-    numbers = [
-        settings.weight_decay,
-        found.runs,
-        found.circles,
-        *(100 * fraction for fraction in found.circle_fraction),
-    ]
-    numbers += [*(100 * fraction for fraction in found.circle_accuracy), found.others]
-    numbers += [*(100 * fraction for fraction in found.other_accuracy), *found.imperfections, *found.correlation]
-    cells = [format_number(value) for value in numbers]
-    if not is_printed_network_row(settings, steps):
-        return [TableRow(text, [*cells, "", "", "", "", ""])]
-    paper = PRINTED_NETWORK_ROWS[settings.weight_decay]
-    theirs = ["", "paper", "100", format_percent(binomial_interval(paper.circles, 100)), paper.circle_accuracy]
-    theirs += [str(100 - paper.circles), paper.other_accuracy, paper.imperfections, paper.correlation]
-    printed = [paper.circle_accuracy.strip("-"), paper.other_accuracy]
-    printed += [value.split(" ")[0] for value in (paper.imperfections, paper.correlation)]
-    return [TableRow(text, [*cells, str(paper.circles), *printed]), TableRow(theirs, [])]
+def network_row(settings: ModularSettings, steps: int, outcome: NetworkOutcome) -> dict[str, Any]:
+    """The row of an ensemble, with the paper's numbers if table 1 has a row for these settings."""
+    paper = PRINTED_NETWORK_ROWS[settings.weight_decay] if is_printed_network_row(settings, steps) else None
+    return {
+        "weight_decay": settings.weight_decay,
+        "runs": outcome.runs,
+        "circles": outcome.circles,
+        **interval_columns("circles_percent", outcome.circle_fraction, 100),
+        **interval_columns("circle_accuracy_percent", outcome.circle_accuracy, 100),
+        "others": outcome.others,
+        **interval_columns("other_accuracy_percent", outcome.other_accuracy, 100),
+        **interval_columns("imperfections", outcome.imperfections),
+        **interval_columns("correlation", outcome.correlation),
+        "paper_circles_of_100": paper and paper.circles,
+        "paper_circle_accuracy_percent": paper and paper.circle_accuracy.strip("-"),
+        "paper_other_accuracy_percent": paper and paper.other_accuracy,
+        "paper_imperfections": paper and _estimate(paper.imperfections),
+        "paper_correlation": paper and _estimate(paper.correlation),
+    }
 
 
-def _bracketed_correlation(interval: Interval) -> str:
-    """A correlation with its interval; a dash where there is no value."""
-
-    if math.isnan(interval.value):
-        return "-"
-    return f"{interval.value:.2f}" + ("" if math.isnan(interval.low) else f" [{interval.low:.2f}, {interval.high:.2f}]")
+def _estimate(printed: str) -> str:
+    """A printed number without its interval."""
+    return printed.split(" ")[0]
 
 
-def print_network_table(found: list[TableRow], csv: Path | None) -> None:
-    """Print the table and write it as CSV; if the CSV goes to the terminal, only that."""
+def print_network_table(rows: Sequence[dict[str, Any]], csv: Path | None) -> None:
+    """Print the table, with the paper's rows below it, and write it as CSV; a CSV on the terminal is printed alone."""
+    table = make_table(rows)
+    output_table(table, NETWORK_COLUMNS, csv)
+    paper = []
+    for decay in table["weight_decay"][table["paper_circles_of_100"].notna()]:
+        printed = PRINTED_NETWORK_ROWS[decay]
+        circles = format_percent(binomial_interval(printed.circles, 100))
+        paper.append([f"{decay:g}", "100", circles, printed[1], str(100 - printed.circles), *printed[2:]])
+    _print_paper_rows(paper, NETWORK_COLUMNS, csv)
 
-    print_rows(NETWORK_HEADER, NETWORK_COLUMNS, found, csv, left=(0, 1))
+
+def _print_paper_rows(rows: Sequence[Sequence[str]], columns: Sequence[Column], csv: Path | None) -> None:
+    """Print rows as the paper has them under the headings of some columns, unless a CSV goes to the terminal."""
+    if rows and str(csv) != "-":
+        headings = [column.heading for column in columns]
+        print("\nin the paper:\n" + format_table(make_table(dict(zip(headings, row, strict=True)) for row in rows)))
 
 
 # ------------------------------------------------------------------------------------ table 2: particles
@@ -220,32 +196,13 @@ PRINTED_PARTICLE_ROWS = {
     2.0: PrintedParticleRow(56, 44, "42.9 ± 10.1"),
 }
 
-PARTICLE_HEADER = (
-    "f_a",
-    "runs",
-    "circles % [95%]",
-    "grids",
-    "imperfections",
-    "paper: circles % [95%]",
-    "grids",
-    "imperfections",
-)
-
 PARTICLE_COLUMNS = (
-    "fa",
-    "runs",
-    "circles",
-    "circles_percent",
-    "circles_percent_low",
-    "circles_percent_high",
-    "grids",
-    "imperfections",
-    "imperfections_low",
-    "imperfections_high",
-    "paper_circles_of_100",
-    "paper_imperfections",
+    Column("f_a", "fa"),
+    Column("runs", "runs"),
+    Column("circles % [95%]", "circles_percent", digits=1, interval="bounds"),
+    Column("grids", "grids"),
+    Column("imperfections", "imperfections", digits=1, interval="half-width"),
 )
-"""Columns of the CSV file; a number that does not exist is an empty cell."""
 
 
 def is_printed_particle_row(settings: ParticleSettings, steps: int) -> bool:
@@ -258,25 +215,32 @@ def is_printed_particle_row(settings: ParticleSettings, steps: int) -> bool:
     )
 
 
-def particle_row(settings: ParticleSettings, steps: int, embedding: np.ndarray) -> TableRow:
-    """The row of final embeddings (run, token, axis) beside the paper's if table 2 has one for these settings."""
+def particle_row(settings: ParticleSettings, steps: int, embedding: np.ndarray) -> dict[str, Any]:
+    """The row of final embeddings (run, token, axis), with the paper's numbers if table 2 has one for these settings."""
+    summary = summarise_structures(embedding)
+    paper = PRINTED_PARTICLE_ROWS[settings.fa] if is_printed_particle_row(settings, steps) else None
+    return {
+        "fa": settings.fa,
+        "runs": summary.runs,
+        "circles": summary.circles,
+        **interval_columns("circles_percent", summary.circle_fraction, 100),
+        "grids": summary.grids,
+        **interval_columns("imperfections", summary.imperfections),
+        "paper_circles_of_100": paper and paper.circles,
+        "paper_imperfections": paper and _estimate(paper.imperfections),
+    }
 
-    found = summarise_structures(embedding)
-    fraction, mean = found.circle_fraction, found.imperfections
-    text = [f"{settings.fa:g}", str(found.runs), format_percent(fraction), str(found.grids), format_plus_minus(mean)]
-    numbers = [format_number(value) for value in (settings.fa, found.runs, found.circles, *(100 * v for v in fraction))]
-    numbers += [format_number(value) for value in (found.grids, *mean)]
-    if not is_printed_particle_row(settings, steps):
-        return TableRow([*text, "-", "-", "-"], [*numbers, "", ""])
-    printed = PRINTED_PARTICLE_ROWS[settings.fa]
-    theirs = [format_percent(binomial_interval(printed.circles, 100)), str(printed.grids), printed.imperfections]
-    return TableRow([*text, *theirs], [*numbers, str(printed.circles), printed.imperfections.split(" ")[0]])
 
-
-def print_particle_table(rows: list[TableRow], csv: Path | None) -> None:
-    """Print the table and write it as CSV; if the CSV goes to the terminal, only that."""
-
-    print_rows(PARTICLE_HEADER, PARTICLE_COLUMNS, rows, csv)
+def print_particle_table(rows: Sequence[dict[str, Any]], csv: Path | None) -> None:
+    """Print the table, with the paper's rows below it, and write it as CSV; a CSV on the terminal is printed alone."""
+    table = make_table(rows)
+    output_table(table, PARTICLE_COLUMNS, csv)
+    paper = []
+    for fa in table["fa"][table["paper_circles_of_100"].notna()]:
+        printed = PRINTED_PARTICLE_ROWS[fa]
+        circles = format_percent(binomial_interval(printed.circles, 100))
+        paper.append([f"{fa:g}", "100", circles, str(printed.grids), printed.imperfections])
+    _print_paper_rows(paper, PARTICLE_COLUMNS, csv)
 
 
 def simulate_table2_particles(
