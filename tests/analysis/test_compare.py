@@ -82,7 +82,7 @@ def test_two_particle_systems_are_compared_without_an_audit(typed):
         (("a.nc", "--start", "a.nc"), 2, "--start: found a.nc"),
         (("a.nc", "--n", "9"), 2, "--n: found 9"),
         (("a.nc", "a.nc", "--steps", "9"), 2, "--steps: found 9"),
-        ((), 2, "missing"),
+        ((), 2, "found no value"),
     ],
 )
 def test_mistakes_are_told(network, typed, words, code, said):
