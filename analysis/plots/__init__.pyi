@@ -1,7 +1,7 @@
 from .ablation_figure import plot_ablation as plot_ablation
 from .circuits_figure import plot_circuits as plot_circuits
-from .curvature_figure import plot_curvature as plot_curvature
 from .comparison_figure import plot_comparison as plot_comparison
+from .curvature_figure import plot_curvature as plot_curvature
 from .events_figure import plot_events as plot_events
 from .figure_files import save_figure as save_figure
 from .fixed_points_figure import plot_fixed_points as plot_fixed_points
