@@ -23,9 +23,9 @@ from analysis.reproduction.experiments import (
 from analysis.reproduction.experiments import networks as network_studies
 from analysis.reproduction.experiments import particles as particle_studies
 from analysis.reproduction.experiments import weights as weight_studies
-from analysis.statistics.resampling import jackknife_groups, jackknife_runs, leave_one_out_interval
 from analysis.reproduction.verification.rules import Above, Verdict, combine_verdicts, judge_estimate
 from analysis.statistics.intervals import difference_interval, mean_interval
+from analysis.statistics.resampling import jackknife_groups, jackknife_runs, leave_one_out_interval
 from analysis.structures.lattices import perfect_grids
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.settings import ModularSettings
