@@ -3,8 +3,11 @@
 python -m analysis.curvature RUN.nc
 """
 
+from __future__ import annotations
+
 import dataclasses
 
+from analysis import linearization, output, plots
 from analysis.command_line.parsing import run_command
 from analysis.command_line.reading import TrajectoryOptions, open_input, write_result_and_picture
 from dynamics.settings import SettingsError
@@ -12,39 +15,35 @@ from dynamics.settings import SettingsError
 
 @dataclasses.dataclass(frozen=True)
 class Options(TrajectoryOptions):
-    """The Hessian of a network's training loss, or the derivative of the particles' motion, at frames along a run: its
-    spectrum, growing modes, sharpness against 2/lr, movement along directions of negative curvature, and for VC's
-    network how near to the origin the points come that are normalised."""
+    """The Hessian of a network's training loss, or the Jacobian of the motion of particles, at frames along a run: its
+    spectrum, growing modes, sharpness against 2/lr, movement along directions of negative curvature, and for the
+    network of VC (Odonnat, Bouaziz and Cabannes 2024, A Visual Case Study of the Training Dynamics in Neural Networks,
+    arXiv:2410.24050) how near to the origin the points are that it normalises."""
 
     steps: int | None = None
-    """Evenly spaced recorded frames, the first and the last among them. None is 20; 10 for a network of more than 400
-    parameters, whose Hessians take long."""
+    """Number of evenly spaced recorded frames, with the first and the last (default: 20; 10 for a network of more than
+    400 parameters)."""
     at: tuple[int, ...] = ()
-    """Recorded steps instead."""
+    """Recorded steps to use instead."""
     runs: int | None = None
-    """The first so many runs. None is all."""
+    """Number of runs, from the first on (default: all)."""
 
 
 def main(options: Options) -> None:
-    """Linearise a trajectory's flow, print what was found and draw it."""
-    from analysis.linearization import curvature_table
-    from analysis.linearization.along_trajectory import default_frame_count, frame_indices, linearize_trajectory
-    from analysis.output import tables
-    from analysis.plots.curvature_figure import plot_curvature
-
+    """Linearise the flow of a trajectory, print the table and draw the figure."""
     trajectory, out = open_input(options, "curvature")
-    steps = default_frame_count(trajectory) if options.steps is None else options.steps
-    places = frame_indices(trajectory, steps, options.at)
+    frames = linearization.frame_indices(trajectory, options.steps, options.at)
     if options.runs is not None:
         if not 1 <= options.runs <= trajectory.sizes["run"]:
             raise SettingsError("runs", options.runs, f"a whole number from 1 to {trajectory.sizes['run']}")
         trajectory = trajectory.isel(run=slice(options.runs))
-    found = linearize_trajectory(trajectory, places)
-    header, columns = curvature_table.curvature_header(found), curvature_table.curvature_columns(found)
-    tables.print_rows(header, columns, curvature_table.curvature_rows(found), options.csv)
-    said = (curvature_table.escape_summary(found), curvature_table.curvature_legend(found))
-    print("\n" + "\n\n".join(part for part in said if part), file=options.say)
-    write_result_and_picture(options, "curvature", "Linearised flow along a run", found, plot_curvature(found), out)
+    found = linearization.linearize_trajectory(trajectory, frames)
+    table, columns = linearization.tabulate_curvature(found), linearization.curvature_columns(found)
+    output.output_table(table, columns, options.csv)
+    texts = (linearization.escape_summary(found), linearization.curvature_legend(found))
+    print("\n" + "\n\n".join(filter(None, texts)), file=options.say)
+    figure = plots.plot_curvature(found)
+    write_result_and_picture(options, "curvature", "Linearised flow along a run", found, figure, out)
 
 
 if __name__ == "__main__":

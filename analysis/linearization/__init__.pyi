@@ -1,0 +1,10 @@
+from .along_trajectory import frame_indices as frame_indices
+from .along_trajectory import linearize_trajectory as linearize_trajectory
+from .curvature_table import curvature_columns as curvature_columns
+from .curvature_table import curvature_legend as curvature_legend
+from .curvature_table import escape_summary as escape_summary
+from .curvature_table import tabulate_curvature as tabulate_curvature
+from .force_jacobian import force_spectra as force_spectra
+from .network_curvature import loss_curvature as loss_curvature
+from .normalisation_margin import measure_normalisation_margins as measure_normalisation_margins
+from .plateau_escapes import measure_plateau_escapes as measure_plateau_escapes

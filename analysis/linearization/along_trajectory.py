@@ -1,97 +1,116 @@
-"""What a trajectory's flow is like near its recorded frames, in one format for networks and for particles.
+"""The linearised flow along a trajectory, in one format for networks and for particles.
 
-growth_rate and rotation_rate (run, step, mode) are the modes of the linearised flow, see
-`analysis.linearization.eigenmodes`: for
-networks minus the eigenvalues of the training loss's Hessian, for particles the eigenvalues of the derivative of the
-motion that normalisation leaves. growing_modes and kind (run, step) say how many grow; sharpness (run, step) is the
-largest rate of decay, which steps of length `lr` follow stably up to `threshold` = 2 / lr. Networks have the shares of
-movement and the layers of `analysis.linearization.network_curvature` beside these, and those at their escapes
-(`analysis.linearization.plateau_escapes`), VC's network the distances of
-`analysis.linearization.normalisation_margin`, and particles what
-`analysis.linearization.force_jacobian` finds. NaN means no value, also behind the modes of frames that have fewer
-than others;
-kind is -1 where there is none.
+growth_rate and rotation_rate (run, step, mode) are the eigenmodes of the linearised flow: for networks minus the
+eigenvalues of the training loss's Hessian, for particles the eigenvalues of the Jacobian of the normalised motion.
+growing_modes and kind (run, step) say how many of them grow (`analysis.linearization.eigenmodes`); sharpness (run,
+step) is the largest rate of decay, which steps of length `lr` follow stably up to `threshold` = 2 / lr. Other variables
+are those of `network_curvature`, `plateau_escapes` and, for VC's network, `normalisation_margin`, or those of
+`force_jacobian`. NaN means no value, also behind the modes of frames that have fewer than others; kind is then -1.
 """
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
 
-from analysis.linearization.eigenmodes import STABILITY_KINDS, Eigenmodes, growing_mode_count, stability_kinds
+from analysis import linearization
+from analysis.linearization.eigenmodes import STABILITY_KINDS, Eigenmodes, count_growing, stability_kinds
 from analysis.linearization.force_jacobian import force_spectra
+from analysis.output.results import dimensionless
+from dynamics import networks
 from dynamics.errors import TrajectoryError
 from dynamics.settings import ModularSettings, ParticleSettings, Settings, SettingsError, SparseSettings
 from dynamics.trajectory.schema import read_settings
 
-_STEPS = 20
-"""Frames that are looked at where nobody says how many."""
-LARGE, FEWER_STEPS = 400, 10
-"""Parameters beyond which a network's are fewer, and how many."""
+_FRAMES, _LARGE, _FEWER_FRAMES = 20, 400, 10
+"""Default number of frames; parameters beyond which a network has fewer frames; and how many."""
 
 
-def linearize_trajectory(trajectory: xr.Dataset, places: Sequence[int], quiet: bool = False) -> xr.Dataset:
-    """The linearised flow at the frames that stand at some places along `step`. Raises TrajectoryError."""
-    settings = _linearised(trajectory)
+def linearize_trajectory(trajectory: xr.Dataset, frames: Sequence[int], quiet: bool = False) -> xr.Dataset:
+    """The linearised flow of networks or particles at some frames of a trajectory.
+
+    Parameters
+    ----------
+    trajectory : xr.Dataset
+        Of particles, or of a network with its weights.
+    frames : sequence of int
+        Indices along `step`, such as those of `frame_indices`.
+    quiet : bool
+        Show no progress bar.
+
+    Returns
+    -------
+    xr.Dataset
+        Eigenmodes, sharpness and what else the module's description names.
+
+    Raises
+    ------
+    TrajectoryError
+
+    Examples
+    --------
+    >>> import dynamics
+    >>> settings = dynamics.ParticleSettings(n=5)
+    >>> trajectory = dynamics.simulate(settings, runs=2, steps=10, every=5, progress=False)
+    >>> found = linearize_trajectory(trajectory, [0, 2], quiet=True)
+    >>> dict(found["growth_rate"].sizes)  # 5 x 2 coordinates less mean, scale and rotation
+    {'run': 2, 'step': 2, 'mode': 6}
+    """
+    settings = _check_system(trajectory)
     if isinstance(settings, ParticleSettings):
-        found = force_spectra(trajectory, list(places), quiet)
+        found = force_spectra(trajectory, list(frames), quiet)
         fastest = -np.fmin.reduce(found["growth_rate"].values, axis=-1, initial=np.inf)
-        found["sharpness"] = (("run", "step"), fastest, {"long_name": "largest rate of decay", "units": "1"})
-        found["sharpness"] = found["sharpness"].where(np.isfinite(fastest))
-    else:
-        found = _of_network(trajectory, places, quiet)
+        fastest = np.where(np.isfinite(fastest), fastest, np.nan)
+        found["sharpness"] = (("run", "step"), fastest, dimensionless("largest rate of decay"))
+    else:  # by way of the package, so that torch is only imported for networks
+        found = _with_rates(linearization.loss_curvature(trajectory, frames, quiet))
+        others = [linearization.measure_plateau_escapes(trajectory, quiet)]
         if isinstance(settings, SparseSettings):
-            from analysis.linearization.normalisation_margin import measure_normalisation_margins
-
-            near = measure_normalisation_margins(trajectory, places, quiet)
-            found = found.merge(near, compat="override", join="exact", combine_attrs="override")
+            others.append(linearization.measure_normalisation_margins(trajectory, frames, quiet))
+        for other in others:
+            found = found.merge(other, compat="override", join="exact", combine_attrs="override")
     found.attrs["threshold"] = 2 / found.attrs["lr"]
     return _with_kinds(found).assign_attrs(system=settings.system)
 
 
-def _linearised(trajectory: xr.Dataset) -> Settings:
-    """The settings of a trajectory whose flow is known. Raises TrajectoryError."""
+def _check_system(trajectory: xr.Dataset) -> Settings:
     settings, known = read_settings(trajectory), (ParticleSettings, ModularSettings, SparseSettings)
     if settings.system not in (each.system for each in known):
         names = ", ".join(each.system for each in known)
-        raise TrajectoryError(f"attribute system: found {settings.system}, the flow is known of {names} alone")
+        raise TrajectoryError(f"attribute system: found {settings.system}, expected one of {names}")
     return settings
 
 
-def _of_network(trajectory: xr.Dataset, places: Sequence[int], quiet: bool) -> xr.Dataset:
-    from analysis.linearization.network_curvature import loss_curvature
-    from analysis.linearization.plateau_escapes import measure_plateau_escapes  # torch, which particles do without
-
-    found = loss_curvature(trajectory, places, quiet)
-    found = found.merge(
-        measure_plateau_escapes(trajectory, quiet), compat="override", join="exact", combine_attrs="override"
-    )
-    values = found["eigenvalue"].values
-    dims = ("run", "step", "mode")
-    growth = (dims, -values, {"long_name": "growth rate of a mode of gradient flow", "units": "1"})
-    still = np.where(np.isfinite(values), 0.0, np.nan)
-    rotation = (dims, still, {"long_name": "rotation rate of a mode of gradient flow", "units": "1"})
+def _with_rates(found: xr.Dataset) -> xr.Dataset:
+    """The curvature of a network with the modes of gradient flow in place of eigenvalues."""
+    values, dims = found["eigenvalue"].values, ("run", "step", "mode")
+    growth = (dims, -values, dimensionless("growth rate of a mode of gradient flow"))
+    zero = np.where(np.isfinite(values), 0.0, np.nan)
+    rotation = (dims, zero, dimensionless("rotation rate of a mode of gradient flow"))
     return found.drop_vars("eigenvalue").assign(growth_rate=growth, rotation_rate=rotation)
 
 
 def _with_kinds(found: xr.Dataset) -> xr.Dataset:
     modes = Eigenmodes(found["growth_rate"].values, found["rotation_rate"].values)
-    whole = found.attrs.get("parameters", modes.growth.shape[-1]) == modes.growth.shape[-1]
-    count = growing_mode_count(modes) if whole else np.full(modes.growth.shape[:-1], np.nan)
-    flags = {
-        "flag_values": np.array(list(STABILITY_KINDS.values()), np.int8),
+    whole = found.attrs.get("parameters", found.sizes["mode"]) == found.sizes["mode"]
+    count = count_growing(modes) if whole else np.full(modes.growth.shape[:-1], np.nan)
+    values = np.array(list(STABILITY_KINDS.values()), np.int8)
+    kind = {
+        "long_name": "kind of the linearised flow",
+        "flag_values": values,
         "flag_meanings": " ".join(STABILITY_KINDS),
     }
-    each = ("run", "step")
-    found["growing_modes"] = (each, count, {"long_name": "number of growing modes", "units": "1"})
-    found["kind"] = (each, stability_kinds(modes), {"long_name": "kind of the linearised flow", **flags})
+    found["growing_modes"] = (("run", "step"), count, dimensionless("number of growing modes"))
+    found["kind"] = (("run", "step"), stability_kinds(modes), kind)
     return found
 
 
-def frame_indices(trajectory: xr.Dataset, steps: int, at: Sequence[int] = ()) -> list[int]:
-    """Where along `step` frames stand: those of recorded steps, or so many evenly spaced ones with both ends.
+def frame_indices(trajectory: xr.Dataset, count: int | None = None, at: Sequence[int] = ()) -> list[int]:
+    """Indices along `step` of recorded steps `at`, or of `count` evenly spaced frames with the first and the last.
 
-    Raises SettingsError.
+    Default: 20 frames, or 10 of a network with more than 400 parameters. Raises SettingsError.
     """
     recorded = trajectory["step"].values
     if at:
@@ -99,16 +118,10 @@ def frame_indices(trajectory: xr.Dataset, steps: int, at: Sequence[int] = ()) ->
         if missing:
             raise SettingsError("at", missing[0], f"recorded steps, from {recorded[0]} to {recorded[-1]}")
         return np.searchsorted(recorded, np.unique(at)).tolist()
-    if steps < 1:
-        raise SettingsError("steps", steps, "a whole number from 1")
-    return np.unique(np.round(np.linspace(0, len(recorded) - 1, min(steps, len(recorded)))).astype(int)).tolist()
-
-
-def default_frame_count(trajectory: xr.Dataset) -> int:
-    """How many frames are looked at where nobody says: fewer of networks whose Hessians take long."""
-    settings = _linearised(trajectory)
-    if isinstance(settings, ParticleSettings):
-        return _STEPS
-    from dynamics.networks.from_trajectory import network_of  # torch, which particles do without
-
-    return _STEPS if sum(network_of(trajectory).lengths) <= LARGE else FEWER_STEPS
+    if count is None:
+        particles = isinstance(_check_system(trajectory), ParticleSettings)
+        large = not particles and sum(networks.network_of(trajectory).lengths) > _LARGE
+        count = _FEWER_FRAMES if large else _FRAMES
+    if count < 1:
+        raise SettingsError("steps", count, "a whole number from 1")
+    return np.unique(np.round(np.linspace(0, len(recorded) - 1, min(count, len(recorded)))).astype(int)).tolist()

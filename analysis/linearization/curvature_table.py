@@ -1,136 +1,144 @@
-"""The table of `analysis.curvature`: a row a moment, medians and means over runs with 95% intervals."""
+"""Table and summary of the linearised flow along a trajectory, with 95% intervals over runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from analysis.linearization.eigenmodes import NONE, STABILITY_KINDS
-from analysis.output.tables import TableRow, format_number, format_percent, format_percent_plus_minus, format_plus_minus
-from analysis.statistics.intervals import Interval, binomial_interval, mean_interval, median_interval
+from analysis.output.tables import Column, format_percent_plus_minus, format_plus_minus, interval_columns, make_table
+from analysis.statistics.intervals import binomial_interval, mean_interval, median_interval
 
 _MEDIANS = {"growing_modes": "growing modes", "largest_growth": "largest growth", "sharpness": "sharpness"}
-_MOVEMENT_FRACTIONS = {
-    "lowest_share": "movement along lowest",
-    "lowest_chance": "chance of one direction",
-    "negative_share": "within negative",
-    "negative_chance": "chance of those",
-}
-"""Of networks: means of shares of the next movement."""
-_ESCAPE_FRACTIONS = ("lowest_share", "negative_share", "negative_chance", "highest_share")
-"""Of networks, at each run's escape."""
 _PARTICLE_MEDIANS = {"rest": "not at rest", "asymmetry": "asymmetry"}
-"""Of particles: medians."""
+_NETWORK_MEANS = {
+    "lowest_share": "movement along lowest, %",
+    "lowest_chance": "chance of one direction, %",
+    "negative_share": "within negative, %",
+    "negative_chance": "chance of those, %",
+}
+"""Fractions of the movement to the next frame."""
 
 
-def finite_values_at(values: xr.DataArray, step: int) -> np.ndarray:
-    """The values of the runs that have one, at one of the steps: (run,)."""
-    each = values.isel(step=step).values
+def finite_values_at(values: xr.DataArray, index: int) -> np.ndarray:
+    """Values (run, step) at one index along step, of the runs that have one: (run,)."""
+    each = values.isel(step=index).values
     return each[np.isfinite(each)]
 
 
 def with_derived_variables(found: xr.Dataset) -> xr.Dataset:
-    """The result with what the table and the picture draw from it."""
+    """The result of `linearize_trajectory` with `largest_growth` and `lowest_chance` (run, step)."""
     chance = 1 / found.attrs["parameters"] if "parameters" in found.attrs else np.nan
     largest = found["growth_rate"].isel(mode=0) if found.sizes["mode"] else found["sharpness"] * np.nan
     return found.assign(largest_growth=largest, lowest_chance=found["sharpness"] * 0 + chance)
 
 
-def curvature_header(found: xr.Dataset) -> tuple[str, ...]:
-    """Names of the columns."""
-    threshold = f"above 2/lr = {found.attrs['threshold']:.4g}, %"
-    others = (
-        _PARTICLE_MEDIANS
-        if found.attrs["system"] == "particles"
-        else {k: f"{v}, %" for k, v in _MOVEMENT_FRACTIONS.items()}
-    )
-    return ("step", "runs", *_MEDIANS.values(), threshold, *others.values(), "saddles, %", "stable, %")
-
-
-def curvature_columns(found: xr.Dataset) -> list[str]:
-    """Of the table as CSV: values and bounds."""
-    others = _PARTICLE_MEDIANS if found.attrs["system"] == "particles" else _MOVEMENT_FRACTIONS
-    names = [*_MEDIANS, "above_threshold", *others, *(name for name in STABILITY_KINDS if name != "none")]
-    return ["step", "runs", *(f"{name}{end}" for name in names for end in ("", "_low", "_high"))]
-
-
-def curvature_rows(found: xr.Dataset) -> list[TableRow]:
-    """A row for each step."""
+def tabulate_curvature(found: xr.Dataset) -> pd.DataFrame:
+    """A row for each step of the result of `linearize_trajectory`: medians, means, and fractions of runs."""
     found = with_derived_variables(found)
-    return [_row(found, step) for step in range(found.sizes["step"])]
-
-
-def _row(found: xr.Dataset, step: int) -> TableRow:
-    kind = found["kind"].isel(step=step).values
-    runs = int((kind != NONE).sum())
-    medians = [median_interval(finite_values_at(found[name], step)) for name in _MEDIANS]
-    sharp = finite_values_at(found["sharpness"], step)
-    above = binomial_interval(int((sharp > found.attrs["threshold"]).sum()), len(sharp))
     if found.attrs["system"] == "particles":
-        others = [median_interval(finite_values_at(found[name], step)) for name in _PARTICLE_MEDIANS]
-        middle = [_median(each) for each in others]
+        others, other_interval = _PARTICLE_MEDIANS, median_interval
     else:
-        others = [mean_interval(finite_values_at(found[name], step)) for name in _MOVEMENT_FRACTIONS]
-        middle = [
-            _chance(each) if name.endswith("chance") else format_percent_plus_minus(each)
-            for name, each in zip(_MOVEMENT_FRACTIONS, others, strict=True)
-        ]
-    places = {
-        name: place for name, place in STABILITY_KINDS.items() if place != NONE
-    }  # runs without a value are not counted
-    shares = {name: binomial_interval(int((kind == place).sum()), runs) for name, place in places.items()}
-    at = int(found["step"].values[step])
-    text = [str(at), str(runs), *(_median(each) for each in medians), format_percent(above), *middle]
-    text += [format_percent(shares["saddle"]), format_percent(shares["stable"])]
-    every = [*medians, above, *others, *shares.values()]
-    return TableRow(text, [str(at), str(runs), *(format_number(float(value)) for each in every for value in each)])
+        others, other_interval = _NETWORK_MEANS, mean_interval
+    rows = []
+    for index, step in enumerate(found["step"].values.tolist()):
+        kind, sharpness = found["kind"].isel(step=index).values, finite_values_at(found["sharpness"], index)
+        row = {"step": step, "runs": int((kind != NONE).sum())}
+        for name in _MEDIANS:
+            row |= interval_columns(name, median_interval(finite_values_at(found[name], index)))
+        above = binomial_interval(int((sharpness > found.attrs["threshold"]).sum()), len(sharpness))
+        row |= interval_columns("above_threshold", above)
+        for name in others:
+            row |= interval_columns(name, other_interval(finite_values_at(found[name], index)))
+        for name, flag in STABILITY_KINDS.items():
+            if flag != NONE:
+                row |= interval_columns(name, binomial_interval(int((kind == flag).sum()), row["runs"]))
+        rows.append(row)
+    return make_table(rows)
 
 
-def _median(interval: Interval) -> str:
-    if np.isnan(interval.value):
-        return "-"
-    bounds = "" if np.isnan(interval.low) else f" [{interval.low:.3g}, {interval.high:.3g}]"
-    return f"{interval.value:.3g}{bounds}"
+def curvature_columns(found: xr.Dataset) -> list[Column]:
+    """The printed columns of `tabulate_curvature`."""
+    particles = found.attrs["system"] == "particles"
+    return [
+        Column("step", "step"),
+        Column("runs", "runs"),
+        *(Column(heading, text=_median_text(name)) for name, heading in _MEDIANS.items()),
+        _percent(f"above 2/lr = {found.attrs['threshold']:.4g}, %", "above_threshold", "bounds"),
+        *(Column(heading, text=_median_text(name)) for name, heading in _PARTICLE_MEDIANS.items() if particles),
+        *(
+            Column(heading, text=_chance_text(name)) if name.endswith("chance") else _percent(heading, name)
+            for name, heading in _NETWORK_MEANS.items()
+            if not particles
+        ),
+        _percent("saddles, %", "saddle", "bounds"),
+        _percent("stable, %", "stable", "bounds"),
+    ]
 
 
-def _chance(interval: Interval) -> str:
-    """A share in percent, to two significant digits, with half its interval where it varies."""
-    if np.isnan(interval.value):
-        return "-"
-    digits = max(1, 1 - int(np.floor(np.log10(100 * interval.value)))) if interval.value > 0 else 1
-    shown = Interval(*(100 * value for value in interval))
-    return format_plus_minus(shown if shown.half > 1e-12 else shown._replace(low=np.nan), digits)
+def _percent(heading: str, name: str, interval: str = "half-width") -> Column:
+    return Column(heading, name, digits=1, interval=interval, scale=100)
+
+
+def _median_text(name: str) -> Callable[[dict], str]:
+    def text(row: dict) -> str:
+        value, low, high = (row[name + end] for end in ("", "_low", "_high"))
+        if np.isnan(value):
+            return "-"
+        return f"{value:.3g}" if np.isnan(low) else f"{value:.3g} [{low:.3g}, {high:.3g}]"
+
+    return text
+
+
+def _chance_text(name: str) -> Callable[[dict], str]:
+    return lambda row: _format_chance([row[name + end] for end in ("", "_low", "_high")])
+
+
+def _format_chance(interval: list[float]) -> str:
+    """A fraction in percent, to two significant digits, with half its interval where it varies."""
+    value, low, high = (100 * each for each in interval)
+    digits = max(1, 1 - int(np.floor(np.log10(value)))) if value > 0 else 1
+    return format_plus_minus([value, low if high - low > 2e-12 else np.nan, high], digits)
 
 
 def escape_summary(found: xr.Dataset) -> str:
-    """A sentence on the movement of networks as they leave a plateau; nothing of particles."""
+    """A sentence on the movement of networks as they leave a plateau; empty for particles."""
     if "escape_step" not in found:
         return ""
     runs = int((found["escape_step"] >= 0).sum())
     if not runs:
         return "No run's training loss falls below that of a guess."
-    means = {name: mean_interval(_finite(found[f"escape_{name}"])) for name in _ESCAPE_FRACTIONS}
-    lowest, negative, highest = (
-        format_percent_plus_minus(means[name]) for name in ("lowest_share", "negative_share", "highest_share")
-    )
-    chance = 100 / found.attrs["parameters"]
-    told = (
+    means = {
+        name: mean_interval(found[f"escape_{name}"].dropna("run").values)
+        for name in ("lowest_share", "highest_share", "negative_share", "negative_chance")
+    }
+    lowest, highest, negative = (format_percent_plus_minus(mean) for mean in list(means.values())[:3])
+    sentence = (
         f"At the largest fall of the training loss below that of a guess ({runs} runs), of the squared movement\n"
-        f"{lowest}% are along the lowest eigenvalue, {highest}% along the highest (chance {chance:.2g}%)"
+        f"{lowest}% are along the direction of the lowest eigenvalue, {highest}% along that of the highest\n"
+        f"(chance {100 / found.attrs['parameters']:.2g}%)"
     )
-    if np.isnan(means["negative_share"].value):  # both ends of the spectrum alone are known
-        return f"{told}."
-    return f"{told}, {negative}% within all negative ones (chance {_chance(means['negative_chance'])}%)."
-
-
-def _finite(values: xr.DataArray) -> np.ndarray:
-    return values.values[np.isfinite(values.values)]
+    if np.isnan(means["negative_share"].value):  # only both ends of the spectrum are known
+        return f"{sentence}."
+    chance = _format_chance(list(means["negative_chance"]))
+    return f"{sentence}, {negative}% within those of all negative ones (chance {chance}%)."
 
 
 def curvature_legend(found: xr.Dataset) -> str:
-    """What stands in the table."""
-    first = "Medians with 95% intervals from order statistics, shares with exact ones."
+    """Explanation of the columns."""
+    lines = ["Medians with 95% intervals from order statistics; fractions of runs with exact intervals."]
     if found.attrs["system"] == "particles":
-        second = "Not at rest: what moves particles over the force. Modes exclude common rotations; runs without any"
-        return f"{first}\n{second} are not counted."
-    second = "Movement: to the next recorded frame, mean share ± 95% interval; chance: of a random direction."
-    third = "The loss is that of the training split, without weight decay; for Adam 2/lr is a scale and no limit."
-    return f"{first}\n{second}\n{third}"
+        lines += [
+            "Not at rest: what moves particles over the force. Common rotations are no modes; runs without any mode",
+            "are not counted.",
+        ]
+    else:
+        lines += [
+            "Movement: to the next recorded frame, mean fraction of its square ± 95% interval; chance: of a random",
+            "direction. The loss is that of the training split, without weight decay; for Adam 2/lr is a scale and no",
+            "limit.",
+        ]
+    return "\n".join(lines)

@@ -45,7 +45,7 @@ def null_rate(modes: Eigenmodes) -> np.ndarray:
     return NULL_MODE_TOLERANCE * np.where(np.isfinite(rates), rates, 0.0).max(axis=-1, initial=0.0)
 
 
-def growing_mode_count(modes: Eigenmodes) -> np.ndarray:
+def count_growing(modes: Eigenmodes) -> np.ndarray:
     """How many modes grow: (..., mode) -> (...), NaN where the frame has no value, or no mode."""
     count = (modes.growth > null_rate(modes)[..., None]).sum(axis=-1).astype(np.float64)
     return np.where(_known(modes), count, np.nan)
