@@ -1,166 +1,87 @@
-"""Spikes of the training loss of VC's network: replayed, attributed to a cause, and the cause checked (VC section 4.3).
+"""Spikes of the training loss of VC's network: replayed, attributed to a cause, and the cause tested (VC section 4.3).
 
 python -m analysis.spikes RUN.nc
 python -m analysis.spikes RUN.nc --most 50
 """
 
+from __future__ import annotations
+
 import dataclasses
 from typing import TYPE_CHECKING
 
+from analysis import plots, transitions
 from analysis.command_line.parsing import run_command
 from analysis.command_line.reading import TrajectoryOptions, open_input, write_result_and_picture
+from analysis.output.tables import Column, output_table
 from analysis.transitions.detection import DetectionConfig
 from dynamics.settings import check_integer
 
 if TYPE_CHECKING:
-    import numpy as np
     import xarray as xr
 
-    from analysis.output.tables import TableRow
-    from analysis.transitions.spike_replays import RecordedSpike
-
-TITLE = "Spikes of the loss and their causes"
-
-HEADER = (
-    "cause", "spikes", "share %", "height", "explained %",
-    "without flips", "smooth", "MLP frozen", "xi held", "half", "clipped",
-)  # fmt: skip
-
 COLUMNS = (
-    "cause", "spikes", "share", "share_low", "share_high", "height", "explained", "explained_low", "explained_high",
-    *(f"removed_{name}" for name in ("unflipped", "smooth", "frozen", "held", "half", "clipped")),
-)  # fmt: skip
+    Column("cause", "cause"),
+    Column("spikes", "spikes"),
+    Column("% of all", "share", digits=1, interval="bounds", scale=100),
+    Column("height", "height", digits=3),
+    Column("explained %", "explained", digits=1, interval="bounds", scale=100),
+    Column("without flips", "removed_unflipped", digits=0, scale=100),
+    Column("smooth", "removed_smooth", digits=0, scale=100),
+    Column("MLP frozen", "removed_frozen", digits=0, scale=100),
+    Column("xi held", "removed_held", digits=0, scale=100),
+    Column("half", "removed_half", digits=0, scale=100),
+    Column("clipped", "removed_clipped", digits=0, scale=100),
+)
 
-LEGEND = """step examined: the one with the largest rise between the spike's foot and its half. height: above the
-level before. normalisation: E + P of a token and position, or xi, the embedding of a sequence, moves by more than its
-length and turns round; feed-forward: sequences cross a decision boundary since the foot, as xi or the boundary moves
-removed by each change of the step: % of spikes of which less than half of the rise remains. smooth norm: in brackets of
-how many; in the others it alone, before the step, classifies more than 5% of the sequences otherwise. half and clipped
-(no longer than usual) are controls, which remove spikes of any cause
-explained: the change against the cause removes the rise and none against another does; of crossings this is a check of
-consistency, since what moves xi across is undone by holding it; shares with 95% intervals by runs"""
+LEGEND = """height: largest loss above the level before, median. The update with the largest rise between the foot of the
+spike and its half is examined
+normalisation: E + P of a token and position, or xi, the embedding of a sequence, moves by more than its length and
+turns by more than a right angle. feed-forward: sequences cross a decision boundary of the MLP since the foot
+without flips to clipped: % of the spikes that the change removes, leaving less than half of the rise. smooth: of the {}
+spikes before which the smooth norm classifies at least 95% of the sequences alike. half and clipped (an update of at
+most the usual length) are controls, which remove spikes of any cause
+explained: the change against the cause removes the rise and none against another does. 95% intervals over runs"""
 
 
 @dataclasses.dataclass(frozen=True)
 class Options(TrajectoryOptions):
-    """Replay every spike of the training loss step by step from the nearest checkpoint; attribute the step on which it
-    rose to normalisation (a vector flips), to the feed-forward layer (sequence embeddings cross a decision boundary),
-    to both or neither; and take the step again without the cause (VC section 4.3)."""
+    """Replay every spike of the training loss step by step from the nearest checkpoint; attribute the update with the
+    largest rise to normalisation (a vector flips), to the feed-forward layer (sequence embeddings cross a decision
+    boundary of the MLP), to both or to neither; and repeat the update without the cause (VC section 4.3)."""
 
     most: int | None = None
-    """Examine so many spikes, evenly spaced over runs. None is all; a hundred take a minute or so."""
-    rule: DetectionConfig = dataclasses.field(default_factory=DetectionConfig)
-
-
-# ------------------------------------------------------------------------------------------------ the table
-
-
-def _removed_fraction(result: "xr.Dataset", name: str, chosen: "np.ndarray") -> float:
-    """Share of some spikes of which a change leaves less than half of the rise; NaN where it says nothing."""
-    import numpy as np
-
-    from analysis.transitions.spike_attribution import RISE_THRESHOLD
-    from analysis.transitions.spike_replays import smooth_norm_applies
-
-    values = result[f"remaining_{name}"].values[chosen]
-    if name == "smooth":
-        values = np.where(smooth_norm_applies(result)[chosen], values, np.nan)
-    known = values[np.isfinite(values)]
-    return float((known < RISE_THRESHOLD).mean()) if known.size else float("nan")
-
-
-def _cause_row(result: "xr.Dataset", name: str, chosen: "np.ndarray") -> "TableRow":
-    """Some of the spikes: how many, how high, how many explained, and how many each change removes."""
-    import numpy as np
-
-    from analysis.output.tables import TableRow, format_number, format_percent
-    from analysis.statistics.intervals import clustered_binomial_interval
-    from analysis.transitions.spike_attribution import STEP_CHANGES
-    from analysis.transitions.spike_replays import smooth_norm_applies
-
-    runs = result.sizes["run"]
-
-    def of_runs(which: "np.ndarray") -> "np.ndarray":
-        return np.bincount(result["of_run"].values[which], minlength=runs)
-
-    count, total = of_runs(chosen), of_runs(result["cause"].values != "")
-    good = of_runs(chosen & result["explained"].values.astype(bool))
-    share, explained = clustered_binomial_interval(count, total), clustered_binomial_interval(good, count)
-    top = (result["top"] - result["level"]).values[chosen]
-    height = float(np.median(top)) if chosen.any() else float("nan")
-    gone = [_removed_fraction(result, change, chosen) for change in STEP_CHANGES]
-    shown = ["-" if value != value else f"{100 * value:.0f}" for value in gone]
-    shown[1] += f" ({(smooth_norm_applies(result) & chosen).sum()})" if chosen.any() else ""
-    text = [
-        name,
-        str(int(chosen.sum())),
-        format_percent(share),
-        "-" if height != height else f"{height:.3f}",
-        format_percent(explained),
-    ]
-    numbers = [
-        name,
-        str(int(chosen.sum())),
-        *map(format_number, share),
-        format_number(height),
-        *map(format_number, explained),
-    ]
-    return TableRow(text + shown, numbers + [format_number(value) for value in gone])
-
-
-def _cause_rows(result: "xr.Dataset") -> "list[TableRow]":
-    """A row for each cause, each way of crossing a boundary, and all spikes."""
-    from analysis.transitions.spike_attribution import CROSSING_KINDS, SPIKE_CAUSES
-
-    cause, way = result["cause"].values, result["way"].values
-    found = []
-    for each in SPIKE_CAUSES:
-        found.append(_cause_row(result, each, cause == each))
-        if each == "feed-forward":
-            found += [
-                _cause_row(result, f"- {name} crosses", (cause == each) & (way == name)) for name in CROSSING_KINDS
-            ]
-    return [*found, _cause_row(result, "all", cause != "")]
-
-
-def _spikes_summary(result: "xr.Dataset", runs: int, spikes: "list[RecordedSpike]") -> str:
-    """How many spikes there are and were examined, and what they have in common."""
-    import numpy as np
-
-    known = result["cause"].values != ""
-    lost = f"; {(~known).sum()} show no rise when replayed" if (~known).any() else ""
-    within = len({spike.run for spike in spikes})
-    lines = [f"{len(spikes)} spikes in {within} of {runs} runs, {len(known)} examined{lost}"]
-    if known.any():
-        rise = ((result["loss_after"] - result["loss_before"]) / (result["top"] - result["level"])).values[known]
-        lines.append(f"the step examined makes {100 * np.median(rise):.0f}% of the spike's height in the median")
-        ratio = result["xi_ratio"].values[known]
-        lines.append(
-            f"largest update of a sequence embedding over its length: median {np.median(ratio):.2f}, above 1 in "
-            f"{int((ratio > 1).sum())}; of E + P: {np.median(result['input_ratio'].values[known]):.3f}, above 1 in "
-            f"{int((result['input_ratio'].values[known] > 1).sum())}"
-        )
-    return "\n".join(lines)
-
-
-# ---------------------------------------------------------------------------------------------- the command
+    """Number of spikes to examine, evenly spaced over runs; a hundred take about a minute. Default: all."""
+    detection: DetectionConfig = dataclasses.field(default_factory=DetectionConfig)
 
 
 def main(options: Options) -> None:
-    """Examine; print the table, write the result, draw the picture."""
-    from analysis.output import tables
-    from analysis.plots.spikes_figure import plot_spike_attribution
-    from analysis.transitions.spike_replays import attribute_spikes, evenly_spaced_spikes, recorded_spikes
-
-    most = None if options.most is None else check_integer("most", options.most, 1, 10**9)
+    """Examine the spikes; print the table, write the result, draw the figure."""
+    count = None if options.most is None else check_integer("most", options.most, 1, 10**9)
     trajectory, out = open_input(options, "spikes")
-    spikes = recorded_spikes(trajectory, options.rule)
-    result = attribute_spikes(trajectory, evenly_spaced_spikes(spikes, most))
-    result = result.assign_attrs(recorded=len(spikes), **dataclasses.asdict(options.rule))
-    write_result_and_picture(options, "spikes", TITLE, result, plot_spike_attribution(result), out)
-    print("\n" + _spikes_summary(result, trajectory.sizes["run"], spikes), file=options.say)
-    tables.print_rows(HEADER, COLUMNS, _cause_rows(result), options.csv)
-    print(LEGEND, file=options.say)
+    spikes = transitions.recorded_spikes(trajectory, options.detection)
+    result = transitions.attribute_spikes(trajectory, transitions.evenly_spaced_spikes(spikes, count))
+    result = result.assign_attrs(recorded=len(spikes), **dataclasses.asdict(options.detection))
+    figure = plots.plot_spike_attribution(result)
+    write_result_and_picture(options, "spikes", "Spikes of the loss and their causes", result, figure, out)
+    runs = f"{len({spike.run for spike in spikes})} of {trajectory.sizes['run']} runs"
+    print(f"\n{len(spikes)} spikes in {runs}, {_describe_examined(result)}", file=options.say)
+    output_table(transitions.cause_table(result), COLUMNS, options.csv)
+    print(LEGEND.format(int(transitions.smooth_norm_applies(result).sum())), file=options.say)
+
+
+def _describe_examined(result: xr.Dataset) -> str:
+    """How many spikes were examined, and the size of their updates."""
+    known = result.isel(spike=result["cause"].values != "")
+    lost = result.sizes["spike"] - known.sizes["spike"]
+    text = f"{result.sizes['spike']} examined" + (f"; {lost} show no rise when replayed" if lost else "")
+    if not known.sizes["spike"]:
+        return text
+    rise = float(((known["loss_after"] - known["loss_before"]) / (known["top"] - known["level"])).median())
+    text += f"\nthe examined update makes {100 * rise:.0f}% of the height of a spike (median)"
+    for name, label in (("xi_ratio", "a sequence embedding"), ("input_ratio", "E + P")):
+        median, above = float(known[name].median()), int((known[name] > 1).sum())
+        text += f"\nlargest update of {label} over its length: median {median:.3f}, above 1 in {above} spikes"
+    return text
 
 
 if __name__ == "__main__":

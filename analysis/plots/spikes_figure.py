@@ -1,4 +1,4 @@
-"""A picture of spikes: some step by step, what remains of them under each change, and how far vectors moved."""
+"""Figure of the command `spikes`: examples step by step, causes, the rise that changes leave, and update lengths."""
 
 import numpy as np
 import xarray as xr
@@ -10,49 +10,49 @@ from analysis.plots.figure_files import new_figure
 from analysis.transitions.spike_attribution import RISE_THRESHOLD, SPIKE_CAUSES, STEP_CHANGES
 from analysis.transitions.spike_replays import smooth_norm_applies
 
-COLOURS = dict(zip(SPIKE_CAUSES, ("tab:orange", "tab:blue", "tab:green", "0.45"), strict=True))
+_CAUSE_COLOURS = dict(zip(SPIKE_CAUSES, ("tab:orange", "tab:blue", "tab:green", "0.45"), strict=True))
 
-LABELS = {
+_CHANGE_LABELS = {
     "unflipped": "without\nflips",
-    "smooth": "smooth norm,\nwhere fair",
+    "smooth": "smooth norm,\nwhere alike",
     "frozen": "MLP\nfrozen",
     "held": "xi\nheld",
 }
 
-EXAMPLES = 3
+_MAX_EXAMPLES = 3
 
 
 def plot_spike_attribution(result: xr.Dataset) -> Figure:
-    """From what `analysis.transitions.spike_replays.attribute_spikes` found."""
-    drawn = new_figure(15.0, 7.6)
-    grid = drawn.add_gridspec(2, 12, left=0.05, right=0.985, top=0.92, bottom=0.09, hspace=0.42, wspace=2.2)
-    chosen = _example_spikes(result)
-    for place, spike in enumerate(chosen):
-        _plot_path(drawn.add_subplot(grid[0, 4 * place : 4 * place + 4]), result, spike)
-    if not chosen:
-        axes = drawn.add_subplot(grid[0, :])
+    """Draw the result of `attribute_spikes`."""
+    figure = new_figure(15.0, 7.6)
+    grid = figure.add_gridspec(2, 12, left=0.05, right=0.985, top=0.92, bottom=0.09, hspace=0.42, wspace=2.2)
+    examples = _example_spikes(result)
+    for place, spike in enumerate(examples):
+        _plot_path(figure.add_subplot(grid[0, 4 * place : 4 * place + 4]), result, spike)
+    if not examples:
+        axes = figure.add_subplot(grid[0, :])
         axes.text(0.5, 0.5, "no spike", ha="center", va="center", transform=axes.transAxes)
         axes.set_axis_off()
-    _plot_causes(drawn.add_subplot(grid[1, 0:3]), result)
-    _plot_remaining_rise(drawn.add_subplot(grid[1, 3:9]), result)
-    _plot_update_ratios(drawn.add_subplot(grid[1, 9:12]), result)
-    for axes in drawn.axes:
+    _plot_causes(figure.add_subplot(grid[1, 0:3]), result)
+    _plot_remaining_rise(figure.add_subplot(grid[1, 3:9]), result)
+    _plot_update_ratios(figure.add_subplot(grid[1, 9:12]), result)
+    for axes in figure.axes:
         axes.title.set_fontsize(10)
         axes.tick_params(labelsize=8)
-    return drawn
+    return figure
 
 
 def _example_spikes(result: xr.Dataset) -> list[int]:
-    """The highest spike of each cause that there is, then the highest ones, up to so many."""
+    """The highest spike of each cause, then the highest of all others, up to _MAX_EXAMPLES."""
     height = np.nan_to_num((result["top"] - result["level"]).values, nan=-np.inf)
     order = [int(k) for k in np.argsort(-height, kind="stable") if np.isfinite(height[k])]
     causes = result["cause"].values
     first = [next(k for k in order if causes[k] == cause) for cause in SPIKE_CAUSES if (causes == cause).any()]
-    return sorted([*first, *(k for k in order if k not in first)][:EXAMPLES])
+    return sorted([*first, *(k for k in order if k not in first)][:_MAX_EXAMPLES])
 
 
 def _plot_path(axes: Axes, result: xr.Dataset, spike: int) -> None:
-    """A spike's loss at every step, the recorded frames' peak, its foot and the step examined."""
+    """Draw the loss of a spike at every step, its recorded peak, its foot and the step that is examined."""
     one = result.isel(spike=spike)
     offset, path = result["offset"].values, one["path"].values
     at, foot = (int(one[name]) - int(one["step"]) for name in ("at", "foot"))
@@ -74,14 +74,14 @@ def _plot_path(axes: Axes, result: xr.Dataset, spike: int) -> None:
 
 
 def _plot_causes(axes: Axes, result: xr.Dataset) -> None:
-    """Spikes by cause, explained ones full."""
+    """Draw the number of spikes by cause."""
     causes, explained = result["cause"].values, result["explained"].values.astype(bool)
     for place, cause in enumerate(SPIKE_CAUSES):
-        chosen = causes == cause
-        axes.bar(place, chosen.sum(), color=COLOURS[cause], alpha=0.35)
-        axes.bar(place, (chosen & explained).sum(), color=COLOURS[cause])
+        members = causes == cause
+        axes.bar(place, members.sum(), color=_CAUSE_COLOURS[cause], alpha=0.35)
+        axes.bar(place, (members & explained).sum(), color=_CAUSE_COLOURS[cause])
         axes.annotate(
-            f"{chosen.sum()}", (place, chosen.sum()), (0, 2), textcoords="offset points", ha="center", fontsize=8
+            f"{members.sum()}", (place, members.sum()), (0, 2), textcoords="offset points", ha="center", fontsize=8
         )
     axes.set_xticks(
         range(len(SPIKE_CAUSES)),
@@ -92,26 +92,28 @@ def _plot_causes(axes: Axes, result: xr.Dataset) -> None:
 
 
 def _plot_remaining_rise(axes: Axes, result: xr.Dataset) -> None:
-    """Which part of each spike's rise remains under each change, by cause."""
+    """Draw the fraction of the rise of each spike that each change leaves, by cause."""
     causes = result["cause"].values
     there = [cause for cause in SPIKE_CAUSES if (causes == cause).any()]
-    generator = np.random.default_rng(0)  # for places beside each other alone
+    generator = np.random.default_rng(0)  # for horizontal positions only
     for place, change in enumerate(STEP_CHANGES):
         for beside, cause in enumerate(there):
             kept = (causes == cause) & ((change != "smooth") | smooth_norm_applies(result))
             values = result[f"remaining_{change}"].values[kept]
             x = place + 0.26 * (beside - (len(there) - 1) / 2) + generator.uniform(-0.09, 0.09, len(values))
-            axes.plot(x, np.clip(values, -0.6, 1.6), ".", color=COLOURS[cause], markersize=4, alpha=0.6,
+            axes.plot(x, np.clip(values, -0.6, 1.6), ".", color=_CAUSE_COLOURS[cause], markersize=4, alpha=0.6,
                       label=cause if place == 0 else None)  # fmt: skip
     axes.axhline(RISE_THRESHOLD, color="0.4", linewidth=0.8, linestyle=":")
-    axes.set_xticks(range(len(STEP_CHANGES)), [LABELS.get(change, change) for change in STEP_CHANGES])
-    axes.set(ylim=(-0.65, 1.65), title="part of the rise that remains when the step is changed (clipped to the frame)")
+    axes.set_xticks(range(len(STEP_CHANGES)), [_CHANGE_LABELS.get(change, change) for change in STEP_CHANGES])
+    axes.set(
+        ylim=(-0.65, 1.65), title="fraction of the rise that is left when the step is changed (clipped to the frame)"
+    )
     if there:
         axes.legend(frameon=False, fontsize=8, loc="upper right", ncols=len(there), markerscale=2)
 
 
 def _plot_update_ratios(axes: Axes, result: xr.Dataset) -> None:
-    """How far the step moved vectors that are normalised, over their lengths; beyond 1 they may flip."""
+    """Draw the largest update of normalised vectors over their lengths; above 1 they may flip."""
     bins = np.logspace(-3, 1, 41)
     for name, colour, label in (("input_ratio", "tab:brown", "E + P"), ("xi_ratio", "tab:cyan", "xi")):
         values = result[name].values

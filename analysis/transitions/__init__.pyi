@@ -33,3 +33,8 @@ from .loss_events import event_table as event_table
 from .loss_events import first_two_drops as first_two_drops
 from .loss_events import plateau_escape_times as plateau_escape_times
 from .loss_events import trajectory_scalar as trajectory_scalar
+from .spike_replays import attribute_spikes as attribute_spikes
+from .spike_replays import cause_table as cause_table
+from .spike_replays import evenly_spaced_spikes as evenly_spaced_spikes
+from .spike_replays import recorded_spikes as recorded_spikes
+from .spike_replays import smooth_norm_applies as smooth_norm_applies

@@ -1,35 +1,35 @@
-"""What made a loss spike: measured at the step on which it rose most, and checked by changing that step.
+"""Which part of the network causes a spike of the loss, and a test of that cause by changing a step (VC section 4.3).
 
-VC section 4.3 names two causes. A spike is followed at every single step. Its foot is the last step at which the loss
-stood at the level before, or up to a tenth of the spike above it, before it first reached half of the spike. Between
-the two lies the step that is examined, the one with the largest rise. Two causes are told apart by what it does:
+A spike is followed at every optimizer step. Its foot is the last step at which the loss is at the level before the
+spike, or up to a tenth of the spike above it, before it first reaches half of the spike. The step with the largest rise
+between these two is examined. VC names two causes:
 
-normalisation   a vector x that is normalised flips: the step moves it by more than its length, and turns it by more
-                than a right angle. For x = E + P that concerns the sequences whose embedding xi moves mostly because of
-                flipped N(x), for N(xi) those whose own xi flips.
-feed-forward    a sequence that was classified rightly at the foot, and is not concerned by a flip, is classified
-                wrongly after the step: it has crossed a decision boundary since. Either its embedding has moved over a
-                boundary that stays ("embedding"), or the boundary has moved over it ("boundary").
+normalisation
+    A vector that is normalised flips: the step moves it by more than its length and turns it by more than a right
+    angle. If E + P of a token and position flips, it affects the sequences whose embedding xi moves mostly because of
+    that flip; if xi flips, it affects that sequence.
+feed-forward
+    A sequence without a flip that was classified correctly at the foot is misclassified after the step: it has crossed
+    a decision boundary of the MLP. Either its embedding has moved across a boundary that stays ("embedding"), or the
+    boundary has moved across it ("boundary").
 
-A cause is given the share of the loss's rise that the sequences have which it concerns. A cause with half or more is
-that of the spike; "both" if only the two together have; "neither" otherwise.
+A cause has a fraction of the rise of the loss: that of the sequences that it affects. A cause with half or more is the
+cause of the spike; the cause is "both" if only both together have half, and "neither" otherwise.
 
-The same step is then taken again with one thing changed, and it is asked which part of its rise remains:
+The same step is then repeated with one change, which leaves a part of the rise:
 
-unflipped       what is flipped keeps its direction from before the step, all else moves
-smooth          the same step with the smoothed norm, against the network with that norm just before it
-frozen          receptors, assemblers and their biases stay
-held            sequence embeddings stay
-half, clipped   controls: half the step; a step no longer than usual at the foot. They remove spikes of any cause
+unflipped       flipped vectors keep their direction from before the step, all else moves
+smooth          the step with the smooth norm, compared with the network with that norm before the step
+frozen          the MLP stays: receptors and assemblers (VC's words for its input and output weights) and their biases
+held            the sequence embeddings stay
+half, clipped   controls: half of the step, and a step of no more than the usual length; they remove any spike
 
-A change removes the rise if less than half of it remains. A spike is explained if what is against its cause removes it
-and nothing else does: for flips unflipped, but not frozen; for embeddings that cross held, but not frozen, unflipped
-or, where that is fair, smooth; for a boundary that moves frozen, but not held, unflipped or smooth; for both causes
-the two changes at once. Holding the sequence embeddings is no check against flips, which act through them. The smoothed
-norm is another network: it is fair where, just before the step, it classifies nearly all sequences as the network does.
-
-A turn by less than a right angle is no flip, however short the vector. So near the origin the step from one cause to
-the other is one of degree: `turn` and `xi_ratio` tell where a spike stands.
+A change removes the rise if less than half of it is left. A spike is explained if the change against its cause removes
+the rise and changes against other causes do not: for normalisation, unflipped but not frozen; for embeddings that cross
+a boundary, held but not frozen, unflipped or smooth; for boundaries that move, frozen but not held, unflipped or
+smooth; for both causes, the two changes at once. Holding the sequence embeddings is no test against flips, which act
+through them. The smooth norm is another network, so it counts only where it classifies nearly all sequences as the
+network does before the step.
 """
 
 import dataclasses
@@ -51,27 +51,27 @@ CROSSING_KINDS = ("embedding", "boundary")
 STEP_CHANGES = ("unflipped", "smooth", "frozen", "held", "half", "clipped")
 
 RISE_THRESHOLD = 0.5
-"""Share of a rise that makes a cause the spike's, and below which a change has removed it."""
+"""Fraction of a rise from which a cause is that of the spike, and below which a change has removed the rise."""
 
 SMOOTH_NORM_AGREEMENT = 0.95
-"""Share of the sequences that the smoothed norm classifies as the network does, from which it says something."""
+"""Fraction of sequences that the smooth norm has to classify as the network does, for the change to count."""
 
 
 # ------------------------------------------------------------------------------------------- which step
 
 
 class LossRise(NamedTuple):
-    """Where a spike rises, as places in a loss of every step."""
+    """Where a spike rises, as indices into a loss at every step."""
 
     foot: int
     step: int
-    """The step examined leads from here to the next place."""
+    """Index before the step that is examined."""
     half: int
     peak: int
 
 
 def locate_loss_rise(loss: np.ndarray, level: float) -> LossRise | None:
-    """Where a loss (step,) first rises from a level to half of its largest value; None where it never does."""
+    """Where a loss (step,) first rises from a level to half of its largest value, or None if it does not."""
     peak = int(np.argmax(loss))
     height = float(loss[peak]) - level
     above = np.flatnonzero(loss[: peak + 1] >= level + 0.5 * height)
@@ -84,31 +84,30 @@ def locate_loss_rise(loss: np.ndarray, level: float) -> LossRise | None:
 
 
 class TrainingSequences(NamedTuple):
-    """The distinct sequences that a run is trained on."""
+    """The distinct training sequences of a run."""
 
     tokens: torch.Tensor  # (sequence, position)
     targets: torch.Tensor  # (sequence,)
-    share: torch.Tensor  # (sequence,) of all draws
+    weight: torch.Tensor  # (sequence,) fraction of the training set
 
 
-def training_sequences(s: SparseSettings, seed: int) -> TrainingSequences:
-    """Those of the run of a seed."""
-    tokens, counts = distinct_sequences(s, seed, "train")
-    return TrainingSequences(
-        *(torch.from_numpy(each) for each in (tokens, sparse_sum(tokens, s), counts / counts.sum()))
-    )
+def training_sequences(settings: SparseSettings, seed: int) -> TrainingSequences:
+    """The training sequences of the run with a seed."""
+    tokens, counts = distinct_sequences(settings, seed, "train")
+    arrays = tokens, sparse_sum(tokens, settings), counts / counts.sum()
+    return TrainingSequences(*map(torch.from_numpy, arrays))
 
 
 # --------------------------------------------------------------------------------------------- the step
 
 
 class ForwardPass(NamedTuple):
-    """What a network makes of examples on the way to its logits."""
+    """What a network computes from sequences."""
 
     inputs: torch.Tensor  # E + P, (position, token, axis)
-    table: torch.Tensor  # z, likewise
+    table: torch.Tensor  # z, the normalised inputs
     xi: torch.Tensor  # (sequence, axis)
-    flat: torch.Tensor  # N(xi)
+    normalised_xi: torch.Tensor
     logits: torch.Tensor  # (sequence, token)
     losses: torch.Tensor  # (sequence,)
 
@@ -116,23 +115,20 @@ class ForwardPass(NamedTuple):
 def forward_pass(
     network: ClusteringHead,
     weights: Weights,
-    on: TrainingSequences,
+    sequences: TrainingSequences,
     table: torch.Tensor | None = None,
     xi: torch.Tensor | None = None,
-    turned: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
+    replace_normalised: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
 ) -> ForwardPass:
-    """From weights, or with a table of z or sequence embeddings in place of their own.
-
-    turned: gives what stands for N(xi), of xi and N(xi).
-    """
+    """Evaluate a network, optionally with another z or xi, or with replace_normalised(xi, N(xi)) for N(xi)."""
     inputs = weights["embedding"][None] + weights["position_embedding"][:, None]
     table = network.normalise(inputs) if table is None else table
-    xi = network.sequence_embedding(weights, on.tokens, table) if xi is None else xi
-    flat = network.normalise(xi)
-    flat = flat if turned is None else turned(xi, flat)
-    logits = network.transform(weights, xi, flat) @ weights["embedding"].mT
-    losses = torch.nn.functional.cross_entropy(logits, on.targets, reduction="none")
-    return ForwardPass(inputs, table, xi, flat, logits, losses)
+    xi = network.sequence_embedding(weights, sequences.tokens, table) if xi is None else xi
+    normalised = network.normalise(xi)
+    normalised = normalised if replace_normalised is None else replace_normalised(xi, normalised)
+    logits = network.transform(weights, xi, normalised) @ weights["embedding"].mT
+    losses = torch.nn.functional.cross_entropy(logits, sequences.targets, reduction="none")
+    return ForwardPass(inputs, table, xi, normalised, logits, losses)
 
 
 def flipped_vectors(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
@@ -143,150 +139,159 @@ def flipped_vectors(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
 
 @dataclasses.dataclass(frozen=True)
 class SpikeStep:
-    """A step of one run, from weights to weights (float64), with those at the foot of the spike."""
+    """The examined step of one run: float64 weights at the foot of the spike, before and after the step."""
 
     network: ClusteringHead
-    on: TrainingSequences
+    sequences: TrainingSequences
     foot: Weights
     before: Weights
     after: Weights
     usual: float
-    """Norm of a usual update, at the foot."""
+    """Norm of a usual update."""
 
     @torch.no_grad()
-    def measured(self) -> dict[str, float]:
-        """What tells the causes apart, and what else there is to know of the step. All values are dimensionless."""
-        old, new = self._states
-        concerned, z_flips, xi_flips = self._concerned
-        rise = (self.on.share * (new.losses - old.losses)).clamp(min=0)
+    def measures(self) -> dict[str, float]:
+        """Fractions of the rise by cause, and further measures of the step (`spike_replays` describes them)."""
+        old, new = self._passes
+        weight = self.sequences.weight
+        affected, z_flips, xi_flips = self._affected
+        rise = (weight * (new.losses - old.losses)).clamp(min=0)
         rise = rise / rise.sum() if rise.sum() > 0 else rise
-        foot = forward_pass(self.network, self.foot, self.on)
-        right = foot.logits.argmax(-1) == self.on.targets
-        crossed = right & (new.logits.argmax(-1) != self.on.targets) & ~concerned
-        by_embedding = forward_pass(self.network, self.foot, self.on, xi=new.xi).logits.argmax(-1) != self.on.targets
-        by_boundary = forward_pass(self.network, self.after, self.on, xi=foot.xi).logits.argmax(-1) != self.on.targets
-        lengths = {"input": old.inputs, "xi": old.xi}
-        moves = {"input": new.inputs - old.inputs, "xi": new.xi - old.xi}
-        ratios = {
-            name: (moves[name].norm(dim=-1) / lengths[name].norm(dim=-1).clamp(min=1e-300)).max() for name in lengths
-        }
-        turn = torch.nn.functional.cosine_similarity(old.flat, new.flat, dim=-1).clamp(-1, 1).arccos()
+        foot = forward_pass(self.network, self.foot, self.sequences)
+        crossed = ~self._misclassified(foot) & self._misclassified(new) & ~affected
+        by_embedding = self._misclassified(forward_pass(self.network, self.foot, self.sequences, xi=new.xi))
+        by_boundary = self._misclassified(forward_pass(self.network, self.after, self.sequences, xi=foot.xi))
+        turn = torch.nn.functional.cosine_similarity(old.normalised_xi, new.normalised_xi, dim=-1).clamp(-1, 1).arccos()
         found = {
-            "loss_before": (self.on.share * old.losses).sum(),
-            "loss_after": (self.on.share * new.losses).sum(),
-            "normalisation_share": rise[concerned].sum(),
+            "loss_before": (weight * old.losses).sum(),
+            "loss_after": (weight * new.losses).sum(),
+            "normalisation_share": rise[affected].sum(),
             "feed_forward_share": rise[crossed].sum(),
-            "crossed": self.on.share[crossed].sum(),
+            "crossed": weight[crossed].sum(),
             "by_embedding_share": rise[crossed & by_embedding].sum(),
             "by_boundary_share": rise[crossed & by_boundary].sum(),
             "flipped_inputs": z_flips.sum(),
-            "flipped_sequences": self.on.share[xi_flips].sum(),
-            "input_ratio": ratios["input"],
-            "xi_ratio": ratios["xi"],
+            "flipped_sequences": weight[xi_flips].sum(),
+            "input_ratio": _largest_relative_move(old.inputs, new.inputs),
+            "xi_ratio": _largest_relative_move(old.xi, new.xi),
             "turn": (rise * turn).sum(),
             "assembler_norm": torch.linalg.matrix_norm(self.before["assembler"]),
             "assembler_alignment": assembler_alignment(self.before["assembler"]),
-            "update_norm": torch.tensor(self._size()),
+            "update_norm": torch.tensor(self._length),
         }
         return {name: float(value) for name, value in found.items()}
 
     @torch.no_grad()
-    def remaining(self) -> dict[str, float]:
-        """Which part of the rise remains with each of CHANGES, and with both causes' changes at once; 1 is all of it.
+    def remaining_rise(self) -> dict[str, float]:
+        """The fraction of the rise that each of STEP_CHANGES leaves, and the changes against both causes at once.
 
-        `smooth_alike` is the share of sequences that the smoothed norm classifies as the network does before the step.
+        `smooth_alike` is the fraction of sequences that the smooth norm classifies as the network does before the step.
         """
-        old, new = self._states
-        concerned, z_flips, xi_flips = self._concerned
+        old, new = self._passes
+        affected, z_flips, xi_flips = self._affected
         table = torch.where(z_flips[..., None], old.table, new.table)
 
-        def keep(xi: torch.Tensor, flat: torch.Tensor) -> torch.Tensor:
-            return torch.where(xi_flips[:, None], old.flat, flat)
+        def keep(xi: torch.Tensor, normalised: torch.Tensor) -> torch.Tensor:
+            return torch.where(xi_flips[:, None], old.normalised_xi, normalised)
 
-        unflipped = self.network.sequence_embedding(self.after, self.on.tokens, table)
-        partly = torch.where(concerned[:, None], unflipped, old.xi)
-        frozen = self._moved(dict.fromkeys(MLP_VARIABLES, 0.0))
-        changed = {
-            "unflipped": self._loss(self.after, table=table, turned=keep),
+        unflipped = self.network.sequence_embedding(self.after, self.sequences.tokens, table)
+        partly_held = torch.where(affected[:, None], unflipped, old.xi)
+        frozen = self._weights_after(dict.fromkeys(MLP_VARIABLES, 0.0))
+        losses = {
+            "unflipped": self._loss(self.after, table=table, replace_normalised=keep),
             "frozen": self._loss(frozen),
             "held": self._loss(self.after, xi=old.xi),
-            "half": self._loss(self._moved({}, 0.5)),
-            "clipped": self._loss(self._moved({}, min(1.0, self.usual / max(self._size(), 1e-300)))),
-            "unflipped_frozen": self._loss(frozen, table=table, turned=keep),
-            "unflipped_held": self._loss(self.after, xi=partly, turned=keep),
+            "half": self._loss(self._weights_after({}, 0.5)),
+            "clipped": self._loss(self._weights_after({}, min(1.0, self.usual / max(self._length, 1e-300)))),
+            "unflipped_frozen": self._loss(frozen, table=table, replace_normalised=keep),
+            "unflipped_held": self._loss(self.after, xi=partly_held, replace_normalised=keep),
         }
-        first, last = ((self.on.share * each.losses).sum() for each in (old, new))
+        weight = self.sequences.weight
+        first, last = ((weight * each.losses).sum() for each in (old, new))
         smooth = ClusteringHead(with_smooth_norm(self.network.settings))
-        begun, ended = (forward_pass(smooth, each, self.on) for each in (self.before, self.after))
+        begin, end = (forward_pass(smooth, each, self.sequences) for each in (self.before, self.after))
         rise = last - first if last > first else torch.nan
-        left = {name: float((value - first) / rise) for name, value in changed.items()}
-        left["smooth"] = float((self.on.share * (ended.losses - begun.losses)).sum() / rise)
-        alike = begun.logits.argmax(-1) == old.logits.argmax(-1)
-        return {**left, "smooth_alike": float(self.on.share[alike].sum())}
+        left = {name: float((value - first) / rise) for name, value in losses.items()}
+        left["smooth"] = float((weight * (end.losses - begin.losses)).sum() / rise)
+        alike = begin.logits.argmax(-1) == old.logits.argmax(-1)
+        return {**left, "smooth_alike": float(weight[alike].sum())}
 
     @functools.cached_property
-    def _states(self) -> tuple[ForwardPass, ForwardPass]:
-        return forward_pass(self.network, self.before, self.on), forward_pass(self.network, self.after, self.on)
+    def _passes(self) -> tuple[ForwardPass, ForwardPass]:
+        """Before and after the step."""
+        before, after = (forward_pass(self.network, each, self.sequences) for each in (self.before, self.after))
+        return before, after
 
     @functools.cached_property
-    def _concerned(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Which sequences flips concern, which inputs (position, token) flip, and which sequences do themselves."""
-        old, new = self._states
+    def _affected(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Which sequences are affected by flips, which inputs (position, token) flip, and which sequences flip."""
+        old, new = self._passes
         z_flips, xi_flips = flipped_vectors(old.inputs, new.inputs), flipped_vectors(old.xi, new.xi)
         table = torch.where(z_flips[..., None], old.table, new.table)
-        without = self.network.sequence_embedding(self.after, self.on.tokens, table)
-        by_flips, moved = (new.xi - without).norm(dim=-1), (new.xi - old.xi).norm(dim=-1)
+        unflipped = self.network.sequence_embedding(self.after, self.sequences.tokens, table)
+        by_flips, moved = (new.xi - unflipped).norm(dim=-1), (new.xi - old.xi).norm(dim=-1)
         return xi_flips | ((by_flips > 0) & (by_flips >= 0.5 * moved)), z_flips, xi_flips
 
-    def _loss(self, weights: Weights, **changes) -> torch.Tensor:
-        return (self.on.share * forward_pass(self.network, weights, self.on, **changes).losses).sum()
+    def _misclassified(self, result: ForwardPass) -> torch.Tensor:
+        return result.logits.argmax(-1) != self.sequences.targets
 
-    def _moved(self, parts: Mapping[str, float], other: float = 1.0) -> Weights:
-        """The weights after a part of the step, by name."""
+    def _loss(self, weights: Weights, **changes) -> torch.Tensor:
+        losses = forward_pass(self.network, weights, self.sequences, **changes).losses
+        return (self.sequences.weight * losses).sum()
+
+    def _weights_after(self, fractions: Mapping[str, float], other: float = 1.0) -> Weights:
+        """The weights after a fraction of the step, by variable."""
         return {
-            name: value + parts.get(name, other) * (self.after[name] - value) for name, value in self.before.items()
+            name: value + fractions.get(name, other) * (self.after[name] - value) for name, value in self.before.items()
         }
 
-    def _size(self) -> float:
+    @functools.cached_property
+    def _length(self) -> float:
         return math.sqrt(sum(float(((self.after[name] - value) ** 2).sum()) for name, value in self.before.items()))
 
 
+def _largest_relative_move(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+    """The largest |after - before| / |before| of vectors (..., axis)."""
+    return ((after - before).norm(dim=-1) / before.norm(dim=-1).clamp(min=1e-300)).max()
+
+
 def assembler_alignment(assemblers: torch.Tensor) -> torch.Tensor:
-    """Share of the assemblers' squares (hidden, axis) along one direction, from 1/axes to 1, where all are parallel."""
+    """Fraction of the squared norm of assemblers (hidden, axis) along one direction: from 1/axes to 1 (parallel)."""
     singular = torch.linalg.svdvals(assemblers)
     total = (singular**2).sum()
     return singular[0] ** 2 / total if total > 0 else total
 
 
-def with_smooth_norm(s: SparseSettings) -> SparseSettings:
-    """The same network with the norm of the same radius that is smooth at the origin."""
-    return s if s.norm.endswith("smooth") else dataclasses.replace(s, norm=f"{s.norm}-smooth")  # type: ignore[arg-type]
+def with_smooth_norm(settings: SparseSettings) -> SparseSettings:
+    """The settings with the norm of the same radius that is smooth at the origin."""
+    smooth = settings.norm if settings.norm.endswith("smooth") else f"{settings.norm}-smooth"
+    return dataclasses.replace(settings, norm=smooth)  # type: ignore[arg-type]
 
 
 # ------------------------------------------------------------------------------------------- the verdict
 
 
-def spike_cause(measured: Mapping[str, float]) -> str:
-    """One of CAUSES."""
-    norm, forward = measured["normalisation_share"], measured["feed_forward_share"]
+def spike_cause(measures: Mapping[str, float]) -> str:
+    """One of SPIKE_CAUSES, from `SpikeStep.measures`."""
+    norm, forward = measures["normalisation_share"], measures["feed_forward_share"]
     if max(norm, forward) >= RISE_THRESHOLD:
         return SPIKE_CAUSES[0] if norm >= forward else SPIKE_CAUSES[1]
     return SPIKE_CAUSES[2] if norm + forward >= RISE_THRESHOLD else SPIKE_CAUSES[3]
 
 
-def crossing_kind(measured: Mapping[str, float]) -> str:
-    """How boundaries are crossed: one of WAYS."""
-    return CROSSING_KINDS[0] if measured["by_embedding_share"] >= measured["by_boundary_share"] else CROSSING_KINDS[1]
+def crossing_kind(measures: Mapping[str, float]) -> str:
+    """How sequences cross boundaries: one of CROSSING_KINDS."""
+    return CROSSING_KINDS[0] if measures["by_embedding_share"] >= measures["by_boundary_share"] else CROSSING_KINDS[1]
 
 
-def is_explained(measured: Mapping[str, float], remaining: Mapping[str, float]) -> bool:
-    """Whether the change against a spike's cause removes its rise, and those against other causes do not."""
-    cause = spike_cause(measured)
-    against, other = ("held", "frozen") if crossing_kind(measured) == CROSSING_KINDS[0] else ("frozen", "held")
+def is_explained(measures: Mapping[str, float], remaining: Mapping[str, float]) -> bool:
+    """Whether the change against a spike's cause removes its rise, and changes against other causes do not."""
+    cause = spike_cause(measures)
+    against, other = ("held", "frozen") if crossing_kind(measures) == CROSSING_KINDS[0] else ("frozen", "held")
     removes = {name: remaining[name] < RISE_THRESHOLD for name in remaining}
     if cause == "normalisation":
         return removes["unflipped"] and not removes["frozen"]
     if cause == "feed-forward":
-        by_norm = removes["unflipped"] or (removes["smooth"] and remaining["smooth_alike"] >= SMOOTH_NORM_AGREEMENT)
-        return removes[against] and not removes[other] and not by_norm
+        smooth = removes["smooth"] and remaining["smooth_alike"] >= SMOOTH_NORM_AGREEMENT
+        return removes[against] and not removes[other] and not removes["unflipped"] and not smooth
     return cause == "both" and removes[f"unflipped_{against}"]

@@ -1,20 +1,27 @@
-"""The spikes of a trajectory of VC's network, each replayed step by step and examined
-(`analysis.transitions.spike_attribution`)."""
+"""The spikes of a trajectory of VC's network, each replayed at every step and attributed to a cause."""
+
+from __future__ import annotations
 
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 import xarray as xr
 from numba import get_num_threads
 from tqdm import tqdm
 
+from analysis.output.tables import interval_columns, make_table
+from analysis.statistics.intervals import clustered_binomial_interval
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
 from analysis.transitions.loss_events import event_table, trajectory_scalar
 from analysis.transitions.spike_attribution import (
+    CROSSING_KINDS,
+    RISE_THRESHOLD,
     SMOOTH_NORM_AGREEMENT,
+    SPIKE_CAUSES,
     STEP_CHANGES,
     LossRise,
     SpikeStep,
@@ -29,51 +36,60 @@ from dynamics.branching import replay
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import clustering_head_of, weights
 
-MAX_FRAMES_BEFORE_PEAK, FRACTION_AFTER_PEAK = 5, 0.5
-"""Recorded frames before a spike's peak in which its rise may begin; part of one that is replayed after it."""
+MAX_FRAMES_BEFORE_PEAK = 5
+"""Recorded frames before the peak of a spike in which its rise may begin."""
+
+FRACTION_AFTER_PEAK = 0.5
+"""Fraction of the recorded frame after the peak that is replayed."""
 
 
 class RecordedSpike(NamedTuple):
-    """A spike as it was recorded."""
+    """A spike in the recorded frames."""
 
     run: int
     seed: int
     step: int
     level: float
-    """Loss before, at recorded frames."""
+    """Loss before the spike."""
     height: float
-    """Loss at its recorded peak."""
+    """Loss at the peak."""
 
 
-def recorded_spikes(trajectory: xr.Dataset, rule: DetectionConfig = DEFAULT_DETECTION) -> list[RecordedSpike]:
+def recorded_spikes(trajectory: xr.Dataset, config: DetectionConfig = DEFAULT_DETECTION) -> list[RecordedSpike]:
     """All spikes of the training loss, by run and step. Raises TrajectoryError."""
     clustering_head_of(trajectory)
-    found, seeds = event_table(trajectory_scalar(trajectory, "loss"), rule), trajectory["seed"].values
-    at = np.flatnonzero(found["kind"].values == "spike")
-    columns = (found[name].values[at] for name in ("of_run", "middle", "before", "after"))
+    events, seeds = event_table(trajectory_scalar(trajectory, "loss"), config), trajectory["seed"].values
+    spikes = events.isel(event=events["kind"].values == "spike")
+    columns = (spikes[name].values for name in ("of_run", "middle", "before", "after"))
     return [
         RecordedSpike(int(run), int(seeds[run]), int(step), float(level), float(height))
         for run, step, level, height in zip(*columns, strict=True)
     ]
 
 
-def evenly_spaced_spikes(spikes: list[RecordedSpike], most: int | None) -> list[RecordedSpike]:
-    """So many of them, evenly spaced in their order, or all."""
-    if most is None or most >= len(spikes):
+def evenly_spaced_spikes(spikes: list[RecordedSpike], count: int | None) -> list[RecordedSpike]:
+    """This number of spikes, evenly spaced in their order; None for all."""
+    if count is None or count >= len(spikes):
         return spikes
-    return [spikes[k] for k in np.linspace(0, len(spikes) - 1, most).round().astype(int)]
+    return [spikes[k] for k in np.linspace(0, len(spikes) - 1, count).round().astype(int)]
 
 
 # ---------------------------------------------------------------------------------------------- one spike
 
 
-def examine_spike(
-    trajectory: xr.Dataset, spike: RecordedSpike, on: TrainingSequences
-) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
-    """What was found of a spike, and the steps and losses of its replay. Without a rise, nothing is found.
+class SpikeExamination(NamedTuple):
+    """The result for one spike."""
 
-    Raises TrajectoryError, Interrupted.
-    """
+    values: dict[str, Any]
+    """Entries of _ATTRIBUTION_VARIABLES; empty if the loss does not rise in the replay."""
+    steps: np.ndarray
+    """Steps of the replay, (step,)."""
+    loss: np.ndarray
+    """Training loss at these steps, (step,)."""
+
+
+def examine_spike(trajectory: xr.Dataset, spike: RecordedSpike, sequences: TrainingSequences) -> SpikeExamination:
+    """Replay a spike and attribute it to a cause. Raises TrajectoryError, Interrupted."""
     first, begin, last = replay_span(trajectory, spike)
     path = replay(trajectory, spike.run, first, last)
     loss = path["loss"].sel(split="train").values[0].astype(np.float64)
@@ -81,75 +97,94 @@ def examine_spike(
     calm = max(1, begin - first)
     rise = locate_loss_rise(loss[begin - first :], float(np.median(loss[:calm])))
     if rise is None:
-        return {}, steps, loss
-    rise = LossRise(*(place + begin - first for place in rise))
+        return SpikeExamination({}, steps, loss)
+    rise = LossRise(*(index + begin - first for index in rise))
     with torch.no_grad():
-        step = spike_step(path, clustering_head_of(trajectory), rise, on, calm)
-        measured, remaining = step.measured(), step.remaining()
-    return (
-        {
-            "at": int(steps[rise.step]),
-            "foot": int(steps[rise.foot]),
-            "top": float(loss.max()),
-            "cause": spike_cause(measured),
-            "way": crossing_kind(measured),
-            "explained": is_explained(measured, remaining),
-            **measured,
-            **{f"remaining_{name}": value for name, value in remaining.items()},
-        },
-        steps,
-        loss,
-    )
+        step = _spike_step(path, clustering_head_of(trajectory), rise, sequences, calm)
+        measures, remaining = step.measures(), step.remaining_rise()
+    values = {
+        "at": int(steps[rise.step]),
+        "foot": int(steps[rise.foot]),
+        "top": float(loss.max()),
+        "cause": spike_cause(measures),
+        "way": crossing_kind(measures),
+        "explained": is_explained(measures, remaining),
+    }
+    left = {f"remaining_{name}": value for name, value in remaining.items()}
+    return SpikeExamination(values | measures | left, steps, loss)
 
 
 def replay_span(trajectory: xr.Dataset, spike: RecordedSpike) -> tuple[int, int, int]:
-    """Steps at which a spike's replay begins, from which its rise is looked for, and at which it ends.
+    """Steps at which the replay of a spike begins, at which its rise may begin, and at which the replay ends.
 
-    The rise begins with the last recorded frame that stands no higher than a tenth of the spike; the recorded frame
-    before that tells what is usual.
+    The rise begins after the last recorded frame that is no higher than a tenth of the spike; the frame before that
+    one is replayed too, for the usual length of updates.
     """
     steps, last = trajectory["step"].values, int(trajectory["last_step"].values[spike.run])
     peak = int(np.searchsorted(steps, spike.step))
-    frames = (
-        trajectory["loss"]
-        .isel(run=spike.run, step=slice(max(0, peak - MAX_FRAMES_BEFORE_PEAK), peak))
-        .sel(split="train")
-        .values
-    )
-    low = np.flatnonzero(frames <= spike.level + 0.1 * (spike.height - spike.level))
-    begin = max(0, peak - MAX_FRAMES_BEFORE_PEAK) + int(low[-1] if low.size else np.argmin(frames))
+    earliest = max(0, peak - MAX_FRAMES_BEFORE_PEAK)
+    losses = trajectory["loss"].isel(run=spike.run, step=slice(earliest, peak)).sel(split="train").values
+    low = np.flatnonzero(losses <= spike.level + 0.1 * (spike.height - spike.level))
+    begin = earliest + int(low[-1] if low.size else np.argmin(losses))
     gap = int(steps[min(peak + 1, len(steps) - 1)]) - spike.step
     end = min(last, spike.step + max(1, round(FRACTION_AFTER_PEAK * gap)))
     return int(steps[max(0, begin - 1)]), int(steps[begin]), end
 
 
-def spike_step(
-    path: xr.Dataset, network: ClusteringHead, rise: LossRise, on: TrainingSequences, calm: int
+def _spike_step(
+    path: xr.Dataset, network: ClusteringHead, rise: LossRise, sequences: TrainingSequences, calm: int
 ) -> SpikeStep:
-    """The step of a replay, which has one run and every step; so many of its first steps are calm."""
+    """The examined step of a replay, whose first `calm` steps have updates of the usual length."""
     every = {name: values[0].double() for name, values in weights(path).items()}
-    moments = (rise.foot, rise.step, rise.step + 1)
-    foot, before, after = ({name: values[at] for name, values in every.items()} for at in moments)
-    sizes = np.sqrt((path["update_norm"].values[0, 1 : calm + 1].astype(np.float64) ** 2).sum(-1))
-    return SpikeStep(network, on, foot, before, after, float(np.median(sizes)))
+    frames = (rise.foot, rise.step, rise.step + 1)
+    foot, before, after = ({name: values[frame] for name, values in every.items()} for frame in frames)
+    lengths = np.sqrt((path["update_norm"].values[0, 1 : calm + 1].astype(np.float64) ** 2).sum(-1))
+    return SpikeStep(network, sequences, foot, before, after, float(np.median(lengths)))
 
 
-# ------------------------------------------------------------------------------------------ all of them
+# ------------------------------------------------------------------------------------------- all spikes
 
 
 def attribute_spikes(trajectory: xr.Dataset, spikes: list[RecordedSpike], progress: bool = True) -> xr.Dataset:
-    """Every spike examined, a row each; `path` (spike, offset) is its loss at the steps around its recorded peak.
+    """Replay spikes and attribute each to a cause.
 
-    Raises TrajectoryError, Interrupted.
+    Parameters
+    ----------
+    trajectory : Dataset
+        Of VC's network.
+    spikes : list of RecordedSpike
+        From `recorded_spikes`.
+    progress : bool
+        Whether to show a progress bar.
+
+    Returns
+    -------
+    Dataset, dims spike, run, offset
+        The recorded values, cause and measures of each spike (spike); `path` (spike, offset), the training loss at
+        steps relative to the recorded peak, NaN outside the replay; `examined` (run), the number of its spikes.
+
+    Raises
+    ------
+    TrajectoryError, Interrupted
+        As `dynamics.replay`.
+
+    Examples
+    --------
+    >>> from analysis.transitions import attribute_spikes, recorded_spikes
+    >>> from dynamics import SparseSettings, simulate
+    >>> small = SparseSettings(length=4, sparsity=2, data=16, batch=16, hidden=4)
+    >>> trajectory = simulate(small, runs=2, steps=30, progress=False)
+    >>> attribute_spikes(trajectory, recorded_spikes(trajectory)).sizes["spike"]
+    0
     """
-    network = clustering_head_of(trajectory)
+    settings = clustering_head_of(trajectory).settings
     by_run = [list(group) for _, group in itertools.groupby(spikes, key=lambda spike: spike.run)]
 
-    def of_run(group: list[RecordedSpike]) -> list[tuple[dict[str, Any], np.ndarray, np.ndarray]]:
-        on = training_sequences(network.settings, group[0].seed)
+    def examine_run(group: list[RecordedSpike]) -> list[SpikeExamination]:
+        sequences = training_sequences(settings, group[0].seed)
         found = []
         for spike in group:
-            found.append(examine_spike(trajectory, spike, on))
+            found.append(examine_spike(trajectory, spike, sequences))
             bar.update()
         return found
 
@@ -157,59 +192,53 @@ def attribute_spikes(trajectory: xr.Dataset, spikes: list[RecordedSpike], progre
         tqdm(total=len(spikes), unit="spike", disable=None if progress else True, leave=False) as bar,
         ThreadPoolExecutor(get_num_threads()) as pool,
     ):
-        rows = [row for rows in pool.map(of_run, by_run) for row in rows]
-    return _dataset(spikes, rows, trajectory)
+        examined = [each for run in pool.map(examine_run, by_run) for each in run]
+    return _attribution_dataset(spikes, examined, trajectory)
 
 
-def _dataset(
-    spikes: list[RecordedSpike], rows: list[tuple[dict[str, Any], np.ndarray, np.ndarray]], trajectory: xr.Dataset
+def _attribution_dataset(
+    spikes: list[RecordedSpike], examined: list[SpikeExamination], trajectory: xr.Dataset
 ) -> xr.Dataset:
     variables: dict[str, Any] = {}
-    for name, (kind, about) in RECORDED_VARIABLES.items():
+    for name, (kind, long_name) in _RECORDED_VARIABLES.items():
         values = np.array([getattr(spike, name.removeprefix("of_")) for spike in spikes], kind)
-        variables[name] = ("spike", values, {"long_name": about, "units": "1"})
-    for name, about in ATTRIBUTION_VARIABLES.items():
-        kind, empty = EMPTY_VALUES.get(name, ("f8", np.nan))
-        values = np.array([row.get(name, empty) for row, _, _ in rows], kind)
-        variables[name] = ("spike", values, {"long_name": about, "units": "1"})
-    offsets, path = _paths(spikes, rows)
+        variables[name] = ("spike", values, {"long_name": long_name, "units": "1"})
+    for name, long_name in _ATTRIBUTION_VARIABLES.items():
+        kind, missing = _MISSING_VALUES.get(name, ("f8", np.nan))
+        values = np.array([each.values.get(name, missing) for each in examined], kind)
+        variables[name] = ("spike", values, {"long_name": long_name, "units": "1"})
+    offsets, path = _aligned_losses(spikes, examined)
     variables["path"] = (("spike", "offset"), path, {"long_name": "training loss at every step", "units": "1"})
     runs = np.bincount(variables["of_run"][1], minlength=trajectory.sizes["run"])
     variables["examined"] = ("run", runs, {"long_name": "spikes examined of each run", "units": "1"})
     return xr.Dataset(variables, {"offset": offsets, "seed": ("run", trajectory["seed"].values)})
 
 
-def _paths(
-    spikes: list[RecordedSpike], rows: list[tuple[dict[str, Any], np.ndarray, np.ndarray]]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Losses on a common axis of steps from the recorded peak, NaN where there are none."""
-    ends = [
-        (int(steps[0]) - spike.step, int(steps[-1]) - spike.step)
-        for spike, (_, steps, _) in zip(spikes, rows, strict=True)
-    ]
-    first, last = min((low for low, _ in ends), default=0), max((high for _, high in ends), default=0)
+def _aligned_losses(spikes: list[RecordedSpike], examined: list[SpikeExamination]) -> tuple[np.ndarray, np.ndarray]:
+    """Steps relative to the recorded peak (offset,) and the losses (spike, offset), NaN outside the replay."""
+    ends = [each.steps[[0, -1]] - spike.step for spike, each in zip(spikes, examined, strict=True)]
+    first, last = min((int(low) for low, _ in ends), default=0), max((int(high) for _, high in ends), default=0)
     path = np.full((len(spikes), last - first + 1), np.nan)
-    for row, (low, high), (_, _, loss) in zip(path, ends, rows, strict=True):
-        row[low - first : high - first + 1] = loss
+    for row, (low, high), each in zip(path, ends, examined, strict=True):
+        row[low - first : high - first + 1] = each.loss
     return np.arange(first, last + 1), path
 
 
 def smooth_norm_applies(result: xr.Dataset) -> np.ndarray:
-    """Of which spikes the smoothed norm says something, (spike,) bool: it alone hardly changes what is what."""
+    """For which spikes the change of the norm counts, because both norms classify nearly alike: (spike,) bool."""
     return (result["remaining_smooth_alike"] >= SMOOTH_NORM_AGREEMENT).values
 
 
-RECORDED_VARIABLES = {
-    "of_run": ("i8", "place along run"),
+_RECORDED_VARIABLES = {
+    "of_run": ("i8", "run index"),
     "of_seed": ("i8", "seed of the run"),
     "step": ("i8", "step of the recorded peak"),
     "level": ("f8", "loss before, at recorded frames"),
     "height": ("f8", "loss at the recorded peak"),
 }
-"""What was recorded of each spike."""
 
-ATTRIBUTION_VARIABLES = {
-    "at": "the step examined leads from here to the next",
+_ATTRIBUTION_VARIABLES = {
+    "at": "step before the update that is examined",
     "foot": "step at which the loss begins to rise",
     "top": "largest loss at any step",
     "cause": "normalisation, feed-forward, both or neither; empty where the replay shows no rise",
@@ -217,31 +246,72 @@ ATTRIBUTION_VARIABLES = {
     "explained": "whether the change against the cause removes the rise, and that against the other does not",
     "loss_before": "loss before the step",
     "loss_after": "loss after the step",
-    "normalisation_share": "share of the rise of sequences that flips concern",
-    "feed_forward_share": "share of the rise of sequences that crossed a boundary",
-    "crossed": "share of the sequences that crossed a boundary",
-    "by_embedding_share": "share of the rise of sequences whose embedding crossed a boundary that stays",
-    "by_boundary_share": "share of the rise of sequences that a boundary crossed",
+    "normalisation_share": "fraction of the rise from sequences that flips affect",
+    "feed_forward_share": "fraction of the rise from sequences that crossed a boundary",
+    "crossed": "fraction of the sequences that crossed a boundary",
+    "by_embedding_share": "fraction of the rise from sequences whose embedding crossed a boundary that stays",
+    "by_boundary_share": "fraction of the rise from sequences that a boundary crossed",
     "flipped_inputs": "number of flipped E + P",
-    "flipped_sequences": "share of the sequences whose embedding flips",
+    "flipped_sequences": "fraction of the sequences whose embedding flips",
     "input_ratio": "largest update of E + P over its length",
     "xi_ratio": "largest update of a sequence embedding over its length",
     "turn": "angle by which normalised sequence embeddings turn, radian, weighted by the rise",
     "assembler_norm": "Frobenius norm of the assemblers",
-    "assembler_alignment": "share of the assemblers' squares along one direction",
+    "assembler_alignment": "fraction of the squared norm of the assemblers along one direction",
     "update_norm": "norm of the update",
-    **{f"remaining_{name}": f"part of the rise that remains: {name}" for name in STEP_CHANGES},
-    "remaining_unflipped_frozen": "part of the rise that remains: unflipped and frozen at once",
-    "remaining_unflipped_held": "part of the rise that remains: unflipped and held at once",
-    "remaining_smooth_alike": "share of sequences that the smoothed norm classifies alike just before the step",
+    **{f"remaining_{name}": f"fraction of the rise that is left: {name}" for name in STEP_CHANGES},
+    "remaining_unflipped_frozen": "fraction of the rise that is left: unflipped and frozen at once",
+    "remaining_unflipped_held": "fraction of the rise that is left: unflipped and held at once",
+    "remaining_smooth_alike": "fraction of sequences that the smooth norm classifies alike before the step",
 }
-"""What was found of each spike."""
 
-EMPTY_VALUES = {
+_MISSING_VALUES = {
     "at": ("i8", -1),
     "foot": ("i8", -1),
     "cause": ("U13", ""),
     "way": ("U9", ""),
     "explained": ("?", False),
 }
-"""Types of what is no float64, and what stands there for a spike in whose replay the loss does not rise."""
+"""Types other than float64, and the values for spikes that do not rise in the replay."""
+
+
+# ------------------------------------------------------------------------------------------------- table
+
+
+def cause_table(result: xr.Dataset) -> pd.DataFrame:
+    """One row for each cause, for each kind of crossing, and for all spikes.
+
+    `share`: fraction of all spikes; `height`: median height above the level before; `explained`: fraction that is
+    explained; `removed_NAME`: fraction of the spikes that a change removes; `smooth_spikes`: spikes for which the
+    change of the norm counts.
+    """
+    cause, kind = result["cause"].values, result["way"].values
+    rows = []
+    for name in SPIKE_CAUSES:
+        rows.append(_cause_row(result, name, cause == name))
+        if name == "feed-forward":
+            rows += [
+                _cause_row(result, f"- {each} crosses", (cause == name) & (kind == each)) for each in CROSSING_KINDS
+            ]
+    return make_table([*rows, _cause_row(result, "all", cause != "")])
+
+
+def _cause_row(result: xr.Dataset, name: str, members: np.ndarray) -> dict[str, Any]:
+    """The row of some spikes, (spike,) bool."""
+
+    def count_by_run(which: np.ndarray) -> np.ndarray:
+        return np.bincount(result["of_run"].values[which], minlength=result.sizes["run"])
+
+    count, total = count_by_run(members), count_by_run(result["cause"].values != "")
+    explained = count_by_run(members & result["explained"].values.astype(bool))
+    heights = (result["top"] - result["level"]).values[members]
+    row = {"cause": name, "spikes": int(members.sum())}
+    row |= interval_columns("share", clustered_binomial_interval(count, total))
+    row["height"] = float(np.median(heights)) if heights.size else np.nan
+    row |= interval_columns("explained", clustered_binomial_interval(explained, count))
+    smooth = smooth_norm_applies(result) & members
+    for change in STEP_CHANGES:
+        left = result[f"remaining_{change}"].values[smooth if change == "smooth" else members]
+        left = left[np.isfinite(left)]
+        row[f"removed_{change}"] = float((left < RISE_THRESHOLD).mean()) if left.size else np.nan
+    return row

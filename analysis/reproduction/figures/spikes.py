@@ -161,7 +161,7 @@ def _draw_changes(left: Axes, right: Axes, network, before: Weights, after: Weig
         axes.set(xlabel="first axis", ylabel="second axis")
         axes.grid(color="0.92")
         axes.set_axisbelow(True)
-    return float((on.share * wrong).sum())
+    return float((on.weight * wrong).sum())
 
 
 def _draw_displacements(axes: Axes, first: np.ndarray, last: np.ndarray, rgb: np.ndarray, wrong: np.ndarray) -> None:

@@ -56,7 +56,7 @@ def head(tiny=1e-3, steep=50.0, value=((1.0, 0.0), (-3.0, 1.0))):
 
 def verdict(before, after, s=ONE, on=BOTH):
     step = SpikeStep(ClusteringHead(s), on, before, before, after, usual=1e-6)
-    measured, remaining = step.measured(), step.remaining()
+    measured, remaining = step.measures(), step.remaining_rise()
     assert measured["loss_after"] > measured["loss_before"]
     return measured, remaining, spike_cause(measured), is_explained(measured, remaining)
 
@@ -172,7 +172,7 @@ def test_a_planted_flip_beside_a_planted_crossing():
     after["receptor"] = torch.tensor([[0.0, 5.0], [30.0, -5.0]]).double()  # off for N(xi) of the flipped token 0
     after["receptor_bias"] = torch.tensor([0.0, 20.0]).double()  # and puts zeta_y of token 1 below the axis
     step = SpikeStep(ClusteringHead(ONE), BOTH, before, before, after, usual=1e-6)
-    measured, remaining = step.measured(), step.remaining()
+    measured, remaining = step.measures(), step.remaining_rise()
     assert measured["normalisation_share"] > 0.1
     assert measured["feed_forward_share"] > 0.1
     assert measured["by_boundary_share"] > measured["by_embedding_share"]
@@ -188,8 +188,8 @@ def test_both_changes_at_once_leave_only_what_neither_concerns(seed):
     rows = generator.normal(size=(2, sum(network.lengths)))
     before, after = (network.unflatten(torch.from_numpy(row)) for row in (rows[0], rows[0] + 0.8 * rows[1]))
     step = SpikeStep(network, on, before, before, after, usual=1.0)
-    concerned, _, _ = step._concerned
-    remaining = step.remaining()
+    concerned, _, _ = step._affected
+    remaining = step.remaining_rise()
     if np.isnan(remaining["held"]):
         return
     if not concerned.any():
@@ -206,7 +206,7 @@ def test_controls_shorten_the_step():
     before, x = head(0.1)
     after = {**before, "position_embedding": before["position_embedding"] - 3 * x}
     step = SpikeStep(ClusteringHead(ONE), BOTH, before, before, after, usual=1e-6)
-    remaining, network = step.remaining(), ClusteringHead(ONE)
+    remaining, network = step.remaining_rise(), ClusteringHead(ONE)
     middle = {name: 0.5 * (before[name] + after[name]) for name in before}
     losses = [float(network.losses(w, BOTH.tokens, BOTH.targets).mean()) for w in (before, middle, after)]
     assert remaining["half"] == pytest.approx((losses[1] - losses[0]) / (losses[2] - losses[0]))
@@ -216,14 +216,14 @@ def test_controls_shorten_the_step():
 def test_the_smooth_norm_is_compared_with_itself():
     before, x = head(0.1)
     after = {**before, "position_embedding": before["position_embedding"] - 3 * x}
-    remaining = SpikeStep(ClusteringHead(ONE), BOTH, before, before, after, usual=1.0).remaining()
+    remaining = SpikeStep(ClusteringHead(ONE), BOTH, before, before, after, usual=1.0).remaining_rise()
     smooth = ClusteringHead(dataclasses.replace(ONE, norm="rms-smooth"))
     first, last = (float(smooth.losses(w, BOTH.tokens, BOTH.targets).mean()) for w in (before, after))
     plain = [float(ClusteringHead(ONE).losses(w, BOTH.tokens, BOTH.targets).mean()) for w in (before, after)]
     assert remaining["smooth"] == pytest.approx((last - first) / (plain[1] - plain[0]))
     answers = [net.logits(before, BOTH.tokens).argmax(-1) for net in (smooth, ClusteringHead(ONE))]
     assert remaining["smooth_alike"] == pytest.approx(float((answers[0] == answers[1]).double().mean()))
-    assert with_smooth_norm(smooth.settings) is smooth.settings
+    assert with_smooth_norm(smooth.settings) == smooth.settings
 
 
 def test_what_flips():
@@ -244,8 +244,8 @@ def test_examples_are_the_distinct_sequences():
     s = SparseSettings(length=4, sparsity=2, data=50, batch=10)
     on = training_sequences(s, 7)
     drawn = sample_sequences(s, np.array([7]), "train")[0]
-    assert on.share.sum() == pytest.approx(1)
-    for row, share in zip(on.tokens.numpy(), on.share.numpy(), strict=True):
+    assert on.weight.sum() == pytest.approx(1)
+    for row, share in zip(on.tokens.numpy(), on.weight.numpy(), strict=True):
         assert (drawn == row).all(axis=1).mean() == pytest.approx(share)
 
 
