@@ -33,7 +33,7 @@ COLUMNS = (
     Column("clipped", "removed_clipped", digits=0, scale=100),
 )
 
-LEGEND = """height: largest loss above the level before, median. The update with the largest rise between the foot of the
+LEGEND = """height: largest loss above the level before, median. The update with the largest rise between the foot of a
 spike and its half is examined
 normalisation: E + P of a token and position, or xi, the embedding of a sequence, moves by more than its length and
 turns by more than a right angle. feed-forward: sequences cross a decision boundary of the MLP since the foot

@@ -25,6 +25,7 @@ from analysis.transitions.spike_attribution import (
 )
 from analysis.transitions.spike_replays import attribute_spikes, evenly_spaced_spikes, recorded_spikes, replay_span
 from dynamics.networks.clustering_head import ClusteringHead
+from dynamics.networks.threads import single_torch_thread
 from dynamics.settings import ParticleSettings, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.tasks import sample_sequences
@@ -33,6 +34,13 @@ ONE = SparseSettings(length=1, sparsity=1, data=8, batch=4, hidden=2, activation
 """One token alone, which is its own class: attention has nothing to choose."""
 
 BOTH = TrainingSequences(torch.tensor([[0], [1]]), torch.tensor([0, 1]), torch.tensor([0.5, 0.5]))
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Threads of torch only slow down networks this small."""
+    with single_torch_thread():
+        yield
 
 
 def head(tiny=1e-3, steep=50.0, value=((1.0, 0.0), (-3.0, 1.0))):
