@@ -82,11 +82,7 @@ def _row(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
 TABLE_1 = Experiment(
     "ca.table1",
     "what networks have become after 2000 epochs at weight decay 0, 0.3, 0.6 and 1",
-    sizes={
-        Size.QUICK: {"runs": 100},
-        Size.DEFAULT: {"runs": 100},
-        Size.FULL: {"runs": 1000, "every": 0},
-    },
+    sizes={Size.QUICK: {"runs": 100}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 1000, "every": 0}},
     seconds={Size.QUICK: 3, Size.DEFAULT: 3, Size.FULL: 25},
     measure=measure,
     ensembles=ensembles,

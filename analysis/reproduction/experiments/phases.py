@@ -24,12 +24,7 @@ from analysis.statistics.success import success_mask
 from analysis.statistics.survival import kaplan_meier
 from analysis.transitions.detection import DEFAULT_DETECTION
 from analysis.transitions.layer_motion import layer_motion_at_drops
-from analysis.transitions.loss_events import (
-    ESCAPE_CRITERIA,
-    event_table,
-    plateau_escape_times,
-    trajectory_scalar,
-)
+from analysis.transitions.loss_events import ESCAPE_CRITERIA, event_table, plateau_escape_times, trajectory_scalar
 from analysis.transitions.loss_events import first_two_drops as two_drops
 from dynamics.networks.threads import single_torch_thread
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings

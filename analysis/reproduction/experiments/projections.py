@@ -76,11 +76,7 @@ def projection_distances(x: np.ndarray) -> dict[str, np.ndarray]:
 APPENDIX_F = Experiment(
     "ca.appF",
     "structures of networks with embeddings of three and four axes",
-    sizes={
-        Size.QUICK: {"runs": 40, "random": 300},
-        Size.DEFAULT: {"runs": 100},
-        Size.FULL: {"runs": 100},
-    },
+    sizes={Size.QUICK: {"runs": 40, "random": 300}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
     seconds={Size.QUICK: 8, Size.DEFAULT: 25, Size.FULL: 25},
     measure=measure,
     ensembles=ensembles,

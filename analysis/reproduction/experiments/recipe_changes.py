@@ -75,10 +75,7 @@ def _waits(trajectory: xr.Dataset) -> xr.Dataset:
     about = {"long_name": "when the first level is left, or watching ends", "units": "epochs"}
     epochs, escaped = found["escape"].values / settings.epoch_steps, found["escaped"].values
     return xr.Dataset(
-        {
-            "wait": ("run", epochs, about),
-            "escaped": ("run", escaped, {"long_name": "whether the first level is left"}),
-        }
+        {"wait": ("run", epochs, about), "escaped": ("run", escaped, {"long_name": "whether the first level is left"})}
     )
 
 

@@ -84,10 +84,7 @@ TRANSFER = Experiment(
 VOCABULARIES = Experiment(
     "vc.vocabularies",
     "the same for p = 3 to 10",
-    sizes={
-        Size.DEFAULT: {"runs": 250, "vocabs": list(VOCABS)},
-        Size.FULL: {"runs": 250, "vocabs": list(VOCABS)},
-    },
+    sizes={Size.DEFAULT: {"runs": 250, "vocabs": list(VOCABS)}, Size.FULL: {"runs": 250, "vocabs": list(VOCABS)}},
     seconds={Size.DEFAULT: 320, Size.FULL: 320},
     measure=measure,
     ensembles=ensembles,

@@ -10,12 +10,7 @@ from analysis.plots.scenes.scene import Scene
 
 
 def plot_frames_in_blocks(
-    scenes: Sequence[Scene],
-    frames: Sequence[int],
-    panels: Sequence[str],
-    columns: int,
-    width: int,
-    timed: bool = True,
+    scenes: Sequence[Scene], frames: Sequence[int], panels: Sequence[str], columns: int, width: int, timed: bool = True
 ) -> Figure:
     """Panels of each scene at its frame, blocks of so many columns side by side, the whole so many pixels wide.
 

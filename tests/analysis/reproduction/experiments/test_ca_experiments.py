@@ -407,10 +407,7 @@ def distance_evidence(generator, at: float, runs: int = 40, **more) -> xr.Datase
         data[f"by_{name}"] = ((*dims, f"{name}_power"), 0.5 - 0.01 * (np.array(powers) - top) ** 2)
     data |= {name: (dims, np.broadcast_to(np.asarray(values, float), shape)) for name, values in more.items()}
     coords = {"weight_decay": list(network_studies.DECAYS), "epoch": [20, 100], "run": np.arange(runs)}
-    coords |= {
-        "repulsion_power": list(distance.REPULSIONS),
-        "attraction_power": list(distance.ATTRACTIONS),
-    }
+    coords |= {"repulsion_power": list(distance.REPULSIONS), "attraction_power": list(distance.ATTRACTIONS)}
     return xr.Dataset(data, coords)
 
 

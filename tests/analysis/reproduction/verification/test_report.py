@@ -35,11 +35,7 @@ from dynamics.simulation import simulate
 
 EVIDENCE = xr.Dataset()
 ABOUT = ReportProvenance(
-    Size.QUICK,
-    "2026-11-21",
-    {"Python": "3.11.9", "device": "cpu, 2 cores", "commit": "5be88b0"},
-    5025.0,
-    12345,
+    Size.QUICK, "2026-11-21", {"Python": "3.11.9", "device": "cpu, 2 cores", "commit": "5be88b0"}, 5025.0, 12345
 )
 NASTY = "a | b < c > d & e &amp; *bold* _x_ f_a [1](2) $y$ `z` ~~no~~ <script>alert(1)</script> \\ 1. # end"
 
