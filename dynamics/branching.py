@@ -18,13 +18,7 @@ from dynamics.preparation import (
     check_trajectory_path,
     find_finished_run,
 )
-from dynamics.provenance import (
-    BRANCH_ATTRIBUTES,
-    IDENTITY_ATTRIBUTES,
-    METRIC_VARIABLES,
-    identity_digest,
-    run_identity,
-)
+from dynamics.provenance import BRANCH_ATTRIBUTES, IDENTITY_ATTRIBUTES, METRIC_VARIABLES, identity_digest, run_identity
 from dynamics.settings import RecordMode, Settings, SettingsError, check_choice, check_integer
 from dynamics.simulation import record_run, restore_state
 from dynamics.system import EpochClock, State, System

@@ -27,21 +27,9 @@ from analysis.clustering_heads.invariances import (
     largest_order_fraction,
     measure_invariances,
 )
-from analysis.clustering_heads.labels import (
-    CIRCUIT_LABEL_MEANINGS,
-    CIRCUIT_LABELS,
-    circuit_labels,
-    label_sensitivity,
-)
+from analysis.clustering_heads.labels import CIRCUIT_LABEL_MEANINGS, CIRCUIT_LABELS, circuit_labels, label_sensitivity
 from analysis.clustering_heads.learning_phases import measure_learning_phases
-from analysis.output.tables import (
-    Column,
-    format_percent,
-    format_plus_minus,
-    format_table,
-    interval_columns,
-    make_table,
-)
+from analysis.output.tables import Column, format_percent, format_plus_minus, format_table, interval_columns, make_table
 from analysis.statistics.intervals import binomial_interval, mean_interval
 from dynamics.settings import check_integer
 from dynamics.training.finetuning import successful_runs

@@ -28,12 +28,7 @@ from analysis.plots.scenes.common_panels import RecordedRun, RunPanels, build_de
 from analysis.plots.scenes.particle_panels import build_particle_panels
 from analysis.plots.scenes.scene import EventMark, Scene
 from analysis.structures.circles_and_grids import structure_label
-from analysis.transitions.loss_events import (
-    default_scalar_name,
-    event_table,
-    plateau_escape_times,
-    trajectory_scalar,
-)
+from analysis.transitions.loss_events import default_scalar_name, event_table, plateau_escape_times, trajectory_scalar
 from dynamics.errors import TrajectoryError
 from dynamics.initial_conditions import HASH_SEPARATOR
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings, check_integer

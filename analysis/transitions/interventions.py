@@ -17,12 +17,7 @@ from scipy import stats
 from analysis.output.tables import interval_columns, make_table
 from analysis.statistics.intervals import Interval, mean_interval, t_interval
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
-from analysis.transitions.loss_events import (
-    check_enough_frames,
-    event_table,
-    plateau_escape_times,
-    trajectory_scalar,
-)
+from analysis.transitions.loss_events import check_enough_frames, event_table, plateau_escape_times, trajectory_scalar
 from dynamics.errors import TrajectoryError
 from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.preparation import run_path

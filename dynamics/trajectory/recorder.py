@@ -20,12 +20,7 @@ from dynamics.errors import RecordingError, TrajectoryError
 from dynamics.provenance import check_same_run
 from dynamics.settings import SettingsError
 from dynamics.system import Arrays, State, System
-from dynamics.trajectory.description import (
-    RecordingSchedule,
-    RunDescription,
-    add_variable_attributes,
-    final_variables,
-)
+from dynamics.trajectory.description import RecordingSchedule, RunDescription, add_variable_attributes, final_variables
 from dynamics.trajectory.lock import hold_lock, trajectory_lock
 from dynamics.trajectory.netcdf import StackedDatasets, open_group, resolve_link, write_sealed_file
 from dynamics.trajectory.parts import PartFile, check_parts_contiguous, closed_parts, part_file_name, parts_folder

@@ -1,10 +1,8 @@
 """CA section 5.2, figure 4: alignment."""
 
-from functools import partial
-
-from analysis.reproduction.claims.clustering import measurements_while_forming
+from analysis.reproduction.claims.clustering import forming_parts
 from analysis.reproduction.experiments import alignment, audit, networks
-from analysis.reproduction.verification.claim import Claim, Measurement
+from analysis.reproduction.verification.claim import Claim, part
 from analysis.reproduction.verification.rules import Above, Below
 
 OTHERS = "less the others"
@@ -19,8 +17,8 @@ CLAIMS = (
         refuted="less than 0.95, and no more than in the other networks, or by less than 0.02; one of the two, partly",
         study="ca.alignment",
         parts=(
-            Measurement(partial(alignment.mean_alignment_in_circles, name="rays"), Above(0.95), "circles", digits=3),
-            Measurement(partial(networks.circles_minus_others, name="rays"), Above(0, 0.02), OTHERS, digits=3),
+            part(alignment.circle_alignment, Above(0.95), "circles", digits=3, name="rays"),
+            part(networks.circles_minus_others, Above(0, 0.02), OTHERS, digits=3, name="rays"),
         ),
         covers=("section 5.2", "figure 4"),
         figure="ca4",
@@ -35,7 +33,7 @@ CLAIMS = (
         "networks of equal weight decay",
         refuted="higher than in the others, or a difference that excludes 20 points",
         study="ca.table1",
-        parts=(Measurement(networks.clustered_difference_by_kind, Below(0, 20), "circles less others", "points"),),
+        parts=(part(networks.clustered_by_kind, Below(0, 20), "circles less others", "points"),),
         covers=("section 5.2", "figure 4"),
         figure="ca4",
         meaning="circles would be clusters as well",
@@ -50,8 +48,8 @@ CLAIMS = (
         "one of the two, partly",
         study="ca.classifier",
         parts=(
-            Measurement(partial(networks.mean_in_circles, name="slices", unit=100), Above(50), "circles", "%"),
-            Measurement(partial(networks.circles_minus_others, name="slices", unit=100), Above(0, 5), OTHERS, "points"),
+            part(networks.mean_in_circles, Above(50), "circles", "%", name="slices", unit=100),
+            part(networks.circles_minus_others, Above(0, 5), OTHERS, "points", name="slices", unit=100),
         ),
         covers=("section 5.2", "figure 4"),
         figure="ca4",
@@ -69,8 +67,8 @@ CLAIMS = (
         "0.1; one of the two, partly",
         study="ca.classifier",
         parts=(
-            Measurement(partial(networks.mean_in_circles, name="longer"), Above(0.5), "circles", digits=2),
-            Measurement(partial(networks.circles_minus_others, name="longer"), Above(0, 0.1), OTHERS, digits=2),
+            part(networks.mean_in_circles, Above(0.5), "circles", digits=2, name="longer"),
+            part(networks.circles_minus_others, Above(0, 0.1), OTHERS, digits=2, name="longer"),
         ),
         readings=(
             "the mark by which the pizza is told from the clock, more so in circles than elsewhere",
@@ -87,8 +85,7 @@ CLAIMS = (
         "the circles of table 1's networks, units counted by the norm of their weights",
         refuted="a mean rank below 0.5, or one that excludes 0.55",
         study="ca.alignment",
-        parts=(Measurement(partial(alignment.mean_alignment_in_circles, name="alignment"), Above(0.5, 0.05),
-            "circles", digits=2),),
+        parts=(part(alignment.circle_alignment, Above(0.5, 0.05), "circles", digits=2, name="alignment"),),
         readings=("nearer to a pair sum than random directions are", "in the same half-plane as a pair sum"),
         covers=("section 5.2",),
         figure="ca4",
@@ -116,12 +113,12 @@ CLAIMS = (
         "to refute it wholly, of some, partly",
         study="ca.audit",
         parts=tuple(
-            part._replace(label=f"{words}, {part.label}")
+            one._replace(label=f"{words}, {one.label}")
             for words, field in (("like", "like_alignment"), ("unlike", "unlike_alignment"))
-            for part in measurements_while_forming(audit.mean_field_weight, Above(0, 0.1), digits=2, field=field)
+            for one in forming_parts(audit.field_weight, Above(0, 0.1), digits=2, field=field)
         ),
         covers=("section 2", "section 5.2"),
         weight=2,
         meaning="alignment as its formula has it would not be at work in the network",
     ),
-)  # fmt: skip
+)

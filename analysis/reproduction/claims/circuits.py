@@ -1,9 +1,7 @@
 """VC section 3, figures 1 to 4: the ideal circuit and its variations; section 4.1, figure 8: initialisation."""
 
-from functools import partial
-
 from analysis.reproduction.experiments import circuits, ideal
-from analysis.reproduction.verification.claim import Claim, Measurement
+from analysis.reproduction.verification.claim import Claim, part
 from analysis.reproduction.verification.estimate import reported_number
 from analysis.reproduction.verification.rules import SOME, Above, Agrees, Below, Every, Nearly, Within
 
@@ -25,14 +23,7 @@ IDEAL = (
         "no two tokens makes more than a billionth of the variance of sequence embeddings",
         refuted="one network of which it does not hold",
         study="vc.ideal",
-        parts=(
-            Measurement(
-                partial(ideal.random_networks_within_bound, name="order_share", up_to=ideal.BROKEN),
-                Every(),
-                "invariant",
-                "%",
-            ),
-        ),
+        parts=(part(ideal.networks_within_bound, Every(), "invariant", "%", name="order_share", up_to=ideal.BROKEN),),
         covers=("section 3.1",),
         figure="vc1",
         meaning="collapsed positions would not be what to look for",
@@ -46,14 +37,7 @@ IDEAL = (
         "others opposite to it, of which no spurious token makes more than a hundredth of the variance",
         refuted="one network of which it does not hold",
         study="vc.ideal",
-        parts=(
-            Measurement(
-                partial(ideal.random_networks_within_bound, name="value_share", up_to=ideal.LEAK),
-                Every(),
-                "invariant",
-                "%",
-            ),
-        ),
+        parts=(part(ideal.networks_within_bound, Every(), "invariant", "%", name="value_share", up_to=ideal.LEAK),),
         covers=("section 3.1",),
         figure="vc1",
         meaning="attention would not be what to look for",
@@ -68,17 +52,14 @@ IDEAL = (
         refuted="any other number of any norm, in both parts, to refute it wholly; in one, partly",
         study="vc.ideal",
         parts=(
-            Measurement(
-                partial(ideal.worst_of_constructions, name="clusters"),
-                Agrees(reported_number("6", 4), 0.5),
-                "p = 2",
-                digits=0,
-            ),
-            Measurement(
-                partial(ideal.worst_of_constructions, name="clusters", vocab=3),
+            part(ideal.worst_construction, Agrees(reported_number("6", 4), 0.5), "p = 2", digits=0, name="clusters"),
+            part(
+                ideal.worst_construction,
                 Agrees(reported_number("21", 4), 0.5),
                 "p = 3",
                 digits=0,
+                name="clusters",
+                vocab=3,
             ),
         ),
         covers=("section 3.1",),
@@ -96,12 +77,8 @@ IDEAL = (
         refuted="an accuracy more than a point below 100%, in both parts, to refute it wholly; in one, partly",
         study="vc.ideal",
         parts=(
-            Measurement(
-                partial(ideal.construction_accuracy, vocab=2), Agrees(reported_number("100", 4), 1), "p = 2", "%"
-            ),
-            Measurement(
-                partial(ideal.construction_accuracy, vocab=3), Agrees(reported_number("100", 4), 1), "p = 3", "%"
-            ),
+            part(ideal.construction_accuracy, Agrees(reported_number("100", 4), 1), "p = 2", "%", vocab=2),
+            part(ideal.construction_accuracy, Agrees(reported_number("100", 4), 1), "p = 3", "%", vocab=3),
         ),
         covers=("section 3.1", "figure 1"),
         figure="vc1",
@@ -117,7 +94,7 @@ IDEAL = (
         "3 and every norm, in that in which it is lowest",
         refuted="less than 95%",
         study="vc.ideal",
-        parts=(Measurement(ideal.attention_on_counting_tokens, Above(95), "attention", "%"),),
+        parts=(part(ideal.construction_attention, Above(95), "attention", "%"),),
         covers=("figure 1",),
         figure="vc1",
         meaning="the drawn circuit would not attend as described",
@@ -133,7 +110,7 @@ KINDS = (
         f"tokens, or lack an invariance; {LABELS}",
         refuted="more than one run in ten with the ideal circuit, for certain; a single one, partly",
         study="vc.circuits",
-        parts=(Measurement(circuits.not_ideal_percentage, Nearly(), "not ideal", "%"),),
+        parts=(part(circuits.not_ideal, Nearly(), "not ideal", "%"),),
         readings=(OF_LEARNED, OF_ALL),
         covers=("section 3.2",),
         figure="vc2",
@@ -148,7 +125,7 @@ KINDS = (
         measured=f"percentage, {AMONG}, that attend elsewhere too but lack no invariance; {LABELS}",
         refuted="fewer than one in ten",
         study="vc.circuits",
-        parts=(Measurement(partial(circuits.circuit_kind_percentage, label="corrected"), Above(10), "corrected", "%"),),
+        parts=(part(circuits.labelled_circuits, Above(10), "corrected", "%", label="corrected"),),
         readings=(OF_LEARNED, OF_ALL),
         covers=("section 3.2", "figure 2"),
         figure="vc2",
@@ -165,7 +142,7 @@ KINDS = (
         "over runs",
         refuted="a factor of .5 or more, so that most of it was there before the value matrix, or is not there at all",
         study="vc.circuits",
-        parts=(Measurement(circuits.spurious_token_collapse, Below(0.5, 0.2), "after over before", digits=2),),
+        parts=(part(circuits.spurious_collapse, Below(0.5, 0.2), "after over before", digits=2),),
         readings=(
             "the value matrix itself brings spurious tokens together",
             "they are together where values are drawn, whatever brought them there",
@@ -183,7 +160,7 @@ KINDS = (
         measured=f"percentage, {AMONG}, of such circuits; one is enough",
         refuted="none, and 5% excluded",
         study="vc.circuits",
-        parts=(Measurement(partial(circuits.circuit_kind_percentage, label="corrected"), SOME, "corrected", "%"),),
+        parts=(part(circuits.labelled_circuits, SOME, "corrected", "%", label="corrected"),),
         covers=("figure 2",),
         figure="vc2",
         meaning="the figure would have no counterpart here",
@@ -197,11 +174,7 @@ KINDS = (
         "attention of another; one is enough",
         refuted="none, and 5% excluded",
         study="vc.circuits",
-        parts=(
-            Measurement(
-                partial(circuits.circuit_kind_percentage, label="part of the values"), SOME, "part of the values", "%"
-            ),
-        ),
+        parts=(part(circuits.labelled_circuits, SOME, "part of the values", "%", label="part of the values"),),
         covers=("section 3.2",),
         figure="vc2",
         meaning="this kind would have no counterpart here",
@@ -213,7 +186,7 @@ KINDS = (
         measured=f"percentage, {AMONG}, whose sequence embeddings lack some, but not most, invariances; {LABELS}",
         refuted="fewer than one in ten",
         study="vc.circuits",
-        parts=(Measurement(partial(circuits.circuit_kind_percentage, label="partial"), Above(10), "partial", "%"),),
+        parts=(part(circuits.labelled_circuits, Above(10), "partial", "%", label="partial"),),
         readings=(OF_LEARNED, OF_ALL),
         covers=("section 3.2", "figure 3"),
         figure="vc3",
@@ -228,7 +201,7 @@ KINDS = (
         "spread",
         refuted="more than one partial circuit in ten with six or fewer, for certain; a single one, partly",
         study="vc.circuits",
-        parts=(Measurement(circuits.more_clusters_percentage, Nearly(), "more than six", "%"),),
+        parts=(part(circuits.more_clusters, Nearly(), "more than six", "%"),),
         readings=("always", "as a rule"),
         covers=("section 3.2", "figure 3"),
         figure="vc3",
@@ -242,7 +215,7 @@ KINDS = (
         measured=f"percentage, {AMONG}, in which both are so; one is enough",
         refuted="none, and 5% excluded",
         study="vc.circuits",
-        parts=(Measurement(circuits.several_missing_percentage, SOME, "both missing", "%"),),
+        parts=(part(circuits.several_missing, SOME, "both missing", "%"),),
         covers=("section 3.2", "figure 3"),
         figure="vc3",
         meaning="the figure would have no counterpart here",
@@ -255,10 +228,8 @@ KINDS = (
         refuted="none, and 5% excluded; or more than one in ten: either refutes it partly, since both cannot be",
         study="vc.circuits",
         parts=(
-            Measurement(partial(circuits.circuit_kind_percentage, label="fuzzy"), SOME, "at least one", "%"),
-            Measurement(
-                partial(circuits.circuit_kind_percentage, label="fuzzy"), Within(0, 10), "no more than one in ten", "%"
-            ),
+            part(circuits.labelled_circuits, SOME, "at least one", "%", label="fuzzy"),
+            part(circuits.labelled_circuits, Within(0, 10), "no more than one in ten", "%", label="fuzzy"),
         ),
         readings=(OF_LEARNED, OF_ALL),
         covers=("section 3.2", "figure 4"),
@@ -273,7 +244,7 @@ KINDS = (
         "training; one is enough",
         refuted="none, and 5% excluded",
         study="vc.circuits",
-        parts=(Measurement(circuits.fuzzy_and_accurate_percentage, SOME, "such runs", "%"),),
+        parts=(part(circuits.fuzzy_and_accurate, SOME, "such runs", "%"),),
         readings=("most invariances are missing", "clusters stand for another sum of the tokens; see OWN.sum"),
         covers=("section 3.2", "figure 4"),
         figure="vc4",
@@ -286,7 +257,7 @@ KINDS = (
         measured="percentage of successful runs (above .98) whose sequence embeddings lack none",
         refuted="fewer than one in ten",
         study="vc.circuits",
-        parts=(Measurement(circuits.all_invariances_percentage, Above(10), "all invariances", "%"),),
+        parts=(part(circuits.all_invariances, Above(10), "all invariances", "%"),),
         readings=("all of them", "some of them"),
         covers=("section 3.2",),
         figure="vc2",
@@ -301,7 +272,7 @@ KINDS = (
         "x2 + x3 - x4",
         refuted="most pairs encode the same",
         study="vc.circuits",
-        parts=(Measurement(circuits.different_sums_percentage, Above(50), "different sums", "%"),),
+        parts=(part(circuits.different_sums, Above(50), "different sums", "%"),),
         covers=("section 3.2",),
         figure="vc3",
         meaning="there would be one solution in many coordinates",
@@ -323,7 +294,7 @@ INHERITED = (
         measured="percentage of pairs of successful runs that encode different sums of the tokens",
         refuted="most pairs encode the same",
         study="vc.circuits",
-        parts=(Measurement(circuits.different_sums_percentage, Above(50), "different sums", "%"),),
+        parts=(part(circuits.different_sums, Above(50), "different sums", "%"),),
         covers=("section 4.1",),
         meaning="all runs would end alike",
     ),
@@ -337,15 +308,8 @@ INHERITED = (
         "it wholly; one of the two, partly",
         study="vc.circuits",
         parts=(
-            Measurement(
-                partial(circuits.similarity_to_own_start, name="inherited"), Above(0.5), "start and end", digits=2
-            ),
-            Measurement(
-                partial(circuits.similarity_beyond_other_starts, name="inherited"),
-                Above(0, 0.1),
-                "more than other runs",
-                digits=2,
-            ),
+            part(circuits.start_similarity, Above(0.5), "start and end", digits=2, name="inherited"),
+            part(circuits.excess_start_similarity, Above(0, 0.1), "more than other runs", digits=2, name="inherited"),
         ),
         readings=("the maps look alike: a large correlation", "more alike than those of different runs"),
         covers=("section 4.1", "figure 8"),
@@ -363,17 +327,9 @@ INHERITED = (
         "it wholly; one of the two, partly",
         study="vc.circuits",
         parts=(
-            Measurement(
-                partial(circuits.similarity_to_own_start, name="weights_kept"),
-                Above(0.5),
-                "first and final weights",
-                digits=2,
-            ),
-            Measurement(
-                partial(circuits.similarity_beyond_other_starts, name="weights_kept"),
-                Above(0, 0.1),
-                "more than other runs",
-                digits=2,
+            part(circuits.start_similarity, Above(0.5), "first and final weights", digits=2, name="weights_kept"),
+            part(
+                circuits.excess_start_similarity, Above(0, 0.1), "more than other runs", digits=2, name="weights_kept"
             ),
         ),
         readings=("final weights themselves correlate with first ones", "they depend on them in whatever way"),

@@ -1,9 +1,7 @@
 """CA sections 5 and 5.1, figure 3, appendix E: clustering, and the laws of its two forces."""
 
-from functools import partial
-
 from analysis.reproduction.experiments import audit, classifier, distance, networks
-from analysis.reproduction.verification.claim import Claim, Measurement
+from analysis.reproduction.verification.claim import Claim, Measurement, part
 from analysis.reproduction.verification.rules import Above, Below, Rule, Within
 
 MOMENTS = (20, 100)
@@ -12,11 +10,10 @@ DECAY = 1.0
 """Weight decay of the networks that the paper sets beside particles."""
 
 
-def measurements_while_forming(measure, rule: Rule, unit: str = "", digits: int = 1, **more) -> tuple[Measurement, ...]:
+def forming_parts(measure, rule: Rule, unit: str = "", digits: int = 1, **more) -> tuple[Measurement, ...]:
     """A part for each epoch at which structures are forming."""
     return tuple(
-        Measurement(partial(measure, decay=DECAY, epoch=each, **more), rule, f"epoch {each}", unit, digits)
-        for each in MOMENTS
+        part(measure, rule, f"epoch {each}", unit, digits=digits, decay=DECAY, epoch=each, **more) for each in MOMENTS
     )
 
 
@@ -36,14 +33,23 @@ CLAIMS = (
         "partly",
         study="ca.table1",
         parts=(
-            Measurement(partial(networks.clustered_percentage, decay=0.6), Above(50), "nearest is of the same class",
-                "%"),
-            Measurement(partial(networks.clustered_beyond_baseline, decay=0.6, other="start_imperfections"), Above(0,
-                10),
-                 "more than at the start", "points"),
-            Measurement(partial(networks.clustered_beyond_baseline, decay=0.6, other="chance_imperfections"), Above(0,
-                10),
-                 "more than by chance", "points"),
+            part(networks.clustered_sums, Above(50), "nearest is of the same class", "%", decay=0.6),
+            part(
+                networks.clustered_excess,
+                Above(0, 10),
+                "more than at the start",
+                "points",
+                decay=0.6,
+                other="start_imperfections",
+            ),
+            part(
+                networks.clustered_excess,
+                Above(0, 10),
+                "more than by chance",
+                "points",
+                decay=0.6,
+                other="chance_imperfections",
+            ),
         ),
         covers=("section 2", "section 5", "section 5.1", "figure 3", "appendix E"),
         figure="ca3",
@@ -58,10 +64,7 @@ CLAIMS = (
         "others, within networks with weight decay 0.6 that are not circles and have both",
         refuted="a lower accuracy of the clustered ones, or a difference that excludes 5 points",
         study="ca.classifier",
-        parts=(
-            Measurement(partial(classifier.accuracy_gain_when_clustered, decay=0.6), Above(0, 5),
-                "clustered less others", "points"),
-        ),
+        parts=(part(classifier.clustered_accuracy_gain, Above(0, 5), "clustered less others", "points", decay=0.6),),
         readings=(
             "pair sums that are clustered are classified right more often than others of the same network",
             "networks with more clusters generalise better, which CA.table1.correlated tests",
@@ -79,7 +82,7 @@ CLAIMS = (
         f"{AT_PAIR_SUMS}",
         refuted="no more than half of them, at both epochs, to refute it wholly, at one, partly",
         study="ca.distance",
-        parts=measurements_while_forming(distance.moved_neighbours_percentage, Above(50), "%", kind="unlike"),
+        parts=forming_parts(distance.moved_neighbours, Above(50), "%", kind="unlike"),
         readings=("of a pair sum and the one nearest to it, so that none lies between", "of any two pair sums"),
         covers=("section 5.1",),
         weight=2,
@@ -93,8 +96,7 @@ CLAIMS = (
         refuted="a mean correlation above 0, or one that excludes -0.1, at both epochs, to refute it wholly, at one, "
         "partly",
         study="ca.distance",
-        parts=measurements_while_forming(distance.mean_distance_correlation, Below(0, 0.1), digits=2,
-            kind="unlike_rank"),
+        parts=forming_parts(distance.distance_correlation, Below(0, 0.1), digits=2, kind="unlike_rank"),
         covers=("section 5.1",),
         meaning="the width of boundaries would not be what sets the strength of the push",
     ),
@@ -106,7 +108,7 @@ CLAIMS = (
         f"fields explains most of {AT_PAIR_SUMS}; nearest to 1 is from 0.5 to 1.5",
         refuted="a power outside 0.5 to 1.5, at both epochs, to refute it wholly, at one, partly",
         study="ca.distance",
-        parts=measurements_while_forming(distance.best_distance_power, Within(0.5, 1.5), digits=2, kind="repulsion"),
+        parts=forming_parts(distance.best_power, Within(0.5, 1.5), digits=2, kind="repulsion"),
         readings=(
             "the sum over all pair sums, as in the particle simulation",
             "between neighbours alone, with none in between",
@@ -123,7 +125,7 @@ CLAIMS = (
         f"{AT_PAIR_SUMS}",
         refuted="no more than half of them, at both epochs, to refute it wholly, at one, partly",
         study="ca.distance",
-        parts=measurements_while_forming(distance.moved_neighbours_percentage, Above(50), "%", kind="like"),
+        parts=forming_parts(distance.moved_neighbours, Above(50), "%", kind="like"),
         readings=("of a pair sum and the one nearest to it, so that none lies between", "of any two pair sums"),
         covers=("section 5.1",),
         weight=2,
@@ -140,10 +142,16 @@ CLAIMS = (
         "these, partly",
         study="ca.distance",
         parts=(
-            *measurements_while_forming(distance.best_distance_power, Within(-0.5, 0.5), digits=2, kind="attraction"),
-            Measurement(partial(distance.mean_distance_correlation, decay=DECAY, epoch=100, kind="like_rank"),
+            *forming_parts(distance.best_power, Within(-0.5, 0.5), digits=2, kind="attraction"),
+            part(
+                distance.distance_correlation,
                 Within(-0.1, 0.1),
-                 "correlation, epoch 100", digits=2),
+                "correlation, epoch 100",
+                digits=2,
+                decay=DECAY,
+                epoch=100,
+                kind="like_rank",
+            ),
         ),
         covers=("section 5.1",),
         weight=2,
@@ -157,7 +165,7 @@ CLAIMS = (
         "100",
         refuted="no more than half of them, at both epochs, to refute it wholly, at one, partly",
         study="ca.distance",
-        parts=measurements_while_forming(distance.like_neighbours_in_one_region, Above(50), "%"),
+        parts=forming_parts(distance.same_region_neighbours, Above(50), "%"),
         covers=("section 5.1",),
         meaning="the attraction would have another cause than the centre of a common region",
     ),
@@ -173,10 +181,9 @@ CLAIMS = (
         "wholly, at some, partly",
         study="ca.distance",
         parts=tuple(
-            part._replace(label=f"{words}, {part.label}")
+            one._replace(label=f"{words}, {one.label}")
             for words, kind in (("right side", "right_side"), ("wrong side", "wrong_side"))
-            for part in measurements_while_forming(distance.mean_distance_correlation, Below(0, 0.1), digits=2,
-                kind=kind)
+            for one in forming_parts(distance.distance_correlation, Below(0, 0.1), digits=2, kind=kind)
         ),
         readings=("of the loss, by which embeddings are moved", "of the probability of the class"),
         covers=("section 5.1",),
@@ -194,9 +201,9 @@ CLAIMS = (
         "to refute it wholly, of some, partly",
         study="ca.audit",
         parts=tuple(
-            part._replace(label=f"{words}, {part.label}")
+            one._replace(label=f"{words}, {one.label}")
             for words, field in (("attraction", "like_attraction"), ("repulsion", "unlike_repulsion"))
-            for part in measurements_while_forming(audit.mean_field_weight, Above(0, 0.1), digits=2, field=field)
+            for one in forming_parts(audit.field_weight, Above(0, 0.1), digits=2, field=field)
         ),
         covers=("section 2", "section 5.1"),
         weight=2,
@@ -210,4 +217,4 @@ CLAIMS = (
         covers=("section 5",),
         untestable="the first half is what a gradient is, the second a way to look at it",
     ),
-)  # fmt: skip
+)

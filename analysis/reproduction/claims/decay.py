@@ -1,9 +1,7 @@
 """CA sections 5.1 and 7, figure 6, appendix B: what weight decay does."""
 
-from functools import partial
-
 from analysis.reproduction.experiments import audit, classifier, late_movement, networks, weights
-from analysis.reproduction.verification.claim import Claim, Measurement, untested_claim
+from analysis.reproduction.verification.claim import Claim, part, untested_claim
 from analysis.reproduction.verification.rules import Above, Below
 
 HALTED = (
@@ -22,8 +20,7 @@ CLAIMS = (
         "that at weight decay 1, at the end of training. Twice as narrow is taken for very narrow",
         refuted="a ratio below 2",
         study="ca.classifier",
-        parts=(Measurement(partial(classifier.ratio_without_decay, name="relative_steepness"), Above(2),
-            "slope, 0 over 1", "times"),),
+        parts=(part(classifier.ratio_without_decay, Above(2), "slope, 0 over 1", "times", name="relative_steepness"),),
         readings=("narrow against how far pair sums are apart", "narrow in absolute terms"),
         covers=("section 5.1", "section 7"),
         weight=2,
@@ -39,10 +36,8 @@ CLAIMS = (
         "the two, partly",
         study="ca.classifier",
         parts=(
-            Measurement(partial(classifier.difference_without_decay, name="evenness"), Below(0, 0.05),
-                "without less with", digits=2),
-            Measurement(partial(classifier.classifier_mean_at_decay, name="evenness", decay=0.0), Below(0.25),
-                "without", digits=2),
+            part(classifier.difference_without_decay, Below(0, 0.05), "without less with", digits=2, name="evenness"),
+            part(classifier.classifier_mean, Below(0.25), "without", digits=2, name="evenness", decay=0.0),
         ),
         covers=("section 5.1", "section 7"),
         meaning="the force would be as widely spread without weight decay as with it",
@@ -56,10 +51,12 @@ CLAIMS = (
         refuted="more than 0.05, and more than at weight decay 1; one of the two, partly",
         study="ca.halt",
         parts=(
-            Measurement(partial(late_movement.mean_late_movement, name="second_half", decay=0.0), Below(0.05),
-                "moved, without", digits=3),
-            Measurement(partial(late_movement.late_movement_ratio, name="second_half"), Below(1), "without over with",
-                "times", 2),
+            part(
+                late_movement.mean_late_movement, Below(0.05), "moved, without", digits=3, name="second_half", decay=0.0
+            ),
+            part(
+                late_movement.late_movement_ratio, Below(1), "without over with", "times", digits=2, name="second_half"
+            ),
         ),
         readings=HALTED,
         covers=("section 5.1", "section 7"),
@@ -75,10 +72,15 @@ CLAIMS = (
         refuted="more than a tenth, and more than at weight decay 1; one of the two, partly",
         study="ca.halt",
         parts=(
-            Measurement(partial(late_movement.mean_late_movement, name="slowing", decay=0.0), Below(0.1),
-                "late over early, without", digits=3),
-            Measurement(partial(late_movement.late_movement_ratio, name="rate"), Below(1), "without over with",
-                "times", 2),
+            part(
+                late_movement.mean_late_movement,
+                Below(0.1),
+                "late over early, without",
+                digits=3,
+                name="slowing",
+                decay=0.0,
+            ),
+            part(late_movement.late_movement_ratio, Below(1), "without over with", "times", digits=2, name="rate"),
         ),
         readings=HALTED[1:],
         covers=("section 5.1",),
@@ -94,8 +96,8 @@ CLAIMS = (
         "the two, partly",
         study="ca.table1",
         parts=(
-            Measurement(partial(networks.overfitting_gap, decay=0.0), Above(10), "gap without", "points"),
-            Measurement(networks.overfitting_gap_change, Above(0, 5), "more than at weight decay 1", "points"),
+            part(networks.overfitting_gap, Above(10), "gap without", "points", decay=0.0),
+            part(networks.overfitting_gap_change, Above(0, 5), "more than at weight decay 1", "points"),
         ),
         covers=("section 5.1", "section 7"),
         weight=2,
@@ -110,8 +112,8 @@ CLAIMS = (
         refuted="a ratio below 2; of weights and of biases, to refute it wholly, of one, partly",
         study="ca.figure6",
         parts=(
-            Measurement(partial(weights.weight_size_ratio, name="weight"), Above(2), "weights, 0 over 1", "times"),
-            Measurement(partial(weights.weight_size_ratio, name="bias"), Above(2), "biases, 0 over 1", "times"),
+            part(weights.weight_size_ratio, Above(2), "weights, 0 over 1", "times", name="weight"),
+            part(weights.weight_size_ratio, Above(2), "biases, 0 over 1", "times", name="bias"),
         ),
         readings=("the two ends of the figure", "a fall all along it, which the next claim tests"),
         covers=("figure 6", "appendix B", "section 5.2", "section 7"),
@@ -126,8 +128,7 @@ CLAIMS = (
         measured="their mean absolute value without weight decay over that at weight decay 1, at the end of training",
         refuted="a ratio below 1, or one that excludes 1.1",
         study="ca.figure6",
-        parts=(Measurement(partial(weights.weight_size_ratio, name="output_weight"), Above(1, 0.1), "0 over 1",
-            "times", 2),),
+        parts=(part(weights.weight_size_ratio, Above(1, 0.1), "0 over 1", "times", digits=2, name="output_weight"),),
         covers=("section 7",),
         meaning="wide boundaries would come from the linear layer alone",
     ),
@@ -139,8 +140,8 @@ CLAIMS = (
         refuted="a correlation above 0; of weights and of biases, to refute it wholly, of one, partly",
         study="ca.figure6",
         parts=(
-            Measurement(partial(weights.size_decay_correlation, name="weight"), Below(0), "weights", digits=2),
-            Measurement(partial(weights.size_decay_correlation, name="bias"), Below(0), "biases", digits=2),
+            part(weights.size_decay_correlation, Below(0), "weights", digits=2, name="weight"),
+            part(weights.size_decay_correlation, Below(0), "biases", digits=2, name="bias"),
         ),
         covers=("figure 6", "appendix B"),
         figure="ca6",
@@ -153,7 +154,7 @@ CLAIMS = (
         measured="the ratio of the biases without weight decay to those at 1, over the same ratio of the weights",
         refuted="a ratio below 1, or one that excludes 1.1",
         study="ca.figure6",
-        parts=(Measurement(weights.bias_to_weight_ratio, Above(1, 0.1), "biases over weights", "times", 2),),
+        parts=(part(weights.bias_to_weight_ratio, Above(1, 0.1), "biases over weights", "times", digits=2),),
         covers=("figure 6", "appendix B"),
         figure="ca6",
         meaning="what makes alignment possible would not be that biases are small",
@@ -169,11 +170,21 @@ CLAIMS = (
         "partly",
         study="ca.classifier",
         parts=(
-            Measurement(partial(classifier.classifier_mean_at_decay, name="relative_offset", decay=1.0), Below(0.25),
+            part(
+                classifier.classifier_mean,
+                Below(0.25),
                 "at weight decay 1",
-                 digits=2),
-            Measurement(partial(classifier.difference_without_decay, name="relative_offset"), Above(0, 0.1),
-                "without less with", digits=2),
+                digits=2,
+                name="relative_offset",
+                decay=1.0,
+            ),
+            part(
+                classifier.difference_without_decay,
+                Above(0, 0.1),
+                "without less with",
+                digits=2,
+                name="relative_offset",
+            ),
         ),
         readings=("close against the size of the pair sums", "close in absolute terms, which the next claim tests"),
         covers=("section 5.2", "section 7"),
@@ -187,8 +198,7 @@ CLAIMS = (
         measured="mean distance of units' boundaries from the origin without weight decay over that at weight decay 1",
         refuted="a ratio below 1, or one that excludes 1.1",
         study="ca.classifier",
-        parts=(Measurement(partial(classifier.ratio_without_decay, name="offset"), Above(1, 0.1), "0 over 1", "times",
-            2),),
+        parts=(part(classifier.ratio_without_decay, Above(1, 0.1), "0 over 1", "times", digits=2, name="offset"),),
         readings=("in absolute terms", "against the size of the pair sums, which the claim before tests"),
         covers=("section 5.2", "section 7"),
         meaning="larger biases would go with weights that are as much larger",
@@ -201,9 +211,10 @@ CLAIMS = (
         refuted="lower accuracy, or a difference that excludes 10 points, and a trend below 0; one of the two, partly",
         study="ca.table1",
         parts=(
-            Measurement(networks.network_accuracy_change, Above(0, 10), "weight decay 1 less 0", "points"),
-            Measurement(partial(networks.weight_decay_trend, name="accuracy"), Above(0),
-                "rank correlation with weight decay", digits=2),
+            part(networks.network_accuracy_change, Above(0, 10), "weight decay 1 less 0", "points"),
+            part(
+                networks.weight_decay_trend, Above(0), "rank correlation with weight decay", digits=2, name="accuracy"
+            ),
         ),
         covers=("section 4", "section 7"),
         weight=2,
@@ -219,11 +230,15 @@ CLAIMS = (
         "moments, to refute it wholly, of some, partly",
         study="ca.audit",
         parts=tuple(
-            Measurement(partial(audit.field_weight_change_with_decay, field=field, epoch=epoch), Above(0, 0.1),
-                f"{words}, epoch {epoch}",
-                 digits=2)
-            for words, field in (("attraction", "like_attraction"), ("repulsion", "unlike_repulsion"),
-                                 ("like alignment", "like_alignment"), ("unlike alignment", "unlike_alignment"))
+            part(
+                audit.field_weight_change, Above(0, 0.1), f"{words}, epoch {epoch}", digits=2, field=field, epoch=epoch
+            )
+            for words, field in (
+                ("attraction", "like_attraction"),
+                ("repulsion", "unlike_repulsion"),
+                ("like alignment", "like_alignment"),
+                ("unlike alignment", "unlike_alignment"),
+            )
             for epoch in (100, 2000)
         ),
         readings=("by the share of each field in the true gradient", "by the size of the forces themselves"),
@@ -231,10 +246,20 @@ CLAIMS = (
         weight=2,
         meaning="that weight decay brings circles and grids would not be because it brings these forces",
     ),
-    untested_claim("CA.s7.link", "CA section 7", "That regularising one layer makes room for the training of another had not "
-             "been reported, may explain why weight decay works in deep networks, and may hold elsewhere.",
-             "novelty, and other networks", "section 7"),
-    untested_claim("CA.s7.traditional", "CA sections 2, 3 and 7", "Weight decay was first seen as a penalty on large "
-             "weights, later as a change of the dynamics; it shrinks each parameter at every step.",
-             "about other papers, and a definition", "section 7"),
-)  # fmt: skip
+    untested_claim(
+        "CA.s7.link",
+        "CA section 7",
+        "That regularising one layer makes room for the training of another had not "
+        "been reported, may explain why weight decay works in deep networks, and may hold elsewhere.",
+        "novelty, and other networks",
+        "section 7",
+    ),
+    untested_claim(
+        "CA.s7.traditional",
+        "CA sections 2, 3 and 7",
+        "Weight decay was first seen as a penalty on large "
+        "weights, later as a change of the dynamics; it shrinks each parameter at every step.",
+        "about other papers, and a definition",
+        "section 7",
+    ),
+)

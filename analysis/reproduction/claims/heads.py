@@ -1,11 +1,9 @@
 """CH, VC's later version, known by its summary: clustering heads and how they form; and our own of circuits."""
 
-from functools import partial
-
 from analysis.reproduction.claims.phases import BEHIND, RUNS
 from analysis.reproduction.claims.saddles import FULL, MINI, RULE, WORDS
 from analysis.reproduction.experiments import circuits, fixed_points, ideal, norms, phases, saddles
-from analysis.reproduction.verification.claim import Claim, Measurement
+from analysis.reproduction.verification.claim import Claim, part
 from analysis.reproduction.verification.rules import Above, Below, Every, Nearly
 
 SUCCESSFUL = "of those runs of the default recipe that end above .98"
@@ -26,7 +24,7 @@ CH_CLAIMS = (
         "order (`analysis.clustering_heads.labels`)",
         refuted="half of them or fewer",
         study="vc.circuits",
-        parts=(Measurement(circuits.all_invariances_percentage, Above(50), "all invariances", "%"),),
+        parts=(part(circuits.all_invariances, Above(50), "all invariances", "%"),),
         readings=(
             "sequence embeddings are invariant to suffix and order",
             "they form as many clusters as the ideal circuit's; see CH.abstract.clusters",
@@ -44,7 +42,7 @@ CH_CLAIMS = (
         measured=f"percentage, {SUCCESSFUL}, with exactly six clusters of sequence embeddings",
         refuted="half of them or fewer",
         study="vc.circuits",
-        parts=(Measurement(circuits.ideal_cluster_count_percentage, Above(50), "six clusters", "%"),),
+        parts=(part(circuits.ideal_clusters, Above(50), "six clusters", "%"),),
         covers=("abstract", "summary"),
         figure="vc2",
         weight=2,
@@ -60,9 +58,9 @@ CH_CLAIMS = (
         "partly",
         study="vc.ideal",
         parts=(
-            Measurement(ideal.construction_accuracy, Above(99), "accuracy", "%"),
-            Measurement(partial(ideal.worst_of_constructions, name="leak"), Below(0.01), "spurious tokens", digits=4),
-            Measurement(partial(ideal.worst_of_constructions, name="unswapped"), Below(0.01), "order", digits=4),
+            part(ideal.construction_accuracy, Above(99), "accuracy", "%"),
+            part(ideal.worst_construction, Below(0.01), "spurious tokens", digits=4, name="leak"),
+            part(ideal.worst_construction, Below(0.01), "order", digits=4, name="unswapped"),
         ),
         covers=("figure 1",),
         figure="vc1",
@@ -78,13 +76,15 @@ CH_CLAIMS = (
         refuted="half or fewer, or half of the fall or less, in all parts, to refute it wholly; in some, partly",
         study="vc.phases",
         parts=(
-            Measurement(partial(phases.drop_percentage, least=2, of_all=False), Above(50), "two drops", "%"),
-            Measurement(phases.clusters_before_accuracy_percentage, Above(50), "clusters before classes", "%"),
-            Measurement(
-                partial(phases.loss_fall_by_layers, layers=BEHIND, phase="second"),
+            part(phases.runs_with_drops, Above(50), "two drops", "%", least=2, of_all=False),
+            part(phases.clusters_before_accuracy, Above(50), "clusters before classes", "%"),
+            part(
+                phases.loss_fall_by_layers,
                 Above(50),
                 "last layers in the second drop",
                 "%",
+                layers=BEHIND,
+                phase="second",
             ),
         ),
         covers=("abstract", "summary", "figure 2"),
@@ -103,22 +103,11 @@ CH_CLAIMS = (
         "all parts, to refute it wholly; in some, partly",
         study="vc.phases",
         parts=(
-            Measurement(
-                partial(phases.mean_clustering_progress, moment="before"), Below(50), "clustered 20 epochs before", "%"
-            ),
-            Measurement(
-                partial(phases.mean_clustering_progress, moment="first_begin"),
-                Below(50),
-                "clustered when it begins",
-                "%",
-            ),
-            Measurement(
-                partial(phases.mean_clustering_progress, moment="first_end"), Above(50), "clustered after", "%"
-            ),
-            Measurement(
-                partial(phases.accuracy_at_moment, moment="second_begin"), Above(60), "accuracy before the second", "%"
-            ),
-            Measurement(partial(phases.accuracy_at_moment, moment="second_end"), Above(95), "accuracy after it", "%"),
+            part(phases.clustering_progress, Below(50), "clustered 20 epochs before", "%", moment="before"),
+            part(phases.clustering_progress, Below(50), "clustered when it begins", "%", moment="first_begin"),
+            part(phases.clustering_progress, Above(50), "clustered after", "%", moment="first_end"),
+            part(phases.accuracy_at_moment, Above(60), "accuracy before the second", "%", moment="second_begin"),
+            part(phases.accuracy_at_moment, Above(95), "accuracy after it", "%", moment="second_end"),
         ),
         covers=("figure 2",),
         figure="vc5",
@@ -133,14 +122,7 @@ CH_CLAIMS = (
         f"{RULE}",
         refuted="no more than by chance, or by less than 10 points",
         study="vc.norms",
-        parts=(
-            Measurement(
-                partial(norms.excess_peak_percentage, setup=FULL, kind="drop"),
-                Above(0, 10),
-                "more than by chance",
-                "points",
-            ),
-        ),
+        parts=(part(norms.excess_peaks, Above(0, 10), "more than by chance", "points", setup=FULL, kind="drop"),),
         covers=("figure 3", "summary"),
         figure="vc15",
         weight=2,
@@ -153,14 +135,7 @@ CH_CLAIMS = (
         measured=f"how many points more spikes have a peak of the whole gradient's norm than by chance; {WORDS[MINI]}",
         refuted="no more than by chance, or by less than 10 points",
         study="vc.norms",
-        parts=(
-            Measurement(
-                partial(norms.excess_peak_percentage, setup=MINI, kind="spike"),
-                Above(0, 10),
-                "more than by chance",
-                "points",
-            ),
-        ),
+        parts=(part(norms.excess_peaks, Above(0, 10), "more than by chance", "points", setup=MINI, kind="spike"),),
         covers=("summary",),
         figure="vc16",
         meaning="gradient norms would be no diagnostic",
@@ -174,12 +149,7 @@ CH_CLAIMS = (
         refuted="no more, or by less than .1",
         study="vc.circuits",
         parts=(
-            Measurement(
-                partial(circuits.similarity_beyond_other_starts, name="inherited"),
-                Above(0, 0.1),
-                "more than other runs",
-                digits=2,
-            ),
+            part(circuits.excess_start_similarity, Above(0, 0.1), "more than other runs", digits=2, name="inherited"),
         ),
         covers=("abstract", "summary"),
         figure="vc8",
@@ -197,12 +167,10 @@ CH_CLAIMS = (
         "to refute it wholly; some of these, partly",
         study="ch.fixed-points",
         parts=(
-            Measurement(
-                partial(fixed_points.residual_gradient_norm, circuit="settled"), Below(1e-8), "gradient", digits=12
-            ),
-            Measurement(fixed_points.lowest_breaking_eigenvalue, Above(0), "lowest eigenvalue", digits=6),
-            Measurement(fixed_points.settled_accuracy, Above(98), "accuracy", "%"),
-            Measurement(fixed_points.returned_pushes_percentage, Above(50), "pushes that shrink", "%"),
+            part(fixed_points.residual_gradient, Below(1e-8), "gradient", digits=12, circuit="settled"),
+            part(fixed_points.breaking_eigenvalue, Above(0), "lowest eigenvalue", digits=6),
+            part(fixed_points.settled_accuracy, Above(98), "accuracy", "%"),
+            part(fixed_points.returned_pushes, Above(50), "pushes that shrink", "%"),
         ),
         readings=(
             "of a loss with weight decay",
@@ -222,7 +190,7 @@ CH_CLAIMS = (
         refuted="a gradient of 1e-8 or more: the loss falls as long as logits grow, and so has no fixed point that is "
         "finite",
         study="ch.fixed-points",
-        parts=(Measurement(fixed_points.residual_gradient_norm, Below(1e-8), "gradient", digits=2),),
+        parts=(part(fixed_points.residual_gradient, Below(1e-8), "gradient", digits=2),),
         readings=("a fixed point at finite weights", "a direction in which weights grow for ever"),
         covers=("summary",),
         meaning="without weight decay a circuit that solves the task is approached for ever, and is no fixed point",
@@ -254,7 +222,7 @@ OWN_CLAIMS = (
         "within a quarter of whole numbers of the residues that the target needs",
         refuted="a successful run that does not",
         study="vc.circuits",
-        parts=(Measurement(circuits.congruent_sums_percentage, Every(), "successful runs", "%"),),
+        parts=(part(circuits.congruent_sums, Every(), "successful runs", "%"),),
         covers=("section 3.2",),
         figure="vc3",
         weight=2,
@@ -267,7 +235,7 @@ OWN_CLAIMS = (
         measured="percentage of the other runs that do",
         refuted="half of them or more",
         study="vc.circuits",
-        parts=(Measurement(circuits.congruent_failures_percentage, Below(50), "other runs", "%"),),
+        parts=(part(circuits.congruent_failures, Below(50), "other runs", "%"),),
         covers=("section 3.2",),
         meaning="the sum would come without success",
     ),
@@ -280,7 +248,7 @@ OWN_CLAIMS = (
         f"{RUNS}",
         refuted="a ratio of 1 or less, or less than a quarter more",
         study="vc.phases",
-        parts=(Measurement(phases.front_to_back_speed_up, Above(1, 0.25), "first layers over last", digits=2),),
+        parts=(part(phases.front_speed_up, Above(1, 0.25), "first layers over last", digits=2),),
         covers=("section 4.1",),
         figure="vc5",
         weight=2,
@@ -296,8 +264,8 @@ OWN_CLAIMS = (
         "one, partly",
         study="vc.ideal",
         parts=(
-            Measurement(partial(ideal.construction_accuracy, vocab=2), Above(99), "p = 2", "%"),
-            Measurement(partial(ideal.construction_accuracy, vocab=3), Above(99), "p = 3", "%"),
+            part(ideal.construction_accuracy, Above(99), "p = 2", "%", vocab=2),
+            part(ideal.construction_accuracy, Above(99), "p = 3", "%", vocab=3),
         ),
         covers=("appendix A.3", "section 1"),
         figure="vc1",
@@ -314,14 +282,7 @@ OWN_CLAIMS = (
         "eigenvector of the Hessian before it, mean over runs",
         refuted="half of it or less",
         study="vc.saddles",
-        parts=(
-            Measurement(
-                partial(saddles.escape_movement_along, name="lowest_share"),
-                Above(50),
-                "along the lowest direction",
-                "%",
-            ),
-        ),
+        parts=(part(saddles.escape_along, Above(50), "along the lowest direction", "%", name="lowest_share"),),
         readings=("Adam's movement follows the lowest eigenvector", "it follows some direction of negative curvature"),
         covers=("appendix A.1", "section 4.1"),
         weight=2,
@@ -336,7 +297,7 @@ OWN_CLAIMS = (
         "points",
         refuted="no more than by chance, or by less than 10 points",
         study="vc.saddles",
-        parts=(Measurement(saddles.escape_movement_beyond_chance, Above(0, 10), "more than by chance", "points"),),
+        parts=(part(saddles.escape_beyond_chance, Above(0, 10), "more than by chance", "points"),),
         covers=("appendix A.1",),
         meaning="curvature would not tell how runs leave a saddle",
     ),
@@ -347,11 +308,7 @@ OWN_CLAIMS = (
         measured="percentage of runs of mini-batches whose Hessian has negative eigenvalues at the end",
         refuted="more than one run in ten that has none, for certain; a single one, partly",
         study="vc.saddles",
-        parts=(
-            Measurement(
-                partial(saddles.negative_curvature_percentage, setup=MINI, moment="end"), Nearly(), "at the end", "%"
-            ),
-        ),
+        parts=(part(saddles.negative_curvature, Nearly(), "at the end", "%", setup=MINI, moment="end"),),
         covers=("appendix A.1",),
         meaning="runs would end in minima, and a negative eigenvalue would tell a plateau from an end",
     ),

@@ -1,9 +1,7 @@
 """VC section 4.1, figures 6 and 7: what hyperparameters do to a run, and what they leave as it is."""
 
-from functools import partial
-
 from analysis.reproduction.experiments import ablation, recipe_changes
-from analysis.reproduction.verification.claim import Claim, Measurement
+from analysis.reproduction.verification.claim import Claim, part
 from analysis.reproduction.verification.rules import Above, Below, Every
 from analysis.transitions.ablations import ABLATION_PANELS
 
@@ -23,8 +21,7 @@ CLAIMS = (
         refuted="fewer than one step in ten, in all panels; in some, partly",
         study="vc.ablation",
         parts=tuple(
-            Measurement(partial(ablation.accuracy_jumps, panel=panel), Above(10),
-                ABLATION_PANELS[panel].split(":")[0], "%")
+            part(ablation.accuracy_jumps, Above(10), ABLATION_PANELS[panel].split(":")[0], "%", panel=panel)
             for panel in ablation.PANELS
         ),
         readings=("in single runs as a rule", "in the one run of the figure"),
@@ -44,8 +41,7 @@ CLAIMS = (
         "panels; in some, partly",
         study="vc.ablation",
         parts=tuple(
-            Measurement(partial(ablation.panel_regularity, panel=panel), Above(0.5),
-                ABLATION_PANELS[panel].split(":")[0], digits=2)
+            part(ablation.panel_regularity, Above(0.5), ABLATION_PANELS[panel].split(":")[0], digits=2, panel=panel)
             for panel in ablation.PANELS
         ),
         covers=("figure 7", "section 4.1"),
@@ -62,7 +58,7 @@ CLAIMS = (
         "compared",
         refuted="a run with another loss",
         study="vc.ablation",
-        parts=(Measurement(ablation.same_initial_loss, Every(), "", "%"),),
+        parts=(part(ablation.same_initial_loss, Every(), "", "%"),),
         covers=("figure 6",),
         figure="vc6",
         meaning="differences along a panel would also be those of another start",
@@ -76,7 +72,7 @@ CLAIMS = (
         "pairs of which this cannot be told within 1000 epochs are left out",
         refuted="fewer than one pair in ten",
         study="vc.relatives",
-        parts=(Measurement(recipe_changes.escape_times_apart_percentage, Above(10), "apart by a factor of 2", "%"),),
+        parts=(part(recipe_changes.escape_times_apart, Above(10), "apart by a factor of 2", "%"),),
         covers=("section 4.1", "conclusion"),
         weight=2,
         meaning="the time until the phase change would belong to the first weights",
@@ -89,7 +85,7 @@ CLAIMS = (
         "rate or batch size, mean over four such changes, of runs that escape with both",
         refuted="a correlation of .7 or more, by which one time tells half of the other's variance",
         study="vc.relatives",
-        parts=(Measurement(recipe_changes.escape_time_correlation, Below(0.7), "rank correlation", digits=2),),
+        parts=(part(recipe_changes.escape_time_correlation, Below(0.7), "rank correlation", digits=2),),
         readings=("a known escape of the same first weights tells little", "nothing that is known at the start tells"),
         covers=("section 4.1", "conclusion"),
         meaning="the same first weights escape at similar times, whatever the hyperparameters",
@@ -105,18 +101,27 @@ CLAIMS = (
         "and ends no nearer than those of other seeds; some of these, partly",
         study="vc.relatives",
         parts=(
-            Measurement(partial(recipe_changes.end_state_similarity, name="weight_distance"), Below(0.5),
-                "distance of final weights", digits=2),
-            Measurement(partial(recipe_changes.end_state_similarity, name="attention_correlation"), Above(0.7),
+            part(
+                recipe_changes.end_similarity, Below(0.5), "distance of final weights", digits=2, name="weight_distance"
+            ),
+            part(
+                recipe_changes.end_similarity,
+                Above(0.7),
                 "correlation of attention",
-                 digits=2),
-            Measurement(partial(recipe_changes.end_state_similarity_beyond_others, name="weight_distance"), Above(0),
+                digits=2,
+                name="attention_correlation",
+            ),
+            part(
+                recipe_changes.excess_end_similarity,
+                Above(0),
                 "nearer than other seeds",
-                 digits=2),
+                digits=2,
+                name="weight_distance",
+            ),
         ),
         readings=("the ends are nearly the same", "the ends are more alike than those of different first weights"),
         covers=("section 4.1", "conclusion"),
         weight=2,
         meaning="first weights alone do not fix where a run ends; how it is trained matters too",
     ),
-)  # fmt: skip
+)

@@ -3,7 +3,7 @@
 from functools import partial
 
 from analysis.reproduction.experiments import networks, projections, structures
-from analysis.reproduction.verification.claim import Claim, Measurement, untested_claim
+from analysis.reproduction.verification.claim import Claim, Measurement, part, untested_claim
 from analysis.reproduction.verification.estimate import ReportedNumber, reported_count, reported_number
 from analysis.reproduction.verification.rules import SOME, Above, Agrees, Below, Rule
 
@@ -29,26 +29,16 @@ def table_1_row(
     together: ReportedNumber,
 ) -> Claim:
     """A row of the table; sure is the accuracy of its circles as it is printed."""
-    parts = [Measurement(partial(networks.network_circle_percentage, decay=decay), Agrees(circles, 10), "circles", "%")]
+    parts = [part(networks.network_circles, Agrees(circles, 10), "circles", "%", decay=decay)]
     several = circles.interval.value > 1
     if several:
         paper = reported_number(sure, int(circles.interval.value))
         measure = partial(networks.network_accuracy, decay=decay, of_circles=True)
-        parts.append(Measurement(measure, Agrees(paper, 10), "accuracy of circles", "%"))
+        parts.append(part(measure, Agrees(paper, 10), "accuracy of circles", "%"))
     parts += [
-        Measurement(
-            partial(networks.network_accuracy, decay=decay, of_circles=False),
-            Agrees(others, 10),
-            "accuracy of others",
-            "%",
-        ),
-        Measurement(partial(networks.network_imperfections, decay=decay), Agrees(imperfect, 5), "imperfections"),
-        Measurement(
-            partial(networks.imperfection_accuracy_correlation, decay=decay),
-            Agrees(together, 0.1),
-            "correlation",
-            digits=2,
-        ),
+        part(networks.network_accuracy, Agrees(others, 10), "accuracy of others", "%", decay=decay, of_circles=False),
+        part(networks.network_imperfections, Agrees(imperfect, 5), "imperfections", decay=decay),
+        part(networks.imperfection_correlation, Agrees(together, 0.1), "correlation", digits=2, decay=decay),
     ]
     told = f", with a validation accuracy of {sure}%" if sure else ""
     told += " (one circle: not compared)" if sure and not several else ""
@@ -113,14 +103,13 @@ def _measurements_by_weight_decay(
 ) -> tuple[Measurement, ...]:
     """A part for each weight decay."""
     return tuple(
-        Measurement(partial(measure, decay=each, **more), rule, f"weight decay {each:g}", unit, digits)
-        for each in decays
+        part(measure, rule, f"weight decay {each:g}", unit, digits=digits, decay=each, **more) for each in decays
     )
 
 
-def end_state_percentage(system: str, at: float, of: tuple[str, ...], rule: Rule, label: str) -> Measurement:
+def end_state_part(system: str, at: float, of: tuple[str, ...], rule: Rule, label: str) -> Measurement:
     """The share of end states of some kinds."""
-    return Measurement(partial(structures.end_state_kind_percentage, system=system, at=at, kinds=of), rule, label, "%")
+    return part(structures.end_state_kinds, rule, label, "%", system=system, at=at, kinds=of)
 
 
 STRUCTURED = ("circle", "grid", "imperfect grid")
@@ -133,8 +122,9 @@ STRUCTURES = (
         measured="share of networks that end as circles or near a lattice, with holes or without",
         refuted="no more than half of the networks, at both weight decays to refute it wholly, at one, partly",
         study="ca.structures",
-        parts=tuple(end_state_percentage("network", each, STRUCTURED, Above(50),
-            f"weight decay {each:g}") for each in WITH_DECAY),
+        parts=tuple(
+            end_state_part("network", each, STRUCTURED, Above(50), f"weight decay {each:g}") for each in WITH_DECAY
+        ),
         readings=(*KINDS, "of networks without weight decay too, of which the paper itself finds most to be irregular"),
         covers=("abstract", "section 2", "section 4", "appendix C"),
         figure="ca-c",
@@ -150,8 +140,8 @@ STRUCTURES = (
         refuted="none, of so many that one in twenty is excluded; of both kinds, to refute it wholly, of one, partly",
         study="ca.structures",
         parts=(
-            end_state_percentage("network", 1.0, ("circle",), SOME, "circles"),
-            end_state_percentage("network", 1.0, ("grid",), SOME, "grids without holes"),
+            end_state_part("network", 1.0, ("circle",), SOME, "circles"),
+            end_state_part("network", 1.0, ("grid",), SOME, "grids without holes"),
         ),
         readings=KINDS,
         covers=("figure 1", "appendix C"),
@@ -168,8 +158,8 @@ STRUCTURES = (
         refuted="no more than one network in a hundred, at both weight decays to refute it wholly, at one, partly",
         study="ca.structures",
         parts=tuple(
-            end_state_percentage("network", each, ("imperfect grid",), Above(1),
-                f"weight decay {each:g}") for each in WITH_DECAY
+            end_state_part("network", each, ("imperfect grid",), Above(1), f"weight decay {each:g}")
+            for each in WITH_DECAY
         ),
         readings=("a lattice with holes", "a grid with many imperfections by algorithm 2"),
         covers=("figure 2", "section 4"),
@@ -187,13 +177,30 @@ STRUCTURES = (
         "partly",
         study="ca.structures",
         parts=(
-            Measurement(partial(structures.accuracy_difference_by_kind, first=("circle", "grid"),
-                second=("imperfect grid",)),
-                 Above(0, 5), "circles and grids less imperfect grids", "points"),
-            Measurement(partial(structures.accuracy_difference_by_kind, first=("grid",), second=("imperfect grid",)),
-                 Above(0, 5), "grids less imperfect grids", "points"),
-            Measurement(partial(structures.accuracy_difference_by_kind, first=("imperfect grid",), second=("neither",)),
-                 Above(0, 5), "imperfect grids less not aligned", "points"),
+            part(
+                structures.accuracy_by_kind,
+                Above(0, 5),
+                "circles and grids less imperfect grids",
+                "points",
+                first=("circle", "grid"),
+                second=("imperfect grid",),
+            ),
+            part(
+                structures.accuracy_by_kind,
+                Above(0, 5),
+                "grids less imperfect grids",
+                "points",
+                first=("grid",),
+                second=("imperfect grid",),
+            ),
+            part(
+                structures.accuracy_by_kind,
+                Above(0, 5),
+                "imperfect grids less not aligned",
+                "points",
+                first=("imperfect grid",),
+                second=("neither",),
+            ),
         ),
         readings=("kinds by the distance from lattices without holes and with", "kinds by the number of imperfections"),
         covers=("section 4",),
@@ -210,18 +217,28 @@ STRUCTURES = (
         refuted="a difference below 0, or one that excludes 10 points; of both, to refute it wholly, of one, partly",
         study="ca.structures",
         parts=(
-            Measurement(partial(structures.accuracy_difference_by_kind, first=("circle",), second=("neither",)),
+            part(
+                structures.accuracy_by_kind,
                 Above(0, 10),
-                 "circles less neither", "points"),
-            Measurement(partial(structures.accuracy_difference_by_kind, first=("grid", "imperfect grid"),
-                second=("neither",)),
-                 Above(0, 10), "grids less neither", "points"),
+                "circles less neither",
+                "points",
+                first=("circle",),
+                second=("neither",),
+            ),
+            part(
+                structures.accuracy_by_kind,
+                Above(0, 10),
+                "grids less neither",
+                "points",
+                first=("grid", "imperfect grid"),
+                second=("neither",),
+            ),
         ),
         covers=("section 2", "section 4", "section 8"),
         weight=2,
         meaning="networks would generalise by something else than these structures",
     ),
-)  # fmt: skip
+)
 
 ACCURACY = (
     Claim(
@@ -246,8 +263,7 @@ ACCURACY = (
         measured="Pearson's r of imperfections and accuracy at each weight decay; below -0.5 is a large correlation",
         refuted="a correlation above -0.5; at all weight decays, to refute it wholly, at some, partly",
         study="ca.table1",
-        parts=_measurements_by_weight_decay(networks.imperfection_accuracy_correlation, Below(-0.5), networks.DECAYS,
-            digits=2),
+        parts=_measurements_by_weight_decay(networks.imperfection_correlation, Below(-0.5), networks.DECAYS, digits=2),
         covers=("section 4", "table 1"),
         weight=2,
         meaning="imperfections by algorithm 2 would not measure what makes a grid useful",
@@ -261,9 +277,8 @@ ACCURACY = (
         "the two, partly",
         study="ca.table1",
         parts=(
-            Measurement(networks.network_circle_change, Above(0, 10), "weight decay 1 less 0", "points"),
-            Measurement(partial(networks.weight_decay_trend, name="circle"), Above(0),
-                "rank correlation with weight decay", digits=2),
+            part(networks.network_circle_change, Above(0, 10), "weight decay 1 less 0", "points"),
+            part(networks.weight_decay_trend, Above(0), "rank correlation with weight decay", digits=2, name="circle"),
         ),
         covers=("section 2", "section 4", "section 5.2", "table 1"),
         weight=3,
@@ -279,15 +294,21 @@ ACCURACY = (
         "one of the two, partly",
         study="ca.table1",
         parts=(
-            Measurement(networks.network_imperfection_change, Below(0, 15), "weight decay 1 less 0"),
-            Measurement(partial(networks.weight_decay_trend, name="imperfections", of_circles=False), Below(0),
-                 "rank correlation with weight decay", digits=2),
+            part(networks.network_imperfection_change, Below(0, 15), "weight decay 1 less 0"),
+            part(
+                networks.weight_decay_trend,
+                Below(0),
+                "rank correlation with weight decay",
+                digits=2,
+                name="imperfections",
+                of_circles=False,
+            ),
         ),
         covers=("section 2", "section 4", "section 7", "table 1"),
         weight=3,
         meaning="what weight decay does for generalisation would not be to make grids",
     ),
-)  # fmt: skip
+)
 
 ALGORITHMS = (
     Claim(
@@ -299,10 +320,10 @@ ALGORITHMS = (
         refuted="no more than nine in ten, either way and of both systems, to refute it wholly; one of these, partly",
         study="ca.structures",
         parts=tuple(
-            Measurement(partial(measure, system=system), Above(90), f"{label}, {system}s", "%")
+            part(measure, Above(90), f"{label}, {system}s", "%", system=system)
             for measure, label in (
-                (structures.regular_percentage_of_circles, "circles that are regular"),
-                (structures.circle_percentage_of_regular, "regular ones that are found"),
+                (structures.regular_circles, "circles that are regular"),
+                (structures.circular_polygons, "regular ones that are found"),
             )
             for system in structures.SYSTEMS
         ),
@@ -329,15 +350,18 @@ ALGORITHMS = (
         "three and with four axes, to refute it wholly; some of these, partly",
         study="ca.appF",
         parts=tuple(
-            part
+            one
             for dim in projections.HIGHER
-            for part in (
-                Measurement(partial(projections.few_imperfections_percentage, dim=dim), Above(50),
-                    f"D = {dim}, few imperfections", "%"),
-                Measurement(partial(projections.imperfections_relative_to_chance, dim=dim), Below(50),
-                     f"D = {dim}, imperfections of those by chance", "%"),
-                Measurement(partial(projections.structured_projection_percentage, dim=dim), Above(50),
-                    f"D = {dim}, projections", "%"),
+            for one in (
+                part(projections.few_imperfections, Above(50), f"D = {dim}, few imperfections", "%", dim=dim),
+                part(
+                    projections.relative_imperfections,
+                    Below(50),
+                    f"D = {dim}, imperfections of those by chance",
+                    "%",
+                    dim=dim,
+                ),
+                part(projections.structured_projections, Above(50), f"D = {dim}, projections", "%", dim=dim),
             )
         ),
         readings=(
@@ -348,30 +372,64 @@ ALGORITHMS = (
         figure="ca-f",
         meaning="what the paper explains in the plane would not carry over to wider embeddings",
     ),
-)  # fmt: skip
+)
 
 
 UNTESTED = (
-    untested_claim("CA.s1.earlier", "CA section 1", "Earlier work found circular structures, progress measures, and phases "
-             "of training, and treated embeddings as particles to explain phase transitions.",
-             "about other papers, models and tasks", "section 1"),
-    untested_claim("CA.s1.use", "CA section 1", "To understand how training proceeds helps to make networks safer, more "
-             "accurate and cheaper.", "an outlook, of which nothing is measured", "section 1"),
-    untested_claim("CA.s2.demo", "CA abstract and section 2", "An interactive demo shows training and particles.",
-             "about a web page; the explorer of this package shows the same", "section 2"),
-    untested_claim("CA.s3.model", "CA section 3", "The network adds two embeddings, and classifies the sum by one hidden "
-             "layer; it is trained by AdamW on 80% of all pairs at once.",
-             "a definition: it is what is trained here", "section 3"),
-    untested_claim("CA.s4.earlier", "CA sections 4 and 8", "Circles and grids agree with what was found of other networks "
-             "that learn modular addition.", "about other papers' networks", "section 4"),
-    untested_claim("CA.s8.outlook", "CA section 8, limitations and broader impact",
-        "The explanation has no proof, is of a "
-             "very simple network, and opens ways to study others.",
-             "an outlook and a caution, of which nothing is measured", "section 8", "limitations", "broader impact"),
-    untested_claim("CA.compute.day", "CA compute resources", "The study took 271 hours of a cloud machine with one T4; "
-             "networks and particles together can be repeated in less than 24 hours.",
-             "a cost on another machine; the time that the whole of this takes stands with the report",
-             "compute resources"),
-)  # fmt: skip
+    untested_claim(
+        "CA.s1.earlier",
+        "CA section 1",
+        "Earlier work found circular structures, progress measures, and phases "
+        "of training, and treated embeddings as particles to explain phase transitions.",
+        "about other papers, models and tasks",
+        "section 1",
+    ),
+    untested_claim(
+        "CA.s1.use",
+        "CA section 1",
+        "To understand how training proceeds helps to make networks safer, more accurate and cheaper.",
+        "an outlook, of which nothing is measured",
+        "section 1",
+    ),
+    untested_claim(
+        "CA.s2.demo",
+        "CA abstract and section 2",
+        "An interactive demo shows training and particles.",
+        "about a web page; the explorer of this package shows the same",
+        "section 2",
+    ),
+    untested_claim(
+        "CA.s3.model",
+        "CA section 3",
+        "The network adds two embeddings, and classifies the sum by one hidden "
+        "layer; it is trained by AdamW on 80% of all pairs at once.",
+        "a definition: it is what is trained here",
+        "section 3",
+    ),
+    untested_claim(
+        "CA.s4.earlier",
+        "CA sections 4 and 8",
+        "Circles and grids agree with what was found of other networks that learn modular addition.",
+        "about other papers' networks",
+        "section 4",
+    ),
+    untested_claim(
+        "CA.s8.outlook",
+        "CA section 8, limitations and broader impact",
+        "The explanation has no proof, is of a very simple network, and opens ways to study others.",
+        "an outlook and a caution, of which nothing is measured",
+        "section 8",
+        "limitations",
+        "broader impact",
+    ),
+    untested_claim(
+        "CA.compute.day",
+        "CA compute resources",
+        "The study took 271 hours of a cloud machine with one T4; "
+        "networks and particles together can be repeated in less than 24 hours.",
+        "a cost on another machine; the time that the whole of this takes stands with the report",
+        "compute resources",
+    ),
+)
 
 CLAIMS = (*ROWS, *ACCURACY, *STRUCTURES, *ALGORITHMS, *UNTESTED)

@@ -1,12 +1,11 @@
 """Beyond CA: how far its formulae reach, what its open choices change, and whether circles form in the same way."""
 
 from collections.abc import Callable
-from functools import partial
 
 import xarray as xr
 
 from analysis.reproduction.experiments import audit, networks, sensitivity, sequence
-from analysis.reproduction.verification.claim import Claim, Measurement
+from analysis.reproduction.verification.claim import Claim, Measurement, part
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.rules import Above, Within
 
@@ -15,7 +14,7 @@ FORMING = (20, 100)
 
 def _every_reading(measure: Callable[[xr.Dataset], Estimate]) -> tuple[Measurement, ...]:
     """Of all readings, and of most: a count of all that there are, which no sampling makes uncertain."""
-    return Measurement(measure, Above(99), "all readings", "%"), Measurement(measure, Above(50), "more than half", "%")
+    return part(measure, Above(99), "all readings", "%"), part(measure, Above(50), "more than half", "%")
 
 
 CLAIMS = (
@@ -29,8 +28,7 @@ CLAIMS = (
         refuted="an R² below 0.5; at both epochs, to refute it wholly, at one, partly",
         study="ca.audit",
         parts=tuple(
-            Measurement(partial(audit.r_squared_of_fields, decay=1.0, epoch=each), Above(0.5), f"epoch {each}",
-                 digits=2)
+            part(audit.fields_r_squared, Above(0.5), f"epoch {each}", digits=2, decay=1.0, epoch=each)
             for each in FORMING
         ),
         readings=("the four fields, each with a weight of its own", "the law with its own constants, which has fewer"),
@@ -48,13 +46,18 @@ CLAIMS = (
         study="ca.audit",
         parts=(
             *(
-                Measurement(partial(audit.r_squared_beyond_renamed, decay=decay, epoch=each), Above(0, 0.05),
-                     f"weight decay {decay:g}, epoch {each}", digits=2)
-                for decay in networks.DECAYS for each in FORMING
+                part(
+                    audit.excess_r_squared,
+                    Above(0, 0.05),
+                    f"weight decay {decay:g}, epoch {each}",
+                    digits=2,
+                    decay=decay,
+                    epoch=each,
+                )
+                for decay in networks.DECAYS
+                for each in FORMING
             ),
-            Measurement(partial(audit.r_squared_beyond_renamed, decay=1.0, epoch=2000), Above(0, 0.05),
-                "weight decay 1, epoch 2000",
-                 digits=2),
+            part(audit.excess_r_squared, Above(0, 0.05), "weight decay 1, epoch 2000", digits=2, decay=1.0, epoch=2000),
         ),
         meaning="any four fields would do as well as those of the paper",
     ),
@@ -66,8 +69,7 @@ CLAIMS = (
         measured="R² of the four fields beyond that with tokens renamed, at weight decay 1 less without, by seed",
         refuted="a difference below 0, or one that excludes 0.05",
         study="ca.audit",
-        parts=(Measurement(partial(audit.r_squared_change_with_decay, epoch=2000), Above(0, 0.05),
-            "weight decay 1 less 0", digits=2),),
+        parts=(part(audit.r_squared_change, Above(0, 0.05), "weight decay 1 less 0", digits=2, epoch=2000),),
         meaning="weight decay would not be what keeps the forces at work",
     ),
     Claim(
@@ -79,7 +81,7 @@ CLAIMS = (
         "words exclude are measured as well and not counted. The choices are all that were thought of, not a sample",
         refuted="a number that is so far, under half of the choices or more, to refute it wholly; under fewer, partly",
         study="own.sensitivity",
-        parts=_every_reading(sensitivity.uncontradicted_readings_percentage),
+        parts=_every_reading(sensitivity.uncontradicted_readings),
         readings=("no number contradicted by the paper's", "no further from the defaults than by chance"),
         weight=2,
         meaning="the table is evidence for one reading of section 6 more than for the forces alone; defaults were "
@@ -93,7 +95,7 @@ CLAIMS = (
         "by more than chance",
         refuted="such a step, under half of the choices or more, to refute it wholly; under fewer, partly",
         study="own.sensitivity",
-        parts=_every_reading(sensitivity.rising_circles_percentage),
+        parts=_every_reading(sensitivity.rising_circles),
         readings=("nowhere fewer for certain", "everywhere more for certain, which two rows without circles never are"),
         meaning="even that alignment makes circles would hang on a choice that the paper does not tell",
     ),
@@ -109,11 +111,11 @@ CLAIMS = (
         "partly",
         study="own.sequence",
         parts=(
-            Measurement(sequence.same_order_percentage, Above(50), "agreement between systems", "%"),
-            Measurement(sequence.same_order_beyond_within, Within(-10, 10), "less that within systems", "points"),
+            part(sequence.same_order, Above(50), "agreement between systems", "%"),
+            part(sequence.excess_same_order, Within(-10, 10), "less that within systems", "points"),
         ),
         readings=("by the order of events", "by their times, which have no common unit"),
         weight=2,
         meaning="the two would reach the same structure by different ways",
     ),
-)  # fmt: skip
+)

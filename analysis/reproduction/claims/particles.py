@@ -1,11 +1,9 @@
 """CA section 6, table 2, figure 5 and appendix D: particles under three forces, beside the networks."""
 
-from functools import partial
-
-from analysis.reproduction.claims.networks import KINDS, STRUCTURED, end_state_percentage
+from analysis.reproduction.claims.networks import KINDS, STRUCTURED, end_state_part
 from analysis.reproduction.experiments import particles, structures
 from analysis.reproduction.experiments.sensitivity import MARGINS, PRINTED
-from analysis.reproduction.verification.claim import Claim, Measurement, untested_claim
+from analysis.reproduction.verification.claim import Claim, part, untested_claim
 from analysis.reproduction.verification.estimate import ReportedNumber
 from analysis.reproduction.verification.rules import SOME, Above, Agrees, Within
 
@@ -30,12 +28,8 @@ def _table_2_row(fa: float, circles: ReportedNumber, imperfections: ReportedNumb
         "chance; both, to refute it wholly, one, partly",
         study="ca.table2",
         parts=(
-            Measurement(
-                partial(particles.particle_circle_percentage, fa=fa), Agrees(circles, MARGINS[0]), "circles", "%"
-            ),
-            Measurement(
-                partial(particles.particle_imperfections, fa=fa), Agrees(imperfections, MARGINS[1]), "imperfections"
-            ),
+            part(particles.particle_circles, Agrees(circles, MARGINS[0]), "circles", "%", fa=fa),
+            part(particles.particle_imperfections, Agrees(imperfections, MARGINS[1]), "imperfections", fa=fa),
         ),
         readings=OPEN,
         covers=("table 2", "section 6"),
@@ -58,9 +52,7 @@ STRUCTURES = (
         "without, by the same measures as networks",
         refuted="no more than half of the simulations; of all rows, to refute it wholly, of some, partly",
         study="ca.structures",
-        parts=tuple(
-            end_state_percentage("particle", fa, STRUCTURED, Above(50), f"f_a = {fa:g}") for fa in (1.0, 0.5, 2.0)
-        ),
+        parts=tuple(end_state_part("particle", fa, STRUCTURED, Above(50), f"f_a = {fa:g}") for fa in (1.0, 0.5, 2.0)),
         readings=(
             *KINDS,
             "that the formulae account for each network's own course and end, which OWN.audit and OWN.sequence ask",
@@ -77,7 +69,7 @@ STRUCTURES = (
         measured="share of each among simulations with f_a = 1; that there are any is what is claimed",
         refuted="none, of so many that one in twenty is excluded; of all kinds, to refute it wholly, of some, partly",
         study="ca.structures",
-        parts=tuple(end_state_percentage("particle", 1.0, (kind,), SOME, f"{kind}s") for kind in STRUCTURED),
+        parts=tuple(end_state_part("particle", 1.0, (kind,), SOME, f"{kind}s") for kind in STRUCTURED),
         readings=KINDS,
         covers=("figure 5", "appendix D", "section 6"),
         figure="ca5",
@@ -94,17 +86,8 @@ STRUCTURES = (
         "partly",
         study="ca.structures",
         parts=(
-            Measurement(
-                partial(structures.circle_difference_of_systems, fa=1.0, decay=1.0),
-                Within(-10, 10),
-                "circles",
-                "points",
-            ),
-            Measurement(
-                partial(structures.imperfection_difference_of_systems, fa=1.0, decay=1.0),
-                Within(-10, 10),
-                "imperfections",
-            ),
+            part(structures.circle_difference, Within(-10, 10), "circles", "points", fa=1.0, decay=1.0),
+            part(structures.imperfection_difference, Within(-10, 10), "imperfections", fa=1.0, decay=1.0),
         ),
         readings=PAIRED,
         covers=("section 6", "section 8", "table 1", "table 2"),
@@ -121,12 +104,8 @@ STRUCTURES = (
         "partly",
         study="ca.structures",
         parts=(
-            Measurement(
-                partial(structures.particle_circle_change, high=1.0, low=0.5), Above(0, 5), "f_a = 1 less 0.5", "points"
-            ),
-            Measurement(
-                partial(structures.particle_circle_change, high=2.0, low=1.0), Above(0, 5), "f_a = 2 less 1", "points"
-            ),
+            part(structures.particle_circle_change, Above(0, 5), "f_a = 1 less 0.5", "points", high=1.0, low=0.5),
+            part(structures.particle_circle_change, Above(0, 5), "f_a = 2 less 1", "points", high=2.0, low=1.0),
         ),
         covers=("section 6", "table 2", "appendix D"),
         figure="ca-d",

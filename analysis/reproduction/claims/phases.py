@@ -1,10 +1,8 @@
 """VC section 4.1, figure 5, and the conclusion: drops of the loss, two phases, escapes."""
 
-from functools import partial
-
 from analysis.clustering_heads.learning_phases import SEQUENCE_EMBEDDING_WEIGHTS
 from analysis.reproduction.experiments import phases
-from analysis.reproduction.verification.claim import Claim, Measurement
+from analysis.reproduction.verification.claim import Claim, Measurement, part
 from analysis.reproduction.verification.rules import SOME, Above, Below, Within
 
 RUNS = "over those runs of the default recipe that end above .98"
@@ -22,7 +20,7 @@ LAYERS = (*SEQUENCE_EMBEDDING_WEIGHTS, "receptor", "receptor_bias", "assembler")
 
 def _layer_speed_measurement(layer: str) -> Measurement:
     """A layer that is faster in the first drop than before."""
-    return Measurement(partial(phases.layer_speed_up, layer=layer), Above(1, 0.5), layer.replace("_", " "))
+    return part(phases.layer_speed_up, Above(1, 0.5), layer.replace("_", " "), layer=layer)
 
 
 CLAIMS = (
@@ -35,10 +33,8 @@ CLAIMS = (
         refuted="half of them or fewer, of both, to refute it wholly; of one of the two, partly",
         study="vc.phases",
         parts=(
-            Measurement(partial(phases.drop_percentage, least=1), Above(50), "all runs, one or more", "%"),
-            Measurement(
-                partial(phases.drop_percentage, least=2, of_all=False), Above(50), "successful runs, two or more", "%"
-            ),
+            part(phases.runs_with_drops, Above(50), "all runs, one or more", "%", least=1),
+            part(phases.runs_with_drops, Above(50), "successful runs, two or more", "%", least=2, of_all=False),
         ),
         covers=("section 4.1",),
         figure="vc5",
@@ -55,8 +51,8 @@ CLAIMS = (
         refuted="half of them or fewer, of both, to refute it wholly; of one of the two, partly",
         study="vc.phases",
         parts=(
-            Measurement(phases.clusters_before_accuracy_percentage, Above(50), "clusters before classes", "%"),
-            Measurement(phases.front_first_percentage, Above(50), "weights, first layers before last", "%"),
+            part(phases.clusters_before_accuracy, Above(50), "clusters before classes", "%"),
+            part(phases.front_first, Above(50), "weights, first layers before last", "%"),
         ),
         readings=(
             "what the first layers make is there before what the last ones make of it, and their weights settle first",
@@ -77,12 +73,14 @@ CLAIMS = (
         "refute it wholly; one of the two, partly",
         study="vc.phases",
         parts=(
-            Measurement(phases.clusters_in_first_drop_percentage, Above(50), "clusters form with it", "%"),
-            Measurement(
-                partial(phases.loss_fall_by_layers, layers=SEQUENCE_EMBEDDING_WEIGHTS, phase="first"),
+            part(phases.clusters_in_first_drop, Above(50), "clusters form with it", "%"),
+            part(
+                phases.loss_fall_by_layers,
                 Above(50),
                 "share of the first layers",
                 "%",
+                layers=SEQUENCE_EMBEDDING_WEIGHTS,
+                phase="first",
             ),
         ),
         readings=("it coincides with it, and is caused by it", "it coincides with it"),
@@ -99,7 +97,7 @@ CLAIMS = (
         refuted="no layer that is faster, by half at least, to refute it wholly; some that are not, partly",
         study="vc.phases",
         parts=(
-            Measurement(phases.total_speed_up, Above(1, 0.5), "all weights together"),
+            part(phases.total_speed_up, Above(1, 0.5), "all weights together"),
             *map(_layer_speed_measurement, LAYERS),
         ),
         readings=("every layer speeds up", "the weights as a whole do"),
@@ -116,7 +114,7 @@ CLAIMS = (
         f"before it, mean {RUNS}",
         refuted="no straighter in the drop, or by less than .05",
         study="vc.phases",
-        parts=(Measurement(phases.straightness_gain, Above(0, 0.05), "straighter in the drop", digits=2),),
+        parts=(part(phases.straightness_gain, Above(0, 0.05), "straighter in the drop", digits=2),),
         readings=(
             "paths are less straight before the drop than in it",
             "gradients are small; see VC.appA.1.plateau-saddle",
@@ -131,11 +129,7 @@ CLAIMS = (
         measured=f"at the end of the first drop, {CLUSTERED}, mean {RUNS}",
         refuted="half of it or less",
         study="vc.phases",
-        parts=(
-            Measurement(
-                partial(phases.mean_clustering_progress, moment="first_end"), Above(50), "way to final clusters", "%"
-            ),
-        ),
+        parts=(part(phases.clustering_progress, Above(50), "way to final clusters", "%", moment="first_end"),),
         covers=("section 4.1", "figure 5"),
         figure="vc5",
         meaning="the structure would still change afterwards",
@@ -148,7 +142,7 @@ CLAIMS = (
         "loss has lost a tenth of its first level, those that never do counting as longer",
         refuted="fewer than one run in ten; it cannot be told where fewer than half of the runs escape",
         study="vc.phases",
-        parts=(Measurement(phases.escape_spread_percentage, Above(10), "apart by a factor of 2", "%"),),
+        parts=(part(phases.escape_spread, Above(10), "apart by a factor of 2", "%"),),
         readings=("over first weights", "over hyperparameters; see VC.s4.1.time-varies"),
         covers=("section 4.1", "conclusion"),
         meaning="runs would escape at much the same time",
@@ -161,12 +155,7 @@ CLAIMS = (
         refuted="half of the fall or less from the feed-forward layer",
         study="vc.phases",
         parts=(
-            Measurement(
-                partial(phases.loss_fall_by_layers, layers=BEHIND, phase="second"),
-                Above(50),
-                "share of the last layers",
-                "%",
-            ),
+            part(phases.loss_fall_by_layers, Above(50), "share of the last layers", "%", layers=BEHIND, phase="second"),
         ),
         covers=("section 4.1", "figure 5"),
         figure="vc5",
@@ -182,9 +171,7 @@ CLAIMS = (
         refuted="more than twice or less than half as fast, in all parts, to refute it wholly; in some, partly",
         study="vc.phases",
         parts=tuple(
-            Measurement(
-                partial(phases.layer_speed_up, layer=layer, phase="second"), Within(0.5, 2), layer.replace("_", " ")
-            )
+            part(phases.layer_speed_up, Within(0.5, 2), layer.replace("_", " "), layer=layer, phase="second")
             for layer in phases.BACK
         ),
         covers=("section 4.1",),
@@ -200,7 +187,7 @@ CLAIMS = (
         f"before it, at unchanged sequence embeddings, mean {RUNS}",
         refuted="one in ten or fewer",
         study="vc.phases",
-        parts=(Measurement(phases.reclassified_percentage, Above(10), "classified otherwise", "%"),),
+        parts=(part(phases.reclassified_sequences, Above(10), "classified otherwise", "%"),),
         covers=("section 4.1",),
         figure="vc5",
         meaning="frontiers would hardly move",
@@ -213,7 +200,7 @@ CLAIMS = (
         "both (those with one alone would make it shorter)",
         refuted="100 epochs, a tenth of the training, or more",
         study="vc.phases",
-        parts=(Measurement(phases.median_drop_gap, Below(100), "between the drops", "epochs"),),
+        parts=(part(phases.drop_gap, Below(100), "between the drops", "epochs"),),
         covers=("section 4.1",),
         figure="vc5",
         weight=2,
@@ -228,10 +215,8 @@ CLAIMS = (
         refuted="half of it or more, at both moments, to refute it wholly; at one, partly",
         study="vc.phases",
         parts=(
-            Measurement(
-                partial(phases.mean_clustering_progress, moment="first_begin"), Below(50), "when it begins", "%"
-            ),
-            Measurement(partial(phases.mean_clustering_progress, moment="before"), Below(50), "20 epochs before", "%"),
+            part(phases.clustering_progress, Below(50), "when it begins", "%", moment="first_begin"),
+            part(phases.clustering_progress, Below(50), "20 epochs before", "%", moment="before"),
         ),
         readings=("less than half of the structure that there will be", "nothing that the eye sees"),
         covers=("figure 5",),
@@ -248,10 +233,8 @@ CLAIMS = (
         refuted="half of the way or less, in both parts, to refute it wholly; in one, partly",
         study="vc.phases",
         parts=(
-            Measurement(phases.clustering_progress_gain, Above(50), "made in the first drop", "points"),
-            Measurement(
-                partial(phases.clustering_progress_gain, since="before"), Above(50), "or 20 epochs before it", "points"
-            ),
+            part(phases.clustering_gain, Above(50), "made in the first drop", "points"),
+            part(phases.clustering_gain, Above(50), "or 20 epochs before it", "points", since="before"),
         ),
         covers=("figure 5",),
         figure="vc5",
@@ -265,9 +248,7 @@ CLAIMS = (
         measured="accuracy on all sequences at the begin of the second drop, mean of successful runs that have one",
         refuted="no more than 60% (chance is 50), or 98% and more",
         study="vc.phases",
-        parts=(
-            Measurement(partial(phases.accuracy_at_moment, moment="second_begin"), Within(60, 98), "accuracy", "%"),
-        ),
+        parts=(part(phases.accuracy_at_moment, Within(60, 98), "accuracy", "%", moment="second_begin"),),
         covers=("figure 5",),
         figure="vc5",
         meaning="the feed-forward layer would be fitted wholly in one of the drops",
@@ -279,7 +260,7 @@ CLAIMS = (
         measured="percentage of successful runs with 40 to 160 epochs between, a factor of 2 either way; one is enough",
         refuted="none, and 5% excluded",
         study="vc.phases",
-        parts=(Measurement(partial(phases.gap_near_example_percentage, low=40, high=160), SOME, "such runs", "%"),),
+        parts=(part(phases.gap_near_example, SOME, "such runs", "%", low=40, high=160),),
         covers=("figure 5",),
         figure="vc5",
         meaning="the figure would have no counterpart here",
@@ -293,7 +274,7 @@ CLAIMS = (
         "fallen for good, over that of when the first drop begins: ratio of standard deviations",
         refuted="a ratio of 1 or more",
         study="vc.phases",
-        parts=(Measurement(phases.half_fall_spread_ratio, Below(1), "ratio of spreads", digits=2),),
+        parts=(part(phases.half_fall_spread, Below(1), "ratio of spreads", digits=2),),
         covers=("conclusion",),
         meaning="the second phase would be as unpredictable as the first",
     ),

@@ -3,7 +3,7 @@
 from functools import partial
 
 from analysis.reproduction.experiments import norms, saddles
-from analysis.reproduction.verification.claim import Claim, Measurement
+from analysis.reproduction.verification.claim import Claim, Measurement, part
 from analysis.reproduction.verification.rules import SOME, Above, Below, Nearly
 
 FULL, MINI, FULL_3, MINI_3 = norms.SETUPS
@@ -15,8 +15,15 @@ WORDS = {
 }
 FIGURES = {FULL: "15", MINI: "16", FULL_3: "18", MINI_3: "19"}
 LAYERS = (
-    "embedding", "position_embedding", "query", "value", "receptor", "receptor_bias", "assembler", "transform_bias",
-)  # fmt: skip
+    "embedding",
+    "position_embedding",
+    "query",
+    "value",
+    "receptor",
+    "receptor_bias",
+    "assembler",
+    "transform_bias",
+)
 RULE = (
     "a drop or spike has a peak if one lies between its begin and its end or up to .5% of the run beside "
     "(`analysis.transitions.gradient_peaks`); chance is that of the same peaks one to two windows away"
@@ -38,8 +45,8 @@ def _setup_source(setup: str) -> str:
 
 def _peaks_beyond_chance(setup: str, kind: str, layer: str) -> Measurement:
     """More peaks of a layer than by chance."""
-    measure = partial(norms.excess_peak_percentage, setup=setup, kind=kind, layer=layer)
-    return Measurement(measure, Above(0, 10), layer.replace("_", " "), "points")
+    measure = partial(norms.excess_peaks, setup=setup, kind=kind, layer=layer)
+    return part(measure, Above(0, 10), layer.replace("_", " "), "points")
 
 
 def _events_with_peaks(setup: str, kind: str, said: str) -> Claim:
@@ -54,15 +61,8 @@ def _events_with_peaks(setup: str, kind: str, said: str) -> Claim:
         refuted=f"{TEN}, and half of them or fewer, to refute it wholly; one of the two, partly",
         study="vc.norms",
         parts=(
-            Measurement(
-                partial(norms.excess_peak_percentage, setup=setup, kind=kind),
-                Above(0, 10),
-                "more than by chance",
-                "points",
-            ),
-            Measurement(
-                partial(norms.matched_peak_percentage, setup=setup, kind=kind), Above(50), f"{kind}s with a peak", "%"
-            ),
+            part(norms.excess_peaks, Above(0, 10), "more than by chance", "points", setup=setup, kind=kind),
+            part(norms.matched_peaks, Above(50), f"{kind}s with a peak", "%", setup=setup, kind=kind),
         ),
         readings=("most of them, and more than by chance", "more than by chance"),
         covers=(_setup_source(setup), f"figure {figure}"),
@@ -102,18 +102,10 @@ SADDLES = (
         "eigenvalue, in all parts, to refute it wholly; in some, partly",
         study="vc.saddles",
         parts=(
-            Measurement(
-                partial(saddles.plateau_gradient_ratio, setup=FULL), Below(0.1), "gradient, full batch", digits=3
-            ),
-            Measurement(
-                partial(saddles.plateau_gradient_ratio, setup=MINI), Below(0.1), "gradient, mini-batch", digits=3
-            ),
-            Measurement(
-                partial(saddles.negative_curvature_percentage, setup=FULL), Nearly(), "a way down, full batch", "%"
-            ),
-            Measurement(
-                partial(saddles.negative_curvature_percentage, setup=MINI), Nearly(), "a way down, mini-batch", "%"
-            ),
+            part(saddles.plateau_gradient_ratio, Below(0.1), "gradient, full batch", digits=3, setup=FULL),
+            part(saddles.plateau_gradient_ratio, Below(0.1), "gradient, mini-batch", digits=3, setup=MINI),
+            part(saddles.negative_curvature, Nearly(), "a way down, full batch", "%", setup=FULL),
+            part(saddles.negative_curvature, Nearly(), "a way down, mini-batch", "%", setup=MINI),
         ),
         readings=("almost zero is a tenth of what it is in the drop", "almost zero is small against the start"),
         covers=("appendix A.1", "section 4.1"),
@@ -131,30 +123,24 @@ SADDLES = (
         "eigenvalue, in all parts, to refute it wholly; in some, partly",
         study="vc.saddles",
         parts=(
-            Measurement(
-                partial(saddles.plateau_gradient_ratio, setup=FULL, moment="between"),
+            part(
+                saddles.plateau_gradient_ratio,
                 Below(0.1),
                 "gradient, full batch",
                 digits=3,
+                setup=FULL,
+                moment="between",
             ),
-            Measurement(
-                partial(saddles.plateau_gradient_ratio, setup=MINI, moment="between"),
+            part(
+                saddles.plateau_gradient_ratio,
                 Below(0.1),
                 "gradient, mini-batch",
                 digits=3,
+                setup=MINI,
+                moment="between",
             ),
-            Measurement(
-                partial(saddles.negative_curvature_percentage, setup=FULL, moment="between"),
-                Nearly(),
-                "a way down, full batch",
-                "%",
-            ),
-            Measurement(
-                partial(saddles.negative_curvature_percentage, setup=MINI, moment="between"),
-                Nearly(),
-                "a way down, mini-batch",
-                "%",
-            ),
+            part(saddles.negative_curvature, Nearly(), "a way down, full batch", "%", setup=FULL, moment="between"),
+            part(saddles.negative_curvature, Nearly(), "a way down, mini-batch", "%", setup=MINI, moment="between"),
         ),
         covers=("appendix A.1",),
         figure="vc15",
@@ -168,7 +154,7 @@ SADDLES = (
         f"within a window (2% of the run) of the first drop; {WORDS[FULL]}",
         refuted="half of them or fewer",
         study="vc.norms",
-        parts=(Measurement(partial(norms.rises_with_drop_percentage, setup=FULL), Above(50), "runs", "%"),),
+        parts=(part(norms.rises_with_drop, Above(50), "runs", "%", setup=FULL),),
         covers=("appendix A.1", "section 4.1"),
         figure="vc15",
         meaning="the norm would rise at another time, or not for good",
@@ -193,7 +179,7 @@ NORMS = (
         "gradient's norm, before or after it and however far, median over runs of the median over their drops",
         refuted="half a percent of the run or more",
         study="vc.norms",
-        parts=(Measurement(partial(norms.nearest_peak_distance, setup=FULL), Below(0.5), "distance", "%", 2),),
+        parts=(part(norms.nearest_peak, Below(0.5), "distance", "%", digits=2, setup=FULL),),
         readings=("at the moment when the drop is half done", "somewhere within it; see VC.figure15.drops"),
         covers=("appendix A.1", "figure 15"),
         figure="vc15",
@@ -206,7 +192,7 @@ NORMS = (
         measured="percentage of runs with three drops or more; one is enough",
         refuted="none, and 5% excluded",
         study="vc.norms",
-        parts=(Measurement(partial(norms.drop_percentage_in_setup, setup=FULL, least=3), SOME, "runs", "%"),),
+        parts=(part(norms.setup_drops, SOME, "runs", "%", setup=FULL, least=3),),
         covers=("figure 15",),
         figure="vc15",
         meaning="the figure would have no counterpart here",
@@ -222,8 +208,8 @@ NORMS = (
         refuted="half of them or fewer, of both dimensions, to refute it wholly; of one, partly",
         study="vc.norms",
         parts=(
-            Measurement(partial(norms.rises_with_drop_percentage, setup=MINI), Above(50), "d = 2", "%"),
-            Measurement(partial(norms.rises_with_drop_percentage, setup=MINI_3), Above(50), "d = 3", "%"),
+            part(norms.rises_with_drop, Above(50), "d = 2", "%", setup=MINI),
+            part(norms.rises_with_drop, Above(50), "d = 3", "%", setup=MINI_3),
         ),
         covers=("appendix A.1", "figure 16", "figure 19"),
         figure="vc16",
@@ -237,12 +223,7 @@ NORMS = (
         refuted="none, or fewer than 10",
         study="vc.norms",
         parts=(
-            Measurement(
-                partial(norms.excess_peak_difference, first=FULL, second=MINI),
-                Above(0, 10),
-                "full less mini-batch",
-                "points",
-            ),
+            part(norms.excess_peak_difference, Above(0, 10), "full less mini-batch", "points", first=FULL, second=MINI),
         ),
         readings=("drops", "drops and spikes; see VC.figure16.more-salient, which says the contrary"),
         covers=("appendix A.1", "figure 16"),
@@ -257,12 +238,7 @@ NORMS = (
         refuted="none, or fewer than 10",
         study="vc.norms",
         parts=(
-            Measurement(
-                partial(norms.excess_peak_difference, first=MINI, second=FULL),
-                Above(0, 10),
-                "mini-batch less full",
-                "points",
-            ),
+            part(norms.excess_peak_difference, Above(0, 10), "mini-batch less full", "points", first=MINI, second=FULL),
         ),
         readings=("drops", "drops and spikes; see VC.appA.1.less-salient, which says the contrary"),
         covers=("figure 16",),
@@ -279,9 +255,7 @@ NORMS = (
         "the run of each; one is enough",
         refuted="none, and 5% excluded",
         study="vc.norms",
-        parts=(
-            Measurement(partial(norms.like_example_percentage, setup=MINI, moments=EXAMPLE), SOME, "such runs", "%"),
-        ),
+        parts=(part(norms.runs_like_example, SOME, "such runs", "%", setup=MINI, moments=EXAMPLE),),
         covers=("appendix A.1", "figure 16"),
         figure="vc16",
         meaning="the figure would have no counterpart here",
@@ -296,14 +270,7 @@ NORMS = (
         f"with spikes; {WORDS[MINI]}",
         refuted="no larger, or by less than a tenth",
         study="vc.norms",
-        parts=(
-            Measurement(
-                partial(norms.update_growth_after_spikes, setup=MINI),
-                Above(1, 0.1),
-                "updates after over before",
-                digits=2,
-            ),
-        ),
+        parts=(part(norms.update_growth, Above(1, 0.1), "updates after over before", digits=2, setup=MINI),),
         covers=("appendix A.1",),
         figure="vc16",
         meaning="Adam's updates would be as large as ever: it divides by the size of the gradient",
@@ -324,11 +291,13 @@ NORMS = (
         refuted="none, or fewer than 10",
         study="vc.norms",
         parts=(
-            Measurement(
-                partial(norms.excess_peak_difference, first=MINI_3, second=FULL_3),
+            part(
+                norms.excess_peak_difference,
                 Above(0, 10),
                 "mini-batch less full",
                 "points",
+                first=MINI_3,
+                second=FULL_3,
             ),
         ),
         readings=("more than with full batches", "more than with d = 2"),

@@ -1,9 +1,7 @@
 """VC appendix A.2, figures 17 and 20: sparsity of hidden activations."""
 
-from functools import partial
-
 from analysis.reproduction.experiments import sparsity
-from analysis.reproduction.verification.claim import Claim, Measurement
+from analysis.reproduction.verification.claim import Claim, part
 from analysis.reproduction.verification.rules import Above, Below, Nearly
 
 CURVE = (
@@ -13,10 +11,7 @@ AGAINST = (
     "rank-biserial correlation (-1 where every success is below every failure) of success, above .9 test accuracy, "
     f"with the {CURVE}"
 )
-OTHERS = tuple(
-    Measurement(partial(sparsity.success_sparsity_correlation, dim=dim), Below(0, 0.3), f"d = {dim}", digits=2)
-    for dim in (3, 4, 8)
-)
+OTHERS = tuple(part(sparsity.success_sparsity, Below(0, 0.3), f"d = {dim}", digits=2, dim=dim) for dim in (3, 4, 8))
 
 CLAIMS = (
     Claim(
@@ -36,8 +31,8 @@ CLAIMS = (
         "partly",
         study="vc.sparsity",
         parts=(
-            Measurement(partial(sparsity.mean_sparsity_at_threshold, place=0), Below(1), "below 1e-5", "%", 2),
-            Measurement(partial(sparsity.mean_sparsity_at_threshold, place=-1), Above(99), "below 100", "%", 2),
+            part(sparsity.sparsity_at_threshold, Below(1), "below 1e-5", "%", digits=2, place=0),
+            part(sparsity.sparsity_at_threshold, Above(99), "below 100", "%", digits=2, place=-1),
         ),
         readings=("up to 1%", "exactly"),
         covers=("appendix A.2", "figure 17"),
@@ -52,13 +47,8 @@ CLAIMS = (
         refuted="no tendency, or one smaller than .3, in both parts, to refute it wholly; in one, partly",
         study="vc.sparsity",
         parts=(
-            Measurement(
-                partial(sparsity.success_sparsity_correlation, runs=sparsity.PAPER_RUNS),
-                Below(0, 0.3),
-                "20 runs",
-                digits=2,
-            ),
-            Measurement(sparsity.success_sparsity_correlation, Below(0, 0.3), "all runs", digits=2),
+            part(sparsity.success_sparsity, Below(0, 0.3), "20 runs", digits=2, runs=sparsity.PAPER_RUNS),
+            part(sparsity.success_sparsity, Below(0, 0.3), "all runs", digits=2),
         ),
         readings=("in the mean over the range", "at every threshold of the range; see VC.figure17.whole-range"),
         covers=("appendix A.2", "figure 17"),
@@ -75,7 +65,7 @@ CLAIMS = (
         refuted="more than one threshold in ten at which they are shown to be sparser; one at which they are not shown "
         "to be less sparse, partly",
         study="vc.sparsity",
-        parts=(Measurement(sparsity.less_sparse_thresholds_percentage, Nearly(), "thresholds", "%"),),
+        parts=(part(sparsity.less_sparse_thresholds, Nearly(), "thresholds", "%"),),
         readings=("at each threshold", "somewhere in it"),
         covers=("appendix A.2", "figure 17"),
         figure="vc17",
@@ -88,7 +78,7 @@ CLAIMS = (
         measured=AGAINST,
         refuted="-.8 or weaker, where one pair in ten is in the other order",
         study="vc.sparsity",
-        parts=(Measurement(sparsity.success_sparsity_correlation, Below(-0.8), "all runs", digits=2),),
+        parts=(part(sparsity.success_sparsity, Below(-0.8), "all runs", digits=2),),
         covers=("appendix A.2", "figure 17"),
         figure="vc17",
         meaning="they would overlap",
@@ -102,13 +92,8 @@ CLAIMS = (
         refuted="no correlation, or one weaker than -.3, in both parts, to refute it wholly; in one, partly",
         study="vc.sparsity",
         parts=(
-            Measurement(
-                partial(sparsity.sparsity_accuracy_correlation, runs=sparsity.PAPER_RUNS),
-                Below(0, 0.3),
-                "20 runs",
-                digits=2,
-            ),
-            Measurement(sparsity.sparsity_accuracy_correlation, Below(0, 0.3), "all runs", digits=2),
+            part(sparsity.accuracy_sparsity, Below(0, 0.3), "20 runs", digits=2, runs=sparsity.PAPER_RUNS),
+            part(sparsity.accuracy_sparsity, Below(0, 0.3), "all runs", digits=2),
         ),
         covers=("appendix A.2", "figure 17"),
         figure="vc17",
@@ -121,7 +106,7 @@ CLAIMS = (
         measured="percentage of activations of successful runs that are above .1 in absolute value, mean over runs",
         refuted="half of them or fewer",
         study="vc.sparsity",
-        parts=(Measurement(sparsity.active_percentage, Above(50), "activations above .1", "%"),),
+        parts=(part(sparsity.active_units, Above(50), "activations above .1", "%"),),
         readings=("successful networks use most of their neurons", "no network could do with few"),
         covers=("appendix A.2",),
         figure="vc17",

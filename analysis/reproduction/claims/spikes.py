@@ -1,9 +1,7 @@
 """VC section 4.3, figures 12 to 14: spikes of the loss, causes and remedies; figures 4 and 5 of CH; and our own."""
 
-from functools import partial
-
 from analysis.reproduction.experiments import normalisation, remedies, spikes
-from analysis.reproduction.verification.claim import Claim, Measurement
+from analysis.reproduction.verification.claim import Claim, Measurement, part
 from analysis.reproduction.verification.rules import SOME, Above, Below, Every
 
 REPLAYED = (
@@ -13,21 +11,14 @@ REPLAYED = (
 
 OF_TWO = "one of two aspects that are named, so one spike in ten at least"
 
-FLIP = Measurement(partial(spikes.cause_percentage, causes=spikes.FLIPS), Above(10), "carried by a flip", "%")
-TURNED = Measurement(spikes.turned_percentage, Above(10), f"turn by more than {spikes.TURN:g} degrees", "%")
-CROSSING = Measurement(
-    partial(spikes.cause_percentage, causes=spikes.CROSSINGS), Above(10), "carried by crossings", "%"
-)
+FLIP = part(spikes.caused_spikes, Above(10), "carried by a flip", "%", causes=spikes.FLIPS)
+TURNED = part(spikes.turned_spikes, Above(10), f"turn by more than {spikes.TURN:g} degrees", "%")
+CROSSING = part(spikes.caused_spikes, Above(10), "carried by crossings", "%", causes=spikes.CROSSINGS)
 RATE = "spikes in 1000 epochs after the escape"
 
 OF_EITHER = (
-    Measurement(partial(spikes.cause_percentage, causes=spikes.CAUSES), Above(50), "flips or crossings", "%"),
-    Measurement(
-        spikes.caused_or_turned_percentage,
-        Above(50),
-        f"flips, crossings, or turns by more than {spikes.TURN:g} degrees",
-        "%",
-    ),
+    part(spikes.caused_spikes, Above(50), "flips or crossings", "%", causes=spikes.CAUSES),
+    part(spikes.caused_or_turned, Above(50), f"flips, crossings, or turns by more than {spikes.TURN:g} degrees", "%"),
 )
 BY_TURN = (
     "the same with those counted in whose step normalised sequence embeddings turn by more than "
@@ -47,7 +38,7 @@ CH_NORM_READINGS = (
 
 def _spike_change_with_remedy(remedy: str) -> Measurement:
     """Fewer spikes with a remedy."""
-    return Measurement(partial(remedies.spike_rate_change, remedy=remedy), Below(0, 1), f"{remedy}: {RATE}")
+    return part(remedies.spike_rate_change, Below(0, 1), f"{remedy}: {RATE}", remedy=remedy)
 
 
 VC_CLAIMS = (
@@ -59,7 +50,7 @@ VC_CLAIMS = (
         "(`analysis.transitions.change_points`); one is enough",
         refuted="no spike",
         study="vc.spikes",
-        parts=(Measurement(spikes.runs_with_spikes_percentage, SOME, "runs that spike", "%"),),
+        parts=(part(spikes.runs_with_spikes, SOME, "runs that spike", "%"),),
         covers=("section 4.3",),
         figure="vc16",
         meaning="there would be nothing to study",
@@ -89,7 +80,7 @@ VC_CLAIMS = (
         "modification of .01 or less changes x / |x| by more than 10 times its length; one is enough",
         refuted="no such point",
         study="vc.normalisation",
-        parts=(Measurement(normalisation.disproportionate_percentage, SOME, "", "%"),),
+        parts=(part(normalisation.disproportionate_changes, SOME, "", "%"),),
         covers=("figure 12", "section 4.3"),
         figure="vc12",
         meaning="the normalisation would have no high curvature",
@@ -104,8 +95,8 @@ VC_CLAIMS = (
         refuted="an exception to each of the two; to one, partly",
         study="vc.normalisation",
         parts=(
-            Measurement(normalisation.unchanged_below_length_percentage, Every(), "unchanged if and only if", "%"),
-            Measurement(normalisation.flips_beyond_length_percentage, Every(), "turned around beyond", "%"),
+            part(normalisation.unchanged_below_length, Every(), "unchanged if and only if", "%"),
+            part(normalisation.flips_beyond_length, Every(), "turned around beyond", "%"),
         ),
         covers=("section 4.3", "figure 12"),
         figure="vc12",
@@ -120,7 +111,7 @@ VC_CLAIMS = (
         "the learning rate on every axis, which is about what Adam takes; one is enough",
         refuted="no such run",
         study="vc.spikes",
-        parts=(Measurement(spikes.within_step_of_origin_percentage, SOME, "runs within a step of the origin", "%"),),
+        parts=(part(spikes.within_step_of_origin, SOME, "runs within a step of the origin", "%"),),
         covers=("section 4.3",),
         figure="vc12",
         meaning="no vector would come so near to the origin that its steps are too long",
@@ -133,7 +124,7 @@ VC_CLAIMS = (
         "loss to rise in a straight line, half would be left",
         refuted="half of the spikes or fewer",
         study="vc.spikes",
-        parts=(Measurement(spikes.removed_by_half_step_percentage, Above(50), "gone with half the step", "%"),),
+        parts=(part(spikes.removed_by_half_step, Above(50), "gone with half the step", "%"),),
         covers=("section 4.3",),
         figure="vc13",
         meaning="the direction of the step would be at fault, not its length",
@@ -182,8 +173,8 @@ VC_CLAIMS = (
         "the two, partly",
         study="vc.spikes",
         parts=(
-            Measurement(spikes.crossed_by_embedding_percentage, Above(50), "embeddings move", "%"),
-            Measurement(spikes.median_crossing_update, Below(25), "largest update, of the length", "%"),
+            part(spikes.crossed_by_embedding, Above(50), "embeddings move", "%"),
+            part(spikes.crossing_update, Below(25), "largest update, of the length", "%"),
         ),
         covers=("figure 13",),
         figure="vc13",
@@ -198,7 +189,7 @@ VC_CLAIMS = (
         refuted="fewer than half of the other runs, or a share that cannot be told from half and is below 55% "
         "for certain",
         study="vc.spikes",
-        parts=(Measurement(spikes.mean_assembler_rank, Above(50, 5), "other runs with less", "%"),),
+        parts=(part(spikes.mean_assembler_rank, Above(50, 5), "other runs with less", "%"),),
         readings=(
             "runs spike when their assemblers are heavier or more aligned than those of others at that time",
             "assemblers are heavy and aligned in all runs that have learned",
@@ -233,7 +224,7 @@ VC_CLAIMS = (
         "less than half is left when the same step is taken with the smooth norm; one is enough",
         refuted="no such spike",
         study="vc.spikes",
-        parts=(Measurement(spikes.removed_by_smoothing_percentage, SOME, "removed", "%"),),
+        parts=(part(spikes.removed_by_smoothing, SOME, "removed", "%"),),
         covers=("section 4.3",),
         meaning="the smooth norm would have to work in other ways than on the step",
     ),
@@ -277,7 +268,7 @@ VC_CLAIMS = (
         covers=("section 4.3", "section 1", "abstract"),
         untestable="about large networks, which neither the paper nor this package trains",
     ),
-)  # fmt: skip
+)
 
 CH_CLAIMS = (
     Claim(
@@ -290,7 +281,7 @@ CH_CLAIMS = (
         refuted=f"fewer than one in ten ({OF_TWO}), and updates of a quarter of the length or more; one of the two, "
         "partly",
         study="vc.spikes",
-        parts=(CROSSING, Measurement(spikes.median_crossing_update, Below(25), "largest update, of the length", "%")),
+        parts=(CROSSING, part(spikes.crossing_update, Below(25), "largest update, of the length", "%")),
         covers=("figure 4",),
         figure="vc13",
         weight=2,
@@ -327,7 +318,7 @@ CH_CLAIMS = (
         weight=2,
         meaning="much of the spiking would have other causes",
     ),
-)  # fmt: skip
+)
 
 OWN_CLAIMS = (
     Claim(
@@ -340,12 +331,7 @@ OWN_CLAIMS = (
         study="vc.remedies",
         parts=(
             _spike_change_with_remedy(remedies.SMOOTH),
-            Measurement(
-                partial(remedies.accuracy_change_with_remedy, remedy=remedies.SMOOTH),
-                Above(-5),
-                "test accuracy",
-                "points",
-            ),
+            part(remedies.accuracy_change, Above(-5), "test accuracy", "points", remedy=remedies.SMOOTH),
         ),
         weight=2,
         meaning="the remedy is not shown to be free: runs may be calmer because they learn less",
@@ -358,7 +344,7 @@ OWN_CLAIMS = (
         "crossings",
         refuted="a spike that a flip carries",
         study="vc.spikes",
-        parts=(Measurement(spikes.without_flip_percentage, Every(), "without a flip", "%"),),
+        parts=(part(spikes.spikes_without_flip, Every(), "without a flip", "%"),),
         figure="vc12",
         meaning="flips do occur, if rarely",
     ),

@@ -1,9 +1,7 @@
 """VC section 2 and appendix A.3: the task, the network, and how many dimensions it takes."""
 
-from functools import partial
-
 from analysis.reproduction.experiments import circuits, dimensions, ideal
-from analysis.reproduction.verification.claim import Claim, Measurement
+from analysis.reproduction.verification.claim import Claim, Measurement, part
 from analysis.reproduction.verification.rules import Above, Below, Every, Nearly
 
 RECIPE = "networks of d = 2 at the end of the default recipe"
@@ -11,9 +9,7 @@ RECIPE = "networks of d = 2 at the end of the default recipe"
 
 def _broken_invariance(name: str, vocab: int, label: str) -> Measurement:
     """How far circuits built by hand, of any dimension, lack an invariance."""
-    return Measurement(
-        partial(ideal.worst_of_constructions, name=name, vocab=vocab, dim=None), Below(0.01), label, digits=4
-    )
+    return part(ideal.worst_construction, Below(0.01), label, digits=4, name=name, vocab=vocab, dim=None)
 
 
 CLAIMS = (
@@ -35,7 +31,7 @@ CLAIMS = (
         measured=f"percentage of pairs of successful {RECIPE} that encode different sums of the tokens",
         refuted="most pairs encode the same",
         study="vc.circuits",
-        parts=(Measurement(circuits.different_sums_percentage, Above(50), "pairs of successful runs", "%"),),
+        parts=(part(circuits.different_sums, Above(50), "pairs of successful runs", "%"),),
         readings=("successful runs end with different solutions", "runs differ in when they learn, and whether"),
         covers=("section 2.1",),
         meaning="there would be little to look at",
@@ -49,12 +45,7 @@ CLAIMS = (
         refuted="one network of which it does not hold",
         study="vc.ideal",
         parts=(
-            Measurement(
-                partial(ideal.random_networks_within_bound, name="absorbed", up_to=ideal.BROKEN),
-                Every(),
-                "the same without",
-                "%",
-            ),
+            part(ideal.networks_within_bound, Every(), "the same without", "%", name="absorbed", up_to=ideal.BROKEN),
         ),
         covers=("section 2.2",),
         meaning="the architecture would be less expressive than the usual one",
@@ -93,7 +84,7 @@ CLAIMS = (
         measured=f"percentage of {RECIPE} that are not above .9",
         refuted="fewer than one in ten fail",
         study="vc.circuits",
-        parts=(Measurement(circuits.failed_runs_percentage, Above(10), "runs that fail", "%"),),
+        parts=(part(circuits.failed_runs, Above(10), "runs that fail", "%"),),
         covers=("appendix A.2", "appendix A.3", "section 1"),
         figure="vc17",
         meaning="success would tell nothing",
@@ -106,7 +97,7 @@ CLAIMS = (
         "over as many runs of each",
         refuted="a correlation below .1",
         study="vc.dimensions",
-        parts=(Measurement(dimensions.success_dimension_correlation, Above(0, 0.1), "rank correlation", digits=2),),
+        parts=(part(dimensions.dimension_correlation, Above(0, 0.1), "rank correlation", digits=2),),
         covers=("appendix A.3", "figure 20"),
         figure="vc20",
         weight=2,
@@ -121,9 +112,9 @@ CLAIMS = (
         "any dimension, partly",
         study="vc.dimensions",
         parts=(
-            Measurement(partial(dimensions.success_percentage, dim=8), Nearly(), "d = 8", "%"),
-            Measurement(partial(dimensions.success_percentage, dim=16), Nearly(), "d = 16", "%"),
-            Measurement(partial(dimensions.success_percentage, dim=32), Nearly(), "d = 32", "%"),
+            part(dimensions.success_at_dim, Nearly(), "d = 8", "%", dim=8),
+            part(dimensions.success_at_dim, Nearly(), "d = 16", "%", dim=16),
+            part(dimensions.success_at_dim, Nearly(), "d = 32", "%", dim=32),
         ),
         readings=("every run of those dimensions succeeds", "the twenty runs of each that the paper made did"),
         covers=("appendix A.3", "figure 20"),
@@ -150,10 +141,8 @@ CLAIMS = (
         refuted="a gap below 2 points, and fewer than 10 points more, to refute it wholly; one of the two, partly",
         study="vc.dimensions",
         parts=(
-            Measurement(dimensions.generalisation_gap, Above(0, 2), "train less unseen, d = 2", "points"),
-            Measurement(
-                dimensions.success_gain_over_two_dims, Above(0, 10), "successes, d from 8 less d = 2", "points"
-            ),
+            part(dimensions.generalisation_gap, Above(0, 2), "train less unseen, d = 2", "points"),
+            part(dimensions.success_gain, Above(0, 10), "successes, d from 8 less d = 2", "points"),
         ),
         readings=("what is learned does not carry over to unseen data", "fewer models learn what carries over"),
         covers=("appendix A.3",),

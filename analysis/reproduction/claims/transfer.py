@@ -1,10 +1,8 @@
 """VC section 4.2, figures 9 to 11: circuits carried over to larger vocabularies; and what CH's summary says of it."""
 
-from functools import partial
-
 from analysis.clustering_heads.vocabulary_transfer import TRANSFER_KINDS
 from analysis.reproduction.experiments import finetuning, transfer
-from analysis.reproduction.verification.claim import Claim, Measurement
+from analysis.reproduction.verification.claim import Claim, part
 from analysis.reproduction.verification.rules import SOME, Above, Below, Every, Nearly
 
 LENGTHS = (
@@ -27,11 +25,13 @@ def _larger_vocabulary(vocab: int) -> Claim:
         "over both lengths from scratch; over one, partly",
         study="vc.transfer" if vocab == 3 else "vc.vocabularies",
         parts=tuple(
-            Measurement(
-                partial(transfer.finetuning_gain, vocab=vocab, over=kind),
+            part(
+                transfer.finetuning_gain,
                 Above(0, 1),
                 f"over scratch, {epochs} epochs",
                 "points",
+                vocab=vocab,
+                over=kind,
             )
             for kind, epochs in zip(TRANSFER_KINDS[:2], (1000, 2000), strict=True)
         ),
@@ -55,8 +55,7 @@ FIGURE_9 = (
         "none can be better, which counts against it",
         study="vc.vocabularies",
         parts=tuple(
-            Measurement(partial(transfer.better_than_all_percentage, vocab=vocab), SOME, f"p = {vocab}", "%")
-            for vocab in transfer.VOCABS
+            part(transfer.better_than_all, SOME, f"p = {vocab}", "%", vocab=vocab) for vocab in transfer.VOCABS
         ),
         covers=("figure 9",),
         figure="vc9",
@@ -76,8 +75,7 @@ LEARNING = (
         refuted="more than one run in ten that has, for certain, at every p; at some p, or a rare run, partly",
         study="vc.vocabularies",
         parts=tuple(
-            Measurement(partial(transfer.not_learned_percentage, vocab=vocab), Nearly(), f"p = {vocab}", "%")
-            for vocab in range(5, 11)
+            part(transfer.not_learned_runs, Nearly(), f"p = {vocab}", "%", vocab=vocab) for vocab in range(5, 11)
         ),
         readings=(
             "training does not lead to any learning, a lucky run aside",
@@ -97,10 +95,7 @@ LEARNING = (
         "says that nothing is learned above 4, so one run is enough",
         refuted="no such run, at each of these p; at some, partly",
         study="vc.vocabularies",
-        parts=tuple(
-            Measurement(partial(transfer.learned_percentage, vocab=vocab), SOME, f"p = {vocab}", "%")
-            for vocab in (2, 3, 4)
-        ),
+        parts=tuple(part(transfer.learned_runs, SOME, f"p = {vocab}", "%", vocab=vocab) for vocab in (2, 3, 4)),
         covers=("section 4.2", "figure 9"),
         figure="vc9",
         meaning="the limit would lie lower than at 4",
@@ -113,7 +108,7 @@ LEARNING = (
         "come after 1000 epochs from scratch; the length of the sequences, of which the same is said, is not varied",
         refuted="a rise, or a fall that cannot be told from none and is weaker than -.1 for certain",
         study="vc.vocabularies",
-        parts=(Measurement(transfer.vocabulary_correlation, Below(0, 0.1), "rank correlation", digits=2),),
+        parts=(part(transfer.vocabulary_correlation, Below(0, 0.1), "rank correlation", digits=2),),
         covers=("section 4.2",),
         figure="vc9",
         meaning="the size of the vocabulary would not be what makes it hard",
@@ -128,12 +123,7 @@ LEARNING = (
         "over both lengths from scratch; over one, partly",
         study="vc.transfer",
         parts=tuple(
-            Measurement(
-                partial(transfer.finetuning_gain, vocab=3, over=kind),
-                Above(0, 5),
-                f"over scratch, {epochs} epochs",
-                "points",
-            )
+            part(transfer.finetuning_gain, Above(0, 5), f"over scratch, {epochs} epochs", "points", vocab=3, over=kind)
             for kind, epochs in zip(TRANSFER_KINDS[:2], (1000, 2000), strict=True)
         ),
         readings=LENGTHS,
@@ -154,7 +144,7 @@ CIRCUITS = (
         "two others)",
         refuted="fewer than one run in ten",
         study="vc.finetuning",
-        parts=(Measurement(finetuning.both_invariances_percentage, Above(10), "of all runs", "%"),),
+        parts=(part(finetuning.both_invariances, Above(10), "of all runs", "%"),),
         readings=("often among all runs", "often among those that solve the task"),
         covers=("section 4.2", "figure 2"),
         figure="vc2",
@@ -172,8 +162,8 @@ CIRCUITS = (
         "rare circuit, partly",
         study="vc.finetuning",
         parts=(
-            Measurement(finetuning.same_target_percentage, Every(), "of the task", "%"),
-            Measurement(finetuning.intact_with_new_token_percentage, Nearly(), "of circuits, with a new token", "%"),
+            part(finetuning.same_target, Every(), "of the task", "%"),
+            part(finetuning.intact_with_token, Nearly(), "of circuits, with a new token", "%"),
         ),
         readings=("the target has them whatever p is", "a circuit that has them keeps them when p grows"),
         covers=("section 4.2", "figure 10"),
@@ -192,8 +182,8 @@ CIRCUITS = (
         "invariances; one of the two, partly",
         study="vc.finetuning",
         parts=(
-            Measurement(finetuning.perfect_runs_from_ideal_count, Every(), "from six clusters", "%"),
-            Measurement(finetuning.perfect_runs_from_both_invariances, Every(), "from both invariances", "%"),
+            part(finetuning.perfect_from_ideal, Every(), "from six clusters", "%"),
+            part(finetuning.perfect_from_invariant, Every(), "from both invariances", "%"),
         ),
         covers=("section 4.2",),
         figure="vc9",
@@ -207,7 +197,7 @@ CIRCUITS = (
         measured="percentage of runs whose first frame of finetuning has all weights of its source bit for bit",
         refuted="a run with another weight",
         study="vc.finetuning",
-        parts=(Measurement(finetuning.started_from_source_percentage, Every(), "", "%"),),
+        parts=(part(finetuning.started_from_source, Every(), "", "%"),),
         covers=("figure 10",),
         figure="vc10",
         meaning="what is measured here would not be transfer",
@@ -220,7 +210,7 @@ CIRCUITS = (
         "percent of that from other runs' starts, of finetuned runs above .98",
         refuted="as far as half of what unrelated runs are apart, or farther",
         study="vc.finetuning",
-        parts=(Measurement(finetuning.distance_to_own_start, Below(50), "distance, of unrelated runs'", "%"),),
+        parts=(part(finetuning.start_distance, Below(50), "distance, of unrelated runs'", "%"),),
         readings=("as a rule for finetuned runs that succeed", "of the one run that is shown"),
         covers=("figure 11", "section 4.2"),
         figure="vc11",
@@ -235,7 +225,7 @@ CIRCUITS = (
         "enough",
         refuted="no such run",
         study="vc.finetuning",
-        parts=(Measurement(finetuning.attention_on_old_tokens_percentage, SOME, "", "%"),),
+        parts=(part(finetuning.attention_on_old, SOME, "", "%"),),
         readings=("there is such a run", "finetuned runs are so as a rule"),
         covers=("figure 11", "section 4.2"),
         figure="vc11",
@@ -250,7 +240,7 @@ CIRCUITS = (
         "attention is on spurious positions; told of one run, so one is enough",
         refuted="no such run",
         study="vc.finetuning",
-        parts=(Measurement(finetuning.corrected_percentage, SOME, "", "%"),),
+        parts=(part(finetuning.corrected_runs, SOME, "", "%"),),
         covers=("figure 11", "section 4.2"),
         figure="vc11",
         meaning="faulty attention would not be made up for after finetuning",
@@ -263,7 +253,7 @@ CIRCUITS = (
         "finetuning, mean over finetuned runs above .98",
         refuted="a correlation of .3 or less, which is called weak",
         study="vc.finetuning",
-        parts=(Measurement(finetuning.attention_correlation_with_start, Above(0.3), "correlation", digits=2),),
+        parts=(part(finetuning.attention_correlation, Above(0.3), "correlation", digits=2),),
         covers=("section 4.2", "figure 8"),
         figure="vc8",
         meaning="the start would not tell where finetuning ends",
@@ -277,12 +267,7 @@ CIRCUITS = (
         refuted="as for VC.figure9.mean-p3, at all of these p; at some, partly",
         study="vc.vocabularies",
         parts=tuple(
-            Measurement(
-                partial(transfer.finetuning_gain, vocab=vocab, over=TRANSFER_KINDS[1]),
-                Above(0, 1),
-                f"p = {vocab}",
-                "points",
-            )
+            part(transfer.finetuning_gain, Above(0, 1), f"p = {vocab}", "points", vocab=vocab, over=TRANSFER_KINDS[1])
             for vocab in transfer.VOCABS
         ),
         readings=("at every p of figure 9", "at p = 3"),
@@ -314,12 +299,7 @@ OF_SUMMARY = (
         refuted="a mean gain below 0, or one that cannot be told from 0 and is below 5 points for certain",
         study="vc.transfer",
         parts=(
-            Measurement(
-                partial(transfer.finetuning_gain, vocab=3, over=TRANSFER_KINDS[1]),
-                Above(0, 5),
-                "gain at p = 3",
-                "points",
-            ),
+            part(transfer.finetuning_gain, Above(0, 5), "gain at p = 3", "points", vocab=3, over=TRANSFER_KINDS[1]),
         ),
         covers=("abstract",),
         figure="vc9",
@@ -334,7 +314,7 @@ OF_SUMMARY = (
         "percentage of all runs that end at p = 3 with both invariances",
         refuted="fewer runs with both, or a gain that cannot be told from 0 and is below 2 points for certain",
         study="vc.finetuning",
-        parts=(Measurement(finetuning.invariance_gain, Above(0, 2), "gain at p = 3", "points"),),
+        parts=(part(finetuning.invariance_gain, Above(0, 2), "gain at p = 3", "points"),),
         covers=("summary", "abstract"),
         weight=2,
         meaning="a curriculum would raise accuracy in another way than by the invariants of the problem",
@@ -355,21 +335,11 @@ OWN = (
         refuted="correlations not below -.3 and an area not above .7, in all parts; in some, partly",
         study="vc.finetuning",
         parts=(
-            Measurement(
-                partial(finetuning.cluster_accuracy_correlation, successful=True),
-                Below(-0.3),
-                "sources above .98",
-                digits=2,
+            part(finetuning.cluster_correlation, Below(-0.3), "sources above .98", digits=2, successful=True),
+            part(
+                finetuning.fewer_clusters_probability, Above(0.7), "sources above .98, area", digits=2, successful=True
             ),
-            Measurement(
-                partial(finetuning.fewer_clusters_probability, successful=True),
-                Above(0.7),
-                "sources above .98, area",
-                digits=2,
-            ),
-            Measurement(
-                partial(finetuning.cluster_accuracy_correlation, successful=False), Below(-0.3), "all sources", digits=2
-            ),
+            part(finetuning.cluster_correlation, Below(-0.3), "all sources", digits=2, successful=False),
         ),
         figure="vc9",
         weight=2,

@@ -6,9 +6,9 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.figures.figure import RequiredRuns
-from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage, estimate_percentage
+from analysis.reproduction.verification.estimate import Estimate, as_percentage, estimate_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
-from analysis.statistics.intervals import Interval, clustered_binomial_interval
+from analysis.statistics.intervals import NO_INTERVAL, Interval, clustered_binomial_interval
 from analysis.statistics.resampling import jackknife_runs
 from analysis.transitions.ablations import ABLATION_PANELS, merge_ablation_sweeps, plan_ablation, run_ablation
 from dynamics.settings import SparseSettings

@@ -6,7 +6,7 @@ import xarray as xr
 from analysis.forces import hidden_weights
 from analysis.forces.alignment import COSINE_TOLERANCE, DEAD_NORM_FRACTION
 from analysis.reproduction.experiments import networks
-from analysis.reproduction.experiments.final_frames import expand_to_all_runs
+from analysis.reproduction.experiments.final_frames import expand_to_runs
 from analysis.reproduction.experiments.samples import finite_values
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
@@ -25,7 +25,7 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     for need in networks.ensembles(params):
         trajectory = runner.ensemble(need)
         found, kept = hidden_weights.measure_weights(trajectory), not_diverged(trajectory)
-        rows.append({name: expand_to_all_runs(values, kept) for name, values in found.items()})
+        rows.append({name: expand_to_runs(values, kept) for name, values in found.items()})
     names = {"circle": "whether it is a circle by CA algorithm 1"} | MEASURES
     names |= {f"{name}_chance": f"chance of: {words}" for name, words in MEASURES.items()}
     data = {name: (networks.DIMS, np.stack([row[name] for row in rows]), {"long_name": words, "units": "1"})
@@ -46,7 +46,7 @@ ALIGNMENT = Experiment(
 )
 
 
-def mean_alignment_in_circles(evidence: xr.Dataset, name: str) -> Estimate:
+def circle_alignment(evidence: xr.Dataset, name: str) -> Estimate:
     """Mean of a measure over the circles of all weight decays, those of one seed counting as one."""
     found = networks.mean_in_circles(evidence, name)
     chance, circle, _ = networks.flatten_over_decays(evidence, f"{name}_chance")

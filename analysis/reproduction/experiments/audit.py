@@ -8,7 +8,7 @@ from tqdm import tqdm
 
 from analysis.forces.force_audit import RENAMINGS, audit_forces
 from analysis.reproduction.experiments import networks
-from analysis.reproduction.experiments.samples import estimate_mean, estimate_paired_difference
+from analysis.reproduction.experiments.samples import estimate_mean, paired_difference
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 
@@ -59,35 +59,35 @@ AUDIT = Experiment(
 )
 
 
-def r_squared_of_fields(evidence: xr.Dataset, decay: float, epoch: int) -> Estimate:
+def fields_r_squared(evidence: xr.Dataset, decay: float, epoch: int) -> Estimate:
     """Mean R² of the four fields at a weight decay and epoch; beside it that of the law with its own constants."""
     here = evidence_at_epoch(evidence, decay, epoch)
     found, law = estimate_mean(here["r_squared"], "networks"), estimate_mean(here["law_r_squared"]).interval.value
     return found._replace(note=found.note or f"by the law with its own constants {law:.2f}")
 
 
-def r_squared_beyond_renamed(evidence: xr.Dataset, decay: float, epoch: int) -> Estimate:
+def excess_r_squared(evidence: xr.Dataset, decay: float, epoch: int) -> Estimate:
     """R² of the four fields less that with tokens renamed."""
     here = evidence_at_epoch(evidence, decay, epoch)
-    return estimate_paired_difference(here["r_squared"], here["renamed_r_squared"], "networks")
+    return paired_difference(here["r_squared"], here["renamed_r_squared"], "networks")
 
 
-def r_squared_change_with_decay(evidence: xr.Dataset, epoch: int) -> Estimate:
+def r_squared_change(evidence: xr.Dataset, epoch: int) -> Estimate:
     """R² beyond that with tokens renamed, at weight decay 1 less that without."""
     strong, none = (evidence_at_epoch(evidence, decay, epoch) for decay in (1.0, 0.0))
     gains = [each["r_squared"].values - each["renamed_r_squared"].values for each in (strong, none)]
-    return estimate_paired_difference(gains[0], gains[1], "seeds")
+    return paired_difference(gains[0], gains[1], "seeds")
 
 
-def mean_field_weight(evidence: xr.Dataset, field: str, decay: float, epoch: int) -> Estimate:
+def field_weight(evidence: xr.Dataset, field: str, decay: float, epoch: int) -> Estimate:
     """Mean weight of a field in the fit to the true gradient: above 0 where it acts as its formula says."""
     return estimate_mean(evidence_at_epoch(evidence, decay, epoch)["weight"].sel(field=field), "networks")
 
 
-def field_weight_change_with_decay(evidence: xr.Dataset, field: str, epoch: int) -> Estimate:
+def field_weight_change(evidence: xr.Dataset, field: str, epoch: int) -> Estimate:
     """The same at weight decay 1 less that without."""
     strong, none = (evidence_at_epoch(evidence, decay, epoch)["weight"].sel(field=field) for decay in (1.0, 0.0))
-    return estimate_paired_difference(strong, none, "seeds")
+    return paired_difference(strong, none, "seeds")
 
 
 def evidence_at_epoch(evidence: xr.Dataset, decay: float, epoch: int) -> xr.Dataset:

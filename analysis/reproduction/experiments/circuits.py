@@ -22,9 +22,9 @@ from analysis.clustering_heads.invariances import (
 )
 from analysis.clustering_heads.labels import LabelThresholds, circuit_labels
 from analysis.reproduction.figures.figure import RequiredRuns
-from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage, estimate_percentage
+from analysis.reproduction.verification.estimate import Estimate, as_percentage, estimate_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
-from analysis.statistics.intervals import Interval, binomial_interval, mean_interval
+from analysis.statistics.intervals import NO_INTERVAL, Interval, binomial_interval, mean_interval
 from analysis.statistics.resampling import mean_distance_within
 from dynamics.networks.from_trajectory import clustering_head_of, weights
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
@@ -130,7 +130,7 @@ def _runs_with_circuit(evidence: xr.Dataset) -> np.ndarray:
     return evidence["label"].values != "none"
 
 
-def circuit_kind_percentage(evidence: xr.Dataset, label: str) -> Estimate:
+def labelled_circuits(evidence: xr.Dataset, label: str) -> Estimate:
     """Percentage of the runs with a circuit that have one of a kind."""
     of = evidence["label"].values == label
     return estimate_percentage(
@@ -138,47 +138,47 @@ def circuit_kind_percentage(evidence: xr.Dataset, label: str) -> Estimate:
     )
 
 
-def not_ideal_percentage(evidence: xr.Dataset) -> Estimate:
+def not_ideal(evidence: xr.Dataset) -> Estimate:
     """Percentage of the runs with a circuit whose circuit is not the ideal one."""
     total = int(_runs_with_circuit(evidence).sum())
     ideal = int((evidence["label"].values == "ideal").sum())
     return estimate_percentage(total - ideal, total, "runs with a circuit")
 
 
-def several_missing_percentage(evidence: xr.Dataset) -> Estimate:
+def several_missing(evidence: xr.Dataset) -> Estimate:
     """Percentage of the runs with a circuit that leak at a spurious position and whose counting positions differ."""
     both = _runs_with_circuit(evidence) & (evidence["leaking"].values > 0) & (evidence["apart"].values > 0)
     return estimate_percentage(int(both.sum()), int(_runs_with_circuit(evidence).sum()), "runs with a circuit")
 
 
-def more_clusters_percentage(evidence: xr.Dataset) -> Estimate:
+def more_clusters(evidence: xr.Dataset) -> Estimate:
     """Percentage of partial circuits with more clusters than the ideal one."""
     partial = evidence["label"].values == "partial"
     more = partial & (evidence["clusters"].values > evidence.attrs["ideal_clusters"])
     return estimate_percentage(int(more.sum()), int(partial.sum()), "partial circuits")
 
 
-def fuzzy_and_accurate_percentage(evidence: xr.Dataset) -> Estimate:
+def fuzzy_and_accurate(evidence: xr.Dataset) -> Estimate:
     """Percentage of the runs with a circuit that have a fuzzy one and are above .9 on unseen sequences."""
     right = (evidence["label"].values == "fuzzy") & (np.nan_to_num(evidence["unseen_accuracy"].values) > HELD)
     return estimate_percentage(int(right.sum()), int(_runs_with_circuit(evidence).sum()), "runs with a circuit")
 
 
-def all_invariances_percentage(evidence: xr.Dataset) -> Estimate:
+def all_invariances(evidence: xr.Dataset) -> Estimate:
     """Percentage of successful runs that lack no invariance."""
     success = _successful_runs(evidence)
     whole = success & np.isin(evidence["label"].values, WHOLE)
     return estimate_percentage(int(whole.sum()), int(success.sum()), "successful runs")
 
 
-def ideal_cluster_count_percentage(evidence: xr.Dataset) -> Estimate:
+def ideal_clusters(evidence: xr.Dataset) -> Estimate:
     """Percentage of successful runs whose sequence embeddings form as many clusters as the ideal circuit's."""
     success = _successful_runs(evidence)
     as_many = success & (evidence["clusters"].values == evidence.attrs["ideal_clusters"])
     return estimate_percentage(int(as_many.sum()), int(success.sum()), "successful runs")
 
 
-def spurious_token_collapse(evidence: xr.Dataset) -> Estimate:
+def spurious_collapse(evidence: xr.Dataset) -> Estimate:
     """How far spurious tokens lie apart after the value matrix, over what it is before, in corrected circuits; both
     relative to counting tokens, as root mean squares over positions by their attention. Geometric mean over runs."""
     some = evidence.isel(run=np.flatnonzero(evidence["label"].values == "corrected"))
@@ -192,7 +192,7 @@ def spurious_token_collapse(evidence: xr.Dataset) -> Estimate:
     return Estimate(Interval(*np.exp(mean_interval(logs))), len(logs), "corrected circuits", note=note)
 
 
-def different_sums_percentage(evidence: xr.Dataset) -> Estimate:
+def different_sums(evidence: xr.Dataset) -> Estimate:
     """Percentage of pairs of successful runs that encode different sums; its interval is over runs.
 
     It is the jackknife's of the logit, which keeps it between none and all; of none or all of the pairs the exact
@@ -216,7 +216,7 @@ def _of_pairs(hits: np.ndarray) -> Interval:
     return Interval(found.value, *(float(1 / (1 + np.exp(-each))) for each in (odds - width, odds + width)))
 
 
-def congruent_sums_percentage(evidence: xr.Dataset) -> Estimate:
+def congruent_sums(evidence: xr.Dataset) -> Estimate:
     """Percentage of successful runs that encode a whole-number sum congruent to the target."""
     success = _successful_runs(evidence)
     right = success & evidence["sum_congruent"].values.astype(bool)
@@ -225,14 +225,14 @@ def congruent_sums_percentage(evidence: xr.Dataset) -> Estimate:
     return estimate_percentage(int(right.sum()), int(success.sum()), "successful runs", note)
 
 
-def congruent_failures_percentage(evidence: xr.Dataset) -> Estimate:
+def congruent_failures(evidence: xr.Dataset) -> Estimate:
     """Percentage of the other runs that do."""
     failed = ~_successful_runs(evidence)
     right = failed & evidence["sum_congruent"].values.astype(bool)
     return estimate_percentage(int(right.sum()), int(failed.sum()), "runs that are not successful")
 
 
-def failed_runs_percentage(evidence: xr.Dataset) -> Estimate:
+def failed_runs(evidence: xr.Dataset) -> Estimate:
     """Percentage of runs that are not above .9."""
     return estimate_percentage(int((~_successful_runs(evidence, HELD)).sum()), evidence.sizes["run"])
 
@@ -244,14 +244,14 @@ def _own(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return kept, np.diagonal(kept)
 
 
-def similarity_to_own_start(evidence: xr.Dataset, name: str) -> Estimate:
+def start_similarity(evidence: xr.Dataset, name: str) -> Estimate:
     """Mean correlation of a run's start with its own end."""
     kept, own = _own(evidence[name].values)
     interval = mean_interval(own)
     return Estimate(interval, len(kept), effect=interval.value, effect_name="r")
 
 
-def similarity_beyond_other_starts(evidence: xr.Dataset, name: str) -> Estimate:
+def excess_start_similarity(evidence: xr.Dataset, name: str) -> Estimate:
     """How much more a run's end correlates with its own start than with the others'; the interval is over runs."""
     kept, own = _own(evidence[name].values)
     if len(kept) < 2:

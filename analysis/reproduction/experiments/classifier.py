@@ -12,18 +12,8 @@ from scipy.spatial import cKDTree
 
 from analysis.forces.alignment import DEAD_NORM_FRACTION, embedding_pair_sums, unit_norm_fractions
 from analysis.reproduction.experiments import networks
-from analysis.reproduction.experiments.final_frames import (
-    WEIGHTS,
-    expand_to_all_runs,
-    training_pairs_of_runs,
-    variable_at_frame,
-)
-from analysis.reproduction.experiments.samples import (
-    estimate_mean,
-    estimate_paired_difference,
-    estimate_paired_ratio,
-    finite_values,
-)
+from analysis.reproduction.experiments.final_frames import WEIGHTS, expand_to_runs, frame_values, training_pairs_of_runs
+from analysis.reproduction.experiments.samples import estimate_mean, finite_values, paired_difference, paired_ratio
 from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
@@ -62,7 +52,7 @@ class Classifier(NamedTuple):
 
 def load_classifier(trajectory: xr.Dataset, at: int, kept: np.ndarray) -> Classifier:
     """Of the runs that are kept (run,) bool, in a recorded frame, at the pairs that they are trained on."""
-    embedding, *layers = (variable_at_frame(trajectory, name, at)[kept] for name in WEIGHTS)
+    embedding, *layers = (frame_values(trajectory, name, at)[kept] for name in WEIGHTS)
     pairs = training_pairs_of_runs(trajectory)[kept]
     hidden, bias, output, output_bias = layers
     sums, right = embedding_pair_sums(embedding, pairs), modular_sum(pairs, embedding.shape[-2])
@@ -184,7 +174,7 @@ def _row(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
         np.sqrt((of.sums**2).sum(-1).mean(-1)),
     )
     found = {
-        "circle": is_circle(variable_at_frame(trajectory, "embedding", -1)[kept]),
+        "circle": is_circle(frame_values(trajectory, "embedding", -1)[kept]),
         "relative_steepness": steep * size,
         "evenness": force_evenness(np.linalg.norm(pair_sum_gradients(of), axis=-1)),
         "offset": reach,
@@ -193,7 +183,7 @@ def _row(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
         "longer": length_logit_correlation(of),
         **accuracy_by_nearest_class(of),
     }
-    return {name: expand_to_all_runs(values, kept) for name, values in found.items()}
+    return {name: expand_to_runs(values, kept) for name, values in found.items()}
 
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
@@ -220,27 +210,25 @@ CLASSIFIER = Experiment(
 def ratio_without_decay(evidence: xr.Dataset, name: str) -> Estimate:
     """A quantity without weight decay over that at weight decay 1, a geometric mean over seeds."""
     values = evidence[name]
-    return estimate_paired_ratio(values.sel(weight_decay=0.0), values.sel(weight_decay=1.0), "seeds")
+    return paired_ratio(values.sel(weight_decay=0.0), values.sel(weight_decay=1.0), "seeds")
 
 
 def difference_without_decay(evidence: xr.Dataset, name: str) -> Estimate:
     """A quantity without weight decay less that at weight decay 1."""
     values = evidence[name]
-    return estimate_paired_difference(values.sel(weight_decay=0.0), values.sel(weight_decay=1.0), "seeds")
+    return paired_difference(values.sel(weight_decay=0.0), values.sel(weight_decay=1.0), "seeds")
 
 
-def classifier_mean_at_decay(evidence: xr.Dataset, name: str, decay: float) -> Estimate:
+def classifier_mean(evidence: xr.Dataset, name: str, decay: float) -> Estimate:
     """Mean of a quantity at a weight decay."""
     return estimate_mean(finite_values(evidence[name].sel(weight_decay=decay)), "networks")
 
 
-def accuracy_gain_when_clustered(evidence: xr.Dataset, decay: float) -> Estimate:
+def clustered_accuracy_gain(evidence: xr.Dataset, decay: float) -> Estimate:
     """Training accuracy of pair sums whose nearest is of their class less that of the others, in points.
 
     Within networks that are not circles and have both; they count alike.
     """
     row = evidence.sel(weight_decay=decay)
     row = row.isel(run=row["circle"].values == 0)
-    return estimate_paired_difference(
-        100 * row["right_near_like"], 100 * row["right_near_unlike"], "networks that have both"
-    )
+    return paired_difference(100 * row["right_near_like"], 100 * row["right_near_unlike"], "networks that have both")

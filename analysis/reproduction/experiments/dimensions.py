@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.experiments.samples import estimate_paired_difference, estimate_percentage_difference
+from analysis.reproduction.experiments.samples import paired_difference, percentage_difference
 from analysis.reproduction.figures.figure import RequiredRuns
-from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, estimate_percentage
+from analysis.reproduction.verification.estimate import Estimate, estimate_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.statistics.intervals import NO_INTERVAL
 from analysis.statistics.ranks import rank_correlation
 from dynamics.settings import SparseSettings
 from dynamics.trajectory.diverged import not_diverged
@@ -76,7 +77,7 @@ def _successful_runs_of_dim(evidence: xr.Dataset, dim: int, runs: int | None = N
     return values[np.isfinite(values)][:runs] > HELD
 
 
-def success_percentage(evidence: xr.Dataset, dim: int) -> Estimate:
+def success_at_dim(evidence: xr.Dataset, dim: int) -> Estimate:
     """Percentage of runs of a dimension that succeed."""
     if dim not in evidence["dim"].values:
         return Estimate(NO_INTERVAL, 0, left=True, note=f"d = {dim} is not run at this size")
@@ -84,7 +85,7 @@ def success_percentage(evidence: xr.Dataset, dim: int) -> Estimate:
     return estimate_percentage(int(found.sum()), len(found), note="" if len(found) else "all runs diverged")
 
 
-def success_dimension_correlation(evidence: xr.Dataset) -> Estimate:
+def dimension_correlation(evidence: xr.Dataset) -> Estimate:
     """Spearman's correlation of success with the dimension over the first runs of each, as many of each."""
     dims = evidence["dim"].values
     runs = min(len(_successful_runs_of_dim(evidence, int(dim))) for dim in dims)
@@ -94,15 +95,15 @@ def success_dimension_correlation(evidence: xr.Dataset) -> Estimate:
     return Estimate(found, runs * len(dims), effect=found.value, effect_name="Spearman's rho", note=told)
 
 
-def success_gain_over_two_dims(evidence: xr.Dataset, least: int = ENOUGH) -> Estimate:
+def success_gain(evidence: xr.Dataset, least: int = ENOUGH) -> Estimate:
     """How many points more of the runs succeed from a dimension on than with d = 2."""
     each = [_successful_runs_of_dim(evidence, int(dim)) for dim in evidence["dim"].values if dim >= least]
     high = np.concatenate([np.zeros(0, bool), *each])
     low = _successful_runs_of_dim(evidence, 2)
-    return estimate_percentage_difference((int(high.sum()), int(low.sum())), (len(high), len(low)))
+    return percentage_difference((int(high.sum()), int(low.sum())), (len(high), len(low)))
 
 
 def generalisation_gap(evidence: xr.Dataset, dim: int = 2) -> Estimate:
     """How much higher the accuracy is on training sequences than on unseen ones, in points."""
     one = evidence.sel(dim=dim)
-    return estimate_paired_difference(100 * one["train_accuracy"], 100 * one["unseen_accuracy"])
+    return paired_difference(100 * one["train_accuracy"], 100 * one["unseen_accuracy"])

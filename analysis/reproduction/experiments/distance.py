@@ -11,11 +11,11 @@ from tqdm import tqdm
 from analysis.reproduction.experiments import networks
 from analysis.reproduction.experiments.audit import evidence_at_epoch
 from analysis.reproduction.experiments.classifier import load_classifier, logit_margin, pair_sum_gradients
-from analysis.reproduction.experiments.final_frames import expand_to_all_runs
+from analysis.reproduction.experiments.final_frames import expand_to_runs
 from analysis.reproduction.experiments.samples import estimate_mean
-from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage
+from analysis.reproduction.verification.estimate import Estimate, as_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
-from analysis.statistics.intervals import clustered_binomial_interval
+from analysis.statistics.intervals import NO_INTERVAL, clustered_binomial_interval
 from analysis.statistics.resampling import jackknife_runs
 from dynamics.trajectory.diverged import not_diverged
 
@@ -161,9 +161,9 @@ def _of_decay(trajectory: xr.Dataset, epochs: Sequence[int]) -> dict[str, np.nda
             | push_distance_correlation(np.linalg.norm(force[run], axis=-1), margins[run])
             for run in runs
         ]
-        frame = {name: expand_to_all_runs(np.array([each[name] for each in near]), kept) for name in NEIGHBOURS}
+        frame = {name: expand_to_runs(np.array([each[name] for each in near]), kept) for name in NEIGHBOURS}
         for place, (name, powers) in enumerate((("repulsion", REPULSIONS), ("attraction", ATTRACTIONS))):
-            frame[name] = expand_to_all_runs(np.array([fit[place] for fit in fits]).reshape(-1, len(powers)), kept)
+            frame[name] = expand_to_runs(np.array([fit[place] for fit in fits]).reshape(-1, len(powers)), kept)
         frames.append(frame)
     return {name: np.stack([frame[name] for frame in frames]) for name in frames[0]}
 
@@ -185,7 +185,7 @@ SMALL = 0.2
 """Cohen's h of a small effect."""
 
 
-def best_distance_power(evidence: xr.Dataset, kind: str, decay: float, epoch: int) -> Estimate:
+def best_power(evidence: xr.Dataset, kind: str, decay: float, epoch: int) -> Estimate:
     """The power of the distance that explains most of the gradients, in the mean over networks.
 
     Between the powers tried by the parabola through the best and its neighbours; its interval is the jackknife's. At
@@ -215,12 +215,12 @@ def parabola_vertex(x: np.ndarray, y: np.ndarray) -> float:
     return float(x[best] + (x[1] - x[0]) * (0.5 * (before - after) / bend if bend < 0 else 0.0))
 
 
-def moved_neighbours_percentage(evidence: xr.Dataset, kind: str, decay: float, epoch: int) -> Estimate:
+def moved_neighbours(evidence: xr.Dataset, kind: str, decay: float, epoch: int) -> Estimate:
     """Percentage of unlike neighbours that are pushed apart, or of like ones that are pulled together."""
     return _of_neighbours(evidence_at_epoch(evidence, decay, epoch), kind, "hits")
 
 
-def like_neighbours_in_one_region(evidence: xr.Dataset, decay: float, epoch: int) -> Estimate:
+def same_region_neighbours(evidence: xr.Dataset, decay: float, epoch: int) -> Estimate:
     """Percentage of like neighbours that the network takes for one class."""
     return _of_neighbours(evidence_at_epoch(evidence, decay, epoch), "like", "region")
 
@@ -236,7 +236,7 @@ def _of_neighbours(here: xr.Dataset, kind: str, what: str) -> Estimate:
     return Estimate(as_percentage(found), int(counts.sum()), "neighbours", effect, "Cohen's h against a half", note)
 
 
-def mean_distance_correlation(evidence: xr.Dataset, kind: str, decay: float, epoch: int) -> Estimate:
+def distance_correlation(evidence: xr.Dataset, kind: str, decay: float, epoch: int) -> Estimate:
     """Mean over networks of Spearman's correlation of a push or pull with a distance."""
     found = estimate_mean(evidence_at_epoch(evidence, decay, epoch)[kind], "networks")
     return found._replace(effect=found.interval.value, effect_name="Spearman's rho")

@@ -15,12 +15,12 @@ WEIGHTS = {
 }
 
 
-def variable_at_frame(trajectory: xr.Dataset, name: str, at: int) -> np.ndarray:
+def frame_values(trajectory: xr.Dataset, name: str, at: int) -> np.ndarray:
     """A weight or embedding of all runs in a recorded frame: (run, ...) float64."""
     return trajectory[name].isel(step=at).transpose("run", *WEIGHTS[name]).values.astype(np.float64)
 
 
-def expand_to_all_runs(values: np.ndarray, kept: np.ndarray) -> np.ndarray:
+def expand_to_runs(values: np.ndarray, kept: np.ndarray) -> np.ndarray:
     """Values of the runs that are kept, NaN of the others: kept (run,) bool -> (run,)."""
     found = np.full((len(kept), *np.shape(values)[1:]), np.nan)
     found[kept] = values

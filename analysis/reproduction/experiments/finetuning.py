@@ -19,12 +19,12 @@ from analysis.clustering_heads.labels import LabelThresholds, circuit_label, cir
 from analysis.clustering_heads.transfer_design import larger_vocabulary_settings
 from analysis.clustering_heads.vocabulary_transfer import train_ensemble
 from analysis.reproduction.experiments.circuits import WHOLE
-from analysis.reproduction.experiments.samples import estimate_percentage_difference
+from analysis.reproduction.experiments.samples import percentage_difference
 from analysis.reproduction.experiments.transfer import accuracy_by_frame, experiment_design, scratch_ensembles
 from analysis.reproduction.figures.figure import RequiredRuns
-from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage, estimate_percentage
+from analysis.reproduction.verification.estimate import Estimate, as_percentage, estimate_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
-from analysis.statistics.intervals import Interval, mean_interval
+from analysis.statistics.intervals import NO_INTERVAL, Interval, mean_interval
 from analysis.statistics.ranks import rank_biserial, rank_correlation
 from dynamics.networks.from_trajectory import clustering_head_of, weights
 from dynamics.randomness import random_stream
@@ -213,7 +213,7 @@ NO_SUCCESS = "no finetuned run ends above .98"
 NO_PERFECT = "no finetuned run has every test sequence right"
 
 
-def both_invariances_percentage(evidence: xr.Dataset) -> Estimate:
+def both_invariances(evidence: xr.Dataset) -> Estimate:
     """Percentage of runs of p = 2 that lack no invariance after E epochs."""
     values = evidence["source_whole"].values
     good = evidence["source_test"].values > SUCCESS_ACCURACY
@@ -221,13 +221,13 @@ def both_invariances_percentage(evidence: xr.Dataset) -> Estimate:
     return estimate_percentage(int(values.sum()), len(values), "runs of p = 2", note)
 
 
-def same_target_percentage(evidence: xr.Dataset) -> Estimate:
+def same_target(evidence: xr.Dataset) -> Estimate:
     """Percentage of sequences of p = 2 to 10 whose target both invariances keep."""
     counts = evidence["same_target"].values
     return estimate_percentage(int(counts.sum()), CHECKED * len(counts), "sequences")
 
 
-def intact_with_new_token_percentage(evidence: xr.Dataset) -> Estimate:
+def intact_with_token(evidence: xr.Dataset) -> Estimate:
     """Percentage of whole circuits that are whole with a token more, before any training on it."""
     values = evidence["kept"].dropna("run").values
     return estimate_percentage(
@@ -240,7 +240,7 @@ def _perfect_runs(evidence: xr.Dataset) -> np.ndarray:
     return evidence["test"].values == 1
 
 
-def perfect_runs_from_ideal_count(evidence: xr.Dataset) -> Estimate:
+def perfect_from_ideal(evidence: xr.Dataset) -> Estimate:
     """Of the runs that end at 100%, the percentage that began from as many clusters as the ideal circuit has."""
     ideal, of = evidence.attrs["ideal"], "runs that end at 100%"
     counts, coarse = (
@@ -254,7 +254,7 @@ def perfect_runs_from_ideal_count(evidence: xr.Dataset) -> Estimate:
     return estimate_percentage(int((counts == ideal).sum()), len(counts), of, note)
 
 
-def perfect_runs_from_both_invariances(evidence: xr.Dataset) -> Estimate:
+def perfect_from_invariant(evidence: xr.Dataset) -> Estimate:
     """Of the runs that end at 100%, the percentage that began from a circuit with both invariances."""
     values = evidence["source_whole"].values[_perfect_runs(evidence)]
     return estimate_percentage(
@@ -262,7 +262,7 @@ def perfect_runs_from_both_invariances(evidence: xr.Dataset) -> Estimate:
     )
 
 
-def started_from_source_percentage(evidence: xr.Dataset) -> Estimate:
+def started_from_source(evidence: xr.Dataset) -> Estimate:
     """Percentage of runs whose finetuning begins with all of their source's weights."""
     values = evidence["carried"].values
     return estimate_percentage(int(values.sum()), len(values))
@@ -273,7 +273,7 @@ def _accurate_runs(evidence: xr.Dataset) -> np.ndarray:
     return evidence["test"].values > SUCCESS_ACCURACY
 
 
-def distance_to_own_start(evidence: xr.Dataset) -> Estimate:
+def start_distance(evidence: xr.Dataset) -> Estimate:
     """Distance of final normalised embeddings from their start, in percent of that from other runs' starts."""
     some = evidence.isel(run=_accurate_runs(evidence))
     ratio = (some["own_distance"] / some["other_distance"]).values
@@ -283,7 +283,7 @@ def distance_to_own_start(evidence: xr.Dataset) -> Estimate:
     return Estimate(as_percentage(mean_interval(ratio)), len(ratio), "finetuned runs above .98")
 
 
-def attention_correlation_with_start(evidence: xr.Dataset) -> Estimate:
+def attention_correlation(evidence: xr.Dataset) -> Estimate:
     """Correlation of attention at the start and the end of finetuning."""
     some = evidence.isel(run=_accurate_runs(evidence))
     own, other = (some[f"{whose}_correlation"].values for whose in ("own", "other"))
@@ -296,7 +296,7 @@ def attention_correlation_with_start(evidence: xr.Dataset) -> Estimate:
     return Estimate(mean, int(known.sum()), "finetuned runs above .98", mean.value, "Pearson's r", note)
 
 
-def attention_on_old_tokens_percentage(evidence: xr.Dataset) -> Estimate:
+def attention_on_old(evidence: xr.Dataset) -> Estimate:
     """Percentage of successful runs with most of their attention on counting positions that do not hold the new token,
     and less on the new token than on either of the old ones."""
     given = evidence["attention"].dropna("run", how="any").transpose("run", "token").values
@@ -309,7 +309,7 @@ def attention_on_old_tokens_percentage(evidence: xr.Dataset) -> Estimate:
     return estimate_percentage(int(right.sum()), len(given), "finetuned runs above .98", note)
 
 
-def corrected_percentage(evidence: xr.Dataset) -> Estimate:
+def corrected_runs(evidence: xr.Dataset) -> Estimate:
     """Percentage of successful runs that attend to spurious positions too, to no effect."""
     values = evidence["corrected"].values[_accurate_runs(evidence)]
     return estimate_percentage(
@@ -322,10 +322,10 @@ def invariance_gain(evidence: xr.Dataset) -> Estimate:
     first, second = evidence["whole"].values, evidence["scratch_whole"].values
     hits, totals = (int(first.sum()), int(second.sum())), (len(first), len(second))
     note = f"{hits[0]} of {totals[0]} against {hits[1]} of {totals[1]}"
-    return estimate_percentage_difference(hits, totals)._replace(note=note)
+    return percentage_difference(hits, totals)._replace(note=note)
 
 
-def cluster_accuracy_correlation(evidence: xr.Dataset, successful: bool) -> Estimate:
+def cluster_correlation(evidence: xr.Dataset, successful: bool) -> Estimate:
     """Rank correlation of the source's clusters with test accuracy after finetuning."""
     some = evidence.isel(run=_sources(evidence, successful))
     found = rank_correlation(some["clusters"].values, some["test"].values)

@@ -44,7 +44,7 @@ FIXED = Experiment(
 # ------------------------------------------------------------------------------------------------- findings
 
 
-def residual_gradient_norm(evidence: xr.Dataset, circuit: str = "") -> Estimate:
+def residual_gradient(evidence: xr.Dataset, circuit: str = "") -> Estimate:
     """Norm of the gradient at a circuit, of the loss with its weight decay; without a name, as it was built."""
     name = circuit or str(evidence.attrs["built"])
     value = float(evidence["gradient"].sel(circuit=name))
@@ -58,7 +58,7 @@ def settled_accuracy(evidence: xr.Dataset) -> Estimate:
     return Estimate(Interval(value, value, value), 1, "circuits", note="over all sequences, so that there is no chance")
 
 
-def lowest_breaking_eigenvalue(evidence: xr.Dataset) -> Estimate:
+def breaking_eigenvalue(evidence: xr.Dataset) -> Estimate:
     """The lowest eigenvalue of the Hessian at the settled circuit among directions that break an invariance."""
     one = evidence.sel(circuit="settled")
     value = min(float(one[f"{part}_eigenvalue"].min()) for part in ("order", "suffix"))
@@ -66,7 +66,7 @@ def lowest_breaking_eigenvalue(evidence: xr.Dataset) -> Estimate:
     return Estimate(Interval(value, value, value), 1, "circuits", note=f"of all directions {whole:.1g}")
 
 
-def returned_pushes_percentage(evidence: xr.Dataset, start: str = "settled") -> Estimate:
+def returned_pushes(evidence: xr.Dataset, start: str = "settled") -> Estimate:
     """Percentage of pushes, by any way and length, after which gradient descent brings a circuit nearer to where it
     was than it was pushed to."""
     one = evidence["distance"].sel(start=start).isel(pushed=np.flatnonzero(evidence["push"].values > 0))

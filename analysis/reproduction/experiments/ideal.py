@@ -20,9 +20,9 @@ from analysis.clustering_heads.invariances import (
     order_variance_fractions,
     token_variance_fractions,
 )
-from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, estimate_percentage
+from analysis.reproduction.verification.estimate import Estimate, estimate_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
-from analysis.statistics.intervals import Interval
+from analysis.statistics.intervals import NO_INTERVAL, Interval
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.threads import single_torch_thread
 from dynamics.randomness import random_stream
@@ -155,7 +155,7 @@ IDEAL = Experiment(
 # ------------------------------------------------------------------------------------------------- findings
 
 
-def worst_of_constructions(evidence: xr.Dataset, name: str, vocab: int = 2, dim: int | None = 2) -> Estimate:
+def worst_construction(evidence: xr.Dataset, name: str, vocab: int = 2, dim: int | None = 2) -> Estimate:
     """A quantity of the circuits built by hand for a task, of that one in which it is furthest from the ideal.
 
     dim: None is every one. There is no chance in it, so that both bounds are the value.
@@ -182,13 +182,13 @@ def construction_accuracy(evidence: xr.Dataset, vocab: int = 2, dim: int = 2) ->
     return _furthest(100 * evidence["accuracy"].values[wanted], 100.0, "norms")
 
 
-def attention_on_counting_tokens(evidence: xr.Dataset) -> Estimate:
+def construction_attention(evidence: xr.Dataset) -> Estimate:
     """Percentage of the attention that circuits built by hand, of both tasks and dimensions, have on counting
     positions."""
     return _furthest(100 * evidence["attention"].values, 100.0, "circuits")
 
 
-def random_networks_within_bound(evidence: xr.Dataset, name: str, up_to: float) -> Estimate:
+def networks_within_bound(evidence: xr.Dataset, name: str, up_to: float) -> Estimate:
     """Percentage of random networks, of both tasks, of which a quantity is no larger than rounding, or a bound."""
     values = evidence[name].values.ravel()
     return estimate_percentage(

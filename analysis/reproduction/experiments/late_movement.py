@@ -4,8 +4,8 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.experiments import networks
-from analysis.reproduction.experiments.final_frames import expand_to_all_runs, variable_at_frame
-from analysis.reproduction.experiments.samples import estimate_mean, estimate_paired_ratio
+from analysis.reproduction.experiments.final_frames import expand_to_runs, frame_values
+from analysis.reproduction.experiments.samples import estimate_mean, paired_ratio
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.structures.procrustes import procrustes_distance
@@ -31,9 +31,9 @@ def _row(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
     """Of one weight decay, each (run,)."""
     kept = not_diverged(trajectory)
     steps = trajectory["step"].values
-    end = variable_at_frame(trajectory, "embedding", -1)[kept]
+    end = frame_values(trajectory, "embedding", -1)[kept]
     middle = int(np.abs(steps - steps[-1] / 2).argmin())
-    half = variable_at_frame(trajectory, "embedding", middle)[kept]
+    half = frame_values(trajectory, "embedding", middle)[kept]
     updates = trajectory["update_norm"].sel(layer="embedding").transpose("run", "step").values[kept]
     early = updates[:, (steps > 0) & (steps <= steps[-1] / 10)].mean(axis=1)
     late = updates[:, steps > steps[-1] * 9 / 10].mean(axis=1)
@@ -42,7 +42,7 @@ def _row(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
         "slowing": late / early,
         "rate": late / np.linalg.norm(end, axis=(-2, -1)),
     }
-    return {name: expand_to_all_runs(values, kept) for name, values in found.items()}
+    return {name: expand_to_runs(values, kept) for name, values in found.items()}
 
 
 HALT = Experiment(
@@ -64,4 +64,4 @@ def mean_late_movement(evidence: xr.Dataset, name: str, decay: float) -> Estimat
 
 def late_movement_ratio(evidence: xr.Dataset, name: str) -> Estimate:
     """A movement without weight decay over that at weight decay 1, a geometric mean over seeds."""
-    return estimate_paired_ratio(evidence[name].sel(weight_decay=0.0), evidence[name].sel(weight_decay=1.0), "seeds")
+    return paired_ratio(evidence[name].sel(weight_decay=0.0), evidence[name].sel(weight_decay=1.0), "seeds")

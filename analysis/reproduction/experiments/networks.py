@@ -8,16 +8,16 @@ import xarray as xr
 from scipy.stats import rankdata
 
 from analysis.reproduction.ca_tables import end_accuracy
-from analysis.reproduction.experiments.final_frames import expand_to_all_runs, variable_at_frame
+from analysis.reproduction.experiments.final_frames import expand_to_runs, frame_values
 from analysis.reproduction.experiments.samples import (
-    estimate_difference,
     estimate_mean,
-    estimate_mean_by_seed,
-    estimate_paired_difference,
-    estimate_percentage_difference,
-    estimate_percentage_or_none,
-    estimate_stratified_difference,
     finite_values,
+    independent_difference,
+    mean_by_seed,
+    paired_difference,
+    percentage_difference,
+    percentage_or_none,
+    stratified_difference,
 )
 from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import Estimate
@@ -63,7 +63,7 @@ QUANTITIES = {
 def _row(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
     """Of one weight decay, each (run,)."""
     kept = not_diverged(trajectory)
-    start, ends = (variable_at_frame(trajectory, "embedding", at)[kept] for at in (0, -1))
+    start, ends = (frame_values(trajectory, "embedding", at)[kept] for at in (0, -1))
     generator, n = random_stream(0, "verify/tokens"), ends.shape[-2]
     shuffled = [count_imperfections(ends[:, generator.permutation(n)]) for _ in range(SHUFFLES)]
     seeds = trajectory["seed"].values[kept]
@@ -76,7 +76,7 @@ def _row(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
         "accuracy": 100 * end_accuracy(trajectory, seeds),
         "train_accuracy": 100 * train,
     }
-    return {name: expand_to_all_runs(values, kept) for name, values in found.items()}
+    return {name: expand_to_runs(values, kept) for name, values in found.items()}
 
 
 TABLE_1 = Experiment(
@@ -94,10 +94,10 @@ TABLE_1 = Experiment(
 # --------------------------------------------------------------------------------------------------- findings
 
 
-def network_circle_percentage(evidence: xr.Dataset, decay: float) -> Estimate:
+def network_circles(evidence: xr.Dataset, decay: float) -> Estimate:
     """Percentage of circles at a weight decay."""
     circle = finite_values(evidence["circle"].sel(weight_decay=decay))
-    return estimate_percentage_or_none(int(circle.sum()), len(circle), "networks")
+    return percentage_or_none(int(circle.sum()), len(circle), "networks")
 
 
 def network_accuracy(evidence: xr.Dataset, decay: float, of_circles: bool) -> Estimate:
@@ -112,7 +112,7 @@ def network_imperfections(evidence: xr.Dataset, decay: float) -> Estimate:
     return estimate_mean(row["imperfections"].values[row["circle"].values == 0], _kind(False))
 
 
-def imperfection_accuracy_correlation(evidence: xr.Dataset, decay: float) -> Estimate:
+def imperfection_correlation(evidence: xr.Dataset, decay: float) -> Estimate:
     """Pearson's r of imperfections and validation accuracy over the networks that are not circles."""
     row = evidence.sel(weight_decay=decay)
     others = row["circle"].values == 0
@@ -124,7 +124,7 @@ def imperfection_accuracy_correlation(evidence: xr.Dataset, decay: float) -> Est
 def network_circle_change(evidence: xr.Dataset) -> Estimate:
     """Percentage of circles at weight decay 1 less that without, in points."""
     strong, none = (finite_values(evidence["circle"].sel(weight_decay=each)) for each in (1.0, 0.0))
-    return estimate_percentage_difference((int(strong.sum()), int(none.sum())), (len(strong), len(none)), "networks")
+    return percentage_difference((int(strong.sum()), int(none.sum())), (len(strong), len(none)), "networks")
 
 
 def weight_decay_trend(evidence: xr.Dataset, name: str, of_circles: bool | None = None) -> Estimate:
@@ -150,34 +150,32 @@ def _spearman(first: np.ndarray, second: np.ndarray) -> float:
 def network_imperfection_change(evidence: xr.Dataset) -> Estimate:
     """Mean imperfections of the others at weight decay 1 less that without."""
     others = evidence["imperfections"].where(evidence["circle"] == 0)
-    return estimate_difference(
+    return independent_difference(
         others.sel(weight_decay=1.0), others.sel(weight_decay=0.0), "networks that are not circles"
     )
 
 
 def network_accuracy_change(evidence: xr.Dataset) -> Estimate:
     """Validation accuracy at weight decay 1 less that without, in points."""
-    return estimate_paired_difference(
+    return paired_difference(
         evidence["accuracy"].sel(weight_decay=1.0), evidence["accuracy"].sel(weight_decay=0.0), "seeds"
     )
 
 
-def clustered_percentage(evidence: xr.Dataset, decay: float, of_circles: bool = False) -> Estimate:
+def clustered_sums(evidence: xr.Dataset, decay: float, of_circles: bool = False) -> Estimate:
     """Percentage of pair sums whose nearest other has the same modular sum, a mean over networks."""
     row = evidence.sel(weight_decay=decay)
     return estimate_mean(_same(row["imperfections"].values)[row["circle"].values == of_circles], _kind(of_circles))
 
 
-def clustered_beyond_baseline(evidence: xr.Dataset, decay: float, other: str) -> Estimate:
+def clustered_excess(evidence: xr.Dataset, decay: float, other: str) -> Estimate:
     """The same less what it was at the start, or would be with tokens renamed, in points."""
     row = evidence.sel(weight_decay=decay)
     others = row["circle"].values == 0
-    return estimate_paired_difference(
-        _same(row["imperfections"].values)[others], _same(row[other].values)[others], _kind(False)
-    )
+    return paired_difference(_same(row["imperfections"].values)[others], _same(row[other].values)[others], _kind(False))
 
 
-def clustered_difference_by_kind(evidence: xr.Dataset) -> Estimate:
+def clustered_by_kind(evidence: xr.Dataset) -> Estimate:
     """The percentage in circles less that in the others, within weight decays, in points."""
     return circles_minus_others(evidence.assign(same=_same(evidence["imperfections"])), "same")
 
@@ -190,13 +188,13 @@ def _same(imperfect):
 def overfitting_gap(evidence: xr.Dataset, decay: float) -> Estimate:
     """Training less validation accuracy, in points, at a weight decay."""
     row = evidence.sel(weight_decay=decay)
-    return estimate_paired_difference(row["train_accuracy"], row["accuracy"], "networks")
+    return paired_difference(row["train_accuracy"], row["accuracy"], "networks")
 
 
 def overfitting_gap_change(evidence: xr.Dataset) -> Estimate:
     """The gap of training and validation accuracy without weight decay less that at weight decay 1, in points."""
     gap = evidence["train_accuracy"] - evidence["accuracy"]
-    return estimate_paired_difference(gap.sel(weight_decay=0.0), gap.sel(weight_decay=1.0), "seeds")
+    return paired_difference(gap.sel(weight_decay=0.0), gap.sel(weight_decay=1.0), "seeds")
 
 
 def flatten_over_decays(evidence: xr.Dataset, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -208,14 +206,14 @@ def flatten_over_decays(evidence: xr.Dataset, name: str) -> tuple[np.ndarray, np
 def mean_in_circles(evidence: xr.Dataset, name: str, unit: float = 1.0) -> Estimate:
     """Mean of a quantity over the circles of all weight decays, those of one seed counting as one."""
     values, circle, run = flatten_over_decays(evidence, name)
-    return estimate_mean_by_seed(unit * values, circle == 1, run, "circles")
+    return mean_by_seed(unit * values, circle == 1, run, "circles")
 
 
 def circles_minus_others(evidence: xr.Dataset, name: str, unit: float = 1.0) -> Estimate:
     """Mean of a quantity over circles less that over the others, within weight decays, seeds left out in turn."""
     values, circle, run = flatten_over_decays(evidence, name)
     decay = np.repeat(evidence["weight_decay"].values, evidence.sizes["run"])
-    return estimate_stratified_difference(unit * values, circle == 1, circle == 0, run, decay, "networks")
+    return stratified_difference(unit * values, circle == 1, circle == 0, run, decay, "networks")
 
 
 def _kind(of_circles: bool) -> str:

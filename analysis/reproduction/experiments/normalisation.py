@@ -71,14 +71,14 @@ NORMALISATION = Experiment(
 # ----------------------------------------------------------------------------------------------- what was found
 
 
-def unchanged_below_length_percentage(evidence: xr.Dataset) -> Estimate:
+def unchanged_below_length(evidence: xr.Dataset) -> Estimate:
     """Percentage of points for which f stays the same if the step is shorter than |x|, and only then."""
     same, short = evidence["changed"].values < SAME, evidence["eta"].values < evidence["length"].values
     note = f"{int(short.sum())} steps are shorter"
     return estimate_percentage(int((same == short).sum()), len(same), "random points and steps", note)
 
 
-def flips_beyond_length_percentage(evidence: xr.Dataset) -> Estimate:
+def flips_beyond_length(evidence: xr.Dataset) -> Estimate:
     """Percentage of the points with a step longer than |x| at which f turns to -f."""
     beyond = evidence.isel(case=evidence["eta"].values > evidence["length"].values)
     return estimate_percentage(
@@ -86,7 +86,7 @@ def flips_beyond_length_percentage(evidence: xr.Dataset) -> Estimate:
     )
 
 
-def disproportionate_percentage(evidence: xr.Dataset) -> Estimate:
+def disproportionate_changes(evidence: xr.Dataset) -> Estimate:
     """Percentage of the points near the origin at which a small modification changes f by more than LARGE times its
     length."""
     near = evidence.isel(case=(evidence["length"].values < NEAR) & (evidence["small"].values <= SMALL))

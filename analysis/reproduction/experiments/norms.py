@@ -11,9 +11,9 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.figures.figure import RequiredRuns
-from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage, estimate_percentage
+from analysis.reproduction.verification.estimate import Estimate, as_percentage, estimate_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
-from analysis.statistics.intervals import Interval, clustered_binomial_interval, median_interval
+from analysis.statistics.intervals import NO_INTERVAL, Interval, clustered_binomial_interval, median_interval
 from analysis.statistics.resampling import jackknife_runs
 from analysis.transitions.change_points import SeriesEvent, detect_events
 from analysis.transitions.detection import DEFAULT_DETECTION
@@ -201,7 +201,7 @@ def _counts(evidence: xr.Dataset, setup: str, layer: str, kind: str) -> dict[str
     return {name: one[name].values[some] for name in ("total", "matched", "chance")}
 
 
-def matched_peak_percentage(evidence: xr.Dataset, setup: str, kind: str, layer: str = WHOLE) -> Estimate:
+def matched_peaks(evidence: xr.Dataset, setup: str, kind: str, layer: str = WHOLE) -> Estimate:
     """Percentage of drops or spikes with a peak of a layer's norm; the interval allows for several of one run."""
     of = _counts(evidence, setup, layer, kind)
     total = int(of["total"].sum())
@@ -214,7 +214,7 @@ def matched_peak_percentage(evidence: xr.Dataset, setup: str, kind: str, layer: 
     )
 
 
-def excess_peak_percentage(evidence: xr.Dataset, setup: str, kind: str, layer: str = WHOLE) -> Estimate:
+def excess_peaks(evidence: xr.Dataset, setup: str, kind: str, layer: str = WHOLE) -> Estimate:
     """How many points more of them have a peak than by chance, with the jackknife's interval over runs; Cohen's h."""
     of = _counts(evidence, setup, layer, kind)
     if not len(of["total"]):
@@ -232,14 +232,14 @@ def excess_peak_percentage(evidence: xr.Dataset, setup: str, kind: str, layer: s
 
 def excess_peak_difference(evidence: xr.Dataset, first: str, second: str, kind: str = "drop") -> Estimate:
     """How many points more the excess over chance is in one setup than in another, of the whole gradient."""
-    both = [excess_peak_percentage(evidence, setup, kind) for setup in (first, second)]
+    both = [excess_peaks(evidence, setup, kind) for setup in (first, second)]
     (one, low, high), (other, least, most) = (each.interval for each in both)
     value = one - other
     bounds = (value - np.hypot(one - low, most - other), value + np.hypot(high - one, other - least))
     return Estimate(Interval(value, *map(float, bounds)), min(each.count for each in both), f"{kind}s")
 
 
-def nearest_peak_distance(evidence: xr.Dataset, setup: str) -> Estimate:
+def nearest_peak(evidence: xr.Dataset, setup: str) -> Estimate:
     """How far from the middle of a drop the nearest peak of the whole gradient's norm is, matched or not, in percent
     of the run: median over runs of the median over their drops."""
     one = evidence[["nearest", "nearest_chance"]].sel(setup=setup)
@@ -249,7 +249,7 @@ def nearest_peak_distance(evidence: xr.Dataset, setup: str) -> Estimate:
     return Estimate(median_interval(values), len(values), "runs with a drop", note=note)
 
 
-def like_example_percentage(evidence: xr.Dataset, setup: str, moments: Sequence[tuple[float, float]]) -> Estimate:
+def runs_like_example(evidence: xr.Dataset, setup: str, moments: Sequence[tuple[float, float]]) -> Estimate:
     """Percentage of runs whose first drops lie each between two epochs and come with a rise of the gradient's norm."""
     one = evidence.sel(setup=setup)
     there = np.isfinite(one["total"].sel(layer=WHOLE, kind="drop").values)
@@ -260,7 +260,7 @@ def like_example_percentage(evidence: xr.Dataset, setup: str, moments: Sequence[
     return estimate_percentage(int(hits.sum()), int(there.sum()))
 
 
-def rises_with_drop_percentage(evidence: xr.Dataset, setup: str) -> Estimate:
+def rises_with_drop(evidence: xr.Dataset, setup: str) -> Estimate:
     """Percentage of the runs with a drop whose gradient norm first doubles for good within a window of the first."""
     one = evidence.sel(setup=setup)
     begin, end, rise, window = (one[name].values for name in ("drop_begin", "drop_end", "rise", "window"))
@@ -270,14 +270,14 @@ def rises_with_drop_percentage(evidence: xr.Dataset, setup: str) -> Estimate:
     return estimate_percentage(int(hits.sum()), int(some.sum()), "runs with a drop", f"in {never} it never does")
 
 
-def drop_percentage_in_setup(evidence: xr.Dataset, setup: str, least: int) -> Estimate:
+def setup_drops(evidence: xr.Dataset, setup: str, least: int) -> Estimate:
     """Percentage of runs with so many drops or more."""
     total = evidence["total"].sel(setup=setup, layer=WHOLE, kind="drop").values
     total = total[np.isfinite(total)]
     return estimate_percentage(int((total >= least).sum()), len(total))
 
 
-def update_growth_after_spikes(evidence: xr.Dataset, setup: str) -> Estimate:
+def update_growth(evidence: xr.Dataset, setup: str) -> Estimate:
     """How many times as large updates are right after a spike as before it: median over runs with spikes."""
     values = evidence["returned"].sel(setup=setup).values
     values = values[np.isfinite(values)]

@@ -46,7 +46,7 @@ TABLE_2 = Experiment(
 )
 
 
-def particle_circle_percentage(evidence: xr.Dataset, fa: float) -> Estimate:
+def particle_circles(evidence: xr.Dataset, fa: float) -> Estimate:
     """Percentage of circles at an alignment constant."""
     circle = evidence["circle"].sel(fa=fa).dropna("run").values
     return estimate_percentage(int(circle.sum()), len(circle), "simulations")

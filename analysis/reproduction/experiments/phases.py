@@ -14,11 +14,11 @@ from analysis.clustering_heads.learning_phases import MIN_RISE, SEQUENCE_EMBEDDI
 from analysis.clustering_heads.learning_phases import measure_learning_phases as clusters_over_time
 from analysis.reproduction.experiments.loss_drops import FRAMES, MOST_FRAMES, POINTS, measure_drops
 from analysis.reproduction.experiments.movement import FEWEST_FRAMES, measure_first_drop_movement
-from analysis.reproduction.experiments.samples import estimate_mean, estimate_paired_difference
+from analysis.reproduction.experiments.samples import estimate_mean, paired_difference
 from analysis.reproduction.figures.figure import RequiredRuns
-from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, estimate_percentage
+from analysis.reproduction.verification.estimate import Estimate, estimate_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
-from analysis.statistics.intervals import Interval, mean_interval, median_interval
+from analysis.statistics.intervals import NO_INTERVAL, Interval, mean_interval, median_interval
 from analysis.statistics.resampling import jackknife_runs
 from analysis.statistics.success import success_mask
 from analysis.statistics.survival import kaplan_meier
@@ -96,14 +96,14 @@ def _runs_with_phases(evidence: xr.Dataset) -> np.ndarray:
     return evidence["successful"].values.astype(bool)
 
 
-def drop_percentage(evidence: xr.Dataset, least: int = 1, of_all: bool = True) -> Estimate:
+def runs_with_drops(evidence: xr.Dataset, least: int = 1, of_all: bool = True) -> Estimate:
     """Percentage of runs, or of the successful ones, with so many drops of the loss or more."""
     some = np.ones(evidence.sizes["run"], bool) if of_all else _runs_with_phases(evidence)
     hits = (evidence["drops"].values >= least) & some
     return estimate_percentage(int(hits.sum()), int(some.sum()), "runs" if of_all else "successful runs")
 
 
-def median_drop_gap(evidence: xr.Dataset) -> Estimate:
+def drop_gap(evidence: xr.Dataset) -> Estimate:
     """Epochs from the end of the first drop to the begin of the second, median over successful runs that have both."""
     values = evidence["between"].values[_runs_with_phases(evidence)]
     values = values[np.isfinite(values)]
@@ -111,14 +111,14 @@ def median_drop_gap(evidence: xr.Dataset) -> Estimate:
     return Estimate(median_interval(values), len(values), "successful runs with two drops", note=f"{single} have one")
 
 
-def gap_near_example_percentage(evidence: xr.Dataset, low: float, high: float) -> Estimate:
+def gap_near_example(evidence: xr.Dataset, low: float, high: float) -> Estimate:
     """Percentage of successful runs whose second drop begins so many epochs after the first one's end."""
     values = evidence["between"].values[_runs_with_phases(evidence)]
     hits = (values >= low) & (values <= high)
     return estimate_percentage(int(hits.sum()), len(values), "successful runs")
 
 
-def clusters_in_first_drop_percentage(evidence: xr.Dataset) -> Estimate:
+def clusters_in_first_drop(evidence: xr.Dataset) -> Estimate:
     """Percentage of successful runs whose clusters form, for good, within a window of the first drop."""
     some, slack = _runs_with_phases(evidence), evidence.attrs["window"]
     formed, begin, end = evidence["formed"].values, evidence["begin"].values[:, 0], evidence["end"].values[:, 0]
@@ -142,14 +142,14 @@ def _clustering_progress(evidence: xr.Dataset, moment: str) -> np.ndarray:
     return 100 * (at - first) / rise
 
 
-def mean_clustering_progress(evidence: xr.Dataset, moment: str) -> Estimate:
+def clustering_progress(evidence: xr.Dataset, moment: str) -> Estimate:
     """Mean of it."""
     return estimate_mean(_clustering_progress(evidence, moment), "successful runs with that drop")
 
 
-def clustering_progress_gain(evidence: xr.Dataset, since: str = "first_begin") -> Estimate:
+def clustering_gain(evidence: xr.Dataset, since: str = "first_begin") -> Estimate:
     """How much further it has come at the end of the first drop than at a moment before, in points."""
-    return estimate_paired_difference(
+    return paired_difference(
         _clustering_progress(evidence, "first_end"), _clustering_progress(evidence, since), "successful runs"
     )
 
@@ -188,7 +188,7 @@ def total_speed_up(evidence: xr.Dataset) -> Estimate:
     return Estimate(found, len(values), "successful runs", effect=found.value, effect_name="ratio")
 
 
-def front_to_back_speed_up(evidence: xr.Dataset, phase: str = "first") -> Estimate:
+def front_speed_up(evidence: xr.Dataset, phase: str = "first") -> Estimate:
     """How much more the front's layers speed up in a drop than the feed-forward layer's: the ratio of their geometric
     means, as the geometric mean over successful runs."""
     speed = evidence["speed"].sel(phase=phase)
@@ -206,18 +206,18 @@ def straightness_gain(evidence: xr.Dataset) -> Estimate:
     runs."""
     both = evidence["straightness"].isel(run=np.flatnonzero(_runs_with_phases(evidence)))
     before = both.sel(part="before")
-    found = estimate_paired_difference(both.sel(part="inside"), before, "successful runs")
+    found = paired_difference(both.sel(part="inside"), before, "successful runs")
     return found._replace(note=f"before it {float(before.mean()):.2f} over stretches as long") if found.count else found
 
 
-def clusters_before_accuracy_percentage(evidence: xr.Dataset) -> Estimate:
+def clusters_before_accuracy(evidence: xr.Dataset) -> Estimate:
     """Percentage of successful runs whose clusters form before training accuracy tells them apart, of those that do
     not do both in one frame."""
     some = _runs_with_phases(evidence) & np.isfinite(evidence["formed"].values + evidence["separated"].values)
     return _order(evidence["formed"].values[some], evidence["separated"].values[some])
 
 
-def front_first_percentage(evidence: xr.Dataset) -> Estimate:
+def front_first(evidence: xr.Dataset) -> Estimate:
     """Percentage of successful runs whose front comes half-way to its end before the feed-forward layer does, of
     those that do not do both in one frame: medians over their layers."""
     at = evidence["settled"]
@@ -239,7 +239,7 @@ def _order(first: np.ndarray, second: np.ndarray) -> Estimate:
     return found._replace(effect=size, effect_name="rank-biserial of pairs")
 
 
-def reclassified_percentage(evidence: xr.Dataset, phase: str = "second") -> Estimate:
+def reclassified_sequences(evidence: xr.Dataset, phase: str = "second") -> Estimate:
     """Percentage of sequences that the feed-forward layer after a drop classifies otherwise than that before it, at
     unchanged sequence embeddings: mean over successful runs."""
     values = 100 * evidence["reclassified"].sel(phase=phase).values[_runs_with_phases(evidence)]
@@ -250,7 +250,7 @@ def reclassified_percentage(evidence: xr.Dataset, phase: str = "second") -> Esti
     return Estimate(found, len(values), "successful runs with that drop", note=note)
 
 
-def half_fall_spread_ratio(evidence: xr.Dataset) -> Estimate:
+def half_fall_spread(evidence: xr.Dataset) -> Estimate:
     """Spread over successful runs of how long it takes from the first drop's begin until the loss is half fallen, over
     that of when the first drop begins: ratio of standard deviations, with the jackknife's interval of its logarithm."""
     start, end = evidence["begin"].values[:, 0], evidence["fitted"].values
@@ -264,7 +264,7 @@ def half_fall_spread_ratio(evidence: xr.Dataset) -> Estimate:
     return Estimate(ratio, len(start), "successful runs", ratio.value, "ratio", note)
 
 
-def escape_spread_percentage(evidence: xr.Dataset) -> Estimate:
+def escape_spread(evidence: xr.Dataset) -> Estimate:
     """Percentage of runs that take more than twice or less than half as long to escape as the median run;
     those that do not escape count as longer where the time they were watched is. Nothing, where fewer than half
     escape and there is no median."""

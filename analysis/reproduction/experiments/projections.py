@@ -6,8 +6,8 @@ from itertools import combinations
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.experiments.final_frames import expand_to_all_runs, variable_at_frame
-from analysis.reproduction.experiments.samples import estimate_mean, estimate_percentage_or_none, finite_values
+from analysis.reproduction.experiments.final_frames import expand_to_runs, frame_values
+from analysis.reproduction.experiments.samples import estimate_mean, finite_values, percentage_or_none
 from analysis.reproduction.experiments.structures import RANDOM_EMBEDDINGS, RARE
 from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import Estimate
@@ -34,12 +34,12 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     for dim, need in zip(HIGHER, ensembles(params), strict=True):
         trajectory = runner.ensemble(need)
         kept = not_diverged(trajectory)
-        x = variable_at_frame(trajectory, "embedding", -1)[kept]
+        x = frame_values(trajectory, "embedding", -1)[kept]
         generator, n = random_stream(0, "verify/tokens"), x.shape[-2]
         shuffled = np.mean([count_imperfections(x[:, generator.permutation(n)]) for _ in range(SHUFFLES)], axis=0)
         random = normal_samples(np.arange(params.get("random", RANDOM_EMBEDDINGS)), "formation/chance", (n, dim))
         found = {"imperfections": count_imperfections(x), "chance_imperfections": shuffled, **projection_distances(x)}
-        rows.append({name: expand_to_all_runs(values, kept) for name, values in found.items()})
+        rows.append({name: expand_to_runs(values, kept) for name, values in found.items()})
         by_chance = {"imperfections": count_imperfections(random), **projection_distances(random)}
         chance.append({name: np.quantile(values, RARE) for name, values in by_chance.items()})
     result = xr.Dataset(coords={"dim": list(HIGHER)})
@@ -85,21 +85,21 @@ APPENDIX_F = Experiment(
 )
 
 
-def few_imperfections_percentage(evidence: xr.Dataset, dim: int) -> Estimate:
+def few_imperfections(evidence: xr.Dataset, dim: int) -> Estimate:
     """Percentage of networks with fewer imperfections than one random embedding in a hundred has."""
     row = evidence.sel(dim=dim)
     values = finite_values(row["imperfections"])
-    return estimate_percentage_or_none(int((values < float(row["rare_imperfections"])).sum()), len(values), "networks")
+    return percentage_or_none(int((values < float(row["rare_imperfections"])).sum()), len(values), "networks")
 
 
-def imperfections_relative_to_chance(evidence: xr.Dataset, dim: int) -> Estimate:
+def relative_imperfections(evidence: xr.Dataset, dim: int) -> Estimate:
     """Imperfections as a percentage of those that the same places have with tokens renamed."""
     row = evidence.sel(dim=dim)
     return estimate_mean(100 * row["imperfections"] / row["chance_imperfections"], "networks")
 
 
-def structured_projection_percentage(evidence: xr.Dataset, dim: int) -> Estimate:
+def structured_projections(evidence: xr.Dataset, dim: int) -> Estimate:
     """Percentage of networks a projection of which is nearer to a circle or grid than by chance."""
     row = evidence.sel(dim=dim).dropna("run", subset=["imperfections"])
     near = [row[name].values < float(row[f"rare_{name}"]) for name in ("circle_distance", "grid_distance")]
-    return estimate_percentage_or_none(int((near[0] | near[1]).sum()), row.sizes["run"], "networks")
+    return percentage_or_none(int((near[0] | near[1]).sum()), row.sizes["run"], "networks")

@@ -8,9 +8,9 @@ import xarray as xr
 
 from analysis.clustering_heads.init_dependence import ENDPOINT_MEASURES, endpoint_similarity
 from analysis.reproduction.figures.figure import RequiredRuns
-from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage
+from analysis.reproduction.verification.estimate import Estimate, as_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
-from analysis.statistics.intervals import clustered_binomial_interval, mean_interval
+from analysis.statistics.intervals import NO_INTERVAL, clustered_binomial_interval, mean_interval
 from analysis.statistics.ranks import rank_correlation
 from analysis.statistics.resampling import jackknife_runs
 from analysis.transitions.detection import DEFAULT_DETECTION
@@ -95,7 +95,7 @@ RELATIVES = Experiment(
 # ----------------------------------------------------------------------------------------------- what was found
 
 
-def escape_times_apart_percentage(evidence: xr.Dataset) -> Estimate:
+def escape_times_apart(evidence: xr.Dataset) -> Estimate:
     """Percentage of pairs, one run with the recipe and with a change, whose escapes are apart by a factor of TWICE.
 
     One that does not escape counts where it was watched for that long; pairs of which it cannot be told are left out.
@@ -138,7 +138,7 @@ def escape_time_correlation(evidence: xr.Dataset) -> Estimate:
     return Estimate(found, len(ever), "runs that escape", found.value, "Spearman's rho")
 
 
-def end_state_similarity(evidence: xr.Dataset, name: str) -> Estimate:
+def end_similarity(evidence: xr.Dataset, name: str) -> Estimate:
     """A measure between the ends of a run with the recipe and with a change: mean over changes, then over runs."""
     own, other = (evidence[f"{whose}_{name}"].mean("change").values for whose in ("own", "other"))
     own, other = own[np.isfinite(own)], other[np.isfinite(other)]
@@ -149,7 +149,7 @@ def end_state_similarity(evidence: xr.Dataset, name: str) -> Estimate:
     return Estimate(mean_interval(own), len(own), note=f"{by_change}; between different seeds {other.mean():.2f}")
 
 
-def end_state_similarity_beyond_others(evidence: xr.Dataset, name: str) -> Estimate:
+def excess_end_similarity(evidence: xr.Dataset, name: str) -> Estimate:
     """How much nearer a run's ends are to each other than to those of other seeds, mean over changes, then runs."""
     apart = (evidence[f"other_{name}"] - evidence[f"own_{name}"]).mean("change").values
     apart = apart[np.isfinite(apart)]

@@ -7,8 +7,9 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.figures.figure import RequiredRuns
-from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage
+from analysis.reproduction.verification.estimate import Estimate, as_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.statistics.intervals import NO_INTERVAL
 from analysis.transitions.detection import DEFAULT_DETECTION
 from analysis.transitions.interventions import (
     UNCHANGED,
@@ -74,7 +75,7 @@ def spike_rate_change(evidence: xr.Dataset, remedy: str) -> Estimate:
     return Estimate(found, runs, "runs", ratio, "ratio of the rates", note)
 
 
-def accuracy_change_with_remedy(evidence: xr.Dataset, remedy: str) -> Estimate:
+def accuracy_change(evidence: xr.Dataset, remedy: str) -> Estimate:
     """What a remedy adds to the final test accuracy, in points, of the same runs."""
     apart = paired_effects(evidence, remedy, "test")
     spread = float(apart.std(ddof=1)) if apart.size > 1 else 0.0

@@ -17,7 +17,7 @@ from tqdm import tqdm
 from analysis.linearization.eigenmodes import NULL_MODE_TOLERANCE
 from analysis.linearization.hessians import training_objective
 from analysis.linearization.plateau_escapes import measure_plateau_escapes
-from analysis.reproduction.experiments.samples import estimate_paired_difference
+from analysis.reproduction.experiments.samples import paired_difference
 from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import Estimate, estimate_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
@@ -152,7 +152,7 @@ def plateau_gradient_ratio(evidence: xr.Dataset, setup: str, moment: str = "plat
     return Estimate(found, len(ratio), "runs with a plateau and a drop", found.value, "ratio", note)
 
 
-def negative_curvature_percentage(evidence: xr.Dataset, setup: str, moment: str = "plateau") -> Estimate:
+def negative_curvature(evidence: xr.Dataset, setup: str, moment: str = "plateau") -> Estimate:
     """Percentage of runs whose Hessian has negative eigenvalues at a moment."""
     negative = evidence["negative"].sel(setup=setup, moment=moment).values
     negative = negative[np.isfinite(negative)]
@@ -160,14 +160,14 @@ def negative_curvature_percentage(evidence: xr.Dataset, setup: str, moment: str 
     return estimate_percentage(int((negative > 0).sum()), len(negative), "runs", note)
 
 
-def escape_movement_along(evidence: xr.Dataset, name: str, setup: str = "mini-batch") -> Estimate:
+def escape_along(evidence: xr.Dataset, name: str, setup: str = "mini-batch") -> Estimate:
     """Percentage of the movement at the escape that lies in some directions: mean over runs."""
     values = 100 * evidence[f"escape_{name}"].sel(setup=setup).values
     values = values[np.isfinite(values)]
     return Estimate(Interval(*np.clip(mean_interval(values), 0, 100).tolist()), len(values))
 
 
-def escape_movement_beyond_chance(evidence: xr.Dataset, setup: str = "mini-batch") -> Estimate:
+def escape_beyond_chance(evidence: xr.Dataset, setup: str = "mini-batch") -> Estimate:
     """How many points more of the movement lies in directions of negative curvature than of a random one."""
     one = evidence.sel(setup=setup)
-    return estimate_paired_difference(100 * one["escape_negative_share"], 100 * one["escape_negative_chance"])
+    return paired_difference(100 * one["escape_negative_share"], 100 * one["escape_negative_chance"])

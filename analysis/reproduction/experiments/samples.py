@@ -9,8 +9,9 @@ import math
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage, estimate_percentage
+from analysis.reproduction.verification.estimate import Estimate, as_percentage, estimate_percentage
 from analysis.statistics.intervals import (
+    NO_INTERVAL,
     Interval,
     binomial_interval,
     difference_interval,
@@ -39,12 +40,12 @@ def _no_interval_note(values: np.ndarray, of: str) -> str:
     return "all the same, which gives no interval" if len(values) > 1 and np.ptp(values) == 0 else ""
 
 
-def estimate_percentage_or_none(hits: int, total: int, of: str) -> Estimate:
+def percentage_or_none(hits: int, total: int, of: str) -> Estimate:
     """So many of all, as a percentage with its exact binomial interval; of none, that there are none."""
     return estimate_percentage(hits, total, of, "" if total else f"there are no {of}")
 
 
-def estimate_difference(
+def independent_difference(
     first: np.ndarray | xr.DataArray, second: np.ndarray | xr.DataArray, of: str = "runs"
 ) -> Estimate:
     """Difference of the means of independent runs, first - second, with Cohen's d."""
@@ -63,7 +64,7 @@ def cohens_d(one: np.ndarray, other: np.ndarray) -> float:
     return float((one.mean() - other.mean()) / np.sqrt(pooled)) if pooled > 0 else math.nan
 
 
-def estimate_paired_difference(
+def paired_difference(
     first: np.ndarray | xr.DataArray, second: np.ndarray | xr.DataArray, of: str = "runs"
 ) -> Estimate:
     """Mean difference of runs of equal seeds, first - second, both (run,), with the effect d_z."""
@@ -73,9 +74,7 @@ def estimate_paired_difference(
     return Estimate(mean_interval(apart, discrete=True), len(apart), of, effect, "d_z", _no_interval_note(apart, of))
 
 
-def estimate_paired_ratio(
-    first: np.ndarray | xr.DataArray, second: np.ndarray | xr.DataArray, of: str = "runs"
-) -> Estimate:
+def paired_ratio(first: np.ndarray | xr.DataArray, second: np.ndarray | xr.DataArray, of: str = "runs") -> Estimate:
     """Geometric mean of the ratios of positive values of equal seeds, first / second, both (run,)."""
     one, other = np.asarray(first, np.float64), np.asarray(second, np.float64)
     kept = (one > 0) & (other > 0)
@@ -84,7 +83,7 @@ def estimate_paired_ratio(
     return Estimate(ratio, int(kept.sum()), of, ratio.value, "ratio", "" if kept.any() else f"there are no {of}")
 
 
-def estimate_percentage_difference(hits: tuple[int, int], totals: tuple[int, int], of: str = "runs") -> Estimate:
+def percentage_difference(hits: tuple[int, int], totals: tuple[int, int], of: str = "runs") -> Estimate:
     """Difference of two percentages, first - second, in points, from two exact intervals, with Cohen's h."""
     if min(totals) == 0:
         return Estimate(NO_INTERVAL, sum(totals), of, note=f"one of the two has no {of}")
@@ -95,7 +94,7 @@ def estimate_percentage_difference(hits: tuple[int, int], totals: tuple[int, int
     )
 
 
-def estimate_stratified_difference(
+def stratified_difference(
     values: np.ndarray, first: np.ndarray, second: np.ndarray, groups: np.ndarray, strata: np.ndarray, of: str
 ) -> Estimate:
     """Difference of the means of two kinds of cases, first - second, within strata; leaving out groups in turn.
@@ -131,7 +130,7 @@ def estimate_stratified_difference(
     return Estimate(found, int(both.sum()), of, effect, "Cohen's d")
 
 
-def estimate_mean_by_seed(values: np.ndarray, chosen: np.ndarray, seeds: np.ndarray, of: str) -> Estimate:
+def mean_by_seed(values: np.ndarray, chosen: np.ndarray, seeds: np.ndarray, of: str) -> Estimate:
     """Mean over seeds that have chosen cases, those of one seed counting as one: values, chosen, seeds (case,)."""
     kept = chosen & np.isfinite(values)
     means = np.array([values[kept & (seeds == name)].mean() for name in np.unique(seeds[kept])])

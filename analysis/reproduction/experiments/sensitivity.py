@@ -7,25 +7,19 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.reproduction.experiments.final_frames import expand_to_all_runs, variable_at_frame
+from analysis.reproduction.experiments.final_frames import expand_to_runs, frame_values
 from analysis.reproduction.experiments.particles import FAS
 from analysis.reproduction.experiments.samples import (
     estimate_mean,
-    estimate_percentage_difference,
-    estimate_percentage_or_none,
     finite_values,
+    percentage_difference,
+    percentage_or_none,
 )
 from analysis.reproduction.figures.figure import RequiredRuns
-from analysis.reproduction.verification.estimate import (
-    NO_INTERVAL,
-    Estimate,
-    ReportedNumber,
-    reported_count,
-    reported_number,
-)
+from analysis.reproduction.verification.estimate import Estimate, ReportedNumber, reported_count, reported_number
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.reproduction.verification.rules import Agrees, Verdict, judge_estimate
-from analysis.statistics.intervals import Interval
+from analysis.statistics.intervals import NO_INTERVAL, Interval
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
 from dynamics.settings import ParticleSettings
 from dynamics.trajectory.diverged import not_diverged
@@ -86,8 +80,8 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
 def _ends(trajectory: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
     """Whether each is a circle, and its imperfections: (run,), NaN of one that diverged."""
     kept = not_diverged(trajectory)
-    x = variable_at_frame(trajectory, "embedding", -1)[kept]
-    return expand_to_all_runs(is_circle(x), kept), expand_to_all_runs(count_imperfections(x), kept)
+    x = frame_values(trajectory, "embedding", -1)[kept]
+    return expand_to_runs(is_circle(x), kept), expand_to_runs(count_imperfections(x), kept)
 
 
 SENSITIVITY = Experiment(
@@ -120,7 +114,7 @@ def _table_2_numbers(evidence: xr.Dataset, reading: str, fa: float) -> tuple[Est
     """Percentage of circles, and mean imperfections of the others."""
     row, found = evidence.sel(reading=reading, fa=fa), _circle_mask(evidence, reading, fa)
     others = row["imperfections"].values[row["circle"].values == 0]
-    return estimate_percentage_or_none(int(found.sum()), len(found), "simulations"), estimate_mean(
+    return percentage_or_none(int(found.sum()), len(found), "simulations"), estimate_mean(
         others, "simulations that are not circles"
     )
 
@@ -140,7 +134,7 @@ def contradicted_numbers(evidence: xr.Dataset, reading: str) -> list[str]:
     return found
 
 
-def uncontradicted_readings_percentage(evidence: xr.Dataset) -> Estimate:
+def uncontradicted_readings(evidence: xr.Dataset) -> Estimate:
     """Percentage of the open readings under which no number of table 2 is contradicted."""
     counted = _open_readings(evidence)
     off = {
@@ -151,7 +145,7 @@ def uncontradicted_readings_percentage(evidence: xr.Dataset) -> Estimate:
     return _percentage_of_all([reading for reading in counted if not off[reading]], counted, note)
 
 
-def rising_circles_percentage(evidence: xr.Dataset) -> Estimate:
+def rising_circles(evidence: xr.Dataset) -> Estimate:
     """Percentage of the open readings under which no step of f_a, 0.5 to 1 and 1 to 2, has fewer circles for certain.
 
     That a step has no circles at either end does not say that they do not become more.
@@ -170,8 +164,7 @@ def _falls(evidence: xr.Dataset, reading: str) -> str:
     """The percentages of circles, where a rise between two rows is excluded; nothing where none is."""
     rows = [_circle_mask(evidence, reading, fa) for fa in FAS]
     steps = [
-        estimate_percentage_difference((int(high.sum()), int(low.sum())), (len(high), len(low)))
-        for low, high in pairwise(rows)
+        percentage_difference((int(high.sum()), int(low.sum())), (len(high), len(low))) for low, high in pairwise(rows)
     ]
     if not any(step.interval.high < 0 for step in steps):
         return ""

@@ -8,11 +8,12 @@ import numpy as np
 import xarray as xr
 from scipy.stats import rankdata
 
-from analysis.reproduction.experiments.final_frames import variable_at_frame
+from analysis.reproduction.experiments.final_frames import frame_values
 from analysis.reproduction.experiments.structures import SYSTEMS
 from analysis.reproduction.figures.figure import RequiredRuns
-from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate
+from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.statistics.intervals import NO_INTERVAL
 from analysis.statistics.resampling import FEWEST_FOR_JACKKNIFE, leave_one_out_interval
 from analysis.structures import formation_times as onset_times
 from analysis.structures.circles_and_grids import is_circle
@@ -40,7 +41,7 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     found = xr.Dataset(coords={"event": list(EVENTS)})
     for system, need in zip(SYSTEMS, ensembles(params), strict=True):
         trajectory = runner.ensemble(need)
-        circles = np.flatnonzero(not_diverged(trajectory) & is_circle(variable_at_frame(trajectory, "embedding", -1)))
+        circles = np.flatnonzero(not_diverged(trajectory) & is_circle(frame_values(trajectory, "embedding", -1)))
         when = np.empty((len(EVENTS), 0))
         if len(circles):
             seen = find_formation_times(structure_measures(trajectory.isel(run=circles))).sel(event=list(EVENTS))
@@ -94,12 +95,12 @@ def order_agreement_within(order: np.ndarray) -> float:
     return float(((both + neither) / (count * (count - 1))).mean())
 
 
-def same_order_percentage(evidence: xr.Dataset) -> Estimate:
+def same_order(evidence: xr.Dataset) -> Estimate:
     """Percentage of pairs of events in the same order in a network's circle and a particles' circle."""
     return _of_both(evidence, lambda one, other: 100 * order_agreement_between(one, other))
 
 
-def same_order_beyond_within(evidence: xr.Dataset) -> Estimate:
+def excess_same_order(evidence: xr.Dataset) -> Estimate:
     """The same less the mean of what it is within networks and within particles, in points."""
     return _of_both(
         evidence,

@@ -9,9 +9,9 @@ from analysis.clustering_heads.activation_sparsity import SPARSITY_RANGE, SPARSI
 from analysis.clustering_heads.activation_sparsity import compare_successes as compare
 from analysis.clustering_heads.activation_sparsity import measure_sparsity as sparsity_of
 from analysis.reproduction.figures.figure import RequiredRuns
-from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate
+from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
-from analysis.statistics.intervals import Interval, mean_interval
+from analysis.statistics.intervals import NO_INTERVAL, Interval, mean_interval
 from analysis.statistics.ranks import PROFILE_PERMUTATIONS, rank_biserial, rank_correlation
 from dynamics.settings import SparseSettings
 
@@ -84,7 +84,7 @@ def _missing(dim: int) -> Estimate:
     return Estimate(NO_INTERVAL, 0, left=True, note=f"d = {dim} is not run at this size")
 
 
-def success_sparsity_correlation(evidence: xr.Dataset, dim: int = 2, runs: int | None = None) -> Estimate:
+def success_sparsity(evidence: xr.Dataset, dim: int = 2, runs: int | None = None) -> Estimate:
     """Rank-biserial correlation of success with sparsity, in the mean over log eps in the paper's range."""
     one = _one(evidence, dim, runs)
     if one is None:
@@ -95,7 +95,7 @@ def success_sparsity_correlation(evidence: xr.Dataset, dim: int = 2, runs: int |
     return Estimate(found, len(success), effect=found.value, effect_name="rank-biserial", note=note)
 
 
-def less_sparse_thresholds_percentage(evidence: xr.Dataset, dim: int = 2) -> Estimate:
+def less_sparse_thresholds(evidence: xr.Dataset, dim: int = 2) -> Estimate:
     """Percentage of the thresholds of the paper's range at which successes are less sparse, p < .05 for all at once.
 
     Thresholds are no sample: its bounds are those at which they are shown to be, and those at which the contrary is
@@ -115,7 +115,7 @@ def less_sparse_thresholds_percentage(evidence: xr.Dataset, dim: int = 2) -> Est
     return Estimate(Interval(found, found, 100 - 100 * float(more.sum()) / count), count, "thresholds", note=note)
 
 
-def sparsity_accuracy_correlation(evidence: xr.Dataset, dim: int = 2, runs: int | None = None) -> Estimate:
+def accuracy_sparsity(evidence: xr.Dataset, dim: int = 2, runs: int | None = None) -> Estimate:
     """Spearman's correlation of sparsity with test accuracy over runs."""
     one = _one(evidence, dim, runs)
     if one is None:
@@ -124,7 +124,7 @@ def sparsity_accuracy_correlation(evidence: xr.Dataset, dim: int = 2, runs: int 
     return Estimate(found, one.sizes["run"], effect=found.value, effect_name="Spearman's rho")
 
 
-def mean_sparsity_at_threshold(evidence: xr.Dataset, place: int) -> Estimate:
+def sparsity_at_threshold(evidence: xr.Dataset, place: int) -> Estimate:
     """Percentage of activations below the least (0) or the largest (-1) threshold: mean over default runs."""
     one = _one(evidence, 2)
     assert one is not None
@@ -132,7 +132,7 @@ def mean_sparsity_at_threshold(evidence: xr.Dataset, place: int) -> Estimate:
     return Estimate(Interval(*np.clip(mean_interval(values), 0, 100).tolist()), len(values))
 
 
-def active_percentage(evidence: xr.Dataset, eps: float = 0.1) -> Estimate:
+def active_units(evidence: xr.Dataset, eps: float = 0.1) -> Estimate:
     """Percentage of activations of successful runs that are above a threshold in absolute value: mean over runs."""
     one = _one(evidence, 2)
     assert one is not None

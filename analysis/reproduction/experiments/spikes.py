@@ -7,9 +7,15 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.figures.figure import RequiredRuns
-from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage
+from analysis.reproduction.verification.estimate import Estimate, as_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
-from analysis.statistics.intervals import binomial_interval, clustered_binomial_interval, mean_interval, median_interval
+from analysis.statistics.intervals import (
+    NO_INTERVAL,
+    binomial_interval,
+    clustered_binomial_interval,
+    mean_interval,
+    median_interval,
+)
 from analysis.transitions.detection import DEFAULT_DETECTION
 from analysis.transitions.loss_events import plateau_escape_times, trajectory_scalar
 from analysis.transitions.spike_attribution import RISE_THRESHOLD, SMOOTH_NORM_AGREEMENT
@@ -121,7 +127,7 @@ SPIKES = Experiment(
 # ----------------------------------------------------------------------------------------------- what was found
 
 
-def runs_with_spikes_percentage(evidence: xr.Dataset) -> Estimate:
+def runs_with_spikes(evidence: xr.Dataset) -> Estimate:
     """Percentage of runs whose training loss spikes."""
     counts = evidence["spikes"].values
     interval = as_percentage(binomial_interval(int((counts > 0).sum()), len(counts)))
@@ -147,7 +153,7 @@ def _percentage_of_spikes(
     return Estimate(interval, int(totals.sum()), of, note=f"{note}; {within}" if note else within)
 
 
-def cause_percentage(evidence: xr.Dataset, causes: tuple[str, ...]) -> Estimate:
+def caused_spikes(evidence: xr.Dataset, causes: tuple[str, ...]) -> Estimate:
     """Percentage of spikes with one of some causes."""
     some = _spikes_that_replay(evidence)
     note = ""
@@ -157,7 +163,7 @@ def cause_percentage(evidence: xr.Dataset, causes: tuple[str, ...]) -> Estimate:
     return _percentage_of_spikes(some, np.isin(some["cause"].values, causes), "spikes", note)
 
 
-def turned_percentage(evidence: xr.Dataset) -> Estimate:
+def turned_spikes(evidence: xr.Dataset) -> Estimate:
     """Percentage of spikes in whose step the normalised sequence embeddings turn by more than TURN, in the mean
     weighted by what each has of the rise."""
     some = _spikes_that_replay(evidence)
@@ -168,27 +174,27 @@ def turned_percentage(evidence: xr.Dataset) -> Estimate:
     return _percentage_of_spikes(some, degrees > TURN, "spikes", note)
 
 
-def caused_or_turned_percentage(evidence: xr.Dataset) -> Estimate:
+def caused_or_turned(evidence: xr.Dataset) -> Estimate:
     """Percentage of spikes with one of the causes, or whose vectors turn by more than TURN."""
     some = _spikes_that_replay(evidence)
     hits = np.isin(some["cause"].values, CAUSES) | (np.degrees(some["turn"].values) > TURN)
     return _percentage_of_spikes(some, hits, "spikes")
 
 
-def without_flip_percentage(evidence: xr.Dataset) -> Estimate:
+def spikes_without_flip(evidence: xr.Dataset) -> Estimate:
     """Percentage of spikes whose rise no flip carries."""
     some = _spikes_that_replay(evidence)
     return _percentage_of_spikes(some, ~np.isin(some["cause"].values, FLIPS), "spikes")
 
 
-def crossed_by_embedding_percentage(evidence: xr.Dataset) -> Estimate:
+def crossed_by_embedding(evidence: xr.Dataset) -> Estimate:
     """Of the spikes in which sequences cross a boundary, the percentage in which the embeddings have moved over it."""
     some = _spikes_that_replay(evidence)
     crossing = np.isin(some["cause"].values, CROSSINGS)
     return _percentage_of_spikes(some, some["way"].values == "embedding", "spikes with crossings", whole=crossing)
 
 
-def median_crossing_update(evidence: xr.Dataset) -> Estimate:
+def crossing_update(evidence: xr.Dataset) -> Estimate:
     """Largest update of a sequence embedding, in percent of its length, in spikes with crossings: median over runs of
     the run's median."""
     some = _spikes_that_replay(evidence)
@@ -221,7 +227,7 @@ def mean_assembler_rank(evidence: xr.Dataset) -> Estimate:
     )
 
 
-def removed_by_smoothing_percentage(evidence: xr.Dataset) -> Estimate:
+def removed_by_smoothing(evidence: xr.Dataset) -> Estimate:
     """Percentage of spikes before which the smooth norm hardly changes what is what, and that it removes."""
     some = _spikes_that_replay(evidence)
     same = smooth_norm_applies(some)
@@ -229,13 +235,13 @@ def removed_by_smoothing_percentage(evidence: xr.Dataset) -> Estimate:
     return _percentage_of_spikes(some, same & (some["remaining_smooth"].values < RISE_THRESHOLD), "spikes", note)
 
 
-def removed_by_half_step_percentage(evidence: xr.Dataset) -> Estimate:
+def removed_by_half_step(evidence: xr.Dataset) -> Estimate:
     """Percentage of spikes of whose rise half the step leaves less than half."""
     some = _spikes_that_replay(evidence)
     return _percentage_of_spikes(some, some["remaining_half"].values < RISE_THRESHOLD, "spikes")
 
 
-def within_step_of_origin_percentage(evidence: xr.Dataset) -> Estimate:
+def within_step_of_origin(evidence: xr.Dataset) -> Estimate:
     """Percentage of runs that have an E + P which an update by the learning rate could turn around."""
     values = evidence["reach"].values
     interval = as_percentage(binomial_interval(int((values > 1).sum()), len(values)))

@@ -17,13 +17,13 @@ from tqdm import tqdm
 
 from analysis.reproduction.ca_tables import end_accuracy
 from analysis.reproduction.experiments import networks, particles
-from analysis.reproduction.experiments.final_frames import expand_to_all_runs, variable_at_frame
+from analysis.reproduction.experiments.final_frames import expand_to_runs, frame_values
 from analysis.reproduction.experiments.samples import (
-    estimate_difference,
-    estimate_percentage_difference,
-    estimate_percentage_or_none,
-    estimate_stratified_difference,
     finite_values,
+    independent_difference,
+    percentage_difference,
+    percentage_or_none,
+    stratified_difference,
 )
 from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import Estimate
@@ -93,11 +93,11 @@ QUANTITIES = {
 def _ends(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
     """Of an ensemble, each (run,)."""
     kept = not_diverged(trajectory)
-    x = variable_at_frame(trajectory, "embedding", -1)[kept]
+    x = frame_values(trajectory, "embedding", -1)[kept]
     found = {"circle": is_circle(x), **structure_distances(x)}
     if "accuracy" in trajectory:
         found["accuracy"] = 100 * end_accuracy(trajectory, trajectory["seed"].values[kept])
-    return {name: expand_to_all_runs(values, kept) for name, values in found.items()}
+    return {name: expand_to_runs(values, kept) for name, values in found.items()}
 
 
 def structure_distances(x: np.ndarray) -> dict[str, np.ndarray]:
@@ -144,12 +144,12 @@ def end_states_by_kind(evidence: xr.Dataset, system: str) -> dict[str, np.ndarra
     }
 
 
-def end_state_kind_percentage(evidence: xr.Dataset, system: str, at: float, kinds: Sequence[str]) -> Estimate:
+def end_state_kinds(evidence: xr.Dataset, system: str, at: float, kinds: Sequence[str]) -> Estimate:
     """Percentage of end states of some kinds, at a weight decay or alignment constant."""
     row = evidence.sel({SYSTEMS[system]: [at]})
     found = end_states_by_kind(row, system)
     known = sum(int(each.sum()) for each in found.values())
-    return estimate_percentage_or_none(sum(int(found[kind].sum()) for kind in kinds), known, f"{system}s")
+    return percentage_or_none(sum(int(found[kind].sum()) for kind in kinds), known, f"{system}s")
 
 
 def regular_polygon_mask(evidence: xr.Dataset, system: str) -> np.ndarray:
@@ -160,22 +160,22 @@ def regular_polygon_mask(evidence: xr.Dataset, system: str) -> np.ndarray:
     )
 
 
-def regular_percentage_of_circles(evidence: xr.Dataset, system: str) -> Estimate:
+def regular_circles(evidence: xr.Dataset, system: str) -> Estimate:
     """Of the circles by algorithm 1, the percentage that are regular polygons in the order of a frequency."""
     circle = evidence[f"{system}_circle"].values == 1
-    return estimate_percentage_or_none(
+    return percentage_or_none(
         int((regular_polygon_mask(evidence, system) & circle).sum()), int(circle.sum()), "circles"
     )
 
 
-def circle_percentage_of_regular(evidence: xr.Dataset, system: str) -> Estimate:
+def circular_polygons(evidence: xr.Dataset, system: str) -> Estimate:
     """Of the regular polygons, the percentage that algorithm 1 finds."""
     polygon = regular_polygon_mask(evidence, system)
     circle = evidence[f"{system}_circle"].values == 1
-    return estimate_percentage_or_none(int((polygon & circle).sum()), int(polygon.sum()), "regular polygons")
+    return percentage_or_none(int((polygon & circle).sum()), int(polygon.sum()), "regular polygons")
 
 
-def accuracy_difference_by_kind(evidence: xr.Dataset, first: Sequence[str], second: Sequence[str]) -> Estimate:
+def accuracy_by_kind(evidence: xr.Dataset, first: Sequence[str], second: Sequence[str]) -> Estimate:
     """Validation accuracy of networks of some kinds less that of others, within weight decays, in points.
 
     Seeds, which the weight decays share, are left out in turn.
@@ -184,40 +184,36 @@ def accuracy_difference_by_kind(evidence: xr.Dataset, first: Sequence[str], seco
     one, other = (np.any([found[kind] for kind in kinds], axis=0).ravel() for kinds in (first, second))
     accuracy = evidence["network_accuracy"].values
     decays, seeds = (each.ravel() for each in np.indices(accuracy.shape))
-    return estimate_stratified_difference(accuracy.ravel(), one, other, seeds, decays, "networks")
+    return stratified_difference(accuracy.ravel(), one, other, seeds, decays, "networks")
 
 
 def circle_accuracy_gain(evidence: xr.Dataset, decay: float) -> Estimate:
     """Validation accuracy of circles less that of the other networks at a weight decay, in points."""
     row = evidence.sel(weight_decay=decay)
     circle, values = row["network_circle"].values, row["network_accuracy"].values
-    found = estimate_difference(values[circle == 1], values[circle == 0], "networks")
+    found = independent_difference(values[circle == 1], values[circle == 0], "networks")
     told = f"{int((circle == 1).sum())} circles"
     return found._replace(note=told if np.isfinite(found.interval.value) else "there are no circles")
 
 
-def circle_difference_of_systems(evidence: xr.Dataset, fa: float, decay: float) -> Estimate:
+def circle_difference(evidence: xr.Dataset, fa: float, decay: float) -> Estimate:
     """Percentage of circles among particles less that among networks, in points."""
     rows = [
         finite_values(evidence["particle_circle"].sel(fa=fa)),
         finite_values(evidence["network_circle"].sel(weight_decay=decay)),
     ]
-    return estimate_percentage_difference(
-        (int(rows[0].sum()), int(rows[1].sum())), (len(rows[0]), len(rows[1])), "runs of both"
-    )
+    return percentage_difference((int(rows[0].sum()), int(rows[1].sum())), (len(rows[0]), len(rows[1])), "runs of both")
 
 
-def imperfection_difference_of_systems(evidence: xr.Dataset, fa: float, decay: float) -> Estimate:
+def imperfection_difference(evidence: xr.Dataset, fa: float, decay: float) -> Estimate:
     """Mean imperfections of the particles that are no circles less those of such networks."""
     one, other = evidence.sel(fa=fa), evidence.sel(weight_decay=decay)
     particle, network = (each[f"{name}_imperfections"].where(each[f"{name}_circle"] == 0)
                          for each, name in ((one, "particle"), (other, "network")))  # fmt: skip
-    return estimate_difference(particle, network, "runs of both that are not circles")
+    return independent_difference(particle, network, "runs of both that are not circles")
 
 
 def particle_circle_change(evidence: xr.Dataset, high: float, low: float) -> Estimate:
     """Percentage of circles at one alignment constant less that at another, in points."""
     rows = [finite_values(evidence["particle_circle"].sel(fa=each)) for each in (high, low)]
-    return estimate_percentage_difference(
-        (int(rows[0].sum()), int(rows[1].sum())), (len(rows[0]), len(rows[1])), "simulations"
-    )
+    return percentage_difference((int(rows[0].sum()), int(rows[1].sum())), (len(rows[0]), len(rows[1])), "simulations")

@@ -9,9 +9,9 @@ from analysis.clustering_heads.transfer_design import TransferDesign, larger_voc
 from analysis.clustering_heads.vocabulary_transfer import TRANSFER_KINDS, run_transfer
 from analysis.reproduction.experiments.samples import cohens_d
 from analysis.reproduction.figures.figure import RequiredRuns
-from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, as_percentage, estimate_percentage
+from analysis.reproduction.verification.estimate import Estimate, as_percentage, estimate_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
-from analysis.statistics.intervals import difference_interval
+from analysis.statistics.intervals import NO_INTERVAL, difference_interval
 from analysis.statistics.ranks import rank_correlation
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
 from dynamics.trajectory.diverged import mask_diverged
@@ -114,7 +114,7 @@ def _progress_from_chance(accuracy: np.ndarray, vocab: int) -> np.ndarray:
     return (accuracy - 1 / vocab) / (1 - 1 / vocab)
 
 
-def learned_percentage(evidence: xr.Dataset, vocab: int) -> Estimate:
+def learned_runs(evidence: xr.Dataset, vocab: int) -> Estimate:
     """Percentage of runs from scratch that have learned something after E epochs."""
     values = _final_accuracies(evidence, TRANSFER_KINDS[0], vocab)
     if not values.size:
@@ -124,7 +124,7 @@ def learned_percentage(evidence: xr.Dataset, vocab: int) -> Estimate:
     )
 
 
-def not_learned_percentage(evidence: xr.Dataset, vocab: int) -> Estimate:
+def not_learned_runs(evidence: xr.Dataset, vocab: int) -> Estimate:
     """Percentage of runs from scratch that have learned nothing after E epochs."""
     values = _final_accuracies(evidence, TRANSFER_KINDS[0], vocab)
     if not values.size:
@@ -169,7 +169,7 @@ def finetuning_gain(
     return Estimate(interval, len(first), effect=cohens_d(first, second), effect_name="Cohen's d", note=note)
 
 
-def better_than_all_percentage(evidence: xr.Dataset, vocab: int) -> Estimate:
+def better_than_all(evidence: xr.Dataset, vocab: int) -> Estimate:
     """Percentage of finetuned runs better, by more than NOISE, than every run from scratch, of E and of 2E epochs.
 
     None is where one from scratch has every sequence right.

@@ -6,8 +6,8 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.experiments import networks
-from analysis.reproduction.experiments.final_frames import expand_to_all_runs, variable_at_frame
-from analysis.reproduction.experiments.samples import estimate_paired_ratio
+from analysis.reproduction.experiments.final_frames import expand_to_runs, frame_values
+from analysis.reproduction.experiments.samples import paired_ratio
 from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
@@ -34,9 +34,9 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     for need in ensembles(params):
         trajectory = runner.ensemble(need)
         kept = not_diverged(trajectory)
-        sizes = {name: np.abs(variable_at_frame(trajectory, of, -1)[kept]) for name, (of, _) in SIZES.items()}
+        sizes = {name: np.abs(frame_values(trajectory, of, -1)[kept]) for name, (of, _) in SIZES.items()}
         rows.append(
-            {name: expand_to_all_runs(each.mean(axis=tuple(range(1, each.ndim))), kept) for name, each in sizes.items()}
+            {name: expand_to_runs(each.mean(axis=tuple(range(1, each.ndim))), kept) for name, each in sizes.items()}
         )
     data = {name: (networks.DIMS, np.stack([row[name] for row in rows]), {"long_name": words, "units": "1"})
             for name, (_, words) in SIZES.items()}  # fmt: skip
@@ -57,14 +57,14 @@ FIGURE_6 = Experiment(
 
 def weight_size_ratio(evidence: xr.Dataset, name: str) -> Estimate:
     """Size without weight decay over that at weight decay 1, a geometric mean over seeds."""
-    return estimate_paired_ratio(evidence[name].sel(weight_decay=0.0), evidence[name].sel(weight_decay=1.0), "seeds")
+    return paired_ratio(evidence[name].sel(weight_decay=0.0), evidence[name].sel(weight_decay=1.0), "seeds")
 
 
 def bias_to_weight_ratio(evidence: xr.Dataset) -> Estimate:
     """By how many times more the biases are limited than the weights, a geometric mean over seeds."""
     bias, weight = (evidence[each].sel(weight_decay=0.0) / evidence[each].sel(weight_decay=1.0)
                     for each in ("bias", "weight"))  # fmt: skip
-    return estimate_paired_ratio(bias, weight, "seeds")
+    return paired_ratio(bias, weight, "seeds")
 
 
 def size_decay_correlation(evidence: xr.Dataset, name: str) -> Estimate:

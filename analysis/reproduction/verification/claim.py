@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import xarray as xr
 
@@ -21,6 +22,20 @@ class Measurement(NamedTuple):
     """Such as % or epochs; none for a dimensionless number"""
     digits: int = 1
     """After the point, when it is shown"""
+
+
+def part(
+    measure: Callable[..., Estimate],
+    rule: Rule,
+    label: str = "",
+    unit: str = "",
+    /,
+    *,
+    digits: int = 1,
+    **arguments: Any,
+) -> Measurement:
+    """A part of a claim: `measure`, called with the evidence and the keyword arguments, is judged by `rule`."""
+    return Measurement(partial(measure, **arguments) if arguments else measure, rule, label, unit, digits)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ import math
 import re
 from typing import NamedTuple
 
-from analysis.statistics.intervals import NO_INTERVAL as NO_INTERVAL
 from analysis.statistics.intervals import Interval, binomial_interval
 
 

@@ -28,8 +28,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, ReportedNumber
-from analysis.statistics.intervals import Interval, difference_of_estimates
+from analysis.reproduction.verification.estimate import Estimate, ReportedNumber
+from analysis.statistics.intervals import NO_INTERVAL, Interval, difference_of_estimates
 
 ENOUGH = 20
 """Cases without exception that are enough for a claim of all."""

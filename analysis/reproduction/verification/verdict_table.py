@@ -9,9 +9,10 @@ import pandas as pd
 from analysis.output.tables import interval_columns, make_table
 from analysis.reproduction.verification.claim import Measurement
 from analysis.reproduction.verification.claim_results import ClaimResult
-from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate
+from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.formatting import format_bound, format_estimate
 from analysis.reproduction.verification.rules import Agrees, Verdict
+from analysis.statistics.intervals import NO_INTERVAL
 
 COLUMNS = (
     "claim", "part", "verdict_of_claim", "verdict", "value", "low", "high", "unit", "count", "of", "paper_value",

@@ -11,12 +11,7 @@ from analysis.statistics.success import success_mask
 from analysis.transitions.change_points import detect_events
 from analysis.transitions.event_analysis import analyse_events
 from analysis.transitions.layer_motion import layer_motion_at_drops, layer_speeds
-from analysis.transitions.loss_events import (
-    event_table,
-    first_two_drops,
-    plateau_escape_times,
-    trajectory_scalar,
-)
+from analysis.transitions.loss_events import event_table, first_two_drops, plateau_escape_times, trajectory_scalar
 from dynamics.errors import TrajectoryError
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
 from dynamics.simulation import simulate

@@ -67,9 +67,9 @@ def test_what_nothing_changes_is_no_certainty(generator):
     assert found.value == 0
     assert math.isnan(found.low)
     assert math.isnan(jackknife_groups(lambda kept: 0.1 + 0.2, np.arange(50)).high)
-    for finding in (samples.estimate_mean(none), samples.estimate_paired_difference(none + 3, none),
-        samples.estimate_difference(none + 1, none),
-                    samples.estimate_mean_by_seed(none, none == 0, np.arange(100), "circles")):  # fmt: skip
+    for finding in (samples.estimate_mean(none), samples.paired_difference(none + 3, none),
+        samples.independent_difference(none + 1, none),
+                    samples.mean_by_seed(none, none == 0, np.arange(100), "circles")):  # fmt: skip
         assert math.isfinite(finding.interval.value)
         assert math.isnan(finding.interval.low)
         assert judge_estimate(Above(-1), finding).verdict == judge_estimate(Above(9), finding).verdict == Verdict.OPEN
@@ -79,19 +79,19 @@ def test_what_nothing_changes_is_no_certainty(generator):
 
 def test_differences_and_their_sizes(generator):
     one, other = generator.standard_normal(50) + 1, generator.standard_normal(40)
-    found = samples.estimate_difference(np.append(one, np.nan), other)
+    found = samples.independent_difference(np.append(one, np.nan), other)
     assert found.interval == difference_interval(one, other)
     assert found.count == 90
     assert 0.4 < found.effect < 1.6
-    assert samples.estimate_difference(one, []).note
-    ratio = samples.estimate_paired_ratio(np.array([2.0, 4.0, 6.0]), np.array([1.0, 2.0, 3.0]))
+    assert samples.independent_difference(one, []).note
+    ratio = samples.paired_ratio(np.array([2.0, 4.0, 6.0]), np.array([1.0, 2.0, 3.0]))
     np.testing.assert_allclose(ratio.interval, [2, 2, 2])
-    apart = samples.estimate_percentage_difference((90, 10), (100, 100))
+    apart = samples.percentage_difference((90, 10), (100, 100))
     assert apart.interval.value == pytest.approx(80)
     assert 60 < apart.interval.low < 75
     assert apart.interval.high < 90
     assert apart.effect == pytest.approx(2 * math.asin(math.sqrt(0.9)) - 2 * math.asin(math.sqrt(0.1)))
-    assert math.isnan(samples.estimate_percentage_difference((0, 0), (0, 5)).interval.value)
+    assert math.isnan(samples.percentage_difference((0, 0), (0, 5)).interval.value)
 
 
 def test_kinds_that_share_seeds_are_compared_over_seeds(generator):
@@ -100,13 +100,13 @@ def test_kinds_that_share_seeds_are_compared_over_seeds(generator):
     first, second = np.arange(40) >= 20, np.arange(40) < 20
     values = values + 0.01 * generator.standard_normal(40)
     one = np.zeros(40)
-    found = samples.estimate_stratified_difference(values, first, second, seeds, one, "networks")
+    found = samples.stratified_difference(values, first, second, seeds, one, "networks")
     assert found.interval.value == pytest.approx(1, abs=0.02)
     assert 0 < found.interval.half < 0.02
-    by_itself = samples.estimate_stratified_difference(values, first, second, np.arange(40), one, "networks")
+    by_itself = samples.stratified_difference(values, first, second, np.arange(40), one, "networks")
     assert by_itself.interval.half > 1
-    assert samples.estimate_stratified_difference(values, first, first & False, seeds, one, "networks").note
-    pooled = samples.estimate_mean_by_seed(np.array([1.0, 3.0, 5.0]), np.ones(3, bool), np.array([0, 0, 1]), "circles")
+    assert samples.stratified_difference(values, first, first & False, seeds, one, "networks").note
+    pooled = samples.mean_by_seed(np.array([1.0, 3.0, 5.0]), np.ones(3, bool), np.array([0, 0, 1]), "circles")
     assert pooled.interval.value == 3.5
     assert (pooled.count, pooled.of) == (2, "seeds that have circles")
 
@@ -116,9 +116,7 @@ def test_kinds_are_compared_within_strata(generator):
     strata = np.repeat([0, 1, 2], 200)
     first = generator.random(600) < np.array([0.1, 0.8, 0.0])[strata]
     values = np.array([0.0, 30.0, 99.0])[strata] + 2.0 * first + 0.5 * generator.standard_normal(600)
-    found = samples.estimate_stratified_difference(
-        values, first, ~first, np.tile(np.arange(200), 3), strata, "networks"
-    )
+    found = samples.stratified_difference(values, first, ~first, np.tile(np.arange(200), 3), strata, "networks")
     apart = [values[first & (strata == k)].mean() - values[~first & (strata == k)].mean() for k in (0, 1)]
     weight = [min((first & (strata == k)).sum(), (~first & (strata == k)).sum()) for k in (0, 1)]
     assert found.interval.value == pytest.approx(np.average(apart, weights=weight))
@@ -147,18 +145,18 @@ def test_rows_of_table_1_are_counted_and_averaged(generator):
     circle[3, :18] = 1
     noise = generator.standard_normal((4, 100))
     found = table(circle, imperfections=31.6 + 20 * noise, accuracy=np.where(circle == 1, 60.4, 46.7) - 12 * noise)
-    assert network_studies.network_circle_percentage(found, 1.0).interval.value == pytest.approx(18)
+    assert network_studies.network_circles(found, 1.0).interval.value == pytest.approx(18)
     assert network_studies.network_accuracy(found, 1.0, True).count == 18
     others = found.sel(weight_decay=1.0).where(found["circle"].sel(weight_decay=1.0) == 0)
     assert network_studies.network_imperfections(found, 1.0).interval.value == pytest.approx(
         float(others["imperfections"].mean())
     )
-    assert network_studies.imperfection_accuracy_correlation(found, 1.0).interval.value < -0.99
+    assert network_studies.imperfection_correlation(found, 1.0).interval.value < -0.99
     assert verdict("CA.table1.wd1", found) == Verdict.REPRODUCED
     assert verdict("CA.table1.wd1", found.assign(circle=1 - found["circle"])) == Verdict.NOT
     assert verdict("CA.table1.wd1", found, 4) == Verdict.NOT  # a correlation of -1 is not -0.64
     assert math.isnan(network_studies.network_accuracy(found, 0.0, True).interval.value)
-    assert network_studies.imperfection_accuracy_correlation(found.assign(accuracy=0 * found["accuracy"]), 0.0).note
+    assert network_studies.imperfection_correlation(found.assign(accuracy=0 * found["accuracy"]), 0.0).note
 
 
 def test_circles_that_are_worse_contradict_the_paper(generator):
@@ -193,9 +191,7 @@ def test_clusters_against_start_and_chance():
     circle = np.broadcast_to(np.arange(20) < 5, (4, 20))
     imperfect = np.where(circle, 100, 30) + np.arange(20) % 4
     found = table(circle, imperfections=imperfect, start_imperfections=145.0, chance_imperfections=140.0)
-    assert network_studies.clustered_percentage(found, 0.6).interval.value == pytest.approx(
-        100 * (1 - 31 / 153), abs=0.5
-    )
+    assert network_studies.clustered_sums(found, 0.6).interval.value == pytest.approx(100 * (1 - 31 / 153), abs=0.5)
     for part in range(3):
         assert verdict("CA.figure3.clusters", found, part) == Verdict.REPRODUCED
     assert verdict("CA.figure4.no-clusters", found) == Verdict.REPRODUCED
@@ -292,7 +288,7 @@ def test_clusters_are_classified_right_or_not(generator):
     noise = 0.05 * generator.standard_normal((4, 30))
     found = table(circle, right_near_like=0.9 + noise, right_near_unlike=0.6 - noise)
     assert verdict("CA.s5.classified", found) == Verdict.REPRODUCED
-    assert classifier.accuracy_gain_when_clustered(found, 0.6).count == 25
+    assert classifier.clustered_accuracy_gain(found, 0.6).count == 25
     turned = found.rename(right_near_like="right_near_unlike", right_near_unlike="right_near_like")
     assert verdict("CA.s5.classified", turned) == Verdict.NOT
 
@@ -348,7 +344,7 @@ def test_alignment_below_chance_contradicts_the_paper(generator):
                   longer=np.where(circle, 0.95, 0.6) + noise)  # fmt: skip
     assert verdict("CA.s5.2.weights-align", found) == Verdict.NOT
     assert verdict("CA.s5.2.weights-align", found.assign(alignment=1 - found["alignment"])) == Verdict.REPRODUCED
-    assert "chance 0.50" in alignment_studies.mean_alignment_in_circles(found, "alignment").note
+    assert "chance 0.50" in alignment_studies.circle_alignment(found, "alignment").note
     turned = found.assign(circle=1 - found["circle"], longer=found["longer"] / 2)
     for name in ("CA.figure4.rays", "CA.figure4.pizza", "CA.s5.2.pizza"):
         for part in (0, 1):
@@ -417,12 +413,12 @@ def test_powers_are_judged_by_where_the_mean_curve_is_highest(generator):
         found = distance_evidence(generator, at)
         assert verdict("CA.s5.1.inverse", found, 1) == by_inverse
         assert verdict("CA.s5.1.constant", found, 1) == by_constant
-        assert distance.best_distance_power(found, "repulsion", 1.0, 20).interval.value == pytest.approx(at, abs=0.15)
-    beyond = distance.best_distance_power(distance_evidence(generator, 9.0), "repulsion", 1.0, 20)
+        assert distance.best_power(found, "repulsion", 1.0, 20).interval.value == pytest.approx(at, abs=0.15)
+    beyond = distance.best_power(distance_evidence(generator, 9.0), "repulsion", 1.0, 20)
     assert "end of the powers" in beyond.note
     assert beyond.interval.value == 4.0
     nothing = distance_evidence(generator, 1.0) * np.nan
-    assert math.isnan(distance.best_distance_power(nothing, "repulsion", 1.0, 20).interval.value)
+    assert math.isnan(distance.best_power(nothing, "repulsion", 1.0, 20).interval.value)
 
 
 def test_neighbours_are_counted_once_and_judged_either_way(generator):
@@ -472,14 +468,10 @@ def test_shares_and_correlations_of_neighbours(generator):
             assert verdict(f"CA.s5.1.{name}", found) == expected
         assert verdict("CA.s5.1.sigmoid", found, 2) == expected
         assert verdict("CA.s5.1.constant", found, 2) == expected
-    half = distance.moved_neighbours_percentage(
-        distance_evidence(generator, 1.0, like_count=200, like_hits=101), "like", 1.0, 20
-    )
+    half = distance.moved_neighbours(distance_evidence(generator, 1.0, like_count=200, like_hits=101), "like", 1.0, 20)
     assert abs(half.effect) < 0.1
     assert "half" in half.note
-    none = distance.moved_neighbours_percentage(
-        distance_evidence(generator, 1.0, like_count=0, like_hits=0), "like", 1.0, 20
-    )
+    none = distance.moved_neighbours(distance_evidence(generator, 1.0, like_count=0, like_hits=0), "like", 1.0, 20)
     assert math.isnan(none.interval.value)
     assert none.note
 
@@ -507,7 +499,7 @@ def test_the_audit_is_judged_either_way(generator):
     for name in ("OWN.audit", "OWN.audit-names", "OWN.audit-decay", "CA.s5.1.signs", "CA.s5.2.field", "CA.s7.forces"):
         assert set(part_verdicts(name, good)) == {Verdict.REPRODUCED}
         assert set(part_verdicts(name, bad)) == {Verdict.NOT}
-    assert audit.r_squared_beyond_renamed(good, 1.0, 20).interval.value == pytest.approx(0.65, abs=0.05)
+    assert audit.excess_r_squared(good, 1.0, 20).interval.value == pytest.approx(0.65, abs=0.05)
 
 
 # ---------------------------------------------------------------------------------------------------- structures
@@ -531,9 +523,9 @@ def test_kinds_of_ideal_end_states(generator):
     assert kinds["grid"].tolist() == [[False, True, False, False, False]]
     assert kinds["neither"].tolist() == [[False, False, True, False, False]]
     assert structures.regular_polygon_mask(data, "network").tolist() == [[True, False, False, False, False]]
-    assert structures.regular_percentage_of_circles(data, "network").interval.value == 50
-    assert structures.circle_percentage_of_regular(data, "network").interval.value == 100
-    assert structures.end_state_kind_percentage(data, "network", 1.0, ("circle", "grid")).interval.value == 75
+    assert structures.regular_circles(data, "network").interval.value == 50
+    assert structures.circular_polygons(data, "network").interval.value == 100
+    assert structures.end_state_kinds(data, "network", 1.0, ("circle", "grid")).interval.value == 75
 
 
 def structure_evidence(network_kinds, particle_kinds) -> xr.Dataset:
@@ -626,18 +618,18 @@ def test_orders_that_agree_and_orders_that_do_not(generator):
     order = np.array([0.2, 0.5, 0.3, 0.1]) + 0.001 * generator.standard_normal((20, 4))
     order[:2] = order[:2, [0, 2, 1, 3]]  # two of another order, without which all would be the same
     same = sequence_evidence(order, 10 * order)
-    assert 90 < sequence.same_order_percentage(same).interval.value < 100
+    assert 90 < sequence.same_order(same).interval.value < 100
     assert verdict("OWN.sequence", same, 0) == verdict("OWN.sequence", same, 1) == Verdict.REPRODUCED
-    assert "particles: frequency, polygon, imperfections, circle" in sequence.same_order_percentage(same).note
+    assert "particles: frequency, polygon, imperfections, circle" in sequence.same_order(same).note
     opposite = sequence_evidence(order, -order)
-    assert 0 < sequence.same_order_percentage(opposite).interval.value < 10
+    assert 0 < sequence.same_order(opposite).interval.value < 10
     assert verdict("OWN.sequence", opposite, 0) == verdict("OWN.sequence", opposite, 1) == Verdict.NOT
     late = order.copy()
     late[:, 3] = np.inf  # a frequency that never dominates is last
-    assert sequence.same_order_percentage(sequence_evidence(order, late)).interval.value < 50
+    assert sequence.same_order(sequence_evidence(order, late)).interval.value < 50
     few = sequence_evidence(order[:2], order)
-    assert math.isnan(sequence.same_order_percentage(few).interval.value)
-    assert sequence.same_order_percentage(few).note
+    assert math.isnan(sequence.same_order(few).interval.value)
+    assert sequence.same_order(few).note
 
 
 def test_agreement_is_the_mean_over_pairs_of_circles(generator):
@@ -676,12 +668,12 @@ def test_readings_that_contradict_the_paper():
     assert of_readings("OWN.sensitivity", one) == of_readings("OWN.sensitivity-rise", one) == Verdict.PARTLY
     bad = sensitivity_evidence([table_2] * 5 + [other] * 5)
     assert sensitivity.contradicted_numbers(bad, "choice 7") == ["circles at f_a = 0.5", "circles at f_a = 2"]
-    found = sensitivity.uncontradicted_readings_percentage(bad)
+    found = sensitivity.uncontradicted_readings(bad)
     assert found.interval.value == pytest.approx(100 * 4 / 9)
     assert found.count == 9
     assert "choice 7 (2 of 6 numbers)" in found.note
     assert of_readings("OWN.sensitivity", bad) == of_readings("OWN.sensitivity-rise", bad) == Verdict.NOT
-    assert "20.0%, 12.0%, 90.0%" in sensitivity.rising_circles_percentage(bad).note
+    assert "20.0%, 12.0%, 90.0%" in sensitivity.rising_circles(bad).note
     none = bad.assign(circle=bad["circle"] * np.nan)
     assert not sensitivity.contradicted_numbers(none, "choice 7")
 
@@ -693,17 +685,14 @@ def test_a_number_near_the_papers_interval_is_no_contradiction():
 
 
 def test_no_circles_at_all_do_not_say_that_they_do_not_rise():
-    assert sensitivity.rising_circles_percentage(sensitivity_evidence([[0, 0, 0]] * 3)).interval.value == 100
+    assert sensitivity.rising_circles(sensitivity_evidence([[0, 0, 0]] * 3)).interval.value == 100
 
 
 def test_readings_against_the_papers_words_are_shown_and_not_counted():
     found = sensitivity_evidence([[0.01, 0.17, 0.56]] * 3 + [[0.9, 0.5, 0.1]])
     names = [*found["reading"].values[:3], sensitivity.AGAINST[0]]
     found = found.assign_coords(reading=names)
-    for finding in (
-        sensitivity.uncontradicted_readings_percentage(found),
-        sensitivity.rising_circles_percentage(found),
-    ):
+    for finding in (sensitivity.uncontradicted_readings(found), sensitivity.rising_circles(found)):
         assert finding.interval.value == 100
         assert finding.count == 2
         assert f"not counted, {sensitivity.AGAINST[0]}" in finding.note
@@ -717,6 +706,6 @@ def test_readings_are_ensembles_that_a_cluster_can_make():
 
 def test_frames_of_runs_that_diverged_are_left_out():
     kept = np.array([True, False, True])
-    np.testing.assert_equal(final_frames.expand_to_all_runs(np.array([1.0, 2.0]), kept), [1.0, np.nan, 2.0])
+    np.testing.assert_equal(final_frames.expand_to_runs(np.array([1.0, 2.0]), kept), [1.0, np.nan, 2.0])
     trajectory = xr.Dataset({"last_step": ("run", [10, 5])}, {"step": [0, 10]})
     assert not_diverged(trajectory).tolist() == [True, False]

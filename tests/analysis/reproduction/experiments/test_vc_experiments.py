@@ -35,14 +35,14 @@ from tests.analysis.reproduction.judging import verdicts
 
 def test_circuits_built_by_hand_are_as_the_paper_counts(evidence):
     evidence = evidence["vc.ideal"]
-    assert ideal.worst_of_constructions(evidence, "clusters").interval == Interval(6, 6, 6)
-    assert ideal.worst_of_constructions(evidence, "clusters", vocab=3).interval == Interval(21, 21, 21)
+    assert ideal.worst_construction(evidence, "clusters").interval == Interval(6, 6, 6)
+    assert ideal.worst_construction(evidence, "clusters", vocab=3).interval == Interval(21, 21, 21)
     assert ideal.construction_accuracy(evidence, vocab=3).interval.value == pytest.approx(100)
-    assert ideal.attention_on_counting_tokens(evidence).interval.low > 99
-    assert ideal.worst_of_constructions(evidence, "leak", dim=None).count == 2
+    assert ideal.construction_attention(evidence).interval.low > 99
+    assert ideal.worst_construction(evidence, "leak", dim=None).count == 2
     for name, bound in (("order_share", ideal.BROKEN), ("absorbed", ideal.BROKEN), ("value_share", ideal.LEAK)):
-        assert ideal.random_networks_within_bound(evidence, name, bound).interval.value == 100
-    assert math.isnan(ideal.worst_of_constructions(evidence, "clusters", dim=9).interval.value)
+        assert ideal.networks_within_bound(evidence, name, bound).interval.value == 100
+    assert math.isnan(ideal.worst_construction(evidence, "clusters", dim=9).interval.value)
 
 
 def test_the_worst_of_circuits_built_by_hand_counts():
@@ -54,24 +54,24 @@ def test_the_worst_of_circuits_built_by_hand_counts():
         {"tokens": ("circuit", [2, 2, 2]), "dim": ("circuit", [2, 2, 3])},
     )  # fmt: skip
     assert ideal.construction_accuracy(evidence).interval == Interval(90, 90, 90)
-    assert ideal.worst_of_constructions(evidence, "clusters").interval.value == 5
-    assert ideal.worst_of_constructions(evidence, "clusters", dim=None).interval.value == 9
-    assert ideal.worst_of_constructions(evidence, "leak").interval.value == 0.1
-    assert ideal.worst_of_constructions(evidence, "leak", dim=None).interval.value == 0.3
-    assert ideal.attention_on_counting_tokens(evidence).interval == Interval(97, 97, 97)
+    assert ideal.worst_construction(evidence, "clusters").interval.value == 5
+    assert ideal.worst_construction(evidence, "clusters", dim=None).interval.value == 9
+    assert ideal.worst_construction(evidence, "leak").interval.value == 0.1
+    assert ideal.worst_construction(evidence, "leak", dim=None).interval.value == 0.3
+    assert ideal.construction_attention(evidence).interval == Interval(97, 97, 97)
 
 
 def test_a_network_that_lacks_the_arrangement_is_told():
     evidence = xr.Dataset({"order_share": (("vocab", "network"), np.array([[0.0, 0.2], [0.0, 0.0]]))})
-    assert ideal.random_networks_within_bound(evidence, "order_share", ideal.BROKEN).interval.value == 75
+    assert ideal.networks_within_bound(evidence, "order_share", ideal.BROKEN).interval.value == 75
 
 
 def test_the_settled_circuit_rests_and_the_built_one_does_not(evidence):
     evidence = evidence["ch.fixed-points"]
-    assert fixed_points.residual_gradient_norm(evidence, "settled").interval.value < 1e-8
-    assert fixed_points.residual_gradient_norm(evidence).interval.value > 1e-6
+    assert fixed_points.residual_gradient(evidence, "settled").interval.value < 1e-8
+    assert fixed_points.residual_gradient(evidence).interval.value > 1e-6
     assert fixed_points.settled_accuracy(evidence).interval.value == pytest.approx(100)
-    assert fixed_points.lowest_breaking_eigenvalue(evidence).interval.value > 0
+    assert fixed_points.breaking_eigenvalue(evidence).interval.value > 0
 
 
 def test_pushes_that_grow_are_counted():
@@ -79,7 +79,7 @@ def test_pushes_that_grow_are_counted():
         {"distance": (("start", "step", "pushed"), np.array([[[0.0, 1, 1, 1], [0, 0.5, 2, 0.1]]]))},
         {"start": ["settled"], "step": ["pushed", "after"], "push": ("pushed", [0.0, 1e-3, 1e-3, 1e-2])},
     )
-    assert fixed_points.returned_pushes_percentage(evidence).interval.value == pytest.approx(200 / 3)
+    assert fixed_points.returned_pushes(evidence).interval.value == pytest.approx(200 / 3)
 
 
 # ---------------------------------------------------------------------------------------------- circuits
@@ -101,25 +101,25 @@ def test_kinds_are_counted_among_the_runs_that_have_learned():
         clusters=[6, 6, 9, 6, 12, 1], leaking=[0, 0, 1, 1, 5, 0], apart=[0, 0, 2, 0, 4, 0],
         sum_congruent=[1, 1, 1, 0, 0, 1],
     )  # fmt: skip
-    assert circuits.circuit_kind_percentage(evidence, "partial").interval.value == 40
-    assert circuits.circuit_kind_percentage(evidence, "partial").count == 5
-    assert circuits.not_ideal_percentage(evidence).interval.value == 80
-    assert circuits.several_missing_percentage(evidence).interval.value == 40
-    assert circuits.more_clusters_percentage(evidence).interval.value == 50
-    assert circuits.fuzzy_and_accurate_percentage(evidence).interval.value == 20
-    assert circuits.all_invariances_percentage(evidence).interval.value == pytest.approx(200 / 3)
-    assert circuits.ideal_cluster_count_percentage(evidence).interval.value == pytest.approx(200 / 3)
-    assert circuits.congruent_sums_percentage(evidence).interval.value == 100
-    assert circuits.congruent_failures_percentage(evidence).interval.value == pytest.approx(100 / 3)
-    assert circuits.failed_runs_percentage(evidence).interval.value == pytest.approx(100 / 6)
+    assert circuits.labelled_circuits(evidence, "partial").interval.value == 40
+    assert circuits.labelled_circuits(evidence, "partial").count == 5
+    assert circuits.not_ideal(evidence).interval.value == 80
+    assert circuits.several_missing(evidence).interval.value == 40
+    assert circuits.more_clusters(evidence).interval.value == 50
+    assert circuits.fuzzy_and_accurate(evidence).interval.value == 20
+    assert circuits.all_invariances(evidence).interval.value == pytest.approx(200 / 3)
+    assert circuits.ideal_clusters(evidence).interval.value == pytest.approx(200 / 3)
+    assert circuits.congruent_sums(evidence).interval.value == 100
+    assert circuits.congruent_failures(evidence).interval.value == pytest.approx(100 / 3)
+    assert circuits.failed_runs(evidence).interval.value == pytest.approx(100 / 6)
 
 
 def test_pairs_of_sums_are_compared_run_by_run():
     steps = np.array([[1, 1], [1, 1], [1, -1], [3, 1]])
     evidence = labelled(["ideal"] * 4, [1.0] * 4).assign(sum_steps=(("run", "position"), steps))
-    assert circuits.different_sums_percentage(evidence).interval.value == pytest.approx(500 / 6)
+    assert circuits.different_sums(evidence).interval.value == pytest.approx(500 / 6)
     alike = evidence.assign(sum_steps=(("run", "position"), np.ones((4, 2), int)))
-    found = circuits.different_sums_percentage(alike).interval
+    found = circuits.different_sums(alike).interval
     assert (found.value, found.low) == (0, 0)
     assert 80 < found.high < 100  # two pairs without a run in common, neither of them different
 
@@ -128,7 +128,7 @@ def test_the_interval_of_pairs_stays_between_none_and_all():
     steps = np.arange(16).reshape(8, 2)
     steps[1] = steps[0]
     evidence = labelled(["ideal"] * 8, [1.0] * 8).assign(sum_steps=(("run", "position"), steps))
-    found = circuits.different_sums_percentage(evidence).interval
+    found = circuits.different_sums(evidence).interval
     assert found.value == pytest.approx(100 * 27 / 28)
     assert 30 < found.low < found.value < found.high < 100
 
@@ -139,10 +139,10 @@ def test_collapse_by_the_value_matrix_is_told_from_one_before_it():
         spurious_attention=(("run", "place"), ones), embedding_spread=(("run", "place"), ones),
         value_spread=(("run", "place"), 0.1 * ones),
     )  # fmt: skip
-    assert circuits.spurious_token_collapse(evidence).interval.value == pytest.approx(0.1)
+    assert circuits.spurious_collapse(evidence).interval.value == pytest.approx(0.1)
     before = evidence.assign(embedding_spread=(("run", "place"), 0.1 * ones))
-    assert circuits.spurious_token_collapse(before).interval.value == pytest.approx(1)
-    assert math.isnan(circuits.spurious_token_collapse(labelled(["none"], [0.5]).assign(
+    assert circuits.spurious_collapse(before).interval.value == pytest.approx(1)
+    assert math.isnan(circuits.spurious_collapse(labelled(["none"], [0.5]).assign(
         dict.fromkeys(("spurious_attention", "embedding_spread", "value_spread"), (("run", "place"), ones[:1]))
     )).interval.value)  # fmt: skip
 
@@ -150,14 +150,14 @@ def test_collapse_by_the_value_matrix_is_told_from_one_before_it():
 def test_a_start_that_is_kept_is_told_from_one_that_all_share(generator):
     noise = 0.05 * generator.standard_normal((30, 30))
     own = xr.Dataset({"inherited": (("run", "other_run"), 0.1 + 0.6 * np.eye(30) + noise)})
-    assert circuits.similarity_to_own_start(own, "inherited").interval.value == pytest.approx(0.7, abs=0.05)
-    assert circuits.similarity_beyond_other_starts(own, "inherited").interval.low > 0.5
+    assert circuits.start_similarity(own, "inherited").interval.value == pytest.approx(0.7, abs=0.05)
+    assert circuits.excess_start_similarity(own, "inherited").interval.low > 0.5
     shared = xr.Dataset({"inherited": (("run", "other_run"), 0.7 + noise)})
-    assert abs(circuits.similarity_beyond_other_starts(shared, "inherited").interval.value) < 0.05
+    assert abs(circuits.excess_start_similarity(shared, "inherited").interval.value) < 0.05
     gone = own.copy(deep=True)
     gone["inherited"][3] = np.nan
     gone["inherited"][:, 3] = np.nan
-    assert circuits.similarity_beyond_other_starts(gone, "inherited").count == 29
+    assert circuits.excess_start_similarity(gone, "inherited").count == 29
 
 
 # ------------------------------------------------------------------------------------------------ phases
@@ -224,11 +224,11 @@ def test_runs_that_learn_the_other_way_round_are_not_reproduced():
 def test_runs_that_never_escape_count_as_longer():
     escape, escaped = np.array([100.0] * 15 + [1000.0] * 5), np.array([True] * 15 + [False] * 5)
     evidence = xr.Dataset({"escape": ("run", escape), "escaped": ("run", escaped)})
-    assert phases.escape_spread_percentage(evidence).interval.value == 25
+    assert phases.escape_spread(evidence).interval.value == 25
     for count in (0, 9):
         few = evidence.assign(escape=("run", np.array([100.0] * count + [1000.0] * (20 - count))),
                               escaped=("run", np.arange(20) < count))  # fmt: skip
-        finding = phases.escape_spread_percentage(few)
+        finding = phases.escape_spread(few)
         assert math.isnan(finding.interval.value)
         assert f"{count} of 20" in finding.note
 
@@ -241,7 +241,7 @@ def test_what_comes_at_once_is_left_out_of_an_order():
             "successful": ("run", np.ones(4, bool)),
         }
     )
-    finding = phases.clusters_before_accuracy_percentage(evidence)
+    finding = phases.clusters_before_accuracy(evidence)
     assert finding.interval.value == pytest.approx(200 / 3)
     assert (finding.count, "1 of 4" in finding.note) == (3, True)
 
@@ -287,21 +287,21 @@ def counted(matched, total, chance, setups=norms.SETUPS):
 
 def test_peaks_beyond_chance_are_told_with_an_interval_over_runs():
     many = counted([4, 3] * 10, [4] * 20, [1.0] * 20)
-    finding = norms.excess_peak_percentage(many, "mini-batch", "drop")
+    finding = norms.excess_peaks(many, "mini-batch", "drop")
     assert finding.interval.value == pytest.approx(62.5)
     assert finding.count == 80
     assert finding.effect > 1
     assert finding.interval.low == pytest.approx(62.5 - 12.5 * 2.093 / math.sqrt(19), abs=0.01)
-    assert norms.matched_peak_percentage(many, "mini-batch", "drop").interval.value == pytest.approx(87.5)
+    assert norms.matched_peaks(many, "mini-batch", "drop").interval.value == pytest.approx(87.5)
     none = counted([1, 2] * 10, [4] * 20, [1.5] * 20)
-    assert norms.excess_peak_percentage(none, "mini-batch", "drop").interval.value == pytest.approx(0)
-    assert math.isnan(norms.excess_peak_percentage(counted([0], [0], [0]), "mini-batch", "drop").interval.value)
+    assert norms.excess_peaks(none, "mini-batch", "drop").interval.value == pytest.approx(0)
+    assert math.isnan(norms.excess_peaks(counted([0], [0], [0]), "mini-batch", "drop").interval.value)
 
 
 def test_runs_without_drops_do_not_count():
     evidence = counted([2, 0, math.nan, 2], [2, 0, math.nan, 2], [0, 0, math.nan, 0])
-    assert norms.matched_peak_percentage(evidence, "full batch", "drop").count == 4
-    assert norms.drop_percentage_in_setup(evidence, "full batch", 2).interval.value == pytest.approx(200 / 3)
+    assert norms.matched_peaks(evidence, "full batch", "drop").count == 4
+    assert norms.setup_drops(evidence, "full batch", 2).interval.value == pytest.approx(200 / 3)
 
 
 def test_salience_is_the_difference_of_both():
@@ -316,8 +316,8 @@ def test_salience_is_the_difference_of_both():
 def test_a_rise_counts_within_a_window_of_the_drop():
     evidence = counted([1] * 4, [1] * 4, [0] * 4)
     evidence["rise"][0] = [79.0, 81.0, 129.0, np.nan]
-    assert norms.rises_with_drop_percentage(evidence, "full batch").interval.value == 50
-    assert norms.update_growth_after_spikes(evidence, "full batch").interval.value == 1.5
+    assert norms.rises_with_drop(evidence, "full batch").interval.value == 50
+    assert norms.update_growth(evidence, "full batch").interval.value == 1.5
 
 
 def test_peaks_are_told_however_far_they_are():
@@ -333,11 +333,11 @@ def test_peaks_are_told_however_far_they_are():
     risen = np.where(np.arange(1000) < 100, 1.0, 4.0) + 0.001 * np.sin(np.arange(1000) / 3)
     assert norms._drops([drop], risen, np.arange(1000.0))[0][1]
     evidence = counted([1] * 8, [2] * 8, [0] * 8)
-    assert norms.nearest_peak_distance(evidence, "full batch").interval.value == pytest.approx(0.3)
+    assert norms.nearest_peak(evidence, "full batch").interval.value == pytest.approx(0.3)
     evidence["nearest"][0, :, 1] = np.nan
-    assert norms.nearest_peak_distance(evidence, "full batch").interval.value == pytest.approx(0.2)
+    assert norms.nearest_peak(evidence, "full batch").interval.value == pytest.approx(0.2)
     evidence["nearest"][0] = np.nan
-    assert math.isnan(norms.nearest_peak_distance(evidence, "full batch").interval.value)
+    assert math.isnan(norms.nearest_peak(evidence, "full batch").interval.value)
 
 
 def test_a_run_like_the_example_needs_both_drops_with_a_rise():
@@ -346,13 +346,13 @@ def test_a_run_like_the_example_needs_both_drops_with_a_rise():
     evidence["drop_epoch"][1, 2] = [600, 700]
     evidence["drop_epoch"][1, 3, 1] = np.nan
     moments = saddle_claims.EXAMPLE
-    assert norms.like_example_percentage(evidence, "full batch", moments).interval.value == 100
-    assert norms.like_example_percentage(evidence, "mini-batch", moments).interval.value == 25
+    assert norms.runs_like_example(evidence, "full batch", moments).interval.value == 100
+    assert norms.runs_like_example(evidence, "mini-batch", moments).interval.value == 25
 
 
 def test_no_share_is_beyond_all():
     evidence = counted([10, 10, 10, 6], [10] * 4, [0, 0, 1, 0])
-    found = norms.excess_peak_percentage(evidence, "mini-batch", "drop").interval
+    found = norms.excess_peaks(evidence, "mini-batch", "drop").interval
     assert found.high == 100
     assert found.low < found.value < 100
 
@@ -428,7 +428,7 @@ def test_dense_successes_reproduce_sparsity_and_sparse_ones_do_not():
 
 
 def test_a_dimension_that_was_not_run_is_said_to_be_missing():
-    finding = sparsity.success_sparsity_correlation(sparse(dims=(2,)), dim=8)
+    finding = sparsity.success_sparsity(sparse(dims=(2,)), dim=8)
     assert finding.left
     assert "not run" in finding.note
 
@@ -437,11 +437,11 @@ def test_thresholds_that_show_nothing_are_no_exceptions():
     none = sparse(dims=(2,))
     inside = (none["eps"].values > 9e-4) & (none["eps"].values < 10.1)
     unsure = none.assign(p_value=none["p_value"].where(none["eps"] < 1, 0.5))
-    found = sparsity.less_sparse_thresholds_percentage(unsure).interval
+    found = sparsity.less_sparse_thresholds(unsure).interval
     shown = 100 * (inside & (none["eps"].values < 1)).sum() / inside.sum()
     assert found == pytest.approx(Interval(shown, shown, 100))
     against = unsure.assign(effect=none["effect"].where(none["eps"] > 1e-2, 1.0))
-    found = sparsity.less_sparse_thresholds_percentage(against).interval
+    found = sparsity.less_sparse_thresholds(against).interval
     assert found.value < shown
     assert found.high == pytest.approx(found.value + 100 - shown)
 
@@ -468,11 +468,11 @@ def test_one_failure_at_eight_dimensions_is_told():
 
 def test_success_rises_with_dimension_or_does_not():
     rising = tried([0.25, 0.5, 0.75, 1, 1, 1])
-    assert dimensions.success_dimension_correlation(rising).interval.low > 0.3
-    assert dimensions.success_gain_over_two_dims(rising).interval.value == pytest.approx(75)
+    assert dimensions.dimension_correlation(rising).interval.low > 0.3
+    assert dimensions.success_gain(rising).interval.value == pytest.approx(75)
     level = tried([0.5] * 6)
-    assert abs(dimensions.success_dimension_correlation(level).interval.value) < 1e-9
-    assert dimensions.success_gain_over_two_dims(level).interval.value == pytest.approx(0)
+    assert abs(dimensions.dimension_correlation(level).interval.value) < 1e-9
+    assert dimensions.success_gain(level).interval.value == pytest.approx(0)
     assert dimensions.generalisation_gap(rising).interval.value == 0
     gap = rising.assign(unseen_accuracy=rising["unseen_accuracy"] - 0.1)
     assert dimensions.generalisation_gap(gap).interval.value == pytest.approx(10)
@@ -480,6 +480,6 @@ def test_success_rises_with_dimension_or_does_not():
 
 def test_missing_dimensions_give_no_number():
     evidence = tried([0.25])
-    assert dimensions.success_percentage(evidence, 8).left
-    assert not dimensions.success_percentage(evidence, 2).left
-    assert math.isnan(dimensions.success_gain_over_two_dims(evidence).interval.value)
+    assert dimensions.success_at_dim(evidence, 8).left
+    assert not dimensions.success_at_dim(evidence, 2).left
+    assert math.isnan(dimensions.success_gain(evidence).interval.value)

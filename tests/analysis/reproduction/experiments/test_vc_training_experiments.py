@@ -11,8 +11,8 @@ from analysis.reproduction.experiments import ablation as ablations
 from analysis.reproduction.experiments import finetuning, normalisation, recipe_changes, remedies, samples
 from analysis.reproduction.experiments import spikes as spiking
 from analysis.reproduction.experiments import transfer as transfers
-from analysis.reproduction.verification.estimate import NO_INTERVAL
 from analysis.reproduction.verification.rules import Verdict, judge_estimate
+from analysis.statistics.intervals import NO_INTERVAL
 from tests.analysis.reproduction.judging import CLAIMS_BY_NAME, part_verdicts
 
 # ------------------------------------------------------------------------------------------------- transfer
@@ -34,16 +34,16 @@ def test_learning_from_scratch(generator):
     some[:3] = 0.9
     for values, count in ((chance, 0), (some, 3)):
         found = accuracies([[np.full(30, 0.5), values]])
-        assert transfers.learned_percentage(found, 3).interval.value == pytest.approx(100 * count / 30)
-        assert transfers.not_learned_percentage(found, 3).interval.value == pytest.approx(100 - 100 * count / 30)
-    assert transfers.learned_percentage(found, 3).note == "the best run has 90.0%"
-    assert np.isnan(transfers.learned_percentage(found, 7).interval.value)
-    assert "p = 7" in transfers.not_learned_percentage(found, 7).note
+        assert transfers.learned_runs(found, 3).interval.value == pytest.approx(100 * count / 30)
+        assert transfers.not_learned_runs(found, 3).interval.value == pytest.approx(100 - 100 * count / 30)
+    assert transfers.learned_runs(found, 3).note == "the best run has 90.0%"
+    assert np.isnan(transfers.learned_runs(found, 7).interval.value)
+    assert "p = 7" in transfers.not_learned_runs(found, 7).note
 
 
 def test_what_diverged_is_left_out():
     found = accuracies([[[0.5] * 4, [0.3, np.nan, 0.9, np.nan]]])
-    assert transfers.learned_percentage(found, 3).count == 2
+    assert transfers.learned_runs(found, 3).count == 2
 
 
 def test_harder_with_p():
@@ -81,7 +81,7 @@ def test_a_run_that_learns_is_a_rare_exception():
     values = np.full(250, 0.2)
     for lucky, verdict in ((0, Verdict.REPRODUCED), (1, Verdict.PARTLY), (60, Verdict.NOT)):
         values[:lucky] = 0.8
-        found = transfers.not_learned_percentage(accuracies([[values, values]], (2, 5)), 5)
+        found = transfers.not_learned_runs(accuracies([[values, values]], (2, 5)), 5)
         assert judge_estimate(rule, found).verdict == verdict
 
 
@@ -89,8 +89,8 @@ def test_a_run_that_learns_is_a_rare_exception():
 def test_better_than_all_from_scratch(best, share):
     found = accuracies([[[0.5] * 4, [0.3, 0.3, 0.3, 0.8]], [[0.5] * 4, [0.3, 0.3, 0.3, 0.805]],
                         [[np.nan] * 4, [0.3, 0.3, best, best]]])  # fmt: skip
-    assert transfers.better_than_all_percentage(found, 3).interval.value == share
-    solved = transfers.better_than_all_percentage(found.assign(test=(found["test"] / 0.805).clip(max=1)), 3)
+    assert transfers.better_than_all(found, 3).interval.value == share
+    solved = transfers.better_than_all(found.assign(test=(found["test"] / 0.805).clip(max=1)), 3)
     assert "no room" in solved.note
     assert solved.interval.value == 0
 
@@ -98,7 +98,7 @@ def test_better_than_all_from_scratch(best, share):
 def test_nobody_beats_one_that_is_perfect():
     perfect = accuracies([[[0.5] * 90, [1.0] * 90], [[0.5] * 90, [1.0] * 90], [[np.nan] * 90, [1.0] * 90]])
     rule = CLAIMS_BY_NAME["VC.figure9.maximum"].parts[0].rule
-    assert judge_estimate(rule, transfers.better_than_all_percentage(perfect, 3)).verdict == Verdict.NOT
+    assert judge_estimate(rule, transfers.better_than_all(perfect, 3)).verdict == Verdict.NOT
 
 
 # ------------------------------------------------------------------------------------------------ finetuning
@@ -125,38 +125,34 @@ def circuits(**changed):
 
 
 def test_what_reaches_all_sequences():
-    assert finetuning.perfect_runs_from_ideal_count(circuits()).interval.value == 100
+    assert finetuning.perfect_from_ideal(circuits()).interval.value == 100
     other = circuits(test=[1.0, 0.99, 1.0, 0.4])
-    found = finetuning.perfect_runs_from_ideal_count(other)
+    found = finetuning.perfect_from_ideal(other)
     assert (found.interval.value, found.count) == (50, 2)
     assert found.note == "the others from 9; with links twice as long 2 of 2 are from 6"
-    assert finetuning.perfect_runs_from_both_invariances(other).interval.value == 50
-    none = finetuning.perfect_runs_from_ideal_count(circuits(test=[0.5] * 4))
+    assert finetuning.perfect_from_invariant(other).interval.value == 50
+    none = finetuning.perfect_from_ideal(circuits(test=[0.5] * 4))
     assert judge_estimate(transfer.CIRCUITS[2].parts[0].rule, none).verdict == Verdict.UNTESTABLE
 
 
 def test_circuits_before_and_after_finetuning():
     found = circuits()
-    assert finetuning.both_invariances_percentage(found).interval.value == 50
-    assert finetuning.both_invariances_percentage(found).note == "of the 3 runs above .98 it is 2"
-    assert finetuning.intact_with_new_token_percentage(found).interval.value == 50
-    assert finetuning.intact_with_new_token_percentage(found).count == 2
-    assert finetuning.started_from_source_percentage(found).interval.value == 100
-    assert finetuning.started_from_source_percentage(circuits(carried=[1, 0, 1, 1])).interval.value == 75
-    assert finetuning.distance_to_own_start(found).interval.value == pytest.approx(20)
-    assert finetuning.attention_correlation_with_start(found).interval.value == pytest.approx(0.8)
-    assert finetuning.attention_on_old_tokens_percentage(found).interval.value == 50
-    assert finetuning.corrected_percentage(found).interval.value == 50
+    assert finetuning.both_invariances(found).interval.value == 50
+    assert finetuning.both_invariances(found).note == "of the 3 runs above .98 it is 2"
+    assert finetuning.intact_with_token(found).interval.value == 50
+    assert finetuning.intact_with_token(found).count == 2
+    assert finetuning.started_from_source(found).interval.value == 100
+    assert finetuning.started_from_source(circuits(carried=[1, 0, 1, 1])).interval.value == 75
+    assert finetuning.start_distance(found).interval.value == pytest.approx(20)
+    assert finetuning.attention_correlation(found).interval.value == pytest.approx(0.8)
+    assert finetuning.attention_on_old(found).interval.value == 50
+    assert finetuning.corrected_runs(found).interval.value == 50
     assert finetuning.invariance_gain(found).interval.value == 25
     assert finetuning.invariance_gain(found).effect == pytest.approx(2 * np.arcsin(0.5**0.5) - 2 * np.arcsin(0.5))
     assert finetuning.invariance_gain(found).note == "2 of 4 against 1 of 4"
-    assert finetuning.same_target_percentage(found.isel(vocabulary=[0])).interval.value == 100
+    assert finetuning.same_target(found.isel(vocabulary=[0])).interval.value == 100
     failed = circuits(test=[0.4] * 4, attention=[[np.nan] * 3] * 4)
-    for finding in (
-        finetuning.distance_to_own_start,
-        finetuning.attention_correlation_with_start,
-        finetuning.attention_on_old_tokens_percentage,
-    ):
+    for finding in (finetuning.start_distance, finetuning.attention_correlation, finetuning.attention_on_old):
         assert finding(failed).interval is NO_INTERVAL
         assert finding(failed).note == finetuning.NO_SUCCESS
 
@@ -180,16 +176,13 @@ def test_an_exception_refutes_only():
 def test_clusters_that_foretell_and_do_not(generator):
     counts = np.arange(6, 26)
     falling = circuits_of(counts, np.linspace(1, 0.4, 20))
-    assert finetuning.cluster_accuracy_correlation(falling, successful=True).interval.high < -0.9
+    assert finetuning.cluster_correlation(falling, successful=True).interval.high < -0.9
     assert finetuning.fewer_clusters_probability(falling, successful=True).interval.value == 1
     shuffled = circuits_of(counts, generator.permutation(np.linspace(1, 0.4, 20)))
-    assert abs(finetuning.cluster_accuracy_correlation(shuffled, successful=False).interval.value) < 0.6
-    assert (
-        "too few"
-        in finetuning.cluster_accuracy_correlation(circuits_of(counts * 0 + 6, np.linspace(1, 0.4, 20)), True).note
-    )
+    assert abs(finetuning.cluster_correlation(shuffled, successful=False).interval.value) < 0.6
+    assert "too few" in finetuning.cluster_correlation(circuits_of(counts * 0 + 6, np.linspace(1, 0.4, 20)), True).note
     assert np.isnan(finetuning.fewer_clusters_probability(circuits_of(counts, np.full(20, 0.4)), True).interval.value)
-    assert finetuning.cluster_accuracy_correlation(falling, successful=True).note == "those above .98 at p = 2"
+    assert finetuning.cluster_correlation(falling, successful=True).note == "those above .98 at p = 2"
 
 
 def circuits_of(counts, test):
@@ -259,7 +252,7 @@ def waits(wait, escaped):
 def test_times_that_are_far_apart():
     wait = [[1.0, 1.0, 1.0, 9.0, 6.0, 9.0], [1.5, 3.0, 9.0, 4.0, 9.0, 9.0]]
     escaped = [[True, True, True, False, True, False], [True, True, False, True, False, False]]
-    found = recipe_changes.escape_times_apart_percentage(waits(wait, escaped))
+    found = recipe_changes.escape_times_apart(waits(wait, escaped))
     assert (found.interval.value, found.count) == (75, 4)  # apart: the second, third and fourth; the fifth is not known
     assert found.note.startswith("1 pairs")
 
@@ -278,15 +271,13 @@ def test_ends_of_the_same_start():
     dims = ("change", "run")
     found = xr.Dataset({"own_weight_distance": (dims, own), "other_weight_distance": (dims, other)},
                        {"change": ["lr 0.005", "batch 64"]})  # fmt: skip
-    ends = recipe_changes.end_state_similarity(found, "weight_distance")
+    ends = recipe_changes.end_similarity(found, "weight_distance")
     assert ends.interval.value == pytest.approx(0.4)
     assert ends.note == "0.30 with lr 0.005, 0.50 with batch 64; between different seeds 1.40"
-    assert recipe_changes.end_state_similarity_beyond_others(found, "weight_distance").interval.value == pytest.approx(
-        1
-    )
+    assert recipe_changes.excess_end_similarity(found, "weight_distance").interval.value == pytest.approx(1)
     lost = found * np.nan
-    assert np.isnan(recipe_changes.end_state_similarity(lost, "weight_distance").interval.value)
-    assert recipe_changes.end_state_similarity_beyond_others(lost, "weight_distance").note
+    assert np.isnan(recipe_changes.end_similarity(lost, "weight_distance").interval.value)
+    assert recipe_changes.excess_end_similarity(lost, "weight_distance").note
 
 
 # ------------------------------------------------------------------------------------------------- spikes
@@ -307,38 +298,38 @@ def spikes_with(causes, of_run, runs=6, **columns):
 
 def test_shares_of_causes():
     found = spikes_with(["feed-forward", "neither", "normalisation", "both", ""], [0, 0, 1, 2, 3])
-    assert spiking.runs_with_spikes_percentage(found).interval.value == pytest.approx(100 * 4 / 6)
-    assert spiking.cause_percentage(found, spiking.FLIPS).interval.value == 50
-    assert "0.10 of its length" in spiking.cause_percentage(found, spiking.FLIPS).note
-    assert spiking.cause_percentage(found, spiking.CROSSINGS).interval.value == 50
-    assert spiking.cause_percentage(found, ("normalisation", "feed-forward", "both")).interval.value == 75
-    assert spiking.without_flip_percentage(found).interval.value == 50
+    assert spiking.runs_with_spikes(found).interval.value == pytest.approx(100 * 4 / 6)
+    assert spiking.caused_spikes(found, spiking.FLIPS).interval.value == 50
+    assert "0.10 of its length" in spiking.caused_spikes(found, spiking.FLIPS).note
+    assert spiking.caused_spikes(found, spiking.CROSSINGS).interval.value == 50
+    assert spiking.caused_spikes(found, ("normalisation", "feed-forward", "both")).interval.value == 75
+    assert spiking.spikes_without_flip(found).interval.value == 50
     calm = spikes_with([], [])
-    assert spiking.cause_percentage(calm, spiking.FLIPS).count == 0
-    for finding in (spiking.without_flip_percentage, spiking.turned_percentage, spiking.caused_or_turned_percentage,
-        spiking.crossed_by_embedding_percentage,
-                    spiking.median_crossing_update, spiking.mean_assembler_rank,
-                        spiking.removed_by_smoothing_percentage,
-                    spiking.removed_by_half_step_percentage):  # fmt: skip
+    assert spiking.caused_spikes(calm, spiking.FLIPS).count == 0
+    for finding in (spiking.spikes_without_flip, spiking.turned_spikes, spiking.caused_or_turned,
+        spiking.crossed_by_embedding,
+                    spiking.crossing_update, spiking.mean_assembler_rank,
+                        spiking.removed_by_smoothing,
+                    spiking.removed_by_half_step):  # fmt: skip
         assert np.isnan(finding(calm).interval.value)
 
 
 def test_no_flip_in_many_spikes_is_no_cause():
     found = spikes_with(["neither"] * 60, np.repeat(np.arange(60), 1), 60)
-    assert judge_estimate(spikes.FLIP.rule, spiking.cause_percentage(found, spiking.FLIPS)).verdict == Verdict.NOT
+    assert judge_estimate(spikes.FLIP.rule, spiking.caused_spikes(found, spiking.FLIPS)).verdict == Verdict.NOT
     rule = spikes.OWN_CLAIMS[1].parts[0].rule
-    assert judge_estimate(rule, spiking.without_flip_percentage(found)).verdict == Verdict.REPRODUCED
+    assert judge_estimate(rule, spiking.spikes_without_flip(found)).verdict == Verdict.REPRODUCED
     found["cause"][0] = "normalisation"
-    assert judge_estimate(rule, spiking.without_flip_percentage(found)).verdict == Verdict.NOT
+    assert judge_estimate(rule, spiking.spikes_without_flip(found)).verdict == Verdict.NOT
 
 
 def test_a_vector_that_turns_far_is_no_flip_but_counts():
     found = spikes_with(["neither"] * 40, np.arange(40), 40, turn=np.radians(np.repeat([29.0, 31.0], 20)))
-    assert spiking.turned_percentage(found).interval.value == 50
-    assert spiking.turned_percentage(found).note.startswith("in the middle spike by 30.0 degrees")
-    assert spiking.caused_or_turned_percentage(found).interval.value == 50
+    assert spiking.turned_spikes(found).interval.value == 50
+    assert spiking.turned_spikes(found).note.startswith("in the middle spike by 30.0 degrees")
+    assert spiking.caused_or_turned(found).interval.value == 50
     assert part_verdicts("CH.figure5.normalisation", found) == [Verdict.REPRODUCED, Verdict.NOT]
-    assert spiking.turned_percentage(spikes_with(["neither"] * 40, np.arange(40), 40)).interval.value == 0
+    assert spiking.turned_spikes(spikes_with(["neither"] * 40, np.arange(40), 40)).interval.value == 0
 
 
 def test_crossings_by_run():
@@ -349,13 +340,13 @@ def test_crossings_by_run():
         remaining_smooth=np.array([0.1, 0.9, 0.1, 0.1]), remaining_smooth_alike=np.array([1, 1, 0.5, 1]),
         remaining_half=np.array([0.1, 0.6, 0.7, 0.9]),
     )  # fmt: skip
-    assert spiking.crossed_by_embedding_percentage(found).interval.value == pytest.approx(200 / 3)
-    assert spiking.median_crossing_update(found).interval.value == pytest.approx(30)
+    assert spiking.crossed_by_embedding(found).interval.value == pytest.approx(200 / 3)
+    assert spiking.crossing_update(found).interval.value == pytest.approx(30)
     assert spiking.mean_assembler_rank(found).interval.value == pytest.approx(80)
     assert spiking.mean_assembler_rank(found).effect == pytest.approx(0.6)
-    assert spiking.removed_by_smoothing_percentage(found).interval.value == 50
-    assert spiking.removed_by_smoothing_percentage(found).note.startswith("before 3 both")
-    assert spiking.removed_by_half_step_percentage(found).interval.value == 25
+    assert spiking.removed_by_smoothing(found).interval.value == 50
+    assert spiking.removed_by_smoothing(found).note.startswith("before 3 both")
+    assert spiking.removed_by_half_step(found).interval.value == 25
 
 
 def test_vectors_within_a_step_of_the_origin():
@@ -370,7 +361,7 @@ def test_vectors_within_a_step_of_the_origin():
     )  # fmt: skip
     reach = spiking.step_to_length_ratio(trajectory)
     np.testing.assert_allclose(reach, [0.005, 10])
-    found = spiking.within_step_of_origin_percentage(xr.Dataset({"reach": ("run", reach)}))
+    found = spiking.within_step_of_origin(xr.Dataset({"reach": ("run", reach)}))
     assert (found.interval.value, found.note) == (50, "the largest such update is 10.00 of the length")
 
 
@@ -407,7 +398,7 @@ def test_what_a_remedy_does(generator):
     assert fewer.interval.low < -3 < fewer.interval.high
     assert fewer.effect == pytest.approx(late[1].mean() / late[0].mean())
     assert judge_estimate(spikes.OWN_CLAIMS[0].parts[0].rule, fewer).verdict == Verdict.REPRODUCED
-    cost = remedies.accuracy_change_with_remedy(found, "smooth norm")
+    cost = remedies.accuracy_change(found, "smooth norm")
     assert cost.interval.value == pytest.approx(-20)
     assert cost.note.startswith("0 against 40 above .98, 40 against 40 escape")
     assert judge_estimate(spikes.OWN_CLAIMS[0].parts[1].rule, cost).verdict == Verdict.NOT
@@ -420,10 +411,10 @@ def test_what_a_remedy_does(generator):
 
 def test_what_a_step_does_to_a_direction(evidence):
     found = evidence["vc.normalisation"]
-    assert normalisation.unchanged_below_length_percentage(found).interval.value == 100
-    assert normalisation.flips_beyond_length_percentage(found).interval.value == 100
-    assert normalisation.disproportionate_percentage(found).interval.value > 0
+    assert normalisation.unchanged_below_length(found).interval.value == 100
+    assert normalisation.flips_beyond_length(found).interval.value == 100
+    assert normalisation.disproportionate_changes(found).interval.value > 0
     flat = found.assign(changed=0 * found["changed"], turned=0 * found["turned"] + 2, moved=found["small"])
-    assert normalisation.unchanged_below_length_percentage(flat).interval.value < 100
-    assert normalisation.flips_beyond_length_percentage(flat).interval.value == 0
-    assert normalisation.disproportionate_percentage(flat).interval.value == 0
+    assert normalisation.unchanged_below_length(flat).interval.value < 100
+    assert normalisation.flips_beyond_length(flat).interval.value == 0
+    assert normalisation.disproportionate_changes(flat).interval.value == 0

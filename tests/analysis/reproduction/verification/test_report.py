@@ -24,11 +24,11 @@ from analysis.reproduction.verification.coverage import (
     unlisted_places,
 )
 from analysis.reproduction.verification.disagreements import distance_beyond_margin, main_disagreements
-from analysis.reproduction.verification.estimate import NO_INTERVAL, Estimate, reported_count, reported_number
+from analysis.reproduction.verification.estimate import Estimate, reported_count, reported_number
 from analysis.reproduction.verification.experiment import Experiment, Size
 from analysis.reproduction.verification.report import ReportProvenance, write_report
 from analysis.reproduction.verification.rules import Above, Agrees, Below, Every, Verdict, Within, judge_estimate
-from analysis.statistics.intervals import Interval
+from analysis.statistics.intervals import NO_INTERVAL, Interval
 from dynamics.preparation import run_path
 from dynamics.settings import ParticleSettings, SparseSettings
 from dynamics.simulation import simulate

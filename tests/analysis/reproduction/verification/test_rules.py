@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from analysis.reproduction.verification.estimate import (
-    NO_INTERVAL,
     Estimate,
     as_percentage,
     estimate_percentage,
@@ -26,7 +25,7 @@ from analysis.reproduction.verification.rules import (
     difference_from_reported,
     judge_estimate,
 )
-from analysis.statistics.intervals import Interval, binomial_interval, mean_interval
+from analysis.statistics.intervals import NO_INTERVAL, Interval, binomial_interval, mean_interval
 
 YES, PARTLY, NO, OPEN = Verdict.REPRODUCED, Verdict.PARTLY, Verdict.NOT, Verdict.OPEN
 
