@@ -10,15 +10,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import inspect
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from filelock import FileLock, Timeout
-from numba import config, get_num_threads, njit, set_num_threads
+from numba import get_num_threads, njit, set_num_threads
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.misc.appdirs import AppDirs
 
@@ -28,14 +29,14 @@ LOCK_SECONDS = 300
 """Longest time to wait for another process that compiles the same kernel."""
 
 
-def cached_kernel(*inlined: ModuleType, **options: bool) -> Callable[[Callable[..., Any]], Any]:
+def cached_kernel(*inlined: ModuleType, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Decorator: compile a function with `numba.njit` under IEEE arithmetic, and cache the machine code.
 
     inlined: modules whose compiled functions or constants the kernel uses; a change of their source, or of the
     kernel's own module, compiles it anew. options: those of `njit`, such as parallel or nogil.
     """
 
-    def decorate(function: FunctionType) -> Any:
+    def decorate(function: Callable[..., Any]) -> Any:
         kernel = njit(error_model="numpy", cache=True, **options)(function)
         own = inspect.getfile(function)
         digest = hashlib.sha256(b"".join(Path(each).read_bytes() for each in (own, *map(inspect.getfile, inlined))))
@@ -49,7 +50,7 @@ def cached_kernel(*inlined: ModuleType, **options: bool) -> Callable[[Callable[.
 
 def _create_folder(name: str, digest: str) -> Path:
     """The cache folder of one version of a kernel; folders of versions not used for long are deleted."""
-    root = Path(config.CACHE_DIR or AppDirs("training-dynamics").user_cache_dir)
+    root = Path(os.environ.get("NUMBA_CACHE_DIR") or AppDirs("training-dynamics").user_cache_dir)
     folder = root / f"{name}-{digest}"
     if not folder.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -62,7 +63,7 @@ def _create_folder(name: str, digest: str) -> Path:
 class _SharedCache(FunctionCache):
     """Numba's cache of a kernel in a given folder, with a lock: while one process compiles, others wait."""
 
-    def __init__(self, function: FunctionType, folder: Path) -> None:
+    def __init__(self, function: Callable[..., Any], folder: Path) -> None:
         super().__init__(function)
         (folder / "lock").touch()
         self._lock = FileLock(folder / "lock")

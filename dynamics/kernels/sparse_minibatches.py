@@ -10,7 +10,7 @@ from numba import njit
 
 from dynamics.kernels import optimizers, simd, sparse_backprop
 from dynamics.kernels.compiling import cached_kernel
-from dynamics.kernels.optimizers import OptimizerRule, TrainingArrays, update_weights
+from dynamics.kernels.optimizers import OptimizerRule, update_weights
 from dynamics.kernels.simd import (
     LANES_32,
     add_scalars,
@@ -105,8 +105,14 @@ def _loss_and_credit(layout, logits, peak, target):
 
 
 @cached_kernel(sparse_backprop, simd, optimizers, nogil=True)
-def _train(memory, layout, sequences, order, rule, discount, decayed, number, begin, batch, steps, axes):
-    """See `train_sparse`; rule is used for all parameters except the assemblers, which have `decayed`."""
+def train_sparse(memory, layout, sequences, order, rule, discount, decay, number, begin, batch, steps, axes):
+    """Train all blocks for `steps` mini-batches of one epoch, from the sequence `begin` of the epoch's order on.
+
+    order: (run, sequence) int64. number: the number of the first update, counted from 1. With 0 steps only the gradient
+    is computed. The learning rate of the MLP is divided by `discount`, and `decay` is added to the weight decay of the
+    assemblers (output weights). Runs on the calling thread and releases Python's global interpreter lock.
+    """
+    decayed = OptimizerRule(rule.kind, rule.lr, rule.weight_decay + decay, rule.beta1, rule.beta2, rule.momentum)
     work = sparse_workspace(layout, axes)
     mlp, assemblers = layout.receptor * len(axes), layout.assembler * len(axes)
     after = assemblers + layout.hidden * len(axes)
@@ -145,40 +151,17 @@ def _score(weights, layout, sequences, counts, splits, totals, axes):
             totals[block] += partial
 
 
-def train_sparse(
-    memory: TrainingArrays,
-    layout: SparseLayout,
-    sequences: LabelledSequences,
-    order: np.ndarray,
-    rule: OptimizerRule,
-    discount: float,
-    decay: float,
-    number: int,
-    begin: int,
-    batch: int,
-    steps: int,
-    dim: int,
-) -> None:
-    """Train all blocks for `steps` mini-batches of one epoch, from the sequence `begin` of the epoch's order on.
-
-    order: (run, sequence) int64. number: the number of the first update, counted from 1. With 0 steps only the gradient
-    is computed. The learning rate of the MLP is divided by `discount`, and `decay` is added to the weight decay of the
-    assemblers (output weights). Runs on the calling thread and releases Python's global interpreter lock.
-    """
-    axes, decayed = tuple(range(dim)), rule._replace(weight_decay=rule.weight_decay + decay)
-    _train(memory, layout, sequences, order, rule, float(discount), decayed, number, begin, batch, steps, axes)
-
-
 def sparse_scores(
-    weights: np.ndarray, layout: SparseLayout, sequences: LabelledSequences, counts: np.ndarray, splits: int, dim: int
+    weights: np.ndarray, layout: SparseLayout, sequences: LabelledSequences, counts: np.ndarray, axes: tuple[int, ...]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sums of cross-entropy and of accuracy over the sequences of each split, both (run, split).
 
     counts: (block, sequence x split x lane), how often a sequence occurs in each split. The accuracy is 1/m where the
     correct token is one of m with the same largest logit. Not finite where float32 overflows.
     """
+    splits = counts.shape[1] // (sequences.targets.shape[1] * LANES_32)
     totals = np.zeros((len(weights), 2 * splits * LANES_32))
-    _score(weights, layout, sequences, counts, splits, totals, tuple(range(dim)))
+    _score(weights, layout, sequences, counts, splits, totals, axes)
     rows = totals.reshape(-1, 2, splits, LANES_32).transpose(1, 0, 3, 2).reshape(2, -1, splits)
     loss, credit = rows[:, : len(sequences.tokens)]
     return loss, credit

@@ -1,4 +1,4 @@
-"""The parameters of a network: arrays by name, and the flat rows that hold them one after another."""
+"""The parameters of a network: weights by name, and flat rows that hold all of them one after another."""
 
 import math
 from collections.abc import Mapping
@@ -7,13 +7,25 @@ import numpy as np
 import torch
 
 Weights = Mapping[str, torch.Tensor]
-"""A network's weights by the names of the trajectory's variables, with any leading axes, such as run and step."""
+"""Weights of a network by the variable names of the trajectory, with any leading axes, such as run and step."""
 
 
 class NetworkParameters:
-    """Names, dimensions and sizes of a network's weights.
+    """Base class of the networks: names, dimensions and sizes of the weights.
 
-    variables: the dimensions of each weight, in the order of flat rows; sizes: how long each dimension is.
+    Parameters
+    ----------
+    variables : mapping of str to tuple of str
+        Dimensions of each weight, in the order of the flat rows.
+    sizes : mapping of str to int
+        Length of each dimension.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> parameters = NetworkParameters({"embedding": ("token", "axis"), "bias": ("token",)}, {"token": 3, "axis": 2})
+    >>> parameters.flatten({"embedding": np.ones((1, 3, 2)), "bias": np.zeros((1, 3))}).shape  # run, parameter
+    (1, 9)
     """
 
     def __init__(self, variables: Mapping[str, tuple[str, ...]], sizes: Mapping[str, int]) -> None:
@@ -21,7 +33,7 @@ class NetworkParameters:
         self.shapes = {name: tuple(sizes[dim] for dim in dims) for name, dims in variables.items()}
         self.lengths = [math.prod(shape) for shape in self.shapes.values()]
         self.begins = dict(zip(self.variables, np.cumsum([0, *self.lengths[:-1]]).tolist(), strict=True))
-        """Where each weight begins in a flat row."""
+        """Offset of each weight in a flat row."""
 
     def flatten(self, weights: Mapping[str, np.ndarray]) -> np.ndarray:
         """Weights (run, *shape) as flat rows (run, parameter)."""

@@ -1,4 +1,4 @@
-"""How many threads torch computes on."""
+"""The number of threads that torch computes on."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ import torch
 
 @contextmanager
 def single_torch_thread() -> Iterator[None]:
-    """Let torch compute on one thread: for work that comes in pieces too small to share out."""
+    """Run torch on one thread inside a `with` block: faster for tensors too small to divide among threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

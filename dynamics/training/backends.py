@@ -1,13 +1,14 @@
-"""Where some runs of an ensemble live while they train, and how they take their steps.
+"""Backends that train some runs of an ensemble: their weights, their optimizer updates, and their losses.
 
-On a processor a run is a lane of compiled kernels, which differentiate and update without returning to Python; on a
-CUDA device gradients come from autograd over batched products, updates from torch.optim, and a step is captured in a
-graph. `modular_engines` and `sparse_engines` say what is learned.
+On a CPU each run is a lane of compiled kernels, which differentiate and update without returning to Python. On a CUDA
+device gradients come from autograd over batched products and updates from torch.optim, and a step is captured as a CUDA
+graph. `modular_backends` and `sparse_backends` define the data and the loss.
 """
+
+from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -18,100 +19,94 @@ from dynamics.networks.parameters import NetworkParameters, Weights
 from dynamics.settings import OptimizerSettings
 
 MIN_CUDA_WIDTH = 64
-"""Runs to which a smaller ensemble is padded on CUDA: batched products may round by the width of the batch."""
+"""Number of runs to which a smaller ensemble is padded on CUDA: rounding may depend on the width of the batch."""
 
 
-class Backend(Protocol):
-    """Some runs, advanced in place. Rows are (run, parameter) float32, in the order of the network's parameters."""
+class Backend(ABC):
+    """Some runs that are trained in place. Rows: (run, parameter) float32, in the order of the network's parameters."""
 
-    def hold(self, weights: np.ndarray, moments: Mapping[str, np.ndarray], updates: int) -> None:
-        """Begin from rows of weights and of the optimizer's moments, which have seen so many updates."""
+    updates = 0
+    """Number of updates that the optimizer's moments have received."""
 
+    @abstractmethod
+    def set_state(self, weights: np.ndarray, moments: Mapping[str, np.ndarray], updates: int) -> None:
+        """Set rows of weights and of the optimizer's moments, which have received `updates` updates."""
+
+    @abstractmethod
     def train(self, step: int, steps: int) -> None:
-        """Take the updates step + 1, ..., step + steps; at least one."""
+        """Apply the updates step + 1, ..., step + steps; at least one."""
 
+    @abstractmethod
     def differentiate(self, step: int) -> None:
-        """Find the gradient that the update step + 1 would use."""
+        """Compute the gradient that update step + 1 would use."""
 
+    @abstractmethod
     def weights(self) -> np.ndarray:
         """Rows of weights."""
 
+    @abstractmethod
     def moments(self) -> dict[str, np.ndarray]:
-        """Rows of the optimizer's moments, by torch's names."""
+        """Rows of the optimizer's moments, by their names in torch.optim."""
 
+    @abstractmethod
     def gradient(self) -> np.ndarray:
-        """Rows of the gradient that the last update used, or that `differentiate` found."""
+        """Rows of the gradient that the last update used, or that `differentiate` computed."""
 
-    def moved(self) -> np.ndarray:
-        """Rows of what the last update added to the weights."""
+    @abstractmethod
+    def last_update(self) -> np.ndarray:
+        """Rows of the change of the weights in the last update."""
 
+    @abstractmethod
     def scores(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean cross-entropy and share classified correctly, both (run, split) float64; not finite on overflow.
+        """Mean cross-entropy and accuracy, both (run, split) float64; not finite on overflow.
 
-        Where m classes tie at the top, the right one among them, it counts 1/m.
+        The accuracy of an item is 1/m if the correct class is one of m with the same largest logit.
         """
 
-    def exact_scores(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """`scores` of the runs `which` (run,) bool in float64, which finite float32 weights cannot overflow."""
+    @abstractmethod
+    def exact_scores(self, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The `scores` of the runs in `mask` (run,), in float64, which finite float32 weights cannot overflow."""
 
 
-# ------------------------------------------------------------------------------------------- on a processor
+# ------------------------------------------------------------------------------------------------- on a CPU
 
 
-class SimdBackend(ABC):
-    """Sixteen runs side by side. A run's bits depend on its own state alone."""
+class SimdBackend(Backend):
+    """Sixteen runs side by side in compiled kernels. The bits of a run depend on its own state alone."""
 
     def __init__(self, settings: OptimizerSettings, network: NetworkParameters, runs: int) -> None:
         self.runs, self.rule, self.names = runs, optimizer_rule(settings), moment_names(settings)
-        empty = to_lanes(np.zeros((runs, sum(network.lengths)), np.float32))
-        self.memory = TrainingArrays(*(np.zeros_like(empty) for _ in TrainingArrays._fields))
-        self.updates = 0
+        zeros = to_lanes(np.zeros((runs, sum(network.lengths)), np.float32))
+        self.memory = TrainingArrays(*(np.zeros_like(zeros) for _ in TrainingArrays._fields))
 
-    def hold(self, weights: np.ndarray, moments: Mapping[str, np.ndarray], updates: int) -> None:
+    def set_state(self, weights: np.ndarray, moments: Mapping[str, np.ndarray], updates: int) -> None:
         self.memory.weights[:] = to_lanes(weights)
         for name, values in zip(self.names, (self.memory.first, self.memory.second), strict=False):
             values[:] = to_lanes(moments[name])
         self.updates = updates
 
-    def train(self, step: int, steps: int) -> None:
-        self._train(step, steps)
-        self.updates += steps
-
-    @abstractmethod
-    def _train(self, step: int, steps: int) -> None:
-        """Change the memory."""
-
-    @abstractmethod
-    def differentiate(self, step: int) -> None: ...
-
     def weights(self) -> np.ndarray:
         return from_lanes(self.memory.weights, self.runs)
 
     def moments(self) -> dict[str, np.ndarray]:
-        held = zip(self.names, (self.memory.first, self.memory.second), strict=False)
-        return {name: from_lanes(values, self.runs) for name, values in held}
+        named = zip(self.names, (self.memory.first, self.memory.second), strict=False)
+        return {name: from_lanes(values, self.runs) for name, values in named}
 
     def gradient(self) -> np.ndarray:
         return from_lanes(self.memory.gradient, self.runs)
 
-    def moved(self) -> np.ndarray:
+    def last_update(self) -> np.ndarray:
         return from_lanes(self.memory.weights, self.runs) - from_lanes(self.memory.before, self.runs)
-
-    @abstractmethod
-    def scores(self) -> tuple[np.ndarray, np.ndarray]: ...
-
-    @abstractmethod
-    def exact_scores(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
 
 
 # -------------------------------------------------------------------------------------- on a device of torch
 
 
-class TorchBackend(ABC):
-    """Batched products over a leading run axis, of `width` runs at least.
+class TorchBackend(Backend):
+    """Batched products over a leading run axis of at least `width` runs.
 
-    discounts: by what the learning rate of some weights is divided. decays: what is added to the weight decay of some.
-    Weights that are alike in both are a tensor.
+    discounts: divisors of the learning rate by weight name. decays: what is added to the weight decay, by weight name.
+    Weights with the same discount and decay share one tensor.
     """
 
     def __init__(
@@ -127,53 +122,43 @@ class TorchBackend(ABC):
         self.network, self.runs, self.device = network, runs, device
         self.width = max(runs, width, MIN_CUDA_WIDTH)
         self.names = moment_names(settings)
-        ways = [((discounts or {}).get(name, 1.0), (decays or {}).get(name, 0.0)) for name in network.variables]
-        kinds = list(dict.fromkeys(ways))
-        of_column = np.repeat([kinds.index(way) for way in ways], network.lengths)
-        groups = [
-            (np.flatnonzero(of_column == kind), settings.lr / discount, settings.weight_decay + decay)
-            for kind, (discount, decay) in enumerate(kinds)
-        ]
-        self.columns = [torch.from_numpy(places).to(device) for places, *_ in groups]
+        changes = [((discounts or {}).get(name, 1.0), (decays or {}).get(name, 0.0)) for name in network.variables]
+        groups = list(dict.fromkeys(changes))
+        group_of = np.repeat([groups.index(change) for change in changes], network.lengths)
+        self.columns = [torch.from_numpy(np.flatnonzero(group_of == at)).to(device) for at in range(len(groups))]
         self.back = torch.cat(self.columns).argsort()
-        self.parts = [torch.zeros(self.width, len(places), device=device) for places, *_ in groups]
-        for part in self.parts:
+        self.parts = [torch.zeros(self.width, len(columns), device=device) for columns in self.columns]
+        options: list[dict] = []
+        for part, (discount, decay) in zip(self.parts, groups, strict=True):
             part.grad = torch.zeros_like(part)
             part.requires_grad_()
-        rated = [
-            {"params": [part], "lr": rate, "weight_decay": decay}
-            for part, (_, rate, decay) in zip(self.parts, groups, strict=True)
-        ]
-        self.optimizer = torch_optimizer(settings, rated, device != "cpu")
+            rates = {"lr": settings.lr / discount, "weight_decay": settings.weight_decay + decay}
+            options.append({"params": [part], **rates})
+        self.optimizer = torch_optimizer(settings, options, device != "cpu")
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
         self.before: list[torch.Tensor] = []
-        self.updates = 0
-
-    # ------------------------------------------------------------------------------ what is learned
 
     @abstractmethod
     def loss(self, weights: Weights, step: int) -> torch.Tensor:
-        """The sum over all runs of the loss to be followed. Inside a graph, `step` is that of its capture."""
+        """Training loss of update step + 1, summed over all runs. In a CUDA graph, `step` is that of its capture."""
 
     def prepare(self, step: int) -> int:
-        """Put in place what the loss at a step reads; the key of the graph that fits it."""
+        """Prepare the data that the loss at a step reads; return the key of the CUDA graph that applies."""
         return 0
 
     @abstractmethod
     def scores_of(self, weights: Weights, runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """`scores` of the runs at these places; weights may be of more, which follow them."""
-
-    # ---------------------------------------------------------------------------------- as an Engine
+        """The `scores` of the runs with these indices, whose weights come first; more weights (padding) may follow."""
 
     @torch.no_grad()
-    def hold(self, weights: np.ndarray, moments: Mapping[str, np.ndarray], updates: int) -> None:
-        given = self._split(weights)
-        kept = {name: self._split(moments[name]) for name in self.names}
-        for at, (part, values) in enumerate(zip(self.parts, given, strict=True)):
+    def set_state(self, weights: np.ndarray, moments: Mapping[str, np.ndarray], updates: int) -> None:
+        new_parts = self._split(weights)
+        new_moments = {name: self._split(moments[name]) for name in self.names}
+        for at, (part, values) in enumerate(zip(self.parts, new_parts, strict=True)):
             part.copy_(values)
             memory = self.optimizer.state[part]
             for name in self.names:
-                memory.setdefault(name, torch.zeros_like(part)).copy_(kept[name][at])
+                memory.setdefault(name, torch.zeros_like(part)).copy_(new_moments[name][at])
             if "exp_avg" in self.names:
                 memory.setdefault("step", torch.zeros((), device=part.device)).fill_(float(updates))
         self.updates = updates
@@ -196,31 +181,29 @@ class TorchBackend(ABC):
         self._differentiate(step)
 
     def weights(self) -> np.ndarray:
-        return self._joined([part.detach() for part in self.parts])
+        return self._to_rows([part.detach() for part in self.parts])
 
     def moments(self) -> dict[str, np.ndarray]:
-        return {name: self._joined([self.optimizer.state[part][name] for part in self.parts]) for name in self.names}
+        return {name: self._to_rows([self.optimizer.state[part][name] for part in self.parts]) for name in self.names}
 
     def gradient(self) -> np.ndarray:
-        return self._joined([_gradient_buffer(part) for part in self.parts])
+        return self._to_rows([_gradient_buffer(part) for part in self.parts])
 
-    def moved(self) -> np.ndarray:
+    def last_update(self) -> np.ndarray:
         pairs = zip(self.parts, self.before, strict=True)
-        return self._joined([part.detach() - before for part, before in pairs])
+        return self._to_rows([part.detach() - before for part, before in pairs])
 
     @torch.no_grad()
     def scores(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.scores_of(self._named(), np.arange(self.runs))
+        return self.scores_of(self._named_weights(), np.arange(self.runs))
 
     @torch.no_grad()
-    def exact_scores(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        at = np.flatnonzero(which)
-        rows = torch.from_numpy(self.weights()[at]).to(self.device).double()
-        return self.scores_of(self.network.unflatten(rows), at)
+    def exact_scores(self, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        runs = np.flatnonzero(mask)
+        rows = torch.from_numpy(self.weights()[runs]).to(self.device).double()
+        return self.scores_of(self.network.unflatten(rows), runs)
 
-    # ----------------------------------------------------------------------------------------- parts
-
-    def _named(self) -> dict[str, torch.Tensor]:
+    def _named_weights(self) -> dict[str, torch.Tensor]:
         return self.network.unflatten(torch.cat(self.parts, dim=1).index_select(1, self.back))
 
     def _split(self, rows: np.ndarray) -> list[torch.Tensor]:
@@ -228,12 +211,12 @@ class TorchBackend(ABC):
         padded[: self.runs] = torch.from_numpy(np.ascontiguousarray(rows))
         return [padded.to(self.device)[:, columns] for columns in self.columns]
 
-    def _joined(self, parts: list[torch.Tensor]) -> np.ndarray:
+    def _to_rows(self, parts: list[torch.Tensor]) -> np.ndarray:
         return torch.cat(parts, dim=1)[: self.runs, self.back].cpu().numpy()
 
     def _differentiate(self, step: int) -> None:
         with torch.enable_grad():
-            gradients = torch.autograd.grad(self.loss(self._named(), step), self.parts)
+            gradients = torch.autograd.grad(self.loss(self._named_weights(), step), self.parts)
         for part, gradient in zip(self.parts, gradients, strict=True):
             _gradient_buffer(part).copy_(gradient)
 
@@ -242,15 +225,15 @@ class TorchBackend(ABC):
         self.optimizer.step()
 
     def _capture(self, step: int) -> torch.cuda.CUDAGraph:
-        """A step as a graph; what the warm-up steps change is put back."""
+        """Capture one step as a CUDA graph; what the warm-up steps change is restored."""
         touched = [*self.parts, *(value for state in self.optimizer.state.values() for value in state.values())]
         before = [tensor.detach().clone() for tensor in touched]
-        aside = torch.cuda.Stream()
-        aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
             for _ in range(3):
                 self._update(step)
-        torch.cuda.current_stream().wait_stream(aside)
+        torch.cuda.current_stream().wait_stream(stream)
         graph, others = torch.cuda.CUDAGraph(), list(self.graphs.values())
         with torch.cuda.graph(graph, pool=others[0].pool() if others else None):
             self._update(step)
@@ -261,14 +244,16 @@ class TorchBackend(ABC):
 
 
 def _gradient_buffer(part: torch.Tensor) -> torch.Tensor:
-    """The tensor in which a parameter's gradient is kept."""
+    """The tensor that holds the gradient of a parameter."""
     assert part.grad is not None
     return part.grad
 
 
 def torch_optimizer(settings: OptimizerSettings, groups: list[dict], graph: bool) -> torch.optim.Optimizer:
-    """The update rule that settings name, fused, each group at its own rate and decay; with `graph` able to stand in
-    one."""
+    """The fused torch optimizer of the settings, with a learning rate and weight decay per group.
+
+    graph: whether its steps can be captured in a CUDA graph.
+    """
     s = settings
     if s.optimizer == "sgd":
         return torch.optim.SGD(groups, momentum=s.momentum, fused=True)
@@ -277,8 +262,11 @@ def torch_optimizer(settings: OptimizerSettings, groups: list[dict], graph: bool
 
 
 def mean_scores(logits: torch.Tensor, target: torch.Tensor, counts: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """Cross-entropy and share classified correctly, both (run, split) float64: logits (run, item, class), target (item)
-    or (run, item), counts (run, item, split), how often each item occurs in each split."""
+    """Mean cross-entropy and accuracy, both (run, split) float64.
+
+    logits: (run, item, class); target: (item) or (run, item); counts: (run, item, split), how often each item occurs in
+    each split.
+    """
     target = target.expand(logits.shape[:-1])[..., None]
     right = torch.gather(logits, -1, target)
     losses = torch.logsumexp(logits.double(), -1) - right[..., 0].double()

@@ -1,10 +1,8 @@
-"""Transfer: first weights of VC's network from a run that has learned another task (VC section 5).
+"""Initial weights of a clustering head (VC) from a run trained on another task: fine-tuning (VC section 5).
 
-Position embeddings, query, value matrix and feed-forward layer are carried over as they are, and so are the rows of the
-embedding table that the source has; new rows are drawn from a stream of their own.
+Position embeddings, query, value matrix and MLP are copied, and so are the rows of the embedding table that the source
+has. New rows of the table are drawn at random, from their own random stream.
 """
-
-from pathlib import Path
 
 import numpy as np
 import xarray as xr
@@ -18,60 +16,91 @@ from dynamics.trajectory.schema import read_settings
 
 
 def finetuning_weights(network: ClusteringHead, seeds: np.ndarray) -> dict[str, np.ndarray]:
-    """First weights, (run, *shape) float32, of the members of these seeds. Raises SettingsError."""
+    """Return initial weights for fine-tuning, from the trajectory that the setting `start` names.
+
+    Parameters
+    ----------
+    network : ClusteringHead
+        The network to train; its settings name the source trajectory, the step and the choice of runs.
+    seeds : numpy.ndarray
+        Seed of each run, (run,).
+
+    Returns
+    -------
+    dict of str to numpy.ndarray
+        Weights by variable name, (run, ...) float32.
+
+    Raises
+    ------
+    SettingsError
+        If the source is no trajectory with weights of a fitting clustering head, or lacks the step or a run.
+    """
     s = network.settings
     name = verify_content_hash(s.start)
-    source = _open_source(name)
+    source = open_start(name)
     before = read_settings(source)
-    assert isinstance(before, SparseSettings)
+    if not isinstance(before, SparseSettings):
+        found = f"{name} of the system {before.system}"
+        raise SettingsError("start", found, f"a trajectory of {SparseSettings.system}")
     for field in ("length", "dim", "hidden", "receptor_biases", "output_bias"):
         if getattr(before, field) != getattr(s, field):
             raise SettingsError(field, getattr(s, field), f"{getattr(before, field)}, as in {name}")
     if s.rows < before.rows:
         field = "table" if s.table else "vocab"
-        raise SettingsError(field, getattr(s, field), f"at least the {before.rows} rows that the table of {name} has")
-    places, step = source_run_indices(source, s, seeds), start_step_index(source, s.start_step)
+        raise SettingsError(field, getattr(s, field), f"at least {before.rows}, the rows of the table of {name}")
+    runs, step = source_run_indices(source, s, seeds), start_step_index(source, s.start_step)
     weights = {}
     for variable, dims in network.variables.items():
         if variable not in source:
-            raise SettingsError("start", f"{name} with metrics alone", "a trajectory that recorded its weights")
-        weights[variable] = source[variable].transpose("run", "step", *dims).values[places, step]
-    fresh = randomness.normal_samples(seeds, "sparse/new_rows", network.shapes["embedding"]).astype(np.float32)
-    fresh[:, : before.rows] = weights["embedding"]
-    return {**weights, "embedding": fresh}
-
-
-def _open_source(name: Path) -> xr.Dataset:
-    """The source, if it is a whole trajectory of this system. Raises SettingsError."""
-    source = open_start(name)
-    found = read_settings(source).system
-    if found != SparseSettings.system:
-        raise SettingsError("start", f"{name} of the system {found}", f"a trajectory of {SparseSettings.system}")
-    return source
+            raise SettingsError("start", f"{name}, which contains only metrics", "a trajectory with recorded weights")
+        weights[variable] = source[variable].transpose("run", "step", *dims).values[runs, step]
+    table = randomness.normal_samples(seeds, "sparse/new_rows", network.shapes["embedding"]).astype(np.float32)
+    table[:, : before.rows] = weights["embedding"]
+    return {**weights, "embedding": table}
 
 
 def successful_runs(trajectory: xr.Dataset, above: float = SUCCESS_ACCURACY, split: str = "test") -> np.ndarray:
-    """Runs that have not diverged and end above an accuracy on a split: (run,) bool."""
+    """Return which runs have not diverged and end above an accuracy.
+
+    Parameters
+    ----------
+    trajectory : xarray.Dataset
+        A trajectory of a clustering head (VC).
+    above : float, optional
+        Threshold of the accuracy, 0 to 1.
+    split : str, optional
+        Split whose accuracy is compared.
+
+    Returns
+    -------
+    numpy.ndarray
+        (run,) bool.
+
+    Examples
+    --------
+    >>> from dynamics import SparseSettings, simulate
+    >>> successful_runs(simulate(SparseSettings(data=64), runs=2, steps=2, progress=False))
+    array([False, False])
+    """
     last = trajectory.isel(step=-1)
-    right = last["accuracy"].sel(split=split).values > above
-    return right & not_diverged(last)
+    return (last["accuracy"].sel(split=split).values > above) & not_diverged(last)
 
 
 def source_run_indices(source: xr.Dataset, s: SparseSettings, seeds: np.ndarray) -> np.ndarray:
-    """Where along `run` the members of these seeds begin: at their own seed, or each at the next successful run.
+    """The run index in the source for each seed: the run of the same seed, or one of the successful runs in turn.
 
     Raises SettingsError.
     """
     seeds = np.asarray(seeds)
     if s.start_runs == "successful":
-        good = np.flatnonzero(successful_runs(source))
-        if len(seeds) > len(good):
-            raise SettingsError("runs", len(seeds), f"at most the {len(good)} successful ones of the source")
-        return good[seeds % len(good)]
-    places = np.array(start_run_indices(source, seeds), dtype=np.int64)
-    begun = source["step"].values[start_step_index(source, s.start_step)]
-    ended = source["last_step"].values[places] < begun
-    if ended.any():
-        found = f"a run of seed {seeds[ended][0]} that has diverged before step {begun}"
-        raise SettingsError("start", found, "runs that have not, such as the successful ones")
-    return places
+        successful = np.flatnonzero(successful_runs(source))
+        if len(seeds) > len(successful):
+            raise SettingsError("runs", len(seeds), f"at most {len(successful)}, the successful runs of the source")
+        return successful[seeds % len(successful)]
+    runs = np.array(start_run_indices(source, seeds), dtype=np.int64)
+    step = source["step"].values[start_step_index(source, s.start_step)]
+    diverged = source["last_step"].values[runs] < step
+    if diverged.any():
+        found = f"a run of seed {seeds[diverged][0]} that diverged before step {step}"
+        raise SettingsError("start", found, "runs that have not diverged, such as the successful runs")
+    return runs

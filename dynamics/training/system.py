@@ -1,5 +1,4 @@
-"""Training systems: what `dynamics.simulation` asks of a system, of ensembles of networks
-(`dynamics.training.ensemble`)."""
+"""The two training systems: ensembles of networks that implement the protocol `dynamics.System`."""
 
 import dataclasses
 from abc import ABC, abstractmethod
@@ -34,7 +33,7 @@ _Network = TypeVar("_Network", ConstantAttention, ClusteringHead)
 
 
 class TrainingSystem(ABC, Generic[_Network]):
-    """A network that learns, as a `System`: see `dynamics.simulation` for the protocol."""
+    """An ensemble of networks in training, as a `dynamics.System`. Subclasses define the network and its backend."""
 
     clock = DEFAULT_CLOCK
 
@@ -57,53 +56,53 @@ class TrainingSystem(ABC, Generic[_Network]):
             "loss": ("split",),
             "accuracy": ("split",),
         }
-        self._team: EnsembleTrainer | None = None
+        self._trainer: EnsembleTrainer | None = None
 
     @abstractmethod
-    def engine(self, seeds: np.ndarray) -> Backend:
-        """What trains the runs of these seeds."""
+    def backend(self, seeds: np.ndarray) -> Backend:
+        """The backend that trains the runs with these seeds."""
 
     @abstractmethod
     def working_bytes(self, runs: int) -> int:
-        """Memory that a run takes, known before any is taken."""
+        """Estimated memory in bytes for an ensemble of `runs`."""
 
-    def first_weights(self, seeds: np.ndarray) -> dict[str, np.ndarray]:
+    def initial_weights(self, seeds: np.ndarray) -> dict[str, np.ndarray]:
         """Weights at step 0, (run, *shape) float32."""
         return self.network.initial(seeds)
 
     def coords(self) -> dict[str, np.ndarray]:
-        """Coordinates of the dimensions that `variables` names; a split that is empty is left out."""
+        """Coordinates of the dimensions in `variables`; empty splits are left out."""
         numbered = {dim: np.arange(size) for dim, size in self.network.sizes.items()}
         return {**numbered, "layer": np.array(list(self.network.variables)), "split": np.array(self.splits)}
 
     def initial(self, seeds: np.ndarray) -> TrainingState:
-        """First weights, one run a seed; `gradient_norm` is that of the first gradient there."""
-        rows = self.network.flatten(self.first_weights(seeds))
-        still = np.zeros((len(seeds), len(self.network.variables)))
-        state = TrainingState(0, np.array(seeds), rows, {}, 0, still, still, np.zeros(len(seeds), np.int64))
-        return self._team_of(state).next(with_gradient_norm, with_moments(state, self.moment_names))
+        """The state at step 0, one run per seed, with the norm of the first gradient."""
+        rows = self.network.flatten(self.initial_weights(seeds))
+        zeros = np.zeros((len(seeds), len(self.network.variables)))
+        state = TrainingState(0, np.array(seeds), rows, {}, 0, zeros, zeros, np.zeros(len(seeds), np.int64))
+        return self._trainer_of(state).map_state(with_gradient_norm, with_moments(state, self.moment_names))
 
     def advance(self, state: TrainingState, steps: int) -> TrainingState:
-        """The state `steps` updates later; on a processor a run's bits depend on nothing but its own state."""
+        """The state `steps` updates later. On a CPU the bits of a run depend on nothing but its own state."""
         if steps == 0:
             return state
         state = with_moments(state, self.moment_names)
-        return self._team_of(state).next(lambda trainer, part: advance_runs(trainer, part, steps), state)
+        return self._trainer_of(state).map_state(lambda trainer, part: advance_runs(trainer, part, steps), state)
 
     def observe(self, state: TrainingState) -> dict[str, np.ndarray]:
-        """One frame: an array (run, ...) for each of `variables`."""
-        frames = self._team_of(state).each(observe_runs, with_moments(state, self.moment_names))
+        """One frame: an array (run, ...) for each variable in `variables`."""
+        frames = self._trainer_of(state).map(observe_runs, with_moments(state, self.moment_names))
         return {name: np.concatenate([part[name] for part in frames]) for name in self.variables}
 
-    def _team_of(self, state: TrainingState) -> EnsembleTrainer:
-        if self._team is None or not np.array_equal(state.seeds, self._team.seeds):
-            self._team = EnsembleTrainer(
-                lambda seeds: Trainer(self.network, self.engine(seeds)), state.seeds, self.device
+    def _trainer_of(self, state: TrainingState) -> EnsembleTrainer:
+        if self._trainer is None or not np.array_equal(state.seeds, self._trainer.seeds):
+            self._trainer = EnsembleTrainer(
+                lambda seeds: Trainer(self.network, self.backend(seeds)), state.seeds, self.device
             )
-        return self._team
+        return self._trainer
 
     def checkpoint(self, state: TrainingState) -> dict[str, np.ndarray]:
-        """All that `restore` needs, exactly: `step`, and arrays with a leading run axis."""
+        """The exact restart state for `restore`: `step`, and arrays with a leading run axis."""
         state = with_moments(state, self.moment_names)
         return {
             "step": np.asarray(state.step),
@@ -117,7 +116,7 @@ class TrainingSystem(ABC, Generic[_Network]):
         }
 
     def restore(self, arrays: Mapping[str, Any]) -> TrainingState:
-        """The state of which `checkpoint` gave the arrays, or some of its runs."""
+        """The state from the arrays of `checkpoint`, or from those of some of its runs."""
         names = ("seeds", "weights", "gradient_norm", "update_norm", "last_step")
         return TrainingState(
             step=int(arrays["step"]),
@@ -128,7 +127,26 @@ class TrainingSystem(ABC, Generic[_Network]):
 
 
 class ModularSystem(TrainingSystem[ConstantAttention]):
-    """CA's network on addition modulo N."""
+    """The constant-attention network of CA on addition modulo N, as a `dynamics.System`.
+
+    Parameters
+    ----------
+    settings : ModularSettings
+        Network, data and optimizer.
+    device : {"auto", "cpu", "cuda"}, optional
+        Where to compute; "auto" is a CUDA device if torch finds one.
+    ensemble_width : int, optional
+        Smallest width of batched products on CUDA, on which rounding depends.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynamics import ModularSettings
+    >>> system = ModularSystem(ModularSettings(n=5), device="cpu")
+    >>> state = system.advance(system.initial(np.arange(3)), 2)
+    >>> system.observe(state)["loss"].shape  # run, split
+    (3, 2)
+    """
 
     numerics_version = 3
     """Raised whenever a change alters results."""
@@ -138,7 +156,7 @@ class ModularSystem(TrainingSystem[ConstantAttention]):
         splits = modular_backends.modular_splits(settings)
         super().__init__(ConstantAttention(settings), splits, settings, device, ensemble_width)
 
-    def engine(self, seeds: np.ndarray) -> Backend:
+    def backend(self, seeds: np.ndarray) -> Backend:
         if self.device == "cpu":
             return modular_backends.ModularSimdBackend(self.network, seeds)
         return modular_backends.ModularTorchBackend(self.network, seeds, self.device, self.ensemble_width)
@@ -149,7 +167,25 @@ class ModularSystem(TrainingSystem[ConstantAttention]):
 
 
 class SparseSystem(TrainingSystem[ClusteringHead]):
-    """VC's network on sparse modular addition."""
+    """The clustering head of VC on sparse modular addition, as a `dynamics.System`.
+
+    Parameters
+    ----------
+    settings : SparseSettings
+        Network, data and optimizer.
+    device : {"auto", "cpu", "cuda"}, optional
+        Where to compute; "auto" is a CUDA device if torch finds one.
+    ensemble_width : int, optional
+        Smallest width of batched products on CUDA, on which rounding depends.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynamics import SparseSettings
+    >>> system = SparseSystem(SparseSettings(data=64), device="cpu")
+    >>> system.initial(np.arange(3)).weights.shape  # run, parameter
+    (3, 196)
+    """
 
     numerics_version = 2
     """Raised whenever a change alters results."""
@@ -158,12 +194,12 @@ class SparseSystem(TrainingSystem[ClusteringHead]):
         self.settings = dataclasses.replace(settings, start=append_content_hash(settings.start))
         super().__init__(ClusteringHead(self.settings), tasks.sparse_splits(settings), settings, device, ensemble_width)
 
-    def first_weights(self, seeds: np.ndarray) -> dict[str, np.ndarray]:
+    def initial_weights(self, seeds: np.ndarray) -> dict[str, np.ndarray]:
         if self.settings.start == "random":
-            return super().first_weights(seeds)
+            return super().initial_weights(seeds)
         return finetuning_weights(self.network, seeds)
 
-    def engine(self, seeds: np.ndarray) -> Backend:
+    def backend(self, seeds: np.ndarray) -> Backend:
         if self.device == "cpu":
             return sparse_backends.SparseSimdBackend(self.network, seeds, self.clock)
         return sparse_backends.SparseTorchBackend(self.network, seeds, self.device, self.ensemble_width, self.clock)
@@ -175,7 +211,7 @@ class SparseSystem(TrainingSystem[ClusteringHead]):
 
 
 def resolve_device(device: str) -> str:
-    """cpu or cuda. Raises SettingsError."""
+    """The device that a setting stands for, "cpu" or "cuda". Raises SettingsError."""
     if device not in ("auto", "cpu", "cuda"):
         raise SettingsError("device", device, "auto, cpu or cuda")
     if device == "cuda" and not torch.cuda.is_available():

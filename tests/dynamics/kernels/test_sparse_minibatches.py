@@ -26,9 +26,8 @@ def both(s, runs, begin=0, end=None, scale=1.0):
     targets = sparse_sum(tokens, s)
     memory = TrainingArrays(to_lanes(rows), *(np.full_like(to_lanes(rows), np.nan) for _ in range(4)))
     learned = LabelledSequences(tokens, targets.astype(np.int16))
-    train_sparse(
-        memory, sparse_layout(network), learned, order, optimizer_rule(s), 1.0, 0.0, 1, begin, end - begin, 0, s.dim
-    )
+    rule, layout, axes = optimizer_rule(s), sparse_layout(network), tuple(range(s.dim))
+    train_sparse(memory, layout, learned, order, rule, 1.0, 0.0, 1, begin, end - begin, 0, axes)
     exact = torch.from_numpy(rows).double().requires_grad_()
     at = order[:, begin:end]
     batch, target = np.take_along_axis(tokens, at[..., None], 1), np.take_along_axis(targets, at, 1)
@@ -76,7 +75,7 @@ def test_scores_are_those_of_float64(vocab, length, runs, scale):
     engine = SparseSimdBackend(network, seeds)
     rows = np.float32(scale) * network.flatten(network.initial(seeds))
     none = np.zeros_like(rows)
-    engine.hold(rows, dict.fromkeys(engine.names, none), 0)
+    engine.set_state(rows, dict.fromkeys(engine.names, none), 0)
     loss, accuracy = engine.scores()
     weights = network.unflatten(torch.from_numpy(rows).double())
     train_on, test_on = sample_sequences(s, seeds, "train"), sample_sequences(s, seeds, "test")

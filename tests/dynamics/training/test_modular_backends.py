@@ -13,7 +13,6 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynamics import simulation as loop
 from dynamics.branching import branch, final_embedding, replay
 from dynamics.errors import MissingPackage, TrajectoryError
 from dynamics.kernels import modular_backprop
@@ -22,7 +21,7 @@ from dynamics.kernels.simd import from_lanes, to_lanes
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.settings import ModularSettings, SettingsError
-from dynamics.simulation import simulate
+from dynamics.simulation import restore_state, simulate
 from dynamics.tasks import all_pairs, training_pairs
 from dynamics.training import backends
 from dynamics.training.ensemble import state_of_runs
@@ -192,7 +191,7 @@ def test_lane_gradients_and_scores_are_those_of_autograd(n, hidden, dim, runs, s
 
 def held(engine, rows):
     """The engine begun from rows (run, parameter)."""
-    engine.hold(rows.numpy(), {name: np.zeros(rows.shape, np.float32) for name in engine.names}, 0)
+    engine.set_state(rows.numpy(), {name: np.zeros(rows.shape, np.float32) for name in engine.names}, 0)
     return engine
 
 
@@ -426,7 +425,7 @@ def test_both_engines_train_alike(rule):
         held(engine, flat(network, 5)).train(0, 40)
     np.testing.assert_allclose(there.weights(), here.weights(), atol=2e-5)
     np.testing.assert_allclose(there.gradient(), here.gradient(), atol=1e-5)
-    np.testing.assert_allclose(there.moved(), here.moved(), atol=1e-5)
+    np.testing.assert_allclose(there.last_update(), here.last_update(), atol=1e-5)
     for name, moment in there.moments().items():
         np.testing.assert_allclose(moment, here.moments()[name], atol=1e-5)
 
@@ -488,7 +487,7 @@ def test_a_restart_state_of_another_version_is_told():
     arrays = system.checkpoint(system.initial(np.arange(2)))
     del arrays["updates"]
     with pytest.raises(TrajectoryError, match="no 'updates': it was written by another version"):
-        loop._restored(system, arrays)
+        restore_state(system, arrays)
 
 
 def test_an_absurd_ensemble_is_refused_before_it_is_made():

@@ -28,7 +28,7 @@ needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA d
 def begun(engine):
     """The engine at the first weights of its runs."""
     rows = engine.network.flatten(engine.network.initial(np.arange(engine.runs)))
-    engine.hold(rows, dict.fromkeys(engine.names, np.zeros_like(rows)), 0)
+    engine.set_state(rows, dict.fromkeys(engine.names, np.zeros_like(rows)), 0)
     return engine
 
 
@@ -148,7 +148,7 @@ def test_both_engines_train_alike(changes):
         engine.train(10, 9)
     np.testing.assert_allclose(there.weights(), here.weights(), atol=2e-5)
     np.testing.assert_allclose(there.gradient(), here.gradient(), atol=1e-5)
-    np.testing.assert_allclose(there.moved(), here.moved(), atol=1e-5)
+    np.testing.assert_allclose(there.last_update(), here.last_update(), atol=1e-5)
     for name, moment in there.moments().items():
         np.testing.assert_allclose(moment, here.moments()[name], atol=1e-5)
     for one, other in zip(there.scores(), here.scores(), strict=True):
@@ -165,7 +165,7 @@ def test_a_torch_engine_goes_on_from_what_it_gave(changes):
     whole, first, second = (begun(SparseTorchBackend(network, seeds, "cpu")) for _ in range(3))
     whole.train(0, 19)
     first.train(0, 9)
-    second.hold(first.weights(), first.moments(), first.updates)
+    second.set_state(first.weights(), first.moments(), first.updates)
     second.train(9, 10)
     np.testing.assert_array_equal(second.weights(), whole.weights())
     for name, moment in whole.moments().items():
@@ -227,8 +227,8 @@ def test_along_an_ablation_only_the_ablated_changes():
         s = dataclasses.replace(base, **change)
         seeds = np.arange(3)
         one, other = (SparseSimdBackend(ClusteringHead(each), seeds) for each in (base, s))
-        np.testing.assert_array_equal(one.train_on.tokens, other.train_on.tokens)
-        np.testing.assert_array_equal(one.scored.tokens, other.scored.tokens)
+        np.testing.assert_array_equal(one.training.tokens, other.training.tokens)
+        np.testing.assert_array_equal(one.evaluation.tokens, other.evaluation.tokens)
         for engine in (one, other):
             begun(engine).differentiate(0)
         np.testing.assert_array_equal(one.order[1], other.order[1])
