@@ -514,7 +514,7 @@ def test_parts_of_a_state_are_rows():
 
 SCRIPT = """
 import sys
-from dynamics import recorder
+from dynamics.trajectory import recorder
 from dynamics.settings import ModularSettings
 from dynamics.simulation import simulate
 recorder.PART_SECONDS = 0.05
