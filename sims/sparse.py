@@ -13,6 +13,7 @@ from typing import Annotated
 
 import tyro
 
+from analysis import clustering_heads, output, plots
 from analysis.command_line.options import SparseOptions
 from analysis.command_line.parsing import run_command
 from dynamics.settings import SettingsError, SparseSettings, StartRuns
@@ -109,12 +110,11 @@ def main(options: Options) -> None:
         named = {"start": "from", "start_step": "step", "start_runs": "only_successful"}
         raise SettingsError(named.get(error.field, error.field), error.found, error.allowed) from None
 
-    from analysis.plots.learning_figure import learning_row, print_learning_table, save_learning_figure
-
     picture = path.with_suffix(".png")
-    save_learning_figure(trajectory, picture)
+    plots.save_figure(plots.plot_learning(trajectory), picture)
     print(f"picture     {picture}", file=say)
-    print_learning_table([learning_row(trajectory)], options.csv)
+    columns = clustering_heads.LEARNING_COLUMNS
+    output.output_table(clustering_heads.learning_table(trajectory), columns, options.csv)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,9 @@ from .landscape import check_landscape_settings as check_landscape_settings
 from .landscape import fixed_point_landscape as fixed_point_landscape
 from .landscape import format_perturbation_table as format_perturbation_table
 from .landscape import landscape_table as landscape_table
+from .learning_outcome import LEARNING_COLUMNS as LEARNING_COLUMNS
+from .learning_outcome import final_accuracies as final_accuracies
+from .learning_outcome import learning_table as learning_table
 from .transfer_design import TransferDesign as TransferDesign
 from .vocabulary_transfer import TRANSFER_COLUMNS as TRANSFER_COLUMNS
 from .vocabulary_transfer import TRANSFER_TITLE as TRANSFER_TITLE

@@ -7,6 +7,7 @@ from .figure_files import save_figure as save_figure
 from .fixed_points_figure import plot_fixed_points as plot_fixed_points
 from .gradients_figure import plot_gradient_norms as plot_gradient_norms
 from .interventions_figure import plot_interventions as plot_interventions
+from .learning_figure import plot_learning as plot_learning
 from .panels import PANEL_BUILDERS as PANEL_BUILDERS
 from .panels import build_scene as build_scene
 from .panels import panel_names as panel_names

@@ -1,4 +1,4 @@
-"""Curves of a metric over training: the mean over runs of each split, and single runs, faint."""
+"""Curves of loss or accuracy over training: the mean over runs of each split, and single runs in pale colours."""
 
 import numpy as np
 import xarray as xr
@@ -8,14 +8,14 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from dynamics.trajectory.diverged import count_diverged, mask_diverged
 
-FAINT_RUNS = 200
-"""Of how many runs the curves are drawn one by one; the mean is over all."""
+_MAX_SINGLE_RUNS = 200
+"""Largest number of single runs that are drawn; the mean is over all runs."""
 
 SPLIT_COLOURS = {"train": "tab:blue", "validation": "tab:orange", "test": "tab:orange", "unseen": "tab:green"}
 
 
 def metric_curves(trajectory: xr.Dataset, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """A metric (run, split, step), NaN in invalid frames, and its mean over the other runs (split, step)."""
+    """A metric (run, split, step), NaN after a run has diverged, and its mean over the other runs (split, step)."""
     each = mask_diverged(trajectory[name], trajectory).transpose("run", "split", "step").values.astype(np.float64)
     each[~np.isfinite(each)] = np.nan
     count = np.isfinite(each).sum(axis=0)
@@ -24,17 +24,17 @@ def metric_curves(trajectory: xr.Dataset, name: str) -> tuple[np.ndarray, np.nda
 
 
 def plot_metric_curves(axes: Axes, trajectory: xr.Dataset, name: str, single: str | None = None) -> None:
-    """A metric against epochs: the mean over all runs of each split, and single runs, faint.
+    """Draw a metric against epochs: the mean over all runs of each split, and single runs in pale colours.
 
-    single: the split of which single runs are drawn, in grey; None is all, each in its colour.
+    single: draw single runs of this split only, in grey; None draws those of all splits in their colours.
     """
     each, mean = metric_curves(trajectory, name)
     if name == "loss":
-        each, mean = set_log_loss_axis(axes, each, mean)
+        each, mean = _set_log_loss_axis(axes, each, mean)
     else:
         axes.set(ylim=(-0.03, 1.03), ylabel=name)
     epoch = trajectory["epoch"].values
-    some = each[:FAINT_RUNS] if len(each) > 1 else each[:0]
+    some = each[:_MAX_SINGLE_RUNS] if len(each) > 1 else each[:0]
     for place, split in enumerate(trajectory["split"].values):
         colour = SPLIT_COLOURS.get(str(split), "0.4")
         if single in (None, split):
@@ -51,8 +51,8 @@ def plot_metric_curves(axes: Axes, trajectory: xr.Dataset, name: str, single: st
     axes.set_axisbelow(True)
 
 
-def set_log_loss_axis(axes: Axes, each: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Make the axis logarithmic over the values given, which come back with zeros moved up to its lower edge."""
+def _set_log_loss_axis(axes: Axes, each: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Set a logarithmic axis over the losses; returns them with zeros replaced by the lower end of the axis."""
     positive = each[each > 0]
     low, high = (positive.min(), positive.max()) if positive.size else (0.1, 1.0)
     low, high = low / 1.25, high * 1.25
@@ -65,11 +65,11 @@ def set_log_loss_axis(axes: Axes, each: np.ndarray, mean: np.ndarray) -> tuple[n
 
 
 def curves_caption(trajectory: xr.Dataset) -> str:
-    """Of what the strong lines are a mean."""
+    """What the thick and the thin lines show."""
     runs = trajectory.sizes["run"]
     diverged = count_diverged(trajectory)
-    lost = f" ({diverged} diverged on the way)" if diverged else ""
+    lost = f" ({diverged} diverged)" if diverged else ""
     if runs == 1:
         return f"one run{', diverged' if diverged else ''}"
-    some = f"the first {FAINT_RUNS} runs" if runs > FAINT_RUNS else "single runs"
-    return f"strong: mean of {runs} runs{lost}; faint: {some}"
+    some = f"the first {_MAX_SINGLE_RUNS} runs" if runs > _MAX_SINGLE_RUNS else "single runs"
+    return f"thick: mean of {runs} runs{lost}; thin: {some}"

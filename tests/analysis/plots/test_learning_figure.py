@@ -5,12 +5,15 @@ import dataclasses
 import numpy as np
 import pytest
 
-from analysis.plots.learning_figure import COLUMNS, final_accuracies, learning_row, plot_learning, save_learning_figure
+from analysis.clustering_heads.learning_outcome import LEARNING_COLUMNS, final_accuracies, learning_table
+from analysis.output.tables import format_table
+from analysis.plots.learning_figure import plot_learning
 from analysis.statistics.intervals import binomial_interval, mean_interval
 from dynamics.settings import SparseSettings
 from dynamics.simulation import simulate
 from dynamics.trajectory.schema import DIVERGED
 
+ENDS = ("", "_low", "_high")
 SMALL = SparseSettings(length=6, sparsity=2, data=60, batch=16, hidden=6)
 
 
@@ -26,23 +29,19 @@ def planted(test, diverged=0):
 
 def test_a_row_counts_successes_among_all_runs():
     trajectory = planted([0.5, 0.9, 0.91, 0.98, 0.99, 1.0, 1.0, 1.0], diverged=2)
-    found = learning_row(trajectory)
-    numbers = dict(zip(COLUMNS, found.numbers, strict=True))
-    assert (numbers["runs"], numbers["diverged"], numbers["vocab"], numbers["epochs"]) == ("8", "2", "2", "2.0")
+    (found,) = learning_table(trajectory).to_dict("records")
+    assert [found[name] for name in ("runs", "diverged", "vocab", "epochs")] == [8, 2, 2, 2.0]
     for name, count in (("above_0.9", 4), ("above_0.98", 2), ("above_1", 1)):
-        expected = binomial_interval(count, 8)
-        ends = [float(numbers[f"{name}{end}"]) for end in ("", "_low", "_high")]
-        np.testing.assert_allclose(ends, expected)
+        np.testing.assert_allclose([found[name + end] for end in ENDS], binomial_interval(count, 8))
     alive = np.array([0.5, 0.9, 0.91, 0.98, 0.99, 1.0])
-    np.testing.assert_allclose([float(numbers[f"test{end}"]) for end in ("", "_low", "_high")], mean_interval(alive))
+    np.testing.assert_allclose([found[f"test{end}"] for end in ENDS], mean_interval(alive))
     np.testing.assert_allclose(final_accuracies(trajectory)["test"], alive)
-    assert len(found.text) == 10
 
 
 def test_splits_that_are_not_there_are_empty():
-    trajectory = simulate(dataclasses.replace(SMALL, length=3), runs=2, steps=4, progress=False)
-    assert learning_row(trajectory).numbers[-3:] == ["", "", ""]
-    assert learning_row(trajectory).text[-1] == "-"
+    table = learning_table(simulate(dataclasses.replace(SMALL, length=3), runs=2, steps=4, progress=False))
+    assert table[[f"unseen{end}" for end in ENDS]].isna().all(axis=None)
+    assert format_table(table, LEARNING_COLUMNS).endswith(" -")
 
 
 def test_the_picture_holds_means_and_ends():
@@ -57,13 +56,13 @@ def test_the_picture_holds_means_and_ends():
 
 
 @pytest.mark.parametrize("kind", ["one run", "no step", "all diverged"])
-def test_the_picture_of_very_little(kind, tmp_path):
+def test_the_picture_of_very_little(kind):
     if kind == "all diverged":
         trajectory = planted([0.5, 0.6], diverged=2)
     else:
         trajectory = simulate(SMALL, runs=1, steps=8 if kind == "one run" else 0, progress=False)
-    save_learning_figure(trajectory, tmp_path / "a.png")
     drawn = plot_learning(trajectory)
+    drawn.canvas.draw()
     low, high = drawn.axes[2].get_xlim()
     assert (low, high) == (0, 1.05)
     assert "nan" not in drawn.get_suptitle()
