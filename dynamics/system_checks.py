@@ -85,64 +85,62 @@ def check_settings_instance(settings: Any) -> None:
 # ---------------------------------------------------------------------------------- attributes and methods
 
 
+def _require(condition: object, where: str, found: str, allowed: str) -> None:
+    if not condition:
+        raise SettingsError(where, found, allowed)
+
+
 def _create_external_system(settings: Any, device: str) -> System:
     """A system that is not built in, if it has all attributes and methods. Raises SettingsError."""
     factory = system_class(settings.system)
     check_settings_instance(settings)
-    name = getattr(factory, "__name__", "the system")
-    _refuse_missing(name, sorted(getattr(factory, "__abstractmethods__", ())), "a class with all methods of a system")
+    name, complete = getattr(factory, "__name__", "the system"), "a class with all methods of a system"
+    missing = sorted(getattr(factory, "__abstractmethods__", ()))
+    _require(not missing, name, "no " + ", no ".join(missing), complete)
     system = factory(settings, device)
     missing = [each for each in _SYSTEM_ATTRIBUTES if not hasattr(system, each)]
-    _refuse_missing(name, missing, "settings and variables set by __init__, the others inherited from dynamics.System")
+    allowed = "settings and variables set by __init__, the others inherited from dynamics.System"
+    _require(not missing, name, "no " + ", no ".join(missing), allowed)
     missing = [each for each in _SYSTEM_METHODS if not callable(getattr(system, each, None))]
-    _refuse_missing(name, missing, "a class with all methods of a system")
-    if not isinstance(needed := system.working_bytes(1), numbers.Real):
-        raise SettingsError(f"{name}.working_bytes", repr(needed), "a number of bytes")
+    _require(not missing, name, "no " + ", no ".join(missing), complete)
+    needed = system.working_bytes(1)
+    _require(isinstance(needed, numbers.Real), f"{name}.working_bytes", repr(needed), "a number of bytes")
     _check_variables(system)
     return system
 
 
-def _refuse_missing(name: str, missing: list[str], allowed: str) -> None:
-    if missing:
-        raise SettingsError(name, "no " + ", no ".join(missing), allowed)
-
-
 def _check_variables(system: Any) -> None:
     """Check that `variables` and `coords` agree with each other and with the format."""
-    where, variables = f"{type(system).__name__}.variables", system.variables
-    if not isinstance(variables, Mapping):
-        raise SettingsError(where, type(variables).__name__, 'a dict such as {"velocity": ("token", "axis")}')
-    coords = _coordinates(system)
-    for name in NORM_VARIABLES:
-        if name not in variables:
-            raise SettingsError(where, f"no {name}", f'{", ".join(NORM_VARIABLES)}, each over ("layer",), and others')
-    for name, dims in variables.items():
-        if not isinstance(name, str) or name in RESERVED_NAMES or name in coords:
-            allowed = "names other than " + ", ".join((*RESERVED_NAMES, *coords))
-            raise SettingsError(where, f"a variable named {name!r}", allowed)
-        if not isinstance(dims, tuple) or not all(isinstance(dim, str) for dim in dims):
-            raise SettingsError(where, f"{name}: {dims!r}", 'a tuple of dimensions, such as ("layer",) or ()')
-        if name in VARIABLES and sorted(dims) != sorted(VARIABLES[name].dims[2:]):
-            raise SettingsError(where, f"{name} over {dims}", f"{VARIABLES[name].dims[2:]} after run and step")
-        if len(set(dims)) < len(dims):
-            raise SettingsError(where, f"{name} over {dims}", "each dimension once")
+    name, variables, coords = type(system).__name__, system.variables, system.coords()
+    where = f"{name}.variables"
+    is_dict = isinstance(variables, Mapping)
+    _require(is_dict, where, type(variables).__name__, 'a dict such as {"velocity": ("token", "axis")}')
+    _check_coordinates(f"{name}.coords", coords)
+    for norm in NORM_VARIABLES:
+        allowed = f'{", ".join(NORM_VARIABLES)}, each over ("layer",), and others'
+        _require(norm in variables, where, f"no {norm}", allowed)
+    for variable, dims in variables.items():
+        reserved = (*RESERVED_NAMES, *coords)
+        is_free = isinstance(variable, str) and variable not in reserved
+        _require(is_free, where, f"a variable named {variable!r}", "names other than " + ", ".join(reserved))
+        are_names = isinstance(dims, tuple) and all(isinstance(dim, str) for dim in dims)
+        _require(are_names, where, f"{variable}: {dims!r}", 'a tuple of dimensions, such as ("layer",) or ()')
+        expected = VARIABLES[variable].dims[2:] if variable in VARIABLES else dims
+        allowed = f"{expected} after run and step"
+        _require(sorted(dims) == sorted(expected), where, f"{variable} over {dims}", allowed)
+        _require(len(set(dims)) == len(dims), where, f"{variable} over {dims}", "each dimension once")
         for dim in dims:
-            if dim not in coords:
-                allowed = f"one entry for each dimension of variables, and {name} is over {dims}"
-                raise SettingsError(f"{type(system).__name__}.coords", f"no {dim}", allowed)
+            allowed = f"one entry for each dimension of variables, and {variable} is over {dims}"
+            _require(dim in coords, f"{name}.coords", f"no {dim}", allowed)
 
 
-def _coordinates(system: Any) -> dict[str, np.ndarray]:
-    where, found = f"{type(system).__name__}.coords", system.coords()
-    if not isinstance(found, Mapping):
-        raise SettingsError(where, f"a {type(found).__name__}", "a dict: dimension -> array of its coordinates")
-    for dim, values in found.items():
-        if dim in RESERVED_NAMES:
-            raise SettingsError(where, dim, "dimensions other than " + ", ".join(RESERVED_NAMES))
-        if not isinstance(values, np.ndarray) or values.ndim != 1 or not values.size or values.dtype.kind not in "iufU":
-            allowed = "an array (size of the dimension,) of numbers or strings"
-            raise SettingsError(where, f"{dim}: {values!r}", allowed)
-    return dict(found)
+def _check_coordinates(where: str, coords: object) -> None:
+    is_dict = isinstance(coords, Mapping)
+    _require(is_dict, where, f"a {type(coords).__name__}", "a dict: dimension -> array of its coordinates")
+    for dim, values in coords.items():  # type: ignore[attr-defined]
+        _require(dim not in RESERVED_NAMES, where, dim, "dimensions other than " + ", ".join(RESERVED_NAMES))
+        is_axis = isinstance(values, np.ndarray) and values.ndim == 1 and values.size and values.dtype.kind in "iufU"
+        _require(is_axis, where, f"{dim}: {values!r}", "an array (size of the dimension,) of numbers or strings")
 
 
 # ---------------------------------------------------------------------------------- the first step, by trial
@@ -171,60 +169,53 @@ def _check_first_step(system: Any, seeds: np.ndarray) -> None:
 
 def _checked_frame(system: Any, state: Any, step: int, runs: int, method: str) -> Arrays:
     """The frame of a state that a method returned after `step` steps, if both are valid."""
-    where = f"{type(system).__name__}.{method}"
-    for name in ("step", "last_step"):
-        if not hasattr(state, name):
-            raise SettingsError(where, f"a {type(state).__name__} without {name}", "a state with step and last_step")
-    if not isinstance(state.step, numbers.Integral) or state.step != step:
-        raise SettingsError(where, f"a state whose step is {state.step!r}", f"the int {step}")
-    last = state.last_step
-    if not isinstance(last, np.ndarray) or last.shape != (runs,) or last.dtype.kind not in "iu":
-        allowed = f"integers of shape ({runs},): run"
-        raise SettingsError(where, f"a state whose last_step is {_describe_shape(last)}", allowed)
-    if (last > step).any() or (last < 0).any():
-        raise SettingsError(where, f"a state at step {step} whose last_step is {last}", f"steps from 0 to {step}")
+    where, last = f"{type(system).__name__}.{method}", getattr(state, "last_step", None)
+    has_steps = hasattr(state, "step") and hasattr(state, "last_step")
+    _require(has_steps, where, f"a {type(state).__name__}", "a state with step and last_step")
+    is_step = isinstance(state.step, numbers.Integral) and state.step == step
+    _require(is_step, where, f"a state whose step is {state.step!r}", f"the int {step}")
+    are_steps = isinstance(last, np.ndarray) and last.shape == (runs,) and last.dtype.kind in "iu"
+    found = f"a state whose last_step is {_describe_shape(last)}"
+    _require(are_steps, where, found, f"integers of shape ({runs},): run")
+    found = f"a state at step {step} whose last_step is {last}"
+    _require(((last >= 0) & (last <= step)).all(), where, found, f"steps from 0 to {step}")
     return _observe(system, state, runs)
 
 
 def _observe(system: Any, state: State, runs: int) -> Arrays:
     """The frame of a state, if it is as `variables` and `coords` say and, at step 0, finite."""
-    where, found = f"{type(system).__name__}.observe", system.observe(state)
-    if not isinstance(found, Mapping):
-        raise SettingsError(where, f"a {type(found).__name__}", "a dict: name of a variable -> array")
-    coords = system.coords()
+    where, frame, coords = f"{type(system).__name__}.observe", system.observe(state), system.coords()
+    _require(isinstance(frame, Mapping), where, f"a {type(frame).__name__}", "a dict: name of a variable -> array")
     for name, dims in system.variables.items():
-        if name not in found:
-            raise SettingsError(where, f"no {name}", "all of variables: " + ", ".join(system.variables))
-        values, shape = found[name], (runs, *(len(coords[dim]) for dim in dims))
-        if not isinstance(values, np.ndarray) or values.shape != shape:
-            allowed = f"{shape}: {', '.join(('run', *dims))}"
-            raise SettingsError(where, f"{name}: {_describe_shape(values)}", allowed)
+        _require(name in frame, where, f"no {name}", "all of variables: " + ", ".join(system.variables))
+        values, shape = frame[name], (runs, *(len(coords[dim]) for dim in dims))
+        fits = isinstance(values, np.ndarray) and values.shape == shape
+        _require(fits, where, f"{name}: {_describe_shape(values)}", f"{shape}: {', '.join(('run', *dims))}")
         types = VARIABLES[name].dtypes if name in VARIABLES else ()
-        if values.dtype.kind not in "biuf" or (types and values.dtype.name not in types):
-            raise SettingsError(where, f"{name}: {values.dtype}", " or ".join(types) or "real numbers")
-        if state.step == 0 and not np.isfinite(values).all():
-            run = int(np.argmin(np.isfinite(values).reshape(runs, -1).all(axis=1)))
-            raise SettingsError(where, f"{name} of run {run} at step 0 is not finite", "finite values at step 0")
-    return {name: found[name] for name in system.variables}
+        is_real = values.dtype.kind in "biuf" and (not types or values.dtype.name in types)
+        _require(is_real, where, f"{name}: {values.dtype}", " or ".join(types) or "real numbers")
+        finite = np.isfinite(values).reshape(runs, -1).all(axis=1)
+        found = f"{name} of run {np.argmin(finite)} at step 0 is not finite"
+        _require(state.step > 0 or finite.all(), where, found, "finite values at step 0")
+    return {name: frame[name] for name in system.variables}
 
 
 def _checked_checkpoint(system: Any, state: State, runs: int) -> Arrays:
     """The restart state, if a file can keep it."""
-    where, found = f"{type(system).__name__}.checkpoint", system.checkpoint(state)
-    if not isinstance(found, Mapping):
-        raise SettingsError(where, f"a {type(found).__name__}", "a dict: name -> array")
-    arrays = {str(name): np.asarray(values) for name, values in found.items()}
-    if "step" not in arrays or arrays["step"].shape != () or int(arrays["step"]) != state.step:
-        found_step = f"step: {_describe_shape(found.get('step'))}"
-        raise SettingsError(where, found_step, f"the step of the state, here {state.step}")
+    where, saved = f"{type(system).__name__}.checkpoint", system.checkpoint(state)
+    _require(isinstance(saved, Mapping), where, f"a {type(saved).__name__}", "a dict: name -> array")
+    arrays = {str(name): np.asarray(values) for name, values in saved.items()}
+    step = arrays.get("step", np.empty(1))
+    is_step = step.shape == () and int(step) == state.step
+    found = f"step: {_describe_shape(saved.get('step'))}"
+    _require(is_step, where, found, f"the step of the state, here {state.step}")
     for name, values in arrays.items():
-        if name != "step" and (values.shape[:1] != (runs,) or values.dtype.kind not in "biuf"):
-            allowed = f"numbers of shape ({runs}, ...): run first"
-            raise SettingsError(where, f"{name}: {_describe_shape(found[name])} of {values.dtype}", allowed)
-        if name in ("seed", "run", "checkpoint", LAST_FINITE_STEP):
-            raise SettingsError(where, f"an array named {name}", "names other than those that the file adds itself")
-    if len(arrays) == 1:
-        raise SettingsError(where, "step alone", "step, and arrays with the runs first")
+        fits = name == "step" or (values.shape[:1] == (runs,) and values.dtype.kind in "biuf")
+        found = f"{name}: {_describe_shape(saved[name])} of {values.dtype}"
+        _require(fits, where, found, f"numbers of shape ({runs}, ...): run first")
+        is_free = name not in ("seed", "run", "checkpoint", LAST_FINITE_STEP)
+        _require(is_free, where, f"an array named {name}", "names other than those that the file adds itself")
+    _require(len(arrays) > 1, where, "step alone", "step, and arrays with the runs first")
     return arrays
 
 
@@ -239,12 +230,11 @@ def _restore(system: Any, saved: Arrays) -> State:
 
 def _check_equal(where: str, expected: Arrays, found: Arrays, allowed: str) -> None:
     """Check that arrays are the same, bit for bit."""
-    if set(expected) != set(found):
-        raise SettingsError(where, "arrays " + ", ".join(found), "those of before: " + ", ".join(expected))
+    same_names = set(expected) == set(found)
+    _require(same_names, where, "arrays " + ", ".join(found), "those of before: " + ", ".join(expected))
     for name, values in expected.items():
         same = values.dtype == found[name].dtype and values.shape == found[name].shape
-        if not same or values.tobytes() != found[name].tobytes():
-            raise SettingsError(where, f"a different {name}", allowed)
+        _require(same and values.tobytes() == found[name].tobytes(), where, f"a different {name}", allowed)
 
 
 def _describe_shape(values: object) -> str:

@@ -1,10 +1,9 @@
-"""Sealed NetCDF-4 files, written whole or not at all.
+"""Sealed NetCDF-4 files, which are written completely or not at all.
 
-A file is written under a temporary name, read back and compared, sealed, fsynced and only then renamed: a
-file under its real name is whole. The seal is its last line, the SHA-256 of all bytes before it. HDF5
-ignores what follows its own end, so any program reads the file as it is; `read_group` checks the seal
-first, and so refuses a file that was cut short or in which a single bit has changed, before any of it is
-parsed.
+A file is written under a temporary name, read back and compared, sealed, fsynced and only then renamed: under its final
+name a file is complete. The seal is its last line, the SHA-256 of all bytes before it. HDF5 ignores what follows its
+own end, so any program can read the file; `open_group` verifies the seal before anything is parsed, and so refuses a
+file that was cut short or in which a single bit has changed.
 """
 
 import contextlib
@@ -26,7 +25,7 @@ from dynamics.errors import RecordingError, TrajectoryError
 
 
 class _NetCDFLock:
-    """One re-entrant lock a process, which a dataset that is sent to another process leaves behind."""
+    """One re-entrant lock for each process. A dataset that is sent to another process uses the lock there."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -39,20 +38,23 @@ class _NetCDFLock:
         self._lock.release()
 
     def __reduce__(self) -> tuple[Callable[[], "_NetCDFLock"], tuple[()]]:
-        return _the_lock, ()
+        return _process_lock, ()
 
 
-def _the_lock() -> _NetCDFLock:
+def _process_lock() -> _NetCDFLock:
     return NETCDF_LOCK
 
 
 NETCDF_LOCK = _NetCDFLock()
-"""netCDF-C may be called from one thread at a time; xarray holds this too while it reads our files."""
+"""netCDF-C may be called by one thread at a time; xarray holds this lock, too, while it reads our files."""
 
 CHUNK_STEPS = 256
 """Steps of one run in one compressed chunk."""
 BLOCK_BYTES = 32 << 20
-"""Memory for what is copied at a time from parts to the merged file."""
+"""Size of the blocks that are copied from parts to the merged file."""
+
+Groups = Mapping[str, "StackedDatasets"]
+"""Contents of a file by the names of its groups; "" is the root."""
 
 
 def resolve_link(path: str | Path) -> Path:
@@ -68,45 +70,41 @@ _SEAL_LENGTH = 73
 
 
 def _digest(path: Path, length: int) -> bytes:
-    """SHA-256, in hexadecimal, of a file's first `length` bytes."""
+    """SHA-256, in hexadecimal, of the first `length` bytes of a file."""
     total = hashlib.sha256()
     with path.open("rb") as file:
-        while length > 0:
-            block = file.read(min(length, 1 << 20))
-            if not block:
-                break
+        while length > 0 and (block := file.read(min(length, 1 << 20))):
             total.update(block)
             length -= len(block)
     return total.hexdigest().encode()
 
 
 def seal_file(path: Path) -> None:
-    """Append to a finished file the digest of its bytes."""
+    """Append the digest of its bytes to a complete file."""
     line = b"\nsha256:" + _digest(path, path.stat().st_size) + b"\n"
     with path.open("ab") as file:
         file.write(line)
 
 
 def check_seal(path: Path, thoroughly: bool = True) -> None:
-    """Raise TrajectoryError unless the file ends in the digest of all that stands before.
+    """Raise TrajectoryError unless the file ends in the digest of all bytes before it.
 
-    If not thoroughly, only that there is a digest: quick, and enough to list what is there.
+    If not thoroughly, only check that there is a digest: this is quick, and enough for a list of files.
     """
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
             file.seek(max(0, size - _SEAL_LENGTH))
             found = _SEAL.fullmatch(file.read())
-        whole = found is not None and (not thoroughly or found[1] == _digest(path, size - _SEAL_LENGTH))
+        complete = found is not None and (not thoroughly or found[1] == _digest(path, size - _SEAL_LENGTH))
     except OSError as error:
         raise TrajectoryError(f"{path}: cannot be read ({error.strerror})") from None
     if found is None:
         raise TrajectoryError(
             f"{path}: no seal at its end, so it was cut short or is no trajectory of this program "
-            "(xarray.open_dataset reads any NetCDF file unchecked; "
-            "dynamics.trajectory.recorder.save_trajectory writes a sealed one)"
+            "(xarray.open_dataset reads any NetCDF file unchecked; dynamics.save_trajectory writes a sealed one)"
         )
-    if not whole:
+    if not complete:
         raise TrajectoryError(f"{path}: damaged, its bytes do not match the SHA-256 at its end")
 
 
@@ -114,12 +112,16 @@ def check_seal(path: Path, thoroughly: bool = True) -> None:
 
 
 def open_group(path: Path, group: str | None = None, thoroughly: bool = True) -> xr.Dataset:
-    """One group of a sealed file, lazily. Raises TrajectoryError."""
+    """One group of a sealed file, whose values are read when they are used. Raises TrajectoryError."""
     check_seal(path, thoroughly)
     try:
         with NETCDF_LOCK:
             manager = CachingFileManager(
-                _open_unchanged, str(path.absolute()), mode="r", kwargs={"state": _state_of(path)}, lock=NETCDF_LOCK
+                _open_unchanged,
+                str(path.absolute()),
+                mode="r",
+                kwargs={"state": _file_state(path)},
+                lock=NETCDF_LOCK,
             )
             dataset = xr.open_dataset(NetCDF4DataStore(manager, group=group, mode="r", lock=NETCDF_LOCK))
         dataset.encoding["source"] = str(path.absolute())
@@ -128,14 +130,14 @@ def open_group(path: Path, group: str | None = None, thoroughly: bool = True) ->
         raise TrajectoryError(f"{path}: cannot be read as NetCDF-4 ({error})") from None
 
 
-def _state_of(path: str | Path) -> tuple[int, ...]:
+def _file_state(path: str | Path) -> tuple[int, ...]:
     now = os.stat(path)
     return now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns
 
 
 def _open_unchanged(path: str, mode: Literal["r"], state: tuple[int, ...]) -> Any:
-    """xarray closes and reopens files as it sees fit, by name; another file may have taken the name by then."""
-    if _state_of(path) != state:
+    """Open the file, which xarray does again, by name, whenever it has closed it; it must still be the same file."""
+    if _file_state(path) != state:
         raise TrajectoryError(f"{path}: has been written anew since it was opened")
     return netCDF4.Dataset(path, mode=mode)
 
@@ -144,7 +146,7 @@ def _open_unchanged(path: str, mode: Literal["r"], state: tuple[int, ...]) -> An
 
 
 class StackedDatasets:
-    """Datasets laid end to end along one dimension, some of their entries kept; read one block of runs at a time."""
+    """Datasets joined along one dimension, of which some entries are kept; read in blocks of runs."""
 
     def __init__(self, pieces: list[tuple[xr.Dataset, np.ndarray]], along: str) -> None:
         self.pieces = [(piece, keep) for piece, keep in pieces if len(keep)]
@@ -153,13 +155,13 @@ class StackedDatasets:
 
     @property
     def length(self) -> int:
+        """Number of entries that are kept."""
         return sum(len(keep) for _, keep in self.pieces)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        variable = self.template[name]
-        return tuple(
-            self.length if dim == self.along else size for dim, size in zip(variable.dims, variable.shape, strict=True)
-        )
+        """Shape of a variable."""
+        sizes = self.template[name].sizes
+        return tuple(self.length if dim == self.along else size for dim, size in sizes.items())
 
     def read(self, name: str, runs: slice) -> np.ndarray:
         """Values of a variable for a block of runs."""
@@ -170,16 +172,23 @@ class StackedDatasets:
         blocks = [piece[name].isel({**selection, self.along: keep}).values for piece, keep in self.pieces]
         return np.concatenate(blocks, axis=variable.dims.index(self.along))
 
+    def blocks(self, name: str) -> Iterator[tuple[tuple[slice, ...], np.ndarray]]:
+        """Values of a variable, a block of runs at a time, and the slices that select them."""
+        variable, shape = self.template[name], self.shape(name)
+        runs = variable.sizes.get("run", 1)
+        run_bytes = max(1, int(np.prod(shape)) * variable.dtype.itemsize // runs)
+        step = max(1, BLOCK_BYTES // run_bytes)
+        for start in range(0, runs, step):
+            block = slice(start, min(runs, start + step))
+            yield tuple(block if dim == "run" else slice(None) for dim in variable.dims), self.read(name, block)
+
 
 def write_sealed_file(
-    path: Path,
-    groups: Mapping[str, StackedDatasets],
-    attrs: Mapping[str, object],
-    check: Callable[[Path], None] = lambda path: None,
+    path: Path, groups: Groups, attrs: Mapping[str, object], check: Callable[[Path], None] = lambda path: None
 ) -> None:
-    """Write groups ("" is the root) to `path` whole or not at all.
+    """Write groups to `path`, completely or not at all.
 
-    check: called on the sealed file before it takes its name; what it raises leaves `path` as it was.
+    check: called on the sealed file before it gets its name; if it raises, `path` stays as it was.
     Raises RecordingError.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
@@ -194,48 +203,36 @@ def write_sealed_file(
         fsync_path(temporary)
         os.replace(temporary, path)
         fsync_path(path.parent)
-    except (OSError, RuntimeError, TypeError, ValueError) as error:  # netCDF4 tells its troubles as any of these
-        raise RecordingError(f"{path}: could not be written ({_why(error, temporary)})") from error
+    except (OSError, RuntimeError, TypeError, ValueError) as error:  # netCDF4 raises any of these
+        raise RecordingError(f"{path}: could not be written ({_reason(error, temporary)})") from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
 
 
-def _write_groups(path: Path, groups: Mapping[str, StackedDatasets], attrs: Mapping[str, object]) -> None:
-    with NETCDF_LOCK:
-        file = netCDF4.Dataset(path, "w", format="NETCDF4")
-    try:
-        with NETCDF_LOCK:
-            file.setncatts(dict(attrs))
+def _write_groups(path: Path, groups: Groups, attrs: Mapping[str, object]) -> None:
+    with NETCDF_LOCK, contextlib.closing(netCDF4.Dataset(path, "w", format="NETCDF4")) as file:
+        file.setncatts(dict(attrs))
         for group, stack in groups.items():
-            with NETCDF_LOCK:
-                target = file.createGroup(group) if group else file
-            _write_group(target, stack)
-    finally:
-        with NETCDF_LOCK:
-            file.close()
+            _write_group(file.createGroup(group) if group else file, stack)
 
 
-def _compare_groups(path: Path, groups: Mapping[str, StackedDatasets], attrs: Mapping[str, object]) -> None:
-    """Read back what was just written: a full disk can leave a file that opens and is wrong."""
-    with NETCDF_LOCK:
-        file = netCDF4.Dataset(path)
-    try:
-        with NETCDF_LOCK:
-            found = {name: file.getncattr(name) for name in attrs}
-        if not all(bool(np.all(found[name] == value)) for name, value in attrs.items()):
+def _compare_groups(path: Path, groups: Groups, attrs: Mapping[str, object]) -> None:
+    """Read back what was just written: on a full disk a file can open and hold other values."""
+    with NETCDF_LOCK, contextlib.closing(netCDF4.Dataset(path)) as file:
+        if not all(bool(np.all(file.getncattr(name) == value)) for name, value in attrs.items()):
             raise OSError(errno.EIO, "attributes read back differently")
         for group, stack in groups.items():
-            with NETCDF_LOCK:
-                written = file[group] if group else file
-            _compare_group(written, stack)
-    finally:
-        with NETCDF_LOCK:
-            file.close()
+            written = file[group] if group else file
+            written.set_auto_maskandscale(False)
+            for name in map(str, stack.template.variables):
+                for block, expected in stack.blocks(name):
+                    if not np.array_equal(written[name][block], expected):
+                        raise OSError(errno.EIO, f"variable {name} reads back differently")
 
 
-def _why(error: Exception, temporary: Path) -> str:
-    """The reason in words: HDF5 does not tell a full disk from other errors, so try to write a little more."""
+def _reason(error: Exception, temporary: Path) -> str:
+    """The reason of an error. HDF5 does not distinguish a full disk from other errors: try to write a little more."""
     try:
         with temporary.open("ab") as file:
             file.write(bytes(1 << 20))
@@ -247,84 +244,56 @@ def _why(error: Exception, temporary: Path) -> str:
     return str(error)
 
 
-def _blocks(stack: StackedDatasets, name: str) -> Iterator[slice]:
-    variable = stack.template[name]
-    if "run" not in variable.dims:
-        yield slice(None)
-        return
-    runs = variable.sizes["run"]
-    bytes_each = max(1, int(np.prod(stack.shape(name))) * variable.dtype.itemsize // runs)
-    for start in range(0, runs, max(1, BLOCK_BYTES // bytes_each)):
-        yield slice(start, min(runs, start + max(1, BLOCK_BYTES // bytes_each)))
-
-
 def _write_group(group: netCDF4.Dataset, stack: StackedDatasets) -> None:
-    beside = [str(name) for name in stack.template.coords if name not in stack.template.dims]
-    with NETCDF_LOCK:
-        if beside:
-            group.setncattr("coordinates", " ".join(beside))  # by which xarray knows them
-    for key in stack.template.variables:
-        name, variable, shape = str(key), stack.template[key], stack.shape(str(key))
+    auxiliary = [str(name) for name in stack.template.coords if name not in stack.template.dims]
+    if auxiliary:
+        group.setncattr("coordinates", " ".join(auxiliary))  # xarray reads these as coordinates
+    for name in map(str, stack.template.variables):
+        variable = stack.template[name]
         if variable.dtype.kind in "OU":
             _write_text(group, name, variable)
             continue
-        dims = tuple(map(str, variable.dims))
-        target = _create(group, name, variable.dtype, dims, shape, stack.along)
-        with NETCDF_LOCK:
-            target.setncatts(variable.attrs)
-        for runs in _blocks(stack, name):
-            values = stack.read(name, runs)
+        target = _create_variable(group, name, variable, stack)
+        target.setncatts(variable.attrs)
+        for block, values in stack.blocks(name):
             if values.dtype.kind == "f" and not np.isfinite(values).all():
                 raise RecordingError(f"variable {name}: a value is not finite")
-            with NETCDF_LOCK:
-                target[tuple(runs if dim == "run" else slice(None) for dim in dims)] = values
+            target[block] = values
 
 
-def _create(
-    group: netCDF4.Dataset, name: str, kind: Any, dims: tuple[str, ...], shape: tuple[int, ...], along: str
+def _create_variable(
+    group: netCDF4.Dataset, name: str, variable: xr.DataArray, stack: StackedDatasets
 ) -> netCDF4.Variable:
     """A variable in compressed chunks of one run and some hundred steps."""
+    dims, shape = tuple(map(str, variable.dims)), stack.shape(name)
     chunks = tuple(
-        1 if dim == "run" and len(shape) > 1 else min(size, CHUNK_STEPS) if dim == along else size
+        1 if dim == "run" and len(shape) > 1 else min(size, CHUNK_STEPS) if dim == stack.along else size
         for dim, size in zip(dims, shape, strict=True)
     )
     packed: Any = {"zlib": True, "complevel": 1, "shuffle": True, "chunksizes": chunks} if shape else {}
-    with NETCDF_LOCK:
-        for dim, size in zip(dims, shape, strict=True):
-            if dim not in group.dimensions:
-                group.createDimension(dim, size)
-        return group.createVariable(name, kind, dims, fill_value=False, **packed)
+    _create_dimensions(group, dims, shape)
+    return group.createVariable(name, variable.dtype, dims, fill_value=False, **packed)
 
 
 def _write_text(group: netCDF4.Dataset, name: str, variable: xr.DataArray) -> None:
-    """Text as arrays of characters: netCDF-C crashes on its own string type where a file is open twice."""
+    """Strings as arrays of characters: netCDF-C crashes on its own string type if a file is open twice."""
     text = variable.values.astype(str)
     width = max(1, np.char.encode(text, "utf-8").dtype.itemsize)
-    dims, shape = (*map(str, variable.dims), f"{name}_length"), (*variable.shape, width)
-    with NETCDF_LOCK:
-        for dim, size in zip(dims, shape, strict=True):
-            if dim not in group.dimensions:
-                group.createDimension(dim, size)
-        target = group.createVariable(name, "S1", dims)
-        target.setncatts({**variable.attrs, "_Encoding": "utf-8"})
-        target[:] = text.astype(f"U{width}")
+    dims = (*map(str, variable.dims), f"{name}_length")
+    _create_dimensions(group, dims, (*variable.shape, width))
+    target = group.createVariable(name, "S1", dims)
+    target.setncatts({**variable.attrs, "_Encoding": "utf-8"})
+    target[:] = text.astype(f"U{width}")
 
 
-def _compare_group(group: netCDF4.Dataset, stack: StackedDatasets) -> None:
-    for key in stack.template.variables:
-        name, dims = str(key), stack.template[key].dims
-        with NETCDF_LOCK:
-            written = group[name]
-            written.set_auto_maskandscale(False)
-        for runs in _blocks(stack, name):
-            expected = stack.read(name, runs)
-            with NETCDF_LOCK:
-                found = written[tuple(runs if dim == "run" else slice(None) for dim in dims)]
-            if not np.array_equal(found, expected):
-                raise OSError(errno.EIO, f"variable {name} reads back differently")
+def _create_dimensions(group: netCDF4.Dataset, dims: tuple[str, ...], shape: tuple[int, ...]) -> None:
+    for dim, size in zip(dims, shape, strict=True):
+        if dim not in group.dimensions:
+            group.createDimension(dim, size)
 
 
 def fsync_path(path: Path) -> None:
+    """Wait until a file, or the entries of a folder, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -320,7 +320,7 @@ def test_classes_that_are_no_settings_are_told(capsys):
 def test_a_name_that_another_class_has_is_refused(name, of):
     kind = dataclasses.make_dataclass("Walkers", [], bases=(NoiseSettings,), frozen=True)
     kind.system = name
-    with pytest.raises(SettingsError, match=rf"Walkers.system: found '{name}', allowed is a name of its own: .*{of}"):
+    with pytest.raises(SettingsError, match=rf"Walkers.system: found '{name}', allowed is another name: .*{of}"):
         register(kind, Noise)
     assert table.SETTINGS_CLASSES[name] is not kind
 
