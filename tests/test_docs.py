@@ -589,7 +589,7 @@ def test_a_module_that_fails_shows_its_own_error(outsider, tmp_path, monkeypatch
     monkeypatch.setenv(SYSTEM_MODULES_VARIABLE, "failing")
     with pytest.raises(ModuleNotFoundError, match="nothing_of_that_name") as error:
         open_trajectory(outsider)
-    assert error.value.__notes__ == [f"({SYSTEM_MODULES_VARIABLE} names failing, which could not be imported)"]
+    assert error.value.__notes__ == [f"({SYSTEM_MODULES_VARIABLE} lists failing, which could not be imported)"]
 
 
 def test_known_systems_import_nothing(monkeypatch):

@@ -350,4 +350,4 @@ def test_a_module_that_fails_is_named(tmp_path, monkeypatch):
         monkeypatch.setenv(SYSTEM_MODULES_VARIABLE, name)
         with pytest.raises(kind) as error:
             import_external_systems()
-        assert error.value.__notes__ == [f"({SYSTEM_MODULES_VARIABLE} names {name}, which could not be imported)"]
+        assert error.value.__notes__ == [f"({SYSTEM_MODULES_VARIABLE} lists {name}, which could not be imported)"]
