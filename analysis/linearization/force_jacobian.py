@@ -34,7 +34,7 @@ import xarray as xr
 from tqdm import tqdm
 
 from analysis.linearization.eigenmodes import Eigenmodes, sorted_eigenmodes
-from analysis.structures.circles_and_grids import check_embedding
+from analysis.structures.embedding_arrays import check_embedding
 from dynamics.errors import TrajectoryError
 from dynamics.particles.pair_forces import TINY
 from dynamics.particles.pair_list import PairList

@@ -1,133 +1,279 @@
-"""How fast the embedding of a trajectory moves, how far it gets, and when it gets going.
+"""Motion of embeddings: speed, distance from the start, departure, and normalised time.
 
-Array functions take embeddings (..., step, token, axis), or quantities (..., step), and the time (step,) of each
-frame; the labelled ones take a trajectory and read nothing of it but `embedding`, `time` and what says which
-frames are valid, and give an `xarray.DataArray`, NaN in the frames of a run after it diverged. Distances are
-Frobenius norms over tokens and axes; all values are dimensionless. What is no embedding of finite real
-numbers, and a time that does not increase, raise ValueError.
+Array functions take embeddings (..., step, token, axis), or quantities (..., step), and the time (step,) of each frame;
+labelled ones take a trajectory and return NaN in the frames after a run diverged. Distances are Frobenius norms over
+tokens and axes; all values are dimensionless. Normalised time is 0 at the first frame of the trajectory and 1 at its
+last, also for a run that diverged.
 
-Normalised time runs from 0 at the first frame of the trajectory to 1 at its last, also for a run that diverged
-on the way.
+The time of departure, at which an embedding first is half as far from its start as it gets, is not the escape from a
+plateau of the loss (`analysis.transitions`), which is defined by the first level of a scalar.
 """
 
-from collections.abc import Callable
+from __future__ import annotations
 
 import numpy as np
 import xarray as xr
 
-from analysis.structures.circles_and_grids import check_embedding
-from dynamics.trajectory.diverged import mask_diverged
+from analysis.structures.embedding_arrays import apply_to_frames, check_embedding, embedding_variable
 from dynamics.trajectory.schema import read_settings
 
-NEAR = 1e-9
-"""Share of the time between two frames within which a moment is that of the frame itself."""
+_NEAR = 1e-9
+"""A time within this fraction of the interval between two frames from one of them is that of the frame."""
+
+_FRAMES = {"core": ("step", "token", "axis"), "result": ("step",)}
 
 
 # --------------------------------------------------------------------------------------- speed and distance
 
 
 def frame_speeds(embedding: np.ndarray, time: np.ndarray) -> np.ndarray:
-    """Distance from the frame before per unit of time: (..., step, token, axis), (step,) -> (..., step).
+    """Distance from the previous frame per unit of time; between frames the path is taken as straight.
 
-    NaN at the first frame. The path between recorded frames counts as straight.
+    Parameters
+    ----------
+    embedding : array, shape (..., step, token, axis)
+    time : array, shape (step,)
+        Increasing.
+
+    Returns
+    -------
+    array, shape (..., step)
+        NaN at the first frame.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.structures import frame_speeds
+    >>> frame_speeds(np.array([[[0.0, 0.0]], [[3.0, 4.0]]]), np.array([0.0, 2.0]))
+    array([nan, 2.5])
     """
-    x = _checked_frames(embedding, time)
+    x = _check_frames(embedding, time)
     result = np.full(x.shape[:-2], np.nan)
     result[..., 1:] = _distance(x[..., 1:, :, :], x[..., :-1, :, :]) / np.diff(time)
     return result
 
 
 def embedding_speed(trajectory: xr.Dataset) -> xr.DataArray:
-    """`speeds` by run and step."""
-    return _labelled(
-        lambda x: frame_speeds(x, trajectory["time"].values), trajectory, "speed", "speed of the embedding"
-    )
+    """`frame_speeds` of a trajectory, by run and step.
+
+    Examples
+    --------
+    >>> from analysis import embedding_speed
+    >>> from dynamics import ParticleSettings, simulate
+    >>> embedding_speed(simulate(ParticleSettings(n=7), runs=2, steps=4, progress=False)).dims
+    ('run', 'step')
+    """
+    embedding_variable(trajectory, "frame_speeds")
+    time = trajectory["time"].values
+    return apply_to_frames(frame_speeds, trajectory, "speed", "speed of the embedding", **_FRAMES, time=time)
 
 
 def frame_displacements(embedding: np.ndarray) -> np.ndarray:
-    """Distance from the first frame: (..., step, token, axis) -> (..., step)."""
-    x = _checked_frames(embedding)
+    """Distance from the first frame.
+
+    Parameters
+    ----------
+    embedding : array, shape (..., step, token, axis)
+
+    Returns
+    -------
+    array, shape (..., step)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.structures import frame_displacements
+    >>> frame_displacements(np.array([[[0.0, 0.0]], [[3.0, 4.0]]]))
+    array([0., 5.])
+    """
+    x = _check_frames(embedding)
     return _distance(x, x[..., :1, :, :])
 
 
 def embedding_displacement(trajectory: xr.Dataset) -> xr.DataArray:
-    """`displacements` by run and step."""
-    return _labelled(frame_displacements, trajectory, "displacement", "distance of the embedding from its first frame")
+    """`frame_displacements` of a trajectory, by run and step.
+
+    Examples
+    --------
+    >>> from analysis import embedding_displacement
+    >>> from dynamics import ParticleSettings, simulate
+    >>> trajectory = simulate(ParticleSettings(n=7), runs=2, steps=4, progress=False)
+    >>> embedding_displacement(trajectory).isel(step=0).values
+    array([0., 0.])
+    """
+    about = "distance of the embedding from its first frame"
+    return apply_to_frames(frame_displacements, trajectory, "displacement", about, **_FRAMES)
 
 
 # ------------------------------------------------------------------------------------------ normalised time
 
 
-def rise_times(displacement: np.ndarray, time: np.ndarray, share: float = 0.5) -> np.ndarray:
-    """Normalised time at which a displacement first reaches `share` of its largest value: (..., step) -> (...).
+def rise_times(values: np.ndarray, time: np.ndarray, fraction: float = 0.5) -> np.ndarray:
+    """Normalised time at which a quantity first reaches a fraction of its largest value, linear between frames.
 
-    Linear between frames. NaN where it is nowhere above zero (motion by rounding alone is above); frames that
-    are NaN do not count. Raises ValueError for a share outside 0 < share <= 1.
+    Parameters
+    ----------
+    values : array, shape (..., step)
+        From 0 on; NaN in frames that do not count.
+    time : array, shape (step,)
+    fraction : float
+        Above 0, at most 1.
+
+    Returns
+    -------
+    array, shape (...)
+        NaN if the quantity is nowhere above 0.
+
+    Raises
+    ------
+    ValueError
+        For another fraction, and for times that do not increase.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.structures import rise_times
+    >>> float(rise_times(np.array([0.0, 2.0, 4.0]), np.array([0.0, 1.0, 2.0])))
+    0.5
     """
-    if not 0 < share <= 1:
-        raise ValueError(f"share: found {share!r}, expected 0 < share <= 1")
-    values, moment = _checked_quantity(displacement, time), _normalised_time(time)
+    if not 0 < fraction <= 1:
+        raise ValueError(f"fraction: found {fraction!r}, expected 0 < fraction <= 1")
+    values, moment = _check_quantity(values, time), _normalised_time(time)
     largest = np.fmax.reduce(values, axis=-1, keepdims=True)
     values = np.divide(values, largest, out=np.full(values.shape, np.nan), where=(largest > 0) & (largest < np.inf))
-    reached = values >= share
+    reached = values >= fraction
     after = reached.argmax(axis=-1, keepdims=True)
     before = np.maximum(after - 1, 0)
     low, high = (np.take_along_axis(values, at, axis=-1) for at in (before, after))
-    part = np.divide(share - low, high - low, out=np.zeros_like(low), where=after > before)
+    part = np.divide(fraction - low, high - low, out=np.zeros_like(low), where=after > before)
     found = moment[before] + part * (moment[after] - moment[before])
     return np.where(reached.any(axis=-1), found[..., 0], np.nan)[()]
 
 
-def departure_times(trajectory: xr.Dataset, share: float = 0.5) -> xr.DataArray:
-    """`escape_times` by run: when `displacement` first reaches `share` of the largest it has in a valid frame."""
-    result = xr.apply_ufunc(
-        lambda values: rise_times(values, trajectory["time"].values, share),
-        embedding_displacement(trajectory),
+def departure_times(trajectory: xr.Dataset, fraction: float = 0.5) -> xr.DataArray:
+    """Normalised time at which an embedding first is a fraction as far from its start as it gets.
+
+    Parameters
+    ----------
+    trajectory : xarray.Dataset
+    fraction : float
+        Above 0, at most 1.
+
+    Returns
+    -------
+    xarray.DataArray
+        By run; NaN for a run that never moves.
+
+    Raises
+    ------
+    ValueError
+        For another fraction.
+
+    Examples
+    --------
+    >>> from analysis import departure_times
+    >>> from dynamics import ParticleSettings, simulate
+    >>> times = departure_times(simulate(ParticleSettings(n=7), runs=2, steps=9, progress=False))
+    >>> bool(((times > 0) & (times < 1)).all())
+    True
+    """
+    displacement = embedding_displacement(trajectory)
+    times = xr.apply_ufunc(
+        rise_times,
+        displacement,
         input_core_dims=[["step"]],
+        kwargs={"time": trajectory["time"].values, "fraction": fraction},
     )
-    return result.rename("escape").assign_attrs(long_name="normalised time of the escape from the start", units="1")
+    return times.rename("departure").assign_attrs(
+        long_name="normalised time of the departure from the start", units="1"
+    )
 
 
 def time_unit(trajectory: xr.Dataset) -> tuple[str, float]:
-    """In what a person counts a trajectory's time, and how many steps that is: epochs where there are any, else steps.
+    """The unit in which a trajectory's time is shown, and how many steps it has: epochs if there are any, else steps.
 
-    Steps too for a branch that changed the length of an epoch.
+    Steps, too, for a branch that changed the length of an epoch.
     """
     steps = read_settings(trajectory).epoch_steps
     return ("epoch", float(steps)) if steps and not trajectory.attrs.get("clock_step", 0) else ("step", 1.0)
 
 
 def resample_evenly(values: np.ndarray, time: np.ndarray, points: int = 101) -> np.ndarray:
-    """A quantity on an even grid of normalised time: (..., step), (step,) -> (..., point). Linear between frames.
+    """A quantity at evenly spaced normalised times, linear between frames.
 
-    NaN next to a frame that is NaN: nothing is interpolated across it. Raises ValueError for fewer than
-    two frames or points.
+    Parameters
+    ----------
+    values : array, shape (..., step)
+    time : array, shape (step,)
+        Increasing.
+    points : int
+        Number of times, at least 2.
+
+    Returns
+    -------
+    array, shape (..., point)
+        NaN beside a frame that is NaN: nothing is interpolated across it.
+
+    Raises
+    ------
+    ValueError
+        For fewer than two frames or points.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.structures import resample_evenly
+    >>> resample_evenly(np.array([0.0, 1.0, 4.0]), np.array([0.0, 1.0, 2.0]), points=5)
+    array([0. , 0.5, 1. , 2.5, 4. ])
     """
-    values, moment = _checked_quantity(values, time), _normalised_time(time)
+    values, moment = _check_quantity(values, time), _normalised_time(time)
     if len(moment) < 2 or points < 2:
         raise ValueError(f"points: found {points} from {len(moment)} frames, expected at least 2 of each")
-    grid = np.linspace(0, 1, points)
-    before = np.clip(np.searchsorted(moment, grid, side="right") - 1, 0, len(moment) - 2)
-    part = (grid - moment[before]) / (moment[before + 1] - moment[before])
+    even = np.linspace(0, 1, points)
+    before = np.clip(np.searchsorted(moment, even, side="right") - 1, 0, len(moment) - 2)
+    part = (even - moment[before]) / (moment[before + 1] - moment[before])
     # a frame keeps its own value beside one that is NaN
-    part = np.where(np.abs(part - np.round(part)) < NEAR, np.round(part), part)
+    part = np.where(np.abs(part - np.round(part)) < _NEAR, np.round(part), part)
     low = np.where(part < 1, values[..., before], 0.0) * (1 - part)
     return low + np.where(part > 0, values[..., before + 1], 0.0) * part
 
 
 def on_normalised_time(data: xr.DataArray, points: int = 101) -> xr.DataArray:
-    """`resampled` along normalised_time in place of step, to compare runs of different length.
+    """A labelled quantity resampled along normalised_time in place of step, to compare runs of different length.
 
-    data: a quantity with the dimension step and the coordinate time, NaN where it is not valid, as the
-    functions above give it. Raises ValueError without them.
+    Parameters
+    ----------
+    data : xarray.DataArray
+        With the dimension step and the coordinate time, such as `embedding_speed`.
+    points : int
+        As for `resample_evenly`.
+
+    Returns
+    -------
+    xarray.DataArray
+
+    Raises
+    ------
+    ValueError
+        Without step and time.
+
+    Examples
+    --------
+    >>> from analysis import embedding_speed
+    >>> from analysis.structures import on_normalised_time
+    >>> from dynamics import ParticleSettings, simulate
+    >>> trajectory = simulate(ParticleSettings(n=7), runs=2, steps=4, progress=False)
+    >>> on_normalised_time(embedding_speed(trajectory), points=11).sizes["normalised_time"]
+    11
     """
     if "step" not in data.dims or "time" not in data.coords:
         raise ValueError(f"data: found dims {data.dims} and coords {tuple(data.coords)}, expected step and time")
     result = xr.apply_ufunc(
-        lambda values: resample_evenly(values, data["time"].values, points),
+        resample_evenly,
         data,
         input_core_dims=[["step"]],
         output_core_dims=[["normalised_time"]],
+        kwargs={"time": data["time"].values, "points": points},
         keep_attrs=True,
     )
     result = result.assign_coords(normalised_time=np.linspace(0, 1, points))
@@ -139,7 +285,7 @@ def on_normalised_time(data: xr.DataArray, points: int = 101) -> xr.DataArray:
 
 
 def _distance(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Frobenius norm of the difference; its squares neither overflow nor underflow, as a run that diverges wants."""
+    """Frobenius norm of the difference; its squares neither overflow nor underflow, even in a run that diverges."""
     half = x / 2 - y / 2
     exponent = np.frexp(np.abs(half).max(axis=(-2, -1)))[1]
     half = np.ldexp(half, -exponent[..., None, None])
@@ -147,7 +293,7 @@ def _distance(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.ldexp(np.linalg.norm(half, axis=(-2, -1)), exponent + 1)
 
 
-def _checked_frames(embedding: np.ndarray, time: np.ndarray | None = None) -> np.ndarray:
+def _check_frames(embedding: np.ndarray, time: np.ndarray | None = None) -> np.ndarray:
     x = check_embedding(embedding)
     if x.ndim < 3 or x.shape[-3] < 1:
         raise ValueError(f"embedding: found shape {x.shape}, expected (..., step, token, axis)")
@@ -156,7 +302,7 @@ def _checked_frames(embedding: np.ndarray, time: np.ndarray | None = None) -> np
     return x
 
 
-def _checked_quantity(values: np.ndarray, time: np.ndarray) -> np.ndarray:
+def _check_quantity(values: np.ndarray, time: np.ndarray) -> np.ndarray:
     values = np.asarray(values, dtype=np.float64)
     if values.ndim < 1 or values.shape[-1] < 1:
         raise ValueError(f"values: found shape {values.shape}, expected (..., step)")
@@ -174,17 +320,3 @@ def _check_time(time: np.ndarray, frames: int) -> None:
 def _normalised_time(time: np.ndarray) -> np.ndarray:
     passed = np.asarray(time, dtype=np.float64) - time[0]
     return passed / passed[-1] if len(passed) > 1 else passed
-
-
-def _labelled(
-    function: Callable[[np.ndarray], np.ndarray], trajectory: xr.Dataset, name: str, long_name: str
-) -> xr.DataArray:
-    result = xr.apply_ufunc(
-        function,
-        trajectory["embedding"],
-        input_core_dims=[["step", "token", "axis"]],
-        output_core_dims=[["step"]],
-    )
-    if "last_step" in trajectory.variables:
-        result = mask_diverged(result, trajectory)
-    return result.rename(name).assign_attrs(long_name=long_name, units="1")

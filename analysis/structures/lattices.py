@@ -8,18 +8,19 @@ map, such that
     there are no holes:            every point of Z² in the convex hull of the g_i is one of them.
 
 Then pairs whose sums coincide have the same modular sum, whatever L is, and neighbours on a line differ by the same
-number everywhere. Tokens of a grid that has holes, or bays, respect addition and lie where others of their class would,
-a vector of the kernel {g : a g_1 + b g_2 = 0 (mod N)} away. But lattices so fine that anything lies on them do so too,
-which the second condition excludes. That no pair sum be
-imperfect (CA algorithm 2) cannot be asked: the sum of a corner with itself is like no other, so that every grid has
-an imperfection at each of its corners.
+number everywhere. Tokens of a grid that has holes respect addition, too, and lie at other points of their class, at a
+vector of the kernel {g : a g_1 + b g_2 = 0 (mod N)}. But so do tokens on lattices that are fine enough for anything,
+which the second condition excludes. A grid cannot be required to have no imperfect pair sum (CA algorithm 2): the sum of
+a corner with itself has no other like it, so that every grid has an imperfection at each of its corners.
 
-Up to L, c and relabellings i -> u i + s of the tokens there are finitely many: for N = 17, 114. They are found line by
-line. A window of N points that has no holes has an area below N by Pick's theorem, so that some direction sees it in at
-most 1 + sqrt(8 N / 3) lines (L. Fejes Tóth and Makai, Studia Sci. Math. Hungar. 9 (1974), 191). Windows that leave out
-a line between two others in every such direction are not looked for. The first line begins at 0, and so does the
+Up to L, c and relabellings i -> u i + s of the tokens there are finitely many: 114 for N = 17. They are found line by
+line. The convex hull of N points without holes has an area below N by Pick's theorem, so that some direction sees it in
+at most 1 + sqrt(8 N / 3) lines (L. Fejes Tóth and Makai, Studia Sci. Math. Hungar. 9 (1974), 191). Windows that leave
+out a line between two others in every such direction are not searched. The first line begins at 0, and so does the
 second, by the choice of the other axis.
 """
+
+from __future__ import annotations
 
 import functools
 import math
@@ -32,14 +33,14 @@ from tqdm import tqdm
 from analysis.structures.procrustes import relabellings
 
 MAX_GRID_TOKENS = 23
-"""Beyond it there are too many grids to compare every frame with each."""
+"""With more tokens there are too many grids to compare every frame with each."""
 
 _Line = tuple[int, int]
-"""First and last place of the tokens on a line of the lattice, both included."""
+"""First and last point of the tokens on a line of the lattice, both included."""
 
 
 class PerfectGrids(NamedTuple):
-    """Perfect grids of N tokens, each with a labelling of its own; grids that are linear images are one."""
+    """Perfect grids of N tokens, each with its own labelling; linear images of a grid are the same grid."""
 
     basis: np.ndarray  # (grid, token, 2), orthonormal columns: of a single line the second is zero
     places: np.ndarray  # (grid, token, 2) int16, the g_i
@@ -51,7 +52,28 @@ class PerfectGrids(NamedTuple):
 
 @functools.lru_cache(maxsize=4)
 def perfect_grids(n: int) -> PerfectGrids:
-    """Every perfect grid of N tokens, in every labelling. Raises ValueError outside 3 <= N <= 23."""
+    """Every perfect grid of N tokens, in every labelling.
+
+    Parameters
+    ----------
+    n : int
+        Number of tokens, from 3 to 23.
+
+    Returns
+    -------
+    PerfectGrids
+
+    Raises
+    ------
+    ValueError
+        For another number of tokens.
+
+    Examples
+    --------
+    >>> from analysis.structures import perfect_grids
+    >>> perfect_grids(5).basis.shape
+    (10, 5, 2)
+    """
     if not 3 <= n <= MAX_GRID_TOKENS:
         raise ValueError(f"n: found {n} tokens, grids are known for 3 to {MAX_GRID_TOKENS}")
     unit, _, images = relabellings(n, shifts=True)
@@ -80,10 +102,9 @@ def perfect_grids(n: int) -> PerfectGrids:
 
 
 def lattice_windows(n: int) -> Iterator[tuple[np.ndarray, int, int, int]]:
-    """Windows without holes, at least one of each up to relabelling: places (token, 2), the numbers by which tokens
-    differ along a line and across lines, and how many lines there are.
+    """Windows without holes, at least one of each up to relabelling, those with fewest lines first.
 
-    Those of fewest lines come first.
+    Each is its points (token, 2), the differences of tokens along a line and across lines, and the number of lines.
     """
     most = 1 + math.isqrt(8 * n // 3)
     steps = [step for step in range(1, n) if n % step == 0]  # any other differs from one of these by a unit
@@ -96,7 +117,7 @@ def lattice_windows(n: int) -> Iterator[tuple[np.ndarray, int, int, int]]:
 
 
 def _stacked(n: int, count: int, step: int, across: int, lines: tuple[_Line, ...]) -> Iterator[tuple[_Line, ...]]:
-    """Windows of so many lines that begin with these and in which no number occurs twice."""
+    """Windows of `count` lines that begin with `lines` and in which no number occurs twice."""
     used = {(step * place + across * m) % n for m, (low, high) in enumerate(lines) for place in range(low, high + 1)}
     m, left = len(lines), n - len(used)
     if m == count:
@@ -115,7 +136,7 @@ def _stacked(n: int, count: int, step: int, across: int, lines: tuple[_Line, ...
 
 
 def _begins(lines: tuple[_Line, ...], left: int) -> Iterator[tuple[int, int]]:
-    """Where the next line may begin, and the number of its tokens at most."""
+    """The points at which the next line may begin, each with the largest number of its tokens."""
     if len(lines) < 2:
         yield 0, left
         return
@@ -125,7 +146,7 @@ def _begins(lines: tuple[_Line, ...], left: int) -> Iterator[tuple[int, int]]:
 
 
 def has_no_holes(lines: tuple[_Line, ...]) -> bool:
-    """Whether lines of lattice points, one above the other, are all that their convex hull has."""
+    """Whether lines of lattice points, one above the other, contain all lattice points of their convex hull."""
     for a, (low_a, high_a) in enumerate(lines):
         for b in range(a + 2, len(lines)):
             low_b, high_b = lines[b]
@@ -138,7 +159,7 @@ def has_no_holes(lines: tuple[_Line, ...]) -> bool:
 
 
 def _places(lines: tuple[_Line, ...], n: int, step: int, across: int) -> np.ndarray:
-    """The place of each token on the lattice, (token, 2)."""
+    """The point of each token on the lattice, (token, 2)."""
     places = np.empty((n, 2))
     for m, (low, high) in enumerate(lines):
         for place in range(low, high + 1):
@@ -147,7 +168,7 @@ def _places(lines: tuple[_Line, ...], n: int, step: int, across: int) -> np.ndar
 
 
 def _kernel(n: int, step: int, across: int, lines: int) -> np.ndarray:
-    """Vectors between places of the same number, (vector, 2) int16; of a single line there are none."""
+    """Vectors between points of the same number, (vector, 2) int16; none for a single line."""
     reach = np.arange(-(n // 2) - 1, n // 2 + 2)
     m, place = (each.ravel() for each in np.meshgrid(reach, reach, indexing="ij"))
     same = ((across * m + step * place) % n == 0) & (lines > 1)
@@ -161,6 +182,6 @@ def orthonormal_basis(places: np.ndarray) -> np.ndarray:
 
 
 def _keys(bases: np.ndarray) -> list[bytes]:
-    """What is equal where two bases (grid, token, 2) span the same plane."""
+    """Keys that are equal if two bases (grid, token, 2) span the same plane."""
     planes = bases @ bases.mT
     return [np.round(plane * 1e6).astype(np.int64).tobytes() for plane in planes]

@@ -1,35 +1,29 @@
-"""How far embeddings are from the nearest perfect circle, perfect grid, and grid.
+"""Distance of embeddings from the nearest perfect circle, perfect grid and grid.
 
-All are full Procrustes distances (`analysis.structures.procrustes`), 0..1, whatever the place, size and orientation.
-They are taken
-over all labellings that the ideal has.
+All are full Procrustes distances (`analysis.structures.procrustes`), from 0 to 1, over all labellings of the structure.
+With all tokens in one point every distance is 1.
 
-A perfect circle of frequency k has token i at R (cos 2 pi k i / N, sin 2 pi k i / N) in some plane; k is prime to N, as
-otherwise tokens coincide. That is the regular polygon in whose order k tokens lie apart, and makes the sums of pairs of
-one modular sum lie on a line through its centre (CA section 5.2). With c_k the Fourier coefficient of the centred
-embedding of norm 1 (`analysis.structures.fourier`), a vector with real part a and imaginary part b, its overlap with
-the nearest
-of them is
+A perfect circle of frequency k has token i at R (cos 2 pi k i / N, sin 2 pi k i / N) in some plane, with k prime to N,
+as otherwise tokens coincide. The sums of pairs of equal modular sum then lie on a line through its centre (CA section
+5.2). With c_k the Fourier coefficient of the centred embedding of norm 1 (`analysis.structures.fourier`), a vector with
+real part a and imaginary part b, the overlap with the nearest of these circles is
 
     (sigma_1 + sigma_2) / sqrt(N),  (sigma_1 + sigma_2)² = |a|² + |b|² + 2 sqrt(|a|² |b|² - (a . b)²),
 
-sigma being the singular values of the matrix of columns a and b, and its distance sqrt(1 - overlap²). A circle by CA
-algorithm 1 need not be one: that asks for norms alone and not for order.
+where sigma are the singular values of the matrix of columns a and b, and the distance is sqrt(1 - overlap²). A circle by
+CA algorithm 1, which looks at norms alone and not at the order of the tokens, need not be a perfect circle.
 
-Perfect grids are those of `analysis.structures.lattices`, under all linear maps, which preserve what makes a grid. So
-the
+Perfect grids are those of `analysis.structures.lattices` under all linear maps, which preserve their definition. The
 distance from one is that from the plane that its coordinates span, and the nearest is found by comparison with all.
-Planes are lattices of two dimensions also where the embedding has more axes.
 
-A grid may have holes: its tokens are on a lattice, numbered as its numbers are, but any of those of a class may be the
-one that is there. From each of the `STARTS` nearest perfect grids one is sought in turn: every token moves to the place
-of its class that is nearest to where it is, and the linear map is fitted anew, until neither helps. The least distance
-reached bounds that from the nearest grid from above, and what the search finds for random embeddings tells what it is
-worth: with free choice among places some lattice always fits a little.
-
-Array functions take (..., token, axis). What is no embedding of finite real numbers raises ValueError. With all tokens
-in one point every distance is 1.
+A grid may have holes: its tokens are on a lattice whose points are numbered, but any points of a token's class may be
+occupied. From each of the `GRID_SEARCH_STARTS` nearest perfect grids a search moves every token to the point of its
+class that is nearest, and fits the linear map anew, until neither helps. The least distance reached is an upper bound
+of the distance from the nearest grid. As some lattice always fits a little, it has to be compared with that of random
+embeddings.
 """
+
+from __future__ import annotations
 
 import math
 from typing import NamedTuple
@@ -37,29 +31,52 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, prange
 
-from analysis.structures.fourier import centred_unit_norm, fourier_frequencies
+from analysis.structures.embedding_arrays import centred_unit_norm
+from analysis.structures.fourier import fourier_frequencies
 from analysis.structures.lattices import PerfectGrids, perfect_grids
 from dynamics.kernels.compiling import cached_kernel
 
-AT_ONCE_BYTES = 64 << 20
+_BLOCK_BYTES = 64 << 20
 
 GRID_SEARCH_STARTS = 100
-"""Perfect grids from which a grid with holes is sought. Of planted ones of 17 tokens, one, two or three of which moved
-to other places of their class, 96, 87 and 81 in 100 are found; from 300, 99, 95 and 95, in three times the time."""
+"""Number of perfect grids from which a grid with holes is searched. Of grids of 17 tokens, of which one, two or three
+were moved to other points of their class, 96, 87 and 81 in 100 are found; with 300 starts, 99, 95 and 95."""
 
 
 class NearestStructure(NamedTuple):
-    """The nearest ideal of each embedding, each (...)."""
+    """The nearest structure of each embedding, each (...)."""
 
     distance: np.ndarray
     which: np.ndarray
-    """Of circles the frequency; of grids the place in `perfect_grids(N)`, of those with holes where they began."""
+    """Frequency of the circle; index of the grid in `perfect_grids(N)`, or of that from which its search began."""
 
 
 def nearest_circle(embedding: np.ndarray) -> NearestStructure:
-    """The distance from the nearest perfect circle, and its frequency; the first of equally near ones.
+    """Distance from the nearest perfect circle, and its frequency.
 
-    Raises ValueError for fewer than three tokens.
+    Parameters
+    ----------
+    embedding : array, shape (..., token, axis)
+        At least three tokens.
+
+    Returns
+    -------
+    NearestStructure
+        Two arrays (...).
+
+    Raises
+    ------
+    ValueError
+        For fewer than three tokens.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.structures import nearest_circle
+    >>> angle = 2 * np.pi * 2 * np.arange(7) / 7
+    >>> nearest = nearest_circle(np.stack([np.cos(angle), np.sin(angle)], axis=-1))
+    >>> round(float(nearest.distance), 6), int(nearest.which)
+    (0.0, 2)
     """
     x = centred_unit_norm(embedding)
     n = x.shape[-2]
@@ -76,9 +93,30 @@ def nearest_circle(embedding: np.ndarray) -> NearestStructure:
 
 
 def nearest_perfect_grid(embedding: np.ndarray) -> NearestStructure:
-    """The distance from the nearest perfect grid, and its place in `perfect_grids(N)`.
+    """Distance from the nearest perfect grid, and its index in `perfect_grids(N)`.
 
-    Raises ValueError for other numbers of tokens than `perfect_grids` has grids of.
+    Parameters
+    ----------
+    embedding : array, shape (..., token, axis)
+        From 3 to 23 tokens.
+
+    Returns
+    -------
+    NearestStructure
+        Two arrays (...).
+
+    Raises
+    ------
+    ValueError
+        For other numbers of tokens.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.structures import nearest_perfect_grid
+    >>> row = np.arange(5.0)[:, None]  # five tokens in one line
+    >>> round(float(nearest_perfect_grid(row).distance), 6)
+    0.0
     """
     x = centred_unit_norm(embedding)
     lead, (n, dim) = x.shape[:-2], x.shape[-2:]
@@ -90,9 +128,30 @@ def nearest_perfect_grid(embedding: np.ndarray) -> NearestStructure:
 
 
 def nearest_grid(embedding: np.ndarray) -> NearestStructure:
-    """The least distance from a grid that the search finds, and the perfect grid where that began.
+    """Distance from the nearest grid that a search finds, which may have holes.
 
-    Raises ValueError for other numbers of tokens than `perfect_grids` has grids of.
+    Parameters
+    ----------
+    embedding : array, shape (..., token, axis)
+        From 3 to 23 tokens.
+
+    Returns
+    -------
+    NearestStructure
+        Two arrays (...): distance, and the index in `perfect_grids(N)` of the grid from which the search began.
+
+    Raises
+    ------
+    ValueError
+        For other numbers of tokens.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.structures import nearest_grid, nearest_perfect_grid
+    >>> x = np.random.default_rng(0).standard_normal((5, 2))
+    >>> bool(nearest_grid(x).distance <= nearest_perfect_grid(x).distance)
+    True
     """
     x = centred_unit_norm(embedding)
     lead, (n, dim) = x.shape[:-2], x.shape[-2:]
@@ -100,7 +159,7 @@ def nearest_grid(embedding: np.ndarray) -> NearestStructure:
     frames = x.reshape(-1, n, dim)
     begun = _nearest(frames, grids, GRID_SEARCH_STARTS)
     rest = grid_residuals(frames, begun, grids.places, grids.kind, grids.kernel)
-    held = (frames[:, None].mT @ grids.basis[begun]) ** 2  # what a start holds itself, for lines, which do not move
+    held = (frames[:, None].mT @ grids.basis[begun]) ** 2  # of the start itself: the search leaves out single lines
     rest = np.minimum(rest, 1 - held.sum(axis=(-2, -1)))
     best = rest.argmin(axis=1)[:, None]
     distance = _distance(1 - np.take_along_axis(rest, best, axis=1))
@@ -109,9 +168,9 @@ def nearest_grid(embedding: np.ndarray) -> NearestStructure:
 
 @njit(error_model="numpy")
 def _grid_residual(x, places, kernel):
-    """What is left of x (token, axis), centred and of norm 1, by the grid that the search reaches from some places.
+    """The squared distance of x (token, axis), centred and of norm 1, from the grid that a search reaches.
 
-    places (token, 2); kernel (vector, 2): by what tokens may move.
+    places (token, 2) are the starting points of the lattice; kernel (vector, 2) are the moves between points of a class.
     """
     tokens, dim = x.shape
     g = places.astype(np.float64)
@@ -152,7 +211,7 @@ def _grid_residual(x, places, kernel):
 
 @cached_kernel(parallel=True)
 def grid_residuals(frames, begun, places, kind, kernel):
-    """`settle` of frames (frame, token, axis) from each of the grids begun (frame, start): (frame, start)."""
+    """`_grid_residual` of frames (frame, token, axis) from each of the grids begun (frame, start): (frame, start)."""
     rest = np.empty(begun.shape)
     for frame in prange(len(frames)):
         for start in range(begun.shape[1]):
@@ -162,11 +221,11 @@ def grid_residuals(frames, begun, places, kind, kernel):
 
 
 def _nearest(frames: np.ndarray, grids: PerfectGrids, count: int) -> np.ndarray:
-    """The grids whose planes hold most of each of the frames (frame, token, axis): (frame, count), in no order.
+    """The grids whose planes are nearest to each of the frames (frame, token, axis): (frame, count), in no order.
 
-    What a plane of projector P holds of x is tr(P x x^T), a product of symmetric matrices: one matrix product of all
-    frames with all grids, of what is on and below their diagonals. In single precision, which finds one that is nearest
-    to seven digits.
+    The squared norm of the projection of x by P is tr(P x x^T), a product of symmetric matrices: one matrix product of
+    all frames with all grids, of the entries on and below their diagonals. Single precision finds the nearest to seven
+    digits.
     """
     n = frames.shape[1]
     rows, columns = np.tril_indices(n)
@@ -177,13 +236,13 @@ def _nearest(frames: np.ndarray, grids: PerfectGrids, count: int) -> np.ndarray:
         planes[:, start : start + 4096] = (basis @ basis.mT)[:, rows, columns].T
     count = min(count, len(grids.basis))
     which = np.empty((len(frames), count), np.int64)
-    at_once = max(1, AT_ONCE_BYTES // (4 * len(grids.basis)))
-    for start in range(0, len(frames), at_once):
-        some = frames[start : start + at_once]
+    block = max(1, _BLOCK_BYTES // (4 * len(grids.basis)))
+    for start in range(0, len(frames), block):
+        some = frames[start : start + block]
         squares = (some @ some.mT)[:, rows, columns].astype(np.float32) * weight
         held = squares @ planes
         order = np.argpartition(held, -count, axis=1)[:, -count:] if count > 1 else held.argmax(axis=1)[:, None]
-        which[start : start + at_once] = order
+        which[start : start + block] = order
     return which
 
 

@@ -1,13 +1,12 @@
-"""How much two embeddings differ in shape, whatever their place, size, orientation and labels of tokens.
+"""Shape distance of embeddings: how much they differ whatever their position, size, orientation and labels of tokens.
 
-Array functions take embeddings (..., token, axis), whose leading axes broadcast against each other, and give
-arrays (...); the labelled one takes trajectories. All values are dimensionless. Token i stands for the number
-i modulo N, N being the number of tokens. What is no embedding of finite real numbers, and numbers of tokens
-that differ, raise ValueError; numbers of axes may differ, the smaller is filled up with zeros.
-
-The distance is the full Procrustes distance of statistical shape analysis (Dryden and Mardia, Statistical
-Shape Analysis, chapter 4). It comes from 1 - (overlap)^2, so that below about 1e-7 it is rounding.
+The distance is the full Procrustes distance of statistical shape analysis (Dryden and Mardia, Statistical Shape
+Analysis, chapter 4). It is computed from 1 - overlap², so that values below about 1e-7 are rounding. All values are
+dimensionless. Token i stands for the number i modulo N, the number of tokens. Numbers of axes may differ; missing axes
+are filled with zeros.
 """
+
+from __future__ import annotations
 
 import math
 from typing import NamedTuple
@@ -15,12 +14,13 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
-from analysis.structures.circles_and_grids import check_embedding, rescale_by_power_of_two
+from analysis.structures.embedding_arrays import centred_unit_norm, embedding_variable
+from dynamics.trajectory.diverged import not_diverged
 
-AT_ONCE_BYTES = 32 << 20
+_BLOCK_BYTES = 32 << 20
 
-TIE = 1e-13
-"""Overlaps that differ less are equal: which of them rounding favours changes from machine to machine."""
+_TIE = 1e-13
+"""Overlaps that differ by less are equal; rounding differs between machines."""
 
 
 class ShapeMatch(NamedTuple):
@@ -31,25 +31,44 @@ class ShapeMatch(NamedTuple):
     shift: np.ndarray
 
 
-# -------------------------------------------------------------------------------------------- distances
-
-
 def procrustes_distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Full Procrustes distance, 0..1: (..., token, axis) twice -> (...).
+    """Full Procrustes distance of embeddings.
 
-    The least Frobenius norm of A - s R B over scales s, rotations and reflections R, with A and B centred and
-    of Frobenius norm 1; symmetric. With all tokens in one point there is no shape: the distance of two such
-    embeddings is 0, that of one of them from any other 1.
+    The least Frobenius norm of A - s R B over scales s, rotations and reflections R, with A and B centred and of
+    Frobenius norm 1; symmetric.
+
+    Parameters
+    ----------
+    a, b : arrays, shape (..., token, axis)
+        Leading axes broadcast.
+
+    Returns
+    -------
+    array, shape (...)
+        From 0 to 1. If all tokens are in one point, the distance from another such embedding is 0, from any other 1.
+
+    Raises
+    ------
+    ValueError
+        For different numbers of tokens.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.structures import procrustes_distance
+    >>> triangle = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    >>> round(float(procrustes_distance(triangle, 5 * triangle[:, ::-1] + 3)), 6)
+    0.0
     """
     a, b = _shapes(a, b)
     return _distance(_overlap(a, b), a, b)
 
 
 def relabellings(n: int, shifts: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Relabellings i -> u i + c (mod N) that map the task to itself: u (label,), c (label,), images (label, token).
+    """Relabellings i -> u i + c (mod N) that keep the task: u (label,), c (label,), images (label, token).
 
-    u is any unit of the numbers modulo N; c is 0, or with `shifts` any number. The identity comes first. That
-    i + j = k + l (mod N) holds after one if and only if it held before.
+    u is any unit modulo N; c is 0, or with `shifts` any number. The identity comes first. i + j = k + l (mod N) holds
+    after a relabelling if and only if it held before.
     """
     units = [u for u in range(1, max(n, 2)) if math.gcd(u, n) == 1]
     unit, shift = (part.ravel() for part in np.meshgrid(units, np.arange(n if shifts else 1), indexing="ij"))
@@ -57,27 +76,49 @@ def relabellings(n: int, shifts: bool = False) -> tuple[np.ndarray, np.ndarray, 
 
 
 def match_shapes(a: np.ndarray, b: np.ndarray, shifts: bool = False) -> ShapeMatch:
-    """Least `procrustes` distance over `relabellings` of b: (..., token, axis) twice -> three arrays (...).
+    """Least `procrustes_distance` over the relabellings i -> u i of the tokens of b that keep the task.
 
-    Units u and -u are not equivalent: the negative of a label is no rotation or reflection unless the
-    embedding happens to have that symmetry, as a regular polygon has. So all are tried, and of equally good
-    relabellings the first counts. The distance is symmetric, since the relabellings form a group.
+    Units u and -u are different relabellings: i -> -i is a rotation or reflection only of symmetric embeddings such as
+    regular polygons. Of equally good relabellings the first counts. The distance is symmetric.
 
-    shifts: also try i -> u i + c, which moves every sum by 2 c and so maps the task to itself as well. Off by
-    default: token 0 then stays token 0, and the search is N times as short.
+    Parameters
+    ----------
+    a, b : arrays, shape (..., token, axis)
+        Leading axes broadcast.
+    shifts : bool
+        Also try i -> u i + c, which moves every sum by 2 c and so keeps the task, too; the search takes N times as long.
+
+    Returns
+    -------
+    ShapeMatch
+        Three arrays (...).
+
+    Raises
+    ------
+    ValueError
+        For different numbers of tokens.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.structures import match_shapes
+    >>> x = np.random.default_rng(0).standard_normal((7, 2))
+    >>> match = match_shapes(x[3 * np.arange(7) % 7], x)
+    >>> round(float(match.distance), 6), int(match.unit)
+    (0.0, 3)
     """
     a, b = _shapes(a, b)
     unit, shift, images = relabellings(a.shape[-2], shifts)
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     every_a, every_b = (np.broadcast_to(x, (lead or (1,)) + x.shape[-2:]) for x in (a, b))
     overlap, best = np.empty(math.prod(lead)), np.empty(math.prod(lead), np.int64)
-    at_once = max(1, AT_ONCE_BYTES // (8 * len(unit) * b.shape[-1] * (a.shape[-2] + a.shape[-1])))
-    for start in range(0, len(best), at_once):
-        some = slice(start, min(start + at_once, len(best)))
+    block = max(1, _BLOCK_BYTES // (8 * len(unit) * b.shape[-1] * (a.shape[-2] + a.shape[-1])))
+    for start in range(0, len(best), block):
+        some = slice(start, min(start + block, len(best)))
         places = np.unravel_index(np.arange(some.start, some.stop), lead or (1,))
         found = _overlap(every_a[places][:, None], every_b[places][:, images])
         overlap[some] = found.max(axis=1)
-        best[some] = (found >= overlap[some, None] - TIE).argmax(axis=1)
+        best[some] = (found >= overlap[some, None] - _TIE).argmax(axis=1)
     distance = _distance(overlap.reshape(lead), a, b)
     return ShapeMatch(distance, unit[best].reshape(lead), shift[best].reshape(lead))
 
@@ -85,17 +126,41 @@ def match_shapes(a: np.ndarray, b: np.ndarray, shifts: bool = False) -> ShapeMat
 def end_shape_distances(
     first: xr.Dataset | xr.DataArray, second: xr.Dataset | xr.DataArray, paired: bool = False, shifts: bool = False
 ) -> xr.DataArray:
-    """`shape_distance` of the end embeddings of two trajectories, whatever system they come from.
+    """Distances (`match_shapes`) of the last embeddings of two trajectories of any systems.
 
-    By run and other_run, all pairs; with `paired` by run, in the order of the runs. The seeds are the
-    coordinates seed and other_seed. NaN where a run has diverged. Raises ValueError if runs to be paired
-    are not as many.
+    Parameters
+    ----------
+    first, second : xarray.Dataset or xarray.DataArray
+        Trajectories, or embeddings; embeddings without steps are the last ones.
+    paired : bool
+        Only the distances of runs of equal index.
+    shifts : bool
+        As for `match_shapes`.
+
+    Returns
+    -------
+    xarray.DataArray
+        By run and other_run, or if paired by run; the seeds are the coordinates seed and other_seed. NaN for runs that
+        diverged.
+
+    Raises
+    ------
+    ValueError
+        For different numbers of tokens, or of paired runs.
+
+    Examples
+    --------
+    >>> from analysis.structures import end_shape_distances
+    >>> from dynamics import ParticleSettings, simulate
+    >>> trajectory = simulate(ParticleSettings(n=7), runs=3, steps=5, progress=False)
+    >>> end_shape_distances(trajectory, trajectory, paired=True).values.round(6)
+    array([0., 0., 0.])
     """
-    one, other = _ends(first), _ends(second)
+    one, other = _last_frame(first), _last_frame(second)
     if paired and one.sizes.get("run") != other.sizes.get("run"):
         raise ValueError(f"run: found {one.sizes.get('run')} and {other.sizes.get('run')}, expected as many in both")
-    apart = ("seed", "token", "axis") if paired else ("run", "seed", "token", "axis")
-    other = other.rename({name: f"other_{name}" for name in apart if name in other.variables or name in other.dims})
+    renamed = ("seed", "token", "axis") if paired else ("run", "seed", "token", "axis")
+    other = other.rename({name: f"other_{name}" for name in renamed if name in other.variables or name in other.dims})
     distance = xr.apply_ufunc(
         lambda a, b: match_shapes(a, b, shifts).distance,
         one["embedding"],
@@ -108,25 +173,26 @@ def end_shape_distances(
     return distance.rename("shape_distance").assign_attrs(long_name="shape distance of the end embeddings", units="1")
 
 
-# ------------------------------------------------------------------------------------------------- parts
+def _last_frame(trajectory: xr.Dataset | xr.DataArray) -> xr.Dataset:
+    """Last embedding of each run and whether it is `valid`."""
+    embedding = embedding_variable(trajectory, "match_shapes")
+    valid = xr.Variable((), True)
+    if isinstance(trajectory, xr.Dataset) and {"last_step", "step"} <= set(trajectory.variables):
+        valid = xr.Variable(trajectory["last_step"].dims, not_diverged(trajectory))
+    if "step" in embedding.dims:
+        embedding = embedding.isel(step=-1, drop=True)
+    return xr.Dataset({"embedding": embedding, "valid": valid})
 
 
 def _shapes(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    a, b = check_embedding(a), check_embedding(b)
+    a, b = centred_unit_norm(a), centred_unit_norm(b)
     if a.shape[-2] != b.shape[-2]:
         raise ValueError(f"token: found {a.shape[-2]} and {b.shape[-2]} tokens, expected as many in both")
-    return _shape(a), _shape(b)
+    return _in_fewer_axes(a), _in_fewer_axes(b)
 
 
-def _shape(x: np.ndarray) -> np.ndarray:
-    """Centred and of Frobenius norm 1, in no more axes than tokens; zero if all tokens are in one point."""
-    x = rescale_by_power_of_two(x)
-    x = rescale_by_power_of_two(
-        x - x[..., :1, :]
-    )  # tokens in one point become exact zeros, which minus the mean are not
-    x = x - x.mean(axis=-2, keepdims=True)
-    size = np.linalg.norm(x, axis=(-2, -1), keepdims=True)
-    x = np.divide(x, size, out=np.zeros_like(x), where=size > 0)
+def _in_fewer_axes(x: np.ndarray) -> np.ndarray:
+    """The same shape in no more axes than tokens."""
     return np.linalg.qr(x.mT).R.mT if x.shape[-1] > x.shape[-2] else x
 
 
@@ -136,16 +202,5 @@ def _overlap(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _distance(overlap: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    shapeless = ~(a.any(axis=(-2, -1)) | b.any(axis=(-2, -1)))
-    return np.where(shapeless, 0.0, np.sqrt(np.maximum((1 - overlap) * (1 + overlap), 0.0)))[()]
-
-
-def _ends(trajectory: xr.Dataset | xr.DataArray) -> xr.Dataset:
-    """Last frame of each run and whether it is `valid`; an array without steps is taken for that frame."""
-    embedding = trajectory["embedding"] if isinstance(trajectory, xr.Dataset) else trajectory
-    valid = xr.Variable((), True)
-    if isinstance(trajectory, xr.Dataset) and {"last_step", "step"} <= set(trajectory.variables):
-        valid = trajectory["last_step"].variable >= int(trajectory["step"][-1])
-    if "step" in embedding.dims:
-        embedding = embedding.isel(step=-1, drop=True)
-    return xr.Dataset({"embedding": embedding, "valid": valid})
+    both_points = ~(a.any(axis=(-2, -1)) | b.any(axis=(-2, -1)))
+    return np.where(both_points, 0.0, np.sqrt(np.maximum((1 - overlap) * (1 + overlap), 0.0)))[()]

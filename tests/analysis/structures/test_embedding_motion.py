@@ -151,7 +151,7 @@ def test_the_labelled_ones_give_what_the_arrays_give(trajectory):
 @given(
     values=st.lists(st.floats(0, 10) | st.just(0.0), min_size=2, max_size=8),
     masked=st.integers(0, 3),
-    share=st.floats(0.01, 1),
+    fraction=st.floats(0.01, 1),
     seed=seeds,
 )
 def test_escape_in_plain_loops(values, masked, share, seed):
@@ -167,13 +167,13 @@ def test_escape_in_plain_loops(values, masked, share, seed):
 
 def test_an_escape_between_frames_and_on_the_way_of_a_diverged_run():
     values = [[0, 1, 4, 2], [0, 1, 2, np.nan], [0, 0, 0, 0], [np.nan] * 4]
-    found = rise_times(np.array(values), np.array([2.0, 3.0, 5.0, 6.0]), share=0.5)
+    found = rise_times(np.array(values), np.array([2.0, 3.0, 5.0, 6.0]), fraction=0.5)
     np.testing.assert_allclose(found, [(1 + 2 / 3) / 4, 1 / 4, np.nan, np.nan])
-    np.testing.assert_allclose(rise_times(np.array(values[0]), np.arange(4), share=1), 2 / 3)
+    np.testing.assert_allclose(rise_times(np.array(values[0]), np.arange(4), fraction=1), 2 / 3)
 
 
 def test_the_first_time_counts_when_a_run_comes_back():
-    assert rise_times(np.array([0.0, 10.0, 0.0, 10.0, 11.0]), np.arange(5.0), share=10 / 11) == pytest.approx(0.25)
+    assert rise_times(np.array([0.0, 10.0, 0.0, 10.0, 11.0]), np.arange(5.0), fraction=10 / 11) == pytest.approx(0.25)
 
 
 def test_a_run_that_never_moves_does_not_escape():
@@ -196,7 +196,7 @@ def test_what_a_run_does_after_it_diverged_does_not_count(generator):
 
 @pytest.mark.parametrize("share", [0, -0.1, 1.01, np.nan])
 def test_other_shares_are_refused(share, trajectory):
-    with pytest.raises(ValueError, match="share: found"):
+    with pytest.raises(ValueError, match="fraction: found"):
         departure_times(trajectory, share)
 
 

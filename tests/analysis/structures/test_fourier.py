@@ -74,7 +74,7 @@ def test_spectrum_of_a_trajectory_ends_where_a_run_diverged():
     trajectory = simulate(ParticleSettings(n=6), runs=2, steps=4, progress=False)
     trajectory["last_step"][1] = 2
     found = embedding_spectrum(trajectory)
-    assert found["power_share"].dims == ("run", "step", "frequency")
-    np.testing.assert_allclose(found["power_share"][0], power_fractions(trajectory["embedding"][0].values))
-    assert np.isfinite(found["dominant_share"]).sum("step").values.tolist() == [5, 3]
+    assert found["power_fraction"].dims == ("run", "step", "frequency")
+    np.testing.assert_allclose(found["power_fraction"][0], power_fractions(trajectory["embedding"][0].values))
+    assert np.isfinite(found["dominant_fraction"]).sum("step").values.tolist() == [5, 3]
     assert (found["dominant_frequency"][1] > 0).values.tolist() == [True, True, True, False, False]

@@ -196,7 +196,7 @@ def test_more_axes_than_tokens_are_as_good_as_fewer(generator):
 
 @pytest.mark.parametrize("at_once", [1, 5000, 32 << 20])
 def test_leading_axes_broadcast_in_chunks_of_any_size(at_once, generator, monkeypatch):
-    monkeypatch.setattr(shapes, "AT_ONCE_BYTES", at_once)
+    monkeypatch.setattr(shapes, "_BLOCK_BYTES", at_once)
     a, b = generator.standard_normal((3, 1, 7, 2)), generator.standard_normal((4, 7, 3))
     found = match_shapes(a, b, shifts=True)
     assert found.distance.shape == found.unit.shape == found.shift.shape == procrustes_distance(a, b).shape == (3, 4)
