@@ -1,5 +1,9 @@
-"""Analyses of trajectories: an array function, its labelled wrapper, and a command for each."""
+"""Analyses of trajectories: array functions, functions of labelled datasets, and commands."""
 
 from analysis.command_line.interrupts import exit_on_interrupt
 
 exit_on_interrupt()  # before anything else is imported
+
+import lazy_loader as lazy  # noqa: E402
+
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

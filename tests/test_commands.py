@@ -14,7 +14,8 @@ import pytest
 from matplotlib.image import imread
 
 from analysis.command_line.parsing import run_command
-from analysis.plots.embedding_grid import plot_embeddings, principal_plane
+from analysis.plots.embedding_grid import plot_embeddings
+from analysis.structures.projection import principal_plane
 from dynamics.settings import ParticleSettings
 from dynamics.simulation import simulate
 from dynamics.trajectory.lock import trajectory_lock

@@ -16,6 +16,7 @@ from analysis.plots.drawing.colours import class_colours, pale_colours
 from analysis.plots.embedding_grid import draw_tokens
 from analysis.plots.figure_files import new_figure, save_figure
 from analysis.structures.circles_and_grids import structure_label
+from analysis.structures.projection import principal_axes
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.from_trajectory import constant_attention_of, weights
 from dynamics.networks.parameters import Weights
@@ -58,9 +59,7 @@ def pair_sum_view(sums: np.ndarray) -> PlaneView:
     origin, basis = np.zeros(dim), np.eye(2, dim)
     if dim > 2:
         origin = sums.mean(axis=0)
-        size = np.abs(sums).max() or 1.0  # squares must not overflow
-        principal = np.linalg.svd((sums - origin) / size, full_matrices=False)[2]
-        basis = principal[:2] if len(principal) > 1 else basis
+        basis = principal_axes(sums)
     reach = np.abs((sums - origin) @ basis.T).max()
     return PlaneView(origin, basis, float(reach) or 1.0)
 

@@ -1,37 +1,26 @@
-"""A gallery of arrangements: what the embeddings of an ensemble have become, one panel a run (CA figure 5, C, D)."""
+"""The final embeddings of an ensemble, one panel per run (CA figure 5, appendices C and D)."""
+
+from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 from matplotlib import colormaps
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.plots.figure_files import new_figure, save_figure
 from analysis.structures.circles_and_grids import structure_label
+from analysis.structures.projection import principal_plane
 
-COLUMNS = 5
-PANELS = 20
-
-
-def principal_plane(embedding: np.ndarray) -> np.ndarray:
-    """An embedding (token, axis) in the plane, (token, 2): as it is, on a line, or along its two principal axes."""
-    n, dim = embedding.shape
-    if dim == 1:
-        return np.hstack([embedding, np.zeros((n, 1))])
-    if dim == 2:
-        return embedding
-    centred = embedding - embedding.mean(axis=0)
-    principal = np.linalg.svd(centred, full_matrices=False)[2]
-    if len(principal) < 2:  # a single token
-        principal = np.eye(2, dim)
-    return centred @ principal[:2].T
+_COLUMNS, _MAX_PANELS = 5, 20
 
 
 def plot_embeddings(embedding: np.ndarray, seeds: Iterable[int], title: str) -> Figure:
-    """Up to twenty embeddings (run, token, axis), tokens numbered and coloured along the number line."""
-    shown = embedding[:PANELS]
-    columns = min(COLUMNS, len(shown))
+    """Draw up to twenty embeddings (run, token, axis), with numbered tokens, coloured by number."""
+    shown = embedding[:_MAX_PANELS]
+    columns = min(_COLUMNS, len(shown))
     rows = -(-len(shown) // columns)
     width, height = 2.4 * columns + 0.2, 2.6 * rows + 0.6  # inches
     figure = new_figure(width, height)
@@ -47,10 +36,10 @@ def plot_embeddings(embedding: np.ndarray, seeds: Iterable[int], title: str) -> 
     return figure
 
 
-def draw_tokens(axes, points: np.ndarray, mark: float | None = None, letters: float | None = None) -> None:
-    """Tokens (token, 2), numbered and coloured along the number line, with a line from each to the next.
+def draw_tokens(axes: Axes, points: np.ndarray, mark: float | None = None, letters: float | None = None) -> None:
+    """Draw numbered tokens (token, 2), coloured by number, with a line from each to the next.
 
-    mark: area of a token in square points; letters: size of its number. None is what fits a panel of 2.4 inches.
+    mark: area of a token in square points; letters: font size of its number. By default both fit a panel of 2.4 inches.
     """
     n = len(points)
     colours = colormaps["viridis"](np.linspace(0, 1, n))
@@ -73,5 +62,5 @@ def draw_tokens(axes, points: np.ndarray, mark: float | None = None, letters: fl
 
 
 def save_embeddings_plot(embedding: np.ndarray, seeds: Iterable[int], title: str, path: Path) -> None:
-    """Draw the gallery into a PNG, whole or not at all. Raises RecordingError."""
+    """Write `plot_embeddings` to a PNG. Raises RecordingError."""
     save_figure(plot_embeddings(embedding, seeds, title), path)

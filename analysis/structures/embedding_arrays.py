@@ -59,9 +59,9 @@ def apply_to_frames(
     embedding = embedding_variable(trajectory, function.__name__)
     dims = {"input_core_dims": [list(core)], "output_core_dims": [list(result)]}
     values = xr.apply_ufunc(function, embedding, kwargs=arguments, **dims)
-    if isinstance(trajectory, xr.Dataset) and {"last_step", "step"} <= set(trajectory.variables):
-        if not (trajectory["step"] <= trajectory["last_step"]).all():
-            values = mask_diverged(values, trajectory)
+    recorded = isinstance(trajectory, xr.Dataset) and {"last_step", "step"} <= set(trajectory.variables)
+    if recorded and not (trajectory["step"] <= trajectory["last_step"]).all():
+        values = mask_diverged(values, trajectory)
     return values.rename(name).assign_attrs(long_name=long_name, units="1")
 
 

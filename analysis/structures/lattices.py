@@ -10,8 +10,8 @@ map, such that
 Then pairs whose sums coincide have the same modular sum, whatever L is, and neighbours on a line differ by the same
 number everywhere. Tokens of a grid that has holes respect addition, too, and lie at other points of their class, at a
 vector of the kernel {g : a g_1 + b g_2 = 0 (mod N)}. But so do tokens on lattices that are fine enough for anything,
-which the second condition excludes. A grid cannot be required to have no imperfect pair sum (CA algorithm 2): the sum of
-a corner with itself has no other like it, so that every grid has an imperfection at each of its corners.
+which the second condition excludes. A grid cannot be required to have no imperfect pair sum (CA algorithm 2): no other
+sum is like that of a corner with itself, so that every grid has an imperfection at each of its corners.
 
 Up to L, c and relabellings i -> u i + s of the tokens there are finitely many: 114 for N = 17. They are found line by
 line. The convex hull of N points without holes has an area below N by Pick's theorem, so that some direction sees it in
@@ -72,7 +72,7 @@ def perfect_grids(n: int) -> PerfectGrids:
     --------
     >>> from analysis.structures import perfect_grids
     >>> perfect_grids(5).basis.shape
-    (10, 5, 2)
+    (35, 5, 2)
     """
     if not 3 <= n <= MAX_GRID_TOKENS:
         raise ValueError(f"n: found {n} tokens, grids are known for 3 to {MAX_GRID_TOKENS}")

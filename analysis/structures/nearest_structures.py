@@ -10,8 +10,8 @@ real part a and imaginary part b, the overlap with the nearest of these circles 
 
     (sigma_1 + sigma_2) / sqrt(N),  (sigma_1 + sigma_2)² = |a|² + |b|² + 2 sqrt(|a|² |b|² - (a . b)²),
 
-where sigma are the singular values of the matrix of columns a and b, and the distance is sqrt(1 - overlap²). A circle by
-CA algorithm 1, which looks at norms alone and not at the order of the tokens, need not be a perfect circle.
+where sigma are the singular values of the matrix of columns a and b, and the distance is sqrt(1 - overlap²). A circle
+by CA algorithm 1, which looks at norms alone and not at the order of the tokens, need not be a perfect circle.
 
 Perfect grids are those of `analysis.structures.lattices` under all linear maps, which preserve their definition. The
 distance from one is that from the plane that its coordinates span, and the nearest is found by comparison with all.
@@ -170,7 +170,7 @@ def nearest_grid(embedding: np.ndarray) -> NearestStructure:
 def _grid_residual(x, places, kernel):
     """The squared distance of x (token, axis), centred and of norm 1, from the grid that a search reaches.
 
-    places (token, 2) are the starting points of the lattice; kernel (vector, 2) are the moves between points of a class.
+    places (token, 2) are the starting points of the lattice; kernel (vector, 2) are moves between points of a class.
     """
     tokens, dim = x.shape
     g = places.astype(np.float64)

@@ -86,7 +86,7 @@ def match_shapes(a: np.ndarray, b: np.ndarray, shifts: bool = False) -> ShapeMat
     a, b : arrays, shape (..., token, axis)
         Leading axes broadcast.
     shifts : bool
-        Also try i -> u i + c, which moves every sum by 2 c and so keeps the task, too; the search takes N times as long.
+        Also try i -> u i + c, which moves every sum by 2 c and so keeps the task; the search takes N times as long.
 
     Returns
     -------

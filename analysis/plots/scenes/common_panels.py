@@ -11,10 +11,11 @@ import xarray as xr
 from scipy import ndimage
 
 from analysis.plots.drawing import colours
+from analysis.plots.drawing.limits import PanelLimits, panel_limits
 from analysis.plots.scenes.scene import Curves, Layer, LayerArrays, Panel, Points
 from analysis.structures.circles_and_grids import CIRCLE_RATIO, circularity, count_imperfections
 from analysis.structures.embedding_motion import time_unit
-from analysis.structures.projection import PanelLimits, Projection, fit_projection, panel_limits
+from analysis.structures.projection import Projection, fit_projection
 from dynamics.errors import TrajectoryError
 from dynamics.settings import SettingsError
 from dynamics.trajectory.schema import DIVERGED, read_settings

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from analysis.plots.drawing import colours
+from analysis.plots.drawing.limits import PANEL_MARGIN, PanelLimits, pixel_centres
 from analysis.plots.scenes.common_panels import (
     PanelFactory,
     RecordedRun,
@@ -30,14 +31,7 @@ from analysis.plots.scenes.common_panels import (
 )
 from analysis.plots.scenes.scene import Arrows, Layer, LayerArrays, Map, Panel, Points
 from analysis.structures.circles_and_grids import imperfect_pair_sums
-from analysis.structures.projection import (
-    MAX_COORDINATE,
-    PANEL_MARGIN,
-    PanelLimits,
-    Projection,
-    fit_projection,
-    pixel_centres,
-)
+from analysis.structures.projection import MAX_COORDINATE, Projection, fit_projection
 from dynamics.particles.pair_forces import FIELD_NAMES, force_fields
 from dynamics.particles.pair_list import PairList
 from dynamics.particles.system import ParticleSystem

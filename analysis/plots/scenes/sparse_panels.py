@@ -19,6 +19,7 @@ import torch
 
 from analysis.linearization.normalisation import normalised_length
 from analysis.plots.drawing import colours
+from analysis.plots.drawing.limits import PanelLimits, pixel_centres
 from analysis.plots.scenes.common_panels import (
     PanelFactory,
     RecordedRun,
@@ -41,7 +42,7 @@ from analysis.plots.scenes.sparse_arrays import (
     probability_palette,
     transform_map_numbers,
 )
-from analysis.structures.projection import PanelLimits, Projection, fit_projection, pixel_centres
+from analysis.structures.projection import Projection, fit_projection
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.networks.parameters import Weights

@@ -18,7 +18,7 @@ from analysis.plots.class_maps import (
 )
 from analysis.plots.curves import metric_curves
 from analysis.plots.drawing.colours import class_colours
-from analysis.plots.embedding_grid import principal_plane
+from analysis.structures.projection import principal_plane
 from dynamics.errors import TrajectoryError
 from dynamics.settings import ModularSettings, ParticleSettings
 from dynamics.simulation import simulate

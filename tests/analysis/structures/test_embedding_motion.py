@@ -154,14 +154,14 @@ def test_the_labelled_ones_give_what_the_arrays_give(trajectory):
     fraction=st.floats(0.01, 1),
     seed=seeds,
 )
-def test_escape_in_plain_loops(values, masked, share, seed):
+def test_rise_times_in_plain_loops(values, masked, fraction, seed):
     values = np.array([value if value > 1e-6 else 0.0 for value in values])
     values[len(values) - masked :] = np.nan
     time = times_of(np.random.default_rng(seed), len(values))
-    found = rise_times(values, time, share)
-    np.testing.assert_allclose(found, naive_escape(values, time, share), atol=1e-9)
+    found = rise_times(values, time, fraction)
+    np.testing.assert_allclose(found, naive_escape(values, time, fraction), atol=1e-9)
     assert np.isnan(found) or 0 <= found <= 1
-    stacked = rise_times(np.stack([values, 0 * values, 2 * values]), 5 * time + 3, share)
+    stacked = rise_times(np.stack([values, 0 * values, 2 * values]), 5 * time + 3, fraction)
     np.testing.assert_allclose(stacked, [found, np.nan, found], atol=1e-9)
 
 

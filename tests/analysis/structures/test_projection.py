@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from analysis.structures.projection import fit_projection, panel_limits, pixel_centres
+from analysis.plots.drawing.limits import panel_limits, pixel_centres
+from analysis.structures.projection import fit_projection
 
 
 def test_principal_axes_hold_the_most_variance_and_keep_their_direction(generator):
