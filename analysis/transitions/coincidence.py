@@ -19,22 +19,9 @@ from tqdm import tqdm
 
 from analysis.output.tables import interval_columns, make_table
 from analysis.statistics.intervals import clustered_binomial_interval, mean_interval, median_interval
+from analysis.transitions import gradient_peaks
 from analysis.transitions.change_points import SeriesEvent
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
-from analysis.transitions.gradient_peaks import (
-    MIN_FRAMES,
-    NormPeaks,
-    circular_rank_correlation,
-    find_norm_peaks,
-    fisher_z,
-    loss_and_norm_series,
-    loss_events_by_kind,
-    match_counts_by_shift,
-    mean_rank_correlation,
-    nearby_shifts,
-    peak_lags,
-    peak_tolerance,
-)
 from dynamics.randomness import random_stream
 
 SHIFT_BASELINES = ("anywhere", "nearby")
@@ -82,22 +69,27 @@ def peak_coincidence(trajectory: xr.Dataset, config: DetectionConfig = DEFAULT_D
     tally = _Tally.empty(trajectory.sizes["run"], len(layers), len(kinds), 2 * width + 1)
     lags = np.arange(-width, width + 1)
     anywhere, nearby = (random_stream(0, f"gradients/{word}") for word in ("shifts", "nearby"))
-    for run, one in enumerate(tqdm(loss_and_norm_series(trajectory), "peaks", unit="run", disable=None, leave=False)):
+    for run, one in enumerate(
+        tqdm(gradient_peaks.loss_and_norm_series(trajectory), "peaks", unit="run", disable=None, leave=False)
+    ):
         frames = len(one.falling)
-        if frames < MIN_FRAMES:
+        if frames < gradient_peaks.MIN_FRAMES:
             continue
-        events, tolerance = loss_events_by_kind(one.falling, particles, config), peak_tolerance(frames)
-        shifts = nearby_shifts(frames, config.width(frames))
+        events, tolerance = (
+            gradient_peaks.loss_events_by_kind(one.falling, particles, config),
+            gradient_peaks.peak_tolerance(frames),
+        )
+        shifts = gradient_peaks.nearby_shifts(frames, config.width(frames))
         tally.shifts[run] = len(shifts)
         # signed, because the same shifts are used for the differences of frames, whose circle is one shorter
         shifts = np.where(shifts > frames / 2, shifts - frames, shifts)
         offsets = np.stack([anywhere.integers(0, frames, _RANDOM_SHIFTS), nearby.choice(shifts, _RANDOM_SHIFTS)])
         for layer, norm in enumerate(one.norms):
-            peaks = find_norm_peaks(norm, config)
+            peaks = gradient_peaks.find_norm_peaks(norm, config)
             tally.peaks[run, layer] = len(peaks.frame)
             for index, kind in enumerate(kinds):
                 tally.add_events((run, layer, index), events[kind], peaks, offsets, frames, tolerance)
-            correlation = circular_rank_correlation(norm[1:], -np.diff(one.falling))
+            correlation = gradient_peaks.circular_rank_correlation(norm[1:], -np.diff(one.falling))
             tally.add_correlation((run, layer), correlation, offsets, lags)
     found = _match_statistics(tally, layers, kinds).merge(_correlation_statistics(tally, layers, lags))
     return found.assign(
@@ -133,12 +125,20 @@ class _Tally(NamedTuple):
         )
 
     def add_events(
-        self, at: tuple, events: list[SeriesEvent], peaks: NormPeaks, offsets: np.ndarray, frames: int, tolerance: float
+        self,
+        at: tuple,
+        events: list[SeriesEvent],
+        peaks: gradient_peaks.NormPeaks,
+        offsets: np.ndarray,
+        frames: int,
+        tolerance: float,
     ) -> None:
         """Add the events of one kind in one run and the peaks of one layer; offsets (baseline, shift)."""
-        lags = peak_lags(events, peaks, tolerance)
+        lags = gradient_peaks.peak_lags(events, peaks, tolerance)
         self.total[at], self.matched[at] = len(lags), np.isfinite(lags).sum()
-        self.shifted[:, *at[1:]] += match_counts_by_shift(events, peaks, frames, tolerance)[offsets % frames]
+        self.shifted[:, *at[1:]] += gradient_peaks.match_counts_by_shift(events, peaks, frames, tolerance)[
+            offsets % frames
+        ]
         if np.isfinite(lags).any():
             self.lag[at] = np.nanmedian(lags)
 
@@ -146,7 +146,7 @@ class _Tally(NamedTuple):
         """Add the correlation of one run and layer at all circular lags, unless it is undefined."""
         self.correlations[at] = circular[lags % len(circular)]
         if np.isfinite(circular[0]):
-            self.shifted_z[:, at[1]] += fisher_z(circular)[(offsets[..., None] + lags) % len(circular)]
+            self.shifted_z[:, at[1]] += gradient_peaks.fisher_z(circular)[(offsets[..., None] + lags) % len(circular)]
 
     def p_values(self, reached: np.ndarray, runs: np.ndarray) -> np.ndarray:
         """p-values (baseline,) from the numbers of shifts that reach the observed value, for some runs (run,).
@@ -191,14 +191,14 @@ def _correlation_statistics(tally: _Tally, layers: list[str], lags: np.ndarray) 
         if not known.any():
             continue
         each = tally.correlations[known, layer]
-        means[layer] = np.tanh(fisher_z(each).mean(axis=0))
+        means[layer] = np.tanh(gradient_peaks.fisher_z(each).mean(axis=0))
         best = int(np.abs(means[layer]).argmax())
         shifted = np.tanh(np.abs(tally.shifted_z[:, layer] / known.sum()).max(axis=-1))
         reached = (shifted >= abs(means[layer, best]) - 1e-6).sum(axis=1)
         chance[:, layer] = shifted.mean(axis=1), tally.p_values(reached, known)
         gain = mean_interval(each[:, best] - each[:, [0, -1]].mean(axis=1))
         gain_in_range = np.clip(gain, -2, 2)  # two correlations differ by no more
-        values[:, layer] = (*mean_rank_correlation(each[:, best]), lags[best], *gain_in_range)
+        values[:, layer] = (*gradient_peaks.mean_rank_correlation(each[:, best]), lags[best], *gain_in_range)
     names = ("", "_low", "_high", "_lag", "_gain", "_gain_low", "_gain_high")
     data: dict[str, tuple] = {
         f"correlation{name}": ("layer", row, _attrs(f"rank correlation{name.replace('_', ', ')}"))

@@ -15,7 +15,8 @@ import xarray as xr
 from scipy import stats
 
 from analysis.output.tables import interval_columns, make_table
-from analysis.statistics.intervals import Interval, mean_interval, t_interval
+from analysis.statistics.intervals import Interval, mean_interval
+from analysis.statistics.resampling import leave_one_out_interval
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
 from analysis.transitions.loss_events import check_enough_frames, event_table, plateau_escape_times, trajectory_scalar
 from dynamics.errors import TrajectoryError
@@ -149,7 +150,7 @@ def compare_interventions(
     return xr.Dataset(variables, {"remedy": list(measures), "seed": ("run", seeds)})
 
 
-def mean_measure(result: xr.Dataset, remedy: str, name: str) -> Interval:
+def ensemble_mean(result: xr.Dataset, remedy: str, name: str) -> Interval:
     """Mean of one of MEASURES in an ensemble, with its 95% interval; the rate is that of all runs together."""
     if name == "rate":
         return _jackknife_rate(*(result[each].sel(remedy=[remedy]).values for each in ("late", "since")))
@@ -173,20 +174,16 @@ def paired_effects(result: xr.Dataset, remedy: str, name: str) -> np.ndarray:
 def _jackknife_rate(counts: np.ndarray, epochs: np.ndarray) -> Interval:
     """A rate per 1000 epochs of all runs together, or the difference of the second and the first rate.
 
-    counts, epochs: (one or two, run). The t interval comes from the jackknife over runs; NaN without epochs.
+    counts, epochs: (one or two, run). The interval is the jackknife's over runs.
     """
     known = np.isfinite(counts).all(axis=0) & np.isfinite(epochs).all(axis=0)
     counts, epochs = counts[:, known], epochs[:, known]
-    runs = counts.shape[1]
     totals, total_epochs = counts.sum(axis=1, keepdims=True), epochs.sum(axis=1, keepdims=True)
     signs = np.array([1.0]) if len(counts) == 1 else np.array([-1.0, 1.0])
     with np.errstate(divide="ignore", invalid="ignore"):
         value = float(signs @ (1000 * totals / total_epochs)[:, 0])
         without = signs @ (1000 * (totals - counts) / (total_epochs - epochs))
-    if runs < 2 or not np.isfinite(without).all():
-        return t_interval(value, float("nan"), 1)
-    error = np.sqrt((runs - 1) / runs * ((without - without.mean()) ** 2).sum())
-    return t_interval(value, float(error), runs - 1)
+    return leave_one_out_interval(value, [without])
 
 
 def mcnemar_p_value(result: xr.Dataset, remedy: str) -> float:
@@ -204,7 +201,7 @@ def intervention_table(result: xr.Dataset) -> pd.DataFrame:
         row = {"remedy": remedy, "runs": int(np.isfinite(test).sum())}
         row["escaped"] = int((result["since"].sel(remedy=remedy).values > 0).sum())
         for name in MEASURES:
-            row |= interval_columns(name, mean_measure(result, remedy, name))
+            row |= interval_columns(name, ensemble_mean(result, remedy, name))
             gain = intervention_effect(result, remedy, name) if changed else missing
             row |= dict(zip((f"{name}_gain", f"{name}_gain_low", f"{name}_gain_high"), gain, strict=True))
         row["successes"] = int((test > SUCCESS_ACCURACY).sum())

@@ -15,23 +15,9 @@ from tqdm import tqdm
 
 from analysis.output.tables import interval_columns, make_table
 from analysis.statistics.intervals import clustered_binomial_interval
+from analysis.transitions import spike_attribution as attribution
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
 from analysis.transitions.loss_events import event_table, trajectory_scalar
-from analysis.transitions.spike_attribution import (
-    CROSSING_KINDS,
-    RISE_THRESHOLD,
-    SMOOTH_NORM_AGREEMENT,
-    SPIKE_CAUSES,
-    STEP_CHANGES,
-    LossRise,
-    SpikeStep,
-    TrainingSequences,
-    crossing_kind,
-    is_explained,
-    locate_loss_rise,
-    spike_cause,
-    training_sequences,
-)
 from dynamics.branching import replay
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import clustering_head_of, weights
@@ -88,17 +74,19 @@ class SpikeExamination(NamedTuple):
     """Training loss at these steps, (step,)."""
 
 
-def examine_spike(trajectory: xr.Dataset, spike: RecordedSpike, sequences: TrainingSequences) -> SpikeExamination:
+def examine_spike(
+    trajectory: xr.Dataset, spike: RecordedSpike, sequences: attribution.TrainingSequences
+) -> SpikeExamination:
     """Replay a spike and attribute it to a cause. Raises TrajectoryError, Interrupted."""
     first, begin, last = replay_span(trajectory, spike)
     path = replay(trajectory, spike.run, first, last)
     loss = path["loss"].sel(split="train").values[0].astype(np.float64)
     steps = path["step"].values
     calm = max(1, begin - first)
-    rise = locate_loss_rise(loss[begin - first :], float(np.median(loss[:calm])))
+    rise = attribution.locate_loss_rise(loss[begin - first :], float(np.median(loss[:calm])))
     if rise is None:
         return SpikeExamination({}, steps, loss)
-    rise = LossRise(*(index + begin - first for index in rise))
+    rise = attribution.LossRise(*(index + begin - first for index in rise))
     with torch.no_grad():
         step = _spike_step(path, clustering_head_of(trajectory), rise, sequences, calm)
         measures, remaining = step.measures(), step.remaining_rise()
@@ -106,9 +94,9 @@ def examine_spike(trajectory: xr.Dataset, spike: RecordedSpike, sequences: Train
         "at": int(steps[rise.step]),
         "foot": int(steps[rise.foot]),
         "top": float(loss.max()),
-        "cause": spike_cause(measures),
-        "way": crossing_kind(measures),
-        "explained": is_explained(measures, remaining),
+        "cause": attribution.spike_cause(measures),
+        "way": attribution.crossing_kind(measures),
+        "explained": attribution.is_explained(measures, remaining),
     }
     left = {f"remaining_{name}": value for name, value in remaining.items()}
     return SpikeExamination(values | measures | left, steps, loss)
@@ -132,14 +120,18 @@ def replay_span(trajectory: xr.Dataset, spike: RecordedSpike) -> tuple[int, int,
 
 
 def _spike_step(
-    path: xr.Dataset, network: ClusteringHead, rise: LossRise, sequences: TrainingSequences, calm: int
-) -> SpikeStep:
+    path: xr.Dataset,
+    network: ClusteringHead,
+    rise: attribution.LossRise,
+    sequences: attribution.TrainingSequences,
+    calm: int,
+) -> attribution.SpikeStep:
     """The examined step of a replay, whose first `calm` steps have updates of the usual length."""
     every = {name: values[0].double() for name, values in weights(path).items()}
     frames = (rise.foot, rise.step, rise.step + 1)
     foot, before, after = ({name: values[frame] for name, values in every.items()} for frame in frames)
     lengths = np.sqrt((path["update_norm"].values[0, 1 : calm + 1].astype(np.float64) ** 2).sum(-1))
-    return SpikeStep(network, sequences, foot, before, after, float(np.median(lengths)))
+    return attribution.SpikeStep(network, sequences, foot, before, after, float(np.median(lengths)))
 
 
 # ------------------------------------------------------------------------------------------- all spikes
@@ -181,7 +173,7 @@ def attribute_spikes(trajectory: xr.Dataset, spikes: list[RecordedSpike], progre
     by_run = [list(group) for _, group in itertools.groupby(spikes, key=lambda spike: spike.run)]
 
     def examine_run(group: list[RecordedSpike]) -> list[SpikeExamination]:
-        sequences = training_sequences(settings, group[0].seed)
+        sequences = attribution.training_sequences(settings, group[0].seed)
         found = []
         for spike in group:
             found.append(examine_spike(trajectory, spike, sequences))
@@ -226,7 +218,7 @@ def _aligned_losses(spikes: list[RecordedSpike], examined: list[SpikeExamination
 
 def smooth_norm_applies(result: xr.Dataset) -> np.ndarray:
     """For which spikes the change of the norm counts, because both norms classify nearly alike: (spike,) bool."""
-    return (result["remaining_smooth_alike"] >= SMOOTH_NORM_AGREEMENT).values
+    return (result["remaining_smooth_alike"] >= attribution.SMOOTH_NORM_AGREEMENT).values
 
 
 _RECORDED_VARIABLES = {
@@ -259,7 +251,7 @@ _ATTRIBUTION_VARIABLES = {
     "assembler_norm": "Frobenius norm of the assemblers",
     "assembler_alignment": "fraction of the squared norm of the assemblers along one direction",
     "update_norm": "norm of the update",
-    **{f"remaining_{name}": f"fraction of the rise that is left: {name}" for name in STEP_CHANGES},
+    **{f"remaining_{name}": f"fraction of the rise that is left: {name}" for name in attribution.STEP_CHANGES},
     "remaining_unflipped_frozen": "fraction of the rise that is left: unflipped and frozen at once",
     "remaining_unflipped_held": "fraction of the rise that is left: unflipped and held at once",
     "remaining_smooth_alike": "fraction of sequences that the smooth norm classifies alike before the step",
@@ -287,11 +279,12 @@ def cause_table(result: xr.Dataset) -> pd.DataFrame:
     """
     cause, kind = result["cause"].values, result["way"].values
     rows = []
-    for name in SPIKE_CAUSES:
+    for name in attribution.SPIKE_CAUSES:
         rows.append(_cause_row(result, name, cause == name))
         if name == "feed-forward":
             rows += [
-                _cause_row(result, f"- {each} crosses", (cause == name) & (kind == each)) for each in CROSSING_KINDS
+                _cause_row(result, f"- {each} crosses", (cause == name) & (kind == each))
+                for each in attribution.CROSSING_KINDS
             ]
     return make_table([*rows, _cause_row(result, "all", cause != "")])
 
@@ -310,8 +303,8 @@ def _cause_row(result: xr.Dataset, name: str, members: np.ndarray) -> dict[str, 
     row["height"] = float(np.median(heights)) if heights.size else np.nan
     row |= interval_columns("explained", clustered_binomial_interval(explained, count))
     smooth = smooth_norm_applies(result) & members
-    for change in STEP_CHANGES:
+    for change in attribution.STEP_CHANGES:
         left = result[f"remaining_{change}"].values[smooth if change == "smooth" else members]
         left = left[np.isfinite(left)]
-        row[f"removed_{change}"] = float((left < RISE_THRESHOLD).mean()) if left.size else np.nan
+        row[f"removed_{change}"] = float((left < attribution.RISE_THRESHOLD).mean()) if left.size else np.nan
     return row

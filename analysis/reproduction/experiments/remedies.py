@@ -14,10 +14,10 @@ from analysis.transitions.detection import DEFAULT_DETECTION
 from analysis.transitions.interventions import (
     UNCHANGED,
     compare_interventions,
+    ensemble_mean,
     intervention_effect,
     intervention_settings,
     mcnemar_p_value,
-    mean_measure,
     paired_effects,
 )
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
@@ -63,7 +63,7 @@ REMEDIES = Experiment(
 
 def spike_rate_change(evidence: xr.Dataset, remedy: str) -> Estimate:
     """What a remedy adds to the spikes in 1000 epochs after the escape, of all runs together."""
-    before, after = (mean_measure(evidence, name, "rate") for name in (UNCHANGED, remedy))
+    before, after = (ensemble_mean(evidence, name, "rate") for name in (UNCHANGED, remedy))
     ratio = after.value / before.value if before.value > 0 else float("nan")
     runs = int(np.isfinite(evidence["spikes"].sel(remedy=[UNCHANGED, remedy]).values).all(axis=0).sum())
     note = f"{after.value:.1f} against {before.value:.1f}"
