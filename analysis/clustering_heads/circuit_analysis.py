@@ -101,8 +101,9 @@ def circuit_table(found: xr.Dataset, ideal: int) -> pd.DataFrame:
     rows = []
     for label in CIRCUIT_LABELS:
         members = found["label"].values == label
-        row = {"label": label, "runs": int(members.sum())}
-        row |= interval_columns("share", binomial_interval(row["runs"], found.sizes["run"]))
+        count = int(members.sum())
+        row = {"label": label, "runs": count}
+        row |= interval_columns("share", binomial_interval(count, found.sizes["run"]))
         row |= {name: int((members & each.astype(bool)).sum()) for name, each in conditions.items()}
         for name, values in measures.items():
             row |= interval_columns(name, mean_interval(values[members & np.isfinite(values)]))

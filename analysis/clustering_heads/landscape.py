@@ -199,8 +199,9 @@ def landscape_table(found: xr.Dataset) -> pd.DataFrame:
             "loss": float(one["loss"]),
             "gradient": float(one["gradient"]),
         }
-        for prefix, values in (("", one["broken"]), ("sample_", one["sample_broken"])):
-            row |= {f"{prefix}{part}_broken": float(values.sel(part=part)) for part in found["part"].values}
+        for prefix in ("", "sample_"):
+            broken = one[f"{prefix}broken"].to_series()
+            row |= {f"{prefix}{part}_broken": norm for part, norm in broken.items()}
         negative = spectrum < -stability.NULL_TOLERANCE * np.abs(spectrum).max()
         row |= {"least_eigenvalue": spectrum[0], "largest_eigenvalue": spectrum[-1]}
         row["negative_eigenvalues"] = float(negative.sum())

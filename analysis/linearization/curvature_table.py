@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -79,7 +80,7 @@ def curvature_columns(found: xr.Dataset) -> list[Column]:
     ]
 
 
-def _percent(heading: str, name: str, interval: str = "half-width") -> Column:
+def _percent(heading: str, name: str, interval: Literal["bounds", "half-width"] = "half-width") -> Column:
     return Column(heading, name, digits=1, interval=interval, scale=100)
 
 

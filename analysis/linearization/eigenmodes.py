@@ -1,30 +1,35 @@
-"""Modes of a linearised flow, of networks and of particles alike: how fast each grows and rotates.
+"""Eigenmodes of a linearised flow, of networks and of particles: how fast each grows and rotates.
 
 Near a state x that follows dx/dt = G(x), a small displacement v follows dv/dt = (dG/dx) v. An eigenvalue of dG/dx is a
-mode: its real part is the growth rate, its imaginary part the rotation rate. For the gradient flow of a network's
-loss dG/dx is the negative Hessian, and nothing rotates; the particle law is not the gradient of anything, and modes
-may spiral. A mode grows, or decays, if its growth rate is above, or below, zero by more than `TOLERANCE` of the largest
-rate of the frame; what lies between is a null mode, such as a rotation of all particles that changes nothing.
+mode: its real part is the growth rate, its imaginary part the rotation rate. For the gradient flow of a network's loss
+dG/dx is minus the Hessian, and nothing rotates; the force on particles is not the gradient of anything, and modes may
+rotate. A mode grows, or decays, if its growth rate is above, or below, zero by more than `NULL_MODE_TOLERANCE` times
+the largest rate of the frame; all others are null modes, such as a rotation of all particles.
 
-Away from rest, where G is not 0, the modes are those of the motion relative to its neighbours'.
+Where G is not 0 the modes are those of the motion relative to neighbouring trajectories.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from analysis.output.results import dimensionless
+
 NULL_MODE_TOLERANCE = 1e-6
-"""Share of a frame's largest rate up to which a growth rate counts as zero."""
+"""Fraction of a frame's largest rate up to which a growth rate counts as zero."""
 
 NONE, STABLE, SADDLE, UNSTABLE = -1, 0, 1, 2
 STABILITY_KINDS = {"none": NONE, "stable": STABLE, "saddle": SADDLE, "unstable": UNSTABLE}
-"""No mode grows; some grow and some decay; some grow and none decays. None: the frame has no value, or no mode."""
+"""Stable: no mode grows; saddle: some grow and some decay; unstable: some grow and none decays; none: no mode."""
 
 
 class Eigenmodes(NamedTuple):
-    """The modes of each frame, by falling growth rate, conjugate ones by falling rotation rate: (..., mode) each.
+    """Modes of frames, (..., mode) each, by descending growth rate and then by descending rotation rate.
 
-    NaN behind the modes of frames that have fewer of them than others.
+    Frames with fewer modes than others end in NaN.
     """
 
     growth: np.ndarray
@@ -32,32 +37,56 @@ class Eigenmodes(NamedTuple):
 
 
 def sorted_eigenmodes(rates: np.ndarray) -> Eigenmodes:
-    """Modes from the eigenvalues (..., mode) of a linearised flow, complex or real, NaN where there is no value."""
+    """Modes from the eigenvalues (..., mode), complex or real, of a linearised flow; NaN for no value.
+
+    Examples
+    --------
+    >>> sorted_eigenmodes([-1 - 2j, 3, -1 + 2j]).growth
+    array([ 3., -1., -1.])
+    """
     rates = np.asarray(rates)
     order = np.lexsort((-rates.imag, -rates.real), axis=-1)
     ordered = np.take_along_axis(rates, order, axis=-1)
     return Eigenmodes(ordered.real.astype(np.float64), ordered.imag.astype(np.float64))
 
 
-def null_rate(modes: Eigenmodes) -> np.ndarray:
-    """The growth rate up to which a mode of each frame counts as null: (..., mode) -> (...)."""
+def _null_rate(modes: Eigenmodes) -> np.ndarray:
+    """The growth rate up to which a mode of each frame is null: (..., mode) -> (..., 1)."""
     rates = np.hypot(modes.growth, modes.rotation)
-    return NULL_MODE_TOLERANCE * np.where(np.isfinite(rates), rates, 0.0).max(axis=-1, initial=0.0)
+    return NULL_MODE_TOLERANCE * np.where(np.isfinite(rates), rates, 0.0).max(axis=-1, initial=0.0, keepdims=True)
 
 
 def count_growing(modes: Eigenmodes) -> np.ndarray:
-    """How many modes grow: (..., mode) -> (...), NaN where the frame has no value, or no mode."""
-    count = (modes.growth > null_rate(modes)[..., None]).sum(axis=-1).astype(np.float64)
-    return np.where(_known(modes), count, np.nan)
+    """The number of growing modes of each frame: (..., mode) -> (...), NaN for frames without a value."""
+    count = (modes.growth > _null_rate(modes)).sum(axis=-1).astype(np.float64)
+    return np.where(np.isfinite(modes.growth).any(axis=-1), count, np.nan)
 
 
 def stability_kinds(modes: Eigenmodes) -> np.ndarray:
-    """The place of each frame in `KINDS`: (..., mode) -> (...) int8. Both ends of the spectrum are enough for it."""
-    least = null_rate(modes)[..., None]
-    grow, decay = (modes.growth > least).any(axis=-1), (modes.growth < -least).any(axis=-1)
+    """The value of `STABILITY_KINDS` of each frame: (..., mode) -> (...) int8. Both ends of a spectrum are enough."""
+    null = _null_rate(modes)
+    grow, decay = (modes.growth > null).any(axis=-1), (modes.growth < -null).any(axis=-1)
     kind = np.where(grow, np.where(decay, SADDLE, UNSTABLE), STABLE)
-    return np.where(_known(modes), kind, NONE).astype(np.int8)
+    return np.where(np.isfinite(modes.growth).any(axis=-1), kind, NONE).astype(np.int8)
 
 
-def _known(modes: Eigenmodes) -> np.ndarray:
-    return np.isfinite(modes.growth).any(axis=-1)
+def stack_frames(
+    variables: Mapping[str, tuple[tuple[str, ...], str]],
+    sizes: Mapping[str, int],
+    jobs: Sequence[tuple[int, int]],
+    frames: Sequence[Mapping[str, Any] | None],
+) -> dict[str, tuple]:
+    """Variables (run, step, ...) of a dataset from the values of single frames.
+
+    variables: further dimensions and meaning of each; sizes: of all dimensions; jobs: run and step of each frame.
+    Frames that are None, and what is missing at the end of shorter arrays, are NaN.
+    """
+    data = {}
+    for name, (dims, meaning) in variables.items():
+        values = np.full([sizes[dim] for dim in ("run", "step", *dims)], np.nan)
+        for (run, step), frame in zip(jobs, frames, strict=True):
+            if frame is not None:
+                index: Any = (run, step, *map(slice, np.shape(frame[name])))
+                values[index] = frame[name]
+        data[name] = (("run", "step", *dims), values, dimensionless(meaning))
+    return data

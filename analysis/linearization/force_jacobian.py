@@ -1,39 +1,41 @@
-r"""The derivative of the particles' force field, and of the motion that its normalisation leaves (CA section 6).
+r"""The Jacobian of the particles' force field, and of the motion that its normalisation leaves (CA section 6).
 
-F sums pair laws of the pair sums s_p = x_i + x_j (`dynamics.particles.pair_forces`). With d = s_p - s_q, r = \|d\| and
-u = s_q / \|s_q\|, the derivatives of what q does to p by s_q are
+F sums pair forces of the pair sums s_p = x_i + x_j (`dynamics.particles.pair_forces`). With d = s_p - s_q, r = \|d\|
+and u = s_q / \|s_q\|, the derivatives by s_q of the force of q on p are
 
-    like attraction      1/r - d d^T / r³                and the opposite by s_p
-    unlike repulsion     2 d d^T / r⁴ - 1/r²             and the opposite by s_p
+    like attraction      1/r - d d^T / r³                and minus that by s_p
+    unlike repulsion     2 d d^T / r⁴ - 1/r²             and minus that by s_p
     alignment            ± (1 - u u^T) / \|s_q\| in the half-plane s_p . s_q > 0, and 0 by s_p
 
-The border of the half-plane has no measure: which pairs align counts as locally constant. So do weights that are
-ratios of numbers of pairs, and the summed magnitude of attraction; the weight of repulsion by magnitude,
-w = A / sum 1/r, has a derivative, which belongs to the field's. Where the law has no value it is 0, and so is its
-derivative. Attraction and repulsion act on both alike and have a symmetric derivative, which is minus the Hessian of
-their potential, as long as their weights are constant; alignment is not reciprocal, and has no potential.
+The boundary of the half-plane has measure zero: which pairs align counts as locally constant. So do weights that are
+ratios of numbers of pairs, and the total magnitude of attraction. The weight of repulsion balanced by magnitude,
+w = A / sum 1/r, has a derivative, which is part of the field's. Where the force is undefined it is 0, and so is its
+derivative. Attraction and repulsion are reciprocal and have a symmetric Jacobian, minus the Hessian of their potential,
+if their weights are constant; alignment is not reciprocal and has no potential.
 
-What is followed is not F. Particles keep zero mean and unit variance: they move along G = F - mean - lambda x, with
-lambda what keeps the spread, one for all axes or one for each. An arrangement is at rest where G = 0, though F is not.
-On the directions Q that the constraint leaves, an orthonormal basis without common rotations, the derivative of G is
+Particles do not follow F. They keep zero mean and unit variance: they move along G = F - mean - lambda x, where lambda
+keeps the variance, one for all axes or one for each. An arrangement is at rest where G = 0, though F is not 0. On an
+orthonormal basis Q of the directions that the constraint leaves, without common rotations, the Jacobian of G is
 
     Q^T (dF/dx - lambda) Q,      lambda = x . F / (N D), or x_a . F_a / N for each axis a, or none
 
-and its eigenvalues are the modes. The step rule enters so: "force" follows F itself; "direction" follows F by
-sqrt(N) / \|F\|, which at rest rescales time and leaves the signs; "particle" follows each F_i / \|F_i\|. A step of
-size h is stable where no mode decays faster than 2 / h, up to the factor 1 / (1 + h lambda) by which a step is
-scaled back.
+and its eigenvalues are the eigenmodes. The step rule matters: "force" follows F itself; "direction" follows F by
+sqrt(N) / \|F\|, which at rest rescales time and keeps the signs; "particle" follows each F_i / \|F_i\|. A step of
+size h is stable if no mode decays faster than 2 / h, up to the factor 1 / (1 + h lambda) of the normalisation.
 
 Array functions take embeddings (..., token, axis) in float64; everything is dimensionless.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.linearization.eigenmodes import Eigenmodes, sorted_eigenmodes
+from analysis.linearization.eigenmodes import sorted_eigenmodes, stack_frames
 from analysis.structures.embedding_arrays import check_embedding
 from dynamics.errors import TrajectoryError
 from dynamics.particles.pair_forces import TINY
@@ -44,20 +46,20 @@ from dynamics.trajectory.diverged import valid_frames
 from dynamics.trajectory.schema import read_settings
 
 _MAX_COORDINATES = 1000
-"""Coordinates (particles times axes) up to which there is a spectrum."""
+"""Largest number of coordinates (particles times axes) for spectra."""
 _MAX_PAIRS = 3000
-"""Interacting pair sums up to which there is one: memory and time grow with their square."""
+"""Largest number of interacting pair sums; memory and time grow with its square."""
 _RANK_TOLERANCE = 1e-9
-"""Singular value, as a share of the largest, up to which the motions that are kept out depend on each other."""
+"""Singular values up to this fraction of the largest one count as 0."""
 
 
 class LinearizedField(NamedTuple):
-    """A field and its derivative at some embeddings."""
+    """A force field and its Jacobian at some embeddings."""
 
     force: np.ndarray
     """(..., token, axis)"""
     jacobian: np.ndarray
-    """(..., token x axis, token x axis_in): of each component by each coordinate, axes fastest"""
+    """(..., token x axis, token x axis_in), with axes fastest"""
 
 
 # ---------------------------------------------------------------------------------------- the force field
@@ -66,9 +68,30 @@ class LinearizedField(NamedTuple):
 def force_and_jacobian(
     embedding: np.ndarray, settings: ParticleSettings, pairs: PairList | None = None
 ) -> LinearizedField:
-    """The total balanced force F and dF/dx: (..., token, axis) -> (..., token x axis, token x axis).
+    """The total balanced force and its Jacobian.
 
-    pairs: those whose sums interact, by default those of the settings. Raises SettingsError, ValueError.
+    Parameters
+    ----------
+    embedding : array, (..., token, axis)
+    settings : ParticleSettings
+    pairs : PairList, optional
+        Pairs whose sums interact (default: those of the settings).
+
+    Returns
+    -------
+    LinearizedField
+
+    Raises
+    ------
+    SettingsError, ValueError
+
+    Examples
+    --------
+    >>> from dynamics import ParticleSettings
+    >>> x = np.random.default_rng(0).standard_normal((5, 2))
+    >>> field = force_and_jacobian(x, ParticleSettings(n=5, fa=0, repulsion_balance="none"))
+    >>> bool(np.allclose(field.jacobian, field.jacobian.T))  # the gradient of a potential
+    True
     """
     x = check_embedding(embedding)
     n, dim = x.shape[-2:]
@@ -85,24 +108,24 @@ def force_and_jacobian(
 
 
 class _PairLaw:
-    """The pair law of some settings between some pairs."""
+    """The pair forces of some settings between some pairs."""
 
     def __init__(self, settings: ParticleSettings, pairs: PairList) -> None:
         self.settings, self.pairs = settings, pairs
         count, rows = len(pairs.first), np.arange(len(pairs.first))
         self.sums = np.zeros((count, pairs.n))
-        """How often each pair's sum has each token: (pair, token)."""
+        """How often the sum of each pair contains each token: (pair, token)."""
         np.add.at(self.sums, (rows, pairs.first), 1.0)
         np.add.at(self.sums, (rows, pairs.second), 1.0)
         self.moves = self.sums if pairs.twice else np.minimum(self.sums, 1.0)
-        """How often each pair's force moves each token."""
+        """How often the force on each pair moves each token: (pair, token)."""
         residue = np.repeat(np.arange(len(pairs.bounds) - 1), np.diff(pairs.bounds))
         self.like = residue[:, None] == residue
         np.fill_diagonal(self.like, False)
         self.unlike = residue[:, None] != residue
 
     def at(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Force (token, axis) and its derivative (token x axis, token x axis) at positions (token, axis)."""
+        """Force (token, axis) and Jacobian (token x axis, token x axis) at positions (token, axis)."""
         s = self.settings
         points = self.sums @ x
         points[(points * points).sum(-1) <= TINY] = 0.0
@@ -111,7 +134,7 @@ class _PairLaw:
         inverse = np.divide(1.0, np.sqrt(square), out=np.zeros_like(square), where=square > TINY)
         repel, aligned = self._balances(points, inverse)
 
-        # what q does to p is strength times their difference; its derivative by s_p is across - bend d d^T
+        # the force of q on p is strength times d; its derivative by s_q is bend d d^T - strength
         attract, push = s.ga * self.like * inverse, s.gr * repel * self.unlike * inverse**2
         strength = push - attract
         bend = 2 * push * inverse**2 - attract * inverse**2
@@ -127,7 +150,7 @@ class _PairLaw:
         return force, jacobian
 
     def _balances(self, points: np.ndarray, inverse: np.ndarray) -> tuple[float, np.ndarray]:
-        """The weight of repulsion, and that with which each pair sum aligns each other one (pair, other pair)."""
+        """The weight of repulsion, and the weights of alignment between pair sums (pair, other pair)."""
         s, pairs = self.settings, self.pairs
         near = (points @ points.T > 0).astype(np.float64)
         alike, different = near * self.like, near * self.unlike
@@ -141,7 +164,7 @@ class _PairLaw:
     def _by_tokens(
         self, apart: np.ndarray, strength: np.ndarray, bend: np.ndarray, turn: np.ndarray, unit: np.ndarray
     ) -> np.ndarray:
-        """The derivative from those between pair sums, at constant weights; turn is alignment over |s_q|."""
+        """The Jacobian at constant weights, from derivatives between pair sums; turn is alignment over |s_q|."""
         n, dim = self.sums.shape[1], len(apart)
         result = np.empty((n, dim, n, dim))
         for one in range(dim):
@@ -149,14 +172,14 @@ class _PairLaw:
                 between = bend * apart[one] * apart[other] - turn * unit[:, one] * unit[:, other]
                 if one == other:
                     between += turn - strength
-                # by s_p itself: the opposite of the sum, alignment aside
+                # by s_p itself: minus the sum over q, without alignment
                 own = -(bend * apart[one] * apart[other]).sum(1) + (one == other) * strength.sum(1)
                 by_sum = between @ self.sums + own[:, None] * self.sums
                 result[:, one, :, other] = self.moves.T @ by_sum
         return result.reshape(n * dim, n * dim)
 
     def _by_balance(self, apart: np.ndarray, inverse: np.ndarray, push: np.ndarray) -> np.ndarray:
-        """What the weight of repulsion adds, which falls with the summed magnitude R of 1/r: F_r (-dR/dx) / R."""
+        """The part from the weight of repulsion, which is inverse to R = sum 1/r: F_r (-dR/dx) / R."""
         cubes = self.unlike * inverse**3
         total = (self.unlike * inverse).sum()
         if not total > 0:
@@ -170,13 +193,13 @@ def _ratio(like: float, unlike: float) -> float:
     return float(like / unlike) if unlike > 0 else 0.0
 
 
-# ------------------------------------------------------------------------------- what normalisation leaves
+# ------------------------------------------------------------------------------------- normalised motion
 
 
 def step_rule_field(field: LinearizedField, settings: ParticleSettings) -> LinearizedField:
-    """The field along which a step goes, by the settings' rule: F, or scaled to sqrt(N), or for each particle to 1.
+    """The field that a step follows by the settings' rule: F, or scaled to length sqrt(N), or to 1 for each particle.
 
-    NaN where a force that is scaled is 0.
+    NaN where a force of 0 would be scaled.
     """
     force, jacobian = field
     if settings.step_rule == "force":
@@ -196,9 +219,9 @@ def step_rule_field(field: LinearizedField, settings: ParticleSettings) -> Linea
 def free_directions(embedding: np.ndarray, settings: ParticleSettings) -> np.ndarray:
     """Orthonormal motions that keep mean and variance: (..., token, axis) -> (..., token x axis, mode).
 
-    Where no axis is distinguished, turning all particles together changes nothing, and is not among them: at rest it
-    is a null mode, and leaving it out changes no other. Turns that move no particle, about a flat arrangement, are no
-    motions: it has more modes than others. Columns of NaN stand before those of embeddings that have fewer.
+    If no axis is distinguished, rotations of all particles together are left out: at rest they are null modes, and
+    leaving them out changes no other mode. Rotations that move no particle, about a flat arrangement, do not count, so
+    that it has more modes than others. Embeddings with fewer modes than others have columns of NaN first.
     """
     x = np.asarray(embedding, dtype=np.float64)
     n, dim = x.shape[-2:]
@@ -219,16 +242,16 @@ def free_directions(embedding: np.ndarray, settings: ParticleSettings) -> np.nda
 
 
 def _unit(rows: np.ndarray) -> np.ndarray:
-    """Rows (..., coordinate) of length 1, or 0 where that is their length."""
+    """Rows (..., coordinate) scaled to length 1; rows of length 0 stay."""
     size = np.linalg.norm(rows, axis=-1, keepdims=True)
     return np.divide(rows, size, out=np.zeros_like(rows), where=size > 0)
 
 
 def constrained_field(embedding: np.ndarray, field: LinearizedField, settings: ParticleSettings) -> LinearizedField:
-    """G and its derivative on the directions left, in their basis, from the field that is followed.
+    """The normalised motion G and its Jacobian in the basis of `free_directions`, from the field that is followed.
 
-    jacobian: (..., mode, mode), NaN where the embedding is without the spread that is to be kept, and in the rows and
-    columns of the modes that it has fewer than others.
+    jacobian: (..., mode, mode), NaN for embeddings without the variance that is to be kept, and in the rows and columns
+    of modes that an embedding has fewer than others.
     """
     x = np.asarray(embedding, dtype=np.float64)
     n, dim = x.shape[-2:]
@@ -248,9 +271,9 @@ def constrained_field(embedding: np.ndarray, field: LinearizedField, settings: P
 
 
 def finite_eigenvalues(matrices: np.ndarray) -> np.ndarray:
-    """Eigenvalues of square matrices (..., row, column): (..., mode) complex, NaN for those that are not finite.
+    """Eigenvalues of square matrices: (..., row, column) -> (..., mode) complex, NaN for matrices that are not finite.
 
-    Rows and columns that are NaN throughout are no part of a matrix: it has as many eigenvalues less, NaN behind them.
+    Rows and columns that are NaN throughout are no part of a matrix; its eigenvalues then end in as many NaN.
     """
     found = np.full(matrices.shape[:-1], np.nan, dtype=np.complex128)
     for frame in np.ndindex(matrices.shape[:-2]):
@@ -262,81 +285,85 @@ def finite_eigenvalues(matrices: np.ndarray) -> np.ndarray:
     return found
 
 
-# ----------------------------------------------------------------------------------------- a trajectory
+# ----------------------------------------------------------------------------------------- trajectories
 
 
-def force_spectra(trajectory: xr.Dataset, places: list[int], quiet: bool = False) -> xr.Dataset:
-    """The modes of particles at the frames that stand at some places along `step`.
+def force_spectra(trajectory: xr.Dataset, frames: list[int], quiet: bool = False) -> xr.Dataset:
+    """Eigenmodes of particles at some frames of a trajectory.
 
-    growth_rate, rotation_rate (run, step, mode) of the motion that is followed; force_growth_rate,
-    force_rotation_rate (run, step, force_mode) of dF/dx alone; asymmetry (run, step), the share of the antisymmetric
-    part in the Frobenius norm of dF/dx; rest (run, step), |G| over |F|. NaN in the frames of a run after it diverged,
-    and behind the modes of a frame that has fewer than another. Raises TrajectoryError.
+    Parameters
+    ----------
+    trajectory : xr.Dataset
+        Of particles.
+    frames : list of int
+        Indices along `step`.
+    quiet : bool
+        Show no progress bar.
+
+    Returns
+    -------
+    xr.Dataset
+        `growth_rate`, `rotation_rate` (run, step, mode) of the normalised motion; `force_growth_rate`,
+        `force_rotation_rate` (run, step, force_mode) of dF/dx alone; `asymmetry` (run, step), Frobenius norm of the
+        antisymmetric part of dF/dx over that of dF/dx; `rest` (run, step), |G| over |F|. NaN in the frames of a run
+        after it diverged, and behind the modes of frames that have fewer than others.
+
+    Raises
+    ------
+    TrajectoryError
+        For another system, more than 1000 coordinates or more than 3000 pairs.
     """
     settings = read_settings(trajectory)
     if not isinstance(settings, ParticleSettings):
-        raise TrajectoryError(f"attribute system: found {settings.system}, this is about particles")
-    if not 1 < settings.n * settings.dim <= _MAX_COORDINATES:
-        raise TrajectoryError(
-            f"n times dim: found {settings.n * settings.dim}, spectra are for 2 to {_MAX_COORDINATES}"
-        )
+        raise TrajectoryError(f"attribute system: found {settings.system}, expected particles")
+    coordinates = settings.n * settings.dim
+    if not 1 < coordinates <= _MAX_COORDINATES:
+        raise TrajectoryError(f"n times dim: found {coordinates}, spectra are for 2 to {_MAX_COORDINATES}")
     pairs = ParticleSystem(settings).pairs
-    if len(pairs.first) > _MAX_PAIRS:
-        raise TrajectoryError(
-            f"n: found {settings.n} with {len(pairs.first)} pairs, spectra are for up to {_MAX_PAIRS}"
-        )
-    some = trajectory.isel(step=places)
+    count = len(pairs.first)
+    if count > _MAX_PAIRS:
+        raise TrajectoryError(f"n: found {settings.n} with {count} pairs, spectra are for up to {_MAX_PAIRS}")
+    some = trajectory.isel(step=frames)
     x = some["embedding"].transpose("run", "step", "token", "axis").values.astype(np.float64)
-    valid = valid_frames(some).values
-    jobs = np.argwhere(valid)
-    frames = [
-        _frame_spectra(x[run, step], settings, pairs)
-        for run, step in tqdm(jobs, "modes", unit="frame", disable=True if quiet else None, leave=False)
+    jobs = [(int(run), int(step)) for run, step in np.argwhere(valid_frames(some).values)]
+    found = [
+        _frame_spectra(x[job], settings, pairs)
+        for job in tqdm(jobs, "modes", unit="frame", disable=True if quiet else None, leave=False)
     ]
-    variables = {}
-    for name, meaning in _LONG_NAMES.items():
-        dims = (["force_mode" if name.startswith("force") else "mode"]) if name.endswith("_rate") else []
-        width = [max((len(frame[name]) for frame in frames), default=0)] if dims else []
-        values = np.full((*valid.shape, *width), np.nan)
-        for (run, step), frame in zip(jobs, frames, strict=True):
-            if dims:
-                values[run, step, : len(frame[name])] = frame[name]
-            else:
-                values[run, step] = frame[name]
-        variables[name] = (("run", "step", *dims), values, {"long_name": meaning, "units": "1"})
+    sizes = {"run": len(x), "step": len(frames)}
+    for dim, name in (("mode", "growth_rate"), ("force_mode", "force_growth_rate")):
+        sizes[dim] = max((np.size(frame[name]) for frame in found), default=0)
     coords = {"step": some["step"].values, "seed": ("run", trajectory["seed"].values)}
-    return xr.Dataset(variables, coords, {"lr": settings.step_size})
+    return xr.Dataset(stack_frames(_VARIABLES, sizes, jobs, found), coords, {"lr": settings.step_size})
 
 
-_LONG_NAMES = {
-    "growth_rate": "growth rate of a mode of the normalised motion",
-    "rotation_rate": "rotation rate of a mode of the normalised motion",
-    "force_growth_rate": "real part of an eigenvalue of the force's derivative",
-    "force_rotation_rate": "imaginary part of an eigenvalue of the force's derivative",
-    "asymmetry": "Frobenius norm of the antisymmetric part of the force's derivative over that of the whole",
-    "rest": "norm of what moves particles over that of the force; 0 at rest",
+_VARIABLES: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "growth_rate": (("mode",), "growth rate of a mode of the normalised motion"),
+    "rotation_rate": (("mode",), "rotation rate of a mode of the normalised motion"),
+    "force_growth_rate": (("force_mode",), "real part of an eigenvalue of the force's Jacobian"),
+    "force_rotation_rate": (("force_mode",), "imaginary part of an eigenvalue of the force's Jacobian"),
+    "asymmetry": ((), "Frobenius norm of the antisymmetric part of the force's Jacobian over that of the Jacobian"),
+    "rest": ((), "norm of the normalised force over that of the force; 0 at rest"),
 }
 
 
-def _frame_spectra(x: np.ndarray, settings: ParticleSettings, pairs: PairList) -> dict[str, np.ndarray]:
-    """Of one embedding (token, axis)."""
+def _frame_spectra(x: np.ndarray, settings: ParticleSettings, pairs: PairList) -> dict[str, float | np.ndarray]:
+    """The variables of one embedding (token, axis)."""
     field = force_and_jacobian(x, settings, pairs)
-    path = step_rule_field(field, settings)
-    rest = constrained_field(x, path, settings)
-    moving: Eigenmodes = sorted_eigenmodes(finite_eigenvalues(rest.jacobian))
-    whole: Eigenmodes = sorted_eigenmodes(finite_eigenvalues(field.jacobian))
-    antisymmetric = (field.jacobian - np.swapaxes(field.jacobian, -1, -2)) / 2
+    followed = step_rule_field(field, settings)
+    motion = constrained_field(x, followed, settings)
+    modes, force_modes = (sorted_eigenmodes(finite_eigenvalues(each.jacobian)) for each in (motion, field))
     return {
-        "growth_rate": moving.growth,
-        "rotation_rate": moving.rotation,
-        "force_growth_rate": whole.growth,
-        "force_rotation_rate": whole.rotation,
-        "asymmetry": _over(antisymmetric, field.jacobian),
-        "rest": _over(rest.force, path.force),
+        "growth_rate": modes.growth,
+        "rotation_rate": modes.rotation,
+        "force_growth_rate": force_modes.growth,
+        "force_rotation_rate": force_modes.rotation,
+        "asymmetry": _norm_ratio((field.jacobian - field.jacobian.T) / 2, field.jacobian),
+        "rest": _norm_ratio(motion.force, followed.force),
     }
 
 
-def _over(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """Norm of one over norm of the other, over the last two axes, NaN where that is 0."""
-    size = np.linalg.norm(whole, axis=(-2, -1))
-    return np.divide(np.linalg.norm(part, axis=(-2, -1)), size, out=np.full(size.shape, np.nan), where=size > 0)
+def _norm_ratio(part: np.ndarray, whole: np.ndarray) -> float:
+    """The Frobenius norm of one matrix over that of another; NaN if that is 0."""
+    size = float(np.linalg.norm(whole, axis=(-2, -1)))
+    return float(np.linalg.norm(part, axis=(-2, -1))) / size if size > 0 else np.nan

@@ -280,7 +280,7 @@ def test_particles_in_one_point_and_diverged_runs_have_no_modes(rested):
 
 
 def test_it_is_about_particles_not_too_many():
-    with pytest.raises(TrajectoryError, match="this is about particles"):
+    with pytest.raises(TrajectoryError, match="expected particles"):
         force_spectra(simulate(ModularSettings(n=5, hidden=3), runs=1, steps=1), [0])
     with pytest.raises(TrajectoryError, match="n times dim"):
         force_spectra(simulate(ParticleSettings(n=1, dim=1), runs=1, steps=1), [0])
