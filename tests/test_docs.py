@@ -22,7 +22,7 @@ from analysis.plots.embedding_grid import save_embeddings_plot
 from analysis.plots.panels import build_scene, panel_names
 from analysis.structures.circles_and_grids import circles, grid_imperfections
 from analysis.structures.embedding_motion import embedding_displacement, embedding_speed
-from analysis.structures.formation_times import embedding_of_numbers
+from analysis.structures.formation_times import modular_embedding
 from docs.momentum import MomentumSettings, MomentumSystem
 from dynamics import randomness
 from dynamics import settings as table
@@ -500,7 +500,7 @@ def test_a_system_of_another_kind_is_taken_too(points, typed):
         assert code == (0 if points else 1), (words, err)
         if points:
             with pytest.raises(TrajectoryError, match="token: found 6, expected the numbers modulo 7"):
-                embedding_of_numbers(open_trajectory("a.nc").assign_attrs(modulus=7))
+                modular_embedding(open_trajectory("a.nc").assign_attrs(modulus=7))
         else:
             assert re.search(r"variables? .*embedding", err)
             assert err.count("\n") == 1

@@ -5,6 +5,7 @@ from .curvature_figure import plot_curvature as plot_curvature
 from .events_figure import plot_events as plot_events
 from .figure_files import save_figure as save_figure
 from .fixed_points_figure import plot_fixed_points as plot_fixed_points
+from .formation_figure import plot_formation as plot_formation
 from .gradients_figure import plot_gradient_norms as plot_gradient_norms
 from .interventions_figure import plot_interventions as plot_interventions
 from .learning_figure import plot_learning as plot_learning

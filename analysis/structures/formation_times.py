@@ -1,49 +1,52 @@
-"""When the structure of an embedding forms: for each run a moment, or that it has not formed.
+"""Formation of structure: whether and when circles, grids and frequencies form in each run.
 
-Measures of each frame are those of `analysis.structures.circles_and_grids`, `analysis.structures.nearest_structures`
-and `analysis.structures.fourier`. By chance, of one
-random embedding in a hundred, standard normal as both systems begin, a measure is beyond its `chance`. What has formed
-by the last frame, and since when:
+Measures of each frame are those of `analysis.structures`. A measure is beyond its chance level in one of a hundred
+random embeddings, which are standard normal as the initial embeddings of both systems. What has formed by the last
+frame, and since when:
 
-    circle         the embedding is a circle by CA algorithm 1: since the first frame from which it always is
-    polygon        its distance from the nearest perfect circle is below chance
-    grid           its distance from the nearest grid, which may have holes, is below chance
-    perfect grid   its distance from the nearest perfect grid is below chance
-    imperfections  there are fewer imperfections than by chance
-    structure      it is a circle, or else its distance from a grid is below chance: by the distance from that
-    frequency      the largest share of a frequency is above chance: since that frequency always is the largest, and
-                   its share always above chance
+    circle         the embedding is a circle by CA algorithm 1: since the first frame from which it stays one
+    polygon        its distance from the nearest perfect circle is below the chance level
+    grid           its distance from the nearest grid, which may have holes, is below the chance level
+    perfect grid   its distance from the nearest perfect grid is below the chance level
+    imperfections  the number of imperfections is below the chance level
+    structure      it is a circle, timed as a polygon, or else a grid
+    frequency      the fraction of the dominant frequency is above the chance level: since the first frame from which
+                   that frequency stays dominant and above the chance level
 
-Those in between: since the measure last went half-way from what it was in the first frame to what it is in the last,
-linear between frames. What is recorded tells moments by frames no better than to the frame. A run in which something
-has not formed, or that has diverged, is censored at its last frame. Time is normalised, from 0 at the first frame of
-the trajectory to 1 at its last. All values are dimensionless.
+The others since the measure last was half-way between its values in the first and the last frame, linear between
+frames. A run in which something has not formed, or that has diverged, is censored at its last frame. Time is
+normalised: 0 at the first frame of the trajectory, 1 at its last. All values are dimensionless.
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.statistics.intervals import Interval, binomial_interval, mean_interval
+from analysis.output.tables import Column, format_interval, format_p_value, interval_columns
+from analysis.statistics.intervals import NO_INTERVAL, Interval, binomial_interval, mean_interval, median_interval
+from analysis.statistics.survival import kaplan_meier, logrank_p_value
 from analysis.structures.circles_and_grids import circularity, count_imperfections, is_circle
-from analysis.structures.fourier import embedding_spectrum
+from analysis.structures.embedding_arrays import embedding_variable
+from analysis.structures.fourier import embedding_spectrum, power_fractions
 from analysis.structures.lattices import MAX_GRID_TOKENS, perfect_grids
 from analysis.structures.nearest_structures import nearest_circle, nearest_grid, nearest_perfect_grid
 from dynamics.errors import TrajectoryError
 from dynamics.randomness import normal_samples
 from dynamics.trajectory.diverged import valid_frames
 
-FEWEST_TOKENS = 5
-"""Fewer have no structure that chance would not give."""
+_FEWEST_TOKENS = 5
+"""Random embeddings of fewer tokens have structure, too."""
 
 RANDOM_EMBEDDINGS = 1000
 RARE = 0.01
 
-RUNS_AT_ONCE = 10
+_RUNS_PER_BLOCK = 10
 
 STRUCTURE_MEASURES: Mapping[str, str] = {
     "circle": "whether it is a circle",
@@ -52,7 +55,7 @@ STRUCTURE_MEASURES: Mapping[str, str] = {
     "circle_distance": "distance from the nearest perfect circle",
     "grid_distance": "distance from the nearest grid",
     "perfect_distance": "distance from the nearest perfect grid",
-    "dominant_share": "share of the dominant frequency",
+    "dominant_fraction": "fraction of the dominant frequency",
 }
 
 FORMATION_EVENTS: Mapping[str, str] = {
@@ -62,30 +65,30 @@ FORMATION_EVENTS: Mapping[str, str] = {
     "grid": "grid_distance",
     "perfect grid": "perfect_distance",
     "imperfections": "imperfections",
-    "frequency": "dominant_share",
+    "frequency": "dominant_fraction",
 }
-"""What forms, and the measure that tells it."""
+"""What forms, and the measure that shows it."""
 
 
 # --------------------------------------------------------------------------------------------------- arrays
 
 
-def persistent_onset(there: np.ndarray, moments: np.ndarray) -> np.ndarray:
-    """The moment (step,) of the first frame from which something is always `there` (..., step): (...).
+def persistent_onset(present: np.ndarray, moments: np.ndarray) -> np.ndarray:
+    """The moment (step,) of the first frame from which something stays present (..., step): (...).
 
-    inf where it is not there in the last frame.
+    inf if it is not present in the last frame.
     """
-    there, moments = np.asarray(there, bool), np.asarray(moments, np.float64)
-    missing = ~there
-    first = np.where(missing.any(axis=-1), there.shape[-1] - missing[..., ::-1].argmax(axis=-1), 0)
+    present, moments = np.asarray(present, bool), np.asarray(moments, np.float64)
+    missing = ~present
+    first = np.where(missing.any(axis=-1), present.shape[-1] - missing[..., ::-1].argmax(axis=-1), 0)
     return np.append(moments, np.inf)[first]
 
 
 def halfway_time(values: np.ndarray, moments: np.ndarray) -> np.ndarray:
-    """When a quantity last goes half-way down from its first value to its last: (..., step), (step,) -> (...).
+    """When a quantity last falls to half-way between its first and last value: (..., step), (step,) -> (...).
 
-    Linear between frames. The first moment where it ends no lower than it began. Raises ValueError for values that
-    are not finite.
+    Linear between frames. The first moment if it ends no lower than it began. Raises ValueError for values that are not
+    finite.
     """
     values, moments = np.asarray(values, np.float64), np.asarray(moments, np.float64)
     if not np.isfinite(values).all() or values.shape[-1] != len(moments):
@@ -104,157 +107,325 @@ def halfway_time(values: np.ndarray, moments: np.ndarray) -> np.ndarray:
 
 
 def structure_measures(trajectory: xr.Dataset, every: int = 1) -> xr.Dataset:
-    """`MEASURES` of every so-manieth recorded frame, by run and step, with what `spectrum` has, and `grid_lines`.
+    """Measures of the structure of the embedding in the frames of a trajectory.
 
-    NaN in frames after a run diverged. Without distances from a grid beyond 23 tokens. By measure also `chance` and
-    `expected`, what a random embedding has in the mean; and `moment` (step), the normalised time. Raises
-    TrajectoryError.
+    Parameters
+    ----------
+    trajectory : xarray.Dataset
+        At least two frames and five numbers modulo N.
+    every : int
+        Only every `every`-th recorded frame, and the last.
+
+    Returns
+    -------
+    xarray.Dataset
+        By run and step: `circle`, `circularity`, `imperfections`, `circle_distance`, up to 23 tokens also
+        `grid_distance`, `perfect_distance` and `grid_lines`, and the variables of `embedding_spectrum`; NaN in the
+        frames after a run diverged. By measure: `chance`, the level that one random embedding in a hundred is beyond,
+        and `expected`, the mean of random embeddings. Coordinate `moment` (step) is the normalised time.
+
+    Raises
+    ------
+    TrajectoryError
+        For other trajectories.
+
+    Examples
+    --------
+    >>> from analysis import find_formation_times, structure_measures
+    >>> from dynamics import ModularSettings, simulate
+    >>> trajectory = simulate(ModularSettings(n=29), runs=2, steps=4, progress=False)
+    >>> find_formation_times(structure_measures(trajectory))["formed"].sel(event="circle").values
+    array([0, 0], dtype=int8)
     """
-    embedding = embedding_of_numbers(trajectory)
+    embedding = modular_embedding(trajectory)
     steps = np.unique(np.append(np.arange(0, embedding.sizes["step"], every), embedding.sizes["step"] - 1))
     embedding = embedding.isel(step=steps).transpose("run", "step", "token", "axis")
     valid = valid_frames(trajectory.isel(step=steps))
+    blocks = []
+    starts = range(0, embedding.sizes["run"], _RUNS_PER_BLOCK)
+    for start in tqdm(starts, desc="measures", unit="ten runs", disable=None, leave=False):
+        blocks.append(_measure_frames(embedding.isel(run=slice(start, start + _RUNS_PER_BLOCK)).values))
+    result = embedding_spectrum(xr.Dataset({"embedding": embedding, "last_step": trajectory["last_step"]}))
+    for name in blocks[0]:
+        values = np.concatenate([block[name] for block in blocks])
+        about = STRUCTURE_MEASURES.get(name, "lines of the nearest perfect grid")
+        result[name] = (("run", "step"), np.where(valid, values, np.nan), {"long_name": about, "units": "1"})
+    names = [name for name in STRUCTURE_MEASURES if name in result]
+    chance, expected = _random_levels(embedding.sizes["token"], embedding.sizes["axis"], names)
     time = trajectory["time"].values[steps]
-    parts = []
-    chunks = range(0, embedding.sizes["run"], RUNS_AT_ONCE)
-    for start in tqdm(chunks, desc="measures", unit="ten runs", disable=None, leave=False):
-        parts.append(_of_frames(embedding.isel(run=slice(start, start + RUNS_AT_ONCE)).values))
-    found = embedding_spectrum(xr.Dataset({"embedding": embedding, "last_step": trajectory["last_step"]}))
-    for name in parts[0]:
-        values = np.concatenate([part[name] for part in parts])
-        attrs = {"long_name": STRUCTURE_MEASURES.get(name, "lines of the nearest perfect grid"), "units": "1"}
-        found[name] = (("run", "step"), np.where(valid, values, np.nan), attrs)
-    found["dominant_share"].attrs["long_name"] = STRUCTURE_MEASURES["dominant_share"]
-    names = [name for name in STRUCTURE_MEASURES if name in found]
-    chance, expected = _by_chance(embedding.sizes["token"], embedding.sizes["axis"], names)
-    moment = (time - time[0]) / (time[-1] - time[0])
-    number = {"units": "1"}
-    return found.assign_coords(
-        step=embedding["step"], seed=("run", trajectory["seed"].values),
-        moment=("step", moment, {"long_name": "time from first to last frame", **number}),
-    ).assign(
-        chance=("measure", chance, {"long_name": "beyond which one random embedding in a hundred is", **number}),
-        expected=("measure", expected, {"long_name": "mean of random embeddings", **number}),
-        measure=names,
-    )  # fmt: skip
-
-
-def find_formation_times(found: xr.Dataset) -> xr.Dataset:
-    """When each of `EVENTS` has happened in each run of what was `measured`.
-
-    `onset` (event, run), for runs in which it has not the moment until which they were watched; `formed` (event, run).
-    """
-    alive = np.isfinite(found["circularity"].values)
-    moments = found["moment"].values
-    watched = moments[alive.shape[1] - 1 - alive[:, ::-1].argmax(axis=1)]
-    whole = alive[:, -1]
-    events = [name for name, measure in FORMATION_EVENTS.items() if not measure or measure in found]
-    times, formed = np.tile(watched, (len(events), 1)), np.zeros((len(events), len(watched)), bool)
-    if whole.any():
-        for place, event in enumerate(events):
-            when, has = _onset(found.isel(run=whole), event)
-            formed[place, whole] = has
-            times[place, whole] = np.where(has, when, watched[whole])
-    dims = ("event", "run")
-    return xr.Dataset(
-        {
-            "onset": (dims, times, {"long_name": "normalised time of formation, or until which watched", "units": "1"}),
-            "formed": (dims, formed.astype(np.int8), {"long_name": "whether it has formed", "units": "1"}),
-        },
-        {"event": events, "seed": ("run", found["seed"].values)},
+    coords = {
+        "step": embedding["step"],
+        "seed": ("run", trajectory["seed"].values),
+        "moment": ("step", (time - time[0]) / (time[-1] - time[0]), {"long_name": "normalised time", "units": "1"}),
+        "measure": names,
+    }
+    about = "level that one random embedding in a hundred is beyond"
+    return result.assign_coords(coords).assign(
+        chance=("measure", chance, {"long_name": about, "units": "1"}),
+        expected=("measure", expected, {"long_name": "mean of random embeddings", "units": "1"}),
     )
 
 
-def embedding_of_numbers(trajectory: xr.Dataset) -> xr.DataArray:
-    """The embedding of the numbers modulo N. Raises TrajectoryError."""
-    if "embedding" not in trajectory:
+def find_formation_times(measures: xr.Dataset) -> xr.Dataset:
+    """When structures have formed in each run.
+
+    Parameters
+    ----------
+    measures : xarray.Dataset
+        From `structure_measures`.
+
+    Returns
+    -------
+    xarray.Dataset
+        By event and run: `formed`, 1 or 0, and `onset`, the normalised time of formation, or until which the run was
+        observed without it. The events are described in the module's documentation.
+
+    Examples
+    --------
+    >>> from analysis import find_formation_times, structure_measures
+    >>> from dynamics import ParticleSettings, simulate
+    >>> trajectory = simulate(ParticleSettings(n=25), runs=2, steps=9, progress=False)
+    >>> find_formation_times(structure_measures(trajectory))["event"].values
+    array(['structure', 'circle', 'polygon', 'imperfections', 'frequency'], dtype='<U13')
+    """
+    valid = np.isfinite(measures["circularity"].values)
+    moments = measures["moment"].values
+    observed = moments[valid.shape[1] - 1 - valid[:, ::-1].argmax(axis=1)]
+    whole = valid[:, -1]
+    events = [name for name, measure in FORMATION_EVENTS.items() if not measure or measure in measures]
+    times, formed = np.tile(observed, (len(events), 1)), np.zeros((len(events), len(observed)), bool)
+    if whole.any():
+        for at, event in enumerate(events):
+            when, has = _formation(measures.isel(run=whole), event)
+            formed[at, whole] = has
+            times[at, whole] = np.where(has, when, observed[whole])
+    dims = ("event", "run")
+    about = "normalised time of formation, or until which the run was observed"
+    return xr.Dataset(
+        {
+            "onset": (dims, times, {"long_name": about, "units": "1"}),
+            "formed": (dims, formed.astype(np.int8), {"long_name": "whether it has formed", "units": "1"}),
+        },
+        {"event": events, "seed": ("run", measures["seed"].values)},
+    )
+
+
+def modular_embedding(trajectory: xr.Dataset) -> xr.DataArray:
+    """The embedding of the numbers modulo N. Raises TrajectoryError for too few of them or frames."""
+    if isinstance(trajectory, xr.Dataset) and "embedding" not in trajectory:
         raise TrajectoryError("variable embedding: missing; a run with record=metrics has no structure to look at")
+    embedding = embedding_variable(trajectory, "nearest_circle")
     if trajectory.sizes["step"] < 2:
         raise TrajectoryError("dimension step: found a single frame, expected at least two")
     n = trajectory.attrs["modulus"]
-    if n < FEWEST_TOKENS:
-        raise TrajectoryError(f"attribute modulus: found {n}, structures are told from chance from {FEWEST_TOKENS} on")
+    if n < _FEWEST_TOKENS:
+        raise TrajectoryError(
+            f"attribute modulus: found {n}, expected at least {_FEWEST_TOKENS}, as fewer have structure by chance"
+        )
     if trajectory.sizes["token"] < n:
         raise TrajectoryError(f"dimension token: found {trajectory.sizes['token']}, expected the numbers modulo {n}")
-    embedding = trajectory["embedding"].isel(token=slice(n))  # a table may have more rows than there are numbers
+    embedding = embedding.isel(token=slice(n))  # a table may have more rows than there are numbers
     if not math.isfinite(float(np.abs(embedding).max())):
         raise TrajectoryError("variable embedding: found a value that is not finite")
     return embedding
 
 
-def mean_measure(found: xr.Dataset, measure: str, at: int) -> Interval:
-    """The mean over runs of a measure of what was `measured`, in a frame, with its interval, within what it can be.
-
-    Of circles it is their share, with the exact one.
-    """
-    values = found[measure].transpose("step", "run").values[at]
-    values = values[np.isfinite(values)]
-    if measure == "circle":
-        return binomial_interval(int(values.sum()), len(values))
-    most = np.inf if measure in ("imperfections", "circularity") else 1.0
-    return Interval(*(float(np.clip(value, 0.0, most)) for value in mean_interval(values)))
-
-
-# ---------------------------------------------------------------------------------------------------- parts
-
-
-class _FormationTime(NamedTuple):
-    """When something forms in each run (run,), where it `has` (run,)."""
-
-    when: np.ndarray
-    has: np.ndarray
-
-
-def _onset(found: xr.Dataset, event: str) -> _FormationTime:
-    moments = found["moment"].values
-    circle = found["circle"].values == 1
+def _formation(measures: xr.Dataset, event: str) -> tuple[np.ndarray, np.ndarray]:
+    """When something forms in each run, (run,), and whether it has formed, (run,)."""
+    moments = measures["moment"].values
+    circle = measures["circle"].values == 1
     if event == "circle":
-        return _FormationTime(persistent_onset(circle, moments), circle[:, -1])
+        return persistent_onset(circle, moments), circle[:, -1]
     if event == "frequency":
-        frequency = found["dominant_frequency"].values
-        above = found["dominant_share"].values > _chance(found, "dominant_share")
-        return _FormationTime(persistent_onset((frequency == frequency[:, -1:]) & above, moments), above[:, -1])
+        frequency = measures["dominant_frequency"].values
+        above = measures["dominant_fraction"].values > _chance_level(measures, "dominant_fraction")
+        return persistent_onset((frequency == frequency[:, -1:]) & above, moments), above[:, -1]
     if event == "structure":
-        polygon = _onset(found, "polygon")
-        grid = (
-            _onset(found, "grid")
-            if "grid_distance" in found
-            else _FormationTime(polygon.when, np.zeros_like(polygon.has))
-        )
-        return _FormationTime(np.where(circle[:, -1], polygon.when, grid.when), circle[:, -1] | grid.has)
-    values = found[FORMATION_EVENTS[event]].values
-    return _FormationTime(halfway_time(values, moments), values[:, -1] < _chance(found, FORMATION_EVENTS[event]))
+        polygon, _ = _formation(measures, "polygon")
+        if "grid_distance" not in measures:
+            return polygon, circle[:, -1]
+        grid, is_grid = _formation(measures, "grid")
+        return np.where(circle[:, -1], polygon, grid), circle[:, -1] | is_grid
+    values = measures[FORMATION_EVENTS[event]].values
+    return halfway_time(values, moments), values[:, -1] < _chance_level(measures, FORMATION_EVENTS[event])
 
 
-def _chance(found: xr.Dataset, measure: str) -> float:
-    return float(found["chance"].sel(measure=measure))
+def _chance_level(measures: xr.Dataset, name: str) -> float:
+    return float(measures["chance"].sel(measure=name))
 
 
-def _of_frames(x: np.ndarray) -> dict[str, np.ndarray]:
-    """Measures that need no neighbours, each (run, step), of an embedding (run, step, token, axis)."""
+def _measure_frames(x: np.ndarray) -> dict[str, np.ndarray]:
+    """Measures of an embedding (..., token, axis) that are not of its spectrum, each (...)."""
     n = x.shape[-2]
-    found = {
+    measures = {
         "circle": is_circle(x).astype(np.float64),
         "circularity": np.minimum(circularity(x), np.finfo(np.float64).max),
         "imperfections": count_imperfections(x),
         "circle_distance": nearest_circle(x).distance,
     }
     if n <= MAX_GRID_TOKENS:
-        grid = nearest_grid(x)
         perfect = nearest_perfect_grid(x)
-        found |= {"grid_distance": grid.distance, "perfect_distance": perfect.distance}
-        found["grid_lines"] = perfect_grids(n).lines[perfect.which]
-    return found
+        measures |= {"grid_distance": nearest_grid(x).distance, "perfect_distance": perfect.distance}
+        measures["grid_lines"] = perfect_grids(n).lines[perfect.which]
+    return measures
 
 
-def _by_chance(n: int, dim: int, names: list[str]) -> tuple[list[float], list[float]]:
-    """What one random embedding in a hundred is beyond, and the mean, of each measure."""
+def _random_levels(n: int, dim: int, names: Sequence[str]) -> tuple[list[float], list[float]]:
+    """The level that one random embedding in a hundred is beyond, and the mean, of each measure."""
     x = normal_samples(np.arange(RANDOM_EMBEDDINGS), "formation/chance", (n, dim))
-    values = _of_frames(x)
-    frames = xr.Dataset(
-        {"embedding": (("run", "step", "token", "axis"), x[:, None]), "last_step": ("run", np.zeros(len(x)))},
-        {"step": [0]},
-    )
-    values["dominant_share"] = embedding_spectrum(frames)["dominant_share"].values[:, 0]
-    level = {name: 1 - RARE if name in ("dominant_share", "circle") else RARE for name in names}
-    return [float(np.quantile(values[k], level[k])) for k in names], [float(np.mean(values[k])) for k in names]
+    values = _measure_frames(x) | {"dominant_fraction": power_fractions(x).max(axis=-1)}
+    levels = {name: 1 - RARE if name in ("dominant_fraction", "circle") else RARE for name in names}
+    return [float(np.quantile(values[k], levels[k])) for k in names], [float(np.mean(values[k])) for k in names]
+
+
+# ------------------------------------------------------------------------------------------------ the table
+
+
+class FormationResult(NamedTuple):
+    """The measures and formation times of a trajectory, with its name and system."""
+
+    name: str
+    system: str
+    measures: xr.Dataset
+    onsets: xr.Dataset
+
+
+Clock = Literal["normalised", "step"]
+
+
+def mean_structure_measure(measures: xr.Dataset, name: str, frame: int) -> Interval:
+    """Mean of a measure over runs in a frame, with its interval; of circles the fraction with the exact one."""
+    values = measures[name].transpose("step", "run").values[frame]
+    values = values[np.isfinite(values)]
+    if name == "circle":
+        return binomial_interval(int(values.sum()), len(values))
+    return mean_interval(values, limits=(0, np.inf if name in ("imperfections", "circularity") else 1))
+
+
+def _format_measure(end: str):
+    def text(row: Mapping[str, Any]) -> str:
+        return format_interval([row[end], row[f"{end}_low"], row[f"{end}_high"]], _digits(row))
+
+    return text
+
+
+def _format_level(name: str):
+    return lambda row: "-" if math.isnan(row[name]) else f"{row[name]:.{_digits(row)}f}"
+
+
+def _digits(row: Mapping[str, Any]) -> int:
+    return 1 if row["what"] == "imperfections" else 3
+
+
+def _format_median(name: str):
+    """A median with its interval; a dash if there is none, or if half of the runs are still waiting."""
+
+    def text(row: Mapping[str, Any]) -> str:
+        value, *bounds = (row[name + end] for end in ("", "_low", "_high"))
+        if not math.isfinite(value):
+            return "-"
+        if all(math.isnan(bound) for bound in bounds):
+            return f"{value:.3g}"
+        low, high = (f"{bound:.3g}" if math.isfinite(bound) else "-" for bound in bounds)
+        return f"{value:.3g} [{low}, {high}]"
+
+    return text
+
+
+FORMATION_COLUMNS = (
+    Column("run", "run"),
+    Column("what", "what"),
+    Column("at the start", text=_format_measure("start")),
+    Column("at the end", text=_format_measure("end")),
+    Column("random, mean", text=_format_level("random_mean")),
+    Column("1 in 100", text=_format_level("random_1_in_100")),
+    Column("forms, %", "fraction", digits=1, interval="bounds", scale=100),
+    Column("median time", text=_format_median("median")),
+    Column("of those that form", text=_format_median("median_of_formed")),
+    Column("log-rank p", "p_value", text=format_p_value),
+)
+
+
+def formation_rows(results: Sequence[FormationResult], clock: Clock) -> list[dict[str, Any]]:
+    """A row for each event of each trajectory; p-values compare with the first trajectory."""
+    rows = []
+    for result in results:
+        for event in map(str, result.onsets["event"].values):
+            p_value = math.nan
+            if result is not results[0] and _comparable(results[0], result, event, clock):
+                p_value = logrank_p_value(*(_waiting_times(each, event, clock) for each in results))
+            rows.append(_row(result, event, clock) | {"p_value": p_value})
+    return rows
+
+
+def _row(result: FormationResult, event: str, clock: Clock) -> dict[str, Any]:
+    times, formed = _waiting_times(result, event, clock)
+    start, end, random, rare = NO_INTERVAL, NO_INTERVAL, math.nan, math.nan
+    if measure := FORMATION_EVENTS[event]:
+        start, end = (mean_structure_measure(result.measures, measure, frame) for frame in (0, -1))
+        random = float(result.measures["expected"].sel(measure=measure))
+        if measure != "circle":  # which has its own threshold
+            rare = _chance_level(result.measures, measure)
+    return {
+        "run": result.name,
+        "what": event,
+        "runs": len(formed),
+        "formed": int(formed.sum()),
+        "random_mean": random,
+        "random_1_in_100": rare,
+        **interval_columns("start", start),
+        **interval_columns("end", end),
+        **interval_columns("fraction", binomial_interval(int(formed.sum()), len(formed))),
+        **interval_columns("median", kaplan_meier(times, formed).median),
+        **interval_columns("median_of_formed", median_interval(times[formed])),  # none of them is censored
+    }
+
+
+def _comparable(first: FormationResult, second: FormationResult, event: str, clock: Clock) -> bool:
+    """Whether times of an event mean the same in two trajectories: steps do in one system only."""
+    if clock == "step" and first.system != second.system:
+        return False
+    if event == "structure":  # without grids it is of circles only
+        known = ["grid" in each.onsets["event"].values for each in (first, second)]
+        return known[0] == known[1]
+    return event in first.onsets["event"].values
+
+
+def _waiting_times(result: FormationResult, event: str, clock: Clock) -> tuple[np.ndarray, np.ndarray]:
+    """Times until an event (run,), in normalised time or in steps, and whether it has happened."""
+    onsets = result.onsets.sel(event=event)
+    steps = result.measures["step"].values
+    unit = 1.0 if clock == "normalised" else float(steps[-1] - steps[0])
+    return onsets["onset"].values * unit, onsets["formed"].values == 1
+
+
+_DEFINITIONS = """structure: a circle, or else a grid; for more than 23 tokens circles only
+circle: CA algorithm 1, which looks at norms only
+polygon: near a perfect circle, with the tokens evenly around it in the order of some frequency prime to N
+grid: near a lattice whose points are numbered so that sums respect addition, and may be empty; a perfect grid has no
+holes
+imperfections: fewer by CA algorithm 2
+frequency: the dominant one of the last frame, since it stays dominant and above the level of random embeddings
+forms: in the last frame the measure is beyond "1 in 100", as of 1 in 100 random embeddings; circles by definition"""
+
+
+def formation_legend(results: Sequence[FormationResult], clock: Clock) -> str:
+    """The explanation below the table."""
+    unit = "as a fraction of the trajectory's" if clock == "normalised" else "in steps"
+    lines = [_DEFINITIONS, f"time: {unit}; medians of all runs, and of those that form; intervals are 95%"]
+    if len(results) > 1 and clock == "normalised":
+        lines.append("p: of fractions of trajectories, whose lengths are arbitrary: in a longer one all forms earlier")
+    elif len({each.system for each in results}) > 1:
+        lines.append("p: none, as steps of different systems are not comparable")
+    return "\n".join(lines)
+
+
+def merge_formation(results: Sequence[FormationResult]) -> xr.Dataset:
+    """One dataset of measures and onsets; names and dimensions of a second trajectory begin with other_."""
+    parts = []
+    for result, prefix in zip(results, ("", "other_"), strict=False):
+        whole = result.measures.merge(result.onsets, compat="override", join="exact")
+        names = {name: f"{prefix}{name}" for name in (*whole.variables, *whole.dims)} if prefix else {}
+        parts.append(whole.rename(names))
+    merged = xr.merge(parts, join="exact", combine_attrs="override")
+    return merged.assign_attrs(names=", ".join(result.name for result in results))

@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.plots.formation_figure import FormationResult, plot_formation
+from analysis.plots.formation_figure import plot_formation
 from analysis.structures.circles_and_grids import circularity, count_imperfections
 from analysis.structures.formation_times import (
+    FormationResult,
     find_formation_times,
     halfway_time,
-    mean_measure,
+    mean_structure_measure,
     persistent_onset,
     structure_measures,
 )
@@ -113,8 +114,8 @@ def test_a_frequency_below_chance_has_not_formed(template):
     share = np.full((4, STEPS + 1), 0.2)
     share[:, 12:] = share[:, 5] = 0.9
     share[3, -1] = 0.2
-    assert 0.3 < found["chance"].sel(measure="dominant_share") < 0.8
-    found["dominant_share"] = (("run", "step"), share)
+    assert 0.3 < found["chance"].sel(measure="dominant_fraction") < 0.8
+    found["dominant_fraction"] = (("run", "step"), share)
     found["dominant_frequency"] = (("run", "step"), np.full(share.shape, 2))
     result = find_formation_times(found).sel(event="frequency")
     assert result["formed"].values.tolist() == [1, 1, 1, 0]
@@ -124,16 +125,16 @@ def test_a_frequency_below_chance_has_not_formed(template):
 def test_means_stay_within_what_they_are_of(template):
     found = structure_measures(template).isel(run=[0, 1]).copy(deep=True)
     found["circle_distance"][:, 0] = [0.05, 0.9]
-    assert mean_measure(found, "circle_distance", 0) == (pytest.approx(0.475), 0, 1)
+    assert mean_structure_measure(found, "circle_distance", 0) == (pytest.approx(0.475), 0, 1)
     found["imperfections"][:, 0] = [0, 40]
-    low, high = mean_measure(found, "imperfections", 0)[1:]
+    low, high = mean_structure_measure(found, "imperfections", 0)[1:]
     assert low == 0
     assert high > 200
     found["circle"][:, 0] = [0, 1]
     exact = stats.binomtest(1, 2).proportion_ci(method="exact")
-    np.testing.assert_allclose(mean_measure(found, "circle", 0), (0.5, exact.low, exact.high))
+    np.testing.assert_allclose(mean_structure_measure(found, "circle", 0), (0.5, exact.low, exact.high))
     found["circle_distance"][0] = np.nan
-    assert mean_measure(found, "circle_distance", 0).value == pytest.approx(0.9)
+    assert mean_structure_measure(found, "circle_distance", 0).value == pytest.approx(0.9)
 
 
 def test_fewer_frames_change_little(template):
@@ -264,7 +265,7 @@ def test_the_command(template, typed, tmp_path):
     assert 0 <= float(dict(zip(table[0], table[8], strict=True))["p_value"]) <= 1
     (result,) = tmp_path.glob("formation-*.nc")
     with xr.open_dataset(result) as found:
-        assert found["power_share"].dims == ("run", "step", "frequency")
+        assert found["power_fraction"].dims == ("run", "step", "frequency")
         assert found["other_onset"].dims == ("other_event", "other_run")
         assert all("long_name" in found[name].attrs for name in ("onset", "imperfections", "chance"))
     assert result.with_suffix(".png").stat().st_size > 10_000
