@@ -1,4 +1,4 @@
-"""Spikes: the step on which they rise, planted causes, changes of the step, the whole inquest, and the command."""
+"""Spikes: the step on which they rise, planted causes, changes of the step, whole trajectories, and the command."""
 
 import dataclasses
 import math
@@ -10,19 +10,7 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.transitions.spike_attribution import (
-    STEP_CHANGES,
-    SpikeStep,
-    TrainingSequences,
-    assembler_alignment,
-    crossing_kind,
-    flipped_vectors,
-    is_explained,
-    locate_loss_rise,
-    spike_cause,
-    training_sequences,
-    with_smooth_norm,
-)
+from analysis.transitions import spike_attribution as attribution
 from analysis.transitions.spike_replays import attribute_spikes, evenly_spaced_spikes, recorded_spikes, replay_span
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.threads import single_torch_thread
@@ -33,7 +21,7 @@ from dynamics.tasks import sample_sequences
 ONE = SparseSettings(length=1, sparsity=1, data=8, batch=4, hidden=2, activation="relu")
 """One token alone, which is its own class: attention has nothing to choose."""
 
-BOTH = TrainingSequences(torch.tensor([[0], [1]]), torch.tensor([0, 1]), torch.tensor([0.5, 0.5]))
+BOTH = attribution.TrainingSequences(torch.tensor([[0], [1]]), torch.tensor([0, 1]), torch.tensor([0.5, 0.5]))
 
 
 @pytest.fixture(autouse=True)
@@ -63,10 +51,10 @@ def head(tiny=1e-3, steep=50.0, value=((1.0, 0.0), (-3.0, 1.0))):
 
 
 def verdict(before, after, s=ONE, on=BOTH):
-    step = SpikeStep(ClusteringHead(s), on, before, before, after, usual=1e-6)
+    step = attribution.SpikeStep(ClusteringHead(s), on, before, before, after, usual=1e-6)
     measured, remaining = step.measures(), step.remaining_rise()
     assert measured["loss_after"] > measured["loss_before"]
-    return measured, remaining, spike_cause(measured), is_explained(measured, remaining)
+    return measured, remaining, attribution.spike_cause(measured), attribution.is_explained(measured, remaining)
 
 
 # ------------------------------------------------------------------------------------------- planted causes
@@ -113,7 +101,7 @@ def test_a_planted_crossing_of_embeddings(angle, share, steep):
     before = {**before, "value": turned(angle)}
     after = {**before, "value": turned(angle * (1 - share))}
     measured, remaining, cause, good = verdict(before, after)
-    assert (cause, crossing_kind(measured), good) == ("feed-forward", "embedding", True)
+    assert (cause, attribution.crossing_kind(measured), good) == ("feed-forward", "embedding", True)
     assert measured["flipped_inputs"] == measured["flipped_sequences"] == 0
     assert remaining["held"] == pytest.approx(0, abs=1e-6)
     assert remaining["unflipped"] == pytest.approx(1)
@@ -126,7 +114,7 @@ def test_a_planted_boundary_that_moves(steep, beyond):
     bias = torch.tensor([1.0, 0.0]).double() * (2.5 * steep * (1 + beyond) + 2)
     after = {**before, "receptor_bias": bias}
     measured, remaining, cause, good = verdict(before, after)
-    assert (cause, crossing_kind(measured), good) == ("feed-forward", "boundary", True)
+    assert (cause, attribution.crossing_kind(measured), good) == ("feed-forward", "boundary", True)
     assert remaining["frozen"] == pytest.approx(0, abs=1e-6)
     assert remaining["held"] == pytest.approx(1)
 
@@ -144,7 +132,7 @@ def test_a_rise_without_flip_or_crossing_has_neither_cause():
      (0.2, 0.2, "neither"), (0.0, 0.0, "neither")],
 )  # fmt: skip
 def test_causes_by_their_shares(norm, forward, cause):
-    assert spike_cause({"normalisation_share": norm, "feed_forward_share": forward}) == cause
+    assert attribution.spike_cause({"normalisation_share": norm, "feed_forward_share": forward}) == cause
 
 
 @pytest.mark.parametrize(
@@ -161,15 +149,10 @@ def test_causes_by_their_shares(norm, forward, cause):
     ],
 )
 def test_a_crossing_is_explained_by_its_own_change_alone(way, removed, alike, good):
-    measured = {
-        "normalisation_share": 0,
-        "feed_forward_share": 0.9,
-        "by_embedding_share": 0.5,
-        "by_boundary_share": 0.5,
-    }
-    measured[f"by_{way}_share"] = 0.9
-    remaining = {name: 0.1 if name in removed else 0.9 for name in STEP_CHANGES}
-    assert is_explained(measured, {**remaining, "smooth_alike": alike}) is good
+    measured = {"normalisation_share": 0, "feed_forward_share": 0.9, "by_embedding_share": 0.5}
+    measured |= {"by_boundary_share": 0.5, f"by_{way}_share": 0.9}
+    remaining = {name: 0.1 if name in removed else 0.9 for name in attribution.STEP_CHANGES}
+    assert attribution.is_explained(measured, {**remaining, "smooth_alike": alike}) is good
 
 
 def test_a_planted_flip_beside_a_planted_crossing():
@@ -179,7 +162,7 @@ def test_a_planted_flip_beside_a_planted_crossing():
     after = {**before, "position_embedding": before["position_embedding"] - 2 * x}
     after["receptor"] = torch.tensor([[0.0, 5.0], [30.0, -5.0]]).double()  # off for N(xi) of the flipped token 0
     after["receptor_bias"] = torch.tensor([0.0, 20.0]).double()  # and puts zeta_y of token 1 below the axis
-    step = SpikeStep(ClusteringHead(ONE), BOTH, before, before, after, usual=1e-6)
+    step = attribution.SpikeStep(ClusteringHead(ONE), BOTH, before, before, after, usual=1e-6)
     measured, remaining = step.measures(), step.remaining_rise()
     assert measured["normalisation_share"] > 0.1
     assert measured["feed_forward_share"] > 0.1
@@ -192,10 +175,10 @@ def test_a_planted_flip_beside_a_planted_crossing():
 def test_both_changes_at_once_leave_only_what_neither_concerns(seed):
     """Held and unflipped at once: what flips do not concern stays, what they do concern moves without them."""
     s, generator = SparseSettings(length=4, sparsity=2, hidden=4), np.random.default_rng(seed)
-    network, on = ClusteringHead(s), training_sequences(dataclasses.replace(s, data=64, batch=8), seed)
+    network, on = ClusteringHead(s), attribution.training_sequences(dataclasses.replace(s, data=64, batch=8), seed)
     rows = generator.normal(size=(2, sum(network.lengths)))
     before, after = (network.unflatten(torch.from_numpy(row)) for row in (rows[0], rows[0] + 0.8 * rows[1]))
-    step = SpikeStep(network, on, before, before, after, usual=1.0)
+    step = attribution.SpikeStep(network, on, before, before, after, usual=1.0)
     concerned, _, _ = step._affected
     remaining = step.remaining_rise()
     if np.isnan(remaining["held"]):
@@ -209,48 +192,54 @@ def test_both_changes_at_once_leave_only_what_neither_concerns(seed):
 # ------------------------------------------------------------------------------------------------ the parts
 
 
-def test_controls_shorten_the_step():
-    """Half the step is the loss half-way; a step clipped to next to nothing leaves nothing of the rise."""
+@pytest.fixture
+def long_step():
+    """A step, its weights before and after, and the mean loss of a network of given settings at some weights."""
     before, x = head(0.1)
     after = {**before, "position_embedding": before["position_embedding"] - 3 * x}
-    step = SpikeStep(ClusteringHead(ONE), BOTH, before, before, after, usual=1e-6)
-    remaining, network = step.remaining_rise(), ClusteringHead(ONE)
+
+    def loss(weights, settings=ONE):
+        return float(ClusteringHead(settings).losses(weights, BOTH.tokens, BOTH.targets).mean())
+
+    step = attribution.SpikeStep(ClusteringHead(ONE), BOTH, before, before, after, usual=1e-6)
+    return step.remaining_rise(), before, after, loss
+
+
+def test_controls_shorten_the_step(long_step):
+    """Half the step is the loss half-way; a step clipped to next to nothing leaves nothing of the rise."""
+    remaining, before, after, loss = long_step
     middle = {name: 0.5 * (before[name] + after[name]) for name in before}
-    losses = [float(network.losses(w, BOTH.tokens, BOTH.targets).mean()) for w in (before, middle, after)]
-    assert remaining["half"] == pytest.approx((losses[1] - losses[0]) / (losses[2] - losses[0]))
+    assert remaining["half"] == pytest.approx((loss(middle) - loss(before)) / (loss(after) - loss(before)))
     assert abs(remaining["clipped"]) < 1e-4
 
 
-def test_the_smooth_norm_is_compared_with_itself():
-    before, x = head(0.1)
-    after = {**before, "position_embedding": before["position_embedding"] - 3 * x}
-    remaining = SpikeStep(ClusteringHead(ONE), BOTH, before, before, after, usual=1.0).remaining_rise()
-    smooth = ClusteringHead(dataclasses.replace(ONE, norm="rms-smooth"))
-    first, last = (float(smooth.losses(w, BOTH.tokens, BOTH.targets).mean()) for w in (before, after))
-    plain = [float(ClusteringHead(ONE).losses(w, BOTH.tokens, BOTH.targets).mean()) for w in (before, after)]
-    assert remaining["smooth"] == pytest.approx((last - first) / (plain[1] - plain[0]))
-    answers = [net.logits(before, BOTH.tokens).argmax(-1) for net in (smooth, ClusteringHead(ONE))]
+def test_the_smooth_norm_is_compared_with_itself(long_step):
+    remaining, before, after, loss = long_step
+    smooth = dataclasses.replace(ONE, norm="rms-smooth")
+    assert attribution.with_smooth_norm(ONE) == attribution.with_smooth_norm(smooth) == smooth
+    rise = loss(after, smooth) - loss(before, smooth)
+    assert remaining["smooth"] == pytest.approx(rise / (loss(after) - loss(before)))
+    answers = [ClusteringHead(each).logits(before, BOTH.tokens).argmax(-1) for each in (smooth, ONE)]
     assert remaining["smooth_alike"] == pytest.approx(float((answers[0] == answers[1]).double().mean()))
-    assert with_smooth_norm(smooth.settings) == smooth.settings
 
 
 def test_what_flips():
     before = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
     after = torch.tensor([[-0.1, 0.0], [0.1, 5.0], [0.5, 0.0], [1.0, 0.0]])
-    assert flipped_vectors(before, after).tolist() == [True, False, False, False]
+    assert attribution.flipped_vectors(before, after).tolist() == [True, False, False, False]
 
 
-def test_the_first_surge_of_a_spike():
+def test_the_first_rise_of_a_spike():
     loss = np.array([1, 1, 1.02, 1.1, 1.4, 2.2, 1.2, 3.0, 1.0])
-    found = locate_loss_rise(loss, 1.0)
+    found = attribution.locate_loss_rise(loss, 1.0)
     assert (found.foot, found.step, found.half, found.peak) == (3, 4, 5, 7)
-    assert locate_loss_rise(np.array([5.0, 1.0, 2.0]), 1.0) is None  # already there
-    assert locate_loss_rise(np.ones(5), 1.0) is None
+    assert attribution.locate_loss_rise(np.array([5.0, 1.0, 2.0]), 1.0) is None  # already there
+    assert attribution.locate_loss_rise(np.ones(5), 1.0) is None
 
 
-def test_examples_are_the_distinct_sequences():
+def test_training_sequences_are_the_distinct_sequences():
     s = SparseSettings(length=4, sparsity=2, data=50, batch=10)
-    on = training_sequences(s, 7)
+    on = attribution.training_sequences(s, 7)
     drawn = sample_sequences(s, np.array([7]), "train")[0]
     assert on.weight.sum() == pytest.approx(1)
     for row, share in zip(on.tokens.numpy(), on.weight.numpy(), strict=True):
@@ -258,12 +247,12 @@ def test_examples_are_the_distinct_sequences():
 
 
 def test_assemblers_alike():
-    assert assembler_alignment(torch.tensor([[1.0, 2.0], [2.0, 4.0]])) == pytest.approx(1)
-    assert assembler_alignment(torch.eye(2)) == pytest.approx(0.5)
-    assert assembler_alignment(torch.zeros(3, 2)) == 0
+    assert attribution.assembler_alignment(torch.tensor([[1.0, 2.0], [2.0, 4.0]])) == pytest.approx(1)
+    assert attribution.assembler_alignment(torch.eye(2)) == pytest.approx(0.5)
+    assert attribution.assembler_alignment(torch.zeros(3, 2)) == 0
 
 
-# ----------------------------------------------------------------------------------------------- the inquest
+# ----------------------------------------------------------------------------------------------- whole trajectories
 
 WILD = SparseSettings(length=6, sparsity=2, data=64, batch=8, hidden=16, lr=0.01)
 
@@ -277,6 +266,8 @@ def wild(tmp_path_factory):
 def test_every_spike_is_replayed_as_it_was(wild):
     spikes = recorded_spikes(wild)
     assert len(spikes) > 3
+    assert evenly_spaced_spikes(spikes, 2) == [spikes[0], spikes[-1]]
+    assert evenly_spaced_spikes(spikes, None) == evenly_spaced_spikes(spikes, 10**6) == spikes
     some = evenly_spaced_spikes(spikes, 6)
     result = attribute_spikes(wild, some, progress=False)
     at_peak = result["path"].sel(offset=0).values
@@ -293,12 +284,6 @@ def test_every_spike_is_replayed_as_it_was(wild):
         assert [float(one["loss_before"]), float(one["loss_after"])] == pytest.approx([before, after], rel=1e-4)
         assert after > before
     assert int(result["examined"].sum()) == len(some)
-
-
-def test_few_of_many(wild):
-    spikes = recorded_spikes(wild)
-    assert evenly_spaced_spikes(spikes, 2) == [spikes[0], spikes[-1]]
-    assert evenly_spaced_spikes(spikes, None) == evenly_spaced_spikes(spikes, 10**6) == spikes
 
 
 def test_the_command(typed, wild):
