@@ -34,21 +34,9 @@ CLAIMS = (
         study="ca.table1",
         parts=(
             part(networks.clustered_sums, Above(50), "nearest is of the same class", "%", decay=0.6),
-            part(
-                networks.clustered_excess,
-                Above(0, 10),
-                "more than at the start",
-                "points",
-                decay=0.6,
-                other="start_imperfections",
-            ),
-            part(
-                networks.clustered_excess,
-                Above(0, 10),
-                "more than by chance",
-                "points",
-                decay=0.6,
-                other="chance_imperfections",
+            *(
+                part(networks.clustered_excess, Above(0, 10), f"more than {label}", "points", decay=0.6, other=other)
+                for label, other in (("at the start", "start_imperfections"), ("by chance", "chance_imperfections"))
             ),
         ),
         covers=("section 2", "section 5", "section 5.1", "figure 3", "appendix E"),
@@ -143,14 +131,8 @@ CLAIMS = (
         study="ca.distance",
         parts=(
             *forming_parts(distance.best_power, Within(-0.5, 0.5), digits=2, kind="attraction"),
-            part(
-                distance.distance_correlation,
-                Within(-0.1, 0.1),
-                "correlation, epoch 100",
-                digits=2,
-                decay=DECAY,
-                epoch=100,
-                kind="like_rank",
+            forming_parts(distance.distance_correlation, Within(-0.1, 0.1), digits=2, kind="like_rank")[-1]._replace(
+                label="correlation, epoch 100"
             ),
         ),
         covers=("section 5.1",),

@@ -1,5 +1,6 @@
 """CA sections 5.1 and 7, figure 6, appendix B: what weight decay does."""
 
+from analysis.reproduction.claims.networks import trend_part
 from analysis.reproduction.experiments import audit, classifier, late_movement, networks, weights
 from analysis.reproduction.verification.claim import Claim, part, untested_claim
 from analysis.reproduction.verification.rules import Above, Below
@@ -9,6 +10,13 @@ HALTED = (
     "its updates become small against those at the beginning",
     "the structure stops where it is, whatever small moves go on",
 )
+OFFSET = "relative_offset"
+FIELDS = {
+    "attraction": "like_attraction",
+    "repulsion": "unlike_repulsion",
+    "like alignment": "like_alignment",
+    "unlike alignment": "unlike_alignment",
+}
 
 CLAIMS = (
     Claim(
@@ -51,12 +59,8 @@ CLAIMS = (
         refuted="more than 0.05, and more than at weight decay 1; one of the two, partly",
         study="ca.halt",
         parts=(
-            part(
-                late_movement.mean_late_movement, Below(0.05), "moved, without", digits=3, name="second_half", decay=0.0
-            ),
-            part(
-                late_movement.late_movement_ratio, Below(1), "without over with", "times", digits=2, name="second_half"
-            ),
+            part(late_movement.mean_movement, Below(0.05), "moved, without", digits=3, name="second_half", decay=0.0),
+            part(late_movement.movement_ratio, Below(1), "without over with", "times", digits=2, name="second_half"),
         ),
         readings=HALTED,
         covers=("section 5.1", "section 7"),
@@ -73,14 +77,9 @@ CLAIMS = (
         study="ca.halt",
         parts=(
             part(
-                late_movement.mean_late_movement,
-                Below(0.1),
-                "late over early, without",
-                digits=3,
-                name="slowing",
-                decay=0.0,
+                late_movement.mean_movement, Below(0.1), "late over early, without", digits=3, name="slowing", decay=0.0
             ),
-            part(late_movement.late_movement_ratio, Below(1), "without over with", "times", digits=2, name="rate"),
+            part(late_movement.movement_ratio, Below(1), "without over with", "times", digits=2, name="rate"),
         ),
         readings=HALTED[1:],
         covers=("section 5.1",),
@@ -170,21 +169,8 @@ CLAIMS = (
         "partly",
         study="ca.classifier",
         parts=(
-            part(
-                classifier.classifier_mean,
-                Below(0.25),
-                "at weight decay 1",
-                digits=2,
-                name="relative_offset",
-                decay=1.0,
-            ),
-            part(
-                classifier.difference_without_decay,
-                Above(0, 0.1),
-                "without less with",
-                digits=2,
-                name="relative_offset",
-            ),
+            part(classifier.classifier_mean, Below(0.25), "at weight decay 1", digits=2, name=OFFSET, decay=1.0),
+            part(classifier.difference_without_decay, Above(0, 0.1), "without less with", digits=2, name=OFFSET),
         ),
         readings=("close against the size of the pair sums", "close in absolute terms, which the next claim tests"),
         covers=("section 5.2", "section 7"),
@@ -212,9 +198,7 @@ CLAIMS = (
         study="ca.table1",
         parts=(
             part(networks.network_accuracy_change, Above(0, 10), "weight decay 1 less 0", "points"),
-            part(
-                networks.weight_decay_trend, Above(0), "rank correlation with weight decay", digits=2, name="accuracy"
-            ),
+            trend_part(Above(0), "accuracy"),
         ),
         covers=("section 4", "section 7"),
         weight=2,
@@ -230,16 +214,9 @@ CLAIMS = (
         "moments, to refute it wholly, of some, partly",
         study="ca.audit",
         parts=tuple(
-            part(
-                audit.field_weight_change, Above(0, 0.1), f"{words}, epoch {epoch}", digits=2, field=field, epoch=epoch
-            )
-            for words, field in (
-                ("attraction", "like_attraction"),
-                ("repulsion", "unlike_repulsion"),
-                ("like alignment", "like_alignment"),
-                ("unlike alignment", "unlike_alignment"),
-            )
-            for epoch in (100, 2000)
+            part(audit.field_weight_change, Above(0, 0.1), f"{words}, epoch {at}", digits=2, field=field, epoch=at)
+            for words, field in FIELDS.items()
+            for at in (100, 2000)
         ),
         readings=("by the share of each field in the true gradient", "by the size of the forces themselves"),
         covers=("section 7",),

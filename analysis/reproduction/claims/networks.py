@@ -1,10 +1,8 @@
 """CA sections 1 to 4, table 1, figures 1 and 2, appendices A, C and F: structures of networks and their accuracy."""
 
-from functools import partial
-
 from analysis.reproduction.experiments import networks, projections, structures
 from analysis.reproduction.verification.claim import Claim, Measurement, part, untested_claim
-from analysis.reproduction.verification.estimate import ReportedNumber, reported_count, reported_number
+from analysis.reproduction.verification.estimate import reported_count, reported_number
 from analysis.reproduction.verification.rules import SOME, Above, Agrees, Below, Rule
 
 SPLIT = (
@@ -20,34 +18,29 @@ WITH_DECAY = (0.6, 1.0)
 """Weight decays at which the paper finds circles more than once."""
 
 
-def table_1_row(
-    decay: float,
-    circles: ReportedNumber,
-    sure: str,
-    others: ReportedNumber,
-    imperfect: ReportedNumber,
-    together: ReportedNumber,
-) -> Claim:
-    """A row of the table; sure is the accuracy of its circles as it is printed."""
-    parts = [part(networks.network_circles, Agrees(circles, 10), "circles", "%", decay=decay)]
-    several = circles.interval.value > 1
-    if several:
-        paper = reported_number(sure, int(circles.interval.value))
-        measure = partial(networks.network_accuracy, decay=decay, of_circles=True)
-        parts.append(part(measure, Agrees(paper, 10), "accuracy of circles", "%"))
+def table_1_row(decay: float, circles: int, sure: str, others: str, imperfect: str, together: str) -> Claim:
+    """A row of the table of 100 networks, as it is printed; sure is the accuracy of its circles."""
+    several, rest = circles > 1, 100 - circles
+    parts = [part(networks.network_circles, Agrees(reported_count(circles), 10), "circles", "%", decay=decay)]
+    for label, printed, runs in (("circles", sure, circles),) * several + (("others", others, rest),):
+        rule = Agrees(reported_number(printed, runs), 10)
+        parts.append(
+            part(
+                networks.network_accuracy, rule, f"accuracy of {label}", "%", decay=decay, of_circles=label == "circles"
+            )
+        )
+    holes, correlation = Agrees(reported_number(imperfect, rest), 5), Agrees(reported_number(together, rest), 0.1)
     parts += [
-        part(networks.network_accuracy, Agrees(others, 10), "accuracy of others", "%", decay=decay, of_circles=False),
-        part(networks.network_imperfections, Agrees(imperfect, 5), "imperfections", decay=decay),
-        part(networks.imperfection_correlation, Agrees(together, 0.1), "correlation", digits=2, decay=decay),
+        part(networks.network_imperfections, holes, "imperfections", decay=decay),
+        part(networks.imperfection_correlation, correlation, "correlation", digits=2, decay=decay),
     ]
     told = f", with a validation accuracy of {sure}%" if sure else ""
     told += " (one circle: not compared)" if sure and not several else ""
     return Claim(
         name=f"CA.table1.wd{decay:g}",
         source=f"CA table 1, weight decay {decay:g}",
-        statement=f"Of 100 networks {circles.printed.split()[0]} become circles{told}; the others have a validation "
-        f"accuracy of {others.printed}% and {imperfect.printed} imperfections in the mean, which correlate with their "
-        f"accuracy by {together.printed}.",
+        statement=f"Of 100 networks {circles} become circles{told}; the others have a validation accuracy of {others}% "
+        f"and {imperfect} imperfections in the mean, which correlate with their accuracy by {together}.",
         measured="structures at the end of training by the algorithms of CA appendix A, accuracy on the pairs left out "
         "of training, Pearson's r with its Fisher-z interval",
         refuted="a difference by more than chance, and by more than 10 points of circles or accuracy, 5 imperfections "
@@ -63,38 +56,10 @@ def table_1_row(
 
 
 ROWS = (
-    table_1_row(
-        0.0,
-        reported_count(0),
-        "",
-        reported_number("18.2"),
-        reported_number("102.2 ± 6.1"),
-        reported_number("-0.92 [-0.95, -0.88]"),
-    ),
-    table_1_row(
-        0.3,
-        reported_count(1),
-        "77.4",
-        reported_number("34.8", 99),
-        reported_number("72.7 ± 6.6", 99),
-        reported_number("-0.90 [-0.93, -0.85]", 99),
-    ),
-    table_1_row(
-        0.6,
-        reported_count(12),
-        "65.9",
-        reported_number("51.6", 88),
-        reported_number("39.6 ± 4.0", 88),
-        reported_number("-0.84 [-0.89, -0.77]", 88),
-    ),
-    table_1_row(
-        1.0,
-        reported_count(18),
-        "60.4",
-        reported_number("46.7", 82),
-        reported_number("31.6 ± 4.0", 82),
-        reported_number("-0.64 [-0.75, -0.49]", 82),
-    ),
+    table_1_row(0.0, 0, "", "18.2", "102.2 ± 6.1", "-0.92 [-0.95, -0.88]"),
+    table_1_row(0.3, 1, "77.4", "34.8", "72.7 ± 6.6", "-0.90 [-0.93, -0.85]"),
+    table_1_row(0.6, 12, "65.9", "51.6", "39.6 ± 4.0", "-0.84 [-0.89, -0.77]"),
+    table_1_row(1.0, 18, "60.4", "46.7", "31.6 ± 4.0", "-0.64 [-0.75, -0.49]"),
 )
 
 
@@ -110,6 +75,16 @@ def _measurements_by_weight_decay(
 def end_state_part(system: str, at: float, of: tuple[str, ...], rule: Rule, label: str) -> Measurement:
     """The share of end states of some kinds."""
     return part(structures.end_state_kinds, rule, label, "%", system=system, at=at, kinds=of)
+
+
+def trend_part(rule: Rule, name: str, **more) -> Measurement:
+    """A quantity rises or falls with weight decay."""
+    return part(networks.weight_decay_trend, rule, "rank correlation with weight decay", digits=2, name=name, **more)
+
+
+def _accuracy_part(label: str, first: tuple[str, ...], second: tuple[str, ...], margin: float = 5) -> Measurement:
+    """One group of kinds of end states has a higher validation accuracy than another."""
+    return part(structures.accuracy_by_kind, Above(0, margin), label, "points", first=first, second=second)
 
 
 STRUCTURED = ("circle", "grid", "imperfect grid")
@@ -177,30 +152,9 @@ STRUCTURES = (
         "partly",
         study="ca.structures",
         parts=(
-            part(
-                structures.accuracy_by_kind,
-                Above(0, 5),
-                "circles and grids less imperfect grids",
-                "points",
-                first=("circle", "grid"),
-                second=("imperfect grid",),
-            ),
-            part(
-                structures.accuracy_by_kind,
-                Above(0, 5),
-                "grids less imperfect grids",
-                "points",
-                first=("grid",),
-                second=("imperfect grid",),
-            ),
-            part(
-                structures.accuracy_by_kind,
-                Above(0, 5),
-                "imperfect grids less not aligned",
-                "points",
-                first=("imperfect grid",),
-                second=("neither",),
-            ),
+            _accuracy_part("circles and grids less imperfect grids", ("circle", "grid"), ("imperfect grid",)),
+            _accuracy_part("grids less imperfect grids", ("grid",), ("imperfect grid",)),
+            _accuracy_part("imperfect grids less not aligned", ("imperfect grid",), ("neither",)),
         ),
         readings=("kinds by the distance from lattices without holes and with", "kinds by the number of imperfections"),
         covers=("section 4",),
@@ -217,22 +171,8 @@ STRUCTURES = (
         refuted="a difference below 0, or one that excludes 10 points; of both, to refute it wholly, of one, partly",
         study="ca.structures",
         parts=(
-            part(
-                structures.accuracy_by_kind,
-                Above(0, 10),
-                "circles less neither",
-                "points",
-                first=("circle",),
-                second=("neither",),
-            ),
-            part(
-                structures.accuracy_by_kind,
-                Above(0, 10),
-                "grids less neither",
-                "points",
-                first=("grid", "imperfect grid"),
-                second=("neither",),
-            ),
+            _accuracy_part("circles less neither", ("circle",), ("neither",), 10),
+            _accuracy_part("grids less neither", ("grid", "imperfect grid"), ("neither",), 10),
         ),
         covers=("section 2", "section 4", "section 8"),
         weight=2,
@@ -278,7 +218,7 @@ ACCURACY = (
         study="ca.table1",
         parts=(
             part(networks.network_circle_change, Above(0, 10), "weight decay 1 less 0", "points"),
-            part(networks.weight_decay_trend, Above(0), "rank correlation with weight decay", digits=2, name="circle"),
+            trend_part(Above(0), "circle"),
         ),
         covers=("section 2", "section 4", "section 5.2", "table 1"),
         weight=3,
@@ -295,14 +235,7 @@ ACCURACY = (
         study="ca.table1",
         parts=(
             part(networks.network_imperfection_change, Below(0, 15), "weight decay 1 less 0"),
-            part(
-                networks.weight_decay_trend,
-                Below(0),
-                "rank correlation with weight decay",
-                digits=2,
-                name="imperfections",
-                of_circles=False,
-            ),
+            trend_part(Below(0), "imperfections", of_circles=False),
         ),
         covers=("section 2", "section 4", "section 7", "table 1"),
         weight=3,
@@ -350,18 +283,12 @@ ALGORITHMS = (
         "three and with four axes, to refute it wholly; some of these, partly",
         study="ca.appF",
         parts=tuple(
-            one
+            part(measure, rule, f"D = {dim}, {label}", "%", dim=dim)
             for dim in projections.HIGHER
-            for one in (
-                part(projections.few_imperfections, Above(50), f"D = {dim}, few imperfections", "%", dim=dim),
-                part(
-                    projections.relative_imperfections,
-                    Below(50),
-                    f"D = {dim}, imperfections of those by chance",
-                    "%",
-                    dim=dim,
-                ),
-                part(projections.structured_projections, Above(50), f"D = {dim}, projections", "%", dim=dim),
+            for measure, rule, label in (
+                (projections.few_imperfections, Above(50), "few imperfections"),
+                (projections.relative_imperfections, Below(50), "imperfections of those by chance"),
+                (projections.structured_projections, Above(50), "projections"),
             )
         ),
         readings=(

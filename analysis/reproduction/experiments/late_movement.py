@@ -57,11 +57,11 @@ HALT = Experiment(
 )
 
 
-def mean_late_movement(evidence: xr.Dataset, name: str, decay: float) -> Estimate:
+def mean_movement(evidence: xr.Dataset, name: str, decay: float) -> Estimate:
     """Mean of one of the movements at a weight decay."""
     return estimate_mean(evidence[name].sel(weight_decay=decay), "networks")
 
 
-def late_movement_ratio(evidence: xr.Dataset, name: str) -> Estimate:
+def movement_ratio(evidence: xr.Dataset, name: str) -> Estimate:
     """A movement without weight decay over that at weight decay 1, a geometric mean over seeds."""
     return paired_ratio(evidence[name].sel(weight_decay=0.0), evidence[name].sel(weight_decay=1.0), "seeds")
