@@ -125,7 +125,7 @@ def _successful_runs(evidence: xr.Dataset, above: float = SUCCESS_ACCURACY) -> n
     return np.nan_to_num(evidence["test_accuracy"].values) > above
 
 
-def _runs_with_circuit(evidence: xr.Dataset) -> np.ndarray:
+def _with_circuit(evidence: xr.Dataset) -> np.ndarray:
     """Which runs have a circuit: come at least half-way from chance to 1, (run,) bool."""
     return evidence["label"].values != "none"
 
@@ -134,21 +134,21 @@ def labelled_circuits(evidence: xr.Dataset, label: str) -> Estimate:
     """Percentage of the runs with a circuit that have one of a kind."""
     of = evidence["label"].values == label
     return estimate_percentage(
-        int(of.sum()), int(_runs_with_circuit(evidence).sum()), "runs with a circuit", f"{of.size} runs in all"
+        int(of.sum()), int(_with_circuit(evidence).sum()), "runs with a circuit", f"{of.size} runs in all"
     )
 
 
 def not_ideal(evidence: xr.Dataset) -> Estimate:
     """Percentage of the runs with a circuit whose circuit is not the ideal one."""
-    total = int(_runs_with_circuit(evidence).sum())
+    total = int(_with_circuit(evidence).sum())
     ideal = int((evidence["label"].values == "ideal").sum())
     return estimate_percentage(total - ideal, total, "runs with a circuit")
 
 
 def several_missing(evidence: xr.Dataset) -> Estimate:
     """Percentage of the runs with a circuit that leak at a spurious position and whose counting positions differ."""
-    both = _runs_with_circuit(evidence) & (evidence["leaking"].values > 0) & (evidence["apart"].values > 0)
-    return estimate_percentage(int(both.sum()), int(_runs_with_circuit(evidence).sum()), "runs with a circuit")
+    both = _with_circuit(evidence) & (evidence["leaking"].values > 0) & (evidence["apart"].values > 0)
+    return estimate_percentage(int(both.sum()), int(_with_circuit(evidence).sum()), "runs with a circuit")
 
 
 def more_clusters(evidence: xr.Dataset) -> Estimate:
@@ -161,7 +161,7 @@ def more_clusters(evidence: xr.Dataset) -> Estimate:
 def fuzzy_and_accurate(evidence: xr.Dataset) -> Estimate:
     """Percentage of the runs with a circuit that have a fuzzy one and are above .9 on unseen sequences."""
     right = (evidence["label"].values == "fuzzy") & (np.nan_to_num(evidence["unseen_accuracy"].values) > HELD)
-    return estimate_percentage(int(right.sum()), int(_runs_with_circuit(evidence).sum()), "runs with a circuit")
+    return estimate_percentage(int(right.sum()), int(_with_circuit(evidence).sum()), "runs with a circuit")
 
 
 def all_invariances(evidence: xr.Dataset) -> Estimate:

@@ -69,7 +69,7 @@ DIMENSIONS = Experiment(
 # ------------------------------------------------------------------------------------------------- findings
 
 
-def _successful_runs_of_dim(evidence: xr.Dataset, dim: int, runs: int | None = None) -> np.ndarray:
+def _successes(evidence: xr.Dataset, dim: int, runs: int | None = None) -> np.ndarray:
     """Which runs of a dimension are above .9, (run,) bool; empty where it was not run."""
     if dim not in evidence["dim"].values:
         return np.zeros(0, bool)
@@ -81,15 +81,15 @@ def success_at_dim(evidence: xr.Dataset, dim: int) -> Estimate:
     """Percentage of runs of a dimension that succeed."""
     if dim not in evidence["dim"].values:
         return Estimate(NO_INTERVAL, 0, left=True, note=f"d = {dim} is not run at this size")
-    found = _successful_runs_of_dim(evidence, dim)
+    found = _successes(evidence, dim)
     return estimate_percentage(int(found.sum()), len(found), note="" if len(found) else "all runs diverged")
 
 
 def dimension_correlation(evidence: xr.Dataset) -> Estimate:
     """Spearman's correlation of success with the dimension over the first runs of each, as many of each."""
     dims = evidence["dim"].values
-    runs = min(len(_successful_runs_of_dim(evidence, int(dim))) for dim in dims)
-    each = [_successful_runs_of_dim(evidence, int(dim), runs) for dim in dims]
+    runs = min(len(_successes(evidence, int(dim))) for dim in dims)
+    each = [_successes(evidence, int(dim), runs) for dim in dims]
     found = rank_correlation(np.repeat(dims, runs), np.concatenate(each).astype(float))
     told = ", ".join(f"{some.sum()} of {runs} at d = {dim}" for dim, some in zip(dims, each, strict=True))
     return Estimate(found, runs * len(dims), effect=found.value, effect_name="Spearman's rho", note=told)
@@ -97,9 +97,9 @@ def dimension_correlation(evidence: xr.Dataset) -> Estimate:
 
 def success_gain(evidence: xr.Dataset, least: int = ENOUGH) -> Estimate:
     """How many points more of the runs succeed from a dimension on than with d = 2."""
-    each = [_successful_runs_of_dim(evidence, int(dim)) for dim in evidence["dim"].values if dim >= least]
+    each = [_successes(evidence, int(dim)) for dim in evidence["dim"].values if dim >= least]
     high = np.concatenate([np.zeros(0, bool), *each])
-    low = _successful_runs_of_dim(evidence, 2)
+    low = _successes(evidence, 2)
     return percentage_difference((int(high.sum()), int(low.sum())), (len(high), len(low)))
 
 

@@ -72,17 +72,14 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
         "source_whole": (labelled, "whether the source lacks no invariance"),
         "test": (test, "test accuracy after finetuning"),
         "scratch_test": (scratch_test, "test accuracy from scratch after as many epochs in all"),
-        "carried": (
-            _source_weights_inherited(first, begun, tuned),
-            "whether finetuning begins with all weights of the source",
-        ),
+        "carried": (_inherited(first, begun, tuned), "whether finetuning begins with all weights of the source"),
         "kept": (
             _invariances_kept(tuned, labelled),
             "whether the source, with a token more, still lacks no invariance",
         ),
-        "whole": (_runs_with_labels(tuned, test), "whether the finetuned run lacks no invariance"),
-        "corrected": (_runs_with_labels(tuned, test, ("corrected",)), "whether it attends elsewhere to no effect"),
-        "scratch_whole": (_runs_with_labels(scratch, scratch_test), "whether the run from scratch lacks no invariance"),
+        "whole": (_with_labels(tuned, test), "whether the finetuned run lacks no invariance"),
+        "corrected": (_with_labels(tuned, test, ("corrected",)), "whether it attends elsewhere to no effect"),
+        "scratch_whole": (_with_labels(scratch, scratch_test), "whether the run from scratch lacks no invariance"),
     }
     evidence = xr.Dataset({name: ("run", np.asarray(values, np.float64), {"long_name": about, "units": "1"})
                            for name, (values, about) in found.items()})  # fmt: skip
@@ -94,7 +91,7 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     return evidence.assign_attrs(ideal=ideal_cluster_count(source), counting=len(source.counting), length=source.length)
 
 
-def _source_weights_inherited(source: xr.Dataset, begun: int, tuned: xr.Dataset) -> np.ndarray:
+def _inherited(source: xr.Dataset, begun: int, tuned: xr.Dataset) -> np.ndarray:
     """Whether all weights of a source run, (run,), stand bit for bit in the first frame of the finetuned one."""
     network, same = clustering_head_of(source), np.ones(tuned.sizes["run"], bool)
     before, after = weights(source, step=begun), weights(tuned, step=0)
@@ -116,7 +113,7 @@ def _invariances_kept(tuned: xr.Dataset, chosen: np.ndarray) -> np.ndarray:
     return result
 
 
-def _runs_with_labels(trajectory: xr.Dataset, test: np.ndarray, labels: Sequence[str] = WHOLE) -> np.ndarray:
+def _with_labels(trajectory: xr.Dataset, test: np.ndarray, labels: Sequence[str] = WHOLE) -> np.ndarray:
     """Whether runs end with one of some labels: (run,); without a circuit they do not."""
     result, places = np.zeros(len(test)), _runs_that_learned(test)
     if places.size:

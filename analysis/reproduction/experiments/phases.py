@@ -91,36 +91,36 @@ PHASES = Experiment(
 # ------------------------------------------------------------------------------------------------- findings
 
 
-def _runs_with_phases(evidence: xr.Dataset) -> np.ndarray:
+def _phased_runs(evidence: xr.Dataset) -> np.ndarray:
     """The successful runs, of which phases are told, (run,) bool."""
     return evidence["successful"].values.astype(bool)
 
 
 def runs_with_drops(evidence: xr.Dataset, least: int = 1, of_all: bool = True) -> Estimate:
     """Percentage of runs, or of the successful ones, with so many drops of the loss or more."""
-    some = np.ones(evidence.sizes["run"], bool) if of_all else _runs_with_phases(evidence)
+    some = np.ones(evidence.sizes["run"], bool) if of_all else _phased_runs(evidence)
     hits = (evidence["drops"].values >= least) & some
     return estimate_percentage(int(hits.sum()), int(some.sum()), "runs" if of_all else "successful runs")
 
 
 def drop_gap(evidence: xr.Dataset) -> Estimate:
     """Epochs from the end of the first drop to the begin of the second, median over successful runs that have both."""
-    values = evidence["between"].values[_runs_with_phases(evidence)]
+    values = evidence["between"].values[_phased_runs(evidence)]
     values = values[np.isfinite(values)]
-    single = int((evidence["drops"].values[_runs_with_phases(evidence)] == 1).sum())
+    single = int((evidence["drops"].values[_phased_runs(evidence)] == 1).sum())
     return Estimate(median_interval(values), len(values), "successful runs with two drops", note=f"{single} have one")
 
 
 def gap_near_example(evidence: xr.Dataset, low: float, high: float) -> Estimate:
     """Percentage of successful runs whose second drop begins so many epochs after the first one's end."""
-    values = evidence["between"].values[_runs_with_phases(evidence)]
+    values = evidence["between"].values[_phased_runs(evidence)]
     hits = (values >= low) & (values <= high)
     return estimate_percentage(int(hits.sum()), len(values), "successful runs")
 
 
 def clusters_in_first_drop(evidence: xr.Dataset) -> Estimate:
     """Percentage of successful runs whose clusters form, for good, within a window of the first drop."""
-    some, slack = _runs_with_phases(evidence), evidence.attrs["window"]
+    some, slack = _phased_runs(evidence), evidence.attrs["window"]
     formed, begin, end = evidence["formed"].values, evidence["begin"].values[:, 0], evidence["end"].values[:, 0]
     known = some & np.isfinite(formed) & np.isfinite(begin)
     hits = known & (formed >= begin - slack) & (formed <= end + slack)
@@ -135,7 +135,7 @@ def _clustering_progress(evidence: xr.Dataset, moment: str) -> np.ndarray:
 
     moment: one of a drop, or "before", a window before the first begins.
     """
-    some = evidence.isel(run=np.flatnonzero(_runs_with_phases(evidence)))
+    some = evidence.isel(run=np.flatnonzero(_phased_runs(evidence)))
     first, before, last = (some["clustered_beside"].sel(frame=frame).values for frame in FRAMES)
     rise = np.where(last - first >= 0.1, last - first, np.nan)
     at = before if moment == "before" else some["clustered"].sel(moment=moment).values
@@ -156,7 +156,7 @@ def clustering_gain(evidence: xr.Dataset, since: str = "first_begin") -> Estimat
 
 def accuracy_at_moment(evidence: xr.Dataset, moment: str) -> Estimate:
     """Accuracy on all sequences at a moment, as a percentage: mean over successful runs."""
-    values = 100 * evidence["accuracy_at"].sel(moment=moment).values[_runs_with_phases(evidence)]
+    values = 100 * evidence["accuracy_at"].sel(moment=moment).values[_phased_runs(evidence)]
     values = values[np.isfinite(values)]
     found = Interval(*np.clip(mean_interval(values, discrete=True), 0, 100).tolist())
     return Estimate(found, len(values), "successful runs with that drop")
@@ -164,7 +164,7 @@ def accuracy_at_moment(evidence: xr.Dataset, moment: str) -> Estimate:
 
 def loss_fall_by_layers(evidence: xr.Dataset, layers: Sequence[str], phase: str) -> Estimate:
     """Percentage of a drop's fall that some layers' movement makes: median over successful runs."""
-    one = evidence.sel(phase=phase).isel(run=np.flatnonzero(_runs_with_phases(evidence)))
+    one = evidence.sel(phase=phase).isel(run=np.flatnonzero(_phased_runs(evidence)))
     values = 100 * one["work"].sel(layer=list(layers)).sum("layer", skipna=False).values
     values = values[np.isfinite(values)]
     rest = np.abs(one["residual"].values)
@@ -174,7 +174,7 @@ def loss_fall_by_layers(evidence: xr.Dataset, layers: Sequence[str], phase: str)
 
 def layer_speed_up(evidence: xr.Dataset, layer: str, phase: str = "first") -> Estimate:
     """How many times as fast a layer moves in a drop as before it: median over successful runs."""
-    values = evidence["speed"].sel(layer=layer, phase=phase).values[_runs_with_phases(evidence)]
+    values = evidence["speed"].sel(layer=layer, phase=phase).values[_phased_runs(evidence)]
     values = values[np.isfinite(values)]
     found = median_interval(values)
     return Estimate(found, len(values), "successful runs", effect=found.value, effect_name="ratio")
@@ -182,7 +182,7 @@ def layer_speed_up(evidence: xr.Dataset, layer: str, phase: str = "first") -> Es
 
 def total_speed_up(evidence: xr.Dataset) -> Estimate:
     """The same of all weights together in the first drop."""
-    values = evidence["whole_speed"].values[_runs_with_phases(evidence)]
+    values = evidence["whole_speed"].values[_phased_runs(evidence)]
     values = values[np.isfinite(values)]
     found = median_interval(values)
     return Estimate(found, len(values), "successful runs", effect=found.value, effect_name="ratio")
@@ -196,7 +196,7 @@ def front_speed_up(evidence: xr.Dataset, phase: str = "first") -> Estimate:
         np.log(speed.sel(layer=list(layers)).values).mean(axis=-1) for layers in (SEQUENCE_EMBEDDING_WEIGHTS, BACK)
     )
     gain = front - back
-    gain = gain[_runs_with_phases(evidence) & np.isfinite(gain)]
+    gain = gain[_phased_runs(evidence) & np.isfinite(gain)]
     found = Interval(*np.exp(mean_interval(gain)))
     return Estimate(found, len(gain), "successful runs", effect=found.value, effect_name="ratio")
 
@@ -204,7 +204,7 @@ def front_speed_up(evidence: xr.Dataset, phase: str = "first") -> Estimate:
 def straightness_gain(evidence: xr.Dataset) -> Estimate:
     """How much straighter weights move in the first drop than before it, of 1 for a straight line: over successful
     runs."""
-    both = evidence["straightness"].isel(run=np.flatnonzero(_runs_with_phases(evidence)))
+    both = evidence["straightness"].isel(run=np.flatnonzero(_phased_runs(evidence)))
     before = both.sel(part="before")
     found = paired_difference(both.sel(part="inside"), before, "successful runs")
     return found._replace(note=f"before it {float(before.mean()):.2f} over stretches as long") if found.count else found
@@ -213,7 +213,7 @@ def straightness_gain(evidence: xr.Dataset) -> Estimate:
 def clusters_before_accuracy(evidence: xr.Dataset) -> Estimate:
     """Percentage of successful runs whose clusters form before training accuracy tells them apart, of those that do
     not do both in one frame."""
-    some = _runs_with_phases(evidence) & np.isfinite(evidence["formed"].values + evidence["separated"].values)
+    some = _phased_runs(evidence) & np.isfinite(evidence["formed"].values + evidence["separated"].values)
     return _order(evidence["formed"].values[some], evidence["separated"].values[some])
 
 
@@ -224,7 +224,7 @@ def front_first(evidence: xr.Dataset) -> Estimate:
     front, back = (
         at.sel(layer=list(layers)).median("layer", skipna=False).values for layers in (SEQUENCE_EMBEDDING_WEIGHTS, BACK)
     )
-    some = _runs_with_phases(evidence) & np.isfinite(front + back)
+    some = _phased_runs(evidence) & np.isfinite(front + back)
     return _order(front[some], back[some])
 
 
@@ -242,9 +242,9 @@ def _order(first: np.ndarray, second: np.ndarray) -> Estimate:
 def reclassified_sequences(evidence: xr.Dataset, phase: str = "second") -> Estimate:
     """Percentage of sequences that the feed-forward layer after a drop classifies otherwise than that before it, at
     unchanged sequence embeddings: mean over successful runs."""
-    values = 100 * evidence["reclassified"].sel(phase=phase).values[_runs_with_phases(evidence)]
+    values = 100 * evidence["reclassified"].sel(phase=phase).values[_phased_runs(evidence)]
     values = values[np.isfinite(values)]
-    moved = evidence["moved"].sel(phase=phase).values[_runs_with_phases(evidence)]
+    moved = evidence["moved"].sel(phase=phase).values[_phased_runs(evidence)]
     note = f"its weights change by {100 * np.nanmedian(moved):.0f}% of their size" if np.isfinite(moved).any() else ""
     found = Interval(*np.clip(mean_interval(values, discrete=True), 0, 100).tolist())
     return Estimate(found, len(values), "successful runs with that drop", note=note)
@@ -254,7 +254,7 @@ def half_fall_spread(evidence: xr.Dataset) -> Estimate:
     """Spread over successful runs of how long it takes from the first drop's begin until the loss is half fallen, over
     that of when the first drop begins: ratio of standard deviations, with the jackknife's interval of its logarithm."""
     start, end = evidence["begin"].values[:, 0], evidence["fitted"].values
-    some = _runs_with_phases(evidence) & np.isfinite(start + end)
+    some = _phased_runs(evidence) & np.isfinite(start + end)
     start, rest = start[some], (end - start)[some]
     if len(start) < 4 or not np.ptp(start) or not np.ptp(rest):
         return Estimate(NO_INTERVAL, len(start), "successful runs", note="too few successful runs")

@@ -9,9 +9,9 @@ from analysis.clustering_heads.init_dependence import attention_start_end_correl
 from analysis.plots.figure_files import new_figure
 from analysis.plots.panels import build_scene
 from analysis.plots.scenes.scene import Image, Scene
-from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunChoice, format_run_and_seed
+from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunChoice, name_run
 from analysis.reproduction.figures.run_choice import index_nearest_median
-from analysis.reproduction.figures.settings_line import format_settings_line
+from analysis.reproduction.figures.settings_line import settings_summary
 from dynamics.errors import TrajectoryError
 from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.training.finetuning import successful_runs
@@ -32,7 +32,7 @@ def vc8(material: FigureData) -> DrawnFigure:
         f"Chosen: {chosen.why}. A row a sentence, its prefix of {network.settings.sparsity} tokens that count and its "
         "suffix. Rows sum to 1."
     )
-    return DrawnFigure(figure, f"{format_run_and_seed(trajectory, chosen.run)}", format_settings_line(trajectory), rule)
+    return DrawnFigure(figure, f"{name_run(trajectory, chosen.run)}", settings_summary(trajectory), rule)
 
 
 def _plot_attention_maps(made: Scene, frames: Sequence[int]) -> Figure:

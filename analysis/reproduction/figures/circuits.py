@@ -13,9 +13,9 @@ from analysis.clustering_heads.constructions import ideal_circuit
 from analysis.clustering_heads.invariances import measure_invariances
 from analysis.clustering_heads.labels import CircuitLabel, circuit_labels
 from analysis.plots.panels import build_scene
-from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunChoice, format_run_and_seed
+from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunChoice, name_run
 from analysis.reproduction.figures.frames import plot_frames_in_blocks
-from analysis.reproduction.figures.settings_line import format_settings_line, format_untrained_line
+from analysis.reproduction.figures.settings_line import settings_summary, untrained_summary
 from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import clustering_head_of
@@ -125,9 +125,7 @@ def _plot_final_circuit(material: FigureData, chosen: RunChoice) -> DrawnFigure:
     trajectory = material.only
     figure = plot_circuit_panels(trajectory, chosen.run, material.small)
     rule = f"Chosen: {chosen.why}. {LEGEND}"
-    return DrawnFigure(
-        figure, f"{format_run_and_seed(trajectory, chosen.run)}, at the end", format_settings_line(trajectory), rule
-    )
+    return DrawnFigure(figure, f"{name_run(trajectory, chosen.run)}, at the end", settings_summary(trajectory), rule)
 
 
 def vc1(material: FigureData) -> DrawnFigure:
@@ -148,7 +146,7 @@ def vc1(material: FigureData) -> DrawnFigure:
         f"NONE of {len(labels)} runs is labelled ideal (at least .9 of the attention on the positions that count, all "
         "alike, no other position of effect), so this circuit was built by hand, to have what section 3.1 asks for. "
     )
-    return DrawnFigure(figure, "built by hand, as no run is ideal", format_untrained_line(settings), rule + LEGEND)
+    return DrawnFigure(figure, "built by hand, as no run is ideal", untrained_summary(settings), rule + LEGEND)
 
 
 def ideal_circuit_trajectory(settings: SparseSettings) -> xr.Dataset:

@@ -27,10 +27,10 @@ from analysis.reproduction.figures.figure import (
     RequiredResult,
     RunChoice,
     SizeOverrides,
-    format_run_and_seed,
-    indices_not_diverged,
+    name_run,
+    runs_not_diverged,
 )
-from analysis.reproduction.figures.settings_line import format_settings_line
+from analysis.reproduction.figures.settings_line import settings_summary
 from analysis.transitions.ablations import ABLATION_PANELS, ablation_points, plan_ablation, run_ablation, swept_settings
 from analysis.transitions.coincidence import most_eventful_run, peak_coincidence
 from dynamics.errors import TrajectoryError
@@ -162,13 +162,13 @@ def vc_gradient_norms(material: FigureData) -> DrawnFigure:
         f"Above, the paper's figure: {run.why}. Below: how many drops and spikes of all runs go with a peak of the "
         "norm, against chance."
     )
-    here = f"{format_run_and_seed(trajectory, run.run)}, {batches}, d = {settings.dim}"
-    return DrawnFigure(figure, here, format_settings_line(trajectory), rule)
+    here = f"{name_run(trajectory, run.run)}, {batches}, d = {settings.dim}"
+    return DrawnFigure(figure, here, settings_summary(trajectory), rule)
 
 
 def _most_eventful_run(found: xr.Dataset, trajectory: xr.Dataset) -> RunChoice:
     """The first run with most drops of the loss, and among these most spikes."""
-    if not len(indices_not_diverged(trajectory)):
+    if not len(runs_not_diverged(trajectory)):
         raise TrajectoryError("dimension run: found no run that has not diverged, expected one at least")
     run = most_eventful_run(found["events"].values)
     drops, spikes = (int(each) for each in found["events"].values[run][:2])
@@ -199,7 +199,7 @@ def vc17(material: FigureData) -> DrawnFigure:
     if material.small:
         keep_success_and_failure_panels(figure, [(0, "training data"), (2, "test data")])
     return DrawnFigure(
-        figure, _format_success_count(found), format_settings_line(trajectory), SPARSITY_RULE.format(found.sizes["run"])
+        figure, _format_success_count(found), settings_summary(trajectory), SPARSITY_RULE.format(found.sizes["run"])
     )
 
 
@@ -225,4 +225,4 @@ def vc20(material: FigureData) -> DrawnFigure:
     if material.small:
         keep_success_and_failure_panels(figure, [(4 * row, name) for row, name in enumerate(names)])
     rule = SPARSITY_RULE.format(found[0].sizes["run"]) + " Beside each row: how many are successful."
-    return DrawnFigure(figure, f"d = {', '.join(map(str, dims))}", format_settings_line(*trajectories), rule)
+    return DrawnFigure(figure, f"d = {', '.join(map(str, dims))}", settings_summary(*trajectories), rule)

@@ -141,19 +141,19 @@ class RunChoice(NamedTuple):
     """The rule in words, as it came out"""
 
 
-def indices_not_diverged(trajectory: xr.Dataset) -> np.ndarray:
+def runs_not_diverged(trajectory: xr.Dataset) -> np.ndarray:
     """Places of the runs that have not diverged: (run,)."""
     return np.flatnonzero(not_diverged(trajectory))
 
 
-def seed_of_run(trajectory: xr.Dataset, run: int) -> int:
+def run_seed(trajectory: xr.Dataset, run: int) -> int:
     """The seed of a run at a place."""
     return int(trajectory["seed"][run])
 
 
-def format_run_and_seed(trajectory: xr.Dataset, run: int) -> str:
+def name_run(trajectory: xr.Dataset, run: int) -> str:
     """A run in a title: its place, and its seed where that is another number."""
-    seed = seed_of_run(trajectory, run)
+    seed = run_seed(trajectory, run)
     return f"run {run}" if seed == run else f"run {run} (seed {seed})"
 
 

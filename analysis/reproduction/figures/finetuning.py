@@ -7,14 +7,8 @@ import xarray as xr
 
 from analysis.clustering_heads.labels import CircuitLabel
 from analysis.reproduction.figures.circuits import LEGEND, cached_circuit_labels, plot_circuit_panels
-from analysis.reproduction.figures.figure import (
-    DrawnFigure,
-    FigureData,
-    RunChoice,
-    format_run_and_seed,
-    indices_not_diverged,
-)
-from analysis.reproduction.figures.settings_line import format_settings_line
+from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunChoice, name_run, runs_not_diverged
+from analysis.reproduction.figures.settings_line import settings_summary
 from dynamics.errors import TrajectoryError
 from dynamics.initial_conditions import start_step_index
 from dynamics.settings import SettingsError, SparseSettings
@@ -46,8 +40,8 @@ def _plot_finetuned_circuit(material: FigureData, frame: int) -> DrawnFigure:
     figure = plot_circuit_panels(trajectory, chosen.run, material.small, int(trajectory["step"][frame]))
     when = "before finetuning" if frame == 0 else "after finetuning"
     rule = f"Chosen: {chosen.why}. {inherited_weights(source, trajectory, int(places[chosen.run]), begun)} {LEGEND}"
-    here = f"{format_run_and_seed(trajectory, chosen.run)}, p = {trajectory.sizes['token']}, {when}"
-    return DrawnFigure(figure, here, format_settings_line(trajectory), rule)
+    here = f"{name_run(trajectory, chosen.run)}, p = {trajectory.sizes['token']}, {when}"
+    return DrawnFigure(figure, here, settings_summary(trajectory), rule)
 
 
 def inherited_weights(source: xr.Dataset, trajectory: xr.Dataset, place: int, begun: int) -> str:
@@ -56,7 +50,7 @@ def inherited_weights(source: xr.Dataset, trajectory: xr.Dataset, place: int, be
     end = int(source["step"][-1])
     when = "at its end" if begun == end else f"at step {begun} of {end}"
     new = {0: "", 1: ", and a new row of the embedding"}.get(rows[1] - rows[0], ", and new rows of the embedding")
-    return f"Its first weights are those of the source's {format_run_and_seed(source, place)} {when}{new}."
+    return f"Its first weights are those of the source's {name_run(source, place)} {when}{new}."
 
 
 def finetuning_start_points(source: xr.Dataset, trajectory: xr.Dataset) -> tuple[np.ndarray, int]:
@@ -89,7 +83,7 @@ def best_finetuned_from_corrected(
 
     labels: of the source's runs; places: of each finetuned run among these. Raises TrajectoryError.
     """
-    runs = [int(run) for run in indices_not_diverged(trajectory)]
+    runs = [int(run) for run in runs_not_diverged(trajectory)]
     if not runs:
         raise TrajectoryError("dimension run: found no finetuned run that has not diverged, expected one at least")
     corrected = [run for run in runs if labels[places[run]].label == "corrected"]

@@ -17,12 +17,12 @@ from analysis.reproduction.figures.figure import (
     DrawnFigure,
     FigureData,
     RunChoice,
-    format_run_and_seed,
-    indices_not_diverged,
-    seed_of_run,
+    name_run,
+    run_seed,
+    runs_not_diverged,
 )
 from analysis.reproduction.figures.run_choice import EndStates, runs_with_seeds
-from analysis.reproduction.figures.settings_line import format_settings_line
+from analysis.reproduction.figures.settings_line import settings_summary
 from analysis.structures.circles_and_grids import structure_label
 from dynamics.errors import TrajectoryError
 from dynamics.networks.from_trajectory import check_variable_recorded
@@ -33,7 +33,7 @@ PANEL, GAP, HEAD = 2.5, 0.12, 0.42  # inches: a side of a panel, between panels,
 TOKENS_NOTE = "tokens numbered and coloured along the number line, joined in their order; equal axes through the origin"
 
 
-def format_weight_decay(trajectory: xr.Dataset) -> str:
+def decay_title(trajectory: xr.Dataset) -> str:
     """The weight decay, as a title has it."""
     return f"weight decay {read_settings(trajectory).weight_decay:g}"  # type: ignore[attr-defined]
 
@@ -54,7 +54,7 @@ def _panel(figure: Figure, place: int, columns: int, side: float) -> Axes:
     return add_axes_in_inches(figure, left, top - HEAD - side, side, side)
 
 
-def final_embedding_of_run(trajectory: xr.Dataset, run: int) -> np.ndarray:
+def last_embedding(trajectory: xr.Dataset, run: int) -> np.ndarray:
     """The last embedding of a run, (token, axis) float64. Raises TrajectoryError."""
     check_variable_recorded(trajectory, "embedding")
     return trajectory["embedding"].isel(run=run, step=-1).transpose("token", "axis").values.astype(np.float64)
@@ -68,13 +68,13 @@ def check_two_axes(trajectory: xr.Dataset) -> None:
         )
 
 
-def set_run_title(trajectory: xr.Dataset, run: int) -> str:
+def run_title(trajectory: xr.Dataset, run: int) -> str:
     """A run over its panel."""
-    words = structure_label(final_embedding_of_run(trajectory, run))
-    return f"{format_run_and_seed(trajectory, run)}: {words.split(',')[0] if words.startswith('circle') else words}"
+    words = structure_label(last_embedding(trajectory, run))
+    return f"{name_run(trajectory, run)}: {words.split(',')[0] if words.startswith('circle') else words}"
 
 
-def _requested_or_chosen_run(material: FigureData, chosen: RunChoice) -> RunChoice:
+def _requested_run(material: FigureData, chosen: RunChoice) -> RunChoice:
     """The run that a person has asked for, or else that of a rule."""
     return chosen if material.run is None else RunChoice(material.run, "the run that was asked for")
 
@@ -87,42 +87,36 @@ def ca1(material: FigureData) -> DrawnFigure:
     grid, circle = ends.grid_run(), ends.circle_run()
     runs = [grid.run, circle.run]
     figure = plot_embedding_panels(
-        np.stack([final_embedding_of_run(trajectory, run) for run in runs]),
-        [set_run_title(trajectory, r) for r in runs],
-        2,
-        3.3,
+        np.stack([last_embedding(trajectory, run) for run in runs]), [run_title(trajectory, r) for r in runs], 2, 3.3
     )
-    here = f"{format_run_and_seed(trajectory, grid.run)} and {format_run_and_seed(trajectory, circle.run)}, {format_weight_decay(trajectory)}"
+    here = f"{name_run(trajectory, grid.run)} and {name_run(trajectory, circle.run)}, {decay_title(trajectory)}"
     rule = f"Left: {grid.why}. Right: {circle.why}. Embeddings at the end, {TOKENS_NOTE}."
-    return DrawnFigure(figure, here, format_settings_line(trajectory), rule)
+    return DrawnFigure(figure, here, settings_summary(trajectory), rule)
 
 
 def ca2(material: FigureData) -> DrawnFigure:
     """An imperfect grid."""
     trajectory = material.only
     check_two_axes(trajectory)
-    chosen = _requested_or_chosen_run(material, EndStates(trajectory).imperfect_run())
-    x = final_embedding_of_run(trajectory, chosen.run)
-    figure = plot_embedding_panels(x[None], [set_run_title(trajectory, chosen.run)], 1, 4.2)
+    chosen = _requested_run(material, EndStates(trajectory).imperfect_run())
+    x = last_embedding(trajectory, chosen.run)
+    figure = plot_embedding_panels(x[None], [run_title(trajectory, chosen.run)], 1, 4.2)
     rule = f"Chosen: {chosen.why}. Embedding at the end, {TOKENS_NOTE}."
     return DrawnFigure(
-        figure,
-        f"{format_run_and_seed(trajectory, chosen.run)}, {format_weight_decay(trajectory)}",
-        format_settings_line(trajectory),
-        rule,
+        figure, f"{name_run(trajectory, chosen.run)}, {decay_title(trajectory)}", settings_summary(trajectory), rule
     )
 
 
 def ca3(material: FigureData) -> DrawnFigure:
     """Embedding and class map of a grid."""
     check_two_axes(material.only)
-    return _plot_with_class_map(material, _requested_or_chosen_run(material, EndStates(material.only).grid_run()))
+    return _plot_with_class_map(material, _requested_run(material, EndStates(material.only).grid_run()))
 
 
 def ca4(material: FigureData) -> DrawnFigure:
     """Embedding and class map of a circle."""
     check_two_axes(material.only)
-    return _plot_with_class_map(material, _requested_or_chosen_run(material, EndStates(material.only).circle_run()))
+    return _plot_with_class_map(material, _requested_run(material, EndStates(material.only).circle_run()))
 
 
 def _plot_with_class_map(material: FigureData, chosen: RunChoice) -> DrawnFigure:
@@ -134,10 +128,7 @@ def _plot_with_class_map(material: FigureData, chosen: RunChoice) -> DrawnFigure
         "plane, and the sums of the embeddings of all pairs."
     )
     return DrawnFigure(
-        figure,
-        f"{format_run_and_seed(trajectory, chosen.run)}, {format_weight_decay(trajectory)}",
-        format_settings_line(trajectory),
-        rule,
+        figure, f"{name_run(trajectory, chosen.run)}, {decay_title(trajectory)}", settings_summary(trajectory), rule
     )
 
 
@@ -151,9 +142,7 @@ def _plot_class_map_pairs(trajectory: xr.Dataset, runs: Sequence[int], columns: 
         shown = final_state(trajectory, run)
         left = GAP + place % columns * (pair + 2 * GAP)
         bottom = figure.get_figheight() - (place // columns + 1) * (side + HEAD)
-        draw_embedding(
-            add_axes_in_inches(figure, left, bottom, side, side), shown, format_run_and_seed(trajectory, run)
-        )
+        draw_embedding(add_axes_in_inches(figure, left, bottom, side, side), shown, name_run(trajectory, run))
         draw_class_map(add_axes_in_inches(figure, left + side + GAP, bottom, side, side), shown)
     half = width / 2
     strip = add_axes_in_inches(figure, half - 0.6, 0.32, half, 0.16)
@@ -165,14 +154,11 @@ def _plot_class_map_pairs(trajectory: xr.Dataset, runs: Sequence[int], columns: 
 
 def ca_c(material: FigureData) -> DrawnFigure:
     """Twenty embeddings for each of four weight decays."""
-    words = [format_weight_decay(each) for each in material.datasets]
+    words = [decay_title(each) for each in material.datasets]
     figure, told = runs_by_trajectory(material, words)
     here = "weight decay " + ", ".join(word.split(" ")[-1] for word in words)
     return DrawnFigure(
-        figure,
-        here,
-        format_settings_line(*material.datasets),
-        f"{told} Embeddings at the end, {TOKENS_NOTE}; {KINDS_NOTE}",
+        figure, here, settings_summary(*material.datasets), f"{told} Embeddings at the end, {TOKENS_NOTE}; {KINDS_NOTE}"
     )
 
 
@@ -184,7 +170,7 @@ def runs_by_trajectory(material: FigureData, words: Sequence[str]) -> tuple[Figu
         runs, said = runs_with_seeds(trajectory)
         told.append(said)
         some = material.some(runs, SMALL_COLUMNS)
-        rows.append([final_embedding_of_run(trajectory, run) for run in some])
+        rows.append([last_embedding(trajectory, run) for run in some])
         titles.append([_short_run_title(trajectory, run) for run in some])
     figure = _plot_panel_blocks(rows, titles, words, SMALL_COLUMNS if material.small else COLUMNS)
     if len(set(told)) == 1:
@@ -194,9 +180,9 @@ def runs_by_trajectory(material: FigureData, words: Sequence[str]) -> tuple[Figu
 
 def _short_run_title(trajectory: xr.Dataset, run: int) -> str:
     """A run over a small panel: its seed and what it is."""
-    words = structure_label(final_embedding_of_run(trajectory, run))
+    words = structure_label(last_embedding(trajectory, run))
     kind = "○" if words.startswith("circle") else words.split(", ")[1].split(" ")[0]
-    return f"{seed_of_run(trajectory, run)}: {kind}"
+    return f"{run_seed(trajectory, run)}: {kind}"
 
 
 KINDS_NOTE = "○ is a circle by algorithm 1, a number counts the imperfections of others."
@@ -241,9 +227,7 @@ def ca_e(material: FigureData) -> DrawnFigure:
         f"{told[0].upper()}{told[1:]}. Left of each pair the embedding at the end, right the predicted class of every "
         "point of the plane with the pair sums."
     )
-    return DrawnFigure(
-        figure, f"{len(runs)} runs, {format_weight_decay(trajectory)}", format_settings_line(trajectory), rule
-    )
+    return DrawnFigure(figure, f"{len(runs)} runs, {decay_title(trajectory)}", settings_summary(trajectory), rule)
 
 
 def ca_f(material: FigureData) -> DrawnFigure:
@@ -252,20 +236,20 @@ def ca_f(material: FigureData) -> DrawnFigure:
     titles: list[list[str]] = []
     words: list[str] = []
     for trajectory, count in zip(material.datasets, (7, 8), strict=True):
-        runs = material.some(indices_not_diverged(trajectory)[:count].tolist(), 4)
+        runs = material.some(runs_not_diverged(trajectory)[:count].tolist(), 4)
         dim = trajectory.sizes["axis"]
         planes = list(combinations(range(3), 2)) if dim == 3 else list(pairwise(range(dim)))[:3]
         for first, second in planes:
-            rows.append([final_embedding_of_run(trajectory, run)[:, [first, second]] for run in runs])
-            titles.append([f"seed {seed_of_run(trajectory, run)}" for run in runs])
+            rows.append([last_embedding(trajectory, run)[:, [first, second]] for run in runs])
+            titles.append([f"seed {run_seed(trajectory, run)}" for run in runs])
             words.append(f"D = {dim}: axes {first + 1} and {second + 1}")
     figure = _plot_panel_blocks(rows, titles, words)
     rule = (
         "The first runs, a column each, in three projections on two axes; the paper does not say which of the six "
         f"there are for D = 4. {TOKENS_NOTE.capitalize()}."
     )
-    about = format_settings_line(*material.datasets)
-    return DrawnFigure(figure, f"D = 3 and D = 4, {format_weight_decay(material.only)}", about, rule)
+    about = settings_summary(*material.datasets)
+    return DrawnFigure(figure, f"D = 3 and D = 4, {decay_title(material.only)}", about, rule)
 
 
 def ca6(material: FigureData) -> DrawnFigure:
@@ -284,4 +268,4 @@ def ca6(material: FigureData) -> DrawnFigure:
         "All runs. Left: the paper's figure. Middle and right: what the paper says of it in words (5.2), measured: how "
         "hidden weights and pair sums lie to each other, with chance levels."
     )
-    return DrawnFigure(figure, f"{len(found)} weight decays", format_settings_line(*material.datasets), rule)
+    return DrawnFigure(figure, f"{len(found)} weight decays", settings_summary(*material.datasets), rule)

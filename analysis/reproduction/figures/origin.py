@@ -10,7 +10,7 @@ from analysis.linearization.normalisation import normalisation_jacobian_norm, no
 from analysis.linearization.normalisation_margin import measure_normalisation_margins
 from analysis.plots.figure_files import new_figure
 from analysis.reproduction.figures.figure import DrawnFigure, FigureData
-from analysis.reproduction.figures.settings_line import format_settings_line
+from analysis.reproduction.figures.settings_line import settings_summary
 from dynamics.settings import SparseSettings
 from dynamics.training.finetuning import successful_runs
 from dynamics.trajectory.schema import read_settings
@@ -41,7 +41,7 @@ def vc12(material: FigureData) -> DrawnFigure:
         "far it moves "
         f"between recorded frames, {every} steps, over its length; above 1 it may turn round."
     )
-    return DrawnFigure(figure, f"all runs, {some}", format_settings_line(trajectory), rule)
+    return DrawnFigure(figure, f"all runs, {some}", settings_summary(trajectory), rule)
 
 
 def _draw_steps(axes: Axes, radius: float) -> None:

@@ -2,18 +2,18 @@
 
 import numpy as np
 
-from analysis.reproduction.figures.figure import DrawnFigure, FigureData, format_run_and_seed
+from analysis.reproduction.figures.figure import DrawnFigure, FigureData, name_run
 from analysis.reproduction.figures.modular import (
     KINDS_NOTE,
     TOKENS_NOTE,
     check_two_axes,
-    final_embedding_of_run,
+    last_embedding,
     plot_embedding_panels,
+    run_title,
     runs_by_trajectory,
-    set_run_title,
 )
 from analysis.reproduction.figures.run_choice import EndStates
-from analysis.reproduction.figures.settings_line import format_settings_line
+from analysis.reproduction.figures.settings_line import settings_summary
 from dynamics.trajectory.schema import read_settings
 
 
@@ -25,14 +25,11 @@ def ca5(material: FigureData) -> DrawnFigure:
     kinds = {"Left": ends.circle_run(), "Middle": ends.grid_run(), "Right": ends.imperfect_run()}
     runs = [chosen.run for chosen in kinds.values()]
     figure = plot_embedding_panels(
-        np.stack([final_embedding_of_run(trajectory, r) for r in runs]),
-        [set_run_title(trajectory, r) for r in runs],
-        3,
-        3.2,
+        np.stack([last_embedding(trajectory, r) for r in runs]), [run_title(trajectory, r) for r in runs], 3, 3.2
     )
     rule = " ".join(f"{where}: {chosen.why}." for where, chosen in kinds.items())
-    here = f"{', '.join(format_run_and_seed(trajectory, run) for run in runs)}, f_a = {_alignment(trajectory)}"
-    return DrawnFigure(figure, here, format_settings_line(trajectory), f"{rule} Particles at the end, {TOKENS_NOTE}.")
+    here = f"{', '.join(name_run(trajectory, run) for run in runs)}, f_a = {_alignment(trajectory)}"
+    return DrawnFigure(figure, here, settings_summary(trajectory), f"{rule} Particles at the end, {TOKENS_NOTE}.")
 
 
 def ca_d(material: FigureData) -> DrawnFigure:
@@ -40,7 +37,7 @@ def ca_d(material: FigureData) -> DrawnFigure:
     strengths = [_alignment(each) for each in material.datasets]
     figure, told = runs_by_trajectory(material, [f"f_a = {each}" for each in strengths])
     rule = f"{told} Particles at the end, {TOKENS_NOTE}; {KINDS_NOTE}"
-    return DrawnFigure(figure, f"f_a = {', '.join(strengths)}", format_settings_line(*material.datasets), rule)
+    return DrawnFigure(figure, f"f_a = {', '.join(strengths)}", settings_summary(*material.datasets), rule)
 
 
 def _alignment(trajectory) -> str:

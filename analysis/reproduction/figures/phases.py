@@ -10,9 +10,9 @@ from analysis.plots.panels import build_scene, run_events
 from analysis.plots.scenes.common_panels import RecordedRun
 from analysis.plots.scenes.scene import EventMark
 from analysis.reproduction.figures.circuits import SIDE, SMALL_WIDTH
-from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunChoice, format_run_and_seed
+from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunChoice, name_run
 from analysis.reproduction.figures.frames import plot_frames_in_blocks
-from analysis.reproduction.figures.settings_line import format_settings_line
+from analysis.reproduction.figures.settings_line import settings_summary
 from analysis.transitions.loss_events import event_table, first_two_drops, trajectory_scalar
 from dynamics.errors import TrajectoryError
 from dynamics.training.finetuning import successful_runs
@@ -59,10 +59,7 @@ def vc5(material: FigureData) -> DrawnFigure:
         f"until epoch {made.clock[-1]:g} of {trajectory['epoch'].values[-1]:g}; grey: the drops."
     )
     return DrawnFigure(
-        figure,
-        f"{format_run_and_seed(trajectory, chosen.run)}, epochs {epochs}",
-        format_settings_line(trajectory),
-        rule,
+        figure, f"{name_run(trajectory, chosen.run)}, epochs {epochs}", settings_summary(trajectory), rule
     )
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.figures.figure import RunChoice, indices_not_diverged
+from analysis.reproduction.figures.figure import RunChoice, runs_not_diverged
 from analysis.structures.circles_and_grids import CIRCLE_RATIO, circularity, count_imperfections
 from dynamics.errors import TrajectoryError
 
@@ -30,7 +30,7 @@ class EndStates:
     """
 
     def __init__(self, trajectory: xr.Dataset) -> None:
-        self.places = indices_not_diverged(trajectory)
+        self.places = runs_not_diverged(trajectory)
         if not len(self.places):
             raise TrajectoryError("dimension run: found no run that has not diverged, expected one at least")
         last = trajectory["embedding"].isel(run=self.places, step=-1).transpose("run", "token", "axis").values
@@ -90,7 +90,7 @@ SEEDS = range(10, 30)
 
 def runs_with_seeds(trajectory: xr.Dataset, seeds: range = SEEDS) -> tuple[list[int], str]:
     """Places of the runs of some seeds that have not diverged, in their order, or of as many first runs."""
-    at = {int(trajectory["seed"][run]): int(run) for run in indices_not_diverged(trajectory)}
+    at = {int(trajectory["seed"][run]): int(run) for run in runs_not_diverged(trajectory)}
     found = [at[seed] for seed in seeds if seed in at]
     if len(found) == len(seeds):
         return found, f"seeds {seeds[0]} to {seeds[-1]}, as in the paper"

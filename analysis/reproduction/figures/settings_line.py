@@ -19,7 +19,7 @@ TASKS = {
 }  # fmt: skip
 
 
-def format_settings_line(*trajectories: xr.Dataset) -> str:
+def settings_summary(*trajectories: xr.Dataset) -> str:
     """Task, settings, length and runs of trajectories of one system; a setting that differs has all its values."""
     settings, first = [read_settings(each) for each in trajectories], trajectories[0]
     told = [f"{word} = {_values(settings, name)}" for name, word in _words(settings).items()]
@@ -39,7 +39,7 @@ TRAINING = ("batch", "lr")
 """Settings that tell nothing of weights which were not trained."""
 
 
-def format_untrained_line(settings: Settings) -> str:
+def untrained_summary(settings: Settings) -> str:
     """Task and network of weights that come from no training."""
     words = SYMBOLS.get(settings.system, {})
     told = [f"{word} = {_values([settings], name)}" for name, word in words.items() if name not in TRAINING]

@@ -16,9 +16,9 @@ from analysis.plots.drawing.colours import class_colours, pale_colours
 from analysis.plots.figure_files import new_figure
 from analysis.plots.panels import build_scene
 from analysis.reproduction.figures.circuits import SIDE, SMALL_WIDTH
-from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunChoice, format_run_and_seed
+from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunChoice, name_run
 from analysis.reproduction.figures.frames import plot_frames_in_blocks
-from analysis.reproduction.figures.settings_line import format_settings_line
+from analysis.reproduction.figures.settings_line import settings_summary
 from analysis.transitions.spike_attribution import TrainingSequences, forward_pass, training_sequences
 from analysis.transitions.spike_replays import RecordedSpike, examine_spike, recorded_spikes, replay_span
 from dynamics.branching import replay
@@ -113,13 +113,13 @@ def vc13(material: FigureData) -> DrawnFigure:
         "behind the step with the largest rise. Left of each pair the loss with a cursor, right sequence embeddings "
         "upon the map of classes."
     )
-    return DrawnFigure(figure, _format_spike(material.only, found), format_settings_line(material.only), rule)
+    return DrawnFigure(figure, _format_spike(material.only, found), settings_summary(material.only), rule)
 
 
 def _format_spike(trajectory: xr.Dataset, found: _SpikeReplay) -> str:
     """Which spike it is."""
     epochs = found.spike.step / (read_settings(trajectory).epoch_steps or 1)
-    return f"{format_run_and_seed(trajectory, found.spike.run)}, spike at epoch {epochs:g}"
+    return f"{name_run(trajectory, found.spike.run)}, spike at epoch {epochs:g}"
 
 
 def vc14(material: FigureData) -> DrawnFigure:
@@ -145,7 +145,7 @@ def vc14(material: FigureData) -> DrawnFigure:
         "lines join the two where a sequence that was right is now wrong, others are pale. Axes are not equal."
     )
     here = f"{_format_spike(trajectory, found)}, {crossed:.0%} of sequences become wrong"
-    return DrawnFigure(figure, here, format_settings_line(trajectory), rule)
+    return DrawnFigure(figure, here, settings_summary(trajectory), rule)
 
 
 def _draw_changes(left: Axes, right: Axes, network, before: Weights, after: Weights, on: TrainingSequences) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from analysis.reproduction.verification import disagreements, overview
 from analysis.reproduction.verification.claim_results import ClaimResult, ReportProvenance
 from analysis.reproduction.verification.coverage import OWN, PAPERS, place_in_paper
-from analysis.reproduction.verification.disagreements import contradicting_measurements
+from analysis.reproduction.verification.disagreements import contradictions
 from analysis.reproduction.verification.document import (
     Badge,
     Block,
@@ -30,8 +30,8 @@ from analysis.reproduction.verification.formatting import (
     format_date,
     format_duration,
     format_estimate,
-    format_stated_value,
-    quote_stated_value,
+    format_stated,
+    quote_stated,
     shorten_text,
 )
 from analysis.reproduction.verification.methods import coverage_section, experiments_section, methods_section
@@ -144,13 +144,13 @@ def _disagreements(every: Sequence[ClaimResult]) -> tuple[Block, ...]:
 
 def _told(one: ClaimResult) -> RichText:
     """A disagreement in three sentences: what the paper says, what is found here, what it means."""
-    worst = contradicting_measurements(one)[:2]
+    worst = contradictions(one)[:2]
     found = "; ".join(
         (f"{part.label}: " if part.label else "")
-        + f"{format_estimate(finding.interval, part)} ({finding.count:,} {finding.of}), where {quote_stated_value(part)}"
+        + f"{format_estimate(finding.interval, part)} ({finding.count:,} {finding.of}), where {quote_stated(part)}"
         for part, finding, _ in worst
     )
-    more = len(contradicting_measurements(one)) - len(worst)
+    more = len(contradictions(one)) - len(worst)
     further = f"; and so for {more} further number{'s' * (more > 1)}" if more else ""
     meaning = one.claim.meaning or "what follows from it is open"
     return (
@@ -191,9 +191,7 @@ def _numbers(one: ClaimResult) -> RichText:
     spans: list[Span] = []
     for part, finding, _ in parts:
         label = f"{part.label}: " if several else ""
-        spans += [Break()] * bool(spans) + [
-            f"{label}{format_stated_value(part)} → {format_estimate(finding.interval, part)}"
-        ]
+        spans += [Break()] * bool(spans) + [f"{label}{format_stated(part)} → {format_estimate(finding.interval, part)}"]
     return *spans, *((Break(), f"and {more} more") if more > 1 else ())
 
 

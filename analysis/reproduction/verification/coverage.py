@@ -124,7 +124,7 @@ def claims_covering(claims: Sequence[Claim], paper: str, place: str) -> list[Cla
     ]
 
 
-def claims_directly_covering(claims: Sequence[Claim], paper: Paper, place: str) -> list[Claim]:
+def directly_covering(claims: Sequence[Claim], paper: Paper, place: str) -> list[Claim]:
     """The claims that answer for a place, those aside that only answer for a part of it which is listed itself."""
     parts = [each for each in paper.places if each.startswith(f"{place}.")]
     return [

@@ -35,14 +35,10 @@ def _alike(one: ClaimResult, other: ClaimResult) -> bool:
 
 def _numbers(judged: ClaimResult) -> set[tuple[Interval, int]]:
     """The numbers that disagree; not those without an interval's width, which may be equal by themselves."""
-    return {
-        (finding.interval, finding.count)
-        for _, finding, _ in contradicting_measurements(judged)
-        if finding.interval.half > 0
-    }
+    return {(finding.interval, finding.count) for _, finding, _ in contradictions(judged) if finding.interval.half > 0}
 
 
-def contradicting_measurements(judged: ClaimResult) -> list[tuple[Measurement, Estimate, Judgement]]:
+def contradictions(judged: ClaimResult) -> list[tuple[Measurement, Estimate, Judgement]]:
     """The parts of a claim that are not reproduced, or only partly: the worst first."""
     every = zip(judged.claim.parts, judged.findings, judged.judgements, strict=True)
     parts = [each for each in every if each[2].verdict in (Verdict.NOT, Verdict.PARTLY)]
@@ -75,5 +71,5 @@ def _disagrees(judged: ClaimResult) -> bool:
 
 
 def _rank(judged: ClaimResult) -> tuple[bool, int, float]:
-    furthest = max((distance_beyond_margin(*each) for each in contradicting_measurements(judged)), default=-math.inf)
+    furthest = max((distance_beyond_margin(*each) for each in contradictions(judged)), default=-math.inf)
     return judged.verdict is not Verdict.NOT, -judged.claim.weight, -furthest

@@ -35,7 +35,7 @@ def format_difference(judgement: Judgement, part: Measurement) -> str:
     return sign + format_estimate(interval, part, "points" if part.unit == "%" else None)
 
 
-def format_stated_value(part: Measurement) -> str:
+def format_stated(part: Measurement) -> str:
     """What the paper's number is, as it prints it, or what its words ask for."""
     if not isinstance(part.rule, Agrees):
         return format_bound(part)
@@ -46,12 +46,12 @@ def format_stated_value(part: Measurement) -> str:
     return f"{format_estimate(reported.interval, part)} ({reported.printed})"
 
 
-def quote_stated_value(part: Measurement) -> str:
+def quote_stated(part: Measurement) -> str:
     """The same with subject and verb."""
     return (
-        f"the paper has {format_stated_value(part)}"
+        f"the paper has {format_stated(part)}"
         if isinstance(part.rule, Agrees)
-        else f"its words ask for {format_stated_value(part)}"
+        else f"its words ask for {format_stated(part)}"
     )
 
 
@@ -65,7 +65,7 @@ def format_rule(part: Measurement) -> str:
     """The rule of a part, in full."""
     rule = part.rule
     if isinstance(rule, Agrees):
-        return f"agrees with {format_stated_value(part)}, margin {_format_margin(rule.margin, part.unit)}"
+        return f"agrees with {format_stated(part)}, margin {_format_margin(rule.margin, part.unit)}"
     if isinstance(rule, Above | Below) and rule.margin:
         return f"{format_bound(part)}, margin {_format_margin(rule.margin, part.unit)}"
     if isinstance(rule, Nearly):

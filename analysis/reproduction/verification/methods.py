@@ -10,13 +10,7 @@ from scipy import stats
 from analysis.reproduction.verification import rules
 from analysis.reproduction.verification.claim import Measurement
 from analysis.reproduction.verification.claim_results import ClaimResult
-from analysis.reproduction.verification.coverage import (
-    OWN,
-    PAPERS,
-    UNTESTED_PLACES,
-    claims_directly_covering,
-    unlisted_places,
-)
+from analysis.reproduction.verification.coverage import OWN, PAPERS, UNTESTED_PLACES, directly_covering, unlisted_places
 from analysis.reproduction.verification.document import (
     Block,
     Bullets,
@@ -161,7 +155,7 @@ def coverage_section(every: Sequence[ClaimResult]) -> Section:
     for paper in PAPERS:
         rows = []
         for place in paper.places:
-            found = claims_directly_covering(claims, paper, place)
+            found = directly_covering(claims, paper, place)
             below = [each for each in paper.places if each.startswith(f"{place}.")]
             reason = UNTESTED_PLACES.get((paper.short, place))
             names = _links([each.name for each in found])

@@ -155,7 +155,7 @@ class Every:
         """The finding's share against all."""
         difference = _difference_from_all(finding)
         if finding.interval.value >= 100:
-            return _judge_without_exception(finding, difference)
+            return _no_exception(finding, difference)
         return Judgement(Verdict.NOT, "there are exceptions", difference)
 
 
@@ -174,7 +174,7 @@ class Nearly:
         """The finding's share against all."""
         difference = _difference_from_all(finding)
         if finding.interval.value >= 100:
-            return _judge_without_exception(finding, difference)
+            return _no_exception(finding, difference)
         if math.isnan(finding.interval.high):
             return _too_few(difference)
         if finding.interval.high < 100 - self.rare:
@@ -219,7 +219,7 @@ def _difference_from_all(finding: Estimate) -> Interval:
     return Interval(*(each - 100 for each in finding.interval))
 
 
-def _judge_without_exception(finding: Estimate, difference: Interval) -> Judgement:
+def _no_exception(finding: Estimate, difference: Interval) -> Judgement:
     """Of a claim of all to which there is no exception."""
     enough = finding.count >= ENOUGH
     why = f"no exception among {finding.count}" + ("" if enough else f", of which {ENOUGH} would be enough")

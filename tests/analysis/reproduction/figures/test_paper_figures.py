@@ -20,7 +20,7 @@ from analysis.reproduction.figures.figure_runs import load_figure_runs, match_fi
 from analysis.reproduction.figures.framing import add_title_and_caption, small_dpi
 from analysis.reproduction.figures.register import PAPER_FIGURES, get_paper_figure
 from analysis.reproduction.figures.run_choice import EndStates, index_nearest_median, runs_with_seeds
-from analysis.reproduction.figures.settings_line import format_settings_line
+from analysis.reproduction.figures.settings_line import settings_summary
 from analysis.transitions import loss_events
 from dynamics.errors import TrajectoryError
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
@@ -260,7 +260,7 @@ def test_a_finetuned_ensemble_begins_at_the_end_of_its_source():
 def test_files_come_in_any_order(files):
     wanted = get_paper_figure("ca-c")
     found = match_files_to_requirements(wanted, [files[f"decay{each}"] for each in ("0", "0.3", "1", "0.6")])
-    assert [modular.format_weight_decay(each) for each in found] == [
+    assert [modular.decay_title(each) for each in found] == [
         f"weight decay {each}" for each in ("1", "0.6", "0.3", "0")
     ]
 
@@ -588,9 +588,7 @@ def test_the_settings_are_told():
     one = simulate(ModularSettings(weight_decay=1.0), runs=2, steps=4, seed=3, progress=False)
     other = simulate(ModularSettings(weight_decay=0.3, lr=0.02), runs=2, steps=4, seed=3, progress=False)
     assert (
-        format_settings_line(one)
+        settings_summary(one)
         == "modular addition: N = 17, D = 2, H = 32, weight decay = 1, 4 epochs, 2 runs from seed 3"
     )
-    assert "weight decay = 1, 0.3, lr = 0.01, 0.02, 4 epochs, 2 runs each from seed 3" in format_settings_line(
-        one, other
-    )
+    assert "weight decay = 1, 0.3, lr = 0.01, 0.02, 4 epochs, 2 runs each from seed 3" in settings_summary(one, other)

@@ -18,7 +18,7 @@ from analysis.reproduction.verification.coverage import (
     PAPERS,
     UNTESTED_PLACES,
     claims_covering,
-    claims_directly_covering,
+    directly_covering,
     place_in_paper,
     uncovered_places,
     unlisted_places,
@@ -232,8 +232,8 @@ def test_places_are_covered_by_their_parts_and_only_by_claims_of_the_paper():
     assert names("VC", "figure 1") == names("VC", "section 5") == ["VC.s4.x"]
     assert names("CA", "figure 1") == names("VC", "figure 10") == []
     assert unlisted_places(claims, "CA") == {"figure 99": [claims[1]]}
-    assert claims_directly_covering(claims, PAPERS[0], "section 5") == []  # its part is listed itself
-    assert claims_directly_covering(claims, PAPERS[0], "section 5.1") == [claims[0]]
+    assert directly_covering(claims, PAPERS[0], "section 5") == []  # its part is listed itself
+    assert directly_covering(claims, PAPERS[0], "section 5.1") == [claims[0]]
     missing = uncovered_places(claims)
     assert "CA section 5.2" in missing
     assert "VC figure 2" in missing
