@@ -1,8 +1,8 @@
-r"""Exact first and second derivatives of what attention makes of a sequence in VC's network, and of N(x).
+r"""Exact first and second derivatives of the normalisation N(x) and of the attention of VC's network.
 
-With z the normalised embeddings of positions and tokens, scores z_t . q / sqrt d, their softmax a over positions and
-m = sum_t a_t z_t (VC section 2), m moves by a_t (z_t - m) with score t and by a_t with z_t. Everything is closed form;
-tensors are float64, the last axis is that of sequences, so that sums over them run along memory.
+With normalised embeddings z of positions and tokens, scores z_t . q / sqrt d, their softmax a over positions and
+m = sum_t a_t z_t (VC section 2), the derivative of m by score t is a_t (z_t - m), and by z_t it is a_t. All derivatives
+are in closed form. Tensors are float64; the last axis is that of sequences, so that sums over them run along memory.
 """
 
 import functools
@@ -16,7 +16,7 @@ from dynamics.settings import NormName
 
 
 class NormalisationDerivatives(NamedTuple):
-    """N at some points, with both derivatives; the last axis is that of the points."""
+    """N and its first two derivatives at some points; the last axis is that of the points."""
 
     value: torch.Tensor
     first: torch.Tensor
@@ -24,9 +24,16 @@ class NormalisationDerivatives(NamedTuple):
 
 
 def normalisation_derivatives(norm: NormName, x: torch.Tensor) -> NormalisationDerivatives:
-    """N(x), N'(x) and N''(x): (axis, point), and one more axis each.
+    """N(x), N'(x) and N''(x) of points (axis, point): (axis, point), with one and two more axes before the last.
 
-    At the origin N'' counts as 0, and with the unit form, which has none there, N' too.
+    At the origin N'' counts as 0, and so does N' of the unit form, which has none there.
+
+    Examples
+    --------
+    >>> x = torch.tensor([[0.0], [2.0]], dtype=torch.float64)
+    >>> normalisation_derivatives("unit", x).first[..., 0]
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.0000]], dtype=torch.float64)
     """
     length = torch.linalg.vector_norm(x, dim=0)
     safe = torch.where(length > 0, length, 1.0)
@@ -46,13 +53,13 @@ def normalisation_derivatives(norm: NormName, x: torch.Tensor) -> NormalisationD
 def batched_matmul(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
     """Matrix products, sequence by sequence: (i, j, sequence), (j, k, sequence) -> (i, k, sequence)."""
     result = first[:, 0, None] * second[0]
-    for middle in range(1, len(second)):  # a sum of one big product would need memory for each of its terms
+    for middle in range(1, len(second)):  # one big product would need memory for each of its terms
         result.addcmul_(first[:, middle, None], second[middle])
     return result
 
 
 class PositionTokenTable:
-    """The normalised embeddings of every position and token, and what attention gives them.
+    """Normalised embeddings z of all positions and tokens, their derivatives and attention scores.
 
     Arrays are (axis, ..., position x token).
     """
@@ -67,9 +74,9 @@ class PositionTokenTable:
 
 
 class AttentionMixture:
-    """m = sum_t softmax_t(score of (t, x_t)) z(t, x_t), which attention makes of sequences, and its derivatives.
+    """m = sum_t a_t z(t, x_t) of sequences, with attention a = softmax of their scores, and its derivatives.
 
-    With a_t the attention, the derivative of score t is a_t (z_t - m). Parameters are E, P and q, in this order.
+    Parameters are E, P and q, in this order.
     """
 
     def __init__(self, table: PositionTokenTable, tokens: torch.Tensor) -> None:
@@ -82,17 +89,17 @@ class AttentionMixture:
 
     @functools.cached_property
     def first(self) -> torch.Tensor:
-        """z'_t by its x_t: (axis, axis_in, position, sequence)."""
+        """Derivative of z_t by its x_t: (axis, axis_in, position, sequence)."""
         return self.table.first[:, :, self.index]
 
     @functools.cached_property
     def score_slope(self) -> torch.Tensor:
-        """Score t by its x_t: (axis_in, position, sequence)."""
+        """Derivative of score t by its x_t: (axis_in, position, sequence)."""
         return self.table.score_slope[:, self.index]
 
     @functools.cached_property
     def slope(self) -> torch.Tensor:
-        """dm: (axis, parameter, sequence)."""
+        """Derivative of m by all parameters: (axis, parameter, sequence)."""
         table = self.table
         pulled = self.attention * self.apart
         by_position = self.attention * self.first
@@ -107,7 +114,7 @@ class AttentionMixture:
         return torch.stack(own, -3).flatten(-3, -2)
 
     def embedding_slope(self, value: torch.Tensor) -> torch.Tensor:
-        """d xi of xi = V m: (axis, front, sequence), V's own entries last."""
+        """Derivative of xi = V m: (axis, parameter, sequence), with the entries of V last."""
         dim, count = len(value), self.mean.shape[-1]
         by_value = torch.zeros(dim, dim, dim, count, dtype=torch.float64)
         for axis in range(dim):
@@ -129,7 +136,7 @@ class AttentionMixture:
 
         first = self._spread(self.attention * self.score_slope)
         common = first @ self._spread(pull * self.score_slope + self.attention * leaning).T
-        total[:points, :points] -= common + common.T  # what any two positions have in common
+        total[:points, :points] -= common + common.T  # the part of any two positions
         self._add_own(total, nu, pull)
         cross, own = self._by_query(leaning, pull)
         total[points:, :points] += cross
@@ -138,7 +145,7 @@ class AttentionMixture:
         return total
 
     def _by_query(self, leaning: torch.Tensor, pull: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The blocks of q with E and P, and with itself."""
+        """The blocks of q with E and P, and of q with itself."""
         table = self.table
         lean = (pull * self.value).sum(1)  # sum_t k_t z_t
         by_score = pull * self.value - self.mean[:, None] * pull - lean[:, None] * self.attention
@@ -160,7 +167,7 @@ class AttentionMixture:
         return torch.cat([x.sum(-2).mT.flatten(-2), x.sum(-1).mT.flatten(-2)], -1)
 
     def _add_own(self, total: torch.Tensor, nu: torch.Tensor, pull: torch.Tensor) -> None:
-        """Add what each x_t has with itself, first summed over the sequences that have the same token there."""
+        """Add the block of each x_t with itself, first summed over the sequences with the same token there."""
         table = self.table
         rows, length, dim = table.rows, table.length, table.dim
         summed = torch.zeros(dim + 1, length * rows, dtype=torch.float64)

@@ -1,7 +1,7 @@
-r"""The exact Hessian of VC's training loss, by the structure of its network and not by differentiating it.
+r"""The exact Hessian of the training loss of VC's network, in closed form.
 
-The loss of a sequence depends on the parameters of the front (E, P, q, V) through xi alone, a point of few
-dimensions; and the feed-forward layer is a sum over units, each a function of N(xi) and its own parameters. With
+The loss of a sequence depends on the parameters before the MLP (E, P, q, V: "front") only through xi, a point of few
+dimensions; and the MLP is a sum over hidden units, each a function of N(xi) and its own parameters. With
 zeta = xi + sum_i a(w_i . N(xi) + b_i) u_i + c, logits E zeta, their softmax p, and rho = E^T (p - target):
 
     H = sum_s J^T (diag p - p p^T) J                  J = d logits / d parameters
@@ -9,12 +9,12 @@ zeta = xi + sum_i a(w_i . N(xi) + b_i) u_i + c, logits E zeta, their softmax p, 
       + sum_s [ rho . d² zeta at fixed xi(front) ]    units do not mix; coupled to the front through d N(xi)
       + sum_s [ (rho d zeta/d xi) . d² xi ]           functions of the front alone
 
-Everything is closed form, and the sums over sequences are matrix products. The first is the dearest: with
+Everything is closed form, and the sums over sequences are matrix products. The first takes the most time: with
 diag p - p p^T = M M^T in closed form (rank one below the rows of the table) it is the product of a (parameter,
 rank x sequence) matrix with its transpose. The network is VC's (section 2), see `dynamics.networks.clustering_head`;
 the
-embedding decodes as well as embeds, and its rows that no sequence has take part in the softmax. ReLU counts as
-piecewise linear: its second derivative is 0. What is the L2 term of an optimizer is not part of the loss.
+embedding is also the output layer, and rows of it that no sequence has take part in the softmax. ReLU counts as
+piecewise linear: its second derivative is 0. The L2 term of an optimizer is not part of the loss.
 
 Tensors are float64; the last axis is always that of sequences, so that all sums run along memory.
 """
@@ -35,14 +35,14 @@ from dynamics.networks.parameters import Weights
 from dynamics.tasks import sparse_sum
 
 _MAX_ARRAY_SIZE = 1 << 20
-"""Of the largest array that is held for some sequences at a time; fewer do not pay for more calls."""
+"""Numbers in the largest temporary array, which decides how many sequences are processed at a time."""
 
 
 class ClusteringHeadHessian:
-    """Hessians of one network's loss; its parameters are in the order of flat rows, see `Parameters.begins`."""
+    """The loss of one network over sequences, and its Hessian; parameters are in the order of flat weights."""
 
     def __init__(self, network: ClusteringHead, tokens: np.ndarray, share: np.ndarray) -> None:
-        """tokens (sequence, position), and how much the loss of each sequence counts, (sequence,)."""
+        """tokens: (sequence, position); share: weights of the sequences in the loss, (sequence,)."""
         s = self.settings = network.settings
         self.network = network
         self.tokens = torch.from_numpy(np.array(tokens, np.int64))
@@ -51,14 +51,14 @@ class ClusteringHeadHessian:
         self.dim, self.rows, self.length, self.hidden = s.dim, s.rows, s.length, s.hidden
         self.front = (self.rows + self.length + 1 + self.dim) * self.dim
         self.parameters = sum(network.lengths)
-        # inside, units come last: receptors and assemblers are (axis, hidden)
+        # internally, units come last: receptors and assemblers, the MLP's input and output weights, are (axis, hidden)
         places = network.unflatten(torch.arange(self.parameters))
         turned = [place.T if name in ("receptor", "assembler") else place for name, place in places.items()]
         self.outward = torch.argsort(torch.cat([place.reshape(-1) for place in turned]))
-        """Where each parameter of a flat row stands inside."""
+        """The internal index of each flat parameter."""
 
     def loss(self, row: torch.Tensor) -> torch.Tensor:
-        """The loss at flat parameters (parameter,), to be differentiated."""
+        """The loss at flat parameters (parameter,), differentiable by torch."""
         return self.network.losses(self.network.unflatten(row), self.tokens, self.target) @ self.share
 
     def hessian(self, row: torch.Tensor) -> torch.Tensor:
@@ -75,7 +75,7 @@ class ClusteringHeadHessian:
         return total[self.outward][:, self.outward]
 
     def _add(self, total: torch.Tensor, weights: Weights, table: PositionTokenTable, some: slice) -> None:
-        """Add the part of some sequences."""
+        """Add the contribution of some sequences."""
         f = self.front
         mixed = AttentionMixture(table, self.tokens[some].T)
         by_front = mixed.embedding_slope(weights["value"])  # d xi (axis, front, sequence)

@@ -1,4 +1,4 @@
-r"""The exact Hessian of CA's training loss, by the structure of its network and not by differentiating it.
+r"""The exact Hessian of the training loss of CA's network, in closed form.
 
 With x the sum of both embeddings of a pair, m_i = 1 where unit i is active, h_i = m_i (w_i . x + b_i), logits
 W_o h + b_o, their softmax p and errors r = p - target:
@@ -7,8 +7,8 @@ W_o h + b_o, their softmax p and errors r = p - target:
       + sum_pairs r_k d W_o,ki dh_i                 logits are bilinear in output weights and h
       + sum_pairs (W_o^T r)_i m_i dw_i . dx         h is bilinear in hidden weights and x
 
-ReLU is piecewise linear: its second derivative counts as 0, also at the pairs that lie on a unit's boundary, where
-there is none. The output layer's own block is a sum of Kronecker products. The network is CA's (section 3), see
+ReLU is piecewise linear: its second derivative counts as 0, also for pairs on the boundary of a unit. The
+output layer's own block is a sum of Kronecker products. The network is that of CA section 3, see
 `dynamics.networks.constant_attention`; AdamW's weight decay is not part of the loss. Tensors are float64, pairs along
 the last axis.
 """
@@ -23,18 +23,18 @@ from dynamics.networks.parameters import Weights
 
 
 class ConstantAttentionHessian:
-    """The mean cross-entropy over some pairs, and its Hessian; parameters in the order of flat rows."""
+    """The mean cross-entropy over some pairs, and its Hessian; parameters are in the order of flat weights."""
 
     def __init__(self, network: ConstantAttention, pairs: torch.Tensor) -> None:
-        """pairs: (pair, 2) int64, each counting alike."""
+        """pairs: (pair, 2) int64, with equal weights."""
         self.network, self.pairs = network, pairs
         self.share = torch.full((len(pairs),), 1 / len(pairs), dtype=torch.float64)
         tokens = torch.arange(network.settings.n)[:, None]
         self.holds = (pairs[:, 0] == tokens).double() + (pairs[:, 1] == tokens).double()
-        """How often each pair has each token: (token, pair)."""
+        """How often each pair contains each token: (token, pair)."""
 
     def loss(self, row: torch.Tensor) -> torch.Tensor:
-        """The loss at flat parameters (parameter,), to be differentiated."""
+        """The loss at flat parameters (parameter,), differentiable by torch."""
         return self.network.loss(self.network.unflatten(row), self.pairs, self.share)
 
     def hessian(self, row: torch.Tensor) -> torch.Tensor:

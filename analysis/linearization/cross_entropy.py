@@ -1,4 +1,4 @@
-"""The derivatives of a mean cross-entropy by logits, and sums of the squares that they make: parts of exact Hessians.
+"""Derivatives of a mean cross-entropy by logits, and products with the own transpose: parts of exact Hessians.
 
 With p the softmax of logits l and y the one-hot target, the gradient is p - y and the Hessian diag p - p p^T, which
 is the covariance of one draw from p. Its Cholesky factor has a closed form (sequential conditioning): with the tails
@@ -11,24 +11,27 @@ from typing import NamedTuple
 import torch
 
 _BLOCK = 56
-"""Rows of a product with the own transpose up to which its two halves are not told apart."""
+"""Rows up to which a product with the own transpose is computed as a whole."""
 _SMALLEST_TAIL = 1e-300
-"""What counts as the smallest tail; what remains of it is 0 all the same."""
+"""Lower bound of tails, which avoids a division by 0."""
 
 
 class CrossEntropyDerivatives(NamedTuple):
-    """First and second derivative of the loss by logits, example by example."""
+    """First and second derivative of the loss by logits, for each example."""
 
     error: torch.Tensor
-    """(class, example) p - y, times the example's share"""
+    """(class, example) p - y, times the weight of the example"""
     root: torch.Tensor
-    """(class, rank, example): root root^T is diag p - p p^T, times the share"""
+    """(class, rank, example): root root^T is diag p - p p^T, times the weight"""
 
 
 def cross_entropy_derivatives(
     logits: torch.Tensor, target: torch.Tensor, share: torch.Tensor
 ) -> CrossEntropyDerivatives:
-    """Of logits (class, example), targets (example,), and how much each example counts (example,)."""
+    """First and second derivative of the cross-entropy by logits.
+
+    logits: (class, example); target: (example,); share: weights of the examples, (example,).
+    """
     p = torch.softmax(logits, 0)
     error = p - (target == torch.arange(len(p))[:, None]).to(p.dtype)
     tails = p.flip(0).cumsum(0).flip(0).clamp(min=_SMALLEST_TAIL)
@@ -42,7 +45,7 @@ def cross_entropy_derivatives(
 
 
 def add_gram(total: torch.Tensor, rows: torch.Tensor) -> None:
-    """total += rows rows^T, without computing the blocks off its diagonal twice: (row, row), (row, number)."""
+    """total += rows rows^T, (row, row) and (row, number); off-diagonal blocks are computed once."""
     if len(rows) <= _BLOCK:
         total.addmm_(rows, rows.T)
         return

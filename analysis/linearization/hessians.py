@@ -1,10 +1,10 @@
-"""Hessians of a network's training loss: whole, at both ends, their trace, and products with vectors.
+"""Hessians of a network's training loss: exact, both ends of the spectrum, trace, and products with vectors.
 
 The training loss is the mean cross-entropy over the training split, without the L2 term or the weight decay of the
 optimizer: for CA the training pairs of the run's seed, for VC its distinct training sequences by how often they occur.
-`objective` gives it with a Hessian in closed form. The functions beside it take any loss of flat parameters
-(parameter,), twice differentiable by torch, in float64: they are what the closed forms are tested against, and what
-there is for networks too large for a whole Hessian. All values are dimensionless.
+`training_objective` returns it with a Hessian in closed form. The other functions take any loss of flat parameters
+(parameter,) that torch can differentiate twice, in float64: the closed forms are tested against them, and they serve
+networks that are too large for a whole Hessian. All values are dimensionless.
 """
 
 from collections.abc import Callable
@@ -21,14 +21,14 @@ from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.tasks import all_pairs, distinct_sequences, training_pairs
 
 LossFunction = Callable[[torch.Tensor], torch.Tensor]
-"""From flat parameters (parameter,) to a number."""
+"""A function of flat parameters (parameter,) that returns a number."""
 
 _CHUNK = 64
-"""Products with vectors that are taken at a time."""
+"""Products with vectors that are computed at a time."""
 _PROBES = 64
-"""Random vectors of an estimated trace."""
+"""Default number of random vectors of an estimated trace."""
 _ACCURACY = 1e-10
-"""Relative one of Lanczos eigenvalues."""
+"""Relative accuracy of Lanczos eigenvalues."""
 _MAX_RESTARTS = 10_000
 """Restarts of Lanczos after which it counts as not converging."""
 
@@ -36,7 +36,7 @@ _MAX_RESTARTS = 10_000
 def training_objective(
     network: ConstantAttention | ClusteringHead, seed: int
 ) -> ClusteringHeadHessian | ConstantAttentionHessian:
-    """The training loss of the run of a seed, with its exact Hessian: `loss(row)` and `hessian(row)`."""
+    """The training loss of the run with a seed, with the methods `loss(row)` and `hessian(row)` (exact)."""
     if isinstance(network, ConstantAttention):
         s = network.settings
         chosen = training_pairs(s.n, s.train_pairs, np.array([seed]))[0]
@@ -46,16 +46,20 @@ def training_objective(
 
 
 def hessian_vector_product(loss: LossFunction, row: torch.Tensor) -> LossFunction:
-    """The Hessian at parameters (parameter,) as a function of the vector that it is applied to.
+    """The product of the Hessian at flat parameters (parameter,) with a vector, as a function of the vector.
 
-    By two backward passes, the first of which is done once: forward derivatives of torch do not bear threads.
+    By two backward passes, the first of which is done once. Forward derivatives of torch are not thread-safe.
+
+    >>> row = torch.tensor([1.0, 2.0], dtype=torch.float64)
+    >>> hessian_vector_product(lambda row: (row**3).sum(), row)(torch.ones(2).double())
+    tensor([ 6., 12.], dtype=torch.float64)
     """
     back = torch.func.vjp(torch.func.grad(loss), row)[1]
     return lambda vector: back(vector)[0]
 
 
 def dense_hessian(loss: LossFunction, row: torch.Tensor) -> torch.Tensor:
-    """The whole Hessian, (parameter, parameter), as its products with all unit vectors."""
+    """The Hessian (parameter, parameter), as products with all unit vectors."""
     columns = torch.func.vmap(hessian_vector_product(loss, row), chunk_size=_CHUNK)(
         torch.eye(len(row), dtype=row.dtype)
     )
@@ -63,17 +67,17 @@ def dense_hessian(loss: LossFunction, row: torch.Tensor) -> torch.Tensor:
 
 
 class ExtremeEigenpairs(NamedTuple):
-    """The lowest and the highest eigenvalues, (2 count,) rising, with their vectors as columns (parameter, 2 count)."""
+    """The lowest and highest eigenvalues, (2 count,) ascending, and their eigenvectors (parameter, 2 count)."""
 
     values: np.ndarray
     vectors: np.ndarray
 
 
 def extreme_eigenpairs(loss: LossFunction, row: torch.Tensor, count: int = 1) -> ExtremeEigenpairs:
-    """Both ends of the spectrum by Lanczos, `count` eigenvalues each, from a fixed start.
+    """Both ends of the spectrum, `count` eigenvalues each, by the Lanczos method from a fixed start.
 
-    A Hessian of zeros, such as that of units which are all dead, has eigenvalues 0 and no directions of its own, which
-    are NaN; both are NaN where Lanczos does not converge. Raises ValueError for a count that leaves no others.
+    A Hessian of zeros, such as that of a network whose units are all dead, has eigenvalues 0 and eigenvectors NaN; both
+    are NaN if Lanczos does not converge. Raises ValueError for a count beyond half the number of parameters.
     """
     size = len(row)
     if not 1 <= count <= (size - 1) // 2:
@@ -105,14 +109,14 @@ def extreme_eigenpairs(loss: LossFunction, row: torch.Tensor, count: int = 1) ->
 
 
 class TraceEstimate(NamedTuple):
-    """An estimated trace, and the standard error of the estimate."""
+    """An estimated trace and its standard error."""
 
     value: float
     error: float
 
 
 def estimate_trace(loss: LossFunction, row: torch.Tensor, probes: int = _PROBES) -> TraceEstimate:
-    """The trace by Hutchinson's estimate, the mean of v . H v over fixed random signs v. Raises ValueError."""
+    """The trace by Hutchinson's estimator, the mean of v . H v over fixed random signs v. Raises ValueError."""
     if probes < 2:
         raise ValueError(f"probes: found {probes}, expected at least 2")
     signs = np.random.Generator(np.random.Philox(1)).integers(0, 2, (probes, len(row))) * 2.0 - 1.0

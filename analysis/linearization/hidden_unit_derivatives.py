@@ -1,8 +1,9 @@
-r"""Exact first and second derivatives of VC's feed-forward layer, unit by unit.
+r"""Exact first and second derivatives of the MLP of VC's network, by hidden unit.
 
     zeta - xi = sum_i a(w_i . N(xi) + b_i) u_i + c
 
-Units do not mix: the second derivative by the layer's own parameters has a small block for each, and sums over
+The w_i are VC's receptors (the MLP's input weights), the u_i its assemblers (output weights). Units do not mix: the
+second derivative by the parameters of the MLP has a small block for each unit, and sums over
 sequences are products of activations' derivatives (hidden, sequence) with few features of a sequence. Tensors are
 float64, the last axis is that of sequences; parameters are w (axis, hidden), u (axis, hidden), then c and b where
 there are any. With ReLU, which counts as piecewise linear, second derivatives are 0.
@@ -17,10 +18,7 @@ from dynamics.networks.parameters import Weights
 
 
 class HiddenUnits:
-    """The feed-forward layer at points N(xi) (axis, sequence): activations and both derivatives, (hidden, sequence).
-
-    Parameters are w (axis, hidden), u (axis, hidden), then c and b where there are any.
-    """
+    """The MLP at points N(xi) (axis, sequence): activations and their two derivatives, (hidden, sequence)."""
 
     def __init__(self, activation: str, weights: Weights, point: torch.Tensor) -> None:
         self.receptor, self.assembler = weights["receptor"], weights["assembler"]
@@ -70,7 +68,7 @@ class HiddenUnits:
         return batched_matmul(batched_matmul(point.first, by_point), point.first) + bent
 
     def point_cross(self, rho: torch.Tensor, by_point: torch.Tensor) -> torch.Tensor:
-        """sum_s rho . d² zeta by the front, through d N(xi) (axis, front, sequence), and the layer's own."""
+        """sum_s rho . d² zeta by the front, through d N(xi) (axis, front, sequence), and the parameters of the MLP."""
         front, back = by_point.shape[1], self.assembler @ rho
         bent, sloped = (back * self.bend).T, (back * self.slope).T
         flat = by_point.flatten(0, 1)
@@ -92,7 +90,7 @@ class HiddenUnits:
         return result
 
     def add_own_bend(self, total: torch.Tensor, rho: torch.Tensor, point: torch.Tensor) -> None:
-        """Add sum_s rho . d² zeta by the layer's own parameters: each unit's w, u and b among themselves."""
+        """Add sum_s rho . d² zeta by the parameters of the MLP: each unit's w, u and b among themselves."""
         back = self.assembler @ rho
         bent = (back * self.bend).T
         units = torch.arange(self.hidden)
@@ -111,7 +109,7 @@ class HiddenUnits:
             _add_both(total, b + units, b + units, bent.sum(0))
 
     def decoded(self, error: torch.Tensor, point: torch.Tensor) -> torch.Tensor:
-        """sum_s error_k d zeta by the layer's own parameters: (token, axis, parameter)."""
+        """sum_s error_k d zeta by the parameters of the MLP: (token, axis, parameter)."""
         rows = len(error)
         result = torch.zeros(rows, self.dim, self.begins[-1] + self.hidden * self.biases, dtype=torch.float64)
         _, u, c, b = self.begins
