@@ -1,11 +1,15 @@
-"""Points of a grid computed on a dask.distributed cluster: workers return sealed files, and only this process writes.
+"""Computing the points of a sweep on a dask.distributed cluster.
 
-A worker that dies loses nothing and doubles nothing.
+Workers return sealed files, and only this process writes them to the sweep's folder. If a worker dies, its point is
+computed again by another worker, and no other point is lost or computed twice.
 """
+
+from __future__ import annotations
 
 import asyncio
 import contextlib
 import dataclasses
+import importlib
 import logging
 import os
 import queue
@@ -33,91 +37,88 @@ from dynamics.trajectory.reader import checkpoints, open_trajectory
 from dynamics.trajectory.recorder import remove_merged_parts
 
 CONNECT_TIMEOUT = 10.0
+"""Seconds to wait for an answer of the scheduler."""
 POLL_INTERVAL = 0.5
-"""How long a sweep on a cluster may be deaf to a signal."""
+"""Seconds between checks for signals and finished points."""
 
 
 class SweepError(RecordingError):
-    """A sweep that could not be completed; says which points are missing, and why."""
+    """A sweep could not be completed; the message names the missing points and the reason."""
 
 
 def check_scheduler(address: str) -> None:
-    """Refuse what is not the address of a dask scheduler."""
+    """Raise SettingsError unless `address` has the form of a dask scheduler's address."""
     found = re.fullmatch(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[\w.-]+):(\d{1,5})", address)
     if not found or not 0 < int(found[3]) < 65536:
         raise SettingsError("scheduler", address or "no address", "an address such as tcp://127.0.0.1:8786")
 
 
-def compute_point(point: SweepPoint, grid: SweepDesign) -> bytes:
-    """What a worker does: the whole ensemble of a point, on one thread, as the bytes of its sealed file."""
-    import distributed
-
-    scratch = distributed.get_worker().local_directory  # dask clears it when a worker has died
+def compute_point(point: SweepPoint, design: SweepDesign) -> bytes:
+    """Simulate the ensemble of a point on one thread of a worker; return the bytes of its sealed file."""
+    scratch = _import_distributed().get_worker().local_directory  # dask deletes it when a worker has died
     with numba_threads(1), tempfile.TemporaryDirectory(dir=scratch) as folder:
         out = Path(folder) / point.path.name
-        simulate_point(point, grid, out, progress=False)
+        simulate_point(point, design, out, progress=False)
         return out.read_bytes()
 
 
 def compute_on_cluster(
-    grid: SweepDesign, points: list[SweepPoint], scheduler: str, bar: tqdm
+    design: SweepDesign, points: list[SweepPoint], scheduler: str, bar: tqdm
 ) -> Generator[SweepPoint, None, None]:
-    """Compute the points on the workers of a cluster; gives each when it is done.
+    """Compute the points on the workers of a cluster; yield each when it is finished.
 
-    There are no more at a time than workers have threads, so that none waits behind one that kills its worker. What
-    kills every worker that tries it, by dask's count, becomes a SweepError when the others are done.
+    No more points are submitted than the workers have threads, so that no point waits behind one that kills its worker.
+    Points that kill every worker that tries them (as often as dask allows) are named in a SweepError at the end.
     """
     if not points:
         return
-    bare, waiting, killers = dataclasses.replace(grid, points=[]), points[::-1], []
-    flying: dict[str, tuple[SweepPoint, Any]] = {}
-    landed: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    common, waiting, killers = dataclasses.replace(design, points=[]), points[::-1], []
+    submitted: dict[str, tuple[SweepPoint, Any]] = {}  # keeps the futures alive
+    completed: queue.SimpleQueue[Any] = queue.SimpleQueue()
     with _client(scheduler) as client, deferred_signals() as received:
-        while (waiting or flying) and not received:
+        while (waiting or submitted) and not received:
             threads = sum(client.nthreads().values())
             bar.set_postfix_str("" if threads else "no worker")
-            while waiting and len(flying) < max(1, threads):
+            while waiting and len(submitted) < max(1, threads):
                 point = waiting.pop()
-                future = client.submit(compute_point, point, bare, pure=False)
-                flying[future.key] = point, future
-                future.add_done_callback(landed.put)
-            if (future := _next(landed)) is None:
+                future = client.submit(compute_point, point, common, pure=False)
+                submitted[future.key] = point, future
+                future.add_done_callback(completed.put)
+            if (future := _next_completed(completed)) is None:
                 continue
-            point, _ = flying.pop(future.key)
+            point, _ = submitted.pop(future.key)
             with errors_with_point(point):
-                content = _content(future)
+                content = _file_content(future)
                 if content is None:
                     killers.append(point)
                     continue
-                _place(point, content)
+                _save_file(point, content)
             yield point
-    if waiting or flying:
+    if waiting or submitted:
         raise Interrupted(received[0], None, 0, 0)
     if killers:
         names = "; ".join(point.label for point in killers)
-        raise SweepError(f"workers that computed a point died, as they do for want of memory: {names}")
+        raise SweepError(f"workers that computed a point died, perhaps for lack of memory: {names}")
 
 
-def _next(landed: "queue.SimpleQueue[Any]") -> Any:
-    """A future that has come to its end, if one does soon."""
+def _next_completed(completed: queue.SimpleQueue[Any]) -> Any:
+    """The next completed future, or None if there is none within the poll interval."""
     try:
-        future = landed.get(timeout=POLL_INTERVAL)
+        future = completed.get(timeout=POLL_INTERVAL)
     except queue.Empty:
         return None
-    if future.status in ("pending", "lost"):  # its worker died after it was done: dask computes it again
+    if future.status in ("pending", "lost"):  # its worker died after completing it: dask computes it again
         time.sleep(POLL_INTERVAL)
-        landed.put(future)
+        completed.put(future)
         return None
     return future
 
 
-def _content(future: Any) -> bytes | None:
-    """What a worker sent back; None if all that tried have died. Its errors are raised as themselves."""
-    import distributed
-
+def _file_content(future: Any) -> bytes | None:
+    """The bytes that a worker returned; None if all workers that tried have died. Raises the worker's own errors."""
     try:
         return future.result()
-    except distributed.KilledWorker:
+    except _import_distributed().KilledWorker:
         return None
     except (SettingsError, TrajectoryError, RecordingError, MissingPackage, CancelledError):
         raise
@@ -125,28 +126,33 @@ def _content(future: Any) -> bytes | None:
         raise SweepError(f"a worker failed: {type(error).__name__}: {error}") from error
 
 
-@contextlib.contextmanager
-def _client(address: str) -> Iterator[Any]:
-    """A connection to the scheduler. Raises MissingPackage, SweepError."""
+def _import_distributed() -> Any:
+    """The package dask.distributed. Raises MissingPackage."""
     try:
-        import distributed
+        return importlib.import_module("distributed")
     except ImportError as error:
         if error.name not in ("dask", "distributed"):
             raise
         package = "pip install 'training-dynamics[sweep]'"
         raise MissingPackage(f"a cluster needs dask.distributed, which comes with: {package}") from None
-    with ThreadPoolExecutor(1) as aside:  # there may be an event loop in this thread
-        aside.submit(asyncio.run, _check_answers(address)).result()
-    try:
-        with _quiet(), distributed.Client(address, timeout=CONNECT_TIMEOUT, set_as_default=False) as client:
-            yield client
-    except (OSError, CancelledError):
-        raise SweepError(f"scheduler {address}: the connection was lost; what is done is kept") from None
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without dask's own reports of connections and workers that come and go."""
+def _client(address: str) -> Iterator[Any]:
+    """A connection to the scheduler. Raises MissingPackage, SweepError."""
+    distributed = _import_distributed()
+    with ThreadPoolExecutor(1) as pool:  # this thread may already have an event loop
+        pool.submit(asyncio.run, _check_answers(address)).result()
+    try:
+        with _without_dask_log(), distributed.Client(address, timeout=CONNECT_TIMEOUT, set_as_default=False) as client:
+            yield client
+    except (OSError, CancelledError):
+        raise SweepError(f"scheduler {address}: the connection was lost; finished points are kept") from None
+
+
+@contextlib.contextmanager
+def _without_dask_log() -> Iterator[None]:
+    """Silence dask's log messages about connections and workers in a `with` block."""
     logs = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
     levels = [log.level for log in logs]
     for log in logs:
@@ -159,23 +165,22 @@ def _quiet() -> Iterator[None]:
 
 
 async def _check_answers(address: str) -> None:
-    """Raise SweepError unless a scheduler answers in time; dask's own client waits for ever on other servers."""
-    import distributed
+    """Raise SweepError unless a dask scheduler answers in time; a dask client waits forever on other servers."""
 
     async def kind() -> object:
-        async with distributed.rpc(address) as other:
+        async with _import_distributed().rpc(address) as other:
             return (await other.identity())["type"]
 
     try:
         found = await asyncio.wait_for(kind(), CONNECT_TIMEOUT)
-    except Exception:  # anything may come back
+    except Exception:  # another server may answer anything
         raise SweepError(f"scheduler {address}: no answer within {CONNECT_TIMEOUT:g} s") from None
     if found != "Scheduler":
-        raise SweepError(f"scheduler {address}: is a {found}")
+        raise SweepError(f"scheduler {address}: this is a dask {found}, not a scheduler")
 
 
-def _place(point: SweepPoint, content: bytes) -> None:
-    """Give a file from a worker its name, when it has been seen to be whole, and what was asked for.
+def _save_file(point: SweepPoint, content: bytes) -> None:
+    """Write a file from a worker to the path of its point, after checking that it is complete and of this point.
 
     Raises RecordingError.
     """
@@ -184,11 +189,12 @@ def _place(point: SweepPoint, content: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with hold_lock(path):
-            if (there := find_finished_run(path, point.what, point.steps)) is not None:  # by another process, since
-                there.close()
+            finished = find_finished_run(path, point.identity, point.steps)
+            if finished is not None:  # computed by another process in the meantime
+                finished.close()
                 return
-            for left in path.parent.glob(f".{path.name}.*.tmp"):  # by one that was killed
-                left.unlink()
+            for remnant in path.parent.glob(f".{path.name}.*.tmp"):  # of a process that was killed
+                remnant.unlink()
             temporary.write_bytes(content)
             _check_received(temporary, point)
             fsync_path(temporary)
@@ -199,15 +205,16 @@ def _place(point: SweepPoint, content: bytes) -> None:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-    remove_merged_parts(path, point.steps, point.what)
+    remove_merged_parts(path, point.steps, point.identity)
 
 
 def _check_received(file: Path, point: SweepPoint) -> None:
+    """Raise SweepError unless a file holds the finished run of a point."""
     try:
         with open_trajectory(file) as trajectory, checkpoints(file):
-            check_same_run(file, trajectory.attrs, point.what)
+            check_same_run(file, trajectory.attrs, point.identity)
             reached = int(trajectory["step"][-1])
     except (TrajectoryError, SettingsError) as error:
-        raise SweepError(f"a worker sent back something else, as one with another version does: {error}") from None
+        raise SweepError(f"a worker returned a wrong file, perhaps because of another version: {error}") from None
     if reached != point.steps:
-        raise SweepError(f"a worker sent back {reached} steps of {point.steps}")
+        raise SweepError(f"a worker returned {reached} of {point.steps} steps")

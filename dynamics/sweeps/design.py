@@ -1,4 +1,4 @@
-"""Grids: settings in all combinations of some values, each an ensemble with a file of its own."""
+"""The design of a sweep: settings in all combinations of some values, each an ensemble with its own file."""
 
 import contextlib
 import dataclasses
@@ -19,40 +19,45 @@ from dynamics.simulation import simulate
 from dynamics.system_checks import create_system
 
 MAX_POINTS = 100_000
+"""Largest number of points of a sweep."""
 
 
 class SweepPoint(NamedTuple):
-    """An ensemble of the grid."""
+    """A point of a sweep: one ensemble."""
 
     values: dict[str, Any]
-    """Of the swept settings."""
+    """Values of the swept settings."""
     settings: Settings
     steps: int
     every: int
+    """Steps between recorded frames."""
     path: Path
-    what: dict[str, Any]
-    """Its `identity`."""
+    """Trajectory of the ensemble."""
+    identity: dict[str, Any]
+    """The `run_identity` of the ensemble."""
 
     @property
     def label(self) -> str:
-        """The swept settings, for a person."""
+        """The swept settings as text, such as "fa=2.0, n=7"."""
         return ", ".join(f"{name}={value}" for name, value in self.values.items()) or self.path.stem
 
 
 @dataclasses.dataclass(frozen=True)
 class SweepDesign:
-    """A sweep as it was asked for, checked."""
+    """The settings and points of a sweep, all checked. Created by `sweep_design`."""
 
     settings: Settings
     axes: dict[str, list[Any]]
-    points: list[SweepPoint]  # the last axis varies fastest
+    """Values of each swept setting."""
+    points: list[SweepPoint]
+    """All points; the last axis varies fastest."""
     runs: int
     seed: int
     record: RecordMode
 
     @property
     def title(self) -> str:
-        """What the combined dataset is called, and known by."""
+        """Title of the combined dataset."""
         return f"Sweep of the {self.settings.system} system"
 
     @property
@@ -62,13 +67,13 @@ class SweepDesign:
 
     @property
     def name(self) -> str:
-        """The file name of the combined dataset: sweep-SYSTEM-HASH.nc, the hash over the identities of the points."""
+        """File name of the combined dataset: sweep-SYSTEM-HASH.nc, with a hash over the identities of the points."""
         names = " ".join(point.path.stem for point in self.points)
         return f"sweep-{self.settings.system}-{hashlib.sha256(names.encode()).hexdigest()[:12]}.nc"
 
 
 def length_unit(settings: Settings) -> str:
-    """What the length of a run is counted in: epochs, or steps where there are none."""
+    """The unit of the length of a run: epochs, or steps for a system without epochs."""
     return "epochs" if settings.epoch_steps else "steps"
 
 
@@ -84,40 +89,58 @@ def sweep_design(
     device: str = "auto",
     folder: str | Path = RUNS_FOLDER,
 ) -> SweepDesign:
-    """The points of a sweep, all of them checked before any is computed. Raises SettingsError."""
+    """Return the design of a sweep; all of its points are checked before any is computed.
+
+    Parameters
+    ----------
+    settings, axes, runs, seed, steps, epochs, every, record, device, folder
+        As for `sweep`.
+
+    Returns
+    -------
+    SweepDesign
+
+    Raises
+    ------
+    SettingsError
+        If a setting, a value or the amount is not allowed.
+
+    Examples
+    --------
+    >>> from dynamics import ParticleSettings
+    >>> design = sweep_design(ParticleSettings(n=5), {"fa": [1.0, 2.0], "ga": [0.5, 1.0, 2.0]})
+    >>> design.shape
+    (2, 3)
+    >>> design.points[1].label
+    'fa=1.0, ga=1.0'
+    """
     runs = check_integer("runs", runs, 1, 10_000_000)
     seed = check_integer("seed", seed, 0, 2**62)
     check_choice("record", record, ("all", "metrics"))
     unit, other = ("epochs", "steps") if settings.epoch_steps else ("steps", "epochs")
     length, wrong = (epochs, steps) if settings.epoch_steps else (steps, epochs)
     if wrong is not None:
-        raise SettingsError(other, wrong, f"{unit}, in which {settings.system} counts")
-    place = _folder(folder)
-    checked = _axes(settings, axes)
-    points = []
-    for values in itertools.product(*checked.values()):
-        each = dataclasses.replace(settings, **dict(zip(checked, values, strict=True)))
-        one = max(1, each.epoch_steps)
-        far = each.default_steps if length is None else one * check_integer(unit, length, 0, 2**53 // one)
-        often = each.default_every if every is None else one * check_integer("every", every, 1, 2**53 // one)
-        system = create_system(each, device)
-        where = place / run_path(system.settings, runs, seed, often, record, device).name
-        what = run_identity(system, runs, seed, often, record)
-        held = {name: getattr(each, name) for name in checked}
-        points.append(SweepPoint(held, system.settings, far, often, where, what))
-    return SweepDesign(settings, _different(points, checked), points, runs, seed, record)
-
-
-def _folder(folder: str | Path) -> Path:
-    """The folder of the runs, if it can be one."""
-    place = Path(folder)
-    if not str(folder) or "\0" in str(folder) or (place.exists() and not place.is_dir()):
+        raise SettingsError(other, wrong, f"{unit}, the unit of {settings.system}")
+    path = Path(folder)
+    if not str(folder) or "\0" in str(folder) or (path.exists() and not path.is_dir()):
         raise SettingsError("folder", folder or "no name", "the name of a folder")
-    return place
+    _check_axes(settings, axes)
+    points = []
+    for values in itertools.product(*axes.values()):
+        each = dataclasses.replace(settings, **dict(zip(axes, values, strict=True)))
+        one = max(1, each.epoch_steps)
+        last = each.default_steps if length is None else one * check_integer(unit, length, 0, 2**53 // one)
+        between = each.default_every if every is None else one * check_integer("every", every, 1, 2**53 // one)
+        system = create_system(each, device)
+        file = path / run_path(system.settings, runs, seed, between, record, device).name
+        identity = run_identity(system, runs, seed, between, record)
+        swept = {name: getattr(each, name) for name in axes}
+        points.append(SweepPoint(swept, system.settings, last, between, file, identity))
+    return SweepDesign(settings, _distinct_values(points, axes), points, runs, seed, record)
 
 
-def _axes(settings: Settings, axes: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-    """The axes, if each is a setting with values that can be a coordinate, and there are not too many points."""
+def _check_axes(settings: Settings, axes: Mapping[str, Sequence[Any]]) -> None:
+    """Check that the axes are settings whose values can be coordinates, and that there are not too many points."""
     known = {field.name for field in dataclasses.fields(settings)}
     for name, values in axes.items():
         if name not in known:
@@ -128,40 +151,39 @@ def _axes(settings: Settings, axes: Mapping[str, Sequence[Any]]) -> dict[str, li
             raise SettingsError(name, "no value", "one or more values")
         for value in values:
             if not isinstance(value, bool | int | float | str | np.bool_ | np.integer | np.floating):
-                raise SettingsError(name, value, "a number or a word; others cannot be swept")
+                raise SettingsError(name, value, "a number or a word, which alone can be swept")
     points = math.prod(len(values) for values in axes.values())
     if points > MAX_POINTS:
         raise SettingsError(", ".join(axes), f"{points} points", f"at most {MAX_POINTS}")
-    return {name: list(values) for name, values in axes.items()}
 
 
-def _different(points: list[SweepPoint], axes: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
-    """The axes' values as the settings hold them, such as 1.0 for 1, if none is there twice."""
-    held = {name: list(dict.fromkeys(point.values[name] for point in points)) for name in axes}
+def _distinct_values(points: list[SweepPoint], axes: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    """Values of each axis as the settings store them, such as 1.0 for 1. Raises SettingsError if one occurs twice."""
+    stored = {name: list(dict.fromkeys(point.values[name] for point in points)) for name in axes}
     for name, values in axes.items():
-        if len(held[name]) < len(values):
+        if len(stored[name]) < len(values):
             raise SettingsError(name, " ".join(map(str, values)), "different values")
-    return held
+    return stored
 
 
 # ------------------------------------------------------------------------------------------------ points
 
 
-def open_finished_point(grid: SweepDesign, point: SweepPoint) -> xr.Dataset | None:
-    """The finished run of a point, if it is there, as far as asked for."""
+def open_finished_point(design: SweepDesign, point: SweepPoint) -> xr.Dataset | None:
+    """The finished trajectory of a point, if it exists, up to the point's last step. Raises SettingsError."""
     try:
-        return find_finished_run(point.path, point.what, point.steps)
+        return find_finished_run(point.path, point.identity, point.steps)
     except SettingsError as error:
         if error.field != "steps":
             raise
-        unit, one = length_unit(grid.settings), max(1, point.settings.epoch_steps)
-        allowed = f"more than {point.path} has, one that is recorded there, or another --folder"
+        unit, one = length_unit(design.settings), max(1, point.settings.epoch_steps)
+        allowed = f"more than {point.path} has, one that is recorded in it, or another --folder"
         raise SettingsError(unit, point.steps // one, allowed) from None
 
 
 @contextlib.contextmanager
 def errors_with_point(point: SweepPoint) -> Iterator[None]:
-    """Errors carry a note that says at which point they arose."""
+    """Add a note to errors raised in a `with` block that names the point of the sweep."""
     try:
         yield
     except Exception as error:
@@ -169,16 +191,16 @@ def errors_with_point(point: SweepPoint) -> Iterator[None]:
         raise
 
 
-def simulate_point(point: SweepPoint, grid: SweepDesign, out: Path, progress: bool) -> None:
-    """Run the ensemble of a point, or go on with it, into a file. Raises as `simulate` does."""
+def simulate_point(point: SweepPoint, design: SweepDesign, out: Path, progress: bool) -> None:
+    """Simulate the ensemble of a point, or continue it, into a file. Raises the errors of `simulate`."""
     simulate(
         point.settings,
-        runs=grid.runs,
-        seed=grid.seed,
+        runs=design.runs,
+        seed=design.seed,
         steps=point.steps,
         every=point.every,
-        record=grid.record,
-        device=point.what["device"],
+        record=design.record,
+        device=point.identity["device"],
         out=out,
         progress=progress,
     ).close()

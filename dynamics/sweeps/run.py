@@ -1,11 +1,12 @@
-"""Sweeps: a grid of settings, one ensemble a point, each at the place that `simulate.run_path` gives it.
+"""Sweeps: an ensemble for every combination of settings, each in its own file, and all combined in one dataset.
 
-`grids.plan` says what there is to compute, `fill` computes what is missing of it, here or on a dask.distributed
-cluster, and `combine` makes one dataset of all; `sweep` is the three.
+`sweep` does three steps: `sweep_design` lists the points, `compute_missing_points` computes those without a finished
+file, in this process or on a dask.distributed cluster, and `combine_points` summarises all in one dataset.
 """
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import signal
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -35,7 +36,7 @@ from dynamics.trajectory.schema import VARIABLES
 
 
 class SweepInterrupted(Interrupted):
-    """SIGINT or SIGTERM; the points that are done are on disk, and the same call goes on from there."""
+    """A sweep was stopped by SIGINT or SIGTERM; finished points are on disk, and the same call continues from there."""
 
     def __init__(self, signum: int, done: int, points: int) -> None:
         super().__init__(signum, None, done, points)
@@ -59,115 +60,214 @@ def sweep(
     scheduler: str | None = None,
     progress: bool = True,
 ) -> xr.Dataset:
-    """Run, or find, an ensemble for every combination of the axes' values; all of them as one dataset.
+    """Simulate an ensemble for every combination of settings, and summarise all ensembles in one dataset.
 
-    axes: setting -> values; all other settings are those given. epochs, or steps for a system that has none: how
-    long every run is (default: the system's); `every` counts the same. scheduler: tcp://HOST:PORT of a dask
-    cluster. See `combine` for the dataset. Raises SettingsError, TrajectoryError, RecordingError, Stopped.
+    Ensembles that have a finished file in `folder` are not computed again.
+
+    Parameters
+    ----------
+    settings : ParticleSettings, ModularSettings or SparseSettings
+        Settings of all points, except those that are swept.
+    axes : mapping of str to sequence
+        Values of each swept setting. An ensemble is simulated for each combination.
+    runs, seed : int, optional
+        Number of runs of each ensemble, and seed of its first run.
+    steps : int, optional
+        Length of the runs, for systems without epochs. By default that of the system.
+    epochs : int, optional
+        Length of the runs, for systems with epochs. By default that of the system.
+    every : int, optional
+        Epochs between recorded frames, or steps for systems without epochs. By default that of the system.
+    record : {"metrics", "all"}, optional
+        Whether the files of the points contain only metrics (default), or embeddings and weights too.
+    device : {"auto", "cpu", "cuda"}, optional
+        Where to compute.
+    folder : path-like, optional
+        Folder of the trajectories.
+    scheduler : str, optional
+        Address of a dask scheduler, such as tcp://127.0.0.1:8786. By default this process computes all points.
+    progress : bool, optional
+        Whether to show a progress bar on a terminal.
+
+    Returns
+    -------
+    xarray.Dataset
+        Final, largest and smallest value of each metric along the swept settings and `run`; see `combine_points`.
+
+    Raises
+    ------
+    SettingsError, TrajectoryError, RecordingError, MissingPackage, SweepInterrupted
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dynamics import ParticleSettings
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     result = sweep(ParticleSettings(n=5), {"fa": [1, 2]}, runs=3, steps=5, folder=folder, progress=False)
+    >>> result["final_gradient_norm"].dims
+    ('fa', 'run', 'layer')
     """
-    grid = sweep_design(settings, axes, runs, seed, steps, epochs, every, record, device, folder)
-    compute_missing_points(grid, scheduler, progress)
-    return combine_points(grid)
+    design = sweep_design(settings, axes, runs, seed, steps, epochs, every, record, device, folder)
+    compute_missing_points(design, scheduler, progress)
+    return combine_points(design)
 
 
-# -------------------------------------------------------------------------------------------------- fill
+# ------------------------------------------------------------------------------------------------ computing
 
 
 def compute_missing_points(
-    grid: SweepDesign,
+    design: SweepDesign,
     scheduler: str | None = None,
     progress: bool = True,
     work: Callable[[SweepPoint], float] = lambda point: 1.0,
 ) -> int:
-    """Compute the points that are not there, one after the other or on the workers of a cluster; how many were not.
+    """Compute the points without a finished file, in this process or on a dask cluster; return their number.
 
-    work: what a point costs, in any unit, by which the time left is told; on a cluster the dearest come first.
-    An interrupted point goes on, and more steps extend one; on a cluster such a point begins anew. Raises
-    SettingsError, TrajectoryError, RecordingError, MissingPackage; and Stopped, after which the same call goes on.
+    An interrupted or shorter point is continued; on a cluster it starts anew.
+
+    Parameters
+    ----------
+    design : SweepDesign
+        The sweep, from `sweep_design`.
+    scheduler : str, optional
+        Address of a dask scheduler. By default this process computes the points one after the other.
+    progress : bool, optional
+        Whether to show a progress bar on a terminal.
+    work : callable, optional
+        Relative cost of a point, for the estimate of the remaining time; on a cluster the most expensive points start
+        first. By default all points cost the same.
+
+    Returns
+    -------
+    int
+        Number of points that were computed.
+
+    Raises
+    ------
+    SettingsError, TrajectoryError, RecordingError, MissingPackage
+    SweepInterrupted
+        After SIGINT or SIGTERM; the same call continues from there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dynamics import ParticleSettings
+    >>> from dynamics.sweeps import sweep_design
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     design = sweep_design(ParticleSettings(n=5), {"fa": [1, 2]}, runs=3, steps=5, folder=folder)
+    ...     compute_missing_points(design, progress=False), compute_missing_points(design, progress=False)
+    (2, 0)
     """
     if scheduler is not None:
         check_scheduler(scheduler)
-    missing = _missing(grid)
+    missing = _missing(design)
     if scheduler is None:
         for point in missing:
             with errors_with_point(point):
-                system = create_system(point.settings, point.what["device"])
-                check_resources(system, grid.runs, RecordingSchedule(point.steps, point.every), grid.record, point.path)
-    files = len({point.path for point in grid.points})
-    done, share = files - len(missing), len(missing) / sum(map(work, missing)) if missing else 1.0
-    dearest = sorted(missing, key=work, reverse=True)
-    shape = "{percentage:3.0f}%|{bar}| {n:.1f}/{total} points [{elapsed}<{remaining}{postfix}]"
-    with tqdm(total=files, initial=done, bar_format=shape, disable=None if progress else True) as bar:
-        going = (
-            _here(grid, missing, progress) if scheduler is None else compute_on_cluster(grid, dearest, scheduler, bar)
-        )
+                system = create_system(point.settings, point.identity["device"])
+                check_resources(
+                    system, design.runs, RecordingSchedule(point.steps, point.every), design.record, point.path
+                )
+    files = len({point.path for point in design.points})
+    done, per_work = files - len(missing), len(missing) / sum(map(work, missing)) if missing else 1.0
+    bar_format = "{percentage:3.0f}%|{bar}| {n:.1f}/{total} points [{elapsed}<{remaining}{postfix}]"
+    with tqdm(total=files, initial=done, bar_format=bar_format, disable=None if progress else True) as bar:
+        if scheduler is None:
+            computed = _compute_here(design, missing, progress)
+        else:
+            computed = compute_on_cluster(design, sorted(missing, key=work, reverse=True), scheduler, bar)
         try:
-            with contextlib.closing(going):
-                for point in going:
+            with contextlib.closing(computed):
+                for point in computed:
                     done += 1
-                    bar.update(share * work(point))
+                    bar.update(per_work * work(point))
         except KeyboardInterrupt as stop:  # Interrupted, or between two points
             raise SweepInterrupted(getattr(stop, "signum", signal.SIGINT), done, files) from None
     return len(missing)
 
 
-def _missing(grid: SweepDesign) -> list[SweepPoint]:
-    """The points that are not finished, each file once."""
+def _missing(design: SweepDesign) -> list[SweepPoint]:
+    """The points without a finished file, each file once."""
     missing = {}
-    for point in grid.points:
+    for point in design.points:
         with errors_with_point(point):
-            there = open_finished_point(grid, point)
-        if there is None:
+            finished = open_finished_point(design, point)
+        if finished is None:
             missing[point.path] = point
         else:
-            there.close()
+            finished.close()
     return list(missing.values())
 
 
-def _here(grid: SweepDesign, points: list[SweepPoint], progress: bool) -> Generator[SweepPoint, None, None]:
-    """Compute the points in this process; gives each when it is done."""
+def _compute_here(design: SweepDesign, points: list[SweepPoint], progress: bool) -> Generator[SweepPoint, None, None]:
+    """Compute the points in this process; yield each when it is finished."""
     for point in points:
         with errors_with_point(point):
-            simulate_point(point, grid, point.path, progress)
+            simulate_point(point, design, point.path, progress)
         yield point
 
 
 # --------------------------------------------------------------------------------------------- combining
 
 
-def combine_points(grid: SweepDesign) -> xr.Dataset:
-    """All points of a filled grid as one dataset, with a dimension for each swept setting.
+def combine_points(design: SweepDesign) -> xr.Dataset:
+    """Summarise all points of a sweep in one dataset, with a dimension for each swept setting.
 
-    For each metric of the system, along (axes, run, split or layer): `final_NAME` at the last recorded step, which
-    for a run that diverged is its last finite frame; `peak_NAME` and `lowest_NAME` over the frames up to last_step,
-    the update norm's at step 0 aside, where it is 0 for there was no update. `status` and `last_step` along
-    (axes, run); `steps`, `file` in the folder, and, where there are any, `epochs` along (axes). Splits and layers
-    that not all points have are left out, and the attribute left_out says which. Raises TrajectoryError.
+    Parameters
+    ----------
+    design : SweepDesign
+        A sweep whose points are all computed.
+
+    Returns
+    -------
+    xarray.Dataset
+        For each metric, along (swept settings, run, split or layer): ``final_NAME`` at the last recorded step, which
+        for a run that has diverged is its last finite frame, and ``peak_NAME`` and ``lowest_NAME``, the largest and
+        smallest value up to `last_step`; the update norm at step 0, which is 0 by definition, does not count.
+        ``status`` and ``last_step`` along (swept settings, run); ``steps``, ``file`` and, for systems with epochs,
+        ``epochs`` along the swept settings. Splits and layers that not all points have are omitted; the attribute
+        `left_out` lists them.
+
+    Raises
+    ------
+    TrajectoryError
+        If a point is missing or unfinished.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dynamics import ParticleSettings
+    >>> from dynamics.sweeps import compute_missing_points, sweep_design
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     design = sweep_design(ParticleSettings(n=5), {"fa": [1, 2]}, runs=3, steps=5, folder=folder)
+    ...     points = compute_missing_points(design, progress=False)
+    ...     combine_points(design)["status"].shape
+    (2, 3)
     """
-    found = [_summary(grid, point) for point in grid.points]
-    among = [dim for dim in ("split", "layer") if dim in found[0].dims]
-    kept = {dim: _common([list(each[dim].values) for each in found]) for dim in among}
-    gone = {dim: sorted({str(name) for each in found for name in each[dim].values} - set(kept[dim])) for dim in kept}
-    found = [each.sel(kept) for each in found]
+    summaries = [_point_summary(design, point) for point in design.points]
+    names = {
+        dim: [each[dim].values.tolist() for each in summaries] for dim in ("split", "layer") if dim in summaries[0]
+    }
+    common = {dim: [name for name in lists[0] if all(name in each for each in lists)] for dim, lists in names.items()}
+    omitted = {dim: sorted(set(itertools.chain(*lists)) - set(common[dim])) for dim, lists in names.items()}
+    summaries = [each.sel(common) for each in summaries]
     variables = {}
-    for name, one in found[0].data_vars.items():
-        values = np.stack([each[name].values for each in found])
-        dims = (*grid.axes, *one.dims)
-        variables[name] = (dims, values.reshape((*grid.shape, *one.shape)), one.attrs)
-    coords = {name: np.array(values) for name, values in grid.axes.items()}
-    coords |= {dim: np.array(names) for dim, names in kept.items()}
-    result = xr.Dataset(variables, {name: (name, values) for name, values in coords.items()}, _attributes(grid))
-    result = result.assign_coords(seed=("run", grid.seed + np.arange(grid.runs, dtype=np.int64)))
-    if any(gone.values()):
-        result.attrs["left_out"] = "; ".join(f"{dim} {', '.join(names)}" for dim, names in gone.items() if names)
+    for name, first in summaries[0].data_vars.items():
+        values = np.stack([each[name].values for each in summaries])
+        variables[name] = ((*design.axes, *first.dims), values.reshape((*design.shape, *first.shape)), first.attrs)
+    coords = {name: (name, np.array(values)) for name, values in {**design.axes, **common}.items()}
+    result = xr.Dataset(variables, coords, _attributes(design))
+    result = result.assign_coords(seed=("run", design.seed + np.arange(design.runs, dtype=np.int64)))
+    if any(omitted.values()):
+        result.attrs["left_out"] = "; ".join(f"{dim} {', '.join(each)}" for dim, each in omitted.items() if each)
     return result
 
 
-def _summary(grid: SweepDesign, point: SweepPoint) -> xr.Dataset:
-    """What `combine` keeps of a point."""
-    trajectory = open_finished_point(grid, point)
+def _point_summary(design: SweepDesign, point: SweepPoint) -> xr.Dataset:
+    """The variables of `combine_points` for one point."""
+    trajectory = open_finished_point(design, point)
     if trajectory is None:
-        raise TrajectoryError(f"{point.path}: is not there, or not finished")
+        raise TrajectoryError(f"{point.path}: does not exist or is not finished")
     with trajectory:
         frames = trajectory[[name for name in METRIC_VARIABLES if name in trajectory]].load()
         ends = trajectory[["status", "last_step"]].load()
@@ -177,17 +277,16 @@ def _summary(grid: SweepDesign, point: SweepPoint) -> xr.Dataset:
         counted = valid
         if name == "update_norm":
             counted = valid & ((frames["step"] > 0) | ~(valid & (frames["step"] > 0)).any("step"))
-        what = VARIABLES[str(name)].long_name
-        numbers = {
+        long_name = VARIABLES[str(name)].long_name
+        extremes = {
             "final": (values.isel(step=-1), "at the last step"),
             "peak": (values.where(counted, -np.inf).max("step"), "largest"),
             "lowest": (values.where(counted, np.inf).min("step"), "smallest"),
         }
-        for kind, (number, words) in numbers.items():
-            plain = (
-                number.transpose("run", ...).astype(values.dtype).drop_vars(("step", "time", "epoch"), errors="ignore")
-            )
-            variables[f"{kind}_{name}"] = plain.assign_attrs(long_name=f"{what}: {words}", units="1")
+        for kind, (extreme, words) in extremes.items():
+            plain = extreme.transpose("run", ...).drop_vars(("step", "time", "epoch"), errors="ignore")
+            attributes = {"long_name": f"{long_name}: {words}", "units": "1"}
+            variables[f"{kind}_{name}"] = plain.astype(values.dtype).assign_attrs(attributes)
     variables |= {str(name): values for name, values in ends.data_vars.items()}
     variables["steps"] = xr.DataArray(point.steps)
     if point.settings.epoch_steps:
@@ -196,22 +295,17 @@ def _summary(grid: SweepDesign, point: SweepPoint) -> xr.Dataset:
     return xr.Dataset(variables)
 
 
-def _common(lists: list[list[str]]) -> list[str]:
-    """The names that are in all lists, in the order of the first."""
-    return [name for name in lists[0] if all(name in other for other in lists)]
-
-
-def _attributes(grid: SweepDesign) -> dict[str, Any]:
-    """What the points have in common, as in their files, and the settings that were not swept."""
-    first = grid.points[0]
-    system = create_system(first.settings, first.what["device"])
-    attrs = describe_run(system, first.what, first.steps).attrs
+def _attributes(design: SweepDesign) -> dict[str, Any]:
+    """Attributes that all points share, and the settings that are not swept."""
+    first = design.points[0]
+    system = create_system(first.settings, first.identity["device"])
+    attrs = describe_run(system, first.identity, first.steps).attrs
     shared = ("Conventions", "system", "seed", "runs", "record", "device", "numerics_version")
-    made = ("created_at", "git_commit", "package_versions")
+    origin = ("created_at", "git_commit", "package_versions")
     return {
-        "title": grid.title,
+        "title": design.title,
         **{name: attrs[name] for name in shared},
-        "config_json": json.dumps(dataclasses.asdict(grid.settings), sort_keys=True),
-        "swept": json.dumps(list(grid.axes)),
-        **{name: attrs[name] for name in made},
+        "config_json": json.dumps(dataclasses.asdict(design.settings), sort_keys=True),
+        "swept": json.dumps(list(design.axes)),
+        **{name: attrs[name] for name in origin},
     }

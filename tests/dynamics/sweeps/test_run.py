@@ -209,14 +209,30 @@ def test_a_damaged_point_is_named(tmp_path):
     assert error.value.__notes__ == ["at the point fa=2.0, step_rule=force"]
 
 
-LONG = ["--n", "17", "--runs", "8", "--steps", "20000", "--every", "5000"]
+LONG = ParticleSettings(n=11)
+LONG_AMOUNT = {"runs": 8, "steps": 20000, "every": 5000, "progress": False}
 
 
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_sweep_goes_on(environment, tmp_path, which):
-    words = ["sims.sweep", "particles", "--fa", "1", "2", "3", *LONG]
+    words = [
+        "sims.sweep",
+        "particles",
+        "--fa",
+        "1",
+        "2",
+        "3",
+        "--n",
+        "11",
+        "--runs",
+        "8",
+        "--steps",
+        "20000",
+        "--every",
+        "5000",
+    ]
     process = subprocess.Popen([sys.executable, "-m", *words], env=environment, stderr=subprocess.PIPE, text=True)
-    first, second, _ = [run_path(ParticleSettings(fa=fa), 8, 0, 5000, "metrics") for fa in (1.0, 2.0, 3.0)]
+    first, second, _ = [run_path(dataclasses.replace(LONG, fa=fa), 8, 0, 5000, "metrics") for fa in (1.0, 2.0, 3.0)]
     while not second.with_name(f".{second.name}.lock").exists():
         assert process.poll() is None
         time.sleep(0.01)
@@ -228,12 +244,10 @@ def test_an_interrupted_sweep_goes_on(environment, tmp_path, which):
     assert last == "interrupted: 1 of 3 points are done: the same command goes on from there"
     assert first.exists()
     assert closed_parts(second)
-    amount = {"runs": 8, "steps": 20000, "every": 5000, "progress": False}
-    result = sweep(ParticleSettings(), {"fa": [1, 2, 3]}, **amount)
-    for fa, name in zip((1.0, 2.0, 3.0), result["file"].values, strict=True):
-        with open_trajectory(tmp_path / "runs" / str(name)) as found:
-            alone = simulate(ParticleSettings(fa=fa), record="metrics", **amount)
-            xr.testing.assert_equal(found, alone)
+    result = sweep(LONG, {"fa": [1, 2, 3]}, **LONG_AMOUNT)
+    with open_trajectory(tmp_path / "runs" / str(result["file"].values[1])) as found:
+        alone = simulate(dataclasses.replace(LONG, fa=2.0), record="metrics", **LONG_AMOUNT)
+        xr.testing.assert_equal(found, alone)
     assert not list((tmp_path / "runs").glob("*.parts"))
 
 
@@ -242,7 +256,7 @@ def test_an_interrupted_sweep_goes_on(environment, tmp_path, which):
 KILLER = 66.0
 PRELOAD = f"""
 import os
-from dynamics import grids
+from dynamics.sweeps import design
 from dynamics.simulation import simulate as real
 
 def simulate(settings, **words):
@@ -250,7 +264,7 @@ def simulate(settings, **words):
         os.kill(os.getpid(), 9)
     return real(settings, **words)
 
-grids.simulate = simulate
+design.simulate = simulate
 """
 
 
@@ -282,16 +296,15 @@ def kill_a_busy_worker(address, killed):
 
 def test_a_killed_worker_loses_and_doubles_nothing(cluster, tmp_path, monkeypatch):
     placed = []
-    place = module._place
-    monkeypatch.setattr(module, "_place", lambda point, content: [placed.append(point.path), place(point, content)])
-    settings, killed = ParticleSettings(), []
-    axes, amount = {"fa": [1, 2, 3, 4]}, {"runs": 8, "steps": 20000, "every": 5000, "progress": False}
+    save = module._save_file
+    monkeypatch.setattr(module, "_save_file", lambda point, content: [placed.append(point.path), save(point, content)])
+    killed, axes = [], {"fa": [1, 2, 3, 4]}
     knife = threading.Thread(target=kill_a_busy_worker, args=(cluster, killed))
     knife.start()
-    there = sweep(settings, axes, scheduler=cluster, folder="there", **amount)
+    there = sweep(LONG, axes, scheduler=cluster, folder="there", **LONG_AMOUNT)
     knife.join()
     assert killed
-    xr.testing.assert_identical(bare(there), bare(sweep(settings, axes, folder="here", **amount)))
+    xr.testing.assert_identical(bare(there), bare(sweep(LONG, axes, folder="here", **LONG_AMOUNT)))
     assert len(set(placed)) == len(placed) == 4
     files = {path.name for path in (tmp_path / "there").iterdir() if not path.name.endswith(".lock")}
     assert files == set(there["file"].values.tolist())
@@ -351,17 +364,17 @@ def test_what_a_worker_sends_is_checked_before_it_takes_its_name(tmp_path, monke
     first, second = grid.points
     content = compute_point(first, grid)
     for point, sent in [(first, content[:-1]), (first, content[:500] + b"x" + content[501:]), (second, content)]:
-        with pytest.raises(SweepError, match="sent back something else"):
-            module._place(point, sent)
-    with pytest.raises(SweepError, match="sent back 5 steps of 6"):
-        module._place(first._replace(steps=6), content)
+        with pytest.raises(SweepError, match="returned a wrong file"):
+            module._save_file(point, sent)
+    with pytest.raises(SweepError, match="returned 5 of 6 steps"):
+        module._save_file(first._replace(steps=6), content)
     assert not list((tmp_path / "runs").glob("*.nc"))
     left = first.path.with_name(f".{first.path.name}.1.2.tmp")  # by a client that was killed
     left.write_bytes(content)
-    module._place(first, content)
+    module._save_file(first, content)
     assert not list((tmp_path / "runs").glob(".*.tmp"))
     simulate(first.settings, runs=2, steps=9, record="metrics", out=first.path, progress=False).close()
-    module._place(first, content)  # somebody has extended it since: that stays
+    module._save_file(first, content)  # somebody has extended it since: that stays
     with open_trajectory(first.path) as longer:
         assert int(longer["step"][-1]) == 9
     assert compute_missing_points(grid, progress=False) == 1
