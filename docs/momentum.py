@@ -1,6 +1,6 @@
-"""Particles with momentum, a system from outside: the worked example of new-system.md.
+"""Particles with momentum: the example of new-system.md, a system outside the package.
 
-    x <- normalise(x + step_size F(x) + momentum v),   v the displacement of the step before
+    x <- normalise(x + step_size F(x) + momentum v),   v the displacement in the previous step
 
 Polyak's heavy ball under the balanced force F of CA section 6. All values are dimensionless.
 """
@@ -18,11 +18,11 @@ from sims.command_line.default_command import system_command
 
 @dataclass(frozen=True)
 class MomentumSettings(ParticleSettings):
-    """N particles under the forces of CA that keep part of their motion."""
+    """N particles under the forces of CA, with momentum."""
 
     system: ClassVar[str] = "momentum"
     momentum: float = 0.9
-    """Share of a step that is made again in the next one."""
+    """Fraction of the last displacement that is added to the next one."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -32,7 +32,7 @@ class MomentumSettings(ParticleSettings):
 
 @dataclass(frozen=True)
 class MomentumState(ParticleState):
-    """Particles after `step` steps, and how they move; `last_step` stands still in a run that has diverged."""
+    """Particles after `step` steps, and their last displacement. `last_step` stays as it is in a diverged run."""
 
     velocity: np.ndarray  # (run, token, axis) displacement in the last step
 
@@ -61,7 +61,7 @@ class MomentumSystem(System):
             x, v = state.embedding, state.velocity
             force, norm = self.plain.force(x)
             after = self.plain.normalise(x + s.step_size * force + s.momentum * v)
-            going = (state.last_step == state.step) & (norm < 1e38)  # a run that diverges stays where it is
+            going = (state.last_step == state.step) & (norm < 1e38)  # a run that diverges keeps its state
             norms = [norm, np.linalg.norm(after - x, axis=(1, 2))]
             pushed, moved = np.where(going, norms, [state.gradient_norm, state.update_norm])
             x, v = np.where(going[:, None, None], [after, after - x], [x, v])

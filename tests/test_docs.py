@@ -67,8 +67,8 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     register(MomentumSettings, MomentumSystem)
     paths = folder / "momentum.nc", folder / "particles.nc"
-    simulate(SETTINGS, runs=6, out=paths[0], progress=False).close()
-    simulate(ParticleSettings(fa=2.0, n=7), runs=6, out=paths[1], progress=False).close()
+    simulate(SETTINGS, runs=6, out=paths[0]).close()
+    simulate(ParticleSettings(fa=2.0, n=7), runs=6, out=paths[1]).close()
     for each in TABLES:
         each.pop("momentum", None)
     return paths
@@ -83,7 +83,7 @@ def files(made, tmp_path):
 
 
 def run(settings=SETTINGS, runs=4, **amount):
-    return simulate(settings, runs=runs, progress=False, **amount)
+    return simulate(settings, runs=runs, **amount)
 
 
 # -------------------------------------------------------------------------------------------- the pages
@@ -105,7 +105,13 @@ def test_the_page_shows_the_file():
 
 
 def test_each_block_is_run_somewhere():
-    begins = ('"""Particles with momentum', "from docs.momentum", "import numpy", '"""How far', '"""python -m reaching')
+    begins = (
+        '"""Particles with momentum',
+        "from docs.momentum",
+        "import numpy",
+        '"""The largest distance',
+        '"""python -m reaching',
+    )
     assert [each.startswith(begin) for each, begin in zip(blocks(NEW_SYSTEM), begins, strict=True)] == [True] * 5
     assert len(blocks(FORMAT)) == 1
 
@@ -213,17 +219,12 @@ def test_momentum_matters():
     assert not np.allclose(still[:, -1], heavy[:, -1], atol=0.1)
 
 
-def test_a_member_depends_on_its_seed_alone():
-    together, alone = run(runs=5, steps=40), run(runs=1, seed=3, steps=40)
-    for name in SETTINGS_VARIABLES:
-        np.testing.assert_array_equal(together[name][3:4], alone[name])
-
-
 SETTINGS_VARIABLES = ("embedding", "velocity", "gradient_norm", "update_norm")
 
 
-def test_an_interrupted_run_ends_as_one_that_was_not(monkeypatch):
-    real = MomentumSystem.advance
+def test_what_the_page_says_of_any_system(monkeypatch):
+    """Interrupted, extended, replayed, branched without a change, or alone: the bits are those of one long run."""
+    real, whole = MomentumSystem.advance, run(steps=60)
 
     def advance(self, state, steps):
         if state.step < 23 <= state.step + steps:
@@ -231,26 +232,20 @@ def test_an_interrupted_run_ends_as_one_that_was_not(monkeypatch):
             return real(self, state, 23 - state.step)
         return real(self, state, steps)
 
-    with monkeypatch.context() as patch:
+    with monkeypatch.context() as patch, pytest.raises(Interrupted):
         patch.setattr(MomentumSystem, "advance", advance)
-        with pytest.raises(Interrupted):
-            run(steps=60, every=5, out="a.nc")
+        run(steps=30, out="a.nc")
     assert closed_parts("a.nc")[-1].end == 23
     assert read_settings(open_trajectory("a.nc")) == SETTINGS
-    found, whole = run(steps=60, every=5, out="a.nc"), run(steps=60, every=5)
-    for name in (*SETTINGS_VARIABLES, "last_step", "status", "step"):
-        np.testing.assert_array_equal(found[name], whole[name])
-
-
-def test_it_is_extended_replayed_and_branched():
     run(steps=30, out="a.nc").close()
-    found, whole = run(steps=60, out="a.nc"), run(steps=60)
-    again = replay("a.nc", 2, 17, 41)
+    found, again, alone = run(steps=60, out="a.nc"), replay("a.nc", 2, 17, 41), run(runs=1, seed=3, steps=60)
     same, calmer = branch("a.nc", 25), branch("a.nc", 25, momentum=0.0)
-    for name in SETTINGS_VARIABLES:
+    for name in (*SETTINGS_VARIABLES, "step"):
         np.testing.assert_array_equal(found[name], whole[name])
+    for name in SETTINGS_VARIABLES:
         np.testing.assert_array_equal(again[name], whole[name][[2], 17:42])
         np.testing.assert_array_equal(same[name], whole[name][:, 25:])
+        np.testing.assert_array_equal(alone[name], whole[name][3:])
     assert not np.array_equal(calmer["embedding"][:, -1], whole["embedding"][:, -1])
     with pytest.raises(SettingsError, match="n: found 5"):
         branch("a.nc", 25, n=5)
@@ -285,15 +280,6 @@ def test_a_run_that_diverges_stands_still(monkeypatch):
 def test_settings_that_make_no_sense_are_refused(name, value):
     with pytest.raises(SettingsError, match=f"{name}: found {value}"):
         MomentumSettings(**{name: value})
-
-
-def test_a_system_that_lacks_a_method_cannot_be_made():
-    class Half(System):
-        def coords(self):
-            return {}
-
-    with pytest.raises(TypeError, match="restore"):
-        Half()
 
 
 def test_settings_of_a_system_that_is_not_registered_are_told(monkeypatch):
@@ -354,7 +340,7 @@ def test_what_is_about_something_else_says_so_in_a_line(command, files, typed):
 def test_a_film_of_it(files, typed, tmp_path):
     with open_trajectory(files[0]) as trajectory:
         few = trajectory.isel(step=slice(0, 6))
-        simulate(SETTINGS, runs=2, steps=5, out="few.nc", progress=False).close()
+        simulate(SETTINGS, runs=2, steps=5, out="few.nc").close()
         np.testing.assert_array_equal(open_trajectory("few.nc")["embedding"], few["embedding"][:2])
     code, out, err = typed("analysis.film", "few.nc", "--out", "a.gif", "--width", "480")
     assert code == 0, err
@@ -402,7 +388,7 @@ def test_panels_of_its_own(files, typed, tmp_path):
 
 
 def test_an_analysis_from_outside(files, typed, tmp_path, monkeypatch):
-    (tmp_path / "reach.py").write_text(block('"""How far'))
+    (tmp_path / "reach.py").write_text(block('"""The largest distance'))
     (tmp_path / "reaching.py").write_text(block('"""python -m reaching'))
     monkeypatch.syspath_prepend(tmp_path)
     code, out, err = typed("reaching", files[0])
@@ -529,7 +515,7 @@ def outsider(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "outsider", raising=False)
     module = importlib.import_module("outsider")
-    simulate(module.Settings(n=5), runs=2, steps=12, out="a.nc", progress=False).close()
+    simulate(module.Settings(n=5), runs=2, steps=12, out="a.nc").close()
     for each in (table.SETTINGS_CLASSES, registry.SYSTEM_CLASSES):
         del each["outsider"]
     sys.modules.pop("outsider")
@@ -621,20 +607,6 @@ def test_from_the_shell(environment):
     assert re.match(
         f"error: name of a system: found momentum, allowed is one of particles.*{SYSTEM_MODULES_VARIABLE}", done.stderr
     )
-
-
-def test_a_grid_of_one_point(typed):
-    code, out, err = typed("sims.sweep", "particles", "--n", "5", "--runs", "2", "--steps", "4")
-    assert code == 0, err
-    assert "1 computed" in out
-
-
-def test_a_bad_option_of_the_example(typed, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["momentum", "--momentum", "2"])
-    with pytest.raises(SystemExit) as end:
-        command_line.system_command(MomentumSettings, "docs.momentum")
-    assert end.value.code == 2
-    assert "momentum: found 2.0" in " ".join(capsys.readouterr().err.split())
 
 
 def test_the_example_from_the_command_line(monkeypatch, capsys):

@@ -16,7 +16,7 @@ def particles(start, **changes):
 
 
 def begin(settings, **amount):
-    return simulate(settings, **{"runs": 2, "steps": 2, "progress": False, **amount})
+    return simulate(settings, **{"runs": 2, "steps": 2, **amount})
 
 
 @pytest.fixture

@@ -1,25 +1,20 @@
 """The loop: what it records, where runs live, and how they are found, extended, replayed and branched."""
 
-import dataclasses
 import pickle
 import signal
 from concurrent.futures import ThreadPoolExecutor
-from typing import ClassVar
 
 import numpy as np
 import pytest
 import xarray as xr
 from xarray.backends.file_manager import FILE_CACHE
 
-from analysis.structures.circles_and_grids import circles, grid_imperfections
+from analysis.structures.circles_and_grids import grid_imperfections
 from dynamics import simulation as loop
-from dynamics import system as registry
 from dynamics.branching import branch, final_embedding, replay
 from dynamics.errors import Interrupted, RecordingError, TrajectoryError
 from dynamics.particles.system import ParticleSystem
 from dynamics.preparation import run_path
-from dynamics.randomness import normal_samples
-from dynamics.settings import SETTINGS_CLASSES as KNOWN
 from dynamics.settings import ParticleSettings, SettingsError
 from dynamics.simulation import simulate
 from dynamics.trajectory import recorder
@@ -33,7 +28,7 @@ SETTINGS = ParticleSettings(n=7, fa=2.0)
 
 
 def run(out=None, **changes):
-    return simulate(SETTINGS, **{"runs": 6, "steps": 60, "progress": False, "out": out, **changes})
+    return simulate(SETTINGS, **{"runs": 6, "steps": 60, "out": out, **changes})
 
 
 def same(a: xr.Dataset, b: xr.Dataset) -> bool:
@@ -53,9 +48,11 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(recorder, "PART_BYTES", 6 * 7 * 2 * 8 * 9)
 
 
-def test_without_out_nothing_is_written(tmp_path):
-    run()
-    assert list(tmp_path.iterdir()) == []
+def test_memory_and_file_hold_the_same(tmp_path):
+    trajectory = run()
+    assert list(tmp_path.iterdir()) == []  # without out nothing is written
+    assert same(trajectory, run(out=tmp_path / "a.nc"))
+    assert run(steps=0)["step"].values.tolist() == [0]
 
 
 def test_what_is_recorded(tmp_path):
@@ -67,14 +64,6 @@ def test_what_is_recorded(tmp_path):
     np.testing.assert_array_equal(full["gradient_norm"].sel(step=0), full["gradient_norm"].sel(step=1))
     moved = np.sqrt((full["embedding"].diff("step") ** 2).sum(["token", "axis"])).transpose("run", "step")
     np.testing.assert_allclose(full["update_norm"].isel(step=slice(1, None), layer=0), moved, rtol=1e-4)
-
-
-def test_zero_steps():
-    assert run(steps=0)["step"].values.tolist() == [0]
-
-
-def test_memory_and_file_hold_the_same(tmp_path):
-    assert same(run(), run(out=tmp_path / "a.nc"))
 
 
 def test_run_4_of_6_alone(tmp_path):
@@ -123,7 +112,7 @@ def test_a_file_of_another_run_is_refused(tmp_path, change):
     with pytest.raises(SettingsError, match=f"out: found .*a.nc with {next(iter(change))}="):
         run(out=path, **change)
     with pytest.raises(SettingsError, match="out: found .*a.nc with fa=2.0"):
-        simulate(ParticleSettings(n=7, fa=1.0), runs=6, steps=60, out=path, progress=False)
+        simulate(ParticleSettings(n=7, fa=1.0), runs=6, steps=60, out=path)
     assert path.read_bytes() == before
     run(out=path, overwrite=True, **change)
 
@@ -321,7 +310,7 @@ def test_nonsense_is_refused_by_name(field, value):
 )
 def test_what_cannot_fit_is_refused_before_it_is_allocated(settings, amount):
     with pytest.raises(SettingsError, match="GiB"):
-        simulate(settings, **{"runs": 5, "progress": False, **amount})
+        simulate(settings, **{"runs": 5, **amount})
 
 
 def test_a_schedule_of_a_longer_run_keeps_checkpoints_of_a_shorter_one():
@@ -425,7 +414,7 @@ def test_a_run_is_not_written_over_the_file_it_begins_from(tmp_path):
     own = ParticleSettings(n=7, start=str(path), start_step=-1)
     for overwrite in (True, False):
         with pytest.raises(SettingsError, match="another file than the one that this run begins from"):
-            simulate(own, runs=6, steps=5, out=path, overwrite=overwrite, progress=False)
+            simulate(own, runs=6, steps=5, out=path, overwrite=overwrite)
     assert path.read_bytes() == before
 
 
@@ -436,7 +425,7 @@ def test_overwrite_removes_nothing_before_the_new_run_can_begin(tmp_path):
     wrong = ParticleSettings(n=6, start=str(other))
     before = path.read_bytes()
     with pytest.raises(SettingsError, match="start"):
-        simulate(wrong, runs=6, steps=5, out=path, overwrite=True, progress=False)
+        simulate(wrong, runs=6, steps=5, out=path, overwrite=True)
     assert path.read_bytes() == before
 
 
@@ -459,7 +448,7 @@ def test_a_selection_is_replayed_by_its_seeds(tmp_path):
 
 def test_a_dataset_whose_file_was_replaced_is_not_replayed(tmp_path):
     old = run(out=tmp_path / "a.nc")
-    simulate(ParticleSettings(n=7, fa=0.5), runs=6, steps=60, out=tmp_path / "a.nc", overwrite=True, progress=False)
+    simulate(ParticleSettings(n=7, fa=0.5), runs=6, steps=60, out=tmp_path / "a.nc", overwrite=True)
     with pytest.raises(TrajectoryError, match="another run has been written there"):
         replay(old, 0, 10, 20)
 
@@ -471,7 +460,7 @@ def test_a_saved_selection_or_branch_is_not_taken_for_the_run(tmp_path):
     with pytest.raises(SettingsError, match="out: found .*selection or a branch"):
         run(out=tmp_path / "selection.nc")
     with pytest.raises(SettingsError, match="out: found"):
-        simulate(ParticleSettings(n=7, fa=1.0), runs=6, steps=60, out=tmp_path / "branch.nc", progress=False)
+        simulate(ParticleSettings(n=7, fa=1.0), runs=6, steps=60, out=tmp_path / "branch.nc")
     for name in ("selection.nc", "branch.nc"):
         with pytest.raises(TrajectoryError, match="no restart states"):
             replay(tmp_path / name, 0, 1, 2)
@@ -560,13 +549,13 @@ def test_the_end_of_metrics_alone_is_replayed_where_no_restart_state_is_at_it(tm
 
 def test_parts_of_another_run_beside_a_finished_one_are_not_removed(interrupted, tmp_path):
     other = ParticleSettings(n=7, fa=0.5)
-    simulate(other, runs=6, steps=60, out=tmp_path / "b.nc", progress=False).close()
+    simulate(other, runs=6, steps=60, out=tmp_path / "b.nc").close()
     (tmp_path / "b.nc").replace(interrupted)
     before = closed_parts(interrupted)
-    simulate(other, runs=6, steps=60, out=interrupted, progress=False)
+    simulate(other, runs=6, steps=60, out=interrupted)
     assert closed_parts(interrupted) == before
     with pytest.raises(SettingsError, match="out: found"):
-        simulate(other, runs=6, steps=80, out=interrupted, progress=False)
+        simulate(other, runs=6, steps=80, out=interrupted)
     assert closed_parts(interrupted) == before
 
 
@@ -577,7 +566,7 @@ def test_nothing_is_saved_over_a_run_in_progress(interrupted):
 
 
 def test_a_branch_after_a_divergence_is_a_trajectory(diverging, tmp_path):
-    original = simulate(diverging, runs=2, steps=20, out=tmp_path / "a.nc", progress=False)
+    original = simulate(diverging, runs=2, steps=20, out=tmp_path / "a.nc")
     recorder.save_trajectory(branch(original, 10, fa=2.0), tmp_path / "b.nc")
     with open_trajectory(tmp_path / "b.nc") as found:
         assert found["last_step"].values.tolist() == [20, 0]
@@ -641,7 +630,7 @@ def diverging(tmp_path, generator):
 
 
 def test_a_diverged_run_is_marked_masked_and_left_out(diverging, tmp_path):
-    trajectory = simulate(diverging, runs=2, steps=30, out=tmp_path / "a.nc", progress=False)
+    trajectory = simulate(diverging, runs=2, steps=30, out=tmp_path / "a.nc")
     assert trajectory["status"].values.tolist() == [DONE, DIVERGED]
     assert trajectory["last_step"].values.tolist() == [30, 0]
     assert (trajectory["embedding"][1] == trajectory["embedding"][1, 0]).all()
@@ -650,111 +639,14 @@ def test_a_diverged_run_is_marked_masked_and_left_out(diverging, tmp_path):
     assert measured[0].notnull().all()
     assert measured[1, 0].notnull()
     assert measured[1, 1:].isnull().all()
-    xr.testing.assert_equal(
-        truncate_trajectory(trajectory, 0).load(), simulate(diverging, runs=2, steps=0, progress=False)
-    )
+    xr.testing.assert_equal(truncate_trajectory(trajectory, 0).load(), simulate(diverging, runs=2, steps=0))
 
 
 def test_a_diverged_run_survives_parts_and_extension(diverging, tmp_path, monkeypatch):
-    simulate(diverging, runs=2, steps=30, out=tmp_path / "a.nc", progress=False).close()
+    simulate(diverging, runs=2, steps=30, out=tmp_path / "a.nc").close()
     monkeypatch.setattr(recorder, "PART_BYTES", 2000)
-    extended = simulate(diverging, runs=2, steps=60, out=tmp_path / "a.nc", progress=False)
-    assert same(extended, simulate(diverging, runs=2, steps=60, progress=False))
-
-
-# --------------------------------------------------------------------------------- a system from outside
-
-
-@dataclasses.dataclass(frozen=True)
-class PendulumSettings:
-    """A harmonic oscillator in the plane, turned by an exact angle each step; nothing of the particles."""
-
-    system: ClassVar[str] = "pendulum"
-    default_steps: ClassVar[int] = 8
-    default_every: ClassVar[int] = 2
-    epoch_steps: ClassVar[int] = 0
-    angle: float = 0.1
-
-    @property
-    def modulus(self) -> int:
-        return 1
-
-    @property
-    def time_step(self) -> float:
-        return self.angle
-
-
-@dataclasses.dataclass(frozen=True)
-class PendulumState:
-    step: int
-    x: np.ndarray
-
-    @property
-    def last_step(self) -> np.ndarray:
-        return np.full(len(self.x), self.step)
-
-
-class PendulumSystem:
-    numerics_version = 1
-
-    def __init__(self, settings, device="auto"):
-        self.settings, self.device, self.ensemble_width = settings, "cpu", 0
-        self.variables = {
-            "embedding": ("token", "axis"),
-            "gradient_norm": ("layer",),
-            "update_norm": ("layer",),
-            "energy": (),
-        }
-
-    def working_bytes(self, runs):
-        return 100 * runs
-
-    def coords(self):
-        return {"token": np.arange(1), "axis": np.arange(2), "layer": np.array(["point"])}
-
-    def initial(self, seeds):
-        return PendulumState(0, normal_samples(seeds, "pendulum", (2,)))
-
-    def advance(self, state, steps):
-        x = state.x
-        c, s = np.cos(self.settings.angle), np.sin(self.settings.angle)
-        for _ in range(steps):
-            x = np.stack([c * x[:, 0] - s * x[:, 1], s * x[:, 0] + c * x[:, 1]], axis=1)
-        return PendulumState(state.step + steps, x)
-
-    def observe(self, state):
-        norm = np.linalg.norm(state.x, axis=1).astype(np.float32)
-        return {
-            "embedding": state.x[:, None],
-            "gradient_norm": norm[:, None],
-            "update_norm": norm[:, None],
-            "energy": norm**2,
-        }
-
-    def checkpoint(self, state):
-        return {"step": np.array(state.step), "x": state.x}
-
-    def restore(self, arrays):
-        return PendulumState(int(arrays["step"]), arrays["x"])
-
-
-def test_a_system_from_outside_goes_through_everything(tmp_path, monkeypatch):
-    """The protocol is all that the loop, the format and the analyses know."""
-    monkeypatch.setattr(registry, "SYSTEM_CLASSES", dict(registry.SYSTEM_CLASSES))
-    monkeypatch.setitem(KNOWN, "pendulum", PendulumSettings)
-    registry.register(PendulumSettings, PendulumSystem)
-    settings, path = PendulumSettings(angle=0.25), tmp_path / "a.nc"
-    simulate(settings, runs=3, out=path, progress=False).close()
-    trajectory = simulate(settings, runs=3, steps=20, out=path, progress=False)
-    angle = 0.25 * trajectory["step"].values
-    start = trajectory["embedding"].values[:, 0, 0]
-    expected = start[:, :1] * np.cos(angle) - start[:, 1:] * np.sin(angle)
-    np.testing.assert_allclose(trajectory["embedding"].values[:, :, 0, 0], expected, atol=1e-13)
-    assert trajectory["energy"].dims == ("run", "step")
-    np.testing.assert_array_equal(trajectory["time"], angle)
-    xr.testing.assert_equal(replay(path, 1, 7, 9)["embedding"][:, 1], trajectory["embedding"][1:2].sel(step=8))
-    assert circles(trajectory).all()
-    assert run_path(settings, 3, 0).name.startswith("pendulum-")
+    extended = simulate(diverging, runs=2, steps=60, out=tmp_path / "a.nc")
+    assert same(extended, simulate(diverging, runs=2, steps=60))
 
 
 # ------------------------------------------------------------------------------- links and folders as --out

@@ -89,10 +89,17 @@ def tables():
 
 
 def run(settings=None, runs=3, **amount):
-    return simulate(settings or NoiseSettings(), runs=runs, progress=False, **amount)
+    return simulate(settings or NoiseSettings(), runs=runs, **amount)
 
 
-def test_a_system_with_noise_is_taken_and_goes_on_exactly():
+Alike = type("Alike", (), {"device": "cpu", "ensemble_width": 0, "numerics_version": 1, **vars(Noise)})
+"""The same system, which inherits nothing."""
+
+
+@pytest.mark.parametrize("kind", [Noise, Alike])
+def test_a_system_with_noise_is_taken_and_goes_on_exactly(kind):
+    register(NoiseSettings, kind)
+    assert run_path(NoiseSettings(), 3, 0).name.startswith("walkers-")
     run(steps=13, every=1, out="a.nc").close()
     found, whole = run(steps=40, every=1, out="a.nc"), run(steps=40, every=1)
     np.testing.assert_array_equal(found["embedding"], whole["embedding"])

@@ -54,7 +54,7 @@ def here(typed):
     ids=["particles", "modular", "sparse"],
 )
 def test_a_branch_is_found_extended_and_replayed(settings, change, tmp_path):
-    simulate(settings, runs=3, steps=40, every=5, out=tmp_path / "a.nc", progress=False).close()
+    simulate(settings, runs=3, steps=40, every=5, out=tmp_path / "a.nc").close()
     direct = branch(tmp_path / "a.nc", 13, until=60, **change)
     path = tmp_path / "b.nc"
     branch(tmp_path / "a.nc", 13, out=path, **change).close()
@@ -73,13 +73,13 @@ def test_a_branch_is_found_extended_and_replayed(settings, change, tmp_path):
     with pytest.raises(SettingsError, match="out: found .*branched_at"):
         branch(tmp_path / "a.nc", 14, out=path, **change)
     with pytest.raises(SettingsError, match="out: found .*a branch"):
-        simulate(settings, runs=3, steps=40, every=5, out=path, progress=False)
+        simulate(settings, runs=3, steps=40, every=5, out=path)
     with pytest.raises(SettingsError, match="another file than the one that this run begins from"):
         branch(tmp_path / "a.nc", 13, out=tmp_path / "a.nc", **change)
 
 
 def test_a_branch_that_was_interrupted_goes_on(tmp_path, monkeypatch):
-    simulate(SPARSE, runs=3, steps=40, every=5, out=tmp_path / "a.nc", progress=False).close()
+    simulate(SPARSE, runs=3, steps=40, every=5, out=tmp_path / "a.nc").close()
     expected = branch(tmp_path / "a.nc", 13, until=200, lr=0.01)
     path = tmp_path / "b.nc"
     monkeypatch.setattr(recorder, "PART_SECONDS", 0.0)
@@ -109,7 +109,7 @@ def test_a_branch_that_was_interrupted_goes_on(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("first", "then"), [("adam", "sgd"), ("sgd", "adamw"), ("adamw", "adam")])
 def test_a_branch_file_may_change_the_optimizer(settings, change, first, then, tmp_path):
     source = dataclasses.replace(settings, optimizer=first)
-    simulate(source, runs=3, steps=20, every=5, out=tmp_path / "a.nc", progress=False).close()
+    simulate(source, runs=3, steps=20, every=5, out=tmp_path / "a.nc").close()
     direct = branch(tmp_path / "a.nc", 13, until=60, optimizer=then, **change)
     branch(tmp_path / "a.nc", 13, until=40, out=tmp_path / "b.nc", optimizer=then, **change).close()
     extended = branch(tmp_path / "a.nc", 13, until=60, out=tmp_path / "b.nc", optimizer=then, **change)
@@ -118,7 +118,7 @@ def test_a_branch_file_may_change_the_optimizer(settings, change, first, then, t
 
 def test_a_branch_that_changes_the_batch_begins_a_new_epoch(tmp_path):
     """Epochs go on to count from the beginning, and each is a whole pass through the data."""
-    simulate(SPARSE, runs=2, steps=21, out=tmp_path / "a.nc", progress=False).close()  # 7 steps an epoch
+    simulate(SPARSE, runs=2, steps=21, out=tmp_path / "a.nc").close()  # 7 steps an epoch
     whole = branch(tmp_path / "a.nc", 14, until=34, batch=5, out=tmp_path / "b.nc")  # 10 steps an epoch
     np.testing.assert_allclose(whole["epoch"], [2, 3, 4])
     np.testing.assert_array_equal(whole["step"], [14, 24, 34])
@@ -136,7 +136,7 @@ def test_a_branch_that_changes_the_batch_begins_a_new_epoch(tmp_path):
 
 
 def test_a_branch_has_no_start_of_its_own(tmp_path):
-    simulate(SPARSE, runs=2, steps=21, out=tmp_path / "a.nc", progress=False).close()
+    simulate(SPARSE, runs=2, steps=21, out=tmp_path / "a.nc").close()
     with pytest.raises(SettingsError, match="start: found"):
         branch(tmp_path / "a.nc", 14, start=str(tmp_path / "a.nc"))
     with pytest.raises(SettingsError, match="steps, every"):
@@ -144,7 +144,7 @@ def test_a_branch_has_no_start_of_its_own(tmp_path):
 
 
 def test_where_branches_live(tmp_path):
-    simulate(SPARSE, runs=3, steps=20, out=tmp_path / "a.nc", progress=False).close()
+    simulate(SPARSE, runs=3, steps=20, out=tmp_path / "a.nc").close()
     paths = {
         branch_path(tmp_path / "a.nc", 7),
         branch_path(tmp_path / "a.nc", 8),
@@ -158,7 +158,7 @@ def test_where_branches_live(tmp_path):
 
 
 def test_a_branch_in_memory_cannot_be_branched(tmp_path):
-    simulate(SPARSE, runs=2, steps=20, out=tmp_path / "a.nc", progress=False).close()
+    simulate(SPARSE, runs=2, steps=20, out=tmp_path / "a.nc").close()
     with pytest.raises(TrajectoryError, match="no restart states"):
         branch(branch(tmp_path / "a.nc", 7), 14)
 
@@ -248,8 +248,8 @@ def test_successful_runs_are_as_many_as_there_are(here, flag, monkeypatch):
     ],
 )
 def test_nonsense_is_refused_with_the_option_named(here, words, named):
-    simulate(SPARSE, runs=2, steps=21, out="a.nc", progress=False).close()
-    simulate(ModularSettings(n=5), runs=2, steps=2, out="modular.nc", progress=False).close()
+    simulate(SPARSE, runs=2, steps=21, out="a.nc").close()
+    simulate(ModularSettings(n=5), runs=2, steps=2, out="modular.nc").close()
     code, _, errors = here("sims.sparse", *words)
     assert code == 2
     assert named in re.sub(r"\s+│?\s*", " ", errors)

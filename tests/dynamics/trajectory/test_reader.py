@@ -25,7 +25,7 @@ SETTINGS = ParticleSettings(n=5, fa=2.0)
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     path = tmp_path_factory.mktemp("written") / "run.nc"
-    simulate(SETTINGS, runs=3, steps=20, seed=4, out=path, progress=False).close()
+    simulate(SETTINGS, runs=3, steps=20, seed=4, out=path).close()
     return path
 
 
@@ -36,12 +36,12 @@ def file(written, tmp_path):
 
 @pytest.fixture
 def trajectory():
-    return simulate(SETTINGS, runs=3, steps=4, progress=False)
+    return simulate(SETTINGS, runs=3, steps=4)
 
 
 @pytest.fixture(scope="module")
 def pair():
-    return simulate(ParticleSettings(n=2, dim=1), runs=2, steps=2, progress=False)
+    return simulate(ParticleSettings(n=2, dim=1), runs=2, steps=2)
 
 
 @given(
@@ -92,7 +92,7 @@ def test_settings_come_back(written):
 
 
 def test_the_end_of_a_run_that_recorded_metrics_alone_is_in_its_restart_state(written, tmp_path):
-    metrics = simulate(SETTINGS, runs=3, steps=20, seed=4, record="metrics", out=tmp_path / "m.nc", progress=False)
+    metrics = simulate(SETTINGS, runs=3, steps=20, seed=4, record="metrics", out=tmp_path / "m.nc")
     assert "embedding" not in metrics
     with open_trajectory(written) as full:
         xr.testing.assert_equal(
@@ -104,7 +104,7 @@ def test_the_end_of_a_run_that_recorded_metrics_alone_is_in_its_restart_state(wr
 def test_about_twenty_checkpoints(tmp_path):
     for steps in (1, 20, 100, 333):
         path = tmp_path / f"{steps}.nc"
-        simulate(SETTINGS, runs=1, steps=steps, out=path, progress=False).close()
+        simulate(SETTINGS, runs=1, steps=steps, out=path).close()
         with checkpoints(path) as group:
             known = group["checkpoint"].values
         assert known[0] == 0

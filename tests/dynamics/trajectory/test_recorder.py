@@ -19,7 +19,7 @@ from dynamics.trajectory.parts import closed_parts, parts_folder
 from dynamics.trajectory.reader import checkpoints, open_trajectory
 
 SETTINGS = ParticleSettings(n=5, fa=2.0)
-AMOUNT = {"runs": 4, "steps": 4000, "every": 2, "progress": False}
+AMOUNT = {"runs": 4, "steps": 4000, "every": 2}
 
 # The same run with parts so small that there are dozens of them; says when the work begins.
 SCRIPT = """
@@ -27,10 +27,10 @@ import sys
 from dynamics import Interrupted, ParticleSettings, simulate
 from dynamics.trajectory import recorder
 recorder.PART_SECONDS = 0.03
-simulate(ParticleSettings(n=5, fa=2.0), runs=1, steps=1, progress=False)  # compile
+simulate(ParticleSettings(n=5, fa=2.0), runs=1, steps=1)  # compile
 print("working", flush=True)
 try:
-    simulate(ParticleSettings(n=5, fa=2.0), runs=4, steps=4000, every=2, progress=False, out=sys.argv[1])
+    simulate(ParticleSettings(n=5, fa=2.0), runs=4, steps=4000, every=2, out=sys.argv[1])
 except Interrupted as stop:
     sys.exit(128 + stop.signum)
 """
@@ -177,12 +177,12 @@ def test_a_write_that_is_lost_without_an_error_is_noticed(tmp_path, monkeypatch)
 
     monkeypatch.setattr(netcdf, "_write_group", forgetful)
     with pytest.raises(RecordingError, match="variable embedding reads back differently"):
-        simulate(SETTINGS, runs=2, steps=3, out=tmp_path / "run.nc", progress=False)
+        simulate(SETTINGS, runs=2, steps=3, out=tmp_path / "run.nc")
     assert [path.name for path in tmp_path.iterdir()] == [".run.nc.lock"]
 
 
 def test_a_value_that_is_not_finite_is_never_written(tmp_path):
-    trajectory = simulate(SETTINGS, runs=2, steps=3, progress=False)
+    trajectory = simulate(SETTINGS, runs=2, steps=3)
     trajectory["embedding"][1, 2, 3, 0] = np.nan
     with pytest.raises(RecordingError, match="variable embedding: a value is not finite"):
         recorder.save_trajectory(trajectory, tmp_path / "run.nc")
