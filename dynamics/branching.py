@@ -312,13 +312,13 @@ def _changed_system(source: xr.Dataset, step: int, changes: Mapping[str, Any]) -
     If the length of an epoch changes, a new epoch begins at this step.
     """
     before = read_settings(source)
-    unknown = sorted(set(changes) - {field.name for field in dataclasses.fields(before)})  # type: ignore[arg-type]
+    unknown = sorted(set(changes) - {field.name for field in dataclasses.fields(before)})
     if unknown:
         raise SettingsError(unknown[0], changes[unknown[0]], f"a setting of {before.system}")
     for name in changes:
         if name.startswith("start"):
             raise SettingsError(name, changes[name], "its own: a branch begins with the state of the trajectory")
-    settings = dataclasses.replace(before, **changes)  # type: ignore[type-var]
+    settings = dataclasses.replace(before, **changes)
     system, shape = _recorded_system(source, settings), _state_shape(_recorded_system(source))
     if _state_shape(system) != shape:
         name = next((each for each in changes if _changes_shape(source, before, each, changes)), next(iter(changes)))
@@ -333,7 +333,7 @@ def _changed_system(source: xr.Dataset, step: int, changes: Mapping[str, Any]) -
 def _changes_shape(source: xr.Dataset, before: Settings, name: str, changes: Mapping[str, Any]) -> bool:
     """Whether one of several changes alters the shape of the state by itself."""
     try:
-        alone = dataclasses.replace(before, **{name: changes[name]})  # type: ignore[type-var]
+        alone = dataclasses.replace(before, **{name: changes[name]})
     except SettingsError:
         return False
     return _state_shape(_recorded_system(source, alone)) != _state_shape(_recorded_system(source))

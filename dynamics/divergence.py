@@ -45,7 +45,7 @@ class DivergenceGuard:
     def initial(self, seeds: np.ndarray) -> GuardedState:
         """The state at step 0. Raises SettingsError where it is not finite."""
         state = self._read(self.system.initial(seeds))
-        for run in np.flatnonzero(_not_finite(state)):
+        for run in np.flatnonzero(_not_finite(state)).tolist():
             where = f"{type(self.system).__name__}.initial"
             found = f"{_first_bad_name(state, run)} of run {run} (seed {seeds[run]}) at step 0 is not finite"
             raise SettingsError(where, found, "finite values at step 0")
@@ -60,7 +60,7 @@ class DivergenceGuard:
             for _ in range(steps):
                 state = self.advance(state, 1)
             return state
-        for run in np.flatnonzero(bad):
+        for run in np.flatnonzero(bad).tolist():
             warnings.warn(
                 f"{self.settings.system}: {_first_bad_name(after, run)} of run {run} is not finite at step "
                 f"{after.step}; the run is marked as diverged, its frames up to step {state.step} are kept",

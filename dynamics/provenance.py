@@ -28,7 +28,7 @@ def run_identity(system: System, runs: int, seed: int, every: int, record: str) 
     """The attributes `IDENTITY_ATTRIBUTES` of a run."""
     values = (
         system.settings.system,
-        json.dumps(dataclasses.asdict(system.settings), sort_keys=True),  # type: ignore[call-overload]
+        json.dumps(dataclasses.asdict(system.settings), sort_keys=True),
         seed,
         runs,
         every,

@@ -169,11 +169,12 @@ def _check_first_step(system: Any, seeds: np.ndarray) -> None:
 
 def _checked_frame(system: Any, state: Any, step: int, runs: int, method: str) -> Arrays:
     """The frame of a state that a method returned after `step` steps, if both are valid."""
-    where, last = f"{type(system).__name__}.{method}", getattr(state, "last_step", None)
+    where = f"{type(system).__name__}.{method}"
     has_steps = hasattr(state, "step") and hasattr(state, "last_step")
     _require(has_steps, where, f"a {type(state).__name__}", "a state with step and last_step")
     is_step = isinstance(state.step, numbers.Integral) and state.step == step
     _require(is_step, where, f"a state whose step is {state.step!r}", f"the int {step}")
+    last: Any = state.last_step
     are_steps = isinstance(last, np.ndarray) and last.shape == (runs,) and last.dtype.kind in "iu"
     found = f"a state whose last_step is {_describe_shape(last)}"
     _require(are_steps, where, found, f"integers of shape ({runs},): run")
