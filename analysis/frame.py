@@ -1,19 +1,21 @@
-"""One figure of a run at a step: what a network or particles make of things (VC section 2.3; CA figures 1 to 5).
+"""Draw panels of a run at one step: activations of a network, embeddings, forces (VC section 2.3; CA figures 1 to 5).
 
 python -m analysis.frame RUN.nc --run 3 --step 1200
 python -m analysis.frame RUN.nc --run 3 --panels attention sequence_embeddings --out attention.pdf
 python -m analysis.frame RUN.nc OTHER.nc --run 3
 """
 
+from __future__ import annotations
+
 import dataclasses
 from pathlib import Path
 
+from analysis import plots
 from analysis.command_line.panel_selection import (
     PanelOptions,
     check_panel_options,
     check_picture_path,
     default_picture_path,
-    make_scenes,
     map_pixels,
     open_shown_runs,
     picture_width,
@@ -27,40 +29,35 @@ _FORMATS = ("png", "svg", "pdf")
 
 @dataclasses.dataclass(frozen=True)
 class Options(PanelOptions):
-    """Draw panels of a run at one step into a PNG, SVG or PDF."""
+    """Draw panels of a run, or of two side by side, at one step into a PNG, SVG or PDF (VC section 2.3, CA figures 1 to
+    5)."""
 
     step: int = -1
-    """Which step; of steps that were not recorded the nearest that was. -1 is the last."""
-
-
-# --------------------------------------------------------------------------------------------- the command
+    """Step to draw; the nearest recorded one where it was not recorded. -1 is the last."""
 
 
 def main(options: Options) -> None:
-    """Find the frame, draw and write it."""
+    """Find the frame, draw it and save it."""
     check_integer("step", options.step, -1, 2**62)
     check_panel_options(options)
     check_picture_path(options, Path("figure.png"), _FORMATS)
-    import numpy as np
-
-    from analysis.plots.drawing.film_timeline import compares_by_run_fraction, nearest_frame, simultaneous_frames
-    from analysis.plots.drawing.panel_grid import PanelGrid
-
     trajectories, runs = open_shown_runs(options)
-    names, left = select_panels(options, trajectories)
-    width = picture_width(options, len(names))
-    scenes = make_scenes(options, trajectories, runs, names, map_pixels(options, names))
-    frames = simultaneous_frames(scenes, nearest_frame(scenes[0], options.step))
+    names, left_out = select_panels(options, trajectories)
+    width, side = picture_width(options, len(names)), map_pixels(options, len(names))
+    scenes = [
+        plots.build_scene(each, run, options.axes, side, names) for each, run in zip(trajectories, runs, strict=True)
+    ]
+    frames = plots.simultaneous_frames(scenes, plots.nearest_frame(scenes[0], options.step))
     step = int(scenes[0].steps[frames[0]])
     if options.step not in (-1, step):
         print(f"step        {step}, the nearest to {options.step} that was recorded")
-    if compares_by_run_fraction(scenes):
-        print("time        the runs count it in other units: of each the same share is over")
+    if plots.compares_by_run_fraction(scenes):
+        print("time        units differ; each run is shown after the same fraction of its length")
     out = check_picture_path(options, default_picture_path(options, runs, f"-step{step}.png"), _FORMATS)
-    sheet = PanelGrid(scenes, names, options.columns, width)
-    sheet.show(frames, [scene.arrays(np.array([frame])) for scene, frame in zip(scenes, frames, strict=True)])
-    sheet.save(out)
-    print(f"panels      {', '.join(names)}{left}\npicture     {out}  ({sheet.width} x {sheet.height})")
+    grid = plots.PanelGrid(scenes, names, options.columns, width)
+    grid.show(frames, [scene.arrays([frame]) for scene, frame in zip(scenes, frames, strict=True)])
+    grid.save(out)
+    print(f"panels      {', '.join(names)}{left_out}\npicture     {out}  ({grid.width} x {grid.height})")
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from analysis.command_line.panel_selection import MAX_PANELS
-from analysis.film import FILM_MAP_PIXELS, draw_frames, write_film
 from analysis.plots.drawing.artists import MARKERS
+from analysis.plots.drawing.film_encoder import draw_frames, write_film
 from analysis.plots.drawing.film_timeline import FilmFrames, film_frames
 from analysis.plots.drawing.panel_grid import PanelGrid
 from analysis.plots.panels import build_scene, panel_names
@@ -91,7 +91,7 @@ class Film:
 
     def setup(self):
         trajectory = simulate(SparseSettings(), runs=1, seed=9, steps=EPOCHS * 64, every=64)
-        self.scene = build_scene(trajectory, 0, side=FILM_MAP_PIXELS, panels=panel_names(trajectory)[:MAX_PANELS])
+        self.scene = build_scene(trajectory, 0, panels=panel_names(trajectory)[:MAX_PANELS])
         self.sheet = PanelGrid([self.scene], width=960, even=True)
         self.reel = film_frames([self.scene])
 

@@ -1,4 +1,6 @@
-"""What commands that show panels of a run, or of two side by side, have in common: options, and what they mean."""
+"""Options of the commands that draw panels of one run, or of two side by side, and the choices that they leave open."""
+
+from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
@@ -7,121 +9,93 @@ from typing import TYPE_CHECKING
 
 import tyro
 
+import dynamics
+from analysis import plots
 from dynamics.settings import SettingsError, check_integer
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from analysis.plots.scenes.scene import Scene
-
 MAX_PANELS = 16
-"""Panels that are shown where none are named."""
+"""Panels that are drawn by default."""
 
 DEFAULT_WIDTH = 960
-"""Default width in pixels of a scene's panels, and of a single panel's two thirds of it."""
+"""Default width in pixels for the panels of one run."""
 
-MIN_WIDTH, MAX_WIDTH = 120, 7680
-MIN_PANEL_WIDTH = 40
-"""Pixels of a panel, with all around it, at least."""
+MIN_WIDTH, MAX_WIDTH, MIN_PANEL_WIDTH = 120, 7680, 40
 _NETCDF_SIGNATURES = (b"\x89HDF", b"CDF")
-"""How netCDF files begin."""
 _FIGURE_PIXELS_PER_MAP_PIXEL = 1.25
-"""Pixels of a figure to one of its maps, in each direction."""
 
 
 @dataclasses.dataclass(frozen=True)
 class PanelOptions:
-    """Options of commands that show panels of a run, or of two side by side."""
+    """Options of commands that draw panels of one run, or of two side by side."""
 
     trajectory: tyro.conf.Positional[Path]
-    """A trajectory, finished or still running."""
+    """Trajectory, finished or still running."""
     other: tyro.conf.Positional[Path | None] = None
-    """One to be shown beside it; the same file again, to compare two of its runs."""
+    """Trajectory drawn beside it; the same file again compares two of its runs."""
     run: int | None = None
-    """Place of the run. None is the first successful one (of modular addition and particles, the first that ends as a
-    circle), or 0."""
+    """Run index. Default: the first successful run (of modular addition and particles, the first that ends as a
+    circle), otherwise 0."""
     run_of_other: int | None = None
-    """Place of the other's run. None is the same place, of the same file the next one."""
+    """Run index in the other trajectory. Default: the same index, or the next one in the same file."""
     panels: tuple[str, ...] = ()
-    """Which panels, in this order; a name that is not known is answered with all names. None is the first 16."""
+    """Names of the panels, in this order; an unknown name is answered with all names. Default: the first 16."""
     columns: int | None = None
-    """Panels in a row. None is up to 4."""
+    """Panels in a row. Default: up to 4."""
     axes: tuple[int, int] | None = None
-    """The two axes, counted from 0, that are shown where there are more. None is the principal ones."""
+    """The two axes that are shown, counted from 0, where there are more. Default: the principal axes."""
     width: int | None = None
-    """Of the whole picture in pixels. None is 960 for each run, 640 for a single panel."""
+    """Width of the picture in pixels. Default: 960 for each run, 640 for a single panel."""
     out: Path | None = None
-    """File to write. None is beside the trajectory."""
+    """File to write. Default: beside the trajectory."""
+
+    @property
+    def runs(self) -> int:
+        """Number of runs drawn."""
+        return 1 if self.other is None else 2
 
 
 # ------------------------------------------------------------------------------------------------- choices
 
 
-def default_run(trajectory: "xr.Dataset") -> tuple[int, str]:
-    """The first run that has learned what it should, else the first one; and why, in words."""
-    from analysis.statistics.success import success_mask
-    from analysis.structures.circles_and_grids import circles
-    from dynamics.settings import SparseSettings
-    from dynamics.trajectory.diverged import not_diverged
-    from dynamics.trajectory.schema import read_settings
+def select_panels(
+    options: PanelOptions, trajectories: Sequence[xr.Dataset], default: Sequence[str] = (), most: int | None = None
+) -> tuple[tuple[str, ...], str]:
+    """Names of the panels to draw, which all trajectories have, and a note on those that are left out.
 
-    if isinstance(read_settings(trajectory), SparseSettings):
-        good, word = success_mask(trajectory), "successful"
-    elif "embedding" in trajectory:
-        alive = not_diverged(trajectory)
-        good, word = circles(trajectory["embedding"].isel(step=-1)).values & alive, "a circle"
-    else:
-        return 0, ", the first one"
-    if not good.any():
-        return 0, f", the first one, as none is {word}"
-    return int(good.argmax()), f", the first that is {word} of {len(good)}"
-
-
-def select_run(trajectory: "xr.Dataset", name: str, run: int | None) -> tuple[int, str]:
-    """The place along `run` that is asked for, or the default, and why. Raises SettingsError."""
-    if run is None:
-        return default_run(trajectory)
-    if not 0 <= run < trajectory.sizes["run"]:
-        raise SettingsError(name, run, f"a place from 0 to {trajectory.sizes['run'] - 1}")
-    return run, ""
-
-
-def select_panels(options: PanelOptions, trajectories: "Sequence[xr.Dataset]") -> tuple[tuple[str, ...], str]:
-    """Names of the panels that all have, those asked for or the first of them; and what is left out, in words.
-
-    Raises SettingsError, TrajectoryError.
+    Without the option --panels these are the first `most` (16), of the names `default` where there are any. Raises
+    SettingsError, TrajectoryError.
     """
-    from analysis.plots.panels import panel_names
-
-    names = [panel_names(each) for each in trajectories]
-    shared = tuple(name for name in names[0] if all(name in others for others in names))
+    names = [plots.panel_names(each) for each in trajectories]
+    common = tuple(name for name in names[0] if all(name in others for others in names))
     for name in options.panels:
-        if name not in shared:
-            raise SettingsError("panels", name, "some of " + ", ".join(shared))
-    if not shared:
+        if name not in common:
+            raise SettingsError("panels", name, "some of " + ", ".join(common))
+    if not common:
         raise SettingsError("other", options.other, "a run that has panels in common with the first")
-    if options.panels:
-        return options.panels, ""
-    left = f"; with --panels also {', '.join(shared[MAX_PANELS:])}" if len(shared) > MAX_PANELS else ""
-    return shared[:MAX_PANELS], left
+    shown = options.panels or ([name for name in default if name in common] or common)[: most or MAX_PANELS]
+    left = () if options.panels else [name for name in common if name not in shown]
+    return tuple(shown), f"; with --panels also {', '.join(left)}" if left else ""
 
 
 def check_picture_path(options: PanelOptions, default: Path, formats: Sequence[str]) -> Path:
-    """The file to be written, which is no file of data. Raises SettingsError."""
+    """The file to write. Raises SettingsError unless it has one of the formats and contains no trajectory or result."""
     path = default if options.out is None else options.out
     if path.suffix[1:].lower() not in formats or path.is_dir():
-        names = [f".{one}" for one in formats]
-        allowed = ", ".join(names[:-1]) + f" or {names[-1]}"
+        suffixes = [f".{one}" for one in formats]
+        allowed = ", ".join(suffixes[:-1]) + f" or {suffixes[-1]}"
         raise SettingsError("out", path, f"the name of a file that ends in {allowed}")
     if path.is_file():
         with path.open("rb") as file:
             if file.read(8).startswith(_NETCDF_SIGNATURES):
-                raise SettingsError("out", path, "a name that no trajectory or result has, which would be lost")
+                raise SettingsError("out", path, "a name that no trajectory or result has")
     return path
 
 
 def check_panel_options(options: PanelOptions) -> None:
-    """See that numbers are what they can be. Raises SettingsError."""
+    """Raise SettingsError for options that are invalid whatever the trajectory."""
     if options.columns is not None:
         check_integer("columns", options.columns, 1, 100)
     if options.width is not None:
@@ -134,85 +108,47 @@ def check_panel_options(options: PanelOptions) -> None:
 
 
 def picture_width(options: PanelOptions, count: int) -> int:
-    """Of the picture, in pixels, for so many panels of each run. Raises SettingsError where they would be too small."""
-    from analysis.plots.drawing.panel_layout import default_columns
-
-    runs = 1 if options.other is None else 2
-    width = (DEFAULT_WIDTH if count > 1 else 2 * DEFAULT_WIDTH // 3) * runs if options.width is None else options.width
-    columns = min(options.columns or default_columns(count), count)
-    if width < MIN_PANEL_WIDTH * columns * runs:
-        name, value = ("columns", options.columns) if options.width is None else ("width", options.width)
-        some = (
-            f"at most {width // (MIN_PANEL_WIDTH * runs)}"
-            if name == "columns"
-            else f"at least {MIN_PANEL_WIDTH * columns * runs}"
-        )
-        raise SettingsError(name, value, f"{some}, for panels that can be made out")
-    return width
+    """Width of the picture in pixels, for `count` panels of each run. Raises SettingsError for too small panels."""
+    runs, default = options.runs, DEFAULT_WIDTH if count > 1 else 2 * DEFAULT_WIDTH // 3
+    width = default * runs if options.width is None else options.width
+    columns = min(options.columns or plots.default_columns(count), count)
+    if width >= MIN_PANEL_WIDTH * columns * runs:
+        return width
+    if options.width is None:
+        most = width // (MIN_PANEL_WIDTH * runs)
+        raise SettingsError("columns", options.columns, f"at most {most}, or a larger width")
+    raise SettingsError("width", width, f"at least {MIN_PANEL_WIDTH * columns * runs}, or fewer columns")
 
 
-def map_pixels(options: PanelOptions, names: Sequence[str]) -> int:
-    """Pixels of a map, for a whole figure at once."""
-    from analysis.plots.drawing.panel_layout import default_columns
-
-    columns = options.columns or default_columns(len(names))
-    return int(
-        min(
-            480,
-            max(
-                96,
-                picture_width(options, len(names))
-                / (2 if options.other else 1)
-                / columns
-                / _FIGURE_PIXELS_PER_MAP_PIXEL,
-            ),
-        )
-    )
+def map_pixels(options: PanelOptions, count: int) -> int:
+    """Pixels along each side of a class map in a figure, for `count` panels of each run."""
+    columns = options.columns or plots.default_columns(count)
+    panel_width = picture_width(options, count) / options.runs / columns
+    return int(min(480, max(96, panel_width / _FIGURE_PIXELS_PER_MAP_PIXEL)))
 
 
 # ----------------------------------------------------------------------------------------------- the runs
 
 
-def open_shown_runs(options: PanelOptions) -> "tuple[list[xr.Dataset], list[int]]":
-    """The trajectories that are shown, and the places of their runs, which are told. Raises as they do."""
-    from dynamics.trajectory.reader import open_trajectory
-
-    paths = [options.trajectory, *([] if options.other is None else [options.other])]
-    trajectories = [open_trajectory(path) for path in paths]
+def open_shown_runs(options: PanelOptions) -> tuple[list[xr.Dataset], list[int]]:
+    """Open and print the trajectories that are drawn, with the indices of their runs."""
+    paths = [options.trajectory] if options.other is None else [options.trajectory, options.other]
+    trajectories = [dynamics.open_trajectory(path) for path in paths]
     runs: list[int] = []
     for path, trajectory in zip(paths, trajectories, strict=True):
-        if runs and options.run_of_other is None:
-            run, why = (runs[0] + (path.resolve() == paths[0].resolve())) % trajectory.sizes["run"], ""
-        else:
-            name = "run_of_other" if runs else "run"
-            run, why = select_run(trajectory, name, getattr(options, name))
+        name, wanted = ("run_of_other", options.run_of_other) if runs else ("run", options.run)
+        if runs and wanted is None:
+            wanted = (runs[0] + (path.resolve() == paths[0].resolve())) % trajectory.sizes["run"]
+        run, remark = plots.select_run(trajectory, name, wanted)
         runs.append(run)
-        print(f"trajectory  {path}  (run {run}{why}{divergence_note(trajectory, run)})")
+        print(f"trajectory  {path}  (run {run}{remark})")
     return trajectories, runs
 
 
-def divergence_note(trajectory: "xr.Dataset", run: int) -> str:
-    """That a run diverged, in words, where it did."""
-    from dynamics.trajectory.schema import DIVERGED
-
-    if trajectory["status"].values[run] != DIVERGED:
-        return ""
-    return f", which diverged after step {int(trajectory['last_step'].values[run])}"
-
-
 def default_picture_path(options: PanelOptions, runs: Sequence[int], rest: str) -> Path:
-    """The default name of a picture, beside the first trajectory."""
+    """Default name of a picture, beside the first trajectory."""
     stem = f"{options.trajectory.stem}-run{runs[0]}"
     if options.other is not None:
         same = options.other.resolve() == options.trajectory.resolve()
         stem += f"-run{runs[1]}" if same else f"-{options.other.stem}-run{runs[1]}"
     return options.trajectory.with_name(stem + rest)
-
-
-def make_scenes(
-    options: PanelOptions, trajectories: "Sequence[xr.Dataset]", runs: Sequence[int], names: Sequence[str], side: int
-) -> "list[Scene]":
-    """What is to be seen of each run. Raises SettingsError, TrajectoryError."""
-    from analysis.plots.panels import build_scene
-
-    return [build_scene(each, run, options.axes, side, names) for each, run in zip(trajectories, runs, strict=True)]

@@ -1,16 +1,24 @@
-"""Films as files: raw frames piped to ffmpeg, the copy that imageio-ffmpeg brings. No frame is ever on the disk.
+"""Films as files: raw frames are piped to ffmpeg, which imageio-ffmpeg installs. Frames are never stored on disk.
 
-The same frames give the same bytes: no date, no version, a fixed number of threads.
+The same frames give the same bytes: without date and version, and with a fixed number of threads.
 """
 
+from __future__ import annotations
+
+import itertools
 import shutil
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
+from tqdm import tqdm
 
 from analysis.output.files import replace_file
+from analysis.plots.drawing.film_timeline import FilmFrames
+from analysis.plots.drawing.panel_grid import PanelGrid
+from analysis.plots.scenes.scene import LayerArrays
 from dynamics.errors import MissingPackage, RecordingError
 
 try:
@@ -18,40 +26,59 @@ try:
 except ImportError:
     raise MissingPackage("films need imageio-ffmpeg, which comes with: pip install 'training-dynamics[view]'") from None
 
-_REPRODUCIBLE = ["-fflags", "+bitexact", "-flags:v", "+bitexact", "-map_metadata", "-1"]
+_FRAMES_PER_BATCH = 24
+"""Frames whose arrays are computed together, while those before are drawn."""
 
-H264_OPTIONS = [
-    "-preset",
-    "veryfast",
-    "-crf",
-    "21",
-    "-threads",
-    "2",
-    "-movflags",
-    "+faststart",
-    "-f",
-    "mp4",
-    *_REPRODUCIBLE,
-]
-"""What browsers play, beginning before all is loaded."""
+_REPRODUCIBLE = "-fflags +bitexact -flags:v +bitexact -map_metadata -1".split()
 
-_GIF_COLOURS = 96
-_GIF_OPTIONS = [
-    "-filter_complex",
-    f"split[a][b];[a]palettegen=max_colors={_GIF_COLOURS}:reserve_transparent=1[p];[b][p]paletteuse=dither=none",
-    "-loop", "0", "-threads", "1", "-f", "gif", *_REPRODUCIBLE,
-]  # fmt: skip
-"""One palette for the whole film; without dithering what stands still costs nothing."""
+H264_OPTIONS = [*"-preset veryfast -crf 21 -threads 2 -movflags +faststart -f mp4".split(), *_REPRODUCIBLE]
+"""Browsers play this format, and start before the whole file is loaded."""
 
-_WriteFrame = Callable[[np.ndarray], None]
+_GIF_FILTER = "split[a][b];[a]palettegen=max_colors=96:reserve_transparent=1[p];[b][p]paletteuse=dither=none"
+"""One palette for the whole film. Without dithering, areas that do not change need no bytes."""
+
+_GIF_OPTIONS = ["-filter_complex", _GIF_FILTER, *"-loop 0 -threads 1 -f gif".split(), *_REPRODUCIBLE]
+
+
+def write_film(grid: PanelGrid, film: FilmFrames, path: Path, fps: float, progress: bool = True) -> None:
+    """Draw a panel grid at all frames of a film into an MP4 or GIF. Raises RecordingError."""
+    with (
+        open_film_encoder(path, (grid.width, grid.height), fps) as write,
+        tqdm(total=film.length, unit="frame", disable=None if progress else True, leave=False) as bar,
+    ):
+        for picture, hold in zip(draw_frames(grid, film), film.holds.tolist(), strict=True):
+            for _ in range(hold):
+                write(picture)
+            bar.update(hold)
+
+
+def draw_frames(grid: PanelGrid, film: FilmFrames) -> Iterator[np.ndarray]:
+    """The panel grid at each frame of a film, (height, width, rgba); the next picture overwrites it.
+
+    A second thread computes the arrays of the next frames while these are drawn.
+    """
+
+    def compute(batch: np.ndarray) -> list[LayerArrays]:
+        return [scene.arrays(frames, grid.panels) for scene, frames in zip(grid.scenes, batch.T, strict=True)]
+
+    batches = [film.frames[k : k + _FRAMES_PER_BATCH] for k in range(0, len(film.frames), _FRAMES_PER_BATCH)]
+    with ThreadPoolExecutor(1) as pool:
+        pending = pool.submit(compute, batches[0])
+        for batch, following in itertools.zip_longest(batches, batches[1:]):
+            arrays = pending.result()
+            if following is not None:
+                pending = pool.submit(compute, following)
+            for index, frames in enumerate(batch.tolist()):
+                grid.show(frames, arrays, index)
+                yield grid.draw()
 
 
 @contextmanager
-def open_film_encoder(path: Path, size: tuple[int, int], fps: float) -> Iterator[_WriteFrame]:
-    """What takes frames (height, width, rgba), uint8, and makes of them the MP4 (H.264) or GIF at a path.
+def open_film_encoder(path: Path, size: tuple[int, int], fps: float) -> Iterator[Callable[[np.ndarray], None]]:
+    """Context manager that returns a function, which appends a frame (height, width, rgba) uint8 to an MP4 or GIF.
 
-    size: width and height, for an MP4 even. The file takes its name when it is whole: after an error or an
-    interruption there is none, or an earlier one. Raises RecordingError.
+    size: width and height, even for an MP4 (H.264). The file gets its name when it is complete; after an error or
+    interruption an earlier file of that name remains. Raises RecordingError.
     """
     gif = path.suffix.lower() == ".gif"
     count = 0
@@ -71,7 +98,7 @@ def open_film_encoder(path: Path, size: tuple[int, int], fps: float) -> Iterator
             try:
                 frames.send(frame)
             except OSError:
-                raise _stopped(path) from None
+                raise _encoder_error(path) from None
             count += 1
 
         try:
@@ -81,17 +108,17 @@ def open_film_encoder(path: Path, size: tuple[int, int], fps: float) -> Iterator
                 frames.throw(error)  # ends ffmpeg at once
             raise
         frames.close()
-        if _frames_in(temporary) != count:  # ffmpeg's own end is not told
-            raise _stopped(path)
+        if _count_frames(temporary) != count:  # ffmpeg does not report that it ended early
+            raise _encoder_error(path)
 
 
-def _stopped(path: Path) -> RecordingError:
+def _encoder_error(path: Path) -> RecordingError:
     folder = path.absolute().parent
-    why = ", the disk is full" if folder.is_dir() and shutil.disk_usage(folder).free < 2**20 else ""
-    return RecordingError(f"{path}: could not be written (the encoder stopped{why})")
+    reason = ", the disk is full" if folder.is_dir() and shutil.disk_usage(folder).free < 2**20 else ""
+    return RecordingError(f"{path}: could not be written (the encoder stopped{reason})")
 
 
-def _frames_in(path: Path) -> int:
+def _count_frames(path: Path) -> int:
     try:
         return int(imageio_ffmpeg.count_frames_and_secs(path)[0])
     except (OSError, RuntimeError):

@@ -1,8 +1,10 @@
-"""A sheet: chosen panels of one scene, or of two side by side, in a grid, drawn once and then only updated.
+"""Chosen panels of one scene, or of two side by side, in a grid that is drawn once and then only updated.
 
-What does not move is drawn once and kept; a frame is that background with the moving artists drawn upon it. The same
-sheet is saved as PNG, SVG or PDF.
+What does not move is drawn once and kept; a frame is that background with the moving artists drawn onto it. The same
+grid is saved as PNG, SVG or PDF.
 """
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,13 +20,7 @@ from matplotlib.text import Text
 
 from analysis.output.files import replace_file
 from analysis.plots.drawing.artists import INK, LayerArtist, make_layer_artist
-from analysis.plots.drawing.axes_decoration import (
-    ClockEvent,
-    class_colour_key,
-    decorate_axes,
-    draw_figure_key,
-    text_width,
-)
+from analysis.plots.drawing.axes_decoration import class_colour_key, decorate_axes, draw_figure_key, text_width
 from analysis.plots.drawing.panel_layout import (
     FOOT,
     HEADING,
@@ -36,121 +32,144 @@ from analysis.plots.drawing.panel_layout import (
     named_panels,
     set_common_colour_scale,
 )
-from analysis.plots.scenes.scene import LayerArrays, Panel, Scene
+from analysis.plots.scenes.scene import EventMark, LayerArrays, Panel, Scene
 
 DPI = 100
+_HEADING_SIZE = 13.5  # height of the heading's letters, where a panel is 240 pixels wide
 
-_HEADING_HEIGHT = 13.5
-"""Height of the heading's letters, where a panel is 240 pixels wide."""
-
-PICTURE_FORMATS = {"png": ("Software",), "svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator", "Producer")}
-"""What a sheet is saved as, and the metadata that are left out so that its bytes are the same every time."""
+PICTURE_FORMATS = {
+    "png": ("Software",),
+    "svg": ("Date", "Creator"),
+    "pdf": ("CreationDate", "Creator", "Producer"),
+}
+"""Formats of a saved grid, and the metadata that are left out so that its bytes are the same every time."""
 
 
 class PanelGrid:
-    """Panels of one or two scenes, updated by `show` and drawn by `draw`."""
+    """Panels of one or two scenes in a matplotlib figure, updated by `show` and drawn by `draw` or `save`.
+
+    Parameters
+    ----------
+    scenes : sequence of Scene
+        One scene, or two that are drawn side by side with the same limits and colour scales.
+    panels : sequence of str, optional
+        Names of panels, in their order; by default all that the scenes have in common.
+    columns : int, optional
+        Panels of a scene in a row; by default up to four.
+    width : int
+        Width of the figure in pixels; the height follows from it.
+    even : bool
+        Whether width and height are rounded up to even numbers, as films need.
+
+    Raises
+    ------
+    SettingsError
+        If a scene lacks one of the panels.
+
+    Examples
+    --------
+    >>> from analysis.plots import build_scene
+    >>> from dynamics import ParticleSettings, simulate
+    >>> trajectory = simulate(ParticleSettings(n=5), runs=1, steps=2, progress=False)
+    >>> scene = build_scene(trajectory, 0, panels=["embedding"])
+    >>> grid = PanelGrid([scene], width=320)
+    >>> grid.show([2], [scene.arrays([2])])
+    >>> grid.draw().shape == (grid.height, 320, 4)
+    True
+    """
 
     def __init__(
-        self,
-        scenes: Sequence[Scene],
-        panels: Sequence[str] | None = None,
-        columns: int | None = None,
-        width: int = 960,
-        even: bool = False,
-    ) -> None:
-        """width: in pixels; the height follows. even: whether both are even numbers, as films want it.
-
-        panels: names of panels in their order; None is all, of several scenes all that they have in common.
-        columns: of panels, of each scene. Raises SettingsError.
-        """
+        self, scenes: Sequence[Scene], panels: Sequence[str] | None = None, columns: int | None = None,
+        width: int = 960, even: bool = False,
+    ) -> None:  # fmt: skip
         if not panels and len(scenes) > 1:
             panels = common_panel_names(scenes)
         blocks = set_common_colour_scale([named_panels(scene, panels) for scene in scenes])
         count = len(blocks[0])
         self.scenes, self.panels = tuple(scenes), [panel.name for panel in blocks[0]]
-        self.layout = PanelLayout(
-            blocks, common_limits(scenes, blocks), min(columns or default_columns(count), count), width
-        )
+        columns = min(columns or default_columns(count), count)
+        self.layout = PanelLayout(blocks, common_limits(scenes, blocks), columns, width)
         self.width, self.height = (size + size % 2 if even else size for size in (width, self.layout.height))
         self.figure = Figure(figsize=(self.width / DPI, self.height / DPI), dpi=DPI, facecolor="white")
         self.canvas = FigureCanvasAgg(self.figure)
-        self.clocks = [self._heading(place) for place in range(len(scenes))]
-        self.artists = [self._block(place) for place in range(len(scenes))]  # of each scene, with their array's name
-        self._feet()
+        self.clocks = [self._draw_heading(index) for index in range(len(scenes))]
+        self.artists = [self._draw_block(index) for index in range(len(scenes))]  # each with its array's name
+        self._draw_keys()
         moving = [each for block in self.artists for _, artist in block for each in artist.moving]
         self._moving: list[Artist] = [*self.clocks, *moving]
         self._background: Any = None
 
     @property
     def _px(self) -> float:
-        """Points of a pixel at 240 to a panel."""
+        """Size in points of one layout pixel."""
         return 72 / DPI * self.layout.scale
 
-    # ------------------------------------------------------------------------------------------ making it
+    # ------------------------------------------------------------------------------------------ static parts
 
-    def _heading(self, place: int) -> Text:
-        """The scene's title at the left; the clock, at the right, is given back."""
-        s, scene = self.layout.scale, self.scenes[place]
-        left, width = self.layout.left(place), self.layout.block
-        wanted = (
-            _HEADING_HEIGHT * (text_width(self._time(place, -1)) + 1.12 * text_width(scene.title) + 1.5) * s
-        )  # bold is wider
-        size = _HEADING_HEIGHT * self._px * min(1.0, (width - (RIGHT + 8) * s) / wanted)
+    def _draw_heading(self, index: int) -> Text:
+        """Draw the title of a scene at the left, and return the text at the right, which shows the time."""
+        s, scene = self.layout.scale, self.scenes[index]
+        left, width = self.layout.left(index), self.layout.block
+        letters = text_width(self._time(index, -1)) + 1.12 * text_width(scene.title) + 1.5  # bold letters are wider
+        size = _HEADING_SIZE * self._px * min(1.0, (width - (RIGHT + 8) * s) / (_HEADING_SIZE * letters * s))
         y = 1 - 0.52 * HEADING * s / self.height
         how: dict[str, Any] = {"fontsize": size, "va": "center", "color": INK}
         self.figure.text((left + 8 * s) / self.width, y, scene.title, weight="bold", **how)
         right = (left + width - RIGHT * s) / self.width
         return self.figure.text(right, y, "", ha="right", animated=True, zorder=100, **how)
 
-    def _feet(self) -> None:
-        """Below the first scene what colours and marks mean, and below others where they have classes of their own."""
+    def _draw_keys(self) -> None:
+        """Draw the key of colours and event marks below the first scene, and below others with different classes."""
         s, kinds = self.layout.scale, {mark.kind for scene in self.scenes for mark in scene.marks}
         keys: list[list[tuple[str, tuple[float, ...]]]] = []
-        for place, panels in enumerate(self.layout.blocks):
+        for index, panels in enumerate(self.layout.blocks):
             keys.append([(name, tuple(colour)) for name, colour in class_colour_key(panels)])
             if keys[-1] not in keys[:-1]:
-                at = (self.layout.left(place) + 16 * s, 0.6 * FOOT * s)
-                draw_figure_key(self.figure, panels, kinds if place == 0 else (), at, self._px)
+                at = (self.layout.left(index) + 16 * s, 0.6 * FOOT * s)
+                draw_figure_key(self.figure, panels, kinds if index == 0 else (), at, self._px)
 
-    def _time(self, place: int, frame: int) -> str:
-        """The step, and the epoch, with decimals where those of the run are not whole."""
-        scene = self.scenes[place]
+    def _time(self, index: int, frame: int) -> str:
+        """Step and epoch of a frame, with decimals where epochs of the run are not whole numbers."""
+        scene = self.scenes[index]
         step = f"step {int(scene.steps[frame])}"
         digits = 0 if (scene.clock == np.round(scene.clock)).all() else 2
         return step if scene.unit == "step" else f"{step}, {scene.unit} {scene.clock[frame]:.{digits}f}"
 
-    def _block(self, place: int) -> list[tuple[str | None, LayerArtist]]:
-        """The axes of a scene with all that stands still; its artists are given back."""
-        scene, found = self.scenes[place], []
-        marks = [ClockEvent(mark.kind, *np.interp(mark[1:], scene.steps, scene.clock).tolist()) for mark in scene.marks]
-        for panel, box in zip(self.layout.blocks[place], self.layout.boxes(place), strict=True):
-            axes = self._axes(place, panel, box)
+    def _draw_block(self, index: int) -> list[tuple[str | None, LayerArtist]]:
+        """Draw the axes of a scene with their static parts; return the artists of its layers."""
+        scene, found = self.scenes[index], []
+        marks = [(mark.kind, *np.interp(mark[1:], scene.steps, scene.clock).tolist()) for mark in scene.marks]
+        clock_marks = [EventMark(*mark) for mark in marks]
+        for panel, box in zip(self.layout.blocks[index], self.layout.boxes(index), strict=True):
+            axes = self._add_axes(index, panel, box)
             for order, layer in enumerate(panel.layers):
-                made = make_layer_artist(axes, panel, layer, order, self._px)
-                found.append((getattr(layer, "array", None), made))
-            decorate_axes(axes, panel, self._px, self.layout.ticks, self.layout.words, marks)
+                artist = make_layer_artist(axes, panel, layer, order, self._px)
+                found.append((getattr(layer, "array", None), artist))
+            decorate_axes(axes, panel, self._px, self.layout.ticks, self.layout.text_width, clock_marks)
         return found
 
-    def _axes(self, place: int, panel: Panel, box: tuple[float, float, float, float]) -> Axes:
+    def _add_axes(self, index: int, panel: Panel, box: tuple[float, float, float, float]) -> Axes:
         x, y, width, height = box
-        shares = (x / self.width, 1 - (y + height) / self.height, width / self.width, height / self.height)
-        axes = self.figure.add_axes(shares, label=f"{place}-{panel.name}")
-        x_limits, y_limits = self.layout.limits[place][panel.name]
+        rectangle = (x / self.width, 1 - (y + height) / self.height, width / self.width, height / self.height)
+        axes = self.figure.add_axes(rectangle, label=f"{index}-{panel.name}")
+        x_limits, y_limits = self.layout.limits[index][panel.name]
         axes.set(yscale="log" if panel.log else "linear", xlim=x_limits, ylim=y_limits, autoscale_on=False)
         return axes
 
-    # ----------------------------------------------------------------------------------------- drawing it
+    # ----------------------------------------------------------------------------------------- frames
 
-    def show(self, frames: Sequence[int], arrays: Sequence[LayerArrays], at: Sequence[int] | None = None) -> None:
-        """Update to a frame of each scene. arrays: of each, what `Scene.arrays` gives; at: the places along them."""
-        for place, (frame, found) in enumerate(zip(frames, arrays, strict=True)):
-            here = 0 if at is None else at[place]
-            for name, artist in self.artists[place]:
-                artist.show(None if name is None else found[name][here], frame)
-            self.clocks[place].set_text(self._time(place, frame))
+    def show(self, frames: Sequence[int], arrays: Sequence[LayerArrays], index: int = 0) -> None:
+        """Update to one frame of each scene.
+
+        arrays: for each scene what `Scene.arrays` returns; index: position of the frame in those arrays.
+        """
+        for scene, (frame, found) in enumerate(zip(frames, arrays, strict=True)):
+            for name, artist in self.artists[scene]:
+                artist.show(None if name is None else found[name][index], frame)
+            self.clocks[scene].set_text(self._time(scene, frame))
 
     def draw(self) -> np.ndarray:
-        """The sheet as (height, width, rgba) uint8: the canvas itself, which the next call overwrites."""
+        """The picture (height, width, rgba) uint8: the canvas itself, which the next call overwrites."""
         if self._background is None:
             self.canvas.draw()
             self._background = self.canvas.copy_from_bbox(self.figure.bbox)
@@ -161,14 +180,14 @@ class PanelGrid:
         return np.asarray(self.canvas.buffer_rgba())
 
     def save(self, path: Path) -> None:
-        """Write as the format of the path's suffix, the same bytes every time. Raises RecordingError."""
+        """Save in the format of the path's suffix, with the same bytes every time. Raises RecordingError."""
         suffix = path.suffix[1:].lower()
-        for clock in self.clocks:  # a figure leaves its own animated artists out, axes draw theirs
+        for clock in self.clocks:  # a figure does not draw its own animated artists
             clock.set_animated(False)
         try:
             with replace_file(path) as temporary, matplotlib.rc_context({"svg.hashsalt": suffix}):
-                nothing = dict.fromkeys(PICTURE_FORMATS[suffix])
-                self.figure.savefig(temporary, format=suffix, dpi=DPI, metadata=nothing)
+                metadata = dict.fromkeys(PICTURE_FORMATS[suffix])
+                self.figure.savefig(temporary, format=suffix, dpi=DPI, metadata=metadata)
         finally:
             for clock in self.clocks:
                 clock.set_animated(True)

@@ -1,7 +1,10 @@
-"""Where the panels of a sheet are: in a grid, the blocks of several scenes side by side, with limits in common.
+"""Positions of the panels of a grid: the blocks of several scenes side by side, with common limits.
 
-Lengths in capitals are in pixels where a panel, with all around it, is 240 wide; `scale` is how much larger they are.
+Lengths in capitals are in layout pixels: pixels where a panel with its surroundings is 240 wide. `PanelLayout.scale` is
+the number of pixels in one of them.
 """
+
+from __future__ import annotations
 
 import math
 from collections.abc import Sequence
@@ -11,21 +14,19 @@ from analysis.plots.drawing.axes_decoration import COLOUR_BAR_WIDTH, LINE_HEIGHT
 from analysis.plots.scenes.scene import Curves, Image, Map, Panel, Scene
 from dynamics.settings import SettingsError
 
-LEFT, RIGHT, TOP, BOTTOM = 34, 17, 19, 17  # of a cell, around the box in which is drawn
-HEADING, FOOT, BETWEEN = 25, 13, 18  # above and below all panels, between two scenes
-_MARGIN_WITHOUT_TICKS = 5  # around the box where there are no ticks
-
+LEFT, RIGHT, TOP, BOTTOM = 34, 17, 19, 17  # margins around the axes of a panel
+HEADING, FOOT, BETWEEN = 25, 13, 18  # heights above and below all panels; width between two scenes
+_MARGIN_WITHOUT_TICKS = 5
 _MIN_WIDTH_WITH_TICKS = 150
-"""Width of a panel below which ticks would be too small to read, and are left out."""
+"""Width of a panel in pixels below which ticks are left out, as they would be too small to read."""
 
 _Range = tuple[float, float]
 _PanelLimits = dict[str, tuple[_Range, _Range]]
-_PixelBox = tuple[float, float, float, float]
-"""Left, top, width, height, in pixels."""
+_PixelBox = tuple[float, float, float, float]  # left, top, width, height, in pixels
 
 
 def named_panels(scene: Scene, names: Sequence[str] | None) -> list[Panel]:
-    """The panels of these names in their order; None is all. Raises SettingsError."""
+    """The panels with the given names, in their order, by default all. Raises SettingsError."""
     known = {panel.name: panel for panel in scene.panels}
     for name in names or ():
         if name not in known:
@@ -43,53 +44,55 @@ def common_panel_names(scenes: Sequence[Scene]) -> list[str]:
 
 
 def default_columns(count: int) -> int:
-    """Of a grid of so many panels: four, or what makes few of them nearly a square."""
+    """Columns of a grid of `count` panels: at most four, nearly a square for few panels."""
     return 3 if count in (5, 6, 9) else min(4, math.ceil(math.sqrt(count)))
 
 
 def common_limits(scenes: Sequence[Scene], blocks: Sequence[Sequence[Panel]]) -> list[_PanelLimits]:
-    """Of the panels of each scene: wide enough for all scenes, so that they can be compared.
+    """Limits of the panels (scene, panel) of each scene by name: the same for all scenes, to make them comparable.
 
-    Matrices and maps keep their own, which they tile, and so do curves of scenes that count time in other units.
+    Panels with a matrix or map, which tile their limits, keep their own, as do curves over different units of time.
     """
     one_unit = len({scene.unit for scene in scenes}) == 1
     found: list[_PanelLimits] = [{} for _ in scenes]
     for panels in zip(*blocks, strict=True):
         kinds = {type(layer) for panel in panels for layer in panel.layers}
-        x, y = _around([panel.x for panel in panels]), _around([panel.y for panel in panels])
+        x, y = _union([panel.x for panel in panels]), _union([panel.y for panel in panels])
         if panels[0].equal:
-            x, y = _as_high_as(panels[0], x, y)
-        own = bool(kinds & {Image, Map})
+            x, y = _extend_to_shape_of(panels[0], x, y)
+        keep = bool(kinds & {Image, Map}) or (Curves in kinds and not one_unit)
         for panel, each in zip(panels, found, strict=True):
-            alone = own or (Curves in kinds and not one_unit)
-            each[panel.name] = (panel.x, panel.y) if alone else (x, y)
+            each[panel.name] = (panel.x, panel.y) if keep else (x, y)
     return found
 
 
 def set_common_colour_scale(blocks: Sequence[Sequence[Panel]]) -> list[list[Panel]]:
-    """The panels of each scene, their matrices with the colours of all scenes, so that they can be compared."""
-    found: list[list[Panel]] = [[] for _ in blocks]
-    for panels in zip(*blocks, strict=True):
-        images = [layer for panel in panels for layer in panel.layers if isinstance(layer, Image)]
-        for panel, each in zip(panels, found, strict=True):
-            if not images:
-                each.append(panel)
-                continue
-            low, high = min(one.low for one in images), max(one.high for one in images)
-            layers = [replace(one, low=low, high=high) if isinstance(one, Image) else one for one in panel.layers]
-            notes = "; ".join(note for note in panel.note.split("; ") if note not in {one.scale for one in images})
-            each.append(replace(panel, layers=tuple(layers), note=notes))
+    """The panels (scene, panel), each matrix with one colour scale for all scenes."""
+    rows = [_set_colour_scale(panels) for panels in zip(*blocks, strict=True)]
+    return [list(panels) for panels in zip(*rows, strict=True)]
+
+
+def _set_colour_scale(panels: Sequence[Panel]) -> Sequence[Panel]:
+    images = [layer for panel in panels for layer in panel.layers if isinstance(layer, Image)]
+    if not images:
+        return panels
+    low, high = min(one.low for one in images), max(one.high for one in images)
+    found = []
+    for panel in panels:
+        layers = [replace(one, low=low, high=high) if isinstance(one, Image) else one for one in panel.layers]
+        note = "; ".join(note for note in panel.note.split("; ") if note not in {one.scale for one in images})
+        found.append(replace(panel, layers=tuple(layers), note=note))
     return found
 
 
-def _around(ranges: Sequence[_Range]) -> _Range:
+def _union(ranges: Sequence[_Range]) -> _Range:
     return min(low for low, _ in ranges), max(high for _, high in ranges)
 
 
-def _as_high_as(panel: Panel, x: _Range, y: _Range) -> tuple[_Range, _Range]:
-    """Limits around others that are as high for their width as a panel."""
-    wide, high, ratio = x[1] - x[0], y[1] - y[0], (panel.y[1] - panel.y[0]) / (panel.x[1] - panel.x[0])
-    more_x, more_y = max(0.0, high / ratio - wide) / 2, max(0.0, wide * ratio - high) / 2
+def _extend_to_shape_of(panel: Panel, x: _Range, y: _Range) -> tuple[_Range, _Range]:
+    """Limits extended to the ratio of height to width that a panel has."""
+    width, height, ratio = x[1] - x[0], y[1] - y[0], (panel.y[1] - panel.y[0]) / (panel.x[1] - panel.x[0])
+    more_x, more_y = max(0.0, height / ratio - width) / 2, max(0.0, width * ratio - height) / 2
     return (x[0] - more_x, x[1] + more_x), (y[0] - more_y, y[1] + more_y)
 
 
@@ -98,7 +101,7 @@ def _as_high_as(panel: Panel, x: _Range, y: _Range) -> tuple[_Range, _Range]:
 
 @dataclass(frozen=True, eq=False)
 class PanelLayout:
-    """Panels of each scene, (scene, panel), in boxes of a picture so many pixels wide."""
+    """Positions of panels (scene, panel) in a picture of a given width in pixels."""
 
     blocks: Sequence[Sequence[Panel]]
     limits: Sequence[_PanelLimits]
@@ -111,61 +114,64 @@ class PanelLayout:
         return (self.width - BETWEEN * (len(self.blocks) - 1)) / len(self.blocks)
 
     @property
-    def across(self) -> float:
-        """Width of a panel with all around it."""
+    def panel_width(self) -> float:
+        """Width of a panel with its surroundings."""
         return self.block / self.columns
 
     @property
     def scale(self) -> float:
-        """Large panels need no huge letters."""
-        return self.across / 240 if self.across < 240 else math.sqrt(self.across / 240)
+        """Pixels of a layout pixel; letters grow less than large panels."""
+        return self.panel_width / 240 if self.panel_width < 240 else math.sqrt(self.panel_width / 240)
 
     @property
     def ticks(self) -> bool:
-        """Whether there are any."""
-        return self.across >= _MIN_WIDTH_WITH_TICKS
+        """Whether ticks are drawn."""
+        return self.panel_width >= _MIN_WIDTH_WITH_TICKS
 
     @property
-    def words(self) -> float:
-        """How much of 240 the words of a panel may take."""
-        return self.across / self.scale - (LEFT - TEXT_OVERHANG + 4 if self.ticks else 2 * _MARGIN_WITHOUT_TICKS)
+    def text_width(self) -> float:
+        """Width in layout pixels that the text of a panel may take."""
+        return self.panel_width / self.scale - (LEFT - TEXT_OVERHANG + 4 if self.ticks else 2 * _MARGIN_WITHOUT_TICKS)
 
     def left(self, scene: int) -> float:
-        """Where its block begins."""
+        """Left edge of a scene's block."""
         return scene * (self.block + BETWEEN)
 
     def rows(self) -> list[float]:
-        """Where the rows begin, and where the last one ends."""
+        """Upper edges of the rows, and the lower edge of the last one."""
         bottom = BOTTOM if self.ticks else _MARGIN_WITHOUT_TICKS
         tops = [HEADING * self.scale]
         for begin in range(0, len(self.blocks[0]), self.columns):
             panels = [panel for block in self.blocks for panel in block[begin : begin + self.columns]]
-            lines = max((self.ticks and bool(panel.x_label)) + text_lines_below(panel, self.words) for panel in panels)
+            lines = max(self._lines_below(panel) for panel in panels)
             tops.append(tops[-1] + self.side + (TOP + bottom + LINE_HEIGHT * lines) * self.scale)
         return tops
 
+    def _lines_below(self, panel: Panel) -> int:
+        return (self.ticks and bool(panel.x_label)) + text_lines_below(panel, self.text_width)
+
     @property
     def side(self) -> float:
-        """Of the square that a panel's axes have."""
-        return self.across - (LEFT + RIGHT if self.ticks else 2 * _MARGIN_WITHOUT_TICKS) * self.scale
+        """Side of the square in which a panel's axes are placed."""
+        return self.panel_width - (LEFT + RIGHT if self.ticks else 2 * _MARGIN_WITHOUT_TICKS) * self.scale
 
     @property
     def height(self) -> int:
-        """Of the picture."""
+        """Height of the picture."""
         return round(self.rows()[-1] + FOOT * self.scale)
 
     def boxes(self, scene: int) -> list[_PixelBox]:
-        """Of the axes of a scene's panels, in whole pixels."""
+        """Positions of the axes of a scene's panels, in whole pixels."""
         s, tops, found = self.scale, self.rows(), []
-        for place, panel in enumerate(self.blocks[scene]):
-            row, column = divmod(place, self.columns)
-            x = self.left(scene) + column * self.across + (LEFT if self.ticks else _MARGIN_WITHOUT_TICKS) * s
-            found.append(self._fitted(scene, panel, (x, tops[row] + TOP * s, self.side, self.side)))
+        for index, panel in enumerate(self.blocks[scene]):
+            row, column = divmod(index, self.columns)
+            x = self.left(scene) + column * self.panel_width + (LEFT if self.ticks else _MARGIN_WITHOUT_TICKS) * s
+            found.append(self._fit_axes(scene, panel, x, tops[row] + TOP * s))
         return found
 
-    def _fitted(self, scene: int, panel: Panel, box: _PixelBox) -> _PixelBox:
-        """The part of a box in which a panel's axes are as they should."""
-        x, y, width, height = box
+    def _fit_axes(self, scene: int, panel: Panel, x: float, y: float) -> _PixelBox:
+        """Position of a panel's axes in its square, with room for a colour bar and with equal scales."""
+        width = height = self.side
         if any(isinstance(layer, Image) for layer in panel.layers):
             width -= (COLOUR_BAR_WIDTH - RIGHT) * self.scale
         elif panel.equal:

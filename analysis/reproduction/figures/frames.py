@@ -18,7 +18,7 @@ def plot_frames_in_blocks(
     """
     sheet = PanelGrid(scenes, panels, columns=columns, width=width)
     arrays = [each.arrays(np.array([frame]), panels) for each, frame in zip(scenes, frames, strict=True)]
-    sheet.show(frames, arrays, [0] * len(scenes))
+    sheet.show(frames, arrays)
     for clock in sheet.clocks:  # which a figure leaves out as long as they are to be drawn apart
         clock.set(animated=False, visible=timed)
     return sheet.figure

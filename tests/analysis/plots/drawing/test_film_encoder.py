@@ -1,0 +1,85 @@
+"""Film files: the frames and seconds in them, the same bytes twice, complete or not at all."""
+
+import imageio_ffmpeg
+import numpy as np
+import pytest
+
+from analysis.plots.drawing import film_encoder
+from analysis.plots.drawing.film_encoder import draw_frames, open_film_encoder, write_film
+from analysis.plots.drawing.film_timeline import film_frames
+from analysis.plots.drawing.panel_grid import PanelGrid
+from dynamics.errors import RecordingError
+from tests.analysis.plots.drawing.test_artists import FRAMES, drawn, made
+
+
+def grid():
+    return PanelGrid([made()], ["points", "map"], width=321, even=True)
+
+
+@pytest.fixture(scope="module", params=["mp4", "gif"])
+def film(request, tmp_path_factory):
+    path = tmp_path_factory.mktemp("film") / f"film.{request.param}"
+    write_film(grid(), film_frames([made()], last=5), path, 20, progress=False)
+    return path
+
+
+def test_a_film_shows_every_frame_and_holds_the_last(film):
+    frames, seconds = imageio_ffmpeg.count_frames_and_secs(film)
+    assert frames == FRAMES + 4
+    assert seconds == pytest.approx(frames / 20, abs=0.03)
+    assert list(film.parent.iterdir()) == [film]
+
+
+def test_the_same_bytes_twice(film, tmp_path):
+    again = tmp_path / film.name
+    write_film(grid(), film_frames([made()], last=5), again, 20, progress=False)
+    assert again.read_bytes() == film.read_bytes()
+
+
+@pytest.mark.parametrize("film", ["mp4"], indirect=True)
+def test_an_mp4_plays_in_browsers_and_has_the_frames_that_were_drawn(film):
+    sheet, frames = grid(), imageio_ffmpeg.read_frames(film)
+    about = next(frames)
+    assert about["codec"] == "h264"
+    assert about["pix_fmt"].startswith("yuv420p")
+    assert about["size"] == (sheet.width, sheet.height)
+    data = film.read_bytes()
+    assert data.index(b"moov") < data.index(b"mdat")  # it begins before all is loaded
+    decoded = [np.frombuffer(frame, np.uint8).reshape(sheet.height, sheet.width, 3).astype(float) for frame in frames]
+    for frame in (0, 9, FRAMES - 2):
+        apart = [np.abs(each - drawn(sheet, frame)[..., :3]).mean() for each in decoded]
+        assert int(np.argmin(apart)) == frame
+        assert apart[frame] < 4
+
+
+def test_pictures_are_those_of_their_frames(monkeypatch):
+    monkeypatch.setattr(film_encoder, "_FRAMES_PER_BATCH", 4)
+    scenes = [made(), made()]
+    sheet = PanelGrid(scenes, ["points"], width=320)
+    film = film_frames(scenes)._replace(frames=np.array([[0, 20], [3, 3], [7, 1], [20, 0], [5, 5], [6, 6]]))
+    copies = [picture.copy() for picture in draw_frames(sheet, film)]
+    for picture, frames in zip(copies, film.frames, strict=True):
+        np.testing.assert_array_equal(picture, drawn(sheet, *frames))
+
+
+def test_nothing_is_left_of_a_film_that_was_broken_off(tmp_path):
+    (tmp_path / "film.mp4").write_text("an earlier one")
+    with pytest.raises(KeyboardInterrupt), open_film_encoder(tmp_path / "film.mp4", (32, 32), 20) as write:
+        write(np.zeros((32, 32, 4), np.uint8))
+        raise KeyboardInterrupt
+    assert [path.name for path in tmp_path.iterdir()] == ["film.mp4"]
+    assert (tmp_path / "film.mp4").read_text() == "an earlier one"
+
+
+@pytest.mark.parametrize(
+    ("options", "side", "frames"),
+    [(["-f", "nonesuch"], 320, 50), ([*film_encoder.H264_OPTIONS, "-frames:v", "2"], 32, 5)],
+    ids=["an encoder that stops", "a film that is too short"],
+)
+def test_a_film_that_is_not_complete_is_told(options, side, frames, tmp_path, monkeypatch):
+    monkeypatch.setattr(film_encoder, "H264_OPTIONS", options)
+    told = pytest.raises(RecordingError, match=r"film\.mp4: could not be written \(the encoder stopped")
+    with told, open_film_encoder(tmp_path / "film.mp4", (side, side), 20) as write:
+        for _ in range(frames):
+            write(np.zeros((side, side, 4), np.uint8))
+    assert not list(tmp_path.iterdir())
