@@ -2,10 +2,6 @@ from .ablation_figure import plot_ablation as plot_ablation
 from .circuits_figure import plot_circuits as plot_circuits
 from .comparison_figure import plot_comparison as plot_comparison
 from .curvature_figure import plot_curvature as plot_curvature
-from .events_figure import plot_events as plot_events
-from .figure_files import save_figure as save_figure
-from .fixed_points_figure import plot_fixed_points as plot_fixed_points
-from .formation_figure import plot_formation as plot_formation
 from .drawing.film_encoder import write_film as write_film
 from .drawing.film_timeline import EVENT_HOLD as EVENT_HOLD
 from .drawing.film_timeline import compares_by_run_fraction as compares_by_run_fraction
@@ -20,6 +16,8 @@ from .film_events import find_event as find_event
 from .film_events import replay_range as replay_range
 from .film_events import replay_spike as replay_spike
 from .film_events import steps_around_drop as steps_around_drop
+from .fixed_points_figure import plot_fixed_points as plot_fixed_points
+from .formation_figure import plot_formation as plot_formation
 from .gradients_figure import plot_gradient_norms as plot_gradient_norms
 from .interventions_figure import plot_interventions as plot_interventions
 from .learning_figure import plot_learning as plot_learning
