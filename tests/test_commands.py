@@ -86,7 +86,7 @@ def test_help_imports_nothing_heavy(environment, program):
 import runpy, sys
 sys.argv = ["x", "--help"]
 try:
-    runpy.run_module("{program}", run_name="__main__")
+    runpy.run_module("{program}", run_name="__main__", alter_sys=True)
 except SystemExit as end:
     assert end.code == 0
 heavy = {{"numba", "numpy", "xarray", "scipy", "matplotlib", "torch", "netCDF4"}} & set(sys.modules)

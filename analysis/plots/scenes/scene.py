@@ -124,7 +124,7 @@ class Scene:
     marks: tuple[EventMark, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)  # further properties of the run, by name
 
-    def arrays(self, frames: np.ndarray, panels: Sequence[str] | None = None) -> LayerArrays:
+    def arrays(self, frames: np.ndarray | Sequence[int], panels: Sequence[str] | None = None) -> LayerArrays:
         """Arrays of the layers of some panels, or of all, at frames: name -> (frame, ...)."""
         names = [layer.array for panel in self.panels if panels is None or panel.name in panels
                  for layer in panel.layers if not isinstance(layer, Curves)]  # fmt: skip
