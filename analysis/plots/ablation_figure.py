@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from analysis.plots.figure_files import new_figure
-from analysis.transitions.ablations import ABLATION_PANELS, AblationPoint, ablation_points, swept_settings
+from analysis.transitions.ablations import ABLATION_PANELS, ablation_table, swept_settings
 from dynamics.settings import SparseSettings
 from dynamics.trajectory.schema import read_settings
 
@@ -25,12 +26,12 @@ def plot_ablation(result: xr.Dataset) -> Figure:
     figure = new_figure(max(6.4, 3.3 * len(names)), height)
     grid = figure.subplots(1 if runs == 1 else 2, len(names), sharex="col", sharey=True, squeeze=False)
     for name, column in zip(names, grid.T, strict=True):
-        points = ablation_points(result, name)
+        points = ablation_table(result, [name])
         _plot_first_run(column[0], points, f"run of seed {result.attrs['seed']}")
         if runs > 1:
             plot_ablation_means(column[1], points)
         for axes in column:
-            decorate_ablation_panel(axes, name, [point.value for point in points], settings)
+            decorate_ablation_panel(axes, name, points["value"], settings)
         column[-1].set_xlabel(ABLATION_PANELS[name], fontsize=9)
     captions = f"seed {result.attrs['seed']} (VC figure 6)", f"{runs} runs (VC figure 7)"
     for axes, caption in zip(grid[:, 0], captions, strict=False):
@@ -42,21 +43,24 @@ def plot_ablation(result: xr.Dataset) -> Figure:
     return figure
 
 
-def _plot_first_run(axes: Axes, points: Sequence[AblationPoint], label: str) -> None:
-    """Draw the first run of each point, and a cross at 0 where it diverged."""
-    axes.plot([point.value for point in points], [point.first for point in points],
-              color=_ACCURACY_COLOUR, linewidth=1.2, marker="o", markersize=3, label=label)  # fmt: skip
-    diverged = [point.value for point in points if np.isnan(point.first)]
-    if diverged:
-        axes.plot(diverged, [0] * len(diverged), color=_DIVERGED_COLOUR, marker="x", markersize=5, linestyle="none",
+def _plot_first_run(axes: Axes, points: pd.DataFrame, label: str) -> None:
+    """Draw the first run of each row of `ablation_table`, and a cross at 0 where it diverged."""
+    axes.plot(
+        "value", "first", data=points, color=_ACCURACY_COLOUR, linewidth=1.2, marker="o", markersize=3, label=label
+    )
+    diverged = points["value"][points["first"].isna()]
+    if len(diverged):
+        axes.plot(diverged, 0 * diverged, color=_DIVERGED_COLOUR, marker="x", markersize=5, linestyle="none",
                   label="diverged")  # fmt: skip
 
 
-def plot_ablation_means(axes: Axes, points: Sequence[AblationPoint]) -> None:
-    """Draw the mean over runs with its 95% interval, the standard deviation as a band, and fractions of runs."""
-    x, mean = np.array([point.value for point in points]), np.array([point.test.value for point in points])
-    deviation = np.array([point.deviation for point in points])
-    half = np.nan_to_num([point.test.half for point in points])
+def plot_ablation_means(axes: Axes, points: pd.DataFrame) -> None:
+    """Draw the mean over runs with its 95% interval, the standard deviation as a band, and fractions of runs.
+
+    points: rows of `ablation_table`.
+    """
+    x, mean, deviation = (points[name].to_numpy(float) for name in ("value", "test", "test_deviation"))
+    half = np.nan_to_num((points["test_high"] - points["test_low"]).to_numpy(float) / 2)
     axes.errorbar(x, mean, half, color=_ACCURACY_COLOUR, linewidth=1.2, marker="o", markersize=3, capsize=2,
                   elinewidth=1, label="mean, with its 95% interval")  # fmt: skip
     axes.fill_between(x, mean - deviation, mean + deviation, color=_ACCURACY_COLOUR, alpha=0.18, linewidth=0,
@@ -65,11 +69,11 @@ def plot_ablation_means(axes: Axes, points: Sequence[AblationPoint]) -> None:
     alone = known[1:-1] & ~known[:-2] & ~known[2:]  # where the band has no width
     axes.vlines(x[alone], (mean - deviation)[alone], (mean + deviation)[alone], color=_ACCURACY_COLOUR, alpha=0.18,
                 linewidth=8)  # fmt: skip
-    axes.plot(x, [point.success.value for point in points], color=_SUCCESS_COLOUR, linewidth=1, marker=".",
-              markersize=3, label="fraction of runs above .98")  # fmt: skip
-    diverged = {point.value: point.diverged / point.runs for point in points if point.diverged}
-    if diverged:
-        axes.plot(list(diverged), list(diverged.values()), color=_DIVERGED_COLOUR, marker="x", markersize=5,
+    axes.plot("value", "above_0.98", data=points, color=_SUCCESS_COLOUR, linewidth=1, marker=".", markersize=3,
+              label="fraction of runs above .98")  # fmt: skip
+    diverged = (points["diverged"] / points["runs"])[points["diverged"] > 0]
+    if len(diverged):
+        axes.plot(points["value"][diverged.index], diverged, color=_DIVERGED_COLOUR, marker="x", markersize=5,
                   linestyle="none", label="fraction of runs that diverged")  # fmt: skip
 
 

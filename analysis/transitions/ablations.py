@@ -10,14 +10,14 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from analysis.output.tables import interval_columns, make_table
-from analysis.statistics.intervals import Interval, binomial_interval, mean_interval
+from analysis.statistics.intervals import binomial_interval, mean_interval
 from dynamics.settings import SUCCESS_ACCURACY, SettingsError, SparseSettings, check_integer
 from dynamics.sweeps.design import SweepDesign, SweepPoint, sweep_design
 from dynamics.sweeps.run import combine_points, compute_missing_points
@@ -144,59 +144,26 @@ def swept_settings(result: xr.Dataset) -> list[str]:
     return [name for name in ABLATION_PANELS if f"accuracy_{name}" in result]
 
 
-class AblationPoint(NamedTuple):
-    """The runs of one value of a setting. Runs that diverged are in no mean and count as failures."""
+def ablation_table(result: xr.Dataset, panels: Sequence[str] | None = None) -> pd.DataFrame:
+    """One row per value of each panel, or of some panels.
 
-    value: int | float
-    file: str
-    runs: int
-    diverged: int
-    first: float
-    """Test accuracy of the first run; NaN if it diverged."""
-    test: Interval
-    """Mean test accuracy."""
-    deviation: float
-    """Standard deviation of the test accuracy over runs (n - 1); NaN for fewer than two."""
-    unseen: Interval
-    above: int
-    """Number of runs with a test accuracy above .98."""
-    success: Interval
-    """Their fraction."""
-
-
-def ablation_points(result: xr.Dataset, name: str) -> list[AblationPoint]:
-    """The points of a panel."""
-    found, accuracy = [], result[f"accuracy_{name}"].transpose(name, "split", "run")
-    for value in result[name].values.tolist():
-        split = {str(each): accuracy.sel({name: value, "split": each}).values for each in accuracy["split"].values}
-        alive = split["test"][~np.isnan(split["test"])].astype(np.float64)
-        unseen, above = split.get("unseen", np.empty(0)), int((alive > SUCCESS_ACCURACY).sum())
-        found.append(
-            AblationPoint(
-                value=value,
-                file=str(result[f"file_{name}"].sel({name: value}).values),
-                runs=accuracy.sizes["run"],
-                diverged=accuracy.sizes["run"] - len(alive),
-                first=float(split["test"][0]),
-                test=mean_interval(alive),
-                deviation=float(alive.std(ddof=1)) if len(alive) > 1 else np.nan,
-                unseen=mean_interval(unseen[~np.isnan(unseen)]),
-                above=above,
-                success=binomial_interval(above, accuracy.sizes["run"]),
-            )
-        )
-    return found
-
-
-def ablation_table(result: xr.Dataset) -> pd.DataFrame:
-    """One row per value of each panel."""
-    panels = [(name, point) for name in swept_settings(result) for point in ablation_points(result, name)]
-    rows = []
-    for name, point in panels:
-        row: dict[str, Any] = {"panel": name.replace("_", "-"), "value": None, "runs": point.runs}
-        row |= {"diverged": point.diverged, "first": point.first} | interval_columns("test", point.test)
-        row |= {"test_deviation": point.deviation} | interval_columns("unseen", point.unseen)
-        row |= {"count_above_0.98": point.above} | interval_columns("above_0.98", point.success)
-        rows.append(row | {"file": point.file})
+    `first`: test accuracy of the first run, NaN if it diverged; `test`, `unseen`: mean accuracies with 95% intervals;
+    `test_deviation`: standard deviation over runs; `above_0.98`: fraction of runs with a test accuracy above .98. Runs
+    that diverged are in no mean and count as failures.
+    """
+    rows, values = [], []
+    for name in swept_settings(result) if panels is None else panels:
+        for value, point in result[f"accuracy_{name}"].groupby(name):
+            values.append(np.asarray(value).item())
+            accuracy = {str(split): point.sel(split=split).values.ravel() for split in point["split"].values}
+            test = accuracy["test"][~np.isnan(accuracy["test"])].astype(np.float64)
+            unseen, above = accuracy.get("unseen", np.empty(0)), int((test > SUCCESS_ACCURACY).sum())
+            row: dict[str, Any] = {"panel": name.replace("_", "-"), "value": None, "runs": point.sizes["run"]}
+            row |= {"diverged": row["runs"] - len(test), "first": float(accuracy["test"][0])}
+            row |= interval_columns("test", mean_interval(test))
+            row["test_deviation"] = float(test.std(ddof=1)) if len(test) > 1 else np.nan
+            row |= interval_columns("unseen", mean_interval(unseen[~np.isnan(unseen)]))
+            row |= {"count_above_0.98": above} | interval_columns("above_0.98", binomial_interval(above, row["runs"]))
+            rows.append(row | {"file": str(result[f"file_{name}"].sel({name: value}).values)})
     # objects, so that whole numbers stay whole beside fractions
-    return make_table(rows).assign(value=pd.Series([point.value for _, point in panels], dtype=object))
+    return make_table(rows).assign(value=pd.Series(values, dtype=object))

@@ -31,7 +31,13 @@ from analysis.reproduction.figures.figure import (
     runs_not_diverged,
 )
 from analysis.reproduction.figures.settings_line import settings_summary
-from analysis.transitions.ablations import ABLATION_PANELS, ablation_points, plan_ablation, run_ablation, swept_settings
+from analysis.transitions.ablations import (
+    ABLATION_PANELS,
+    ablation_table,
+    plan_ablation,
+    run_ablation,
+    swept_settings,
+)
 from analysis.transitions.coincidence import most_eventful_run, peak_coincidence
 from dynamics.errors import TrajectoryError
 from dynamics.settings import SparseSettings
@@ -84,9 +90,9 @@ def vc7(material: FigureData) -> DrawnFigure:
     figure = new_figure(max(6.4, 3.3 * len(names)), 2.8)
     panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
     for axes, name in zip(panels, names, strict=True):
-        found = ablation_points(result, name)
-        plot_ablation_means(axes, found)
-        decorate_ablation_panel(axes, name, [line.value for line in found], settings)
+        points = ablation_table(result, [name])
+        plot_ablation_means(axes, points)
+        decorate_ablation_panel(axes, name, points["value"], settings)
         axes.set_xlabel(ABLATION_PANELS[name], fontsize=9)
     panels[0].set_ylabel("test accuracy, fraction of runs", fontsize=9)
     panels[0].set_ylim(-0.04, 1.06)

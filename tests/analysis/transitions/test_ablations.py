@@ -20,7 +20,6 @@ from analysis.transitions.ablations import (
     ABLATION_PANELS,
     ablation_dataset,
     ablation_file_name,
-    ablation_points,
     ablation_table,
     merge_ablation_sweeps,
     plan_ablation,
@@ -228,36 +227,26 @@ def test_a_mistake_is_named_without_a_traceback(here, tmp_path, words, named):
 
 
 def test_runs_that_diverged_are_in_no_mean_and_no_success():
-    result = some_result(**SOME)
-    full, one = ablation_points(result, "batch")
-    assert (full.value, full.file, full.runs, full.diverged, full.above) == (1, "batch-0.nc", 3, 0, 1)
-    assert full.test.value == pytest.approx(0.75)
-    assert full.deviation == pytest.approx(0.25)
-    assert full.unseen.value == pytest.approx(0.375)
-    assert (one.runs, one.diverged, one.above) == (3, 1, 2)
-    assert one.test.value == pytest.approx(0.9875)
-    assert one.success.value == pytest.approx(2 / 3)
-    none, single, _ = ablation_points(result, "lr")
-    assert (none.diverged, none.success.value) == (3, 0)
-    assert np.isnan([none.first, *none.test, none.deviation, single.first, single.test.low, single.deviation]).all()
-    assert single.test.value == 0.5
-
-
-def test_the_table_has_a_row_for_each_value():
-    batch, _, lr, *_ = ablation_table(some_result(**SOME)).to_dict("records")
-    assert (batch["panel"], batch["value"], batch["file"], lr["value"]) == ("batch", 1, "batch-0.nc", 0.0001)
-    assert (lr["runs"], lr["diverged"], lr["above_0.98"], lr["count_above_0.98"]) == (3, 3, 0, 0)
-    assert np.isnan([lr["test"], lr["test_low"], lr["first"]]).all()
+    full, one, none, single, _ = ablation_table(some_result(**SOME)).to_dict("records")
+    counts = ("value", "file", "runs", "diverged", "count_above_0.98")
+    assert [full[name] for name in counts] == [1, "batch-0.nc", 3, 0, 1]
+    assert [full[name] for name in ("test", "test_deviation", "unseen")] == pytest.approx([0.75, 0.25, 0.375])
+    assert [one[name] for name in counts[2:]] == [3, 1, 2]
+    assert [one[name] for name in ("test", "above_0.98")] == pytest.approx([0.9875, 2 / 3])
+    assert [none[name] for name in ("panel", "value", *counts[2:], "above_0.98")] == ["lr", 0.0001, 3, 3, 0, 0]
+    assert np.isnan([none[name] for name in ("first", "test", "test_low", "test_high", "test_deviation")]).all()
+    assert np.isnan([single[name] for name in ("first", "test_low", "test_deviation")]).all()
+    assert single["test"] == 0.5
 
 
 def test_networks_that_diverge_are_counted():
     settings = SparseSettings(**RECIPE, optimizer="sgd", weight_decay=20.0)
     (grid,) = designs(settings, panels=("lr",), epochs=60).values()
     compute_missing_points(grid, progress=False)
-    first, *_, last = ablation_points(ablation_dataset({"lr": combine_points(grid)}), "lr")
-    assert (first.diverged, last.diverged) == (0, 3)
-    assert 0 <= first.test.value <= 1
-    assert np.isnan(last.test.value)
+    table = ablation_table(ablation_dataset({"lr": combine_points(grid)}))
+    assert table["diverged"].iloc[[0, -1]].tolist() == [0, 3]
+    assert 0 <= table["test"].iloc[0] <= 1
+    assert np.isnan(table["test"].iloc[-1])
 
 
 # ------------------------------------------------------------------------------------------------- the figure
@@ -274,26 +263,22 @@ def test_the_figure_shows_the_numbers():
     drawn = plot_ablation(result)
     above, below = np.array(drawn.axes).reshape(2, 2)
     for name, one, all_of in zip(("batch", "lr"), above, below, strict=True):
-        found = ablation_points(result, name)
-        x = [each.value for each in found]
-        np.testing.assert_allclose(curve(one, "run of seed 4"), [x, [each.first for each in found]])
+        points = ablation_table(result, [name]).astype({"value": float})
+        x, test, deviation = (points[each].to_numpy() for each in ("value", "test", "test_deviation"))
+        np.testing.assert_allclose(curve(one, "run of seed 4"), [x, points["first"]])
         mean, _, (bars,) = all_of.containers[0]
-        np.testing.assert_allclose(np.array(mean.get_data(), dtype=float), [x, [each.test.value for each in found]])
+        np.testing.assert_allclose(np.array(mean.get_data(), dtype=float), [x, test])
         halves = [np.ptp(bar[:, 1]) / 2 for bar in bars.get_segments() if len(bar)]
-        expected = [np.nan_to_num(each.test.half) for each in found if not np.isnan(each.test.value)]
+        expected = np.nan_to_num((points["test_high"] - points["test_low"]) / 2)[~np.isnan(test)]
         np.testing.assert_allclose([half for half in halves if not np.isnan(half)], expected, atol=1e-9)
         (band,) = (each for each in all_of.collections if "standard deviation" in str(each.get_label()))
         (lone,) = (each for each in all_of.collections if isinstance(each, LineCollection) and each is not bars)
         corners = np.concatenate([path.vertices for part in (band, lone) for path in part.get_paths()])
-        for each in found:
-            at = corners[np.isclose(corners[:, 0], each.value), 1]
-            if not np.isnan(each.deviation):
-                assert at.max() == pytest.approx(each.test.value + each.deviation)
-                assert at.min() == pytest.approx(each.test.value - each.deviation)
+        for at in np.flatnonzero(~np.isnan(deviation)):
+            ends = corners[np.isclose(corners[:, 0], x[at]), 1]
+            assert [ends.min(), ends.max()] == pytest.approx([test[at] - deviation[at], test[at] + deviation[at]])
         assert len(lone.get_paths()) == (name == "lr")  # whose last value alone has runs enough
-        np.testing.assert_allclose(
-            curve(all_of, "fraction of runs above .98")[1], [each.success.value for each in found]
-        )
+        np.testing.assert_allclose(curve(all_of, "fraction of runs above .98")[1], points["above_0.98"])
         for axes in (one, all_of):
             assert axes.get_xscale() == "log"
             assert set(curve(axes, "chance, 1/2")[1]) == {0.5}
