@@ -1,54 +1,49 @@
-"""The transformer of CA learning addition modulo N: train an ensemble, compare with table 1, draw.
+"""The transformer of CA on addition modulo N: train an ensemble, compare with table 1, draw.
 
 python -m sims.modular --weight-decay 1.0
 """
 
 import dataclasses
-import sys
-from pathlib import Path
 
-from analysis import reproduction
+from analysis import plots, reproduction
+from analysis.command_line.options import TableOptions
 from analysis.command_line.parsing import run_command
 from dynamics.settings import ModularSettings
-from sims.command_line.amount import EnsembleOptions
-from sims.command_line.ensemble import run_ensemble
-from sims.command_line.origin import OriginOptions, branch_defaults
+from sims import command_line
+from sims.command_line.options import EnsembleOptions, OriginOptions, branch_defaults, ensemble_options
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
-    """Train transformers of constant attention on modular addition (CA sections 3 to 5): writes the trajectory,
-    prints the row of table 1 beside the paper's, and saves a picture of what they have learned."""
+class Options(TableOptions):
+    """Train transformers with constant attention on modular addition (CA sections 3 to 5). Writes the trajectory,
+    prints the row of table 1 with the paper's numbers beside it, and saves a picture of what the networks have
+    learned."""
 
     settings: ModularSettings = dataclasses.field(default_factory=ModularSettings)
     epochs: int | None = None
-    """How long to train; more epochs than before go on with a run. None is 2000."""
-    amount: EnsembleOptions = dataclasses.field(default_factory=EnsembleOptions)
+    """Number of training epochs. A number larger than before extends the runs. Default: 2000."""
+    ensemble: EnsembleOptions = dataclasses.field(default_factory=ensemble_options(ModularSettings))
     origin: OriginOptions = dataclasses.field(default_factory=OriginOptions)
-    csv: Path | None = None
-    """Also write the table, as numbers, to a CSV file; - is the terminal."""
+
+
+DEFAULTS = branch_defaults(Options, ModularSettings.system)
 
 
 def main(options: Options) -> None:
-    """Train, or find, the ensemble; print and draw how it ended."""
-    from dynamics.trajectory.diverged import count_diverged
-
+    """Train the ensemble or find it on disk; print and draw what it has learned."""
     settings = options.settings
-    say = sys.stderr if str(options.csv) == "-" else sys.stdout
-    path, trajectory = run_ensemble(settings, options.epochs, options.amount, options.origin, say, "epochs")
+    path, trajectory = command_line.run_ensemble(
+        settings, options.epochs, options.ensemble, options.origin, options.log, "epochs"
+    )
     epochs = int(trajectory["step"][-1])
-    if diverged := count_diverged(trajectory):
-        print(f"diverged    {diverged} runs, left out of the table", file=say)
-
-    from analysis.plots.class_maps import save_class_map_figure
-
+    command_line.print_diverged(trajectory, "left out of the table", options.log)
     picture = path.with_suffix(".png")
     title = f"Addition modulo {settings.n} after {epochs} epochs, weight decay {settings.weight_decay:g}"
-    save_class_map_figure(trajectory, title, picture)
-    print(f"picture     {picture}", file=say)
+    plots.save_class_map_figure(trajectory, title, picture)
+    print(f"picture     {picture}", file=options.log)
     row = reproduction.network_row(settings, epochs, reproduction.final_network_outcome(trajectory))
     reproduction.print_network_table([row], options.csv)
 
 
 if __name__ == "__main__":
-    run_command(main, Options, "sims.modular", branch_defaults(Options, ModularSettings.system))
+    run_command(main, Options, "sims.modular", DEFAULTS)

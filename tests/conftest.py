@@ -61,13 +61,13 @@ def typed(monkeypatch, capsys):
     """A command in this process: its exit code, what it prints and what it says of errors."""
     before = signal.getsignal(signal.SIGTERM)
 
-    def run(program, *words, inherited=None):
+    def run(program, *words):
         from analysis.command_line.parsing import run_command
 
         module, code = importlib.import_module(program), 0
         monkeypatch.setattr("sys.argv", [program, *map(str, words)])
         try:
-            run_command(module.main, module.Options, program, inherited)
+            run_command(module.main, module.Options, program, getattr(module, "DEFAULTS", None))
         except SystemExit as end:
             code = end.code
         return code, *capsys.readouterr()

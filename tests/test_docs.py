@@ -36,8 +36,8 @@ from dynamics.system import System, register
 from dynamics.trajectory.parts import closed_parts
 from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import DIVERGED, read_settings
-from sims import sweep
 from sims.command_line import default_command as command_line
+from sims.command_line.sweep_options import sweep_command_options
 from tests import naive
 from tests.conftest import ROOT
 
@@ -164,7 +164,7 @@ def test_the_command_lines_can_be_parsed(page, words, monkeypatch):
     if program == "docs/momentum.py":
         options = command_line.system_options(MomentumSettings)
     elif program == "sims.sweep":
-        options = sweep.sweep_command_options(table.SETTINGS_CLASSES)
+        options = sweep_command_options(table.SETTINGS_CLASSES)
     else:
         options = importlib.import_module(program).Options
     monkeypatch.setattr("sys.argv", [program, *arguments])
@@ -629,7 +629,7 @@ def test_the_example_from_the_command_line(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         command_line.system_command(MomentumSettings, "docs.momentum")
     help_of = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert "the last are always recorded. None is 1." in help_of
+    assert "last step are always recorded. (default: 1)" in help_of
     assert "modular system" not in help_of
 
 
@@ -647,4 +647,4 @@ def test_members_that_diverged_are_counted(monkeypatch, capsys):
         monkeypatch.setattr("sys.argv", words)
         command_line.system_command(MomentumSettings, "docs.momentum")
         told = capsys.readouterr().out
-        assert f"({how}: 3 runs, 30 steps)\ndiverged    1 runs, which stand still" in told
+        assert f"({how}: 3 runs, 30 steps)\ndiverged    1 runs: they keep their last finite state" in told

@@ -134,7 +134,7 @@ def _dataclass_rule(info: StructTypeInfo) -> StructConstructorSpec | None:
             default = field.default
         elif field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()
-        text = functools.partial(_help_text, info.type, field)
+        text = functools.partial(_help_text, info.type, field, kind)
         hint = functools.partial(_default_hint, info.type, field)
         shown = tyro.conf.arg(metavar=_placeholder(field.name, kind, extras), help_behavior_hint=hint)
         described: Any = Annotated[(kind, *extras, shown)]
@@ -142,9 +142,10 @@ def _dataclass_rule(info: StructTypeInfo) -> StructConstructorSpec | None:
     return StructConstructorSpec(info.type, tuple(fields))
 
 
-def _help_text(options: type, field: dataclasses.Field[Any]) -> str | None:
-    """The help of an option, without the default that its last sentence names."""
-    return _description(options, field).partition(" Default: ")[0] or None
+def _help_text(options: type, field: dataclasses.Field[Any], kind: Any) -> str | None:
+    """The help of an option, without the default that its last sentence names; or of a group of options."""
+    text = _description(options, field).partition(" Default: ")[0]
+    return text or (docstring_summary(kind) if dataclasses.is_dataclass(kind) else None)
 
 
 def _default_hint(options: type, field: dataclasses.Field[Any], default: str) -> str:

@@ -1,10 +1,26 @@
-"""Settings as options of a command line, without those that commands have other words for."""
+"""Options that several commands share."""
 
 import dataclasses
+import sys
+from pathlib import Path
+from typing import TextIO
 
 import tyro
 
 from dynamics.settings import SparseSettings, StartRuns
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """Options of a command that prints a table."""
+
+    csv: Path | None = None
+    """CSV file to write the table to, with numbers in full; - prints the CSV instead of the table."""
+
+    @property
+    def log(self) -> TextIO:
+        """Where messages go: to stderr if the CSV goes to stdout."""
+        return sys.stderr if str(self.csv) == "-" else sys.stdout
 
 
 @dataclasses.dataclass(frozen=True)

@@ -116,14 +116,13 @@ def _parse_error(event: parse_errors.ParseErrorEvent, options: type) -> Settings
             return SettingsError(_name_of(event.missing_arguments[0].arg), "no value", "a value")
         case parse_errors.MissingSubcommand():
             names = ", ".join(event.subcommand_spec.parser_from_name)
-            return SettingsError("subcommand", event.found_token or "none", f"one of {names}")
+            return SettingsError("name of the subcommand", event.found_token or "none", f"one of {names}")
         case parse_errors.InvalidChoice():
             return SettingsError(_name_of(event.argument), event.value, f"one of {', '.join(event.choices)}")
         case parse_errors.BadValue():
             return SettingsError(_name_of(event.argument), "no value", _kind_of(event.argument))
         case parse_errors.InstantiationFailure(argument=argument) if argument is not None:
-            found = event.message.rpartition(": ")[2].strip("'")
-            return SettingsError(_name_of(argument), found, _kind_of(argument))
+            return SettingsError(_name_of(argument), _given_value(argument) or event.message, _kind_of(argument))
     return SettingsError("arguments of the command", "something else", "what --help lists")
 
 
@@ -141,8 +140,19 @@ def _name_of(argument: Any) -> str:
     return argument.display_name().split("/")[-1].lstrip("-").replace("-", "_")
 
 
+def _given_value(argument: Any) -> str:
+    """The words after an option on the command line."""
+    option, words = _name_of(argument), iter(sys.argv[1:])
+    for word in words:
+        name, equals, value = word.lstrip("-").partition("=")
+        if word.startswith("--") and name.replace("-", "_") == option:
+            return value if equals else " ".join(itertools.takewhile(lambda each: not each.startswith("--"), words))
+    return ""
+
+
 def _kind_of(argument: Any) -> str:
-    return _KINDS.get(argument.lowered.metavar, f"{argument.lowered.metavar}")
+    placeholder = str(argument.lowered.metavar)
+    return _KINDS.get(placeholder.strip("[").partition(" [")[0], placeholder)
 
 
 def _exit_with_message(error: BaseException, options: type, chosen: Any) -> None:

@@ -61,7 +61,7 @@ def make_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     return table
 
 
-def interval_columns(name: str, interval: Sequence[float], scale: float = 1) -> dict[str, float]:
+def interval_columns(name: str, interval: Sequence[float], scale: float = 1) -> dict[str, Any]:
     """The three columns of an estimate with its interval (value, low, high)."""
     return {name + end: scale * float(value) for end, value in zip(("", "_low", "_high"), interval, strict=True)}
 

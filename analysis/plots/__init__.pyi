@@ -1,5 +1,6 @@
 from .ablation_figure import plot_ablation as plot_ablation
 from .circuits_figure import plot_circuits as plot_circuits
+from .class_maps import save_class_map_figure as save_class_map_figure
 from .comparison_figure import plot_comparison as plot_comparison
 from .curvature_figure import plot_curvature as plot_curvature
 from .drawing.film_encoder import write_film as write_film
@@ -10,7 +11,9 @@ from .drawing.film_timeline import nearest_frame as nearest_frame
 from .drawing.film_timeline import simultaneous_frames as simultaneous_frames
 from .drawing.panel_grid import PanelGrid as PanelGrid
 from .drawing.panel_layout import default_columns as default_columns
+from .embedding_grid import save_embeddings_plot as save_embeddings_plot
 from .events_figure import plot_events as plot_events
+from .figure_files import new_figure as new_figure
 from .figure_files import save_figure as save_figure
 from .film_events import find_event as find_event
 from .film_events import replay_range as replay_range

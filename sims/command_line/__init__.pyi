@@ -1,0 +1,12 @@
+from .default_command import system_command as system_command
+from .ensemble import open_origin as open_origin
+from .ensemble import options_from_trajectory as options_from_trajectory
+from .ensemble import print_diverged as print_diverged
+from .ensemble import run_ensemble as run_ensemble
+from .run_files import UNREADABLE as UNREADABLE
+from .run_files import describe_run_file as describe_run_file
+from .run_files import list_run_files as list_run_files
+from .sweep_results import MAX_PRINTED_POINTS as MAX_PRINTED_POINTS
+from .sweep_results import sweep_path as sweep_path
+from .sweep_results import sweep_rows as sweep_rows
+from .sweep_results import sweep_table_columns as sweep_table_columns

@@ -1,87 +1,117 @@
-"""The ensemble that a command is about: simulated, branched off another, or found."""
+"""The ensemble that a command asks for: simulated, branched off another, or found on disk."""
+
+from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO, TypeVar
 
+import xarray as xr
+
+from dynamics.branching import branch, branch_path, branch_step
+from dynamics.preparation import run_path
 from dynamics.settings import Settings, SettingsError, check_integer
-from sims.command_line.amount import EnsembleOptions
-from sims.command_line.origin import OriginOptions, open_origin
+from dynamics.simulation import simulate
+from dynamics.trajectory.diverged import count_diverged
+from dynamics.trajectory.reader import open_trajectory
+from dynamics.trajectory.schema import read_settings
+from sims.command_line.options import EnsembleOptions, OriginOptions
 
-if TYPE_CHECKING:
-    import xarray as xr
+Options = TypeVar("Options")
+_Simulation = Callable[[], xr.Dataset]
 
 
 def run_ensemble(
     settings: Settings,
-    length: int | None,
-    amount: EnsembleOptions,
+    duration: int | None,
+    ensemble: EnsembleOptions,
     origin: OriginOptions,
-    say: TextIO,
-    option: str = "steps",
-) -> "tuple[Path, xr.Dataset]":
-    """The trajectory, run or found, and its file; says which to `say`.
+    log: TextIO,
+    unit: str = "steps",
+) -> tuple[Path, xr.Dataset]:
+    """The file of the ensemble and its trajectory, computed or found; prints to `log` which.
 
-    length: how many steps, or epochs where `option`, the command's name for it, is that. Raises as `simulate` does.
+    duration: number of steps, or of epochs where `unit` is "epochs"; None is the system's default. Raises as `simulate`
+    does, with the unit as the name of the field.
     """
-    unit = settings.epoch_steps if option == "epochs" else 1
+    unit_steps = settings.epoch_steps if unit == "epochs" else 1
     try:
-        if length is not None:
-            check_integer(option, length, 0, 2**53 // unit)
-        path, run = (_branch if origin.branch else _simulation)(settings, length, unit, amount, origin)
+        if duration is not None:
+            check_integer(unit, duration, 0, 2**53 // unit_steps)
+        prepare = _prepare_branch if origin.branch else _prepare_simulation
+        path, run = prepare(settings, duration, unit_steps, ensemble, origin)
         before = path.stat().st_mtime_ns if path.exists() else None
         trajectory = run()
     except SettingsError as error:
-        found = f"{error.found} steps" if error.field == "steps" and unit > 1 else error.found
-        field = ", ".join(option if name == "steps" else name for name in error.field.split(", "))
+        found = f"{error.found} steps" if error.field == "steps" and unit_steps > 1 else error.found
+        field = ", ".join(unit if name == "steps" else name for name in error.field.split(", "))
         raise SettingsError(field, found, error.allowed) from None
     how = "found" if path.stat().st_mtime_ns == before else "written"
     last = int(trajectory["step"][-1])
-    reached = f"{last} {option}" if unit == 1 else f"{float(trajectory['epoch'][-1]):g} {option} of {unit} steps"
-    print(f"trajectory  {path}  ({how}: {trajectory.sizes['run']} runs, {reached})", file=say)
+    reached = (
+        f"{last} {unit}" if unit_steps == 1 else f"{float(trajectory['epoch'][-1]):g} {unit} of {unit_steps} steps"
+    )
+    print(f"trajectory  {path}  ({how}: {trajectory.sizes['run']} runs, {reached})", file=log)
     return path, trajectory
 
 
-_Simulation = Callable[[], "xr.Dataset"]
-
-
-def _simulation(
-    settings: Settings, length: int | None, unit: int, amount: EnsembleOptions, origin: OriginOptions
+def _prepare_simulation(
+    settings: Settings, duration: int | None, unit_steps: int, ensemble: EnsembleOptions, origin: OriginOptions
 ) -> tuple[Path, _Simulation]:
-    """A run from its beginning: where it lives, and how it is made."""
-    from dynamics.preparation import run_path
-    from dynamics.simulation import simulate
-
+    """The file of an ensemble that starts at step 0, and the function that computes it."""
     if origin.step is not None:
         raise SettingsError("step", origin.step, "a step only with a trajectory to begin from")
-    path = amount.out or run_path(settings, amount.runs, amount.seed, amount.every, amount.record, amount.device)
-    how = dataclasses.asdict(dataclasses.replace(amount, out=path))
-    return path, lambda: simulate(settings, steps=None if length is None else unit * length, **how)
+    e = ensemble
+    path = e.out or run_path(settings, e.runs, e.seed, e.every, e.record, e.device)
+    options = dataclasses.asdict(dataclasses.replace(e, out=path))
+    steps = None if duration is None else unit_steps * duration
+    return path, lambda: simulate(settings, steps=steps, **options)
 
 
-def _branch(
-    settings: Settings, length: int | None, unit: int, amount: EnsembleOptions, origin: OriginOptions
+def _prepare_branch(
+    settings: Settings, duration: int | None, unit_steps: int, ensemble: EnsembleOptions, origin: OriginOptions
 ) -> tuple[Path, _Simulation]:
-    """A run that leaves another at a step: where it lives, and how it is made."""
-    from dynamics.branching import branch, branch_path, branch_step
-    from dynamics.trajectory.schema import read_settings
-
+    """The file of an ensemble that leaves another at a step, and the function that computes it."""
     if origin.step is None:
         raise SettingsError("step", "none", "the step at which to leave the trajectory of --branch")
     source, step = open_origin(str(origin.branch), settings.system, "branch"), origin.step
     for field in ("runs", "seed", "device"):
-        if getattr(amount, field) not in (source.attrs[field], "auto"):
-            raise SettingsError(field, getattr(amount, field), f"{source.attrs[field]}, as in {origin.branch}")
+        if getattr(ensemble, field) not in (source.attrs[field], "auto"):
+            raise SettingsError(field, getattr(ensemble, field), f"{source.attrs[field]}, as in {origin.branch}")
     before = read_settings(source)
     now = {field.name: getattr(settings, field.name) for field in dataclasses.fields(before)}
     changes = {name: value for name, value in now.items() if value != getattr(before, name)}
-    until = length
-    if length is not None and settings.epoch_steps:
-        until = branch_step(source, step, length, **changes)
+    until = duration
+    if duration is not None and settings.epoch_steps:
+        until = branch_step(source, step, duration, **changes)
     last = int(source["step"][-1]) if until is None else until
     if step > last:
         raise SettingsError("step", step, f"at most {last}, where the branch ends")
-    how: dict[str, Any] = {"every": amount.every, "record": amount.record, **changes}
-    path = amount.out or branch_path(source, step, **how)
-    return path, lambda: branch(source, step, until=until, out=path, overwrite=amount.overwrite, progress=True, **how)
+    options: dict[str, Any] = {"every": ensemble.every, "record": ensemble.record, **changes}
+    path = ensemble.out or branch_path(source, step, **options)
+    overwrite = ensemble.overwrite
+    return path, lambda: branch(source, step, until=until, out=path, overwrite=overwrite, progress=True, **options)
+
+
+def print_diverged(trajectory: xr.Dataset, consequence: str, log: TextIO) -> None:
+    """Print how many runs have diverged, if any, and what that means for them."""
+    if diverged := count_diverged(trajectory):
+        print(f"diverged    {diverged} runs: {consequence}", file=log)
+
+
+def open_origin(name: str, system: str, option: str) -> xr.Dataset:
+    """The trajectory that an option names. Raises SettingsError if it is not of this system."""
+    trajectory = open_trajectory(name)
+    found = trajectory.attrs["system"]
+    if found != system:
+        raise SettingsError(option, f"{name} of the system {found}", f"a trajectory of {system}")
+    return trajectory
+
+
+def options_from_trajectory(options: Callable[..., Options], trajectory: xr.Dataset, **changes: Any) -> Options:
+    """The options of a command that repeat a trajectory with some settings changed."""
+    settings = dataclasses.replace(read_settings(trajectory), **changes)
+    attrs = trajectory.attrs
+    ensemble = EnsembleOptions(int(attrs["runs"]), int(attrs["seed"]), record=attrs["record"], device=attrs["device"])
+    return options(settings=settings, ensemble=ensemble)

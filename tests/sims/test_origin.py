@@ -1,7 +1,6 @@
 """Runs that go on from another: branches as files, and the options --branch, --from and --step."""
 
 import dataclasses
-import importlib
 import json
 import re
 
@@ -29,16 +28,7 @@ def here(typed):
     """A simulation's exit code, the file it names, and what it says of errors."""
 
     def run(program, *words):
-        from sims.command_line.origin import branch_defaults
-        from sims.sparse import sparse_defaults
-
-        module = importlib.import_module(program)
-        rule = (
-            sparse_defaults
-            if program == "sims.sparse"
-            else branch_defaults(module.Options, program.removeprefix("sims."))
-        )
-        code, out, errors = typed(program, *words, inherited=rule)
+        code, out, errors = typed(program, *words)
         found = re.search(r"trajectory +(\S+) ", out)
         return code, found and found[1], errors
 
@@ -212,9 +202,8 @@ def test_a_batch_is_changed_from_the_command_line(here):
 
 @pytest.mark.parametrize("flag", ["--only-successful", "--only_successful"])
 def test_successful_runs_are_as_many_as_there_are(here, flag, monkeypatch):
-    monkeypatch.setattr(
-        "dynamics.training.finetuning.successful_runs", lambda found: np.array([False, True, True, False])
-    )
+    for module in ("dynamics.training", "dynamics.training.finetuning"):
+        monkeypatch.setattr(f"{module}.successful_runs", lambda found: np.array([False, True, True, False]))
     _, source, _ = here("sims.sparse", *SMALL, "--runs", 4, "--epochs", 1)
     code, path, _ = here("sims.sparse", "--from", source, flag, "--vocab", 3, "--epochs", 1)
     assert code == 0

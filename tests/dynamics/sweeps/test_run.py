@@ -19,6 +19,7 @@ import pytest
 import xarray as xr
 from distributed import Client, LocalCluster
 
+from analysis.command_line.help_texts import field_descriptions
 from dynamics import system as registry
 from dynamics.errors import MissingPackage, TrajectoryError
 from dynamics.particles.system import ParticleSystem
@@ -33,7 +34,7 @@ from dynamics.sweeps.run import SweepInterrupted, combine_points, compute_missin
 from dynamics.trajectory.parts import closed_parts
 from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import DIVERGED, DONE
-from sims import sweep as program
+from sims.command_line.sweep_options import design_from_options, sweep_options
 
 SETTINGS = ParticleSettings(n=5)
 AXES = {"fa": [0.5, 2.0], "step_rule": ["force", "direction", "particle"]}
@@ -405,7 +406,7 @@ def test_help_shows_the_help_of_settings_and_imports_nothing_heavy(environment, 
 import runpy, sys
 sys.argv = ["x", "{system}", "--help"]
 try:
-    runpy.run_module("sims.sweep", run_name="__main__")
+    runpy.run_module("sims.sweep", run_name="__main__", alter_sys=True)
 except SystemExit as end:
     assert end.code == 0
 heavy = {{"numba", "numpy", "xarray", "scipy", "matplotlib", "torch", "netCDF4", "distributed"}} & set(sys.modules)
@@ -421,16 +422,16 @@ assert not heavy, heavy
 
 
 def test_options_are_made_of_any_settings(batches):
-    texts = program.field_descriptions(BatchSettings)
+    texts = field_descriptions(BatchSettings)
     assert texts["batch"] == "Examples in a step."
-    assert texts["fa"] == program.field_descriptions(ParticleSettings)["fa"]
-    chosen = program.sweep_options(BatchSettings)()
+    assert texts["fa"] == field_descriptions(ParticleSettings)["fa"]
+    chosen = sweep_options(BatchSettings)()
     assert chosen.settings.batch == (4,)
     assert chosen.settings.positions == ()
     chosen = dataclasses.replace(
         chosen, settings=dataclasses.replace(chosen.settings, batch=(4, 8), fa=(2.0,), positions=(1, 2)), epochs=2
     )
-    grid = program.plan_from_options(chosen)
+    grid = design_from_options(chosen)
     assert grid.axes == {"batch": [4, 8]}
     assert grid.settings == BatchSettings(fa=2.0, positions=(1, 2))
     assert [point.steps for point in grid.points] == [12, 6]
@@ -459,10 +460,10 @@ def test_the_command_prints_a_line_for_each_point(here, tmp_path):
 
 
 def test_a_long_table_is_shortened_on_the_terminal_alone(here, tmp_path, monkeypatch):
-    monkeypatch.setattr(program, "MAX_PRINTED_POINTS", 2)
+    monkeypatch.setattr("sims.command_line.MAX_PRINTED_POINTS", 2)
     code, printed, _ = here("particles", "--fa", 1, 2, 3, "--n", 3, "--runs", 1, "--steps", 1, "--csv", "a.csv")
     assert code == 0
-    assert printed.splitlines()[-1] == "and 1 more points, left out here; --csv FILE.csv has all"
+    assert printed.splitlines()[-1] == "and 1 more points; --csv FILE.csv writes all"
     assert len(list(csv.DictReader((tmp_path / "a.csv").open()))) == 3
 
 

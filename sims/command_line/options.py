@@ -1,0 +1,101 @@
+"""Options that the simulation commands share: size of the ensemble, and the run to continue from."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from dynamics.settings import Settings
+from dynamics.settings_checks import check_settings_class
+from sims import command_line
+
+Options = TypeVar("Options")
+
+_EVERY = "Steps between recorded frames. The first and the last step are always recorded."
+
+
+@dataclasses.dataclass(frozen=True)
+class EnsembleOptions:
+    """Size of the ensemble, what is recorded, and where the trajectory is written."""
+
+    runs: int = 100
+    """Number of runs. Run r has the seed SEED + r and does not depend on the other runs."""
+    seed: int = 0
+    """Seed of the first run."""
+    every: int | None = dataclasses.field(default=None, metadata={"help": _EVERY})
+    record: Literal["all", "metrics"] = "all"
+    """Record everything, or only metrics: losses, accuracies and norms, without embeddings and weights."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute."""
+    out: Path | None = None
+    """Trajectory file to write. Default: runs/SYSTEM-HASH.nc, with a hash of the settings and of these options."""
+    overwrite: bool = False
+    """Start again, even if the file exists."""
+
+
+@dataclasses.dataclass(frozen=True)
+class OriginOptions:
+    """Continue from the exact state of another run."""
+
+    branch: Path | None = None
+    """Trajectory to branch off at --step, with the settings changed that are given here. All other settings and options
+    are those of the trajectory."""
+    step: int | None = None
+    """Step at which to branch off."""
+
+
+def ensemble_options(settings: type[Settings]) -> type[EnsembleOptions]:
+    """`EnsembleOptions` whose help names the default of `every` for a system."""
+    plain = settings()
+    epoch = " (one epoch)" if plain.default_every == plain.epoch_steps > 1 else ""
+    described = {"help": f"{_EVERY} Default: {plain.default_every}{epoch}."}
+    every = ("every", int | None, dataclasses.field(default=None, metadata=described))
+    kind = dataclasses.make_dataclass("EnsembleOptions", [every], bases=(EnsembleOptions,), frozen=True)
+    kind.__doc__ = EnsembleOptions.__doc__
+    return kind
+
+
+def duration_option(settings: type[Settings]) -> tuple[str, str]:
+    """The name of the option for the length of runs, and its help. Raises SettingsError for an incomplete class."""
+    check_settings_class(settings)
+    plain = settings()
+    if plain.epoch_steps:
+        unit, default = "epochs", plain.default_steps // plain.epoch_steps
+    else:
+        unit, default = "steps", plain.default_steps
+    return unit, f"Number of {unit}. A number larger than before extends the runs. Default: {default}."
+
+
+# ------------------------------------------------------------------------- options before they are parsed
+
+
+def option_value(option: str, arguments: Sequence[str]) -> str | None:
+    """The value of an option in the arguments of a command; "" for an option without a value."""
+    found = None
+    for index, argument in enumerate(arguments):
+        name, equals, value = argument.partition("=")
+        if name.replace("_", "-") == f"--{option}":
+            following = next(iter(arguments[index + 1 :]), "")
+            found = value if equals else "" if following.startswith("--") else following
+    return None if found == "None" else found
+
+
+def flag_is_set(option: str, arguments: Sequence[str]) -> bool:
+    """Whether the arguments of a command set a flag."""
+    names = [argument.replace("_", "-") for argument in arguments]
+    last = [name for name in names if name in (f"--{option}", f"--no-{option}")][-1:]
+    return last == [f"--{option}"]
+
+
+def branch_defaults(options: Callable[..., Options], system: str) -> Callable[[Sequence[str]], Options | None]:
+    """A function of a command's arguments that returns the defaults for --branch: those of the trajectory."""
+
+    def defaults(arguments: Sequence[str]) -> Options | None:
+        name = option_value("branch", arguments)
+        if not name:
+            return None
+        return command_line.options_from_trajectory(options, command_line.open_origin(name, system, "branch"))
+
+    return defaults

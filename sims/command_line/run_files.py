@@ -1,0 +1,112 @@
+"""The trajectories in a folder: their settings, how far they have come, and whether they can be read."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import NamedTuple
+
+import xarray as xr
+
+from analysis.output.results import is_result_file
+from dynamics.errors import TrajectoryError, UnknownSystem
+from dynamics.settings import Settings
+from dynamics.trajectory.lock import is_locked
+from dynamics.trajectory.netcdf import open_group
+from dynamics.trajectory.parts import closed_parts
+from dynamics.trajectory.reader import open_trajectory
+from dynamics.trajectory.schema import DIVERGED, read_settings
+
+UNREADABLE, UNKNOWN_SYSTEM = "unreadable", "unknown system"
+
+
+class RunFile(NamedTuple):
+    """A row of the list of runs. Numbers of an unreadable file are None."""
+
+    run: str
+    """Name of the file."""
+    status: str
+    steps: str | None
+    runs: int | None
+    seed: int | None
+    MB: float
+    settings: str
+    """The settings that differ from the defaults, as options; or what is wrong with the file."""
+    note: str = ""
+    """What the list says once below the table."""
+
+
+def list_run_files(folder: Path) -> list[Path]:
+    """Paths of the trajectories in a folder: finished, interrupted, or being written."""
+    names = {path.name for path in folder.glob("*.nc")}
+    names |= {path.name.removesuffix(".parts") for path in folder.glob("*.nc.parts")}
+    locked = {path.name[1:].removesuffix(".lock") for path in folder.glob(".*.nc.lock")}
+    names |= {name for name in locked if is_locked(folder / name)}
+    return [folder / name for name in sorted(names)]
+
+
+def describe_run_file(path: Path, check: bool = False) -> RunFile | None:
+    """The row of a trajectory, or None for a file that is the result of an analysis.
+
+    check: read the file to its end and verify its checksum.
+    """
+    running = is_locked(path)
+    try:
+        with open_trajectory(path, check) as trajectory:
+            return _describe(path, trajectory, check, running)
+    except UnknownSystem as error:
+        parts = closed_parts(path)
+        with open_group(parts[-1].path if parts else path, thoroughly=False) as group:
+            steps, runs, seed = (int(group.attrs[name]) for name in ("steps", "runs", "seed"))
+            system = str(group.attrs["system"])
+        note = f"{UNKNOWN_SYSTEM}: " + str(error).removeprefix(f"{path}: ").removeprefix("attribute system: ")
+        return RunFile(path.name, UNKNOWN_SYSTEM, str(steps), runs, seed, _megabytes(path), system, note)
+    except TrajectoryError as error:
+        if path.is_file() and is_result_file(path):
+            return None
+        reason = str(error).removeprefix(f"{path}: ").split(" (")[0]
+        state = "running" if running else UNREADABLE
+        return RunFile(path.name, state, None, None, None, _megabytes(path), reason)
+
+
+def _describe(path: Path, trajectory: xr.Dataset, check: bool, running: bool) -> RunFile:
+    attrs, reached, parts = trajectory.attrs, int(trajectory["step"][-1]), closed_parts(path)
+    diverged = int((trajectory["status"] == DIVERGED).sum())
+    if parts:
+        with open_group(parts[-1].path, thoroughly=check) as newest:
+            attrs, reached = newest.attrs, parts[-1].end
+    status = "running" if running else "interrupted" if parts else "done"
+    status += f", {diverged} diverged" if diverged else ""
+    steps = int(attrs["steps"])
+    return RunFile(
+        path.name,
+        status,
+        str(steps) if reached == steps else f"{reached} of {steps}",
+        int(attrs["runs"]),
+        int(attrs["seed"]),
+        _megabytes(path),
+        _changed_options(attrs, read_settings(trajectory)),
+    )
+
+
+def _megabytes(path: Path) -> float:
+    files = [*(part.path for part in closed_parts(path)), path]
+    return sum(file.stat().st_size for file in files if file.is_file()) / 1e6
+
+
+def _changed_options(attrs: dict[str, object], settings: Settings) -> str:
+    """What differs from the defaults, as options of the command line."""
+    words = []
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if value != field.default:
+            words.append(f"--{field.name.replace('_', '-')} {str(value).split('#sha256=')[0]}")
+    if attrs["every"] != settings.default_every:
+        words.append(f"--every {attrs['every']}")
+    if attrs["record"] != "all":
+        words.append(f"--record {attrs['record']}")
+    if "derived" in attrs:
+        words.append(f"({attrs['derived']})")
+    if "branched_at" in attrs:
+        words.append(f"(a branch at step {attrs['branched_at']})")
+    return " ".join(words) or "defaults"

@@ -1,0 +1,116 @@
+"""Options of `sims.sweep`: a subcommand for each system, whose settings take several values."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import operator
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_origin, get_type_hints
+
+import tyro
+
+from analysis.command_line.help_texts import docstring_summary, field_descriptions
+from analysis.command_line.options import TableOptions
+from dynamics import sweeps
+from dynamics.settings import SETTINGS_CLASSES, SYSTEM_MODULES_VARIABLE, SettingsError
+from sims.command_line.options import duration_option
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepOptions(TableOptions):
+    """Size of the ensemble at each point of the sweep, what is recorded, and where it is computed and kept."""
+
+    runs: int = 100
+    """Number of runs at each point. Run r has the seed SEED + r and does not depend on the other runs."""
+    seed: int = 0
+    """Seed of the first run at each point."""
+    every: int | None = None
+    """Epochs between recorded frames, or steps for a system without epochs. Default: that of the system."""
+    record: Literal["all", "metrics"] = "metrics"
+    """Record only metrics, or also embeddings and weights, which take much more disk space."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute."""
+    folder: str = "runs"
+    """Folder for the trajectories of the points, SYSTEM-HASH.nc; those that exist are not computed again."""
+    out: Path | None = None
+    """File for the combined results. Default: FOLDER/sweep-SYSTEM-HASH.nc, with a hash of all points."""
+    scheduler: str | None = None
+    """Address of a dask scheduler, such as tcp://127.0.0.1:8786, to compute on its workers. Default: this process."""
+
+
+def is_swept(kind: object) -> bool:
+    """Whether a setting of this type can take several values: numbers and words can, tuples of them cannot."""
+    return kind in (int, float, bool, str) or get_origin(kind) is Literal
+
+
+def sweep_options(settings: type) -> type:
+    """The class of options of a system: each setting takes values; and the length and size of the ensembles."""
+    unit, text = duration_option(settings)
+    kinds, texts, fields = get_type_hints(settings), field_descriptions(settings), []
+    for field in dataclasses.fields(settings):
+        kind, default = kinds[field.name], getattr(settings(), field.name)
+        if is_swept(kind):
+            kind, default = tuple[kind, ...], (default,)  # type: ignore[valid-type]
+        described = dataclasses.field(default=default, metadata={"help": texts.get(field.name, "")})
+        fields.append((field.name, kind, described))
+    values = dataclasses.make_dataclass("Settings", fields, frozen=True)
+    values.__doc__ = "A setting with several values is swept; one with a single value holds at all points."
+    options = dataclasses.make_dataclass(
+        settings.__name__,
+        [
+            ("settings", values, dataclasses.field(default_factory=values)),
+            (unit, int | None, dataclasses.field(default=None, metadata={"help": text})),
+            ("ensembles", SweepOptions, dataclasses.field(default_factory=SweepOptions)),
+        ],
+        frozen=True,
+        namespace={"of": settings},
+    )
+    options.__doc__ = docstring_summary(settings)
+    return options
+
+
+def sweep_command_options(systems: Mapping[str, type]) -> Any:
+    """The class of options of `sims.sweep`: a subcommand for each system, given by name and settings class."""
+    each: Any = (Annotated[sweep_options(kind), tyro.conf.subcommand(name)] for name, kind in systems.items())
+    one: Any = Annotated[functools.reduce(operator.or_, each), tyro.conf.OmitSubcommandPrefixes]
+    options = dataclasses.make_dataclass("Options", [("system", one)], frozen=True)
+    options.__doc__ = """Simulate or train an ensemble at every combination of the settings that are given several
+    values, and combine the final metrics in one file and one table. Points that have been computed before are not
+    computed again. SYSTEM --help lists the settings of a system."""
+    return options
+
+
+def check_sweep_system(arguments: Sequence[str]) -> None:
+    """Check that the first argument names a registered system. Raises SettingsError."""
+    name = next(iter(arguments), "-")
+    if not name.startswith("-") and name not in SETTINGS_CLASSES:
+        how = f"others if {SYSTEM_MODULES_VARIABLE} names the module that registers them, see docs/new-system.md"
+        raise SettingsError("name of a system", name, f"one of {', '.join(SETTINGS_CLASSES)} ({how})")
+
+
+def design_from_options(chosen: Any) -> sweeps.SweepDesign:
+    """The sweep over the settings that have several values. Raises SettingsError."""
+    kinds, first, axes = get_type_hints(chosen.of), {}, {}
+    for name, given in vars(chosen.settings).items():
+        if not is_swept(kinds[name]):
+            first[name] = given
+            continue
+        if not given:
+            raise SettingsError(name, "no value", "one or more values")
+        first[name] = given[0]
+        if len(given) > 1:
+            axes[name] = given
+    ensembles, unit = chosen.ensembles, duration_option(chosen.of)[0]
+    return sweeps.sweep_design(
+        chosen.of(**first),
+        axes,
+        runs=ensembles.runs,
+        seed=ensembles.seed,
+        **{unit: getattr(chosen, unit)},
+        every=ensembles.every,
+        record=ensembles.record,
+        device=ensembles.device,
+        folder=ensembles.folder,
+    )

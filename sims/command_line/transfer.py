@@ -1,0 +1,78 @@
+"""Options of `sims.sparse` that start a training from the weights of another run, and the defaults they bring."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from analysis.command_line.options import SparseOptions
+from dynamics import training
+from dynamics.settings import SettingsError, SparseSettings, StartRuns
+from sims import command_line
+from sims.command_line.options import EnsembleOptions, OriginOptions, branch_defaults, flag_is_set, option_value
+
+
+@dataclasses.dataclass(frozen=True)
+class SparseOriginOptions(OriginOptions):
+    """Continue from another run: from its exact state, or only from its weights."""
+
+    start: Annotated[Path | None, tyro.conf.arg(name="from")] = None
+    """Trajectory whose weights a new training with a fresh optimizer starts from. Settings that are not given are those
+    of the trajectory; a larger vocabulary or table gets new rows."""
+    only_successful: bool = False
+    """With --from, start only from the runs that end above .98 test accuracy."""
+    step: int | None = None
+    """Step of --branch; or recorded step of --from, whose default is the last."""
+
+
+def transfer_defaults(make_options: Callable[..., Any], arguments: Sequence[str]) -> Any:
+    """The options that repeat the trajectory of --from or --branch, or None without either.
+
+    make_options: makes the options of the command from settings and `EnsembleOptions`. Raises SettingsError.
+    """
+
+    def options(settings: SparseSettings, ensemble: EnsembleOptions) -> Any:
+        return make_options(settings=SparseOptions.of(settings), ensemble=ensemble)
+
+    branch, source = (option_value(option, arguments) for option in ("branch", "from"))
+    if not source:
+        return branch_defaults(options, SparseSettings.system)(arguments)
+    if branch is not None:
+        raise SettingsError("branch", branch, "no value beside --from: either its weights or its exact state")
+    trajectory = command_line.open_origin(source, SparseSettings.system, "from")
+    fresh = {"start": "random", "start_step": 0, "start_runs": "seed"}
+    found = command_line.options_from_trajectory(options, trajectory, **fresh)
+    table = found.settings.table if _is_larger_table(found.settings.table, arguments) else 0
+    runs, seed = found.ensemble.runs, found.ensemble.seed
+    if flag_is_set("only-successful", arguments):
+        runs, seed = int(training.successful_runs(trajectory).sum()), 0
+    if runs == 0:
+        raise SettingsError("only_successful", f"no run of {source} above .98", "a trajectory that has some")
+    return dataclasses.replace(
+        found,
+        settings=dataclasses.replace(found.settings, table=table),
+        ensemble=dataclasses.replace(found.ensemble, runs=runs, seed=seed),
+    )
+
+
+def _is_larger_table(table: int, arguments: Sequence[str]) -> bool:
+    """Whether the table is at least as large as the vocabulary that the arguments give."""
+    try:
+        return int(option_value("vocab", arguments) or 0) <= table
+    except ValueError:  # the parser reports it
+        return True
+
+
+def transfer_settings(settings: SparseSettings, origin: SparseOriginOptions) -> SparseSettings:
+    """The settings of a training that starts where the options say. Raises SettingsError."""
+    if origin.start is None:
+        if origin.only_successful:
+            raise SettingsError("only_successful", "True", "a choice only with a trajectory to start --from")
+        return settings
+    step = -1 if origin.step is None else origin.step
+    which: StartRuns = "successful" if origin.only_successful else "seed"
+    return dataclasses.replace(settings, start=str(origin.start), start_step=step, start_runs=which)
