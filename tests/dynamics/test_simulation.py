@@ -1,6 +1,7 @@
 """The loop: what it records, where runs live, and how they are found, extended, replayed and branched."""
 
 import pickle
+import shutil
 import signal
 from concurrent.futures import ThreadPoolExecutor
 
@@ -43,9 +44,7 @@ def same_file(a, b) -> bool:
         return same(one, other) and states.load().identical(others.load())
 
 
-@pytest.fixture
-def small_parts(monkeypatch):
-    monkeypatch.setattr(recorder, "PART_BYTES", 6 * 7 * 2 * 8 * 9)
+SMALL_PART = 6 * 7 * 2 * 8 * 9
 
 
 def test_memory_and_file_hold_the_same(tmp_path):
@@ -71,10 +70,11 @@ def test_run_4_of_6_alone(tmp_path):
     xr.testing.assert_equal(alone.isel(run=0), among.isel(run=4))
 
 
-def test_a_run_in_parts_is_the_run_at_once(tmp_path, small_parts):
-    run(out=tmp_path / "parts.nc")
+def test_a_run_in_parts_is_the_run_at_once(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(recorder, "PART_BYTES", SMALL_PART)
+        run(out=tmp_path / "parts.nc")
     assert not parts_folder(tmp_path / "parts.nc").exists()
-    recorder.PART_BYTES = 1 << 30
     run(out=tmp_path / "whole.nc")
     assert same_file(tmp_path / "parts.nc", tmp_path / "whole.nc")
 
@@ -96,12 +96,9 @@ def test_a_finished_run_is_found_and_only_read(tmp_path):
     assert path.stat().st_mtime_ns == before.st_mtime_ns
     assert same(again, run())
     assert same(run(out=path, steps=20), run(steps=20))
-
-
-def test_fewer_steps_than_there_are_must_be_recorded(tmp_path):
-    run(out=tmp_path / "a.nc", every=7)
+    run(out=tmp_path / "b.nc", every=7)
     with pytest.raises(SettingsError, match="steps: found 20"):
-        run(out=tmp_path / "a.nc", every=7, steps=20)
+        run(out=tmp_path / "b.nc", every=7, steps=20)
 
 
 @pytest.mark.parametrize("change", [{"runs": 5}, {"seed": 1}, {"every": 2}, {"record": "metrics"}])
@@ -135,32 +132,32 @@ def test_where_a_run_lives_depends_on_all_that_defines_it_and_not_on_steps():
     assert all(path.parent.name == "runs" and path.name.startswith("particles-") for path in paths)
 
 
-def test_a_second_writer_is_refused(tmp_path):
-    path = tmp_path / "a.nc"
-    with trajectory_lock(path), pytest.raises(RecordingError, match="another process is writing it"):
-        run(out=path)
-    run(out=path)
-
-
 # ------------------------------------------------------------------------------------ damage between parts
 
 
-@pytest.fixture
-def interrupted(tmp_path, small_parts, monkeypatch):
-    """A run that died after some parts, and the file it should become."""
-    path = tmp_path / "a.nc"
-    real = recorder.FileRecorder.add
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """The file of a run that died after some parts."""
+    path, real = tmp_path_factory.mktemp("killed") / "a.nc", recorder.FileRecorder.add
 
-    def add(self, state, *rest):
+    def add(self, state, system):
         if state.step >= 40:
             raise MemoryError
-        real(self, state, *rest)
+        real(self, state, system)
 
-    with monkeypatch.context() as patch, pytest.raises(MemoryError):
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(MemoryError):
+        patch.setattr(recorder, "PART_BYTES", SMALL_PART)
         patch.setattr(recorder.FileRecorder, "add", add)
         run(out=path)
     assert len(closed_parts(path)) >= 3
     return path
+
+
+@pytest.fixture
+def interrupted(killed, tmp_path):
+    """A copy of it."""
+    shutil.copytree(parts_folder(killed), parts_folder(tmp_path / "a.nc"))
+    return tmp_path / "a.nc"
 
 
 def test_parts_of_an_unfinished_run_are_a_trajectory(interrupted):
@@ -185,10 +182,9 @@ def test_a_damaged_part_is_an_error_and_stays(interrupted):
         whole = victim.read_bytes()
         for damage in (whole[: len(whole) // 2], whole[:99] + bytes([whole[99] ^ 4]) + whole[100:], b""):
             victim.write_bytes(damage)
-            with pytest.raises(TrajectoryError, match=victim.name):
-                open_trajectory(interrupted)
-            with pytest.raises(TrajectoryError, match=victim.name):
-                run(out=interrupted)
+            for use in (open_trajectory, run):
+                with pytest.raises(TrajectoryError, match=victim.name):
+                    use(interrupted)
             assert victim.read_bytes() == damage
         victim.write_bytes(whole)
     run(out=interrupted)
@@ -196,10 +192,9 @@ def test_a_damaged_part_is_an_error_and_stays(interrupted):
 
 def test_a_missing_part_is_an_error(interrupted):
     closed_parts(interrupted)[1].path.unlink()
-    with pytest.raises(TrajectoryError, match="a part is missing"):
-        open_trajectory(interrupted)
-    with pytest.raises(TrajectoryError, match="a part is missing"):
-        run(out=interrupted)
+    for use in (open_trajectory, run):
+        with pytest.raises(TrajectoryError, match="a part is missing"):
+            use(interrupted)
 
 
 def test_parts_of_another_run_are_refused(interrupted):
@@ -237,20 +232,12 @@ def test_replay_gives_the_bits_of_the_original(tmp_path):
     xr.testing.assert_equal(
         replay(original, None, 20, 40, every=10)["embedding"], original["embedding"].sel(step=slice(20, 40))
     )
-
-
-def test_replay_of_what_was_never_written(tmp_path):
-    full = run()
     xr.testing.assert_equal(replay(full, 2, 9, 12)["embedding"][0], full["embedding"][2].sel(step=slice(9, 12)))
-
-
-def test_a_branch_without_a_change_is_the_original(tmp_path):
-    original = run(out=tmp_path / "a.nc")
-    xr.testing.assert_equal(branch(original, 33)["embedding"], original["embedding"].sel(step=slice(33, None)))
 
 
 def test_a_branch_is_the_same_run_with_other_settings_from_there_on(tmp_path):
     original = run(out=tmp_path / "a.nc")
+    xr.testing.assert_equal(branch(original, 33)["embedding"], original["embedding"].sel(step=slice(33, None)))
     other = branch(original, 33, fa=0.5)
     xr.testing.assert_equal(other["embedding"].sel(step=33), original["embedding"].sel(step=33))
     assert not other["embedding"].sel(step=34).equals(original["embedding"].sel(step=34))
@@ -261,12 +248,9 @@ def test_a_branch_is_the_same_run_with_other_settings_from_there_on(tmp_path):
 
 def test_a_branch_cannot_change_the_shape_of_the_state(tmp_path):
     original = run(out=tmp_path / "a.nc")
-    with pytest.raises(SettingsError, match="n: found"):
-        branch(original, 3, n=9)
-    with pytest.raises(SettingsError, match="bogus"):
-        branch(original, 3, bogus=9)
-    with pytest.raises(SettingsError, match="fa: found -1"):
-        branch(original, 3, fa=-1)
+    for name, value in (("n", 9), ("bogus", 9), ("fa", -1)):
+        with pytest.raises(SettingsError, match=f"{name}: found {value}"):
+            branch(original, 3, **{name: value})
 
 
 # ---------------------------------------------------------------------------------------------- refusals
@@ -326,7 +310,7 @@ def test_numpy_numbers_are_numbers():
         run(runs=True)
 
 
-# ----------------------------------------------------------- what an attacker and a reviewer found, mended
+# ------------------------------------------------------------------------------- runs that were interrupted
 
 
 def test_fewer_steps_than_an_interrupted_run_has_reached_are_refused_and_as_many_finish_it(tmp_path, monkeypatch):

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from dynamics import settings as table
-from dynamics import system as registry
 from dynamics.branching import replay
 from dynamics.preparation import run_path
 from dynamics.randomness import random_stream
@@ -78,14 +77,8 @@ class Noise(System):
 
 
 @pytest.fixture(autouse=True)
-def tables():
-    """What is registered here is not known elsewhere."""
-    before = [dict(each) for each in (table.SETTINGS_CLASSES, registry.SYSTEM_CLASSES)]
+def registered(restored_registries):
     register(NoiseSettings, Noise)
-    yield
-    for each, kept in zip((table.SETTINGS_CLASSES, registry.SYSTEM_CLASSES), before, strict=True):
-        each.clear()
-        each.update(kept)
 
 
 def run(settings=None, runs=3, **amount):
@@ -109,31 +102,20 @@ def test_a_system_with_noise_is_taken_and_goes_on_exactly(kind):
 # ------------------------------------------------------------------------------------- mistakes of a system
 
 
-def without(method, *names):
-    """A method whose result lacks some entries."""
-
-    def changed(self, *words):
-        return {name: value for name, value in getattr(Noise, method)(self, *words).items() if name not in names}
-
-    return changed
+def drop(*names):
+    """A change of a dict: some entries are missing."""
+    return lambda found: {name: value for name, value in found.items() if name not in names}
 
 
-def with_(method, **entries):
-    """A method of whose result some entries are others, made of what they were."""
+def put(name, change):
+    """A change of a dict, or of a state: one entry becomes what `change` makes of it."""
 
-    def changed(self, *words):
-        found = dict(getattr(Noise, method)(self, *words))
-        return {**found, **{name: change(found.get(name)) for name, change in entries.items()}}
+    def changed(found):
+        if isinstance(found, NoiseState):
+            return dataclasses.replace(found, **{name: change(getattr(found, name))})
+        return {**found, name: change(found.get(name))}
 
     return changed
-
-
-def over(**dims):
-    def begin(self, settings, device="auto"):
-        Noise.__init__(self, settings, device)
-        self.variables = {name: value for name, value in {**self.variables, **dims}.items() if value is not None}
-
-    return begin
 
 
 def drawing(self, state, steps):
@@ -149,90 +131,83 @@ def in_place(self, state, steps):
     return Noise.advance(self, state, steps)
 
 
-def advanced(**changes):
-    def advance(self, state, steps):
-        after = Noise.advance(self, state, steps)
-        return dataclasses.replace(after, **{name: change(after) for name, change in changes.items()})
-
-    return advance
-
-
 def rounding(self, arrays):
     return Noise.restore(self, {**arrays, "x": arrays["x"].astype("f4").astype("f8")})
 
 
-MISTAKES = [
+def variables(**dims):
+    """An __init__ with other variables; None leaves one out."""
+
+    def begin(self, settings, device="auto"):
+        Noise.__init__(self, settings, device)
+        self.variables = {name: value for name, value in {**self.variables, **dims}.items() if value is not None}
+
+    return begin
+
+
+CHANGED_RESULTS = [  # method, what becomes of its result, the end of the error
+    ("checkpoint", drop("seeds"), r"restore: found TypeError: .*'seeds', allowed is the state, from"),
+    ("checkpoint", drop("step"), "checkpoint: found step: a NoneType, allowed is the step of the state"),
+    ("checkpoint", put("seeds", lambda old: 5), r"checkpoint: found seeds: a int .* \(2, ...\): run first"),
+    ("checkpoint", put("seed", lambda old: np.ones(2)), "checkpoint: found an array named seed, allowed is"),
+    ("checkpoint", list, "checkpoint: found a list, allowed is a dict"),
+    ("observe", drop("gradient_norm"), "observe: found no gradient_norm, allowed is all of variables"),
     (
-        {"checkpoint": without("checkpoint", "seeds")},
-        r"restore: found TypeError: .*'seeds', allowed is the state, from",
+        "observe",
+        put("gradient_norm", lambda old: old[:, 0]),
+        r"observe: .*shape \(2,\), allowed is \(2, 1\): run, layer",
     ),
-    ({"checkpoint": without("checkpoint", "step")}, "checkpoint: found step: a NoneType, allowed is the step of the s"),
+    ("observe", put("embedding", np.ndarray.tolist), r"observe: found embedding: a list, allowed is \(2, 3, 2\)"),
+    ("observe", put("embedding", lambda old: old * 1j), "observe: found embedding: complex128, allowed is float"),
     (
-        {"checkpoint": with_("checkpoint", seeds=lambda old: 5)},
-        r"checkpoint: found seeds: a int .* \(2, ...\): run first",
-    ),
-    (
-        {"checkpoint": with_("checkpoint", seed=lambda old: np.ones(2))},
-        "checkpoint: found an array named seed, allowed is",
-    ),
-    ({"checkpoint": lambda self, state: state}, "checkpoint: found a NoiseState, allowed is a dict"),
-    ({"restore": rounding}, "restore: found a different x, allowed is the state that was saved, exactly"),
-    (
-        {"restore": lambda self, arrays: NoiseState(**arrays)},
-        r"restore: found a state whose step is array\(0\), allowed",
-    ),
-    ({"observe": without("observe", "gradient_norm")}, "observe: found no gradient_norm, allowed is all of variables"),
-    (
-        {"observe": with_("observe", gradient_norm=lambda old: old[:, 0])},
-        r"observe: found gradient_norm: shape \(2,\), allowed is \(2, 1\): run, layer",
-    ),
-    (
-        {"observe": with_("observe", embedding=np.ndarray.tolist)},
-        r"observe: found embedding: a list, allowed is \(2, 3,",
-    ),
-    (
-        {"observe": with_("observe", embedding=lambda old: old * 1j)},
-        "observe: found embedding: complex128, allowed is fl",
-    ),
-    (
-        {"observe": with_("observe", embedding=lambda old: old * np.nan)},
+        "observe",
+        put("embedding", lambda old: old * np.nan),
         "observe: found embedding of run 0 at step 0 is not finite",
     ),
-    ({"coords": without("coords", "layer")}, r"coords: found no layer, allowed .* gradient_norm is over \('layer',\)"),
-    ({"coords": without("coords", "token", "axis")}, "coords: found no token, allowed is one entry for each dimension"),
-    ({"coords": with_("coords", token=lambda old: 3)}, r"coords: found token: 3, allowed is an array"),
+    ("coords", drop("layer"), r"coords: found no layer, allowed .* gradient_norm is over \('layer',\)"),
+    ("coords", drop("token", "axis"), "coords: found no token, allowed is one entry for each dimension"),
+    ("coords", put("token", lambda old: 3), "coords: found token: 3, allowed is an array"),
+    ("advance", put("step", lambda old: 0), "advance: found a state whose step is 0, allowed is the int 1"),
     (
-        {"__init__": over(gradient_norm=None)},
-        r"variables: found no gradient_norm, allowed is gradient_norm, update_norm",
+        "advance",
+        put("last_step", lambda old: 1),
+        "advance: found a state whose last_step is a int, allowed is integers",
+    ),
+    ("advance", put("last_step", lambda old: old + 1), r"at step 1 whose last_step is \[2 2\], allowed"),
+    ("working_bytes", lambda old: None, "working_bytes: found None, allowed is a number of bytes"),
+]
+
+CHANGED_METHODS = [
+    ("restore", rounding, "restore: found a different x, allowed is the state that was saved, exactly"),
+    ("restore", lambda self, arrays: NoiseState(**arrays), r"restore: found a state whose step is array\(0\), allowed"),
+    (
+        "__init__",
+        variables(gradient_norm=None),
+        "variables: found no gradient_norm, allowed is gradient_norm, update_n",
     ),
     (
-        {"__init__": over(gradient_norm=())},
-        r"variables: found gradient_norm over \(\), allowed is \('layer',\) after run",
+        "__init__",
+        variables(gradient_norm=()),
+        r"variables: found gradient_norm over \(\), allowed is \('layer',\) after",
     ),
-    ({"__init__": over(speed="token")}, "variables: found speed: 'token', allowed is a tuple"),
-    ({"__init__": over(time=())}, "variables: found a variable named 'time', allowed is names other than"),
-    (
-        {"__init__": lambda self, settings, device: None},
-        ": found no settings, no variables, allowed is settings and var",
-    ),
-    ({"advance": drawing}, "advance: found a different x, allowed is the same result from the same state"),
-    ({"advance": in_place}, "advance: found a different x, allowed is no change of the state"),
-    ({"advance": advanced(step=lambda after: 0)}, "advance: found a state whose step is 0, allowed is the int 1"),
-    (
-        {"advance": advanced(last_step=lambda after: 1)},
-        r"advance: found a state whose last_step is a int, allowed is int",
-    ),
-    (
-        {"advance": advanced(last_step=lambda after: after.last_step + 1)},
-        r"at step 1 whose last_step is \[2 2\], allowed",
-    ),
-    ({"working_bytes": lambda self, runs: None}, "working_bytes: found None, allowed is a number of bytes"),
+    ("__init__", variables(speed="token"), "variables: found speed: 'token', allowed is a tuple"),
+    ("__init__", variables(time=()), "variables: found a variable named 'time', allowed is names other than"),
+    ("__init__", lambda self, settings, device: None, ": found no settings, no variables, allowed is settings and var"),
+    ("advance", drawing, "advance: found a different x, allowed is the same result from the same state"),
+    ("advance", in_place, "advance: found a different x, allowed is no change of the state"),
 ]
 
 
-@pytest.mark.parametrize(("changes", "told"), MISTAKES)
-def test_a_mistake_is_told_before_step_0(changes, told, tmp_path):
-    register(NoiseSettings, type("Half", (Noise,), changes))
+def with_result(method, change):
+    return lambda self, *words: change(getattr(Noise, method)(self, *words))
+
+
+MISTAKES = [(name, with_result(name, change), told) for name, change, told in CHANGED_RESULTS] + CHANGED_METHODS
+
+
+@pytest.mark.parametrize(("name", "method", "told"), MISTAKES)
+def test_a_mistake_is_told_before_step_0(name, method, told, tmp_path):
+    register(NoiseSettings, type("Half", (Noise,), {name: method}))
     with pytest.raises(SettingsError, match=rf"^Half.*{told}") as error:
         run(out="a.nc")
     assert "\n" not in str(error.value)
@@ -290,8 +265,7 @@ def test_members_that_are_no_numbers_are_told(name, value, monkeypatch):
 
 
 def test_fields_that_no_file_can_keep_are_told():
-    kinds = [("names", set, frozenset("a")), ("rate", float, float("nan")), ("rate", float, "much")]
-    for name, kind, value in kinds:
+    for name, kind, value in (("names", set, frozenset("a")), ("rate", float, np.nan), ("rate", float, "much")):
         fields = [(name, kind, dataclasses.field(default=value))]
         odd = dataclasses.make_dataclass("Odd", fields, bases=(NoiseSettings,), frozen=True)
         odd.system = "odd"
