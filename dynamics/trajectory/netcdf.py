@@ -6,6 +6,8 @@ own end, so any program can read the file; `open_group` verifies the seal before
 file that was cut short or in which a single bit has changed.
 """
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import hashlib
@@ -37,7 +39,7 @@ class _NetCDFLock:
     def __exit__(self, *error: object) -> None:
         self._lock.release()
 
-    def __reduce__(self) -> tuple[Callable[[], "_NetCDFLock"], tuple[()]]:
+    def __reduce__(self) -> tuple[Callable[[], _NetCDFLock], tuple[()]]:
         return _process_lock, ()
 
 
@@ -52,9 +54,6 @@ CHUNK_STEPS = 256
 """Steps of one run in one compressed chunk."""
 BLOCK_BYTES = 32 << 20
 """Size of the blocks that are copied from parts to the merged file."""
-
-Groups = Mapping[str, "StackedDatasets"]
-"""Contents of a file by the names of its groups; "" is the root."""
 
 
 def resolve_link(path: str | Path) -> Path:
@@ -181,6 +180,10 @@ class StackedDatasets:
         for start in range(0, runs, step):
             block = slice(start, min(runs, start + step))
             yield tuple(block if dim == "run" else slice(None) for dim in variable.dims), self.read(name, block)
+
+
+Groups = Mapping[str, StackedDatasets]
+"""Contents of a file by the names of its groups; "" is the root."""
 
 
 def write_sealed_file(
