@@ -1,5 +1,6 @@
 from .ablation_figure import plot_ablation as plot_ablation
 from .circuits_figure import plot_circuits as plot_circuits
+from .class_maps import class_map_figure as class_map_figure
 from .class_maps import save_class_map_figure as save_class_map_figure
 from .comparison_figure import plot_comparison as plot_comparison
 from .curvature_figure import plot_curvature as plot_curvature

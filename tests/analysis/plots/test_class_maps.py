@@ -28,7 +28,7 @@ from dynamics.tasks import all_pairs, training_pairs
 @pytest.fixture(autouse=True)
 def coarse(monkeypatch):
     """Pictures are drawn fast."""
-    monkeypatch.setattr("analysis.plots.class_maps.FINEST", 120)
+    monkeypatch.setattr("analysis.plots.class_maps.MAX_MAP_SIDE", 120)
 
 
 def trained(runs=2, steps=60, record="all", **settings):
@@ -71,7 +71,7 @@ def test_a_class_map_is_that_of_plain_loops(dim):
 def test_classes_of_many_points_do_not_depend_on_how_many_at_once(monkeypatch):
     run = final_state(trained(n=7, hidden=9), 0)
     whole = predict_classes(run.network, run.weights, run.sums)
-    monkeypatch.setattr("analysis.plots.class_maps._VALUES_AT_ONCE", 50)
+    monkeypatch.setattr("analysis.plots.scenes.recorded_weights.VALUES_PER_BATCH", 50)
     np.testing.assert_array_equal(predict_classes(run.network, run.weights, run.sums), whole)
     np.testing.assert_array_equal(whole, [naive_class(run.weights, x) for x in run.sums])
 
