@@ -550,7 +550,8 @@ def test_circuits_of_an_ensemble_are_labelled_once(monkeypatch):
     known = circuits.measure_invariances
     monkeypatch.setattr(circuits, "measure_invariances", lambda *args: asked.append(args) or known(*args))
     monkeypatch.setattr(circuits, "_labels", {})
-    found = simulate(SparseSettings(), runs=2, steps=0, progress=False)
+    small = SparseSettings(length=6, sparsity=2, hidden=8, data=64, batch=16)
+    found = simulate(small, runs=2, steps=0, progress=False)
     first = circuits.cached_circuit_labels(found)
     assert circuits.cached_circuit_labels(found.copy(), 0) == first
     assert len(asked) == 1
