@@ -1,7 +1,7 @@
-"""Clusters of sequence embeddings: how many different things VC's network tells apart before its feed-forward layer.
+"""Clusters of the sequence embeddings of VC's network.
 
-A circuit that ignores spurious positions and the order of the others has C(k+p-1, k) of them (VC section 3.1): 6 for
-five tokens of two, 21 for five of three.
+A circuit that ignores spurious positions and the order of the others has C(k+p-1, k) clusters (VC section 3.1): 6 for
+k = 5 tokens out of p = 2, and 21 out of p = 3.
 """
 
 import itertools
@@ -19,24 +19,40 @@ from dynamics.settings import SparseSettings
 from dynamics.tasks import sample_sequences
 
 CLUSTER_LINK = 0.1
-"""Points nearer than this share of the root mean square distance from their mean are of one cluster."""
+"""Points closer than this fraction of the root mean square distance from their mean belong to one cluster."""
 
 MAX_REFERENCE_SEQUENCES = 4096
 
 
 def count_clusters(points: np.ndarray, link: float = CLUSTER_LINK) -> int:
-    """Number of clusters of points (point, axis) by single linkage, at a share of their spread.
+    """The number of clusters of points by single linkage.
 
-    One for points without any spread. Raises ValueError.
+    Parameters
+    ----------
+    points : array, (point, axis)
+    link : float
+        Largest distance of linked points, as a fraction of the root mean square distance from their mean.
+
+    Returns
+    -------
+    int
+        1 for points that all coincide.
+
+    Raises
+    ------
+    ValueError
+        For points that are not finite, or none.
+
+    Examples
+    --------
+    >>> count_clusters(np.array([[0.0], [0.01], [1.0], [1.01], [5.0]]))
+    3
     """
     return 1 + int(cluster_labels(points, link).max())
 
 
 def cluster_labels(points: np.ndarray, link: float = CLUSTER_LINK) -> np.ndarray:
-    """The cluster of each of points (point, axis), from 0, as `count_clusters` has them: (point,).
-
-    Raises ValueError.
-    """
+    """The cluster of each point (point, axis), numbered from 0, as in `count_clusters`: (point,). Raises ValueError."""
     x = np.asarray(points, dtype=np.float64)
     if x.ndim != 2 or not len(x) or not np.isfinite(x).all():
         raise ValueError(f"points: found shape {x.shape}, expected (point, axis) of finite numbers")
@@ -53,14 +69,18 @@ def cluster_labels(points: np.ndarray, link: float = CLUSTER_LINK) -> np.ndarray
 
 
 def reference_sequences(s: SparseSettings) -> np.ndarray:
-    """Sequences by which clusters are counted, (sequence, position): all of them, or as many test ones of seed 0."""
+    """Sequences by which clusters are counted, (sequence, position): all, or 4096 test sequences of seed 0."""
     if s.vocab**s.length <= MAX_REFERENCE_SEQUENCES:
         return np.array(list(itertools.product(range(s.vocab), repeat=s.length)))
     return np.unique(sample_sequences(s, np.array([0]), "test")[0][:MAX_REFERENCE_SEQUENCES], axis=0).astype(np.int64)
 
 
 def ideal_cluster_count(s: SparseSettings) -> int:
-    """C(k+p-1, k), the number of multisets of the tokens that count."""
+    """C(k+p-1, k), the number of multisets of the tokens at counting positions.
+
+    >>> ideal_cluster_count(SparseSettings())
+    6
+    """
     return math.comb(s.sparsity + s.vocab - 1, s.sparsity)
 
 
@@ -68,7 +88,7 @@ def ideal_cluster_count(s: SparseSettings) -> int:
 def embedding_cluster_counts(
     trajectory: xr.Dataset, step: int | None = None, link: float = CLUSTER_LINK
 ) -> xr.DataArray:
-    """`count_clusters` of the sequence embeddings at a recorded step, the last by default, by run.
+    """The number of clusters of each run's sequence embeddings at a recorded step, the last one by default: (run,).
 
     Raises TrajectoryError, SettingsError.
     """

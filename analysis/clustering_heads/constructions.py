@@ -1,19 +1,19 @@
-"""Circuits of VC's network built by hand, of every kind that section 3.2 of VC names, in float64.
+"""Circuits of VC's network built by hand, of every kind that VC section 3.2 names, in float64.
 
-Two fronts, each with a feed-forward layer that is solved for:
+There are two constructions of the weights before the MLP; the weights of the MLP are then solved for:
 
 `ideal_circuit` (p = 2 or 3): at all counting positions the embeddings E(x) + P lie on an arc about the query, at all
 spurious ones opposite to it. So attention is on counting positions, and xi is a mixture of points of the arc that
-depends on the multiset of tokens alone. The tokens lie on the arc so that all C(k+p-1, k) mixtures differ in direction.
+depends only on the multiset of tokens. The tokens lie on the arc so that all C(k+p-1, k) mixtures differ in direction.
 
 `summing_circuit` (p = 2): E(x) = (0, 2 x - 1) and P(t) = (a_t, 0), so that z_t = (cos, ± sin) of an angle with
 tan = 1/a_t; a query of zero, so that attention is the same everywhere. Then the second axis of xi is, but for a
 constant, a sum of c_t x_t with any coefficients 0 <= c_t in the ratio of these sines, and the first one is constant.
 Odd c_t at counting positions and even ones at spurious ones make its parity that of the target.
 
-The feed-forward layer sees the direction of xi alone. With the directions in order of their angle, unit i is a hinge
-whose boundary lies between direction i and the next; assemblers, and the output bias, are those of least norm that
-bring every direction to gain times the embedding's outward direction of its class. Everything is dimensionless.
+The MLP depends only on the direction of xi. With the directions in order of their angle, hidden unit i has its boundary
+between direction i and the next. The assemblers (VC's term for output weights of the MLP) and the output bias are those
+of least norm that map every direction to gain times the outward direction of its class. Everything is dimensionless.
 """
 
 import dataclasses
@@ -28,29 +28,52 @@ from dynamics.settings import SettingsError, SparseSettings
 from dynamics.tasks import sparse_sum
 
 CIRCUIT_GAIN = 20.0
-"""Size of what the transform gives for a class."""
+"""Default size of what the MLP adds for a class."""
 
 EMBEDDING_RADIUS = 3.0
-"""Distance of E(x) + P(t) from the origin, beyond where a smooth norm differs from a sharp one."""
+"""Distance of E(x) + P(t) from the origin, where smooth and sharp normalisations agree."""
 
 _FAR = 1e6
-"""Size of a position embedding beside which all tokens are the same as z."""
+"""Length of a position embedding at which all tokens have the same z."""
 
 PREACTIVATION_STEP = 4.0
-"""By how much a unit's preactivation rises from one direction to the next."""
+"""Increase of a unit's preactivation from one direction to the next."""
 
 Circuit = dict[str, torch.Tensor]
 
 
-# -------------------------------------------------------------------------------------------------- fronts
+# ------------------------------------------------------------------------------------- weights before the MLP
 
 
 def ideal_circuit(s: SparseSettings, gain: float = CIRCUIT_GAIN, pull: float = 8.0) -> Circuit:
-    """Weights of a circuit that attends to counting positions alone, and to them alike (VC figure 1).
+    """Weights of a circuit that attends only to counting positions, and equally to all of them (VC figure 1).
 
-    pull: norm of the query times the size of z over sqrt(d), so that the attention of spurious positions is at most
-    about exp(-1.8 pull). Raises ValueError for p above 3 or one
-    axis, SettingsError for too few units.
+    Parameters
+    ----------
+    s : SparseSettings
+        Task and network, with p = 2 or 3 and at least two axes.
+    gain : float
+        Size of what the MLP adds for a class.
+    pull : float
+        Norm of the query times that of z over sqrt(d): attention to spurious positions is at most about
+        exp(-1.8 pull).
+
+    Returns
+    -------
+    dict of tensors
+        By the names of the trajectory's variables.
+
+    Raises
+    ------
+    ValueError, SettingsError
+        For other settings, or too few hidden units.
+
+    Examples
+    --------
+    >>> s = SparseSettings(length=4, sparsity=2, hidden=4)
+    >>> network = ClusteringHead(s)
+    >>> network.logits(ideal_circuit(s), torch.tensor([[0, 1, 0, 0], [1, 1, 0, 1]])).argmax(-1)
+    tensor([1, 0])
     """
     network, front = _front(s)
     _place_on_arc(network, front, _arc_angles(s, pull=pull), list(s.counting), pull)
@@ -59,7 +82,7 @@ def ideal_circuit(s: SparseSettings, gain: float = CIRCUIT_GAIN, pull: float = 8
 
 
 def inattentive_circuit(s: SparseSettings, gain: float = CIRCUIT_GAIN) -> Circuit:
-    """An ideal circuit but for its attention, which is the same everywhere; spurious tokens coincide as z."""
+    """A circuit like the ideal one, but with equal attention everywhere; the z of spurious tokens coincide."""
     network, front = _front(s)
     _place_on_arc(network, front, _arc_angles(s, still=len(_spurious(s))), list(s.counting), 0.0)
     front["position_embedding"][_spurious(s), 0] = _FAR
@@ -67,8 +90,8 @@ def inattentive_circuit(s: SparseSettings, gain: float = CIRCUIT_GAIN) -> Circui
 
 
 def one_sided_circuit(s: SparseSettings, gain: float = CIRCUIT_GAIN, ratio: float = 0.1) -> Circuit:
-    """At counting positions token 0 gets a share `ratio` of the attention that token 1 gets (p = 2); spurious tokens,
-    which get something between, coincide."""
+    """At counting positions token 0 gets `ratio` times the attention of token 1 (p = 2); the z of spurious tokens, with
+    attention between both, coincide."""
     network, front = _front(s)
     _place_on_arc(network, front, _arc_angles(s), list(s.counting), 0.0)
     front["position_embedding"][_spurious(s), 0] = _FAR
@@ -78,10 +101,10 @@ def one_sided_circuit(s: SparseSettings, gain: float = CIRCUIT_GAIN, ratio: floa
 
 
 def corrected_circuit(s: SparseSettings, gain: float = CIRCUIT_GAIN) -> Circuit:
-    """Attention everywhere, spurious tokens far apart as z, and the same as V z, by the kernel of V (p = 2, d >= 3).
+    """Attention everywhere; spurious tokens differ in z but not in V z, by the kernel of V (p = 2, d >= 3).
 
-    In two dimensions there is none: the feed-forward layer sees the direction of xi alone, which an invertible V
-    keeps apart for mixtures of different direction, and one of rank 1 loses altogether.
+    There is no such circuit in two dimensions: the MLP depends only on the direction of xi; an invertible V keeps
+    different directions of mixtures apart, and a V of rank 1 loses all of them.
     """
     if s.vocab != 2 or s.dim < 3:
         raise ValueError(f"settings: found p = {s.vocab} and d = {s.dim}, expected p = 2 and d at least 3")
@@ -95,9 +118,9 @@ def corrected_circuit(s: SparseSettings, gain: float = CIRCUIT_GAIN) -> Circuit:
 
 
 def summing_circuit(s: SparseSettings, coefficients: Sequence[float], gain: float = CIRCUIT_GAIN) -> Circuit:
-    """A circuit whose sequence embeddings stand in the order of a sum of c_t x_t, attention being the same everywhere.
+    """A circuit with equal attention everywhere whose sequence embeddings are ordered by the sum of c_t x_t.
 
-    coefficients: one for each position, from 0. Raises ValueError.
+    coefficients: c_t >= 0 for each position. Raises ValueError.
     """
     c = np.asarray(coefficients, dtype=np.float64)
     if s.vocab != 2 or s.dim < 2 or c.shape != (s.length,) or (c < 0).any() or not c.any():
@@ -110,10 +133,10 @@ def summing_circuit(s: SparseSettings, coefficients: Sequence[float], gain: floa
 
 
 def _arc_angles(s: SparseSettings, pull: float = 0.0, still: int = 0, half: float = 0.5) -> np.ndarray:
-    """Angles of the tokens about the query, (token,): those on the arc that keep mixtures furthest apart in direction.
+    """Angles of the tokens about the query, (token,), at which directions of mixtures are furthest apart.
 
-    Two tokens lie at the ends of it, a third one where the smallest angle between the sums of k of them, weighted by
-    attention, and of so many `still` points in the middle, is largest. Raises ValueError.
+    Two tokens lie at the ends of the arc. A third one lies where the smallest angle between sums of k tokens, weighted
+    by attention, and of `still` points in the middle, is largest. Raises ValueError.
     """
     if s.vocab > 3 or s.dim < 2:
         raise ValueError(f"settings: found p = {s.vocab} and d = {s.dim}, expected p = 2 or 3 and d at least 2")
@@ -133,9 +156,9 @@ def _arc_angles(s: SparseSettings, pull: float = 0.0, still: int = 0, half: floa
 def _place_on_arc(
     network: ClusteringHead, front: Circuit, angles: np.ndarray, positions: list[int], pull: float
 ) -> None:
-    """Put the tokens at these positions on an arc of radius REACH about the query, which is along the first axis.
+    """Put the tokens at some positions on an arc about the query, which is along the first axis.
 
-    The arc is shifted to be about the origin for E, so that each class has an outward direction of its own.
+    The mean of the arc is taken by P, so that E surrounds the origin and each class has its own outward direction.
     """
     s = network.settings
     points = torch.from_numpy(EMBEDDING_RADIUS * np.stack([np.cos(angles), np.sin(angles)], axis=-1))
@@ -157,15 +180,14 @@ def _spurious(s: SparseSettings) -> list[int]:
     return [t for t in range(s.length) if t not in s.counting]
 
 
-# ------------------------------------------------------------------------------------ the feed-forward layer
+# ---------------------------------------------------------------------------------------------------- the MLP
 
 
 @torch.no_grad()
 def _with_mlp(network: ClusteringHead, front: Circuit, gain: float) -> Circuit:
-    """A front with a feed-forward layer that gives every direction of xi its class; see the module.
+    """The weights with an MLP that maps every direction of xi to its class.
 
-    Raises ValueError where directions of different classes coincide, SettingsError where they are more than the units
-    can tell apart.
+    Raises ValueError if directions of different classes coincide, SettingsError if there are too few hidden units.
     """
     s = network.settings
     tokens = reference_sequences(s)
@@ -178,7 +200,7 @@ def _with_mlp(network: ClusteringHead, front: Circuit, gain: float) -> Circuit:
     radius = float(network.normalise(xi).norm(dim=-1).mean())
     bounds = (middle[1:] + middle[:-1]) / 2
     steep = PREACTIVATION_STEP / np.diff(middle)
-    if not s.output_bias:  # one more unit, which is active at all directions, in place of the bias
+    if not s.output_bias:  # one more unit, active for all directions, replaces the bias
         bounds, steep = np.append(middle[0] - 1, bounds), np.append(PREACTIVATION_STEP, steep)
     receptor = np.stack([-np.sin(bounds), np.cos(bounds)], axis=-1) * (steep / radius)[:, None]
     found["receptor"][: len(bounds), :2] = torch.from_numpy(receptor)
@@ -195,9 +217,10 @@ def _with_mlp(network: ClusteringHead, front: Circuit, gain: float) -> Circuit:
 
 
 def _embedding_directions(xi: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, torch.Tensor]:
-    """The different angles of xi (sequence, axis) in the plane of the first two axes, in order; the class of each,
-    and one xi that has it (direction, axis). Angles that differ by less than a hundredth of the mean gap, and have one
-    class, are one direction. Raises ValueError."""
+    """The different angles of xi (sequence, axis) in the first two axes, ascending; their classes; and an xi of each.
+
+    Angles closer than a 5000th of their range are one direction, which must have one class. Raises ValueError.
+    """
     angle = np.arctan2(xi[:, 1], xi[:, 0])
     order = np.argsort(angle, kind="stable")
     angle, targets, xi = angle[order], targets[order], xi[order]
@@ -212,9 +235,9 @@ def _embedding_directions(xi: np.ndarray, targets: np.ndarray) -> tuple[np.ndarr
 
 
 def _outward_directions(embedding: torch.Tensor) -> torch.Tensor:
-    """For each of embeddings (token, axis) in convex position a direction in which it lies furthest: (token, axis).
+    """Unit vectors (token, axis) along which each of some embeddings (token, axis) in convex position lies furthest.
 
-    Of unit length: from the centre of the circle through them, or of the segment between two.
+    They point away from the centre of the circle through the embeddings, or of the segment between two.
     """
     if len(embedding) == 2:
         centre = embedding.mean(dim=0)

@@ -1,15 +1,15 @@
-"""Which sum a sequence embedding of VC's network encodes, where it is not the one that was asked for.
+"""The sum that the sequence embeddings of VC's network encode, which may differ from that of the task.
 
 The target is the sum of the counting tokens modulo p. Any sum of steps f_t(x_t) over all positions with
 
     f_t(v) = v (mod p) at counting positions,  f_t(v) = 0 (mod p) at spurious ones
 
-has the same residue: at p = 2 a token may count with any odd coefficient, such as -1 or 3, and a spurious one with any
-even one. A network whose sequence embeddings stand in the order of such a sum solves the task, although exchanges of
-counting positions, or single spurious tokens, change it. So circuits that look as if invariants were missing, or as
-if their clusters were unconventional (VC section 3.2), may be exact in their own way.
+has the same residue: for p = 2 a counting token may have any odd coefficient, such as -1 or 3, and a spurious one any
+even one. A network whose sequence embeddings are ordered by such a sum solves the task, although permutations of
+counting positions, or spurious tokens, change the embeddings. So circuits that seem to lack invariances, or to have
+unusual clusters (VC section 3.2), may be exact.
 
-Steps are measured as main effects E[xi | x_t = v] - E[xi | x_t = 0], projected on their leading direction, in units of
+Steps are main effects E[xi | x_t = v] - E[xi | x_t = 0], projected on their leading direction, in units of
 the median over counting positions of the smallest difference between two tokens there. All values are dimensionless.
 """
 
@@ -32,7 +32,7 @@ from dynamics.settings import SparseSettings
 from dynamics.trajectory.diverged import not_diverged
 
 INTEGER_TOLERANCE = 0.25
-"""How far a step may be from a whole number to be one."""
+"""Largest distance of a step from a whole number."""
 
 
 class EncodedSum(NamedTuple):
@@ -43,11 +43,11 @@ class EncodedSum(NamedTuple):
     whole: bool
     """Whether all steps are near whole numbers"""
     congruent: bool
-    """Whether these have the residues that the target needs"""
+    """Whether the rounded steps have the residues of the task"""
     levels: int
-    """How many different sums the rounded steps give; 0 if they are not whole"""
+    """Number of different sums of the rounded steps; 0 if they are not whole"""
     share: float
-    """Share of the variance of xi between sequences of different such sums; NaN if they are not whole"""
+    """Fraction of the variance of xi between sequences with different sums; NaN if steps are not whole"""
 
 
 def _main_effects(xi: np.ndarray, at: InvarianceProbe) -> np.ndarray:
@@ -67,7 +67,7 @@ def encoded_sum(xi: np.ndarray, at: InvarianceProbe, s: SparseSettings) -> Encod
         return EncodedSum(np.full(effect.shape, np.nan), False, False, 0, float("nan"))
     residue = np.zeros(effect.shape, dtype=np.int64)
     residue[list(s.counting)] = np.arange(s.vocab)
-    signed = [effect / unit, -effect / unit]  # a direction has no sign of its own
+    signed = [effect / unit, -effect / unit]  # the sign of the direction is arbitrary
     steps = max(signed, key=lambda each: (_count_congruent(each, residue, s.vocab), each[list(s.counting)].sum()))
     whole = bool((np.abs(steps - steps.round()) < INTEGER_TOLERANCE).all())
     if not whole:
@@ -80,7 +80,7 @@ def encoded_sum(xi: np.ndarray, at: InvarianceProbe, s: SparseSettings) -> Encod
 
 
 def _count_congruent(steps: np.ndarray, residue: np.ndarray, modulus: int) -> int:
-    """How many steps have, when rounded, the residue that they need."""
+    """The number of steps whose rounded value has the residue of the task."""
     return int(((steps.round().astype(np.int64) - residue) % modulus == 0).sum())
 
 
@@ -104,11 +104,11 @@ def measure_encoded_sums(trajectory: xr.Dataset, step: int | None = None) -> xr.
             with run_error_context(trajectory, run):
                 rows[run] = encoded_sum(batched_sequence_embeddings(network, found, at.tokens)[0].numpy(), at, s)
     meanings = {
-        "steps": "step of the sum that xi encodes, in units of the usual smallest at counting positions",
+        "steps": "step of the encoded sum, in units of the median smallest step at counting positions",
         "whole": "whether all steps are near whole numbers",
-        "congruent": "whether these have the residues that the target needs",
-        "levels": "different sums that the rounded steps give",
-        "share": "share of the variance of xi between different sums",
+        "congruent": "whether the rounded steps have the residues of the task",
+        "levels": "number of different sums of the rounded steps",
+        "share": "fraction of the variance of xi between different sums",
     }
     data = {
         f"sum_{name}": (

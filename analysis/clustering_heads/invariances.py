@@ -1,22 +1,23 @@
-"""Which changes of a sequence the sequence embeddings of VC's network overlook, as shares of their variance.
+"""Invariances of the sequence embeddings of VC's network, as fractions of their variance.
 
-The target is the same for all suffixes and for all orders of the tokens that count. A circuit that uses this has a
-sequence embedding xi that neither the token at a spurious position nor an exchange of two counting positions changes
-(VC section 3.1). Over sequences x drawn uniformly, with Var the variance summed over axes:
+The target is the same for all suffixes and for all orders of the tokens at counting positions. A circuit that uses this
+has a sequence embedding xi that changes neither with the token at a spurious position nor with an exchange of two
+counting positions (VC section 3.1). Over sequences x drawn uniformly, with Var the variance summed over axes:
 
-    value share of position t       E Var(xi | all tokens but x_t) / Var(xi), the total-effect index of Sobol and Homma
-    order share of positions t, u   E Var(xi | all but which of x_t and x_u is where) / Var(xi)
-                                    = E|xi(x) - xi(x with x_t and x_u exchanged)|² / 4 Var(xi)
-    class share                     Var E(xi | multiset of the tokens that count) / Var(xi), or eta squared
+    value fraction of position t       E Var(xi | all tokens but x_t) / Var(xi), the total-effect index of Sobol and
+                                       Homma
+    order fraction of positions t, u   E Var(xi | all but which of x_t and x_u is where) / Var(xi)
+                                       = E|xi(x) - xi(x with x_t and x_u exchanged)|² / 4 Var(xi)
+    class fraction                     Var E(xi | multiset of the tokens at counting positions) / Var(xi) (eta squared)
 
-All are dimensionless and in 0..1. Were xi a sum of c_t x_t over p = 2 tokens, a leak of coefficient c beside k of
-coefficient 1 would have the value share c²/(k + c²), and one of these with 1 + e in place of 1 nearly the order share
-e²/2k.
+All are dimensionless and in 0..1. If xi were a sum of c_t x_t for p = 2, a leak with coefficient c beside k positions
+with coefficient 1 would have the value fraction c²/(k + c²), and a coefficient 1 + e in place of 1 would give about the
+order fraction e²/2k.
 
-Expectations are exact where all sequences are few enough to be listed; otherwise the outer one is over a fixed sample,
-the inner one always over all values or both orders. Positions and tokens count from 0, as in the settings.
-Everything is computed in float64. NaN stands for a share where xi does not vary, and for all of a run that has
-diverged or whose attention scores lie too far apart to be computed with.
+Expectations are exact if all sequences are few enough to be listed. Otherwise the outer one is over a fixed sample, the
+inner one over all values or both orders. Positions and tokens count from 0, as in the settings. Everything is computed
+in float64. NaN stands for a fraction if xi does not vary, and for all values of a run that has diverged or whose
+attention scores are too far apart to be exponentiated.
 """
 
 import functools
@@ -40,43 +41,43 @@ from dynamics.tasks import sparse_sum
 from dynamics.trajectory.diverged import not_diverged
 
 _MAX_NEIGHBOURS = 1 << 18
-"""Of how many changed sequences at most the embeddings are computed; beyond, fewer sequences are changed."""
+"""Largest number of changed sequences; if there would be more, fewer sequences are changed."""
 
 _BATCH = 1 << 14
-"""Sequences whose embeddings are computed together."""
+"""Sequences whose embeddings are computed at a time."""
 
 MAX_SCORE_GAP = 600
-"""Attention scores further apart have exponentials that leave the range of float64."""
+"""Largest difference of attention scores whose exponentials stay in the range of float64."""
 
 _NO_VARIANCE = 1e-12
-"""Variance over the largest squared norm up to which embeddings do not vary."""
+"""Variance over the largest squared norm up to which embeddings count as constant."""
 
 
-# -------------------------------------------------------------------------------------- sequences to look at
+# ---------------------------------------------------------------------------------------------- sequences
 
 
 class InvarianceProbe(NamedTuple):
-    """Sequences, and where among them stand those that differ from a base by one change."""
+    """Sequences, and the indices of those that differ from base sequences by one change."""
 
     tokens: np.ndarray
-    """(sequence, position) all that are looked at, each once"""
+    """(sequence, position) all sequences, each once"""
     base: np.ndarray
-    """(base,) places of the sequences that are changed: all that there are, or a sample"""
+    """(base,) indices of the sequences that are changed: all, or a sample"""
     changed: np.ndarray
-    """(base, position, token) the base with that token at that position"""
+    """(base, position, token) indices of the base with that token at that position"""
     swapped: np.ndarray
-    """(base, pair) the base with the tokens of two counting positions exchanged"""
+    """(base, pair) indices of the base with the tokens of two counting positions exchanged"""
     pairs: np.ndarray
-    """(pair, 2) these positions, as places among the counting ones"""
+    """(pair, 2) these positions, as indices among the counting ones"""
     classes: np.ndarray
-    """(base,) which multiset of counting tokens each has"""
+    """(base,) number of the multiset of the tokens at counting positions"""
     exhaustive: bool
     """Whether the base is all sequences."""
 
 
 @functools.lru_cache(maxsize=4)
 def invariance_probe(s: SparseSettings) -> InvarianceProbe:
-    """The sequences by which a network of these settings is judged; always the same."""
+    """The sequences on which invariances of a network with these settings are measured."""
     base = reference_sequences(s)
     exhaustive = len(base) == s.vocab**s.length
     places = np.array(list(itertools.combinations(range(s.sparsity), 2)), dtype=np.int64).reshape(-1, 2)
@@ -99,29 +100,28 @@ def invariance_probe(s: SparseSettings) -> InvarianceProbe:
     )  # fmt: skip
 
 
-# ---------------------------------------------------------------------------------------- embeddings of them
+# -------------------------------------------------------------------------------------------- embeddings
 
 
 def one_hot_sequences(tokens: np.ndarray, rows: int) -> torch.Tensor:
-    """Tokens (sequence, position) as rows of zeros and ones in float64: (sequence, position x token)."""
+    """Tokens (sequence, position) as float64 rows of zeros and ones: (sequence, position x token)."""
     return (torch.from_numpy(tokens)[..., None] == torch.arange(rows)).flatten(-2).double()
 
 
 class AttentionOverflowError(ValueError):
-    """Attention scores so far apart that their exponentials leave the range of float64."""
+    """Attention scores whose exponentials leave the range of float64."""
 
 
 def _attention_factors(network: ClusteringHead, found: Weights) -> torch.Tensor:
-    """exp(score) of every position and token up to a factor for each network: (..., position, token).
+    """exp(score) of every position and token, up to a factor for each network: (..., position, token).
 
-    The factor makes the sum over the positions of any sequence at least 1, whatever the scores. Raises FarScores for
-    scores more than FAR apart.
+    By the factor, the sum over the positions of any sequence is at least 1. Raises AttentionOverflowError.
     """
     scores = (network.table(found) @ found["query"][..., None, :, None])[..., 0] / network.settings.dim**0.5
     least = scores.amin(-1).amax(-1)[..., None, None]
     if not bool((scores - least < MAX_SCORE_GAP).all()):
         raise AttentionOverflowError(
-            f"query: found attention scores more than {MAX_SCORE_GAP} apart, expected nearer ones"
+            f"query: found attention scores more than {MAX_SCORE_GAP} apart, expected closer ones"
         )
     return torch.exp(scores - least)
 
@@ -129,10 +129,25 @@ def _attention_factors(network: ClusteringHead, found: Weights) -> torch.Tensor:
 def batched_sequence_embeddings(
     network: ClusteringHead, found: Weights, tokens: np.ndarray
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """xi of sequences (sequence, position), (..., sequence, axis), and what attention is divided by, (..., sequence).
+    """Sequence embeddings of many networks at once, and the denominators of their attention.
 
-    The same as `ClusteringHead.sequence_embedding`, for float64 weights (...), as one product for all networks:
-    numerator and denominator of the softmax are sums over positions of what stands in a table.
+    Parameters
+    ----------
+    network : ClusteringHead
+    found : dict of tensors, (..., *shape)
+        Float64 weights with any leading axes.
+    tokens : array, (sequence, position)
+
+    Returns
+    -------
+    xi : tensor, (..., sequence, axis)
+        As of `ClusteringHead.sequence_embedding`, by one product for all networks: numerator and denominator of the
+        softmax are sums over positions of entries of a table.
+    denominator : tensor, (..., sequence)
+
+    Raises
+    ------
+    AttentionOverflowError
     """
     attended = _attention_factors(network, found)[..., None]
     values = network.table(found) @ found["value"].mT[..., None, :, :]
@@ -154,21 +169,21 @@ def _class_logits(network: ClusteringHead, found: Weights, xi: torch.Tensor) -> 
     return torch.cat([network.transform(found, piece) @ found["embedding"].mT for piece in pieces])
 
 
-# ---------------------------------------------------------------------------------------- shares of variance
+# ---------------------------------------------------------------------------------------- fractions of variance
 
 
 def total_variance(xi: np.ndarray) -> np.ndarray:
-    """Variance summed over axes, (..., sequence, axis) -> (...); NaN where it is no more than rounding."""
+    """Variance summed over axes, (..., sequence, axis) -> (...); NaN if it is no more than rounding error."""
     x = np.asarray(xi, dtype=np.float64)
     found, size = x.var(axis=-2).sum(axis=-1), (x * x).sum(axis=-1).max(axis=-1)
     return np.where(found > _NO_VARIANCE * size, found, np.nan)
 
 
 def token_variance_fractions(xi: np.ndarray, at: InvarianceProbe) -> np.ndarray:
-    """Half the mean squared change of xi from one token to another at a position, over Var(xi).
+    """Half the mean squared change of xi between two tokens at a position, over Var(xi).
 
-    xi (..., sequence, axis) of all sequences of the probe -> (..., position, token, token). Its mean over both tokens
-    is the value share of the position.
+    xi (..., sequence, axis) of all sequences of the probe -> (..., position, token, token). The mean over both tokens
+    is the value fraction of the position.
     """
     parts = []
     for position in range(at.changed.shape[1]):
@@ -180,7 +195,7 @@ def token_variance_fractions(xi: np.ndarray, at: InvarianceProbe) -> np.ndarray:
 
 
 def order_variance_fractions(xi: np.ndarray, at: InvarianceProbe) -> np.ndarray:
-    """Order share of each two counting positions: (..., sequence, axis) -> (..., counting, counting), 0 for itself."""
+    """Order fraction of pairs of counting positions: (..., sequence, axis) -> (..., counting, counting)."""
     count = 1 + int(at.pairs.max(initial=0))
     found = np.zeros((*xi.shape[:-2], count, count))
     base, size = xi[..., at.base, :], total_variance(xi[..., at.base, :])
@@ -191,11 +206,26 @@ def order_variance_fractions(xi: np.ndarray, at: InvarianceProbe) -> np.ndarray:
 
 
 def between_group_fraction(xi: np.ndarray, labels: np.ndarray, sample: bool = False) -> np.ndarray:
-    """Share of the variance of xi (..., sequence, axis) that lies between groups of sequences: (...).
+    """Fraction of the variance of xi that lies between groups of sequences.
 
-    labels: (sequence,) from 0, every number up to the largest.
-    sample: the sequences are a sample, so that means of small groups are off by chance; the variance within is then
-    divided by the number of sequences less that of groups, as in an analysis of variance.
+    Parameters
+    ----------
+    xi : array, (..., sequence, axis)
+    labels : array of int, (sequence,)
+        Group of each sequence, from 0, without gaps.
+    sample : bool
+        The sequences are a sample: the variance within groups is divided by the number of sequences less that of
+        groups, as in an analysis of variance.
+
+    Returns
+    -------
+    array, (...)
+
+    Examples
+    --------
+    >>> xi = np.array([[0.0], [0.0], [2.0], [2.0]])
+    >>> float(between_group_fraction(xi, np.array([0, 0, 1, 1])))
+    1.0
     """
     x = np.asarray(xi, dtype=np.float64)
     x = x - x.mean(axis=-2, keepdims=True)
@@ -215,10 +245,7 @@ def between_group_fraction(xi: np.ndarray, labels: np.ndarray, sample: bool = Fa
 def network_invariances(
     network: ClusteringHead, found: Weights, at: InvarianceProbe | None = None
 ) -> dict[str, np.ndarray]:
-    """All that there is about one network, float64 weights without leading axes; see `NAMES`.
-
-    Raises ValueError.
-    """
+    """The `INVARIANCE_VARIABLES` of one network, with float64 weights without leading axes. Raises ValueError."""
     s, at = network.settings, at or invariance_probe(network.settings)
     xi, divided = batched_sequence_embeddings(network, found, at.tokens)
     scored, x = _class_logits(network, found, xi), xi.numpy()
@@ -250,13 +277,15 @@ def network_invariances(
 
 
 def _others(s: SparseSettings) -> float:
-    """From the mean over all tokens to that over those that differ from the one that was there."""
+    """Factor from the mean over all tokens to the mean over those that differ from the original one."""
     return s.vocab / (s.vocab - 1)
 
 
 def relative_spread(points: np.ndarray, s: SparseSettings) -> np.ndarray:
-    """How far apart the points of the tokens at each position lie, over what it is at counting positions:
-    (..., position, token, axis) -> (..., position). Root mean squares; NaN where all counting ones coincide.
+    """Spread of the points of the tokens at each position, over that at counting positions.
+
+    (..., position, token, axis) -> (..., position). Root mean squares; NaN if all points at counting positions are the
+    same.
     """
     size = np.sqrt(points.var(axis=-2).sum(axis=-1))
     usual = np.sqrt((size[..., list(s.counting)] ** 2).mean(axis=-1, keepdims=True))
@@ -266,28 +295,42 @@ def relative_spread(points: np.ndarray, s: SparseSettings) -> np.ndarray:
 # ------------------------------------------------------------------------------------------- of a trajectory
 
 INVARIANCE_VARIABLES: Mapping[str, tuple[tuple[str, ...], str]] = {
-    "accuracy": ((), "share of all sequences that are classified rightly"),
-    "value_share": (("position",), "share of the variance of xi that the token at a position makes"),
-    "token_share": (("position", "token", "other_token"), "half the squared change of xi between two tokens, of Var"),
-    "order_share": (("counting", "other_counting"), "share of the variance of xi that the order of two makes"),
-    "class_share": ((), "share of the variance of xi between multisets of the tokens that count"),
+    "accuracy": ((), "fraction of all sequences that are classified correctly"),
+    "value_share": (("position",), "value fraction: part of the variance of xi from the token at a position"),
+    "token_share": (("position", "token", "other_token"), "half the squared change of xi between tokens over Var(xi)"),
+    "order_share": (("counting", "other_counting"), "order fraction: part of the variance of xi from the order"),
+    "class_share": ((), "fraction of the variance of xi between multisets of the tokens at counting positions"),
     "clusters": ((), "clusters of sequence embeddings"),
     "attention": (("position",), "mean attention"),
-    "token_attention": (("position", "token"), "mean attention to a position where it holds a token"),
-    "embedding_spread": (("position",), "how far tokens lie apart as z, of what it is where they count"),
-    "value_spread": (("position",), "how far tokens lie apart as V z, of what it is where they count"),
-    "contribution_spread": (("position",), "how far tokens lie apart as mean attention x V z, of where they count"),
-    "value_flips": (("position",), "share of sequences whose predicted class another token there changes"),
-    "order_flips": (("pair",), "share of sequences whose predicted class an exchange of two counting tokens changes"),
+    "token_attention": (("position", "token"), "mean attention to a position that holds a token"),
+    "embedding_spread": (("position",), "spread of tokens in z over that at counting positions"),
+    "value_spread": (("position",), "spread of tokens in V z over that at counting positions"),
+    "contribution_spread": (("position",), "spread of tokens in mean attention x V z over that at counting positions"),
+    "value_flips": (("position",), "fraction of sequences whose predicted class changes with the token there"),
+    "order_flips": (("pair",), "fraction of sequences whose predicted class changes with the order of two"),
 }
-"""Dimensions, after run, and meaning of each quantity."""
+"""Dimensions after run, and meaning, of each variable."""
 
 
 def measure_invariances(trajectory: xr.Dataset, step: int | None = None) -> xr.Dataset:
-    """What `measured` gives of every run at a recorded step, the last by default; NaN for runs that had diverged.
+    """Invariances of the sequence embeddings of every run at a recorded step.
 
-    `far_scores` is 1 for the runs that are NaN because their attention scores lie too far apart. Raises
-    TrajectoryError, SettingsError.
+    Parameters
+    ----------
+    trajectory : xr.Dataset
+        Of VC's network, with its weights.
+    step : int, optional
+        Default: the last one.
+
+    Returns
+    -------
+    xr.Dataset
+        `INVARIANCE_VARIABLES` by run, NaN for runs that have diverged; `far_scores` (run), 1 for runs that are NaN
+        because their attention scores are too far apart.
+
+    Raises
+    ------
+    TrajectoryError, SettingsError
     """
     network = clustering_head_of(trajectory)
     step = int(trajectory["step"][-1]) if step is None else step
@@ -305,14 +348,13 @@ def measure_invariances(trajectory: xr.Dataset, step: int | None = None) -> xr.D
                 rows[run] = network_invariances(network, found, at)
     result = _labelled(rows, network.settings, at, trajectory["seed"].values, step)
     far = np.array([row is None for row in rows]) & alive
-    meaning = {"long_name": "whether attention scores lie too far apart to be computed with", "units": "1"}
+    meaning = {"long_name": "whether attention scores are too far apart", "units": "1"}
     return result.assign(far_scores=("run", far.astype(np.int8), meaning))
 
 
 @contextmanager
 def run_error_context(trajectory: xr.Dataset, run: int) -> Iterator[None]:
-    """Tell of what cannot be computed of a run as of a fault of the trajectory, and leave out what is to be computed
-    of one whose attention scores lie too far apart. Raises TrajectoryError."""
+    """Skip the block for a run whose attention scores are too far apart; other ValueErrors become TrajectoryErrors."""
     try:
         yield
     except AttentionOverflowError:
@@ -344,20 +386,20 @@ def _labelled(
     return xr.Dataset(data, coords, attrs)
 
 
-# ------------------------------------------------------------------------------------- in one number
+# ----------------------------------------------------------------------------------------- summaries
 
 
 def counting_attention(found: xr.Dataset) -> np.ndarray:
-    """Attention on the counting positions, (run,)."""
+    """Total attention on counting positions, (run,)."""
     return found["attention"].sel(position=found["counting"].values).sum("position", skipna=False).values
 
 
 def largest_leak(found: xr.Dataset) -> np.ndarray:
-    """The largest value share of a spurious position, (run,); 0 where there is none."""
+    """The largest value fraction of a spurious position, (run,); 0 if there is none."""
     spurious = np.setdiff1d(found["position"].values, found["counting"].values)
     return found["value_share"].sel(position=spurious).transpose("run", "position").values.max(axis=1, initial=0)
 
 
 def largest_order_fraction(found: xr.Dataset) -> np.ndarray:
-    """The largest order share of two counting positions, (run,)."""
+    """The largest order fraction of two counting positions, (run,)."""
     return found["order_share"].max(("counting", "other_counting"), skipna=False).values
