@@ -1,34 +1,24 @@
 """Networks and their training: gradients, the ensemble against plain loops, exactness, divergence."""
 
 import dataclasses
-import random
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
 import torch
-import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynamics.branching import branch, final_embedding, replay
-from dynamics.errors import MissingPackage, TrajectoryError
+from dynamics.errors import TrajectoryError
 from dynamics.kernels import modular_backprop
-from dynamics.kernels.compiling import numba_threads
-from dynamics.kernels.simd import from_lanes, to_lanes
+from dynamics.kernels.simd import to_lanes
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.settings import ModularSettings, SettingsError
-from dynamics.simulation import restore_state, simulate
+from dynamics.simulation import simulate
 from dynamics.tasks import all_pairs, training_pairs
 from dynamics.training import backends
-from dynamics.training.ensemble import state_of_runs
 from dynamics.training.modular_backends import ModularSimdBackend, ModularTorchBackend
-from dynamics.training.system import ModularSystem
-from dynamics.trajectory.reader import checkpoints, open_trajectory
-from dynamics.trajectory.schema import DIVERGED, DONE
+from dynamics.trajectory.reader import open_trajectory
 from tests.plain_torch import Run
 
 SMALL = ModularSettings(n=5, hidden=7, dim=3, train_share=0.7)
@@ -265,43 +255,6 @@ def test_the_ensemble_is_single_runs_trained_by_a_plain_loop(s):
         np.testing.assert_array_equal(trajectory["update_norm"][run, 0], 0)
 
 
-@pytest.mark.parametrize("rule", ["adamw", "adam", "sgd"])
-def test_a_run_has_the_same_bits_alone_in_any_ensemble_on_any_threads(rule):
-    s = ModularSettings(n=7, optimizer=rule, momentum=0.5 if rule == "sgd" else 0.0)
-    whole = simulate(s, runs=40, seed=0, steps=60, every=7, progress=False)
-    for first, runs, threads in ((7, 1, 1), (30, 10, 1), (0, 40, 1), (20, 20, 2)):
-        with numba_threads(threads):
-            some = simulate(s, runs=runs, seed=first, steps=60, every=7, progress=False)
-        for name in whole.data_vars:
-            np.testing.assert_array_equal(some[name], whole[name][first : first + runs], err_msg=str(name))
-
-
-def test_steps_taken_in_any_portions_give_the_same_bits():
-    system = ModularSystem(SMALL, "cpu")
-    state = system.advance(system.initial(np.arange(5)), 50)
-    portions = system.initial(np.arange(5))
-    for steps in (1, 9, 0, 40):
-        portions = ModularSystem(SMALL, "cpu").restore(system.checkpoint(system.advance(portions, steps)))
-    for name, value in system.checkpoint(state).items():
-        np.testing.assert_array_equal(system.checkpoint(portions)[name], value)
-
-
-def test_resumed_extended_and_replayed_runs_have_the_same_bits(tmp_path):
-    path = tmp_path / "a.nc"
-    simulate(SMALL, runs=18, steps=40, every=5, out=path, progress=False).close()
-    extended = simulate(SMALL, runs=18, steps=90, every=5, out=path, progress=False)
-    direct = simulate(SMALL, runs=18, steps=90, every=5, progress=False)
-    xr.testing.assert_equal(extended.drop_attrs(), direct.drop_attrs())
-    again = replay(path, 17, 43, 61)
-    at = [step for step in again["step"].values if step % 5 == 0]
-    for name in again.data_vars:
-        if "step" in again[name].dims:
-            xr.testing.assert_equal(again[name].sel(step=at).isel(run=0), direct[name].isel(run=17).sel(step=at))
-    changed = branch(path, 40, weight_decay=0.0)
-    xr.testing.assert_equal(changed["embedding"].sel(step=40), direct["embedding"].sel(step=40))
-    assert abs(changed["embedding"] - direct["embedding"]).sel(step=90).max() > 1e-3
-
-
 def test_the_file_holds_all_that_the_format_promises(tmp_path):
     path = tmp_path / "a.nc"
     simulate(SMALL, runs=2, steps=4, every=2, out=path, progress=False).close()
@@ -317,90 +270,7 @@ def test_the_file_holds_all_that_the_format_promises(tmp_path):
     assert list(whole["split"].values) == ["train"]
 
 
-def test_metrics_alone_are_replayed_for_the_embedding(tmp_path):
-    path = tmp_path / "a.nc"
-    simulate(SMALL, runs=3, steps=30, record="metrics", out=path, progress=False).close()
-    direct = simulate(SMALL, runs=3, steps=30, progress=False)
-    np.testing.assert_array_equal(final_embedding(open_trajectory(path)), direct["embedding"].isel(step=-1))
-
-
 # ------------------------------------------------------------------------------------------- divergence
-
-
-def test_divergence_ends_a_run_and_not_the_ensemble():
-    """A run blows up, at a step that nobody looks at; its last finite state is kept, the others never notice."""
-    s = ModularSettings(n=5, optimizer="sgd", lr=1.0, weight_decay=0.0, train_share=1.0)
-    system = ModularSystem(s, "cpu")
-    state = system.initial(np.arange(20))
-    weights = state.weights.copy()
-    weights[3] *= 1e12  # grows in every step, and overflows in some
-    ill = dataclasses.replace(state, weights=weights)
-    one_by_one = ill
-    for _ in range(40):
-        one_by_one = system.advance(one_by_one, 1)
-    at_once = system.advance(ill, 40)
-    healthy = system.advance(state, 40)
-    assert at_once.last_step[3] < 40
-    assert (np.delete(at_once.last_step, 3) == 40).all()
-    for name, value in system.checkpoint(at_once).items():
-        np.testing.assert_array_equal(value, system.checkpoint(one_by_one)[name], err_msg=name)
-        assert np.isfinite(value).all()
-        if name not in ("step", "seeds"):
-            np.testing.assert_array_equal(np.delete(value, 3, 0), np.delete(system.checkpoint(healthy)[name], 3, 0))
-    frame = system.observe(at_once)
-    assert all(np.isfinite(value).all() for value in frame.values())
-
-
-def test_a_diverged_run_shows_in_the_trajectory(tmp_path):
-    """A learning rate at which every run overflows sooner or later."""
-    s = ModularSettings(n=5, optimizer="sgd", lr=1e6, weight_decay=1.0)
-    trajectory = simulate(s, runs=4, steps=50, every=5, out=tmp_path / "a.nc", progress=False)
-    assert (trajectory["status"] == DIVERGED).all()
-    assert (trajectory["last_step"] < 50).all()
-    for name in trajectory.data_vars:
-        assert np.isfinite(trajectory[name].values).all(), name
-    assert final_embedding(trajectory).sizes["run"] == 0
-    assert (simulate(SMALL, runs=4, steps=5, progress=False)["status"] == DONE).all()
-
-
-def test_a_branch_may_change_the_optimizer_also_of_runs_that_diverged():
-    """Its moments begin at 0, and so does its count: the first step of Adam is one learning rate long."""
-    source = simulate(ModularSettings(n=5, optimizer="sgd", lr=0.01), runs=3, steps=300, progress=False)
-    after = branch(source, 300, until=301, every=1, optimizer="adamw", lr=0.001, weight_decay=0.0)
-    moved = after["embedding"].diff("step").values
-    assert abs(moved).max() < 0.00101
-    ill = simulate(ModularSettings(n=5, optimizer="sgd", lr=1e6, weight_decay=1.0), runs=3, steps=20, progress=False)
-    assert (ill["status"] == DIVERGED).all()
-    for changes in ({"optimizer": "adamw", "lr": 0.01}, {"momentum": 0.9}):
-        assert (branch(ill, 10, **changes)["status"] == DIVERGED).all()
-    momentum = branch(source, 300, until=302, every=1, momentum=0.9)
-    assert np.isfinite(momentum["loss"]).all()
-
-
-def test_a_branch_may_change_the_split_but_not_the_shape(tmp_path):
-    for record in ("all", "metrics"):
-        path = tmp_path / f"{record}.nc"
-        simulate(SMALL, runs=2, steps=10, record=record, out=path, progress=False).close()
-        for change in ({"hidden": 8}, {"n": 4}, {"dim": 2}):
-            with pytest.raises(SettingsError, match="as before: a branch keeps"):
-                branch(path, 5, **change)
-        assert list(branch(path, 5, train_share=1.0)["split"].values) == ["train"]
-
-
-def test_states_are_used_in_any_order():
-    """What a trainer still holds never stands in for the state that is asked for."""
-    one, two = ModularSystem(SMALL, "cpu"), ModularSystem(SMALL, "cpu")
-    seeds = np.arange(20)
-    early = one.advance(one.initial(seeds), 5)
-    late = one.advance(early, 7)
-    one.observe(early)
-    again = one.advance(early, 7)
-    other = two.advance(two.advance(early, 3), 4)
-    fresh = ModularSystem(SMALL, "cpu").advance(one.restore(one.checkpoint(early)), 7)
-    for state in (again, other, fresh):
-        for name, value in one.checkpoint(late).items():
-            np.testing.assert_array_equal(one.checkpoint(state)[name], value)
-    np.testing.assert_array_equal(one.observe(early)["loss"], two.observe(early)["loss"])
 
 
 def test_small_losses_keep_their_digits():
@@ -416,40 +286,6 @@ def test_small_losses_keep_their_digits():
 # ------------------------------------------------------------------------------------- devices and torch
 
 
-@pytest.mark.parametrize("rule", ["adamw", "adam", "sgd"])
-def test_both_engines_train_alike(rule):
-    s = ModularSettings(n=7, hidden=9, optimizer=rule, momentum=0.5 if rule == "sgd" else 0.0)
-    network, seeds = ConstantAttention(s), np.arange(5)
-    here, there = ModularSimdBackend(network, seeds), ModularTorchBackend(network, seeds, "cpu")
-    for engine in (here, there):
-        held(engine, flat(network, 5)).train(0, 40)
-    np.testing.assert_allclose(there.weights(), here.weights(), atol=2e-5)
-    np.testing.assert_allclose(there.gradient(), here.gradient(), atol=1e-5)
-    np.testing.assert_allclose(there.last_update(), here.last_update(), atol=1e-5)
-    for name, moment in there.moments().items():
-        np.testing.assert_allclose(moment, here.moments()[name], atol=1e-5)
-
-
-@needs_cuda
-@pytest.mark.parametrize("rule", ["adamw", "adam", "sgd"])
-def test_cuda_trains_alike(rule):
-    s = ModularSettings(optimizer=rule)
-    here = simulate(s, runs=5, steps=100, every=20, device="cpu", progress=False)
-    there = simulate(s, runs=5, steps=100, every=20, device="cuda", progress=False)
-    np.testing.assert_array_equal(there["embedding"][:, 0], here["embedding"][:, 0])
-    for name in (*ConstantAttention.VARIABLES, "loss", "gradient_norm"):
-        np.testing.assert_allclose(there[name], here[name], atol=1e-3, err_msg=name)
-
-
-@needs_cuda
-def test_cuda_resumes_with_the_same_bits(tmp_path):
-    path = tmp_path / "a.nc"
-    simulate(SMALL, runs=18, steps=40, every=5, out=path, device="cuda", progress=False).close()
-    extended = simulate(SMALL, runs=18, steps=90, every=5, out=path, device="cuda", progress=False)
-    direct = simulate(SMALL, runs=18, steps=90, every=5, device="cuda", progress=False)
-    xr.testing.assert_equal(extended.drop_attrs(), direct.drop_attrs())
-
-
 def test_a_small_ensemble_is_padded_on_cuda():
     network, seeds = ConstantAttention(SMALL), np.arange(3)
     engine = ModularTorchBackend(network, seeds, "cpu")
@@ -459,42 +295,6 @@ def test_a_small_ensemble_is_padded_on_cuda():
     np.testing.assert_array_equal(held(engine, rows).weights(), rows)
 
 
-def test_lanes_are_rows():
-    rows = np.arange(20 * 7, dtype=np.float32).reshape(20, 7)
-    assert to_lanes(rows).shape == (2, 7 * 16)
-    np.testing.assert_array_equal(from_lanes(to_lanes(rows), 20), rows)
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_a_missing_device_is_a_setting_refused():
-    with pytest.raises(SettingsError, match="device: found cuda"):
-        simulate(SMALL, runs=1, device="cuda")
-    with pytest.raises(SettingsError, match="device: found tpu"):
-        simulate(SMALL, runs=1, device="tpu")
-
-
-def test_without_torch_it_is_said_how_to_get_it(monkeypatch):
-    monkeypatch.delitem(sys.modules, "dynamics.training.system", raising=False)
-    monkeypatch.setitem(sys.modules, "torch", None)
-    for name in [name for name in sys.modules if name.startswith("dynamics.") and hasattr(sys.modules[name], "torch")]:
-        monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(MissingPackage, match=r"training-dynamics\[train\]"):
-        simulate(SMALL, runs=1)
-
-
-def test_a_restart_state_of_another_version_is_told():
-    system = ModularSystem(SMALL, "cpu")
-    arrays = system.checkpoint(system.initial(np.arange(2)))
-    del arrays["updates"]
-    with pytest.raises(TrajectoryError, match="no 'updates': it was written by another version"):
-        restore_state(system, arrays)
-
-
-def test_an_absurd_ensemble_is_refused_before_it_is_made():
-    with pytest.raises(SettingsError, match="memory of"):
-        simulate(ModularSettings(n=1000, hidden=100_000), runs=1_000_000)
-
-
 def test_layout_is_that_of_the_network():
     network, shape = ConstantAttention(SMALL), modular_backprop.modular_layout(5, 7, 3)
     assert shape.size == sum(network.lengths)
@@ -502,41 +302,4 @@ def test_layout_is_that_of_the_network():
     assert [begins[name] for name in list(network.variables)[1:]] == list(shape[3:7])
 
 
-def test_parts_of_a_state_are_rows():
-    system = ModularSystem(SMALL, "cpu")
-    state = system.initial(np.arange(5))
-    part = state_of_runs(state, slice(2, 4))
-    np.testing.assert_array_equal(part.seeds, [2, 3])
-    np.testing.assert_array_equal(part.weights, state.weights[2:4])
-
-
 # ------------------------------------------------------------------------------------------------- killed
-
-SCRIPT = """
-import sys
-from dynamics.trajectory import recorder
-from dynamics.settings import ModularSettings
-from dynamics.simulation import simulate
-recorder.PART_SECONDS = 0.05
-simulate(ModularSettings(n=5), runs=1, steps=1, progress=False)  # compile
-print("working", flush=True)
-simulate(ModularSettings(n=5), runs=20, steps=6000, every=5, progress=False, out=sys.argv[1])
-"""
-
-
-def test_training_killed_and_resumed_has_the_same_bits(tmp_path, environment):
-    expected = simulate(ModularSettings(n=5), runs=20, steps=6000, every=5, out=tmp_path / "b.nc", progress=False)
-    path, moments = tmp_path / "a.nc", random.Random(5)
-    for _ in range(3):
-        process = subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, str(path)], env=environment, stdout=subprocess.PIPE, text=True
-        )
-        assert process.stdout is not None
-        assert process.stdout.readline() == "working\n"
-        time.sleep(moments.uniform(0.1, 1.0))
-        process.kill()
-        process.wait()
-    found = simulate(ModularSettings(n=5), runs=20, steps=6000, every=5, out=path, progress=False)
-    xr.testing.assert_equal(found, expected)
-    with checkpoints(path) as states, checkpoints(tmp_path / "b.nc") as others:
-        xr.testing.assert_equal(states, others)

@@ -5,10 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-import xarray as xr
 
 from dynamics.branching import branch, replay
-from dynamics.kernels.compiling import numba_threads
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.settings import ModularSettings, SettingsError, SparseSettings
@@ -16,7 +14,6 @@ from dynamics.simulation import simulate
 from dynamics.tasks import evaluation_sequences, sample_sequences, sparse_splits, sparse_sum, unseen_mask
 from dynamics.training.minibatches import epoch_orders, index_bits, shuffle_keys
 from dynamics.training.sparse_backends import SparseSimdBackend, SparseTorchBackend
-from dynamics.training.system import SparseSystem
 from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import DIVERGED
 from tests.plain_head import Run
@@ -130,34 +127,6 @@ def test_an_epoch_is_a_frame_and_batches_make_it():
     assert SparseSettings().default_steps == 64_000
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"optimizer": "sgd"},
-        {"optimizer": "adamw", "mlp_lr_discount": 3.0},
-        {"weight_decay": 0.1, "assembler_decay": 2.0},
-    ],
-)
-def test_both_engines_train_alike(changes):
-    s = dataclasses.replace(SMALL, **changes)
-    network, seeds = ClusteringHead(s), np.arange(5)
-    here, there = begun(SparseSimdBackend(network, seeds)), begun(SparseTorchBackend(network, seeds, "cpu"))
-    for engine in (here, there):
-        engine.train(0, 10)
-        engine.train(10, 9)
-    np.testing.assert_allclose(there.weights(), here.weights(), atol=2e-5)
-    np.testing.assert_allclose(there.gradient(), here.gradient(), atol=1e-5)
-    np.testing.assert_allclose(there.last_update(), here.last_update(), atol=1e-5)
-    for name, moment in there.moments().items():
-        np.testing.assert_allclose(moment, here.moments()[name], atol=1e-5)
-    for one, other in zip(there.scores(), here.scores(), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-4)
-    for engine in (here, there):
-        engine.differentiate(20)
-    np.testing.assert_allclose(there.gradient(), here.gradient(), atol=1e-5)
-
-
 @pytest.mark.parametrize("changes", [{}, {"optimizer": "sgd", "momentum": 0.9}, {"optimizer": "adamw"}])
 def test_a_torch_engine_goes_on_from_what_it_gave(changes):
     s = dataclasses.replace(SMALL, mlp_lr_discount=3.0, **changes)
@@ -211,15 +180,6 @@ def test_wide_ensembles_are_scored_in_portions(monkeypatch):
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
-def test_a_run_has_the_same_bits_alone_in_any_ensemble_on_any_threads():
-    whole = simulate(SMALL, runs=40, seed=0, steps=30, every=4, progress=False)
-    for first, runs, threads in ((7, 1, 1), (30, 10, 1), (20, 20, 2)):
-        with numba_threads(threads):
-            some = simulate(SMALL, runs=runs, seed=first, steps=30, every=4, progress=False)
-        for name in whole.data_vars:
-            np.testing.assert_array_equal(some[name], whole[name][first : first + runs], err_msg=str(name))
-
-
 def test_along_an_ablation_only_the_ablated_changes():
     """Data, shuffles and first weights: those of the plain loop, whatever the width, rates and table."""
     base = SMALL
@@ -256,25 +216,6 @@ def test_networks_come_back_from_a_trajectory():
     np.testing.assert_allclose(losses.mean(-1), trajectory["loss"].sel(split="test", step=7), rtol=1e-5)
 
 
-def test_divergence_ends_a_run_and_not_the_ensemble():
-    """At a step that nobody looks at; its last finite state is kept, the others never notice."""
-    system = SparseSystem(dataclasses.replace(SMALL, optimizer="sgd", lr=1.0, momentum=0.5), "cpu")
-    state = system.initial(np.arange(20))
-    rows = state.weights.copy()
-    rows[3] *= 100
-    ill = one_by_one = dataclasses.replace(state, weights=rows)
-    for _ in range(20):
-        one_by_one = system.advance(one_by_one, 1)
-    at_once, healthy = system.advance(ill, 20), system.advance(state, 20)
-    assert 0 < at_once.last_step[3] < 20
-    for name, value in system.checkpoint(at_once).items():
-        np.testing.assert_array_equal(value, system.checkpoint(one_by_one)[name], err_msg=name)
-        assert np.isfinite(value).all()
-        if name not in ("step", "seeds"):
-            np.testing.assert_array_equal(np.delete(value, 3, 0), np.delete(system.checkpoint(healthy)[name], 3, 0))
-    assert all(np.isfinite(value).all() for value in system.observe(at_once).values())
-
-
 def test_high_dimensions_and_wide_layers():
     trajectory = simulate(SparseSettings(dim=8, hidden=70, data=64), runs=2, steps=4, progress=False)
     assert trajectory["value"].shape == (2, 3, 8, 8)
@@ -284,25 +225,6 @@ def test_high_dimensions_and_wide_layers():
 
 
 # ------------------------------------------------------------------------- resume, replay, branch, transfer
-
-
-def test_resumed_in_the_middle_of_an_epoch(tmp_path):
-    path = tmp_path / "a.nc"
-    simulate(SMALL, runs=18, steps=17, out=path, progress=False).close()  # 7 batches make an epoch
-    extended = simulate(SMALL, runs=18, steps=35, out=path, progress=False)
-    direct = simulate(SMALL, runs=18, steps=35, progress=False)
-    xr.testing.assert_equal(extended.drop_attrs(), direct.drop_attrs())
-    again = replay(path, 17, 9, 23)
-    for step in (14, 21):
-        np.testing.assert_array_equal(again["value"].sel(step=step)[0], direct["value"].sel(step=step)[17])
-
-
-def test_a_branch_without_changes_is_the_run_itself(tmp_path):
-    direct = simulate(SMALL, runs=18, steps=35, out=tmp_path / "a.nc", progress=False)
-    same = branch(tmp_path / "a.nc", 10)
-    for step in (14, 21, 28, 35):
-        for name in ("value", "receptor", "loss", "gradient_norm", "update_norm"):
-            np.testing.assert_array_equal(same[name].sel(step=step), direct[name].sel(step=step), err_msg=name)
 
 
 def test_a_branch_changes_the_norm_from_there_on(tmp_path):
@@ -386,22 +308,3 @@ def test_a_diverged_run_is_no_source(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------------------- CUDA
-
-
-@needs_cuda
-@pytest.mark.parametrize("changes", [{}, {"optimizer": "sgd"}, {"mlp_lr_discount": 3.0}])
-def test_cuda_trains_alike(changes):
-    s = dataclasses.replace(SMALL, **changes)
-    here, there = (simulate(s, runs=5, steps=20, device=kind, progress=False) for kind in ("cpu", "cuda"))
-    np.testing.assert_array_equal(there["embedding"][:, 0], here["embedding"][:, 0])
-    for name in (*ClusteringHead(s).variables, "loss", "gradient_norm"):
-        np.testing.assert_allclose(there[name], here[name], atol=1e-3, err_msg=name)
-
-
-@needs_cuda
-def test_cuda_resumes_with_the_same_bits(tmp_path):
-    path = tmp_path / "a.nc"
-    simulate(SMALL, runs=18, steps=17, out=path, device="cuda", progress=False).close()
-    extended = simulate(SMALL, runs=18, steps=35, out=path, device="cuda", progress=False)
-    direct = simulate(SMALL, runs=18, steps=35, device="cuda", progress=False)
-    xr.testing.assert_equal(extended.drop_attrs(), direct.drop_attrs())

@@ -1,0 +1,283 @@
+"""Both training systems: exactness, divergence, backends that agree, devices, and what happens without torch."""
+
+import dataclasses
+import random
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+
+from dynamics.branching import branch, final_embedding, replay
+from dynamics.errors import MissingPackage, TrajectoryError
+from dynamics.kernels.compiling import numba_threads
+from dynamics.networks import ClusteringHead, ConstantAttention
+from dynamics.settings import ModularSettings, SettingsError, SparseSettings
+from dynamics.simulation import restore_state, simulate
+from dynamics.training.modular_backends import ModularSimdBackend, ModularTorchBackend
+from dynamics.training.sparse_backends import SparseSimdBackend, SparseTorchBackend
+from dynamics.training.system import ModularSystem, SparseSystem
+from dynamics.trajectory.reader import checkpoints, open_trajectory
+from dynamics.trajectory.schema import DIVERGED, DONE
+
+MODULAR = ModularSettings(n=5, hidden=7, dim=3, train_share=0.7)
+SPARSE = SparseSettings(length=6, sparsity=2, data=50, batch=8, hidden=5)
+SMALL = pytest.mark.parametrize("s", [MODULAR, SPARSE], ids=["modular", "sparse"])
+RULES = [
+    dataclasses.replace(s, optimizer=rule, momentum=0.5 if rule == "sgd" else 0.0)
+    for s in (ModularSettings(n=7, hidden=9), SPARSE)
+    for rule in ("adamw", "adam", "sgd")
+]
+ALL_RULES = pytest.mark.parametrize("s", RULES, ids=lambda s: f"{s.system}-{s.optimizer}")
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+DEVICES = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
+
+
+def run(s, runs, steps, **options):
+    return simulate(s, runs=runs, steps=steps, progress=False, **options)
+
+
+def system_of(s):
+    return (ModularSystem if isinstance(s, ModularSettings) else SparseSystem)(s, "cpu")
+
+
+def backends_of(s, runs):
+    """Both backends on the CPU, at the initial weights."""
+    seeds = np.arange(runs)
+    if isinstance(s, ModularSettings):
+        network = ConstantAttention(s)
+        found = ModularSimdBackend(network, seeds), ModularTorchBackend(network, seeds, "cpu")
+    else:
+        network = ClusteringHead(s)
+        found = SparseSimdBackend(network, seeds), SparseTorchBackend(network, seeds, "cpu")
+    rows = network.flatten(network.initial(seeds))
+    for backend in found:
+        backend.set_state(rows, dict.fromkeys(backend.names, np.zeros_like(rows)), 0)
+    return found
+
+
+def assert_same_state(system, one, other):
+    for name, value in system.checkpoint(one).items():
+        np.testing.assert_array_equal(system.checkpoint(other)[name], value, err_msg=name)
+
+
+# ------------------------------------------------------------------------------------------------ exactness
+
+
+@ALL_RULES
+def test_a_run_has_the_same_bits_in_any_ensemble_on_any_threads(s):
+    whole = run(s, 40, 30, every=4)
+    for first, runs, threads in ((7, 1, 1), (30, 10, 1), (0, 40, 1), (20, 20, 2)):
+        with numba_threads(threads):
+            some = run(s, runs, 30, every=4, seed=first)
+        for name in whole.data_vars:
+            np.testing.assert_array_equal(some[name], whole[name][first : first + runs], err_msg=str(name))
+
+
+@SMALL
+def test_states_are_used_in_any_order_and_steps_in_any_portions(s):
+    """The state that a trainer still holds never replaces the state that is given to it."""
+    one, two = system_of(s), system_of(s)
+    early = one.advance(one.initial(np.arange(20)), 5)
+    late = one.advance(early, 20)
+    one.observe(early)
+    portions = early
+    for steps in (1, 9, 0, 10):
+        portions = system_of(s).restore(one.checkpoint(one.advance(portions, steps)))
+    for state in (one.advance(early, 20), two.advance(two.advance(early, 3), 17), portions):
+        assert_same_state(one, late, state)
+    np.testing.assert_array_equal(one.observe(early)["loss"], two.observe(early)["loss"])
+
+
+@SMALL
+@DEVICES
+def test_resumed_and_extended_runs_have_the_same_bits(s, device, tmp_path):
+    options = {"every": 5, "device": device}
+    run(s, 18, 17, out=tmp_path / "a.nc", **options).close()
+    extended, direct = run(s, 18, 35, out=tmp_path / "a.nc", **options), run(s, 18, 35, **options)
+    last = {"step": [step for step in extended["step"].values if step != 17]}  # where the first run ended
+    xr.testing.assert_equal(extended.sel(last).drop_attrs(), direct.drop_attrs())
+
+
+@SMALL
+def test_replays_and_branches_have_the_same_bits(s, tmp_path):
+    direct = run(s, 18, 35, every=5, out=tmp_path / "a.nc")
+    again, same = replay(tmp_path / "a.nc", 17, 9, 23), branch(tmp_path / "a.nc", 10)
+    for found, runs in ((again, [17]), (same, slice(None))):
+        steps = np.intersect1d(found["step"], direct["step"])
+        assert len(steps) > 2
+        for name in ("embedding", "loss", "gradient_norm", "update_norm"):
+            xr.testing.assert_equal(found[name].sel(step=steps), direct[name].isel(run=runs).sel(step=steps))
+    changed = branch(tmp_path / "a.nc", 20, weight_decay=0.5)
+    xr.testing.assert_equal(changed["embedding"].sel(step=20), direct["embedding"].sel(step=20))
+    assert abs(changed["embedding"] - direct["embedding"]).sel(step=35).max() > 1e-3
+
+
+SCRIPT = """
+import sys
+from dynamics import ModularSettings, simulate
+from dynamics.trajectory import recorder
+recorder.PART_SECONDS = 0.05
+simulate(ModularSettings(n=5), runs=1, steps=1, progress=False)  # compile
+print("working", flush=True)
+simulate(ModularSettings(n=5), runs=20, steps=4000, every=5, progress=False, out=sys.argv[1])
+"""
+
+
+def test_training_killed_and_resumed_has_the_same_bits(tmp_path, environment):
+    expected = run(ModularSettings(n=5), 20, 4000, every=5, out=tmp_path / "b.nc")
+    path, moments = tmp_path / "a.nc", random.Random(5)
+    for _ in range(2):
+        words = [sys.executable, "-c", SCRIPT, str(path)]
+        process = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True)
+        assert process.stdout.readline() == "working\n"
+        time.sleep(moments.uniform(0.1, 1.0))
+        process.kill()
+        process.wait()
+    xr.testing.assert_equal(run(ModularSettings(n=5), 20, 4000, every=5, out=path), expected)
+    with checkpoints(path) as states, checkpoints(tmp_path / "b.nc") as others:
+        xr.testing.assert_equal(states, others)
+
+
+# ----------------------------------------------------------------------------------------------- divergence
+
+
+@pytest.mark.parametrize(
+    ("s", "factor", "steps"),
+    [
+        (ModularSettings(n=5, optimizer="sgd", lr=1.0, weight_decay=0.0, train_share=1.0), 1e12, 40),
+        (dataclasses.replace(SPARSE, optimizer="sgd", lr=1.0, momentum=0.5), 100, 20),
+    ],
+    ids=["modular", "sparse"],
+)
+def test_divergence_ends_a_run_and_not_the_ensemble(s, factor, steps):
+    """It happens at a step that is not checked; the last finite state is kept, and other runs are not affected."""
+    system = system_of(s)
+    state = system.initial(np.arange(20))
+    rows = state.weights.copy()
+    rows[3] *= factor
+    ill = one_by_one = dataclasses.replace(state, weights=rows)
+    for _ in range(steps):
+        one_by_one = system.advance(one_by_one, 1)
+    at_once, healthy = system.advance(ill, steps), system.advance(state, steps)
+    assert 0 < at_once.last_step[3] < steps
+    assert (np.delete(at_once.last_step, 3) == steps).all()
+    assert_same_state(system, one_by_one, at_once)
+    for name, value in system.checkpoint(at_once).items():
+        assert np.isfinite(value).all()
+        if name not in ("step", "seeds"):
+            np.testing.assert_array_equal(np.delete(value, 3, 0), np.delete(system.checkpoint(healthy)[name], 3, 0))
+    assert all(np.isfinite(value).all() for value in system.observe(at_once).values())
+
+
+def test_a_diverged_run_shows_in_the_trajectory(tmp_path):
+    """A learning rate at which every run overflows sooner or later."""
+    s = ModularSettings(n=5, optimizer="sgd", lr=1e6, weight_decay=1.0)
+    trajectory = run(s, 4, 50, every=5, out=tmp_path / "a.nc")
+    assert (trajectory["status"] == DIVERGED).all()
+    assert (trajectory["last_step"] < 50).all()
+    for name in trajectory.data_vars:
+        assert np.isfinite(trajectory[name].values).all(), name
+    assert final_embedding(trajectory).sizes["run"] == 0
+    assert (run(MODULAR, 4, 5)["status"] == DONE).all()
+
+
+# -------------------------------------------------------------------------------------- backends and devices
+
+
+@pytest.mark.parametrize(
+    "s",
+    [
+        *RULES,
+        dataclasses.replace(SPARSE, optimizer="adamw", mlp_lr_discount=3.0),
+        dataclasses.replace(SPARSE, weight_decay=0.1, assembler_decay=2.0),
+    ],
+)
+def test_both_backends_train_alike(s):
+    here, there = backends_of(s, 5)
+    for backend in (here, there):
+        backend.train(0, 10)
+        backend.train(10, 9)
+    np.testing.assert_allclose(there.weights(), here.weights(), atol=2e-5)
+    np.testing.assert_allclose(there.gradient(), here.gradient(), atol=1e-5)
+    np.testing.assert_allclose(there.last_update(), here.last_update(), atol=1e-5)
+    for name, moment in there.moments().items():
+        np.testing.assert_allclose(moment, here.moments()[name], atol=1e-5)
+    for one, other in zip(there.scores(), here.scores(), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-4)
+    for backend in (here, there):
+        backend.differentiate(20)
+    np.testing.assert_allclose(there.gradient(), here.gradient(), atol=1e-5)
+
+
+@needs_cuda
+@pytest.mark.parametrize("s", [*RULES, dataclasses.replace(SPARSE, mlp_lr_discount=3.0)])
+def test_cuda_trains_alike(s):
+    here, there = (run(s, 5, 20, every=5, device=kind) for kind in ("cpu", "cuda"))
+    np.testing.assert_array_equal(there["embedding"][:, 0], here["embedding"][:, 0])
+    for name in (*system_of(s).network.variables, "loss", "gradient_norm"):
+        np.testing.assert_allclose(there[name], here[name], atol=1e-3, err_msg=name)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+@pytest.mark.parametrize("device", ["cuda", "tpu"])
+def test_a_missing_device_is_refused(device):
+    with pytest.raises(SettingsError, match=f"device: found {device}"):
+        run(MODULAR, 1, 1, device=device)
+
+
+def test_without_torch_the_error_names_the_package(monkeypatch):
+    monkeypatch.delitem(sys.modules, "dynamics.training.system", raising=False)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for name in [name for name in sys.modules if name.startswith("dynamics.") and hasattr(sys.modules[name], "torch")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(MissingPackage, match=r"training-dynamics\[train\]"):
+        run(MODULAR, 1, 1)
+
+
+def test_a_restart_state_of_another_version_is_an_error():
+    system = system_of(MODULAR)
+    arrays = system.checkpoint(system.initial(np.arange(2)))
+    del arrays["updates"]
+    with pytest.raises(TrajectoryError, match="no 'updates': it was written by another version"):
+        restore_state(system, arrays)
+
+
+def test_an_ensemble_that_needs_too_much_memory_is_refused():
+    with pytest.raises(SettingsError, match="memory of"):
+        run(ModularSettings(n=1000, hidden=100_000), 1_000_000, 1)
+
+
+# ------------------------------------------------------------------------------------------------- branches
+
+
+def test_a_branch_may_change_the_optimizer_also_of_runs_that_diverged():
+    """Its moments begin at 0, and so does its count: the first step of Adam is one learning rate long."""
+    source = run(ModularSettings(n=5, optimizer="sgd", lr=0.01), 3, 300, every=50)
+    after = branch(source, 300, until=301, every=1, optimizer="adamw", lr=0.001, weight_decay=0.0)
+    assert abs(after["embedding"].diff("step").values).max() < 0.00101
+    ill = run(ModularSettings(n=5, optimizer="sgd", lr=1e6, weight_decay=1.0), 3, 20)
+    assert (ill["status"] == DIVERGED).all()
+    for changes in ({"optimizer": "adamw", "lr": 0.01}, {"momentum": 0.9}):
+        assert (branch(ill, 10, **changes)["status"] == DIVERGED).all()
+    assert np.isfinite(branch(source, 300, until=302, every=1, momentum=0.9)["loss"]).all()
+
+
+@pytest.mark.parametrize("record", ["all", "metrics"])
+def test_a_branch_may_change_the_split_but_not_the_shape(record, tmp_path):
+    run(MODULAR, 2, 10, record=record, out=tmp_path / "a.nc").close()
+    for change in ({"hidden": 8}, {"n": 4}, {"dim": 2}):
+        with pytest.raises(SettingsError, match="as before: a branch keeps"):
+            branch(tmp_path / "a.nc", 5, **change)
+    assert list(branch(tmp_path / "a.nc", 5, train_share=1.0)["split"].values) == ["train"]
+
+
+def test_metrics_alone_are_replayed_for_the_embedding(tmp_path):
+    run(MODULAR, 3, 30, record="metrics", out=tmp_path / "a.nc").close()
+    direct = run(MODULAR, 3, 30)
+    np.testing.assert_array_equal(
+        final_embedding(open_trajectory(tmp_path / "a.nc")), direct["embedding"].isel(step=-1)
+    )
