@@ -36,7 +36,7 @@ def main(options: Options) -> None:
     for settings, trajectory in ensembles:
         outcome = reproduction.final_network_outcome(trajectory)
         rows.append(reproduction.network_row(settings, int(trajectory["step"][-1]), outcome))
-    reproduction.print_network_table(rows, options.csv)
+    reproduction.print_ca_table(rows, options.csv)
 
 
 if __name__ == "__main__":

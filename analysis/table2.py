@@ -31,7 +31,7 @@ def main(options: Options) -> None:
     log = sys.stderr if str(options.csv) == "-" else sys.stdout
     ensembles = reproduction.simulate_table2_particles(options.settings, options.runs, options.seed, log)
     rows = [reproduction.particle_row(settings, settings.default_steps, ends) for settings, ends in ensembles]
-    reproduction.print_particle_table(rows, options.csv)
+    reproduction.print_ca_table(rows, options.csv)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def main(options: Options) -> None:
     plots.save_class_map_figure(trajectory, title, picture)
     print(f"picture     {picture}", file=options.log)
     row = reproduction.network_row(settings, epochs, reproduction.final_network_outcome(trajectory))
-    reproduction.print_network_table([row], options.csv)
+    reproduction.print_ca_table([row], options.csv)
 
 
 if __name__ == "__main__":

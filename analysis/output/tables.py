@@ -101,8 +101,9 @@ def _format_cell(column: Column, row: Mapping[str, Any]) -> str:
         return MISSING
     if column.interval:
         bounds = [column.scale * float(row[column.name + end]) for end in ("", "_low", "_high")]
-        format_bounds = format_interval if column.interval == "bounds" else format_plus_minus
-        return format_bounds(bounds, column.digits or 0)
+        if column.interval == "bounds":
+            return format_interval(bounds, column.digits)
+        return format_plus_minus(bounds, column.digits or 0)
     if column.digits is not None:
         return _fixed(column.scale * value, column.digits)
     return str(value) if isinstance(value, numbers.Integral) else f"{column.scale * value:g}"
@@ -152,12 +153,19 @@ def format_percent(interval: Sequence[float]) -> str:
     return f"{value} [{low}, {high}]"
 
 
-def format_interval(interval: Sequence[float], digits: int = 0) -> str:
-    """An estimate with its interval (value, low, high); a dash where there is no value."""
-    if math.isnan(interval[0]):
+def format_interval(interval: Sequence[float], digits: int | None = 0) -> str:
+    """An estimate with its interval (value, low, high); a dash where there is no finite one.
+
+    digits: decimal places; None is three significant digits.
+    """
+    value, low, high = (_format_finite(each, digits) for each in interval)
+    return value if value == MISSING or all(math.isnan(bound) for bound in interval[1:]) else f"{value} [{low}, {high}]"
+
+
+def _format_finite(value: float, digits: int | None) -> str:
+    if not math.isfinite(value):
         return MISSING
-    value, low, high = (_fixed(each, digits) for each in interval)
-    return value if math.isnan(interval[1]) else f"{value} [{low}, {high}]"
+    return f"{value:.3g}" if digits is None else _fixed(value, digits)
 
 
 def format_plus_minus(interval: Sequence[float], digits: int = 1) -> str:

@@ -13,7 +13,8 @@ from matplotlib.lines import Line2D
 
 from analysis.plots.figure_files import new_figure, use_small_fonts
 from analysis.statistics.survival import kaplan_meier
-from analysis.structures.formation_times import STRUCTURE_MEASURES, FormationResult, mean_structure_measure
+from analysis.structures.formation_table import FormationResult, mean_structure_measure
+from analysis.structures.formation_times import STRUCTURE_MEASURES
 
 _COLOURS = ("#0072b2", "#d55e00")
 _EVENT_COLOURS = {"structure": "0.2", "circle": "#0072b2", "grid": "#d55e00", "imperfections": "#e69f00"}

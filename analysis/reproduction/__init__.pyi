@@ -7,7 +7,6 @@ from .ca_tables import final_network_outcome as final_network_outcome
 from .ca_tables import network_outcome as network_outcome
 from .ca_tables import network_row as network_row
 from .ca_tables import particle_row as particle_row
-from .ca_tables import print_network_table as print_network_table
-from .ca_tables import print_particle_table as print_particle_table
+from .ca_tables import print_ca_table as print_ca_table
 from .ca_tables import simulate_table2_particles as simulate_table2_particles
 from .ca_tables import train_table1_networks as train_table1_networks

@@ -24,6 +24,11 @@ from dynamics.simulation import simulate
 from dynamics.trajectory.diverged import count_diverged
 from dynamics.trajectory.reader import run_indices
 
+
+def _format_circles(count: int) -> str:
+    return format_percent(binomial_interval(count, 100))
+
+
 # ------------------------------------------------------------------------------------- table 1: networks
 
 
@@ -35,6 +40,10 @@ class PrintedNetworkRow(NamedTuple):
     other_accuracy: str
     imperfections: str
     correlation: str
+
+    def cells(self) -> list[str]:
+        """The cells below NETWORK_COLUMNS after the weight decay."""
+        return ["100", _format_circles(self.circles), self.circle_accuracy, str(100 - self.circles), *self[2:]]
 
 
 PRINTED_NETWORK_ROWS = {
@@ -160,25 +169,6 @@ def _estimate(printed: str) -> str:
     return printed.split(" ")[0]
 
 
-def print_network_table(rows: Sequence[dict[str, Any]], csv: Path | None) -> None:
-    """Print the table, with the paper's rows below it, and write it as CSV; a CSV on the terminal is printed alone."""
-    table = make_table(rows)
-    output_table(table, NETWORK_COLUMNS, csv)
-    paper = []
-    for decay in table["weight_decay"][table["paper_circles_of_100"].notna()]:
-        printed = PRINTED_NETWORK_ROWS[decay]
-        circles = format_percent(binomial_interval(printed.circles, 100))
-        paper.append([f"{decay:g}", "100", circles, printed[1], str(100 - printed.circles), *printed[2:]])
-    _print_paper_rows(paper, NETWORK_COLUMNS, csv)
-
-
-def _print_paper_rows(rows: Sequence[Sequence[str]], columns: Sequence[Column], csv: Path | None) -> None:
-    """Print rows as the paper has them under the headings of some columns, unless a CSV goes to the terminal."""
-    if rows and str(csv) != "-":
-        headings = [column.heading for column in columns]
-        print("\nin the paper:\n" + format_table(make_table(dict(zip(headings, row, strict=True)) for row in rows)))
-
-
 # ------------------------------------------------------------------------------------ table 2: particles
 
 
@@ -188,6 +178,10 @@ class PrintedParticleRow(NamedTuple):
     circles: int
     grids: int
     imperfections: str
+
+    def cells(self) -> list[str]:
+        """The cells below PARTICLE_COLUMNS after f_a."""
+        return ["100", _format_circles(self.circles), str(self.grids), self.imperfections]
 
 
 PRINTED_PARTICLE_ROWS = {
@@ -231,18 +225,6 @@ def particle_row(settings: ParticleSettings, steps: int, embedding: np.ndarray) 
     }
 
 
-def print_particle_table(rows: Sequence[dict[str, Any]], csv: Path | None) -> None:
-    """Print the table, with the paper's rows below it, and write it as CSV; a CSV on the terminal is printed alone."""
-    table = make_table(rows)
-    output_table(table, PARTICLE_COLUMNS, csv)
-    paper = []
-    for fa in table["fa"][table["paper_circles_of_100"].notna()]:
-        printed = PRINTED_PARTICLE_ROWS[fa]
-        circles = format_percent(binomial_interval(printed.circles, 100))
-        paper.append([f"{fa:g}", "100", circles, str(printed.grids), printed.imperfections])
-    _print_paper_rows(paper, PARTICLE_COLUMNS, csv)
-
-
 def simulate_table2_particles(
     settings: ParticleSettings, runs: int, seed: int, log: TextIO
 ) -> Iterator[tuple[ParticleSettings, np.ndarray]]:
@@ -261,3 +243,20 @@ def simulate_table2_particles(
         diverged = trajectory.sizes["run"] - ends.sizes["run"]
         print(f"f_a = {fa:g}: {path}" + (f", {diverged} runs diverged and left out" if diverged else ""), file=log)
         yield each, ends.values
+
+
+# --------------------------------------------------------------------------------------------- both tables
+
+
+def print_ca_table(rows: Sequence[dict[str, Any]], csv: Path | None) -> None:
+    """Print a table, with the paper's rows below it, and write it as CSV; a CSV on the terminal is printed alone."""
+    table, networks = make_table(rows), "weight_decay" in rows[0]
+    columns, printed = (
+        (NETWORK_COLUMNS, PRINTED_NETWORK_ROWS) if networks else (PARTICLE_COLUMNS, PRINTED_PARTICLE_ROWS)
+    )
+    output_table(table, columns, csv)
+    settings = table.iloc[:, 0][table["paper_circles_of_100"].notna()]
+    if len(settings) and str(csv) != "-":
+        headings = [column.heading for column in columns]
+        paper = [dict(zip(headings, [f"{each:g}", *printed[each].cells()], strict=True)) for each in settings]
+        print("\nin the paper:\n" + format_table(make_table(paper)))

@@ -22,12 +22,12 @@ from .embedding_motion import on_normalised_time as on_normalised_time
 from .embedding_motion import resample_evenly as resample_evenly
 from .embedding_motion import rise_times as rise_times
 from .embedding_motion import time_unit as time_unit
-from .formation_times import FORMATION_COLUMNS as FORMATION_COLUMNS
-from .formation_times import FormationResult as FormationResult
+from .formation_table import FORMATION_COLUMNS as FORMATION_COLUMNS
+from .formation_table import FormationResult as FormationResult
+from .formation_table import formation_legend as formation_legend
+from .formation_table import formation_rows as formation_rows
+from .formation_table import merge_formation as merge_formation
 from .formation_times import find_formation_times as find_formation_times
-from .formation_times import formation_legend as formation_legend
-from .formation_times import formation_rows as formation_rows
-from .formation_times import merge_formation as merge_formation
 from .formation_times import modular_embedding as modular_embedding
 from .formation_times import structure_measures as structure_measures
 from .fourier import dominant_frequency as dominant_frequency

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -174,19 +173,9 @@ def _paired(first: xr.Dataset, second: xr.Dataset) -> bool:
 # ------------------------------------------------------------------------------------------------ the table
 
 
-def _format_side(side: str):
-    def text(row: Mapping[str, Any]) -> str:
-        value, low, high = (row[side + end] for end in ("", "_low", "_high"))
-        if math.isnan(value):
-            return "-"
-        return f"{value:.3g}" + ("" if math.isnan(low) else f" [{low:.3g}, {high:.3g}]")
-
-    return text
-
-
 COMPARISON_COLUMNS = (
     Column("", "quantity"),
-    *(Column(side, text=_format_side(side)) for side in COMPARED_SIDES),
+    *(Column(side, side, interval="bounds") for side in COMPARED_SIDES),
     Column("p", "p_value", text=format_p_value),
     Column("test", "test"),
 )

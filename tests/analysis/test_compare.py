@@ -47,14 +47,6 @@ def test_the_command_makes_the_partner_and_leaves_table_picture_and_file(network
     assert "Force audit" in err
 
 
-def test_the_partner_is_as_long_as_was_asked(network, typed):
-    tables = {}
-    for steps in (5, 60, 5):
-        out = typed("analysis.compare", "a.nc", "--steps", steps, "--csv", "-")[1]
-        assert tables.setdefault(steps, out) == out
-    assert tables[5] != tables[60]
-
-
 def test_particles_are_not_begun_where_seeds_are_missing(network, typed):
     save_trajectory(network.isel(run=[0, 2]), "sel.nc")
     code, _, err = typed("analysis.compare", "sel.nc")

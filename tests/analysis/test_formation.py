@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from analysis.plots.formation_figure import plot_formation
+from analysis.structures import formation_times
 from analysis.structures.circles_and_grids import circularity, count_imperfections
+from analysis.structures.formation_table import FormationResult, mean_structure_measure
 from analysis.structures.formation_times import (
-    FormationResult,
     find_formation_times,
     halfway_time,
-    mean_structure_measure,
     persistent_onset,
     structure_measures,
 )
@@ -65,6 +65,12 @@ def test_halfway_is_that_of_a_search_through_time(values):
 
 
 # ----------------------------------------------------------------------------------- planted trajectories
+
+
+@pytest.fixture
+def few_random(monkeypatch):
+    """Chance levels from fewer random embeddings."""
+    monkeypatch.setattr(formation_times, "RANDOM_EMBEDDINGS", 100)
 
 
 @pytest.fixture(scope="module")
@@ -137,14 +143,14 @@ def test_means_stay_within_what_they_are_of(template):
     assert mean_structure_measure(found, "circle_distance", 0).value == pytest.approx(0.9)
 
 
-def test_fewer_frames_change_little(template):
+def test_fewer_frames_change_little(few_random, template):
     all_of_it, some = (find_formation_times(structure_measures(planted(template), every)) for every in (1, 3))
     assert (all_of_it["formed"] == some["formed"]).all()
     assert np.abs(all_of_it["onset"] - some["onset"]).max() < 3.5 / STEPS
     assert structure_measures(planted(template), 7)["step"].values.tolist() == [0, 7, 14, 20]
 
 
-def test_diverged_runs_are_censored_where_they_were(template):
+def test_diverged_runs_are_censored_where_they_were(few_random, template):
     diverged = planted(template)
     diverged["last_step"] = diverged["last_step"].copy(data=[12, STEPS, STEPS, 0])
     result = find_formation_times(structure_measures(diverged))
@@ -194,7 +200,7 @@ def test_systems_of_any_size_and_kind(generator):
 # -------------------------------------------------------------------------------------------- the command
 
 
-def test_two_sizes_of_which_one_has_no_grids(template, typed, tmp_path):
+def test_two_sizes_of_which_one_has_no_grids(few_random, template, typed, tmp_path):
     save_trajectory(planted(template), tmp_path / "a.nc")
     save_trajectory(simulate(ParticleSettings(n=25), runs=3, steps=4, progress=False), tmp_path / "large.nc")
     for names in (("a", "large"), ("large", "a")):
@@ -221,7 +227,7 @@ def _measured_of(*names):
     return [(name, structure_measures(open_trajectory(Path(f"{name}.nc")))) for name in names]
 
 
-def test_steps_of_different_systems_are_not_compared(template, typed, tmp_path):
+def test_steps_of_different_systems_are_not_compared(few_random, template, typed, tmp_path):
     save_trajectory(planted(template), tmp_path / "a.nc")
     save_trajectory(simulate(ModularSettings(n=N, hidden=4), runs=3, steps=40, progress=False), tmp_path / "m.nc")
     found = {}
@@ -245,7 +251,7 @@ def test_files_are_looked_at_before_any_is_measured(template, typed, tmp_path):
     assert "m.nc: variable embedding: missing" in err
 
 
-def test_the_command(template, typed, tmp_path):
+def test_the_command(few_random, template, typed, tmp_path):
     save_trajectory(planted(template), tmp_path / "a.nc")
     save_trajectory(template, tmp_path / "b.nc")
     code, out, err = typed("analysis.formation", "a.nc", "b.nc", "--csv", "t.csv", "--clock", "step")

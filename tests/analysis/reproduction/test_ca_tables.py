@@ -12,7 +12,7 @@ from analysis.reproduction.ca_tables import (
     is_printed_particle_row,
     network_outcome,
     particle_row,
-    print_particle_table,
+    print_ca_table,
 )
 from analysis.structures.circles_and_grids import count_imperfections, summarise_structures
 from dynamics.settings import ModularSettings, ParticleSettings
@@ -32,7 +32,7 @@ def test_table_2_is_within_what_the_papers_hundred_runs_allow(fa, circles, imper
     assert imperfections[0] <= found.imperfections.value <= imperfections[1]
     row = particle_row(settings, 100, ends)
     assert PRINTED_PARTICLE_ROWS[fa].imperfections.startswith(row["paper_imperfections"])
-    print_particle_table([row], None)
+    print_ca_table([row], None)
     assert capsys.readouterr().out.splitlines()[-1].endswith(PRINTED_PARTICLE_ROWS[fa].imperfections)
 
 

@@ -10,6 +10,7 @@ from analysis.structures.comparison import (
     _location_test,
     compare_trajectories,
     comparison_rows,
+    simulate_particles_from,
 )
 from analysis.structures.embedding_motion import (
     departure_times,
@@ -105,6 +106,13 @@ def test_pairs_are_found_and_matter(network, network_file):
     assert same["nearest is own partner; unpaired"]["first"] == 1
     assert same["shape distance of pairs; unpaired"]["p_value"] < 0.05
     assert same["shape distance of pairs; unpaired"]["first"] < 1e-6
+
+
+def test_the_partner_is_as_long_as_was_asked(network, network_file):
+    lengths = (5, 60, 5)  # a shorter one after a longer one
+    partners = [simulate_particles_from(network, network_file, ParticleSettings(), steps)[1] for steps in lengths]
+    assert [int(each["step"][-1]) for each in partners] == list(lengths)
+    np.testing.assert_array_equal(partners[0]["embedding"], partners[2]["embedding"])
 
 
 def test_a_run_that_diverged_is_left_out(network, particles):

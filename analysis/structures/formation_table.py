@@ -1,0 +1,135 @@
+"""The table of `analysis.formation`: in how many runs structures form, and when, of one trajectory or of two."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from analysis.output.tables import Column, format_p_value, interval_columns
+from analysis.statistics.intervals import NO_INTERVAL, Interval, binomial_interval, mean_interval, median_interval
+from analysis.statistics.survival import kaplan_meier, logrank_p_value
+from analysis.structures.formation_times import FORMATION_EVENTS, chance_level
+
+
+class FormationResult(NamedTuple):
+    """The measures and formation times of a trajectory, with its name and system."""
+
+    name: str
+    system: str
+    measures: xr.Dataset
+    onsets: xr.Dataset
+
+
+Clock = Literal["normalised", "step"]
+
+
+def mean_structure_measure(measures: xr.Dataset, name: str, frame: int) -> Interval:
+    """Mean of a measure over runs in a frame, with its interval; of circles the fraction with the exact one."""
+    values = measures[name].transpose("step", "run").values[frame]
+    values = values[np.isfinite(values)]
+    if name == "circle":
+        return binomial_interval(int(values.sum()), len(values))
+    return mean_interval(values, limits=(0, np.inf if name in ("imperfections", "circularity") else 1))
+
+
+FORMATION_COLUMNS = (
+    Column("run", "run"),
+    Column("what", "what"),
+    Column("at the start", "start", interval="bounds"),
+    Column("at the end", "end", interval="bounds"),
+    Column("random, mean", "random_mean", digits=3),
+    Column("1 in 100", "random_1_in_100", digits=3),
+    Column("forms, %", "fraction", digits=1, interval="bounds", scale=100),
+    Column("median time", "median", interval="bounds"),
+    Column("of those that form", "median_of_formed", interval="bounds"),
+    Column("log-rank p", "p_value", text=format_p_value),
+)
+
+
+def formation_rows(results: Sequence[FormationResult], clock: Clock) -> list[dict[str, Any]]:
+    """A row for each event of each trajectory; p-values compare with the first trajectory."""
+    rows = []
+    for result in results:
+        for event in map(str, result.onsets["event"].values):
+            p_value = math.nan
+            if result is not results[0] and _comparable(results[0], result, event, clock):
+                p_value = logrank_p_value(*(_waiting_times(each, event, clock) for each in results))
+            rows.append(_row(result, event, clock) | {"p_value": p_value})
+    return rows
+
+
+def _row(result: FormationResult, event: str, clock: Clock) -> dict[str, Any]:
+    times, formed = _waiting_times(result, event, clock)
+    start, end, random, rare = NO_INTERVAL, NO_INTERVAL, math.nan, math.nan
+    if measure := FORMATION_EVENTS[event]:
+        start, end = (mean_structure_measure(result.measures, measure, frame) for frame in (0, -1))
+        random = float(result.measures["expected"].sel(measure=measure))
+        if measure != "circle":  # which has its own threshold
+            rare = chance_level(result.measures, measure)
+    return {
+        "run": result.name,
+        "what": event,
+        "runs": len(formed),
+        "formed": int(formed.sum()),
+        "random_mean": random,
+        "random_1_in_100": rare,
+        **interval_columns("start", start),
+        **interval_columns("end", end),
+        **interval_columns("fraction", binomial_interval(int(formed.sum()), len(formed))),
+        **interval_columns("median", kaplan_meier(times, formed).median),
+        **interval_columns("median_of_formed", median_interval(times[formed])),  # none of them is censored
+    }
+
+
+def _comparable(first: FormationResult, second: FormationResult, event: str, clock: Clock) -> bool:
+    """Whether times of an event mean the same in two trajectories: steps do in one system only."""
+    if clock == "step" and first.system != second.system:
+        return False
+    if event == "structure":  # without grids it is of circles only
+        known = ["grid" in each.onsets["event"].values for each in (first, second)]
+        return known[0] == known[1]
+    return event in first.onsets["event"].values
+
+
+def _waiting_times(result: FormationResult, event: str, clock: Clock) -> tuple[np.ndarray, np.ndarray]:
+    """Times until an event (run,), in normalised time or in steps, and whether it has happened."""
+    onsets = result.onsets.sel(event=event)
+    steps = result.measures["step"].values
+    unit = 1.0 if clock == "normalised" else float(steps[-1] - steps[0])
+    return onsets["onset"].values * unit, onsets["formed"].values == 1
+
+
+_DEFINITIONS = """structure: a circle, or else a grid; for more than 23 tokens circles only
+circle: CA algorithm 1, which looks at norms only
+polygon: near a perfect circle, with the tokens evenly around it in the order of some frequency prime to N
+grid: near a lattice whose points are numbered so that sums respect addition, and may be empty; a perfect grid has no
+holes
+imperfections: fewer by CA algorithm 2
+frequency: the dominant one of the last frame, since it stays dominant and above the level of random embeddings
+forms: in the last frame the measure is beyond "1 in 100", as of 1 in 100 random embeddings; circles by definition"""
+
+
+def formation_legend(results: Sequence[FormationResult], clock: Clock) -> str:
+    """The explanation below the table."""
+    unit = "as a fraction of the trajectory's" if clock == "normalised" else "in steps"
+    lines = [_DEFINITIONS, f"time: {unit}; medians of all runs, and of those that form; intervals are 95%"]
+    if len(results) > 1 and clock == "normalised":
+        lines.append("p: of fractions of trajectories, whose lengths are arbitrary: in a longer one all forms earlier")
+    elif len({each.system for each in results}) > 1:
+        lines.append("p: none, as steps of different systems are not comparable")
+    return "\n".join(lines)
+
+
+def merge_formation(results: Sequence[FormationResult]) -> xr.Dataset:
+    """One dataset of measures and onsets; names and dimensions of a second trajectory begin with other_."""
+    parts = []
+    for result, prefix in zip(results, ("", "other_"), strict=False):
+        whole = result.measures.merge(result.onsets, compat="override", join="exact")
+        names = {name: f"{prefix}{name}" for name in (*whole.variables, *whole.dims)} if prefix else {}
+        parts.append(whole.rename(names))
+    merged = xr.merge(parts, join="exact", combine_attrs="override")
+    return merged.assign_attrs(names=", ".join(result.name for result in results))
