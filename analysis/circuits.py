@@ -50,7 +50,7 @@ def main(options: Options) -> None:
     summary = "\n".join(clustering_heads.describe_circuits(found, ideal))
     legend = "\n".join(clustering_heads.circuit_legend(ideal, bool(missing)))
     for text in (summary, missing, legend):
-        print(f"\n{text}" if text else "", file=options.say)
+        print(f"\n{text}" if text else "", file=options.log)
 
 
 def _same_file(first: Path, second: Path) -> bool:

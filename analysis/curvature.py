@@ -41,7 +41,7 @@ def main(options: Options) -> None:
     table, columns = linearization.tabulate_curvature(found), linearization.curvature_columns(found)
     output.output_table(table, columns, options.csv)
     texts = (linearization.escape_summary(found), linearization.curvature_legend(found))
-    print("\n" + "\n\n".join(filter(None, texts)), file=options.say)
+    print("\n" + "\n\n".join(filter(None, texts)), file=options.log)
     figure = plots.plot_curvature(found)
     write_result_and_picture(options, "curvature", "Linearised flow along a run", found, figure, out)
 

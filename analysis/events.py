@@ -90,13 +90,13 @@ def main(options: Options) -> None:
     values = transitions.trajectory_scalar(trajectory, result.attrs["scalar"], options.split)
     write_result_and_picture(options, "events", TITLE, result, plots.plot_events(values, results, names, unit), out)
     comparison = transitions.escape_comparison(results, names)
-    print("\n" + _describe_ensemble(result, comparison.iloc[0]), file=options.say)
+    print("\n" + _describe_ensemble(result, comparison.iloc[0]), file=options.log)
     for window, drops in transitions.two_drops_by_window(values, options.detection).items():
-        print(f"with --window {window:g}: {_describe_two_drops(drops, result)}", file=options.say)
-    print(LAYER_LEGEND.format(runs=_describe_runs(result), unit=unit), file=options.say, end="")
-    print(format_table(transitions.layer_motion_table(result), LAYER_COLUMNS), file=options.say)
+        print(f"with --window {window:g}: {_describe_two_drops(drops, result)}", file=options.log)
+    print(LAYER_LEGEND.format(runs=_describe_runs(result), unit=unit), file=options.log, end="")
+    print(format_table(transitions.layer_motion_table(result), LAYER_COLUMNS), file=options.log)
     if options.others:
-        print("\n" + format_table(comparison, _comparison_columns(unit)), file=options.say)
+        print("\n" + format_table(comparison, _comparison_columns(unit)), file=options.log)
     reported = transitions.reported_runs(result)
     shown = reported & (reported.cumsum() <= PRINTED_RUNS)
     output_table(transitions.run_event_table(result), RUN_COLUMNS, options.csv, shown)

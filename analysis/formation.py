@@ -53,7 +53,7 @@ def main(options: Options) -> None:
     results = [_measure(*each, options) for each in zip(trajectories, paths, names, strict=True)]
     table = output.make_table(structures.formation_rows(results, options.clock))
     output.output_table(table, structures.FORMATION_COLUMNS, options.csv)
-    print(structures.formation_legend(results, options.clock), file=options.say)
+    print(structures.formation_legend(results, options.clock), file=options.log)
     picture = plots.plot_formation(results, options.run)
     title = "Structure over time, and when it forms"
     write_result_and_picture(options, "formation", title, structures.merge_formation(results), picture, out)
@@ -70,10 +70,10 @@ def _check(trajectory: "xr.Dataset", path: Path) -> None:
 def _measure(trajectory: "xr.Dataset", path: Path, name: str, options: Options) -> "structures.FormationResult":
     measures = structures.structure_measures(trajectory, options.every)
     if diverged := dynamics.count_diverged(trajectory):
-        print(f"{path.name}: {diverged} runs diverged and are censored there", file=options.say)
+        print(f"{path.name}: {diverged} runs diverged and are censored there", file=options.log)
     if "grid_distance" not in measures:
         n = trajectory.attrs["modulus"]
-        print(f"{path.name}: no distances from grids, which are known up to 23 tokens, for {n}", file=options.say)
+        print(f"{path.name}: no distances from grids, which are known up to 23 tokens, for {n}", file=options.log)
     onsets = structures.find_formation_times(measures)
     return structures.FormationResult(name, trajectory.attrs["system"], measures, onsets)
 

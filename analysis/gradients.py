@@ -54,7 +54,7 @@ def main(options: Options) -> None:
     found = found.assign_attrs(frame=f"{frame:g} {clock}s")
     output_table(transitions.coincidence_table(found, frame), _columns(clock), options.csv)
     width = options.detection.width(trajectory.sizes["step"])
-    print(LEGEND.format(width, 2 * width), file=options.say)
+    print(LEGEND.format(width, 2 * width), file=options.log)
     figure = plots.plot_gradient_norms(trajectory, found, run, options.detection)
     write_result_and_picture(options, "gradients", TITLE, found, figure, out)
 

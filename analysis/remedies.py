@@ -56,13 +56,13 @@ def main(options: Options) -> None:
     changes = transitions.intervention_settings(settings, options.hidden, options.assembler_decays)
     for name, changed in changes.items():
         path, ensembles[name] = transitions.train_intervention(trajectory, changed)
-        print(f"{name:<11} {path}", file=options.say)
+        print(f"{name:<11} {path}", file=options.log)
     result = transitions.compare_interventions(ensembles, options.detection)
     result = result.assign_attrs(dataclasses.asdict(options.detection))
     figure = plots.plot_interventions(result)
     write_result_and_picture(options, "remedies", "Remedies of loss spikes", result, figure, out)
     output_table(transitions.intervention_table(result), COLUMNS, options.csv)
-    print(LEGEND, file=options.say)
+    print(LEGEND, file=options.log)
 
 
 if __name__ == "__main__":

@@ -45,12 +45,12 @@ def main(options: Options) -> None:
     for trajectory, path in zip(trajectories, paths, strict=True):
         sparsity = clustering_heads.measure_sparsity(trajectory.isel(run=slice(options.runs)), options.step)
         if diverged := int(sparsity["success"].isnull().sum()):
-            print(f"{path.name}: {diverged} runs have diverged and are left out", file=options.say)
+            print(f"{path.name}: {diverged} runs have diverged and are left out", file=options.log)
         results.append(clustering_heads.compare_successes(sparsity))
     labels = clustering_heads.trajectory_labels(trajectories, paths)
     table = clustering_heads.sparsity_table(results, labels)
     output.output_table(table, clustering_heads.SPARSITY_COLUMNS, options.csv)
-    print(clustering_heads.SPARSITY_LEGEND, file=options.say)
+    print(clustering_heads.SPARSITY_LEGEND, file=options.log)
     combined = clustering_heads.combine_sparsity(results, labels, paths)
     figure = plots.plot_sparsity(results, labels)
     write_result_and_picture(options, "sparsity", "Sparsity of hidden activations", combined, figure, out)

@@ -64,9 +64,9 @@ def main(options: Options) -> None:
     figure = plots.plot_spike_attribution(result)
     write_result_and_picture(options, "spikes", "Spikes of the loss and their causes", result, figure, out)
     runs = f"{len({spike.run for spike in spikes})} of {trajectory.sizes['run']} runs"
-    print(f"\n{len(spikes)} spikes in {runs}, {_describe_examined(result)}", file=options.say)
+    print(f"\n{len(spikes)} spikes in {runs}, {_describe_examined(result)}", file=options.log)
     output_table(transitions.cause_table(result), COLUMNS, options.csv)
-    print(LEGEND.format(int(transitions.smooth_norm_applies(result).sum())), file=options.say)
+    print(LEGEND.format(int(transitions.smooth_norm_applies(result).sum())), file=options.log)
 
 
 def _describe_examined(result: xr.Dataset) -> str:

@@ -13,8 +13,6 @@ An estimate with a 95% interval takes three columns of the DataFrame: `name`, `n
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -140,11 +138,6 @@ def output_table(
 # ----------------------------------------------------------------------------------- numbers and intervals
 
 
-def format_number(value: float) -> str:
-    """A number in full, or nothing where there is none."""
-    return "" if math.isnan(value) else repr(value if isinstance(value, int) else float(value))
-
-
 def format_percent(interval: Sequence[float]) -> str:
     """A fraction with its interval (value, low, high), in percent; a dash where there is no value."""
     if math.isnan(interval[0]):
@@ -194,65 +187,3 @@ def format_p_value(value: float) -> str:
 
 def _fixed(value: float, digits: int) -> str:
     return f"{round(value, digits) + 0.0:.{digits}f}"  # never -0
-
-
-# ---------------------------------------------------------- tables as lists of texts, until all are DataFrames
-
-
-class TextTable(NamedTuple):
-    """Column names and rows of text."""
-
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    left: Sequence[int] = (0,)
-    """Columns that are aligned to the left; the others are to the right."""
-
-    def text(self) -> str:
-        """The table in aligned columns."""
-        lines = [self.header, *self.rows]
-        widths = [max(len(line[k]) for line in lines) for k in range(len(self.header))]
-        lines = [self.header, ["-" * width for width in widths], *self.rows]
-        return "\n".join("  ".join(map(self._padded, range(len(widths)), line, widths)).rstrip() for line in lines)
-
-    def _padded(self, column: int, cell: str, width: int) -> str:
-        return cell.ljust(width) if column in self.left else cell.rjust(width)
-
-    def csv(self) -> str:
-        """The table as CSV, with a header."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(self.header)
-        writer.writerows(self.rows)
-        return out.getvalue()
-
-    def write_csv(self, path: Path) -> None:
-        """Write the CSV to a file, or to the terminal for the path "-". Raises RecordingError."""
-        if str(path) == "-":
-            print(self.csv(), end="")
-        else:
-            with replace_file(path) as temporary:
-                temporary.write_text(self.csv())
-
-
-class TableRow(NamedTuple):
-    """A row of a table, for a person and for a program."""
-
-    text: list[str]
-    """None for a row that only a program sees."""
-    numbers: list[str]
-    """None for a row that only a person sees."""
-
-
-def print_rows(
-    header: Sequence[str],
-    columns: Sequence[str],
-    rows: Sequence[TableRow],
-    csv: Path | None,
-    left: Sequence[int] = (0,),
-) -> None:
-    """Print the text under `header` and write the numbers under `columns` as CSV; with the CSV on the terminal,
-    that alone."""
-    if str(csv) != "-":
-        print("\n" + TextTable(header, [row.text for row in rows if row.text], left).text())
-    if csv:
-        TextTable(columns, [row.numbers for row in rows if row.numbers]).write_csv(csv)

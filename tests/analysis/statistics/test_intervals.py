@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.output.tables import TextTable, format_percent, format_plus_minus
+from analysis.output.tables import format_percent, format_plus_minus
 from analysis.statistics.intervals import binomial_interval, correlation_interval, difference_interval, mean_interval
 from analysis.statistics.resampling import mean_distance_between, mean_distance_within
 
@@ -50,13 +50,6 @@ def test_what_has_no_interval_prints_as_none():
     assert format_plus_minus(mean_interval(np.array([0.0, 0.5]), limits=(0, 1))) == "0.2 [0.0, 1.0]"
     assert format_percent(binomial_interval(1, 2)).startswith("50.0 [")
     assert format_percent(binomial_interval(0, 0)) == "-"
-
-
-def test_a_table_is_aligned_and_goes_to_csv(tmp_path):
-    table = TextTable(("name", "x"), [("a", "1"), ("long, name", "20")])
-    assert table.text().splitlines() == ["name         x", "----------  --", "a            1", "long, name  20"]
-    table.write_csv(tmp_path / "deep" / "t.csv")
-    assert (tmp_path / "deep" / "t.csv").read_text() == 'name,x\na,1\n"long, name",20\n'
 
 
 @pytest.mark.parametrize("paired", [False, True])
