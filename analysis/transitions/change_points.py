@@ -24,6 +24,8 @@ A series that decreases to zero in a straight line has no drop: over 4 w, which 
 than 0.1 of its scale.
 """
 
+from __future__ import annotations
+
 from collections import deque
 from typing import NamedTuple
 
@@ -121,7 +123,7 @@ class _Levels(NamedTuple):
         """Standard deviation of the difference of two medians under noise alone."""
         return self.noise * float(np.sqrt(np.pi / self.width))
 
-    def with_longer_windows(self, factor: int) -> "_Levels":
+    def with_longer_windows(self, factor: int) -> _Levels:
         """The same series with windows that are longer by a factor."""
         before, after = _medians_beside(self.x, factor * self.width)
         return self._replace(before=before, after=after, width=factor * self.width)

@@ -10,6 +10,8 @@ correlation minus its mean at the largest lags, one window before and after.
 All values are dimensionless; lags are in frames.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
@@ -111,7 +113,7 @@ class _Tally(NamedTuple):
     shifted_z: np.ndarray  # (baseline, layer, shift, lag), Fisher's z of shifted runs
 
     @classmethod
-    def empty(cls, runs: int, layers: int, kinds: int, lags: int) -> "_Tally":
+    def empty(cls, runs: int, layers: int, kinds: int, lags: int) -> _Tally:
         shape, shifted = (runs, layers, kinds), (len(SHIFT_BASELINES), layers)
         return cls(
             total=np.zeros(shape, int),

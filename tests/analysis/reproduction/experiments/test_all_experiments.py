@@ -61,7 +61,8 @@ def test_sizes_times_and_ensembles_are_declared(experiment):
 def test_evidence_of_the_ablation_depends_on_the_values_of_its_panels(monkeypatch):
     before = evidence_path(ablation.ABLATION, SIZES["vc.ablation"], RUNNER)
     monkeypatch.setattr(
-        "analysis.ablation.swept_values", lambda name, *_: [16, 32] if name in ("batch", "hidden") else [1.0]
+        "analysis.transitions.ablations.swept_values",
+        lambda name, *_: [16, 32] if name in ("batch", "hidden") else [1.0],
     )
     assert evidence_path(ablation.ABLATION, SIZES["vc.ablation"], RUNNER) != before
 
