@@ -5,7 +5,26 @@ import xarray as xr
 
 
 def not_diverged(trajectory: xr.Dataset, step: int | None = None) -> np.ndarray:
-    """Runs whose frame at a step, by default the last recorded one, is their own: (run,) bool."""
+    """Whether each run has not diverged before a step.
+
+    Parameters
+    ----------
+    trajectory : xarray.Dataset
+    step : int, optional
+        Default: the last recorded step.
+
+    Returns
+    -------
+    numpy.ndarray
+        (run,) bool.
+
+    Examples
+    --------
+    >>> from dynamics import ParticleSettings, not_diverged, simulate
+    >>> trajectory = simulate(ParticleSettings(n=5), runs=3, steps=4)
+    >>> not_diverged(trajectory)
+    array([ True,  True,  True])
+    """
     last = int(trajectory["step"].max()) if step is None else step
     return trajectory["last_step"].values >= last
 
@@ -16,7 +35,24 @@ def count_diverged(trajectory: xr.Dataset) -> int:
 
 
 def valid_frames(trajectory: xr.Dataset) -> xr.DataArray:
-    """Frames up to the last finite one of each run: (run, step) bool."""
+    """Whether each frame is one of a run that has not diverged yet; later frames are not data.
+
+    Parameters
+    ----------
+    trajectory : xarray.Dataset
+
+    Returns
+    -------
+    xarray.DataArray
+        (run, step) bool.
+
+    Examples
+    --------
+    >>> from dynamics import ParticleSettings, simulate, valid_frames
+    >>> trajectory = simulate(ParticleSettings(n=5), runs=3, steps=4)
+    >>> float(trajectory["update_norm"].where(valid_frames(trajectory)).min())
+    0.0
+    """
     return (trajectory["step"] <= trajectory["last_step"]).transpose("run", "step", missing_dims="ignore")
 
 

@@ -7,11 +7,10 @@ import netCDF4
 import numpy as np
 import pytest
 import xarray as xr
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dynamics.branching import final_embedding
 from dynamics.errors import TrajectoryError
 from dynamics.settings import ParticleSettings
 from dynamics.simulation import simulate
@@ -44,6 +43,7 @@ def pair():
     return simulate(ParticleSettings(n=2, dim=1), runs=2, steps=2)
 
 
+@settings(max_examples=15)
 @given(
     values=arrays(np.float64, (2, 3, 2, 1), elements=st.floats(allow_nan=False, allow_infinity=False)),
     norms=arrays(np.float32, (2, 3, 1), elements=st.floats(allow_nan=False, allow_infinity=False, width=32)),
@@ -91,16 +91,6 @@ def test_settings_come_back(written):
         assert read_settings(trajectory) == SETTINGS
 
 
-def test_the_end_of_a_run_that_recorded_metrics_alone_is_in_its_restart_state(written, tmp_path):
-    metrics = simulate(SETTINGS, runs=3, steps=20, seed=4, record="metrics", out=tmp_path / "m.nc")
-    assert "embedding" not in metrics
-    with open_trajectory(written) as full:
-        xr.testing.assert_equal(
-            final_embedding(metrics),
-            final_embedding(full),
-        )
-
-
 def test_about_twenty_checkpoints(tmp_path):
     for steps in (1, 20, 100, 333):
         path = tmp_path / f"{steps}.nc"
@@ -125,7 +115,7 @@ def test_a_file_cut_short_is_refused(file, keep):
 
 def test_any_flipped_bit_is_noticed(file, generator):
     whole = bytearray(file.read_bytes())
-    for place, bit in zip(generator.integers(0, len(whole), 300), generator.integers(0, 8, 300), strict=True):
+    for place, bit in zip(generator.integers(0, len(whole), 100), generator.integers(0, 8, 100), strict=True):
         whole[place] ^= 1 << bit
         file.write_bytes(whole)
         with pytest.raises(TrajectoryError):
