@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.figures.figure import RequiredRuns
-from analysis.reproduction.verification.estimate import Estimate, as_percentage, estimate_percentage
+from analysis.reproduction.verification.estimate import Estimate, as_percentage, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import NO_INTERVAL, Interval, clustered_binomial_interval
 from analysis.statistics.resampling import jackknife_runs
@@ -148,4 +148,4 @@ def same_initial_loss(evidence: xr.Dataset) -> Estimate:
     """Percentage of runs whose loss before training is the same at all values of `SAME_START` panels."""
     same = [evidence[f"first_loss_{panel}"].transpose(panel, "run").values for panel in SAME_START]
     alike = np.all([(each == each[:1]).all(axis=0) for each in same], axis=0)
-    return estimate_percentage(int(alike.sum()), len(alike))
+    return percentage(int(alike.sum()), len(alike))

@@ -22,7 +22,7 @@ from analysis.clustering_heads.invariances import (
 )
 from analysis.clustering_heads.labels import LabelThresholds, circuit_labels
 from analysis.reproduction.figures.figure import RequiredRuns
-from analysis.reproduction.verification.estimate import Estimate, as_percentage, estimate_percentage
+from analysis.reproduction.verification.estimate import Estimate, as_percentage, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import NO_INTERVAL, Interval, binomial_interval, mean_interval
 from analysis.statistics.resampling import mean_distance_within
@@ -133,7 +133,7 @@ def _with_circuit(evidence: xr.Dataset) -> np.ndarray:
 def labelled_circuits(evidence: xr.Dataset, label: str) -> Estimate:
     """Percentage of the runs with a circuit that have one of a kind."""
     of = evidence["label"].values == label
-    return estimate_percentage(
+    return percentage(
         int(of.sum()), int(_with_circuit(evidence).sum()), "runs with a circuit", f"{of.size} runs in all"
     )
 
@@ -142,40 +142,40 @@ def not_ideal(evidence: xr.Dataset) -> Estimate:
     """Percentage of the runs with a circuit whose circuit is not the ideal one."""
     total = int(_with_circuit(evidence).sum())
     ideal = int((evidence["label"].values == "ideal").sum())
-    return estimate_percentage(total - ideal, total, "runs with a circuit")
+    return percentage(total - ideal, total, "runs with a circuit")
 
 
 def several_missing(evidence: xr.Dataset) -> Estimate:
     """Percentage of the runs with a circuit that leak at a spurious position and whose counting positions differ."""
     both = _with_circuit(evidence) & (evidence["leaking"].values > 0) & (evidence["apart"].values > 0)
-    return estimate_percentage(int(both.sum()), int(_with_circuit(evidence).sum()), "runs with a circuit")
+    return percentage(int(both.sum()), int(_with_circuit(evidence).sum()), "runs with a circuit")
 
 
 def more_clusters(evidence: xr.Dataset) -> Estimate:
     """Percentage of partial circuits with more clusters than the ideal one."""
     partial = evidence["label"].values == "partial"
     more = partial & (evidence["clusters"].values > evidence.attrs["ideal_clusters"])
-    return estimate_percentage(int(more.sum()), int(partial.sum()), "partial circuits")
+    return percentage(int(more.sum()), int(partial.sum()), "partial circuits")
 
 
 def fuzzy_and_accurate(evidence: xr.Dataset) -> Estimate:
     """Percentage of the runs with a circuit that have a fuzzy one and are above .9 on unseen sequences."""
     right = (evidence["label"].values == "fuzzy") & (np.nan_to_num(evidence["unseen_accuracy"].values) > HELD)
-    return estimate_percentage(int(right.sum()), int(_with_circuit(evidence).sum()), "runs with a circuit")
+    return percentage(int(right.sum()), int(_with_circuit(evidence).sum()), "runs with a circuit")
 
 
 def all_invariances(evidence: xr.Dataset) -> Estimate:
     """Percentage of successful runs that lack no invariance."""
     success = _successful_runs(evidence)
     whole = success & np.isin(evidence["label"].values, WHOLE)
-    return estimate_percentage(int(whole.sum()), int(success.sum()), "successful runs")
+    return percentage(int(whole.sum()), int(success.sum()), "successful runs")
 
 
 def ideal_clusters(evidence: xr.Dataset) -> Estimate:
     """Percentage of successful runs whose sequence embeddings form as many clusters as the ideal circuit's."""
     success = _successful_runs(evidence)
     as_many = success & (evidence["clusters"].values == evidence.attrs["ideal_clusters"])
-    return estimate_percentage(int(as_many.sum()), int(success.sum()), "successful runs")
+    return percentage(int(as_many.sum()), int(success.sum()), "successful runs")
 
 
 def spurious_collapse(evidence: xr.Dataset) -> Estimate:
@@ -222,19 +222,19 @@ def congruent_sums(evidence: xr.Dataset) -> Estimate:
     right = success & evidence["sum_congruent"].values.astype(bool)
     explained = evidence["sum_share"].values[right]
     note = f"it explains at least {100 * explained.min():.1f}% of the variance" if explained.size else ""
-    return estimate_percentage(int(right.sum()), int(success.sum()), "successful runs", note)
+    return percentage(int(right.sum()), int(success.sum()), "successful runs", note)
 
 
 def congruent_failures(evidence: xr.Dataset) -> Estimate:
     """Percentage of the other runs that do."""
     failed = ~_successful_runs(evidence)
     right = failed & evidence["sum_congruent"].values.astype(bool)
-    return estimate_percentage(int(right.sum()), int(failed.sum()), "runs that are not successful")
+    return percentage(int(right.sum()), int(failed.sum()), "runs that are not successful")
 
 
 def failed_runs(evidence: xr.Dataset) -> Estimate:
     """Percentage of runs that are not above .9."""
-    return estimate_percentage(int((~_successful_runs(evidence, HELD)).sum()), evidence.sizes["run"])
+    return percentage(int((~_successful_runs(evidence, HELD)).sum()), evidence.sizes["run"])
 
 
 def _own(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ import xarray as xr
 
 from analysis.reproduction.experiments.samples import paired_difference, percentage_difference
 from analysis.reproduction.figures.figure import RequiredRuns
-from analysis.reproduction.verification.estimate import Estimate, estimate_percentage
+from analysis.reproduction.verification.estimate import Estimate, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import NO_INTERVAL
 from analysis.statistics.ranks import rank_correlation
@@ -82,7 +82,7 @@ def success_at_dim(evidence: xr.Dataset, dim: int) -> Estimate:
     if dim not in evidence["dim"].values:
         return Estimate(NO_INTERVAL, 0, left=True, note=f"d = {dim} is not run at this size")
     found = _successes(evidence, dim)
-    return estimate_percentage(int(found.sum()), len(found), note="" if len(found) else "all runs diverged")
+    return percentage(int(found.sum()), len(found), note="" if len(found) else "all runs diverged")
 
 
 def dimension_correlation(evidence: xr.Dataset) -> Estimate:

@@ -22,7 +22,7 @@ from analysis.reproduction.experiments.circuits import WHOLE
 from analysis.reproduction.experiments.samples import percentage_difference
 from analysis.reproduction.experiments.transfer import accuracy_by_frame, experiment_design, scratch_ensembles
 from analysis.reproduction.figures.figure import RequiredRuns
-from analysis.reproduction.verification.estimate import Estimate, as_percentage, estimate_percentage
+from analysis.reproduction.verification.estimate import Estimate, as_percentage, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import NO_INTERVAL, Interval, mean_interval
 from analysis.statistics.ranks import rank_biserial, rank_correlation
@@ -215,19 +215,19 @@ def both_invariances(evidence: xr.Dataset) -> Estimate:
     values = evidence["source_whole"].values
     good = evidence["source_test"].values > SUCCESS_ACCURACY
     note = f"of the {int(good.sum())} runs above .98 it is {int(values[good].sum())}"
-    return estimate_percentage(int(values.sum()), len(values), "runs of p = 2", note)
+    return percentage(int(values.sum()), len(values), "runs of p = 2", note)
 
 
 def same_target(evidence: xr.Dataset) -> Estimate:
     """Percentage of sequences of p = 2 to 10 whose target both invariances keep."""
     counts = evidence["same_target"].values
-    return estimate_percentage(int(counts.sum()), CHECKED * len(counts), "sequences")
+    return percentage(int(counts.sum()), CHECKED * len(counts), "sequences")
 
 
 def intact_with_token(evidence: xr.Dataset) -> Estimate:
     """Percentage of whole circuits that are whole with a token more, before any training on it."""
     values = evidence["kept"].dropna("run").values
-    return estimate_percentage(
+    return percentage(
         int(values.sum()), len(values), "circuits", "" if values.size else "no run of p = 2 has both invariances"
     )
 
@@ -248,21 +248,19 @@ def perfect_from_ideal(evidence: xr.Dataset) -> Estimate:
     other = sorted(counts[counts != ideal].tolist())
     note = f"the others from {', '.join(map(str, other))}; " if other else ""
     note += f"with links twice as long {int((coarse == ideal).sum())} of {len(coarse)} are from {ideal}"
-    return estimate_percentage(int((counts == ideal).sum()), len(counts), of, note)
+    return percentage(int((counts == ideal).sum()), len(counts), of, note)
 
 
 def perfect_from_invariant(evidence: xr.Dataset) -> Estimate:
     """Of the runs that end at 100%, the percentage that began from a circuit with both invariances."""
     values = evidence["source_whole"].values[_perfect_runs(evidence)]
-    return estimate_percentage(
-        int(values.sum()), len(values), "runs that end at 100%", "" if values.size else NO_PERFECT
-    )
+    return percentage(int(values.sum()), len(values), "runs that end at 100%", "" if values.size else NO_PERFECT)
 
 
 def started_from_source(evidence: xr.Dataset) -> Estimate:
     """Percentage of runs whose finetuning begins with all of their source's weights."""
     values = evidence["carried"].values
-    return estimate_percentage(int(values.sum()), len(values))
+    return percentage(int(values.sum()), len(values))
 
 
 def _accurate_runs(evidence: xr.Dataset) -> np.ndarray:
@@ -303,15 +301,13 @@ def attention_on_old(evidence: xr.Dataset) -> Estimate:
     right = (old.sum(axis=1) > 0.5) & (new < old.min(axis=1))
     chance = (WIDER - 1) / WIDER * evidence.attrs["counting"] / evidence.attrs["length"]
     note = f"there is {100 * old.sum(axis=1).mean():.0f}% of attention in the mean, {100 * chance:.0f}% if it were even"
-    return estimate_percentage(int(right.sum()), len(given), "finetuned runs above .98", note)
+    return percentage(int(right.sum()), len(given), "finetuned runs above .98", note)
 
 
 def corrected_runs(evidence: xr.Dataset) -> Estimate:
     """Percentage of successful runs that attend to spurious positions too, to no effect."""
     values = evidence["corrected"].values[_accurate_runs(evidence)]
-    return estimate_percentage(
-        int(values.sum()), len(values), "finetuned runs above .98", "" if values.size else NO_SUCCESS
-    )
+    return percentage(int(values.sum()), len(values), "finetuned runs above .98", "" if values.size else NO_SUCCESS)
 
 
 def invariance_gain(evidence: xr.Dataset) -> Estimate:

@@ -5,7 +5,7 @@ import xarray as xr
 
 from analysis.clustering_heads.landscape import DESCENT_FRAMES, PUSHED_GAIN, REST_GRADIENT, fixed_point_landscape
 from analysis.clustering_heads.stability import MAX_POPULATION, NULL_TOLERANCE
-from analysis.reproduction.verification.estimate import Estimate, estimate_percentage
+from analysis.reproduction.verification.estimate import Estimate, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import Interval
 from dynamics.settings import SparseSettings
@@ -72,4 +72,4 @@ def returned_pushes(evidence: xr.Dataset, start: str = "settled") -> Estimate:
     one = evidence["distance"].sel(start=start).isel(pushed=np.flatnonzero(evidence["push"].values > 0))
     ratio = (one.sel(step="after") / one.sel(step="pushed")).values
     note = f"distances shrink to {np.median(ratio):.2f} in the median, at most to {ratio.max():.2f}"
-    return estimate_percentage(int((ratio < 1).sum()), len(ratio), "pushes", note)
+    return percentage(int((ratio < 1).sum()), len(ratio), "pushes", note)

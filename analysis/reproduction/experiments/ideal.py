@@ -20,7 +20,7 @@ from analysis.clustering_heads.invariances import (
     order_variance_fractions,
     token_variance_fractions,
 )
-from analysis.reproduction.verification.estimate import Estimate, estimate_percentage
+from analysis.reproduction.verification.estimate import Estimate, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import NO_INTERVAL, Interval
 from dynamics.networks.clustering_head import ClusteringHead
@@ -191,6 +191,4 @@ def construction_attention(evidence: xr.Dataset) -> Estimate:
 def networks_within_bound(evidence: xr.Dataset, name: str, up_to: float) -> Estimate:
     """Percentage of random networks, of both tasks, of which a quantity is no larger than rounding, or a bound."""
     values = evidence[name].values.ravel()
-    return estimate_percentage(
-        int((values <= up_to).sum()), len(values), "random networks", note=f"largest {values.max():.1g}"
-    )
+    return percentage(int((values <= up_to).sum()), len(values), "random networks", note=f"largest {values.max():.1g}")

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 import xarray as xr
 
-from analysis.reproduction.verification.estimate import Estimate, as_percentage, estimate_percentage
+from analysis.reproduction.verification.estimate import Estimate, as_percentage, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import binomial_interval
 from dynamics.networks.clustering_head import ClusteringHead
@@ -75,15 +75,13 @@ def unchanged_below_length(evidence: xr.Dataset) -> Estimate:
     """Percentage of points for which f stays the same if the step is shorter than |x|, and only then."""
     same, short = evidence["changed"].values < SAME, evidence["eta"].values < evidence["length"].values
     note = f"{int(short.sum())} steps are shorter"
-    return estimate_percentage(int((same == short).sum()), len(same), "random points and steps", note)
+    return percentage(int((same == short).sum()), len(same), "random points and steps", note)
 
 
 def flips_beyond_length(evidence: xr.Dataset) -> Estimate:
     """Percentage of the points with a step longer than |x| at which f turns to -f."""
     beyond = evidence.isel(case=evidence["eta"].values > evidence["length"].values)
-    return estimate_percentage(
-        int((beyond["turned"].values < SAME).sum()), beyond.sizes["case"], "random points and steps"
-    )
+    return percentage(int((beyond["turned"].values < SAME).sum()), beyond.sizes["case"], "random points and steps")
 
 
 def disproportionate_changes(evidence: xr.Dataset) -> Estimate:

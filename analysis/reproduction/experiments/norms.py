@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.figures.figure import RequiredRuns
-from analysis.reproduction.verification.estimate import Estimate, as_percentage, estimate_percentage
+from analysis.reproduction.verification.estimate import Estimate, as_percentage, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import NO_INTERVAL, Interval, clustered_binomial_interval, median_interval
 from analysis.statistics.resampling import jackknife_runs
@@ -257,7 +257,7 @@ def runs_like_example(evidence: xr.Dataset, setup: str, moments: Sequence[tuple[
     hits = there.copy()
     for place, (first, last) in enumerate(moments):
         hits &= (epoch[:, place] >= first) & (epoch[:, place] <= last) & (rise[:, place] == 1)
-    return estimate_percentage(int(hits.sum()), int(there.sum()))
+    return percentage(int(hits.sum()), int(there.sum()))
 
 
 def rises_with_drop(evidence: xr.Dataset, setup: str) -> Estimate:
@@ -267,14 +267,14 @@ def rises_with_drop(evidence: xr.Dataset, setup: str) -> Estimate:
     some = np.isfinite(begin)
     hits = some & (rise >= begin - window) & (rise <= end + window)
     never = int((some & ~np.isfinite(rise)).sum())
-    return estimate_percentage(int(hits.sum()), int(some.sum()), "runs with a drop", f"in {never} it never does")
+    return percentage(int(hits.sum()), int(some.sum()), "runs with a drop", f"in {never} it never does")
 
 
 def setup_drops(evidence: xr.Dataset, setup: str, least: int) -> Estimate:
     """Percentage of runs with so many drops or more."""
     total = evidence["total"].sel(setup=setup, layer=WHOLE, kind="drop").values
     total = total[np.isfinite(total)]
-    return estimate_percentage(int((total >= least).sum()), len(total))
+    return percentage(int((total >= least).sum()), len(total))
 
 
 def update_growth(evidence: xr.Dataset, setup: str) -> Estimate:

@@ -7,7 +7,7 @@ import xarray as xr
 
 from analysis.reproduction.experiments.samples import estimate_mean
 from analysis.reproduction.figures.figure import RequiredRuns
-from analysis.reproduction.verification.estimate import Estimate, estimate_percentage
+from analysis.reproduction.verification.estimate import Estimate, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
 from dynamics.branching import final_embedding
@@ -49,7 +49,7 @@ TABLE_2 = Experiment(
 def particle_circles(evidence: xr.Dataset, fa: float) -> Estimate:
     """Percentage of circles at an alignment constant."""
     circle = evidence["circle"].sel(fa=fa).dropna("run").values
-    return estimate_percentage(int(circle.sum()), len(circle), "simulations")
+    return percentage(int(circle.sum()), len(circle), "simulations")
 
 
 def particle_imperfections(evidence: xr.Dataset, fa: float) -> Estimate:

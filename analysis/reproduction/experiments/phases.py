@@ -16,7 +16,7 @@ from analysis.reproduction.experiments.loss_drops import FRAMES, MOST_FRAMES, PO
 from analysis.reproduction.experiments.movement import FEWEST_FRAMES, measure_first_drop_movement
 from analysis.reproduction.experiments.samples import estimate_mean, paired_difference
 from analysis.reproduction.figures.figure import RequiredRuns
-from analysis.reproduction.verification.estimate import Estimate, estimate_percentage
+from analysis.reproduction.verification.estimate import Estimate, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import NO_INTERVAL, Interval, mean_interval, median_interval
 from analysis.statistics.resampling import jackknife_runs
@@ -100,7 +100,7 @@ def runs_with_drops(evidence: xr.Dataset, least: int = 1, of_all: bool = True) -
     """Percentage of runs, or of the successful ones, with so many drops of the loss or more."""
     some = np.ones(evidence.sizes["run"], bool) if of_all else _phased_runs(evidence)
     hits = (evidence["drops"].values >= least) & some
-    return estimate_percentage(int(hits.sum()), int(some.sum()), "runs" if of_all else "successful runs")
+    return percentage(int(hits.sum()), int(some.sum()), "runs" if of_all else "successful runs")
 
 
 def drop_gap(evidence: xr.Dataset) -> Estimate:
@@ -115,7 +115,7 @@ def gap_near_example(evidence: xr.Dataset, low: float, high: float) -> Estimate:
     """Percentage of successful runs whose second drop begins so many epochs after the first one's end."""
     values = evidence["between"].values[_phased_runs(evidence)]
     hits = (values >= low) & (values <= high)
-    return estimate_percentage(int(hits.sum()), len(values), "successful runs")
+    return percentage(int(hits.sum()), len(values), "successful runs")
 
 
 def clusters_in_first_drop(evidence: xr.Dataset) -> Estimate:
@@ -124,7 +124,7 @@ def clusters_in_first_drop(evidence: xr.Dataset) -> Estimate:
     formed, begin, end = evidence["formed"].values, evidence["begin"].values[:, 0], evidence["end"].values[:, 0]
     known = some & np.isfinite(formed) & np.isfinite(begin)
     hits = known & (formed >= begin - slack) & (formed <= end + slack)
-    return estimate_percentage(
+    return percentage(
         int(hits.sum()), int(known.sum()), "successful runs with a drop", f"within {slack:g} epochs of it"
     )
 
@@ -232,9 +232,7 @@ def _order(first: np.ndarray, second: np.ndarray) -> Estimate:
     """Percentage of pairs of which the first is earlier, of those that are not tied."""
     ties = int((first == second).sum())
     earlier, total = int((first < second).sum()), len(first)
-    found = estimate_percentage(
-        earlier, total - ties, "successful runs", f"{ties} of {total} at once, which are left out"
-    )
+    found = percentage(earlier, total - ties, "successful runs", f"{ties} of {total} at once, which are left out")
     size = 2 * found.interval.value / 100 - 1
     return found._replace(effect=size, effect_name="rank-biserial of pairs")
 
@@ -274,4 +272,4 @@ def escape_spread(evidence: xr.Dataset) -> Estimate:
         note = f"{escaped.sum()} of {len(moment)} runs escape, too few for a median"
         return Estimate(NO_INTERVAL, len(moment), note=note)
     far = (moment > 2 * middle) | (escaped & (moment < middle / 2))
-    return estimate_percentage(int(far.sum()), len(moment), "runs", f"median {middle:.0f} epochs")
+    return percentage(int(far.sum()), len(moment), "runs", f"median {middle:.0f} epochs")

@@ -19,7 +19,7 @@ from analysis.linearization.hessians import training_objective
 from analysis.linearization.plateau_escapes import measure_plateau_escapes
 from analysis.reproduction.experiments.samples import paired_difference
 from analysis.reproduction.figures.figure import RequiredRuns
-from analysis.reproduction.verification.estimate import Estimate, estimate_percentage
+from analysis.reproduction.verification.estimate import Estimate, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import Interval, mean_interval, median_interval
 from analysis.transitions.detection import DEFAULT_DETECTION
@@ -157,7 +157,7 @@ def negative_curvature(evidence: xr.Dataset, setup: str, moment: str = "plateau"
     negative = evidence["negative"].sel(setup=setup, moment=moment).values
     negative = negative[np.isfinite(negative)]
     note = f"{np.median(negative):.0f} of them in the median" if len(negative) else f"no run has a {moment}"
-    return estimate_percentage(int((negative > 0).sum()), len(negative), "runs", note)
+    return percentage(int((negative > 0).sum()), len(negative), "runs", note)
 
 
 def escape_along(evidence: xr.Dataset, name: str, setup: str = "mini-batch") -> Estimate:

@@ -9,7 +9,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.verification.estimate import Estimate, as_percentage, estimate_percentage
+from analysis.reproduction.verification.estimate import Estimate, as_percentage, percentage
 from analysis.statistics.intervals import (
     NO_INTERVAL,
     Interval,
@@ -42,7 +42,7 @@ def _no_interval_note(values: np.ndarray, of: str) -> str:
 
 def percentage_or_none(hits: int, total: int, of: str) -> Estimate:
     """So many of all, as a percentage with its exact binomial interval; of none, that there are none."""
-    return estimate_percentage(hits, total, of, "" if total else f"there are no {of}")
+    return percentage(hits, total, of, "" if total else f"there are no {of}")
 
 
 def independent_difference(

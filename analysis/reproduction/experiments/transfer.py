@@ -9,7 +9,7 @@ from analysis.clustering_heads.transfer_design import TransferDesign, larger_voc
 from analysis.clustering_heads.vocabulary_transfer import TRANSFER_KINDS, run_transfer
 from analysis.reproduction.experiments.samples import cohens_d
 from analysis.reproduction.figures.figure import RequiredRuns
-from analysis.reproduction.verification.estimate import Estimate, as_percentage, estimate_percentage
+from analysis.reproduction.verification.estimate import Estimate, as_percentage, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import NO_INTERVAL, difference_interval
 from analysis.statistics.ranks import rank_correlation
@@ -119,7 +119,7 @@ def learned_runs(evidence: xr.Dataset, vocab: int) -> Estimate:
     values = _final_accuracies(evidence, TRANSFER_KINDS[0], vocab)
     if not values.size:
         return _vocabulary_not_run(vocab)
-    return estimate_percentage(
+    return percentage(
         int((_progress_from_chance(values, vocab) > LEARNED).sum()), len(values), note=_best_accuracy(values)
     )
 
@@ -129,7 +129,7 @@ def not_learned_runs(evidence: xr.Dataset, vocab: int) -> Estimate:
     values = _final_accuracies(evidence, TRANSFER_KINDS[0], vocab)
     if not values.size:
         return _vocabulary_not_run(vocab)
-    return estimate_percentage(
+    return percentage(
         int((_progress_from_chance(values, vocab) <= LEARNED).sum()), len(values), note=_best_accuracy(values)
     )
 
@@ -181,4 +181,4 @@ def better_than_all(evidence: xr.Dataset, vocab: int) -> Estimate:
     note = f"the best has {100 * tuned.max():.1f}%, from scratch {100 * scratch.max():.1f}%"
     if scratch.max() + NOISE >= 1:
         note += ", which leaves no room to be better by more than noise"
-    return estimate_percentage(int((tuned > scratch.max() + NOISE).sum()), len(tuned), "finetuned runs", note)
+    return percentage(int((tuned > scratch.max() + NOISE).sum()), len(tuned), "finetuned runs", note)

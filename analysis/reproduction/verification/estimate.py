@@ -52,6 +52,6 @@ def as_percentage(share: Interval) -> Interval:
     return Interval(*(100 * each for each in share))
 
 
-def estimate_percentage(hits: int, total: int, of: str = "runs", note: str = "") -> Estimate:
+def percentage(hits: int, total: int, of: str = "runs", note: str = "") -> Estimate:
     """So many of all, as a percentage with its exact binomial interval."""
     return Estimate(as_percentage(binomial_interval(hits, total)), total, of, note=note)

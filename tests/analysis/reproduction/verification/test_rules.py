@@ -9,7 +9,7 @@ import pytest
 from analysis.reproduction.verification.estimate import (
     Estimate,
     as_percentage,
-    estimate_percentage,
+    percentage,
     reported_count,
     reported_number,
 )
@@ -74,25 +74,25 @@ def test_ranges():
 
 
 def test_all_without_exception():
-    assert judge_estimate(Every(), estimate_percentage(33, 33)).verdict == YES
-    assert judge_estimate(Every(), estimate_percentage(5, 5)).verdict == OPEN  # too few
-    assert judge_estimate(Every(), estimate_percentage(999, 1000)).verdict == NO
-    assert judge_estimate(Every(), estimate_percentage(1, 2)).verdict == NO
+    assert judge_estimate(Every(), percentage(33, 33)).verdict == YES
+    assert judge_estimate(Every(), percentage(5, 5)).verdict == OPEN  # too few
+    assert judge_estimate(Every(), percentage(999, 1000)).verdict == NO
+    assert judge_estimate(Every(), percentage(1, 2)).verdict == NO
 
 
 def test_all_with_rare_exceptions():
-    assert judge_estimate(Nearly(), estimate_percentage(33, 33)).verdict == YES
-    assert judge_estimate(Nearly(), estimate_percentage(5, 5)).verdict == OPEN
-    assert judge_estimate(Nearly(), estimate_percentage(97, 100)).verdict == PARTLY
-    assert judge_estimate(Nearly(), estimate_percentage(1, 2)).verdict == PARTLY
-    assert judge_estimate(Nearly(), estimate_percentage(12, 20)).verdict == NO
-    assert judge_estimate(Nearly(), estimate_percentage(80, 100)).verdict == NO
+    assert judge_estimate(Nearly(), percentage(33, 33)).verdict == YES
+    assert judge_estimate(Nearly(), percentage(5, 5)).verdict == OPEN
+    assert judge_estimate(Nearly(), percentage(97, 100)).verdict == PARTLY
+    assert judge_estimate(Nearly(), percentage(1, 2)).verdict == PARTLY
+    assert judge_estimate(Nearly(), percentage(12, 20)).verdict == NO
+    assert judge_estimate(Nearly(), percentage(80, 100)).verdict == NO
 
 
 def test_one_case_is_enough_where_one_is_claimed():
-    assert judge_estimate(SOME, estimate_percentage(1, 100)).verdict == YES
-    assert judge_estimate(SOME, estimate_percentage(0, 10)).verdict == OPEN
-    assert judge_estimate(SOME, estimate_percentage(0, 100)).verdict == NO
+    assert judge_estimate(SOME, percentage(1, 100)).verdict == YES
+    assert judge_estimate(SOME, percentage(0, 10)).verdict == OPEN
+    assert judge_estimate(SOME, percentage(0, 100)).verdict == NO
 
 
 @pytest.mark.parametrize("rule", [Agrees(reported_number("31.6 ± 4.0"), 5), Above(3), Below(3), Within(2, 4), Nearly()])
