@@ -1,17 +1,18 @@
-"""How much of where a run of VC's network ends is inherited from where it began.
+"""How far the end of a run of VC's network depends on its initial weights.
 
-VC section 4.1 sees strong similarity between attention at the start and at the end (figure 8), and final weights that
-changed hyperparameters hardly alter if the first weights are the same. Both are measured against other runs of the
-same ensemble, which share everything but the seed:
+VC section 4.1 describes strong similarity between attention at the start and at the end (figure 8), and final weights
+that hardly change with hyperparameters if the initial weights are the same. Both are compared with pairs of different
+runs of the same ensemble, which differ only in their seeds:
 
-- `inherited`: Pearson's correlation, over sequences and positions, of the attention map at the start of run i with that
-  at the end of run j;
-- `moved`: distance of final weights, Procrustes distance of final sequence embeddings, and correlation of final
-  attention maps, between run i of one ensemble and run j of another that has other settings but begins at the same
-  weights, run by run.
+- `attention_start_end_correlation`: Pearson's correlation, over sequences and positions, of the attention of run i at
+  the start with that of run j at the end;
+- `endpoint_similarity`: distance of final weights, Procrustes distance of final sequence embeddings and correlation of
+  final attention, between run i of one ensemble and run j of another one with the same initial weights, run by run, and
+  other settings.
 
-The own pairs i = j are compared with the others. Their difference is tested by permutation: had the ends been dealt out
-to the starts at random, how often would the mean over own pairs come out as extreme? All values are dimensionless.
+Pairs i = j, of the same seed, are compared with the others. Their difference is tested by permutations: if the ends
+were assigned to the starts at random, how often would the mean over same-seed pairs be as extreme? All values are
+dimensionless.
 """
 
 from typing import NamedTuple
@@ -32,14 +33,18 @@ from dynamics.trajectory.diverged import not_diverged
 
 _PERMUTATIONS = 9999
 ATTENTION_SEQUENCES = 512
-"""At most so many sequences make an attention map."""
+"""Largest number of sequences of an attention map."""
 
 
 # ----------------------------------------------------------------------------------------- array functions
 
 
 def pairwise_correlations(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Pearson's correlation of each of (one, entry) with each of (other, entry): (one, other); NaN without spread."""
+    """Pearson's correlations between rows, (one, entry) and (other, entry) -> (one, other); NaN for constant rows.
+
+    >>> pairwise_correlations(np.array([[0.0, 1.0, 2.0]]), np.array([[5.0, 6.0, 7.0], [2.0, 1.0, 0.0]])).round(6)
+    array([[ 1., -1.]])
+    """
     scaled = []
     for values in (first, second):
         x = np.asarray(values, dtype=np.float64)
@@ -51,22 +56,22 @@ def pairwise_correlations(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 class SameSeedComparison(NamedTuple):
-    """Own pairs against others."""
+    """Pairs of the same seed against pairs of different seeds."""
 
     own: Interval
-    """Mean of a measure over own pairs, with its interval over runs"""
+    """Mean over same-seed pairs, with its interval over runs"""
     others: Interval
     """Mean over pairs of different runs"""
     p: float
-    """Share of permutations of the ends with a mean over own pairs at least as far above, or below, what is usual"""
+    """Fraction of permutations of the ends for which the mean over same-seed pairs is at least as extreme"""
     runs: int
 
 
 def compare_same_seed(measure: np.ndarray, higher: bool, permutations: int = _PERMUTATIONS) -> SameSeedComparison:
-    """Own pairs, on the diagonal of (run, other_run), against the others; runs without values are left out.
+    """Same-seed pairs, on the diagonal of a measure (run, other_run), against the others.
 
-    higher: whether own pairs are expected above the others, else below. The test is one-sided and its p-value
-    counts the permutation that was found, so that it is never 0.
+    Runs without values are left out. higher: whether same-seed pairs are expected to be above the others, else below.
+    The test is one-sided; its p-value counts the identity as a permutation, so that it is never 0.
     """
     kept = np.isfinite(np.diagonal(measure))
     x = measure[np.ix_(kept, kept)]
@@ -87,7 +92,7 @@ def compare_same_seed(measure: np.ndarray, higher: bool, permutations: int = _PE
 
 @torch.no_grad()
 def _attention_maps(network: ClusteringHead, found: dict[str, torch.Tensor]) -> np.ndarray:
-    """Attention of runs (run, ...) to every position of a fixed set of sequences: (run, sequence, position)."""
+    """Attention of runs (run, ...) on a fixed set of sequences: (run, sequence, position)."""
     tokens = reference_sequences(network.settings)
     if len(tokens) > ATTENTION_SEQUENCES:
         tokens = tokens[random_stream(0, "inheritance/sequences").permutation(len(tokens))[:ATTENTION_SEQUENCES]]
@@ -105,9 +110,9 @@ def _frame(trajectory: xr.Dataset, network: ClusteringHead, step: int) -> dict[s
 
 
 def attention_start_end_correlation(trajectory: xr.Dataset) -> xr.DataArray:
-    """Correlation of attention at the first frame with attention at the last: (run, other_run), the latter's end.
+    """Correlation of attention of each run at the first frame with that of each other run at the last.
 
-    NaN where a run has diverged. Raises TrajectoryError.
+    (run, other_run); NaN for runs that have diverged. Raises TrajectoryError.
     """
     network = clustering_head_of(trajectory)
     first, last = int(trajectory["step"][0]), int(trajectory["step"][-1])
@@ -127,19 +132,18 @@ def _pairs_of(trajectory: xr.Dataset) -> dict:
 
 
 ENDPOINT_MEASURES = {
-    "weight_distance": ("distance of final weights, over how far both went from their start", False),
+    "weight_distance": ("distance of final weights over the distance from the start", False),
     "shape_distance": ("Procrustes distance of the final sequence embeddings", False),
     "attention_correlation": ("correlation of final attention", True),
 }
-"""What `moved` gives, and whether it is high for runs that are alike."""
+"""Meaning of the variables of `endpoint_similarity`, and whether they are high for similar runs."""
 
 
 def endpoint_similarity(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
-    """How alike the ends of two ensembles are that begin at the same weights: `MEASURES`, (run, other_run) each.
+    """Similarity of the ends of two ensembles with the same initial weights: `ENDPOINT_MEASURES` (run, other_run).
 
-    The distance of weights is over the root mean square of how far the two runs went from their starts, so that ends
-    that have no more to do with each other than two random directions from one start are about 1.4 apart. NaN where a
-    run has diverged. Raises TrajectoryError.
+    The distance of weights is relative to the root mean square of both runs' distances from their starts, so that it is
+    about 1.4 for two random directions from one start. NaN for runs that have diverged. Raises TrajectoryError.
     """
     networks = [clustering_head_of(each) for each in (first, second)]
     _check_alike(first, second, networks)
@@ -180,7 +184,10 @@ def endpoint_similarity(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
 def relative_weight_distances(
     first_start: np.ndarray, second_start: np.ndarray, first_end: np.ndarray, second_end: np.ndarray
 ) -> np.ndarray:
-    """Distances of ends (run, parameter) over the root mean square of their ways: (run, other_run); NaN at rest."""
+    """Distances of ends (run, parameter) over the root mean square of both distances from the start: (run, other_run).
+
+    NaN for runs that did not move.
+    """
     apart = np.linalg.norm(first_end[:, None] - second_end, axis=-1)
     ways = [((end - start) ** 2).sum(axis=1) for start, end in ((first_start, first_end), (second_start, second_end))]
     size = np.sqrt((ways[0][:, None] + ways[1]) / 2)

@@ -1,24 +1,21 @@
-"""What kind of circuit a run of VC's network has learned (VC section 3.2), decided from
-`analysis.clustering_heads.invariances`.
+"""The kind of circuit that a run of VC's network has learned (VC section 3.2), from its measured invariances.
 
 In this order, by `Thresholds`:
 
 1. none: the accuracy over all sequences is less than half-way from chance to 1, or the run has diverged, or its
-   attention scores lie too far apart to be computed with. Invariances of what does not solve the task, such as a
-   sequence embedding that hardly varies, are no circuit.
-2. What is missing is looked for. A spurious position leaks if its value share is above the tolerance. Counting
-   positions belong together if their order share is not above it; those outside the largest group do not swap with the
-   others.
-3. Where nothing is missing, the attention tells:
-   - part of the values: some token, at counting positions, gets less than a quarter of what the most attended gets;
+   attention scores are too far apart. A network that does not solve the task has no circuit, whatever its invariances.
+2. Missing invariances: a spurious position leaks if its value fraction is above the tolerance. Counting positions form
+   a group if their order fraction is at most the tolerance; those outside the largest group do not swap with it.
+3. If no invariance is missing, attention decides:
+   - part of the values: at counting positions some token gets less than a quarter of the attention of another one;
    - ideal: at least .9 of the attention is on counting positions;
-   - corrected: less is, and values and embeddings make up for it.
-4. partial: of the L positions, each of which has one invariance to it, at most half lack theirs; they are named.
-5. fuzzy: more do, and the task is solved all the same.
+   - corrected: less is, and values and embeddings compensate for it.
+4. partial: at most half of the L positions, each of which has one invariance, lack theirs.
+5. fuzzy: more than half do, although the task is solved.
 
-Why these numbers: were xi a sum of c_t x_t at p = 2 and k = 5, the tolerance .01 would be passed by a leak of
-c = 0.22 of the distance between neighbouring clusters, a blur by which they are still far apart, and by a counting
-coefficient that is off by 0.3. Half-way to 1 is an accuracy of .75 at p = 2. `sensitivity` counts again with each
+Choice of the thresholds: if xi were a sum of c_t x_t for p = 2 and k = 5, the tolerance .01 would be reached by a leak
+of c = 0.22 of the distance between neighbouring clusters, which are then still far apart, and by a counting coefficient
+that is off by 0.3. Half-way to 1 is an accuracy of .75 for p = 2. `label_sensitivity` repeats the labels with each
 threshold halved and doubled. Positions and tokens count from 0, as in the settings, and not from 1, as in the paper.
 """
 
@@ -34,43 +31,43 @@ from analysis.clustering_heads.invariances import MAX_SCORE_GAP
 CIRCUIT_LABELS = ("ideal", "corrected", "part of the values", "partial", "fuzzy", "none")
 
 CIRCUIT_LABEL_MEANINGS = {
-    "ideal": "attention to the counting positions alone, all alike",
-    "corrected": "attention elsewhere too, but what is there makes no difference",
-    "part of the values": "some tokens hardly attended to",
+    "ideal": "attention only to counting positions, equal for all tokens",
+    "corrected": "attention to spurious positions too, without effect",
+    "part of the values": "little attention to some tokens",
     "partial": "some invariances are missing",
-    "fuzzy": "most invariances are missing, solved all the same",
+    "fuzzy": "most invariances are missing, but the task is solved",
     "none": "not learned",
 }
 
 
 class LabelThresholds(NamedTuple):
-    """By what labels are decided."""
+    """Thresholds of the labels."""
 
     learned: float = 0.5
-    """Share of the way from chance to 1 that the accuracy must have come"""
+    """Least accuracy, as a fraction of the way from chance to 1"""
     tolerance: float = 0.01
-    """Largest value share, and order share, of what is invariant"""
+    """Largest value fraction and order fraction of an invariant position"""
     part: float = 0.25
-    """Least attention to a token at counting positions, of what the most attended one gets"""
+    """Least attention to a token at counting positions, over that of the most attended token"""
     elsewhere: float = 0.1
-    """Most attention that an ideal circuit has on spurious positions"""
+    """Largest attention of an ideal circuit to spurious positions"""
     fuzzy: float = 0.5
-    """Most positions, as a share of all, whose invariance a circuit may lack and still be partial"""
+    """Largest fraction of positions without invariance in a partial circuit"""
 
 
 class CircuitLabel(NamedTuple):
-    """A label and its reason in words; the places that lack an invariance."""
+    """A label, its reason in words, and the positions that lack an invariance."""
 
     label: str
     reason: str
     leaking: tuple[int, ...] = ()
-    """Spurious positions whose token is not overlooked"""
+    """Spurious positions to whose token xi is not invariant"""
     apart: tuple[int, ...] = ()
     """Counting positions that do not swap with the others"""
 
 
-def circuit_label(one: xr.Dataset, by: LabelThresholds = LabelThresholds()) -> CircuitLabel:  # noqa: B008  (it is immutable)
-    """The label of one run, given what `invariances` found, selected along run."""
+def circuit_label(one: xr.Dataset, by: LabelThresholds = LabelThresholds()) -> CircuitLabel:  # noqa: B008  (immutable)
+    """The label of one run, from the result of `measure_invariances` at one index along run."""
     accuracy, p = float(one["accuracy"]), one.sizes["token"]
     if np.isnan(accuracy):
         far = bool(one.get("far_scores", False))
@@ -90,10 +87,13 @@ def circuit_label(one: xr.Dataset, by: LabelThresholds = LabelThresholds()) -> C
 
 
 def positions_outside_largest_group(order_share: np.ndarray, tolerance: float) -> list[int]:
-    """Places outside the largest group of counting positions that swap with each other, (counting, counting).
+    """Indices outside the largest group of counting positions that swap, from order fractions (counting, counting).
 
-    Groups are chained: two positions belong together if they swap, or if both swap with a third. Of equally large
-    groups that of the first position counts as the largest.
+    Positions are in one group if they swap, or if both swap with a third one. Of groups of equal size the one with the
+    first position counts as the largest.
+
+    >>> positions_outside_largest_group(np.array([[0, 0.5, 0], [0.5, 0, 0.5], [0, 0.5, 0]]), 0.1)
+    [1]
     """
     group = connected_components(order_share <= tolerance, directed=False)[1]
     largest = np.bincount(group).argmax()
@@ -101,7 +101,7 @@ def positions_outside_largest_group(order_share: np.ndarray, tolerance: float) -
 
 
 def _leaks(one: xr.Dataset, leaking: tuple[int, ...], tolerance: float) -> Iterator[str]:
-    """Which positions leak; and where not all tokens are told apart there, which are."""
+    """Descriptions of the leaks; where not all tokens are distinguished, which ones are."""
     whole = []
     for position in leaking:
         shares = one["token_share"].values[position]
@@ -110,7 +110,7 @@ def _leaks(one: xr.Dataset, leaking: tuple[int, ...], tolerance: float) -> Itera
         if len(told) == len(pairs):
             whole.append(position)
         else:
-            yield f"tells {', '.join(f'{a} from {b}' for a, b in told)} at position {position}"
+            yield f"distinguishes {', '.join(f'{a} from {b}' for a, b in told)} at position {position}"
     if whole:
         yield f"not invariant to the value at position{'s' * (len(whole) > 1)} {_listed(whole)}"
 
@@ -128,37 +128,35 @@ def _listed(positions: "tuple[int, ...] | list[int]") -> str:
 def _by_attention(one: xr.Dataset, counting: list[int], by: LabelThresholds) -> CircuitLabel:
     mass = float(one["attention"].values[counting].sum())
     given = one["token_attention"].values[counting].mean(axis=0)
-    if given.min() < by.part * given.max():
-        weak = [
-            f"{token} gets {given[token] / given.max():.2f}" for token in np.flatnonzero(given < by.part * given.max())
-        ]
-        return CircuitLabel("part of the values", f"{', '.join(weak)} of the attention of {given.argmax()}")
+    relative = given / given.max()
+    if relative.min() < by.part:
+        weak = ", ".join(f"token {token} gets {relative[token]:.2f}" for token in np.flatnonzero(relative < by.part))
+        return CircuitLabel("part of the values", f"{weak} of the attention of token {given.argmax()}")
+    reason = f"{mass:.2f} of the attention on counting positions"
     if mass >= 1 - by.elsewhere:
-        return CircuitLabel("ideal", f"{mass:.2f} of the attention on counting positions")
+        return CircuitLabel("ideal", reason)
     spurious = [t for t in range(one.sizes["position"]) if t not in counting]
-    collapse = [np.sqrt((one[name].values[spurious] ** 2).mean()) for name in ("embedding_spread", "value_spread")]
-    reason = (
-        f"only {mass:.2f} of the attention on counting positions; tokens at others lie apart {collapse[0]:.2f} times"
-    )
-    return CircuitLabel("corrected", f"{reason} as far, {collapse[1]:.2f} times after the value matrix")
+    z, vz = (np.sqrt((one[name].values[spurious] ** 2).mean()) for name in ("embedding_spread", "value_spread"))
+    spread = f"spread of spurious tokens over that of counting ones: {z:.2f} in z, {vz:.2f} in V z"
+    return CircuitLabel("corrected", f"only {reason}; {spread}")
 
 
 # --------------------------------------------------------------------------------------------- an ensemble
 
 
 def circuit_labels(found: xr.Dataset, by: LabelThresholds = LabelThresholds()) -> list[CircuitLabel]:  # noqa: B008
-    """The label of every run of what `invariances` found."""
+    """The label of every run, from the result of `measure_invariances`."""
     return [circuit_label(found.isel(run=run), by) for run in range(found.sizes["run"])]
 
 
 def label_counts(found: xr.Dataset, by: LabelThresholds = LabelThresholds()) -> np.ndarray:  # noqa: B008
-    """How many runs have each of `LABELS`: (label,)."""
+    """The number of runs with each of `CIRCUIT_LABELS`: (label,)."""
     labels = [each.label for each in circuit_labels(found, by)]
     return np.array([labels.count(label) for label in CIRCUIT_LABELS])
 
 
 def label_sensitivity(found: xr.Dataset) -> xr.DataArray:
-    """`counts` with each threshold as it is, halved and doubled: (threshold, factor, label)."""
+    """`label_counts` with each threshold halved, unchanged and doubled: (threshold, factor, label)."""
     factors = np.array([0.5, 1.0, 2.0])
     usual = LabelThresholds()
     values = [

@@ -1,5 +1,6 @@
 """Labels of circuits built by hand of every kind, phases, what is inherited, and the command."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 import xarray as xr
 
 from analysis.clustering_heads.circuit_analysis import measure_circuits
+from analysis.clustering_heads.clusters import ideal_cluster_count
 from analysis.clustering_heads.constructions import (
     corrected_circuit,
     ideal_circuit,
@@ -42,6 +44,7 @@ from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.recorder import save_trajectory
 
 NORMS = ("rms", "unit", "rms-smooth", "unit-smooth")
+TERNARY = {"vocab": 3, "length": 7, "sparsity": 3}
 TINY = SparseSettings(length=6, sparsity=2, hidden=6, data=64, batch=16)
 
 
@@ -64,15 +67,15 @@ def dataset(rows, s):
 
 
 @pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize("vocab", [2, 3])
-def test_the_ideal_circuit_is_ideal_and_solves_the_task(norm, vocab):
-    s = SparseSettings(norm=norm, vocab=vocab)
+@pytest.mark.parametrize(("changes", "clusters"), [({}, 6), (TERNARY, 10)])
+def test_the_ideal_circuit_is_ideal_and_solves_the_task(norm, changes, clusters):
+    s = SparseSettings(norm=norm, **changes)
     weights = ideal_circuit(s)
     found = network_invariances(ClusteringHead(s), weights)
     assert found["accuracy"] == 1
-    assert found["clusters"] == {2: 6, 3: 21}[vocab]
+    assert found["clusters"] == ideal_cluster_count(s) == clusters
     assert found["class_share"] == pytest.approx(1, abs=1e-9)
-    assert found["attention"][:5].sum() > 0.999
+    assert found["attention"][: s.sparsity].sum() > 0.999
     assert judged(s, weights).label == "ideal"
 
 
@@ -87,22 +90,22 @@ def test_other_forms_of_the_network_have_an_ideal_circuit():
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_attention_elsewhere_is_corrected(norm):
-    for vocab in (2, 3):
-        s = SparseSettings(norm=norm, vocab=vocab)
+    for changes, fraction in (({}, "0.42"), (TERNARY, "0.43")):
+        s = SparseSettings(norm=norm, **changes)
         found = judged(s, inattentive_circuit(s))
         assert found.label == "corrected"
-        assert "only 0.42 of the attention" in found.reason
+        assert f"only {fraction} of the attention" in found.reason
     s = SparseSettings(norm=norm, dim=3)
     found = judged(s, corrected_circuit(s))
     assert found.label == "corrected"
-    assert "lie apart 1.34 times as far, 0.00 times after the value matrix" in found.reason
+    assert found.reason.endswith("1.34 in z, 0.00 in V z")
 
 
 def test_attention_to_part_of_the_values_is_told():
     s = SparseSettings()
     found = judged(s, one_sided_circuit(s))
     assert found.label == "part of the values"
-    assert found.reason.startswith("0 gets 0.1")
+    assert found.reason.startswith("token 0 gets 0.1")
     assert judged(s, one_sided_circuit(s, ratio=0.5)).label == "corrected"
 
 
@@ -156,13 +159,13 @@ def test_circuits_that_cannot_be_built_are_refused():
 
 
 def test_tokens_that_are_told_apart_at_a_position_are_named():
-    s = SparseSettings(vocab=3)
+    s = SparseSettings(**TERNARY)
     found = network_invariances(ClusteringHead(s), ideal_circuit(s))
     share = np.zeros((3, 3))
     share[0, 1:] = share[1:, 0] = 0.05
-    found["token_share"][7], found["value_share"][7] = share, share.mean()
+    found["token_share"][6], found["value_share"][6] = share, share.mean()
     one = dataset([found], s).isel(run=0)
-    assert circuit_label(one).reason == "tells 0 from 1, 0 from 2 at position 7"
+    assert circuit_label(one).reason == "distinguishes 0 from 1, 0 from 2 at position 6"
     assert circuit_label(one).label == "partial"
 
 
@@ -217,11 +220,6 @@ def test_the_lasting_half_in_plain_loops(generator):
 def test_frames_are_even_and_keep_both_ends():
     np.testing.assert_array_equal(evenly_spaced_frames(11, 6), [0, 2, 4, 6, 8, 10])
     np.testing.assert_array_equal(evenly_spaced_frames(3, 10), [0, 1, 2])
-
-
-@pytest.fixture(scope="module")
-def tiny():
-    return simulate(TINY, runs=4, steps=24, every=4, progress=False)
 
 
 def planted(tiny, moments):
@@ -315,8 +313,6 @@ def test_weights_that_go_apart_at_random_end_a_diagonal_apart():
 
 
 def test_moves_with_another_setting(tiny):
-    import dataclasses
-
     same = endpoint_similarity(tiny, tiny)
     np.testing.assert_allclose(np.diagonal(same["weight_distance"]), 0)
     np.testing.assert_allclose(np.diagonal(same["shape_distance"]), 0, atol=1e-6)

@@ -1,0 +1,20 @@
+"""Fixtures of the tests of clustering heads."""
+
+import pytest
+import torch
+
+from dynamics.settings import SparseSettings
+from dynamics.simulation import simulate
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _single_thread():
+    """The networks are so small that threads take longer to start than to compute."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def tiny():
+    """A short training of four small networks, seven frames; not to be changed in place."""
+    settings = SparseSettings(length=6, sparsity=2, hidden=6, data=64, batch=16)
+    return simulate(settings, runs=4, steps=24, every=4, progress=False)
