@@ -20,7 +20,7 @@ from analysis.command_line.parsing import run_command
 from analysis.command_line.reading import TrajectoryOptions, open_input, write_result_and_picture
 from analysis.output.tables import Column, format_interval, format_table, output_table
 from analysis.transitions.detection import DetectionConfig
-from dynamics.settings import SUCCESS_ACCURACY, SettingsError
+from dynamics.settings import SUCCESS_ACCURACY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,12 +84,15 @@ class Options(TrajectoryOptions):
 def main(options: Options) -> None:
     """Analyse the trajectories; print the tables, write the result, draw the figure."""
     trajectory, out = open_input(options, "events")
-    result = transitions.analyse_events(trajectory, options.of, options.split, options.escape_share, options.detection)
-    results, unit = [result, *_analyse_others(options, result)], result.attrs["unit_of_time"]
+    choice = {"split": options.split, "escape_fraction": options.escape_share, "config": options.detection}
+    result = transitions.analyse_events(trajectory, options.of, **choice)
+    name, unit = result.attrs["scalar"], result.attrs["unit_of_time"]
+    results = [result]
+    results += [transitions.analyse_events(dynamics.open_trajectory(path), name, **choice) for path in options.others]
     names = [path.stem for path in (options.trajectory, *options.others)]
-    values = transitions.trajectory_scalar(trajectory, result.attrs["scalar"], options.split)
-    write_result_and_picture(options, "events", TITLE, result, plots.plot_events(values, results, names, unit), out)
     comparison = transitions.escape_comparison(results, names)
+    values = transitions.trajectory_scalar(trajectory, name, options.split)
+    write_result_and_picture(options, "events", TITLE, result, plots.plot_events(values, results, names, unit), out)
     print("\n" + _describe_ensemble(result, comparison.iloc[0]), file=options.log)
     for window, drops in transitions.two_drops_by_window(values, options.detection).items():
         print(f"with --window {window:g}: {_describe_two_drops(drops, result)}", file=options.log)
@@ -100,25 +103,6 @@ def main(options: Options) -> None:
     reported = transitions.reported_runs(result)
     shown = reported & (reported.cumsum() <= PRINTED_RUNS)
     output_table(transitions.run_event_table(result), RUN_COLUMNS, options.csv, shown)
-
-
-def _analyse_others(options: Options, first: xr.Dataset) -> list[xr.Dataset]:
-    """The same analysis of the other trajectories. Raises SettingsError for another unit of time."""
-    results = []
-    for path in options.others:
-        result = transitions.analyse_events(
-            dynamics.open_trajectory(path),
-            first.attrs["scalar"],
-            options.split,
-            options.escape_share,
-            options.detection,
-        )
-        units = result.attrs["unit_of_time"], first.attrs["unit_of_time"]
-        if units[0] != units[1]:
-            found = f"{path}, whose time is counted in {units[0]}s"
-            raise SettingsError("others", found, f"trajectories whose time is counted in {units[1]}s")
-        results.append(result)
-    return results
 
 
 def _describe_ensemble(result: xr.Dataset, escapes: pd.Series) -> str:

@@ -159,8 +159,13 @@ def layer_motion_table(result: xr.Dataset) -> pd.DataFrame:
 def escape_comparison(results: Sequence[xr.Dataset], names: Sequence[str]) -> pd.DataFrame:
     """Median escape time of each result, with its 95% interval, and log-rank p-value against the first result.
 
-    Times are in each result's unit of time; `observed_until` is the longest time that a run was observed.
+    `observed_until` is the longest time that a run was observed. Raises SettingsError if units of time differ.
     """
+    units = [each.attrs["unit_of_time"] for each in results]
+    for name, unit in zip(names, units, strict=True):
+        if unit != units[0]:
+            found, allowed = (f"whose time is counted in {word}s" for word in (unit, units[0]))
+            raise SettingsError("others", f"{name}, {found}", f"trajectories {allowed}")
     samples = [(each["escape"].values / each.attrs["unit"], each["escaped"].values) for each in results]
     rows = []
     for name, sample in zip(names, samples, strict=True):
