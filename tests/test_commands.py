@@ -106,7 +106,7 @@ def test_particles_give_a_row_a_trajectory_and_a_picture(call, tmp_path):
 
 
 def test_the_paper_stands_only_beside_its_own_settings(call):
-    assert call("sims.particles", "--runs", 3, "--ga", 2).stdout.splitlines()[-1].split()[-3:] == ["-", "-", "-"]
+    assert "in the paper" not in call("sims.particles", "--runs", 3, "--ga", 2).stdout
 
 
 def test_all_rows_of_table_2(call):

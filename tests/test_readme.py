@@ -18,7 +18,7 @@ PYTHON = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 
 def test_the_ten_lines_of_python(tmp_path):
     code = PYTHON[0]
-    assert len([line for line in code.splitlines() if line]) == 10
+    assert len([line for line in code.splitlines() if line]) <= 10
     exec(compile(code, "README.md", "exec"), {})
     assert imread(tmp_path / "circles.png").shape[:2] > (300, 300)
 
