@@ -1,8 +1,11 @@
-"""Artists that draw the layers of a panel with matplotlib: made once, then only updated.
+"""Artists that draw the layers of a panel with matplotlib. They are created once and then updated at each frame.
 
-What stays the same through a run they put into the axes as it is; `moving` is animated, which figures leave to others.
-Sizes are in points of 1/72 inch; `px` is such a length of one pixel of the film. Colours are sRGB in 0..1.
+Static parts are added to the axes. The artists in `moving` are animated, so that matplotlib leaves their drawing to
+`PanelGrid`. Sizes are in points; `px` is the size in points of a layout pixel, of which a panel with its surroundings
+is 240 wide. Colours are sRGB in 0..1.
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -26,37 +29,33 @@ from analysis.plots.scenes.scene import MARKER_SHAPES, Arrows, Curves, Image, La
 
 MARKERS = dict(zip(MARKER_SHAPES, "os^DX", strict=True))
 AREAS = {"circle": 1.0, "square": 0.78, "triangle": 1.1, "diamond": 0.7, "cross": 1.1}
-"""Of a shape's mark, so that all look equally large."""
+"""Relative areas of markers, so that all shapes look equally large."""
 
 MARK, LABEL, SHAFT, LINE = 7.0, 8.5, 1.6, 1.3
-"""Pixels at 240 to a panel: diameter of a mark, height of its label, width of an arrow's shaft and of a curve."""
+"""Layout pixels: diameter of a marker, height of its label, width of an arrow's shaft and of a curve."""
 
 INK, FAINT = "0.15", "0.75"
 BACK, FRONT = 2.0, 10.0
-"""Where the first of the backgrounds and of the moving artists stand in the drawing order."""
+"""First z orders of static and of moving artists."""
 
 MATRIX_COLOURS = (255 * colormaps["viridis"](np.linspace(0, 1, 256))).round().astype(np.uint8)
 MISSING_COLOUR = np.array([225, 225, 225, 255], np.uint8)
-"""Colour of a matrix's entry that has no value."""
-
-
-_Fill = Callable[[int, int], np.ndarray]
-"""What makes a picture of so many pixels up and across, (height, width, rgba) uint8."""
+"""Colour of matrix entries without a value."""
 
 
 class LayerArtist(Protocol):
-    """What draws one layer, of which it has kept what moves."""
+    """Draws one layer."""
 
     @property
     def moving(self) -> Sequence[Drawn]:
-        """What `show` updates, in drawing order."""
+        """Matplotlib artists that `show` updates, in drawing order."""
 
     def show(self, values: np.ndarray | None, frame: int) -> None:
-        """Update to what the layer's array holds at a frame, (...); None for a layer that names no array."""
+        """Update to a frame. values: the layer's array at that frame; None for a layer without an array."""
 
 
 def make_layer_artist(axes: Axes, panel: Panel, layer: Layer, place: int, px: float) -> LayerArtist:
-    """The artist of a layer that is the place-th of its panel. px: points of a pixel at 240 to a panel."""
+    """Create the artist of a layer, the place-th of its panel."""
     order = FRONT + 3 * place
     if isinstance(layer, Points):
         return PointsArtist(axes, layer, order, px)
@@ -73,7 +72,7 @@ def make_layer_artist(axes: Axes, panel: Panel, layer: Layer, place: int, px: fl
 
 
 class PointsArtist:
-    """Marks, one collection a shape, and names beside them as outlines, which are marks to the renderer too."""
+    """Markers, one collection per shape, and their labels."""
 
     def __init__(self, axes: Axes, layer: Points, order: float, px: float) -> None:
         shapes = np.array(layer.shapes or ["circle"] * len(layer.names))
@@ -115,8 +114,8 @@ def _marks(
 
 
 class _LabelsArtist:
-    """Names beside marks, as outlines, at the right edge of the panel to their left; of those that would stand upon
-    each other the first alone."""
+    """Names as outlines to the right of markers, or to the left where the panel ends; of overlapping names only the
+    first is drawn."""
 
     def __init__(self, axes: Axes, layer: Points, order: float, px: float) -> None:
         beside = 0.5 * MARK * np.sqrt(layer.size) + 1.5
@@ -135,7 +134,7 @@ class _LabelsArtist:
         self.apart = 1.1 * (sizes[:, None] + sizes) / 2  # (name, name, 2): nearer, and they cover each other
 
     def show(self, places: np.ndarray) -> None:
-        """places: (point, 2) of the marks."""
+        """places: (point, 2) of the markers."""
         with np.errstate(invalid="ignore"):
             across = places[:, 0] + self.back * self.point[0]
             at = np.where(across > self.right, places[:, 0] - self.back * self.point[0], places[:, 0])
@@ -148,7 +147,7 @@ class _LabelsArtist:
 
 
 def strip_common_words(names: Sequence[str]) -> list[str]:
-    """Names without the words with which all of them begin: token 0, token 1 -> 0, 1."""
+    """Names without the words that all begin with: "token 0", "token 1" -> "0", "1"."""
     words = [name.split(" ") for name in names]
     same = 0
     while all(len(each) > same + 1 for each in words) and len({each[same] for each in words}) == 1:
@@ -164,7 +163,7 @@ def axes_size_in_points(axes: Axes) -> np.ndarray:
 
 
 class ArrowsArtist:
-    """Arrows as polygons of seven corners, in the panel's coordinates; one shorter than its head is a smaller one."""
+    """Arrows as polygons with seven corners; an arrow shorter than its head is drawn smaller."""
 
     def __init__(self, axes: Axes, layer: Arrows, order: float, px: float) -> None:
         limits = np.array([axes.get_xlim(), axes.get_ylim()])
@@ -177,13 +176,13 @@ class ArrowsArtist:
         self.moving: list[Drawn] = [self.arrows]
 
     def show(self, values: np.ndarray | None, frame: int) -> None:
-        """values: (arrow, 4), tails and heads; an arrow that is NaN, or has no length, is not drawn."""
+        """values: (arrow, 4), tails and heads; arrows that are NaN or have length 0 are not drawn."""
         assert values is not None
         self.arrows.set_verts(self.unit * arrow_polygons(values.reshape(-1, 2, 2) / self.unit))
 
 
 def arrow_polygons(ends: np.ndarray) -> np.ndarray:
-    """Polygons (arrow, 7, 2) of arrows from tail to head (arrow, 2, 2), in pixels."""
+    """Polygons (arrow, 7, 2) of arrows from tail to head, (arrow, 2, 2), in layout pixels."""
     along = ends[:, 1] - ends[:, 0]
     length = np.hypot(*along.T)[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -199,19 +198,22 @@ def arrow_polygons(ends: np.ndarray) -> np.ndarray:
 
 
 class _PixelImage(AxesImage):
-    """A picture that is made in the very pixels that it takes: (height, width, rgba), uint8, the lowest row first.
+    """An image computed at exactly the size in pixels at which it is drawn, the lowest row first.
 
-    matplotlib's resampling takes 20 times as long, and would break lines.
+    matplotlib's resampling takes 20 times as long, and would interrupt contours.
     """
 
-    def paint(self, fill: _Fill, count: tuple[int, int]) -> None:
-        """Show what `fill` makes in any size, of so many rows and columns of something."""
+    def paint(self, fill: Callable[[int, int], np.ndarray], count: tuple[int, int]) -> None:
+        """Set the function that returns the image of a given (height, width), (height, width, rgba) uint8.
+
+        count: rows and columns of the cells that it shows.
+        """
         self.fill, self.count = fill, count
         self.stale = True
 
     @allow_rasterization
     def draw(self, renderer) -> None:
-        """On a raster in its own pixels; a vector format embeds an image of four pixels for each thing."""
+        """On a raster in its own pixels; a vector format embeds an image with four pixels per cell."""
         if not isinstance(renderer, RendererAgg):
             rows, columns = self.count
             self.set_data(self.fill(2 * rows, 2 * columns))
@@ -238,7 +240,7 @@ def _pixels(axes: Axes, panel: Panel, order: float) -> _PixelImage:
 
 
 class MapArtist:
-    """Numbers looked up in a palette, with level lines where the layer has them."""
+    """Categories in the colours of a palette, with contours where the layer has them."""
 
     def __init__(self, axes: Axes, panel: Panel, layer: Map, order: float) -> None:
         self.count, self.lines = len(layer.palette), layer.lines
@@ -247,7 +249,7 @@ class MapArtist:
         self.table[..., :3] = np.round(255 * rgb)
         self.image = _pixels(axes, panel, order)
         self.moving: list[Drawn] = [self.image]
-        if panel.origin:  # the map hides what is drawn for the whole panel
+        if panel.origin:  # the map covers those of the panel
             self.moving.append(draw_origin_lines(axes, order + 1, "0.35"))
 
     def show(self, values: np.ndarray | None, frame: int) -> None:
@@ -256,7 +258,7 @@ class MapArtist:
         self.image.paint(lambda height, width: self.filled(values, height, width), values.shape)
 
     def filled(self, numbers: np.ndarray, height: int, width: int) -> np.ndarray:
-        """The map of numbers (row, column) in so many pixels; of fewer pixels than numbers some are left out."""
+        """Image (height, width, rgba) of a map of numbers (row, column); a small image leaves some of them out."""
         rows, columns = min(height, len(numbers)), min(width, numbers.shape[1])
         if not self.lines:
             return self.table[_enlarge_cells(numbers, height, width)]
@@ -266,7 +268,7 @@ class MapArtist:
 
 
 class ImageArtist:
-    """A matrix in the colours of viridis, and its strip of row colours."""
+    """A matrix in the colours of viridis, with its strip of row colours."""
 
     def __init__(self, axes: Axes, panel: Panel, layer: Image, order: float) -> None:
         self.low, self.high = layer.low, layer.high
@@ -278,15 +280,15 @@ class ImageArtist:
     def show(self, values: np.ndarray | None, frame: int) -> None:
         """values: (row, column), the first row at the top; NaN is grey."""
         assert values is not None
-        share = (values[::-1] - self.low) / max(self.high - self.low, 1e-300)
-        known = np.isfinite(share)
-        cells = MATRIX_COLOURS[(255 * np.clip(np.where(known, share, 0), 0, 1)).round().astype(np.intp)]
+        fraction = (values[::-1] - self.low) / max(self.high - self.low, 1e-300)
+        known = np.isfinite(fraction)
+        cells = MATRIX_COLOURS[(255 * np.clip(np.where(known, fraction, 0), 0, 1)).round().astype(np.intp)]
         cells[~known] = MISSING_COLOUR
         self.image.paint(lambda height, width: _enlarge_cells(cells, height, width), cells.shape[:2])
 
 
 def _strip(axes: Axes, colours: np.ndarray) -> None:
-    """Colours of the rows, beside the left edge."""
+    """Draw the colours of the rows beside the left edge."""
     ends = np.linspace(1, 0, len(colours) + 1)
     boxes = [[(-0.045, a), (-0.015, a), (-0.015, b), (-0.045, b)] for a, b in pairwise(ends)]
     strip = PolyCollection(
@@ -296,7 +298,7 @@ def _strip(axes: Axes, colours: np.ndarray) -> None:
 
 
 def draw_origin_lines(axes: Axes, order: float, colour: str) -> LineCollection:
-    """Lines through the origin, as wide and high as the panel."""
+    """Add lines through the origin."""
     (x0, x1), (y0, y1) = axes.get_xlim(), axes.get_ylim()
     lines = LineCollection(
         [[(x0, 0), (x1, 0)], [(0, y0), (0, y1)]], colors=colour, linewidths=0.5, zorder=order, animated=order >= FRONT
@@ -309,7 +311,7 @@ def draw_origin_lines(axes: Axes, order: float, colour: str) -> LineCollection:
 
 
 class CurvesArtist:
-    """The curves of the whole run, and a cursor: a line across, and a dot on each curve."""
+    """Curves of the whole run, and a cursor: a vertical line with a dot on each curve."""
 
     def __init__(self, axes: Axes, layer: Curves, order: float, px: float) -> None:
         self.x, self.y = np.asarray(layer.x, float), np.asarray(layer.y, float)
