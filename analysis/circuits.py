@@ -23,8 +23,7 @@ from dynamics import networks
 class Options(TrajectoryOptions):
     """What kind of circuit every run of VC's network has learned, and why; when its clusters formed and when the MLP
     separated them; how similar its attention is at the start and at the end; and, with a second trajectory of the same
-    seeds, how far final weights move when a setting changes. VC is A Visual Case Study of the Training Dynamics in
-    Neural Networks (Odonnat, Bouaziz and Cabannes 2024, arXiv:2410.24050)."""
+    seeds, how far final weights move when a setting changes."""
 
     other: tyro.conf.Positional[Path | None] = None
     """A trajectory of the same seeds and the same first weights with another setting."""

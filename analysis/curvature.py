@@ -17,8 +17,7 @@ from dynamics.settings import SettingsError
 class Options(TrajectoryOptions):
     """The Hessian of a network's training loss, or the Jacobian of the motion of particles, at frames along a run: its
     spectrum, growing modes, sharpness against 2/lr, movement along directions of negative curvature, and for the
-    network of VC (Odonnat, Bouaziz and Cabannes 2024, A Visual Case Study of the Training Dynamics in Neural Networks,
-    arXiv:2410.24050) how near to the origin the points are that it normalises."""
+    network of VC how near to the origin the points are that it normalises."""
 
     steps: int | None = None
     """Number of evenly spaced recorded frames, with the first and the last (default: 20; 10 for a network of more than

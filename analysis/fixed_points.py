@@ -21,9 +21,7 @@ from dynamics.settings import SUCCESS_ACCURACY
 @dataclasses.dataclass(frozen=True)
 class Options:
     """Gradient and Hessian of the loss over all sequences at ideal circuits that are built by hand, their parts that
-    break the symmetry between positions, and gradient descent after small perturbations, for the network of VC
-    (Odonnat, Bouaziz and Cabannes 2024, A Visual Case Study of the Training Dynamics in Neural Networks,
-    arXiv:2410.24050)."""
+    break the symmetry between positions, and gradient descent after small perturbations, for the network of VC."""
 
     settings: SparseOptions = dataclasses.field(default_factory=SparseOptions)
     decay: float = 1e-4

@@ -20,8 +20,7 @@ from dynamics.settings import SettingsError
 @dataclasses.dataclass(frozen=True)
 class Options(TrajectoryOptions):
     """Sparsity of the hidden activations of VC's network against the threshold, for successful and failed runs.
-    Figures 17 and 20 of VC (Odonnat, Bouaziz and Cabannes 2024, A Visual Case Study of the Training Dynamics in Neural
-    Networks, arXiv:2410.24050)."""
+    Figures 17 and 20 of VC."""
 
     more: tyro.conf.Positional[tuple[Path, ...]] = ()
     """More trajectories; each has its own row of panels."""

@@ -19,8 +19,7 @@ from analysis.command_line.parsing import run_command
 class Options:
     """Accuracy on unseen sequences of larger vocabularies, for networks that are trained from scratch and for networks
     that are finetuned from runs of the vocabulary --vocab, also by the number of clusters of these runs' sequence
-    embeddings. Figure 9 of VC (Odonnat, Bouaziz and Cabannes 2024, A Visual Case Study of the Training Dynamics in
-    Neural Networks, arXiv:2410.24050)."""
+    embeddings. Figure 9 of VC."""
 
     settings: SparseOptions = dataclasses.field(default_factory=SparseOptions)
     vocabs: tuple[int, ...] = TransferDesign.vocabs

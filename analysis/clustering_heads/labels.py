@@ -19,7 +19,7 @@ that is off by 0.3. Half-way to 1 is an accuracy of .75 for p = 2. `label_sensit
 threshold halved and doubled. Positions and tokens count from 0, as in the settings, and not from 1, as in the paper.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -121,7 +121,7 @@ def _apart(one: xr.Dataset, apart: tuple[int, ...]) -> Iterator[str]:
         yield f"position{'s' * several} {_listed(apart)} {'do' if several else 'does'} not swap with the others"
 
 
-def _listed(positions: "tuple[int, ...] | list[int]") -> str:
+def _listed(positions: Sequence[int]) -> str:
     return ", ".join(map(str, positions[:-1])) + " and " * (len(positions) > 1) + str(positions[-1])
 
 

@@ -13,6 +13,8 @@ output layer's own block is a sum of Kronecker products. The network is that of 
 the last axis.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import torch
@@ -55,7 +57,7 @@ class ConstantAttentionHessian:
         return total
 
     def _add_inner(
-        self, total: torch.Tensor, weights: Weights, hidden: "_Hidden", error: torch.Tensor, root: torch.Tensor
+        self, total: torch.Tensor, weights: Weights, hidden: _Hidden, error: torch.Tensor, root: torch.Tensor
     ) -> None:
         """Add the block of embeddings and hidden layer."""
         output = weights["output_weight"]
@@ -71,7 +73,7 @@ class ConstantAttentionHessian:
             total[rows, columns] += held
             total[columns[:, None], rows.T] += held.T
 
-    def _by_inner(self, weights: Weights, hidden: "_Hidden", slope: torch.Tensor) -> torch.Tensor:
+    def _by_inner(self, weights: Weights, hidden: _Hidden, slope: torch.Tensor) -> torch.Tensor:
         """slope . dh by embeddings and hidden layer, for slope (hidden, number, pair): (parameter, number, pair)."""
         count = slope.shape[1]
         by_sum = torch.einsum("ia,irs->ars", weights["hidden_weight"], slope)
@@ -82,7 +84,7 @@ class ConstantAttentionHessian:
         )
         return torch.cat([part.reshape(-1, count, slope.shape[-1]) for part in parts])
 
-    def _cross(self, weights: Weights, hidden: "_Hidden", error: torch.Tensor, spread: torch.Tensor) -> torch.Tensor:
+    def _cross(self, weights: Weights, hidden: _Hidden, error: torch.Tensor, spread: torch.Tensor) -> torch.Tensor:
         """The block of the output layer against all before it: (output parameter, parameter)."""
         output, width = weights["output_weight"], len(hidden.value)
         slope = torch.einsum("kls,li->iks", spread, output) * hidden.active[:, None]

@@ -1,6 +1,6 @@
-"""The picture of `analysis.curvature`: a first row for networks and particles alike, what only one has below.
+"""Figure of the linearised flow: first row for networks and particles, second row for one of them.
 
-Each panel's title says what its lines and bands are; a band is left out where there are too few runs for one.
+The title of each panel says what its lines and bands are; there are no bands for too few runs.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ _KIND_COLOURS = {"stable": DECAY, "saddle": "#d8a13a", "unstable": GROW}
 
 
 def plot_curvature(found: xr.Dataset) -> Figure:
-    """Panels of `analysis.linearization.along_trajectory.linearize_trajectory`."""
+    """Panels of the result of `linearize_trajectory`."""
     found = with_derived_variables(found)
     figure = new_figure(14.0, 7.6)
     panels = figure.subplots(2, 3)
@@ -49,7 +49,7 @@ def plot_curvature(found: xr.Dataset) -> Figure:
 
 
 def _spectrum(panel: Axes, found: xr.Dataset) -> None:
-    """All modes of the first run."""
+    """All eigenmodes of the first run."""
     step, growth = found["step"].values, found["growth_rate"].isel(run=0).values
     finite = growth[np.isfinite(growth)]
     largest = np.abs(finite).max(initial=0.0) or 1.0
@@ -68,10 +68,10 @@ def _spectrum(panel: Axes, found: xr.Dataset) -> None:
 
 
 def _extremes(panel: Axes, found: xr.Dataset) -> None:
-    """Largest growth and sharpness."""
+    """Fastest growth, and sharpness."""
     _line(panel, found, "sharpness", DECAY, "sharpness (fastest decay)", median_interval)
     grows = found["largest_growth"].where(found["largest_growth"] > 0)
-    _line(panel, found.assign(grows=grows), "grows", GROW, "fastest growth, where there is one", median_interval)
+    _line(panel, found.assign(grows=grows), "grows", GROW, "fastest growth, if any", median_interval)
     panel.axhline(found.attrs["threshold"], color=CHANCE, linewidth=1, linestyle="--", label="2/lr")
     panel.set(xlabel="step", ylabel="rate", xlim=_limits(found["step"].values))
     _logarithmic(panel)
@@ -84,16 +84,16 @@ def _growing(panel: Axes, found: xr.Dataset) -> None:
         _line(panel, found, "growing_modes", GROW, "", median_interval)
         panel.set_ylim(0, max(1.0, 1.1 * panel.get_ylim()[1]))
     elif found["sharpness"].notnull().any():
-        _say(panel, "only both ends of the spectrum are known")
+        _annotate(panel, "only both ends of the spectrum are known")
     else:
-        _say(panel, "no run has a mode here")
+        _annotate(panel, "no run has a mode here")
     panel.set(xlabel="step", ylabel="modes", xlim=_limits(found["step"].values))
     total = found.attrs.get("parameters", found.sizes["mode"])
     _title(panel, found, f"growing modes of {total}", "median")
 
 
 def _movement(panel: Axes, found: xr.Dataset) -> None:
-    """Shares of the movement to the next frame, against chance."""
+    """Fractions of the movement to the next frame, against chance."""
     lines = (
         ("lowest_share", GROW, "along the lowest eigenvalue"),
         ("negative_share", FOURTH, "within all negative ones"),
@@ -105,21 +105,21 @@ def _movement(panel: Axes, found: xr.Dataset) -> None:
     }
     means = np.array([each.value for every in intervals.values() for each in every])
     floor = min(means[means > 0], default=1.0) / 3
-    for name, colour, label in lines:  # a share is in 0..1, whatever its t interval says, and log axes have no 0
+    for name, colour, label in lines:  # fractions are in 0..1, unlike their t intervals, and logarithmic axes have no 0
         shares = [Interval(each.value, *np.clip([each.low, each.high], floor, 1.0)) for each in intervals[name]]
         _draw(panel, step, shares, colour, label)
     for name, colour in (("negative_chance", FOURTH), ("lowest_chance", CHANCE)):
         values = [mean_interval(finite_values_at(found[name], step)).value for step in range(found.sizes["step"])]
         label = "chance, one direction" if name == "lowest_chance" else "chance, all negative"
         panel.plot(found["step"], values, color=colour, linewidth=1.6, linestyle=":", label=label)
-    panel.set(xlabel="step", ylabel="share of the squared movement", xlim=_limits(step))
+    panel.set(xlabel="step", ylabel="fraction of the squared movement", xlim=_limits(step))
     _logarithmic(panel)
     _title(panel, found, "movement to the next frame", "means")
     panel.legend(frameon=False, fontsize=7.5, ncols=2, loc="upper center")
 
 
 def _layers(panel: Axes, found: xr.Dataset) -> None:
-    """The sharpness of each layer by itself."""
+    """The highest eigenvalue of each layer's block."""
     for place, layer in enumerate(found["layer"].values):
         one = found.assign(one=found["layer_highest"].isel(layer=place))
         colour = _LAYER_COLOURS[place % len(_LAYER_COLOURS)]
@@ -130,7 +130,7 @@ def _layers(panel: Axes, found: xr.Dataset) -> None:
         _logarithmic(panel)
         panel.legend(frameon=False, fontsize=7.5, ncols=3, loc="upper center")
     else:
-        _say(panel, "only whole Hessians have blocks")
+        _annotate(panel, "only known for whole Hessians")
 
 
 def _trace(panel: Axes, found: xr.Dataset) -> None:
@@ -140,7 +140,7 @@ def _trace(panel: Axes, found: xr.Dataset) -> None:
 
 
 def _margins(panel: Axes, found: xr.Dataset) -> None:
-    """Flip ratios of E + P in every frame and of sequences in those looked at."""
+    """Flip ratios of E + P in all frames, and of sequences in the analysed ones."""
     frames = found["x_largest_flip_ratio"].values
     ratio = np.where(np.isfinite(frames), frames, np.nan)
     known_frames = np.isfinite(ratio).any(axis=0)
@@ -152,7 +152,7 @@ def _margins(panel: Axes, found: xr.Dataset) -> None:
     _line(panel, found.assign(one=largest), "one", FOURTH, "xi, largest", median_interval)
     near = (found.attrs["lr"] / found["xi_length"].sel(quantile=0.0)).assign_attrs()
     _line(panel, found.assign(one=near), "one", DECAY, "lr / smallest |xi|", median_interval)
-    panel.axhline(1, color=CHANCE, linewidth=1, linestyle="--", label="may turn around")
+    panel.axhline(1, color=CHANCE, linewidth=1, linestyle="--", label="direction may reverse")
     panel.set(xlabel="step", ylabel="movement over distance")
     panel.set(xlim=_limits(found["frame_step"].values))
     _logarithmic(panel)
@@ -161,7 +161,7 @@ def _margins(panel: Axes, found: xr.Dataset) -> None:
 
 
 def _plane(panel: Axes, found: xr.Dataset) -> None:
-    """The modes of all runs at the last frame."""
+    """The eigenmodes of all runs in the last frame."""
     growth, rotation = (found[name].isel(step=-1).values for name in ("growth_rate", "rotation_rate"))
     colours = np.where(growth > 0, GROW, DECAY)
     panel.scatter(growth.ravel(), rotation.ravel(), s=5, color=colours.ravel(), linewidths=0, alpha=0.5)
@@ -172,7 +172,7 @@ def _plane(panel: Axes, found: xr.Dataset) -> None:
     if not np.abs(rotation[np.isfinite(rotation)]).max(initial=0.0):
         panel.set_ylim(-1, 1)
     if not np.isfinite(growth).any():
-        _say(panel, "no run has a mode here")
+        _annotate(panel, "no run has a mode here")
     panel.set_title(f"modes of all runs at step {int(found['step'].values[-1])}", fontsize=9, loc="left")
 
 
@@ -183,22 +183,22 @@ def _kinds(panel: Axes, found: xr.Dataset) -> None:
         counts = (kind == STABILITY_KINDS[name]).sum(axis=0)
         intervals = [binomial_interval(int(count), int(total)) for count, total in zip(counts, runs, strict=True)]
         _draw(panel, found["step"].values, intervals, colour, name)
-    panel.set(xlabel="step", ylabel="share of runs", ylim=(-0.03, 1.18), xlim=_limits(found["step"].values))
+    panel.set(xlabel="step", ylabel="fraction of runs", ylim=(-0.03, 1.18), xlim=_limits(found["step"].values))
     panel.set_yticks([0, 0.25, 0.5, 0.75, 1])
-    _title(panel, found, "kinds of arrangements", "shares of runs")
+    _title(panel, found, "stability", "fractions of runs")
     panel.legend(frameon=False, fontsize=8, ncols=3, loc="upper center")
 
 
 def _rest(panel: Axes, found: xr.Dataset) -> None:
-    _line(panel, found, "rest", THIRD, "what moves particles, of the force", median_interval)
+    _line(panel, found, "rest", THIRD, "normalised force over force", median_interval)
     _line(panel, found, "asymmetry", FOURTH, "antisymmetric part of dF/dx", median_interval)
-    panel.set(xlabel="step", ylabel="share", xlim=_limits(found["step"].values))
+    panel.set(xlabel="step", ylabel="fraction", xlim=_limits(found["step"].values))
     _logarithmic(panel)
-    _title(panel, found, "how near to rest, how far from reciprocal", "medians")
+    _title(panel, found, "distance from rest and from reciprocity", "medians")
     panel.legend(frameon=False, fontsize=8, loc="upper center")
 
 
-def _say(panel: Axes, what: str) -> None:
+def _annotate(panel: Axes, what: str) -> None:
     panel.annotate(what, (0.5, 0.5), xycoords="axes fraction", ha="center", fontsize=9)
 
 
@@ -222,14 +222,14 @@ def _draw(
 
 
 def _title(panel: Axes, found: xr.Dataset, what: str, statistic: str) -> None:
-    """What a panel shows, and of more than one run what its lines and bands are."""
+    """Title: what a panel shows and, for several runs, what its lines and bands are."""
     bands = ", 95% bands" if panel.collections else ""
     told = f"{what}; {statistic}{bands}" if found.sizes["run"] > 1 else what
     panel.set_title(told, fontsize=9, loc="left")
 
 
 def _logarithmic(panel: Axes) -> None:
-    """A logarithmic axis with room for a legend above its curves; what is not above 0 is not on it."""
+    """A logarithmic y axis with room for a legend above its curves."""
     curves = [np.asarray(line.get_ydata(), dtype=np.float64) for line in panel.lines]
     curves += [np.asarray(path.vertices)[:, 1] for band in panel.collections for path in band.get_paths()]
     values = np.concatenate([np.ravel(each) for each in curves]) if curves else np.empty(0)
@@ -238,7 +238,7 @@ def _logarithmic(panel: Axes) -> None:
     panel.set_yscale("log")
     panel.set_ylim(low, high * max(high / low, 10.0) ** 0.35)
     if not shown.size:
-        _say(panel, "nothing is above 0")
+        _annotate(panel, "nothing is above 0")
 
 
 def _limits(step: np.ndarray) -> tuple[float, float]:
