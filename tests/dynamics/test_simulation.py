@@ -487,8 +487,9 @@ def test_replay_of_an_unfinished_run(interrupted):
 
 
 def test_long_stretches_between_frames_have_checkpoints_and_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr(recorder, "PART_SECONDS", 0.0)
-    stop_at(monkeypatch, tmp_path / "a.nc", 777, every=1000, steps=1000)
+    with monkeypatch.context() as patch:
+        patch.setattr(recorder, "PART_SECONDS", 0.0)
+        stop_at(monkeypatch, tmp_path / "a.nc", 777, every=1000, steps=1000)
     assert len(closed_parts(tmp_path / "a.nc")) > 5
     run(out=tmp_path / "a.nc", every=1000, steps=1000)
     run(out=tmp_path / "b.nc", every=1000, steps=1000)

@@ -1,23 +1,15 @@
-"""Runs that go on from another: branches as files, and the options --branch, --from and --step."""
+"""Simulations that begin from another run: the options --branch, --from and --step."""
 
-import dataclasses
 import json
 import re
 
 import numpy as np
 import pytest
-import xarray as xr
 
-from dynamics.branching import branch, branch_path, replay
-from dynamics.errors import TrajectoryError
-from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
+from dynamics.branching import replay
+from dynamics.settings import ModularSettings, SparseSettings
 from dynamics.simulation import simulate
-from dynamics.system import EpochClock
-from dynamics.training.sparse_backends import SparseSimdBackend
-from dynamics.trajectory import recorder
-from dynamics.trajectory.parts import closed_parts
-from dynamics.trajectory.reader import checkpoints, open_trajectory
+from dynamics.trajectory.reader import open_trajectory
 
 SPARSE = SparseSettings(length=6, sparsity=2, data=50, batch=8, hidden=5)
 SMALL = ["--length", 6, "--sparsity", 2, "--data", 50, "--batch", 8, "--hidden", 5]
@@ -33,127 +25,6 @@ def here(typed):
         return code, found and found[1], errors
 
     return run
-
-
-# --------------------------------------------------------------------------------------- branches as files
-
-
-@pytest.mark.parametrize(
-    ("settings", "change"),
-    [(ParticleSettings(n=5), {"fa": 3.0}), (ModularSettings(n=5), {"lr": 0.1}), (SPARSE, {"norm": "rms-smooth"})],
-    ids=["particles", "modular", "sparse"],
-)
-def test_a_branch_is_found_extended_and_replayed(settings, change, tmp_path):
-    simulate(settings, runs=3, steps=40, every=5, out=tmp_path / "a.nc").close()
-    direct = branch(tmp_path / "a.nc", 13, until=60, **change)
-    path = tmp_path / "b.nc"
-    branch(tmp_path / "a.nc", 13, out=path, **change).close()
-    written = path.stat().st_mtime_ns
-    branch(tmp_path / "a.nc", 13, out=path, **change).close()
-    assert path.stat().st_mtime_ns == written
-    extended = branch(tmp_path / "a.nc", 13, until=60, out=path, **change)
-    xr.testing.assert_equal(extended.drop_attrs(), direct.drop_attrs())
-    assert (int(extended["step"][0]), extended.attrs["branched_at"]) == (13, 13)
-    with checkpoints(path) as states:
-        assert int(states["checkpoint"][0]) == 13
-    again = replay(path, 1, 27, 31)
-    np.testing.assert_array_equal(again["embedding"].sel(step=30)[0], direct["embedding"].sel(step=30)[1])
-    further = branch(path, 45, until=50)
-    np.testing.assert_array_equal(further["embedding"].sel(step=50), direct["embedding"].sel(step=50))
-    with pytest.raises(SettingsError, match="out: found .*branched_at"):
-        branch(tmp_path / "a.nc", 14, out=path, **change)
-    with pytest.raises(SettingsError, match="out: found .*a branch"):
-        simulate(settings, runs=3, steps=40, every=5, out=path)
-    with pytest.raises(SettingsError, match="another file than the one that this run begins from"):
-        branch(tmp_path / "a.nc", 13, out=tmp_path / "a.nc", **change)
-
-
-def test_a_branch_that_was_interrupted_goes_on(tmp_path, monkeypatch):
-    simulate(SPARSE, runs=3, steps=40, every=5, out=tmp_path / "a.nc").close()
-    expected = branch(tmp_path / "a.nc", 13, until=200, lr=0.01)
-    path = tmp_path / "b.nc"
-    monkeypatch.setattr(recorder, "PART_SECONDS", 0.0)
-    from dynamics.training.system import SparseSystem
-
-    advance, calls = SparseSystem.advance, []
-
-    def failing(self, state, steps):
-        calls.append(steps)
-        if len(calls) > 9:
-            raise KeyboardInterrupt
-        return advance(self, state, steps)
-
-    monkeypatch.setattr(SparseSystem, "advance", failing)
-    with pytest.raises(KeyboardInterrupt):
-        branch(tmp_path / "a.nc", 13, until=200, lr=0.01, out=path)
-    parts = closed_parts(path)
-    assert parts[0].begin == 13
-    with open_trajectory(path) as unfinished:
-        assert int(unfinished["step"][0]) == 13
-    monkeypatch.setattr(SparseSystem, "advance", advance)
-    found = branch(tmp_path / "a.nc", 13, until=200, lr=0.01, out=path)
-    xr.testing.assert_equal(found.drop_attrs(), expected.drop_attrs())
-
-
-@pytest.mark.parametrize(("settings", "change"), [(ModularSettings(n=5), {"lr": 0.1}), (SPARSE, {"lr": 0.01})])
-@pytest.mark.parametrize(("first", "then"), [("adam", "sgd"), ("sgd", "adamw"), ("adamw", "adam")])
-def test_a_branch_file_may_change_the_optimizer(settings, change, first, then, tmp_path):
-    source = dataclasses.replace(settings, optimizer=first)
-    simulate(source, runs=3, steps=20, every=5, out=tmp_path / "a.nc").close()
-    direct = branch(tmp_path / "a.nc", 13, until=60, optimizer=then, **change)
-    branch(tmp_path / "a.nc", 13, until=40, out=tmp_path / "b.nc", optimizer=then, **change).close()
-    extended = branch(tmp_path / "a.nc", 13, until=60, out=tmp_path / "b.nc", optimizer=then, **change)
-    xr.testing.assert_equal(extended.drop_attrs(), direct.drop_attrs())
-
-
-def test_a_branch_that_changes_the_batch_begins_a_new_epoch(tmp_path):
-    """Epochs go on to count from the beginning, and each is a whole pass through the data."""
-    simulate(SPARSE, runs=2, steps=21, out=tmp_path / "a.nc").close()  # 7 steps an epoch
-    whole = branch(tmp_path / "a.nc", 14, until=34, batch=5, out=tmp_path / "b.nc")  # 10 steps an epoch
-    np.testing.assert_allclose(whole["epoch"], [2, 3, 4])
-    np.testing.assert_array_equal(whole["step"], [14, 24, 34])
-    assert float(branch(tmp_path / "a.nc", 14, batch=5)["epoch"][-1]) == 3
-    partly = branch(tmp_path / "a.nc", 10, until=34, batch=5)
-    np.testing.assert_allclose(partly["epoch"], 10 / 7 + (partly["step"] - 10) / 10)
-    again = replay(tmp_path / "b.nc", None, 23, 34)
-    np.testing.assert_array_equal(again["value"].sel(step=34), whole["value"].sel(step=34))
-    np.testing.assert_allclose(again["epoch"].sel(step=30), 3.6)
-    engine = SparseSimdBackend(ClusteringHead(dataclasses.replace(SPARSE, batch=5)), np.arange(2), EpochClock(14, 2.0))
-    engine.differentiate(14)
-    assert engine.order[0] == 2
-    further = branch(tmp_path / "b.nc", 24, until=44)
-    assert float(further["epoch"][-1]) == 5
-
-
-def test_a_branch_has_no_start_of_its_own(tmp_path):
-    simulate(SPARSE, runs=2, steps=21, out=tmp_path / "a.nc").close()
-    with pytest.raises(SettingsError, match="start: found"):
-        branch(tmp_path / "a.nc", 14, start=str(tmp_path / "a.nc"))
-    with pytest.raises(SettingsError, match="steps, every"):
-        branch(tmp_path / "a.nc", 14, until=10**15, every=1)
-
-
-def test_where_branches_live(tmp_path):
-    simulate(SPARSE, runs=3, steps=20, out=tmp_path / "a.nc").close()
-    paths = {
-        branch_path(tmp_path / "a.nc", 7),
-        branch_path(tmp_path / "a.nc", 8),
-        branch_path(tmp_path / "a.nc", 7, lr=0.1),
-        branch_path(tmp_path / "a.nc", 7, every=3),
-        branch_path(tmp_path / "a.nc", 7, record="metrics"),
-    }
-    assert len(paths) == 5
-    with pytest.raises(SettingsError, match="a setting of sparse"):
-        branch_path(tmp_path / "a.nc", 7, weight=1)
-
-
-def test_a_branch_in_memory_cannot_be_branched(tmp_path):
-    simulate(SPARSE, runs=2, steps=20, out=tmp_path / "a.nc").close()
-    with pytest.raises(TrajectoryError, match="no restart states"):
-        branch(branch(tmp_path / "a.nc", 7), 14)
-
-
-# ---------------------------------------------------------------------------------------- on the command line
 
 
 @pytest.mark.parametrize(
