@@ -118,7 +118,7 @@ def _parse_error(event: parse_errors.ParseErrorEvent, options: type) -> Settings
             names = ", ".join(event.subcommand_spec.parser_from_name)
             return SettingsError("name of the subcommand", event.found_token or "none", f"one of {names}")
         case parse_errors.InvalidChoice():
-            return SettingsError(_name_of(event.argument), event.value, f"one of {', '.join(event.choices)}")
+            return SettingsError(_name_of(event.argument), event.value, _choices(event))
         case parse_errors.BadValue():
             return SettingsError(_name_of(event.argument), "no value", _kind_of(event.argument))
         case parse_errors.InstantiationFailure(argument=argument) if argument is not None:
@@ -134,6 +134,12 @@ def _unknown_argument(token: str, options: type) -> SettingsError:
     similar = similar or difflib.get_close_matches(name, known, n=1)
     allowed = f"--{similar[0].replace('_', '-')}, or another option" if similar else "an option"
     return SettingsError(name, "an option that does not exist here", f"{allowed} that --help lists")
+
+
+def _choices(event: parse_errors.InvalidChoice) -> str:
+    placeholder = str(event.argument.lowered.metavar)
+    names = placeholder[1:-1].split(",") if placeholder.startswith("{") else event.choices
+    return f"one of {', '.join(names)}"
 
 
 def _name_of(argument: Any) -> str:

@@ -1,0 +1,52 @@
+"""SIGINT and SIGTERM: a line, the exit code, and never a traceback."""
+
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from analysis.command_line.interrupts import MESSAGE
+from dynamics.trajectory.parts import closed_parts
+
+
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("words", "module"),
+    [
+        (["sims.particles", "--n", "3", "--steps", "1"], "tyro"),
+        (["sims.particles", "--n", "3", "--steps", "1"], "numpy"),
+        (["sims.particles", "--n", "3", "--steps", "1"], "xarray"),
+        (["sims.runs", "--folder", "."], "netCDF4"),
+    ],
+)
+def test_while_modules_are_imported_a_command_ends_in_one_line(environment, words, module, which):
+    process = subprocess.Popen(
+        [sys.executable, "-X", "importtime", "-m", *words], env=environment, stderr=subprocess.PIPE, text=True
+    )
+    errors = []
+    for line in process.stderr:
+        errors.append(line)
+        if re.search(rf"\| +{module}$", line):
+            process.send_signal(which)
+            break
+    errors += process.stderr
+    assert process.wait() == 128 + which
+    assert [line for line in errors if not line.startswith("import time")] == [f"{MESSAGE}\n"]
+
+
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
+def test_a_simulation_says_how_to_continue(environment, tmp_path, which):
+    words = ["sims.particles", "--n", "3", "--runs", "2", "--steps", "100000000", "--every", "20000", "--out", "a.nc"]
+    process = subprocess.Popen([sys.executable, "-m", *words], env=environment, stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / ".a.nc.lock").exists():  # taken right before the first step
+        time.sleep(0.01)
+    time.sleep(1)
+    process.send_signal(which)
+    _, errors = process.communicate()
+    assert process.returncode == 128 + which
+    last = errors.strip().splitlines()[-1]
+    assert re.fullmatch(r"interrupted at step \d+ of 100000000; a.nc can be resumed: the same command goes on.*", last)
+    assert closed_parts(tmp_path / "a.nc")

@@ -1,0 +1,61 @@
+"""The list of runs in a folder."""
+
+import re
+
+import numpy as np
+import pytest
+
+from dynamics.settings import ParticleSettings
+from dynamics.simulation import simulate
+from dynamics.trajectory.lock import trajectory_lock
+from sims.command_line import describe_run_file
+from tests.dynamics.test_simulation import run, stop_at
+
+
+def test_runs_are_listed_with_their_state(typed, tmp_path):
+    assert "no runs" in typed("sims.runs", "--folder", ".")[1]
+    simulate(ParticleSettings(n=3, fa=0.5), runs=2, steps=5, out="runs/done.nc", progress=False).close()
+    (tmp_path / "runs" / "broken.nc").write_bytes(b"broken")
+    code, printed, _ = typed("sims.runs", "--csv", "list.csv")
+    assert code == 0
+    assert re.search(r"^broken.nc +unreadable .* no seal", printed, flags=re.MULTILINE)
+    assert re.search(r"^done.nc +done +5 +2 +0 +\d.\d +--fa 0.5 --n 3$", printed, flags=re.MULTILINE)
+    assert (tmp_path / "list.csv").read_text().splitlines()[1].startswith("broken.nc,unreadable,,,,")
+
+
+@pytest.mark.parametrize("harm", ["truncated", "changed"])
+def test_a_check_fails_if_a_file_cannot_be_read(typed, tmp_path, harm):
+    path = tmp_path / "runs" / "a.nc"
+    simulate(ParticleSettings(n=3), runs=2, steps=5, out=path, progress=False).close()
+    assert typed("sims.runs", "--check")[0] == 0
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content[:-1] if harm == "truncated" else content)
+    code, printed, errors = typed("sims.runs", "--check")
+    assert (code, errors) == (1, "error: 1 of 1 files in runs cannot be read\n")
+    assert "unreadable" in printed
+
+
+def test_unfinished_runs_are_listed_as_such(tmp_path, monkeypatch):
+    path = tmp_path / "a.nc"
+    stop_at(monkeypatch, path, 30, steps=60)
+    assert describe_run_file(path, True)[1:5] == ("interrupted", "30 of 60", 6, 0)
+    with trajectory_lock(path):
+        assert describe_run_file(path).status == "running"
+    run(out=path)
+    assert describe_run_file(path)[1:3] == ("done", "60")
+    stop_at(monkeypatch, path, 70, steps=100, every=1)
+    assert describe_run_file(path, True)[1:3] == ("interrupted", "70 of 100")
+    with trajectory_lock(tmp_path / "new.nc"):
+        assert describe_run_file(tmp_path / "new.nc").status == "running"
+
+
+def test_a_diverged_run_shows_in_the_list(tmp_path, generator):
+    x = generator.standard_normal((2, 5, 2))
+    x[1] *= 9e37 / np.abs(x[1]).max()
+    np.save(tmp_path / "x.npy", x)
+    settings = ParticleSettings(n=5, variance="none", start=str(tmp_path / "x.npy"))
+    simulate(settings, runs=2, steps=3, out=tmp_path / "a.nc", record="metrics", progress=False)
+    row = describe_run_file(tmp_path / "a.nc")
+    assert row.status == "done, 1 diverged"
+    assert row.settings.endswith("--record metrics")
