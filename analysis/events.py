@@ -84,7 +84,8 @@ class Options(TrajectoryOptions):
 def main(options: Options) -> None:
     """Analyse the trajectories; print the tables, write the result, draw the figure."""
     trajectory, out = open_input(options, "events")
-    choice: dict[str, Any] = {"split": options.split, "escape_fraction": options.escape_share, "config": options.detection}
+    choice: dict[str, Any] = {"split": options.split, "escape_fraction": options.escape_share}
+    choice["config"] = options.detection
     result = transitions.analyse_events(trajectory, options.of, **choice)
     name, unit = result.attrs["scalar"], result.attrs["unit_of_time"]
     results = [result]

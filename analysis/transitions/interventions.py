@@ -15,7 +15,7 @@ import xarray as xr
 from scipy import stats
 
 from analysis.output.tables import interval_columns, make_table
-from analysis.statistics.intervals import Interval, mean_interval
+from analysis.statistics.intervals import NO_INTERVAL, Interval, mean_interval
 from analysis.statistics.resampling import leave_one_out_interval
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
 from analysis.transitions.loss_events import check_enough_frames, event_table, plateau_escape_times, trajectory_scalar
@@ -195,14 +195,14 @@ def mcnemar_p_value(result: xr.Dataset, remedy: str) -> float:
 
 def intervention_table(result: xr.Dataset) -> pd.DataFrame:
     """One row per ensemble: MEASURES and the changes by the intervention (`_gain`), each with its 95% interval."""
-    rows, missing = [], (np.nan,) * 3
+    rows = []
     for remedy in map(str, result["remedy"].values):
         test, changed = result["test"].sel(remedy=remedy).values, remedy != UNCHANGED
         row = {"remedy": remedy, "runs": int(np.isfinite(test).sum())}
         row["escaped"] = int((result["since"].sel(remedy=remedy).values > 0).sum())
         for name in MEASURES:
             row |= interval_columns(name, ensemble_mean(result, remedy, name))
-            gain = intervention_effect(result, remedy, name) if changed else missing
+            gain = intervention_effect(result, remedy, name) if changed else NO_INTERVAL
             row |= dict(zip((f"{name}_gain", f"{name}_gain_low", f"{name}_gain_high"), gain, strict=True))
         row["successes"] = int((test > SUCCESS_ACCURACY).sum())
         rows.append(row | {"p_value": mcnemar_p_value(result, remedy) if changed else np.nan})
