@@ -210,7 +210,7 @@ def is_printed_particle_row(settings: ParticleSettings, steps: int) -> bool:
 
 
 def particle_row(settings: ParticleSettings, steps: int, embedding: np.ndarray) -> dict[str, Any]:
-    """The row of final embeddings (run, token, axis), with the paper's numbers if table 2 has one for these settings."""
+    """The row of final embeddings (run, token, axis), with the paper's numbers if table 2 has these settings."""
     summary = summarise_structures(embedding)
     paper = PRINTED_PARTICLE_ROWS[settings.fa] if is_printed_particle_row(settings, steps) else None
     return {

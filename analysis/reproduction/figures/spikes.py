@@ -109,8 +109,8 @@ def vc13(material: FigureData) -> DrawnFigure:
     ]
     figure = plot_frames_in_blocks(blocks, frames, panels, 2, SMALL_WIDTH if material.small else WIDTH)
     rule = (
-        f"Chosen: {found.chosen.why}. Replayed step by step: before is the spike's foot; after is {format_delay(moments)}, "
-        "behind the step with the largest rise. Left of each pair the loss with a cursor, right sequence embeddings "
+        f"Chosen: {found.chosen.why}. Replayed step by step: before is the spike's foot; after is "
+        f"{format_delay(moments)}, behind the step with the largest rise. Left of each pair the loss with a cursor, right sequence embeddings "
         "upon the map of classes."
     )
     return DrawnFigure(figure, _format_spike(material.only, found), settings_summary(material.only), rule)
@@ -141,8 +141,8 @@ def vc14(material: FigureData) -> DrawnFigure:
     _draw_legend(figure, network.settings.vocab)
     rule = (
         f"Chosen, as in figure 13: {found.chosen.why}. Left: sequence embeddings of the distinct training "
-        f"sequences at the spike's foot and {format_delay(moments)}; right: what the feed-forward layer makes of them. Black "
-        "lines join the two where a sequence that was right is now wrong, others are pale. Axes are not equal."
+        f"sequences at the spike's foot and {format_delay(moments)}; right: what the feed-forward layer makes of them. "
+        "Black lines join the two where a sequence that was right is now wrong, others are pale. Axes are not equal."
     )
     here = f"{_format_spike(trajectory, found)}, {crossed:.0%} of sequences become wrong"
     return DrawnFigure(figure, here, settings_summary(trajectory), rule)
