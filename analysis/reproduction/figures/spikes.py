@@ -110,8 +110,8 @@ def vc13(material: FigureData) -> DrawnFigure:
     figure = plot_frames_in_blocks(blocks, frames, panels, 2, SMALL_WIDTH if material.small else WIDTH)
     rule = (
         f"Chosen: {found.chosen.why}. Replayed step by step: before is the spike's foot; after is "
-        f"{format_delay(moments)}, behind the step with the largest rise. Left of each pair the loss with a cursor, right sequence embeddings "
-        "upon the map of classes."
+        f"{format_delay(moments)}, behind the step with the largest rise. Left of each pair the loss with a cursor, "
+        "right sequence embeddings upon the map of classes."
     )
     return DrawnFigure(figure, _format_spike(material.only, found), settings_summary(material.only), rule)
 
