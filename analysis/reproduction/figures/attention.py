@@ -1,4 +1,4 @@
-"""Plate of the attention of VC's network: maps at the start and at the end of training."""
+"""Figure of the attention of VC's network: maps at the start and at the end of training."""
 
 from collections.abc import Sequence
 
@@ -17,13 +17,13 @@ from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.training.finetuning import successful_runs
 
 
-def vc8(material: FigureData) -> DrawnFigure:
+def vc8(data: FigureData) -> DrawnFigure:
     """Attention at the start and at the end of training."""
-    trajectory = material.only
+    trajectory = data.only
     network = clustering_head_of(trajectory)
     own = np.diagonal(attention_start_end_correlation(trajectory).values)
-    chosen = run_with_median_attention(own, successful_runs(trajectory)) if material.run is None else RunChoice(
-        material.run, f"the run that was asked for; its maps correlate by {own[material.run]:.2f}"
+    chosen = run_with_median_attention(own, successful_runs(trajectory)) if data.run is None else RunChoice(
+        data.run, f"the run that was asked for; its maps correlate by {own[data.run]:.2f}"
     )  # fmt: skip
     made = build_scene(trajectory, chosen.run, panels=["attention"], marks=())
     last = len(made.steps) - 1

@@ -1,4 +1,4 @@
-"""Plates of circuits of VC's network: ideal ones and those that were learned."""
+"""Figures of circuits of VC's network: ideal ones and those that were learned."""
 
 import dataclasses
 import hashlib
@@ -58,7 +58,7 @@ def plot_circuit_panels(
 def cached_circuit_labels(trajectory: xr.Dataset, step: int | None = None) -> list[CircuitLabel]:
     """The label of every run at a recorded step, the last by default. Raises TrajectoryError.
 
-    The last few answers are kept: several plates show circuits of one ensemble.
+    The last few answers are kept: several figures show circuits of one ensemble.
     """
     step = int(trajectory["step"][-1]) if step is None else step
     known = _label_cache_key(trajectory, step)
@@ -94,15 +94,15 @@ Kind = tuple[str, Callable[[CircuitLabel], bool]]
 """What a run is called in words, and whether a label is of that kind."""
 
 
-def _plot_first_run_of_kind(material: FigureData, *kinds: Kind) -> DrawnFigure:
+def _plot_first_run_of_kind(data: FigureData, *kinds: Kind) -> DrawnFigure:
     """The first successful run of a kind, or of the next one named where there is none of the first."""
-    trajectory = material.only
-    if material.run is not None:
-        (label,) = cached_circuit_labels(trajectory.isel(run=[material.run]))
+    trajectory = data.only
+    if data.run is not None:
+        (label,) = cached_circuit_labels(trajectory.isel(run=[data.run]))
         why = f"the run that was asked for, labelled {label.label}: {label.reason}"
-        return _plot_final_circuit(material, RunChoice(material.run, why))
+        return _plot_final_circuit(data, RunChoice(data.run, why))
     return _plot_final_circuit(
-        material, first_run_of_kind(cached_circuit_labels(trajectory), successful_runs(trajectory), kinds)
+        data, first_run_of_kind(cached_circuit_labels(trajectory), successful_runs(trajectory), kinds)
     )
 
 
@@ -120,26 +120,26 @@ def first_run_of_kind(labels: Sequence[CircuitLabel], success: np.ndarray, kinds
     raise TrajectoryError(f"found no run that is {wanted} among {len(labels)}, nor any that has learned the task")
 
 
-def _plot_final_circuit(material: FigureData, chosen: RunChoice) -> DrawnFigure:
+def _plot_final_circuit(data: FigureData, chosen: RunChoice) -> DrawnFigure:
     """The circuit of a run at its end."""
-    trajectory = material.only
-    figure = plot_circuit_panels(trajectory, chosen.run, material.small)
+    trajectory = data.only
+    figure = plot_circuit_panels(trajectory, chosen.run, data.small)
     rule = f"Chosen: {chosen.why}. {LEGEND}"
     return DrawnFigure(figure, f"{name_run(trajectory, chosen.run)}, at the end", settings_summary(trajectory), rule)
 
 
-def vc1(material: FigureData) -> DrawnFigure:
+def vc1(data: FigureData) -> DrawnFigure:
     """An ideal circuit: of a run, or built by hand where no run is ideal."""
-    trajectory = material.only
+    trajectory = data.only
     settings = read_settings(trajectory)
     assert isinstance(settings, SparseSettings)
-    labels = [] if material.run is not None else cached_circuit_labels(trajectory)
-    if material.run is not None or any(each.label == "ideal" for each in labels):
-        return _plot_first_run_of_kind(material, runs_with_label("ideal"))
+    labels = [] if data.run is not None else cached_circuit_labels(trajectory)
+    if data.run is not None or any(each.label == "ideal" for each in labels):
+        return _plot_first_run_of_kind(data, runs_with_label("ideal"))
     figure = plot_circuit_panels(
         ideal_circuit_trajectory(settings),
         0,
-        material.small,
+        data.small,
         title=f"ideal circuit, p = {settings.vocab}, d = {settings.dim}",
     )
     rule = (
@@ -188,18 +188,16 @@ LACKING_BOTH: Kind = (
 )
 
 
-def vc2(material: FigureData) -> DrawnFigure:
+def vc2(data: FigureData) -> DrawnFigure:
     """Faulty attention, corrected by the value matrix."""
-    return _plot_first_run_of_kind(
-        material, runs_with_label("corrected"), runs_with_label("part of the values"), LEARNED
-    )
+    return _plot_first_run_of_kind(data, runs_with_label("corrected"), runs_with_label("part of the values"), LEARNED)
 
 
-def vc3(material: FigureData) -> DrawnFigure:
+def vc3(data: FigureData) -> DrawnFigure:
     """Partially learned invariances."""
-    return _plot_first_run_of_kind(material, LACKING_BOTH, runs_with_label("partial"), LEARNED)
+    return _plot_first_run_of_kind(data, LACKING_BOTH, runs_with_label("partial"), LEARNED)
 
 
-def vc4(material: FigureData) -> DrawnFigure:
+def vc4(data: FigureData) -> DrawnFigure:
     """A fuzzy construction."""
-    return _plot_first_run_of_kind(material, runs_with_label("fuzzy"), runs_with_label("partial"), LEARNED)
+    return _plot_first_run_of_kind(data, runs_with_label("fuzzy"), runs_with_label("partial"), LEARNED)

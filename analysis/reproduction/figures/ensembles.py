@@ -1,4 +1,4 @@
-"""Plates of many runs of VC's network: ablations, transfer, gradient norms, sparsity."""
+"""Figures of many runs of VC's network: ablations, transfer, gradient norms, sparsity."""
 
 import sys
 
@@ -64,9 +64,9 @@ def _find_or_run_ablations(sizes: SizeOverrides) -> xr.Dataset:
 ABLATIONS = RequiredResult("Ablations of VC's training recipe", "analysis.ablation", _find_or_run_ablations)
 
 
-def vc6(material: FigureData) -> DrawnFigure:
+def vc6(data: FigureData) -> DrawnFigure:
     """Ablations of one run."""
-    result = material.only
+    result = data.only
     figure = plot_ablation(result.isel(run=[0]))
     rule = (
         "The first run; along a panel it keeps its data, first weights and shuffles, so that only the setting changes."
@@ -74,9 +74,9 @@ def vc6(material: FigureData) -> DrawnFigure:
     return DrawnFigure(figure, f"run 0 (seed {result.attrs['seed']})", _format_ablation_settings(result, 1), rule)
 
 
-def vc7(material: FigureData) -> DrawnFigure:
+def vc7(data: FigureData) -> DrawnFigure:
     """Ablations of many runs: mean and standard deviation."""
-    result = material.only
+    result = data.only
     runs, names, settings = result.sizes["run"], swept_settings(result), read_settings(result)
     if runs < 2:
         raise TrajectoryError("dimension run: found 1, a standard deviation needs 2 or more")
@@ -125,9 +125,9 @@ def transfer_design(sizes: SizeOverrides) -> TransferDesign:
 TRANSFERS = RequiredResult(TRANSFER_TITLE, "analysis.transfer", _find_or_run_transfers)
 
 
-def vc9(material: FigureData) -> DrawnFigure:
+def vc9(data: FigureData) -> DrawnFigure:
     """Accuracies of larger vocabularies, from scratch and finetuned."""
-    result = material.only
+    result = data.only
     figure = plot_transfer(result, ideal_cluster_count(SparseSettings()))
     vocabs = [int(each) for each in result["vocab"].values]
     about = f"sparse modular addition: L = 12, k = 5, d = 2, h = 32, {result.attrs['epochs']} epochs, "
@@ -142,18 +142,16 @@ def vc9(material: FigureData) -> DrawnFigure:
 # -------------------------------------------------------------------------------------------- gradient norms
 
 
-def vc_gradient_norms(material: FigureData) -> DrawnFigure:
+def vc_gradient_norms(data: FigureData) -> DrawnFigure:
     """Loss, accuracy and gradient norms of a run, and all runs against chance (VC figures 15, 16, 18, 19)."""
-    trajectory = material.only
+    trajectory = data.only
     found = peak_coincidence(trajectory)
     run = (
-        _most_eventful_run(found, trajectory)
-        if material.run is None
-        else RunChoice(material.run, "the run that was asked for")
+        _most_eventful_run(found, trajectory) if data.run is None else RunChoice(data.run, "the run that was asked for")
     )
     figure = plot_gradient_norms(trajectory, found, run.run)
-    figure.suptitle("")  # which says less than the plate's
-    if material.small:
+    figure.suptitle("")  # which says less than the figure's
+    if data.small:
         keep_loss_and_norm_panels(figure)
     settings = read_settings(trajectory)
     assert isinstance(settings, SparseSettings)
@@ -189,14 +187,14 @@ def _first_twenty_runs(trajectory: xr.Dataset) -> xr.Dataset:
     return trajectory.isel(run=slice(SPARSITY_RUNS))
 
 
-def vc17(material: FigureData) -> DrawnFigure:
+def vc17(data: FigureData) -> DrawnFigure:
     """Sparsity of activations against the threshold, of twenty runs."""
-    trajectory = _first_twenty_runs(material.only)
+    trajectory = _first_twenty_runs(data.only)
     found = compare_successes(measure_sparsity(trajectory))
     settings = read_settings(trajectory)
     assert isinstance(settings, SparseSettings)
     figure = plot_sparsity([found], [f"d = {settings.dim}"])
-    if material.small:
+    if data.small:
         keep_success_and_failure_panels(figure, [(0, "training data"), (2, "test data")])
     return DrawnFigure(
         figure, _format_success_count(found), settings_summary(trajectory), SPARSITY_RULE.format(found.sizes["run"])
@@ -214,15 +212,15 @@ def _format_success_count(found: xr.Dataset) -> str:
     return f"{int(np.nansum(found['success'].values))} of {found.sizes['run']} runs successful"
 
 
-def vc20(material: FigureData) -> DrawnFigure:
+def vc20(data: FigureData) -> DrawnFigure:
     """The same for several dimensions of the embeddings."""
-    trajectories = [_first_twenty_runs(each) for each in material.datasets]
+    trajectories = [_first_twenty_runs(each) for each in data.datasets]
     found = [compare_successes(measure_sparsity(each)) for each in trajectories]
     dims = [read_settings(each).dim for each in trajectories]  # type: ignore[attr-defined]
     names = [f"d = {dim}, {int(np.nansum(each['success'].values))} of {each.sizes['run']}" for dim, each in
              zip(dims, found, strict=True)]  # fmt: skip
     figure: Figure = plot_sparsity(found, names)
-    if material.small:
+    if data.small:
         keep_success_and_failure_panels(figure, [(4 * row, name) for row, name in enumerate(names)])
     rule = SPARSITY_RULE.format(found[0].sizes["run"]) + " Beside each row: how many are successful."
     return DrawnFigure(figure, f"d = {', '.join(map(str, dims))}", settings_summary(*trajectories), rule)

@@ -1,4 +1,4 @@
-"""A plate: one figure of a paper, what it needs, and what came of it here."""
+"""Figures of the papers: what each needs, and what is drawn."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from dynamics.trajectory.diverged import not_diverged
 
 
 class SizeOverrides(NamedTuple):
-    """What a person may ask for in place of a plate's own sizes; None is its own."""
+    """Numbers of runs and lengths in place of a figure's own; None keeps its own."""
 
     runs: int | None = None
     epochs: int | None = None
@@ -22,25 +22,25 @@ class SizeOverrides(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class RequiredRuns:
-    """Runs that a plate needs."""
+    """An ensemble of runs that a figure or an experiment needs."""
 
     settings: Settings
     runs: int = 100
     epochs: int | None = None
-    """How long; None is the system's own. Of particles, steps"""
+    """Length; None is the default of the system. For particles, in steps"""
     every: int | None = None
-    """Epochs between recorded frames; None is the system's own, 0 the first and the last frame alone"""
+    """Epochs between recorded frames; None is the default of the system, 0 records the first and the last frame only"""
     must: tuple[str, ...] = ()
-    """Settings that a trajectory given in its place must have as here"""
+    """Settings in which a trajectory given in its place must agree"""
     follows: bool = False
-    """Whether it begins from the end of the ensemble before it"""
+    """Whether it starts from the end of the ensemble before it"""
     weights: bool = True
     """Whether weights, or an embedding, must have been recorded"""
     record: RecordMode = "all"
-    """What is recorded where it is made"""
+    """What is recorded if it has to be simulated"""
 
     def steps(self, sizes: SizeOverrides) -> int:
-        """How far it is run."""
+        """Number of steps."""
         epochs = self.epochs if sizes.epochs is None else sizes.epochs
         return self.settings.default_steps if epochs is None else epochs * self._unit
 
@@ -52,11 +52,11 @@ class RequiredRuns:
 
     @property
     def _unit(self) -> int:
-        """Steps of an epoch; one where there are no epochs."""
+        """Steps per epoch; 1 for systems without epochs."""
         return self.settings.epoch_steps or 1
 
     def words(self) -> str:
-        """Which trajectory may stand for it."""
+        """A description of the trajectories that fit."""
         system = self.settings.system
         told = [f"{name.replace('_', '-')} {_told(getattr(self.settings, name))}" for name in self.must]
         told += ["finetuned from another run"] * self.follows
@@ -69,27 +69,27 @@ def _told(value: object) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class RequiredResult:
-    """What another command works out of many ensembles, which a plate needs."""
+    """The result of another command, computed from many ensembles, that a figure needs."""
 
     title: str
-    """Of the result, in its file"""
+    """The attribute `title` of the result's file"""
     command: str
-    """That makes it, such as analysis.transfer"""
+    """The command that computes it, such as analysis.transfer"""
     make: Callable[[SizeOverrides], xr.Dataset]
 
     def words(self) -> str:
-        """Which file may stand for it."""
+        """A description of the files that fit."""
         return f"a result of {self.command}"
 
 
 class FigureData(NamedTuple):
-    """What a plate is drawn from: a dataset for each of its needs, in their order."""
+    """The data of a figure: one dataset for each of its needs, in their order."""
 
     datasets: tuple[xr.Dataset, ...]
     run: int | None = None
-    """Place of the run that a person asked for"""
+    """Index of the requested run"""
     small: bool = False
-    """Whether for a web page, with fewer panels where letters could not be read otherwise"""
+    """Whether the figure is for a web page, with fewer panels where labels would be too small"""
 
     @property
     def only(self) -> xr.Dataset:
@@ -97,62 +97,62 @@ class FigureData(NamedTuple):
         return self.datasets[0]
 
     def some(self, runs: Sequence[int], few: int) -> Sequence[int]:
-        """The runs to be shown: all, or in a small picture a few."""
+        """The runs to show: all of them, or the first few in a small picture."""
         return runs[:few] if self.small else runs
 
 
 class DrawnFigure(NamedTuple):
-    """A plate as it was drawn."""
+    """A figure that has been drawn, with its texts."""
 
     figure: Figure
     here: str
-    """What ours is, in a few words for the title"""
+    """What is shown here, in a few words for the title"""
     about: str
     """The settings"""
     rule: str
-    """By which rule runs were chosen, and what to know when looking"""
+    """The rule by which runs were chosen, and what else a reader needs"""
 
 
 class PaperFigure(NamedTuple):
     """A figure of a paper."""
 
     name: str
-    """To be typed, such as ca3"""
+    """Name on the command line, such as ca3"""
     source: str
     """Such as CA figure 3"""
     shows: str
-    """What is to be seen, and, where the paper does not define it, what it was taken to be"""
+    """What it shows and, where the paper is not precise, how it was interpreted"""
     needs: tuple[RequiredRuns | RequiredResult, ...]
     cost: str
-    """How long its runs take on two cores, where they are not there"""
+    """How long its runs take on two cores if they are missing"""
     draw: Callable[[FigureData], DrawnFigure]
     least: SizeOverrides = SizeOverrides()
-    """The smallest sizes of which it can be drawn, where they are more than one"""
+    """The smallest sizes with which it can be drawn, if larger than one"""
     picks: bool = True
-    """Whether a person may name its run; not where it shows all, or runs of several kinds"""
+    """Whether one run can be selected; False for figures of several runs"""
 
 
 class RunChoice(NamedTuple):
-    """A run that a rule has chosen."""
+    """A run chosen by a rule."""
 
     run: int
-    """Its place"""
+    """Run index"""
     why: str
-    """The rule in words, as it came out"""
+    """The rule in words, with its outcome"""
 
 
 def runs_not_diverged(trajectory: xr.Dataset) -> np.ndarray:
-    """Places of the runs that have not diverged: (run,)."""
+    """Indices of the runs that have not diverged: (run,)."""
     return np.flatnonzero(not_diverged(trajectory))
 
 
 def run_seed(trajectory: xr.Dataset, run: int) -> int:
-    """The seed of a run at a place."""
+    """The seed of a run."""
     return int(trajectory["seed"][run])
 
 
 def name_run(trajectory: xr.Dataset, run: int) -> str:
-    """A run in a title: its place, and its seed where that is another number."""
+    """The index of a run, for titles, with its seed if that differs."""
     seed = run_seed(trajectory, run)
     return f"run {run}" if seed == run else f"run {run} (seed {seed})"
 

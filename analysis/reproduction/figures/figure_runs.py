@@ -1,4 +1,4 @@
-"""Where a plate's trajectories are from: files that a person gives, or runs that are found where they live, or made."""
+"""The trajectories of a figure: from given files, or from runs/ where missing ones are simulated."""
 
 import dataclasses
 import sys
@@ -20,20 +20,20 @@ from dynamics.trajectory.schema import read_settings
 
 
 def load_figure_runs(
-    plate: PaperFigure, files: Sequence[Path], sizes: SizeOverrides, run: int | None, say: TextIO | None = None
+    figure: PaperFigure, files: Sequence[Path], sizes: SizeOverrides, run: int | None, say: TextIO | None = None
 ) -> FigureData:
-    """What a plate is drawn from: out of the files, or else found or made; says what to `say`, or to the terminal.
+    """The data of a figure, from files or from its own runs. Progress goes to `say`, by default to the terminal.
 
     Raises TrajectoryError, SettingsError, RecordingError, Interrupted.
     """
     for field, most in (("runs", 10_000_000), ("epochs", 2**40)):
         if getattr(sizes, field) is not None:
-            check_integer(field, getattr(sizes, field), getattr(plate.least, field) or 1, most)
+            check_integer(field, getattr(sizes, field), getattr(figure.least, field) or 1, most)
     if files and sizes != SizeOverrides():
         field = "epochs" if sizes.runs is None else "runs"
         raise SettingsError(field, getattr(sizes, field), "no value beside files, which are as large as they are")
     datasets = (
-        match_files_to_requirements(plate, files) if files else _find_or_make_runs(plate, sizes, say or sys.stdout)
+        match_files_to_requirements(figure, files) if files else _find_or_make_runs(figure, sizes, say or sys.stdout)
     )
     if run is not None:
         _check_run(datasets[-1], run)
@@ -41,7 +41,7 @@ def load_figure_runs(
 
 
 def _check_run(trajectory: xr.Dataset, run: int) -> None:
-    """See that a trajectory has a run at a place, which has not diverged. Raises SettingsError, TrajectoryError."""
+    """Check that a run exists and has not diverged. Raises SettingsError, TrajectoryError."""
     check_integer("run", run, 0, trajectory.sizes["run"] - 1)
     last = int(trajectory["last_step"][run])
     if last < int(trajectory["step"][-1]):
@@ -51,25 +51,25 @@ def _check_run(trajectory: xr.Dataset, run: int) -> None:
 # ------------------------------------------------------------------------------------------ files that are given
 
 
-def match_files_to_requirements(plate: PaperFigure, files: Sequence[Path]) -> list[xr.Dataset]:
-    """For each need of a plate the first of the files that may stand for it. Raises TrajectoryError."""
-    opened = {path: _opened(path, plate) for path in files}
+def match_files_to_requirements(figure: PaperFigure, files: Sequence[Path]) -> list[xr.Dataset]:
+    """The first fitting file for each need of a figure. Raises TrajectoryError."""
+    opened = {path: _opened(path, figure) for path in files}
     chosen: list[xr.Dataset] = []
-    for need in plate.needs:
+    for need in figure.needs:
         fitting = [each for each in opened.values() if _fits(each, need)]
         if not fitting:
             found = "; ".join(f"{path.name}: {_what(each, need)}" for path, each in opened.items())
-            raise TrajectoryError(f"{plate.source} needs {need.words()}, found {found}")
+            raise TrajectoryError(f"{figure.source} needs {need.words()}, found {found}")
         chosen.append(fitting[0])
         if isinstance(need, RequiredRuns) and need.weights and "embedding" not in fitting[0]:
             name = next(path.name for path, each in opened.items() if each is fitting[0])
-            raise TrajectoryError(f"{name}: {plate.source} needs weights; a run with record=metrics keeps none")
+            raise TrajectoryError(f"{name}: {figure.source} needs weights; a run with record=metrics keeps none")
     return chosen
 
 
-def _opened(path: Path, plate: PaperFigure) -> xr.Dataset:
-    """A trajectory, or the result of another command where the plate needs one."""
-    if not any(isinstance(need, RequiredResult) for need in plate.needs):
+def _opened(path: Path, figure: PaperFigure) -> xr.Dataset:
+    """A trajectory or, if the figure needs one, the result of another command."""
+    if not any(isinstance(need, RequiredResult) for need in figure.needs):
         return open_trajectory(path)
     try:
         with NETCDF_LOCK, xr.open_dataset(path, engine="netcdf4") as there:
@@ -89,7 +89,7 @@ def _fits(found: xr.Dataset, need: RequiredRuns | RequiredResult) -> bool:
 
 
 def _what(found: xr.Dataset, need: RequiredRuns | RequiredResult) -> str:
-    """What a file holds, in words: settings that are not usual, and those that are asked for."""
+    """The content of a file in words: settings that differ from the defaults, and those that are required."""
     if "schema_version" not in found.attrs:
         return f"“{found.attrs.get('title', 'something else')}”"
     settings = read_settings(found)
@@ -104,17 +104,17 @@ def _what(found: xr.Dataset, need: RequiredRuns | RequiredResult) -> str:
 # ------------------------------------------------------------------------------------------- found, or made
 
 
-def _find_or_make_runs(plate: PaperFigure, sizes: SizeOverrides, say: TextIO) -> list[xr.Dataset]:
-    """For each need of a plate what is found where it lives, or made there. Raises as `simulate` does."""
+def _find_or_make_runs(figure: PaperFigure, sizes: SizeOverrides, say: TextIO) -> list[xr.Dataset]:
+    """The ensemble or result for each need of a figure, read or computed. Raises what `simulate` raises."""
     found: list[xr.Dataset] = []
     path = None
-    for need in plate.needs:
+    for need in figure.needs:
         if isinstance(need, RequiredResult):
             print(f"needs {need.words()}, whose runs are found or made", file=say)
             found.append(need.make(sizes))
             continue
         settings = _following(need.settings, path, found[-1]) if need.follows and path else need.settings
-        trajectory, path = _load_ensemble(need, settings, sizes, plate.cost, say)
+        trajectory, path = _load_ensemble(need, settings, sizes, figure.cost, say)
         found.append(trajectory)
     return found
 
@@ -122,7 +122,7 @@ def _find_or_make_runs(plate: PaperFigure, sizes: SizeOverrides, say: TextIO) ->
 def _load_ensemble(
     need: RequiredRuns, settings: Settings, sizes: SizeOverrides, cost: str, say: TextIO
 ) -> tuple[xr.Dataset, Path]:
-    """An ensemble and its file, found or made."""
+    """An ensemble and its file; missing runs are simulated."""
     runs = need.runs if sizes.runs is None else sizes.runs
     steps, every = need.steps(sizes), need.frame_gap(sizes)
     path = run_path(settings, runs, 0, every, need.record)
@@ -133,6 +133,6 @@ def _load_ensemble(
 
 
 def _following(settings: Settings, path: Path, source: xr.Dataset) -> Settings:
-    """Settings of a training that begins from the last frame of another one."""
+    """Settings of a training that starts from the last frame of another one."""
     assert isinstance(settings, SparseSettings)
     return dataclasses.replace(settings, start=str(path), start_step=int(np.asarray(source["step"])[-1]))

@@ -1,4 +1,4 @@
-"""Plates of finetuning: a circuit of VC's network with a token more, before and after training on it."""
+"""Figures of finetuning: a circuit of VC's network with a token more, before and after training on it."""
 
 from collections.abc import Sequence
 
@@ -19,25 +19,25 @@ CARRIED = ("position_embedding", "query", "value", "receptor")
 """Weights that finetuning begins with as they were, by which a source is known."""
 
 
-def vc10(material: FigureData) -> DrawnFigure:
+def vc10(data: FigureData) -> DrawnFigure:
     """A circuit of p = 2 with a token more, as finetuning begins."""
-    return _plot_finetuned_circuit(material, 0)
+    return _plot_finetuned_circuit(data, 0)
 
 
-def vc11(material: FigureData) -> DrawnFigure:
+def vc11(data: FigureData) -> DrawnFigure:
     """The same circuit when finetuning has ended."""
-    return _plot_finetuned_circuit(material, -1)
+    return _plot_finetuned_circuit(data, -1)
 
 
-def _plot_finetuned_circuit(material: FigureData, frame: int) -> DrawnFigure:
+def _plot_finetuned_circuit(data: FigureData, frame: int) -> DrawnFigure:
     """The circuit of a finetuned run in its first or last frame."""
-    source, trajectory = material.datasets
+    source, trajectory = data.datasets
     places, begun = finetuning_start_points(source, trajectory)
-    if material.run is None:
+    if data.run is None:
         chosen = best_finetuned_from_corrected(cached_circuit_labels(source, begun), places, trajectory)
     else:
-        chosen = RunChoice(material.run, "the run that was asked for")
-    figure = plot_circuit_panels(trajectory, chosen.run, material.small, int(trajectory["step"][frame]))
+        chosen = RunChoice(data.run, "the run that was asked for")
+    figure = plot_circuit_panels(trajectory, chosen.run, data.small, int(trajectory["step"][frame]))
     when = "before finetuning" if frame == 0 else "after finetuning"
     rule = f"Chosen: {chosen.why}. {inherited_weights(source, trajectory, int(places[chosen.run]), begun)} {LEGEND}"
     here = f"{name_run(trajectory, chosen.run)}, p = {trajectory.sizes['token']}, {when}"

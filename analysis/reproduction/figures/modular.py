@@ -1,4 +1,4 @@
-"""Plates of CA's network: grids, circles, class maps, appendices C, E and F, and figure 6."""
+"""Figures of CA's network: grids, circles, class maps, appendices C, E and F, and figure 6."""
 
 from collections.abc import Sequence
 from itertools import combinations, pairwise
@@ -74,14 +74,14 @@ def run_title(trajectory: xr.Dataset, run: int) -> str:
     return f"{name_run(trajectory, run)}: {words.split(',')[0] if words.startswith('circle') else words}"
 
 
-def _requested_run(material: FigureData, chosen: RunChoice) -> RunChoice:
+def _requested_run(data: FigureData, chosen: RunChoice) -> RunChoice:
     """The run that a person has asked for, or else that of a rule."""
-    return chosen if material.run is None else RunChoice(material.run, "the run that was asked for")
+    return chosen if data.run is None else RunChoice(data.run, "the run that was asked for")
 
 
-def ca1(material: FigureData) -> DrawnFigure:
+def ca1(data: FigureData) -> DrawnFigure:
     """A grid and a circle."""
-    trajectory = material.only
+    trajectory = data.only
     check_two_axes(trajectory)
     ends = EndStates(trajectory)
     grid, circle = ends.grid_run(), ends.circle_run()
@@ -94,11 +94,11 @@ def ca1(material: FigureData) -> DrawnFigure:
     return DrawnFigure(figure, here, settings_summary(trajectory), rule)
 
 
-def ca2(material: FigureData) -> DrawnFigure:
+def ca2(data: FigureData) -> DrawnFigure:
     """An imperfect grid."""
-    trajectory = material.only
+    trajectory = data.only
     check_two_axes(trajectory)
-    chosen = _requested_run(material, EndStates(trajectory).imperfect_run())
+    chosen = _requested_run(data, EndStates(trajectory).imperfect_run())
     x = last_embedding(trajectory, chosen.run)
     figure = plot_embedding_panels(x[None], [run_title(trajectory, chosen.run)], 1, 4.2)
     rule = f"Chosen: {chosen.why}. Embedding at the end, {TOKENS_NOTE}."
@@ -107,21 +107,21 @@ def ca2(material: FigureData) -> DrawnFigure:
     )
 
 
-def ca3(material: FigureData) -> DrawnFigure:
+def ca3(data: FigureData) -> DrawnFigure:
     """Embedding and class map of a grid."""
-    check_two_axes(material.only)
-    return _plot_with_class_map(material, _requested_run(material, EndStates(material.only).grid_run()))
+    check_two_axes(data.only)
+    return _plot_with_class_map(data, _requested_run(data, EndStates(data.only).grid_run()))
 
 
-def ca4(material: FigureData) -> DrawnFigure:
+def ca4(data: FigureData) -> DrawnFigure:
     """Embedding and class map of a circle."""
-    check_two_axes(material.only)
-    return _plot_with_class_map(material, _requested_run(material, EndStates(material.only).circle_run()))
+    check_two_axes(data.only)
+    return _plot_with_class_map(data, _requested_run(data, EndStates(data.only).circle_run()))
 
 
-def _plot_with_class_map(material: FigureData, chosen: RunChoice) -> DrawnFigure:
+def _plot_with_class_map(data: FigureData, chosen: RunChoice) -> DrawnFigure:
     """A run's embedding beside the class map of the plane with its pair sums."""
-    trajectory = material.only
+    trajectory = data.only
     figure = _plot_class_map_pairs(trajectory, [chosen.run], 1, 3.9)
     rule = (
         f"Chosen: {chosen.why}. Left: the embedding at the end. Right: the predicted class of every point of the "
@@ -152,27 +152,27 @@ def _plot_class_map_pairs(trajectory: xr.Dataset, runs: Sequence[int], columns: 
     return figure
 
 
-def ca_c(material: FigureData) -> DrawnFigure:
+def ca_c(data: FigureData) -> DrawnFigure:
     """Twenty embeddings for each of four weight decays."""
-    words = [decay_title(each) for each in material.datasets]
-    figure, told = runs_by_trajectory(material, words)
+    words = [decay_title(each) for each in data.datasets]
+    figure, told = runs_by_trajectory(data, words)
     here = "weight decay " + ", ".join(word.split(" ")[-1] for word in words)
     return DrawnFigure(
-        figure, here, settings_summary(*material.datasets), f"{told} Embeddings at the end, {TOKENS_NOTE}; {KINDS_NOTE}"
+        figure, here, settings_summary(*data.datasets), f"{told} Embeddings at the end, {TOKENS_NOTE}; {KINDS_NOTE}"
     )
 
 
-def runs_by_trajectory(material: FigureData, words: Sequence[str]) -> tuple[Figure, str]:
+def runs_by_trajectory(data: FigureData, words: Sequence[str]) -> tuple[Figure, str]:
     """A block of runs for each trajectory, under its word, and which runs these are."""
     rows, titles, told = [], [], []
-    for trajectory in material.datasets:
+    for trajectory in data.datasets:
         check_two_axes(trajectory)
         runs, said = runs_with_seeds(trajectory)
         told.append(said)
-        some = material.some(runs, SMALL_COLUMNS)
+        some = data.some(runs, SMALL_COLUMNS)
         rows.append([last_embedding(trajectory, run) for run in some])
         titles.append([_short_run_title(trajectory, run) for run in some])
-    figure = _plot_panel_blocks(rows, titles, words, SMALL_COLUMNS if material.small else COLUMNS)
+    figure = _plot_panel_blocks(rows, titles, words, SMALL_COLUMNS if data.small else COLUMNS)
     if len(set(told)) == 1:
         return figure, f"Each block: {told[0]}."
     return figure, "; ".join(f"{word}: {said}" for word, said in zip(words, told, strict=True)) + "."
@@ -214,14 +214,14 @@ def _plot_panel_blocks(
 SHOWN = range(10, 24)
 
 
-def ca_e(material: FigureData) -> DrawnFigure:
+def ca_e(data: FigureData) -> DrawnFigure:
     """Fourteen embeddings beside their class maps."""
-    trajectory = material.only
+    trajectory = data.only
     check_two_axes(trajectory)
     found, told = runs_with_seeds(trajectory, SHOWN)
-    runs = material.some(found, 4)
+    runs = data.some(found, 4)
     figure = _plot_class_map_pairs(
-        trajectory, runs, min(2 if material.small else 3, len(runs)), 2.35 if material.small else 2.7
+        trajectory, runs, min(2 if data.small else 3, len(runs)), 2.35 if data.small else 2.7
     )
     rule = (
         f"{told[0].upper()}{told[1:]}. Left of each pair the embedding at the end, right the predicted class of every "
@@ -230,13 +230,13 @@ def ca_e(material: FigureData) -> DrawnFigure:
     return DrawnFigure(figure, f"{len(runs)} runs, {decay_title(trajectory)}", settings_summary(trajectory), rule)
 
 
-def ca_f(material: FigureData) -> DrawnFigure:
+def ca_f(data: FigureData) -> DrawnFigure:
     """Embeddings in three and four dimensions, each in three projections."""
     rows: list[list[np.ndarray]] = []
     titles: list[list[str]] = []
     words: list[str] = []
-    for trajectory, count in zip(material.datasets, (7, 8), strict=True):
-        runs = material.some(runs_not_diverged(trajectory)[:count].tolist(), 4)
+    for trajectory, count in zip(data.datasets, (7, 8), strict=True):
+        runs = data.some(runs_not_diverged(trajectory)[:count].tolist(), 4)
         dim = trajectory.sizes["axis"]
         planes = list(combinations(range(3), 2)) if dim == 3 else list(pairwise(range(dim)))[:3]
         for first, second in planes:
@@ -248,18 +248,18 @@ def ca_f(material: FigureData) -> DrawnFigure:
         "The first runs, a column each, in three projections on two axes; the paper does not say which of the six "
         f"there are for D = 4. {TOKENS_NOTE.capitalize()}."
     )
-    about = settings_summary(*material.datasets)
-    return DrawnFigure(figure, f"D = 3 and D = 4, {decay_title(material.only)}", about, rule)
+    about = settings_summary(*data.datasets)
+    return DrawnFigure(figure, f"D = 3 and D = 4, {decay_title(data.only)}", about, rule)
 
 
-def ca6(material: FigureData) -> DrawnFigure:
+def ca6(data: FigureData) -> DrawnFigure:
     """Size of the hidden weights and biases against weight decay."""
     found: dict[float, hidden_weights.WeightMeasures] = {}
-    for trajectory in material.datasets:
+    for trajectory in data.datasets:
         found[read_settings(trajectory).weight_decay] = hidden_weights.measure_weights(trajectory)  # type: ignore[attr-defined]
     found = dict(sorted(found.items()))
     groups = {each: hidden_weights.mean_weight_measures(runs) for each, runs in found.items()}
-    runs = material.only.sizes["run"]
+    runs = data.only.sizes["run"]
     title = f"{runs} networks a weight decay, means with 95% intervals"
     figure = plot_weights(groups, hidden_weights.groups_by_structure(list(found.values())), title)
     for axes in figure.axes[1:]:
@@ -268,4 +268,4 @@ def ca6(material: FigureData) -> DrawnFigure:
         "All runs. Left: the paper's figure. Middle and right: what the paper says of it in words (5.2), measured: how "
         "hidden weights and pair sums lie to each other, with chance levels."
     )
-    return DrawnFigure(figure, f"{len(found)} weight decays", settings_summary(*material.datasets), rule)
+    return DrawnFigure(figure, f"{len(found)} weight decays", settings_summary(*data.datasets), rule)

@@ -1,4 +1,4 @@
-"""Plate of the normalisation near the origin: how far a step turns a vector there, and how near to it runs come."""
+"""Figure of the normalisation near the origin: how far a step turns a vector there, and how near to it runs come."""
 
 import numpy as np
 import xarray as xr
@@ -20,9 +20,9 @@ DISTANCES, STEP = (0.08, 0.5, 1.4), 0.3
 SUCCESS, FAILURE = "#0072b2", "#d55e00"
 
 
-def vc12(material: FigureData) -> DrawnFigure:
+def vc12(data: FigureData) -> DrawnFigure:
     """How far equal steps turn normalised vectors; the derivative of the norms; how near to the origin runs come."""
-    trajectory = material.only
+    trajectory = data.only
     settings = read_settings(trajectory)
     assert isinstance(settings, SparseSettings)
     found = measure_normalisation_margins(trajectory, [trajectory.sizes["step"] - 1])

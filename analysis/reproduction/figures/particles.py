@@ -1,4 +1,4 @@
-"""Plates of CA's particles: figure 5 and appendix D."""
+"""Figures of CA's particles: figure 5 and appendix D."""
 
 import numpy as np
 
@@ -17,9 +17,9 @@ from analysis.reproduction.figures.settings_line import settings_summary
 from dynamics.trajectory.schema import read_settings
 
 
-def ca5(material: FigureData) -> DrawnFigure:
+def ca5(data: FigureData) -> DrawnFigure:
     """A circle, a grid and an imperfect grid."""
-    trajectory = material.only
+    trajectory = data.only
     check_two_axes(trajectory)
     ends = EndStates(trajectory)
     kinds = {"Left": ends.circle_run(), "Middle": ends.grid_run(), "Right": ends.imperfect_run()}
@@ -32,12 +32,12 @@ def ca5(material: FigureData) -> DrawnFigure:
     return DrawnFigure(figure, here, settings_summary(trajectory), f"{rule} Particles at the end, {TOKENS_NOTE}.")
 
 
-def ca_d(material: FigureData) -> DrawnFigure:
+def ca_d(data: FigureData) -> DrawnFigure:
     """Twenty arrangements for each of three strengths of alignment."""
-    strengths = [_alignment(each) for each in material.datasets]
-    figure, told = runs_by_trajectory(material, [f"f_a = {each}" for each in strengths])
+    strengths = [_alignment(each) for each in data.datasets]
+    figure, told = runs_by_trajectory(data, [f"f_a = {each}" for each in strengths])
     rule = f"{told} Particles at the end, {TOKENS_NOTE}; {KINDS_NOTE}"
-    return DrawnFigure(figure, f"f_a = {', '.join(strengths)}", settings_summary(*material.datasets), rule)
+    return DrawnFigure(figure, f"f_a = {', '.join(strengths)}", settings_summary(*data.datasets), rule)
 
 
 def _alignment(trajectory) -> str:

@@ -1,4 +1,4 @@
-"""Plate of the two phases of learning: sequence embeddings before, between and after the two drops of the loss."""
+"""Figure of the two phases of learning: sequence embeddings before, between and after the two drops of the loss."""
 
 import dataclasses
 from typing import NamedTuple
@@ -34,14 +34,14 @@ class DropSnapshots(NamedTuple):
     second_end: int
 
 
-def vc5(material: FigureData) -> DrawnFigure:
+def vc5(data: FigureData) -> DrawnFigure:
     """Sequence embeddings and level lines at four moments, with the loss."""
-    trajectory = material.only
+    trajectory = data.only
     found = first_two_drops(event_table(trajectory_scalar(trajectory, "loss")), trajectory.sizes["run"])
     chosen = (
         run_with_median_drop_gap(found, successful_runs(trajectory))
-        if material.run is None
-        else requested_run_with_two_drops(found, material.run)
+        if data.run is None
+        else requested_run_with_two_drops(found, data.run)
     )
     moments = drop_snapshots(trajectory, found, chosen.run)
     steps = trajectory["step"].values
@@ -50,7 +50,7 @@ def vc5(material: FigureData) -> DrawnFigure:
     made = build_scene(truncate_trajectory(trajectory, int(until)), chosen.run, side=SIDE, panels=PANELS, marks=marks)
     frames = [int(np.flatnonzero(made.steps == step)[0]) for step in moments]
     blocks = [dataclasses.replace(made, title=f"({place})") for place in range(1, 1 + len(frames))]
-    figure = plot_frames_in_blocks(blocks, frames, PANELS, 1, SMALL_WIDTH if material.small else WIDTH)
+    figure = plot_frames_in_blocks(blocks, frames, PANELS, 1, SMALL_WIDTH if data.small else WIDTH)
     epochs = ", ".join(f"{made.clock[frame]:g}" for frame in frames)
     rule = (
         f"Chosen: {chosen.why}. (1) as the first drop of the training loss begins, (2) as it ends, (3) as the "

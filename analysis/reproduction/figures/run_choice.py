@@ -1,4 +1,4 @@
-"""Rules by which the run of a plate is chosen: the first, best or median of a kind, and the nearest where none is."""
+"""Rules by which the run of a figure is chosen: the first, best or median of a kind, and the nearest where none is."""
 
 import numpy as np
 import xarray as xr

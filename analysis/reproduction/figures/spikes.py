@@ -1,4 +1,4 @@
-"""Plates of loss spikes: sequence embeddings that cross a decision boundary, and the feed-forward layer's response."""
+"""Figures of loss spikes: sequence embeddings that cross a decision boundary, and the feed-forward layer's response."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -44,11 +44,11 @@ class _SpikeReplay(NamedTuple):
     chosen: RunChoice
 
 
-def highest_crossing_spike(material: FigureData) -> _SpikeReplay:
+def highest_crossing_spike(data: FigureData) -> _SpikeReplay:
     """Of successful runs the highest spike in which sequences cross a decision boundary, which explains it; see
     `analysis.transitions.spike_replays`. Where there is none, the highest one that rises. Raises TrajectoryError."""
-    trajectory = material.only
-    spikes, of = highest_spikes(trajectory, material.run)
+    trajectory = data.only
+    spikes, of = highest_spikes(trajectory, data.run)
     found: tuple[RecordedSpike, dict] | None = None
     why = f"NO spike of the {len(spikes)} highest {of} is explained by a boundary that is crossed; this is the highest"
     for spike, what in _replayed_spikes(trajectory, spikes):
@@ -95,9 +95,9 @@ def _replayed_spikes(trajectory: xr.Dataset, spikes: list[RecordedSpike]) -> Ite
         yield spike, examine_spike(trajectory, spike, training_sequences(settings, spike.seed))[0]
 
 
-def vc13(material: FigureData) -> DrawnFigure:
+def vc13(data: FigureData) -> DrawnFigure:
     """The loss around a spike, and sequence embeddings upon the map, before and after."""
-    found = highest_crossing_spike(material)
+    found = highest_crossing_spike(data)
     panels = ("loss", "transform_map")
     made = build_scene(found.path, 0, side=SIDE, panels=panels, marks=())
     moments = (found.what["foot"], found.what["at"] + 1)
@@ -107,13 +107,13 @@ def vc13(material: FigureData) -> DrawnFigure:
         dataclasses.replace(made, title=f"{word}: {share:.0%} of training right")
         for word, share in zip(("before", "after"), right, strict=True)
     ]
-    figure = plot_frames_in_blocks(blocks, frames, panels, 2, SMALL_WIDTH if material.small else WIDTH)
+    figure = plot_frames_in_blocks(blocks, frames, panels, 2, SMALL_WIDTH if data.small else WIDTH)
     rule = (
         f"Chosen: {found.chosen.why}. Replayed step by step: before is the spike's foot; after is "
         f"{format_delay(moments)}, behind the step with the largest rise. Left of each pair the loss with a cursor, "
         "right sequence embeddings upon the map of classes."
     )
-    return DrawnFigure(figure, _format_spike(material.only, found), settings_summary(material.only), rule)
+    return DrawnFigure(figure, _format_spike(data.only, found), settings_summary(data.only), rule)
 
 
 def _format_spike(trajectory: xr.Dataset, found: _SpikeReplay) -> str:
@@ -122,13 +122,13 @@ def _format_spike(trajectory: xr.Dataset, found: _SpikeReplay) -> str:
     return f"{name_run(trajectory, found.spike.run)}, spike at epoch {epochs:g}"
 
 
-def vc14(material: FigureData) -> DrawnFigure:
+def vc14(data: FigureData) -> DrawnFigure:
     """What a small change of sequence embeddings does: before and after, with the assemblers between."""
-    trajectory = material.only
+    trajectory = data.only
     network = clustering_head_of(trajectory)
     if network.settings.dim != 2:
         raise TrajectoryError(f"dimension axis: found {network.settings.dim}, this figure is of 2")
-    found = highest_crossing_spike(material)
+    found = highest_crossing_spike(data)
     on = training_sequences(network.settings, found.spike.seed)
     moments = (found.what["foot"], found.what["at"] + 1)
     before, after = ({name: each.double() for name, each in weights(found.path, 0, step).items()} for step in moments)

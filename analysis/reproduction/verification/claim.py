@@ -1,4 +1,4 @@
-"""A claim: what a paper states, how it is put to the test here, and what would refute it."""
+"""Claims: what a paper states, how it is tested here, and what would refute it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from analysis.reproduction.verification.rules import Rule
 
 
 class Measurement(NamedTuple):
-    """A number that a claim asks for, how it is read off a study's evidence, and the rule that judges it."""
+    """One part of a claim: how its number is computed from an experiment's evidence, and the rule that judges it."""
 
     measure: Callable[[xr.Dataset], Estimate]
     rule: Rule
     label: str = ""
-    """Which part it is, where there are several"""
+    """Name of the part, if there are several"""
     unit: str = ""
-    """Such as % or epochs; none for a dimensionless number"""
+    """Such as % or epochs; empty for a dimensionless number"""
     digits: int = 1
-    """After the point, when it is shown"""
+    """Decimal places when it is printed"""
 
 
 def part(
@@ -40,33 +40,33 @@ def part(
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of a paper, or of our own."""
+    """A statement of a paper, or one of our own."""
 
     name: str
-    """To be typed, such as CA.table2.fa2: paper, place, what"""
+    """Name on the command line, such as CA.table2.fa2: paper, place, subject"""
     source: str
-    """Where it stands, such as "CA table 2, f_a = 2" """
+    """Place in the paper, such as "CA table 2, f_a = 2" """
     statement: str
-    """In words of our own"""
+    """The statement in our own words"""
     measured: str = ""
     """How it is measured here"""
     refuted: str = ""
     """What would refute it"""
     study: str = ""
-    """Name of the study whose evidence it is read off"""
+    """Name of the experiment that tests it"""
     parts: tuple[Measurement, ...] = ()
     readings: tuple[str, ...] = ()
-    """What an ambiguous statement may mean; the first is the one that is tested"""
+    """Interpretations of an ambiguous statement; the first one is tested"""
     covers: tuple[str, ...] = ()
-    """Which of the paper's tables, figures and sections it answers for, such as "table 2", "figure 5", "section 6" """
+    """The paper's tables, figures and sections that it covers, such as "table 2", "figure 5", "section 6" """
     figure: str = ""
-    """The plate of `analysis.paper` that shows it, such as ca5"""
+    """The figure of `analysis.paper` that shows it, such as ca5"""
     untestable: str = ""
-    """Why it cannot be tested; empty where it can"""
+    """The reason why it cannot be tested; empty if it can"""
     weight: int = 1
-    """How much of its paper stands on it: 1 a detail, 2 a finding, 3 what the paper is known for"""
+    """How important it is for its paper: 1 a detail, 2 a finding, 3 a main result"""
     meaning: str = ""
-    """What follows if it does not hold; said where it is not reproduced, or only partly"""
+    """The consequence if it does not hold; printed if it is not or only partly reproduced"""
 
     @property
     def paper(self) -> str:
@@ -75,5 +75,5 @@ class Claim:
 
 
 def untested_claim(name: str, source: str, statement: str, why: str, *covers: str) -> Claim:
-    """A statement that cannot be put to the test, and why."""
+    """A claim that cannot be tested, with the reason."""
     return Claim(name=name, source=source, statement=statement, covers=covers, untestable=why)

@@ -1,4 +1,4 @@
-"""A claim as it was judged, and how all of them came to be judged."""
+"""Results of claims: estimates, judgements and verdicts."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""A study: what is run, and measured once, for all the claims that are read off it."""
+"""Experiments: ensembles that are run and measured once, for all claims that they test."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -13,11 +13,11 @@ from dynamics.preparation import run_path
 from dynamics.simulation import simulate
 
 Params = Mapping[str, Any]
-"""Sizes of a study, such as {"runs": 100}: numbers, words and lists of these, as JSON has them."""
+"""Sizes of an experiment, such as {"runs": 100}: values that JSON can hold."""
 
 
 class Size(StrEnum):
-    """How much of it is run."""
+    """Size of an experiment."""
 
     QUICK = "quick"
     DEFAULT = "default"
@@ -26,19 +26,19 @@ class Size(StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Runner:
-    """What a study works with."""
+    """Runs the ensembles that experiments need."""
 
     say: TextIO
-    """Where a person is told things"""
+    """Stream for progress and messages"""
     device: str = "auto"
     scheduler: str | None = None
 
     def path(self, need: RequiredRuns) -> Path:
-        """Where an ensemble lives."""
+        """The file of an ensemble."""
         return run_path(need.settings, need.runs, 0, need.frame_gap(SizeOverrides()), need.record, self.device)
 
     def ensemble(self, need: RequiredRuns) -> xr.Dataset:
-        """The trajectory of an ensemble, found or made. Raises as `simulate` does."""
+        """The trajectory of an ensemble, read or simulated. Raises what `simulate` raises."""
         steps, every = need.steps(SizeOverrides()), need.frame_gap(SizeOverrides())
         out = self.path(need)
         return simulate(
@@ -52,26 +52,26 @@ def _nothing(params: Params) -> Sequence[RequiredRuns]:
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """What is run and measured."""
+    """What is run and measured for some claims."""
 
     name: str
     """Such as ca.table1"""
     what: str
-    """What is measured, in a line"""
+    """What is measured, in one line"""
     sizes: Mapping[Size, Params]
-    """Parameters of each size; a size that is missing is one at which it is not done"""
+    """Parameters of each size at which it is done"""
     seconds: Mapping[Size, float]
-    """How long the measuring takes on two cores, the making of ensembles aside"""
+    """Time of the measurement on two cores, without that of the ensembles"""
     measure: Callable[[Runner, Params], xr.Dataset]
-    """Gives small arrays, by run where there are runs, NaN where there is no value"""
+    """Returns small arrays, by run where possible; NaN marks missing values"""
     reduced: Mapping[Size, str] = dataclasses.field(default_factory=dict)
-    """In what a size is smaller than the paper's, where it is"""
+    """How a size is smaller than the paper's, if it is"""
     ensembles: Callable[[Params], Sequence[RequiredRuns]] = _nothing
     """What is needed of simulations and trainings; those that begin from others of them are not named here, and are
     made in this process"""
     depends: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """What else decides on the numbers, by name: constants of its module, defaults of analyses; as JSON has them"""
     version: int = 1
-    """Raised when a change alters what is measured"""
+    """Increased when a change alters what is measured"""
     command: str = ""
-    """Another command that shows more of it, such as python -m analysis.table1"""
+    """Another command that shows more, such as python -m analysis.table1"""

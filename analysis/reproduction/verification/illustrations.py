@@ -32,13 +32,13 @@ from dynamics.settings import SettingsError, SparseSettings
 from dynamics.trajectory.netcdf import NETCDF_LOCK
 
 DEAR = ("vc1", "vc2", "vc3", "vc4", "vc10", "vc11", "vc20")
-"""Plates that take ten seconds or more each, which a quick report does without."""
+"""Figures that take ten seconds or more each, which a quick report does without."""
 
 
 def draw_available_figures(
     every: Sequence[ClaimResult], size: Size, studies: Mapping[str, Experiment], folder: Path
 ) -> dict[str, ReportPicture]:
-    """Draw each plate that a claim names and whose runs are there; what it shows and which claim names it first."""
+    """Draw each figure that a claim names and whose runs are there; what it shows and which claim names it first."""
     homes: dict[str, str] = {}
     for one in every:
         if one.claim.figure and not (size is Size.QUICK and one.claim.figure in DEAR):
@@ -54,7 +54,7 @@ def draw_available_figures(
 
 
 def _candidate_sizes(studies: Mapping[str, Experiment], size: Size) -> list[SizeOverrides]:
-    """Sizes at which a plate's runs may be there: its own, and those of the studies."""
+    """Sizes at which a figure's runs may be there: its own, and those of the studies."""
     found = set()
     for study in studies.values():
         if size in study.sizes:
@@ -69,7 +69,7 @@ def _candidate_sizes(studies: Mapping[str, Experiment], size: Size) -> list[Size
 
 
 def _draw(chosen: PaperFigure, tried: Sequence[SizeOverrides], path: Path) -> str:
-    """Draw a plate at the first size of which it can be; its caption, or none where it cannot be drawn."""
+    """Draw a figure at the first size of which it can be; its caption, or none where it cannot be drawn."""
     for sizes in tried:
         if not _runs_exist(chosen, sizes):
             continue
@@ -88,7 +88,7 @@ def _draw(chosen: PaperFigure, tried: Sequence[SizeOverrides], path: Path) -> st
 
 
 def _runs_exist(chosen: PaperFigure, sizes: SizeOverrides) -> bool:
-    """Whether all runs of a plate at a size are there, so that drawing it makes none."""
+    """Whether all runs of a figure at a size are there, so that drawing it makes none."""
     before: tuple[Path, int] | None = None
     for need in chosen.needs:
         if isinstance(need, RequiredResult):

@@ -68,7 +68,7 @@ def write_report(
     """Write OUT.md and OUT.html, and the pictures in OUT-figures/; gives both paths.
 
     Nothing that is there is touched before all is drawn and written; pictures of a former report are then removed.
-    studies: by their names. pictures: also of the plates whose runs are there; without, none at all.
+    studies: by their names. pictures: also of the figures whose runs are there; without, none at all.
     Raises RecordingError.
     """
     folder = out.with_name(f"{out.stem}-figures")
