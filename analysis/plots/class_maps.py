@@ -156,16 +156,14 @@ def _marker_area(pairs: int) -> float:
     return float(np.clip(6000 / pairs, 8, 40))
 
 
-def _draw_pair_sums(
-    axes: Axes, places: np.ndarray, colours: np.ndarray, trained: np.ndarray, wrong: np.ndarray
-) -> None:
+def _draw_pair_sums(axes: Axes, places: np.ndarray, rgb: np.ndarray, trained: np.ndarray, wrong: np.ndarray) -> None:
     """Draw pair sums at places (pair, 2) with white edges, and crosses on the wrong ones."""
     size = _marker_area(len(places))
     thin = 0.12 * np.sqrt(size)  # points
     x, y = places.T
     filled, hollow = np.flatnonzero(trained), np.flatnonzero(~trained)
-    rings = colours[hollow].tolist()
-    axes.scatter(x[filled], y[filled], s=size, c=colours[filled], edgecolors="white", linewidths=thin, zorder=2)
+    rings = rgb[hollow].tolist()
+    axes.scatter(x[filled], y[filled], s=size, c=rgb[filled], edgecolors="white", linewidths=thin, zorder=2)
     axes.scatter(x[hollow], y[hollow], s=1.1 * size, c="white", edgecolors="white", linewidths=3 * thin, zorder=2)
     axes.scatter(x[hollow], y[hollow], s=0.8 * size, c="white", edgecolors=rings, linewidths=2 * thin, zorder=2)
     axes.scatter(x[wrong], y[wrong], s=0.45 * size, c="black", marker="x", linewidths=thin, zorder=3)

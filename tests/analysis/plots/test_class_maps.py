@@ -28,7 +28,7 @@ from dynamics.tasks import all_pairs, training_pairs
 @pytest.fixture(autouse=True)
 def coarse(monkeypatch):
     """Pictures are drawn fast."""
-    monkeypatch.setattr("analysis.plots.class_maps.MAX_MAP_SIDE", 120)
+    monkeypatch.setattr("analysis.plots.class_maps.MAX_MAP_SIDE", 60)
 
 
 def trained(runs=2, steps=60, record="all", **settings):
@@ -85,7 +85,7 @@ def test_shares_right_are_those_recorded():
         np.testing.assert_allclose(shares, trajectory["accuracy"][place, -1], atol=1e-6)
 
 
-@pytest.mark.parametrize("dim", [1, 2, 3, 5])
+@pytest.mark.parametrize("dim", [1, 2, 5])
 def test_a_view_holds_all_pair_sums_and_agrees_with_the_gallery(dim, generator):
     x = 1e30 * generator.standard_normal((9, dim)) ** 3
     pairs = all_pairs(9)
@@ -136,16 +136,12 @@ def test_regions_are_connected_and_of_one_class():
 
 ODD = {
     "one token": ({"n": 1, "train_share": 1.0}, {}),
-    "one token, many axes": ({"n": 1, "train_share": 1.0, "dim": 4}, {}),
-    "two tokens": ({"n": 2}, {}),
+    "one token, three axes": ({"n": 1, "train_share": 1.0, "dim": 3}, {}),
+    "two tokens, no step": ({"n": 2}, {"steps": 0}),
     "large": ({"n": 59}, {"runs": 1, "steps": 10}),
-    "one neuron": ({"hidden": 1}, {}),
-    "no validation": ({"train_share": 1.0}, {}),
-    "a line": ({"dim": 1}, {}),
+    "a line, one neuron": ({"hidden": 1, "dim": 1}, {}),
     "space": ({"dim": 3}, {}),
-    "one run": ({}, {"runs": 1}),
     "three runs": ({}, {"runs": 3}),
-    "no step": ({}, {"steps": 0}),
     "diverged": ({"lr": 16.0, "optimizer": "sgd", "momentum": 0.9, "weight_decay": 0.0}, {}),
     "metrics": ({}, {"record": "metrics", "runs": 9}),
 }
@@ -153,7 +149,7 @@ ODD = {
 
 @pytest.mark.parametrize(("settings", "amount"), ODD.values(), ids=ODD)
 def test_odd_cases_are_drawn_without_a_warning(settings, amount, tmp_path):
-    trajectory = trained(**settings, **amount)
+    trajectory = trained(**{"n": 9, **settings}, **amount)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         save_class_map_figure(trajectory, "title", tmp_path / "a.png")
@@ -163,12 +159,12 @@ def test_odd_cases_are_drawn_without_a_warning(settings, amount, tmp_path):
 
 
 def test_six_runs_are_shown_and_named_by_seed():
-    figure = class_map_figure(trained(n=5, runs=8), "title")
+    figure = class_map_figure(trained(n=5, runs=7), "title")
     names = [axes.get_title().split("\n")[0] for axes in figure.axes]
     assert [name for name in names if name.startswith("seed")] == [f"seed {seed}" for seed in range(5, 11)]
     assert names.count("class map") == 6
-    assert "6 of 8 runs" in [text.get_text() for text in figure.texts]
-    assert "mean of 8 runs" in figure.axes[-1].get_title(loc="left")
+    assert "6 of 7 runs" in [text.get_text() for text in figure.texts]
+    assert "mean of 7 runs" in figure.axes[-1].get_title(loc="left")
 
 
 def test_a_diverged_run_says_so():

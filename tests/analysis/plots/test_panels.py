@@ -1,37 +1,32 @@
 """What is to be seen of a run, as arrays: against plain loops, for all settings and systems, within fixed limits."""
 
-import dataclasses
 import functools
 import math
-from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 
-import dynamics.system as registry
 from analysis.forces.force_audit import embedding_gradient
 from analysis.plots import panels
 from analysis.plots.panels import build_scene, panel_names
 from analysis.plots.scenes.common_panels import (
     RecordedRun,
-    RunPanels,
     build_default_panels,
     curve_panel,
     geometric_moving_mean,
 )
 from analysis.plots.scenes.particle_panels import nearest_pair_classes
 from analysis.plots.scenes.probe_sequences import make_probe_sequences
-from analysis.plots.scenes.scene import Arrows, Curves, Image, Map, Panel, Points
+from analysis.plots.scenes.scene import Arrows, Curves, Image, Map, Points
 from analysis.plots.scenes.sparse_arrays import CLASS_SHADES, PROBABILITY_LEVELS
-from analysis.statistics.success import evaluation_split, success_mask
 from analysis.structures.circles_and_grids import count_imperfections, imperfect_pair_sums
 from analysis.structures.projection import fit_projection
 from analysis.transitions.loss_events import event_table, first_two_drops, trajectory_scalar
 from dynamics.errors import TrajectoryError
 from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.particles.system import ParticleSystem
-from dynamics.settings import SETTINGS_CLASSES, ModularSettings, ParticleSettings, SettingsError, SparseSettings
+from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.tasks import all_pairs, training_pairs
 from tests.plain_head import Net
@@ -39,23 +34,21 @@ from tests.plain_head import Net
 SIDE = 12
 
 
+@functools.cache
+def run(settings, runs, steps, every, record):
+    return simulate(settings, runs=runs, steps=steps, every=every, seed=3, record=record, progress=False)
+
+
 def sparse(steps=24, every=8, runs=1, record="all", **settings):
-    settings = {"data": 64, "hidden": 7, **settings}
-    return simulate(
-        SparseSettings(**settings), runs=runs, steps=steps, every=every, seed=3, record=record, progress=False
-    )
+    return run(SparseSettings(**{"data": 64, "hidden": 7, **settings}), runs, steps, every, record).copy(deep=True)
 
 
 def modular(steps=40, every=None, runs=1, record="all", **settings):
-    settings = {"n": 7, "hidden": 6, **settings}
-    return simulate(
-        ModularSettings(**settings), runs=runs, steps=steps, every=every, seed=3, record=record, progress=False
-    )
+    return run(ModularSettings(**{"n": 7, "hidden": 6, **settings}), runs, steps, every, record).copy(deep=True)
 
 
 def particles(steps=12, runs=1, record="all", **settings):
-    settings = {"n": 7, **settings}
-    return simulate(ParticleSettings(**settings), runs=runs, steps=steps, seed=3, record=record, progress=False)
+    return run(ParticleSettings(**{"n": 7, **settings}), runs, steps, None, record).copy(deep=True)
 
 
 def layer(shown, panel, kind):
@@ -169,8 +162,7 @@ VARIANTS = {
     "other positions": {"positions": (1, 6, 3), "sparsity": 3, "length": 8},
     "one position": {"sparsity": 1, "length": 1, "vocab": 3},
     "a line": {"dim": 1},
-    "three axes": {"dim": 3, "vocab": 3},
-    "eight axes": {"dim": 8, "activation": "relu"},
+    "three axes": {"dim": 3, "vocab": 3, "activation": "relu"},
 }  # fmt: skip
 
 
@@ -307,7 +299,7 @@ def test_large_tables_are_thinned():
 # ------------------------------------------------------------------------------------------- planes and limits
 
 
-@pytest.mark.parametrize("dim", [2, 3, 8])
+@pytest.mark.parametrize("dim", [2, 3])
 def test_axes_may_be_chosen(dim):
     trajectory = sparse(dim=dim)
     shown = build_scene(trajectory, 0, axes=(1, 0), side=SIDE)
@@ -321,9 +313,14 @@ def test_axes_may_be_chosen(dim):
 
 @pytest.mark.parametrize(("axes", "dim"), [((0, 0), 3), ((0, 3), 3), ((-1, 0), 3), ((0, 1), 1), ((0, 1, 2), 3)])
 def test_axes_that_are_not_there_are_refused(axes, dim):
-    for trajectory in (sparse(dim=dim), particles(dim=dim), modular(dim=dim)):
-        with pytest.raises(SettingsError, match="axes"):
-            build_scene(trajectory, 0, axes=axes)
+    with pytest.raises(SettingsError, match="axes"):
+        build_scene(sparse(dim=dim), 0, axes=axes)
+
+
+@pytest.mark.parametrize("make", [sparse, modular, particles])
+def test_every_system_refuses_axes_that_are_not_there(make):
+    with pytest.raises(SettingsError, match="axes"):
+        build_scene(make(), 0, axes=(0, 2))
 
 
 def test_points_of_one_axis_stand_at_heights():
@@ -699,16 +696,6 @@ def test_shapes_of_sentences_are_said():
     assert many.panels[0].note == "shapes: class modulo 5"
 
 
-def test_success_is_judged_at_the_end_and_not_after_diverging():
-    trajectory = modular(runs=4)
-    assert evaluation_split(trajectory) == "validation"
-    assert evaluation_split(sparse()) == "test"
-    trajectory["accuracy"][:, -1] = [[0, 1], [1, 0.98], [1, 0.981], [1, 1]]
-    trajectory["last_step"][3] = 8
-    assert success_mask(trajectory).tolist() == [True, False, True, False]
-    assert not success_mask(particles(runs=2)).any()
-
-
 def test_metrics_alone_give_curves_alone():
     names = ("loss", "accuracy", "gradient_norm", "update_norm")
     for trajectory in (sparse(record="metrics"), modular(record="metrics")):
@@ -746,100 +733,13 @@ def test_names_and_what_is_refused():
         build_scene(trajectory, 0)
 
 
-# ------------------------------------------------------------------------------------------ a system from outside
-
-
-@dataclasses.dataclass(frozen=True)
-class WheelSettings:
-    system: ClassVar[str] = "wheel"
-    default_steps: ClassVar[int] = 8
-    default_every: ClassVar[int] = 1
-    epoch_steps: ClassVar[int] = 0
-    modulus: ClassVar[int] = 5
-    time_step: ClassVar[float] = 1.0
-    angle: float = 0.1
-
-
-@dataclasses.dataclass(frozen=True)
-class WheelState:
-    step: int
-    runs: int
-
-    @property
-    def last_step(self):
-        return np.full(self.runs, self.step)
-
-
-class Wheel:
-    """Five points on a circle that turns."""
-
-    numerics_version = 1
-    variables: ClassVar = {
-        "embedding": ("token", "axis"),
-        "gradient_norm": ("layer",),
-        "update_norm": ("layer",),
-        "energy": (),
-    }
-
-    def __init__(self, settings, device="auto"):
-        self.settings, self.device, self.ensemble_width = settings, "cpu", 0
-
-    def working_bytes(self, runs):
-        return runs
-
-    def coords(self):
-        return {"token": np.arange(5), "axis": np.arange(2), "layer": np.array(["point"])}
-
-    def initial(self, seeds):
-        return WheelState(0, len(seeds))
-
-    def advance(self, state, steps):
-        return WheelState(state.step + steps, state.runs)
-
-    def observe(self, state):
-        angle = self.settings.angle * state.step + 2 * np.pi * np.arange(5) / 5
-        x = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
-        ones = np.ones((state.runs, 1), np.float32)
-        return {
-            "embedding": np.repeat(x[None], state.runs, 0),
-            "gradient_norm": ones,
-            "update_norm": ones,
-            "energy": ones[:, 0],
-        }
-
-    def checkpoint(self, state):
-        return {"step": np.array(state.step), "of": np.zeros(state.runs)}
-
-    def restore(self, arrays):
-        return WheelState(int(arrays["step"]), len(arrays["of"]))
-
-
-@pytest.fixture
-def wheel(monkeypatch):
-    monkeypatch.setattr(registry, "SYSTEM_CLASSES", dict(registry.SYSTEM_CLASSES))
-    monkeypatch.setitem(SETTINGS_CLASSES, "wheel", WheelSettings)
-    registry.register(WheelSettings, Wheel)
-    return simulate(WheelSettings(), runs=2, progress=False)
-
-
-def test_a_system_from_outside_has_panels(wheel):
-    names = ("embedding", "circularity", "imperfections", "gradient_norm", "update_norm", "energy")
-    assert panel_names(wheel) == names
-    shown = build_scene(wheel, 1)
-    arrays = consistent(shown)
-    np.testing.assert_allclose(arrays["embedding"], wheel["embedding"].values[1, [0, 4, 8]], atol=1e-6)
-    assert shown.unit == "step"
-    assert shown.title == "wheel, seed 1"
-    assert shown.facts["structure"].startswith("circle")
-
-
-def test_a_system_from_outside_may_bring_its_own(wheel, monkeypatch):
-    def turning(recorded):
-        shown = build_default_panels(recorded)
-        return RunPanels(
-            {"turn": lambda: Panel("turn", "turn", (), (0, 1), (0, 1)), **shown.panels}, shown.compute_arrays
-        )
-
-    monkeypatch.setitem(panels.PANEL_BUILDERS, "wheel", turning)
-    assert panel_names(wheel)[:2] == ("turn", "embedding")
-    assert build_scene(wheel, 0, panels=["turn"]).panels[0].title == "turn"
+def test_a_system_without_panels_of_its_own_shows_what_any_trajectory_has():
+    trajectory = particles(runs=2).assign(energy=(("run", "step"), np.arange(26.0).reshape(2, 13)))
+    found = build_default_panels(RecordedRun(trajectory, 1))
+    names = ["embedding", "circularity", "imperfections", "gradient_norm", "update_norm", "energy"]
+    assert list(found.panels) == names
+    arrays = found.compute_arrays(np.array([0, 12]), names)
+    np.testing.assert_allclose(arrays["embedding"], trajectory["embedding"].values[1, [0, 12]], atol=1e-6)
+    (energy,) = found.panels["energy"]().layers
+    np.testing.assert_array_equal(energy.y, trajectory["energy"].values[1:])
+    assert found.panels["energy"]().x_label == "step"
