@@ -1,1 +1,1 @@
-"""Benchmarks, run by asv: cd benchmarks && asv run --python=same."""
+"""Benchmarks for asv. Run them with: cd benchmarks && asv run --python=same."""

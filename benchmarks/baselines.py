@@ -1,4 +1,4 @@
-"""What the kernels are measured against: the plain double loop, compiled, and vectorised NumPy."""
+"""Baselines for the force kernels: the plain double loop compiled with Numba, and vectorised NumPy."""
 
 import statistics
 import sys
@@ -18,7 +18,7 @@ _plain = njit(naive.fields)
 
 @njit(parallel=True)
 def plain_fields(x, first, second, n):
-    """The double loop of tests/naive.py as it stands, over an ensemble (run, token, axis), a run a task."""
+    """The double loop of tests/naive.py for an ensemble (run, token, axis), parallel over runs."""
     force = np.empty((len(x), 4, x.shape[1], x.shape[2]))
     magnitude = np.empty((len(x), 4))
     for run in prange(len(x)):
@@ -27,7 +27,7 @@ def plain_fields(x, first, second, n):
 
 
 def numpy_fields(x: np.ndarray, first: np.ndarray, second: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The four fields of one embedding (token, axis) by whole (pair, pair) arrays."""
+    """The four fields of one embedding (token, axis), computed with (pair, pair) arrays."""
     sums = x[first] + x[second]
     residue = (first + second) % n
     like = residue[:, None] == residue
@@ -54,7 +54,7 @@ def numpy_fields(x: np.ndarray, first: np.ndarray, second: np.ndarray, n: int) -
 
 
 def speed_up(baseline: Callable[[], object], fast: Callable[[], object], repeats: int = 5) -> float:
-    """Median ratio of times of two functions called in turn in this process, after one call of each."""
+    """Median ratio of the times of two functions, called alternately in this process after one call of each."""
     baseline()
     fast()
     return statistics.median(_seconds(baseline) / _seconds(fast) for _ in range(repeats))

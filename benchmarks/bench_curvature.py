@@ -1,4 +1,4 @@
-"""Hessians in closed form against products with all unit vectors, and the derivative of the particles' force."""
+"""Closed-form Hessians compared with products with all unit vectors, and the Jacobian of the particle force."""
 
 import statistics
 import time
@@ -23,19 +23,19 @@ NETWORKS = {
 
 
 def first_state(network) -> torch.Tensor:
-    """Flat parameters of seed 0."""
+    """Flat initial parameters of seed 0."""
     return torch.from_numpy(network.flatten(network.initial(np.array([0])))[0].astype(np.float64))
 
 
 def by_products(loss, row: torch.Tensor) -> torch.Tensor:
-    """The Hessian as anybody would take it: forward over reverse, all unit vectors, 64 at a time."""
+    """The Hessian from forward-over-reverse products with all unit vectors, 64 at a time."""
     gradient = torch.func.grad(loss)
     columns = torch.func.vmap(lambda vector: torch.func.jvp(gradient, (row,), (vector,))[1], chunk_size=64)
     return columns(torch.eye(len(row), dtype=torch.float64))
 
 
 def median_time(function, repeats: int) -> float:
-    """Median seconds of a call."""
+    """Median time of a call, in seconds."""
     function()
     found = []
     for _ in range(repeats):
@@ -46,7 +46,7 @@ def median_time(function, repeats: int) -> float:
 
 
 class OneHessian:
-    """A whole Hessian of each network, on one thread."""
+    """The whole Hessian of each network, on one thread."""
 
     params = list(NETWORKS)
     param_names = ("network",)
@@ -72,7 +72,7 @@ class OneHessian:
 
 
 class Spectra:
-    """Whole spectra with layers and movements of an ensemble, on all threads: seconds for 100 runs x 20 steps."""
+    """Hessian spectra of an ensemble on all threads: seconds for 100 runs x 20 steps."""
 
     timeout = 600
 
@@ -86,7 +86,7 @@ class Spectra:
 
 
 class Particles:
-    """The derivative of the force at 100 embeddings, and its modes."""
+    """The Jacobian of the force at 100 embeddings, and its eigenvalues."""
 
     params = [17, 59]
     param_names = ("n",)

@@ -1,4 +1,4 @@
-"""Sixteen panels of VC's network at 960 x 960: frames a second, drawn and encoded, against clearing and redrawing."""
+"""Films of sixteen panels at 960 x 960: frames per second, compared with clearing and redrawing each frame."""
 
 import statistics
 import tempfile
@@ -22,11 +22,11 @@ from dynamics.simulation import simulate
 EPOCHS = 240
 
 
-# ------------------------------------------------------------------------------- as anybody would draw it
+# ----------------------------------------------------------------------------------- baseline: clear and redraw
 
 
 def clear_and_redraw(figure: Figure, shown: Scene, frame: int, arrays: LayerArrays) -> np.ndarray:
-    """The same panels of one frame, each time anew, (height, width, rgba). arrays: of this frame alone."""
+    """Clear the figure and draw one frame with plain matplotlib: (height, width, rgba). arrays: of this frame only."""
     figure.clear()
     figure.suptitle(f"{shown.title}, step {shown.steps[frame]}", fontsize=10)
     for place, panel in enumerate(shown.panels):
@@ -44,7 +44,7 @@ def clear_and_redraw(figure: Figure, shown: Scene, frame: int, arrays: LayerArra
 
 
 def redraw(axes, panel: Panel, layer, frame: int, arrays: LayerArrays) -> None:
-    """One layer by matplotlib's own plots."""
+    """Draw one layer with plain matplotlib."""
     if isinstance(layer, Curves):
         for y, colour, name in zip(layer.y, layer.colours, layer.names, strict=True):
             axes.plot(layer.x, y, color=colour, label=name)
@@ -74,7 +74,7 @@ def redraw(axes, panel: Panel, layer, frame: int, arrays: LayerArrays) -> None:
 
 
 def frames_a_second(function, frames: int, repeats: int = 3) -> float:
-    """Of a call that makes so many, in the median."""
+    """Median frames per second of a function that draws `frames` frames."""
     function()
     found = []
     for _ in range(repeats):
@@ -85,7 +85,7 @@ def frames_a_second(function, frames: int, repeats: int = 3) -> float:
 
 
 class Film:
-    """A default run, at 960 x 960. Arrays are found while frames are drawn; a second process encodes."""
+    """A film of a default run at 960 x 960. Arrays are computed while frames are drawn; a second process encodes."""
 
     timeout = 600
 
@@ -110,15 +110,15 @@ class Film:
             clear_and_redraw(figure, self.scene, frame, self.scene.arrays(np.array([frame])))
 
     def track_drawn(self):
-        """Frames a second, arrays included."""
+        """Frames per second of drawing, including the computation of the arrays."""
         return frames_a_second(self.draw, len(self.reel.frames))
 
     def track_encoded(self):
-        """Frames a second of the whole film."""
+        """Frames per second of drawing and encoding."""
         return frames_a_second(self.encode, len(self.reel.frames))
 
     def track_against_redrawing(self):
-        """How many times as fast as clearing and redrawing, in turns, both without encoding."""
+        """Speed relative to clearing and redrawing, both without encoding."""
         ratios, slow = [], range(0, len(self.reel.frames), len(self.reel.frames) // 6)
         some = FilmFrames(self.reel.frames[:120], self.reel.holds[:120])
         for _ in range(3):

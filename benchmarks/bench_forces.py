@@ -1,4 +1,4 @@
-"""Force sums over N, D and ensembles, and how much faster they are than the baselines."""
+"""Force sums for several N, D and ensemble sizes, and their speed relative to the baselines."""
 
 import numpy as np
 from numba import get_num_threads
@@ -15,12 +15,12 @@ def embeddings(runs: int, n: int, dim: int = 2) -> np.ndarray:
 
 
 def ensemble(size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, PairList]:
-    """Embeddings of runs of N tokens, all their pairs, and these grouped for the kernels."""
+    """Embeddings of an ensemble (runs, N), all pairs of tokens, and the pairs grouped for the kernels."""
     return embeddings(*size), all_pairs(size[1]), group_pairs(size[1])
 
 
 class Fields:
-    """All four fields: an ensemble across runs, and one run alone."""
+    """All four fields of an ensemble, and of a single run."""
 
     params = ([(1000, 17), (16, 59), (2, 113), (1, 17), (1, 59), (1, 113)], [1, 2, 3])
     param_names = ("runs, N", "D")
@@ -35,7 +35,7 @@ class Fields:
 
 
 class SpeedUp:
-    """Against the double loop of tests/naive.py, compiled: the same outputs, no fastmath, nothing hoisted.
+    """Speed relative to the compiled double loop of tests/naive.py, with the same outputs and no fastmath.
 
     An ensemble runs on all threads in both, a single run on one thread in both.
     """
@@ -57,7 +57,7 @@ class SpeedUp:
 
 
 class SpeedUpOverNumPy:
-    """Against whole (pair, pair) arrays, run after run.
+    """Speed relative to (pair, pair) arrays in NumPy, one run after the other.
 
     NumPy takes the threads it likes. A single run of the kernel has one: a second would wait for those of
     the matrix product before it, which stay busy for a while.

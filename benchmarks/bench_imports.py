@@ -1,4 +1,4 @@
-"""Import time, and how soon --help answers; each in a process of its own."""
+"""Time to import the packages, and time until --help answers, each in its own process."""
 
 
 def timeraw_import_simulate():

@@ -8,7 +8,7 @@ from dynamics.settings import ParticleSettings
 
 
 class Runs:
-    """Compute alone: from the initial state to the last step, nothing recorded between."""
+    """Simulation without recording, from the initial state to the last step."""
 
     params = ([(1000, 17, 100), (100, 17, 100), (1, 17, 100), (16, 59, 10), (1, 113, 1)],)
     param_names = ("runs, N, steps",)
@@ -24,7 +24,7 @@ class Runs:
 
 
 class Baseline:
-    """One force of one run at N = 17 by the plain loop, to put the above into proportion."""
+    """One force evaluation of one run at N = 17 with the plain loop, for comparison."""
 
     def setup(self):
         i, j = np.triu_indices(17)

@@ -1,4 +1,4 @@
-"""Recording: what writing adds to a run, by parts or at once, and opening what was written."""
+"""Recording: the time that writing adds to a run, in parts or at once, and the time to open a file."""
 
 import shutil
 import tempfile
@@ -36,7 +36,7 @@ class Recording:
 
 
 class Reading:
-    """Opening that file, which checks its seal, and reading one run or all of it."""
+    """Opening that file, which verifies its checksum, and reading one run or all runs."""
 
     def setup(self):
         self.folder = Path(tempfile.mkdtemp())

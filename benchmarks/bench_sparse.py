@@ -1,4 +1,4 @@
-"""Ensembles of VC's network: run-epochs a second over size, width, vocabulary and device, against a DataLoader loop."""
+"""Ensembles of clustering heads (VC): run-epochs per second, compared with a torch DataLoader loop."""
 
 import statistics
 import sys
@@ -20,7 +20,7 @@ DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 
 
 def ensemble_rate(settings: SparseSettings, runs: int, device: str, epochs: int, scored: bool = True) -> float:
-    """Run-epochs a second, each epoch scored on all splits or none."""
+    """Run-epochs per second, with or without evaluation on all splits after each epoch."""
     system = SparseSystem(settings, device)
     state = system.advance(system.initial(np.arange(runs)), 3)  # compiled, captured and warm
     system.observe(state)
@@ -33,7 +33,7 @@ def ensemble_rate(settings: SparseSettings, runs: int, device: str, epochs: int,
 
 
 def alone_rate(settings: SparseSettings, threads: int, scored: bool = True, epochs: int = 6) -> float:
-    """Epochs a second of a torch.nn.Module with a DataLoader, trained alone."""
+    """Epochs per second of a single torch.nn.Module with a DataLoader."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -51,7 +51,7 @@ def alone_rate(settings: SparseSettings, threads: int, scored: bool = True, epoc
 
 
 class Throughput:
-    """The default recipe with other sizes, every epoch scored."""
+    """The default settings with other sizes, with evaluation after each epoch."""
 
     params = ([1, 16, 100, 400], [32, 128], [2, 3, 10], DEVICES)
     param_names = ("runs", "hidden", "vocab", "device")
@@ -64,7 +64,7 @@ class Throughput:
 
 
 class Batches:
-    """Batches from single sequences to all of them."""
+    """Mini-batches of one sequence up to all sequences."""
 
     params = ([1, 8, 32, 256, 2048], DEVICES)
     param_names = ("batch", "device")
@@ -76,8 +76,7 @@ class Batches:
 
 
 class SpeedUp:
-    """How many runs trained one at a time the ensemble replaces: the better of one and two threads for these; both in
-    one process, in turn, medians."""
+    """Median throughput relative to single runs trained one after the other, on the better of one and two threads."""
 
     params = ([1, 16, 100, 400], [True, False], DEVICES)
     param_names = ("runs", "scored", "device")
@@ -93,7 +92,7 @@ class SpeedUp:
 
 
 class Parts:
-    """What there is beside the kernels."""
+    """Steps outside the kernels."""
 
     def setup(self):
         self.seeds = np.arange(100)

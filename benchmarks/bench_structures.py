@@ -1,4 +1,4 @@
-"""Structures: grid imperfections by the sorted sweep, beside a k-d tree."""
+"""Grid imperfections by the sorted sweep, compared with a k-d tree."""
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -14,14 +14,14 @@ def embeddings(frames: int, n: int) -> np.ndarray:
 
 
 def by_tree(x: np.ndarray) -> int:
-    """Imperfections of one embedding where no two distances are equal."""
+    """Grid imperfections of one embedding without equal distances."""
     pairs = all_pairs(x.shape[0])
     sums, residue = x[pairs].sum(axis=1), modular_sum(pairs, x.shape[0])
     return int((residue[cKDTree(sums).query(sums, k=2)[1][:, 1]] != residue).sum())
 
 
 class Structures:
-    """A whole trajectory's worth of frames at N = 17, and single frames of more tokens."""
+    """10,000 frames at N = 17, and single frames with more tokens."""
 
     params = ([(10_000, 17), (1, 59), (1, 113)],)
     param_names = ("frames, N",)
@@ -38,7 +38,7 @@ class Structures:
 
 
 class SpeedUp:
-    """Against SciPy's k-d tree, one frame on one thread."""
+    """Speed relative to SciPy's k-d tree, one frame on one thread."""
 
     params = [17, 59, 113]
     param_names = ("N",)

@@ -1,4 +1,4 @@
-"""Ensembles of networks: run-epochs a second over ensemble size and device, against one torch run at a time."""
+"""Ensembles of constant-attention networks (CA): run-epochs per second, compared with single torch runs."""
 
 import statistics
 import sys
@@ -22,7 +22,7 @@ EPOCHS, ALONE = 200, 400
 
 
 def ensemble_rate(runs: int, device: str, epochs: int = EPOCHS) -> float:
-    """Run-epochs a second between two recorded frames."""
+    """Run-epochs per second between two recorded frames."""
     system = ModularSystem(ModularSettings(), device)
     state = system.advance(system.initial(np.arange(runs)), 3)  # compiled, captured and warm
     begin = time.perf_counter()
@@ -31,7 +31,7 @@ def ensemble_rate(runs: int, device: str, epochs: int = EPOCHS) -> float:
 
 
 def alone_rate() -> float:
-    """Epochs a second of a torch.nn.Module trained alone, on all threads that torch takes."""
+    """Epochs per second of a single torch.nn.Module, on all threads that torch uses."""
     run = Run(ModularSettings(), 0)
     for _ in range(20):
         run.step()
@@ -42,7 +42,7 @@ def alone_rate() -> float:
 
 
 class Throughput:
-    """Training alone, nothing recorded between."""
+    """Training without recording."""
 
     params = ([1, 16, 100, 400, 1600], DEVICES)
     param_names = ("runs", "device")
@@ -54,7 +54,7 @@ class Throughput:
 
 
 class SpeedUp:
-    """How many runs trained one at a time the ensemble replaces; both in one process, in turn, medians."""
+    """Median throughput relative to single runs trained one after the other."""
 
     params = ([1, 16, 100, 400], DEVICES)
     param_names = ("runs", "device")
@@ -67,7 +67,7 @@ class SpeedUp:
 
 
 class Table1:
-    """A row of CA table 1: a hundred runs of 2000 epochs, recorded every tenth."""
+    """A row of CA table 1: 100 runs of 2000 epochs, every tenth recorded."""
 
     params = (["in memory", "a file"],)
     param_names = ("where",)

@@ -1,8 +1,7 @@
-"""The truth in plain loops: the force law, one step, circles and grid imperfections.
+"""Reference implementations in plain loops: the pair forces, one step, circles and grid imperfections.
 
-Everything is written as the paper prints it (CA equations 2-4, section 6, appendix A), one pair of pairs
-at a time, with nothing hoisted out of the loops. The functions run as Python and also compile under
-``numba.njit`` as they stand, which makes them the baseline of the benchmarks as well.
+Everything is written as in the paper (CA equations 2-4, section 6, appendix A), one pair of pairs at a time, without
+optimisation. The functions run in Python and also compile with ``numba.njit``, as the baseline of the benchmarks.
 """
 
 import numpy as np
@@ -16,7 +15,7 @@ def pairs_of(n, diagonal):
 
 
 def fields(x, first, second, n, twice):
-    """Force on every particle from each law at constant 1, and each law's summed magnitude.
+    """The four force fields on every particle, with their constants set to 1, and their summed magnitudes.
 
     x (token, axis); first, second (pair); returns (field, token, axis) and (field,), the fields in the
     order like attraction, unlike repulsion, like alignment, unlike alignment.
@@ -68,7 +67,7 @@ def fields(x, first, second, n, twice):
 
 
 def ratio(balance, like, unlike, like_count, unlike_count):
-    """The weight of an unlike law that gives it the contribution of its like law."""
+    """The weight of an unlike field relative to its like field."""
     if balance == "magnitude":
         return like / unlike if unlike > 0 else 0.0
     if balance == "count":
@@ -97,7 +96,7 @@ def total_force(x, settings):
 
 
 def normalise(x, variance):
-    """Zero mean; standard deviation 1 over all coordinates, or along each axis, or left as it is."""
+    """Zero mean, and standard deviation 1 over all coordinates, or along each axis, or not scaled."""
     mean = x.mean(axis=0)
     x = x - mean
     rounding = len(x) * mean**2 * (16 * np.finfo(float).eps) ** 2  # what subtracting the mean leaves of it
@@ -110,7 +109,7 @@ def normalise(x, variance):
 
 
 def step(x, settings):
-    """One step of section 6: the force, the move, the normalisation."""
+    """One step of CA section 6: force, move, normalisation."""
     force = total_force(x, settings)
     if settings.step_rule == "force":
         move = force
@@ -124,13 +123,13 @@ def step(x, settings):
 
 
 def is_circle(x):
-    """Algorithm 1."""
+    """Whether an embedding (token, axis) is a circle (CA algorithm 1)."""
     norms = [np.sqrt(sum(c * c for c in row)) for row in x]
     return min(norms) > 0 and max(norms) / min(norms) < 1.2
 
 
 def imperfections(x, n):
-    """Algorithm 2, over pair sums in the order of its loops, the first of equally near sums kept."""
+    """Number of grid imperfections (CA algorithm 2); of equally near pair sums the first in loop order counts."""
     pairs = pairs_of(n, True)
     count = 0
     for i, j in pairs:

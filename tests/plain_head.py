@@ -1,5 +1,7 @@
-"""VC's network as anybody would write it: one torch.nn.Module over tokens, a DataLoader, one optimizer, one run. The
-truth and the baseline for the ensemble trainer."""
+"""A plain implementation of the clustering head (VC): one torch.nn.Module, a DataLoader, one optimizer, one run.
+
+It is the reference for tests of the ensemble trainer, and its baseline in benchmarks.
+"""
 
 import numpy as np
 import torch
@@ -36,7 +38,7 @@ class Net(torch.nn.Module):
 
 
 class Run:
-    """A run begun from the same weights and data as member `seed` of an ensemble."""
+    """A run with the same initial weights and data as the run of this seed in an ensemble."""
 
     def __init__(self, s: SparseSettings, seed: int) -> None:
         self.s, self.net, seeds = s, Net(s), np.array([seed])
@@ -69,7 +71,7 @@ class Run:
             self.rule = kind(groups, lr=s.lr, betas=(s.beta1, s.beta2), weight_decay=s.weight_decay)
 
     def epoch(self, order: np.ndarray | None = None, batches: int | None = None) -> None:
-        """One pass through the training set, in the order given or in one of the loader's own; or its first batches."""
+        """Train for one epoch, or its first `batches` mini-batches, in a given order or in that of the DataLoader."""
         sampler = None if order is None else order.tolist()
         loader = DataLoader(self.splits["train"], self.s.batch, shuffle=sampler is None, sampler=sampler)
         for number, (tokens, target) in enumerate(loader):
@@ -81,7 +83,7 @@ class Run:
 
     @torch.no_grad()
     def scores(self, split: str) -> tuple[float, float]:
-        """Loss and accuracy."""
+        """Loss and accuracy on a split."""
         tokens, target = self.splits[split].tensors
         logits = self.net(tokens)
         loss = torch.nn.functional.cross_entropy(logits, target)

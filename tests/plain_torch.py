@@ -1,5 +1,7 @@
-"""CA's network as anybody would write it: one torch.nn.Module, one optimizer, one run. The truth and the baseline
-for the ensemble trainer."""
+"""A plain implementation of the constant-attention network (CA): one torch.nn.Module, one optimizer, one run.
+
+It is the reference for tests of the ensemble trainer, and its baseline in benchmarks.
+"""
 
 import numpy as np
 import torch
@@ -21,7 +23,7 @@ class Net(torch.nn.Module):
 
 
 class Run:
-    """A run begun from the same weights and split as member `seed` of an ensemble."""
+    """A run with the same initial weights and training split as the run of this seed in an ensemble."""
 
     def __init__(self, s: ModularSettings, seed: int) -> None:
         self.n, self.net = s.n, Net(s)
@@ -49,7 +51,7 @@ class Run:
 
     @torch.no_grad()
     def scores(self, split: str) -> tuple[float, float]:
-        """Loss and accuracy."""
+        """Loss and accuracy on a split."""
         logits, target = self.net(self.splits[split]), self.targets[split]
         loss = torch.nn.functional.cross_entropy(logits, target)
         return float(loss), float((logits.argmax(1) == target).float().mean())
