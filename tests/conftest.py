@@ -6,6 +6,9 @@ import signal
 import sys
 from pathlib import Path
 
+# Tests run in several processes on small tensors, for which more than one thread in torch and BLAS takes longer.
+os.environ["OMP_NUM_THREADS"] = "1"
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
