@@ -1,10 +1,12 @@
-"""A page on which to look: at recorded runs, at particles that move, at a network that learns.
+"""A page in the browser: recorded runs, live particles, and a network in training.
 
 python -m analysis.explore [RUN.nc ...] [--port N] [--no-browser]
 python -m analysis.explore RUN.nc --run 3 --export page.html
 
-The page is served to this machine alone and loads nothing from anywhere else. What is shown stands in its address.
+Only this machine can reach the page, which loads nothing from elsewhere. Its address (URL) holds the view.
 """
+
+from __future__ import annotations
 
 import dataclasses
 import os
@@ -16,59 +18,48 @@ from typing import NoReturn
 
 import tyro
 
+import dynamics
+from analysis import explorer
 from analysis.command_line.parsing import run_command
 from dynamics.settings import SettingsError, check_integer
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """Look at recorded runs, at particles that move, at a network that learns, on a page in the browser."""
+    """Open a page in the browser that shows recorded runs, live particles, and a network in training."""
 
     trajectories: tyro.conf.Positional[tuple[Path, ...]] = ()
-    """Trajectories, finished or still running. None leaves particles and training, which are computed as they are
-    looked at."""
+    """Trajectories, finished or still running. Default: none, which leaves the live particles and the live network."""
     port: int = 5006
-    """Port of the page on this machine; 0 takes any that is free."""
+    """Port of the page on this machine; 0 takes any free port."""
     browser: bool = True
-    """Whether to open the page in the default browser, where there is a display."""
+    """Open the page in the default browser, if there is a display."""
     export: Path | None = None
-    """Write one self-contained HTML file, which scrubs through a run without a server, and end."""
+    """Write one self-contained HTML file that plays a run without a server, and exit. Default: serve the page."""
     run: tuple[int, ...] = ()
-    """Place of the run that is exported, or of two, to compare. Without, one worth seeing."""
+    """With --export: index of the run, or of two runs to compare. Default: the first successful run."""
 
 
 def main(options: Options) -> None:
-    """Serve until interrupted, or export. Raises SettingsError, TrajectoryError, RecordingError."""
+    """Serve the page until interrupted, or export it. Raises SettingsError, TrajectoryError, RecordingError."""
     check_integer("port", options.port, 0, 65535)
     if options.export is not None:
-        _export(options)
-        return
-    if options.run:
-        raise SettingsError(
-            "run", " ".join(map(str, options.run)), "no value without --export: the page has a list to choose from"
-        )
-    _check_files(options.trajectories)
-    _serve(options)
-
-
-def _check_files(paths: tuple[Path, ...]) -> None:
-    """See that all are trajectories, before anything is shown. Raises TrajectoryError."""
-    from dynamics.trajectory.reader import open_trajectory
-
-    for path in paths:
-        open_trajectory(path).close()
+        _export(options, options.export)
+    elif options.run:
+        runs = " ".join(map(str, options.run))
+        raise SettingsError("run", runs, "no value without --export: runs are chosen on the page")
+    else:
+        for path in options.trajectories:
+            dynamics.open_trajectory(path).close()  # verifies the checksum
+        _serve(options)
 
 
 def _serve(options: Options) -> None:
-    """Give out the page until interrupted. Raises SettingsError."""
-    from analysis.explorer.open_files import OpenFiles
-    from analysis.explorer.page import fill_document
-    from analysis.explorer.server import make_server
-
-    files = OpenFiles(options.trajectories)
+    """Serve the page until interrupted. Raises SettingsError."""
+    files = explorer.OpenFiles(options.trajectories)
     files.warm()
-    server, address = make_server(lambda document: fill_document(document, files), options.port)
-    print(f"page        {address}\n            for this machine alone; Ctrl-C ends it", flush=True)
+    server, address = explorer.make_server(lambda document: explorer.fill_document(document, files), options.port)
+    print(f"page        {address}\n            for this machine only; Ctrl-C ends it", flush=True)
     if not options.trajectories:
         print("            recorded runs: python -m sims.particles makes some, then name their files here", flush=True)
     for signum in (signal.SIGINT, signal.SIGTERM):
@@ -80,27 +71,25 @@ def _serve(options: Options) -> None:
 
 
 def _exit_on_signal(signum: int, frame: object) -> NoReturn:
-    """Leave when interrupted: there is nothing to go on with."""
+    """Exit when interrupted; there is nothing to resume."""
     print("interrupted: the page has ended", file=sys.stderr)
     sys.exit(128 + signum)
 
 
 def _has_display() -> bool:
-    """Whether a browser has somewhere to appear; without, one in the terminal might begin."""
+    """Whether there is a display for a browser; without one, a browser might start in the terminal."""
     return sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
 
 
-def _export(options: Options) -> None:
-    """Write the self-contained page of a run, or of two. Raises SettingsError, TrajectoryError, RecordingError."""
-    from analysis.explorer.export import export_page as export
-
+def _export(options: Options, path: Path) -> None:
+    """Write the page of a run, or of two, to a file. Raises SettingsError, TrajectoryError, RecordingError."""
     files = options.trajectories
     if not 1 <= len(files) <= 2:
-        raise SettingsError("export", f"{len(files)} trajectories", "one to look at, or two to compare")
+        raise SettingsError("export", f"{len(files)} trajectories", "one, or two to compare")
     if len(options.run) > 2:
-        raise SettingsError("run", " ".join(map(str, options.run)), "one place, or two to compare")
-    size = export(options.export or Path(), files, options.run or (None,) * len(files))
-    print(f"page        {options.export}  ({size / 1e6:.1f} MB, opens without a server)")
+        raise SettingsError("run", " ".join(map(str, options.run)), "one run index, or two to compare")
+    size = explorer.export_page(path, files, options.run or (None,) * len(files))
+    print(f"page        {path}  ({size / 1e6:.1f} MB, opens without a server)")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-// The bar of a stage, as analysis/explorer/timebar.py writes it: what is in it is shown here, and heard by the player.
+// The time bar (HTML: analysis/explorer/timebar.py): displays the state of the player and passes on its events.
 
 class Bar {
   constructor(element) {
@@ -17,7 +17,7 @@ class Bar {
     return this.element.querySelector(`[data-do=${name}]`)
   }
 
-  dress({marks, times}, speed) {  // for a stage
+  dress({marks, times}, speed) {  // show the marks and times of a stage
     const last = times.length - 1, share = (place) => 100 * place / Math.max(last, 1)
     Object.assign(this.control("seek"), {max: last, disabled: !last})
     this.control("speed").value = String(speed)

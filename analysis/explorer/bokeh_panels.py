@@ -1,7 +1,7 @@
-"""A panel of a scene as a figure of Bokeh, and what the player in the browser has to change in it from frame to frame.
+"""A panel of a scene as a Bokeh figure, and the parts of it that the player in the browser changes from frame to frame.
 
-What changes lies on the figure's upper canvas (level "overlay"), axes, frame and curves on the lower one, which is
-painted once. The player writes slices of buffers into the data sources of `Drawn.parts` and paints.
+Changing glyphs lie on the figure's upper canvas (level "overlay"); axes, frame and curves lie on the lower one,
+which is painted once. The player writes slices of buffers into the data sources of `BokehPanel.parts` and repaints.
 """
 
 import html
@@ -41,18 +41,18 @@ _MARK_SIZE = 7.0
 """Pixels across a mark of size 1."""
 
 _LEGEND_LETTERS_PER_PIXEL = 0.15
-"""Letters of a legend that there is room for in a line, a pixel."""
+"""Characters of a legend that fit into a line, per pixel."""
 
 LEFT, RIGHT, TOP, BOTTOM = 40, 9, 5, 24
 """Pixels around a frame, for ticks and their numbers."""
 
 _HOVER_FORMAT = "{%.4g}"
-"""How a number that is pointed at is written."""
+"""Format of numbers in hover texts."""
 
 
 @dataclass
 class BokehPanel:
-    """A panel, and what changes in it."""
+    """A panel, and its changing parts."""
 
     layout: ColumnOf
     plot: figure
@@ -60,9 +60,9 @@ class BokehPanel:
 
 
 def make_bokeh_panel(panel: Panel, scene: Scene, arrays: LayerArrays, at: float, width: int) -> BokehPanel:
-    """A panel as a figure so many pixels wide.
+    """A panel as a figure of a width in pixels.
 
-    arrays: what its layers show at one frame, (1, ...); at: that frame's place on the clock.
+    arrays: arrays of its layers at one frame, (1, ...). at: time of that frame.
     """
     plot = _empty_figure(panel, width)
     parts: list[dict[str, Any]] = []
@@ -119,7 +119,7 @@ def _empty_figure(panel: Panel, width: int) -> figure:
 
 
 def _square_limits(panel: Panel) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Limits in which a unit across is as long as one up, where the panel's are to be."""
+    """The limits of a panel; with equal scales if the panel asks for them."""
     if not panel.equal:
         return panel.x, panel.y
     half = max(panel.x[1] - panel.x[0], panel.y[1] - panel.y[0]) / 2
@@ -142,7 +142,7 @@ def tick_values(limits: tuple[float, float], log: bool) -> list[float]:
 
 
 def _name_matrix_cells(plot: figure, image: Image) -> None:
-    """Names of columns below, as many as there is room for; rows are named when they are pointed at."""
+    """Labels of columns below, as many as fit; labels of rows are in the hover text."""
     every = max(1, -(-len(image.columns) * max(map(len, image.columns)) // 26))
     places = list(range(0, len(image.columns), every))
     plot.xaxis.ticker = FixedTicker(ticks=places)
@@ -157,7 +157,7 @@ def _draw_origin(plot: figure, across: tuple[float, float], up: tuple[float, flo
 
 
 def panel_heading(panel: Panel, width: int) -> Div:
-    """The title, and below it a note, or what colour each curve has."""
+    """The title, and below it a note or the legend of the curves."""
     names = [(layer.names, layer.colours) for layer in panel.layers if isinstance(layer, Curves)]
     legend = [
         f'<span style="white-space:nowrap"><i style="background:{_hex_colour(colour)}"></i>{html.escape(name)}</span>'
@@ -194,11 +194,11 @@ _NOTE_STYLE: dict[str, str | None] = {
     "position": "absolute", "right": "9px", "top": "18px", "font": f"11px/15px {FACE}", "color": WARNING,
     "background": PAPER,
 }  # fmt: skip
-"""Of what is said of a map that is not of the frame that is looked at."""
+"""Style of the note that a map belongs to another frame than the one shown."""
 
 
 def _axis_text(panel: Panel) -> str:
-    """What the axes are, in words."""
+    """Labels of the axes as one text."""
     return " / ".join(filter(None, (panel.y_label, panel.x_label)))
 
 
@@ -211,17 +211,17 @@ def _hex_colour(colour: np.ndarray) -> str:
 
 
 def _hover_tool(renderer: GlyphRenderer, name: str, x: str, y: str, **more: Any) -> HoverTool:
-    """What is told of a mark that is pointed at: its name and where it is. name, x, y: columns, as Bokeh names them."""
+    """The hover text of a mark: its name and position. name, x, y: columns in Bokeh's notation."""
     said = f"{name} ({x}{_HOVER_FORMAT}, {y}{_HOVER_FORMAT})"
     return HoverTool(renderers=[renderer], tooltips=said, formatters={x: "printf", y: "printf"}, **more)
 
 
 def add_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, Any]:
-    """Marks, with names beside them or when pointed at."""
+    """Marks, with labels beside them or on hover."""
     colours = [_hex_colour(colour) for colour in layer.colours]
     filled = np.ones(len(colours), bool) if layer.filled is None else np.asarray(layer.filled, bool)
     shapes = ["x" if shape == "cross" else shape for shape in layer.shapes] or ["circle"] * len(colours)
-    filled &= np.array([shape != "x" for shape in shapes])  # which has no inside
+    filled &= np.array([shape != "x" for shape in shapes])  # crosses cannot be filled
     outline = ["#ffffff" if full else colour for full, colour in zip(filled, colours, strict=True)]
     x, y = np.ascontiguousarray(values[0].T, np.float32)
     source = ColumnDataSource(
@@ -244,16 +244,16 @@ def add_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, Any
         renderers.append(plot.add_glyph(source, names, level="overlay"))
     plot.add_tools(_hover_tool(marks, "@label", "@x", "@y", point_policy="snap_to_data"))
     part = {"kind": "points", "array": layer.array, "source": source, "renderers": renderers, "count": len(colours)}
-    sized = plot.frame_width is not None  # which a square that stretches is not
+    sized = plot.frame_width is not None  # a stretching figure has no fixed width
     return part | _label_sizes(plot, layer.names) if layer.labelled and sized else part
 
 
 LETTER, LINE = 6.4, 11.0
-"""Pixels that a letter of a name takes across and up."""
+"""Width and height of a character of a label, in pixels."""
 
 
 def _label_sizes(plot: figure, names: Sequence[str]) -> dict[str, Any]:
-    """How much room each name takes beside its mark, in the panel's coordinates."""
+    """Size of each label in the panel's coordinates."""
     across = (plot.x_range.end - plot.x_range.start) / plot.frame_width
     up = (plot.y_range.end - plot.y_range.start) / plot.frame_height
     return {"name_widths": [LETTER * len(name) * across for name in names], "name_height": LINE * up}
@@ -278,7 +278,7 @@ def add_arrows(plot: figure, layer: Arrows, values: np.ndarray) -> dict[str, Any
 
 
 def add_pixels(plot: figure, panel: Panel, layer: Map | Image, values: np.ndarray) -> dict[str, Any]:
-    """A map or a matrix, tiling the panel; what is pointed at is named."""
+    """A map or a matrix that fills the panel; hovering shows the class or value."""
     level = encode_layer(layer, values)[0].reshape(values.shape[1:]) if isinstance(layer, Image) else None
     shown = level if level is not None else np.asarray(values[0], np.uint16)
     palette, edges = pixel_palette(layer)
@@ -324,9 +324,9 @@ def _rgba_word(colour: np.ndarray) -> int:
 
 
 def pixel_palette(layer: Map | Image) -> tuple[np.ndarray, bool]:
-    """Pixels of all numbers of a layer, (number,) uint32; and whether there are four of each, with level lines.
+    """Pixels of all class indices of a layer, (number,) uint32, and whether there are four of each, with contours.
 
-    These are those of `levels.tiles`, (4 number, row, column), in a row.
+    These are those of `contours.contour_tiles`, (4 number, row, column), in a row.
     """
     if isinstance(layer, Image):
         level = [_rgba_word(colour) for colour in sequential_colours(IMAGE_LEVELS + 1)]
@@ -336,7 +336,7 @@ def pixel_palette(layer: Map | Image) -> tuple[np.ndarray, bool]:
 
 
 def palette_pixels(numbers: np.ndarray, palette: np.ndarray, edges: bool) -> np.ndarray:
-    """Pixels of numbers (row, column): as many, or four a number where there are level lines."""
+    """Pixels of class indices (row, column): one each, or four each with contours."""
     if not edges:
         return palette[numbers]
     four = palette.reshape(-1, 2, 2)

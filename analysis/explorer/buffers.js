@@ -1,5 +1,5 @@
-// Buffers of a stage, (frame, width) each, by lane/array. They come in parcels: of all frames, or, of maps, of those that
-// the entry "frame" has. Until all frames of a map are there, the nearest one stands for those that are not.
+// Buffers of a stage, each (frame, width), by lane/array. They arrive in batches: of all frames, or, for maps, of the frames
+// in the entry "frame". Until all frames of a map have arrived, the nearest frame is shown for those that are missing.
 
 const KINDS = {float32: Float32Array, uint8: Uint8Array, uint16: Uint16Array}
 const plain = (value) => value instanceof Map ? Object.fromEntries(value) : value
@@ -31,7 +31,7 @@ class Buffers extends Map {
     if (buffer.held?.every((held) => held)) delete buffer.held
   }
 
-  slice(name, frame) {  // of a frame, or of the one nearest to it: its numbers and which it is; null where there is none
+  slice(name, frame) {  // numbers and index of a frame or the nearest one; null if there is none
     const buffer = this.get(name), from = buffer ? nearest(buffer.held, frame) : -1
     return from < 0 ? null : {from, numbers: buffer.data.subarray(from * buffer.width, (from + 1) * buffer.width)}
   }

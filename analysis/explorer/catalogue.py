@@ -1,7 +1,7 @@
-"""What is known of every run of a trajectory, to choose one by: its end, its structure, its circuit, its spikes.
+"""A catalogue of the runs of a trajectory: final loss and accuracy, structure, circuit, and number of spikes.
 
-Circuits and spikes are those of results that lie beside the file (`python -m analysis.circuits`, `analysis.events`), if
-they are of the trajectory as it is now: a result of before it was extended or run again says nothing.
+Circuits and spikes come from results beside the file (`python -m analysis.circuits`, `analysis.events`), if these
+belong to the trajectory as it is now: results from before it was extended or computed again are ignored.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,32 +22,32 @@ from dynamics.trajectory.netcdf import NETCDF_LOCK
 from dynamics.trajectory.schema import DIVERGED, RUNNING
 
 RESULT_ANALYSES = ("circuits", "events")
-"""Analyses whose results are read where they lie beside a trajectory."""
+"""Analyses whose results are read if they lie beside a trajectory."""
 
 
 @dataclass(frozen=True)
 class RunEntry:
-    """A run in words and numbers; None is not known."""
+    """Facts about a run; None if unknown."""
 
-    place: int  # along `run`
+    place: int  # run index
     seed: int
     status: str  # done, running, diverged
     accuracy: float | None = None
     loss: float | None = None
-    successful: bool | None = None  # whether it ended above .98
-    structure: str | None = None  # circle or no circle, of embeddings of numbers modulo their number
+    successful: bool | None = None  # final accuracy above .98
+    structure: str | None = None  # circle or no circle, if tokens are the numbers modulo N
     imperfections: int | None = None
     circuit: str | None = None
     spikes: int | None = None
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """What it can be looked for by."""
+        """Kinds by which the run can be filtered."""
         return tuple(filter(None, (self.structure, self.circuit)))
 
 
 def run_catalogue(trajectory: xr.Dataset, path: Path | None = None) -> list[RunEntry]:
-    """Every run of a trajectory. path: its file, beside which results may lie."""
+    """The entries of all runs of a trajectory. path: its file, beside which results may lie."""
     last = trajectory.isel(step=-1)
     found: dict[str, Any] = {
         "seed": trajectory["seed"].values.tolist(),
@@ -72,7 +72,7 @@ def _status(value: int) -> str:
 
 
 def _scored(last: xr.Dataset, name: str) -> list[float | None]:
-    """A metric at the end, of the split that judges."""
+    """A metric at the last step, on the evaluation split."""
     if name not in last:
         return []
     values = last[name].sel(split=evaluation_split(last)).values.astype(np.float64)
@@ -80,7 +80,7 @@ def _scored(last: xr.Dataset, name: str) -> list[float | None]:
 
 
 def _structures(trajectory: xr.Dataset) -> tuple[list[str], list[int]]:
-    """Circle or none, and grid imperfections, where tokens are numbers modulo their number."""
+    """Circle or no circle, and grid imperfections, if tokens are the numbers modulo N."""
     if not RecordedRun(trajectory.isel(step=[0]), 0).has_residue_tokens:
         return [], []
     x = trajectory["embedding"].isel(step=-1).transpose("run", "token", "axis").values.astype(np.float64)
@@ -92,16 +92,16 @@ def _structures(trajectory: xr.Dataset) -> tuple[list[str], list[int]]:
 # ------------------------------------------------------------------------------------------ results beside
 
 _ResultReader = Callable[[xr.Dataset, xr.Dataset], list]
-"""What a result says of every run of a trajectory; nothing where it is not of the trajectory as it is now."""
+"""Reads a value per run from a result; empty if the result does not belong to the trajectory as it is now."""
 
 
 def stored_result_path(path: Path, analysis: str) -> Path:
-    """Where the result of an analysis of a trajectory lies."""
+    """Path of the result of an analysis of a trajectory."""
     return path.with_name(f"{path.stem}-{analysis}.nc")
 
 
 def _beside(trajectory: xr.Dataset, path: Path, analysis: str, read: _ResultReader) -> list:
-    """What a result that lies beside the file says of every run, if it is of this file and these runs."""
+    """Values per run from a result beside the file, if it belongs to this file and these runs."""
     beside = stored_result_path(path, analysis)
     if not beside.is_file():
         return []
@@ -118,19 +118,19 @@ def _beside(trajectory: xr.Dataset, path: Path, analysis: str, read: _ResultRead
 
 
 def _ended_so(trajectory: xr.Dataset, result: xr.Dataset) -> bool:
-    """Whether the runs that have succeeded are the same."""
+    """Whether the successful runs are the same as in the result."""
     return bool(np.array_equal(result["successful"].values.astype(bool), success_mask(trajectory)))
 
 
 def _circuits(trajectory: xr.Dataset, result: xr.Dataset) -> list:
-    """Labels of the last step."""
+    """Circuit labels at the last step."""
     return result["label"].values.astype(str).tolist() if result.attrs["step"] == int(trajectory["step"][-1]) else []
 
 
 def _spikes(trajectory: xr.Dataset, result: xr.Dataset) -> list:
-    """Counts of the loss (or force), of the split, by the rule, that pages show.
+    """Spike counts, if the result used the scalar, split and detection settings of the page.
 
-    A result does not tell all of these: the events of the run that has most of them are found again.
+    A result does not record all of these, so the events of the run with most events are detected again and compared.
     """
     name = default_scalar_name(trajectory)
     if result.attrs["scalar"] != name or not np.array_equal(result["alive"].values, not_diverged(trajectory)):
@@ -151,14 +151,14 @@ _RUN_FILTERS: dict[str, tuple[str, Callable[[RunEntry], bool]]] = {
     "failed": ("not above .98", lambda entry: entry.successful is False),
     "diverged": ("diverged", lambda entry: entry.status == "diverged"),
 }
-"""How runs may end, in words, and which have."""
+"""Filters by outcome: label, and condition."""
 RUN_ORDERS = {
     "place": "by seed", "accuracy": "best first", "imperfections": "fewest imperfections", "spikes": "most spikes",
 }  # fmt: skip
 
 
 def run_endings(entries: Sequence[RunEntry]) -> dict[str, str]:
-    """How some runs have ended, of `WANTED`, in words: all, and what tells some of them from others."""
+    """Outcomes that occur among the runs, with their labels."""
     found = {name: words for name, (words, has) in _RUN_FILTERS.items() if any(map(has, entries))}
     return {"all": _RUN_FILTERS["all"][0], **found}
 
@@ -166,7 +166,7 @@ def run_endings(entries: Sequence[RunEntry]) -> dict[str, str]:
 def filter_runs(
     entries: Sequence[RunEntry], wanted: str = "all", kind: str = "", order: str = "place"
 ) -> list[RunEntry]:
-    """Those of a kind (structure or circuit; "" is any) that end as wanted (of `WANTED`), in an order (of `ORDERS`)."""
+    """Runs of a kind ("" for any) and outcome (a key of `_RUN_FILTERS`), sorted by a key of `RUN_ORDERS`."""
     _, has = _RUN_FILTERS[wanted]
     found = [entry for entry in entries if has(entry) and (not kind or kind in entry.kinds)]
     sign = 1 if order in ("place", "imperfections") else -1
@@ -179,7 +179,7 @@ def filter_runs(
 
 
 def run_table_lines(entries: Sequence[RunEntry]) -> tuple[str, list[str]]:
-    """A header and a line for each run, in columns of equal width, of what is known of any of them."""
+    """A header and a line per run, in columns of equal width; columns without values are left out."""
     table: dict[str, list[str]] = {"seed": [str(entry.seed) for entry in entries]}
     for title, name, form in (("acc", "accuracy", ".3f"), ("loss", "loss", ".3g"), ("imperf", "imperfections", "d"),
                               ("spikes", "spikes", "d")):  # fmt: skip
@@ -194,5 +194,5 @@ def run_table_lines(entries: Sequence[RunEntry]) -> tuple[str, list[str]]:
 
 
 def first_run_to_show(entries: Sequence[RunEntry]) -> int:
-    """The place of a run worth seeing first: the first that has succeeded, else the first."""
+    """Index of the run to show first: the first successful run, else the first run."""
     return next((entry.place for entry in entries if entry.successful), 0)

@@ -1,13 +1,12 @@
-"""All frames of what a run's panels show, as compact buffers that a browser takes slices of.
+"""Compact buffers of all frames of a run's panels, of which the browser takes slices.
 
-A buffer is (frame, width), so that what a frame shows is one piece of memory: of points the x of all and then the y, of
-arrows the x and y of all tails and then of all heads, float32; of maps their numbers, with level lines as
-`analysis.plots.drawing.contours` has them, the lowest row first, and of images one of 255 levels between low and
-high, also the
-lowest row first, unsigned integers. `NONE` is a gap.
+A buffer has the shape (frame, width), so that a frame is contiguous. Points: the x of all points, then the y; arrows:
+x and y of all tails, then of all heads; both float32. Maps: class indices with contours as in
+`analysis.plots.drawing.contours`; images: one of 255 levels between low and high; both unsigned integers, the lowest
+row first. `IMAGE_GAP` marks a missing value.
 
-In a file, floats are rounded to 16 bits over what can be seen of their array and somewhat more, every column is a
-difference from the frame before, which makes what moves slowly small, and all is compressed.
+In an exported file, floats are rounded to 16 bits over the visible range and a margin, each column is stored as the
+difference from the frame before, and all is compressed.
 """
 
 import base64
@@ -23,29 +22,29 @@ from analysis.plots.scenes.common_panels import MAX_FRAMES, evenly_spaced_indice
 from analysis.plots.scenes.scene import Arrows, Curves, Image, Layer, Map, Points, Scene
 
 IMAGE_GAP, IMAGE_LEVELS = 255, 254
-"""The level of an image that is no number, and the highest that is one."""
+"""The level of a missing value of an image, and the highest level of a value."""
 
 _MAX_BYTES = 256 << 20
-"""Of all buffers of points; of a run that has more, fewer frames are given."""
+"""Largest size of all buffers; of a larger run fewer frames are sent."""
 
 QUANTIZATION_STEPS = 65534
-"""Into which a range of numbers is divided in a file; the number after the last is a gap."""
+"""Number of intervals into which a range is divided in a file; the next number marks a missing value."""
 
 _RANGE_MARGIN = 2.0
-"""How far beyond a panel points are kept apart in a file, as a share of its width: what is farther stands there."""
+"""Margin around a panel within which positions are kept in a file, as a fraction of its width."""
 
 _Range = tuple[float, float]
 
 
 def frames_to_send(scene: Scene, panels: Sequence[str]) -> np.ndarray:
-    """The frames of a run that a browser is given, evenly, as many as there is room for: (kept,) int64."""
+    """Indices (kept,) of the frames that a browser receives: evenly spaced, as many as fit."""
     shown = scene.compute_arrays(np.array([0]), list(changing_layers(scene, panels)))
     size = sum(array.nbytes for array in shown.values() if np.issubdtype(array.dtype, np.floating))
     return evenly_spaced_indices(len(scene.steps), max(2, min(MAX_FRAMES, _MAX_BYTES // max(size, 1))))
 
 
 def changing_layers(scene: Scene, panels: Sequence[str]) -> dict[str, Layer]:
-    """The layers of some panels that change, by the array they show."""
+    """The layers of panels that change over time, by the name of their array."""
     found: dict[str, Layer] = {}
     for panel in scene.panels:
         for layer in panel.layers if panel.name in panels else ():
@@ -55,7 +54,7 @@ def changing_layers(scene: Scene, panels: Sequence[str]) -> dict[str, Layer]:
 
 
 def encode_layer(layer: Layer, values: np.ndarray) -> np.ndarray:
-    """The buffer (frame, width) of what a layer shows at some frames, as `Scene.compute_arrays` gives it."""
+    """The buffer (frame, width) of a layer's arrays at some frames, as returned by `Scene.compute_arrays`."""
     frames = len(values)
     if isinstance(layer, Points | Arrows):
         return np.ascontiguousarray(np.moveaxis(values, 2, 1), np.float32).reshape(frames, -1)
@@ -71,18 +70,18 @@ def encode_layer(layer: Layer, values: np.ndarray) -> np.ndarray:
 
 
 def is_map(layer: Layer) -> bool:
-    """Whether a layer's buffer is large, so that it comes later, or of fewer frames."""
+    """Whether a layer is a map or an image, whose large buffer is sent later or with fewer frames."""
     return isinstance(layer, Map)
 
 
 def encode_layers(scene: Scene, frames: np.ndarray, layers: Mapping[str, Layer]) -> dict[str, np.ndarray]:
-    """The buffers of some layers at frames: array -> (frame, width)."""
+    """The buffers of layers at frames: name of the array -> (frame, width)."""
     shown = scene.compute_arrays(frames, list(layers))
     return {name: encode_layer(layer, shown[name]) for name, layer in layers.items()}
 
 
 def coarse_to_fine_batches(count: int, at_once: int) -> list[np.ndarray]:
-    """All numbers below `count` once, in pieces: first few and evenly, then those between."""
+    """Each index below `count` once, in batches: first few and evenly spaced, then those between."""
     stride = 1
     while count > at_once * stride:
         stride *= 2
@@ -101,22 +100,22 @@ def coarse_to_fine_batches(count: int, at_once: int) -> list[np.ndarray]:
 
 @dataclass(frozen=True)
 class CompressedBuffer:
-    """A buffer as text, and what it takes to have it back."""
+    """A compressed buffer as text, with the numbers needed to decode it."""
 
     text: str  # base64 of zlib
-    kind: str  # of the numbers in it: uint8 or uint16
+    kind: str  # of the numbers: uint8 or uint16
     width: int
-    low: float | None = None  # of floats: what 0 stands for
-    step: float | None = None  # of floats: what 1 is
+    low: float | None = None  # of floats: the value of 0
+    step: float | None = None  # of floats: the value of one unit
 
     @property
     def words(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The fields as a dict for JSON."""
         return {"text": self.text, "kind": self.kind, "width": self.width, "low": self.low, "step": self.step}
 
 
 def compress_buffer(buffer: np.ndarray, within: _Range | None = None) -> CompressedBuffer:
-    """A buffer (frame, width) for a file; floats to half a 65534th of their range, or of `within`, where they end."""
+    """A buffer (frame, width) for a file; floats are rounded to 16 bits over their range or `within`."""
     low = step = None
     if np.issubdtype(buffer.dtype, np.floating):
         known = np.isfinite(buffer)
@@ -137,7 +136,7 @@ def compress_buffer(buffer: np.ndarray, within: _Range | None = None) -> Compres
 
 
 def visible_range(scene: Scene, panels: Sequence[str], array: str) -> _Range:
-    """What of an array lies in the panels that show it, or near them."""
+    """The range of an array that is visible in its panels, with a margin."""
     ranges = [limits for panel in scene.panels if panel.name in panels for limits in (panel.x, panel.y)
               if any(not isinstance(layer, Curves) and layer.array == array for layer in panel.layers)]  # fmt: skip
     low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
@@ -145,7 +144,7 @@ def visible_range(scene: Scene, panels: Sequence[str], array: str) -> _Range:
 
 
 def clip_arrows(arrows: np.ndarray, within: _Range) -> np.ndarray:
-    """Arrows (..., 4) that end where they leave a square: those that point far away go on pointing there."""
+    """Arrows (..., 4), shortened where they leave the visible square; directions are kept."""
     ends = np.asarray(arrows, np.float64).reshape(*arrows.shape[:-1], 2, 2)
     tail, head = ends[..., 0, :], ends[..., 1, :]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -1,4 +1,4 @@
-"""What a person turns on the pages of what moves, and the words and titles beside it."""
+"""Controls of the live pages: sliders, status lines, titles and legends."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,13 +10,13 @@ from bokeh.models import Column, ColumnDataSource, CustomJS, NumericInput, Row, 
 from analysis.explorer.theme import ACCENT, FAINT, ONE_LINE, WIDGET_STYLES, text_div
 
 CURVE_COLOURS = (ACCENT, "#c44e00", "#007a5a")
-"""Blue, vermillion, green: colours of curves, dark enough for words."""
+"""Blue, vermillion, green: colours of curves, dark enough for text."""
 
 _HIDDEN_LABEL = "label { position: absolute; clip-path: inset(50%); height: 1px; width: 1px; }"
 
 
 class LabelledSlider:
-    """A slider and a field for one number among the settings."""
+    """A slider and a number field for one setting."""
 
     def __init__(self, settings: param.Parameterized, name: str, step: float) -> None:
         self.settings, self.name = settings, name
@@ -37,7 +37,7 @@ class LabelledSlider:
         self.layout = Row(self.slider, self.field, sizing_mode="stretch_width", margin=(0, 0, 10, 0))
 
     def _turned(self, attribute: str, old: Any, new: Any) -> None:
-        if new is None:  # an emptied field
+        if new is None:  # the field was emptied
             self._show(None)
             return
         whole = isinstance(self.settings.param[self.name], param.Integer)
@@ -48,7 +48,7 @@ class LabelledSlider:
 
 
 class StatusLine:
-    """Text that changes often: in its place, where Bokeh would lay out the whole page again."""
+    """Text that changes often: it is replaced in place, since Bokeh would lay out the whole page again."""
 
     def __init__(self, words: str = "", **styles: str) -> None:
         self.layout = text_div(words, colour=FAINT, **{**ONE_LINE, **styles})
@@ -58,7 +58,7 @@ class StatusLine:
             const place = Bokeh.index.find_one(div)?.shadow_el.querySelector(".bk-clearfix")
             if (place) place.textContent = words
         """
-        self.carrier = ColumnDataSource()  # which no view follows
+        self.carrier = ColumnDataSource()  # has no view in the browser
         self.carrier.js_on_change("tags", CustomJS(args={"div": self.layout}, code=code))
         self.layout.tags = [self.carrier]
 
@@ -70,19 +70,19 @@ class StatusLine:
 
 
 def is_page_pending(document: Document) -> bool:
-    """Whether a page is still being made, and goes out as it is then."""
+    """Whether a page is still being built and has not been sent."""
     return document.session_context is not None and document.session_context.session is None
 
 
 def titled_plot(title: str, plot: UIElement, *details: UIElement) -> UIElement:
-    """A plot below its title, and between them a line of what may change."""
+    """A plot with its title, and a line of details between them."""
     line = Row(*(details or [text_div(" ")]), sizing_mode="stretch_width", height=18, margin=(0, 0, 4, 0))
     head = text_div(title, font_weight="600", **ONE_LINE)
     return Column(head, line, plot, sizing_mode="stretch_width", margin=(0, 18, 14, 0))
 
 
 def curve_legend(names: Sequence[str]) -> list[UIElement]:
-    """Names of curves in their colours, which are those of `CURVES` in turn."""
+    """Names of curves in the colours of `CURVE_COLOURS`."""
     found = [
         text_div(name, colour=colour, margin_right="12px") for name, colour in zip(names, CURVE_COLOURS, strict=False)
     ]
@@ -92,5 +92,5 @@ def curve_legend(names: Sequence[str]) -> list[UIElement]:
 
 
 def control_column(*parts: UIElement) -> Column:
-    """The controls of a page, at its left."""
+    """The column of controls at the left of a page."""
     return Column(*parts, width=256, margin=(0, 28, 0, 0))

@@ -1,4 +1,4 @@
-"""Events of a run on the page of recorded runs: their colours, their words, and marks above curves."""
+"""Events of a run on the page of recorded runs: colours, texts, and marks above curves."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ EVENT_MARK_COLOURS = {
 
 
 def draw_event_marks(plot: figure, panel: Panel, scene: Scene) -> None:
-    """Ticks at the upper edge where events have their middle, and bars where plateaus lie."""
+    """Draw ticks at the upper edge at the middle of events, and bars over plateaus."""
     marks = [mark for mark in scene.marks if mark.kind in EVENT_MARK_COLOURS]
     if not marks:
         return
@@ -41,12 +41,12 @@ def draw_event_marks(plot: figure, panel: Panel, scene: Scene) -> None:
 
 
 def _clock_at(scene: Scene, steps: Sequence[int]) -> np.ndarray:
-    """Where steps lie on the clock of a scene."""
+    """Times of steps in the units of a scene."""
     return np.interp(steps, scene.steps, scene.clock)
 
 
 def event_text(mark: EventMark, scene: Scene) -> str:
-    """An event in words."""
+    """An event as text."""
     at = f"{_clock_at(scene, [mark.middle])[0]:.6g}"
     if mark.kind == "plateau":
         begin, end = _clock_at(scene, [mark.begin, mark.end])

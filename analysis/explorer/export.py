@@ -1,4 +1,4 @@
-"""A run, or two, as one HTML file that plays without a server: everything is in it, and it fetches nothing."""
+"""Export of a run, or of two, as one HTML file that plays without a server and loads nothing."""
 
 import html
 import json
@@ -28,7 +28,7 @@ from analysis.plots.scenes.scene import Arrows
 from dynamics.settings import SettingsError, check_choice
 
 _MAP_FRAMES = 1001
-"""Frames of maps in a file; between them the nearest is shown, and said to be."""
+"""Largest number of frames of maps in a file; between them the nearest is shown, with a note."""
 
 _DOCUMENT = Template("""\
 <!DOCTYPE html>
@@ -49,7 +49,7 @@ style-src 'unsafe-inline'; img-src data: blob:; font-src data:">
 </style>
 </head>
 <body>
-<noscript>This page needs JavaScript, all of which is in it.</noscript>
+<noscript>This page needs JavaScript, all of which it contains.</noscript>
 <main>
 <h1>{{ heading }}</h1>
 <p>{{ facts }}</p>
@@ -71,14 +71,13 @@ unpack(buffers, frames).then((parcels) => parcels.forEach((parcel) => scrubber.r
 
 def export_page(
     path: Path | str, files: Path | str | Sequence[Path | str] | OpenFiles,
-        runs: int | Sequence[int | None] | None = None,
-    panels: str = "",
-    axes: str = "", step: int | None = None, by: str = "clock", size: str = "medium", map_frames: int = _MAP_FRAMES,
+    runs: int | Sequence[int | None] | None = None, panels: str = "", axes: str = "",
+    step: int | None = None, by: str = "clock", size: str = "medium", map_frames: int = _MAP_FRAMES,
 ) -> int:  # fmt: skip
-    """Write the page; gives its size in bytes.
+    """Write the page; returns its size in bytes.
 
-    files: a trajectory, or two to compare; runs: the place along `run` in each, None for one worth seeing; with one
-    file and two runs, both are of it. panels: names with commas between them, all by default. Raises SettingsError,
+    files: a trajectory, or two to compare. runs: run index in each, None for the default run; with one file and two
+    runs, both are of that file. panels: names separated by commas, all by default. Raises SettingsError,
     TrajectoryError, RecordingError.
     """
     path = Path(path)
@@ -99,7 +98,7 @@ def _page_text(
     files: OpenFiles, runs: Sequence[int | None], panels: str, axes: str, step: int | None, by: str, size: str,
     map_frames: int,
 ) -> str:  # fmt: skip
-    """The whole text of the page."""
+    """The HTML of the page."""
     scenes = []
     names = list(files.paths)
     if not names or not 1 <= max(len(names), len(runs)) <= 2:
@@ -126,7 +125,7 @@ def _page_text(
 
 
 def _page_buffers(screen: Screen, map_frames: int) -> dict[str, Any]:
-    """All that the screen shows, compressed, and of which frames the maps are."""
+    """All buffers of the screen, compressed, and the frames of its maps."""
     found: dict[str, Any] = {}
     of: dict[str, list[int]] = {}
     for lane, (each, frames) in enumerate(zip(screen.scenes, screen.frames, strict=True)):

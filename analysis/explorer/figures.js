@@ -1,18 +1,18 @@
-// Figures of a stage: slices of buffers are written into Bokeh's data sources, and of each figure in sight only the upper
-// canvas is painted, which holds what changes.
+// Figures of a stage: slices of buffers are written into Bokeh's data sources; of each visible figure only the upper canvas,
+// which holds the changing glyphs, is painted.
 
 class Figures {
   constructor(stage, changed) {
     this.stage = stage
-    this.changed = changed  // is called when other figures are in sight
+    this.changed = changed  // called when the set of visible figures changes
     this.views = null
   }
 
-  forget() {  // they have been put on the page anew
+  forget() {  // the figures have been put on the page again
     this.views = null
   }
 
-  paint(place) {  // show a place of the time line; a promise of what must come before the browser paints
+  paint(place) {  // show an index of the time line; a promise of what must finish before the browser paints
     if (!this.views) this.find_views()
     const work = [], changed = new Map()
     for (const part of this.stage.parts) {
@@ -29,7 +29,7 @@ class Figures {
     })
   }
 
-  find_views() {  // Bokeh's views of all parts, and watch which are in sight
+  find_views() {  // find Bokeh's views of all parts, and watch which are visible
     this.views = new Map()
     this.sight?.disconnect()
     this.sight = new IntersectionObserver((changes) => {
@@ -49,7 +49,7 @@ class Figures {
     if (this.views.size < this.stage.parts.length) setTimeout(() => { this.views = null; this.changed() }, 100)
   }
 
-  write(part, place) {  // the slice of a frame into the source; nothing where the buffer is not there yet
+  write(part, place) {  // write the slice of a frame into the source; nothing if the buffer has not arrived
     const lane = this.stage.lanes[part.lane], frame = lane.frames[place], to = part.source.data
     if (part.kind == "cursor") {
       to.x = new Float64Array([part.clock[frame]])
@@ -71,7 +71,7 @@ class Figures {
   }
 }
 
-const apart = ({name_widths: width, name_height: height}, x, y) => {  // of names upon each other the first alone is seen
+const apart = ({name_widths: width, name_height: height}, x, y) => {  // if labels overlap, only the first is drawn
   const seen = new Float32Array(x.length).fill(1)
   for (let k = 0; k < x.length; k++) {
     for (let j = 0; j < k && seen[k]; j++) {
@@ -82,7 +82,7 @@ const apart = ({name_widths: width, name_height: height}, x, y) => {  // of name
   return seen
 }
 
-const name_for_readers = (plot) => {  // of the screen; there is nothing to press in a figure
+const name_for_readers = (plot) => {  // labels for screen readers; figures have no controls
   const events = plot.canvas_view?.events_el
   if (!events) return
   events.tabIndex = -1
@@ -90,7 +90,7 @@ const name_for_readers = (plot) => {  // of the screen; there is nothing to pres
   events.setAttribute("aria-label", plot.model.name)
 }
 
-// Pixels of numbers: one each, or where there are level lines four each, two by two, with the lines in the number
+// Pixels of class indices: one each, or with contours four each, two by two, with the contours in the index
 // (analysis/plots/drawing/contours.py): 4 number + 1 with one to the right + 2 with one above.
 const colour = ({source, palette, edges, columns}, numbers) => {
   const {image: [image], number: [shown]} = source.data, count = numbers.length
@@ -111,7 +111,7 @@ const colour = ({source, palette, edges, columns}, numbers) => {
   }
 }
 
-const say_of_which_frame = (part, lane, frame, from) => {  // where a map is of another one than the rest
+const say_of_which_frame = (part, lane, frame, from) => {  // shown where a map belongs to another frame than the rest
   if (!part.map || part.away === from - frame) return
   part.away = from - frame
   const words = from == frame ? "" : `map of ${lane.unit} ${lane.clock[from]}`

@@ -1,6 +1,6 @@
-"""Kernels of particles in so many dimensions, which are compiled once on a machine and take some 15 s.
+"""Compilation of the particle kernels of a dimension, which takes some 15 s once per machine.
 
-A process of its own does it and leaves them in Numba's cache, so that the page goes on meanwhile, for others too.
+A separate process compiles them into Numba's cache, so that the page stays responsive.
 """
 
 import subprocess
@@ -12,13 +12,13 @@ from dynamics.particles.system import ParticleSystem
 from dynamics.settings import ParticleSettings
 
 _under_way: dict[int, "subprocess.Popen[bytes] | None"] = {}
-"""By dimension; None is there already."""
+"""Compiling processes by dimension; None if the kernels are ready."""
 
 CODE = "import sys; from analysis.explorer.kernel_warmup import compile; compile(int(sys.argv[1]))"
 
 
 def kernels_ready(dim: int) -> bool:
-    """Whether particles of so many dimensions move at once. If not, it is seen to that they soon will."""
+    """Whether the kernels of a dimension are ready; if not, their compilation is started."""
     if dim not in _under_way:
         silent = subprocess.DEVNULL
         command = [sys.executable, "-c", CODE, str(dim)]
@@ -28,10 +28,10 @@ def kernels_ready(dim: int) -> bool:
 
 
 def mark_kernels_ready(dim: int) -> None:
-    """Particles of so many dimensions have moved in this process."""
+    """Note that the kernels of a dimension have run in this process."""
     _under_way[dim] = None
 
 
 def compile_kernels(dim: int) -> None:
-    """Move particles of so many dimensions."""
+    """Compile the kernels of a dimension by advancing particles."""
     ParticleSystem(ParticleSettings(n=3, dim=dim)).initial(np.array([0]))

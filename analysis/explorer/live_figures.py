@@ -1,4 +1,4 @@
-"""Figures of what moves: squares with points, arrows and maps, and curves that grow. Arrays go into their sources."""
+"""Figures of live runs: square planes with points, arrows and maps, and charts that grow."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -18,15 +18,15 @@ from dynamics.tasks import all_pairs, modular_sum
 
 _FRAME_STYLE = {"background": "white", "outline": f"1px solid {RULE}"}
 _FEW_TOKENS = 25
-"""Tokens that are large."""
+"""Up to this many tokens, marks are large."""
 _FIRST_SPAN = 100.0
-"""Steps that a chart has room for at first."""
+"""Initial range of a chart's horizontal axis, in steps."""
 _FAR = 1e6
-"""Beyond any square."""
+"""A coordinate beyond any plane."""
 
 
 class LivePlane:
-    """A square in which equal lengths are equal, about the origin. Places are (point, 2)."""
+    """A square plane about the origin, with equal scales. Positions are (point, 2)."""
 
     def __init__(self, reach: float, label: str) -> None:
         self.reach = reach
@@ -43,7 +43,7 @@ class LivePlane:
         self.figure.segment("x", "y", "x1", "y1", source=lines, line_color=RULE, level="underlay")
 
     def fit(self, places: np.ndarray) -> None:
-        """Have room for points, in leaps: no more than they need, so that they do not seem to stand still."""
+        """Adapt the limits to points, in large steps."""
         furthest = float(np.abs(places).max(initial=0.0))
         if furthest > 0.98 * self.reach or 0 < furthest < 0.4 * self.reach:
             self.set_reach(1.3 * furthest)
@@ -54,16 +54,16 @@ class LivePlane:
             axis.update(start=-reach, end=reach)
 
     def points(self, layer: Points) -> "_LiveLayer":
-        """Marks, to be shown at places (point, 2)."""
+        """Marks, shown at positions (point, 2)."""
         return _LiveLayer(add_points(self.figure, layer, np.full((1, len(layer.names), 2), np.nan)), ("x", "y"))
 
     def arrows(self, layer: Arrows) -> "_LiveLayer":
-        """Arrows, to be shown at tails and heads (arrow, 4)."""
+        """Arrows, shown at tails and heads (arrow, 4)."""
         part = add_arrows(self.figure, layer, np.full((1, len(layer.names), 4), np.nan))
         return _LiveLayer(part, ("x0", "y0", "x1", "y1"))
 
     def map(self, layer: Map, side: int) -> "_LiveMap":
-        """What holds everywhere, to be shown as numbers (row, column), the lowest row first."""
+        """A map of classes (row, column), the lowest row first."""
         limits = (-self.reach, self.reach)
         panel = Panel("map", "map", (layer,), limits, limits)
         return _LiveMap(add_pixels(self.figure, panel, layer, np.zeros((1, side, side), np.uint16)))
@@ -74,7 +74,7 @@ class LivePlane:
 
 
 class _LiveLayer:
-    """A layer that has been drawn, whose numbers change."""
+    """A drawn layer whose positions change."""
 
     def __init__(self, part: dict[str, Any], columns: Sequence[str]) -> None:
         self.source, self.columns = part["source"], columns
@@ -82,13 +82,13 @@ class _LiveLayer:
     def show(self, values: np.ndarray) -> None:
         """values: (point, column)"""
         columns = dict(zip(self.columns, values.T, strict=True))
-        if "x1" in columns:  # a triangle points up
+        if "x1" in columns:  # the triangle glyph points up
             columns["angle"] = np.arctan2(*(values[:, 3:1:-1] - values[:, 1::-1]).T) - np.pi / 2
         _patch_source(self.source, columns)
 
 
 class _LiveMap:
-    """A map that has been drawn."""
+    """A drawn map whose classes change."""
 
     def __init__(self, part: dict[str, Any]) -> None:
         self.source, self.palette, self.edges = part["source"], part["palette"], part["edges"]
@@ -99,7 +99,7 @@ class _LiveMap:
 
 
 class _LiveTokens:
-    """Numbered tokens, joined along the number line; one may be chosen. Their source is named after the square."""
+    """Numbered tokens, joined along the number line; one may be chosen. Their source has the name of the plane."""
 
     def __init__(self, stage: LivePlane, n: int) -> None:
         self.path = ColumnDataSource({"x": np.full(n + 1, np.nan), "y": np.full(n + 1, np.nan)})
@@ -120,18 +120,18 @@ class _LiveTokens:
 
 
 class LiveChart:
-    """Curves against steps, which grow. Its limits widen in leaps, for each new tick lays the whole page out again."""
+    """Curves over steps. The limits widen in large steps, since Bokeh lays out the whole page for each new tick."""
 
     def __init__(
         self, label: str, names: Sequence[str], unit: str, log: bool = False, level: float | None = None,
         limits: tuple[float, float] | None = None,
     ) -> None:  # fmt: skip
-        """level: a value that matters; limits: fixed ones upwards."""
+        """level: a value marked by a dashed line; limits: fixed vertical limits."""
         self.names, self.log, self.fixed = names, log, limits
         self.source = ColumnDataSource({"x": [], **{name: [] for name in names}})
         self.figure = figure(
             x_range=Range1d(0, _FIRST_SPAN), y_range=Range1d(*(limits or (0.1, 1))),
-                y_axis_type="log" if log else "linear",
+            y_axis_type="log" if log else "linear",
             x_axis_label=unit, tools="", toolbar_location=None, height=170, sizing_mode="stretch_width", name=label,
             min_border_left=52, min_border_right=10, outline_line_color=None, background_fill_color="white",
             border_fill_color=None,
@@ -147,7 +147,7 @@ class LiveChart:
         _style_figure(self.figure)
 
     def show(self, columns: dict[str, np.ndarray]) -> None:
-        """columns: x and each curve, (point,)."""
+        """columns: x and each curve, each of shape (point,)."""
         self.source.data = {name: np.asarray(values, np.float32) for name, values in columns.items()}
         x, y = columns["x"], np.concatenate([columns[name] for name in self.names])
         known = y[np.isfinite(y) & ((y > 0) | (not self.log))]
@@ -167,14 +167,14 @@ class LiveChart:
                 self.figure.yaxis.ticker = FixedTicker(ticks=tick_values(limits, True))
 
     def limits(self, low: float, high: float) -> tuple[float, float]:
-        """Limits with room for what comes next."""
+        """Limits with room for later values."""
         if self.log:
             return low / 1.6, high * 1.6
         return 0.0 if low >= 0 else 1.2 * low, 1.25 * high or 1.0
 
 
 def pair_sum_points(n: int, filled: np.ndarray | None = None) -> Points:
-    """Marks of all pair sums of N tokens, coloured by their modular sum."""
+    """Marks of the pair sums of N tokens, coloured by modular sum."""
     pairs = all_pairs(n)
     residue = modular_sum(pairs, n)
     names = tuple(f"{i} + {j}, sum {k}" for (i, j), k in zip(pairs, residue, strict=True))
@@ -183,7 +183,7 @@ def pair_sum_points(n: int, filled: np.ndarray | None = None) -> Points:
 
 
 def _style_figure(plot: figure) -> None:
-    """Few and thin lines."""
+    """Use few and thin lines."""
     plot.grid.grid_line_color = "#eef1f4"
     plot.axis.axis_line_color = RULE
     plot.axis.major_tick_line_color = RULE
@@ -195,5 +195,5 @@ def _style_figure(plot: figure) -> None:
 
 
 def _patch_source(source: ColumnDataSource, columns: dict[str, np.ndarray]) -> None:
-    """Change whole columns and send these alone."""
+    """Replace whole columns of a source and send only these."""
     source.patch({name: [(slice(0, len(values)), np.asarray(values, np.float32))] for name, values in columns.items()})

@@ -1,4 +1,4 @@
-"""The tab of particles that move: sliders, a particle to be dragged or moved by keys, curves of what has been."""
+"""The tab of live particles: sliders for the forces, particles that can be dragged, and curves over time."""
 
 from functools import partial
 from typing import Any
@@ -25,9 +25,9 @@ from dynamics.tasks import all_pairs, modular_sum
 REACH, SUMS_REACH = 3.0, 5.0
 NUDGE_LENGTH = 0.1
 _FEW_PARTICLES = 50
-"""Particles of which grid imperfections are counted in every frame; of more, only as often as curves are drawn."""
+"""Up to this many particles, grid imperfections are counted in every frame; above it, when curves are drawn."""
 _GRAB_DISTANCE = 0.12
-"""How near to a particle, as a share of the square, a drag begins that takes it."""
+"""Largest distance from the pointer at which a particle is grabbed, as a fraction of the square."""
 
 
 class ParticlesPage:
@@ -39,8 +39,8 @@ class ParticlesPage:
         self.document, self.preparing = document, False
         self.history = History("x", "force", "imperfections", "ratio")
         self.player = Player(document, self.frame, self.step)
-        self.held: np.ndarray | None = None  # where the chosen particle is dragged to
-        self.among: np.ndarray | None = None  # and where the others were
+        self.held: np.ndarray | None = None  # position to which the chosen particle is dragged
+        self.among: np.ndarray | None = None  # positions of all particles when the drag began
         self.due, self.frames = 0.0, 0
         self.words, self.clock = StatusLine(), StatusLine(margin_bottom="12px")
         self.token = select_widget("particle", [], "", sizing_mode=None, width=84, margin=(0, 10, 0, 0))
@@ -58,7 +58,7 @@ class ParticlesPage:
         return control_column(self.player.buttons(self.begin), self.clock.layout, *dials, pace, self.nudges())
 
     def nudges(self) -> UIElement:
-        """Buttons that move the chosen particle, as arrow keys among them do."""
+        """Buttons that move the chosen particle; the arrow keys do the same while one of them has the focus."""
         signs = {
             "ArrowLeft": ("←", (-1, 0)),
             "ArrowUp": ("↑", (0, 1)),
@@ -70,10 +70,13 @@ class ParticlesPage:
             for key, (sign, way) in signs.items()
         ]
         keys = Row(self.token, *buttons, css_classes=["arrow-keys"], sizing_mode="stretch_width", margin=(4, 0, 4, 0))
-        return Column(keys, text_div("Drag a particle, or choose one here and use buttons or arrow keys.", 12, FAINT))
+        return Column(
+            keys,
+            text_div("Drag a particle, or choose one here and move it with the buttons or the arrow keys.", 12, FAINT),
+        )
 
     def begin(self) -> None:
-        """Begin anew with the settings there are: other figures, for there may be as many other particles."""
+        """Restart with the current settings; the figures are made again if the number of particles has changed."""
         self.run.restart()
         self.history.clear()
         self.due, self.held = 0.0, None
@@ -88,7 +91,7 @@ class ParticlesPage:
         self.player.ask()
 
     def draw_stages(self, n: int) -> None:
-        """The squares for N particles."""
+        """Make the figures for N particles."""
         self.embedding, self.plane_of_sums = LivePlane(REACH, "embedding"), LivePlane(SUMS_REACH, "pair sums")
         forces = tuple(f"force on {token}" for token in range(n))
         self.arrows = self.embedding.arrows(Arrows("force", np.full((n, 3), 0.15), forces))
@@ -107,7 +110,9 @@ class ParticlesPage:
     # ------------------------------------------------------------------------------------------ as it moves
 
     def turned(self, *events: Any) -> None:
-        """Other settings: the law changes at once, N, D and the seed begin anew; another D when it can be computed."""
+        """Take changed settings: force constants apply at once; N, D and the seed restart the run.
+
+        A new D is taken once its kernels are compiled."""
         dim = self.settings.dim
         if dim != self.run.settings.dim and not kernel_warmup.kernels_ready(dim):
             self.wait()
@@ -118,7 +123,7 @@ class ParticlesPage:
         self.player.ask()
 
     def wait(self) -> None:
-        """See again soon whether the settings can be taken."""
+        """Try again soon to take the settings."""
         self.player.pause()
         if not self.preparing:
             self.preparing = True
@@ -145,7 +150,7 @@ class ParticlesPage:
         self.moved(1)
 
     def moved(self, steps: int) -> None:
-        """What is to be done after some steps."""
+        """Update the history after some steps, and pause if the run has diverged."""
         if steps and (self.few or not self.player.running or self.frames % CHARTS_EVERY == 0):
             self.remember()
         if self.run.diverged:
@@ -153,7 +158,7 @@ class ParticlesPage:
 
     @property
     def few(self) -> bool:
-        """Whether grid imperfections are counted in less time than a frame has."""
+        """Whether grid imperfections can be counted in every frame."""
         return self.run.settings.n <= _FEW_PARTICLES
 
     def remember(self) -> None:
@@ -169,7 +174,7 @@ class ParticlesPage:
         force = self.run.force() @ plane.basis.T
         self.arrows.show(scaled_arrows(places[None], force[None], ARROW_LENGTH * self.embedding.reach)[0])
         sums = x[pairs[:, 0]] + x[pairs[:, 1]]
-        if plane.heights is not None:  # of one axis, on which sums have heights of their own
+        if plane.heights is not None:  # one axis: pair sums are drawn at heights of their own
             plane = fit_projection(sums, ranks=modular_sum(pairs, n))
         places = plane.places(sums)
         self.plane_of_sums.fit(places)
@@ -181,7 +186,7 @@ class ParticlesPage:
         self.frames += 1
 
     def plane(self) -> Projection:
-        """Where particles are seen: of more axes than two the principal ones, which turn no more than they must."""
+        """The plane of the plot; for D > 2 the principal plane, rotated as little as possible between frames."""
         plane = fit_projection(self.run.embedding)
         self.basis = nearest_basis(plane.basis, self.basis) if self.run.settings.dim > 2 else plane.basis
         return plane._replace(basis=self.basis)
@@ -190,14 +195,14 @@ class ParticlesPage:
         dim = self.run.settings.dim
         note = {1: "; one axis, across", 2: ""}.get(dim, f"; two principal axes of {dim}")
         self.words.say(self.run.structure.words + note)
-        stopped = "; the next cannot be taken: forces beyond measure" if self.run.diverged else ""
-        coming = f"; {self.settings.dim} dimensions are being prepared" if self.preparing else ""
+        stopped = "; the next step is not finite: the run has diverged" if self.run.diverged else ""
+        coming = f"; {self.settings.dim} dimensions: kernels are being compiled" if self.preparing else ""
         self.clock.say(f"step {int(self.run.state.last_step[0])}{stopped}{coming}")
 
     # ------------------------------------------------------------------------------------- by hand
 
     def choose(self, event: PointEvent) -> None:
-        """Choose the particle nearest to the pointer, if it is near."""
+        """Choose the particle nearest to the pointer, if it is within reach."""
         found = self.near(event)
         if found is not None:
             self.token.value = str(found)
@@ -238,9 +243,9 @@ class ParticlesPage:
         self.player.ask()
 
     def put(self, place: np.ndarray, among: np.ndarray | None = None) -> None:
-        """Put the chosen particle at a place in the plane; along other axes it stays where it is.
+        """Put the chosen particle at a place in the plane; its position along other axes does not change.
 
-        among: where the others are, (token, axis); to hold a particle for long must not press them together.
+        among: positions of the others (token, axis), so that a particle that is held does not compress them.
         """
         token, plane = int(self.token.value), self.plane()
         position = self.run.embedding[token]
@@ -254,7 +259,7 @@ class ParticlesPage:
 
 
 class _HistoryCharts:
-    """What a run has been so far."""
+    """Curves of the run so far."""
 
     def __init__(self) -> None:
         titles = {"force": "Force norm", "imperfections": "Grid imperfections", "ratio": "Largest / smallest norm"}
@@ -279,6 +284,6 @@ class _HistoryCharts:
 
 
 def nearest_basis(basis: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """Of the orthonormal bases (2, axis) of the same plane, that which is nearest to another basis."""
+    """The orthonormal basis (2, axis) of the plane of `basis` that is nearest to the basis `before`."""
     left, _, right = np.linalg.svd(before @ basis.T)
     return left @ right @ basis

@@ -1,7 +1,7 @@
-"""Runs that move as a person looks: of the particle system, and of CA's network with particles beside it.
+"""Live runs: of the particle system, and of CA's network with particles beside it.
 
-They know no page. Their motion is that of `simulate` at the same settings and seed, bit for bit, until somebody moves a
-particle; other settings hold from the next step on, as in `dynamics.simulation.branch`. All values are dimensionless.
+They do not depend on the page. Their states equal those of `simulate` with the same settings and seed, bit for bit,
+until a user moves a particle; changed settings apply from the next step on. All values are dimensionless.
 """
 
 import dataclasses
@@ -16,16 +16,16 @@ from dynamics.settings import ModularSettings, ParticleSettings
 from dynamics.system_checks import create_system
 
 MAX_HISTORY_POINTS = 1000
-"""Points of a curve above which every other one is left out."""
+"""Largest number of points of a curve; above it every other point is dropped."""
 EPOCHS_PER_STEP = 20
-"""Epochs of the network for a step of the particles beside it: 2000 for 100, as long as runs are in CA."""
+"""Epochs of the network per step of the particles beside it: 2000 to 100, the lengths of runs in CA."""
 
 
 # --------------------------------------------------------------------------------------------- particles
 
 
 class ParticleRun:
-    """One run of the particle system, which can be changed while it moves."""
+    """One run of the particle system, whose settings can be changed while it runs."""
 
     def __init__(self, settings: ParticleSettings, seed: int = 0) -> None:
         self.system, self.seed = ParticleSystem(settings), seed
@@ -34,7 +34,7 @@ class ParticleRun:
 
     @property
     def structure(self) -> "EmbeddingStructure":
-        """What the particles form where they are."""
+        """The structure of the current positions."""
         if self._known is None or self._known[0] is not self.state:
             self._known = self.state, embedding_structure(self.embedding)
         return self._known[1]
@@ -50,25 +50,25 @@ class ParticleRun:
 
     @property
     def diverged(self) -> bool:
-        """Whether the run has come to a step that cannot be taken, and stays before it."""
+        """Whether the next step is not finite, so that the run stops before it."""
         return bool(self.state.last_step[0] < self.state.step)
 
     def restart(self, embedding: np.ndarray | None = None) -> None:
-        """Begin anew, from the seed or from positions (token, axis), which are normalised."""
+        """Restart from the seed, or from positions (token, axis), which are normalised."""
         if embedding is None:
             self.state = self.system.initial(np.array([self.seed]))
         else:
             self.state = self.system.state_from_positions(embedding[None])
 
     def advance(self, steps: int) -> None:
-        """Take some steps, on one thread: the browser needs the other, and meeting often costs more than it saves."""
+        """Take some steps, on one thread: the browser needs the other one."""
         with numba_threads(1):
             self.state = self.system.advance(self.state, steps)
 
     def change(self, **settings: Any) -> bool:
-        """Take other settings at once. Whether the run had to begin anew for them. Raises SettingsError.
+        """Take changed settings at once; returns whether the run had to restart. Raises SettingsError.
 
-        settings: fields of `ParticleSettings`, and seed. N, D and the seed are the run's own: it begins anew.
+        settings: fields of `ParticleSettings`, and seed. A change of N, D or the seed restarts the run.
         """
         seed = settings.pop("seed", self.seed)
         before, after = self.settings, dataclasses.replace(self.settings, **settings)
@@ -81,22 +81,22 @@ class ParticleRun:
         return anew
 
     def place(self, token: int, position: np.ndarray, among: np.ndarray | None = None) -> None:
-        """Put a particle somewhere, (axis,), and normalise; what the others feel of it they do in the next step.
+        """Put a particle at a position (axis,) and normalise; the others react in the next step.
 
-        among: where all others are, (token, axis); None is where they are now.
+        among: positions of all particles (token, axis); default: the current ones.
         """
         moved = (self.embedding if among is None else among).copy()
         moved[token] = position
         self.state = dataclasses.replace(self.state, embedding=self.system.normalise(moved[None]))
 
     def force(self) -> np.ndarray:
-        """The balanced force on every particle where it is, (token, axis)."""
+        """The balanced force on every particle (token, axis)."""
         with numba_threads(1):
             return self.system.force(self.state.embedding)[0][0]
 
     @property
     def force_norm(self) -> float:
-        """Norm of the force on all particles before the last step, or where the run began."""
+        """Norm of the force on all particles before the last step; at step 0, of the current force."""
         return float(self.state.gradient_norm[0])
 
 
@@ -104,7 +104,7 @@ class ParticleRun:
 
 
 class TrainingRun:
-    """One run of CA's network, and particles that began at its first embedding."""
+    """One run of CA's network, and particles that start at its initial embedding."""
 
     def __init__(self, settings: ModularSettings, seed: int = 0) -> None:
         """Raises MissingPackage without torch."""
@@ -112,7 +112,7 @@ class TrainingRun:
         self.restart()
 
     def restart(self) -> None:
-        """Begin anew from the seed."""
+        """Restart from the seed."""
         self.system = create_system(self.settings, "cpu")
         self.state = self.system.initial(np.array([self.seed]))
         self.score()
@@ -121,7 +121,7 @@ class TrainingRun:
 
     @property
     def epoch(self) -> int:
-        """The last that was trained; a run that diverged stays there."""
+        """The last epoch; a run that has diverged stays there."""
         return int(self.state.last_step[0])
 
     @property
@@ -129,7 +129,7 @@ class TrainingRun:
         return self.epoch < self.state.step
 
     def advance(self, epochs: int) -> None:
-        """Train, and move the particles as far."""
+        """Train for some epochs, and advance the particles by the corresponding steps."""
         self.state = self.system.advance(self.state, epochs)
         self.particles.advance(self.state.step // EPOCHS_PER_STEP - self.particles.state.step)
         self.score()
@@ -137,7 +137,7 @@ class TrainingRun:
     def change(self, **settings: Any) -> bool:
         """Take other settings at once. Whether the run had to begin anew for them. Raises SettingsError.
 
-        settings: lr and weight_decay, which keep weights and moments; and others, seed among them, which do not.
+        settings: lr and weight_decay keep weights and moments; other fields and the seed restart the run.
         """
         seed = settings.pop("seed", self.seed)
         after = dataclasses.replace(self.settings, **settings)
@@ -155,7 +155,7 @@ class TrainingRun:
         return anew
 
     def score(self) -> None:
-        """See what the network knows: loss and accuracy by split."""
+        """Update loss and accuracy by split."""
         self.seen = {name: values[0] for name, values in self.system.observe(self.state).items()}
         splits = [str(split) for split in self.system.coords()["split"]]
         self.loss, self.accuracy = (
@@ -164,11 +164,11 @@ class TrainingRun:
 
     @property
     def embedding(self) -> np.ndarray:
-        """The network's, (token, axis) float64."""
+        """The embedding of the network (token, axis), float64."""
         return self.seen["embedding"].astype(np.float64)
 
     def classes(self, points: np.ndarray) -> np.ndarray:
-        """What the network takes points (point, axis) for, were they pair sums: (point,)."""
+        """The class that the network assigns to points (point, axis) as pair sums: (point,)."""
         import torch
 
         from analysis.plots.scenes.modular_panels import classify_points
@@ -183,7 +183,7 @@ class TrainingRun:
 
 
 class History:
-    """Quantities of a run so far, thinned as they grow."""
+    """Quantities of the run so far; every other point is dropped when there are too many."""
 
     def __init__(self, *columns: str) -> None:
         self.columns = columns
@@ -194,7 +194,7 @@ class History:
         self.every, self.count = 1, 0
 
     def add(self, *row: float) -> None:
-        """Keep a row of numbers, or when there are many only every other, then every fourth one and so on."""
+        """Append a row of numbers; when the history is full, keep every other row and append more rarely."""
         if self.count % self.every == 0:
             self.rows.append(row)
         self.count += 1
@@ -209,10 +209,10 @@ class History:
 
 
 class EmbeddingStructure(NamedTuple):
-    """What positions form (CA algorithms 1 and 2)."""
+    """The structure that positions form (CA algorithms 1 and 2)."""
 
     ratio: float
-    """Largest norm over smallest."""
+    """Largest norm divided by the smallest."""
     imperfections: int
 
     @property

@@ -1,4 +1,4 @@
-"""The tab of a small network that learns addition, beside particles that began at its first embedding."""
+"""The tab of a small network that learns addition, beside particles that start at its initial embedding."""
 
 import dataclasses
 from typing import Any
@@ -28,7 +28,7 @@ _KINDS = ("network", "particles")
 
 
 class TrainingPage:
-    """Sliders, buttons and figures of a network that learns and of particles beside it."""
+    """Sliders, buttons and figures of a network in training and of particles beside it."""
 
     def __init__(self, document: Document) -> None:
         """Raises MissingPackage without torch."""
@@ -60,7 +60,7 @@ class TrainingPage:
         )
 
     def lower(self) -> UIElement:
-        """Curves, and what colour each has."""
+        """Curves and their legend."""
         titles = {
             "loss": ("Loss", _SPLITS),
             "accuracy": ("Accuracy", _SPLITS),
@@ -73,7 +73,7 @@ class TrainingPage:
         return Row(*plots, sizing_mode="stretch_width")
 
     def begin(self) -> None:
-        """Begin anew with the settings there are."""
+        """Restart with the current settings."""
         self.run.restart()
         self.history.clear()
         self.frames = 0
@@ -90,7 +90,7 @@ class TrainingPage:
         self.player.ask()
 
     def draw_stages(self, n: int, trained: np.ndarray) -> None:
-        """The squares for N tokens, of whose pairs some are trained on."""
+        """Make the figures for N tokens; pair sums of the training split are filled."""
         self.network, self.map, self.particles = (
             LivePlane(_REACH, "embedding of the network"), LivePlane(1.0, "class map and pair sums"),
                 LivePlane(_REACH, "particles")
@@ -111,7 +111,7 @@ class TrainingPage:
     # ------------------------------------------------------------------------------------------ as it moves
 
     def turned(self, *events: Any) -> None:
-        """Other settings: rates change at once, the rest begins anew."""
+        """Take changed settings: learning rate and weight decay apply at once, others restart the run."""
         if self.run.change(**{event.name: event.new for event in events}):
             self.begin()
         self.player.ask()
@@ -151,7 +151,7 @@ class TrainingPage:
         self.frames += 1
 
     def draw_map(self, embedding: np.ndarray) -> None:
-        """The plane of pair sums, which is twice as wide as that of tokens; drawn at unit size."""
+        """The plane of pair sums, scaled to unit size."""
         n, reach = self.run.settings.n, 2 * self.network.reach
         pairs = all_pairs(n)
         sums = embedding[pairs[:, 0]] + embedding[pairs[:, 1]]

@@ -1,4 +1,4 @@
-"""The trajectories of a command line, by a short name: opened when they are first needed, and anew when they change."""
+"""The trajectories of a command line by short names, opened when first needed and again when they have changed."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,14 +19,14 @@ _Stamp = tuple[tuple[str, int, int], ...]
 
 
 class OpenTrajectory(NamedTuple):
-    """A trajectory with what is known of its runs."""
+    """A trajectory and the catalogue of its runs."""
 
     trajectory: xr.Dataset
     entries: list[RunEntry]
 
 
 class OpenFiles:
-    """Trajectories by a short name, shared between visitors.
+    """Trajectories by short names, shared between visitors.
 
     verify: compute the checksum of a file whenever it is opened. A page that is served verifies its files once, before
     it starts, and opens files that a running simulation has extended without another pass over all bytes.
@@ -41,7 +41,7 @@ class OpenFiles:
         self._opened: dict[str, tuple[_Stamp, OpenTrajectory]] = {}
 
     def opened(self, name: str) -> OpenTrajectory:
-        """As it is on disk now. Raises TrajectoryError."""
+        """The trajectory as it is on disk now. Raises TrajectoryError."""
         now = _file_stamp(self.paths[name])
         if name not in self._opened or self._opened[name][0] != now:
             trajectory = open_trajectory(self.paths[name], thoroughly=self.verify)
@@ -49,9 +49,9 @@ class OpenFiles:
         return self._opened[name][1]
 
     def warm(self) -> None:
-        """Read the first, and draw of it what a page begins with, so that nobody waits for imports.
+        """Read the first file and draw its first view, so that the first visitor does not wait for imports.
 
-        Says nothing of errors, which the page will tell."""
+        Errors are ignored here; the page shows them."""
         for name in list(self.paths)[:1]:
             try:
                 trajectory, entries = self.opened(name)
@@ -62,14 +62,14 @@ class OpenFiles:
 
 
 def _file_stamp(path: Path) -> _Stamp:
-    """What tells whether a trajectory, or a result beside it, has been written since: names, times, sizes."""
+    """Names, times and sizes of a trajectory's files and results, which change when one of them is written."""
     parts = [] if path.is_file() else [part.path for part in closed_parts(path)]
     files = [path, *parts, *(stored_result_path(path, analysis) for analysis in RESULT_ANALYSES)]
     return tuple((file.name, *_modification(file)) for file in files)
 
 
 def _modification(path: Path) -> tuple[int, int]:
-    """When a file was last written, and its size; zeros where there is none."""
+    """Modification time and size of a file; zeros if it does not exist."""
     try:
         found = path.stat()
     except OSError:

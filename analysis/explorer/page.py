@@ -1,4 +1,4 @@
-"""The page: tabs of which only the one that is shown does any work, and an address that says what is shown."""
+"""The page: tabs, of which only the visible one computes, and an address (URL) that holds the settings of the view."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -19,6 +19,7 @@ from analysis.explorer.open_files import OpenFiles
 from analysis.explorer.recorded_runs import RunsPage
 from analysis.explorer.server import NONCE_PLACEHOLDER
 from analysis.explorer.theme import FACE, PAGE_STYLE, WIDGET_STYLES, notice_div, text_div
+from dynamics.errors import MissingPackage
 from dynamics.settings import SettingsError
 
 _TITLE = "training dynamics"
@@ -26,38 +27,38 @@ _WRITE_ADDRESS_CODE = """
     clearTimeout(window.address)
     window.address = setTimeout(() => history.replaceState(null, "", "?" + address.text), 250)
 """
-"""Browsers allow some two hundred changes of the address in half a minute."""
+"""The delay is needed because browsers allow some two hundred changes of the address in half a minute."""
 
 
 @functools.cache
 def _page_template() -> Template:
-    """What stands around the document, as it was when the server began."""
+    """The HTML template around the document, read once per server."""
     return Environment(loader=FileSystemLoader(Path(__file__).parent)).get_template("page.html")
 
 
 class Tab(Protocol):
-    """What a tab shows. It is made when it is first looked at."""
+    """The content of a tab, made when the tab is first opened."""
 
     @property
     def settings(self) -> param.Parameterized:
-        """What is looked at, and stands in the address."""
+        """Settings of the view, which the address holds."""
 
     @property
     def layout(self) -> UIElement:
-        """All of it."""
+        """The Bokeh models of the tab."""
 
     def show(self) -> None:
-        """It is looked at now."""
+        """The tab becomes visible."""
 
     def hide(self) -> None:
-        """It is not looked at any more, and stops."""
+        """The tab becomes hidden and stops computing."""
 
 
 class Page:
     """All tabs for one visitor."""
 
     def __init__(self, document: Document, makers: dict[str, Callable[[], Tab]]) -> None:
-        """makers: what makes each tab, by its name. Reads the address of the document's request."""
+        """makers: functions that make each tab, by name. Reads the address of the document's request."""
         self.document, self.makers = document, makers
         self.made: dict[str, Tab] = {}
         self.shown = ""
@@ -69,7 +70,7 @@ class Page:
         self.address = Div(visible=False)
         write = CustomJS(args={"address": self.address}, code=_WRITE_ADDRESS_CODE)
         self.address.js_on_change("text", write)
-        document.js_on_event(DocumentReady, write)  # what it is at first
+        document.js_on_event(DocumentReady, write)  # the first tab
         self.body = Column(sizing_mode="stretch_width")
         document.add_root(Column(self._head(), self.message, self.body, self.address, sizing_mode="stretch_width"))
         document.title = _TITLE
@@ -84,7 +85,7 @@ class Page:
         return Row(title, self.tabs, sizing_mode="stretch_width", margin=(14, 0, 16, 0))
 
     def _begin(self, arguments: dict[str, list[bytes]]) -> None:
-        """Show what the address says, and tell what of it cannot be."""
+        """Show the view of the address, and list the settings in it that were refused."""
         refused: list[SettingsError] = []
         try:
             name = url_state.single_argument("tab", arguments.get("tab", [self.names[0].encode()]))
@@ -99,7 +100,7 @@ class Page:
     def show(
         self, name: str, arguments: dict[str, list[bytes]] | None = None, refused: Sequence[SettingsError] = ()
     ) -> None:
-        """Turn to a tab."""
+        """Open a tab."""
         if self.shown:
             self.made[self.shown].hide()
         if name not in self.made:
@@ -123,14 +124,14 @@ class _NoSettings(param.Parameterized):
 
 
 class _MessageTab:
-    """What stands where nothing can be shown."""
+    """A tab that holds only a message."""
 
     def __init__(self, words: str) -> None:
         self.settings = _NoSettings()
         self.layout = text_div(words, 14, margin=(20, 0, 0, 0), white_space="pre-wrap")
 
     def show(self) -> None:
-        """Nothing moves."""
+        """Does nothing."""
 
     def hide(self) -> None:
         """Nothing moves."""
@@ -148,9 +149,7 @@ Particles and Training are computed as you look."""
 
 
 def training_tab(document: Document) -> Tab:
-    """The tab of a network that learns, or how to get what it needs."""
-    from dynamics.errors import MissingPackage
-
+    """The tab of a network in training, or a message that says how to install torch."""
     try:
         return TrainingPage(document)
     except MissingPackage as error:
@@ -158,7 +157,7 @@ def training_tab(document: Document) -> Tab:
 
 
 def fill_document(document: Document, files: OpenFiles) -> None:
-    """Fill a visitor's document with all tabs; files are those of the command line, the same for all visitors."""
+    """Fill a visitor's document with all tabs. files: those of the command line, shared by all visitors."""
     Page(document, {
         "runs": lambda: RunsPage(files) if files.paths else _MessageTab(_NO_RUNS),
         "particles": lambda: ParticlesPage(document),

@@ -1,4 +1,4 @@
-"""Frames of something that moves: at most thirty a second, no more than the browser paints, none while unseen."""
+"""Animation of live pages: at most thirty frames a second, no more than the browser paints, and none while hidden."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -15,19 +15,19 @@ from analysis.explorer.theme import make_button
 _INTERVAL = 33
 """Milliseconds between frames."""
 TEXT_EVERY = 6
-"""Frames between changes of what is said in words, which nobody reads faster."""
+"""Frames between updates of text."""
 _MAX_UNPAINTED = 4
-"""Frames that are sent before the first of them is painted: more pile up where the browser is slow, fewer leave it
-waiting for the way there and back."""
+"""Frames that are sent before the first of them is painted. More would queue up in a slow browser, fewer would leave it
+waiting for the round trip."""
 CHARTS_EVERY = 10
-"""Frames between changes of curves, whose axes take longer to paint than all points."""
+"""Frames between updates of curves, whose axes take longer to paint than all points."""
 
 FRAME_SECONDS = 0.1
-"""For computing in a frame: the server has others to serve."""
+"""Seconds of computation per frame; the server serves other visitors as well."""
 
 
 def advance_within_time(count: int, advance: Callable[[int], None], at_once: int = 1) -> None:
-    """Move on by a count, or by less where that takes too long, so many at once."""
+    """Advance by a number of steps, or by fewer if they take too long."""
     end = time.perf_counter() + FRAME_SECONDS
     for first in range(0, count, at_once):
         advance(min(at_once, count - first))
@@ -36,19 +36,19 @@ def advance_within_time(count: int, advance: Callable[[int], None], at_once: int
 
 
 class _PaintMonitor:
-    """Tells when the browser has painted what it was sent."""
+    """Reports when the browser has painted the frames that it was sent."""
 
     def __init__(self, painted: Callable[[], None]) -> None:
         self.sent = self.painted = 0
         self.after = painted
-        self.out, self.back = ColumnDataSource(tags=[0]), ColumnDataSource(tags=[0])  # which no view follows
+        self.out, self.back = ColumnDataSource(tags=[0]), ColumnDataSource(tags=[0])  # has no view in the browser
         code = "const k = this.tags[0], f = requestAnimationFrame; f(() => f(() => { back.tags = [k] }))"
         self.out.js_on_change("tags", CustomJS(args={"back": self.back}, code=code))
         self.back.on_change("tags", self._painted)
 
     @property
     def waiting(self) -> bool:
-        """Whether as many frames are on their way as may be."""
+        """Whether the largest number of unpainted frames has been sent."""
         return self.sent - self.painted >= _MAX_UNPAINTED
 
     def send(self) -> None:
@@ -56,7 +56,7 @@ class _PaintMonitor:
         self.out.tags = [self.sent]
 
     def forget(self) -> None:
-        """What is on its way may never be painted."""
+        """Forget frames that were sent, which may never be painted."""
         self.painted = self.sent
 
     def _painted(self, attribute: str, old: Sequence[int], new: Sequence[int]) -> None:
@@ -65,10 +65,10 @@ class _PaintMonitor:
 
 
 class Player:
-    """Starts, pauses and paces. The frame it calls for is told whether time passes."""
+    """Starts, pauses and paces the animation."""
 
     def __init__(self, document: Document, frame: Callable[[bool], None], step: Callable[[], None]) -> None:
-        """frame(moving): draws, after it has moved on if `moving`. step: moves on once."""
+        """frame(moving): draws a frame, after advancing if `moving` is true. step: advances once."""
         self.document, self.frame = document, frame
         self.running, self.stale, self.late, self.seen = False, True, False, False
         self.pulse = _PaintMonitor(self._caught_up)
@@ -77,13 +77,13 @@ class Player:
         self.step_button = make_button("Step", partial(self._apart, step), width=64)
 
     def buttons(self, reset: Callable[[], None], *more: UIElement) -> UIElement:
-        """Start or pause, step, begin anew."""
+        """Buttons to start or pause, to step, and to restart."""
         anew = make_button("Reset", partial(self._apart, reset), width=70)
         carried = [self.pulse.out, self.pulse.back]
         return Row(self.start_button, self.step_button, anew, *more, margin=(0, 0, 8, 0), tags=carried)
 
     def _apart(self, change: Callable[[], None]) -> None:
-        """Change what is shown while it does not play."""
+        """Change what is shown while the animation is paused."""
         self.pause()
         change()
         self.ask()
@@ -102,11 +102,11 @@ class Player:
         self.ask()
 
     def ask(self) -> None:
-        """Have a frame drawn, as something has changed."""
+        """Request a frame, since something has changed."""
         self.stale = True
 
     def show(self) -> None:
-        """It is seen from now on: drawn at once, and again as it changes, when there is a browser that has drawn it."""
+        """The page becomes visible: draw at once, and again when something changes."""
         self.frame(False)
         self.seen = True
         if is_page_pending(self.document):
@@ -121,7 +121,7 @@ class Player:
             self.ask()
 
     def hide(self) -> None:
-        """It is not seen any more, and stands still."""
+        """The page becomes hidden: pause."""
         self.pause()
         self.seen = False
         if self.timer is not None:

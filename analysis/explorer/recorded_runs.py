@@ -1,8 +1,7 @@
-"""The page of recorded runs: choose one, or two side by side, and look at any frame, in the browser.
+"""The page of recorded runs: choose one run, or two side by side, and show any frame.
 
-`RunsPage` has a `layout` of Bokeh models and `settings`, a `param.Parameterized`, which say what is looked at. The page
-is made when it is shown; the arrays of all frames follow once the browser has painted the first, maps after them from
-coarse to fine.
+`RunsPage` has a `layout` of Bokeh models and `settings`, a `param.Parameterized` that holds the view. The page is built
+when it is first shown; the arrays of all frames follow once the browser has painted the first one, maps last.
 """
 
 from collections.abc import Sequence
@@ -56,7 +55,7 @@ class RunsPage:
     # ---------------------------------------------------------------------------------------- for the page around
 
     def show(self) -> None:
-        """It is looked at now: make it, or go on sending what the browser has not got."""
+        """The page becomes visible: build it, or continue to send buffers."""
         if self._shown:
             self.parcels.go_on()
             return
@@ -64,7 +63,7 @@ class RunsPage:
         self._renew(())
 
     def hide(self) -> None:
-        """It is not looked at any more. The browser stops by itself."""
+        """The page becomes hidden; the browser pauses by itself."""
         self.parcels.stop()
 
     def _looked_at(self, attribute: str, old: list[float], new: list[float]) -> None:
@@ -74,7 +73,7 @@ class RunsPage:
     # ------------------------------------------------------------------------------------------------ what is shown
 
     def _settle(self, **values: Any) -> None:
-        """Settings that the page chooses."""
+        """Set settings that the page chooses itself."""
         self._settling = True
         self.settings.param.update(**values)
         self._settling = False
@@ -84,7 +83,7 @@ class RunsPage:
             self._renew(tuple(event.name for event in events))
 
     def _renew(self, changed: Sequence[str]) -> None:
-        """Show what the settings say, or say why that cannot be."""
+        """Show the view of the settings, or a message that says why this is not possible."""
         try:
             self._make(changed)
             nothing = self.screen is not None and not self.screen.panels
@@ -117,7 +116,7 @@ class RunsPage:
         self.side.show(entries, others, titles, names)
 
     def _settle_runs(self, changed: Sequence[str], entries: Sequence[RunEntry], others: Sequence[RunEntry]) -> None:
-        """See that the runs are there; another file begins with a run of its own. Raises SettingsError."""
+        """Check that the runs exist; a new file starts with its default run. Raises SettingsError."""
         s = self.settings
         if s.run is None or changed == ("file",):
             self._settle(run=first_run_to_show(entries))
@@ -127,13 +126,13 @@ class RunsPage:
         for name, runs in (("run", entries), ("other_run", others)):
             place = getattr(s, name)
             if runs and place is not None and place >= len(runs):
-                raise SettingsError(name, place, f"a place from 0 to {len(runs) - 1}")
+                raise SettingsError(name, place, f"a run index from 0 to {len(runs) - 1}")
 
     def _show(self, screen: Screen) -> None:
-        """Put a screen on the page and send what belongs to it."""
+        """Put a screen on the page and send its buffers."""
         scenes: list[Scene] = screen.scenes
         self.title.text, self.facts.text = scenes[0].title, facts_line(scenes[0], screen.frames[0])
-        self.title.visible = self.facts.visible = len(scenes) == 1  # each of two has its own
+        self.title.visible = self.facts.visible = len(scenes) == 1  # each of two runs has a title of its own
         screen.listen()
         self.screen, self.wall.children = screen, [screen.layout]
         self.parcels.begin(screen)

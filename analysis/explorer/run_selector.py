@@ -1,4 +1,4 @@
-"""What stands beside the panels of recorded runs: lists to choose a run, another to compare, and panels from."""
+"""The controls beside the panels of recorded runs: choice of a run, of a second run to compare, and of panels."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -19,21 +19,21 @@ _TABLE_STYLE = """
     select.bk-input { font: 11px/1.45 ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; padding: 3px; }
     label { position: absolute; clip-path: inset(50%); width: 1px; height: 1px; }
     """
-"""Of the list of runs, above which its columns are named."""
+"""Style of the list of runs and its header."""
 _MONOSPACED: dict[str, Any] = {
     "font_family": 'ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace', "line_height": "1.3",
     "white_space": "pre",
 }  # fmt: skip
 _SPACE = "\N{NO-BREAK SPACE}"
 _LINES = 9
-"""Of the list of runs that are seen at once."""
+"""Visible lines of the list of runs."""
 
 
 class RunSelector:
-    """Controls of settings. They set these when a person turns them, and only show them when `show` is called."""
+    """Controls of the view settings; a user's change sets them, `show` displays them."""
 
     def __init__(self, settings: ViewSettings, files: Sequence[str], changed: Callable[..., Any]) -> None:
-        """files: by name; changed: takes settings, by name, that a person has chosen."""
+        """files: names of files. changed: called with the settings that the user has chosen."""
         self.settings, self.changed = settings, changed
         self.entries: list[RunEntry] = []
         self.names: list[str] = []
@@ -71,7 +71,7 @@ class RunSelector:
         self.by = select_widget("at the same", list(COMPARE_BY.items()), "clock")
 
     def _make_panels(self) -> None:
-        self.boxes: dict[str, CheckboxGroup] = {}  # one each, so that each is told by its own name
+        self.boxes: dict[str, CheckboxGroup] = {}  # one group each, so that each has its own label for screen readers
         self.boxes_of_panels = ColumnOf(margin=0, sizing_mode="stretch_width")
         self.size = select_widget("size", list(PANEL_SIZES), "medium")
         looks: dict[str, Any] = {"classes": ["small"], "margin": (0, 2, 8, 0), "align": "end"}
@@ -90,7 +90,7 @@ class RunSelector:
     # ------------------------------------------------------------------------------------------- from a person
 
     def _set(self, **values: Any) -> None:
-        """Settings, by a person: not where controls only show what is."""
+        """Pass on settings that the user has changed; ignore changes made by `show`."""
         if not self._quiet:
             self.changed(**values)
 
@@ -110,7 +110,7 @@ class RunSelector:
     def show(
         self, entries: list[RunEntry], others: Sequence[RunEntry], titles: dict[str, str], shown: Sequence[str]
     ) -> None:
-        """Say what the settings are.
+        """Display the settings.
 
         entries, others: the runs of both files; titles: of all panels, by name; shown: names of panels.
         """
@@ -128,7 +128,7 @@ class RunSelector:
         self._list_runs()
 
     def _show_kinds(self) -> None:
-        """What runs can be looked for by: only what tells some of them from others."""
+        """Filters that distinguish between the runs."""
         kinds = sorted({kind for entry in self.entries for kind in entry.kinds})
         counts = {kind: sum(kind in entry.kinds for entry in self.entries) for kind in kinds}
         options = [("", "of any kind"), *((kind, f"{kind} ({counts[kind]})") for kind in kinds)]
@@ -148,7 +148,7 @@ class RunSelector:
             box.update(labels=[titles[name]], active=[0] if name in shown else [])
 
     def _list_runs(self) -> None:
-        """Runs as filters have them, with the one that is shown among them."""
+        """The runs that pass the filters, and the run that is shown."""
         if self._quiet:
             return
         found = filter_runs(self.entries, self.wanted.value, self.kind.value, self.order.value)

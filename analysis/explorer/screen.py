@@ -1,7 +1,7 @@
-"""One run or two on a page: their figures, the time line they share, and what the script in the browser is given.
+"""A screen of one run or two: their figures, their common time line, and the arguments of the script in the browser.
 
-The script is `scrubber.js` with what stands before it in `SCRIPTS`. A `Screen` can stand in a page with a server, which
-sends the buffers in parcels, and in a file that carries them.
+The script consists of the files `_SCRIPTS`. A `Screen` can be part of a served page, whose server sends the buffers in
+batches, or of an exported file, which contains them.
 """
 
 from collections.abc import Sequence
@@ -25,23 +25,23 @@ from analysis.plots.drawing.panel_layout import common_limits
 from analysis.plots.scenes.scene import Image, Panel, Scene
 
 PANEL_SIZES = {"small": 218, "medium": 258, "large": 400}
-"""Pixels across a panel, by word."""
+"""Width of panels in pixels."""
 _RUN_NAMES = ("A", "B")
 _SCRIPTS = ("buffers.js", "figures.js", "bar.js", "scrubber.js")
-"""What runs in the browser, in this order."""
+"""Scripts of the browser, in this order."""
 
 _PanelLimits = tuple[tuple[float, float], tuple[float, float]]
 
 
 def facts_line(scene: Scene, frames: np.ndarray) -> str:
-    """What is known of a run, in a line, and how many of its frames are there to be looked at, if not all."""
+    """Facts about a run in one line, with the number of its frames if only some are sent."""
     known = [f"{name} {value}" for name, value in scene.facts.items() if name not in ("run", "seed")]
     few = len(frames) < len(scene.steps)
     return ", ".join(known + [f"{len(frames)} of {len(scene.steps)} frames, evenly"] * few)
 
 
 def match_limits(scenes: Sequence[Scene]) -> list[Scene]:
-    """Two scenes of which the panels that both have share limits, and matrices their colours, as in a film."""
+    """Two scenes whose common panels have the same limits and colour scales, as in a film."""
     if len(scenes) < 2:
         return list(scenes)
     both = [{panel.name: panel for panel in scene.panels} for scene in scenes]
@@ -57,7 +57,7 @@ def match_limits(scenes: Sequence[Scene]) -> list[Scene]:
 
 
 def _within(panel: Panel, limits: _PanelLimits, others: Sequence[Panel]) -> Panel:
-    """A panel with other limits, and with matrices in the colours that they share with others; its note says which."""
+    """A panel with other limits, and images on the colour scale common to `others`, which its note gives."""
     images = [layer for other in others for layer in other.layers if isinstance(layer, Image)]
     layers, note = [], panel.note
     for layer in panel.layers:
@@ -73,7 +73,7 @@ def _within(panel: Panel, limits: _PanelLimits, others: Sequence[Panel]) -> Pane
 
 @cache
 def player_script() -> str:
-    """What runs in the browser."""
+    """The scripts of the browser."""
     code = "\n".join((Path(__file__).parent / name).read_text(encoding="utf-8") for name in _SCRIPTS)
     return f"globalThis.scrubber ??= (() => {{\n{code}\nreturn new Player() }})()\n"
 
@@ -84,7 +84,7 @@ if (scrubber.stage?.number !== number) scrubber.take({number, parts, lanes, mark
 
 
 class Screen:
-    """Figures of one run, or of two side by side, and the script that moves them."""
+    """Figures of one run or of two side by side, and the script that animates them."""
 
     made = 0
 
@@ -92,7 +92,7 @@ class Screen:
         self, scenes: Sequence[Scene], panels: Sequence[str], bar: Div, told: Div | None, step: int | None = None,
         by: str = "clock", size: str = "medium",
     ) -> None:  # fmt: skip
-        """step: looked at first, of the first run; None goes on where the browser is."""
+        """step: the first step to show, of the first run; None keeps the position of the browser."""
         self.scenes, self.panels = match_limits(scenes), list(panels)
         self.frames = [frames_to_send(scene, panels) for scene in scenes]
         self.line = make_timeline(scenes, self.frames, by)
@@ -101,7 +101,7 @@ class Screen:
         grids: list[UIElement] = [self._grid(lane, place, PANEL_SIZES[size]) for lane in range(len(scenes))]
         self.parcel = ColumnDataSource()
         self.layout = Row(children=grids, sizing_mode="stretch_width", margin=0)
-        self.layout.tags = [self.parcel]  # so that it is in the page
+        self.layout.tags = [self.parcel]  # makes it part of the page
         Screen.made += 1
         self.told = told
         self.arguments = {
@@ -124,7 +124,7 @@ class Screen:
                 self.parts.append(part)
         look: dict[str, str | None] = {"display": "flex", "flex-wrap": "wrap", "align-content": "flex-start"}
         wall = Row(children=[each.layout for each in made], styles=look, sizing_mode="stretch_width", margin=0)
-        if len(self.scenes) == 1:  # which the page says above
+        if len(self.scenes) == 1:  # the page shows the title above
             return ColumnOf(children=[wall], sizing_mode="stretch_width", margin=0)
         title = text_div(f"{_RUN_NAMES[lane]}: {scene.title}", 14, INK, (0, 8, 3, 2), font_weight="600")
         said = text_div(facts_line(scene, self.frames[lane]), 12, FAINT, (0, 8, 3, 2))
@@ -138,7 +138,7 @@ class Screen:
         }  # fmt: skip
 
     def _marks(self) -> list[dict[str, Any]]:
-        """Events of all runs, in their order, plateaus first, so that others lie above them."""
+        """Event marks of all runs in order; plateaus first, so that other marks lie above them."""
         found = []
         for lane, scene in enumerate(self.scenes):
             for mark in scene.marks:
@@ -151,14 +151,14 @@ class Screen:
         return sorted(found, key=lambda mark: (mark["kind"] != "plateau", mark["place"]))
 
     def listen(self) -> None:
-        """What takes parcels in a page with a server."""
+        """Let the script of a served page receive the batches of buffers."""
         code = player_script() + TAKE_CODE + "scrubber.receive(parcel.data)"
         found = CustomJS(args={**self.arguments, "parcel": self.parcel}, code=code)
         self.parcel.js_on_change("data", found)
         self.point()
 
     def point(self) -> None:
-        """A place on the clock of curves that is clicked or dragged to is looked at."""
+        """Let a click or drag on a curve move the time line to that time."""
         for part in self.parts:
             if part["kind"] == "cursor":
                 code = "globalThis.scrubber?.point(cb_obj.x, lane)"

@@ -1,8 +1,8 @@
-// Shows any frame of recorded runs, wholly in the browser. There is one player on a page.
+// Shows any frame of recorded runs in the browser, without the server. A page has one player.
 //
-// A stage is what is shown: parts (what changes in each figure), lanes (one a run: which of its frames belongs to each
-// place of the time line), marks (events), and buffers, which come after it in parcels (buffers.js). Its figures are
-// painted by figures.js; bar.js shows where it is and whether it plays.
+// A stage holds parts (the changing glyphs of each figure), lanes (one per run: its frame at each index of the time line),
+// marks (events), and buffers, which arrive later in batches (buffers.js). figures.js paints the figures; bar.js shows the
+// position and whether the player is playing.
 
 const within = (value, low, high) => Math.min(Math.max(value, low), high)
 
@@ -10,7 +10,7 @@ class Player {
   constructor() {
     Object.assign(this, {place: 0, last: 0, playing: false, speed: 30, painted: 0, stage: null, shown: null})
     for (const kind of ["click", "input", "keydown"]) document.addEventListener(kind, (event) => this.hear(kind, event))
-    setInterval(() => { if (this.stage && !this.shown?.connected) this.show(this.place) }, 250)  // back from another tab
+    setInterval(() => { if (this.stage && !this.shown?.connected) this.show(this.place) }, 250)  // the user returned from another tab
   }
 
   // ------------------------------------------------------------------------------------------------------ a stage
@@ -30,11 +30,11 @@ class Player {
     if (!this.chosen) this.speed = this.last > 600 ? 60 : this.last > 60 ? 30 : 10
   }
 
-  get bar() {  // the element that is shown
+  get bar() {  // the visible element
     return this.shown?.element ?? null
   }
 
-  at(time) {  // the last place that is not after a time
+  at(time) {  // the last index not after a time
     const {times} = this.stage
     let low = 0, high = times.length
     while (high - low > 1) {
@@ -49,7 +49,7 @@ class Player {
     this.show(this.place)
   }
 
-  find_bar() {  // whether the bar is on the page; what it has of the stage is written when it is new
+  find_bar() {  // whether the bar is on the page; a new bar gets the marks and times of the stage
     if (this.shown?.connected) return true
     const element = Bokeh.index.find_one(this.stage.bar)?.shadow_el?.querySelector(".bar")
     if (!element?.isConnected) return false
@@ -73,7 +73,7 @@ class Player {
     return this.figures.paint(place).then(() => { this.painted++ })
   }
 
-  say(place) {  // on the bar
+  say(place) {  // show the position on the bar
     if (!this.shown?.connected) return
     this.drawn = place
     this.shown.show_place(this.stage.lanes, place)
@@ -91,7 +91,7 @@ class Player {
       if (!this.playing) return
       this.place = Math.min(this.place + Math.max(now - before, 0) / 1000 * this.speed, this.last)
       before = now
-      if (!this.find_bar()) this.playing = false  // nobody looks at it
+      if (!this.find_bar()) this.playing = false  // the page is hidden
       else if (Math.floor(this.place) != this.drawn) this.draw()
       if (this.place >= this.last) this.play(false)
       else requestAnimationFrame(tick)
@@ -107,7 +107,7 @@ class Player {
     this.report()
   }
 
-  event(direction) {  // the next event, or the one before
+  event(direction) {  // go to the next or previous event
     const here = Math.floor(this.place)
     const places = this.stage.marks.map((mark) => mark.place).filter((place) => (place - here) * direction > 0)
     if (!places.length) return
@@ -116,7 +116,7 @@ class Player {
     this.report()
   }
 
-  point(x, lane) {  // to a place on a panel's clock
+  point(x, lane) {  // go to a time on a panel's axis
     const {clock, frames} = this.stage.lanes[lane]
     const away = (place) => Math.abs(clock[frames[place]] - x)
     let best = 0
@@ -125,7 +125,7 @@ class Player {
     this.report()
   }
 
-  report() {  // to Python, when it has come to rest
+  report() {  // report the position to Python when it stops changing
     clearTimeout(this.reporting)
     this.reporting = setTimeout(() => {
       const place = Math.floor(this.place), {told, lanes: [lane]} = this.stage
@@ -143,7 +143,7 @@ class Player {
     const asked = ours && path.find((node) => node.dataset?.do || node.dataset?.to)
     if (!asked) return
     if (kind == "input" && asked.dataset.do == "seek") {
-      const to = Number(asked.value)  // before the bar is told where it was
+      const to = Number(asked.value)  // before the bar shows the old position
       this.play(false)
       this.show(to)
       this.report()
@@ -158,7 +158,7 @@ class Player {
     act?.()
   }
 
-  press(event, on) {  // keys that nothing else on the page has a use for
+  press(event, on) {  // keys that no other element uses
     const slider = on === this.shown.control("seek")
     if (event.ctrlKey || event.altKey || event.metaKey || !this.shown.visible) return
     if (on.matches?.("input, textarea, select, [role=slider], [contenteditable]") && !(slider && event.key == " ")) return

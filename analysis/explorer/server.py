@@ -1,11 +1,10 @@
-"""A server of one page for one person on this machine: nobody else reaches it, and it reaches nobody.
+"""A server of one page for the user of this machine; it accepts no other clients and opens no connections.
 
-It listens on 127.0.0.1 alone. Requests for another host are refused, as a page elsewhere whose name has been pointed
-at this machine would send (DNS rebinding), and so are websockets that a page of another origin opens. It gives out
-the page, its websocket and Bokeh's own scripts, and no file of anybody's. The page may load nothing from elsewhere
-(Content-Security-Policy), and only scripts run that carry a word drawn for the answer: those that the page's template
-says are its own, so that a text out of a file cannot, whatever it says. Bokeh needs eval for its callbacks and styles
-in place.
+It listens on 127.0.0.1 only. Requests that name another host are refused (protection against DNS rebinding), and so are
+websockets opened by a page of another origin. The server offers the page, its websocket and Bokeh's own scripts, and no
+other file. A Content-Security-Policy forbids the page to load anything from elsewhere, and only scripts with the nonce
+of the response run, so that text from a file cannot run as a script. Bokeh needs eval for its callbacks, and inline
+styles.
 """
 
 import logging
@@ -34,17 +33,17 @@ ADDRESS = "127.0.0.1"
 HOSTS = (ADDRESS, "localhost")
 SESSION = "bokeh-session-id"
 UNUSED_SECONDS = 5
-"""How long a session waits for a page that has gone to come back."""
+"""Time in milliseconds for which a session waits for a closed page to return."""
 
 NONCE_PLACEHOLDER = secrets.token_hex(18)
-"""Stands in a page where the word drawn for the answer is to stand; nobody outside this process knows it."""
+"""Placeholder in the template for the nonce of each response; known only in this process."""
 
 PATH = re.compile(
     r"/|/ws|/favicon\.ico|/static(?!.*\.\.)(?:/(?:[\w@^.-]|%5E|%40)+)+\.(?:js|css|map|ico|png|svg|woff2?)"
 )
-"""Those of the page, its websocket and the files that come with the packages."""
+"""Paths of the page, its websocket and the packages' files."""
 _MAX_ADDRESS = 8000
-"""Letters of an address that is read."""
+"""Longest query of an address that is read, in characters."""
 
 POLICY = (
     "default-src 'none'; script-src 'nonce-{nonce}' 'strict-dynamic' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
@@ -61,7 +60,7 @@ HEADERS = {
 
 
 class SecurityHeaders(OutputTransform):
-    """Headers on every answer, and on a page its policy, with a word drawn anew for its scripts."""
+    """Adds security headers to every response, and to a page its policy with a new nonce for its scripts."""
 
     def __init__(self, request: HTTPServerRequest) -> None:
         self.host = request.host
@@ -81,7 +80,7 @@ class SecurityHeaders(OutputTransform):
 
 
 class _RefusalHandler(RequestHandler):
-    """What is not to be had, said in a sentence."""
+    """Answers a refused request with a sentence."""
 
     def initialize(self, status: int, sentence: str) -> None:
         self.status, self.sentence = status, sentence
@@ -93,7 +92,7 @@ class _RefusalHandler(RequestHandler):
 
 
 class _RequestMatcher(Matcher):
-    """Requests that are refused, each for the same reason."""
+    """A request handler that refuses every request for one reason."""
 
     def __init__(self, unwanted: Callable[[HTTPServerRequest], bool]) -> None:
         self.unwanted = unwanted
@@ -103,7 +102,7 @@ class _RequestMatcher(Matcher):
 
 
 def _refusal_rules(port: int) -> list[Rule]:
-    """What is refused, and why, before anything is given."""
+    """The reason for which a request is refused, checked before anything is sent."""
     hosts = [f"{host}:{port}" for host in HOSTS]
     origins = [f"http://{host}" for host in hosts]
 
@@ -130,36 +129,36 @@ def _refusal_rules(port: int) -> list[Rule]:
 
 
 class _ClosedPageFilter(logging.Filter):
-    """Leaves out that a page was closed while its websocket was being opened, which Bokeh takes for a fault."""
+    """Drops the log message about a page that was closed while its websocket was being opened, which is not a fault."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return not record.getMessage().startswith("Uncaught exception GET /ws")
 
 
 def make_server(make: Callable[[Document], None], port: int) -> tuple[BaseServer, str]:
-    """A server that gives every visitor a document of their own, and its address. Raises SettingsError.
+    """A server that gives every visitor a new document, and its address. Raises SettingsError.
 
-    make: fills the document. port: 0 is any free one.
+    make: fills the document. port: 0 takes any free port.
     """
     try:
         sockets, port = bind_sockets(ADDRESS, port)
     except (OSError, OverflowError) as error:
         why = getattr(error, "strerror", None) or error
         raise SettingsError("port", f"{port} ({why})", "a free port, or 0, which takes any that is free") from None
-    logging.getLogger("tornado.access").setLevel(logging.CRITICAL)  # what is refused is told to who asked
-    logging.getLogger("bokeh.server.views.ws").setLevel(logging.CRITICAL)  # a page that is closed amid a frame
+    logging.getLogger("tornado.access").setLevel(logging.CRITICAL)  # refusals are answered, not logged
+    logging.getLogger("bokeh.server.views.ws").setLevel(logging.CRITICAL)  # a page that is closed during a frame
     logging.getLogger("tornado.application").addFilter(_ClosedPageFilter())
-    silence(EMPTY_LAYOUT, True)  # places where something will stand
+    silence(EMPTY_LAYOUT, True)  # empty placeholders are intended
     application = BokehTornado(
         {"/": Application(FunctionHandler(make))},
         extra_websocket_origins=[f"{host}:{port}" for host in HOSTS],
-        sign_sessions=True,  # nobody else names a session
+        sign_sessions=True,  # session ids come from the server only
         secret_key=secrets.token_bytes(32),
         check_unused_sessions_milliseconds=1000,
         unused_session_lifetime_milliseconds=1000 * UNUSED_SECONDS,
     )
     application.add_transform(SecurityHeaders)
     application.add_handlers(r".*", _refusal_rules(port))
-    http = HTTPServer(application, max_header_size=1 << 20)  # what is longer gets no answer
+    http = HTTPServer(application, max_header_size=1 << 20)  # longer requests get no response
     http.add_sockets(sockets)
     return BaseServer(IOLoop.current(), application, http), f"http://{ADDRESS}:{port}/"

@@ -1,4 +1,4 @@
-"""What can be turned on the pages of what moves, and stands in their addresses; defaults are those of the systems."""
+"""Settings of the live pages, which their addresses hold; defaults are those of the systems."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ PARTICLES, NETWORK = ParticleSettings(), ModularSettings()
 
 
 class ParticleSliders(param.Parameterized):
-    """Of the page of particles."""
+    """Settings of the page of particles."""
 
     fa = param.Number(PARTICLES.fa, bounds=(0, 5), label="alignment f_a")
     gr = param.Number(PARTICLES.gr, bounds=(0, 5), label="repulsion g_r")
@@ -28,15 +28,15 @@ class ParticleSliders(param.Parameterized):
 
 
 PARTICLE_SLIDER_STEPS = {"fa": 0.1, "gr": 0.1, "ga": 0.1, "step_size": 0.0001, "n": 1, "dim": 1, "seed": 1}
-"""Between the values of a slider, by setting."""
+"""Increment of each slider."""
 
 
 class TrainingSliders(param.Parameterized):
-    """Of the page of a network that learns."""
+    """Settings of the page of a network in training."""
 
     lr = param.Number(NETWORK.lr, bounds=(0.0001, 0.1), label="learning rate")
     weight_decay = param.Number(NETWORK.weight_decay, bounds=(0, 2), label="weight decay")
-    train_share = param.Number(NETWORK.train_share, bounds=(0.1, 1), label="training share")
+    train_share = param.Number(NETWORK.train_share, bounds=(0.1, 1), label="training fraction")
     n = param.Integer(NETWORK.n, bounds=(4, 59), label="tokens N")
     seed = param.Integer(0, bounds=(0, 999), label="seed")
     pace: Any = param.Selector(

@@ -1,7 +1,7 @@
-"""Buffers on their way to a browser, when it has painted: first whatever is no map, then maps, all from coarse to fine.
+"""Sending of buffers to a browser after it has painted: maps last, all from coarse to fine in time.
 
-Parcels are small, for the server does nothing else while it makes one. A page that is not looked at has no document, so
-that nothing can be sent: then `stop` it, and later `go_on`.
+Batches are small, since the server does nothing else while it encodes one. A hidden page has no document, so that
+nothing can be sent: call `stop`, and later `go_on`.
 """
 
 import time
@@ -16,26 +16,26 @@ from analysis.explorer.codec import changing_layers, coarse_to_fine_batches, enc
 from analysis.explorer.screen import Screen
 
 _MAP_FRAMES = 24
-"""Frames of maps that are sent at once, at most."""
+"""Largest number of frames of maps in a batch."""
 _SECONDS = 0.1
-"""That a parcel may take to be made, about."""
+"""Approximate time to encode a batch, in seconds."""
 _PAUSE = 20
-"""Milliseconds between two parcels, in which the server listens."""
+"""Milliseconds between two batches, in which the server handles requests."""
 
 
 class _FrameBatch(NamedTuple):
-    """Some frames of the maps of a run, or of all else."""
+    """A batch of frames of a run: of its maps, or of all other layers."""
 
     lane: int
     maps: bool
-    frames: np.ndarray  # of those that are kept
+    frames: np.ndarray  # indices into the frames that are kept
 
 
 class BufferStream:
-    """What the browser of a visitor is still to have of a screen."""
+    """Sends the buffers of a screen to a visitor's browser."""
 
     def __init__(self, layout: UIElement) -> None:
-        """layout: what is in the visitor's document while it is looked at."""
+        """layout: a model that is in the visitor's document while the page is visible."""
         self.layout = layout
         self.screen: Screen | None = None
         self.waiting: list[_FrameBatch] = []
@@ -47,7 +47,7 @@ class BufferStream:
         return self.layout.document
 
     def begin(self, screen: Screen | None) -> None:
-        """Send a screen, from now on and instead of any other; None sends nothing more."""
+        """Send the buffers of a screen instead of any other; None stops sending."""
         self.screen, self._fresh, self.waiting = screen, screen is not None, []
         self.go_on()
 
@@ -56,19 +56,19 @@ class BufferStream:
         self._turn += 1
 
     def go_on(self) -> None:
-        """Send what has not been sent, when the browser has painted."""
-        self._turn += 1  # whatever was under way ends
+        """Send the remaining batches, after the browser has painted."""
+        self._turn += 1  # cancels callbacks under way
         document, turn = self.document, self._turn
         if document is None or (not self._fresh and not self.waiting):
             return
         context = document.session_context
-        if context is not None and getattr(context, "session", None) is None:  # nobody is there yet
+        if context is not None and getattr(context, "session", None) is None:  # the page has not been opened yet
             document.on_event("document_ready", lambda event: self._next(turn))
         else:
             document.add_next_tick_callback(lambda: self._next(turn))
 
     def _next(self, turn: int) -> None:
-        """The next parcel, unless the page was turned away from or shows another screen since."""
+        """Send the next batch, unless the page was hidden or shows another screen since."""
         document, screen = self.document, self.screen
         if turn != self._turn or document is None or screen is None:
             return
@@ -83,7 +83,7 @@ class BufferStream:
 
 
 def _frame_batches(screen: Screen) -> list[_FrameBatch]:
-    """All that the browser is to have of a screen: no maps before maps, the coarse ones of both runs first."""
+    """All batches of a screen: maps last, coarse ones of both runs first."""
     found: list[_FrameBatch] = []
     for lane, (scene, frames) in enumerate(zip(screen.scenes, screen.frames, strict=True)):
         kinds = {is_map(layer) for layer in changing_layers(scene, screen.panels).values()}
@@ -97,12 +97,12 @@ def _frame_batches(screen: Screen) -> list[_FrameBatch]:
 
 
 def _spacing(frames: np.ndarray) -> int:
-    """Between the first two of some frames; 1 of a single one."""
+    """Distance of the first two frames; 1 for a single frame."""
     return int(frames[1] - frames[0]) if len(frames) > 1 else 1
 
 
 def _encode_batch(screen: Screen, piece: _FrameBatch) -> dict[str, np.ndarray]:
-    """The buffers of a piece, by lane/array, and which frames they are of."""
+    """The buffers of a batch by lane/array, and the indices of its frames."""
     scene, frames = screen.scenes[piece.lane], screen.frames[piece.lane]
     layers = {
         name: layer for name, layer in changing_layers(scene, screen.panels).items() if is_map(layer) == piece.maps
@@ -114,7 +114,7 @@ def _encode_batch(screen: Screen, piece: _FrameBatch) -> dict[str, np.ndarray]:
 
 
 def _send(screen: Screen, data: dict[str, np.ndarray]) -> None:
-    """A parcel; its columns need not be of equal length."""
+    """Send a batch; its columns need not have equal lengths."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         screen.parcel.data = data

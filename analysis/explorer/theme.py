@@ -1,6 +1,6 @@
-"""How the explorer looks, said once: its colours, its face, the styles of its widgets, and those widgets.
+"""The theme of the explorer: colours, font, styles of widgets, and functions that make styled widgets.
 
-Blue, ink and grey stand out from the paper by 4.5 to 1 or more, as small letters need (WCAG 2, contrast).
+Blue, ink and grey have a contrast of at least 4.5 to 1 on the background, as WCAG 2 asks for small text.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,11 +11,11 @@ from bokeh.models import Button, Div, Select
 
 ACCENT = "#0b6fa4"
 INK, FAINT = "#1f2933", "#616e7c"
-"""Of words, and of words that matter less."""
+"""Colours of text and of secondary text."""
 WARNING = "#8a4b08"
 PAPER = "#fbfbfa"
 BORDER, RULE = "#c5ccd3", "#d9dee3"
-"""Around what can be pressed, and around and within figures."""
+"""Colours of controls' borders, and of figures' frames and grids."""
 FACE = 'system-ui, "Segoe UI", "Helvetica Neue", "DejaVu Sans", Arial, sans-serif'
 
 PAGE_STYLE = f"""
@@ -23,7 +23,7 @@ html {{ background: {PAPER}; color: {INK}; }}
 body {{ font: 13px/1.45 {FACE}; margin: 0 auto; padding: 14px 20px 24px; }}
 :focus-visible {{ outline: 2px solid {ACCENT}; outline-offset: 2px; }}
 """
-"""Styles of a page as a whole."""
+"""Styles of the whole page."""
 
 WIDGET_STYLES = f"""
 label {{ font: 12px/1.3 {FACE}; color: {FAINT}; }}
@@ -48,31 +48,31 @@ input[type=checkbox] {{ accent-color: {ACCENT}; }}
 """Styles of every widget."""
 
 ONE_LINE: dict[str, Any] = {"white_space": "nowrap", "overflow": "hidden", "text_overflow": "ellipsis"}
-"""Styles of a text that is cut where there is no room."""
+"""Styles of a text that is cut off if it does not fit."""
 
 
 def text_div(words: str, size: int = 13, colour: str = INK, margin: Any = 0, **styles: Any) -> Div:
-    """Plain text, in which nothing is read as markup. margin: as Bokeh has it; styles: of CSS, with _ for -."""
+    """Plain text without markup. margin: as in Bokeh. styles: CSS properties, with _ for -."""
     named = {name.replace("_", "-"): value for name, value in styles.items()}
     style = {"font-size": f"{size}px", "font-family": FACE, "color": colour, "line-height": "1.4", **named}
     return Div(text=words, render_as_text=True, styles=style, sizing_mode="stretch_width", margin=margin)
 
 
 def notice_div() -> Div:
-    """Where a page says what it cannot do, which a screen reader reads out; unseen until then."""
+    """The place for error messages, which screen readers read out; hidden while empty."""
     made = text_div("", colour=WARNING, margin=(0, 0, 12, 0), white_space="pre-wrap")
     made.update(visible=False, html_attributes={"role": "status"})
     return made
 
 
 def select_widget(title: str, options: Sequence[Any], value: str, **more: Any) -> Select:
-    """A list to choose from. options: words, or pairs of a value and its words."""
+    """A select widget. options: texts, or pairs of a value and its text."""
     looks = {"stylesheets": [WIDGET_STYLES], "sizing_mode": "stretch_width", "margin": (0, 0, 8, 0)}
     return Select(title=title, options=list(options), value=value, **{**looks, **more})
 
 
 def parameter_select(settings: param.Parameterized, name: str) -> Select:
-    """A list to choose one of the objects of a selector from."""
+    """A select widget of the objects of a param selector."""
     parameter = settings.param[name]
     words = {str(value): label for label, value in parameter.names.items()}
     values = {str(value): value for value in parameter.objects}
@@ -85,7 +85,7 @@ def parameter_select(settings: param.Parameterized, name: str) -> Select:
 def make_button(
     label: str, press: Callable[[], None] | None = None, title: str = "", classes: Sequence[str] = (), **more: Any
 ) -> Button:
-    """A button; title is its name where the label is a sign or says too little. Of the class `small`, a smaller one."""
+    """A button. title: its name, if the label is a symbol. Buttons of the class `small` are smaller."""
     attributes = {"title": title, "aria-label": title} if title else {}
     looks = {"stylesheets": [WIDGET_STYLES], "margin": (0, 6, 6, 0), "html_attributes": attributes}
     made = Button(label=label, css_classes=list(classes), **{**looks, **more})

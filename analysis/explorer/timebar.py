@@ -1,4 +1,4 @@
-"""The bar of the page of recorded runs: playing, the slider, and events above it; `bar.js` listens to it."""
+"""The time bar of the page of recorded runs: play buttons, slider, and event marks; `bar.js` handles its events."""
 
 from bokeh.models.widgets import Div
 
@@ -7,7 +7,7 @@ from analysis.explorer.theme import ACCENT, BORDER, FACE, FAINT, INK, PAPER
 
 
 def _svg_icon(path: str) -> str:
-    """A sign on a button."""
+    """An icon on a button."""
     shape = f'<path d="{path}" fill="currentColor"/>'
     return f'<svg viewBox="0 0 16 16" width="14" height="14" aria-hidden="true">{shape}</svg>'
 
@@ -31,13 +31,13 @@ _SPEEDS = (5, 10, 20, 30, 60, 120, 240)
 
 
 def _bar_button(name: str) -> str:
-    """A button of the bar."""
+    """A button of the time bar."""
     title, icon = _TITLES[name], _svg_icon(_ICONS[name])
     return f'<button data-do="{name}" title="{title}" aria-label="{title}">{icon}</button>'
 
 
 def time_bar() -> Div:
-    """Playing, and the slider; `scrubber.js` listens to it."""
+    """The time bar as a Div; `bar.js` handles its events."""
     speeds = "".join(f'<option value="{speed}">{speed} frames/s</option>' for speed in _SPEEDS)
     kinds = "".join(f'<span><i class="{kind}"></i>{kind}</span>' for kind in EVENT_MARK_COLOURS)
     text = f"""<div class="bar" role="group" aria-label="Time">

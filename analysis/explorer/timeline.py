@@ -1,4 +1,4 @@
-"""The time line of one run, or of two that are looked at together: its moments, and which frame each run has there."""
+"""The time line of one run, or of two that are compared: its moments, and the frame of each run at each moment."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from analysis.plots.drawing.film_timeline import frame_times, run_fraction
 from analysis.plots.scenes.common_panels import MAX_FRAMES, evenly_spaced_indices
 from analysis.plots.scenes.scene import Scene
 
-COMPARE_BY = {"clock": "epoch or step", "step": "step", "share": "share of the run"}
-"""What two runs have in common at a moment."""
+COMPARE_BY = {"clock": "epoch or step", "step": "step", "share": "fraction of the run"}
+"""The quantity by which the frames of two runs are matched."""
 
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """The moments that can be looked at, and which of its frames each run has there."""
+    """The moments of a time line, and the frame of each run at each moment."""
 
     times: np.ndarray  # (place,) increasing
     frames: tuple[np.ndarray, ...]  # of each run: (place,) int32, into the frames that are kept of it
@@ -23,15 +23,15 @@ class Timeline:
     values: tuple[np.ndarray, ...]  # of each run: (kept,) where its frames lie on the line
 
     def place(self, lane: int, scene: Scene, frames: np.ndarray, step: float) -> int:
-        """The place of a step of a run of whose frames some are kept."""
+        """The index on the time line of a step of a run."""
         value = np.interp(step, scene.steps[frames], self.values[lane])
         return int(np.clip(np.searchsorted(self.times, value, side="right") - 1, 0, len(self.times) - 1))
 
 
 def make_timeline(scenes: Sequence[Scene], frames: Sequence[np.ndarray], by: str = "clock") -> Timeline:
-    """The time line of runs of which some frames are kept; `by`, of `BY`, is what they share.
+    """The time line of runs with the frames that were kept. by: a key of `COMPARE_BY`.
 
-    Of two that do not count time alike it is the share of the run that is over, as in a film.
+    Two runs with different units of time are matched by the fraction of the run, as in a film.
     """
     if by == "clock" and len({scene.unit for scene in scenes}) > 1:
         by = "share"
@@ -50,5 +50,5 @@ def _steps(scenes: Sequence[Scene]) -> list[np.ndarray]:
 
 
 def _shares(scenes: Sequence[Scene]) -> list[np.ndarray]:
-    """Of the run that is over, by its clock."""
+    """Fraction of the run that has passed."""
     return [run_fraction(np.asarray(scene.clock, float)) for scene in scenes]

@@ -15,7 +15,7 @@ const released = async ({text, kind, width, low, step}) => {
   return Object.assign(values, {dtype: "float32", shape: [count / width, width]})
 }
 
-const unpack = async (buffers, frames) => {  // a parcel of all frames, and those of some frames of large buffers
+const unpack = async (buffers, frames) => {  // a batch of all frames, and batches of some frames of large buffers
   const parcel = {}, large = {}
   for (const [name, words] of Object.entries(buffers)) (name in frames ? large : parcel)[name] = await released(words)
   return [parcel, ...Object.entries(large).map(([name, data]) => ({[name]: data, frame: frames[name]}))]

@@ -1,7 +1,7 @@
-"""Settings in a page's address: `?tab=particles&fa=2&n=17`, so that a view can be shared.
+"""Settings of a view in the page's address, such as `?tab=particles&fa=2&n=17`, so that a view can be shared.
 
-What the settings are is said by a `param.Parameterized`: numbers with bounds, choices, lists of choices, words. An
-address comes from anybody: what is not allowed is refused in words, and the default is taken.
+A `param.Parameterized` declares the settings: numbers with bounds, choices, lists of choices, texts. An address is
+untrusted input: a value that is not allowed is refused with a message, and the default is used.
 """
 
 import math
@@ -15,30 +15,30 @@ from param.parameterized import batch_call_watchers
 from dynamics.settings import SettingsError
 
 _MAX_QUOTED = 60
-"""Letters of what was found that are told again."""
+"""Longest quotation of a refused value, in characters."""
 _COMMA = ","
 
 
 def read_url_state(
     arguments: Mapping[str, Sequence[bytes]], settings: param.Parameterized, also: Sequence[str] = ()
 ) -> list[SettingsError]:
-    """Take the settings that an address has, name -> values; gives what was refused, for which nothing changes.
+    """Set the settings from the arguments of an address, name -> values; returns the refusals, which change nothing.
 
-    also: names in the address that somebody else reads.
+    also: names in the address that other code reads.
     """
     refused: list[SettingsError] = []
     known = url_setting_names(settings)
-    with batch_call_watchers(settings):  # who listens hears of all at once
+    with batch_call_watchers(settings):  # watchers are called once for all changes
         for name, values in arguments.items():
             if name in also:
                 continue
             try:
                 if name not in known:
-                    raise SettingsError(printable_text(name), "a setting that is not known", ", ".join((*also, *known)))
+                    raise SettingsError(printable_text(name), "an unknown setting", ", ".join((*also, *known)))
                 setattr(settings, name, _parse(settings.param[name], single_argument(name, values)))
             except SettingsError as error:
                 refused.append(error)
-            except ValueError:  # what the parameter itself does not bear
+            except ValueError:  # refused by the parameter itself
                 refused.append(
                     SettingsError(name, printable_text(_decode(values[0])), _allowed_values(settings.param[name]))
                 )
@@ -46,7 +46,7 @@ def read_url_state(
 
 
 def url_query(settings: param.Parameterized, first: Mapping[str, str]) -> str:
-    """The query of an address with some words first, then all settings that have a value."""
+    """The query string of an address: `first`, then all settings that have a value."""
     words = dict(first)
     for name in url_setting_names(settings):
         value = getattr(settings, name)
@@ -62,13 +62,13 @@ def _as_text(value: Any) -> str:
 
 
 def url_setting_names(settings: param.Parameterized) -> list[str]:
-    """The settings that an address has, in their order; those of negative precedence are private."""
+    """Names of the settings in an address, in order; settings of negative precedence are private."""
     found = [(settings.param[name].precedence or 0, name) for name in settings.param if name != "name"]
     return [name for precedence, name in found if precedence >= 0]
 
 
 def single_argument(name: str, values: Sequence[bytes]) -> str:
-    """The one value of a name. Raises SettingsError."""
+    """The single value of an argument. Raises SettingsError."""
     if len(values) != 1:
         raise SettingsError(name, f"{len(values)} values", "a single one")
     return _decode(values[0])
@@ -79,13 +79,13 @@ def _decode(value: bytes) -> str:
 
 
 def printable_text(text: str) -> str:
-    """What was found, as it may be told: short, and nothing that is no letter."""
+    """A text that can be quoted in a message: shortened, with unprintable characters replaced."""
     plain = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
     return plain if len(plain) <= _MAX_QUOTED else plain[: _MAX_QUOTED - 1] + "…"
 
 
 def _parse(parameter: param.Parameter, text: str) -> Any:
-    """The value that a text stands for. Raises SettingsError."""
+    """The value of a parameter from its text. Raises SettingsError."""
     if isinstance(parameter, param.ListSelector):
         return [_parse_choice(parameter, word, text) for word in text.split(_COMMA) if word]
     if isinstance(parameter, param.Selector):
@@ -100,7 +100,7 @@ def _parse(parameter: param.Parameter, text: str) -> Any:
 
 
 def _parse_number(parameter: param.Number, text: str) -> float | int:
-    """A finite number within bounds; a whole one where the parameter is. Raises SettingsError."""
+    """A finite number within the parameter's bounds; an integer for an integer parameter. Raises SettingsError."""
     refusal = SettingsError(str(parameter.name), printable_text(text) or "nothing", _allowed_values(parameter))
     try:
         value = int(text) if isinstance(parameter, param.Integer) else float(text)
@@ -113,7 +113,7 @@ def _parse_number(parameter: param.Number, text: str) -> float | int:
 
 
 def _parse_choice(parameter: param.Selector, word: str, text: str) -> Any:
-    """The object of a selector that is written as a word. Raises SettingsError."""
+    """The object of a selector from its text. Raises SettingsError."""
     for value in parameter.objects:
         if word == _as_text(value):
             return value
@@ -121,7 +121,7 @@ def _parse_choice(parameter: param.Selector, word: str, text: str) -> Any:
 
 
 def _allowed_values(parameter: param.Parameter) -> str:
-    """What a setting may be, in words."""
+    """The allowed values of a setting, as text."""
     if isinstance(parameter, param.Selector):
         words = [_as_text(value) for value in parameter.objects]
         many = words if len(words) <= 12 else [*words[:10], "…", words[-1]]

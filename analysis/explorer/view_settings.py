@@ -1,4 +1,4 @@
-"""What is looked at on the page of recorded runs: its settings, and how panels and axes are named in words."""
+"""Settings of the page of recorded runs, and parsing of panels and axes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,21 +10,21 @@ from analysis.explorer.timeline import COMPARE_BY
 from dynamics.settings import SettingsError
 
 NO_CHOICE = "none"
-"""No file to compare with, or no panels."""
+"""Stands for no second file, or no panels."""
 _DEFAULT_PANELS = 8
-"""Panels that are shown at first, of those that a run has."""
+"""Number of panels that are shown at first."""
 _PANEL_PRIORITY = (
     "embedding", "pair_sums", "normalised_sums", "attention", "sequence_embeddings", "transform_map",
     "normalised_sequences", "output_map", "loss", "accuracy", "imperfections", "circularity", "gradient_norm",
 )  # fmt: skip
-"""Panels by how much they say, for a first look."""
+"""Panels in the order of their priority for the first view."""
 
 
 class ViewSettings(param.Parameterized):
-    """What is looked at. Words that are empty mean what the page chooses."""
+    """The view of recorded runs. For an empty text the page chooses."""
 
     file: Any = param.Selector(objects=[""], label="file", precedence=0)
-    run = param.Integer(default=None, bounds=(0, None), allow_None=True, label="place along run", precedence=1)
+    run = param.Integer(default=None, bounds=(0, None), allow_None=True, label="run index", precedence=1)
     step = param.Integer(default=None, bounds=(0, None), allow_None=True, label="step", precedence=2)
     panels = param.String(default="", label="panels, by name", precedence=3)
     axes = param.String(default="", label="two axes, such as 0,1", precedence=4)
@@ -37,14 +37,14 @@ class ViewSettings(param.Parameterized):
 
 
 def default_panel_names(names: Sequence[str], most: int = _DEFAULT_PANELS) -> list[str]:
-    """The panels for a first look, in the order that the run has them."""
+    """Names of the panels for the first view, in the order of the run."""
     wanted = [name for name in _PANEL_PRIORITY if name in names]
     wanted += [name for name in names if name not in wanted]
     return [name for name in names if name in wanted[:most]]
 
 
 def parse_panels(words: str, names: Sequence[str]) -> list[str]:
-    """Those of some panels that words name, with commas between them, in their order. Raises SettingsError."""
+    """The panels that a comma-separated list names, in the order of `names`. Raises SettingsError."""
     wanted = [word.strip() for word in words.split(",") if word.strip() and words.strip() != NO_CHOICE]
     for word in wanted:
         if word not in names:
@@ -53,11 +53,11 @@ def parse_panels(words: str, names: Sequence[str]) -> list[str]:
 
 
 def parse_axes(words: str) -> tuple[int, int] | None:
-    """Two axes from words such as "0,1". Raises SettingsError."""
+    """Two axes from a text such as "0,1". Raises SettingsError."""
     if not words:
         return None
     parts = words.split(",")
     if len(parts) != 2 or not all(part.strip().isdecimal() for part in parts):
-        raise SettingsError("axes", words, "two numbers of axes from 0, such as 0,1")
+        raise SettingsError("axes", words, "two indices of axes, counted from 0, such as 0,1")
     first, second = map(int, parts)
     return first, second
