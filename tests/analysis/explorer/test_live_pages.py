@@ -81,7 +81,7 @@ def test_a_run_that_cannot_go_on_says_so():
     page.run.state = dataclasses.replace(page.run.state, step=3)  # as `advance` leaves one that diverged
     page.frame(True)
     assert not page.player.running
-    assert page.clock.layout.text.startswith("step 0; the next cannot be taken")
+    assert page.clock.layout.text.startswith("step 0; the next step is not finite")
 
 
 def test_a_long_history_is_thinned_evenly():
@@ -125,7 +125,7 @@ def test_a_dimension_that_takes_long_to_prepare_is_waited_for(monkeypatch):
     page.player.start()
     page.settings.param.update(dim=3, fa=2.5)
     page.frame(False)
-    assert page.clock.layout.text == "step 0; 3 dimensions are being prepared"
+    assert page.clock.layout.text == "step 0; 3 dimensions: kernels are being compiled"
     assert page.run.settings.dim == 2
     assert len(page.document.session_callbacks) == 1
     monkeypatch.setattr(kernel_warmup, "kernels_ready", lambda dim: True)
