@@ -1,4 +1,4 @@
-"""What artists hold after an update, and what sheets look like: against small references, and against full redrawing.
+"""Artists after an update, and pictures of panel grids: against small references, and against a complete redrawing.
 
 `python -m tests.analysis.plots.drawing.test_artists`, from the root, draws the references anew.
 """
@@ -74,7 +74,7 @@ def panels() -> tuple[Panel, ...]:
     )  # fmt: skip
 
 
-def made(**more) -> Scene:
+def make_scene(**more) -> Scene:
     """A scene of its own, which needs no run."""
     marks = (EventMark("drop", 32, 96, 160), EventMark("spike", 400, 400, 400))
     steps = 32 * np.arange(FRAMES)
@@ -82,17 +82,17 @@ def made(**more) -> Scene:
     return dataclasses.replace(scene, **more)
 
 
-def drawn(sheet: PanelGrid, *frames: int) -> np.ndarray:
-    """A copy of the sheet at a frame of each of its scenes."""
-    sheet.show(frames, [scene.arrays(np.array([frame])) for scene, frame in zip(sheet.scenes, frames, strict=True)])
-    return sheet.draw().copy()
+def draw_at(grid: PanelGrid, *frames: int) -> np.ndarray:
+    """A copy of the grid drawn at a frame of each of its scenes."""
+    grid.show(frames, [scene.arrays(np.array([frame])) for scene, frame in zip(grid.scenes, frames, strict=True)])
+    return grid.draw().copy()
 
 
 def shown(panel: str, frame: int = 10):
-    """A sheet of a panel at a frame, and the artists of its layers."""
-    sheet = PanelGrid([made()], [panel], width=240)
-    picture = drawn(sheet, frame)
-    return sheet, picture, [artist for _, artist in sheet.artists[0]]
+    """A grid of one panel at a frame, its picture, and the artists of its layers."""
+    grid = PanelGrid([make_scene()], [panel], width=240)
+    picture = draw_at(grid, frame)
+    return grid, picture, [artist for _, artist in grid.artists[0]]
 
 
 # --------------------------------------------------------------------------------------- what artists hold
@@ -111,8 +111,8 @@ def test_points_hold_the_places_of_each_shape():
 
 
 def test_of_labels_that_would_stand_upon_each_other_the_first_is_there():
-    sheet, _, (artist,) = shown("points")
-    x, y = np.array(SQUARE[1] - SQUARE[0]) / sheet.layout.boxes(0)[0][2] * np.array([[2.0, 0], [0, 20.0]])  # pixels
+    grid, _, (artist,) = shown("points")
+    x, y = np.array(SQUARE[1] - SQUARE[0]) / grid.layout.boxes(0)[0][2] * np.array([[2.0, 0], [0, 20.0]])  # pixels
     artist.show(np.array([[0, 0], x, x + 2 * y, x + y, [np.nan, np.nan]]), 0)
     there = np.isfinite(artist.labels.labels.get_offsets()[:, 0])
     assert there.tolist() == [True, False, True, True, False]
@@ -132,8 +132,8 @@ def test_a_point_that_is_nan_is_not_drawn():
         arrays = compute_arrays(frames, names)
         return {**arrays, "places": np.where(np.arange(5)[:, None] == 2, np.nan, arrays["places"])}
 
-    sheet = PanelGrid([made(compute_arrays=without)], ["points"], width=240)
-    picture = drawn(sheet, 10)[..., :3]
+    grid = PanelGrid([make_scene(compute_arrays=without)], ["points"], width=240)
+    picture = draw_at(grid, 10)[..., :3]
     colours = np.round(255 * RGB).astype(int)
     seen = [(np.abs(picture.astype(int) - colour).max(-1) < 8).any() for colour in colours]
     assert seen == [True, True, False, True, True]
@@ -172,7 +172,7 @@ def edges(numbers):
 
 
 def test_maps_show_the_palette_lowest_row_first_with_darker_lines():
-    sheet, picture, (artist, _) = shown("map", 0)
+    grid, picture, (artist, _) = shown("map", 0)
     assert isinstance(artist, MapArtist)
     numbers = compute_arrays(np.array([0]), ["map"])["map"][0]
     cells = artist.image.fill(80, 80)
@@ -182,7 +182,7 @@ def test_maps_show_the_palette_lowest_row_first_with_darker_lines():
     dark = np.round(DARKER * 255 * PALE[numbers]).repeat(2, 0).repeat(2, 1)
     np.testing.assert_array_equal(cells[on_lines][:, :3], dark[on_lines])
     assert 0 < on_lines.mean() < 0.1
-    x, y, width, height = sheet.layout.boxes(0)[0]
+    x, y, width, height = grid.layout.boxes(0)[0]
     inside = picture[y : y + height, x : x + width, :3]
     for right, up in ((0.9, 0.9), (0.1, 0.7), (0.6, 0.1)):
         at = plain[int(80 * up), int(80 * right)]
@@ -216,11 +216,11 @@ def test_matrices_of_two_scenes_have_one_scale():
         layers = [dataclasses.replace(one, high=5.0) if isinstance(one, Image) else one for one in panel.layers]
         return dataclasses.replace(panel, layers=tuple(layers))
 
-    one = made()
+    one = make_scene()
     other = dataclasses.replace(one, panels=tuple(map(brighter, one.panels)))
-    sheet = PanelGrid([one, other], ["matrix", "points"], width=480)
-    assert {artist.high for block in sheet.artists for _, artist in block if isinstance(artist, ImageArtist)} == {5.0}
-    assert [panel.name for panel in sheet.layout.blocks[1]] == ["matrix", "points"]
+    grid = PanelGrid([one, other], ["matrix", "points"], width=480)
+    assert {artist.high for block in grid.artists for _, artist in block if isinstance(artist, ImageArtist)} == {5.0}
+    assert [panel.name for panel in grid.layout.blocks[1]] == ["matrix", "points"]
 
 
 def test_labels_at_the_right_edge_stand_to_the_left():
@@ -255,56 +255,56 @@ def test_images_have_the_first_row_at_the_top():
 
 
 def test_the_cursor_stands_at_the_frame():
-    sheet, _, (artist,) = shown("loss", 6)
+    grid, _, (artist,) = shown("loss", 6)
     assert isinstance(artist, CurvesArtist)
     np.testing.assert_array_equal(artist.cursor.get_xdata(), [3, 3])
     np.testing.assert_allclose(artist.dots.get_offsets(), [[3, 2.0**-6], [3, 0.3]])
-    drawn(sheet, 8)
+    draw_at(grid, 8)
     np.testing.assert_array_equal(artist.cursor.get_xdata(), [4, 4])
 
 
 def test_a_gap_in_a_curve_has_no_dot():
     gap = Curves(np.arange(3.0), np.array([[1, np.nan, 2]]), RGB[:1], ("loss",))
     panel = Panel("loss", "loss", (gap,), (0, 2), (0, 3), equal=False)
-    scene = made(panels=(panel,), steps=np.arange(3), clock=np.arange(3.0), marks=())
-    sheet = PanelGrid([scene], width=240)
+    scene = make_scene(panels=(panel,), steps=np.arange(3), clock=np.arange(3.0), marks=())
+    grid = PanelGrid([scene], width=240)
     coloured = [
-        (np.abs(drawn(sheet, frame)[..., :3] - np.round(255 * RGB[0])).max(-1) < 40).sum() for frame in range(3)
+        (np.abs(draw_at(grid, frame)[..., :3] - np.round(255 * RGB[0])).max(-1) < 40).sum() for frame in range(3)
     ]
     assert coloured[1] < min(coloured[0], coloured[2])
 
 
-# ------------------------------------------------------------------------------------------------- sheets
+# ------------------------------------------------------------------------------------------------- grids
 
 
-def redrawn(sheet: PanelGrid) -> np.ndarray:
+def redrawn(grid: PanelGrid) -> np.ndarray:
     """The whole figure by matplotlib, without anything kept."""
-    for clock in sheet.clocks:
+    for clock in grid.clocks:
         clock.set_animated(False)
     buffer = io.BytesIO()
-    sheet.figure.savefig(buffer, format="raw", dpi=sheet.figure.dpi)
-    for clock in sheet.clocks:
+    grid.figure.savefig(buffer, format="raw", dpi=grid.figure.dpi)
+    for clock in grid.clocks:
         clock.set_animated(True)
-    return np.frombuffer(buffer.getvalue(), np.uint8).reshape(sheet.height, sheet.width, 4)
+    return np.frombuffer(buffer.getvalue(), np.uint8).reshape(grid.height, grid.width, 4)
 
 
-@pytest.mark.parametrize("width", [480, 733, 960])
+@pytest.mark.parametrize("width", [480, 733])
 def test_a_blitted_frame_is_the_redrawn_one(width):
-    sheet = PanelGrid([made()], width=width)
+    grid = PanelGrid([make_scene()], width=width)
     for frame in (0, 20, 7):
-        np.testing.assert_array_equal(drawn(sheet, frame), redrawn(sheet))
+        np.testing.assert_array_equal(draw_at(grid, frame), redrawn(grid))
 
 
 def test_two_scenes_blitted_and_redrawn():
-    sheet = PanelGrid([made(), made(title="another")], width=960, columns=3)
-    np.testing.assert_array_equal(drawn(sheet, 3, 18), redrawn(sheet))
+    grid = PanelGrid([make_scene(), make_scene(title="another")], width=960, columns=3)
+    np.testing.assert_array_equal(draw_at(grid, 3, 18), redrawn(grid))
 
 
 def test_frames_differ_only_where_something_moves():
-    sheet = PanelGrid([made()], ["points"], width=240)
-    first, second = drawn(sheet, 0), drawn(sheet, 10)
+    grid = PanelGrid([make_scene()], ["points"], width=240)
+    first, second = draw_at(grid, 0), draw_at(grid, 10)
     assert (first != second).any()
-    x, y, width, height = sheet.layout.boxes(0)[0]
+    x, y, width, height = grid.layout.boxes(0)[0]
     first[y : y + height, x : x + width] = second[y : y + height, x : x + width]
     first[:y], second[:y] = 0, 0  # the clock
     np.testing.assert_array_equal(first, second)
@@ -314,9 +314,9 @@ def test_two_scenes_have_limits_in_common():
     wide = tuple(
         dataclasses.replace(panel, x=(-5.0, 1.0)) if panel.name in ("arrows", "map") else panel for panel in panels()
     )
-    scenes = [made(), made(panels=wide)]
-    sheet = PanelGrid(scenes, ["arrows", "matrix", "loss", "map"])
-    left, right = sheet.layout.limits
+    scenes = [make_scene(), make_scene(panels=wide)]
+    grid = PanelGrid(scenes, ["arrows", "matrix", "loss", "map"])
+    left, right = grid.layout.limits
     assert left["arrows"] == right["arrows"] == ((-5, 2), (-3.5, 3.5))  # still a square
     assert left["matrix"] == ((0, 4), (0, 3))
     assert (left["map"], right["map"]) == ((SQUARE, SQUARE), ((-5, 1), SQUARE))  # which its pixels tile
@@ -327,37 +327,37 @@ def test_two_scenes_have_limits_in_common():
 
 
 def test_only_panels_that_both_have():
-    fewer = made(panels=panels()[1:3])
-    assert PanelGrid([made(), fewer]).panels == ["arrows", "map"]
+    fewer = make_scene(panels=panels()[1:3])
+    assert PanelGrid([make_scene(), fewer]).panels == ["arrows", "map"]
     with pytest.raises(SettingsError) as error:
-        PanelGrid([made(panels=panels()[:1]), fewer])
+        PanelGrid([make_scene(panels=panels()[:1]), fewer])
     assert error.value.field == "panels"
 
 
 def test_panels_that_are_not_known():
     with pytest.raises(SettingsError, match="points, arrows, map, matrix, loss"):
-        PanelGrid([made()], ["points", "circles"])
+        PanelGrid([make_scene()], ["points", "circles"])
 
 
 def test_geometry_keeps_its_proportions():
     flat = dataclasses.replace(panels()[0], y=(-0.5, 0.5))
     for width, columns in itertools.product((300, 961), (1, 2)):
-        sheet = PanelGrid([made(panels=(flat, *panels()[1:3]))], columns=columns, width=width)
-        first, second, _ = sheet.layout.boxes(0)
+        grid = PanelGrid([make_scene(panels=(flat, *panels()[1:3]))], columns=columns, width=width)
+        first, second, _ = grid.layout.boxes(0)
         assert first[2] == pytest.approx(4 * first[3], abs=4)
         assert second[2] == second[3]
 
 
 def test_sizes():
-    assert PanelGrid([made()], width=961).width == 961
-    even = PanelGrid([made()], width=961, even=True)
+    assert PanelGrid([make_scene()], width=961).width == 961
+    even = PanelGrid([make_scene()], width=961, even=True)
     assert even.width == 962
     assert even.height % 2 == 0
-    assert drawn(even, 0).shape == (even.height, 962, 4)
-    sixteen = made(panels=tuple(dataclasses.replace(panels()[0], name=f"p{k}") for k in range(16)))
-    sheet = PanelGrid([sixteen], width=960)
-    assert sheet.layout.columns == 4
-    assert abs(sheet.height - 960) < 30
+    assert draw_at(even, 0).shape == (even.height, 962, 4)
+    sixteen = make_scene(panels=tuple(dataclasses.replace(panels()[0], name=f"p{k}") for k in range(16)))
+    grid = PanelGrid([sixteen], width=960)
+    assert grid.layout.columns == 4
+    assert abs(grid.height - 960) < 30
     assert [default_columns(count) for count in (1, 2, 4, 5, 6, 7, 16, 40)] == [1, 2, 2, 3, 3, 3, 4, 4]
 
 
@@ -369,14 +369,14 @@ def test_numbers_of_axes_are_short():
 
 
 def test_the_heading_says_run_step_and_epoch():
-    sheet = PanelGrid([made(), made(title="the other")], ["points"])
-    drawn(sheet, 3, 4)
-    assert [clock.get_text() for clock in sheet.clocks] == ["step 96, epoch 1.50", "step 128, epoch 2.00"]
-    titles = [text.get_text() for text in sheet.figure.texts]
+    grid = PanelGrid([make_scene(), make_scene(title="the other")], ["points"])
+    draw_at(grid, 3, 4)
+    assert [clock.get_text() for clock in grid.clocks] == ["step 96, epoch 1.50", "step 128, epoch 2.00"]
+    titles = [text.get_text() for text in grid.figure.texts]
     assert "a scene, seed 3" in titles
     assert "the other" in titles
-    whole = PanelGrid([made(unit="step", clock=32.0 * np.arange(FRAMES))], ["points"])
-    drawn(whole, 3)
+    whole = PanelGrid([make_scene(unit="step", clock=32.0 * np.arange(FRAMES))], ["points"])
+    draw_at(whole, 3)
     assert whole.clocks[0].get_text() == "step 96"
 
 
@@ -387,16 +387,16 @@ def test_no_words_overlap_or_are_cut(width, long):
     curves = dataclasses.replace(panels()[4].layers[0], names=(f"train{words}", f"test{words}"))
     several = [dataclasses.replace(panel, note=f"a note{words}") for panel in panels()]
     several[4] = dataclasses.replace(several[4], layers=(curves,))
-    sheet = PanelGrid([made(panels=tuple(several))], width=width)
-    drawn(sheet, 20)
-    renderer = sheet.canvas.get_renderer()
-    texts = [text for text in sheet.figure.findobj(Text) if text.get_text().strip() and text.get_visible()]
+    grid = PanelGrid([make_scene(panels=tuple(several))], width=width)
+    draw_at(grid, 20)
+    renderer = grid.canvas.get_renderer()
+    texts = [text for text in grid.figure.findobj(Text) if text.get_text().strip() and text.get_visible()]
     boxes = [(text.get_text(), text.get_window_extent(renderer)) for text in texts if text.get_figure() is not None]
     boxes = [(text, box) for text, box in boxes if box.width > 0 and box.height > 0]
     assert len(boxes) > 12
     for text, box in boxes:
         assert box.x0 >= -1, text
-        assert box.x1 <= sheet.width + 1, text
+        assert box.x1 <= grid.width + 1, text
         assert box.y0 >= -1, text
     for (a, one), (b, two) in itertools.combinations(boxes, 2):
         across, up = min(one.x1, two.x1) - max(one.x0, two.x0), min(one.y1, two.y1) - max(one.y0, two.y0)
@@ -424,9 +424,9 @@ def alike(found: np.ndarray, expected: np.ndarray, box: tuple[int, ...]) -> bool
 
 @pytest.mark.parametrize("name", [panel.name for panel in panels()])
 def test_panels_look_as_they_did(name):
-    sheet, picture, _ = shown(name)
+    grid, picture, _ = shown(name)
     expected = np.round(255 * imread(REFERENCES / f"{name}.png")).astype(np.uint8)
-    assert alike(picture, expected, sheet.layout.boxes(0)[0]), difference(picture, expected, sheet.layout.boxes(0)[0])
+    assert alike(picture, expected, grid.layout.boxes(0)[0]), difference(picture, expected, grid.layout.boxes(0)[0])
 
 
 def test_a_shifted_mark_is_noticed():
@@ -434,9 +434,9 @@ def test_a_shifted_mark_is_noticed():
         arrays = compute_arrays(frames, names)
         return {**arrays, "places": arrays["places"] + np.array([0, 0.1]) * (np.arange(5)[:, None] == 2)}
 
-    sheet = PanelGrid([made(compute_arrays=shifted)], ["points"], width=240)
+    grid = PanelGrid([make_scene(compute_arrays=shifted)], ["points"], width=240)
     expected = np.round(255 * imread(REFERENCES / "points.png")).astype(np.uint8)
-    assert not alike(drawn(sheet, 10), expected, sheet.layout.boxes(0)[0])
+    assert not alike(draw_at(grid, 10), expected, grid.layout.boxes(0)[0])
 
 
 def test_references_are_small():
@@ -449,32 +449,32 @@ def test_references_are_small():
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 def test_saved_sheets_have_the_same_bytes(suffix, tmp_path):
     for name in ("one", "two"):
-        sheet = PanelGrid([made()], ["points", "map"], width=480)
-        drawn(sheet, 5)
-        sheet.save(tmp_path / f"{name}.{suffix}")
+        grid = PanelGrid([make_scene()], ["points", "map"], width=480)
+        draw_at(grid, 5)
+        grid.save(tmp_path / f"{name}.{suffix}")
     one = (tmp_path / f"one.{suffix}").read_bytes()
     assert one == (tmp_path / f"two.{suffix}").read_bytes()
     assert b"Date" not in one
-    assert sheet.clocks[0].get_animated()  # as before
+    assert grid.clocks[0].get_animated()  # as before
 
 
 def test_a_saved_png_is_what_is_drawn(tmp_path):
-    sheet = PanelGrid([made()], ["points", "map"], width=480)
-    picture = drawn(sheet, 5)
-    sheet.save(tmp_path / "sheet.png")
-    np.testing.assert_array_equal(np.round(255 * imread(tmp_path / "sheet.png")), picture)
+    grid = PanelGrid([make_scene()], ["points", "map"], width=480)
+    picture = draw_at(grid, 5)
+    grid.save(tmp_path / "grid.png")
+    np.testing.assert_array_equal(np.round(255 * imread(tmp_path / "grid.png")), picture)
 
 
 def test_vector_files_have_vectors(tmp_path):
-    sheet = PanelGrid([made()], ["points", "map"], width=480)
-    drawn(sheet, 5)
-    sheet.save(tmp_path / "sheet.svg")
-    text = (tmp_path / "sheet.svg").read_text()
+    grid = PanelGrid([make_scene()], ["points", "map"], width=480)
+    draw_at(grid, 5)
+    grid.save(tmp_path / "grid.svg")
+    text = (tmp_path / "grid.svg").read_text()
     assert text.count("<image") == 1  # the map alone
-    marks = [each for each in sheet.figure.findobj(PathCollection) if each.get_animated()]
+    marks = [each for each in grid.figure.findobj(PathCollection) if each.get_animated()]
     assert text.count("PathCollection_") >= len(marks) > 5
-    assert not sheet.figure.findobj(PolyCollection) or "fill" in text
-    assert isinstance(sheet.figure, Figure)
+    assert not grid.figure.findobj(PolyCollection) or "fill" in text
+    assert isinstance(grid.figure, Figure)
 
 
 if __name__ == "__main__":

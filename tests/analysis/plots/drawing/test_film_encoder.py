@@ -9,17 +9,17 @@ from analysis.plots.drawing.film_encoder import draw_frames, open_film_encoder, 
 from analysis.plots.drawing.film_timeline import film_frames
 from analysis.plots.drawing.panel_grid import PanelGrid
 from dynamics.errors import RecordingError
-from tests.analysis.plots.drawing.test_artists import FRAMES, drawn, made
+from tests.analysis.plots.drawing.test_artists import FRAMES, draw_at, make_scene
 
 
 def grid():
-    return PanelGrid([made()], ["points", "map"], width=321, even=True)
+    return PanelGrid([make_scene()], ["points", "map"], width=321, even=True)
 
 
 @pytest.fixture(scope="module", params=["mp4", "gif"])
 def film(request, tmp_path_factory):
     path = tmp_path_factory.mktemp("film") / f"film.{request.param}"
-    write_film(grid(), film_frames([made()], last=5), path, 20, progress=False)
+    write_film(grid(), film_frames([make_scene()], last=5), path, 20, progress=False)
     return path
 
 
@@ -32,34 +32,34 @@ def test_a_film_shows_every_frame_and_holds_the_last(film):
 
 def test_the_same_bytes_twice(film, tmp_path):
     again = tmp_path / film.name
-    write_film(grid(), film_frames([made()], last=5), again, 20, progress=False)
+    write_film(grid(), film_frames([make_scene()], last=5), again, 20, progress=False)
     assert again.read_bytes() == film.read_bytes()
 
 
 @pytest.mark.parametrize("film", ["mp4"], indirect=True)
 def test_an_mp4_plays_in_browsers_and_has_the_frames_that_were_drawn(film):
-    sheet, frames = grid(), imageio_ffmpeg.read_frames(film)
+    panels, frames = grid(), imageio_ffmpeg.read_frames(film)
     about = next(frames)
     assert about["codec"] == "h264"
     assert about["pix_fmt"].startswith("yuv420p")
-    assert about["size"] == (sheet.width, sheet.height)
+    assert about["size"] == (panels.width, panels.height)
     data = film.read_bytes()
     assert data.index(b"moov") < data.index(b"mdat")  # it begins before all is loaded
-    decoded = [np.frombuffer(frame, np.uint8).reshape(sheet.height, sheet.width, 3).astype(float) for frame in frames]
+    decoded = [np.frombuffer(frame, np.uint8).reshape(panels.height, panels.width, 3).astype(float) for frame in frames]
     for frame in (0, 9, FRAMES - 2):
-        apart = [np.abs(each - drawn(sheet, frame)[..., :3]).mean() for each in decoded]
+        apart = [np.abs(each - draw_at(panels, frame)[..., :3]).mean() for each in decoded]
         assert int(np.argmin(apart)) == frame
         assert apart[frame] < 4
 
 
 def test_pictures_are_those_of_their_frames(monkeypatch):
     monkeypatch.setattr(film_encoder, "_FRAMES_PER_BATCH", 4)
-    scenes = [made(), made()]
-    sheet = PanelGrid(scenes, ["points"], width=320)
+    scenes = [make_scene(), make_scene()]
+    panels = PanelGrid(scenes, ["points"], width=320)
     film = film_frames(scenes)._replace(frames=np.array([[0, 20], [3, 3], [7, 1], [20, 0], [5, 5], [6, 6]]))
-    copies = [picture.copy() for picture in draw_frames(sheet, film)]
+    copies = [picture.copy() for picture in draw_frames(panels, film)]
     for picture, frames in zip(copies, film.frames, strict=True):
-        np.testing.assert_array_equal(picture, drawn(sheet, *frames))
+        np.testing.assert_array_equal(picture, draw_at(panels, *frames))
 
 
 def test_nothing_is_left_of_a_film_that_was_broken_off(tmp_path):

@@ -12,18 +12,18 @@ from analysis.plots.drawing.film_timeline import (
 )
 from analysis.plots.scenes.scene import EventMark
 from dynamics.settings import SettingsError
-from tests.analysis.plots.drawing.test_artists import FRAMES, made
+from tests.analysis.plots.drawing.test_artists import FRAMES, make_scene
 
 
 def test_the_nearest_frame():
-    scene = made()
+    scene = make_scene()
     assert [nearest_frame(scene, step) for step in (0, 15, 17, 600, 640, -1)] == [0, 0, 1, 19, 20, 20]
     with pytest.raises(SettingsError, match="from 0 to 640"):
         nearest_frame(scene, 641)
 
 
 def test_linear_time_shows_every_frame_once():
-    found = film_frames([made()], last=10)
+    found = film_frames([make_scene()], last=10)
     assert found.frames[:, 0].tolist() == list(range(FRAMES))
     assert found.holds.tolist() == [1] * (FRAMES - 1) + [10]
     assert found.length == FRAMES + 9
@@ -31,38 +31,38 @@ def test_linear_time_shows_every_frame_once():
 
 @pytest.mark.parametrize(("every", "shown"), [(5, [0, 5, 10, 15, 20]), (6, [0, 6, 12, 18, 20]), (99, [0, 20])])
 def test_some_frames_and_the_last(every, shown):
-    assert film_frames([made()], every=every).frames[:, 0].tolist() == shown
+    assert film_frames([make_scene()], every=every).frames[:, 0].tolist() == shown
 
 
 def test_from_a_step_to_another():
-    found = film_frames([made()], begin=33, end=129)
+    found = film_frames([make_scene()], begin=33, end=129)
     assert found.frames[:, 0].tolist() == [2, 3, 4]
     with pytest.raises(SettingsError, match="begin"):
-        film_frames([made()], begin=641)
+        film_frames([make_scene()], begin=641)
     with pytest.raises(SettingsError, match="recorded frame"):
-        film_frames([made()], begin=33, end=40)
+        film_frames([make_scene()], begin=33, end=40)
 
 
 def test_time_is_slow_around_events():
     found = film_frames(
-        [made(marks=(EventMark("drop", 160, 192, 224), EventMark("plateau", 320, 400, 480)))], by_events=True
+        [make_scene(marks=(EventMark("drop", 160, 192, 224), EventMark("plateau", 320, 400, 480)))], by_events=True
     )
     assert np.flatnonzero(found.holds == EVENT_HOLD).tolist() == [3, 4, 5, 6, 7, 8, 9]  # 5 to 7, and two beside
     assert set(found.holds.tolist()) == {1, EVENT_HOLD}
 
 
 def test_two_scenes_go_by_one_clock():
-    rare = made(steps=np.array([0, 64, 640]), clock=np.array([0.0, 1.0, 10.0]))
-    found = film_frames([rare, made()])
+    rare = make_scene(steps=np.array([0, 64, 640]), clock=np.array([0.0, 1.0, 10.0]))
+    found = film_frames([rare, make_scene()])
     assert found.frames[:, 1].tolist() == list(range(FRAMES))
     assert found.frames[:, 0].tolist() == [0, 0] + [1] * 18 + [2]
-    short = made(steps=32 * np.arange(3), clock=np.arange(3) / 2)  # diverged
-    assert film_frames([made(), short]).frames[:, 1].tolist() == [0, 1] + [2] * 19
+    short = make_scene(steps=32 * np.arange(3), clock=np.arange(3) / 2)  # diverged
+    assert film_frames([make_scene(), short]).frames[:, 1].tolist() == [0, 1] + [2] * 19
 
 
 def test_scenes_of_other_units_go_by_shares():
-    steps = made(unit="step", steps=np.arange(0, 101, 50), clock=np.arange(0.0, 101, 50))
-    assert [each.max() for each in frame_times([made(), steps])] == [1, 1]
-    assert simultaneous_frames([made(), steps], 10) == [10, 1]
-    assert simultaneous_frames([made(), steps], 9) == [9, 0]
-    assert simultaneous_frames([steps, made()], 1) == [1, 10]
+    steps = make_scene(unit="step", steps=np.arange(0, 101, 50), clock=np.arange(0.0, 101, 50))
+    assert [each.max() for each in frame_times([make_scene(), steps])] == [1, 1]
+    assert simultaneous_frames([make_scene(), steps], 10) == [10, 1]
+    assert simultaneous_frames([make_scene(), steps], 9) == [9, 0]
+    assert simultaneous_frames([steps, make_scene()], 1) == [1, 10]
