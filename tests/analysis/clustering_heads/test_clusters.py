@@ -15,7 +15,7 @@ from analysis.clustering_heads.clusters import (
 from dynamics.errors import TrajectoryError
 from dynamics.settings import ModularSettings, SparseSettings
 from dynamics.simulation import simulate
-from tests.test_clustering_head import ideal_circuit
+from tests.dynamics.networks.test_clustering_head import ideal_circuit
 
 
 @given(
