@@ -41,7 +41,7 @@ from dynamics.particles.system import ParticleSystem
 from dynamics.randomness import random_stream
 from dynamics.settings import ParticleSettings, check_integer
 from dynamics.tasks import all_pairs, training_pairs
-from dynamics.trajectory.diverged import mask_diverged
+from dynamics.trajectory.diverged import valid_frames
 
 RENAMINGS = 8
 AUDITED_FRAMES = 41
@@ -205,7 +205,7 @@ def audit_forces(
             "field": list(FIELD_NAMES),
         },
     )
-    result = mask_diverged(result, result.assign(last_step=trajectory["last_step"].drop_attrs()))
+    result = result.where(valid_frames(result.assign(last_step=trajectory["last_step"].drop_attrs())))
     free = settings.n * settings.dim - np.array([0, settings.dim + 1])
     result["chance"] = ("part", np.clip(len(FIELD_NAMES) / np.maximum(free, 1), 0, 1))
     return result.assign_attrs(law=json.dumps(dataclasses.asdict(law)), renamings=renamings)

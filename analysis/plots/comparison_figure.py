@@ -13,6 +13,7 @@ from analysis.plots.figure_files import new_figure, use_small_fonts
 from analysis.statistics.intervals import binomial_interval
 
 _SIDE_COLOURS = ("#1b6ca8", "#d1662f")
+_DISTANCE_BINS = np.linspace(0, 1, 41).tolist()
 _FIELD_COLOURS = ("#2a7f4f", "#c23b3b", "#7a5ea8", "#8a6d3b")
 
 
@@ -49,7 +50,7 @@ def _plot_structures(fractions: Axes, counts: Axes, comparison: xr.Dataset) -> N
         others.append(values[np.isfinite(values)])
     both = np.concatenate(others)
     if both.size:
-        bins = np.linspace(both.min() - 0.5, max(both.max() + 0.5, both.min() + 9.5), 21)
+        bins = np.linspace(both.min() - 0.5, max(both.max() + 0.5, both.min() + 9.5), 21).tolist()
         for values, colour in zip(others, _SIDE_COLOURS, strict=True):
             if values.size:
                 counts.hist(values, bins=bins, color=colour, alpha=0.6, density=True)
@@ -68,12 +69,12 @@ def _plot_shape_distances(panel: Axes, found: xr.Dataset) -> None:
         values = values[np.isfinite(values)]
         if values.size:
             label = name.replace("_", " ")
-            panel.hist(values, bins=np.linspace(0, 1, 41), histtype="step", color=colour, density=True, label=label)
+            panel.hist(values, bins=_DISTANCE_BINS, histtype="step", color=colour, density=True, label=label)
     if found.attrs.get("paired"):
         own = np.diag(found["between"].values)
         own = own[np.isfinite(own)]
         if own.size:
-            panel.hist(own, bins=np.linspace(0, 1, 41), density=True, color="0.35", alpha=0.25, label="same start")
+            panel.hist(own, bins=_DISTANCE_BINS, density=True, color="0.35", alpha=0.25, label="same start")
     panel.set(
         title="shape distance of end states", xlabel="Procrustes, relabelled by units", ylabel="density", xlim=(0, 1)
     )

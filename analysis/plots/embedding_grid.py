@@ -50,7 +50,7 @@ def draw_tokens(axes: Axes, points: np.ndarray, mark: float | None = None, lette
     axes.plot(*np.vstack([points, points[:1]]).T, color="0.75", linewidth=0.6, zorder=1)
     size = (110 if n <= 40 else 40) if mark is None else mark
     written = (6.5 if n <= 40 else 4) if letters is None else letters
-    axes.scatter(*points.T, s=size, c=colours, edgecolors="white", linewidths=0.6, zorder=2)
+    axes.scatter(points[:, 0], points[:, 1], s=size, c=colours, edgecolors="white", linewidths=0.6, zorder=2)
     if n > 100:
         return
     for token, (x, y) in enumerate(points):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -194,29 +195,27 @@ def comparison_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:
     paired = bool(comparison.attrs["paired"])
     circles = [comparison[f"{side}_circle"].values for side in COMPARED_SIDES]
     fractions = [binomial_interval(int(np.nansum(each)), int(np.isfinite(each).sum())) for each in circles]
-    rows = [_row("circles, fraction", *fractions, *_circle_test(circles[0], circles[1], paired))]
+    rows = [_row("circles, fraction", fractions, *_circle_test(circles[0], circles[1], paired))]
     for name, (words, limits) in _BY_RUN.items():
         a, b = (comparison[f"{side}_{name}"].values for side in COMPARED_SIDES)
         if name == "imperfections":
             a, b = (np.where(circle == 0, each, np.nan) for each, circle in zip((a, b), circles, strict=True))
-        means = (mean_interval(_finite(each), limits=limits) for each in (a, b))
-        rows.append(_row(words, *means, *_location_test(a, b, paired)))
-    within = (
+        means = [mean_interval(_finite(each), limits=limits) for each in (a, b)]
+        rows.append(_row(words, means, *_location_test(a, b, paired)))
+    within = [
         _within_unit(mean_distance_within(_finite_block(comparison[f"within_{side}"].values)))
         for side in COMPARED_SIDES
-    )
-    rows.append(_row("shape distance within", *within))
+    ]
+    rows.append(_row("shape distance within", within))
     between = _within_unit(mean_distance_between(_finite_block(comparison["between"].values), paired))
-    rows.append(_row("shape distance between", between))
+    rows.append(_row("shape distance between", [between, NO_INTERVAL]))
     return rows + (_paired_rows(comparison) if paired else [])
 
 
-def _row(
-    quantity: str, first: Interval, second: Interval = NO_INTERVAL, p_value: float = math.nan, test: str = ""
-) -> dict[str, Any]:
+def _row(quantity: str, sides: Sequence[Interval], p_value: float = math.nan, test: str = "") -> dict[str, Any]:
     """A quantity on both sides, and the probability of so large a difference without a true one."""
-    sides = interval_columns("first", first) | interval_columns("second", second)
-    return {"quantity": quantity, **sides, "p_value": p_value, "test": test}
+    first, second = (interval_columns(side, each) for side, each in zip(COMPARED_SIDES, sides, strict=True))
+    return {"quantity": quantity, **first, **second, "p_value": p_value, "test": test}
 
 
 def _within_unit(interval: Interval) -> Interval:
@@ -268,26 +267,23 @@ def _paired_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:
     return [
         _row(
             "pairs of one structure; unpaired",
-            binomial_interval(int((a == b).sum()), count),
-            _without_bounds(same_by_chance),
+            [binomial_interval(int((a == b).sum()), count), _without_bounds(same_by_chance)],
             float(stats.fisher_exact(table).pvalue),
             "Fisher",
         ),
         _row(
             "shape distance of pairs; unpaired",
-            mean_interval(own, limits=(0, 1)),
-            _without_bounds(np.mean(means)),
+            [mean_interval(own, limits=(0, 1)), _without_bounds(float(np.mean(means)))],
             float((1 + sum(mean <= own.mean() for mean in means)) / (1 + _PERMUTATIONS)),
             "permutation, one-sided",
         ),
         _row(
             "nearest is own partner; unpaired",
-            binomial_interval(nearest, count),
-            _without_bounds(1 / count),
+            [binomial_interval(nearest, count), _without_bounds(1 / count)],
             float(stats.binomtest(nearest, count, 1 / count).pvalue),
             "binomial",
         ),
-        _row("nearer to partner than to own start", *(binomial_interval(each, count) for each in nearer)),
+        _row("nearer to partner than to own start", [binomial_interval(each, count) for each in nearer]),
     ]
 
 

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from dynamics.trajectory.diverged import mask_diverged
-
 
 def check_embedding(embedding: np.ndarray) -> np.ndarray:
     """The embedding (..., token, axis) as float64.
@@ -47,7 +45,7 @@ def embedding_variable(trajectory: xr.Dataset | xr.DataArray, array_function: st
 
 
 def apply_to_frames(
-    function: Callable[[np.ndarray], Any],
+    function: Callable[..., np.ndarray],
     trajectory: xr.Dataset | xr.DataArray,
     name: str,
     long_name: str,
@@ -57,11 +55,12 @@ def apply_to_frames(
 ) -> xr.DataArray:
     """An array function (..., *core) -> (..., *result) of the embedding, with NaN in frames after a run diverged."""
     embedding = embedding_variable(trajectory, function.__name__)
-    dims = {"input_core_dims": [list(core)], "output_core_dims": [list(result)]}
-    values = xr.apply_ufunc(function, embedding, kwargs=arguments, **dims)
-    recorded = isinstance(trajectory, xr.Dataset) and {"last_step", "step"} <= set(trajectory.variables)
-    if recorded and not (trajectory["step"] <= trajectory["last_step"]).all():
-        values = mask_diverged(values, trajectory)
+    values = xr.apply_ufunc(
+        function, embedding, kwargs=arguments, input_core_dims=[list(core)], output_core_dims=[list(result)]
+    )
+    if isinstance(trajectory, xr.Dataset) and {"last_step", "step"} <= set(trajectory.variables):
+        valid = trajectory["step"] <= trajectory["last_step"]
+        values = values if valid.all() else values.where(valid)
     return values.rename(name).assign_attrs(long_name=long_name, units="1")
 
 
