@@ -8,12 +8,11 @@ python -m analysis.ablation --panels lr mlp-lr-discount --runs 20 --points 10
 from __future__ import annotations
 
 import dataclasses
-import sys
 from pathlib import Path
 from typing import Literal
 
 from analysis import output, plots, transitions
-from analysis.command_line.options import SparseOptions
+from analysis.command_line.options import SparseOptions, TableOptions
 from analysis.command_line.parsing import run_command
 from analysis.output.tables import Column, output_table
 from dynamics.settings import SettingsError
@@ -22,7 +21,7 @@ PanelName = Literal["batch", "hidden", "lr", "mlp-lr-discount"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class Options(TableOptions):
     """VC figures 6 and 7: test accuracy at the end against batch size, hidden width, learning rate, and the discount of
     the MLP's learning rate, of one run and of many. Runs that diverge are left out of the means and counted; none of
     them counts as a success. What is already there is not computed again."""
@@ -47,8 +46,6 @@ class Options:
     """Folder of the trajectories, sparse-HASH.nc; those that are there are not computed again."""
     out: Path | None = None
     """File for the combined result, with the figure beside it. Default: FOLDER/sweep-ablation-HASH.nc."""
-    csv: Path | None = None
-    """Also write the numbers of the table to this CSV file; - writes them to the terminal."""
     scheduler: str | None = None
     """Compute on the workers of the dask cluster at this address, such as tcp://127.0.0.1:8786. Default: in this
     process."""
@@ -62,7 +59,6 @@ def main(options: Options) -> None:
         options.settings.settings, options.panels, options.points, options.max_hidden, options.runs, options.seed,
         options.epochs, options.device, options.folder,
     )  # fmt: skip
-    log = sys.stderr if str(options.csv) == "-" else sys.stdout
     design, attrs = transitions.merge_ablation_sweeps(designs.values()), {"result_of": "analysis.ablation"}
     out = options.out or Path(options.folder) / transitions.ablation_file_name(design)
     out = output.check_result_path(out, attrs)
@@ -70,10 +66,11 @@ def main(options: Options) -> None:
         raise SettingsError("out", out, "another file than those of the runs")
     result, computed = transitions.run_ablation(designs, options.scheduler)
     result = result.assign_attrs(attrs, epochs=options.epochs)
-    print(f"ensembles   {len(design.points)} in {options.folder} ({computed} computed, the others found)", file=log)
+    count = f"{len(design.points)} in {options.folder} ({computed} computed, the others found)"
+    print(f"ensembles   {count}", file=options.log)
     output.write_result(result, out)
     plots.save_figure(plots.plot_ablation(result), out.with_suffix(".png"))
-    print(f"result      {out}\npicture     {out.with_suffix('.png')}", file=log)
+    print(f"result      {out}\npicture     {out.with_suffix('.png')}", file=options.log)
     output_table(transitions.ablation_table(result), _columns(options.seed), options.csv)
 
 

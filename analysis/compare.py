@@ -4,7 +4,6 @@ python -m analysis.compare A.nc B.nc
 """
 
 import dataclasses
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -12,6 +11,7 @@ import tyro
 
 import dynamics
 from analysis import forces, output, plots, structures
+from analysis.command_line.options import TableOptions
 from analysis.command_line.parsing import run_command
 from dynamics.settings import ParticleSettings, SettingsError
 
@@ -20,27 +20,24 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class Options(TableOptions):
     """Compare two trajectories of any systems: a table, a picture and a NetCDF file. Without a second trajectory,
-    particles (CA, Musat 2024, arXiv:2408.09414, section 6) are simulated that begin at the first embeddings of the
-    first trajectory, run by run, and the table says how often both end in the same structure."""
+    particles (CA section 6) are simulated that begin at the first embeddings of the first trajectory, run by run, and
+    the table says how often both end in the same structure."""
 
     first: tyro.conf.Positional[Path]
     """A trajectory."""
     second: tyro.conf.Positional[Path | None] = None
-    """Another trajectory with the same number of tokens (default: particles are simulated)."""
+    """Another trajectory with the same number of tokens. Default: particles are simulated."""
     law: ParticleSettings = dataclasses.field(default_factory=ParticleSettings)
     steps: int | None = None
-    """Steps of the simulated particles (default: 100)."""
+    """Steps of the simulated particles. Default: 100."""
     out: Path | None = None
-    """File of the result; the picture has the same name (default: comparisons/FIRST-SECOND.nc)."""
-    csv: Path | None = None
-    """Also write the numbers of the table to this CSV file; - writes them to the terminal."""
+    """File of the result; the picture has the same name. Default: comparisons/FIRST-SECOND.nc."""
 
 
 def main(options: Options) -> None:
     """Compare the trajectories; print, draw and write the result."""
-    log = sys.stderr if str(options.csv) == "-" else sys.stdout
     first = dynamics.open_trajectory(options.first)
     structures.check_comparable(first, first)
     path, second = _open_second(options, first)
@@ -50,7 +47,7 @@ def main(options: Options) -> None:
     for side, each, name in (("first", first, options.first), ("second", second, path)):
         diverged = dynamics.count_diverged(each)
         left_out = f", {diverged} diverged and left out" if diverged else ""
-        print(f"{side:<11} {name}  ({each.sizes['run']} runs{left_out})", file=log)
+        print(f"{side:<11} {name}  ({each.sizes['run']} runs{left_out})", file=options.log)
 
     result = structures.compare_trajectories(first, second)
     audit = _audit(first, second, options.law)
@@ -61,11 +58,11 @@ def main(options: Options) -> None:
     picture = plots.plot_comparison(result, names)
     output.write_result(result.assign_attrs(inputs), out)
     plots.save_figure(picture, out.with_suffix(".png"))
-    print(f"result      {out}\npicture     {out.with_suffix('.png')}", file=log)
+    print(f"result      {out}\npicture     {out.with_suffix('.png')}", file=options.log)
     table = output.make_table(structures.comparison_rows(result))
     output.output_table(table, structures.COMPARISON_COLUMNS, options.csv)
     if audit is not None:
-        _print_audit(audit, log)
+        _print_audit(audit, options.log)
 
 
 def _open_second(options: Options, first: "xr.Dataset") -> "tuple[Path, xr.Dataset]":

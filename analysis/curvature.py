@@ -20,12 +20,12 @@ class Options(TrajectoryOptions):
     network of VC how near to the origin the points are that it normalises."""
 
     steps: int | None = None
-    """Number of evenly spaced recorded frames, with the first and the last (default: 20; 10 for a network of more than
-    400 parameters)."""
+    """Number of evenly spaced recorded frames, with the first and the last. Default: 20; 10 for a network of more than
+    400 parameters."""
     at: tuple[int, ...] = ()
     """Recorded steps to use instead."""
     runs: int | None = None
-    """Number of runs, from the first on (default: all)."""
+    """Number of runs, from the first on. Default: all."""
 
 
 def main(options: Options) -> None:

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 from pathlib import Path
 
 from analysis import clustering_heads, output, plots
-from analysis.command_line.options import SparseOptions
+from analysis.command_line.options import SparseOptions, TableOptions
 from analysis.command_line.parsing import run_command
 from dynamics.settings import SUCCESS_ACCURACY
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class Options(TableOptions):
     """Gradient and Hessian of the loss over all sequences at ideal circuits that are built by hand, their parts that
     break the symmetry between positions, and gradient descent after small perturbations, for the network of VC."""
 
@@ -35,13 +34,10 @@ class Options:
     Hessian."""
     out: Path = Path("runs/fixed-points.nc")
     """File for the result; the picture lies beside it."""
-    csv: Path | None = None
-    """Also write the table, as numbers, to a CSV file; - is the terminal."""
 
 
 def main(options: Options) -> None:
     """Compute the landscape; write the result, draw the figure, print the tables."""
-    log = sys.stderr if str(options.csv) == "-" else sys.stdout
     numbers = (options.decay, options.push, options.draws, options.steps)
     clustering_heads.check_landscape_settings(options.settings.settings, *numbers)
     config = json.dumps({**dataclasses.asdict(options), "out": "", "csv": ""})
@@ -51,7 +47,7 @@ def main(options: Options) -> None:
     output.write_result(found, out)
     picture = out.with_suffix(".png")
     plots.save_figure(plots.plot_fixed_points(found), picture)
-    print(f"result      {out}\npicture     {picture}", file=log)
+    print(f"result      {out}\npicture     {picture}", file=options.log)
     output.output_table(clustering_heads.landscape_table(found), clustering_heads.LANDSCAPE_COLUMNS, options.csv)
     settled = found.sel(circuit="settled")
     gradient, accuracy = float(settled["gradient"]), float(settled["circuit_accuracy"])
@@ -60,8 +56,8 @@ def main(options: Options) -> None:
         note = f"settled: under weight decay {options.decay:g}, not at rest: the norm of the gradient is {gradient:.1g}"
     if accuracy <= SUCCESS_ACCURACY:
         note += f"; it no longer solves the task: accuracy {100 * accuracy:.1f}%"
-    print(f"\n{clustering_heads.LANDSCAPE_LEGEND}\n{note}", file=log)
-    print(f"\n{clustering_heads.format_perturbation_table(found)}", file=log)
+    print(f"\n{clustering_heads.LANDSCAPE_LEGEND}\n{note}", file=options.log)
+    print(f"\n{clustering_heads.format_perturbation_table(found)}", file=options.log)
 
 
 if __name__ == "__main__":

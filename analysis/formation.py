@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @dataclasses.dataclass(frozen=True)
 class Options(TrajectoryOptions):
     """When circles, grids and frequencies form in an embedding, of one trajectory or of two, whatever the system.
-    The circles and grids are those of CA (Musat 2024, arXiv:2408.09414, appendix A)."""
+    Circles and grids are those of CA (appendix A)."""
 
     other: tyro.conf.Positional[Path | None] = None
     """Another trajectory to compare with."""

@@ -17,10 +17,9 @@ from dynamics.settings import SettingsError
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """Draw a figure of one of the two papers: CA, "Clustering and Alignment" (Musat, https://arxiv.org/abs/2408.09414),
-    ca1 to ca6 and ca-c to ca-f; VC, "A Visual Case Study of the Training Dynamics in Neural Networks" (Odonnat, Bouaziz
-    and Cabannes, https://arxiv.org/abs/2410.24050), vc1 to vc20. Without a name, list all figures: what each shows,
-    which runs it needs and how long these take. Runs are read from runs/, or simulated if they are missing there."""
+    """Draw a figure of one of the two papers: ca1 to ca6 and ca-c to ca-f of CA, or vc1 to vc20 of VC. Without a name,
+    list all figures: what each shows, which runs it needs and how long these take. Runs are read from runs/, or
+    simulated if they are missing there."""
 
     figure: tyro.conf.Positional[str] = ""
     """Name of the figure, such as ca3, CA.3 or vc12."""

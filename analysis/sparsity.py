@@ -25,9 +25,9 @@ class Options(TrajectoryOptions):
     more: tyro.conf.Positional[tuple[Path, ...]] = ()
     """More trajectories; each has its own row of panels."""
     step: int | None = None
-    """Recorded step (default: the last one of each trajectory)."""
+    """Recorded step. Default: the last one of each trajectory."""
     runs: int | None = None
-    """Number of runs of each trajectory, from the first on (default: all); the paper has 20."""
+    """Number of runs of each trajectory, from the first on; the paper has 20. Default: all."""
 
 
 def main(options: Options) -> None:

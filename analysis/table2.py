@@ -4,32 +4,28 @@ python -m analysis.table2 --runs 1000
 """
 
 import dataclasses
-import sys
-from pathlib import Path
 
 from analysis import reproduction
+from analysis.command_line.options import TableOptions
 from analysis.command_line.parsing import run_command
 from dynamics.settings import ParticleSettings
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
-    """Table 2 of CA (Musat 2024, Clustering and Alignment, arXiv:2408.09414): circles, grids and imperfections of
-    particles with alignment constant f_a = 0.5, 1 and 2, beside the paper's numbers."""
+class Options(TableOptions):
+    """Table 2 of CA: circles, grids and imperfections of particles with alignment constant f_a = 0.5, 1 and 2, beside
+    the paper's numbers."""
 
     runs: int = 100
     """Simulations per row; the paper has 100."""
     seed: int = 0
     """Seed of the first run of each row."""
-    csv: Path | None = None
-    """Also write the numbers of the table to this CSV file; - writes them to the terminal."""
     settings: ParticleSettings = dataclasses.field(default_factory=ParticleSettings)
 
 
 def main(options: Options) -> None:
     """Simulate or find the three ensembles; print them beside the paper's rows."""
-    log = sys.stderr if str(options.csv) == "-" else sys.stdout
-    ensembles = reproduction.simulate_table2_particles(options.settings, options.runs, options.seed, log)
+    ensembles = reproduction.simulate_table2_particles(options.settings, options.runs, options.seed, options.log)
     rows = [reproduction.particle_row(settings, settings.default_steps, ends) for settings, ends in ensembles]
     reproduction.print_ca_table(rows, options.csv)
 

@@ -6,11 +6,11 @@ python -m analysis.verify --only CA.table2 VC.figure9
 """
 
 import dataclasses
-import sys
 from pathlib import Path
 from typing import Literal
 
 from analysis import output
+from analysis.command_line.options import TableOptions
 from analysis.command_line.parsing import run_command
 from analysis.reproduction import claims, experiments, verification
 from dynamics import sweeps
@@ -18,13 +18,11 @@ from dynamics.settings import SettingsError
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
-    """Test every claim of two papers, and some of our own. CA is "Clustering and Alignment" (Musat,
-    https://arxiv.org/abs/2408.09414), VC is "A Visual Case Study of the Training Dynamics in Neural Networks" (Odonnat,
-    Bouaziz and Cabannes, https://arxiv.org/abs/2410.24050). Missing runs are simulated or trained. Each claim is judged
-    as reproduced, partly reproduced, not reproduced, undecided or not testable, by the rules that the report states.
-    Measurements are kept in runs/verify/ and are not repeated; the same command resumes an interrupted one. The report
-    of a default run is docs/report.md."""
+class Options(TableOptions):
+    """Test every claim of the two papers CA and VC, and some of our own. Missing runs are simulated or trained. Each
+    claim is judged as reproduced, partly reproduced, not reproduced, undecided or not testable, by the rules that the
+    report states. Measurements are kept in runs/verify/ and are not repeated; the same command resumes an interrupted
+    one. The report of a default run is docs/report.md."""
 
     quick: bool = False
     """Small ensembles, and only cheap experiments: within 10 minutes on two cores."""
@@ -41,8 +39,6 @@ class Options:
     """Report to write, FILE.md and FILE.html. Default: runs/verify/report-SIZE.md, or no report with --only."""
     pictures: bool = True
     """Draw figures for the report."""
-    csv: Path | None = None
-    """Also write the verdicts to a CSV file; - is the terminal. Default: no CSV."""
     scheduler: str | None = None
     """Compute ensembles on the workers of a dask cluster, such as tcp://127.0.0.1:8786. Default: in this process."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -63,18 +59,17 @@ def main(options: Options) -> None:
     if options.scheduler is not None:
         sweeps.check_scheduler(options.scheduler)
     size = verification.Size("quick" if options.quick else "full" if options.full else "default")
-    stream = sys.stderr if str(options.csv) == "-" else sys.stdout
-    runner = verification.Runner(stream, options.device, options.scheduler)
+    runner = verification.Runner(options.log, options.device, options.scheduler)
     steps = verification.schedule_experiments(experiments.required_experiments(selected), size, runner)
-    verification.print_plan(steps, size, options.plan, stream)
+    verification.print_plan(steps, size, options.plan, options.log)
     if options.plan:
         return
     verification.precompute_ensembles(steps, runner)
     evidence = verification.gather_evidence(steps, runner, selected, size)
     results = [verification.judge_claim(claim, evidence.get(claim.study), size) for claim in selected]
     everything = "all" in options.only
-    print("", *(verification.format_claim_result(each, not everything) for each in results), sep="\n", file=stream)
-    print(f"\n{verification.format_verdict_totals(results)}", file=stream)
+    print("", *(verification.format_claim_result(each, not everything) for each in results), sep="\n", file=options.log)
+    print(f"\n{verification.format_verdict_totals(results)}", file=options.log)
     if options.csv:
         output.write_csv(verification.claim_result_table(results), options.csv)
     if options.out or everything:
@@ -82,7 +77,7 @@ def main(options: Options) -> None:
         out = options.out or verification.EVIDENCE_FOLDER / f"report-{size}.md"
         by_name = {each.name: each for each in experiments.EXPERIMENTS}
         paths = verification.write_report(results, about, by_name, out, options.pictures)
-        print("\n" + "\n".join(f"report      {path}" for path in paths), file=stream)
+        print("\n" + "\n".join(f"report      {path}" for path in paths), file=options.log)
 
 
 if __name__ == "__main__":

@@ -4,18 +4,17 @@ python -m analysis.weights
 """
 
 import dataclasses
-import sys
-from pathlib import Path
 
 from analysis import forces, output, plots
+from analysis.command_line.options import TableOptions
 from analysis.command_line.parsing import run_command
 from dynamics.settings import ModularSettings
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
-    """Figure 6 of CA (Musat 2024, arXiv:2408.09414): mean absolute weight and bias of the hidden layer after training
-    at several weight decays; beside them the alignment of hidden weights and pair sums (CA section 5.2)."""
+class Options(TableOptions):
+    """Figure 6 of CA: mean absolute weight and bias of the hidden layer after training at several weight decays; beside
+    them the alignment of hidden weights and pair sums (CA section 5.2)."""
 
     weight_decays: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
     """Weight decays; the table has a row for each."""
@@ -25,16 +24,13 @@ class Options:
     """Seed of the first run of each row."""
     epochs: int = ModularSettings.default_steps
     """Training epochs; the paper has 2000."""
-    csv: Path | None = None
-    """Also write the numbers of the table to this CSV file; - writes them to the terminal."""
     settings: ModularSettings = dataclasses.field(default_factory=ModularSettings)
 
 
 def main(options: Options) -> None:
     """Train or find an ensemble for each weight decay; print the table and draw the figure."""
-    log = sys.stderr if str(options.csv) == "-" else sys.stdout
     ensembles = forces.train_at_weight_decays(
-        options.settings, options.weight_decays, options.runs, options.seed, options.epochs, log
+        options.settings, options.weight_decays, options.runs, options.seed, options.epochs, options.log
     )
     measures, paths = {}, []
     for weight_decay, path, trajectory in ensembles:
@@ -46,7 +42,7 @@ def main(options: Options) -> None:
     title += f"{options.runs} networks per weight decay after {options.epochs} epochs, with 95% intervals"
     picture = output.combined_path(paths, "weights", ".png")
     plots.save_figure(plots.plot_weights(by_decay, by_structure, title), picture)
-    print(f"figure: {picture}", file=log)
+    print(f"figure: {picture}", file=options.log)
     rows = output.make_table(forces.weight_rows(by_decay, by_structure))
     output.output_table(rows, forces.WEIGHT_COLUMNS, options.csv)
 

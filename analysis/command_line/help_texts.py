@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import inspect
 import itertools
+import re
 import shutil
 import textwrap
 import types
@@ -67,7 +68,7 @@ def command_description(options: type) -> str:
     """The docstring of a command's options, and which papers the abbreviations in its help stand for."""
     paragraphs = [" ".join(text.split()) for text in docstring_summary(options).split("\n\n")]
     texts = " ".join([*paragraphs, *_help_texts(options)])
-    papers = [f"{name}: {title}." for name, title in PAPERS.items() if f"{name} " in texts]
+    papers = [f"{name}: {title}." for name, title in PAPERS.items() if re.search(rf"\b{name}\b", texts)]
     wrap = textwrap.TextWrapper(
         shutil.get_terminal_size().columns, subsequent_indent=" "
     )  # tyro joins unindented lines
@@ -151,7 +152,7 @@ def _help_text(options: type, field: dataclasses.Field[Any], kind: Any) -> str |
 def _default_hint(options: type, field: dataclasses.Field[Any], default: str) -> str:
     """What stands in brackets after the help of an option."""
     named = _description(options, field).partition(" Default: ")[2].removesuffix(".")
-    shown = named if default in ("", "None") else default
+    shown = named if default in ("", "''", "None") else default
     return f"(default: {shown})" if shown else ""
 
 

@@ -36,7 +36,7 @@ assert not heavy, heavy
     assert f"python -m {program}" in done.stdout
     assert not re.search(r"\{None|None is|default: None|default: \)", done.stdout)
     for paper, source in (("CA", "arXiv 2408.09414"), ("VC", "arXiv 2410.24050")):
-        assert bool(re.search(rf"\b{paper} ", done.stdout)) == (source in done.stdout)
+        assert bool(re.search(rf"\b{paper}\b", done.stdout)) == (source in done.stdout)
 
 
 @pytest.mark.parametrize(
