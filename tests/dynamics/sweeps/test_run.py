@@ -1,4 +1,4 @@
-"""Sweeps: the grid and its combination, what is found again, interruptions, and a real cluster that loses workers."""
+"""Sweeps: design, combined dataset, finished points, interruptions, and a dask cluster whose workers die."""
 
 import csv
 import dataclasses
@@ -76,7 +76,7 @@ def here(typed):
 
 
 def bare(result: xr.Dataset) -> xr.Dataset:
-    """Without when and where it was made."""
+    """The dataset without attributes, which include the time and versions."""
     return result.drop_attrs().load()
 
 

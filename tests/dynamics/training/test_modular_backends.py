@@ -1,4 +1,4 @@
-"""Networks and their training: gradients, the ensemble against plain loops, exactness, divergence."""
+"""Training the constant-attention network: backends against autograd, ensembles against a plain torch loop."""
 
 import dataclasses
 
@@ -8,11 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynamics.errors import TrajectoryError
 from dynamics.kernels import modular_backprop
 from dynamics.kernels.simd import to_lanes
 from dynamics.networks.constant_attention import ConstantAttention
-from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.settings import ModularSettings, SettingsError
 from dynamics.simulation import simulate
 from dynamics.tasks import all_pairs, training_pairs
@@ -66,83 +64,6 @@ def test_settings_are_checked(field, value):
     with pytest.raises(SettingsError) as error:
         ModularSettings(**{field: value})
     assert error.value.field == field
-
-
-def test_first_weights_are_those_of_torch_layers():
-    """E standard normal, both layers uniform within ±1/sqrt(fan-in), one run by its seed alone."""
-    network = ConstantAttention(ModularSettings())
-    drawn = network.initial(np.arange(400))
-    assert {name: weight.shape[1:] for name, weight in drawn.items()} == network.shapes
-    assert abs(drawn["embedding"].std() - 1) < 0.01
-    for name, bound in (("hidden_weight", 2**-0.5), ("hidden_bias", 2**-0.5), ("output_weight", 32**-0.5)):
-        assert 0.999 * bound < abs(drawn[name]).max() <= np.float32(bound)
-        assert abs(drawn[name].std() - bound / 3**0.5) < 0.01 * bound
-    for name, weight in network.initial(np.array([7])).items():
-        np.testing.assert_array_equal(weight[0], drawn[name][7])
-
-
-def plain_logits(weights, i, j):
-    both = [a + b for a, b in zip(weights["embedding"][i], weights["embedding"][j], strict=True)]
-    hidden = [
-        max(0.0, sum(w * x for w, x in zip(row, both, strict=True)) + bias)
-        for row, bias in zip(weights["hidden_weight"], weights["hidden_bias"], strict=True)
-    ]
-    return [
-        sum(w * a for w, a in zip(row, hidden, strict=True)) + bias
-        for row, bias in zip(weights["output_weight"], weights["output_bias"], strict=True)
-    ]
-
-
-def test_logits_and_losses_are_those_of_plain_loops():
-    network = ConstantAttention(SMALL)
-    drawn = {name: torch.from_numpy(weight).double() for name, weight in network.initial(np.arange(3)).items()}
-    pairs = torch.from_numpy(all_pairs(5))
-    logits, losses = network.logits(drawn, pairs), network.losses(drawn, pairs)
-    for run in range(3):
-        one = {name: weight[run].tolist() for name, weight in drawn.items()}
-        for at, (i, j) in enumerate(all_pairs(5)):
-            expected = plain_logits(one, i, j)
-            np.testing.assert_allclose(logits[run, at], expected, atol=1e-12)
-            loss = np.log(np.exp(expected).sum()) - expected[(i + j) % 5]
-            np.testing.assert_allclose(losses[run, at], loss, atol=1e-12)
-
-
-def test_gradients_are_those_of_finite_differences():
-    network = ConstantAttention(SMALL)
-    drawn = [torch.from_numpy(weight).double().requires_grad_() for weight in network.initial(np.arange(2)).values()]
-    pairs, share = torch.from_numpy(all_pairs(5)), torch.from_numpy(shares(SMALL, np.arange(2)))
-
-    def loss(*values):
-        return network.loss(dict(zip(network.variables, values, strict=True)), pairs, share)
-
-    assert torch.autograd.gradcheck(loss, drawn, eps=1e-6, atol=1e-7)
-
-
-def test_networks_are_mapped_and_differentiated_as_they_stand():
-    trajectory = simulate(SMALL, runs=3, steps=4, every=2, progress=False)
-    network, found = network_of(trajectory), weights(trajectory)
-    pairs = torch.from_numpy(all_pairs(5))
-    share = torch.from_numpy(shares(SMALL, trajectory["seed"].values)).float()
-    losses = network.loss(found, pairs, share[:, None])  # run, step
-    np.testing.assert_allclose(losses, trajectory["loss"].sel(split="train"), rtol=1e-5)
-    one = weights(trajectory, run=1, step=2)
-    gradient = torch.func.grad(network.loss)(one, pairs, share[1])
-    mapped = torch.func.vmap(torch.func.grad(network.loss), in_dims=(0, None, 0))(
-        weights(trajectory, step=2), pairs, share
-    )
-    for name in network.variables:
-        torch.testing.assert_close(mapped[name][1], gradient[name])
-
-
-def test_weights_that_are_not_there_are_an_error():
-    trajectory = simulate(SMALL, runs=1, steps=2, record="metrics", progress=False)
-    with pytest.raises(TrajectoryError, match="embedding: missing"):
-        weights(trajectory)
-    trajectory = simulate(SMALL, runs=1, steps=2, every=2, progress=False)
-    with pytest.raises(SettingsError, match="step: found 1"):
-        weights(trajectory, step=1)
-    with pytest.raises(SettingsError, match="run: found 1"):
-        weights(trajectory, run=1)
 
 
 # -------------------------------------------------------------------------------------------- gradients

@@ -1,4 +1,4 @@
-"""Training VC's network: the ensemble against a plain loop, streams, exactness, transfer, branches."""
+"""Training the clustering head: ensembles against a plain torch loop, random streams, fine-tuning, branches."""
 
 import dataclasses
 

@@ -1,0 +1,81 @@
+"""The network of CA against NumPy and finite differences; networks and weights read from a trajectory."""
+
+import numpy as np
+import pytest
+import torch
+
+from dynamics.errors import TrajectoryError
+from dynamics.networks import ConstantAttention, network_of, weights
+from dynamics.settings import ModularSettings, SettingsError
+from dynamics.simulation import simulate
+from dynamics.tasks import all_pairs, training_pairs
+
+SMALL = ModularSettings(n=5, hidden=7, dim=3, train_share=0.7)
+
+
+def pair_weights(s, seeds):
+    return torch.from_numpy(training_pairs(s.n, s.train_pairs, seeds) / s.train_pairs)
+
+
+def test_first_weights_are_those_of_torch_layers():
+    """E standard normal, both layers uniform within ±1/sqrt(fan-in), one run by its seed alone."""
+    network = ConstantAttention(ModularSettings())
+    initial = network.initial(np.arange(400))
+    assert {name: weight.shape[1:] for name, weight in initial.items()} == network.shapes
+    assert abs(initial["embedding"].std() - 1) < 0.01
+    for name, bound in (("hidden_weight", 2**-0.5), ("hidden_bias", 2**-0.5), ("output_weight", 32**-0.5)):
+        assert 0.999 * bound < abs(initial[name]).max() <= np.float32(bound)
+        assert abs(initial[name].std() - bound / 3**0.5) < 0.01 * bound
+    for name, weight in network.initial(np.array([7])).items():
+        np.testing.assert_array_equal(weight[0], initial[name][7])
+
+
+def test_logits_and_losses_are_those_of_numpy():
+    network, pairs = ConstantAttention(SMALL), all_pairs(5)
+    initial = {name: weight.astype(np.float64) for name, weight in network.initial(np.arange(3)).items()}
+    tensors = {name: torch.from_numpy(weight) for name, weight in initial.items()}
+    logits, losses = (each(tensors, torch.from_numpy(pairs)) for each in (network.logits, network.losses))
+    for run in range(3):
+        embedding, *layers = (weight[run] for weight in initial.values())
+        for at, (i, j) in enumerate(pairs):
+            hidden = np.maximum(layers[0] @ (embedding[i] + embedding[j]) + layers[1], 0)
+            expected = layers[2] @ hidden + layers[3]
+            np.testing.assert_allclose(logits[run, at], expected, atol=1e-12)
+            loss = np.log(np.exp(expected).sum()) - expected[(i + j) % 5]
+            np.testing.assert_allclose(losses[run, at], loss, atol=1e-12)
+
+
+def test_gradients_are_those_of_finite_differences():
+    s = ModularSettings(n=3, hidden=4, dim=2)
+    network = ConstantAttention(s)
+    initial = [torch.from_numpy(weight).double().requires_grad_() for weight in network.initial(np.arange(2)).values()]
+
+    def loss(*values):
+        named = dict(zip(network.variables, values, strict=True))
+        return network.loss(named, torch.from_numpy(all_pairs(3)), pair_weights(s, np.arange(2)))
+
+    assert torch.autograd.gradcheck(loss, initial, eps=1e-6, atol=1e-7)
+
+
+def test_recorded_networks_can_be_mapped_and_differentiated():
+    trajectory = simulate(SMALL, runs=3, steps=4, every=2, progress=False)
+    network, found = network_of(trajectory), weights(trajectory)
+    pairs, share = torch.from_numpy(all_pairs(5)), pair_weights(SMALL, trajectory["seed"].values).float()
+    losses = network.loss(found, pairs, share[:, None])  # run, step
+    np.testing.assert_allclose(losses, trajectory["loss"].sel(split="train"), rtol=1e-5)
+    gradient = torch.func.grad(network.loss)
+    one = gradient(weights(trajectory, run=1, step=2), pairs, share[1])
+    mapped = torch.func.vmap(gradient, in_dims=(0, None, 0))(weights(trajectory, step=2), pairs, share)
+    for name in network.variables:
+        torch.testing.assert_close(mapped[name][1], one[name])
+
+
+def test_weights_that_are_not_there_are_an_error():
+    trajectory = simulate(SMALL, runs=1, steps=2, record="metrics", progress=False)
+    with pytest.raises(TrajectoryError, match="embedding: missing"):
+        weights(trajectory)
+    trajectory = simulate(SMALL, runs=1, steps=2, every=2, progress=False)
+    with pytest.raises(SettingsError, match="step: found 1"):
+        weights(trajectory, step=1)
+    with pytest.raises(SettingsError, match="run: found 1"):
+        weights(trajectory, run=1)
