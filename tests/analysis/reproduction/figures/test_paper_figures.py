@@ -37,7 +37,7 @@ DECAYS = {each: ModularSettings(weight_decay=each) for each in (0.0, 0.3, 0.6, 1
 @pytest.fixture(autouse=True)
 def coarse(monkeypatch):
     """Figures are drawn fast."""
-    monkeypatch.setattr("analysis.plots.class_maps.FINEST", 80)
+    monkeypatch.setattr("analysis.plots.class_maps.MAX_MAP_SIDE", 80)
     monkeypatch.setattr(circuits, "SIDE", 40)
     monkeypatch.setattr("analysis.statistics.ranks.PROFILE_PERMUTATIONS", 200)
 
