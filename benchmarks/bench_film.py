@@ -92,16 +92,16 @@ class Film:
     def setup(self):
         trajectory = simulate(SparseSettings(), runs=1, seed=9, steps=EPOCHS * 64, every=64)
         self.scene = build_scene(trajectory, 0, panels=panel_names(trajectory)[:MAX_PANELS])
-        self.sheet = PanelGrid([self.scene], width=960, even=True)
-        self.reel = film_frames([self.scene])
+        self.grid = PanelGrid([self.scene], width=960, even=True)
+        self.film = film_frames([self.scene])
 
     def draw(self):
-        for _ in draw_frames(self.sheet, self.reel):
+        for _ in draw_frames(self.grid, self.film):
             pass
 
     def encode(self):
         with tempfile.TemporaryDirectory() as folder:
-            write_film(self.sheet, self.reel, Path(folder) / "film.mp4", 20, progress=False)
+            write_film(self.grid, self.film, Path(folder) / "film.mp4", 20, progress=False)
 
     def redraw(self, frames: range):
         figure = Figure(figsize=(9.6, 9.6), dpi=100)
@@ -111,21 +111,21 @@ class Film:
 
     def track_drawn(self):
         """Frames per second of drawing, including the computation of the arrays."""
-        return frames_a_second(self.draw, len(self.reel.frames))
+        return frames_a_second(self.draw, len(self.film.frames))
 
     def track_encoded(self):
         """Frames per second of drawing and encoding."""
-        return frames_a_second(self.encode, len(self.reel.frames))
+        return frames_a_second(self.encode, len(self.film.frames))
 
     def track_against_redrawing(self):
         """Speed relative to clearing and redrawing, both without encoding."""
-        ratios, slow = [], range(0, len(self.reel.frames), len(self.reel.frames) // 6)
-        some = FilmFrames(self.reel.frames[:120], self.reel.holds[:120])
+        ratios, slow = [], range(0, len(self.film.frames), len(self.film.frames) // 6)
+        some = FilmFrames(self.film.frames[:120], self.film.holds[:120])
         for _ in range(3):
             begin = time.perf_counter()
             self.redraw(slow)
             middle = time.perf_counter()
-            for _ in draw_frames(self.sheet, some):
+            for _ in draw_frames(self.grid, some):
                 pass
             fast = (time.perf_counter() - middle) / len(some.frames)
             ratios.append((middle - begin) / len(slow) / fast)
