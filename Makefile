@@ -10,7 +10,7 @@ help:
 	@echo "make test-all   the same with the slow tests"
 	@echo "make browser    install Debian's Chromium, without which the tests of the explorer's page are skipped"
 	@echo "make bench      run the benchmarks in this environment"
-	@echo "make clean      remove the environment and all caches, but no runs"
+	@echo "make clean      remove the environment and the caches in this folder, but no runs"
 
 demo: .venv/core
 	$(BIN)/python -m sims.particles --fa 2.0
