@@ -15,6 +15,7 @@ were assigned to the starts at random, how often would the mean over same-seed p
 dimensionless.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ import torch
 import xarray as xr
 
 from analysis.clustering_heads.clusters import reference_sequences
+from analysis.output.results import dimensionless
 from analysis.statistics.intervals import Interval, mean_interval
 from analysis.statistics.resampling import mean_distance_between
 from analysis.structures.procrustes import procrustes_distance
@@ -92,14 +94,18 @@ def compare_same_seed(measure: np.ndarray, higher: bool, permutations: int = _PE
 
 @torch.no_grad()
 def _attention_maps(network: ClusteringHead, found: dict[str, torch.Tensor]) -> np.ndarray:
-    """Attention of runs (run, ...) on a fixed set of sequences: (run, sequence, position)."""
+    """Attention of runs (run, ...) on a fixed set of sequences: (run, sequence x position)."""
     tokens = reference_sequences(network.settings)
     if len(tokens) > ATTENTION_SEQUENCES:
         tokens = tokens[random_stream(0, "inheritance/sequences").permutation(len(tokens))[:ATTENTION_SEQUENCES]]
-    asked = torch.from_numpy(tokens)
-    runs = range(len(found["query"]))
-    each = ({name: weight[run].double() for name, weight in found.items()} for run in runs)
-    return np.stack([network.attention(one, asked).numpy() for one in each])
+    sequences = torch.from_numpy(tokens)
+    return np.stack([network.attention(one, sequences).numpy().ravel() for one in _single_runs(found)])
+
+
+def _single_runs(found: dict[str, torch.Tensor]) -> Iterator[dict[str, torch.Tensor]]:
+    """The float64 weights of each run, one at a time."""
+    for run in range(len(found["query"])):
+        yield {name: weight[run].double() for name, weight in found.items()}
 
 
 def _frame(trajectory: xr.Dataset, network: ClusteringHead, step: int) -> dict[str, torch.Tensor]:
@@ -116,10 +122,9 @@ def attention_start_end_correlation(trajectory: xr.Dataset) -> xr.DataArray:
     """
     network = clustering_head_of(trajectory)
     first, last = int(trajectory["step"][0]), int(trajectory["step"][-1])
-    maps = [_attention_maps(network, _frame(trajectory, network, step)).reshape(trajectory.sizes["run"], -1)
-            for step in (first, last)]  # fmt: skip
+    maps = [_attention_maps(network, _frame(trajectory, network, step)) for step in (first, last)]
     found = np.where(not_diverged(trajectory), pairwise_correlations(*maps), np.nan)
-    attrs = {"long_name": "correlation of attention at the start with attention at the end of a run", "units": "1"}
+    attrs = dimensionless("correlation of attention at the start with attention at the end of a run")
     return xr.DataArray(found, _pairs_of(trajectory), ("run", "other_run"), attrs=attrs)
 
 
@@ -145,37 +150,24 @@ def endpoint_similarity(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     The distance of weights is relative to the root mean square of both runs' distances from their starts, so that it is
     about 1.4 for two random directions from one start. NaN for runs that have diverged. Raises TrajectoryError.
     """
-    networks = [clustering_head_of(each) for each in (first, second)]
+    both = (first, second)
+    networks = [clustering_head_of(each) for each in both]
     _check_alike(first, second, networks)
     starts, ends = (
-        [
-            _frame(each, network, int(each["step"][place]))
-            for each, network in zip((first, second), networks, strict=True)
-        ]
-        for place in (0, -1)
+        [_frame(each, network, int(each["step"][index])) for each, network in zip(both, networks, strict=True)]
+        for index in (0, -1)
     )
-    rows = [
-        [_rows(network, frame) for network, frame in zip(networks, frames, strict=True)] for frames in (starts, ends)
-    ]
-    if not np.array_equal(rows[0][0], rows[0][1]):
+    flat_starts, flat_ends = (list(map(_flat_weights, networks, frames)) for frames in (starts, ends))
+    if not np.array_equal(*flat_starts):
         raise TrajectoryError("the two trajectories do not begin at the same weights")
     found = {
-        "weight_distance": relative_weight_distances(*rows[0], *rows[1]),
+        "weight_distance": relative_weight_distances(*flat_starts, *flat_ends),
         "shape_distance": _shape_distances(networks, ends),
-        "attention_correlation": pairwise_correlations(
-            *(
-                _attention_maps(network, end).reshape(len(rows[0][0]), -1)
-                for network, end in zip(networks, ends, strict=True)
-            )
-        ),
+        "attention_correlation": pairwise_correlations(*map(_attention_maps, networks, ends)),
     }
-    both = not_diverged(first)[:, None] & not_diverged(second)
+    valid = not_diverged(first)[:, None] & not_diverged(second)
     data = {
-        name: (
-            ("run", "other_run"),
-            np.where(both, values, np.nan),
-            {"long_name": ENDPOINT_MEASURES[name][0], "units": "1"},
-        )
+        name: (("run", "other_run"), np.where(valid, values, np.nan), dimensionless(ENDPOINT_MEASURES[name][0]))
         for name, values in found.items()
     }
     return xr.Dataset(data, _pairs_of(first))
@@ -208,15 +200,15 @@ def _unlike(found: str, expected: str) -> TrajectoryError:
     return TrajectoryError(f"the second trajectory: found {found}, expected {expected}")
 
 
-def _rows(network: ClusteringHead, found: dict[str, torch.Tensor]) -> np.ndarray:
+def _flat_weights(network: ClusteringHead, found: dict[str, torch.Tensor]) -> np.ndarray:
     return network.flatten({name: weight.double().numpy() for name, weight in found.items()})
 
 
 @torch.no_grad()
 def _shape_distances(networks: list[ClusteringHead], ends: list[dict[str, torch.Tensor]]) -> np.ndarray:
     tokens = torch.from_numpy(reference_sequences(networks[0].settings))
-    found = []
-    for network, end in zip(networks, ends, strict=True):
-        each = [{name: weight[run].double() for name, weight in end.items()} for run in range(len(end["query"]))]
-        found.append(np.stack([network.sequence_embedding(one, tokens).numpy() for one in each]))
-    return np.stack([procrustes_distance(one, found[1]) for one in found[0]])
+    first, second = (
+        np.stack([network.sequence_embedding(one, tokens).numpy() for one in _single_runs(end)])
+        for network, end in zip(networks, ends, strict=True)
+    )
+    return np.stack([procrustes_distance(one, second) for one in first])
