@@ -13,9 +13,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from dynamics.settings import SETTINGS_CLASSES
-from dynamics.system import SYSTEM_CLASSES
-
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
@@ -32,12 +29,6 @@ settings.register_profile(
 settings.load_profile("default")
 
 
-@pytest.fixture(autouse=True)
-def elsewhere(tmp_path, monkeypatch):
-    """Every test works in an empty folder of its own."""
-    monkeypatch.chdir(tmp_path)
-
-
 @pytest.fixture
 def environment():
     """The environment of a subprocess that finds the packages from anywhere."""
@@ -47,16 +38,6 @@ def environment():
 @pytest.fixture
 def generator():
     return np.random.default_rng(20240814)
-
-
-@pytest.fixture
-def restored_registries():
-    """The systems that a test registers are not known after it."""
-    before = [dict(each) for each in (SETTINGS_CLASSES, SYSTEM_CLASSES)]
-    yield
-    for each, kept in zip((SETTINGS_CLASSES, SYSTEM_CLASSES), before, strict=True):
-        each.clear()
-        each.update(kept)
 
 
 @pytest.fixture
