@@ -47,5 +47,5 @@ def learning_table(trajectory: xr.Dataset) -> pd.DataFrame:
         count = int((test >= 1).sum() if limit == 1 else (test > limit).sum())
         row |= interval_columns(f"above_{limit:g}", binomial_interval(count, runs))
     for split in _SPLITS:
-        row |= interval_columns(split, mean_interval(found.get(split, np.empty(0))))
+        row |= interval_columns(split, mean_interval(found.get(split, np.empty(0)), limits=(0, 1)))
     return make_table([row])

@@ -141,7 +141,7 @@ def transfer_table(result: xr.Dataset) -> pd.DataFrame:
     for vocab in result["vocab"].values.tolist():
         row, samples = {"p": vocab}, [finite_accuracies(result, kind, vocab) for kind in TRANSFER_KINDS]
         for name, sample in zip(_KIND_COLUMNS, samples, strict=True):
-            row |= interval_columns(name, mean_interval(sample))
+            row |= interval_columns(name, mean_interval(sample, limits=(0, 1)))
             row |= {f"{name}_max": sample.max() if sample.size else np.nan, f"{name}_runs": sample.size}
         rows.append(row | interval_columns("gain", difference_interval(samples[3], samples[1])))
     return make_table(rows)
@@ -189,7 +189,7 @@ def format_transfer_by_clusters(result: xr.Dataset, ideal: int) -> str:
         values = accuracy[members & np.isfinite(accuracy)]
         row = {"clusters of the source": name, "runs": values.size}
         row |= {"above .98": int((values > SUCCESS_ACCURACY).sum()), "at 1": int((values == 1).sum())}
-        rows.append(row | interval_columns("accuracy", mean_interval(values)))
+        rows.append(row | interval_columns("accuracy", mean_interval(values, limits=(0, 1))))
     columns = [Column(name, name) for name in list(rows[0])[:4]]
     accuracy_column = Column(f"accuracy at p = {vocab}", "accuracy", digits=1, interval="half-width", scale=100)
     return format_table(make_table(rows), [*columns, accuracy_column])

@@ -113,7 +113,7 @@ def escape_summary(found: xr.Dataset) -> str:
     if not runs:
         return "No run's training loss falls below that of a guess."
     means = {
-        name: mean_interval(found[f"escape_{name}"].dropna("run").values)
+        name: mean_interval(found[f"escape_{name}"].dropna("run").values, limits=(0, 1))
         for name in ("lowest_share", "highest_share", "negative_share", "negative_chance")
     }
     lowest, highest, negative = (format_percent_plus_minus(mean) for mean in list(means.values())[:3])

@@ -41,10 +41,9 @@ def _draw_over_vocabs(axes: Axes, result: xr.Dataset, largest: bool) -> None:
         if largest:
             axes.plot(x, [samples[place].max() for place in present], "o", color=colour, markersize=5, label=kind)
             continue
-        means = [mean_interval(samples[place]) for place in present]
-        half = np.nan_to_num([mean.half for mean in means])
-        values = [mean.value for mean in means]
-        axes.errorbar(x, values, half, fmt="o", color=colour, markersize=5, capsize=3, label=kind)
+        means = np.array([mean_interval(samples[place], limits=(0, 1)) for place in present]).reshape(-1, 3)
+        bars = np.nan_to_num(abs(means[:, 1:] - means[:, :1])).T  # below, above
+        axes.errorbar(x, means[:, 0], bars, fmt="o", color=colour, markersize=5, capsize=3, label=kind)
     axes.plot(vocabs, 1 / vocabs, color="0.4", linestyle=":", label="chance")
     axes.set(xlabel="vocabulary p", ylim=(-0.02, 1.04), xticks=vocabs)
     title = "largest accuracy on unseen sequences" if largest else "mean accuracy on unseen sequences, 95%"

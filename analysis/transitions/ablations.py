@@ -160,9 +160,9 @@ def ablation_table(result: xr.Dataset, panels: Sequence[str] | None = None) -> p
             unseen, above = accuracy.get("unseen", np.empty(0)), int((test > SUCCESS_ACCURACY).sum())
             row: dict[str, Any] = {"panel": name.replace("_", "-"), "value": None, "runs": point.sizes["run"]}
             row |= {"diverged": row["runs"] - len(test), "first": float(accuracy["test"][0])}
-            row |= interval_columns("test", mean_interval(test))
+            row |= interval_columns("test", mean_interval(test, limits=(0, 1)))
             row["test_deviation"] = float(test.std(ddof=1)) if len(test) > 1 else np.nan
-            row |= interval_columns("unseen", mean_interval(unseen[~np.isnan(unseen)]))
+            row |= interval_columns("unseen", mean_interval(unseen[~np.isnan(unseen)], limits=(0, 1)))
             row |= {"count_above_0.98": above} | interval_columns("above_0.98", binomial_interval(above, row["runs"]))
             rows.append(row | {"file": str(result[f"file_{name}"].sel({name: value}).values)})
     # objects, so that whole numbers stay whole beside fractions

@@ -34,7 +34,7 @@ def test_a_row_counts_successes_among_all_runs():
     for name, count in (("above_0.9", 4), ("above_0.98", 2), ("above_1", 1)):
         np.testing.assert_allclose([found[name + end] for end in ENDS], binomial_interval(count, 8))
     alive = np.array([0.5, 0.9, 0.91, 0.98, 0.99, 1.0])
-    np.testing.assert_allclose([found[f"test{end}"] for end in ENDS], mean_interval(alive))
+    np.testing.assert_allclose([found[f"test{end}"] for end in ENDS], mean_interval(alive, limits=(0, 1)))
     np.testing.assert_allclose(final_accuracies(trajectory)["test"], alive)
 
 
