@@ -25,7 +25,7 @@ class TableOptions:
 
 @dataclasses.dataclass(frozen=True)
 class SparseOptions(SparseSettings):
-    """What is learned, by what network, and how. All values are dimensionless."""
+    """Task, network and training of VC's transformer. All values are dimensionless."""
 
     start: tyro.conf.Suppress[str] = "random"
     start_step: tyro.conf.Suppress[int] = 0
@@ -33,10 +33,10 @@ class SparseOptions(SparseSettings):
 
     @classmethod
     def of(cls, settings: SparseSettings) -> "SparseOptions":
-        """Options with these settings as defaults."""
+        """Options with the values of some settings."""
         return cls(**{field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)})
 
     @property
     def settings(self) -> SparseSettings:
-        """The settings themselves."""
+        """The settings that the options give."""
         return SparseSettings(**dataclasses.asdict(self))

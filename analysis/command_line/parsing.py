@@ -102,7 +102,7 @@ def _check_output_names(arguments: Sequence[str]) -> None:
 
 
 def _parse_error(event: parse_errors.ParseErrorEvent, options: type) -> SettingsError:
-    """What is wrong with a command line, in the form of all errors in settings."""
+    """The error of a command line that tyro refuses."""
     error = sys.exc_info()[1]
     while error is not None:  # raised by the class of the settings
         if isinstance(error, SettingsError):
@@ -169,9 +169,9 @@ def _exit_with_message(error: BaseException, options: type, chosen: Any) -> None
         resumable = getattr(error, "resumable", None)
         if resumable is None:
             _fail(interrupts.MESSAGE, 128 + signal.SIGINT)
-        overwrite = getattr(getattr(chosen, "amount", None), "overwrite", False)
+        overwrite = getattr(getattr(chosen, "ensemble", None), "overwrite", False)
         same = "the same command without --overwrite" if overwrite else "the same command"
-        again = f": {same} goes on from there" if resumable else "; the same command begins again"
+        again = f": {same} continues from there" if resumable else "; the same command starts again"
         _fail(f"{error}{again}", 128 + error.signum)  # type: ignore[attr-defined]
     if isinstance(error, SettingsError):
         _fail(f"error: {_on_command_line(error.field, options)}: found {error.found}, allowed is {error.allowed}", 2)

@@ -14,23 +14,23 @@ from dynamics.errors import RecordingError, SettingsError
 
 
 def combined_path(paths: Sequence[Path], word: str, suffix: str) -> Path:
-    """Where something made of several files lives, beside them: its name is a hash over theirs."""
+    """A path beside the first of several files, WORD-HASH.SUFFIX, with a hash of the names of all of them."""
     names = "\n".join(path.name for path in paths)
     return paths[0].with_name(f"{word}-{hashlib.sha256(names.encode()).hexdigest()[:12]}{suffix}")
 
 
 HDF5_SIGNATURE = b"\x89HDF"
-"""How a trajectory, and every other NetCDF-4 file, begins."""
+"""First bytes of a NetCDF-4 file."""
 
 STALE_SECONDS = 3600
-"""Seconds after which what a killed process began to write is removed by the next that writes the same file."""
+"""Age in seconds at which a temporary file of a killed process is removed by the next writer of the same file."""
 
 
 @contextmanager
 def replace_file(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path`, which takes that name when it has been written. Raises RecordingError.
+    """A temporary path beside `path`, renamed to `path` once it has been written. Raises RecordingError.
 
-    A link's target is replaced, not the link. A picture does not take the place of a NetCDF file.
+    If `path` is a symbolic link, its target is replaced. Other files do not replace a NetCDF file.
     """
     path = Path(os.path.realpath(path))
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -51,7 +51,7 @@ def replace_file(path: Path) -> Iterator[Path]:
 
 
 def _clear(path: Path) -> None:
-    """Remove what killed processes have left of the same file."""
+    """Remove old temporary files of the same file."""
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         with suppress(OSError):
             if time.time() - left.stat().st_mtime > STALE_SECONDS:
@@ -59,7 +59,7 @@ def _clear(path: Path) -> None:
 
 
 def check_csv(options: Any) -> None:
-    """See, before any work is done, that a command's --csv names a CSV file, and none that it reads.
+    """Check, before any work is done, that --csv names a CSV file that the command does not read.
 
     Raises SettingsError.
     """

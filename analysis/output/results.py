@@ -1,4 +1,4 @@
-"""Results of analyses as NetCDF files, written whole or not at all. Unlike in a trajectory, NaN means "no value"."""
+"""Results of analyses as NetCDF files, written whole or not at all; NaN means a missing value."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ def dimensionless(long_name: str) -> dict[str, str]:
 
 
 def is_result_file(path: Path) -> bool:
-    """Whether a file is a result of an analysis, or of a sweep, and no trajectory."""
+    """Whether a file is the result of an analysis or of a sweep, not a trajectory."""
     try:
         with NETCDF_LOCK, xr.open_dataset(path) as there:
             return "title" in there.attrs and "schema_version" not in there.attrs
@@ -26,10 +26,7 @@ def is_result_file(path: Path) -> bool:
 
 
 def check_result_path(out: Path, what: Mapping[str, str]) -> Path:
-    """The path of a result to be written, if there is none, or an earlier one with the attributes `what`.
-
-    Raises SettingsError.
-    """
+    """The path for a result. Raises SettingsError if there is a file without the attributes `what`."""
     out = check_trajectory_path(out)
     if out.exists():
         try:
@@ -38,9 +35,7 @@ def check_result_path(out: Path, what: Mapping[str, str]) -> Path:
         except (OSError, ValueError):
             same = False
         if not same:
-            raise SettingsError(
-                "out", f"{out}, which is something else", "a new file, or an earlier result of the same"
-            )
+            raise SettingsError("out", f"{out}, which is another file", "a new file, or an earlier result of the same")
     return out
 
 

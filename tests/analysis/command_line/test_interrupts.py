@@ -40,6 +40,7 @@ def test_while_modules_are_imported_a_command_ends_in_one_line(environment, word
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
 def test_a_simulation_says_how_to_continue(environment, tmp_path, which):
     words = ["sims.particles", "--n", "3", "--runs", "2", "--steps", "100000000", "--every", "20000", "--out", "a.nc"]
+    words += ["--overwrite"] if which == signal.SIGTERM else []
     process = subprocess.Popen([sys.executable, "-m", *words], env=environment, stderr=subprocess.PIPE, text=True)
     while not (tmp_path / ".a.nc.lock").exists():  # taken right before the first step
         time.sleep(0.01)
@@ -47,6 +48,9 @@ def test_a_simulation_says_how_to_continue(environment, tmp_path, which):
     process.send_signal(which)
     _, errors = process.communicate()
     assert process.returncode == 128 + which
-    last = errors.strip().splitlines()[-1]
-    assert re.fullmatch(r"interrupted at step \d+ of 100000000; a.nc can be resumed: the same command goes on.*", last)
+    without = " without --overwrite" if which == signal.SIGTERM else ""
+    assert re.fullmatch(
+        rf"interrupted at step \d+ of 100000000; a.nc can be resumed: the same command{without} continues from there",
+        errors.strip().splitlines()[-1],
+    )
     assert closed_parts(tmp_path / "a.nc")

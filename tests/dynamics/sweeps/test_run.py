@@ -242,7 +242,7 @@ def test_an_interrupted_sweep_goes_on(environment, tmp_path, which):
     _, errors = process.communicate()
     assert process.returncode == 128 + which
     last = errors.strip().splitlines()[-1]
-    assert last == "interrupted: 1 of 3 points are done: the same command goes on from there"
+    assert last == "interrupted: 1 of 3 points are done: the same command continues from there"
     assert first.exists()
     assert closed_parts(second)
     result = sweep(LONG, {"fa": [1, 2, 3]}, **LONG_AMOUNT)
