@@ -158,7 +158,7 @@ def endpoint_similarity(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
         for index in (0, -1)
     )
     flat_starts, flat_ends = (list(map(_flat_weights, networks, frames)) for frames in (starts, ends))
-    if not np.array_equal(*flat_starts):
+    if not np.array_equal(flat_starts[0], flat_starts[1]):
         raise TrajectoryError("the two trajectories do not begin at the same weights")
     found = {
         "weight_distance": relative_weight_distances(*flat_starts, *flat_ends),

@@ -174,9 +174,10 @@ class TrainingRun:
         from analysis.plots.scenes.modular_panels import classify_points
         from dynamics.networks.threads import single_torch_thread
 
-        weights = {name: torch.from_numpy(self.seen[name])[None] for name in self.system.network.variables}
+        network: Any = self.system.network  # type: ignore[attr-defined]  # a training system has one
+        weights = {name: torch.from_numpy(self.seen[name])[None] for name in network.variables}
         with single_torch_thread():
-            return classify_points(self.system.network, weights, torch.from_numpy(points.astype(np.float32))[None])[0]
+            return classify_points(network, weights, torch.from_numpy(points.astype(np.float32))[None])[0]
 
 
 # ---------------------------------------------------------------------------------------- what it has been
