@@ -29,7 +29,7 @@ def test_the_command_prints_writes_and_draws(typed, tmp_path):
     assert printed.split()[1:3] == ["100.0", f"{loss[-1]:.1e}"]
     code, _, err = typed("analysis.fixed_points", *SMALL, "--push", 0.5)
     assert code == 2
-    assert "which is something else" in err
+    assert "which is another file" in err
 
 
 def test_a_network_that_collapses_under_its_decay_is_reported(typed):
