@@ -10,11 +10,11 @@ from matplotlib.figure import Figure
 
 from analysis.linearization.curvature_table import finite_values_at, median_interval, with_derived_variables
 from analysis.linearization.eigenmodes import NONE, NULL_MODE_TOLERANCE, STABILITY_KINDS
+from analysis.plots.drawing.colours import LAYER_COLOURS
 from analysis.plots.figure_files import new_figure
 from analysis.statistics.intervals import Interval, binomial_interval, mean_interval
 
 GROW, DECAY, THIRD, FOURTH, CHANCE = "#c1440e", "#1b6ca8", "#2a7f4f", "#7a5ea8", "0.45"
-_LAYER_COLOURS = ("#1b6ca8", "#d1662f", "#2a7f4f", "#c23b3b", "#7a5ea8", "#8a6d3b", "#d88fb9", "#6b6b6b")
 _KIND_COLOURS = {"stable": DECAY, "saddle": "#d8a13a", "unstable": GROW}
 
 
@@ -122,7 +122,7 @@ def _layers(panel: Axes, found: xr.Dataset) -> None:
     """The highest eigenvalue of each layer's block."""
     for place, layer in enumerate(found["layer"].values):
         one = found.assign(one=found["layer_highest"].isel(layer=place))
-        colour = _LAYER_COLOURS[place % len(_LAYER_COLOURS)]
+        colour = LAYER_COLOURS[place % len(LAYER_COLOURS)]
         _line(panel, one, "one", colour, str(layer).replace("_", " "), median_interval, band=False)
     panel.set(xlabel="step", ylabel="eigenvalue", xlim=_limits(found["step"].values))
     _title(panel, found, "highest eigenvalue of each layer's block", "medians")

@@ -6,12 +6,11 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from analysis.plots.drawing.colours import split_colours
 from dynamics.trajectory.diverged import count_diverged, mask_diverged
 
 _MAX_SINGLE_RUNS = 200
 """Largest number of single runs that are drawn; the mean is over all runs."""
-
-SPLIT_COLOURS = {"train": "tab:blue", "validation": "tab:orange", "test": "tab:orange", "unseen": "tab:green"}
 
 
 def metric_curves(trajectory: xr.Dataset, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -35,15 +34,15 @@ def plot_metric_curves(axes: Axes, trajectory: xr.Dataset, name: str, single: st
         axes.set(ylim=(-0.03, 1.03), ylabel=name)
     epoch = trajectory["epoch"].values
     some = each[:_MAX_SINGLE_RUNS] if len(each) > 1 else each[:0]
-    for place, split in enumerate(trajectory["split"].values):
-        colour = SPLIT_COLOURS.get(str(split), "0.4")
+    splits = trajectory["split"].values.astype(str).tolist()
+    for place, (split, colour) in enumerate(zip(splits, split_colours(splits), strict=True)):
         if single in (None, split):
             lines = [np.stack([epoch, values], axis=-1) for values in some[:, place]]
             faint = max(0.08, min(0.35, 4 / max(1, len(lines))))
             thin = LineCollection(lines, colors="0.2" if single else colour, linewidths=0.8, alpha=faint)
             axes.add_collection(thin, autolim=False)
         mark = "o" if len(epoch) == 1 else ""
-        axes.plot(epoch, mean[place], color=colour, linewidth=1.8, marker=mark, label=str(split))
+        axes.plot(epoch, mean[place], color=colour, linewidth=1.8, marker=mark, label=split)
     first, last = epoch[0], epoch[-1]
     axes.set(xlabel="epoch", xlim=(first, last) if last > first else (first - 0.5, first + 0.5))
     axes.tick_params(labelsize=8)

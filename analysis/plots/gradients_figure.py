@@ -10,12 +10,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter
 from scipy.ndimage import median_filter
 
-from analysis.plots.curves import SPLIT_COLOURS
+from analysis.plots.drawing.colours import LAYER_COLOURS, split_colours
 from analysis.plots.figure_files import new_figure
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
 from analysis.transitions.gradient_peaks import find_norm_peaks, loss_and_norm_series, loss_events_by_kind
 
-_LAYER_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8a6d3b")
 _BASELINE_MARKS: dict[str, tuple[dict[str, Any], str]] = {
     "anywhere": ({"color": "0.3", "marker": "_", "markersize": 12}, "shifted anywhere"),
     "nearby": ({"color": "#d55e00", "marker": "D", "markersize": 4, "markerfacecolor": "none"}, "shifted nearby"),
@@ -78,10 +77,10 @@ def _plot_metrics(losses: Axes, accuracies: Axes, one: xr.Dataset, time: np.ndar
             axes.set_axis_off()
             continue
         axes.set_title(name)
-        for split in one["split"].values:
+        splits = one["split"].values.astype(str).tolist()
+        for split, colour in zip(splits, split_colours(splits), strict=True):
             values = one[name].sel(split=split).values[: len(time)]
-            colour = SPLIT_COLOURS.get(str(split), "0.4")
-            axes.plot(time, values, color=colour, linewidth=1.1, marker=_line_marker(time), label=str(split))
+            axes.plot(time, values, color=colour, linewidth=1.1, marker=_line_marker(time), label=split)
         axes.legend(fontsize=7, frameon=False)
     losses.set_ylim(bottom=0)
     accuracies.set_ylim(-0.03, 1.03)
@@ -94,7 +93,7 @@ def _plot_norms(axes: Axes, one: xr.Dataset, time: np.ndarray, scale: str, confi
     norms = one["gradient_norm"].transpose("layer", "step").values[:, : len(time)].astype(np.float64)
     width = config.width(len(time))
     for place, (layer, norm) in enumerate(zip(one["layer"].values, norms, strict=True)):
-        colour, label = _LAYER_COLOURS[place % len(_LAYER_COLOURS)], str(layer).replace("_", " ")
+        colour, label = LAYER_COLOURS[place % len(LAYER_COLOURS)], str(layer).replace("_", " ")
         axes.plot(time, norm, color=colour, linewidth=0.5, alpha=max(0.15, 0.6 / len(norms)), zorder=1)
         median = median_filter(norm, width, mode="nearest")
         axes.plot(time, median, color=colour, linewidth=1.3, marker=_line_marker(time), zorder=2, label=label)
@@ -140,7 +139,7 @@ def _plot_fractions(axes: Axes, found: xr.Dataset, kind: str) -> None:
     events = int(np.nanmax(found["total"].values, initial=0))
     if events:
         axes.errorbar(
-            places, percentage, np.nan_to_num([low, high]), fmt="o", color=_LAYER_COLOURS[0], capsize=3,
+            places, percentage, np.nan_to_num([low, high]), fmt="o", color=LAYER_COLOURS[0], capsize=3,
             label="with a peak",
         )  # fmt: skip
         for baseline, (mark, label) in _BASELINE_MARKS.items():
@@ -161,7 +160,7 @@ def _plot_correlations(axes: Axes, found: xr.Dataset) -> None:
     """Draw the mean correlation of each layer by lag, and the mean size of the largest correlation by chance."""
     for place, layer in enumerate(found["layer"].values):
         values = found["correlation_at_lag"].sel(layer=layer)
-        axes.plot(found["frames"], values, color=_LAYER_COLOURS[place % len(_LAYER_COLOURS)], linewidth=1.1)
+        axes.plot(found["frames"], values, color=LAYER_COLOURS[place % len(LAYER_COLOURS)], linewidth=1.1)
     if found["correlation"].notnull().any():
         anywhere, near = found["correlation_by_chance"].mean("layer").sel(baseline=["anywhere", "nearby"]).values
         axes.axhspan(-anywhere, anywhere, color="0.9", zorder=0, label="shifted anywhere")

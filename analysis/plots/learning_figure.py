@@ -7,7 +7,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from analysis.clustering_heads.learning_outcome import SUCCESS_THRESHOLDS, final_accuracies
-from analysis.plots.curves import SPLIT_COLOURS, curves_caption, plot_metric_curves
+from analysis.plots.curves import curves_caption, plot_metric_curves
+from analysis.plots.drawing.colours import split_colours
 from analysis.plots.figure_files import new_figure
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
 from dynamics.trajectory.schema import read_settings
@@ -42,7 +43,8 @@ def _learning_title(trajectory: xr.Dataset, test: np.ndarray) -> str:
 
 def _plot_final_accuracies(axes: Axes, test: np.ndarray) -> None:
     bins = np.linspace(0, 1, 51).tolist()
-    counts, *_ = axes.hist(np.minimum(test, 1 - 1e-9), bins=bins, color=SPLIT_COLOURS["test"], orientation="horizontal")
+    colour = tuple(split_colours(["test"])[0])
+    counts, *_ = axes.hist(np.minimum(test, 1 - 1e-9), bins=bins, color=colour, orientation="horizontal")
     axes.set_xlim(0, 1.05 * max(1.0, np.max(counts)))
     for limit in SUCCESS_THRESHOLDS[:2]:
         axes.axhline(limit, color="0.4", linewidth=0.8, linestyle=":")

@@ -81,6 +81,9 @@ def pale_colours(colours: np.ndarray, opacity: float = 0.42) -> np.ndarray:
     return opacity * colours + (1 - opacity)
 
 
+LAYER_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8a6d3b")
+"""Colours of layers in the order of a trajectory's `layer` coordinate: those of Okabe and Ito, and brown."""
+
 _COLOUR_OF_SPLIT = {"train": 0, "validation": 1, "test": 1, "unseen": 2}
 
 
