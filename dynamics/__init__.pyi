@@ -6,8 +6,8 @@ from .errors import Interrupted as Interrupted
 from .errors import MissingPackage as MissingPackage
 from .errors import RecordingError as RecordingError
 from .errors import TrajectoryError as TrajectoryError
-from .preparation import run_path as run_path
 from .randomness import random_stream as random_stream
+from .run_checks import run_path as run_path
 from .settings import ModularSettings as ModularSettings
 from .settings import ParticleSettings as ParticleSettings
 from .settings import SettingsError as SettingsError

@@ -10,7 +10,8 @@ import xarray as xr
 
 from dynamics.errors import Interrupted, TrajectoryError
 from dynamics.interruption import StepPacer
-from dynamics.preparation import (
+from dynamics.provenance import BRANCH_ATTRIBUTES, IDENTITY_ATTRIBUTES, METRIC_VARIABLES, identity_digest, run_identity
+from dynamics.run_checks import (
     MAX_STEPS,
     RUNS_FOLDER,
     check_differs_from_source,
@@ -18,7 +19,6 @@ from dynamics.preparation import (
     check_trajectory_path,
     find_finished_run,
 )
-from dynamics.provenance import BRANCH_ATTRIBUTES, IDENTITY_ATTRIBUTES, METRIC_VARIABLES, identity_digest, run_identity
 from dynamics.settings import RecordMode, Settings, SettingsError, check_choice, check_integer
 from dynamics.simulation import record_run, restore_state
 from dynamics.system import EpochClock, State, System

@@ -10,7 +10,8 @@ from tqdm import tqdm
 from dynamics.errors import Interrupted, TrajectoryError
 from dynamics.initial_conditions import start_file
 from dynamics.interruption import StepPacer, deferred_signals
-from dynamics.preparation import (
+from dynamics.provenance import run_identity
+from dynamics.run_checks import (
     check_differs_from_source,
     check_ensemble,
     check_resources,
@@ -18,7 +19,6 @@ from dynamics.preparation import (
     check_trajectory_path,
     find_finished_run,
 )
-from dynamics.provenance import run_identity
 from dynamics.settings import RecordMode, Settings
 from dynamics.system import Arrays, State, System
 from dynamics.system_checks import check_external_system, create_system

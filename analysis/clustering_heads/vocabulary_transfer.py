@@ -20,7 +20,7 @@ from analysis.clustering_heads.clusters import embedding_cluster_counts
 from analysis.clustering_heads.transfer_design import TransferDesign, check_transfer_design, larger_vocabulary_settings
 from analysis.output.tables import Column, format_interval, format_table, interval_columns, make_table
 from analysis.statistics.intervals import difference_interval, mean_interval
-from dynamics.preparation import run_path
+from dynamics.run_checks import run_path
 from dynamics.settings import SUCCESS_ACCURACY, SettingsError, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.training.finetuning import successful_runs

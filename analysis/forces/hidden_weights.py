@@ -14,7 +14,7 @@ from analysis.forces import alignment
 from analysis.output.tables import Column, interval_columns
 from analysis.statistics.intervals import Interval, mean_interval
 from analysis.structures.circles_and_grids import is_circle
-from dynamics.preparation import run_path
+from dynamics.run_checks import run_path
 from dynamics.settings import ModularSettings, SettingsError, check_integer
 from dynamics.simulation import simulate
 from dynamics.tasks import all_pairs, training_pairs

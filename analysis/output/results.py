@@ -6,7 +6,7 @@ from pathlib import Path
 import xarray as xr
 
 from analysis.output.files import replace_file
-from dynamics.preparation import check_trajectory_path
+from dynamics.run_checks import check_trajectory_path
 from dynamics.settings import SettingsError
 from dynamics.trajectory.netcdf import NETCDF_LOCK
 

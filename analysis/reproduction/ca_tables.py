@@ -18,7 +18,7 @@ from analysis.output.tables import Column, format_percent, format_table, interva
 from analysis.statistics.intervals import Interval, binomial_interval, correlation_interval, mean_interval
 from analysis.structures.circles_and_grids import count_imperfections, is_circle, summarise_structures
 from dynamics.branching import final_embedding
-from dynamics.preparation import run_path
+from dynamics.run_checks import run_path
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
 from dynamics.simulation import simulate
 from dynamics.trajectory.diverged import count_diverged

@@ -29,8 +29,8 @@ from analysis.structures.embedding_motion import (
 )
 from analysis.structures.procrustes import end_shape_distances, match_shapes, procrustes_distance
 from dynamics.errors import TrajectoryError
-from dynamics.preparation import run_path
 from dynamics.randomness import random_stream
+from dynamics.run_checks import run_path
 from dynamics.settings import ParticleSettings
 from dynamics.simulation import simulate
 from dynamics.trajectory.diverged import mask_diverged, not_diverged

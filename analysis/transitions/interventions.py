@@ -21,7 +21,7 @@ from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
 from analysis.transitions.loss_events import check_enough_frames, event_table, plateau_escape_times, trajectory_scalar
 from dynamics.errors import TrajectoryError
 from dynamics.networks.from_trajectory import clustering_head_of
-from dynamics.preparation import run_path
+from dynamics.run_checks import run_path
 from dynamics.settings import SUCCESS_ACCURACY, SettingsError, SparseSettings, check_integer, check_real
 from dynamics.simulation import simulate
 from dynamics.trajectory.diverged import not_diverged

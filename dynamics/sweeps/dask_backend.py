@@ -27,8 +27,8 @@ from tqdm import tqdm
 from dynamics.errors import Interrupted, MissingPackage, RecordingError, TrajectoryError
 from dynamics.interruption import deferred_signals
 from dynamics.kernels.compiling import numba_threads
-from dynamics.preparation import find_finished_run
 from dynamics.provenance import check_same_run
+from dynamics.run_checks import find_finished_run
 from dynamics.settings import SettingsError
 from dynamics.sweeps.design import SweepDesign, SweepPoint, errors_with_point, simulate_point
 from dynamics.trajectory.lock import hold_lock

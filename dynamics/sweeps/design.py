@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from dynamics.preparation import RUNS_FOLDER, find_finished_run, run_path
 from dynamics.provenance import run_identity
+from dynamics.run_checks import RUNS_FOLDER, find_finished_run, run_path
 from dynamics.settings import RecordMode, Settings, SettingsError, check_choice, check_integer
 from dynamics.simulation import simulate
 from dynamics.system_checks import create_system

@@ -18,8 +18,8 @@ import xarray as xr
 from tqdm import tqdm
 
 from dynamics.errors import Interrupted, TrajectoryError
-from dynamics.preparation import RUNS_FOLDER, check_resources
 from dynamics.provenance import METRIC_VARIABLES
+from dynamics.run_checks import RUNS_FOLDER, check_resources
 from dynamics.settings import RecordMode, Settings
 from dynamics.sweeps.dask_backend import check_scheduler, compute_on_cluster
 from dynamics.sweeps.design import (

@@ -10,7 +10,7 @@ from typing import Any, TextIO, TypeVar
 import xarray as xr
 
 from dynamics.branching import branch, branch_path, branch_step
-from dynamics.preparation import run_path
+from dynamics.run_checks import run_path
 from dynamics.settings import Settings, SettingsError, check_integer
 from dynamics.simulation import simulate
 from dynamics.trajectory.diverged import count_diverged

@@ -10,7 +10,7 @@ import xarray as xr
 from analysis.output.results import check_result_path
 from analysis.output.tables import Column, interval_columns
 from analysis.statistics.intervals import mean_interval
-from dynamics.preparation import check_trajectory_path
+from dynamics.run_checks import check_trajectory_path
 from dynamics.settings import SettingsError
 from dynamics.sweeps.design import SweepDesign
 from dynamics.trajectory.schema import DIVERGED

@@ -11,7 +11,7 @@ from analysis.clustering_heads.vocabulary_transfer import TRANSFER_COLUMNS, TRAN
 from analysis.output.tables import format_table
 from analysis.plots.transfer_figure import plot_transfer
 from analysis.statistics.intervals import difference_interval
-from dynamics.preparation import run_path
+from dynamics.run_checks import run_path
 from dynamics.settings import SparseSettings
 from dynamics.simulation import simulate
 from dynamics.training.finetuning import successful_runs

@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from dynamics.preparation import run_path
+from dynamics.run_checks import run_path
 from dynamics.settings import ParticleSettings, SettingsError
 from dynamics.simulation import simulate
 from dynamics.trajectory.schema import read_settings

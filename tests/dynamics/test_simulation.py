@@ -15,7 +15,7 @@ from dynamics import simulation as loop
 from dynamics.branching import branch, final_embedding, replay
 from dynamics.errors import Interrupted, RecordingError, TrajectoryError
 from dynamics.particles.system import ParticleSystem
-from dynamics.preparation import run_path
+from dynamics.run_checks import run_path
 from dynamics.settings import ParticleSettings, SettingsError
 from dynamics.simulation import simulate
 from dynamics.trajectory import recorder

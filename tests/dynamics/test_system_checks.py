@@ -10,8 +10,8 @@ import pytest
 
 from dynamics import settings as table
 from dynamics.branching import replay
-from dynamics.preparation import run_path
 from dynamics.randomness import random_stream
+from dynamics.run_checks import run_path
 from dynamics.settings import SYSTEM_MODULES_VARIABLE, SettingsError, import_external_systems
 from dynamics.simulation import simulate
 from dynamics.system import System, register

@@ -11,7 +11,7 @@ import xarray as xr
 
 from analysis.reproduction.figures.figure import FigureData, PaperFigure, RequiredResult, RequiredRuns, SizeOverrides
 from dynamics.errors import TrajectoryError
-from dynamics.preparation import run_path
+from dynamics.run_checks import run_path
 from dynamics.settings import Settings, SettingsError, SparseSettings, check_integer
 from dynamics.simulation import simulate
 from dynamics.trajectory.netcdf import NETCDF_LOCK

@@ -16,8 +16,8 @@ import xarray as xr
 from analysis.output.results import write_result
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner
 from dynamics.errors import TrajectoryError
-from dynamics.preparation import RUNS_FOLDER
 from dynamics.provenance import git_commit, package_versions
+from dynamics.run_checks import RUNS_FOLDER
 from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
 from dynamics.system_checks import create_system
 from dynamics.trajectory.netcdf import NETCDF_LOCK

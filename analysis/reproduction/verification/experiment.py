@@ -9,7 +9,7 @@ from typing import Any, TextIO
 import xarray as xr
 
 from analysis.reproduction.figures.figure import RequiredRuns, SizeOverrides
-from dynamics.preparation import run_path
+from dynamics.run_checks import run_path
 from dynamics.simulation import simulate
 
 Params = Mapping[str, Any]

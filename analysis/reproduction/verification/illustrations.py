@@ -27,7 +27,7 @@ from analysis.reproduction.verification.entry import ReportPicture
 from analysis.reproduction.verification.experiment import Experiment, Size
 from analysis.transitions.ablations import merge_ablation_sweeps
 from dynamics.errors import TrajectoryError
-from dynamics.preparation import run_path
+from dynamics.run_checks import run_path
 from dynamics.settings import SettingsError, SparseSettings
 from dynamics.trajectory.netcdf import NETCDF_LOCK
 

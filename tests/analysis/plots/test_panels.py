@@ -10,12 +10,7 @@ import torch
 from analysis.forces.force_audit import embedding_gradient
 from analysis.plots import panels
 from analysis.plots.panels import build_scene, panel_names
-from analysis.plots.scenes.common_panels import (
-    RecordedRun,
-    build_default_panels,
-    curve_panel,
-    geometric_moving_mean,
-)
+from analysis.plots.scenes.common_panels import RecordedRun, build_default_panels, curve_panel, geometric_moving_mean
 from analysis.plots.scenes.particle_panels import nearest_pair_classes
 from analysis.plots.scenes.probe_sequences import make_probe_sequences
 from analysis.plots.scenes.scene import Arrows, Curves, Image, Map, Points

@@ -23,7 +23,7 @@ from analysis.command_line.help_texts import field_descriptions
 from dynamics import system as registry
 from dynamics.errors import MissingPackage, TrajectoryError
 from dynamics.particles.system import ParticleSystem
-from dynamics.preparation import run_path
+from dynamics.run_checks import run_path
 from dynamics.settings import SETTINGS_CLASSES as KNOWN
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
 from dynamics.simulation import simulate

@@ -29,7 +29,7 @@ from analysis.reproduction.verification.experiment import Experiment, Size
 from analysis.reproduction.verification.report import ReportProvenance, write_report
 from analysis.reproduction.verification.rules import Above, Agrees, Below, Every, Verdict, Within, judge_estimate
 from analysis.statistics.intervals import NO_INTERVAL, Interval
-from dynamics.preparation import run_path
+from dynamics.run_checks import run_path
 from dynamics.settings import ParticleSettings, SparseSettings
 from dynamics.simulation import simulate
 
