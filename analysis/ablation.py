@@ -22,35 +22,35 @@ PanelName = Literal["batch", "hidden", "lr", "mlp-lr-discount"]
 
 @dataclasses.dataclass(frozen=True)
 class Options(TableOptions):
-    """VC figures 6 and 7: test accuracy at the end against batch size, hidden width, learning rate, and the discount of
-    the MLP's learning rate, of one run and of many. Runs that diverge are left out of the means and counted; none of
-    them counts as a success. What is already there is not computed again."""
+    """Reproduce VC figures 6 and 7: final test accuracy against batch size, hidden width, learning rate, and the
+    discount of the MLP's learning rate, for one run and for many runs. Diverged runs are excluded from the means, their
+    number is printed, and they do not count as successes. Existing runs are not computed again."""
 
     panels: tuple[PanelName, ...] = ("batch", "hidden", "lr", "mlp-lr-discount")
-    """Settings to sweep, one at a time around the recipe."""
+    """Settings to vary, one at a time; the other settings have the values given below."""
     points: int = 20
-    """Values in each panel, except batch, whose values are the powers of two up to --data and 2048. Hidden widths are
-    whole numbers; small ones may coincide."""
+    """Number of values in each panel, except for batch, whose values are the powers of two up to 2048 and at most
+    --data. Hidden widths are rounded to integers, so that small widths may coincide."""
     max_hidden: int = 10_000
-    """Leave out hidden widths above this. The widest of the paper, 10000, costs 150 times what 32 does, and the five
-    widest cost more than all other points together."""
+    """Largest hidden width; larger values are left out. A width of 10000, the largest in the paper, takes 150 times as
+    long as 32, and the five largest widths take longer than all other points together."""
     runs: int = 100
-    """Runs for each value; run r has seed SEED + r. The paper has 100."""
+    """Number of runs for each value; run r has seed SEED + r. The paper uses 100."""
     seed: int = 0
     """Seed of the first run, which figure 6 shows."""
     epochs: int = 1000
-    """Training epochs, 1000 in the paper. Runs of another length are not extended."""
+    """Number of training epochs; the paper uses 1000. Existing runs of a different length are not extended."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute."""
+    """Device to compute on."""
     folder: str = "runs"
-    """Folder of the trajectories, sparse-HASH.nc; those that are there are not computed again."""
+    """Folder for the trajectories, sparse-HASH.nc; existing ones are not computed again."""
     out: Path | None = None
     """File for the combined result, with the figure beside it. Default: FOLDER/sweep-ablation-HASH.nc."""
     scheduler: str | None = None
-    """Compute on the workers of the dask cluster at this address, such as tcp://127.0.0.1:8786. Default: in this
+    """Address of a dask scheduler on whose workers to compute, for example tcp://127.0.0.1:8786. Default: use this
     process."""
     settings: SparseOptions = dataclasses.field(default_factory=SparseOptions)
-    """The recipe of all panels. A panel replaces the value of its own setting and marks the recipe's value."""
+    """Settings of all panels. Each panel varies one setting and marks the value given here."""
 
 
 def main(options: Options) -> None:

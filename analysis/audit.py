@@ -13,18 +13,18 @@ from dynamics.settings import ModularSettings, ParticleSettings
 
 @dataclasses.dataclass(frozen=True)
 class Options(TableOptions):
-    """How much of the gradient of a network's embeddings the particle forces of CA (section 6) explain along training,
-    at weight decay 0, 0.3, 0.6 and 1: cosine and R², the weight of each of the four force fields, and a baseline with
-    randomly renamed tokens."""
+    """Measure how much of the gradient of a network's embeddings is explained by the particle forces of CA (section 6)
+    during training, at weight decay 0, 0.3, 0.6 and 1. The table gives the cosine and R², the weight of each of the
+    four force fields, and a baseline with randomly permuted (renamed) tokens."""
 
     runs: int = 100
-    """Networks for each weight decay."""
+    """Number of networks for each weight decay."""
     seed: int = 0
     """Seed of the first network."""
     epochs: int | None = None
-    """Training epochs. Default: 2000."""
+    """Number of training epochs. Default: 2000."""
     fa: float = ParticleSettings.fa
-    """Alignment constant f_a of the particle law; the fit of the four fields does not use it."""
+    """Alignment constant f_a of the particle forces; it is not used in the fit of the four fields."""
     settings: ModularSettings = dataclasses.field(default_factory=ModularSettings)
 
 

@@ -2,7 +2,7 @@
 
 python -m analysis.circuits RUN.nc [OTHER.nc]
 
-`analysis/clustering_heads/circuit_analysis.py` says what is measured.
+`analysis/clustering_heads/circuit_analysis.py` defines the quantities.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from dynamics import networks
 
 @dataclasses.dataclass(frozen=True)
 class Options(TrajectoryOptions):
-    """What kind of circuit every run of VC's network has learned, and why; when its clusters formed and when the MLP
-    separated them; how similar its attention is at the start and at the end; and, with a second trajectory of the same
-    seeds, how far final weights move when a setting changes."""
+    """Classify the circuit that each run of VC's network has learned, and print the measurements behind the label. Also
+    report when the clusters formed and when the MLP separated them, how similar the attention is at the start and at
+    the end of training and, with a second trajectory of the same seeds, how far the final weights differ when a setting
+    is changed."""
 
     other: tyro.conf.Positional[Path | None] = None
-    """A trajectory of the same seeds and the same first weights with another setting."""
+    """Trajectory with the same seeds and the same initial weights, but a different setting."""
     frames: int = 201
-    """Number of recorded frames in which clusters are looked for."""
+    """Number of recorded frames in which clusters are detected."""
 
 
 def main(options: Options) -> None:

@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 @dataclasses.dataclass(frozen=True)
 class Options(TableOptions):
     """Compare two trajectories of any systems: a table, a picture and a NetCDF file. Without a second trajectory,
-    particles (CA section 6) are simulated that begin at the first embeddings of the first trajectory, run by run, and
-    the table says how often both end in the same structure."""
+    particles (CA section 6) are simulated from the initial embeddings of each run of the first trajectory, and the
+    table shows how often both end in the same structure."""
 
     first: tyro.conf.Positional[Path]
-    """A trajectory."""
+    """First trajectory."""
     second: tyro.conf.Positional[Path | None] = None
-    """Another trajectory with the same number of tokens. Default: particles are simulated."""
+    """Second trajectory, with the same number of tokens. Default: particles are simulated."""
     law: ParticleSettings = dataclasses.field(default_factory=ParticleSettings)
     steps: int | None = None
-    """Steps of the simulated particles. Default: 100."""
+    """Number of steps of the simulated particles. Default: 100."""
     out: Path | None = None
-    """File of the result; the picture has the same name. Default: comparisons/FIRST-SECOND.nc."""
+    """NetCDF file for the result; the picture has the suffix .png. Default: comparisons/FIRST-SECOND.nc."""
 
 
 def main(options: Options) -> None:

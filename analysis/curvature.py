@@ -15,17 +15,17 @@ from dynamics.settings import SettingsError
 
 @dataclasses.dataclass(frozen=True)
 class Options(TrajectoryOptions):
-    """The Hessian of a network's training loss, or the Jacobian of the motion of particles, at frames along a run: its
-    spectrum, growing modes, sharpness against 2/lr, movement along directions of negative curvature, and for the
-    network of VC how near to the origin the points are that it normalises."""
+    """Compute the Hessian of a network's training loss, or the Jacobian of the motion of particles, at frames along a
+    run: its spectrum, growing modes, sharpness relative to 2/lr, and movement along directions of negative curvature.
+    For the network of VC, also compute the distances from the origin of the vectors that it normalises."""
 
     steps: int | None = None
-    """Number of evenly spaced recorded frames, with the first and the last. Default: 20; 10 for a network of more than
-    400 parameters."""
+    """Number of evenly spaced recorded frames, including the first and the last. Default: 20, or 10 for a network with
+    more than 400 parameters."""
     at: tuple[int, ...] = ()
-    """Recorded steps to use instead."""
+    """Recorded steps to use instead of evenly spaced frames. Default: see --steps."""
     runs: int | None = None
-    """Number of runs, from the first on. Default: all."""
+    """Number of runs to use, starting with the first. Default: all."""
 
 
 def main(options: Options) -> None:

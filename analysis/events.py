@@ -57,16 +57,17 @@ LAYER_COLUMNS = (
 )
 
 LAYER_LEGEND = """
-layers, {runs}: medians with 95% intervals. speed ratio: speed of the weights in the drop over that before
-gradient lag: {unit}s from the middle of the drop to the peak of the gradient norm
+layers, {runs}: medians with 95% intervals
+speed ratio: speed of the weights during the drop divided by the speed before it
+gradient lag: time in {unit}s from the middle of the drop to the peak of the gradient norm
 """
 
 
 @dataclasses.dataclass(frozen=True)
 class Options(TrajectoryOptions):
-    """Detect plateaus, drops and spikes in every run of a trajectory, the time at which each run escapes from its first
-    level (runs that never do are censored), and how fast each layer moves while the loss drops
-    (VC section 4.1 and appendix A.1)."""
+    """Detect plateaus, drops and spikes in every run of a trajectory. Also compute the time at which each run escapes
+    from its first level (runs that do not escape are censored), and the speed of each layer during the drops of the
+    loss (VC section 4.1 and appendix A.1)."""
 
     others: tyro.conf.Positional[tuple[Path, ...]] = ()
     """Further trajectories whose escape times are compared with those of the first by the log-rank test."""
@@ -76,8 +77,8 @@ class Options(TrajectoryOptions):
     split: str | None = None
     """Split of the loss. Default: the training split."""
     escape_share: float | None = None
-    """Change of the first level that counts as an escape, as a fraction of it. Default: 0.1 for a loss and 0.5 for a
-    force, which decrease; 1 for a gradient and a speed, which increase."""
+    """Change, as a fraction of the first level, that counts as an escape. Default: 0.1 (decrease) for a loss, 0.5
+    (decrease) for a force, 1 (increase) for a gradient or a speed."""
     detection: DetectionConfig = dataclasses.field(default_factory=DetectionConfig)
 
 

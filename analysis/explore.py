@@ -3,7 +3,7 @@
 python -m analysis.explore [RUN.nc ...] [--port N] [--no-browser]
 python -m analysis.explore RUN.nc --run 3 --export page.html
 
-Only this machine can reach the page, which loads nothing from elsewhere. Its address (URL) holds the view.
+The page is accessible only from this machine and loads no external resources. Its URL contains the current view.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Options:
     """Open a page in the browser that shows recorded runs, live particles, and a network in training."""
 
     trajectories: tyro.conf.Positional[tuple[Path, ...]] = ()
-    """Trajectories, finished or still running. Default: none, which leaves the live particles and the live network."""
+    """Trajectory files; runs may be in progress. Default: none, only live particles and a live network are shown."""
     port: int = 5006
-    """Port of the page on this machine; 0 takes any free port."""
+    """Port of the local server; 0 selects any free port."""
     browser: bool = True
     """Open the page in the default browser, if there is a display."""
     export: Path | None = None

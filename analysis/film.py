@@ -45,22 +45,25 @@ _DROP_SECONDS, _MAX_DROP_HOLD = 8, 10
 
 @dataclasses.dataclass(frozen=True)
 class Options(PanelOptions):
-    """Film panels of a run, or of two side by side, at every recorded step, into an MP4 or a GIF (VC section 2.3)."""
+    """Make a film (MP4 or GIF) of panels of one run, or of two runs side by side, with all recorded steps (VC section
+    2.3)."""
 
     fps: float | None = None
-    """Film frames per second. Default: 20, or 10 for a GIF."""
+    """Number of film frames per second. Default: 20, or 10 for a GIF."""
     time: Literal["linear", "events"] = "linear"
-    """linear: one film frame for each recorded one; events: those near drops and spikes are held for four."""
+    """linear: one film frame per recorded frame; events: four film frames per recorded frame near drops and spikes."""
     begin: int | None = None
     """First step. Default: the first recorded one."""
     end: int | None = None
     """Last step. Default: the last recorded one."""
     every: int | None = None
-    """Show one in this many recorded frames, and the last. Default: 1, or for a GIF as many as leave 110 frames."""
+    """Interval between the recorded frames to show; the last frame is always shown. Default: 1; for a GIF, chosen to
+    give 110 frames."""
     event: Literal["spike", "drop", "first-drop"] | None = None
-    """Film one event only. spike: the highest spike, replayed and shown at every step; drop, first-drop: the largest
-    drop of the loss after its first plateau, or the first one. Without --run the event is that of all successful runs
-    (of all runs where none is successful); first-drop is that of the default run."""
+    """Show a single event. spike: the highest spike, replayed and shown at every step; drop: the largest drop of the
+    loss after its first plateau; first-drop: the first drop. Without --run, spike and drop are selected from all
+    successful runs (or from all runs if none is successful), and first-drop from the default run. Default: the whole
+    run."""
 
 
 def main(options: Options) -> None:

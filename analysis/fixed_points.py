@@ -2,7 +2,7 @@
 
 python -m analysis.fixed_points
 
-`analysis/clustering_heads/landscape.py` and `stability.py` say what is measured.
+`analysis/clustering_heads/landscape.py` and `stability.py` define the quantities.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ from dynamics.settings import SUCCESS_ACCURACY
 
 @dataclasses.dataclass(frozen=True)
 class Options(TableOptions):
-    """Gradient and Hessian of the loss over all sequences at ideal circuits that are built by hand, their parts that
-    break the symmetry between positions, and gradient descent after small perturbations, for the network of VC."""
+    """Test whether ideal circuits of VC's network, constructed by hand, are fixed points of gradient descent. Computes
+    the gradient and Hessian of the loss over all sequences, their components that break the symmetry between positions,
+    and gradient descent after small perturbations."""
 
     settings: SparseOptions = dataclasses.field(default_factory=SparseOptions)
     decay: float = 1e-4
-    """Weight decay, as an L2 term of the loss, under which a circuit is brought to rest ("settled")."""
+    """Weight decay, as an L2 term of the loss, with which the circuit "settled" is optimised until it is stationary."""
     push: tuple[float, ...] = (1e-4, 1e-3, 1e-2)
-    """Lengths of perturbations, as fractions of the norm of all parameters."""
+    """Norms of the perturbations, as fractions of the norm of all parameters."""
     draws: int = 1
-    """Random perturbations of each kind and length."""
+    """Number of random perturbations of each kind and norm."""
     steps: int = 300
-    """Steps of gradient descent after a perturbation; the learning rate is 1 over the largest eigenvalue of the
-    Hessian."""
+    """Number of gradient descent steps after a perturbation; the learning rate is 1 divided by the largest eigenvalue
+    of the Hessian."""
     out: Path = Path("runs/fixed-points.nc")
-    """File for the result; the picture lies beside it."""
+    """NetCDF file for the result; the picture is saved under the same name with the suffix .png."""
 
 
 def main(options: Options) -> None:
@@ -51,7 +52,7 @@ def main(options: Options) -> None:
     output.output_table(clustering_heads.landscape_table(found), clustering_heads.LANDSCAPE_COLUMNS, options.csv)
     settled = found.sel(circuit="settled")
     gradient, accuracy = float(settled["gradient"]), float(settled["circuit_accuracy"])
-    note = f"settled: at rest under weight decay {options.decay:g}"
+    note = f"settled: stationary with weight decay {options.decay:g}"
     if gradient >= clustering_heads.REST_GRADIENT:
         note = f"settled: under weight decay {options.decay:g}, not at rest: the norm of the gradient is {gradient:.1g}"
     if accuracy <= SUCCESS_ACCURACY:

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Options(TrajectoryOptions):
-    """When circles, grids and frequencies form in an embedding, of one trajectory or of two, whatever the system.
-    Circles and grids are those of CA (appendix A)."""
+    """Measure when circles, grids and dominant frequencies form in the embeddings of one or two trajectories of any
+    system. Circles and grids are defined as in CA appendix A."""
 
     other: tyro.conf.Positional[Path | None] = None
-    """Another trajectory to compare with."""
+    """Second trajectory, compared with the first."""
     every: int = 1
-    """Look at every EVERY-th recorded frame, and at the last."""
+    """Interval between the analysed frames, in recorded frames; the last frame is always included."""
     run: int = 0
     """Index of the run whose frequencies are drawn."""
     clock: Literal["normalised", "step"] = "normalised"
-    """Whether times are compared and printed as fractions of the trajectory or in steps."""
+    """Unit in which times are compared and printed: fractions of the trajectory (normalised), or steps."""
 
 
 def main(options: Options) -> None:

@@ -29,11 +29,11 @@ _FORMATS = ("png", "svg", "pdf")
 
 @dataclasses.dataclass(frozen=True)
 class Options(PanelOptions):
-    """Draw panels of a run, or of two side by side, at one step into a PNG, SVG or PDF (VC section 2.3, CA figures 1 to
-    5)."""
+    """Draw panels of one run, or of two runs side by side, at one step, and save them as PNG, SVG or PDF (VC section
+    2.3, CA figures 1 to 5)."""
 
     step: int = -1
-    """Step to draw; the nearest recorded one where it was not recorded. -1 is the last."""
+    """Step to draw, or the nearest recorded step if it was not recorded; -1 is the last step."""
 
 
 def main(options: Options) -> None:

@@ -4,8 +4,8 @@
 python -m analysis.gradients RUN.nc
 python -m analysis.gradients RUN.nc --run 3
 
-The figure shows one run as in the paper, and below it all runs compared with chance. For particles, the norm is that of
-the force, and their departure from the start takes the place of drops.
+The figure shows one run, as in the paper, and below it all runs compared with chance. For particles, the norm of the
+force and the escape from the initial positions are used instead of the gradient norm and the drops of the loss.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from dynamics.settings import SettingsError
 
 TITLE = "Peaks of gradient norms, and drops and spikes of the loss"
 
-LEGEND = """number: of events, or of runs. value: fraction of the events that have a peak, or a correlation
-peak: a spike of the norm, or the highest frame of a hump, from a rise to the drop after it
-anywhere: the same with the peaks of each run shifted circularly by any number of frames, mean of 1000 shifts; accounts
-for the number of peaks, not for quiet parts of a run, such as that before the escape, which has neither
-nearby: shifted by {} to {} frames either way, one to two windows; accounts for quiet parts as well
-p: one-sided, from the same shifts; there is evidence for a coincidence where both p are small
+LEGEND = """number: number of events or of runs. value: fraction of the events that have a peak, or a correlation
+peak: a spike of the norm, or the highest frame between a rise of the norm and the drop after it
+anywhere: value expected by chance, when the peaks of each run are shifted circularly by any number of frames (mean of
+1000 shifts). It accounts for the number of peaks, but not for parts of a run without events and peaks, for example
+before the escape
+nearby: the same for shifts by {} to {} frames in either direction (one to two windows), which accounts for such parts
+p: one-sided, from the same shifts; there is evidence for a coincidence if both p are small
 lag: time from the middle of the event to its peak, median over runs; all intervals are 95%
-rank correlation: of the norm with the decrease of the loss (of particles: increase of the displacement), mean over runs
-in Fisher's z at the lag where it is farthest from 0, for chance too, p two-sided; below it, how much more that is than
-at the largest lags, where only slow trends of both remain"""
+rank correlation: between the norm and the decrease of the loss (for particles: the increase of the displacement), mean
+over runs in Fisher's z, at the lag with the largest absolute value, also for the chance values; p is two-sided. The row
+below gives the difference from the largest lags, where only slow trends of both quantities remain"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Options(TrajectoryOptions):
     of one run (VC appendix A.1, figures 15, 16, 18 and 19)."""
 
     run: int | None = None
-    """Index of the run that is drawn. Default: the run with most drops and, among these, most spikes."""
+    """Index of the run to draw. Default: the run with the most drops and, among these, the most spikes."""
     detection: DetectionConfig = dataclasses.field(default_factory=DetectionConfig)
 
 

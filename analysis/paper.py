@@ -18,24 +18,24 @@ from dynamics.settings import SettingsError
 @dataclasses.dataclass(frozen=True)
 class Options:
     """Draw a figure of one of the two papers: ca1 to ca6 and ca-c to ca-f of CA, or vc1 to vc20 of VC. Without a name,
-    list all figures: what each shows, which runs it needs and how long these take. Runs are read from runs/, or
-    simulated if they are missing there."""
+    list all figures with a description, the runs that each needs and the time to compute them. Runs are read from
+    runs/, or computed if they are missing there."""
 
     figure: tyro.conf.Positional[str] = ""
-    """Name of the figure, such as ca3, CA.3 or vc12."""
+    """Name of the figure, for example ca3, CA.3 or vc12. Default: list all figures."""
     trajectories: tyro.conf.Positional[tuple[Path, ...]] = ()
-    """Files to draw the figure from, in any order. Default: the figure's own runs."""
+    """Trajectory files from which to draw the figure, in any order. Default: the runs in the list of figures."""
     run: int | None = None
-    """Run index to show, in figures of one run. Default: the run selected by the rule, which is printed."""
+    """Index of the run, for figures that show one run. Default: selected by a rule, which is printed."""
     runs: int | None = None
-    """Number of runs in the ensembles that are read or simulated. Default: the figure's own number."""
+    """Number of runs in the ensembles that are read or computed. Default: the number in the list of figures."""
     epochs: int | None = None
-    """Length of these runs in epochs; for particles, in steps. Default: the figure's own length."""
+    """Length of these runs in epochs; for particles, in steps. Default: the default length for the figure."""
     out: Path | None = None
-    """PNG, SVG or PDF file to write. Default: paper-FIGURE.png in runs/, or beside the first of the given files."""
+    """PNG, SVG or PDF file to write. Default: paper-FIGURE.png in runs/, or in the folder of the first given file."""
     small: bool = False
-    """Write a small PNG for a web page: few colours, no title and caption, and fewer panels where labels would be too
-    small to read."""
+    """Write a small PNG for a web page, with few colours, without title and caption, and with fewer panels if the
+    labels would be too small to read."""
     list: bool = False
     """Only list the figures."""
 

@@ -28,21 +28,22 @@ COLUMNS = (
     Column("p", "p_value", text=lambda p: "-" if math.isnan(p) else f"{p:.2g}"),
 )
 
-LEGEND = """per 1000 epochs: spikes after the escape over all epochs after it, of all runs; an intervention that keeps
-runs from learning lowers the number of spikes in a run, but not this rate. Changes are those of the same runs, with
-95% intervals over runs (of rates by the jackknife). p: McNemar's test that as many runs are gained above .98 as lost"""
+LEGEND = """per 1000 epochs: number of spikes after the escape, divided by the epochs after it, over all runs. An
+intervention that prevents learning lowers the number of spikes per run, but not this rate
+change: difference between the same runs with and without the intervention, with 95% intervals over runs (for rates by
+the jackknife). p: McNemar's test of the hypothesis that equally many runs rise above .98 as fall below it"""
 
 
 @dataclasses.dataclass(frozen=True)
 class Options(TrajectoryOptions):
-    """Train the runs of a trajectory again, each from its own first weights with its own data and batches: with the
-    norm that is smooth at the origin, with a wider MLP, and with weight decay of the assemblers (VC's word for the
-    output weights of the MLP). Compare spikes of the training loss and final accuracy run by run (VC section 4.3). The
-    trajectories are kept in runs/, and those that are already there are not computed again."""
+    """Train the runs of a trajectory again with one change, each with the same initial weights, data and batches. The
+    changes are a norm that is smooth at the origin, a wider MLP, and weight decay of the assemblers (VC's term for the
+    output weights of the MLP). The spikes of the training loss and the final accuracy are compared run by run (VC
+    section 4.3). The trajectories are stored in runs/; existing ones are not computed again."""
 
     hidden: int = 128
-    """Width of the wider MLP. Its first units are those of the narrow one, but all its assemblers begin smaller, by the
-    square root of the ratio of the widths."""
+    """Width of the wider MLP. Its first units have the same initial weights as the original MLP, but all initial
+    assemblers are divided by the square root of the ratio of the widths."""
     assembler_decays: tuple[float, ...] = (0.01, 0.1)
     """Weight decays of the assemblers, decoupled from the gradient as in AdamW."""
     detection: DetectionConfig = dataclasses.field(default_factory=DetectionConfig)

@@ -19,15 +19,15 @@ from dynamics.settings import SettingsError
 
 @dataclasses.dataclass(frozen=True)
 class Options(TrajectoryOptions):
-    """Sparsity of the hidden activations of VC's network against the threshold, for successful and failed runs.
-    Figures 17 and 20 of VC."""
+    """Reproduce figures 17 and 20 of VC: sparsity of the hidden activations of VC's network against the threshold, for
+    successful and failed runs."""
 
     more: tyro.conf.Positional[tuple[Path, ...]] = ()
-    """More trajectories; each has its own row of panels."""
+    """Further trajectories; each has its own row of panels."""
     step: int | None = None
-    """Recorded step. Default: the last one of each trajectory."""
+    """Recorded step to analyse. Default: the last step of each trajectory."""
     runs: int | None = None
-    """Number of runs of each trajectory, from the first on; the paper has 20. Default: all."""
+    """Number of runs of each trajectory, starting with the first; the paper uses 20. Default: all."""
 
 
 def main(options: Options) -> None:

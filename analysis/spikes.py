@@ -33,24 +33,26 @@ COLUMNS = (
     Column("clipped", "removed_clipped", digits=0, scale=100),
 )
 
-LEGEND = """height: largest loss above the level before, median. The update with the largest rise between the foot of a
-spike and its half is examined
+LEGEND = """height: largest loss minus the level before the spike, median
+The examined update is the one with the largest rise of the loss between the start of a spike and half its height
 normalisation: E + P of a token and position, or xi, the embedding of a sequence, moves by more than its length and
-turns by more than a right angle. feed-forward: sequences cross a decision boundary of the MLP since the foot
-without flips to clipped: % of the spikes that the change removes, leaving less than half of the rise. smooth: of the {}
-spikes before which the smooth norm classifies at least 95% of the sequences alike. half and clipped (an update of at
-most the usual length) are controls, which remove spikes of any cause
-explained: the change against the cause removes the rise and none against another does. 95% intervals over runs"""
+turns by more than 90 degrees. feed-forward: since the start of the spike, sequences have crossed a decision boundary
+without flips to clipped: % of the spikes that are removed by the change, that is with less than half of the rise left
+smooth: % of the {} spikes before which the smooth norm gives the same class for at least 95% of the sequences
+half, clipped (to the usual length of an update): controls, which remove spikes of any cause
+explained: the change that removes the cause removes the rise, and no change for another cause does. Intervals are 95%
+over runs"""
 
 
 @dataclasses.dataclass(frozen=True)
 class Options(TrajectoryOptions):
-    """Replay every spike of the training loss step by step from the nearest checkpoint; attribute the update with the
-    largest rise to normalisation (a vector flips), to the feed-forward layer (sequence embeddings cross a decision
-    boundary of the MLP), to both or to neither; and repeat the update without the cause (VC section 4.3)."""
+    """Replay every spike of the training loss step by step from the nearest restart state, and attribute the update
+    with the largest rise of the loss to the normalisation (a vector reverses its direction), to the feed-forward layer
+    (sequence embeddings cross a decision boundary of the MLP), to both or to neither. The update is then repeated
+    without the cause (VC section 4.3)."""
 
     most: int | None = None
-    """Number of spikes to examine, evenly spaced over runs; a hundred take about a minute. Default: all."""
+    """Number of spikes to examine, evenly spaced over runs; 100 spikes take about a minute. Default: all."""
     detection: DetectionConfig = dataclasses.field(default_factory=DetectionConfig)
 
 
@@ -73,7 +75,7 @@ def _describe_examined(result: xr.Dataset) -> str:
     """How many spikes were examined, and the size of their updates."""
     known = result.isel(spike=result["cause"].values != "")
     lost = result.sizes["spike"] - known.sizes["spike"]
-    text = f"{result.sizes['spike']} examined" + (f"; {lost} show no rise when replayed" if lost else "")
+    text = f"{result.sizes['spike']} examined" + (f"; {lost} have no rise of the loss in the replay" if lost else "")
     if not known.sizes["spike"]:
         return text
     rise = float(((known["loss_after"] - known["loss_before"]) / (known["top"] - known["level"])).median())

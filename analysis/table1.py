@@ -13,15 +13,15 @@ from dynamics.settings import ModularSettings
 
 @dataclasses.dataclass(frozen=True)
 class Options(TableOptions):
-    """Table 1 of CA: circles, validation accuracy and grid imperfections of networks trained with weight decay 0, 0.3,
-    0.6 and 1, beside the paper's numbers."""
+    """Reproduce table 1 of CA: circles, validation accuracy and grid imperfections of networks trained with weight
+    decay 0, 0.3, 0.6 and 1, together with the paper's values."""
 
     runs: int = 100
-    """Networks per row; the paper has 100."""
+    """Number of networks per row; the paper uses 100."""
     seed: int = 0
     """Seed of the first run of each row."""
     epochs: int | None = None
-    """Training epochs. Default: 2000, as in the paper."""
+    """Number of training epochs. Default: 2000, as in the paper."""
     settings: ModularSettings = dataclasses.field(default_factory=ModularSettings)
 
 

@@ -13,11 +13,11 @@ from dynamics.settings import ParticleSettings
 
 @dataclasses.dataclass(frozen=True)
 class Options(TableOptions):
-    """Table 2 of CA: circles, grids and imperfections of particles with alignment constant f_a = 0.5, 1 and 2, beside
-    the paper's numbers."""
+    """Reproduce table 2 of CA: circles, grids and imperfections of particles with alignment constant f_a = 0.5, 1 and
+    2, together with the paper's values."""
 
     runs: int = 100
-    """Simulations per row; the paper has 100."""
+    """Number of simulations per row; the paper uses 100."""
     seed: int = 0
     """Seed of the first run of each row."""
     settings: ParticleSettings = dataclasses.field(default_factory=ParticleSettings)

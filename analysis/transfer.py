@@ -16,21 +16,21 @@ from analysis.command_line.parsing import run_command
 
 @dataclasses.dataclass(frozen=True)
 class Options(TableOptions):
-    """Accuracy on unseen sequences of larger vocabularies, for networks that are trained from scratch and for networks
-    that are finetuned from runs of the vocabulary --vocab, also by the number of clusters of these runs' sequence
-    embeddings. Figure 9 of VC."""
+    """Reproduce figure 9 of VC: accuracy on unseen sequences of larger vocabularies, for networks trained from scratch
+    and for networks finetuned from runs with the vocabulary --vocab. A second table groups the finetuned networks by
+    the number of clusters of sequence embeddings before finetuning."""
 
     settings: SparseOptions = dataclasses.field(default_factory=SparseOptions)
     vocabs: tuple[int, ...] = TransferDesign.vocabs
-    """Larger vocabularies; the paper has 3 to 10."""
+    """Larger vocabularies; the paper uses 3 to 10."""
     runs: int = TransferDesign.runs
-    """Networks of each kind; the paper has 250."""
+    """Number of networks of each kind; the paper uses 250."""
     seed: int = TransferDesign.seed
     """Seed of the first run of each kind."""
     epochs: int = TransferDesign.epochs
-    """Epochs of training before finetuning, and of finetuning. Networks from scratch are also trained twice as long."""
+    """Number of epochs before finetuning, and of finetuning. From scratch, twice this number is also trained."""
     out: Path | None = None
-    """File for the result. Default: runs/transfer-HASH.nc, with a hash over the names of the ensembles' files."""
+    """File for the result. Default: runs/transfer-HASH.nc, with a hash of the file names of the ensembles."""
 
 
 def main(options: Options) -> None:

@@ -20,29 +20,29 @@ from dynamics.settings import SettingsError
 @dataclasses.dataclass(frozen=True)
 class Options(TableOptions):
     """Test every claim of the two papers CA and VC, and some of our own. Missing runs are simulated or trained. Each
-    claim is judged as reproduced, partly reproduced, not reproduced, undecided or not testable, by the rules that the
-    report states. Measurements are kept in runs/verify/ and are not repeated; the same command resumes an interrupted
-    one. The report of a default run is docs/report.md."""
+    claim is judged as reproduced, partly reproduced, not reproduced, undecided or not testable, by the rules
+    stated in the report. Measurements are stored in runs/verify/ and are not repeated; after an interruption the same
+    command resumes. The report of a default run is docs/report.md."""
 
     quick: bool = False
-    """Small ensembles, and only cheap experiments: within 10 minutes on two cores."""
+    """Use small ensembles and only short experiments, which take less than 10 minutes on two cores."""
     full: bool = False
-    """The papers' own sizes everywhere: for a GPU or a cluster. Prints an estimate of the cost and starts at once."""
+    """Use the papers' sizes in all experiments, on a GPU or a cluster. Prints the estimated run time, then starts."""
     only: tuple[str, ...] = ("all",)
-    """Only claims with these names, or whose names begin with these words, such as CA.table2; printed here, without a
-    report. Default: all claims."""
+    """Test only claims with these names or whose names start with them, for example CA.table2. Results are printed, and
+    no report is written. Default: all claims."""
     list: bool = False
     """Only list the claims."""
     plan: bool = False
-    """Only print which experiments are to be done, and estimates of how long they take."""
+    """Only list the experiments to run, with estimates of their run times."""
     out: Path | None = None
-    """Report to write, FILE.md and FILE.html. Default: runs/verify/report-SIZE.md, or no report with --only."""
+    """Report to write, as FILE.md and FILE.html. Default: runs/verify/report-SIZE.md, or no report with --only."""
     pictures: bool = True
     """Draw figures for the report."""
     scheduler: str | None = None
-    """Compute ensembles on the workers of a dask cluster, such as tcp://127.0.0.1:8786. Default: in this process."""
+    """Address of a dask scheduler on whose workers to compute, as tcp://127.0.0.1:8786. Default: use this process."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute."""
+    """Device to compute on."""
 
 
 def main(options: Options) -> None:

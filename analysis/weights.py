@@ -13,17 +13,17 @@ from dynamics.settings import ModularSettings
 
 @dataclasses.dataclass(frozen=True)
 class Options(TableOptions):
-    """Figure 6 of CA: mean absolute weight and bias of the hidden layer after training at several weight decays; beside
-    them the alignment of hidden weights and pair sums (CA section 5.2)."""
+    """Reproduce figure 6 of CA: mean absolute weight and bias of the hidden layer after training with several weight
+    decays. Also measures the alignment of hidden weights with pair sums (CA section 5.2)."""
 
     weight_decays: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
     """Weight decays; the table has a row for each."""
     runs: int = 10
-    """Networks per weight decay; the paper has 10."""
+    """Number of networks per weight decay; the paper uses 10."""
     seed: int = 0
     """Seed of the first run of each row."""
     epochs: int = ModularSettings.default_steps
-    """Training epochs; the paper has 2000."""
+    """Number of training epochs; the paper uses 2000."""
     settings: ModularSettings = dataclasses.field(default_factory=ModularSettings)
 
 

@@ -1,6 +1,6 @@
 """Training dynamics: systems, the loop that advances them, and the trajectories that record them.
 
-What a script or notebook needs can be imported from here: `from dynamics import ParticleSettings, simulate`.
+The public functions and classes can be imported from this package: `from dynamics import ParticleSettings, simulate`.
 """
 
 import lazy_loader as lazy

@@ -1,4 +1,4 @@
-"""Running a part of a recorded run again: exactly as it was (`replay`), or with other settings (`branch`)."""
+"""Recomputing part of a recorded run: unchanged (`replay`), or with different settings (`branch`)."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -34,8 +34,8 @@ def replay(
 ) -> xr.Dataset:
     """Compute the steps `step` to `until` of a recorded run again, to record them more often.
 
-    Begins from the nearest restart state; for a trajectory that was never written, from the seeds. The frames have the
-    bits of the original ones.
+    The computation starts from the last restart state at or before `step`, or from step 0 if the trajectory was never
+    written to a file. The frames are bitwise identical to the original ones.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def replay(
     SettingsError
         If an argument is not valid.
     TrajectoryError
-        If the trajectory has no restart states, or was computed by a version with other results.
+        If the trajectory has no restart states, or was computed by a version of this program whose results differ.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def branch(
     run : int, optional
         Index along `run`; default: all runs.
     until : int, optional
-        Last step. Default: that of the original; in epochs, if `changes` alter the length of an epoch.
+        Last step. Default: that of the original, or the step at its last epoch if `changes` alter the steps per epoch.
     every : int, optional
         Steps between recorded frames; default: as in the original.
     record, out, overwrite, progress
@@ -121,7 +121,7 @@ def branch(
     SettingsError
         If an argument is not valid, or a change alters the shape of the state.
     TrajectoryError
-        If the trajectory has no restart states, or was computed by a version with other results.
+        If the trajectory has no restart states, or was computed by a version of this program whose results differ.
     RecordingError
         If `out` cannot be written.
 
@@ -177,7 +177,7 @@ def check_branch_step(source: xr.Dataset, step: int) -> int:
 def final_embedding(trajectory: xr.Dataset) -> xr.DataArray:
     """The last embedding of every run that has not diverged.
 
-    If the frames hold metrics alone, it is computed from the nearest restart state.
+    If the trajectory contains only metrics, the embedding is computed from the nearest restart state.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def final_embedding(trajectory: xr.Dataset) -> xr.DataArray:
     Raises
     ------
     TrajectoryError
-        If the frames hold metrics alone and there are no restart states.
+        If the trajectory contains only metrics and there are no restart states.
 
     Examples
     --------
@@ -218,14 +218,17 @@ def _open(trajectory: str | Path | xr.Dataset) -> xr.Dataset:
 
 
 def _seeds(source: xr.Dataset, run: int | None) -> np.ndarray:
-    """The seeds of one run, by its index, or of all."""
+    """The seed of the run with index `run`, or the seeds of all runs for None."""
     count = source.sizes["run"]
     runs = range(count) if run is None else [check_integer("run", run, 0, count - 1)]
     return source["seed"].values[list(runs)]
 
 
 def _recorded_system(source: xr.Dataset, settings: Settings | None = None, clock: EpochClock | None = None) -> System:
-    """The system of a trajectory, or one with other settings or clock. Raises TrajectoryError for other numerics."""
+    """The system of a trajectory, optionally with other settings or another clock.
+
+    Raises TrajectoryError if the trajectory has another numerics version.
+    """
     recorded = EpochClock(int(source.attrs.get("clock_step", 0)), float(source.attrs.get("clock_epoch", 0.0)))
     system = create_system(
         settings or read_settings(source),
@@ -240,7 +243,7 @@ def _recorded_system(source: xr.Dataset, settings: Settings | None = None, clock
 
 
 def _state_at(source: xr.Dataset, seeds: np.ndarray, step: int, received: list[int]) -> State:
-    """The exact state of the runs with these seeds at a step, from the nearest restart state before it."""
+    """The exact state of the runs with these seeds at a step, from the last restart state at or before it."""
     path = source.encoding.get("source")
     if "derived" in source.attrs or ("branched_at" in source.attrs and path is None):
         raise TrajectoryError("a selection or branch has no restart states; replay or branch the run it is from")
@@ -256,7 +259,7 @@ def _state_at(source: xr.Dataset, seeds: np.ndarray, step: int, received: list[i
 
 
 def _nearest_state(system: System, source: xr.Dataset, path: Path, seeds: np.ndarray, step: int) -> State:
-    """The state of the last restart state at or before a step."""
+    """The state at the last restart state at or before a step."""
     check_file_unchanged(source, path)
     with checkpoints(path) as states:
         known = states["checkpoint"].values
@@ -289,7 +292,8 @@ def _branch_identity(
 
 
 def _checked_every(source: xr.Dataset, system: System, every: int | None) -> int:
-    """Steps between the frames of a branch. By default as in the original, or an epoch where that has an epoch."""
+    """Steps between the frames of a branch. By default as in the original; if that is the default of the original's
+    settings, the default of the branch's settings."""
     if every is None:
         every = int(source.attrs["every"])
         if every == read_settings(source).default_every:
@@ -298,7 +302,8 @@ def _checked_every(source: xr.Dataset, system: System, every: int | None) -> int
 
 
 def _default_end(source: xr.Dataset, system: System) -> int:
-    """The last step of a branch that is as long as its original, in epochs where the length of an epoch changes."""
+    """The default last step of a branch: that of the original, or the step at its last epoch if the steps per epoch
+    change."""
     last, before = int(source["step"][-1]), read_settings(source)
     if before.epoch_steps == system.settings.epoch_steps:
         return last
@@ -317,7 +322,7 @@ def _changed_system(source: xr.Dataset, step: int, changes: Mapping[str, Any]) -
         raise SettingsError(unknown[0], changes[unknown[0]], f"a setting of {before.system}")
     for name in changes:
         if name.startswith("start"):
-            raise SettingsError(name, changes[name], "its own: a branch begins with the state of the trajectory")
+            raise SettingsError(name, changes[name], "no change: a branch begins with the state of the trajectory")
     settings = dataclasses.replace(before, **changes)
     system, shape = _recorded_system(source, settings), _state_shape(_recorded_system(source))
     if _state_shape(system) != shape:
@@ -340,7 +345,7 @@ def _changes_shape(source: xr.Dataset, before: Settings, name: str, changes: Map
 
 
 def _state_shape(system: System) -> dict[str, tuple[int, ...]]:
-    """Shapes of the variables that make up a state, metrics aside."""
+    """Shapes of the variables of a state, without metrics."""
     sizes = {dim: len(values) for dim, values in system.coords().items()}
     kept = {name: dims for name, dims in system.variables.items() if name not in METRIC_VARIABLES}
     return {name: tuple(sizes[dim] for dim in dims) for name, dims in kept.items()}

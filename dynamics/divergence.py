@@ -1,4 +1,4 @@
-"""Divergence in registered systems: a run whose values are not finite is held at its last finite state.
+"""Divergence in registered systems: a run whose values are not finite keeps its last finite state.
 
 The built-in systems detect divergence themselves. `DivergenceGuard` does it for every other system: from the first step
 at which a variable or an array of the restart state contains a NaN or an infinity, the run keeps its last finite state
@@ -20,7 +20,7 @@ LAST_FINITE_STEP = "last_finite_step"
 
 @dataclasses.dataclass(frozen=True)
 class GuardedState:
-    """A state of the guarded system, with what is recorded of it: for a diverged run its last finite values."""
+    """A state of the guarded system, with its recorded values: for a diverged run the last finite ones."""
 
     inner: State
     last_step: np.ndarray  # (run,)
@@ -34,7 +34,7 @@ class GuardedState:
 
 
 class DivergenceGuard:
-    """A `System` that behaves as another one, and marks runs with values that are not finite as diverged."""
+    """A `System` that wraps another one, and marks runs with values that are not finite as diverged."""
 
     def __init__(self, system: System) -> None:
         self.system, self.keeps_last_step = system, True
@@ -43,7 +43,7 @@ class DivergenceGuard:
         return getattr(self.system, name)
 
     def initial(self, seeds: np.ndarray) -> GuardedState:
-        """The state at step 0. Raises SettingsError where it is not finite."""
+        """The state at step 0. Raises SettingsError if it contains a value that is not finite."""
         state = self._read(self.system.initial(seeds))
         for run in np.flatnonzero(_not_finite(state)).tolist():
             where = f"{type(self.system).__name__}.initial"
@@ -52,11 +52,11 @@ class DivergenceGuard:
         return state
 
     def advance(self, state: GuardedState, steps: int) -> GuardedState:
-        """The state `steps` steps later, which runs that have diverged enter with their last finite values."""
+        """The state `steps` steps later; runs that have diverged keep their last finite values."""
         after = self._read(self.system.advance(state.inner, steps))
         held = state.last_step < state.step
         bad = _not_finite(after) & ~held
-        if bad.any() and steps > 1:  # find the step by single steps
+        if bad.any() and steps > 1:  # repeat in single steps to find the step of divergence
             for _ in range(steps):
                 state = self.advance(state, 1)
             return state
@@ -102,7 +102,7 @@ class DivergenceGuard:
 
 
 def _choose(held: np.ndarray, old: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """Old rows of the runs that are held (run,), new rows of the others; numbers without a run axis are new."""
+    """Rows of `old` where `held` (run,) is true, rows of `new` elsewhere; `new` if it has no run axis."""
     return np.where(held.reshape(-1, *[1] * (new.ndim - 1)), old, new) if new.ndim and held.any() else new
 
 

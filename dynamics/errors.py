@@ -1,17 +1,20 @@
-"""Errors that a user can act on. A command prints them in one line, without a traceback. Standard library only."""
+"""Errors that are reported to the user: commands print them in one line, without a traceback.
+
+This module imports only the standard library.
+"""
 
 from pathlib import Path
 from typing import ClassVar
 
 
 class ReportedError(Exception):
-    """Base class of errors whose message tells the user all that is needed."""
+    """Base class of errors whose message is sufficient for the user, without a traceback."""
 
     exit_code: ClassVar[int] = 1
 
 
 class SettingsError(ReportedError, ValueError):
-    """A setting or argument outside what is allowed; names the field, what was found and what is allowed."""
+    """A setting or argument is not valid. The message gives the field, the value found and the allowed values."""
 
     exit_code = 2
 
@@ -19,30 +22,31 @@ class SettingsError(ReportedError, ValueError):
         self.field, self.found, self.allowed = field, found, allowed
         super().__init__(f"{field}: found {found}, allowed is {allowed}")
 
-    def __reduce__(self) -> tuple[type, tuple[str, object, str]]:  # for transport between processes
+    def __reduce__(self) -> tuple[type, tuple[str, object, str]]:  # so that the error can be pickled
         return type(self), (self.field, self.found, self.allowed)
 
 
 class TrajectoryError(ReportedError):
-    """A file or dataset that is not a whole, valid trajectory; names the file, the variable and what was expected."""
+    """A file or dataset is not a complete, valid trajectory. The message gives the file, the variable and what was
+    expected."""
 
 
 class UnknownSystem(TrajectoryError):
-    """A trajectory, possibly valid, of a system that is not registered; says how to register it."""
+    """A trajectory, possibly valid, of a system that is not registered. The message explains how to register it."""
 
 
 class RecordingError(ReportedError):
-    """A file that cannot be written; says why, and what is kept."""
+    """A file cannot be written. The message gives the reason."""
 
 
 class MissingPackage(ReportedError):
-    """A package of an optional extra is not installed; says which extra to install."""
+    """A package of an optional extra is not installed. The message names the extra."""
 
 
 class Interrupted(KeyboardInterrupt):
     """SIGINT or SIGTERM arrived during a simulation.
 
-    If `resumable`, what was computed is on disk, and the same call, without overwrite, continues from there.
+    If `resumable`, the computed steps are on disk, and the same call without `overwrite` continues from them.
     """
 
     def __init__(self, signum: int, path: Path | None, step: int, steps: int) -> None:

@@ -1,4 +1,4 @@
-"""Initial positions from a file, which is identified by its content so that a run from it can be repeated."""
+"""Initial positions from a file, which is identified by a hash of its content so that a run can be repeated."""
 
 import csv
 import dataclasses
@@ -19,12 +19,12 @@ HASH_SEPARATOR = "#sha256="
 
 
 def with_start_hash(settings: ParticleSettings) -> ParticleSettings:
-    """Settings whose `start` is FILE#sha256=..., if it is a file. Raises SettingsError."""
+    """Settings in which a file name in `start` is extended to FILE#sha256=.... Raises SettingsError."""
     return dataclasses.replace(settings, start=append_content_hash(settings.start))
 
 
 def start_file(settings: Any) -> str | None:
-    """The file that settings begin from, without its hash; None if there is none."""
+    """The start file of settings, without its hash; None if there is none."""
     start = getattr(settings, "start", "random")
     return None if start == "random" else start.split(HASH_SEPARATOR)[0]
 
@@ -37,7 +37,7 @@ def append_content_hash(start: str) -> str:
 
 
 def verify_content_hash(start: str) -> Path:
-    """The file of FILE#sha256=..., if its content has this hash. Raises SettingsError."""
+    """The path of the file in FILE#sha256=.... Raises SettingsError if its content has another hash."""
     name, _, digest = start.rpartition(HASH_SEPARATOR)
     if file_sha256(Path(name)) != digest:
         raise SettingsError("start", name, f"the file whose SHA-256 is {digest}; this one has changed since")
@@ -75,11 +75,11 @@ def file_sha256(path: Path) -> str:
 
 
 def open_start(path: Path) -> xr.Dataset:
-    """The trajectory that settings begin from. Raises SettingsError."""
+    """Open the trajectory that a setting `start` names. Raises SettingsError."""
     try:
         return open_trajectory(path)
     except TrajectoryError as error:
-        raise SettingsError("start", str(error), "a whole trajectory") from None
+        raise SettingsError("start", str(error), "a complete, valid trajectory") from None
 
 
 def start_step_index(source: xr.Dataset, step: int) -> int:
@@ -87,7 +87,7 @@ def start_step_index(source: xr.Dataset, step: int) -> int:
     steps = source["step"].values
     at = len(steps) - 1 if step == -1 else int(np.searchsorted(steps, step))
     if at == len(steps) or steps[at] != (step if step != -1 else steps[-1]):
-        allowed = f"a recorded step, of which there are {len(steps)} from {steps[0]} to {steps[-1]}, or -1, the last"
+        allowed = f"one of the {len(steps)} recorded steps from {steps[0]} to {steps[-1]}, or -1 for the last"
         raise SettingsError("start_step", step, allowed)
     return at
 
@@ -106,7 +106,7 @@ def start_run_indices(source: xr.Dataset, seeds: np.ndarray) -> list[int]:
 def _positions_from_trajectory(path: Path, step: int, seeds: np.ndarray) -> np.ndarray:
     source = open_start(path)
     if "embedding" not in source:
-        raise SettingsError("start", f"{path} with metrics alone", "a trajectory that recorded its embedding")
+        raise SettingsError("start", f"{path}, which contains only metrics", "a trajectory that recorded its embedding")
     runs, frame = start_run_indices(source, seeds), start_step_index(source, step)
     return source["embedding"].isel(step=frame).transpose("run", "token", "axis").values[runs].astype(np.float64)
 

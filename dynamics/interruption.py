@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 SIGNAL_SECONDS = 0.5
-"""Longest time for which a signal may be left unanswered, unless a single step takes longer."""
+"""Longest time between a signal and its effect, unless a single step takes longer."""
 
 
 @contextmanager
@@ -44,7 +44,7 @@ class StepPacer:
 
     @contextmanager
     def measure(self, wanted: int) -> Iterator[int]:
-        """Give a number of steps, at most `wanted`, and time the block that takes them."""
+        """Yield a number of steps, at most `wanted`, and measure the time of the `with` block that takes them."""
         number = max(1, min(wanted, int(SIGNAL_SECONDS / self.seconds_per_step)))
         begin = time.perf_counter()
         yield number

@@ -1,4 +1,4 @@
-"""The identity of a run, by which its file is found again, and the versions of the program that computed it."""
+"""The identity of a run, which determines its file, and the versions of the software that computed it."""
 
 import dataclasses
 import functools
@@ -21,7 +21,7 @@ BRANCH_ATTRIBUTES = ("branched_at", "branch_of")
 """Further attributes of a branch: the step at which it begins, and the digest of the run that it begins from."""
 
 METRIC_VARIABLES = ("gradient_norm", "update_norm", "loss", "accuracy")
-"""Variables that a run with record="metrics" keeps."""
+"""Variables that are recorded with record="metrics"."""
 
 
 def run_identity(system: System, runs: int, seed: int, every: int, record: str) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def identity_digest(identity: Mapping[str, Any]) -> str:
 def check_same_run(path: Path, found: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
     """Raise SettingsError if the root attributes found in a file are not those of the run with this identity."""
     if "derived" in found or ("branched_at" in found) != ("branched_at" in identity):
-        what = found.get("derived", "a branch" if "branched_at" in found else "a run that is no branch")
+        what = found.get("derived", "a branch" if "branched_at" in found else "a run that is not a branch")
         raise SettingsError("out", f"{path} with {what}", f"the file of a whole run, {_OTHERWISE}")
     names = (name for name in (*IDENTITY_ATTRIBUTES, *BRANCH_ATTRIBUTES) if name in found)
     there = _comparable({"config_json": "{}", **{name: found[name] for name in names}})
@@ -64,7 +64,7 @@ _OTHERWISE = "or a new file, or --overwrite"
 
 
 def _comparable(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """The identity with one entry for each setting; a start file counts by its content, not by its name."""
+    """The identity with one entry for each setting; a start file is identified by its content, not its name."""
     flat = {name: value for name, value in identity.items() if name != "config_json"}
     flat |= json.loads(identity["config_json"])
     if "start" in flat:

@@ -1,4 +1,4 @@
-"""Named streams of random numbers: the same seed and name give the same numbers, whatever else is drawn."""
+"""Named streams of random numbers. A stream depends only on its seed and its name, not on other streams."""
 
 import hashlib
 
@@ -6,14 +6,14 @@ import numpy as np
 
 
 def random_stream(seed: int, name: str) -> np.random.Generator:
-    """A random generator that depends on a seed and a name alone: NumPy's counter-based Philox.
+    """Return a random generator that depends only on a seed and a name: NumPy's counter-based Philox.
 
     Parameters
     ----------
     seed : int
-        The seed of a run, at least 0: 64 bits of the key.
+        Seed of a run, at least 0. It is one half of the 128-bit key.
     name : str
-        What is drawn, such as "langevin/17" for step 17: its SHA-256 gives the other 64 bits of the key.
+        Name of the stream, such as "langevin/17" for step 17. Its SHA-256 gives the other half of the key.
 
     Returns
     -------

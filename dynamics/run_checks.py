@@ -1,4 +1,4 @@
-"""What is checked and decided before a run begins: its arguments, its file, and whether it is there already."""
+"""Checks before a run begins: its arguments, memory and disk space, its file, and whether it exists already."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ from dynamics.trajectory.recorder import remove_merged_parts
 
 RUNS_FOLDER = Path("runs")
 MAX_STEPS = 2**53
-"""Steps are exact as float64."""
+"""Largest number of steps: all integers up to this one are exact in float64."""
 
 
 # ---------------------------------------------------------------------------------------------- arguments
@@ -42,7 +42,7 @@ def check_schedule(settings: Settings, steps: int | None, every: int | None) -> 
 
 
 def check_resources(system: System, runs: int, schedule: RecordingSchedule, record: str, path: Path | None) -> None:
-    """Refuse, before anything is allocated, what fits neither memory nor disk, and a folder that is read-only.
+    """Check, before anything is allocated, that a run fits into memory and on the disk and its folder is writable.
 
     path: the file to be written; None if the frames stay in memory. Raises SettingsError.
     """
@@ -54,14 +54,14 @@ def check_resources(system: System, runs: int, schedule: RecordingSchedule, reco
     working = system.working_bytes(runs)
     if working + frame > memory:
         sizes_of = [name for name in ("n", "data", "hidden", "dim") if hasattr(system.settings, name)]
-        found, allowed = f"a need of {_size(working + frame)}", f"memory of {_size(memory)}"
+        found, allowed = f"{_size(working + frame)} needed", f"at most the memory of {_size(memory)}"
         raise SettingsError(", ".join([*sizes_of, "runs"]), found, allowed)
     if path is None:
         if frames > memory:
             raise SettingsError("steps, every", f"frames of {_size(frames)}", f"memory of {_size(memory)}")
         return
     folder = _existing_folder(path)
-    if not closed_parts(path):  # a run that continues has part of what it needs
+    if not closed_parts(path):  # a run that continues has already written some of its frames
         free = shutil.disk_usage(folder).free
         if frames > free > 0:
             raise SettingsError("steps, every", f"frames of {_size(frames)}", f"a disk with {_size(free)} free")
@@ -77,7 +77,7 @@ def _size(count: float) -> str:
 def run_path(
     settings: Settings, runs: int, seed: int, every: int | None = None, record: RecordMode = "all", device: str = "auto"
 ) -> Path:
-    """The default file of a run, runs/SYSTEM-HASH.nc, where the hash is over everything that defines the run.
+    """Return the default file of a run, runs/SYSTEM-HASH.nc, with a hash of everything that defines the run.
 
     Parameters
     ----------
@@ -102,17 +102,17 @@ def run_path(
 
 
 def check_trajectory_path(out: str | Path) -> Path:
-    """The path of a trajectory to be written; a symbolic link is resolved, so that its target is written.
+    """Check the path of a trajectory to be written; return it, or the target of a symbolic link.
 
     Raises SettingsError.
     """
     allowed = "the name of a file that ends in .nc and is no longer than 180 bytes"
     try:
         path = resolve_link(out)
-        short = len(os.fsencode(path.name)) <= 180  # of 255, which leaves room for the names of temporary files
+        short = len(os.fsencode(path.name)) <= 180  # the limit is 255; temporary files have longer names
         named = path.suffix == ".nc" and "\0" not in str(path) and not str(out).endswith(os.sep)
         if path.is_dir():
-            allowed = "a file, and this is a folder"
+            allowed = "a file; this is a folder"
         elif short and named:
             return path
     except (OSError, ValueError, RuntimeError):  # RuntimeError: a loop of links
@@ -127,9 +127,9 @@ def check_differs_from_source(path: Path, source: str | None) -> None:
 
 
 def find_finished_run(path: Path, identity: Mapping[str, Any], steps: int) -> xr.Dataset | None:
-    """The trajectory at `path` if it has at least `steps` steps, cut to these; None if there is more to compute.
+    """The trajectory at `path`, truncated to `steps` steps; None if it does not exist or is shorter.
 
-    Raises SettingsError if it is of a run with another identity, or has no frame at this step.
+    Raises SettingsError if it belongs to a run with another identity, or has no frame at step `steps`.
     """
     if not path.exists():
         return None
@@ -147,7 +147,7 @@ def find_finished_run(path: Path, identity: Mapping[str, Any], steps: int) -> xr
 
 
 def _existing_folder(path: Path) -> Path:
-    """The folder of a file to be written, or the nearest one above it that exists, if files can be created there."""
+    """The folder of a file to be written, or its nearest existing parent. Raises SettingsError if it is read-only."""
     folder = path.absolute().parent
     while not folder.exists():
         folder = folder.parent

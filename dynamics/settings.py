@@ -1,8 +1,8 @@
-"""Settings of the systems: physics and optimisation, but not how many runs or steps are computed.
+"""Settings of the systems: physics and optimisation, without the number of runs and steps.
 
-One frozen dataclass for each system is the Python API, the options of the command line and the provenance saved in a
-trajectory. Names and symbols are those of the papers; CA is Musat, arXiv 2408.09414, and VC the paper on sparse modular
-addition (REFERENCES in README). Standard library only, so that --help imports nothing heavy.
+The settings of each system are a frozen dataclass. It is used in Python, defines the options of the command line, and
+is saved in trajectories. Names and symbols are those of the papers; CA is Musat, arXiv 2408.09414, and VC the paper on
+sparse modular addition (REFERENCES in README). This module imports only the standard library, so that --help is fast.
 """
 
 import importlib
@@ -17,7 +17,7 @@ from dynamics.errors import SettingsError
 
 
 def check_integer(field: str, value: object, low: int, high: int) -> int:
-    """The value as an int, if it is a whole number from low to high, of Python or NumPy. Raises SettingsError."""
+    """Check that a value is a Python or NumPy integer from low to high; return it as an int. Raises SettingsError."""
     try:
         number = low - 1 if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -30,7 +30,7 @@ def check_integer(field: str, value: object, low: int, high: int) -> int:
 def check_real(
     field: str, value: object, *, positive: bool = False, up_to: float = 1e6, below: float = float("inf")
 ) -> float:
-    """The value as a float, if it is at least 0 (or `positive`), and at most `up_to` or below `below`.
+    """Check that a value is at least 0 (or `positive`), and at most `up_to` or below `below`; return it as a float.
 
     Raises SettingsError.
     """
@@ -41,7 +41,7 @@ def check_real(
     number = float(value) if abs(value) <= up_to else float("nan")  # type: ignore[operator]
     if not 0 <= number < below or (positive and number == 0):
         raise SettingsError(field, value, allowed)
-    return abs(number)  # no negative zero
+    return abs(number)  # -0.0 becomes 0.0
 
 
 def check_choice(field: str, value: object, choices: tuple[str, ...]) -> None:
@@ -51,12 +51,12 @@ def check_choice(field: str, value: object, choices: tuple[str, ...]) -> None:
 
 
 def _check_field(settings: object, field: str, check: Callable[..., Any], *limits: int, **options: Any) -> None:
-    """Replace a field of frozen settings by the value that its check returns."""
+    """Replace a field of frozen settings by the value that `check` returns for it."""
     object.__setattr__(settings, field, check(field, getattr(settings, field), *limits, **options))
 
 
 class Settings(Protocol):
-    """The members that the settings of every system have. The class is a frozen dataclass."""
+    """The attributes that the settings of every system have. A settings class is a frozen dataclass."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
     system: ClassVar[str]
@@ -74,7 +74,7 @@ class Settings(Protocol):
 
     @property
     def modulus(self) -> int:
-        """N or p."""
+        """The modulus of the addition, N (CA) or p (VC)."""
 
     @property
     def time_step(self) -> float:
@@ -82,7 +82,7 @@ class Settings(Protocol):
 
 
 RecordMode = Literal["all", "metrics"]
-"""What is recorded of a run: all variables, or norms, losses and accuracies alone."""
+"""Which variables of a run are recorded: all, or only norms, losses and accuracies."""
 
 StepRule = Literal["force", "direction", "particle"]
 BalanceRule = Literal["magnitude", "count", "none"]
@@ -94,13 +94,13 @@ DiagonalRule = Literal["twice", "once", "none"]
 class ParticleSettings:
     """N particles in D dimensions under the pair forces of CA sections 5 and 6. All values are dimensionless.
 
-    The fields after `dim` are choices that the paper leaves open. Their defaults are the most literal reading of
-    section 6 that reproduces its table 2.
+    The settings from `step_size` on are not specified by the paper. Their defaults are the most literal interpretation
+    of section 6 that reproduces its table 2.
 
     Raises
     ------
     SettingsError
-        If a value is not allowed; so do the other settings.
+        If a value is not allowed. The other settings classes raise it too.
 
     Examples
     --------
@@ -120,34 +120,36 @@ class ParticleSettings:
     fa: float = 1.0
     """Alignment constant f_a (CA eq 4)."""
     ga: float = 1.0
-    """Attraction constant g_a, between pair sums of equal modular sum (CA eq 3)."""
+    """Attraction constant g_a, between pair sums with equal modular sums (CA eq 3)."""
     gr: float = 1.0
-    """Repulsion constant g_r, between pair sums of different modular sum (CA eq 2)."""
+    """Repulsion constant g_r, between pair sums with different modular sums (CA eq 2)."""
     n: int = 17
     """Number of particles N, which is also the modulus."""
     dim: int = 2
     """Dimension D of the space."""
     step_size: float = 0.003
-    """Factor from the force to the displacement in one step."""
+    """Factor that multiplies the force in each step."""
     step_rule: StepRule = "force"
-    """Displacement in a step: step_size F ("force"), with F scaled to norm sqrt(N) ("direction"), or with the force on
-    each particle scaled to norm 1 ("particle")."""
+    """Displacement in a step: step size times the force ("force"), times the force scaled to total norm sqrt(N)
+    ("direction"), or times the force scaled to norm 1 for each particle ("particle")."""
     repulsion_balance: BalanceRule = "magnitude"
-    """Weight of repulsion: such that at constants 1 its summed magnitude equals that of attraction ("magnitude"), the
-    ratio of the numbers of pairs of equal and of different sum ("count"), or 1 ("none")."""
+    """Weight of the repulsion: chosen so that with g_a = g_r = 1 the summed magnitudes of attraction and repulsion are
+    equal ("magnitude"), the ratio of the number of pairs with equal sums to that with different sums ("count"), or 1
+    ("none")."""
     alignment_balance: BalanceRule = "count"
-    """Weight of the alignment between pairs of different sum, relative to that between pairs of equal sum; choices as
-    for repulsion."""
+    """Weight of the alignment between pairs with different sums, relative to that between pairs with equal sums. Same
+    choices as for the repulsion."""
     variance: VarianceRule = "overall"
-    """Standard deviation that is set to 1 after every step: that over all coordinates ("overall"), that along each axis
-    ("axis"), or none."""
+    """Normalisation after every step: the standard deviation over all coordinates is set to 1 ("overall"), that along
+    each axis is set to 1 ("axis"), or there is no normalisation ("none")."""
     diagonal: DiagonalRule = "twice"
-    """How often the force on the pair (i, i) acts on particle i: twice, once, or never, as it is no pair ("none")."""
+    """Number of times that the force on the pair (i, i) acts on particle i: twice, once, or never ("none")."""
     start: str = "random"
-    """Initial positions: "random" (standard normal, from the seed), or a file with an embedding: a trajectory (.nc, the
-    run of the same seed), .npy of shape (token, axis) or (seed, token, axis), or .csv with one row for each token."""
+    """Initial positions: "random" (standard normal, drawn with the seed of the run), or a file: a trajectory (.nc; the
+    run with the same seed is used), an array (.npy) of shape (token, axis) or (seed, token, axis), or a table (.csv)
+    with one row per token."""
     start_step: int = 0
-    """Recorded step of the trajectory given as start; -1 is its last."""
+    """Recorded step whose positions are used if --start is a trajectory; -1 is the last step."""
 
     @property
     def modulus(self) -> int:
@@ -186,13 +188,13 @@ class OptimizerSettings:
     optimizer: OptimizerName = "adam"
     """Optimizer, as in torch.optim."""
     weight_decay: float = 0.0
-    """Weight decay of all parameters; with adam and sgd the factor of an L2 term in the loss."""
+    """Weight decay of all parameters; for adam and sgd, the coefficient of an L2 term in the loss."""
     beta1: float = 0.9
     """Decay rate of the mean gradient in adam and adamw."""
     beta2: float = 0.999
     """Decay rate of the mean squared gradient in adam and adamw."""
     momentum: float = 0.0
-    """Momentum of sgd."""
+    """Momentum; for sgd only."""
 
     @property
     def time_step(self) -> float:
@@ -235,7 +237,7 @@ class ModularSettings(OptimizerSettings):
     optimizer: OptimizerName = "adamw"
     """Optimizer, as in torch.optim."""
     weight_decay: float = 0.6
-    """Weight decay of all parameters (CA: 0, 0.3, 0.6, 1); with adam and sgd the factor of an L2 term in the loss."""
+    """Weight decay of all parameters (CA: 0, 0.3, 0.6, 1); for adam and sgd, the coefficient of an L2 term."""
     n: int = 17
     """Number of tokens N, which is also the modulus."""
     hidden: int = 32
@@ -243,7 +245,8 @@ class ModularSettings(OptimizerSettings):
     dim: int = 2
     """Dimension D of the embeddings."""
     train_share: float = 0.8
-    """Fraction of the N(N+1)/2 pairs that are trained on, rounded down; the others are for validation."""
+    """Fraction of the N(N+1)/2 pairs that are used for training (their number is rounded down); the others are used for
+    validation."""
 
     @property
     def modulus(self) -> int:
@@ -258,7 +261,7 @@ class ModularSettings(OptimizerSettings):
         _check_field(self, "train_share", check_real, positive=True, up_to=1)
         if self.train_pairs < 1:
             raise SettingsError(
-                "train_share", self.train_share, f"a fraction of the {self.pairs} pairs that is at least one pair"
+                "train_share", self.train_share, f"a fraction that selects at least one of the {self.pairs} pairs"
             )
 
     @property
@@ -304,15 +307,15 @@ class SparseSettings(OptimizerSettings):
     length: int = 12
     """Length L of the sequences."""
     sparsity: int = 5
-    """Number k of tokens that are summed: the first k."""
+    """Number k of tokens that are summed."""
     positions: tuple[int, ...] = ()
-    """Positions of the tokens that are summed, counted from 0; by default the first k. There are k of them."""
+    """Positions of the k tokens that are summed, counted from 0. Default: the first k."""
     data: int = 2048
-    """Number n of training sequences, drawn with replacement; there are as many test sequences."""
+    """Number n of training sequences, drawn with replacement; the number of test sequences is the same."""
     batch: int = 32
-    """Sequences in a mini-batch; the last mini-batch of an epoch may be smaller."""
+    """Number of sequences in a mini-batch; the last mini-batch of an epoch may be smaller."""
     mlp_lr_discount: float = 1.0
-    """Factor by which the learning rate of the MLP is smaller than that of the other parameters."""
+    """Ratio of the learning rate of the other parameters to that of the MLP."""
     assembler_decay: float = 0.0
     """Additional weight decay of the output weights of the MLP (the assemblers)."""
     dim: int = 2
@@ -320,23 +323,23 @@ class SparseSettings(OptimizerSettings):
     hidden: int = 32
     """Width h of the MLP."""
     norm: NormName = "rms"
-    """Normalisation of embeddings: to root mean square 1 (rms, the authors' code), to norm 1 (unit, the paper), or
-    either smoothed near the origin by sigma(|x|) = |x|² (3 - 2 |x|) for |x| up to 1."""
+    """Normalisation of embeddings: to root mean square 1 (rms, as in the authors' code) or to norm 1 (unit, as in the
+    paper); rms-smooth and unit-smooth are smoothed near the origin by sigma(|x|) = |x|² (3 - 2 |x|) for |x| up to 1."""
     table: int = 0
-    """Rows of the embedding table; 0: as many as tokens. Rows without a token take part in the softmax."""
+    """Number of rows of the embedding table; 0: number of tokens. Rows without a token are part of the softmax."""
     activation: ActivationName = "gelu"
-    """Activation function of the MLP; gelu is the exact one."""
+    """Activation function of the MLP; gelu is the exact GELU, not its tanh approximation."""
     receptor_biases: bool = True
     """Whether the input weights of the MLP (the receptors) have biases."""
     output_bias: bool = True
-    """Whether the output of the MLP has a bias (as in the authors' code), or none (as in the paper)."""
+    """Whether the output of the MLP has a bias, as in the authors' code; it has none in the paper."""
     start: str = "random"
     """Initial weights: "random" (from the seed), or those of a trajectory (.nc) of this system."""
     start_step: int = 0
     """Recorded step of the trajectory given as start; -1 is its last."""
     start_runs: StartRuns = "seed"
-    """Which run of the trajectory given as start: that of the same seed, or for each seed the next run whose final test
-    accuracy is above 0.98 ("successful")."""
+    """Runs of the trajectory given as start that are used: the run of the same seed ("seed"), or in turn those whose
+    final test accuracy is above 0.98 ("successful")."""
 
     @property
     def modulus(self) -> int:
@@ -378,7 +381,7 @@ class SparseSettings(OptimizerSettings):
         _check_field(self, "hidden", check_integer, 1, 100_000)
         _check_field(self, "table", check_integer, 0, 10_000)
         if 0 < self.table < self.vocab:
-            raise SettingsError("table", self.table, f"0, or at least the {self.vocab} tokens there are")
+            raise SettingsError("table", self.table, f"0, or at least {self.vocab}, the number of tokens")
         check_choice("norm", self.norm, get_args(NormName))
         check_choice("activation", self.activation, get_args(ActivationName))
         for field in ("receptor_biases", "output_bias"):
@@ -394,7 +397,7 @@ class SparseSettings(OptimizerSettings):
         places = tuple(check_integer("positions", place, 0, self.length - 1) for place in self.positions)
         if places and (len(set(places)) != self.sparsity or len(places) != self.sparsity):
             raise SettingsError(
-                "positions", self.positions, f"{self.sparsity} different ones, the number that sparsity gives, or none"
+                "positions", self.positions, f"{self.sparsity} different positions (the value of sparsity), or none"
             )
         object.__setattr__(self, "positions", places)
 
@@ -416,7 +419,7 @@ PARTICLE_CHOICES: dict[str, tuple[str, ...]] = {
     "variance": get_args(VarianceRule),
     "diagonal": get_args(DiagonalRule),
 }
-"""Allowed values of the choices in `ParticleSettings`, in the order that the kernels number them."""
+"""Allowed values of the choices in `ParticleSettings`, in the order of their numbers in the kernels."""
 
 SETTINGS_CLASSES: dict[str, type] = {each.system: each for each in (ParticleSettings, ModularSettings, SparseSettings)}
 """Settings class of each system, by its name in trajectories."""
@@ -428,7 +431,7 @@ SYSTEM_MODULES_VARIABLE = "TRAINING_DYNAMICS_SYSTEMS"
 def import_external_systems() -> None:
     """Import the modules that the environment variable lists; they register their systems. Raises SettingsError.
 
-    A file never decides what is imported.
+    Only this variable decides what is imported, never a trajectory file.
     """
     allowed = "modules that can be imported from here, with names such as docs.momentum"
     for name in filter(None, map(str.strip, os.environ.get(SYSTEM_MODULES_VARIABLE, "").split(","))):

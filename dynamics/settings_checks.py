@@ -1,4 +1,7 @@
-"""Checks of the settings class of a system that is registered. Standard library only, so that --help is quick."""
+"""Checks of the settings classes of registered systems.
+
+This module imports only the standard library, so that --help is fast.
+"""
 
 import dataclasses
 import numbers
@@ -15,7 +18,7 @@ def check_system_name(settings: type, known: Mapping[str, type]) -> None:
     if not isinstance(name, str) or not re.fullmatch(r"\w[\w-]*", name):
         raise SettingsError(f"{_full(settings)}.system", repr(name), "a name of letters, digits, _ and -")
     if (other := known.get(name)) is not None and not _same(other, settings):
-        allowed = f"another name: {name} is that of {_full(other)}"
+        allowed = f"another name: {name} is already used by {_full(other)}"
         raise SettingsError(f"{_full(settings)}.system", repr(name), allowed)
 
 
@@ -24,7 +27,7 @@ def _full(kind: type) -> str:
 
 
 def _same(one: type, other: type) -> bool:
-    """Whether two classes are the same one: defined again, as in a notebook, or run as a program and imported."""
+    """Whether two classes come from the same definition, executed twice (in a notebook, or as program and import)."""
     files = [getattr(sys.modules.get(each.__module__), "__file__", None) or each.__module__ for each in (one, other)]
     return one.__qualname__ == other.__qualname__ and (one.__module__ == other.__module__ or files[0] == files[1])
 
@@ -36,11 +39,11 @@ SETTINGS_NUMBERS = {
     "modulus": (0, numbers.Integral, "a whole number from 0"),
     "time_step": (0, numbers.Real, "a number from 0"),
 }
-"""Members of settings in addition to `system` and the fields: least value, type, and a description of both."""
+"""Attributes of settings besides `system` and the fields: smallest value, type, and a description of both."""
 
 
 def check_settings_class(kind: type) -> None:
-    """Raise SettingsError if a settings class lacks a member, or a field has no default."""
+    """Raise SettingsError if a settings class lacks an attribute, or a field has no default."""
     frozen = getattr(kind, "__dataclass_params__", None)
     if frozen is None or not frozen.frozen:
         raise SettingsError(kind.__name__, "a class", "a frozen dataclass: @dataclass(frozen=True)")

@@ -1,4 +1,4 @@
-"""The loop: make or find a run, advance it, observe it, record it, finish it."""
+"""The simulation loop: start or resume a run, advance it, record its frames, and write the trajectory."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -46,22 +46,23 @@ def simulate(
     settings : ParticleSettings, ModularSettings, SparseSettings or those of a registered system
         Physics or optimisation of the runs.
     runs : int
-        Number of runs. Run r has seed ``seed + r`` and depends on it alone.
+        Number of runs. Run r has seed ``seed + r`` and does not depend on the other runs.
     seed : int
         Seed of the first run.
     steps : int, optional
-        Number of steps; default: that of the system.
+        Number of steps. Default: ``settings.default_steps``.
     every : int, optional
-        Steps between recorded frames; the first and the last step are always recorded. Default: that of the system.
+        Steps between recorded frames; the first and the last step are always recorded. Default:
+        ``settings.default_every``.
     record : {"all", "metrics"}
         "metrics" records only norms, losses and accuracies, without the embedding and the weights.
     device : {"auto", "cpu", "cuda"}
         Where to compute.
     out : str or Path, optional
-        File to write, NAME.nc; without it nothing is written. A file that holds the same run is read, continued if the
-        run was interrupted, or extended if `steps` is larger.
+        File to write, NAME.nc; by default nothing is written. If the file already contains the same run, the run is
+        read from it, continued if it was interrupted, or extended if `steps` is larger.
     overwrite : bool
-        Compute the run again, whatever `out` holds.
+        Compute the run again, even if `out` exists.
     progress : bool
         Show a progress bar, if the output is a terminal.
 
@@ -73,7 +74,7 @@ def simulate(
     Raises
     ------
     SettingsError
-        If an argument is not valid, the run does not fit into memory, or `out` holds another run.
+        If an argument is not valid, the run does not fit into memory, or `out` contains a different run.
     RecordingError, TrajectoryError
         If `out` cannot be written, or is damaged.
     Interrupted
@@ -105,7 +106,7 @@ def record_run(
 ) -> xr.Dataset:
     """Advance a system from the last state on disk, or from its first state, to the end of the recorder's schedule.
 
-    first_state: called with the list to which a signal is appended when it arrives.
+    first_state: returns the first state; called with the list to which signals are appended when they arrive.
     """
     schedule, pacer = recorder.schedule, StepPacer()
     with deferred_signals() as received, recorder:
@@ -130,7 +131,7 @@ def record_run(
 
 
 def _resume_or_begin(system: System, recorder: MemoryRecorder, first_state: Callable[[], State]) -> State:
-    """The state from which the run continues, or its first state, whose frame is recorded."""
+    """The state from which the run continues, or its first state; its frame is recorded if that is still missing."""
     arrays = recorder.resume()
     if arrays is None:
         state = first_state()

@@ -1,7 +1,8 @@
 """The interface of a dynamical system, and the registry of systems.
 
-A system advances a whole ensemble of runs. The loop (`dynamics.simulation`), the file format and the analyses use
-nothing but `System`. The registry maps the name that trajectories keep in the attribute `system` to the class.
+A system advances a whole ensemble of runs. The simulation loop (`dynamics.simulation`), the file format and the
+analyses use systems only through the protocol `System`. The registry maps the name of a system, which trajectories
+store in the attribute `system`, to its class.
 """
 
 import importlib
@@ -19,13 +20,16 @@ Arrays = Mapping[str, np.ndarray]
 
 
 class EpochClock(NamedTuple):
-    """Where epochs are counted from: step `step` is epoch `epoch`. A branch that changes their length resets it."""
+    """Reference point for counting epochs: step `step` is epoch `epoch`.
+
+    A branch that changes the number of steps per epoch sets a new reference point.
+    """
 
     step: int = 0
     epoch: float = 0.0
 
     def at(self, steps: Any, epoch_steps: int) -> Any:
-        """The epoch, a float, of each later step, if an epoch has `epoch_steps` steps."""
+        """The epoch, as a float, of each of the steps `steps`, if an epoch has `epoch_steps` steps."""
         return self.epoch + (steps - self.step) / epoch_steps
 
 
@@ -33,21 +37,21 @@ DEFAULT_CLOCK = EpochClock()
 
 
 class State(Protocol):
-    """The state of an ensemble, as far as the loop reads it."""
+    """The state of an ensemble: the attributes that the simulation loop reads."""
 
     @property
     def step(self) -> int: ...
 
     @property
     def last_step(self) -> np.ndarray:
-        """(run,) `step`, or for a run that has diverged the last step with finite values."""
+        """(run,) The last step with finite values; it equals `step` unless the run has diverged."""
 
 
 class System(Protocol):
     """A dynamical system whose state is a set of points, for an ensemble of runs that are advanced together.
 
-    A class that inherits from it gets the default attributes, and cannot be instantiated while a method is missing.
-    It is created as `SystemClass(settings, device)`. See docs/new-system.md for an example.
+    A subclass inherits the default attributes, and can be instantiated only if it implements all abstract methods.
+    A system is created by `SystemClass(settings, device)`. See docs/new-system.md for an example.
     """
 
     settings: Settings
@@ -59,9 +63,9 @@ class System(Protocol):
     device: str = "cpu"
     """Kind of device: cpu or cuda."""
     ensemble_width: int = 0
-    """Number of runs of the whole ensemble, where the bits of a run depend on it (CUDA); else 0."""
+    """Number of runs of the whole ensemble if the last bits of a run depend on it (CUDA), otherwise 0."""
     clock: EpochClock = DEFAULT_CLOCK
-    """Where epochs are counted from, for systems that have epochs."""
+    """Reference point for counting epochs, for systems that have epochs."""
 
     @abstractmethod
     def coords(self) -> dict[str, np.ndarray]:
@@ -69,7 +73,7 @@ class System(Protocol):
 
     @abstractmethod
     def working_bytes(self, runs: int) -> int:
-        """Memory that an ensemble needs, estimated without allocating any."""
+        """Estimated memory in bytes that an ensemble of `runs` runs needs; nothing is allocated."""
 
     @abstractmethod
     def initial(self, seeds: np.ndarray) -> State:
@@ -85,11 +89,11 @@ class System(Protocol):
 
     @abstractmethod
     def checkpoint(self, state: State) -> Arrays:
-        """All that `restore` needs to continue exactly: `step`, and arrays with a leading run axis."""
+        """The exact restart state for `restore`: `step`, and arrays with a leading run axis."""
 
     @abstractmethod
     def restore(self, arrays: Arrays) -> State:
-        """The state from the arrays of `checkpoint`, or from those of some of its runs."""
+        """The state from the arrays of `checkpoint`, for all of its runs or a subset of them."""
 
 
 # ---------------------------------------------------------------------------------------------- registry
@@ -99,20 +103,20 @@ SYSTEM_CLASSES: dict[str, str | Callable[..., Any]] = {
     "modular": "dynamics.training.system.ModularSystem",
     "sparse": "dynamics.training.system.SparseSystem",
 }
-"""Class of each system, or where it is to be imported from, by the name in settings and trajectories."""
+"""Class of each system, or its import path, by the name of the system in settings and trajectories."""
 
 BUILT_IN_SYSTEMS = tuple(SYSTEM_CLASSES)
 
 
 def register(settings: type[Settings], system: Callable[..., Any]) -> None:
-    """Register a system, so that `simulate` runs it and everything that reads trajectories opens its files.
+    """Register a system, so that `simulate` can run it and its trajectories can be opened.
 
     Registering the same class again is allowed.
 
     Parameters
     ----------
     settings : type
-        Frozen dataclass of the system's settings; its `system` is the name in files.
+        Frozen dataclass of the system's settings; its attribute `system` is the name stored in trajectories.
     system : callable
         The class of the system, called as `system(settings, device)`.
 
@@ -141,7 +145,7 @@ def register(settings: type[Settings], system: Callable[..., Any]) -> None:
 def system_class(name: str) -> Callable[..., Any]:
     """The class of a registered system, imported on first use. Raises SettingsError, MissingPackage."""
     if name not in SYSTEM_CLASSES:
-        allowed = f"one of {', '.join(SYSTEM_CLASSES)}, or one that was registered by dynamics.register"
+        allowed = f"one of {', '.join(SYSTEM_CLASSES)}, or a system registered with dynamics.register"
         raise SettingsError("system of the settings", name, allowed)
     found = SYSTEM_CLASSES[name]
     if not isinstance(found, str):

@@ -1,7 +1,8 @@
-"""Creating systems, and checks of those that are not built in: do they provide what the loop and the format need?
+"""Creation of systems, and checks that external systems provide what the simulation loop and the format need.
 
-Each failure is a SettingsError of one line, which names the class, what was found and what is allowed. Before a run
-begins, the first two runs of its ensemble are advanced by one step, so that an incomplete restart state is noticed.
+External systems are those that are not built in. A failed check raises a SettingsError, whose message of one line names
+the class, what was found and what is allowed. Before an ensemble is simulated, its first two runs are advanced by one
+step, to detect an incomplete restart state.
 """
 
 import dataclasses
@@ -23,10 +24,10 @@ CHECKED_RUNS = 2
 """Number of runs of an ensemble that are checked."""
 
 NORM_VARIABLES = ("gradient_norm", "update_norm")
-"""Variables that every file has and that only the system can provide."""
+"""Variables that every file contains and that the system must provide."""
 
 RESERVED_NAMES = ("run", "step", "time", "epoch", "seed", "status", "last_step", "checkpoint")
-"""Dimensions and variables that the format adds itself."""
+"""Names of dimensions and variables that are added when a file is written."""
 
 _SYSTEM_ATTRIBUTES = ("settings", "variables", "device", "ensemble_width", "numerics_version")
 _SYSTEM_METHODS = ("coords", "working_bytes", "initial", "advance", "observe", "checkpoint", "restore")
@@ -35,7 +36,7 @@ _SYSTEM_METHODS = ("coords", "working_bytes", "initial", "advance", "observe", "
 def create_system(
     settings: Settings, device: str = "auto", ensemble_width: int | None = None, clock: EpochClock | None = None
 ) -> System:
-    """The system of these settings; one that is not built in is checked, and guarded against values not finite.
+    """The system of these settings; an external one is checked, and wrapped in a `DivergenceGuard`.
 
     ensemble_width, clock: those of a recorded run that is replayed or branched. Raises SettingsError, MissingPackage.
     """
@@ -51,9 +52,9 @@ def create_system(
 
 
 def check_external_system(settings: Settings, device: str, seeds: np.ndarray) -> None:
-    """Check that a system, unless it is built in, begins, advances and restores two runs as it should.
+    """Check that an external system initialises, advances and restores two runs correctly.
 
-    A system of its own is created for this. Raises SettingsError, and what the code of the system raises.
+    A separate instance of the system is used. Raises SettingsError, and the errors of the system's own code.
     """
     if settings.system not in BUILT_IN_SYSTEMS:
         _check_first_step(_create_external_system(settings, device), seeds[:CHECKED_RUNS])
@@ -63,7 +64,7 @@ def check_external_system(settings: Settings, device: str, seeds: np.ndarray) ->
 
 
 def check_settings_instance(settings: Any) -> None:
-    """Check that settings have all members, and that a file can keep their values. Raises SettingsError."""
+    """Check that settings have all attributes, and that they can be stored in a file. Raises SettingsError."""
     kind = type(settings)
     check_settings_class(kind)
     for name, (least, sort, words) in SETTINGS_NUMBERS.items():
@@ -77,9 +78,9 @@ def check_settings_instance(settings: Any) -> None:
         again = msgspec.convert(json.loads(text), kind, strict=True)
         same = json.loads(json.dumps(dataclasses.asdict(again))) == json.loads(text)
     except (TypeError, ValueError) as error:
-        raise SettingsError(kind.__name__, f"fields that a file cannot keep ({error})", allowed) from error
+        raise SettingsError(kind.__name__, f"fields that cannot be stored in a file ({error})", allowed) from error
     if not same:
-        raise SettingsError(kind.__name__, "fields that a file does not give back as they were", allowed)
+        raise SettingsError(kind.__name__, "fields that change when they are stored in a file and read again", allowed)
 
 
 # ---------------------------------------------------------------------------------- attributes and methods
@@ -91,7 +92,7 @@ def _require(condition: object, where: str, found: str, allowed: str) -> None:
 
 
 def _create_external_system(settings: Any, device: str) -> System:
-    """A system that is not built in, if it has all attributes and methods. Raises SettingsError."""
+    """An external system, after a check that it has all attributes and methods. Raises SettingsError."""
     factory = system_class(settings.system)
     check_settings_instance(settings)
     name, complete = getattr(factory, "__name__", "the system"), "a class with all methods of a system"
@@ -143,11 +144,11 @@ def _check_coordinates(where: str, coords: object) -> None:
         _require(is_axis, where, f"{dim}: {values!r}", "an array (size of the dimension,) of numbers or strings")
 
 
-# ---------------------------------------------------------------------------------- the first step, by trial
+# ---------------------------------------------------------------------------------- trial of the first step
 
 
 def _check_first_step(system: Any, seeds: np.ndarray) -> None:
-    """Check that runs with these seeds begin, are observed, saved, restored and advanced as they should be."""
+    """Check that runs with these seeds are initialised, observed, saved, restored and advanced correctly."""
     name, runs = type(system).__name__, len(seeds)
     first = system.initial(seeds)
     frame = _checked_frame(system, first, 0, runs, "initial")
@@ -162,13 +163,13 @@ def _check_first_step(system: Any, seeds: np.ndarray) -> None:
         _checked_frame(system, state, 1, runs, "advance")
     unchanged = "no change of the state that is given to it"
     _check_equal(f"{name}.advance", before, _checked_checkpoint(system, first, runs), unchanged)
-    alike = "the same result from the same state: random numbers, too, must follow from what checkpoint returns"
+    alike = "the same result from the same state; random numbers, too, may depend only on what checkpoint returns"
     after, repeated = (_checked_checkpoint(system, state, runs) for state in (after, repeated))
     _check_equal(f"{name}.advance", after, repeated, alike)
 
 
 def _checked_frame(system: Any, state: Any, step: int, runs: int, method: str) -> Arrays:
-    """The frame of a state that a method returned after `step` steps, if both are valid."""
+    """Check the state that a method returned after `step` steps, and return its frame."""
     where = f"{type(system).__name__}.{method}"
     has_steps = hasattr(state, "step") and hasattr(state, "last_step")
     _require(has_steps, where, f"a {type(state).__name__}", "a state with step and last_step")
@@ -184,7 +185,7 @@ def _checked_frame(system: Any, state: Any, step: int, runs: int, method: str) -
 
 
 def _observe(system: Any, state: State, runs: int) -> Arrays:
-    """The frame of a state, if it is as `variables` and `coords` say and, at step 0, finite."""
+    """The frame of a state, after a check that it agrees with `variables` and `coords` and is finite at step 0."""
     where, frame, coords = f"{type(system).__name__}.observe", system.observe(state), system.coords()
     _require(isinstance(frame, Mapping), where, f"a {type(frame).__name__}", "a dict: name of a variable -> array")
     for name, dims in system.variables.items():
@@ -202,7 +203,7 @@ def _observe(system: Any, state: State, runs: int) -> Arrays:
 
 
 def _checked_checkpoint(system: Any, state: State, runs: int) -> Arrays:
-    """The restart state, if a file can keep it."""
+    """The restart state, after a check that it can be stored in a file."""
     where, saved = f"{type(system).__name__}.checkpoint", system.checkpoint(state)
     _require(isinstance(saved, Mapping), where, f"a {type(saved).__name__}", "a dict: name -> array")
     arrays = {str(name): np.asarray(values) for name, values in saved.items()}
@@ -215,7 +216,7 @@ def _checked_checkpoint(system: Any, state: State, runs: int) -> Arrays:
         found = f"{name}: {_describe_shape(saved[name])} of {values.dtype}"
         _require(fits, where, found, f"numbers of shape ({runs}, ...): run first")
         is_free = name not in ("seed", "run", "checkpoint", LAST_FINITE_STEP)
-        _require(is_free, where, f"an array named {name}", "names other than those that the file adds itself")
+        _require(is_free, where, f"an array named {name}", "names other than those that the file format adds")
     _require(len(arrays) > 1, where, "step alone", "step, and arrays with the runs first")
     return arrays
 
@@ -232,7 +233,7 @@ def _restore(system: Any, saved: Arrays) -> State:
 def _check_equal(where: str, expected: Arrays, found: Arrays, allowed: str) -> None:
     """Check that arrays are the same, bit for bit."""
     same_names = set(expected) == set(found)
-    _require(same_names, where, "arrays " + ", ".join(found), "those of before: " + ", ".join(expected))
+    _require(same_names, where, "arrays " + ", ".join(found), "the same as before: " + ", ".join(expected))
     for name, values in expected.items():
         same = values.dtype == found[name].dtype and values.shape == found[name].shape
         _require(same and values.tobytes() == found[name].tobytes(), where, f"a different {name}", allowed)

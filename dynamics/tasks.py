@@ -86,7 +86,7 @@ def training_pairs(n: int, count: int, seeds: np.ndarray) -> np.ndarray:
     """
     total = n * (n + 1) // 2
     if not 1 <= count <= total:
-        raise SettingsError("count", count, f"from 1 to the {total} pairs there are")
+        raise SettingsError("count", count, f"from 1 to {total}, the number of pairs")
     mask = np.zeros((len(seeds), total), dtype=bool)
     for row, seed in enumerate(seeds):
         mask[row, randomness.random_stream(int(seed), "modular/split").permutation(total)[:count]] = True
@@ -180,7 +180,7 @@ def evaluation_sequences(settings: SparseSettings, train: np.ndarray, test: np.n
         counts = [np.bincount(each, minlength=len(first)) for each in (index[: settings.data], index[settings.data :])]
         counts.append(np.where(counts[0] == 0, counts[1], 0))
         if len(splits) == 3 and not counts[2].any():
-            raise SettingsError("data", settings.data, "a number of sequences that leaves some unseen")
+            raise SettingsError("data", settings.data, "a number that leaves some test sequences unseen")
         runs.append((both[first], np.stack(counts[: len(splits)], axis=-1)))
     most = max((len(tokens) for tokens, _ in runs), default=0)
     tokens = np.zeros((len(runs), most, settings.length), np.int16)

@@ -16,12 +16,12 @@ from sims.command_line.options import EnsembleOptions, OriginOptions, branch_def
 @dataclasses.dataclass(frozen=True)
 class Options(TableOptions):
     """Train transformers with constant attention on modular addition (CA sections 3 to 5). Writes the trajectory,
-    prints the row of table 1 with the paper's numbers beside it, and saves a picture of what the networks have
-    learned."""
+    prints the row of table 1 together with the paper's values, and saves a picture of the embeddings and class maps of
+    the networks."""
 
     settings: ModularSettings = dataclasses.field(default_factory=ModularSettings)
     epochs: int | None = None
-    """Number of training epochs. A number larger than before extends the runs. Default: 2000."""
+    """Number of training epochs. A larger number extends existing runs. Default: 2000."""
     ensemble: EnsembleOptions = dataclasses.field(default_factory=ensemble_options(ModularSettings))
     origin: OriginOptions = dataclasses.field(default_factory=OriginOptions)
 

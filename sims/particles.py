@@ -17,11 +17,11 @@ from sims.command_line.options import EnsembleOptions, OriginOptions, branch_def
 @dataclasses.dataclass(frozen=True)
 class Options(TableOptions):
     """Simulate particles under clustering and alignment forces (CA section 6). Writes the trajectory, prints the row of
-    table 2 with the paper's numbers beside it, and saves a picture of the final arrangements."""
+    table 2 together with the paper's values, and saves a picture of the final positions."""
 
     settings: ParticleSettings = dataclasses.field(default_factory=ParticleSettings)
     steps: int | None = None
-    """Number of steps. A number larger than before extends the runs. Default: 100."""
+    """Number of steps. A larger number extends existing runs. Default: 100."""
     ensemble: EnsembleOptions = dataclasses.field(default_factory=ensemble_options(ParticleSettings))
     origin: OriginOptions = dataclasses.field(default_factory=OriginOptions)
 

@@ -31,7 +31,7 @@ class Options(TableOptions):
     folder: Path = Path("runs")
     """Folder to list."""
     check: bool = False
-    """Read every file to its end and verify its SHA-256 checksum."""
+    """Read each file completely and verify its SHA-256 checksum."""
 
 
 def main(options: Options) -> None:

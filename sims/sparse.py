@@ -19,12 +19,12 @@ from sims.command_line.transfer import SparseOriginOptions, transfer_defaults, t
 
 @dataclasses.dataclass(frozen=True)
 class Options(TableOptions):
-    """Train one-layer transformers on sparse modular addition (VC sections 2 to 5). Writes the trajectory, prints how
-    many runs succeed and how accurate they are, and saves a picture of losses and accuracies."""
+    """Train one-layer transformers on sparse modular addition (VC sections 2 to 5). Writes the trajectory, prints the
+    fractions of successful runs, and saves a picture of losses and accuracies."""
 
     settings: SparseOptions = dataclasses.field(default_factory=SparseOptions)
     epochs: int | None = None
-    """Number of training epochs. A number larger than before extends the runs. Default: 1000."""
+    """Number of training epochs. A larger number extends existing runs. Default: 1000."""
     ensemble: EnsembleOptions = dataclasses.field(default_factory=ensemble_options(SparseSettings))
     origin: SparseOriginOptions = dataclasses.field(default_factory=SparseOriginOptions)
 

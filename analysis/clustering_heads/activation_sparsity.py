@@ -266,7 +266,8 @@ SPARSITY_COLUMNS = (
 
 SPARSITY_LEGEND = """sparsity: fraction of activations below eps, averaged over log eps from 1e-3 to 10
 effect: rank-biserial correlation, -1 if every successful run is less sparse than every failed one; p: Mann-Whitney test
-less sparse, more sparse: thresholds at which successful runs are, p < .05 for all thresholds at once
+less sparse, more sparse: thresholds at which successful runs are less or more sparse than failed runs, with p < .05
+jointly for all thresholds
 with accuracy: Spearman's correlation of sparsity and test accuracy over runs; all intervals are 95%"""
 
 

@@ -224,7 +224,7 @@ def _describe_thresholds(found: xr.Dataset) -> str:
         counts = found["sensitivity"].sel(threshold=name)
         halved, doubled = (int(abs(counts.sel(factor=f) - counts.sel(factor=1.0)).sum()) // 2 for f in (0.5, 2.0))
         changes.append(f"{name} {halved}, {doubled}")
-    return "net number of runs that change label if a threshold is halved, doubled: " + "; ".join(changes)
+    return "net number of runs whose label changes if a threshold is halved or doubled: " + "; ".join(changes)
 
 
 def circuit_legend(ideal: int, lacking: bool) -> list[str]:
@@ -232,10 +232,10 @@ def circuit_legend(ideal: int, lacking: bool) -> list[str]:
     meanings = [f"{label}: {meaning}" for label, meaning in CIRCUIT_LABEL_MEANINGS.items()]
     lines = [
         *("; ".join(meanings[place : place + 2]) for place in range(0, len(meanings), 2)),
-        f"above .98: runs with this test accuracy; {ideal} clusters: of sequence embeddings xi, as in an ideal circuit",
-        "congruent sum: xi encodes a sum of tokens that is congruent to the target; attention: on counting positions",
-        "leak, order: largest fraction of the variance of xi that depends on the token at a spurious position, and on",
-        "the order of two counting ones (means ± half a 95% interval; fractions of runs with exact intervals)",
+        f"above .98: runs with a test accuracy above .98; {ideal} clusters: runs with as many clusters of sequence",
+        "embeddings xi as an ideal circuit; congruent sum: xi encodes a sum of tokens that is congruent to the target",
+        "attention: fraction on counting positions; leak: largest fraction of the variance of xi that depends on the",
+        "token at a spurious position; order: that on the order of two counting ones (means ± half a 95% interval)",
     ]
     if lacking:
         lines += [

@@ -237,9 +237,10 @@ LANDSCAPE_COLUMNS = (
 )
 
 
-LANDSCAPE_LEGEND = """breaking order, of a sample: norm of the part of the gradient that breaks the symmetry of
-counting positions, for the population and for a training sample; order, suffix: range of the Hessian's eigenvalues
-in directions that break the symmetry of counting positions, and of spurious positions"""
+LANDSCAPE_LEGEND = """breaking order: norm of the component of the gradient that breaks the permutation symmetry of
+counting positions, for the loss over all sequences; of a sample: the same for a training sample
+order, suffix: range of the eigenvalues of the Hessian in directions that break the symmetry of counting positions
+(order) or of spurious positions (suffix)"""
 
 
 def format_perturbation_table(found: xr.Dataset) -> str:

@@ -15,7 +15,7 @@ class TableOptions:
     """Options of a command that prints a table."""
 
     csv: Path | None = None
-    """CSV file to write the table to, with numbers in full; - prints the CSV instead of the table."""
+    """CSV file for the table, with full precision; - prints CSV to stdout instead of the table."""
 
     @property
     def log(self) -> TextIO:

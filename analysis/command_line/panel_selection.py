@@ -32,24 +32,25 @@ class PanelOptions:
     """Options of commands that draw panels of one run, or of two side by side."""
 
     trajectory: tyro.conf.Positional[Path]
-    """Trajectory, finished or still running."""
+    """Trajectory file; its runs may still be in progress."""
     other: tyro.conf.Positional[Path | None] = None
-    """Trajectory drawn beside it; the same file again compares two of its runs."""
+    """Second trajectory, drawn next to the first; give the same file again to compare two of its runs."""
     run: int | None = None
-    """Run index. Default: the first successful run (of modular addition and particles, the first that ends as a
-    circle), otherwise 0."""
+    """Run index. Default: the first successful run (for modular addition and particles, the first run that ends as a
+    circle), or 0 if there is none."""
     run_of_other: int | None = None
-    """Run index in the other trajectory. Default: the same index, or the next one in the same file."""
+    """Run index in the second trajectory. Default: the same index, or the next index if both files are the same."""
     panels: tuple[str, ...] = ()
-    """Names of the panels, in this order; an unknown name is answered with all names. Default: the first 16."""
+    """Names of the panels, in the order of drawing; the error for an unknown name lists all names. Default: the first
+    16 panels."""
     columns: int | None = None
-    """Panels in a row. Default: up to 4."""
+    """Number of panels per row. Default: up to 4."""
     axes: tuple[int, int] | None = None
-    """The two axes that are shown, counted from 0, where there are more. Default: the principal axes."""
+    """The two axes to draw, counted from 0, if there are more than two. Default: the principal axes."""
     width: int | None = None
-    """Width of the picture in pixels. Default: 960 for each run, 640 for a single panel."""
+    """Width of the picture in pixels. Default: 960 per run, or 640 per run for a single panel."""
     out: Path | None = None
-    """File to write. Default: beside the trajectory."""
+    """File to write. Default: TRAJECTORY-runN with a suffix for the step or event, in the folder of the trajectory."""
 
     @property
     def runs(self) -> int:
@@ -95,7 +96,7 @@ def check_picture_path(options: PanelOptions, default: Path, formats: Sequence[s
 
 
 def check_panel_options(options: PanelOptions) -> None:
-    """Raise SettingsError for options that are invalid whatever the trajectory."""
+    """Raise SettingsError for options that are invalid for every trajectory."""
     if options.columns is not None:
         check_integer("columns", options.columns, 1, 100)
     if options.width is not None:

@@ -22,10 +22,10 @@ class TrajectoryOptions(TableOptions):
     """Options of a command that reads a trajectory and writes a result and a picture."""
 
     trajectory: tyro.conf.Positional[Path]
-    """A trajectory, finished or still running."""
+    """Trajectory file; its runs may still be in progress."""
     out: Path | None = None
-    """NetCDF file for the result; the picture gets the same name. Default: TRAJECTORY-COMMAND.nc beside the
-    trajectory."""
+    """NetCDF file for the result; the picture is saved under the same name with the suffix .png. Default:
+    TRAJECTORY-COMMAND.nc in the folder of the trajectory."""
 
 
 def open_input(options: TrajectoryOptions, command: str) -> tuple[xr.Dataset, Path]:

@@ -2,13 +2,13 @@
 
 Array functions take, with any leading axes, pair sums (..., pair, axis) E_i + E_j, usually of the training pairs as in
 the paper, and hidden weights (..., hidden, axis) with biases (..., hidden); they return a `MeasureWithChance` of arrays
-(...). All values are dimensionless. A common rotation of embeddings and weights changes nothing, within the accuracy of
-the random directions.
+(...). All values are dimensionless. They are invariant under a common rotation of embeddings and weights, within the
+accuracy of the random directions.
 
 If many pair sums surround the origin, every direction is near some pair sum: with N = 17 tokens on a circle no
-direction is farther than 5.3 degrees from one. Nearness is therefore stated as a rank: the fraction of uniformly
-random directions that are less near, equally near ones counted half. It is 0 to 1, and 0.5 on average for weights of
-random direction, whatever the embeddings, the dimension and the number of units.
+direction is farther than 5.3 degrees from one. Nearness is therefore expressed as a rank: the fraction of uniformly
+random directions that are less near, with ties counted half. The rank is between 0 and 1, and its mean for weights of
+random direction is 0.5, for any embeddings, dimension and number of units.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def embedding_pair_sums(embedding: np.ndarray, pairs: np.ndarray) -> np.ndarray:
     pairs : array of int, shape (..., pair, 2)
         Token numbers i, j; of each frame or for all frames.
 
-    Rerotations
+    Returns
     -------
     array, shape (..., pair, axis)
 
@@ -85,10 +85,10 @@ def weight_alignment(sums: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> 
     """Rank of the hidden weights' nearness to the directions of pair sums, among random directions.
 
     The nearness of a unit is the cosine between its weights and the pair sum nearest in direction. The value is the
-    mean rank over living units, weighted by the norms of their weights. Near 1, all weights point at a pair sum ("the
-    weight vectors of the linear layer will tend to align with the pair sums", CA section 5.2); 0.5 is chance; near 0,
-    all lie midway between pair sums. The chance level is the mean over random rotations of all weights together, which
-    keep the angles between them.
+    mean rank over living units, weighted by the norms of their weights. A value near 1 means that all weights point at
+    a pair sum ("the weight vectors of the linear layer will tend to align with the pair sums", CA section 5.2), 0.5 is
+    expected by chance, and a value near 0 means that all weights point midway between pair sums. The chance level is
+    the mean over random rotations of all weights together, which preserve the angles between them.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def weight_alignment(sums: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> 
         Pair sums, from `embedding_pair_sums`.
     weight, bias : arrays, shapes (..., hidden, axis) and (..., hidden)
 
-    Rerotations
+    Returns
     -------
     MeasureWithChance
         Two arrays (...); NaN without living units or without pair sums off the origin.
@@ -115,18 +115,18 @@ def weight_alignment(sums: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> 
 def boundary_alignment(sums: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> MeasureWithChance:
     """Rank of the nearness of the units' boundaries to pair sums, among random boundaries.
 
-    As `weight_alignment`, but for the hyperplane through the origin beyond which a unit without bias is active (CA
-    section 5.2 takes the bias as zero): nearness is the smallest angle between it and a pair sum. Near 1, every
-    boundary passes through a pair sum. With one axis all boundaries are the origin, and the value is 0.5. The pair
-    sums of a circle lie on N lines at angles pi/N, so that for odd N weights whose boundary is one of these lines point
-    midway between two others and have the least alignment.
+    Like `weight_alignment`, but for the hyperplane through the origin beyond which a unit without bias is active (CA
+    section 5.2 takes the bias as zero): nearness is the smallest angle between it and a pair sum. A value near 1 means
+    that every boundary passes through a pair sum. With one axis all boundaries are the origin, and the value is 0.5.
+    The pair sums of a circle are on N lines at angles pi/N. For odd N, weights whose boundary is one of these lines
+    therefore point midway between two others and have the least alignment.
 
     Parameters
     ----------
     sums, weight, bias : arrays
         As for `weight_alignment`.
 
-    Rerotations
+    Returns
     -------
     MeasureWithChance
         Two arrays (...).
@@ -150,19 +150,19 @@ def _ranked(
     reference, rotations = random_directions(dim), random_orthogonal_matrices(dim)
     found = np.full((*lead, 1 + ROTATIONS), np.nan)
     for frame in np.ndindex(*lead):
-        used = fraction[frame] > 0  # none where it is NaN
+        used = fraction[frame] > 0  # False where it is NaN
         targets = _directions(sums[frame])
         if not used.any() or not len(targets):
             continue
         vectors = _directions(np.asarray(weight, dtype=np.float64)[frame][used])
-        every = np.concatenate([vectors[None], vectors @ rotations])  # (1 + turn, unit, axis)
+        every = np.concatenate([vectors[None], vectors @ rotations])  # (1 + rotation, unit, axis)
         rank = fraction_below(nearness(every @ targets.T), nearness(reference @ targets.T))
         found[frame] = rank @ fraction[frame][used]
     return MeasureWithChance(found[..., 0], found[..., 1:].mean(axis=-1))
 
 
 def fraction_below(values: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """Fraction of a reference (number,) below each value, equal ones counted half: (...) -> (...)."""
+    """Fraction of a reference (number,) below each value, with ties counted half: (...) -> (...)."""
     ordered = np.sort(reference)
     below = np.searchsorted(ordered, values - COSINE_TOLERANCE, side="left")
     not_above = np.searchsorted(ordered, values + COSINE_TOLERANCE, side="right")
@@ -192,10 +192,11 @@ def random_orthogonal_matrices(dim: int) -> np.ndarray:
 def pair_sum_collinearity(embedding: np.ndarray, pairs: np.ndarray) -> MeasureWithChance:
     """Fraction of the pair sums' variance along one line through the origin for each class; 1 if all are on it.
 
-    Of the summed squared norms of the pair sums, the fraction along the first principal direction of their class,
-    without centring. For circles the pair sums are "aligned along lines that pass through the origin" (CA section 5.2).
-    The value is at least 1/D. The chance level is the mean over random permutations of the tokens' numbers; classes
-    permuted among the pairs would give too high a level, since pairs of one class have no token in common.
+    The value is the fraction of the summed squared norms of the pair sums along the first principal direction of their
+    class, without centring. For circles the pair sums are "aligned along lines that pass through the origin" (CA
+    section 5.2). The value is at least 1/D. The chance level is the mean over random permutations of the tokens' numbers; a
+    permutation of the classes among the pairs would give too high a level, since pairs of one class have no token in
+    common.
 
     Parameters
     ----------

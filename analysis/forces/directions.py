@@ -1,6 +1,6 @@
 """Directions of motions of an embedding: their cosine, and their part without shift and scaling.
 
-Motions are arrays (..., token, axis), taken as vectors of all their numbers. All values are dimensionless.
+Motions are arrays (..., token, axis), treated as flat vectors. All values are dimensionless.
 """
 
 from __future__ import annotations

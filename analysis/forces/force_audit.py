@@ -6,16 +6,16 @@ to the next recorded frame. Each target is compared
 
 - with the particle law, all forces with their constants and balance: cosine, and R² with one free, positive factor;
 - with the four force fields (like attraction, unlike repulsion, like and unlike alignment), fitted by least squares
-  in every frame: R², coefficients, and weights, a weight being the coefficient times the norm of the field over the
-  norm of the target.
+  in every frame: R², coefficients, and weights. A weight is the coefficient times the norm of the field, divided by
+  the norm of the target.
 
-Each comparison is made of the whole target and of its part without shift and scaling: particles keep their mean and
-their spread (CA section 6), so that the forces say nothing of these.
+Each comparison is made for the whole target and for its part without shift and scaling: particles keep their mean and
+their spread (CA section 6), so the forces do not predict these.
 
-Four fields explain a part of any target. As a baseline the fit is repeated with randomly renamed tokens, which makes
-the pairs of other sums alike; `renamed_r_squared` is the mean R² of these fits (none up to N = 3, where every renaming
-keeps the task). R² = 1 - |y - fit|² / |y|², over all tokens and axes, is not centred. Four random directions have the
-mean R² `chance`. All values are dimensionless.
+Any target is partly explained by four fields. As a baseline the fit is repeated with randomly renamed tokens, so that
+other pairs count as like; `renamed_r_squared` is the mean R² of these fits (NaN up to N = 3, where every renaming
+preserves the task). R² = 1 - |y - fit|² / |y|², over all tokens and axes, is not centred. `chance` is the mean R² of
+four random directions. All values are dimensionless.
 """
 
 from __future__ import annotations
@@ -128,7 +128,8 @@ def _preserves_modular_sums(names: np.ndarray) -> bool:
 
 
 def geometric_frames(count: int, most: int) -> np.ndarray:
-    """At most `most` (from 2) of `count` frames, with the first and the last, denser at the start: (frame,) indices."""
+    """Indices (frame,) of at most `most` (2 or more) of `count` frames, denser at the start, with the first and
+    last."""
     if count <= most:
         return np.arange(count)
     return np.unique(np.round(np.geomspace(1, count, most)).astype(int)) - 1
@@ -339,7 +340,7 @@ def audit_legend(audit: xr.Dataset) -> str:
     """The explanation below the table."""
     chance = float(audit["chance"].sel(part="normalised"))
     return (
-        "All columns but 'cosine whole' are of -dL/dE without shift and scaling, 'cos update' of the update; the last\n"
-        "four columns are the weights of the fields in the fit. Four random directions would have an R² of "
-        f"{chance:.2f}."
+        "All columns except 'cosine whole' refer to -dL/dE without its shift and scaling components, and 'cos update'\n"
+        "to the update. The last four columns are the weights of the fields in the fit. Four random directions would\n"
+        f"have an R² of {chance:.2f}."
     )

@@ -26,7 +26,7 @@ ALIGNMENT_MEASURES = ("alignment", "boundaries", "rays")
 """`weight_alignment`, `boundary_alignment` and `pair_sum_collinearity` of `analysis.forces`, with chance levels."""
 
 WeightMeasures = Mapping[str, np.ndarray]
-"""Measures of some runs, each (run,): seed, circle, the WEIGHT_SIZES, the ALIGNMENT_MEASURES and each one's _chance."""
+"""Measures of some runs, each (run,): seed, circle, the WEIGHT_SIZES, the ALIGNMENT_MEASURES and their _chance."""
 
 
 class WeightGroup(NamedTuple):
@@ -117,9 +117,10 @@ def groups_by_structure(measures: Sequence[WeightMeasures]) -> dict[str, WeightG
 def train_at_weight_decays(
     settings: ModularSettings, weight_decays: Sequence[float], runs: int, seed: int, epochs: int, log: TextIO
 ) -> Iterator[tuple[float, Path, xr.Dataset]]:
-    """Train an ensemble at each weight decay, in increasing order, or find it in runs/: weight decay, file, trajectory.
+    """Train an ensemble at each weight decay, in increasing order, and yield weight decay, file and trajectory.
 
-    The file is printed to `log`. Raises SettingsError for a weight decay in the settings and as `simulate` does.
+    Ensembles that are already in runs/ are read. Each file is printed to `log`. Raises SettingsError if the settings
+    have a weight decay, and the errors of `simulate`.
     """
     check_integer("epochs", epochs, 1, 2**53)
     steps = epochs * ModularSettings.epoch_steps

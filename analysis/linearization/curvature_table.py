@@ -111,7 +111,7 @@ def escape_summary(found: xr.Dataset) -> str:
         return ""
     runs = int((found["escape_step"] >= 0).sum())
     if not runs:
-        return "No run's training loss falls below that of a guess."
+        return "In no run does the training loss fall below the chance level."
     means = {
         name: mean_interval(found[f"escape_{name}"].dropna("run").values, limits=(0, 1))
         for name in ("lowest_share", "highest_share", "negative_share", "negative_chance")
@@ -133,13 +133,13 @@ def curvature_legend(found: xr.Dataset) -> str:
     lines = ["Medians with 95% intervals from order statistics; fractions of runs with exact intervals."]
     if found.attrs["system"] == "particles":
         lines += [
-            "Not at rest: what moves particles over the force. Common rotations are no modes; runs without any mode",
-            "are not counted.",
+            "Not at rest: norm of the force after normalisation divided by that of the force. Common rotations are not",
+            "counted as modes, and runs without modes are left out.",
         ]
     else:
         lines += [
-            "Movement: to the next recorded frame, mean fraction of its square ± 95% interval; chance: of a random",
-            "direction. The loss is that of the training split, without weight decay; for Adam 2/lr is a scale and no",
-            "limit.",
+            "Movement: to the next recorded frame, mean fraction of its squared norm ± 95% interval; chance:",
+            "for a random direction. The loss is that of the training split, without weight decay. For Adam, 2/lr is a",
+            "scale for comparison and not a stability limit.",
         ]
     return "\n".join(lines)

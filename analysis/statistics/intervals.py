@@ -28,7 +28,7 @@ class Interval(NamedTuple):
 
 
 NO_INTERVAL = Interval(math.nan, math.nan, math.nan)
-"""The estimate of nothing."""
+"""The interval of an empty sample."""
 
 
 def binomial_interval(count: int, total: int) -> Interval:
@@ -57,10 +57,10 @@ def binomial_interval(count: int, total: int) -> Interval:
 
 
 def clustered_binomial_interval(counts: np.ndarray, totals: np.ndarray) -> Interval:
-    """Fraction of successes among cases of which those of one run are not independent.
+    """Fraction of successes among cases that are not independent within a run.
 
-    Korn and Graubard's interval (Survey Methodology 24 (1998), 193): the exact binomial one for the effective
-    number of independent cases.
+    The interval is that of Korn and Graubard (Survey Methodology 24 (1998), 193): the exact binomial interval for the
+    effective number of independent cases.
 
     Parameters
     ----------
@@ -109,14 +109,14 @@ def mean_interval(
     ----------
     values : array, shape (sample,)
     discrete : bool
-        The values are counts or fractions that may be equal by chance; without spread there is then no interval.
+        Whether the values are counts or fractions, which may be equal by chance: if all are equal, the bounds are NaN.
     limits : (float, float)
-        The range of possible values, such as (0, 1) for accuracies. The interval does not leave it.
+        The range of possible values, such as (0, 1) for accuracies. The bounds are clipped to it.
 
     Returns
     -------
     Interval
-        The bounds are NaN for fewer than two values; all is NaN for none.
+        The bounds are NaN for fewer than two values; all fields are NaN for an empty sample.
 
     Examples
     --------
@@ -147,7 +147,7 @@ def median_interval(values: np.ndarray) -> Interval:
     Returns
     -------
     Interval
-        The bounds are NaN for fewer than six values; all is NaN for none.
+        The bounds are NaN for fewer than six values; all fields are NaN for an empty sample.
 
     Examples
     --------
@@ -171,12 +171,12 @@ def difference_interval(first: np.ndarray, second: np.ndarray, discrete: bool = 
     ----------
     first, second : array, shape (sample,)
     discrete : bool
-        As in `mean_interval`: without spread in either sample there is no interval.
+        As in `mean_interval`: if neither sample varies, the bounds are NaN.
 
     Returns
     -------
     Interval
-        The bounds are NaN for a sample of fewer than two values; all is NaN for an empty one.
+        The bounds are NaN if a sample has fewer than two values; all fields are NaN if one is empty.
 
     Examples
     --------
@@ -200,8 +200,8 @@ def difference_interval(first: np.ndarray, second: np.ndarray, discrete: bool = 
 def difference_of_estimates(first: Interval, second: Interval) -> Interval:
     """Difference of two independent estimates, first - second, from their intervals, which may be asymmetric.
 
-    For fractions Newcombe's combination (Statistics in Medicine 17 (1998), 873), for any two estimates Zou and
-    Donner's (Statistics in Medicine 27 (2008), 1693).
+    For fractions this is Newcombe's method (Statistics in Medicine 17 (1998), 873), for other estimates that of Zou
+    and Donner (Statistics in Medicine 27 (2008), 1693).
 
     Parameters
     ----------
@@ -252,6 +252,6 @@ def correlation_interval(first: np.ndarray, second: np.ndarray) -> Interval:
 
 
 def t_interval(mean: float, error: float, freedom: int) -> Interval:
-    """The t interval of an estimate whose standard error has this many degrees of freedom."""
+    """The t interval of an estimate from its standard error and the degrees of freedom of that error."""
     half = float(stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, freedom)) * error
     return Interval(mean, mean - half, mean + half)

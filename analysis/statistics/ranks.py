@@ -22,8 +22,8 @@ def rank_biserial(first: np.ndarray, second: np.ndarray) -> Interval:
     It is 2 theta - 1, where theta is the probability that a value of the first sample exceeds one of the second,
     ties counting half: 1 if every value of the first is larger, -1 if every one is smaller. The interval solves
     abs(estimate - theta) = z sd(theta) for theta, with Hanley and McNeil's variance at theta and not at the estimate
-    (Newcombe, Statistics in Medicine 25 (2006), 559, method 5), so that it has a width also for samples that do not
-    overlap.
+    (Newcombe, Statistics in Medicine 25 (2006), 559, method 5), so that its width is positive even if the samples do
+    not overlap.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def rank_biserial(first: np.ndarray, second: np.ndarray) -> Interval:
 
 
 def _upper_bound(theta: float, first: int, second: int) -> float:
-    """The largest probability, at most 1, within the interval of the estimate theta from samples of these sizes."""
+    """Upper bound, at most 1, of the interval of theta estimated from samples of these sizes."""
     others = (first + second) / 2 - 1
 
     def excess(bound: float) -> float:
@@ -128,9 +128,9 @@ def rank_biserial_profile(values: np.ndarray, first: np.ndarray, generator: np.r
     Returns
     -------
     EffectProfile
-        The p-values, two-sided, are those of the largest effect at any position under permutation of the labels
-        (Westfall and Young): the probability that some position would show as much without any difference. NaN for an
-        empty group.
+        The two-sided p-values are adjusted for the number of positions (Westfall and Young): each is the probability,
+        under random permutations of the labels, that the largest effect at any position is at least as large. NaN for
+        an empty group.
 
     Examples
     --------

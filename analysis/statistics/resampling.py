@@ -1,4 +1,4 @@
-"""The jackknife: intervals of statistics that are no mean of independent values (Tukey).
+"""Jackknife intervals of statistics that are not means of independent values (Tukey).
 
 With theta the statistic of all n cases and theta_i that without case i, the squared standard error of theta is
 (n - 1) / n times the sum of (theta_i - mean theta_i)².
@@ -14,10 +14,10 @@ import numpy as np
 from analysis.statistics.intervals import NO_INTERVAL, Interval, t_interval
 
 FEWEST_FOR_JACKKNIFE = 3
-"""Fewest cases that give an interval."""
+"""Smallest number of cases for which an interval is computed."""
 
 _ROUNDING = 1e-12
-"""A standard error below this fraction of the value is rounding."""
+"""A standard error below this fraction of the value counts as rounding error."""
 
 
 def jackknife_runs(statistic: Callable[[np.ndarray], float], runs: int) -> Interval:
@@ -57,12 +57,12 @@ def jackknife_groups(statistic: Callable[[np.ndarray], float], groups: np.ndarra
     statistic : callable
         Takes a mask of the cases that are kept, shape (case,), and returns a number.
     groups : array, shape (case,)
-        Cases of equal value here are not independent of each other.
+        Group of each case; cases of one group are not independent of each other.
 
     Returns
     -------
     Interval
-        The bounds are NaN as those of `jackknife_runs`.
+        The bounds are NaN under the conditions of `jackknife_runs`.
 
     Examples
     --------
@@ -80,10 +80,11 @@ def jackknife_groups(statistic: Callable[[np.ndarray], float], groups: np.ndarra
 
 
 def leave_one_out_interval(value: float, without: Sequence[np.ndarray]) -> Interval:
-    """The interval of a value from its values without each case, (case,), of one or several independent samples.
+    """Jackknife interval of a statistic of one or several independent samples.
 
-    The bounds are NaN if a sample has fewer than three cases, if a value is not finite, and if no case makes a
-    difference, which shows that the cases are too few rather than that the value is certain.
+    without: for each sample, the values of the statistic without each case, (case,). The bounds are NaN if a sample has
+    fewer than three cases, if a value is not finite, and if the value is the same without any case, which means that
+    there are too few cases, not that the value is certain.
     """
     fewest = min(map(len, without))
     finite = math.isfinite(value) and all(np.isfinite(each).all() for each in without)
@@ -102,7 +103,7 @@ def leave_one_out_interval(value: float, without: Sequence[np.ndarray]) -> Inter
 def mean_distance_within(distances: np.ndarray) -> Interval:
     """Mean distance between the runs of one sample.
 
-    Distances that have a run in common are not independent, so the interval is the jackknife's over runs.
+    Distances that have a run in common are not independent, so the interval is a jackknife interval over runs.
 
     Parameters
     ----------
@@ -143,7 +144,7 @@ def mean_distance_between(distances: np.ndarray, paired: bool = False) -> Interv
     Returns
     -------
     Interval
-        The bounds are NaN if a sample has fewer than two runs; all is NaN for no distances.
+        The bounds are NaN if a sample has fewer than two runs; all fields are NaN if there are no distances.
 
     Examples
     --------

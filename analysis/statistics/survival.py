@@ -1,7 +1,7 @@
-"""Times until an event, for runs of which some have not had it yet: these are censored, not left out.
+"""Survival analysis of times until an event; runs without the event are censored, not left out.
 
-The fraction of runs still waiting is the Kaplan-Meier estimate with a log-log interval by Greenwood's variance; two
-samples are compared by the log-rank test. Times are in any unit.
+The fraction of runs that are still waiting for the event is the Kaplan-Meier estimate, with a log-log interval from
+Greenwood's variance. Two samples are compared by the log-rank test. Times are in any unit.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def kaplan_meier(times: np.ndarray, observed: np.ndarray) -> SurvivalCurve:
     Parameters
     ----------
     times : array, shape (run,)
-        Time of the event, or until which the run was observed without it.
+        Time of the event, or, for a run without the event, the time until which it was observed.
     observed : array of bool, shape (run,)
         Whether the event has happened.
 
@@ -53,7 +53,7 @@ def kaplan_meier(times: np.ndarray, observed: np.ndarray) -> SurvivalCurve:
     Raises
     ------
     ValueError
-        For arrays of different or other shape, no runs, and times that are negative or not finite.
+        If the arrays do not have the same shape (run,), if they are empty, or if a time is negative or not finite.
 
     Examples
     --------
@@ -80,8 +80,8 @@ def kaplan_meier(times: np.ndarray, observed: np.ndarray) -> SurvivalCurve:
 
 
 def _bounds(estimate: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The log-log interval of each fraction. It is undefined before the first event, where both bounds are 1, and once
-    no run is waiting any more, where the upper bound stays as it was."""
+    """The log-log interval of each fraction. It is undefined before the first event, where both bounds are 1, and when
+    no run is waiting any more, where the upper bound keeps its previous value."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         bounds = estimate.confidence_interval(CONFIDENCE_LEVEL, method="log-log")
@@ -143,5 +143,5 @@ def _check_times(times: np.ndarray, observed: np.ndarray) -> tuple[np.ndarray, n
     if times.ndim != 1 or times.shape != observed.shape or not len(times):
         raise ValueError(f"times: found shapes {times.shape} and {observed.shape}, expected (run,) for both")
     if not np.isfinite(times).all() or (times < 0).any():
-        raise ValueError("times: found one that is negative or not finite, expected times from 0")
+        raise ValueError("times: found a value that is negative or not finite, expected finite values of at least 0")
     return times, observed

@@ -1,8 +1,8 @@
 """Structures of embeddings: circles (CA algorithm 1) and grid imperfections (CA algorithm 2).
 
-Array functions take embeddings (..., token, axis); labelled ones take a trajectory, or any dataset with `embedding`,
-and return NaN in the frames after a run diverged. All values are dimensionless. Token i stands for the number i
-modulo N, the number of tokens.
+Functions of arrays take embeddings (..., token, axis). Functions of datasets take a trajectory, or any dataset with
+`embedding`, and return NaN in the frames after a run diverged. All values are dimensionless. Token i represents the
+number i modulo N, the number of tokens.
 """
 
 from __future__ import annotations
@@ -98,12 +98,12 @@ def circles(trajectory: xr.Dataset | xr.DataArray) -> xr.DataArray:
 
 
 _ROUNDING, _TINY_LENGTH = 1e-15, 1e-150
-"""How far a rounded distance, or one whose square underflows, may fall short of its part along one axis."""
+"""Relative and absolute errors, by rounding and underflow, of a distance compared with its part along one axis."""
 
 
 @njit(error_model="numpy")
 def _mark_mismatches(sums, residue, order, found):
-    """Find pair sums whose nearest other one has another residue; of equally near ones the first counts.
+    """Find pair sums whose nearest other pair sum has another residue; the first pair wins ties.
 
     sums (pair, axis); found (pair,) bool is written; order sorts the pair sums along axis 0, so that the search outward
     from each can stop when the distance along that axis alone exceeds the nearest so far.
@@ -146,8 +146,8 @@ _BLOCK_BYTES = 64 << 20
 def imperfect_pair_sums(embedding: np.ndarray) -> np.ndarray:
     """Which pair sums are grid imperfections (CA algorithm 2).
 
-    A pair sum is imperfect if the nearest sum of another pair has a different modular sum; of equally near ones the
-    first in the order of pairs counts. With one token there is no other pair, and its only pair sum is imperfect.
+    A pair sum is imperfect if the nearest sum of another pair has a different modular sum; the first pair wins ties.
+    With one token there is no other pair, and its only pair sum is imperfect.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ def grid_imperfections(trajectory: xr.Dataset | xr.DataArray) -> xr.DataArray:
 
 
 STRUCTURE_KINDS = ("circle", "no circle")
-"""What an embedding is by CA algorithm 1."""
+"""Kinds of embeddings by CA algorithm 1."""
 
 
 def structure_label(embedding: np.ndarray) -> str:
@@ -237,7 +237,7 @@ def structure_label(embedding: np.ndarray) -> str:
 
 
 def format_structure(circle: bool, imperfections: int) -> str:
-    """A structure in words. What is no circle need not be a grid: random embeddings have imperfections too."""
+    """A structure in words. An embedding that is not a circle is not always a grid."""
     return f"{STRUCTURE_KINDS[not circle]}, {imperfections} imperfection{'' if imperfections == 1 else 's'}"
 
 
@@ -251,9 +251,9 @@ class StructureSummary(NamedTuple):
     circles: int
     circle_fraction: Interval
     grids: int
-    """Runs that are no circle."""
+    """Number of runs that are not circles."""
     imperfections: Interval
-    """Mean over the runs that are no circle, as in both tables of CA."""
+    """Mean over the runs that are not circles, as in both tables of CA."""
 
 
 def summarise_structures(embedding: np.ndarray) -> StructureSummary:

@@ -40,7 +40,7 @@ COMPARED_SIDES = ("first", "second")
 _PERMUTATIONS = 2000
 _QUARTILES = (0.25, 0.5, 0.75)
 _FEWEST_TOKENS = 3
-"""One token or two have the same shape in every embedding."""
+"""Smallest number of tokens; all embeddings of one or two tokens have the same shape."""
 
 
 def compare_trajectories(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
@@ -64,7 +64,7 @@ def compare_trajectories(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     Raises
     ------
     TrajectoryError
-        For trajectories without embeddings, with a single frame, or of fewer or of different numbers of tokens.
+        For trajectories without embeddings, with a single frame, or with fewer than 3 or different numbers of tokens.
 
     Examples
     --------
@@ -100,23 +100,27 @@ def check_comparable(trajectory: xr.Dataset, other: xr.Dataset) -> None:
         raise TrajectoryError("dimension step: found a single frame, expected at least two")
     found, expected = trajectory.sizes["token"], other.sizes["token"]
     if found != expected:
-        raise TrajectoryError(f"dimension token: found {expected} and {found}, expected as many in both trajectories")
+        raise TrajectoryError(
+            f"dimension token: found {expected} and {found}, expected equal numbers in both trajectories"
+        )
     if found < _FEWEST_TOKENS:
         raise TrajectoryError(
-            f"dimension token: found {found}, expected at least {_FEWEST_TOKENS}, as fewer have one shape only"
+            f"dimension token: found {found}, expected at least {_FEWEST_TOKENS}, since embeddings of fewer "
+            "tokens all have the same shape"
         )
 
 
 def simulate_particles_from(
     trajectory: xr.Dataset, source: Path, law: ParticleSettings, steps: int | None
 ) -> tuple[Path, xr.Dataset]:
-    """Simulate particles that begin at the first embeddings of a trajectory, run by run, or find them in runs/.
+    """Simulate particles that start at the first embeddings of a trajectory, run by run, or read them from runs/.
 
-    source: the file of the trajectory. Raises TrajectoryError unless seeds are consecutive, and as `simulate` does.
+    source: the file of the trajectory. Raises TrajectoryError unless seeds are consecutive, and the errors of
+    `simulate`.
     """
     seeds = trajectory["seed"].values
     if (seeds != seeds[0] + range(len(seeds))).any():
-        raise TrajectoryError(f"{source}: seeds are not consecutive, so particles cannot begin there")
+        raise TrajectoryError(f"{source}: seeds are not consecutive, so particles cannot start at its embeddings")
     tokens, dim = trajectory.sizes["token"], trajectory.sizes["axis"]
     settings = dataclasses.replace(law, n=tokens, dim=dim, start=str(source), start_step=0)
     path = run_path(settings, len(seeds), int(seeds[0]))
@@ -145,7 +149,7 @@ def _by_run(trajectory: xr.Dataset, side: str) -> dict[str, tuple[str, np.ndarra
 def _curves(trajectory: xr.Dataset) -> xr.Dataset:
     """Quartiles over runs on an even grid of normalised time."""
     norm = trajectory["gradient_norm"]
-    if "embedding" in norm["layer"]:  # a system from outside may have parameters of other names
+    if "embedding" in norm["layer"]:  # a system defined elsewhere may have parameters of other names
         norm = norm.sel(layer=["embedding"])
     curves = {
         "speed": embedding_speed(trajectory),
@@ -213,13 +217,13 @@ def comparison_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:
 
 
 def _row(quantity: str, sides: Sequence[Interval], p_value: float = math.nan, test: str = "") -> dict[str, Any]:
-    """A quantity on both sides, and the probability of so large a difference without a true one."""
+    """A quantity on both sides, and the p-value of its difference."""
     first, second = (interval_columns(side, each) for side, each in zip(COMPARED_SIDES, sides, strict=True))
     return {"quantity": quantity, **first, **second, "p_value": p_value, "test": test}
 
 
 def _within_unit(interval: Interval) -> Interval:
-    """An interval of a distance from 0 to 1."""
+    """An interval of a distance, clipped to the range from 0 to 1."""
     return interval._replace(low=float(np.maximum(interval.low, 0)), high=float(np.minimum(interval.high, 1)))
 
 
@@ -247,10 +251,10 @@ def _location_test(first: np.ndarray, second: np.ndarray, paired: bool) -> tuple
 
 
 def _paired_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:
-    """How alike runs end that began alike; in the second column the same of runs that are not paired.
+    """Similarity of the ends of paired runs, which start at the same shape; the second column is for unpaired runs.
 
-    Both ends may be alike only because neither is far from their common start. The distance between the ends has
-    therefore to be compared with that from the start, in the last row.
+    The ends of a pair may be similar only because neither is far from the common start. The distance between the ends
+    therefore has to be compared with that from the start, in the last row.
     """
     first, second = (comparison[f"{side}_circle"].values for side in COMPARED_SIDES)
     both = np.isfinite(first) & np.isfinite(second)

@@ -1,4 +1,4 @@
-"""What the functions of this package take: arrays, or datasets that have `embedding`; one given the other says so."""
+"""Checks and conversion of embeddings, given as arrays or as datasets with the variable `embedding`."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def check_embedding(embedding: np.ndarray) -> np.ndarray:
 
 
 def embedding_variable(trajectory: xr.Dataset | xr.DataArray, array_function: str) -> xr.DataArray:
-    """The embedding of a trajectory; a DataArray is taken for one.
+    """The embedding of a trajectory; a DataArray is returned as it is.
 
-    Raises TypeError for an array, which `array_function` takes.
+    Raises TypeError for an array; the message names `array_function`, which accepts arrays.
     """
     if isinstance(trajectory, xr.Dataset):
         return trajectory["embedding"]

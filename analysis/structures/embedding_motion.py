@@ -1,12 +1,13 @@
 """Motion of embeddings: speed, distance from the start, departure, and normalised time.
 
-Array functions take embeddings (..., step, token, axis), or quantities (..., step), and the time (step,) of each frame;
-labelled ones take a trajectory and return NaN in the frames after a run diverged. Distances are Frobenius norms over
+Functions of arrays take embeddings (..., step, token, axis), or quantities (..., step), and the time (step,) of each
+frame. Functions of datasets take a trajectory and return NaN in the frames after a run diverged. Distances are
+Frobenius norms over
 tokens and axes; all values are dimensionless. Normalised time is 0 at the first frame of the trajectory and 1 at its
 last, also for a run that diverged.
 
-The time of departure, at which an embedding first is half as far from its start as it gets, is not the escape from a
-plateau of the loss (`analysis.transitions`), which is defined by the first level of a scalar.
+The departure time is when an embedding first reaches half of its largest distance from the start. It is not the escape
+from a plateau of the loss (`analysis.transitions`), which is defined by the first level of a scalar.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from analysis.structures.embedding_arrays import apply_to_frames, check_embeddin
 from dynamics.trajectory.schema import read_settings
 
 _NEAR = 1e-9
-"""A time within this fraction of the interval between two frames from one of them is that of the frame."""
+"""A time this near to a frame, as a fraction of the interval between two frames, counts as that of the frame."""
 
 _FRAMES = {"core": ("step", "token", "axis"), "result": ("step",)}
 
@@ -27,7 +28,7 @@ _FRAMES = {"core": ("step", "token", "axis"), "result": ("step",)}
 
 
 def frame_speeds(embedding: np.ndarray, time: np.ndarray) -> np.ndarray:
-    """Distance from the previous frame per unit of time; between frames the path is taken as straight.
+    """Distance from the previous frame per unit of time, for straight paths between frames.
 
     Parameters
     ----------
@@ -109,12 +110,12 @@ def embedding_displacement(trajectory: xr.Dataset) -> xr.DataArray:
 
 
 def rise_times(values: np.ndarray, time: np.ndarray, fraction: float = 0.5) -> np.ndarray:
-    """Normalised time at which a quantity first reaches a fraction of its largest value, linear between frames.
+    """Normalised time at which a quantity first reaches a fraction of its largest value, by linear interpolation.
 
     Parameters
     ----------
     values : array, shape (..., step)
-        From 0 on; NaN in frames that do not count.
+        Not negative; NaN in frames that are ignored.
     time : array, shape (step,)
     fraction : float
         Above 0, at most 1.
@@ -151,7 +152,7 @@ def rise_times(values: np.ndarray, time: np.ndarray, fraction: float = 0.5) -> n
 
 
 def departure_times(trajectory: xr.Dataset, fraction: float = 0.5) -> xr.DataArray:
-    """Normalised time at which an embedding first is a fraction as far from its start as it gets.
+    """Normalised time at which an embedding first reaches a fraction of its largest distance from the start.
 
     Parameters
     ----------
@@ -190,16 +191,16 @@ def departure_times(trajectory: xr.Dataset, fraction: float = 0.5) -> xr.DataArr
 
 
 def time_unit(trajectory: xr.Dataset) -> tuple[str, float]:
-    """The unit in which a trajectory's time is shown, and how many steps it has: epochs if there are any, else steps.
+    """The unit of a trajectory's displayed time, epoch or step, and its length in steps.
 
-    Steps, too, for a branch that changed the length of an epoch.
+    The unit is the epoch if the system has epochs, unless a branch has changed their length.
     """
     steps = read_settings(trajectory).epoch_steps
     return ("epoch", float(steps)) if steps and not trajectory.attrs.get("clock_step", 0) else ("step", 1.0)
 
 
 def resample_evenly(values: np.ndarray, time: np.ndarray, points: int = 101) -> np.ndarray:
-    """A quantity at evenly spaced normalised times, linear between frames.
+    """A quantity at evenly spaced normalised times, interpolated linearly between frames.
 
     Parameters
     ----------
@@ -212,7 +213,7 @@ def resample_evenly(values: np.ndarray, time: np.ndarray, points: int = 101) -> 
     Returns
     -------
     array, shape (..., point)
-        NaN beside a frame that is NaN: nothing is interpolated across it.
+        NaN next to a frame that is NaN, as values are not interpolated across it.
 
     Raises
     ------
@@ -232,7 +233,7 @@ def resample_evenly(values: np.ndarray, time: np.ndarray, points: int = 101) -> 
     even = np.linspace(0, 1, points)
     before = np.clip(np.searchsorted(moment, even, side="right") - 1, 0, len(moment) - 2)
     part = (even - moment[before]) / (moment[before + 1] - moment[before])
-    # a frame keeps its own value beside one that is NaN
+    # at a frame only its own value is used, even if the next one is NaN
     part = np.where(np.abs(part - np.round(part)) < _NEAR, np.round(part), part)
     low = np.where(part < 1, values[..., before], 0.0) * (1 - part)
     return low + np.where(part > 0, values[..., before + 1], 0.0) * part
@@ -314,7 +315,7 @@ def _check_time(time: np.ndarray, frames: int) -> None:
     if np.shape(time) != (frames,):
         raise ValueError(f"time: found shape {np.shape(time)}, expected ({frames},)")
     if not np.isfinite(time).all() or not (np.diff(time) > 0).all():
-        raise ValueError("time: found one that does not increase, expected finite and increasing numbers")
+        raise ValueError("time: found values that do not increase, expected finite and increasing numbers")
 
 
 def _normalised_time(time: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The table of `analysis.formation`: in how many runs structures form, and when, of one trajectory or of two."""
+"""The table of `analysis.formation`: when and in how many runs structures form, for one or two trajectories."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Clock = Literal["normalised", "step"]
 
 
 def mean_structure_measure(measures: xr.Dataset, name: str, frame: int) -> Interval:
-    """Mean of a measure over runs in a frame, with its interval; of circles the fraction with the exact one."""
+    """Mean of a measure over runs in a frame, with its interval; for circles the fraction with its exact interval."""
     values = measures[name].transpose("step", "run").values[frame]
     values = values[np.isfinite(values)]
     if name == "circle":
@@ -68,7 +68,7 @@ def _row(result: FormationResult, event: str, clock: Clock) -> dict[str, Any]:
     if measure := FORMATION_EVENTS[event]:
         start, end = (mean_structure_measure(result.measures, measure, frame) for frame in (0, -1))
         random = float(result.measures["expected"].sel(measure=measure))
-        if measure != "circle":  # which has its own threshold
+        if measure != "circle":  # circles have their own threshold
             rare = chance_level(result.measures, measure)
     return {
         "run": result.name,
@@ -86,10 +86,10 @@ def _row(result: FormationResult, event: str, clock: Clock) -> dict[str, Any]:
 
 
 def _comparable(first: FormationResult, second: FormationResult, event: str, clock: Clock) -> bool:
-    """Whether times of an event mean the same in two trajectories: steps do in one system only."""
+    """Whether times of an event are comparable in two trajectories; steps are so only within one system."""
     if clock == "step" and first.system != second.system:
         return False
-    if event == "structure":  # without grids it is of circles only
+    if event == "structure":  # without grids it means circles only
         known = ["grid" in each.onsets["event"].values for each in (first, second)]
         return known[0] == known[1]
     return event in first.onsets["event"].values
@@ -103,24 +103,25 @@ def _waiting_times(result: FormationResult, event: str, clock: Clock) -> tuple[n
     return onsets["onset"].values * unit, onsets["formed"].values == 1
 
 
-_DEFINITIONS = """structure: a circle, or else a grid; for more than 23 tokens circles only
-circle: CA algorithm 1, which looks at norms only
-polygon: near a perfect circle, with the tokens evenly around it in the order of some frequency prime to N
-grid: near a lattice whose points are numbered so that sums respect addition, and may be empty; a perfect grid has no
-holes
-imperfections: fewer by CA algorithm 2
-frequency: the dominant one of the last frame, since it stays dominant and above the level of random embeddings
-forms: in the last frame the measure is beyond "1 in 100", as of 1 in 100 random embeddings; circles by definition"""
+_DEFINITIONS = """structure: a circle or a grid; for more than 23 tokens only circles
+circle: by CA algorithm 1, which uses only the norms
+polygon: close to a regular polygon, with the tokens in the order of a frequency that is coprime to N
+grid: close to a lattice with points labelled consistently with addition modulo N; points may be empty, but in a perfect
+grid none is
+imperfections: small number of grid imperfections by CA algorithm 2
+frequency: from when the dominant frequency of the last frame stays dominant and above the level of random embeddings
+forms: in the last frame the measure is more extreme than in 1 in 100 random embeddings ("1 in 100"); circles: by
+algorithm 1"""
 
 
 def formation_legend(results: Sequence[FormationResult], clock: Clock) -> str:
     """The explanation below the table."""
-    unit = "as a fraction of the trajectory's" if clock == "normalised" else "in steps"
+    unit = "as a fraction of the length of the trajectory" if clock == "normalised" else "in steps"
     lines = [_DEFINITIONS, f"time: {unit}; medians of all runs, and of those that form; intervals are 95%"]
     if len(results) > 1 and clock == "normalised":
-        lines.append("p: of fractions of trajectories, whose lengths are arbitrary: in a longer one all forms earlier")
+        lines.append("p: compares fractions of the trajectory lengths, which are smaller if a trajectory is longer")
     elif len({each.system for each in results}) > 1:
-        lines.append("p: none, as steps of different systems are not comparable")
+        lines.append("p: not computed, because steps of different systems are not comparable")
     return "\n".join(lines)
 
 

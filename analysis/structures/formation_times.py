@@ -1,21 +1,21 @@
 """Formation of structure: whether and when circles, grids and frequencies form in each run.
 
-Measures of each frame are those of `analysis.structures`. A measure is beyond its chance level in one of a hundred
-random embeddings, which are standard normal as the initial embeddings of both systems. What has formed by the last
-frame, and since when:
+The measures of each frame are those of `analysis.structures`. A measure is beyond its chance level in one of a hundred
+random embeddings, which are standard normal like the initial embeddings of both systems. A structure has formed if the
+following holds in the last frame:
 
-    circle         the embedding is a circle by CA algorithm 1: since the first frame from which it stays one
+    circle         the embedding is a circle by CA algorithm 1; it forms at the first frame from which it stays one
     polygon        its distance from the nearest perfect circle is below the chance level
     grid           its distance from the nearest grid, which may have holes, is below the chance level
     perfect grid   its distance from the nearest perfect grid is below the chance level
     imperfections  the number of imperfections is below the chance level
-    structure      it is a circle, timed as a polygon, or else a grid
-    frequency      the fraction of the dominant frequency is above the chance level: since the first frame from which
-                   that frequency stays dominant and above the chance level
+    structure      the embedding is a circle, with the formation time of a polygon, or else a grid
+    frequency      the fraction of the dominant frequency is above the chance level; it forms at the first frame from
+                   which that frequency stays dominant and above the chance level
 
-The others since the measure last was half-way between its values in the first and the last frame, linear between
-frames. A run in which something has not formed, or that has diverged, is censored at its last frame. Time is
-normalised: 0 at the first frame of the trajectory, 1 at its last. All values are dimensionless.
+The others form when the measure is last half-way between its values in the first and the last frame, interpolated
+linearly between frames. A run in which a structure has not formed, or that has diverged, is censored at its last
+frame. Time is normalised: 0 at the first frame of the trajectory, 1 at its last. All values are dimensionless.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from dynamics.randomness import normal_samples
 from dynamics.trajectory.diverged import valid_frames
 
 _FEWEST_TOKENS = 5
-"""Random embeddings of fewer tokens have structure, too."""
+"""Smallest number of tokens; random embeddings of fewer have structure by chance."""
 
 RANDOM_EMBEDDINGS = 1000
 RARE = 0.01
@@ -63,16 +63,16 @@ FORMATION_EVENTS: Mapping[str, str] = {
     "imperfections": "imperfections",
     "frequency": "dominant_fraction",
 }
-"""What forms, and the measure that shows it."""
+"""The measure that determines each event; none for "structure"."""
 
 
 # --------------------------------------------------------------------------------------------------- arrays
 
 
 def persistent_onset(present: np.ndarray, moments: np.ndarray) -> np.ndarray:
-    """The moment (step,) of the first frame from which something stays present (..., step): (...).
+    """The moment of the first frame from which `present` stays true: (..., step), (step,) -> (...).
 
-    inf if it is not present in the last frame.
+    inf if it is false in the last frame.
     """
     present, moments = np.asarray(present, bool), np.asarray(moments, np.float64)
     missing = ~present
@@ -83,8 +83,8 @@ def persistent_onset(present: np.ndarray, moments: np.ndarray) -> np.ndarray:
 def halfway_time(values: np.ndarray, moments: np.ndarray) -> np.ndarray:
     """When a quantity last falls to half-way between its first and last value: (..., step), (step,) -> (...).
 
-    Linear between frames. The first moment if it ends no lower than it began. Raises ValueError for values that are not
-    finite.
+    Interpolated linearly between frames; the first moment if the last value is not below the first. Raises ValueError
+    for values that are not finite.
     """
     values, moments = np.asarray(values, np.float64), np.asarray(moments, np.float64)
     if not np.isfinite(values).all() or values.shape[-1] != len(moments):
@@ -108,9 +108,9 @@ def structure_measures(trajectory: xr.Dataset, every: int = 1) -> xr.Dataset:
     Parameters
     ----------
     trajectory : xarray.Dataset
-        At least two frames and five numbers modulo N.
+        With at least two frames and five numbers modulo N.
     every : int
-        Only every `every`-th recorded frame, and the last.
+        Use every `every`-th recorded frame and the last.
 
     Returns
     -------
@@ -123,7 +123,7 @@ def structure_measures(trajectory: xr.Dataset, every: int = 1) -> xr.Dataset:
     Raises
     ------
     TrajectoryError
-        For other trajectories.
+        If the trajectory has too few frames, or no embedding of enough numbers modulo N.
 
     Examples
     --------
@@ -173,8 +173,8 @@ def find_formation_times(measures: xr.Dataset) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        By event and run: `formed`, 1 or 0, and `onset`, the normalised time of formation, or until which the run was
-        observed without it. The events are described in the module's documentation.
+        By event and run: `formed`, 1 or 0, and `onset`, the normalised time of formation, or, if it has not formed,
+        the time until which the run was observed. The events are described in the module's documentation.
 
     Examples
     --------
@@ -207,9 +207,9 @@ def find_formation_times(measures: xr.Dataset) -> xr.Dataset:
 
 
 def modular_embedding(trajectory: xr.Dataset) -> xr.DataArray:
-    """The embedding of the numbers modulo N. Raises TrajectoryError for too few of them or frames."""
+    """The embedding of the numbers modulo N. Raises TrajectoryError for too few numbers or frames."""
     if isinstance(trajectory, xr.Dataset) and "embedding" not in trajectory:
-        raise TrajectoryError("variable embedding: missing; a run with record=metrics has no structure to look at")
+        raise TrajectoryError("variable embedding: missing; a run with record=metrics has no embedding")
     embedding = embedding_variable(trajectory, "nearest_circle")
     if trajectory.sizes["step"] < 2:
         raise TrajectoryError("dimension step: found a single frame, expected at least two")
@@ -227,7 +227,7 @@ def modular_embedding(trajectory: xr.Dataset) -> xr.DataArray:
 
 
 def _formation(measures: xr.Dataset, event: str) -> tuple[np.ndarray, np.ndarray]:
-    """When something forms in each run, (run,), and whether it has formed, (run,)."""
+    """Time of an event in each run, (run,), and whether it has happened, (run,)."""
     moments = measures["moment"].values
     circle = measures["circle"].values == 1
     if event == "circle":
@@ -251,7 +251,7 @@ def chance_level(measures: xr.Dataset, name: str) -> float:
 
 
 def _measure_frames(x: np.ndarray) -> dict[str, np.ndarray]:
-    """Measures of an embedding (..., token, axis) that are not of its spectrum, each (...)."""
+    """Measures of an embedding (..., token, axis) except those of its spectrum, each (...)."""
     n = x.shape[-2]
     measures = {
         "circle": is_circle(x).astype(np.float64),
@@ -267,7 +267,7 @@ def _measure_frames(x: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _random_levels(n: int, dim: int, names: Sequence[str]) -> tuple[list[float], list[float]]:
-    """The level that one random embedding in a hundred is beyond, and the mean, of each measure."""
+    """The chance level and the mean of each measure over random embeddings."""
     x = normal_samples(np.arange(RANDOM_EMBEDDINGS), "formation/chance", (n, dim))
     values = _measure_frames(x) | {"dominant_fraction": power_fractions(x).max(axis=-1)}
     levels = {name: 1 - RARE if name in ("dominant_fraction", "circle") else RARE for name in names}

@@ -1,6 +1,6 @@
 """Fourier components of embeddings over Z_N.
 
-Token i stands for the number i modulo N. The discrete Fourier transform over tokens of a centred embedding x,
+Token i represents the number i modulo N. The discrete Fourier transform over tokens of a centred embedding x,
 
     c_k = sum_i x_i exp(-2 pi i k i / N), a vector with one entry per axis,
 

@@ -1,23 +1,23 @@
-"""Perfect grids: every way in which N tokens can lie on a lattice so that their sums respect addition modulo N.
+"""Perfect grids: all arrangements of N tokens on a lattice whose sums respect addition modulo N.
 
 In a perfect grid, "the vector sums of all pairs of embeddings also form a perfect grid where pair sums are grouped
-together based on their modular sum" (CA appendix A.2). Tokens lie at x_i = c + L g_i, with g_i in Z² and L any linear
+together based on their modular sum" (CA appendix A.2). Token i is at x_i = c + L g_i, with g_i in Z² and L any linear
 map, such that
 
     the numbers respect addition:  i = a g_i1 + b g_i2 (mod N), with some a, b that reach all of Z_N;
     there are no holes:            every point of Z² in the convex hull of the g_i is one of them.
 
-Then pairs whose sums coincide have the same modular sum, whatever L is, and neighbours on a line differ by the same
-number everywhere. Tokens of a grid that has holes respect addition, too, and lie at other points of their class, at a
-vector of the kernel {g : a g_1 + b g_2 = 0 (mod N)}. But so do tokens on lattices that are fine enough for anything,
-which the second condition excludes. A grid cannot be required to have no imperfect pair sum (CA algorithm 2): no other
-sum is like that of a corner with itself, so that every grid has an imperfection at each of its corners.
+Then pairs whose sums coincide have the same modular sum for any L, and neighbours on a line differ by the same number
+everywhere. The tokens of a grid with holes respect addition, too: they are displaced to other points of their class by
+vectors of the kernel {g : a g_1 + b g_2 = 0 (mod N)}. However, such a grid fits any embedding if its lattice is fine
+enough, which the second condition excludes. The definition cannot require that all pair sums are perfect (CA algorithm
+2): no other pair has the same sum as a corner with itself, so every grid has an imperfection at each of its corners.
 
-Up to L, c and relabellings i -> u i + s of the tokens there are finitely many: 114 for N = 17. They are found line by
-line. The convex hull of N points without holes has an area below N by Pick's theorem, so that some direction sees it in
-at most 1 + sqrt(8 N / 3) lines (L. Fejes Tóth and Makai, Studia Sci. Math. Hungar. 9 (1974), 191). Windows that leave
-out a line between two others in every such direction are not searched. The first line begins at 0, and so does the
-second, by the choice of the other axis.
+Up to L, c and relabellings i -> u i + s of the tokens the number of perfect grids is finite: 114 for N = 17. They are
+constructed line by line. By Pick's theorem the convex hull of N points without holes has an area below N, so there is a
+direction in which the points are on at most 1 + sqrt(8 N / 3) lines (L. Fejes Tóth and Makai, Studia Sci. Math. Hungar.
+9 (1974), 191). Windows with an empty line between two others in every such direction are not searched. The first line
+starts at 0, and the other axis is chosen such that the second line does, too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tqdm import tqdm
 from analysis.structures.procrustes import relabellings
 
 MAX_GRID_TOKENS = 23
-"""With more tokens there are too many grids to compare every frame with each."""
+"""Largest number of tokens; with more there are too many grids to compare with every frame."""
 
 _Line = tuple[int, int]
 """First and last point of the tokens on a line of the lattice, both included."""
@@ -42,12 +42,12 @@ _Line = tuple[int, int]
 class PerfectGrids(NamedTuple):
     """Perfect grids of N tokens, each with its own labelling; linear images of a grid are the same grid."""
 
-    basis: np.ndarray  # (grid, token, 2), orthonormal columns: of a single line the second is zero
+    basis: np.ndarray  # (grid, token, 2), orthonormal columns; the second is zero for a single line
     places: np.ndarray  # (grid, token, 2) int16, the g_i
     kind: np.ndarray  # (grid,), the same for grids that differ by a relabelling
-    lines: np.ndarray  # (grid,), lines in the direction that has fewest
+    lines: np.ndarray  # (grid,), number of lines in the direction with the fewest
     progression: np.ndarray  # (grid,), neighbours on these lines differ by this number, from 1 to N/2
-    kernel: np.ndarray  # (kind, vector, 2) int16, its vectors of up to N/2 along both axes, filled up with zeros
+    kernel: np.ndarray  # (kind, vector, 2) int16, vectors of up to N/2 along both axes, padded with zeros
 
 
 @functools.lru_cache(maxsize=4)
@@ -102,12 +102,12 @@ def perfect_grids(n: int) -> PerfectGrids:
 
 
 def lattice_windows(n: int) -> Iterator[tuple[np.ndarray, int, int, int]]:
-    """Windows without holes, at least one of each up to relabelling, those with fewest lines first.
+    """Generate windows without holes, at least one of each up to relabelling, in order of the number of lines.
 
-    Each is its points (token, 2), the differences of tokens along a line and across lines, and the number of lines.
+    Yields the points (token, 2), the differences of tokens along a line and across lines, and the number of lines.
     """
     most = 1 + math.isqrt(8 * n // 3)
-    steps = [step for step in range(1, n) if n % step == 0]  # any other differs from one of these by a unit
+    steps = [step for step in range(1, n) if n % step == 0]  # any other step is one of these times a unit
     for count in range(1, most + 1):
         for step in steps:
             for across in range(n if count > 1 else 1):
@@ -136,7 +136,7 @@ def _stacked(n: int, count: int, step: int, across: int, lines: tuple[_Line, ...
 
 
 def _begins(lines: tuple[_Line, ...], left: int) -> Iterator[tuple[int, int]]:
-    """The points at which the next line may begin, each with the largest number of its tokens."""
+    """Possible first points of the next line, each with the largest number of tokens on that line."""
     if len(lines) < 2:
         yield 0, left
         return
@@ -176,7 +176,7 @@ def _kernel(n: int, step: int, across: int, lines: int) -> np.ndarray:
 
 
 def orthonormal_basis(places: np.ndarray) -> np.ndarray:
-    """Orthonormal columns that span the centred places (token, 2), the second zero where these lie on a line."""
+    """Orthonormal columns that span the centred points (token, 2); the second is zero for points on a line."""
     u, size, _ = np.linalg.svd(places - places.mean(axis=0), full_matrices=False)
     return u * (size > 1e-9 * size[0])
 

@@ -1,26 +1,28 @@
 """Distance of embeddings from the nearest perfect circle, perfect grid and grid.
 
-All are full Procrustes distances (`analysis.structures.procrustes`), from 0 to 1, over all labellings of the structure.
-With all tokens in one point every distance is 1.
+All are full Procrustes distances (`analysis.structures.procrustes`), from 0 to 1, minimised over all labellings of the
+structure. If all tokens are in one point, every distance is 1.
 
-A perfect circle of frequency k has token i at R (cos 2 pi k i / N, sin 2 pi k i / N) in some plane, with k prime to N,
-as otherwise tokens coincide. The sums of pairs of equal modular sum then lie on a line through its centre (CA section
+A perfect circle of frequency k has token i at R (cos 2 pi k i / N, sin 2 pi k i / N) in some plane, with k coprime to
+N, since otherwise tokens coincide. The sums of pairs of equal modular sum then lie on a line through its centre (CA
+section
 5.2). With c_k the Fourier coefficient of the centred embedding of norm 1 (`analysis.structures.fourier`), a vector with
 real part a and imaginary part b, the overlap with the nearest of these circles is
 
     (sigma_1 + sigma_2) / sqrt(N),  (sigma_1 + sigma_2)² = |a|² + |b|² + 2 sqrt(|a|² |b|² - (a . b)²),
 
-where sigma are the singular values of the matrix of columns a and b, and the distance is sqrt(1 - overlap²). A circle
-by CA algorithm 1, which looks at norms alone and not at the order of the tokens, need not be a perfect circle.
+where sigma are the singular values of the matrix of columns a and b, and the distance is sqrt(1 - overlap²). CA
+algorithm 1 depends only on the norms and not on the order of the tokens, so its circles need not be perfect circles.
 
-Perfect grids are those of `analysis.structures.lattices` under all linear maps, which preserve their definition. The
-distance from one is that from the plane that its coordinates span, and the nearest is found by comparison with all.
+Perfect grids are those of `analysis.structures.lattices` and their images under all linear maps, which are perfect
+grids as well. The distance from a grid is that from the plane that its coordinates span, and the nearest grid is found
+by comparison with all grids.
 
-A grid may have holes: its tokens are on a lattice whose points are numbered, but any points of a token's class may be
-occupied. From each of the `GRID_SEARCH_STARTS` nearest perfect grids a search moves every token to the point of its
-class that is nearest, and fits the linear map anew, until neither helps. The least distance reached is an upper bound
-of the distance from the nearest grid. As some lattice always fits a little, it has to be compared with that of random
-embeddings.
+A grid may have holes: its tokens are on a lattice whose points are numbered, and each token may be at any point of its
+class. From each of the `GRID_SEARCH_STARTS` nearest perfect grids a search repeatedly moves every token to the nearest
+point of its class and refits the linear map, until the distance no longer decreases. The least distance reached is an
+upper bound of the distance from the nearest grid. Since some lattice fits any embedding to some extent, it has to be
+compared with the distance of random embeddings.
 """
 
 from __future__ import annotations
@@ -39,8 +41,8 @@ from dynamics.kernels.compiling import cached_kernel
 _BLOCK_BYTES = 64 << 20
 
 GRID_SEARCH_STARTS = 100
-"""Number of perfect grids from which a grid with holes is searched. Of grids of 17 tokens, of which one, two or three
-were moved to other points of their class, 96, 87 and 81 in 100 are found; with 300 starts, 99, 95 and 95."""
+"""Number of perfect grids from which a grid with holes is searched. For grids of 17 tokens, of which one, two or three
+were moved to other points of their class, the search finds 96, 87 and 81 in 100; with 300 starts, 99, 95 and 95."""
 
 
 class NearestStructure(NamedTuple):
@@ -48,7 +50,8 @@ class NearestStructure(NamedTuple):
 
     distance: np.ndarray
     which: np.ndarray
-    """Frequency of the circle; index of the grid in `perfect_grids(N)`, or of that from which its search began."""
+    """Frequency of the circle; index of the grid in `perfect_grids(N)`, or of the grid from which its search
+    started."""
 
 
 def nearest_circle(embedding: np.ndarray) -> NearestStructure:
@@ -138,7 +141,7 @@ def nearest_grid(embedding: np.ndarray) -> NearestStructure:
     Returns
     -------
     NearestStructure
-        Two arrays (...): distance, and the index in `perfect_grids(N)` of the grid from which the search began.
+        Two arrays (...): distance, and the index in `perfect_grids(N)` of the grid from which the search started.
 
     Raises
     ------
@@ -159,7 +162,7 @@ def nearest_grid(embedding: np.ndarray) -> NearestStructure:
     frames = x.reshape(-1, n, dim)
     begun = _nearest(frames, grids, GRID_SEARCH_STARTS)
     rest = grid_residuals(frames, begun, grids.places, grids.kind, grids.kernel)
-    held = (frames[:, None].mT @ grids.basis[begun]) ** 2  # of the start itself: the search leaves out single lines
+    held = (frames[:, None].mT @ grids.basis[begun]) ** 2  # of the start itself, since the search skips single lines
     rest = np.minimum(rest, 1 - held.sum(axis=(-2, -1)))
     best = rest.argmin(axis=1)[:, None]
     distance = _distance(1 - np.take_along_axis(rest, best, axis=1))
@@ -221,11 +224,11 @@ def grid_residuals(frames, begun, places, kind, kernel):
 
 
 def _nearest(frames: np.ndarray, grids: PerfectGrids, count: int) -> np.ndarray:
-    """The grids whose planes are nearest to each of the frames (frame, token, axis): (frame, count), in no order.
+    """The grids whose planes are nearest to each of the frames (frame, token, axis): (frame, count), unsorted.
 
-    The squared norm of the projection of x by P is tr(P x x^T), a product of symmetric matrices: one matrix product of
-    all frames with all grids, of the entries on and below their diagonals. Single precision finds the nearest to seven
-    digits.
+    The squared norm of the projection of x by P is tr(P x x^T), the trace of a product of symmetric matrices. It is
+    computed for all frames and grids by one matrix product of the entries on and below their diagonals, in single
+    precision, which distinguishes distances to seven digits.
     """
     n = frames.shape[1]
     rows, columns = np.tril_indices(n)

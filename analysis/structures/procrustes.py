@@ -1,8 +1,8 @@
-"""Shape distance of embeddings: how much they differ whatever their position, size, orientation and labels of tokens.
+"""Shape distance of embeddings, which does not depend on their position, size, orientation and labels of tokens.
 
 The distance is the full Procrustes distance of statistical shape analysis (Dryden and Mardia, Statistical Shape
-Analysis, chapter 4). It is computed from 1 - overlap², so that values below about 1e-7 are rounding. All values are
-dimensionless. Token i stands for the number i modulo N, the number of tokens. Numbers of axes may differ; missing axes
+Analysis, chapter 4). It is computed from 1 - overlap², so values below about 1e-7 are rounding errors. All values are
+dimensionless. Token i represents the number i modulo N, the number of tokens. Numbers of axes may differ; missing axes
 are filled with zeros.
 """
 
@@ -45,7 +45,7 @@ def procrustes_distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     Returns
     -------
     array, shape (...)
-        From 0 to 1. If all tokens are in one point, the distance from another such embedding is 0, from any other 1.
+        From 0 to 1. If all tokens are in one point, it is 0 from another such embedding and 1 from any other.
 
     Raises
     ------
@@ -79,14 +79,15 @@ def match_shapes(a: np.ndarray, b: np.ndarray, shifts: bool = False) -> ShapeMat
     """Least `procrustes_distance` over the relabellings i -> u i of the tokens of b that keep the task.
 
     Units u and -u are different relabellings: i -> -i is a rotation or reflection only of symmetric embeddings such as
-    regular polygons. Of equally good relabellings the first counts. The distance is symmetric.
+    regular polygons. The first relabelling wins ties. The distance is symmetric.
 
     Parameters
     ----------
     a, b : arrays, shape (..., token, axis)
         Leading axes broadcast.
     shifts : bool
-        Also try i -> u i + c, which moves every sum by 2 c and so keeps the task; the search takes N times as long.
+        Also try i -> u i + c, which shifts every sum by 2 c and so preserves the task; the search takes N times as
+        long.
 
     Returns
     -------
@@ -158,7 +159,7 @@ def end_shape_distances(
     """
     one, other = _last_frame(first), _last_frame(second)
     if paired and one.sizes.get("run") != other.sizes.get("run"):
-        raise ValueError(f"run: found {one.sizes.get('run')} and {other.sizes.get('run')}, expected as many in both")
+        raise ValueError(f"run: found {one.sizes.get('run')} and {other.sizes.get('run')}, expected equal numbers")
     renamed = ("seed", "token", "axis") if paired else ("run", "seed", "token", "axis")
     other = other.rename({name: f"other_{name}" for name in renamed if name in other.variables or name in other.dims})
     distance = xr.apply_ufunc(
@@ -187,7 +188,7 @@ def _last_frame(trajectory: xr.Dataset | xr.DataArray) -> xr.Dataset:
 def _shapes(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     a, b = centred_unit_norm(a), centred_unit_norm(b)
     if a.shape[-2] != b.shape[-2]:
-        raise ValueError(f"token: found {a.shape[-2]} and {b.shape[-2]} tokens, expected as many in both")
+        raise ValueError(f"token: found {a.shape[-2]} and {b.shape[-2]} tokens, expected equal numbers")
     return _in_fewer_axes(a), _in_fewer_axes(b)
 
 

@@ -14,10 +14,10 @@ import numpy as np
 from dynamics.settings import SettingsError
 
 _HEIGHT = 0.85
-"""How far up and down points of a single axis are spread; their panel reaches from -1 to 1."""
+"""Largest vertical position of points of a single axis, in a panel from -1 to 1."""
 
 MAX_COORDINATE = 1e30
-"""Coordinates are clipped here, because they are drawn in single precision."""
+"""Coordinates are clipped to this absolute value, because they are drawn in single precision."""
 
 
 class Projection(NamedTuple):
@@ -28,7 +28,7 @@ class Projection(NamedTuple):
     heights: np.ndarray | None = None
     """(point,), vertical positions of points of a single axis."""
     note: str = ""
-    """Which axes these are, unless there are exactly two."""
+    """Description of the axes; empty if the points have two axes that are drawn unchanged."""
 
     def places(self, points: np.ndarray) -> np.ndarray:
         """Points (..., point, axis) in the plane: (..., point, 2) float32."""
@@ -56,7 +56,7 @@ def fit_projection(
     Parameters
     ----------
     points : array, shape (point, axis)
-        Such as the embedding of the last frame.
+        For example the embedding of the last frame.
     axes : (int, int), optional
         Numbers of two axes, from 0; by default the only two, or the principal ones.
     ranks : array of int, shape (point,), optional
@@ -142,7 +142,7 @@ def _variance_fraction(points: np.ndarray, basis: np.ndarray) -> float:
 
 
 def _centred(points: np.ndarray) -> np.ndarray:
-    """Points about their mean, scaled so that squares neither overflow nor underflow."""
+    """Centred points, scaled so that squares neither overflow nor underflow."""
     points = points.astype(np.float64)
     points = points - points.mean(axis=0)
     size = np.abs(points).max(initial=0.0)

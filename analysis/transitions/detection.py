@@ -13,15 +13,15 @@ class DetectionConfig:
     """Thresholds that define an event. All values are dimensionless."""
 
     depth: float = 0.1
-    """Smallest drop, as a fraction of the largest level of the series; also smallest height of a spike, as a fraction
-    of the level around it."""
+    """Minimum size of a drop, as a fraction of the largest level of the series, and minimum height of a spike, as a
+    fraction of the level around it."""
     window: float = 0.02
-    """Window over which levels are computed, as a fraction of the frames; at least 5 frames. Windows two and four times
-    as long are also used, to find slower drops."""
+    """Length of the window over which levels are computed, as a fraction of the number of frames (at least 5 frames).
+    Windows two and four times as long are also used, to detect slower drops."""
     floor: float = 0.01
-    """Smallest height of a spike, as a fraction of the largest level of the series."""
+    """Minimum height of a spike, as a fraction of the largest level of the series."""
     significance: float = 5.0
-    """Smallest size of an event, in standard deviations of the noise."""
+    """Minimum size of an event, in standard deviations of the noise."""
 
     def __post_init__(self) -> None:
         for field, up_to in (("depth", 1e6), ("window", 0.5), ("floor", 1e6), ("significance", 1e6)):

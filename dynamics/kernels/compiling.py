@@ -1,8 +1,8 @@
 """How kernels are compiled and cached, and the number of threads that they run on.
 
-Numba's own cache watches only the file that contains a kernel, keeps its files beside the source, and has no lock. Here
-a kernel's cache folder is named by a digest of all source files that are compiled into it, and lies in the user's cache
-directory (or in NUMBA_CACHE_DIR). So all processes and all copies of the source tree share what one has compiled.
+Numba's own cache detects changes only in the file that contains a kernel, keeps its files next to the source, and has
+no lock. Here a kernel's cache folder is named by a digest of all source files that are compiled into it, and is in the
+user's cache directory (or in NUMBA_CACHE_DIR). So all processes and copies of the source tree share compiled kernels.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ LOCK_SECONDS = 300
 def cached_kernel(*inlined: ModuleType, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Decorator: compile a function with `numba.njit` under IEEE arithmetic, and cache the machine code.
 
-    inlined: modules whose compiled functions or constants the kernel uses; a change of their source, or of the
-    kernel's own module, compiles it anew. options: those of `njit`, such as parallel or nogil.
+    inlined: modules whose compiled functions or constants the kernel uses; if their source or that of the
+    kernel's own module changes, the kernel is compiled again. options: those of `njit`, such as parallel or nogil.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
@@ -41,7 +41,7 @@ def cached_kernel(*inlined: ModuleType, **options: Any) -> Callable[[Callable[..
         own = inspect.getfile(function)
         digest = hashlib.sha256(b"".join(Path(each).read_bytes() for each in (own, *map(inspect.getfile, inlined))))
         name = f"{function.__module__}.{function.__name__}"
-        with contextlib.suppress(OSError):  # without a writable folder Numba's own cache stays
+        with contextlib.suppress(OSError):  # without a writable folder Numba's own cache is used
             kernel._cache = _SharedCache(function, _create_folder(name, digest.hexdigest()[:16]))
         return kernel
 

@@ -9,7 +9,7 @@ activations a, logits z, and the weight s_p of pair p in the loss:
     da_p = W_o' dz_p where a_p > 0,         db_h = sum da_p,       and da_p is added to both tokens' rows of E W_h'
 
 All pairs of tokens are computed in every run; those outside its training split have weight 0. At the default split
-this is a quarter more work, but all runs then share one list of pairs.
+this is 25% more work, but all runs can share one list of pairs.
 """
 
 from typing import NamedTuple

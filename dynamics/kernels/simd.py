@@ -6,8 +6,8 @@ without contraction (except `multiply_add` and `dot_add`) and without reordering
 on the other lanes nor on the vector width of the processor. In the force kernels lanes are runs of an ensemble or pair
 sums of one run; in the gradient kernels lanes are runs.
 
-Plain Numba loops are vectorised only by LLVM's loop vectoriser, which does not vectorise a symmetric sum over pairs,
-because it cannot prove that both ends are different memory. Hence these types.
+These types are needed because LLVM's loop vectoriser, on which plain Numba loops depend, does not vectorise a symmetric
+sum over pairs: it cannot prove that the two elements of a pair are at different addresses.
 
 In memory a group of lanes is contiguous: `Scalars` (lane), `Vectors` (axis, lane). Arrays are flat, and their dtype
 determines the number of lanes. `axes` is the tuple ``tuple(range(D))``: its length is part of its type, so loops over

@@ -85,7 +85,7 @@ class ClusteringHead(NetworkParameters):
     def normalise(self, x: torch.Tensor) -> torch.Tensor:
         """N(x) along the last axis; 0 at the origin."""
         square = (x * x).sum(-1, keepdim=True)
-        length = torch.sqrt(torch.where(square > 0, square, 1.0)) * (square > 0)  # whose gradient at 0 is 0
+        length = torch.sqrt(torch.where(square > 0, square, 1.0)) * (square > 0)  # its gradient at the origin is 0
         rms = self.settings.norm.startswith("rms")
         radius = math.sqrt(self.settings.dim) if rms else 1.0
         if self.settings.norm.endswith("smooth"):
@@ -138,6 +138,6 @@ class ClusteringHead(NetworkParameters):
 def _one_hot(tokens: torch.Tensor, rows: int) -> torch.Tensor:
     """Tokens (..., position) as (..., position, token) bool.
 
-    The derivative of a look-up by products, unlike one by indices, adds in a fixed order on every device.
+    The derivative of a product with these is summed in a fixed order on every device, unlike that of indexing.
     """
     return tokens[..., None] == torch.arange(rows, device=tokens.device)

@@ -5,7 +5,7 @@ With the embedding E, hidden layer (W_h, b_h) and output layer (W_o, b_o), the l
     o = W_o relu(W_h (E_a + E_b) + b_h) + b_o          (CA section 3)
 
 The network is a set of pure functions of a dict of tensors, whose keys are the variable names of the trajectory. Each
-tensor may have any leading axes, such as run and step, and they are kept. So recorded weights can be evaluated,
+tensor may have leading axes, such as run and step, which the result keeps. So recorded weights can be evaluated,
 differentiated (`torch.func.grad`) and mapped (`torch.func.vmap`) directly.
 """
 

@@ -40,7 +40,7 @@ def network_of(trajectory: xr.Dataset) -> ConstantAttention | ClusteringHead:
     Raises
     ------
     TrajectoryError
-        If the trajectory is not one of a network.
+        If the trajectory does not record the training of a network.
 
     Examples
     --------

@@ -41,7 +41,7 @@ _SQUARED_LIMIT = 1e76
 NOT_DIVERGED, LAST_STEP, FORCE_NORM, MOVE_NORM = range(4)
 """Rows of the array `track` (row, lane) that describes the state of each run; all float64."""
 
-# Settings that are words reach the kernels as indices into `settings.PARTICLE_CHOICES`.
+# Settings that are strings are passed to the kernels as indices into `settings.PARTICLE_CHOICES`.
 _BALANCE_BY_MAGNITUDE, _BALANCE_BY_COUNT = map(get_args(BalanceRule).index, ("magnitude", "count"))
 _STEP_ALONG_DIRECTION, _STEP_PER_PARTICLE = map(get_args(StepRule).index, ("direction", "particle"))
 _SCALE_OVERALL, _SCALE_PER_AXIS = map(get_args(VarianceRule).index, ("overall", "axis"))
@@ -51,7 +51,7 @@ _ROUNDING = (16 * np.finfo(np.float64).eps) ** 2
 
 
 class IntegratorParameters(NamedTuple):
-    """`ParticleSettings` in the form that compiled kernels take: words as indices into `settings.PARTICLE_CHOICES`."""
+    """`ParticleSettings` in the form that kernels take: strings as indices into `settings.PARTICLE_CHOICES`."""
 
     fa: float
     ga: float

@@ -14,8 +14,8 @@ Where a field is undefined it is 0: two coincident pair sums (r² <= `TINY`) nei
 each other, and a pair sum at the origin (\|x_kl\|² <= `TINY`) neither aligns others nor is aligned.
 
 Pairs are grouped by residue class (i + j mod N), so that the inner loops contain no branch. There are two
-ways to sum, for many runs and for few, and both give the same bits: the force on a pair sum is added up over
-the others in ascending order, and each term is rounded on its own. The magnitude of a field is the same for
+ways to sum, for many runs and for few, with bitwise identical results: the force on a pair sum is added up over
+the others in ascending order, and each term is rounded separately. The magnitude of a field is the same for
 both pair sums, and is stored with the later of the two.
 
 - Across runs (`_pair_fields_across_runs`): each SIMD lane is a run. Each pair of pair sums is visited once and
@@ -112,7 +112,7 @@ def in_half_plane(x_ij, x_kl):
 
 @njit(error_model="numpy")
 def _add_like_fields_across_runs(sums, units, bounds, fields, magnitudes, axes):
-    """Add both like fields: each two pair sums of the same class once, for both of them."""
+    """Add both like fields. Each pair of pair sums of the same class is visited once and used for both."""
     for c in range(bounds.size - 1):
         for kl in range(bounds[c], bounds[c + 1]):
             x_kl = load_vectors(sums, kl, axes)
@@ -138,7 +138,7 @@ def _add_like_fields_across_runs(sums, units, bounds, fields, magnitudes, axes):
 
 @njit(error_model="numpy")
 def _add_unlike_fields_across_runs(sums, units, bounds, fields, magnitudes, axes):
-    """Add both unlike fields: each two pair sums of different classes once, for both of them."""
+    """Add both unlike fields. Each pair of pair sums of different classes is visited once and used for both."""
     for c in range(bounds.size - 1):
         for kl in range(bounds[c + 1], bounds[-1]):
             x_kl = load_vectors(sums, kl, axes)
@@ -262,7 +262,7 @@ def _scatter_group(group, start, last, lane, out, out_magnitudes, fields, magnit
 
 @njit(error_model="numpy", parallel=True)
 def _pair_fields_within_run(sums, units, bounds, groups, runs, fields, magnitudes, axes):
-    """The same as `_pair_fields_across_runs` for the first `runs` lanes, one run after the other, over threads.
+    """The same as `_pair_fields_across_runs` for the first `runs` lanes, one run after the other, on all threads.
 
     groups: (group, 2), class and first pair sum of every eight pair sums of a class.
     """
@@ -334,7 +334,7 @@ def token_fields_across_runs(x, pairs, work, force, magnitude, axes):
 
 @njit(error_model="numpy")
 def token_fields_within_run(x, runs, pairs, work, force, magnitude, axes):
-    """The same as `token_fields_across_runs` for the first `runs` lanes of the block, over all threads."""
+    """The same as `token_fields_across_runs` for the first `runs` lanes of the block, on all threads."""
     sums, units, fields, magnitudes = work
     fields[:] = 0.0
     magnitudes[:] = 0.0

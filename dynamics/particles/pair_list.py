@@ -21,7 +21,7 @@ class PairList(NamedTuple):
     bounds: np.ndarray
     """(class + 1,) Index of the first pair of each class."""
     groups: np.ndarray
-    """(group, 2) Class and first pair of every eight pairs of a class."""
+    """(group, 2) Class and index of the first pair, for each group of up to eight pairs of a class."""
     twice: bool
     """Whether the force on the pair sum of (i, i) acts twice on particle i."""
     like: int

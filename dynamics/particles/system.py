@@ -6,7 +6,7 @@ The weights w_r and w_a balance the unlike fields against the like fields, and `
 standard deviation. There is no momentum. A configuration of zero spread (N = 1, or all particles at one point) cannot
 be scaled and stays at the origin.
 
-A run whose force or position exceeds 1e38 has diverged: it keeps its last state before that.
+A run whose force or position exceeds 1e38 has diverged, and keeps its last state before it diverged.
 """
 
 import dataclasses
@@ -48,7 +48,7 @@ class ParticleState:
     update_norm: np.ndarray
     """(run,) Norm of the displacement in the last step, after normalisation."""
     last_step: np.ndarray
-    """(run,) `step`, or for a run that has diverged the last step before that."""
+    """(run,) `step`, or for a run that has diverged the last step before it diverged."""
 
 
 class ParticleSystem:
@@ -172,7 +172,7 @@ class ParticleSystem:
         return pair_forces.from_blocks(blocks, runs, n, dim), pair_forces.from_blocks(total, runs, n, dim)
 
     def advance(self, state: ParticleState, steps: int) -> ParticleState:
-        """The state `steps` steps later. The bits of a run depend on nothing but its own state."""
+        """The state `steps` steps later. A run depends only on its own state, bit for bit."""
         if steps == 0:
             return state
         running = state.last_step == state.step
@@ -194,5 +194,5 @@ class ParticleSystem:
         return {field.name: np.asarray(getattr(state, field.name)) for field in dataclasses.fields(state)}
 
     def restore(self, arrays: Mapping[str, Any]) -> ParticleState:
-        """The state from the arrays of `checkpoint`, or from those of some of its runs."""
+        """The state from the arrays of `checkpoint`, for all of its runs or a subset of them."""
         return ParticleState(**{**arrays, "step": int(arrays["step"])})

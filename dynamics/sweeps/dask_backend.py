@@ -37,7 +37,7 @@ from dynamics.trajectory.reader import checkpoints, open_trajectory
 from dynamics.trajectory.recorder import remove_merged_parts
 
 CONNECT_TIMEOUT = 10.0
-"""Seconds to wait for an answer of the scheduler."""
+"""Seconds to wait for a reply of the scheduler."""
 POLL_INTERVAL = 0.5
 """Seconds between checks for signals and finished points."""
 
@@ -68,7 +68,7 @@ def compute_on_cluster(
     """Compute the points on the workers of a cluster; yield each when it is finished.
 
     No more points are submitted than the workers have threads, so that no point waits behind one that kills its worker.
-    Points that kill every worker that tries them (as often as dask allows) are named in a SweepError at the end.
+    Points whose workers die at every attempt (dask limits their number) are named in a SweepError at the end.
     """
     if not points:
         return
@@ -98,7 +98,7 @@ def compute_on_cluster(
         raise Interrupted(received[0], None, 0, 0)
     if killers:
         names = "; ".join(point.label for point in killers)
-        raise SweepError(f"workers that computed a point died, perhaps for lack of memory: {names}")
+        raise SweepError(f"workers died while they computed these points, perhaps for lack of memory: {names}")
 
 
 def _next_completed(completed: queue.SimpleQueue[Any]) -> Any:
@@ -134,7 +134,7 @@ def _import_distributed() -> Any:
         if error.name not in ("dask", "distributed"):
             raise
         package = "pip install 'training-dynamics[sweep]'"
-        raise MissingPackage(f"a cluster needs dask.distributed, which comes with: {package}") from None
+        raise MissingPackage(f"a cluster needs dask.distributed; install it by: {package}") from None
 
 
 @contextlib.contextmanager
@@ -180,7 +180,7 @@ async def _check_answers(address: str) -> None:
 
 
 def _save_file(point: SweepPoint, content: bytes) -> None:
-    """Write a file from a worker to the path of its point, after checking that it is complete and of this point.
+    """Write a file from a worker to the path of its point, after checking that it is complete and of the right point.
 
     Raises RecordingError.
     """
@@ -209,7 +209,7 @@ def _save_file(point: SweepPoint, content: bytes) -> None:
 
 
 def _check_received(file: Path, point: SweepPoint) -> None:
-    """Raise SweepError unless a file holds the finished run of a point."""
+    """Raise SweepError unless a file contains the finished run of a point."""
     try:
         with open_trajectory(file) as trajectory, checkpoints(file):
             check_same_run(file, trajectory.attrs, point.identity)

@@ -1,4 +1,4 @@
-"""The design of a sweep: settings in all combinations of some values, each an ensemble with its own file."""
+"""The design of a sweep: all combinations of some values of settings, and an ensemble with its own file for each."""
 
 import contextlib
 import dataclasses
@@ -103,7 +103,7 @@ def sweep_design(
     Raises
     ------
     SettingsError
-        If a setting, a value or the amount is not allowed.
+        If a setting or a value is not allowed, or there are too many points.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def _check_axes(settings: Settings, axes: Mapping[str, Sequence[Any]]) -> None:
             raise SettingsError(name, "no value", "one or more values")
         for value in values:
             if not isinstance(value, bool | int | float | str | np.bool_ | np.integer | np.floating):
-                raise SettingsError(name, value, "a number or a word, which alone can be swept")
+                raise SettingsError(name, value, "a number or a string; other types cannot be swept")
     points = math.prod(len(values) for values in axes.values())
     if points > MAX_POINTS:
         raise SettingsError(", ".join(axes), f"{points} points", f"at most {MAX_POINTS}")
@@ -170,14 +170,14 @@ def _distinct_values(points: list[SweepPoint], axes: Mapping[str, Sequence[Any]]
 
 
 def open_finished_point(design: SweepDesign, point: SweepPoint) -> xr.Dataset | None:
-    """The finished trajectory of a point, if it exists, up to the point's last step. Raises SettingsError."""
+    """The finished trajectory of a point up to its last step, None if missing or shorter. Raises SettingsError."""
     try:
         return find_finished_run(point.path, point.identity, point.steps)
     except SettingsError as error:
         if error.field != "steps":
             raise
         unit, one = length_unit(design.settings), max(1, point.settings.epoch_steps)
-        allowed = f"more than {point.path} has, one that is recorded in it, or another --folder"
+        allowed = f"a length recorded in {point.path}, a larger one, or another --folder"
         raise SettingsError(unit, point.steps // one, allowed) from None
 
 

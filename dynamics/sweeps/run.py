@@ -123,7 +123,7 @@ def compute_missing_points(
 ) -> int:
     """Compute the points without a finished file, in this process or on a dask cluster; return their number.
 
-    An interrupted or shorter point is continued; on a cluster it starts anew.
+    A point whose run was interrupted or is too short is continued, or on a cluster computed from step 0.
 
     Parameters
     ----------
@@ -222,8 +222,8 @@ def combine_points(design: SweepDesign) -> xr.Dataset:
     -------
     xarray.Dataset
         For each metric, along (swept settings, run, split or layer): ``final_NAME`` at the last recorded step, which
-        for a run that has diverged is its last finite frame, and ``peak_NAME`` and ``lowest_NAME``, the largest and
-        smallest value up to `last_step`; the update norm at step 0, which is 0 by definition, does not count.
+        for a run that has diverged repeats the last finite one, and ``peak_NAME`` and ``lowest_NAME``, the largest and
+        smallest value up to `last_step`; the update norm at step 0, which is 0 by definition, is excluded.
         ``status`` and ``last_step`` along (swept settings, run); ``steps``, ``file`` and, for systems with epochs,
         ``epochs`` along the swept settings. Splits and layers that not all points have are omitted; the attribute
         `left_out` lists them.

@@ -1,6 +1,6 @@
 """Backends that train some runs of an ensemble: their weights, their optimizer updates, and their losses.
 
-On a CPU each run is a lane of compiled kernels, which differentiate and update without returning to Python. On a CUDA
+On a CPU each run is a SIMD lane of compiled kernels, which compute gradients and updates outside Python. On a CUDA
 device gradients come from autograd over batched products and updates from torch.optim, and a step is captured as a CUDA
 graph. `modular_backends` and `sparse_backends` define the data and the loss.
 """
@@ -19,11 +19,14 @@ from dynamics.networks.parameters import NetworkParameters, Weights
 from dynamics.settings import OptimizerSettings
 
 MIN_CUDA_WIDTH = 64
-"""Number of runs to which a smaller ensemble is padded on CUDA: rounding may depend on the width of the batch."""
+"""Smaller ensembles are padded to this number of runs on CUDA, because rounding may depend on the batch size."""
 
 
 class Backend(ABC):
-    """Some runs that are trained in place. Rows: (run, parameter) float32, in the order of the network's parameters."""
+    """A group of runs that are trained in place.
+
+    Rows are arrays (run, parameter) of float32, in the order of the network's parameters.
+    """
 
     updates = 0
     """Number of updates that the optimizer's moments have received."""
@@ -72,7 +75,7 @@ class Backend(ABC):
 
 
 class SimdBackend(Backend):
-    """Sixteen runs side by side in compiled kernels. The bits of a run depend on its own state alone."""
+    """Training in compiled kernels, sixteen runs at a time. A run depends only on its own state, bit for bit."""
 
     def __init__(self, settings: OptimizerSettings, network: NetworkParameters, runs: int) -> None:
         self.runs, self.rule, self.names = runs, optimizer_rule(settings), moment_names(settings)
@@ -103,9 +106,9 @@ class SimdBackend(Backend):
 
 
 class TorchBackend(Backend):
-    """Batched products over a leading run axis of at least `width` runs.
+    """Training with torch, as batched products over a leading axis of at least `width` runs.
 
-    discounts: divisors of the learning rate by weight name. decays: what is added to the weight decay, by weight name.
+    discounts: divisors of the learning rate by weight name. decays: terms added to the weight decay, by weight name.
     Weights with the same discount and decay share one tensor.
     """
 
@@ -225,7 +228,7 @@ class TorchBackend(Backend):
         self.optimizer.step()
 
     def _capture(self, step: int) -> torch.cuda.CUDAGraph:
-        """Capture one step as a CUDA graph; what the warm-up steps change is restored."""
+        """Capture one step as a CUDA graph; the changes made by the warm-up steps are undone."""
         touched = [*self.parts, *(value for state in self.optimizer.state.values() for value in state.values())]
         before = [tensor.detach().clone() for tensor in touched]
         stream = torch.cuda.Stream()

@@ -1,12 +1,12 @@
-"""Advancing an ensemble of networks: groups of runs on threads, and what happens to runs that diverge.
+"""Advancing an ensemble of networks: groups of runs on threads, and the treatment of runs that diverge.
 
 The runs are divided among threads. Each thread has one backend (`dynamics.training.backends`) for its group of runs and
 takes all steps up to the next recorded frame without waiting for others. On CUDA there is a single group.
 
 A run has diverged when a weight or moment is no longer finite, which also happens when the activations of a training
-input overflow. It keeps its last finite state, and the other runs continue. Steps are not checked one by one, since a
-number that is not finite stays so: the state is checked after several steps, and if a run has diverged, these steps are
-repeated in halves.
+input overflow. It keeps its last finite state, and the other runs continue. Since a number that
+is not finite remains so, the state is checked only after several steps; if a run has diverged, these steps are repeated
+in two halves, recursively.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class TrainingState:
     update_norm: np.ndarray
     """(run, layer) Norm of the last update."""
     last_step: np.ndarray
-    """(run,) `step`, or for a run that has diverged the last step before that."""
+    """(run,) `step`, or for a run that has diverged the last step before it diverged."""
 
 
 _PER_RUN = ("seeds", "weights", "gradient_norm", "update_norm", "last_step")
@@ -106,7 +106,7 @@ class Trainer:
 
 
 def with_gradient_norm(trainer: Trainer, state: TrainingState) -> TrainingState:
-    """A state before its first step, with the norm of the gradient there."""
+    """An initial state, with the norm of its gradient."""
     trainer.load(state)
     trainer.backend.differentiate(state.step)
     return dataclasses.replace(state, gradient_norm=trainer.norms(trainer.backend.gradient()))
@@ -164,7 +164,7 @@ def observe_runs(trainer: Trainer, state: TrainingState) -> dict[str, np.ndarray
 
 
 def _to_float32(values: np.ndarray) -> np.ndarray:
-    """Values as float32; larger ones become the largest float32."""
+    """Values as float32; those that are too large become the largest float32."""
     return np.minimum(values, _FLOAT32_MAX).astype(np.float32)
 
 
@@ -197,7 +197,7 @@ class EnsembleTrainer:
     def map_state(
         self, function: Callable[[Trainer, TrainingState], TrainingState], state: TrainingState
     ) -> TrainingState:
-        """The same for a function that returns a state; the results are concatenated."""
+        """As `map`, for a function that returns a state; the results are concatenated."""
         parts = self.map(function, state)
         whole = concatenate_states(parts)
         self.last = (whole, parts)

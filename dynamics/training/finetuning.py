@@ -1,7 +1,7 @@
 """Initial weights of a clustering head (VC) from a run trained on another task: fine-tuning (VC section 5).
 
-Position embeddings, query, value matrix and MLP are copied, and so are the rows of the embedding table that the source
-has. New rows of the table are drawn at random, from their own random stream.
+Position embeddings, query, value matrix, MLP, and the existing rows of the embedding table are copied. New rows of the
+table are drawn at random, from their own random stream.
 """
 
 import numpy as np
@@ -33,7 +33,7 @@ def finetuning_weights(network: ClusteringHead, seeds: np.ndarray) -> dict[str, 
     Raises
     ------
     SettingsError
-        If the source is no trajectory with weights of a fitting clustering head, or lacks the step or a run.
+        If the source does not contain weights of a clustering head of matching sizes, or lacks the step or a run.
     """
     s = network.settings
     name = verify_content_hash(s.start)

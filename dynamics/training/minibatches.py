@@ -1,4 +1,4 @@
-"""The order of the training data in each epoch: sorted by one integer hash of (seed, epoch, index).
+"""The order of the training data in each epoch: indices sorted by an integer hash of (seed, epoch, index).
 
 The hash uses 64-bit integer arithmetic with wrap-around, which is the same in NumPy and in torch on every device. So a
 run has the same mini-batches on every device and in every ensemble. The hash is the finaliser of SplitMix64 (Steele,

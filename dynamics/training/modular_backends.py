@@ -24,7 +24,7 @@ def split_pair_counts(s: ModularSettings, seeds: np.ndarray) -> np.ndarray:
 
 
 class ModularSimdBackend(SimdBackend):
-    """On a CPU, by the kernels of `dynamics.kernels.modular_backprop`."""
+    """Training on a CPU, with the kernels of `dynamics.kernels.modular_backprop`."""
 
     def __init__(self, network: ConstantAttention, seeds: np.ndarray) -> None:
         s = network.settings
@@ -57,7 +57,7 @@ class ModularSimdBackend(SimdBackend):
 
 
 class ModularTorchBackend(TorchBackend):
-    """On a device of torch."""
+    """Training on a torch device."""
 
     network: ConstantAttention
 

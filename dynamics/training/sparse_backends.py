@@ -33,7 +33,7 @@ def _training_and_evaluation(s: SparseSettings, seeds: np.ndarray) -> tuple[Labe
 
 
 class SparseSimdBackend(SimdBackend):
-    """On a CPU, by the kernels of `dynamics.kernels.sparse_minibatches`."""
+    """Training on a CPU, with the kernels of `dynamics.kernels.sparse_minibatches`."""
 
     def __init__(self, network: ClusteringHead, seeds: np.ndarray, clock: EpochClock = DEFAULT_CLOCK) -> None:
         super().__init__(network.settings, network, len(seeds))
@@ -82,7 +82,7 @@ class SparseSimdBackend(SimdBackend):
 
 
 class SparseTorchBackend(TorchBackend):
-    """On a device of torch. Full mini-batches have one CUDA graph, the shorter one at the end of an epoch another."""
+    """Training on a torch device. Full mini-batches and a shorter last one of an epoch have separate CUDA graphs."""
 
     network: ClusteringHead
 
@@ -126,7 +126,7 @@ class SparseTorchBackend(TorchBackend):
         parts = []
         for begin in range(0, len(runs), self.together):
             some = np.arange(begin, min(begin + self.together, len(runs)))
-            padded = np.minimum(begin + np.arange(self.together), some[-1])  # a fixed width, so that bits are the same
+            padded = np.minimum(begin + np.arange(self.together), some[-1])  # a fixed size: equal bits
             index, rows = (torch.from_numpy(each).to(self.device) for each in (runs[padded], padded))
             tokens, targets, counts = (each[index] for each in self.evaluation)
             few = {name: weight[rows] for name, weight in weights.items()}

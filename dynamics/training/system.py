@@ -71,7 +71,7 @@ class TrainingSystem(ABC, Generic[_Network]):
         return self.network.initial(seeds)
 
     def coords(self) -> dict[str, np.ndarray]:
-        """Coordinates of the dimensions in `variables`; empty splits are left out."""
+        """Coordinates of the dimensions in `variables`; empty splits are omitted."""
         numbered = {dim: np.arange(size) for dim, size in self.network.sizes.items()}
         return {**numbered, "layer": np.array(list(self.network.variables)), "split": np.array(self.splits)}
 
@@ -83,7 +83,7 @@ class TrainingSystem(ABC, Generic[_Network]):
         return self._trainer_of(state).map_state(with_gradient_norm, with_moments(state, self.moment_names))
 
     def advance(self, state: TrainingState, steps: int) -> TrainingState:
-        """The state `steps` updates later. On a CPU the bits of a run depend on nothing but its own state."""
+        """The state `steps` updates later. On a CPU a run depends only on its own state, bit for bit."""
         if steps == 0:
             return state
         state = with_moments(state, self.moment_names)
@@ -116,7 +116,7 @@ class TrainingSystem(ABC, Generic[_Network]):
         }
 
     def restore(self, arrays: Mapping[str, Any]) -> TrainingState:
-        """The state from the arrays of `checkpoint`, or from those of some of its runs."""
+        """The state from the arrays of `checkpoint`, for all of its runs or a subset of them."""
         names = ("seeds", "weights", "gradient_norm", "update_norm", "last_step")
         return TrainingState(
             step=int(arrays["step"]),
@@ -211,7 +211,7 @@ class SparseSystem(TrainingSystem[ClusteringHead]):
 
 
 def resolve_device(device: str) -> str:
-    """The device that a setting stands for, "cpu" or "cuda". Raises SettingsError."""
+    """The device, "cpu" or "cuda", for the setting "auto", "cpu" or "cuda". Raises SettingsError."""
     if device not in ("auto", "cpu", "cuda"):
         raise SettingsError("device", device, "auto, cpu or cuda")
     if device == "cuda" and not torch.cuda.is_available():

@@ -1,4 +1,4 @@
-"""What is known of a run before it begins: which steps are recorded, and the coordinates and attributes of its file."""
+"""The description of a run before it begins: its recorded steps, and the coordinates and attributes of its file."""
 
 import json
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ Frames = Mapping[int, Mapping[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class RecordingSchedule:
-    """At which steps a run of `steps` steps keeps a frame, and at which a restart state."""
+    """The steps at which a run of `steps` steps records a frame, and those at which it records a restart state."""
 
     steps: int
     every: int
@@ -32,7 +32,7 @@ class RecordingSchedule:
         """Steps between restart states: a power of two such that there are 10 to 20 of them.
 
         The restart states of a longer run are therefore a subset of those of a shorter one, and a run that was extended
-        ends with the same file as one that was as long from the beginning.
+        gives the same file as one that was computed at its full length at once.
         """
         spacing = 1
         while self.steps - self.first > 20 * spacing:
@@ -55,7 +55,7 @@ class RecordingSchedule:
 
 @dataclass(frozen=True)
 class RunDescription:
-    """What all parts of a run have in common."""
+    """The data that all parts of a run have in common."""
 
     dims: Mapping[str, tuple[str, ...]]  # of each recorded variable, after (run, step)
     state_dims: Mapping[str, tuple[str, ...]]  # of arrays of a restart state, after (checkpoint, run)
@@ -67,7 +67,7 @@ class RunDescription:
     clock: EpochClock = DEFAULT_CLOCK
 
     def dataset(self, frames: Frames, reached: int, last_step: np.ndarray, done: bool) -> xr.Dataset:
-        """The frames of runs that have reached a step as one dataset."""
+        """The frames as one dataset, for runs that have reached step `reached`."""
         steps = np.array(list(frames), dtype=np.int64)
         variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
             name: (("run", "step", *rest), np.stack([frame[name] for frame in frames.values()], axis=1))
@@ -111,18 +111,18 @@ def describe_run(system: System, identity: Mapping[str, Any], steps: int) -> Run
 
 
 def recorded_variables(system: System, record: str) -> dict[str, tuple[str, ...]]:
-    """The variables that are recorded, with their dimensions: all, or for "metrics" the metrics alone."""
+    """The variables that are recorded, with their dimensions: all, or for "metrics" only the metrics."""
     return {name: dims for name, dims in system.variables.items() if record == "all" or name in METRIC_VARIABLES}
 
 
 def final_variables(reached: int, last_step: np.ndarray, done: bool) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """The variables `status` and `last_step` of runs that have reached a step."""
+    """The variables `status` and `last_step` of runs that have reached step `reached`."""
     status = np.where(last_step < reached, DIVERGED, DONE if done else RUNNING)
     return {"status": (("run",), status.astype(np.int8)), "last_step": (("run",), last_step.astype(np.int64))}
 
 
 def add_variable_attributes(dataset: xr.Dataset) -> xr.Dataset:
-    """The dataset, to whose variables the descriptions of the schema have been added."""
+    """Add the descriptions of the schema to the variables of a dataset in place; return the dataset."""
     for name in dataset.variables:
         if known := VARIABLES.get(str(name)):
             dataset[name].attrs.update(long_name=known.long_name, units="1")

@@ -5,7 +5,7 @@ import xarray as xr
 
 
 def not_diverged(trajectory: xr.Dataset, step: int | None = None) -> np.ndarray:
-    """Whether each run has not diverged before a step.
+    """Return which runs have not diverged before a step.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def count_diverged(trajectory: xr.Dataset) -> int:
 
 
 def valid_frames(trajectory: xr.Dataset) -> xr.DataArray:
-    """Whether each frame is one of a run that has not diverged yet; later frames are not data.
+    """Return which frames precede the divergence of their run; later ones only repeat the last finite frame.
 
     Parameters
     ----------
@@ -57,5 +57,5 @@ def valid_frames(trajectory: xr.Dataset) -> xr.DataArray:
 
 
 def mask_diverged(values: xr.DataArray, trajectory: xr.Dataset) -> xr.DataArray:
-    """Values by step, and maybe by run, with NaN in the frames after a run diverged."""
+    """Replace values (step, and optionally run) by NaN in the frames after a run diverged."""
     return values.where(trajectory["step"] <= trajectory["last_step"])

@@ -1,7 +1,7 @@
-"""The lock that keeps a second writer away from a trajectory.
+"""The lock that prevents two processes from writing the same trajectory.
 
-The operating system holds it on a file .NAME.lock beside the trajectory. It is released when the process that holds it
-ends, in whatever way.
+It is a lock of the operating system on a file .NAME.lock in the same folder, and is released when the process that
+holds it ends or is killed.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ def hold_lock(path: Path) -> Iterator[None]:
     try:
         lock.acquire(timeout=1, poll_interval=0.05)  # a listing of runs may hold it for a moment
     except Timeout:
-        if not Path(lock.lock_file).exists():  # and it cannot be created
+        if not Path(lock.lock_file).exists():  # the lock file cannot be created
             raise RecordingError(f"{path}: cannot be written") from None
         raise RecordingError(f"{path}: another process is writing it") from None
     except OSError as error:

@@ -1,9 +1,9 @@
 """Sealed NetCDF-4 files, which are written completely or not at all.
 
 A file is written under a temporary name, read back and compared, sealed, fsynced and only then renamed: under its final
-name a file is complete. The seal is its last line, the SHA-256 of all bytes before it. HDF5 ignores what follows its
-own end, so any program can read the file; `open_group` verifies the seal before anything is parsed, and so refuses a
-file that was cut short or in which a single bit has changed.
+name a file is complete. The seal is its last line, the SHA-256 of all bytes before it. HDF5 ignores bytes after the
+end of its data, so any program can read the file. `open_group` verifies the seal before it parses the file, and raises
+an error if the file was cut short or a single bit has changed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dynamics.errors import RecordingError, TrajectoryError
 
 
 class _NetCDFLock:
-    """One re-entrant lock for each process. A dataset that is sent to another process uses the lock there."""
+    """A re-entrant lock, one per process. A dataset that is pickled uses the lock of the process that unpickles it."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -48,7 +48,7 @@ def _process_lock() -> _NetCDFLock:
 
 
 NETCDF_LOCK = _NetCDFLock()
-"""netCDF-C may be called by one thread at a time; xarray holds this lock, too, while it reads our files."""
+"""Lock for netCDF-C, which only one thread may call at a time. xarray also holds it while it reads these files."""
 
 CHUNK_STEPS = 256
 """Steps of one run in one compressed chunk."""
@@ -88,7 +88,7 @@ def seal_file(path: Path) -> None:
 def check_seal(path: Path, thoroughly: bool = True) -> None:
     """Raise TrajectoryError unless the file ends in the digest of all bytes before it.
 
-    If not thoroughly, only check that there is a digest: this is quick, and enough for a list of files.
+    If `thoroughly` is false, only check that there is a digest, which is fast.
     """
     try:
         size = path.stat().st_size
@@ -111,7 +111,7 @@ def check_seal(path: Path, thoroughly: bool = True) -> None:
 
 
 def open_group(path: Path, group: str | None = None, thoroughly: bool = True) -> xr.Dataset:
-    """One group of a sealed file, whose values are read when they are used. Raises TrajectoryError."""
+    """Open one group of a sealed file; its values are loaded lazily. Raises TrajectoryError."""
     check_seal(path, thoroughly)
     try:
         with NETCDF_LOCK:
@@ -135,9 +135,9 @@ def _file_state(path: str | Path) -> tuple[int, ...]:
 
 
 def _open_unchanged(path: str, mode: Literal["r"], state: tuple[int, ...]) -> Any:
-    """Open the file, which xarray does again, by name, whenever it has closed it; it must still be the same file."""
+    """Open a file if it has not changed: xarray closes files and later opens them again by name."""
     if _file_state(path) != state:
-        raise TrajectoryError(f"{path}: has been written anew since it was opened")
+        raise TrajectoryError(f"{path}: has been overwritten since it was opened")
     return netCDF4.Dataset(path, mode=mode)
 
 
@@ -145,7 +145,7 @@ def _open_unchanged(path: str, mode: Literal["r"], state: tuple[int, ...]) -> An
 
 
 class StackedDatasets:
-    """Datasets joined along one dimension, of which some entries are kept; read in blocks of runs."""
+    """Datasets joined along one dimension, of which only some entries are kept. They are read in blocks of runs."""
 
     def __init__(self, pieces: list[tuple[xr.Dataset, np.ndarray]], along: str) -> None:
         self.pieces = [(piece, keep) for piece, keep in pieces if len(keep)]
@@ -191,7 +191,7 @@ def write_sealed_file(
 ) -> None:
     """Write groups to `path`, completely or not at all.
 
-    check: called on the sealed file before it gets its name; if it raises, `path` stays as it was.
+    check: called on the sealed file before it is renamed to `path`; if it raises, `path` is unchanged.
     Raises RecordingError.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
@@ -221,7 +221,7 @@ def _write_groups(path: Path, groups: Groups, attrs: Mapping[str, object]) -> No
 
 
 def _compare_groups(path: Path, groups: Groups, attrs: Mapping[str, object]) -> None:
-    """Read back what was just written: on a full disk a file can open and hold other values."""
+    """Compare the file with what was written: on a full disk a file may open but contain other values."""
     with NETCDF_LOCK, contextlib.closing(netCDF4.Dataset(path)) as file:
         if not all(bool(np.all(file.getncattr(name) == value)) for name, value in attrs.items()):
             raise OSError(errno.EIO, "attributes read back differently")
@@ -235,7 +235,7 @@ def _compare_groups(path: Path, groups: Groups, attrs: Mapping[str, object]) -> 
 
 
 def _reason(error: Exception, temporary: Path) -> str:
-    """The reason of an error. HDF5 does not distinguish a full disk from other errors: try to write a little more."""
+    """The reason of an error. HDF5 does not distinguish a full disk from other errors, so try to write 1 MiB."""
     try:
         with temporary.open("ab") as file:
             file.write(bytes(1 << 20))

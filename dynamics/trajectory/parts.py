@@ -1,4 +1,4 @@
-"""Part files of an unfinished run: NAME.nc.parts/part-FIRST-LAST.nc, beside the file that the run will become."""
+"""Part files of an unfinished run: NAME.nc.parts/part-FIRST-LAST.nc, next to the file of the finished run, NAME.nc."""
 
 import re
 from pathlib import Path
@@ -10,13 +10,13 @@ from dynamics.trajectory.netcdf import open_group, resolve_link
 
 
 def parts_folder(path: str | Path) -> Path:
-    """The folder of the parts of an unfinished run, beside the file that it will become."""
+    """The folder of the parts of an unfinished run, next to the file of the finished run."""
     path = resolve_link(path)
     return path.with_name(path.name + ".parts")
 
 
 class PartFile(NamedTuple):
-    """A part of an unfinished run: the frames after the state at `begin`, up to and with that at `end`."""
+    """A part of an unfinished run: the frames after step `begin`, up to and including step `end`."""
 
     path: Path
     begin: int
@@ -38,13 +38,13 @@ def closed_parts(path: str | Path) -> list[PartFile]:
 
 
 def first_step_of_parts(parts: list[PartFile]) -> int:
-    """The step at which the run of these parts begins: 0, or that of a branch."""
+    """The first step of the run that these parts belong to: 0, or the step at which a branch begins."""
     with open_group(parts[0].path) as root:
         return int(root.attrs.get("branched_at", 0))
 
 
 def check_parts_contiguous(parts: list[PartFile], position: int) -> int:
-    """The last step of parts that continue from step `position`.
+    """Check that parts follow one another from step `position` on; return their last step.
 
     Raises TrajectoryError if one is missing or belongs to another run.
     """

@@ -1,7 +1,7 @@
 """Reading trajectories: finished files, and the parts of a run that is not finished, as `xarray.Dataset`.
 
-Files are sealed (`dynamics.trajectory.netcdf`): `open_trajectory` refuses one that was cut short or in which a bit has
-changed. `xarray.open_dataset` reads them without this check.
+Files are sealed (`dynamics.trajectory.netcdf`): `open_trajectory` raises an error for a file that was cut short or
+in which a bit has changed. `xarray.open_dataset` reads them without this check.
 """
 
 import os
@@ -29,13 +29,12 @@ def open_trajectory(path: str | Path, thoroughly: bool = True) -> xr.Dataset:
     path : str or Path
         The file, NAME.nc.
     thoroughly : bool
-        Verify the checksum of the whole file; otherwise only that there is one, which is enough for a list of files.
+        Verify the checksum of the whole file; if false, only check that the file has one, which is fast.
 
     Returns
     -------
     xarray.Dataset
-        Dimensions (run, step, ...); docs/format.md describes it. The variables of a finished run are read from the file
-        when they are used.
+        Dimensions (run, step, ...); docs/format.md describes it. The variables of a finished run are loaded lazily.
 
     Raises
     ------
@@ -84,7 +83,7 @@ def _open_parts(path: Path) -> xr.Dataset:
 
 
 def checkpoints(path: str | Path) -> xr.Dataset:
-    """Open the exact restart states of a run, some 10 to 20, from which `replay` and `branch` begin.
+    """Open the exact restart states of a run, about 10 to 20, from which `replay` and `branch` begin.
 
     Parameters
     ----------
@@ -119,7 +118,7 @@ def checkpoints(path: str | Path) -> xr.Dataset:
 
 
 def check_file_unchanged(trajectory: xr.Dataset, path: Path) -> None:
-    """Raise TrajectoryError if the file now holds another run than when the dataset was opened."""
+    """Raise TrajectoryError if the file contains another run than when the dataset was opened."""
     newest = closed_parts(path)[-1:] if not path.exists() else []
     with open_group(newest[0].path if newest else path) as now:
         for name in ("system", "config_json", "numerics_version", "device"):
@@ -139,7 +138,7 @@ def run_indices(data: xr.Dataset, seeds: np.ndarray) -> list[int]:
     place = {int(seed): row for row, seed in enumerate(data["seed"].values)}
     missing = [int(seed) for seed in seeds if int(seed) not in place]
     if missing:
-        raise TrajectoryError(f"variable seed: no run of seed {missing[0]} is there any more")
+        raise TrajectoryError(f"variable seed: the file no longer contains a run of seed {missing[0]}")
     return [place[int(seed)] for seed in seeds]
 
 
@@ -150,7 +149,7 @@ def truncate_trajectory(trajectory: xr.Dataset, steps: int) -> xr.Dataset:
     ----------
     trajectory : xarray.Dataset
     steps : int
-        The recorded step that becomes the last one.
+        The new last step, which must be a recorded one.
 
     Returns
     -------

@@ -1,8 +1,8 @@
-"""Writing trajectories such that nothing is lost or incomplete, whatever happens to the process.
+"""Writing trajectories such that a killed process leaves only complete files and the run can be continued.
 
-A short run is written once. A longer one is written in parts (`dynamics.trajectory.parts`): each holds the frames since
-the part before and the exact state at its end. At the end the parts are merged. Every file is written completely or
-not at all (`dynamics.trajectory.netcdf`), by one process at a time (`dynamics.trajectory.lock`).
+A short run is written once. A longer one is written in parts (`dynamics.trajectory.parts`): each contains the frames
+since the previous part and the exact state at its end. When the run is finished, the parts are merged. Every file is
+written completely or not at all (`dynamics.trajectory.netcdf`), by one process at a time (`dynamics.trajectory.lock`).
 """
 
 import contextlib
@@ -112,18 +112,18 @@ class MemoryRecorder:
         pass
 
     def resume(self) -> Arrays | None:
-        """The restart state from which the run continues; None if it begins."""
+        """The restart state from which the run continues; None for a new run."""
         return None
 
     def discard_existing(self) -> None:
-        """Remove what an earlier run has left; called when the first state is known."""
+        """Remove the files of an earlier run; called after the first state has been computed."""
 
     def lacks_frame(self, step: int) -> bool:
-        """Whether the step from which the run continues is to be recorded and is not yet."""
+        """Whether the frame at `step`, from which the run continues, must still be recorded."""
         return False
 
     def add(self, state: State, system: System) -> None:
-        """Keep the frame, and the restart state, of this state if the schedule says so."""
+        """Keep the frame and the restart state of this state if the schedule includes its step."""
         if self.schedule.records(state.step):
             frame = system.observe(state)
             self.frames[state.step] = {name: frame[name] for name in self.description.dims}
@@ -133,7 +133,7 @@ class MemoryRecorder:
         return False
 
     def close_part(self, state: State, system: System) -> None:
-        """Write what is in memory such that the run can continue from this state."""
+        """Write the frames in memory to disk, so that the run can be continued from this state."""
 
     def finish(self, state: State, system: System) -> xr.Dataset:
         """The trajectory of the run, which ends with this state."""
@@ -141,9 +141,9 @@ class MemoryRecorder:
 
 
 class FileRecorder(MemoryRecorder):
-    """Writes a run to `path`, in parts if it is long. Entering it takes the lock.
+    """Writes a run to `path`, in parts if it is long. Entering the context acquires the lock.
 
-    identity: what `run_identity` returned; files of other runs are refused.
+    identity: the result of `run_identity`; an existing file of another run raises SettingsError.
     """
 
     path: Path
@@ -224,7 +224,7 @@ class FileRecorder(MemoryRecorder):
             _remove(self.path, closed_parts(self.path))
 
     def lacks_frame(self, step: int) -> bool:
-        """Whether the run was stopped between frames, at what is now the last step."""
+        """Whether the run was stopped at `step` before its frame was recorded, and the schedule includes it now."""
         return self.schedule.records(step) and self.last_frame < step
 
     def add(self, state: State, system: System) -> None:
@@ -236,7 +236,7 @@ class FileRecorder(MemoryRecorder):
         self.bytes += sum(array.nbytes for arrays in kept for array in arrays.values())
 
     def part_is_due(self) -> bool:
-        """Whether memory holds enough, or enough time has passed, for a part."""
+        """Whether the data in memory exceed `PART_BYTES`, or `PART_SECONDS` have passed since the last part."""
         return self.bytes > PART_BYTES or time.monotonic() - self.part_since > PART_SECONDS
 
     def close_part(self, state: State, system: System) -> None:
@@ -290,7 +290,7 @@ def _check_opens(path: Path) -> None:
 
 
 def _kept_entries(pieces: list[xr.Dataset], along: str, keeps: Callable[[int], bool]) -> StackedDatasets:
-    """The entries of consecutive pieces that the schedule keeps; of two with the same step the first."""
+    """The entries of consecutive pieces that the schedule keeps; if two have the same step, the first one."""
     kept, reached = [], -1
     for piece in pieces:
         steps = piece[along].values

@@ -1,4 +1,4 @@
-"""The schema of a trajectory: its variables, attributes and dimensions, and whether a dataset follows it.
+"""The schema of a trajectory: its variables, attributes and dimensions, and a check that a dataset follows it.
 
 Dimensions are identified by name, never by order. NaN never means "missing": a run that has diverged repeats its last
 finite frame after `last_step`, and readers mask those frames. docs/format.md describes the format.
@@ -141,7 +141,7 @@ def _settings_class(system: object) -> Any:
 
 
 def validate_trajectory(trajectory: xr.Dataset) -> xr.Dataset:
-    """The dataset itself, if it follows the schema. Raises TrajectoryError."""
+    """Check that a dataset follows the schema; return the dataset. Raises TrajectoryError."""
     for name, kind in REQUIRED_ATTRIBUTES.items():
         found = trajectory.attrs.get(name)
         if not isinstance(found, kind) and not (kind is int and isinstance(found, np.integer)):
@@ -186,7 +186,7 @@ def _validate_runs(trajectory: xr.Dataset) -> None:
     steps = trajectory["step"].values
     if status.size == 0 or not np.isin(status, range(len(STATUS_MEANINGS))).all():
         raise TrajectoryError(f"variable status: found {status[:3]}, expected 0 to {len(STATUS_MEANINGS) - 1}")
-    first = 0 if "branched_at" in trajectory.attrs else steps[0]  # a run may have ended before the branch
+    first = 0 if "branched_at" in trajectory.attrs else steps[0]  # a run may have diverged before the branch
     if (last < first).any() or (last > steps[-1]).any():
         found = f"{last.min()}..{last.max()}"
         raise TrajectoryError(f"variable last_step: found {found}, expected steps from {first} to {steps[-1]}")

@@ -1,4 +1,4 @@
-"""The command line of a system that has none of its own. `docs/momentum.py` uses it."""
+"""A default command line, for systems without a command of their own such as `docs/momentum.py`."""
 
 import dataclasses
 import sys
@@ -30,7 +30,7 @@ def system_options(settings: type[Settings]) -> Any:
 
 
 def system_command(settings: type[Settings], program: str) -> None:
-    """Parse the command line of `python -m program`, and simulate the ensemble that it asks for or find it on disk."""
+    """Parse the command line of `python -m program`, and simulate the ensemble or read it from disk."""
     with exit_on_settings_error():
         options, unit = system_options(settings), duration_option(settings)[0]
 

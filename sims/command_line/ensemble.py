@@ -1,4 +1,4 @@
-"""The ensemble that a command asks for: simulated, branched off another, or found on disk."""
+"""The ensemble of a command: simulated, branched off another one, or read from disk."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def run_ensemble(
     log: TextIO,
     unit: str = "steps",
 ) -> tuple[Path, xr.Dataset]:
-    """The file of the ensemble and its trajectory, computed or found; prints to `log` which.
+    """Compute the ensemble or read it from disk, print which to `log`, and return its file and its trajectory.
 
-    duration: number of steps, or of epochs where `unit` is "epochs"; None is the system's default. Raises as `simulate`
-    does, with the unit as the name of the field.
+    duration: number of steps, or of epochs if `unit` is "epochs"; None is the system's default. Raises the errors of
+    `simulate`, with the unit as the name of the field.
     """
     unit_steps = settings.epoch_steps if unit == "epochs" else 1
     try:
@@ -72,9 +72,9 @@ def _prepare_simulation(
 def _prepare_branch(
     settings: Settings, duration: int | None, unit_steps: int, ensemble: EnsembleOptions, origin: OriginOptions
 ) -> tuple[Path, _Simulation]:
-    """The file of an ensemble that leaves another at a step, and the function that computes it."""
+    """The file of an ensemble that branches off another one at a step, and the function that computes it."""
     if origin.step is None:
-        raise SettingsError("step", "none", "the step at which to leave the trajectory of --branch")
+        raise SettingsError("step", "none", "the step at which to branch off the trajectory of --branch")
     source, step = open_origin(str(origin.branch), settings.system, "branch"), origin.step
     for field in ("runs", "seed", "device"):
         if getattr(ensemble, field) not in (source.attrs[field], "auto"):
@@ -95,7 +95,7 @@ def _prepare_branch(
 
 
 def print_diverged(trajectory: xr.Dataset, consequence: str, log: TextIO) -> None:
-    """Print how many runs have diverged, if any, and what that means for them."""
+    """Print how many runs have diverged, if any, and the consequence for them."""
     if diverged := count_diverged(trajectory):
         print(f"diverged    {diverged} runs: {consequence}", file=log)
 

@@ -26,13 +26,13 @@ class EnsembleOptions:
     """Seed of the first run."""
     every: int | None = dataclasses.field(default=None, metadata={"help": _EVERY})
     record: Literal["all", "metrics"] = "all"
-    """Record everything, or only metrics: losses, accuracies and norms, without embeddings and weights."""
+    """Record all variables, or only metrics: losses, accuracies and norms, without embeddings and weights."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute."""
+    """Device to compute on."""
     out: Path | None = None
-    """Trajectory file to write. Default: runs/SYSTEM-HASH.nc, with a hash of the settings and of these options."""
+    """Trajectory file to write. Default: runs/SYSTEM-HASH.nc, where HASH is computed from settings and options."""
     overwrite: bool = False
-    """Start again, even if the file exists."""
+    """Compute all runs again and replace the file, if it exists."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,10 +40,10 @@ class OriginOptions:
     """Continue from the exact state of another run."""
 
     branch: Path | None = None
-    """Trajectory to branch off at --step, with the settings changed that are given here. All other settings and options
-    are those of the trajectory."""
+    """Trajectory to branch off from at --step. Settings given on the command line are changed; all other settings and
+    options are those of the trajectory. Default: start new runs."""
     step: int | None = None
-    """Step at which to branch off."""
+    """Step at which to branch off; required with --branch."""
 
 
 def ensemble_options(settings: type[Settings]) -> type[EnsembleOptions]:
@@ -65,7 +65,7 @@ def duration_option(settings: type[Settings]) -> tuple[str, str]:
         unit, default = "epochs", plain.default_steps // plain.epoch_steps
     else:
         unit, default = "steps", plain.default_steps
-    return unit, f"Number of {unit}. A number larger than before extends the runs. Default: {default}."
+    return unit, f"Number of {unit}. A larger number extends existing runs. Default: {default}."
 
 
 # ------------------------------------------------------------------------- options before they are parsed

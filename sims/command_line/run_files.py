@@ -1,4 +1,4 @@
-"""The trajectories in a folder: their settings, how far they have come, and whether they can be read."""
+"""The trajectories in a folder: their settings, their progress, and whether they can be read."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class RunFile(NamedTuple):
     seed: int | None
     MB: float
     settings: str
-    """The settings that differ from the defaults, as options; or what is wrong with the file."""
+    """The settings that differ from the defaults, as options; or the reason why the file cannot be read."""
     note: str = ""
-    """What the list says once below the table."""
+    """Note that is printed once below the table."""
 
 
 def list_run_files(folder: Path) -> list[Path]:
@@ -95,7 +95,7 @@ def _megabytes(path: Path) -> float:
 
 
 def _changed_options(attrs: dict[str, object], settings: Settings) -> str:
-    """What differs from the defaults, as options of the command line."""
+    """The settings that differ from the defaults, as options of the command line."""
     words = []
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)

@@ -20,33 +20,33 @@ from sims.command_line.options import duration_option
 
 @dataclasses.dataclass(frozen=True)
 class SweepOptions(TableOptions):
-    """Size of the ensemble at each point of the sweep, what is recorded, and where it is computed and kept."""
+    """Size of the ensemble at each point of the sweep, recorded variables, device and output files."""
 
     runs: int = 100
     """Number of runs at each point. Run r has the seed SEED + r and does not depend on the other runs."""
     seed: int = 0
     """Seed of the first run at each point."""
     every: int | None = None
-    """Epochs between recorded frames, or steps for a system without epochs. Default: that of the system."""
+    """Epochs between recorded frames, or steps for a system without epochs. Default: the default of the system."""
     record: Literal["all", "metrics"] = "metrics"
     """Record only metrics, or also embeddings and weights, which take much more disk space."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute."""
+    """Device to compute on."""
     folder: str = "runs"
-    """Folder for the trajectories of the points, SYSTEM-HASH.nc; those that exist are not computed again."""
+    """Folder for the trajectories of the points, SYSTEM-HASH.nc; existing ones are not computed again."""
     out: Path | None = None
     """File for the combined results. Default: FOLDER/sweep-SYSTEM-HASH.nc, with a hash of all points."""
     scheduler: str | None = None
-    """Address of a dask scheduler, such as tcp://127.0.0.1:8786, to compute on its workers. Default: this process."""
+    """Address of a dask scheduler on whose workers to compute, as tcp://127.0.0.1:8786. Default: use this process."""
 
 
 def is_swept(kind: object) -> bool:
-    """Whether a setting of this type can take several values: numbers and words can, tuples of them cannot."""
+    """Whether a setting of this type can take several values: numbers and strings can, tuples cannot."""
     return kind in (int, float, bool, str) or get_origin(kind) is Literal
 
 
 def sweep_options(settings: type) -> type:
-    """The class of options of a system: each setting takes values; and the length and size of the ensembles."""
+    """The class of options of a system: one or more values of each setting, and length and size of the ensembles."""
     unit, text = duration_option(settings)
     kinds, texts, fields = get_type_hints(settings), field_descriptions(settings), []
     for field in dataclasses.fields(settings):
@@ -56,7 +56,7 @@ def sweep_options(settings: type) -> type:
         described = dataclasses.field(default=default, metadata={"help": texts.get(field.name, "")})
         fields.append((field.name, kind, described))
     values = dataclasses.make_dataclass("Settings", fields, frozen=True)
-    values.__doc__ = "A setting with several values is swept; one with a single value holds at all points."
+    values.__doc__ = "Settings with several values are swept; settings with a single value are the same at all points."
     options = dataclasses.make_dataclass(
         settings.__name__,
         [
@@ -76,9 +76,9 @@ def sweep_command_options(systems: Mapping[str, type]) -> Any:
     each: Any = (Annotated[sweep_options(kind), tyro.conf.subcommand(name)] for name, kind in systems.items())
     one: Any = Annotated[functools.reduce(operator.or_, each), tyro.conf.OmitSubcommandPrefixes]
     options = dataclasses.make_dataclass("Options", [("system", one)], frozen=True)
-    options.__doc__ = """Simulate or train an ensemble at every combination of the settings that are given several
-    values, and combine the final metrics in one file and one table. Points that have been computed before are not
-    computed again. SYSTEM --help lists the settings of a system."""
+    options.__doc__ = """Simulate or train an ensemble for every combination of the settings for which several values
+    are given, and combine the final metrics in one file and one table. Existing points are not computed again.
+    SYSTEM --help lists the settings of a system."""
     return options
 
 

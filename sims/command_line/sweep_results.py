@@ -1,4 +1,4 @@
-"""What comes out of a sweep: the file of the combined results, and a table with the final metrics of each point."""
+"""Results of a sweep: the file of the combined results, and a table with the final metrics of each point."""
 
 import itertools
 import json
@@ -47,7 +47,7 @@ def sweep_rows(result: xr.Dataset) -> list[dict[str, Any]]:
 
 
 def sweep_table_columns(result: xr.Dataset) -> list[Column]:
-    """What the terminal shows of the rows."""
+    """The columns of the table on the terminal."""
     axes, (metric, parts) = json.loads(result.attrs["swept"]), _shown_metric(result)
     scale, digits = (100, 1) if metric == "accuracy" else (1, 4)
     return [
@@ -63,7 +63,7 @@ def sweep_table_columns(result: xr.Dataset) -> list[Column]:
 
 
 def _shown_metric(result: xr.Dataset) -> tuple[str, list[str]]:
-    """The metric that the table shows, and the splits or layers of which there are values."""
+    """The metric that the table shows, and the splits or layers for which it has values."""
     metric = next(name for name in _HEADINGS if f"final_{name}" in result)
     dim = result[f"final_{metric}"].isel(run=0).dims[-1]
     return metric, [str(part) for part in result[dim].values]

@@ -1,4 +1,4 @@
-"""Options of `sims.sparse` that start a training from the weights of another run, and the defaults they bring."""
+"""Options of `sims.sparse` to start training from the weights of another run, and the resulting defaults."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ class SparseOriginOptions(OriginOptions):
     """Continue from another run: from its exact state, or only from its weights."""
 
     start: Annotated[Path | None, tyro.conf.arg(name="from")] = None
-    """Trajectory whose weights a new training with a fresh optimizer starts from. Settings that are not given are those
-    of the trajectory; a larger vocabulary or table gets new rows."""
+    """Trajectory whose weights are the initial weights of a new training with a new optimizer state. Settings that are
+    not given are those of the trajectory; a larger vocabulary or table adds rows. Default: random weights."""
     only_successful: bool = False
-    """With --from, start only from the runs that end above .98 test accuracy."""
+    """With --from, start only from runs whose final test accuracy is above 0.98."""
     step: int | None = None
-    """Step of --branch; or recorded step of --from, whose default is the last."""
+    """Step at which to branch off (required with --branch), or recorded step whose weights are used with --from.
+    Default: the last step, with --from."""
 
 
 def transfer_defaults(make_options: Callable[..., Any], arguments: Sequence[str]) -> Any:
@@ -42,7 +43,7 @@ def transfer_defaults(make_options: Callable[..., Any], arguments: Sequence[str]
     if not source:
         return branch_defaults(options, SparseSettings.system)(arguments)
     if branch is not None:
-        raise SettingsError("branch", branch, "no value beside --from: either its weights or its exact state")
+        raise SettingsError("branch", branch, "no value together with --from: use only one of the two")
     trajectory = command_line.open_origin(source, SparseSettings.system, "from")
     fresh = {"start": "random", "start_step": 0, "start_runs": "seed"}
     found = command_line.options_from_trajectory(options, trajectory, **fresh)
@@ -51,7 +52,7 @@ def transfer_defaults(make_options: Callable[..., Any], arguments: Sequence[str]
     if flag_is_set("only-successful", arguments):
         runs, seed = int(training.successful_runs(trajectory).sum()), 0
     if runs == 0:
-        raise SettingsError("only_successful", f"no run of {source} above .98", "a trajectory that has some")
+        raise SettingsError("only_successful", f"no run of {source} above .98", "a trajectory that has such runs")
     return dataclasses.replace(
         found,
         settings=dataclasses.replace(found.settings, table=table),
@@ -68,7 +69,7 @@ def _is_larger_table(table: int, arguments: Sequence[str]) -> bool:
 
 
 def transfer_settings(settings: SparseSettings, origin: SparseOriginOptions) -> SparseSettings:
-    """The settings of a training that starts where the options say. Raises SettingsError."""
+    """The settings of a training that starts from the trajectory of --from, if given. Raises SettingsError."""
     if origin.start is None:
         if origin.only_successful:
             raise SettingsError("only_successful", "True", "a choice only with a trajectory to start --from")

@@ -136,7 +136,7 @@ def test_numbers_that_are_not_real_or_not_of_this_world_are_refused(tmp_path, va
 
 def test_a_trajectory_that_is_damaged_or_without_embedding_is_refused(tmp_path):
     begin(ParticleSettings(n=5), out=tmp_path / "m.nc", record="metrics")
-    with pytest.raises(SettingsError, match=r"start: found .*m\.nc with metrics alone"):
+    with pytest.raises(SettingsError, match=r"start: found .*m\.nc, which contains only metrics"):
         begin(particles(tmp_path / "m.nc"))
     (tmp_path / "m.nc").write_bytes((tmp_path / "m.nc").read_bytes()[:-5])
     with pytest.raises(SettingsError, match="start: found .*no seal"):

@@ -515,9 +515,9 @@ def test_a_dataset_never_reads_the_numbers_of_a_file_that_took_its_name(tmp_path
     run(out=tmp_path / "a.nc", seed=3, overwrite=True)
     old._close = None
     FILE_CACHE.clear()
-    with pytest.raises(TrajectoryError, match="has been written anew since it was opened"):
+    with pytest.raises(TrajectoryError, match="has been overwritten since it was opened"):
         old["embedding"].load()
-    with pytest.raises(TrajectoryError, match="no run of seed 0 is there any more"):
+    with pytest.raises(TrajectoryError, match="the file no longer contains a run of seed 0"):
         replay(old, 0, 10, 20)
 
 

@@ -270,7 +270,7 @@ def test_fields_that_no_file_can_keep_are_told():
         odd = dataclasses.make_dataclass("Odd", fields, bases=(NoiseSettings,), frozen=True)
         odd.system = "odd"
         register(odd, Noise)
-        with pytest.raises(SettingsError, match="Odd: found fields that a file cannot keep"):
+        with pytest.raises(SettingsError, match="Odd: found fields that cannot be stored in a file"):
             run(odd(), steps=2)
     assert run(NoiseSettings(scale=1), steps=2).attrs["config_json"] == '{"scale": 1}'
 

@@ -33,8 +33,8 @@ SIDE = 200
 """Of a class map, in pixels."""
 
 LEGEND = (
-    "Circles: positions that count; squares: others. Sentences: one colour a prefix, shapes by class; the map has the "
-    "predicted class of a sequence embedding, paler where less sure."
+    "Circles: counting positions; squares: other positions. Sequences: one colour per prefix, one shape per class. The "
+    "map shows the predicted class of a sequence embedding, in paler colours where the probability is lower."
 )
 
 WIDTH, SMALL_WIDTH = 1360, 800

@@ -74,16 +74,16 @@ PAPER_FIGURES = (
     PaperFigure("ca-e", "CA appendix E", "embeddings beside class maps, seeds 10 to 23, weight decay .6",
         (_modular_runs(0.6),), "7 s", modular.ca_e, picks=False),
     PaperFigure("ca-f", "CA appendix F", "embeddings with D = 3 (7 runs) and D = 4 (8 runs), three projections each; "
-        "which three of six for D = 4 is not said, here neighbouring axes",
+        "the paper does not specify which three of six for D = 4; here neighbouring axes",
         (_modular_runs(1.0, 7, 3), _modular_runs(1.0, 8, 4)), "5 s", modular.ca_f, picks=False),
     PaperFigure("vc1", "VC figure 1",
-        "the ideal circuit: embeddings, attention, values, sequence embeddings and the map of "
-        "classes upon them; built by hand where no run is ideal", (SPARSE_RUNS,), MINUTE, circuits.vc1),
-    PaperFigure("vc2", "VC figure 2", "the same of a run with faulty attention that values make up for",
+        "the ideal circuit: embeddings, attention, values, sequence embeddings and the class "
+        "map; constructed by hand if no run is ideal", (SPARSE_RUNS,), MINUTE, circuits.vc1),
+    PaperFigure("vc2", "VC figure 2", "the same for a run with faulty attention that is corrected by the values",
         (SPARSE_RUNS,), MINUTE, circuits.vc2),
-    PaperFigure("vc3", "VC figure 3", "the same of a run with partially learned invariances", (SPARSE_RUNS,), MINUTE,
+    PaperFigure("vc3", "VC figure 3", "the same for a run with partially learned invariances", (SPARSE_RUNS,), MINUTE,
         circuits.vc3),
-    PaperFigure("vc4", "VC figure 4", "the same of a fuzzy construction", (SPARSE_RUNS,), MINUTE, circuits.vc4),
+    PaperFigure("vc4", "VC figure 4", "the same for a fuzzy construction", (SPARSE_RUNS,), MINUTE, circuits.vc4),
     PaperFigure("vc5", "VC figure 5",
         "two-phase learning: the map of classes with the sequence embeddings where the two "
         "drops of the loss begin and end, as they are found", (SPARSE_RUNS,), MINUTE, phases.vc5, ENOUGH),
@@ -91,28 +91,28 @@ PAPER_FIGURES = (
         "test accuracy of one run against batch size, width, learning rate, MLP discount", (ensembles.ABLATIONS,),
         "15 minutes", ensembles.vc6, picks=False),
     PaperFigure("vc7", "VC figure 7",
-        "the same of many runs (the paper has 100, made with 32): mean and standard deviation", (ensembles.ABLATIONS,),
+        "the same for many runs (100 in the paper, 32 here): mean and standard deviation", (ensembles.ABLATIONS,),
         "15 minutes", ensembles.vc7, TWO, picks=False),
-    PaperFigure("vc8", "VC figure 8", "attention of sentences at the start and the end of training, p = 2",
+    PaperFigure("vc8", "VC figure 8", "attention for sequences at the start and the end of training, p = 2",
         (SPARSE_RUNS,), MINUTE, attention.vc8),
     PaperFigure("vc9", "VC figure 9",
-        "accuracy for p = 2 to 10 from scratch and finetuned from p = 2, made with 100 runs each",
+        "accuracy for p = 2 to 10 from scratch and finetuned from p = 2, with 100 runs each",
         (ensembles.TRANSFERS,), "10 minutes", ensembles.vc9, picks=False),
-    PaperFigure("vc10", "VC figure 10", "a circuit as in figure 2 with a token embedding more, p = 3",
+    PaperFigure("vc10", "VC figure 10", "a circuit as in figure 2 with an additional token embedding, p = 3",
         (SOURCE, FINETUNED), "2 minutes", finetuning.vc10),
     PaperFigure("vc11", "VC figure 11", "the circuit of figure 10 after 1000 epochs of finetuning", (SOURCE, FINETUNED),
         "2 minutes", finetuning.vc11),
     PaperFigure("vc12", "VC figure 12",
-        "steps near the origin of the normalisation: a sketch as the paper's; beside it "
-        "slopes of the norms, and how near to the origin runs come", (SPARSE_RUNS,), MINUTE, origin.vc12, picks=False),
+        "steps near the origin of the normalisation: a sketch as the paper's; next to it "
+        "slopes of the norms, and distances of runs from the origin", (SPARSE_RUNS,), MINUTE, origin.vc12, picks=False),
     PaperFigure("vc13", "VC figure 13", "a loss spike and sequence embeddings before and after, near a boundary",
         (SPARSE_RUNS,), "2 minutes", spikes.vc13, ENOUGH),
     PaperFigure("vc14", "VC figure 14",
         "the same spike: change of sequence embeddings, assemblers, change of the MLP's response", (SPARSE_RUNS,),
         "2 minutes", spikes.vc14, ENOUGH),
     PaperFigure("vc15", "VC figure 15",
-        "losses, accuracies and gradient norms of a run trained on full batches; how many is "
-        f"not said, made with {UPDATES} updates", (_full_batch(2),), "2 minutes", ensembles.vc_gradient_norms, ENOUGH),
+        "losses, accuracies and gradient norms of a run trained on full batches, "
+        f"{UPDATES} updates (unknown in VC)", (_full_batch(2),), "2 minutes", ensembles.vc_gradient_norms, ENOUGH),
     PaperFigure("vc16", "VC figure 16", "the same with mini-batches",
         (dataclasses.replace(SPARSE_RUNS, weights=False),), MINUTE, ensembles.vc_gradient_norms, ENOUGH),
     PaperFigure("vc17", "VC figure 17", "sparsity of activations against the threshold, 20 runs", (SPARSE_RUNS,),
@@ -145,10 +145,10 @@ def format_figure_list() -> str:
     return "\n".join(lines) + "\n\n" + LEGEND
 
 
-LEGEND = """needs: system and number of runs, unless files are given; runs of earlier commands are read from runs/
-to make: how long missing runs take on two cores; --runs and --epochs give smaller ones
-the papers' other numbers: python -m analysis.table1 and analysis.table2 (CA tables 1 and 2); the two algorithms of CA
-appendix A are in analysis/structures/circles_and_grids.py, and appendix B is figure 6"""
+LEGEND = """needs: system and number of runs, unless files are given; existing runs are read from runs/
+to make: time to compute missing runs on two cores; --runs and --epochs give smaller ensembles
+python -m analysis.table1 and analysis.table2 reproduce CA tables 1 and 2; the two algorithms of CA appendix A are in
+analysis/structures/circles_and_grids.py, and appendix B is figure 6"""
 
 
 def _format_required_runs(figure: PaperFigure) -> str:
