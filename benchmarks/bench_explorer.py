@@ -1,6 +1,6 @@
-"""The explorer's page: how soon it is there, how fast it scrubs and plays, how often live particles are painted.
+"""The explorer's page: time to first paint, speed of scrubbing and playing, paint rate of live particles.
 
-What needs a browser is left out where there is none.
+Benchmarks that need a browser are skipped if Chromium is not installed.
 """
 
 import re
@@ -39,7 +39,7 @@ PAINTS = """() => {
 }"""
 THERE = """(panels) => globalThis.scrubber?.stage?.buffers.size >= panels
   && [...scrubber.stage.buffers.values()].every((buffer) => !buffer.held)"""
-"""Whether all frames have come."""
+"""Whether all frames have arrived."""
 SCRUB = """async (places) => {
   const frame = () => new Promise((done) => requestAnimationFrame(done)), took = []
   const seek = scrubber.bar.querySelector("[data-do=seek]")
@@ -54,7 +54,7 @@ SCRUB = """async (places) => {
   }
   return took
 }"""
-"""Milliseconds from each move of the slider until a frame of the browser begins after what it shows was painted."""
+"""Milliseconds from each move of the slider to the first browser frame after the new position was painted."""
 
 
 class InBrowser:
@@ -92,7 +92,7 @@ class InBrowser:
 
 
 class FirstPaint(InBrowser):
-    """From asking for the page of a hundred runs until all of it is drawn; the first visit also fills caches."""
+    """Time from the request for a page of 100 runs until it is fully drawn; an earlier visit has filled the caches."""
 
     unit = "s"
 
@@ -118,7 +118,7 @@ class FirstPaint(InBrowser):
 
 
 class Scrubbed(InBrowser):
-    """A run of VC's recipe, a frame an epoch, all of its panels in sight."""
+    """A run with VC's settings, recorded at every epoch, with all panels visible."""
 
     params = ([8, 16],)
     param_names = ("panels",)
@@ -143,14 +143,14 @@ class Scrubbed(InBrowser):
         return [self.path]
 
     def track_scrub_latency(self, panels):
-        """The median of moves to and fro."""
+        """Median over moves of the slider in both directions."""
         took = self.page.evaluate(SCRUB, [(37 * k % 97) / 97 for k in range(60)])
         return sorted(took)[len(took) // 2]
 
     track_scrub_latency.unit = "ms"
 
     def track_frames_a_second(self, panels):
-        """That are painted while it plays as fast as the screen may show."""
+        """Frames painted per second while playing at the highest speed."""
         self.page.get_by_role("combobox", name="Speed").select_option("120")
         self.page.get_by_role("button", name="Play").click()
         self.page.wait_for_timeout(500)
@@ -162,7 +162,7 @@ class Scrubbed(InBrowser):
 
 
 class Painted(InBrowser):
-    """Frames of live particles a second that the browser has painted; the server sends no more than thirty."""
+    """Frames of live particles that the browser paints per second; the server sends at most 30."""
 
     params = ([17, 59],)
     param_names = ("N",)
@@ -180,7 +180,7 @@ class Painted(InBrowser):
 
 
 class Frames:
-    """A frame of what moves, on the server: a step, the structure, and what is sent."""
+    """Server time for one frame of a live page: a step, the structure, and the data to send."""
 
     params = ([17, 59],)
     param_names = ("N",)

@@ -59,8 +59,8 @@ class SpeedUp:
 class SpeedUpOverNumPy:
     """Speed relative to (pair, pair) arrays in NumPy, one run after the other.
 
-    NumPy takes the threads it likes. A single run of the kernel has one: a second would wait for those of
-    the matrix product before it, which stay busy for a while.
+    NumPy chooses its number of threads. A single run of the kernel uses one thread: a second would wait for
+    the threads of the preceding matrix product, which stay busy for a while.
     """
 
     params = ([(1, 17), (16, 17), (1, 59), (16, 59)],)

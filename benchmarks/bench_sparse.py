@@ -76,7 +76,7 @@ class Batches:
 
 
 class SpeedUp:
-    """Median throughput relative to single runs trained one after the other, on the better of one and two threads."""
+    """Median throughput relative to single runs trained one after the other, on the faster of one and two threads."""
 
     params = ([1, 16, 100, 400], [True, False], DEVICES)
     param_names = ("runs", "scored", "device")

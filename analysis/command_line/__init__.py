@@ -1,1 +1,1 @@
-"""What the commands have in common: parsing, errors, interrupts, options, choice of runs and panels."""
+"""Common parts of the commands: parsing, errors, interrupts, shared options, selection of runs and panels."""

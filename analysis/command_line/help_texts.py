@@ -1,8 +1,8 @@
-"""Options of command lines as tyro shows them: help texts, placeholders and defaults, from dataclasses of options.
+"""How tyro shows the options of a command: help texts, placeholders and defaults, read from dataclasses of options.
 
 An option is a field of a dataclass with a string below it (or with metadata={"help": ...}). Where the string ends in
 "Default: 100." and the default of the field is None or empty, the help shows "(default: 100)". Values are shown as INT,
-FLOAT, STR or PATH, positional arguments by their names.
+FLOAT, STR or PATH; positional arguments are shown by their names.
 """
 
 import ast
@@ -30,12 +30,12 @@ PAPERS = {
     "CA": "Musat, Clustering and Alignment: Understanding the Training Dynamics in Modular Addition, arXiv 2408.09414",
     "VC": "Odonnat et al., A Visual Case Study of the Training Dynamics in Neural Networks, arXiv 2410.24050",
 }
-"""The papers whose abbreviations stand in help texts."""
+"""Titles of papers, by the abbreviations used in help texts."""
 
 _PLACEHOLDERS = {int: "INT", float: "FLOAT", str: "STR", Path: "PATH"}
 
 REGISTRY = ConstructorRegistry()
-"""Makes tyro read dataclasses of options by the rules of this module."""
+"""Registry that makes tyro read dataclasses of options as this module describes."""
 
 
 @functools.cache
@@ -45,7 +45,7 @@ def field_descriptions(options: type) -> dict[str, str]:
     for each in reversed(options.__mro__):
         try:
             (tree,) = ast.parse(textwrap.dedent(inspect.getsource(each))).body
-        except (OSError, TypeError, SyntaxError):  # built in, or created while the program runs
+        except (OSError, TypeError, SyntaxError):  # no source: built in, or created at run time
             continue
         assert isinstance(tree, ast.ClassDef)
         for field, text in itertools.pairwise(tree.body):
@@ -65,7 +65,7 @@ def docstring_summary(owner: Any) -> str:
 
 
 def command_description(options: type) -> str:
-    """The docstring of a command's options, and which papers the abbreviations in its help stand for."""
+    """The docstring of a command's options, and the titles of the papers that its help texts abbreviate."""
     paragraphs = [" ".join(text.split()) for text in docstring_summary(options).split("\n\n")]
     texts = " ".join([*paragraphs, *_help_texts(options)])
     papers = [f"{name}: {title}." for name, title in PAPERS.items() if re.search(rf"\b{name}\b", texts)]
@@ -82,7 +82,7 @@ def _help_texts(options: Any) -> Iterator[str]:
 
 
 def option_names(options: Any) -> tuple[list[str], list[str]]:
-    """Names of the options and of the positional arguments of a command, as fields or by the name they are given."""
+    """Names of a command's options and positional arguments: the annotated name, if there is one, or the field's."""
     named: list[str] = []
     positional: list[str] = []
     for each in _nested_options(options):
@@ -94,7 +94,7 @@ def option_names(options: Any) -> tuple[list[str], list[str]]:
 
 
 def _nested_options(kind: Any) -> Iterator[type]:
-    """The dataclasses of which options are made, subcommands included."""
+    """A dataclass of options and the dataclasses nested in it, including subcommands."""
     if get_origin(kind) is Annotated:
         yield from _nested_options(get_args(kind)[0])
     elif _is_union(kind):
@@ -107,7 +107,7 @@ def _nested_options(kind: Any) -> Iterator[type]:
 
 
 def _fields(options: type) -> Iterator[tuple[Any, Any, tuple[Any, ...]]]:
-    """Each field of a dataclass with its type and what annotates it."""
+    """Each field of a dataclass, with its type and the metadata of its annotation."""
     hints = get_type_hints(options, include_extras=True)
     for field in dataclasses.fields(options):
         kind, extras = hints[field.name], ()
@@ -123,7 +123,7 @@ def _fields(options: type) -> Iterator[tuple[Any, Any, tuple[Any, ...]]]:
 
 @REGISTRY.struct_rule
 def _dataclass_rule(info: StructTypeInfo) -> StructConstructorSpec | None:
-    """How tyro makes an instance of a dataclass of options."""
+    """The specification from which tyro builds a dataclass of options."""
     if not (isinstance(info.type, type) and dataclasses.is_dataclass(info.type)):
         return None
     fields = []
@@ -144,13 +144,13 @@ def _dataclass_rule(info: StructTypeInfo) -> StructConstructorSpec | None:
 
 
 def _help_text(options: type, field: dataclasses.Field[Any], kind: Any) -> str | None:
-    """The help of an option, without the default that its last sentence names; or of a group of options."""
+    """The help text of an option, without a last sentence that states the default, or of a group of options."""
     text = _description(options, field).partition(" Default: ")[0]
     return text or (docstring_summary(kind) if dataclasses.is_dataclass(kind) else None)
 
 
 def _default_hint(options: type, field: dataclasses.Field[Any], default: str) -> str:
-    """What stands in brackets after the help of an option."""
+    """The text in parentheses after the help text of an option."""
     named = _description(options, field).partition(" Default: ")[2].removesuffix(".")
     shown = named if default in ("", "''", "None") else default
     return f"(default: {shown})" if shown else ""
@@ -161,7 +161,7 @@ def _description(options: type, field: dataclasses.Field[Any]) -> str:
 
 
 def _placeholder(name: str, kind: Any, extras: tuple[Any, ...]) -> str | None:
-    """What stands for the value of an option; None leaves it to tyro."""
+    """The placeholder for the value of an option; None means the default of tyro."""
     if given := [extra.metavar for extra in extras if getattr(extra, "metavar", None)]:
         return given[0]
     optional = _is_union(kind) and type(None) in get_args(kind)

@@ -1,8 +1,8 @@
-"""What SIGINT and SIGTERM do to a command: a line that says so and exit code 130 or 143, never a traceback.
+"""Handling of SIGINT and SIGTERM in commands: a one-line message and exit code 130 or 143, without a traceback.
 
 While modules are being imported the process ends at once: a KeyboardInterrupt raised inside an import leaves
-half-initialised modules behind, and extension modules turn it into other errors. Standard library only, because this
-comes before all other imports.
+half-initialised modules behind, and extension modules turn it into other errors. This module uses only the
+standard library, because it is imported before all other modules.
 """
 
 import os
@@ -27,7 +27,7 @@ def exit_on_interrupt() -> None:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """While a command works: SIGINT raises KeyboardInterrupt and SIGTERM exits, once no import is under way."""
+    """While a command runs, let SIGINT raise KeyboardInterrupt and SIGTERM exit; during an import both exit at once."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     _handle(_interrupt)
     try:
@@ -39,7 +39,7 @@ def interruptible() -> Iterator[None]:
 
 def _handle(handler: Callable[[int, FrameType | None], object]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as for what a shell starts in the background
+        if signal.getsignal(number) is not signal.SIG_IGN:  # ignored in background processes of a shell
             signal.signal(number, handler)
 
 

@@ -19,7 +19,7 @@ class TableOptions:
 
     @property
     def log(self) -> TextIO:
-        """Where messages go: to stderr if the CSV goes to stdout."""
+        """Stream for messages: stderr if the CSV is written to stdout, otherwise stdout."""
         return sys.stderr if str(self.csv) == "-" else sys.stdout
 
 
@@ -33,10 +33,10 @@ class SparseOptions(SparseSettings):
 
     @classmethod
     def of(cls, settings: SparseSettings) -> "SparseOptions":
-        """Options with the values of some settings."""
+        """Options that have the values of `settings`."""
         return cls(**{field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)})
 
     @property
     def settings(self) -> SparseSettings:
-        """The settings that the options give."""
+        """The settings that these options specify."""
         return SparseSettings(**dataclasses.asdict(self))

@@ -1,4 +1,4 @@
-"""Options of the commands that draw panels of one run, or of two side by side, and the choices that they leave open."""
+"""Options of the commands that draw panels of one or two runs, and the default panels, runs and sizes."""
 
 from __future__ import annotations
 
@@ -64,16 +64,16 @@ class PanelOptions:
 def select_panels(
     options: PanelOptions, trajectories: Sequence[xr.Dataset], default: Sequence[str] = (), most: int | None = None
 ) -> tuple[tuple[str, ...], str]:
-    """Names of the panels to draw, which all trajectories have, and a note on those that are left out.
+    """Names of the panels to draw, which all trajectories must have, and a note on panels that are not drawn.
 
-    Without the option --panels these are the first `most` (16), of the names `default` where there are any. Raises
-    SettingsError, TrajectoryError.
+    Without the option --panels, these are the first `most` (default: 16) panels, chosen from `default` if the
+    trajectories have any of those. Raises SettingsError, TrajectoryError.
     """
     names = [plots.panel_names(each) for each in trajectories]
     common = tuple(name for name in names[0] if all(name in others for others in names))
     for name in options.panels:
         if name not in common:
-            raise SettingsError("panels", name, "some of " + ", ".join(common))
+            raise SettingsError("panels", name, "one or more of " + ", ".join(common))
     if not common:
         raise SettingsError("other", options.other, "a run that has panels in common with the first")
     shown = options.panels or ([name for name in default if name in common] or common)[: most or MAX_PANELS]
@@ -82,7 +82,7 @@ def select_panels(
 
 
 def check_picture_path(options: PanelOptions, default: Path, formats: Sequence[str]) -> Path:
-    """The file to write. Raises SettingsError unless it has one of the formats and contains no trajectory or result."""
+    """The picture's path. Raises SettingsError for other formats and for an existing trajectory or result file."""
     path = default if options.out is None else options.out
     if path.suffix[1:].lower() not in formats or path.is_dir():
         suffixes = [f".{one}" for one in formats]
@@ -91,7 +91,7 @@ def check_picture_path(options: PanelOptions, default: Path, formats: Sequence[s
     if path.is_file():
         with path.open("rb") as file:
             if file.read(8).startswith(_NETCDF_SIGNATURES):
-                raise SettingsError("out", path, "a name that no trajectory or result has")
+                raise SettingsError("out", path, "a file that is not a trajectory or result")
     return path
 
 
@@ -132,7 +132,7 @@ def map_pixels(options: PanelOptions, count: int) -> int:
 
 
 def open_shown_runs(options: PanelOptions) -> tuple[list[xr.Dataset], list[int]]:
-    """Open and print the trajectories that are drawn, with the indices of their runs."""
+    """Open the trajectories to draw and print their paths; return them and the indices of their runs."""
     paths = [options.trajectory] if options.other is None else [options.trajectory, options.other]
     trajectories = [dynamics.open_trajectory(path) for path in paths]
     runs: list[int] = []

@@ -1,7 +1,7 @@
-"""Command lines: options from the arguments of a command, exit codes, and errors in one line.
+"""Parsing of command lines, exit codes, and error messages in one line.
 
-Exit codes: 0 done; 1 could not be done; 2 bad arguments; 130 and 143 interrupted by SIGINT and SIGTERM. The module of a
-command imports nothing heavy, so that --help answers at once.
+Exit codes: 0 success; 1 failure; 2 invalid arguments; 130 and 143 interruption by SIGINT and SIGTERM. The modules of
+commands import only small modules, so that --help prints without delay.
 """
 
 import difflib
@@ -25,10 +25,10 @@ from dynamics.errors import ReportedError, SettingsError
 Options = TypeVar("Options")
 
 _SAME_MEANING = {"steps": "epochs", "epochs": "steps"}
-"""Options of which a command has one or the other."""
+"""Pairs of alternative options; a command has at most one of each pair."""
 
 _KINDS = {"INT": "a whole number", "FLOAT": "a number", "PATH": "a path", "STR": "a word"}
-"""Placeholders of values in words."""
+"""Descriptions of the values that placeholders stand for."""
 
 
 def run_command(
@@ -61,7 +61,7 @@ def run_command(
 
 @contextmanager
 def exit_on_settings_error() -> Iterator[None]:
-    """Report a SettingsError as `run_command` does, where the options are not known yet."""
+    """Report a SettingsError as `run_command` does, before the options have been parsed."""
     try:
         yield
     except SettingsError as error:
@@ -69,9 +69,9 @@ def exit_on_settings_error() -> Iterator[None]:
 
 
 def parse_options(options: type[Options], program: str, default: Any = None) -> Options:
-    """The options that the command line of `python -m program` gives; others are those of `default`.
+    """The options given on the command line of `python -m program`; others are taken from `default`.
 
-    Raises SettingsError for what the options do not allow.
+    Raises SettingsError for invalid arguments.
     """
     asks_for_help = {"-h", "--help"} & set(sys.argv[1:])
 
@@ -91,7 +91,7 @@ def parse_options(options: type[Options], program: str, default: Any = None) -> 
 
 
 def _check_output_names(arguments: Sequence[str]) -> None:
-    """Raise SettingsError for an output file whose name ends in a slash, which would be lost in a Path."""
+    """Raise SettingsError for an output file whose name ends in a slash, as Path would remove the slash."""
     words = [word for argument in arguments for word in argument.split("=", 1)]
     for option, value in itertools.pairwise(words):
         if option in ("--out", "--csv", "--export") and value.endswith(os.sep):
@@ -102,7 +102,7 @@ def _check_output_names(arguments: Sequence[str]) -> None:
 
 
 def _parse_error(event: parse_errors.ParseErrorEvent, options: type) -> SettingsError:
-    """The error of a command line that tyro refuses."""
+    """The error for a command line that tyro rejects."""
     error = sys.exc_info()[1]
     while error is not None:  # raised by the class of the settings
         if isinstance(error, SettingsError):
@@ -123,7 +123,7 @@ def _parse_error(event: parse_errors.ParseErrorEvent, options: type) -> Settings
             return SettingsError(_name_of(event.argument), "no value", _kind_of(event.argument))
         case parse_errors.InstantiationFailure(argument=argument) if argument is not None:
             return SettingsError(_name_of(argument), _given_value(argument) or event.message, _kind_of(argument))
-    return SettingsError("arguments of the command", "something else", "what --help lists")
+    return SettingsError("arguments of the command", "invalid arguments", "the arguments that --help lists")
 
 
 def _unknown_argument(token: str, options: type) -> SettingsError:
@@ -162,7 +162,7 @@ def _kind_of(argument: Any) -> str:
 
 
 def _exit_with_message(error: BaseException, options: type, chosen: Any) -> None:
-    """Exit with a message for the user; returns where the error is a fault of the program."""
+    """Exit with a message for the user; return if the error is a defect of the program."""
     for note in getattr(error, "__notes__", ()):
         print(note, file=sys.stderr)
     if isinstance(error, KeyboardInterrupt):
@@ -182,7 +182,7 @@ def _exit_with_message(error: BaseException, options: type, chosen: Any) -> None
 
 
 def _on_command_line(fields: str, options: type) -> str:
-    """Names of fields as options or positional arguments; others are variables, classes and their members."""
+    """Names of fields as written on the command line; names of variables, classes and members are not changed."""
     positional, names = option_names(options)[1], []
     for name in (each.strip() for each in fields.split(",")):
         is_option = name.isidentifier() and name.islower()

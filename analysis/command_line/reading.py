@@ -1,4 +1,4 @@
-"""What the commands share that read one trajectory: their options, and the files of result and picture."""
+"""Common parts of the commands that read one trajectory: options, and output of the result and the picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page in the browser: recorded runs, live particles and a live network."""
+"""Interactive browser page: recorded runs, a live particle simulation and live training of a network."""
 
 import lazy_loader as lazy
 

@@ -1,7 +1,8 @@
 """A panel of a scene as a Bokeh figure, and the parts of it that the player in the browser changes from frame to frame.
 
-Changing glyphs lie on the figure's upper canvas (level "overlay"); axes, frame and curves lie on the lower one,
-which is painted once. The player writes slices of buffers into the data sources of `BokehPanel.parts` and repaints.
+Changing glyphs are drawn on the figure's upper canvas (level "overlay"); axes, frame and curves are drawn on the lower
+one, which is painted once. The player writes slices of buffers into the data sources of `BokehPanel.parts` and
+repaints.
 """
 
 import html
@@ -38,10 +39,10 @@ from analysis.plots.drawing.contours import contour_tiles, mark_contours, tile_p
 from analysis.plots.scenes.scene import Arrows, Curves, Image, LayerArrays, Map, Panel, Points, Scene
 
 _MARK_SIZE = 7.0
-"""Pixels across a mark of size 1."""
+"""Diameter of a marker of size 1, in pixels."""
 
 _LEGEND_LETTERS_PER_PIXEL = 0.15
-"""Characters of a legend that fit into a line, per pixel."""
+"""Number of legend characters that fit into a line, per pixel of its width."""
 
 LEFT, RIGHT, TOP, BOTTOM = 40, 9, 5, 24
 """Pixels around a frame, for ticks and their numbers."""
@@ -60,7 +61,7 @@ class BokehPanel:
 
 
 def make_bokeh_panel(panel: Panel, scene: Scene, arrays: LayerArrays, at: float, width: int) -> BokehPanel:
-    """A panel as a figure of a width in pixels.
+    """A panel as a Bokeh figure with a given width in pixels.
 
     arrays: arrays of its layers at one frame, (1, ...). at: time of that frame.
     """
@@ -119,7 +120,7 @@ def _empty_figure(panel: Panel, width: int) -> figure:
 
 
 def _square_limits(panel: Panel) -> tuple[tuple[float, float], tuple[float, float]]:
-    """The limits of a panel; with equal scales if the panel asks for them."""
+    """The limits of a panel, extended to equal scales if `panel.equal` is true."""
     if not panel.equal:
         return panel.x, panel.y
     half = max(panel.x[1] - panel.x[0], panel.y[1] - panel.y[0]) / 2
@@ -142,7 +143,7 @@ def tick_values(limits: tuple[float, float], log: bool) -> list[float]:
 
 
 def _name_matrix_cells(plot: figure, image: Image) -> None:
-    """Labels of columns below, as many as fit; labels of rows are in the hover text."""
+    """Label the columns below the matrix, as many as fit; labels of rows are in the hover text."""
     every = max(1, -(-len(image.columns) * max(map(len, image.columns)) // 26))
     places = list(range(0, len(image.columns), every))
     plot.xaxis.ticker = FixedTicker(ticks=places)
@@ -151,7 +152,7 @@ def _name_matrix_cells(plot: figure, image: Image) -> None:
 
 
 def _draw_origin(plot: figure, across: tuple[float, float], up: tuple[float, float]) -> None:
-    """Lines through the origin."""
+    """Draw lines through the origin."""
     for x, y in (((0.0, 0.0), up), (across, (0.0, 0.0))):
         plot.line(list(x), list(y), line_color="#e4e7eb", line_width=1)
 
@@ -194,7 +195,7 @@ _NOTE_STYLE: dict[str, str | None] = {
     "position": "absolute", "right": "9px", "top": "18px", "font": f"11px/15px {FACE}", "color": WARNING,
     "background": PAPER,
 }  # fmt: skip
-"""Style of the note that a map belongs to another frame than the one shown."""
+"""Style of the note that a map belongs to a different frame than the other panels."""
 
 
 def _axis_text(panel: Panel) -> str:
@@ -217,7 +218,7 @@ def _hover_tool(renderer: GlyphRenderer, name: str, x: str, y: str, **more: Any)
 
 
 def add_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, Any]:
-    """Marks, with labels beside them or on hover."""
+    """Add markers, with labels beside them or on hover."""
     colours = [_hex_colour(colour) for colour in layer.colours]
     filled = np.ones(len(colours), bool) if layer.filled is None else np.asarray(layer.filled, bool)
     shapes = ["x" if shape == "cross" else shape for shape in layer.shapes] or ["circle"] * len(colours)
@@ -260,7 +261,7 @@ def _label_sizes(plot: figure, names: Sequence[str]) -> dict[str, Any]:
 
 
 def add_arrows(plot: figure, layer: Arrows, values: np.ndarray) -> dict[str, Any]:
-    """Shafts and heads."""
+    """Add arrows: shafts and heads."""
     colours = [_hex_colour(colour) for colour in layer.colours]
     x0, y0, x1, y1 = np.ascontiguousarray(values[0].T, np.float32)
     angle = np.arctan2(y1 - y0, x1 - x0) - np.float32(np.pi / 2)
@@ -278,7 +279,7 @@ def add_arrows(plot: figure, layer: Arrows, values: np.ndarray) -> dict[str, Any
 
 
 def add_pixels(plot: figure, panel: Panel, layer: Map | Image, values: np.ndarray) -> dict[str, Any]:
-    """A map or a matrix that fills the panel; hovering shows the class or value."""
+    """Add a map or a matrix that fills the panel; hovering shows the class or value."""
     level = encode_layer(layer, values)[0].reshape(values.shape[1:]) if isinstance(layer, Image) else None
     shown = level if level is not None else np.asarray(values[0], np.uint16)
     palette, edges = pixel_palette(layer)
@@ -318,15 +319,15 @@ return `${rows[row]}, ${columns[column]}: ${level}`
 
 
 def _rgba_word(colour: np.ndarray) -> int:
-    """A colour (rgb) in 0..1 as an opaque pixel, the red first in memory."""
+    """A colour (rgb) in 0..1 as an opaque 32-bit pixel whose first byte in memory is red."""
     red, green, blue = (round(255 * float(part)) for part in colour)
     return red | green << 8 | blue << 16 | 255 << 24
 
 
 def pixel_palette(layer: Map | Image) -> tuple[np.ndarray, bool]:
-    """Pixels of all class indices of a layer, (number,) uint32, and whether there are four of each, with contours.
+    """Pixels of all class indices of a layer, (number,) uint32, and whether there are four for each, with contours.
 
-    These are those of `contours.contour_tiles`, (4 number, row, column), in a row.
+    With contours, they are the flattened tiles of `contours.contour_tiles`, (4 number, row, column).
     """
     if isinstance(layer, Image):
         level = [_rgba_word(colour) for colour in sequential_colours(IMAGE_LEVELS + 1)]
@@ -344,7 +345,7 @@ def palette_pixels(numbers: np.ndarray, palette: np.ndarray, edges: bool) -> np.
 
 
 def _add_curves(plot: figure, panel: Panel, layer: Curves, scene: Scene, at: float) -> dict[str, Any]:
-    """Curves with the events of the run above them, and a cursor."""
+    """Add curves, with the events of the run above them, and a cursor."""
     x = np.asarray(layer.x, np.float64)
     y = np.asarray(layer.y, np.float64)
     source = ColumnDataSource(

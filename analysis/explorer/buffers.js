@@ -1,5 +1,5 @@
-// Buffers of a stage, each (frame, width), by lane/array. They arrive in batches: of all frames, or, for maps, of the frames
-// in the entry "frame". Until all frames of a map have arrived, the nearest frame is shown for those that are missing.
+// Buffers of a stage, each (frame, width), with keys "lane/array". They arrive in batches: of all frames, or, for maps,
+// of the frames listed in the entry "frame". For frames of a map that have not arrived yet, the nearest frame is shown.
 
 const KINDS = {float32: Float32Array, uint8: Uint8Array, uint16: Uint16Array}
 const plain = (value) => value instanceof Map ? Object.fromEntries(value) : value
@@ -31,7 +31,7 @@ class Buffers extends Map {
     if (buffer.held?.every((held) => held)) delete buffer.held
   }
 
-  slice(name, frame) {  // numbers and index of a frame or the nearest one; null if there is none
+  slice(name, frame) {  // values and index of a frame or the nearest available one; null if there is none
     const buffer = this.get(name), from = buffer ? nearest(buffer.held, frame) : -1
     return from < 0 ? null : {from, numbers: buffer.data.subarray(from * buffer.width, (from + 1) * buffer.width)}
   }

@@ -1,7 +1,7 @@
 """A catalogue of the runs of a trajectory: final loss and accuracy, structure, circuit, and number of spikes.
 
-Circuits and spikes come from results beside the file (`python -m analysis.circuits`, `analysis.events`), if these
-belong to the trajectory as it is now: results from before it was extended or computed again are ignored.
+Circuits and spikes are read from result files beside the trajectory (`python -m analysis.circuits`,
+`analysis.events`). Results that were computed before the trajectory was extended or recomputed are ignored.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,12 +22,12 @@ from dynamics.trajectory.netcdf import NETCDF_LOCK
 from dynamics.trajectory.schema import DIVERGED, RUNNING
 
 RESULT_ANALYSES = ("circuits", "events")
-"""Analyses whose results are read if they lie beside a trajectory."""
+"""Analyses whose results are read if their files are beside the trajectory."""
 
 
 @dataclass(frozen=True)
 class RunEntry:
-    """Facts about a run; None if unknown."""
+    """Properties of a run; None if unknown."""
 
     place: int  # run index
     seed: int
@@ -47,7 +47,7 @@ class RunEntry:
 
 
 def run_catalogue(trajectory: xr.Dataset, path: Path | None = None) -> list[RunEntry]:
-    """The entries of all runs of a trajectory. path: its file, beside which results may lie."""
+    """The entries of all runs of a trajectory. path: its file; results are searched beside it."""
     last = trajectory.isel(step=-1)
     found: dict[str, Any] = {
         "seed": trajectory["seed"].values.tolist(),
@@ -89,10 +89,10 @@ def _structures(trajectory: xr.Dataset) -> tuple[list[str], list[int]]:
     return [STRUCTURE_KINDS[not circle] for circle in is_circle(x)], count_imperfections(x).tolist()
 
 
-# ------------------------------------------------------------------------------------------ results beside
+# ------------------------------------------------------------------------------------------ results of analyses
 
 _ResultReader = Callable[[xr.Dataset, xr.Dataset], list]
-"""Reads a value per run from a result; empty if the result does not belong to the trajectory as it is now."""
+"""Function that reads one value per run from a result; empty if the result does not match the trajectory."""
 
 
 def stored_result_path(path: Path, analysis: str) -> Path:
@@ -101,7 +101,7 @@ def stored_result_path(path: Path, analysis: str) -> Path:
 
 
 def _beside(trajectory: xr.Dataset, path: Path, analysis: str, read: _ResultReader) -> list:
-    """Values per run from a result beside the file, if it belongs to this file and these runs."""
+    """Values per run from a result beside the file; empty unless the result matches this file and its runs."""
     beside = stored_result_path(path, analysis)
     if not beside.is_file():
         return []
@@ -113,7 +113,7 @@ def _beside(trajectory: xr.Dataset, path: Path, analysis: str, read: _ResultRead
                 return []
             result.load()
         return read(trajectory, result) if _ended_so(trajectory, result) else []
-    except (OSError, ValueError, KeyError, RuntimeError, TrajectoryError):  # not a result of ours, or damaged
+    except (OSError, ValueError, KeyError, RuntimeError, TrajectoryError):  # not a result of this package, or damaged
         return []
 
 
@@ -130,7 +130,7 @@ def _circuits(trajectory: xr.Dataset, result: xr.Dataset) -> list:
 def _spikes(trajectory: xr.Dataset, result: xr.Dataset) -> list:
     """Spike counts, if the result used the scalar, split and detection settings of the page.
 
-    A result does not record all of these, so the events of the run with most events are detected again and compared.
+    A result does not record all of these, so the events of the run that has most are detected again and compared.
     """
     name = default_scalar_name(trajectory)
     if result.attrs["scalar"] != name or not np.array_equal(result["alive"].values, not_diverged(trajectory)):
@@ -143,7 +143,7 @@ def _spikes(trajectory: xr.Dataset, result: xr.Dataset) -> list:
     return result["spikes"].values.astype(int).tolist()
 
 
-# ---------------------------------------------------------------------------------------------- choosing
+# ---------------------------------------------------------------------------------------------- filters and order
 
 _RUN_FILTERS: dict[str, tuple[str, Callable[[RunEntry], bool]]] = {
     "all": ("all runs", lambda entry: True),

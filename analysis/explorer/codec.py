@@ -1,4 +1,4 @@
-"""Compact buffers of all frames of a run's panels, of which the browser takes slices.
+"""Compact buffers with all frames of a run's panels; the browser reads slices of them.
 
 A buffer has the shape (frame, width), so that a frame is contiguous. Points: the x of all points, then the y; arrows:
 x and y of all tails, then of all heads; both float32. Maps: class indices with contours as in
@@ -6,7 +6,7 @@ x and y of all tails, then of all heads; both float32. Maps: class indices with 
 row first. `IMAGE_GAP` marks a missing value.
 
 In an exported file, floats are rounded to 16 bits over the visible range and a margin, each column is stored as the
-difference from the frame before, and all is compressed.
+difference from the frame before, and the result is compressed.
 """
 
 import base64
@@ -22,10 +22,10 @@ from analysis.plots.scenes.common_panels import MAX_FRAMES, evenly_spaced_indice
 from analysis.plots.scenes.scene import Arrows, Curves, Image, Layer, Map, Points, Scene
 
 IMAGE_GAP, IMAGE_LEVELS = 255, 254
-"""The level of a missing value of an image, and the highest level of a value."""
+"""Level that marks a missing value of an image, and highest level of other values."""
 
 _MAX_BYTES = 256 << 20
-"""Largest size of all buffers; of a larger run fewer frames are sent."""
+"""Maximum total size of the buffers in bytes; of a larger run, fewer frames are sent."""
 
 QUANTIZATION_STEPS = 65534
 """Number of intervals into which a range is divided in a file; the next number marks a missing value."""
@@ -70,7 +70,7 @@ def encode_layer(layer: Layer, values: np.ndarray) -> np.ndarray:
 
 
 def is_map(layer: Layer) -> bool:
-    """Whether a layer is a map or an image, whose large buffer is sent later or with fewer frames."""
+    """Whether a layer is a map, whose large buffer is sent later or with fewer frames."""
     return isinstance(layer, Map)
 
 
@@ -81,7 +81,7 @@ def encode_layers(scene: Scene, frames: np.ndarray, layers: Mapping[str, Layer])
 
 
 def coarse_to_fine_batches(count: int, at_once: int) -> list[np.ndarray]:
-    """Each index below `count` once, in batches: first few and evenly spaced, then those between."""
+    """All indices below `count`, in batches: first a few evenly spaced ones, then those between them."""
     stride = 1
     while count > at_once * stride:
         stride *= 2
@@ -95,7 +95,7 @@ def coarse_to_fine_batches(count: int, at_once: int) -> list[np.ndarray]:
     return [piece for piece in pieces if len(piece)]
 
 
-# --------------------------------------------------------------------------------------------- in a file
+# --------------------------------------------------------------------------------------------- exported files
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,8 @@ class CompressedBuffer:
     text: str  # base64 of zlib
     kind: str  # of the numbers: uint8 or uint16
     width: int
-    low: float | None = None  # of floats: the value of 0
-    step: float | None = None  # of floats: the value of one unit
+    low: float | None = None  # for floats: the value that 0 stands for
+    step: float | None = None  # for floats: the difference between consecutive integers
 
     @property
     def words(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class CompressedBuffer:
 
 
 def compress_buffer(buffer: np.ndarray, within: _Range | None = None) -> CompressedBuffer:
-    """A buffer (frame, width) for a file; floats are rounded to 16 bits over their range or `within`."""
+    """Compress a buffer (frame, width); floats are rounded to 16 bits over `within`, by default their range."""
     low = step = None
     if np.issubdtype(buffer.dtype, np.floating):
         known = np.isfinite(buffer)
@@ -149,7 +149,7 @@ def clip_arrows(arrows: np.ndarray, within: _Range) -> np.ndarray:
     tail, head = ends[..., 0, :], ends[..., 1, :]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         along = head - tail
-        edge = (np.where(along > 0, within[1], within[0]) - tail) / along  # in lengths of the arrow
+        edge = (np.where(along > 0, within[1], within[0]) - tail) / along  # as a multiple of the arrow
         edge[along == 0] = np.inf
         length = np.clip(np.fmin(*np.moveaxis(edge, -1, 0)), 0, 1)
     inside = ((tail >= within[0]) & (tail <= within[1])).all(axis=-1)

@@ -48,7 +48,7 @@ class LabelledSlider:
 
 
 class StatusLine:
-    """Text that changes often: it is replaced in place, since Bokeh would lay out the whole page again."""
+    """Text that changes often. A script replaces it, as Bokeh would otherwise lay out the whole page again."""
 
     def __init__(self, words: str = "", **styles: str) -> None:
         self.layout = text_div(words, colour=FAINT, **{**ONE_LINE, **styles})

@@ -1,4 +1,4 @@
-"""Export of a run, or of two, as one HTML file that plays without a server and loads nothing."""
+"""Export of one or two runs as a single HTML file that needs no server and loads no other files."""
 
 import html
 import json
@@ -28,7 +28,7 @@ from analysis.plots.scenes.scene import Arrows
 from dynamics.settings import SettingsError, check_choice
 
 _MAP_FRAMES = 1001
-"""Largest number of frames of maps in a file; between them the nearest is shown, with a note."""
+"""Maximum number of frames of maps in a file; for other frames the nearest one is shown, with a note."""
 
 _DOCUMENT = Template("""\
 <!DOCTYPE html>
@@ -49,7 +49,7 @@ style-src 'unsafe-inline'; img-src data: blob:; font-src data:">
 </style>
 </head>
 <body>
-<noscript>This page needs JavaScript, all of which it contains.</noscript>
+<noscript>This page needs JavaScript. It contains all scripts itself.</noscript>
 <main>
 <h1>{{ heading }}</h1>
 <p>{{ facts }}</p>

@@ -1,5 +1,5 @@
-// Figures of a stage: slices of buffers are written into Bokeh's data sources; of each visible figure only the upper canvas,
-// which holds the changing glyphs, is painted.
+// Figures of a stage. Slices of buffers are written into Bokeh's data sources; then only the upper canvas of each
+// visible figure is repainted, which holds the changing glyphs.
 
 class Figures {
   constructor(stage, changed) {
@@ -12,7 +12,7 @@ class Figures {
     this.views = null
   }
 
-  paint(place) {  // show an index of the time line; a promise of what must finish before the browser paints
+  paint(place) {  // show an index of the time line; returns a promise that resolves when all figures are painted
     if (!this.views) this.find_views()
     const work = [], changed = new Map()
     for (const part of this.stage.parts) {
@@ -90,8 +90,8 @@ const name_for_readers = (plot) => {  // labels for screen readers; figures have
   events.setAttribute("aria-label", plot.model.name)
 }
 
-// Pixels of class indices: one each, or with contours four each, two by two, with the contours in the index
-// (analysis/plots/drawing/contours.py): 4 number + 1 with one to the right + 2 with one above.
+// Pixels of class indices: one for each, or two by two if the map has contours. The index then encodes contours
+// (analysis/plots/drawing/contours.py): 4 number, + 1 for a contour at the right edge, + 2 for one at the upper edge.
 const colour = ({source, palette, edges, columns}, numbers) => {
   const {image: [image], number: [shown]} = source.data, count = numbers.length
   const pixels = new Uint32Array(image.buffer, image.byteOffset, image.length)
@@ -111,7 +111,7 @@ const colour = ({source, palette, edges, columns}, numbers) => {
   }
 }
 
-const say_of_which_frame = (part, lane, frame, from) => {  // shown where a map belongs to another frame than the rest
+const say_of_which_frame = (part, lane, frame, from) => {  // shown if a map is of a different frame than the rest
   if (!part.map || part.away === from - frame) return
   part.away = from - frame
   const words = from == frame ? "" : `map of ${lane.unit} ${lane.clock[from]}`

@@ -1,4 +1,4 @@
-"""Compilation of the particle kernels of a dimension, which takes some 15 s once per machine.
+"""Compilation of the particle kernels for a number of dimensions, which takes about 15 s, once per machine.
 
 A separate process compiles them into Numba's cache, so that the page stays responsive.
 """
@@ -11,10 +11,10 @@ import numpy as np
 from dynamics.particles.system import ParticleSystem
 from dynamics.settings import ParticleSettings
 
-_under_way: dict[int, "subprocess.Popen[bytes] | None"] = {}
-"""Compiling processes by dimension; None if the kernels are ready."""
+_under_way: dict[int, subprocess.Popen[bytes] | None] = {}
+"""Compilation processes by number of dimensions; None if the kernels are ready."""
 
-CODE = "import sys; from analysis.explorer.kernel_warmup import compile; compile(int(sys.argv[1]))"
+CODE = "import sys; from analysis.explorer.kernel_warmup import compile_kernels; compile_kernels(int(sys.argv[1]))"
 
 
 def kernels_ready(dim: int) -> bool:

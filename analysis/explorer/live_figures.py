@@ -1,4 +1,4 @@
-"""Figures of live runs: square planes with points, arrows and maps, and charts that grow."""
+"""Figures of live runs: square planes with points, arrows and maps, and charts over time."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ from dynamics.tasks import all_pairs, modular_sum
 
 _FRAME_STYLE = {"background": "white", "outline": f"1px solid {RULE}"}
 _FEW_TOKENS = 25
-"""Up to this many tokens, marks are large."""
+"""Largest number of tokens for which markers are large."""
 _FIRST_SPAN = 100.0
 """Initial range of a chart's horizontal axis, in steps."""
 _FAR = 1e6
-"""A coordinate beyond any plane."""
+"""A coordinate outside every plane."""
 
 
 class LivePlane:
@@ -37,7 +37,7 @@ class LivePlane:
                 styles=_FRAME_STYLE,
             html_attributes={"aria-label": label, "role": "img"}, max_width=540, name=label,
         )  # fmt: skip
-        # Axes, grids and spans ask for the page's styles at every paint, which takes longer than all glyphs.
+        # Axes, grids and spans query the page's styles at every paint, which takes longer than painting all glyphs.
         self.figure.update(left=[], below=[], center=[])
         lines = ColumnDataSource({"x": [-_FAR, 0], "y": [0, -_FAR], "x1": [_FAR, 0], "y1": [0, _FAR]})
         self.figure.segment("x", "y", "x1", "y1", source=lines, line_color=RULE, level="underlay")
@@ -99,7 +99,7 @@ class _LiveMap:
 
 
 class _LiveTokens:
-    """Numbered tokens, joined along the number line; one may be chosen. Their source has the name of the plane."""
+    """Numbered tokens, joined along the number line; one may be selected. The data source is named after the plane."""
 
     def __init__(self, stage: LivePlane, n: int) -> None:
         self.path = ColumnDataSource({"x": np.full(n + 1, np.nan), "y": np.full(n + 1, np.nan)})

@@ -25,7 +25,7 @@ from dynamics.tasks import all_pairs, modular_sum
 REACH, SUMS_REACH = 3.0, 5.0
 NUDGE_LENGTH = 0.1
 _FEW_PARTICLES = 50
-"""Up to this many particles, grid imperfections are counted in every frame; above it, when curves are drawn."""
+"""Up to this many particles, grid imperfections are counted in every frame; for more, only when curves are drawn."""
 _GRAB_DISTANCE = 0.12
 """Largest distance from the pointer at which a particle is grabbed, as a fraction of the square."""
 
@@ -76,7 +76,7 @@ class ParticlesPage:
         )
 
     def begin(self) -> None:
-        """Restart with the current settings; the figures are made again if the number of particles has changed."""
+        """Restart with the current settings; the figures are recreated if the number of particles has changed."""
         self.run.restart()
         self.history.clear()
         self.due, self.held = 0.0, None
@@ -107,12 +107,12 @@ class ParticlesPage:
             titled_plot("Pair sums, coloured by modular sum", self.plane_of_sums.figure),
         ]
 
-    # ------------------------------------------------------------------------------------------ as it moves
+    # ------------------------------------------------------------------------------------------ animation
 
     def turned(self, *events: Any) -> None:
-        """Take changed settings: force constants apply at once; N, D and the seed restart the run.
+        """Apply changed settings: force constants at once; a change of N, D or the seed restarts the run.
 
-        A new D is taken once its kernels are compiled."""
+        A new D is applied once its kernels are compiled."""
         dim = self.settings.dim
         if dim != self.run.settings.dim and not kernel_warmup.kernels_ready(dim):
             self.wait()
@@ -123,7 +123,7 @@ class ParticlesPage:
         self.player.ask()
 
     def wait(self) -> None:
-        """Try again soon to take the settings."""
+        """Try again soon to apply the settings."""
         self.player.pause()
         if not self.preparing:
             self.preparing = True
@@ -174,7 +174,7 @@ class ParticlesPage:
         force = self.run.force() @ plane.basis.T
         self.arrows.show(scaled_arrows(places[None], force[None], ARROW_LENGTH * self.embedding.reach)[0])
         sums = x[pairs[:, 0]] + x[pairs[:, 1]]
-        if plane.heights is not None:  # one axis: pair sums are drawn at heights of their own
+        if plane.heights is not None:  # one axis: pair sums have separate heights
             plane = fit_projection(sums, ranks=modular_sum(pairs, n))
         places = plane.places(sums)
         self.plane_of_sums.fit(places)
@@ -193,13 +193,13 @@ class ParticlesPage:
 
     def say(self) -> None:
         dim = self.run.settings.dim
-        note = {1: "; one axis, across", 2: ""}.get(dim, f"; two principal axes of {dim}")
+        note = {1: "; one axis, horizontal", 2: ""}.get(dim, f"; two principal axes of {dim}")
         self.words.say(self.run.structure.words + note)
         stopped = "; the next step is not finite: the run has diverged" if self.run.diverged else ""
         coming = f"; {self.settings.dim} dimensions: kernels are being compiled" if self.preparing else ""
         self.clock.say(f"step {int(self.run.state.last_step[0])}{stopped}{coming}")
 
-    # ------------------------------------------------------------------------------------- by hand
+    # ------------------------------------------------------------------------------------- user interaction
 
     def choose(self, event: PointEvent) -> None:
         """Choose the particle nearest to the pointer, if it is within reach."""
@@ -243,9 +243,10 @@ class ParticlesPage:
         self.player.ask()
 
     def put(self, place: np.ndarray, among: np.ndarray | None = None) -> None:
-        """Put the chosen particle at a place in the plane; its position along other axes does not change.
+        """Put the selected particle at a position in the plane; its coordinates along other axes do not change.
 
-        among: positions of the others (token, axis), so that a particle that is held does not compress them.
+        among: positions of all particles (token, axis) when a drag began; if each move starts from them, repeated
+        normalisation during the drag does not contract the other particles.
         """
         token, plane = int(self.token.value), self.plane()
         position = self.run.embedding[token]
@@ -270,7 +271,7 @@ class _HistoryCharts:
                 "largest over smallest norm over steps", ["ratio"], "step", log=True, level=CIRCLE_RATIO
             ),
         }
-        note = text_div(f"a circle below {CIRCLE_RATIO}", colour=FAINT)
+        note = text_div(f"a circle if below {CIRCLE_RATIO}", colour=FAINT)
         columns = [
             titled_plot(title, self.charts[name].figure, *([note] if name == "ratio" else []))
             for name, title in titles.items()

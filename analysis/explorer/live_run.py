@@ -16,9 +16,9 @@ from dynamics.settings import ModularSettings, ParticleSettings
 from dynamics.system_checks import create_system
 
 MAX_HISTORY_POINTS = 1000
-"""Largest number of points of a curve; above it every other point is dropped."""
+"""Maximum number of points of a curve; when it is exceeded, every other point is dropped."""
 EPOCHS_PER_STEP = 20
-"""Epochs of the network per step of the particles beside it: 2000 to 100, the lengths of runs in CA."""
+"""Epochs of the network per step of the particles, as runs in CA have 2000 epochs or 100 steps."""
 
 
 # --------------------------------------------------------------------------------------------- particles
@@ -61,12 +61,12 @@ class ParticleRun:
             self.state = self.system.state_from_positions(embedding[None])
 
     def advance(self, steps: int) -> None:
-        """Take some steps, on one thread: the browser needs the other one."""
+        """Advance by some steps on one thread, which leaves the other threads to the browser."""
         with numba_threads(1):
             self.state = self.system.advance(self.state, steps)
 
     def change(self, **settings: Any) -> bool:
-        """Take changed settings at once; returns whether the run had to restart. Raises SettingsError.
+        """Apply changed settings at once; return whether the run was restarted. Raises SettingsError.
 
         settings: fields of `ParticleSettings`, and seed. A change of N, D or the seed restarts the run.
         """
@@ -121,7 +121,7 @@ class TrainingRun:
 
     @property
     def epoch(self) -> int:
-        """The last epoch; a run that has diverged stays there."""
+        """The current epoch; for a diverged run, the last epoch before it diverged."""
         return int(self.state.last_step[0])
 
     @property
@@ -135,9 +135,9 @@ class TrainingRun:
         self.score()
 
     def change(self, **settings: Any) -> bool:
-        """Take other settings at once. Whether the run had to begin anew for them. Raises SettingsError.
+        """Change settings at once; return whether the run was restarted. Raises SettingsError.
 
-        settings: lr and weight_decay keep weights and moments; other fields and the seed restart the run.
+        settings: a change of lr or weight_decay keeps weights and moments; other fields and the seed restart the run.
         """
         seed = settings.pop("seed", self.seed)
         after = dataclasses.replace(self.settings, **settings)
@@ -180,7 +180,7 @@ class TrainingRun:
             return classify_points(network, weights, torch.from_numpy(points.astype(np.float32))[None])[0]
 
 
-# ---------------------------------------------------------------------------------------- what it has been
+# ---------------------------------------------------------------------------------------- history
 
 
 class History:

@@ -1,4 +1,4 @@
-"""The tab of a small network that learns addition, beside particles that start at its initial embedding."""
+"""The tab in which a small network learns modular addition, beside particles that start at its initial embedding."""
 
 import dataclasses
 from typing import Any
@@ -52,8 +52,8 @@ class TrainingPage:
 
     def controls(self) -> UIElement:
         dials = [LabelledSlider(self.settings, name, step).layout for name, step in TRAINING_SLIDER_STEPS.items()]
-        note = text_div("The learning rate and the weight decay change at once; others begin anew. "
-                    f"Particles take a step in {EPOCHS_PER_STEP} epochs.", 12, FAINT)  # fmt: skip
+        note = text_div("The learning rate and the weight decay apply at once; other settings restart the run. "
+                    f"Particles take one step per {EPOCHS_PER_STEP} epochs.", 12, FAINT)  # fmt: skip
         buttons = self.player.buttons(self.begin)
         return control_column(
             buttons, self.words["clock"].layout, *dials, parameter_select(self.settings, "pace"), note
@@ -108,7 +108,7 @@ class TrainingPage:
             titled_plot("Particles", self.particles.figure, self.words["particles"].layout),
         ]
 
-    # ------------------------------------------------------------------------------------------ as it moves
+    # ------------------------------------------------------------------------------------------ animation
 
     def turned(self, *events: Any) -> None:
         """Take changed settings: learning rate and weight decay apply at once, others restart the run."""
@@ -176,8 +176,8 @@ class TrainingPage:
         self.words["particles"].say(
             f"step {run.particles.state.step}: {embedding_structure(run.particles.embedding).words}"
         )
-        self.words["map"].say("right: " + ", ".join(f"{share:.0%} {split}" for split, share in run.accuracy.items()))
-        stopped = "; the next cannot be taken: weights beyond measure" if run.diverged else ""
+        self.words["map"].say("correct: " + ", ".join(f"{share:.0%} {split}" for split, share in run.accuracy.items()))
+        stopped = "; the next epoch is not finite: the run has diverged" if run.diverged else ""
         self.words["clock"].say(f"epoch {run.epoch}{stopped}")
 
     def show(self) -> None:

@@ -1,4 +1,4 @@
-"""The trajectories of a command line by short names, opened when first needed and again when they have changed."""
+"""The trajectories of a command line by short names, opened on first use and reopened when their files change."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,8 +28,8 @@ class OpenTrajectory(NamedTuple):
 class OpenFiles:
     """Trajectories by short names, shared between visitors.
 
-    verify: compute the checksum of a file whenever it is opened. A page that is served verifies its files once, before
-    it starts, and opens files that a running simulation has extended without another pass over all bytes.
+    verify: compute the checksum of a file whenever it is opened. The server verifies its files once, before
+    it starts; files that a running simulation has extended are reopened without another checksum.
     """
 
     def __init__(self, paths: Sequence[Path], verify: bool = False) -> None:
@@ -41,7 +41,7 @@ class OpenFiles:
         self._opened: dict[str, tuple[_Stamp, OpenTrajectory]] = {}
 
     def opened(self, name: str) -> OpenTrajectory:
-        """The trajectory as it is on disk now. Raises TrajectoryError."""
+        """The current state of the trajectory on disk. Raises TrajectoryError."""
         now = _file_stamp(self.paths[name])
         if name not in self._opened or self._opened[name][0] != now:
             trajectory = open_trajectory(self.paths[name], thoroughly=self.verify)

@@ -1,4 +1,4 @@
-"""The page: tabs, of which only the visible one computes, and an address (URL) that holds the settings of the view."""
+"""The page: its tabs, of which only the visible one computes, and its address (URL), which holds the view settings."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ _WRITE_ADDRESS_CODE = """
     clearTimeout(window.address)
     window.address = setTimeout(() => history.replaceState(null, "", "?" + address.text), 250)
 """
-"""The delay is needed because browsers allow some two hundred changes of the address in half a minute."""
+"""The delay is needed because browsers allow only about 200 changes of the address in 30 s."""
 
 
 @functools.cache
@@ -85,7 +85,7 @@ class Page:
         return Row(title, self.tabs, sizing_mode="stretch_width", margin=(14, 0, 16, 0))
 
     def _begin(self, arguments: dict[str, list[bytes]]) -> None:
-        """Show the view of the address, and list the settings in it that were refused."""
+        """Show the view that the address describes, and list its settings that were rejected."""
         refused: list[SettingsError] = []
         try:
             name = url_state.single_argument("tab", arguments.get("tab", [self.names[0].encode()]))
@@ -108,7 +108,7 @@ class Page:
             self.made[name].settings.param.watch(self._write, url_state.url_setting_names(self.made[name].settings))
         tab, self.shown = self.made[name], name
         refused = [*refused, *url_state.read_url_state(arguments or {}, tab.settings, ("tab",))]
-        self.message.text = "\n".join(f"In the address: {error}. The default is taken." for error in refused)
+        self.message.text = "\n".join(f"In the address: {error}. The default is used." for error in refused)
         self.message.visible = bool(refused)
         self.body.children = [tab.layout]
         tab.show()
@@ -134,18 +134,18 @@ class _MessageTab:
         """Does nothing."""
 
     def hide(self) -> None:
-        """Nothing moves."""
+        """Does nothing, as nothing is animated."""
 
 
-_NO_RUNS = """No recorded runs were named. Make some with
+_NO_RUNS = """No trajectories were given. Record some runs with
 
     python -m sims.particles --fa 2.0
 
-which says where it writes them, and look at them with
+which prints the path of their file, and show them with
 
     python -m analysis.explore runs/FILE.nc
 
-Particles and Training are computed as you look."""
+The tabs Particles and Training need no recorded runs."""
 
 
 def training_tab(document: Document) -> Tab:

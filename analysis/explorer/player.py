@@ -17,8 +17,8 @@ _INTERVAL = 33
 TEXT_EVERY = 6
 """Frames between updates of text."""
 _MAX_UNPAINTED = 4
-"""Frames that are sent before the first of them is painted. More would queue up in a slow browser, fewer would leave it
-waiting for the round trip."""
+"""Maximum number of frames that are sent but not yet painted. More would queue up in a slow browser; with fewer, the
+browser would wait for the round trip."""
 CHARTS_EVERY = 10
 """Frames between updates of curves, whose axes take longer to paint than all points."""
 
@@ -36,7 +36,7 @@ def advance_within_time(count: int, advance: Callable[[int], None], at_once: int
 
 
 class _PaintMonitor:
-    """Reports when the browser has painted the frames that it was sent."""
+    """Detects when the browser has painted the frames sent to it."""
 
     def __init__(self, painted: Callable[[], None]) -> None:
         self.sent = self.painted = 0

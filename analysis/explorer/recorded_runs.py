@@ -52,7 +52,7 @@ class RunsPage:
         self.parcels = BufferStream(self.layout)
         self.settings.param.watch(self._changed, [name for name in self.settings.param if name not in ("name", "step")])
 
-    # ---------------------------------------------------------------------------------------- for the page around
+    # ---------------------------------------------------------------------------------------- interface of a tab
 
     def show(self) -> None:
         """The page becomes visible: build it, or continue to send buffers."""
@@ -73,7 +73,7 @@ class RunsPage:
     # ------------------------------------------------------------------------------------------------ what is shown
 
     def _settle(self, **values: Any) -> None:
-        """Set settings that the page chooses itself."""
+        """Set settings whose values the page chooses."""
         self._settling = True
         self.settings.param.update(**values)
         self._settling = False
@@ -132,7 +132,7 @@ class RunsPage:
         """Put a screen on the page and send its buffers."""
         scenes: list[Scene] = screen.scenes
         self.title.text, self.facts.text = scenes[0].title, facts_line(scenes[0], screen.frames[0])
-        self.title.visible = self.facts.visible = len(scenes) == 1  # each of two runs has a title of its own
+        self.title.visible = self.facts.visible = len(scenes) == 1  # each of two runs has its own title
         screen.listen()
         self.screen, self.wall.children = screen, [screen.layout]
         self.parcels.begin(screen)

@@ -30,7 +30,7 @@ _LINES = 9
 
 
 class RunSelector:
-    """Controls of the view settings; a user's change sets them, `show` displays them."""
+    """Controls for the view settings: changes by the user set them, and `show` displays them."""
 
     def __init__(self, settings: ViewSettings, files: Sequence[str], changed: Callable[..., Any]) -> None:
         """files: names of files. changed: called with the settings that the user has chosen."""
@@ -51,9 +51,9 @@ class RunSelector:
 
     def _make_runs(self, files: Sequence[str]) -> None:
         self.file = select_widget("file", list(files), self.settings.file)
-        self.wanted = select_widget("which end", [("all", "all runs")], "all")
-        self.kind = select_widget("which are", [("", "of any kind")], "")
-        self.order = select_widget("in which order", list(RUN_ORDERS.items()), "place")
+        self.wanted = select_widget("final accuracy", [("all", "all runs")], "all")
+        self.kind = select_widget("kind of run", [("", "any")], "")
+        self.order = select_widget("order", list(RUN_ORDERS.items()), "place")
         self.runs = MultiSelect(
             title="runs",
             size=_LINES,
@@ -65,10 +65,10 @@ class RunSelector:
 
     def _make_compared(self, files: Sequence[str]) -> None:
         self.other_file = select_widget(
-            "with a run of", [(NO_CHOICE, "none"), *((name, name) for name in files)], NO_CHOICE
+            "file of the second run", [(NO_CHOICE, "none"), *((name, name) for name in files)], NO_CHOICE
         )
-        self.other_run = select_widget("that is", [], "")
-        self.by = select_widget("at the same", list(COMPARE_BY.items()), "clock")
+        self.other_run = select_widget("second run", [], "")
+        self.by = select_widget("aligned by", list(COMPARE_BY.items()), "clock")
 
     def _make_panels(self) -> None:
         self.boxes: dict[str, CheckboxGroup] = {}  # one group each, so that each has its own label for screen readers
@@ -87,7 +87,7 @@ class RunSelector:
         self.runs.on_change("value", self._run_chosen)
         self.other_run.on_change("value", lambda attribute, old, new: self._set(other_run=int(new) if new else None))
 
-    # ------------------------------------------------------------------------------------------- from a person
+    # ------------------------------------------------------------------------------------------- changes by the user
 
     def _set(self, **values: Any) -> None:
         """Pass on settings that the user has changed; ignore changes made by `show`."""
@@ -105,7 +105,7 @@ class RunSelector:
     def _panels_chosen(self, attribute: str, old: list[int], new: list[int]) -> None:
         self._set(panels=",".join(name for name, box in self.boxes.items() if box.active) or NO_CHOICE)
 
-    # ---------------------------------------------------------------------------------------------- to a person
+    # ---------------------------------------------------------------------------------------------- display
 
     def show(
         self, entries: list[RunEntry], others: Sequence[RunEntry], titles: dict[str, str], shown: Sequence[str]
@@ -131,7 +131,7 @@ class RunSelector:
         """Filters that distinguish between the runs."""
         kinds = sorted({kind for entry in self.entries for kind in entry.kinds})
         counts = {kind: sum(kind in entry.kinds for entry in self.entries) for kind in kinds}
-        options = [("", "of any kind"), *((kind, f"{kind} ({counts[kind]})") for kind in kinds)]
+        options = [("", "any"), *((kind, f"{kind} ({counts[kind]})") for kind in kinds)]
         wanted = run_endings(self.entries)
         for widget, some in ((self.kind, options), (self.wanted, list(wanted.items()))):
             value = widget.value if any(widget.value == each for each, _ in some) else some[0][0]
@@ -156,7 +156,7 @@ class RunSelector:
         self._quiet = True
         options = [(str(entry.place), line.replace(" ", _SPACE)) for entry, line in zip(found, lines, strict=True)]
         value = [str(self.settings.run)] if any(entry.place == self.settings.run for entry in found) else []
-        self.columns.text = header if found else "none is so"
+        self.columns.text = header if found else "no run matches"
         self.runs.update(options=options, value=value)
         self._quiet = False
 

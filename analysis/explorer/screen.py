@@ -1,4 +1,4 @@
-"""A screen of one run or two: their figures, their common time line, and the arguments of the script in the browser.
+"""The view of one or two runs: figures, a common time line, and the arguments of the script in the browser.
 
 The script consists of the files `_SCRIPTS`. A `Screen` can be part of a served page, whose server sends the buffers in
 batches, or of an exported file, which contains them.
@@ -37,7 +37,7 @@ def facts_line(scene: Scene, frames: np.ndarray) -> str:
     """Facts about a run in one line, with the number of its frames if only some are sent."""
     known = [f"{name} {value}" for name, value in scene.facts.items() if name not in ("run", "seed")]
     few = len(frames) < len(scene.steps)
-    return ", ".join(known + [f"{len(frames)} of {len(scene.steps)} frames, evenly"] * few)
+    return ", ".join(known + [f"{len(frames)} of {len(scene.steps)} frames, evenly spaced"] * few)
 
 
 def match_limits(scenes: Sequence[Scene]) -> list[Scene]:
@@ -57,7 +57,7 @@ def match_limits(scenes: Sequence[Scene]) -> list[Scene]:
 
 
 def _within(panel: Panel, limits: _PanelLimits, others: Sequence[Panel]) -> Panel:
-    """A panel with other limits, and images on the colour scale common to `others`, which its note gives."""
+    """A panel with given limits; its images have the common colour scale of `others`, which its note states."""
     images = [layer for other in others for layer in other.layers if isinstance(layer, Image)]
     layers, note = [], panel.note
     for layer in panel.layers:

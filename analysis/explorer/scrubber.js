@@ -34,7 +34,7 @@ class Player {
     return this.shown?.element ?? null
   }
 
-  at(time) {  // the last index not after a time
+  at(time) {  // the last index whose time is not later than a given time
     const {times} = this.stage
     let low = 0, high = times.length
     while (high - low > 1) {
@@ -133,7 +133,7 @@ class Player {
     }, 250)
   }
 
-  // ------------------------------------------------------------------------------------------------------- a person
+  // ------------------------------------------------------------------------------------------------------- user input
 
   hear(kind, event) {
     if (!this.stage || !this.find_bar()) return
@@ -158,7 +158,7 @@ class Player {
     act?.()
   }
 
-  press(event, on) {  // keys that no other element uses
+  press(event, on) {  // handle keys that no other element uses
     const slider = on === this.shown.control("seek")
     if (event.ctrlKey || event.altKey || event.metaKey || !this.shown.visible) return
     if (on.matches?.("input, textarea, select, [role=slider], [contenteditable]") && !(slider && event.key == " ")) return

@@ -1,8 +1,8 @@
-"""A server of one page for the user of this machine; it accepts no other clients and opens no connections.
+"""A server for one page, which accepts clients on this machine only and opens no connections.
 
 It listens on 127.0.0.1 only. Requests that name another host are refused (protection against DNS rebinding), and so are
-websockets opened by a page of another origin. The server offers the page, its websocket and Bokeh's own scripts, and no
-other file. A Content-Security-Policy forbids the page to load anything from elsewhere, and only scripts with the nonce
+websockets opened by a page of another origin. The server serves only the page, its websocket and Bokeh's own
+files. A Content-Security-Policy forbids the page to load anything from elsewhere, and only scripts with the nonce
 of the response run, so that text from a file cannot run as a script. Bokeh needs eval for its callbacks, and inline
 styles.
 """
@@ -33,7 +33,7 @@ ADDRESS = "127.0.0.1"
 HOSTS = (ADDRESS, "localhost")
 SESSION = "bokeh-session-id"
 UNUSED_SECONDS = 5
-"""Time in milliseconds for which a session waits for a closed page to return."""
+"""Time in seconds for which the session of a closed page is kept, in case the page is opened again."""
 
 NONCE_PLACEHOLDER = secrets.token_hex(18)
 """Placeholder in the template for the nonce of each response; known only in this process."""
@@ -43,7 +43,7 @@ PATH = re.compile(
 )
 """Paths of the page, its websocket and the packages' files."""
 _MAX_ADDRESS = 8000
-"""Longest query of an address that is read, in characters."""
+"""Maximum length of a request's path and query, in characters."""
 
 POLICY = (
     "default-src 'none'; script-src 'nonce-{nonce}' 'strict-dynamic' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
@@ -60,7 +60,7 @@ HEADERS = {
 
 
 class SecurityHeaders(OutputTransform):
-    """Adds security headers to every response, and to a page its policy with a new nonce for its scripts."""
+    """Adds security headers to every response, and a new nonce for scripts to every page and its policy."""
 
     def __init__(self, request: HTTPServerRequest) -> None:
         self.host = request.host
@@ -80,7 +80,7 @@ class SecurityHeaders(OutputTransform):
 
 
 class _RefusalHandler(RequestHandler):
-    """Answers a refused request with a sentence."""
+    """Responds to a refused request with one sentence of text."""
 
     def initialize(self, status: int, sentence: str) -> None:
         self.status, self.sentence = status, sentence
@@ -102,7 +102,7 @@ class _RequestMatcher(Matcher):
 
 
 def _refusal_rules(port: int) -> list[Rule]:
-    """The reason for which a request is refused, checked before anything is sent."""
+    """Rules by which requests are refused before any other handler is called."""
     hosts = [f"{host}:{port}" for host in HOSTS]
     origins = [f"http://{host}" for host in hosts]
 
@@ -114,13 +114,14 @@ def _refusal_rules(port: int) -> list[Rule]:
         return request.path == "/ws" and (len(words) != 2 or words[0].strip() != "bokeh")
 
     reasons: list[tuple[Callable[[HTTPServerRequest], bool], int, str]] = [
-        (lambda request: request.host not in hosts, 403, f"This page is for {' and '.join(hosts)} alone."),
-        (lambda request: len(request.uri or "") > _MAX_ADDRESS, 414, f"An address has at most {_MAX_ADDRESS} letters."),
+        (lambda request: request.host not in hosts, 403, f"This page is served only at {' and '.join(hosts)}."),
+        (lambda request: len(request.uri or "") > _MAX_ADDRESS, 414,
+         f"An address has at most {_MAX_ADDRESS} characters."),
         (lambda request: PATH.fullmatch(request.path) is None, 404,
-         "There is nothing here. The page is at / and takes files from its command line."),
-        (lambda request: SESSION in request.query_arguments, 403, "A session is not chosen by who visits."),
-        (foreign, 403, "Pages from elsewhere are not served."),
-        (wordless, 400, "This is for the page alone."),
+         "Not found. The page is at /; its files are given on the command line."),
+        (lambda request: SESSION in request.query_arguments, 403, "A visitor cannot choose the session."),
+        (foreign, 403, "Requests from other origins are refused."),
+        (wordless, 400, "Only the page may open this websocket."),
     ]  # fmt: skip
     return [
         Rule(_RequestMatcher(unwanted), _RefusalHandler, {"status": status, "sentence": sentence})
@@ -129,7 +130,7 @@ def _refusal_rules(port: int) -> list[Rule]:
 
 
 class _ClosedPageFilter(logging.Filter):
-    """Drops the log message about a page that was closed while its websocket was being opened, which is not a fault."""
+    """Drops the log message about a page that was closed while its websocket was being opened, as it is no error."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return not record.getMessage().startswith("Uncaught exception GET /ws")
@@ -138,13 +139,13 @@ class _ClosedPageFilter(logging.Filter):
 def make_server(make: Callable[[Document], None], port: int) -> tuple[BaseServer, str]:
     """A server that gives every visitor a new document, and its address. Raises SettingsError.
 
-    make: fills the document. port: 0 takes any free port.
+    make: fills the document. port: 0 means any free port.
     """
     try:
         sockets, port = bind_sockets(ADDRESS, port)
     except (OSError, OverflowError) as error:
         why = getattr(error, "strerror", None) or error
-        raise SettingsError("port", f"{port} ({why})", "a free port, or 0, which takes any that is free") from None
+        raise SettingsError("port", f"{port} ({why})", "a free port, or 0 for any free port") from None
     logging.getLogger("tornado.access").setLevel(logging.CRITICAL)  # refusals are answered, not logged
     logging.getLogger("bokeh.server.views.ws").setLevel(logging.CRITICAL)  # a page that is closed during a frame
     logging.getLogger("tornado.application").addFilter(_ClosedPageFilter())

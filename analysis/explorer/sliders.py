@@ -1,4 +1,4 @@
-"""Settings of the live pages, which their addresses hold; defaults are those of the systems."""
+"""Settings of the live pages, which the page's address holds; defaults are those of the systems."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
 """Sending of buffers to a browser after it has painted: maps last, all from coarse to fine in time.
 
-Batches are small, since the server does nothing else while it encodes one. A hidden page has no document, so that
-nothing can be sent: call `stop`, and later `go_on`.
+Batches are small, since the server does nothing else while it encodes one. Nothing can be sent to a hidden page,
+as it has no document: call `stop`, and `go_on` when the page is visible again.
 """
 
 import time

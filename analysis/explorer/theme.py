@@ -1,6 +1,6 @@
 """The theme of the explorer: colours, font, styles of widgets, and functions that make styled widgets.
 
-Blue, ink and grey have a contrast of at least 4.5 to 1 on the background, as WCAG 2 asks for small text.
+Blue, ink and grey have a contrast of at least 4.5 to 1 on the background, as WCAG 2 requires for small text.
 """
 
 from collections.abc import Callable, Sequence
@@ -59,7 +59,7 @@ def text_div(words: str, size: int = 13, colour: str = INK, margin: Any = 0, **s
 
 
 def notice_div() -> Div:
-    """The place for error messages, which screen readers read out; hidden while empty."""
+    """An element for error messages, which screen readers announce; hidden while empty."""
     made = text_div("", colour=WARNING, margin=(0, 0, 12, 0), white_space="pre-wrap")
     made.update(visible=False, html_attributes={"role": "status"})
     return made

@@ -27,7 +27,7 @@ _TITLES = {
 _PLAY = "M4 2.5v11l9.5-5.5z"
 _PAUSE = "M4 3h3v10H4zM9 3h3v10H9z"
 _SPEEDS = (5, 10, 20, 30, 60, 120, 240)
-"""Frames a second."""
+"""Speeds in frames per second."""
 
 
 def _bar_button(name: str) -> str:

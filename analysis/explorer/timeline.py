@@ -1,4 +1,4 @@
-"""The time line of one run, or of two that are compared: its moments, and the frame of each run at each moment."""
+"""The time line of one run, or of two that are compared: its times, and the frame of each run at each time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ COMPARE_BY = {"clock": "epoch or step", "step": "step", "share": "fraction of th
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """The moments of a time line, and the frame of each run at each moment."""
+    """The times of a time line, and the frame of each run at each time."""
 
-    times: np.ndarray  # (place,) increasing
-    frames: tuple[np.ndarray, ...]  # of each run: (place,) int32, into the frames that are kept of it
+    times: np.ndarray  # (index,) increasing
+    frames: tuple[np.ndarray, ...]  # for each run: (index,) int32, index among its kept frames
     unit: str
-    values: tuple[np.ndarray, ...]  # of each run: (kept,) where its frames lie on the line
+    values: tuple[np.ndarray, ...]  # for each run: (kept,) times of its kept frames
 
     def place(self, lane: int, scene: Scene, frames: np.ndarray, step: float) -> int:
         """The index on the time line of a step of a run."""

@@ -15,14 +15,14 @@ from param.parameterized import batch_call_watchers
 from dynamics.settings import SettingsError
 
 _MAX_QUOTED = 60
-"""Longest quotation of a refused value, in characters."""
+"""Maximum length of a rejected value in a message, in characters."""
 _COMMA = ","
 
 
 def read_url_state(
     arguments: Mapping[str, Sequence[bytes]], settings: param.Parameterized, also: Sequence[str] = ()
 ) -> list[SettingsError]:
-    """Set the settings from the arguments of an address, name -> values; returns the refusals, which change nothing.
+    """Set the settings from the arguments of an address, name -> values; return errors for rejected values.
 
     also: names in the address that other code reads.
     """
@@ -62,7 +62,7 @@ def _as_text(value: Any) -> str:
 
 
 def url_setting_names(settings: param.Parameterized) -> list[str]:
-    """Names of the settings in an address, in order; settings of negative precedence are private."""
+    """Names of the settings in an address, in order; settings with negative precedence are private."""
     found = [(settings.param[name].precedence or 0, name) for name in settings.param if name != "name"]
     return [name for precedence, name in found if precedence >= 0]
 
@@ -70,7 +70,7 @@ def url_setting_names(settings: param.Parameterized) -> list[str]:
 def single_argument(name: str, values: Sequence[bytes]) -> str:
     """The single value of an argument. Raises SettingsError."""
     if len(values) != 1:
-        raise SettingsError(name, f"{len(values)} values", "a single one")
+        raise SettingsError(name, f"{len(values)} values", "one value")
     return _decode(values[0])
 
 
@@ -125,7 +125,7 @@ def _allowed_values(parameter: param.Parameter) -> str:
     if isinstance(parameter, param.Selector):
         words = [_as_text(value) for value in parameter.objects]
         many = words if len(words) <= 12 else [*words[:10], "…", words[-1]]
-        return ("any of " if isinstance(parameter, param.ListSelector) else "one of ") + ", ".join(many)
+        return ("one or more of " if isinstance(parameter, param.ListSelector) else "one of ") + ", ".join(many)
     if isinstance(parameter, param.Number):
         kind = "a whole number" if isinstance(parameter, param.Integer) else "a number"
         low, high = parameter.bounds or (None, None)

@@ -10,7 +10,7 @@ from analysis.explorer.timeline import COMPARE_BY
 from dynamics.settings import SettingsError
 
 NO_CHOICE = "none"
-"""Stands for no second file, or no panels."""
+"""Value that means no second file, or no panels."""
 _DEFAULT_PANELS = 8
 """Number of panels that are shown at first."""
 _PANEL_PRIORITY = (
@@ -21,7 +21,7 @@ _PANEL_PRIORITY = (
 
 
 class ViewSettings(param.Parameterized):
-    """The view of recorded runs. For an empty text the page chooses."""
+    """Settings of the view of recorded runs. The page chooses the values of empty texts."""
 
     file: Any = param.Selector(objects=[""], label="file", precedence=0)
     run = param.Integer(default=None, bounds=(0, None), allow_None=True, label="run index", precedence=1)
@@ -29,10 +29,10 @@ class ViewSettings(param.Parameterized):
     panels = param.String(default="", label="panels, by name", precedence=3)
     axes = param.String(default="", label="two axes, such as 0,1", precedence=4)
     other_file: Any = param.Selector(
-        objects=[NO_CHOICE], default=NO_CHOICE, label="compared with a run of", precedence=5
+        objects=[NO_CHOICE], default=NO_CHOICE, label="file of the compared run", precedence=5
     )
     other_run = param.Integer(default=None, bounds=(0, None), allow_None=True, label="compared run", precedence=6)
-    by: Any = param.Selector(objects=list(COMPARE_BY), default="clock", label="compared at the same", precedence=7)
+    by: Any = param.Selector(objects=list(COMPARE_BY), default="clock", label="runs aligned by", precedence=7)
     size: Any = param.Selector(objects=list(PANEL_SIZES), default="medium", label="size of panels", precedence=8)
 
 
@@ -48,7 +48,7 @@ def parse_panels(words: str, names: Sequence[str]) -> list[str]:
     wanted = [word.strip() for word in words.split(",") if word.strip() and words.strip() != NO_CHOICE]
     for word in wanted:
         if word not in names:
-            raise SettingsError("panels", word, "some of " + ", ".join(names))
+            raise SettingsError("panels", word, "one or more of " + ", ".join(names))
     return [name for name in names if name in wanted]
 
 

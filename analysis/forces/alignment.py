@@ -194,9 +194,9 @@ def pair_sum_collinearity(embedding: np.ndarray, pairs: np.ndarray) -> MeasureWi
 
     The value is the fraction of the summed squared norms of the pair sums along the first principal direction of their
     class, without centring. For circles the pair sums are "aligned along lines that pass through the origin" (CA
-    section 5.2). The value is at least 1/D. The chance level is the mean over random permutations of the tokens' numbers; a
-    permutation of the classes among the pairs would give too high a level, since pairs of one class have no token in
-    common.
+    section 5.2). The value is at least 1/D. The chance level is the mean over random permutations of the tokens'
+    numbers; a permutation of the classes among the pairs would give too high a level, since pairs of one class have no
+    token in common.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Files that analyses write: whole or not at all."""
+"""Output files of analyses, written completely or not at all."""
 
 import dataclasses
 import glob
@@ -37,9 +37,9 @@ def replace_file(path: Path) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file():
-            raise RecordingError(f"{path}: is a folder or a device, where a file cannot be written")
+            raise RecordingError(f"{path}: is a folder or a device, not a file that can be written")
         if path.suffix != ".nc" and path.is_file() and path.open("rb").read(len(HDF5_SIGNATURE)) == HDF5_SIGNATURE:
-            raise RecordingError(f"{path}: is a NetCDF file, which {path.suffix or 'this'} would replace; name another")
+            raise RecordingError(f"{path}: is a NetCDF file, which {path.suffix or 'this'} would replace; use another")
         _clear(path)
         yield temporary
         temporary.replace(path)
@@ -51,7 +51,7 @@ def replace_file(path: Path) -> Iterator[Path]:
 
 
 def _clear(path: Path) -> None:
-    """Remove old temporary files of the same file."""
+    """Remove old temporary files of the same path."""
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         with suppress(OSError):
             if time.time() - left.stat().st_mtime > STALE_SECONDS:
@@ -69,7 +69,7 @@ def check_csv(options: Any) -> None:
     if csv.suffix != ".csv" or csv.is_dir():
         raise SettingsError("csv", csv, "the name of a file that ends in .csv, or -")
     if any(csv.absolute() == Path(other).absolute() for other in _paths(options) if other is not csv):
-        raise SettingsError("csv", csv, "another file than those that are read")
+        raise SettingsError("csv", csv, "a file that the command does not read")
 
 
 def _paths(options: Any) -> Iterator[str | Path]:

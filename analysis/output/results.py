@@ -1,4 +1,4 @@
-"""Results of analyses as NetCDF files, written whole or not at all; NaN means a missing value."""
+"""Results of analyses as NetCDF files, written completely or not at all; NaN means a missing value."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,7 +26,7 @@ def is_result_file(path: Path) -> bool:
 
 
 def check_result_path(out: Path, what: Mapping[str, str]) -> Path:
-    """The path for a result. Raises SettingsError if there is a file without the attributes `what`."""
+    """The path for a result. Raises SettingsError if the file exists and lacks the attributes `what`."""
     out = check_trajectory_path(out)
     if out.exists():
         try:

@@ -29,7 +29,7 @@ else:
     pd = lazy.load("pandas")
 
 MISSING = "-"
-"""What the terminal shows for a missing value."""
+"""Text that the terminal shows for a missing value."""
 
 
 class Column(NamedTuple):
@@ -37,7 +37,7 @@ class Column(NamedTuple):
 
     heading: str
     name: str = ""
-    """Column of the DataFrame; empty where `text` takes the whole row."""
+    """Name of the column in the DataFrame; empty if `text` takes the whole row."""
     digits: int | None = None
     """Decimal places; None prints whole numbers as they are and others with up to six significant digits."""
     interval: Literal["", "bounds", "half-width"] = ""
@@ -45,11 +45,11 @@ class Column(NamedTuple):
     scale: float = 1
     """Factor of printed values, such as 100 for a fraction that is printed as a percentage."""
     text: Callable[[Any], str] | None = None
-    """Returns the cell of a value, or of a row (a dict) where `name` is empty."""
+    """Function that returns the text of a cell from its value, or from the row (a dict) if `name` is empty."""
 
 
 def make_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """The rows as a DataFrame; columns of whole numbers stay whole where values are missing."""
+    """The rows as a DataFrame; integer columns remain integer if values are missing."""
     records = [dict(row) for row in rows]
     table = pd.DataFrame.from_records(records)
     for name in table.columns:
@@ -65,7 +65,7 @@ def interval_columns(name: str, interval: Sequence[float], scale: float = 1) -> 
 
 
 def format_table(table: pd.DataFrame, columns: Sequence[Column] | None = None) -> str:
-    """The table as aligned text: words to the left, all else to the right.
+    """The table as text: columns of words are aligned left, others right.
 
     Without `columns`, all columns of the DataFrame are shown under their own names.
     """
@@ -83,7 +83,7 @@ def format_table(table: pd.DataFrame, columns: Sequence[Column] | None = None) -
 
 
 def _align(heading: str, cells: Sequence[str], left: bool) -> list[str]:
-    """A column with its heading, all of one width."""
+    """A column with its heading, padded to equal width."""
     width = max(map(len, [heading, *cells]))
     align = str.ljust if left else str.rjust
     return [align(heading, width), "-" * width, *(align(cell, width) for cell in cells)]
@@ -127,7 +127,7 @@ def output_table(
 ) -> None:
     """Print the rows `shown` (a slice or a mask) under the headings of `columns`; write the whole table as CSV.
 
-    A CSV that goes to the terminal (csv is "-") is printed alone.
+    If `csv` is "-", only the CSV is printed.
     """
     if str(csv) != "-":
         print("\n" + format_table(table[shown], columns))

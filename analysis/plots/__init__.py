@@ -1,4 +1,4 @@
-"""Everything drawn with matplotlib."""
+"""Figures and films, drawn with matplotlib."""
 
 import lazy_loader as lazy
 

@@ -1,4 +1,4 @@
-"""VC figures 6 and 7: test accuracy at the end against each swept setting."""
+"""Final test accuracy against each swept setting (VC figures 6 and 7)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -66,7 +66,7 @@ def plot_ablation_means(axes: Axes, points: pd.DataFrame) -> None:
     axes.fill_between(x, mean - deviation, mean + deviation, color=_ACCURACY_COLOUR, alpha=0.18, linewidth=0,
                       label="± standard deviation (VC's band)")  # fmt: skip
     known = np.pad(np.isfinite(deviation), 1)
-    alone = known[1:-1] & ~known[:-2] & ~known[2:]  # where the band has no width
+    alone = known[1:-1] & ~known[:-2] & ~known[2:]  # isolated points, at which the band has no width
     axes.vlines(x[alone], (mean - deviation)[alone], (mean + deviation)[alone], color=_ACCURACY_COLOUR, alpha=0.18,
                 linewidth=8)  # fmt: skip
     axes.plot("value", "above_0.98", data=points, color=_SUCCESS_COLOUR, linewidth=1, marker=".", markersize=3,
@@ -78,7 +78,7 @@ def plot_ablation_means(axes: Axes, points: pd.DataFrame) -> None:
 
 
 def decorate_ablation_panel(axes: Axes, name: str, x: Sequence[float], settings: SparseSettings) -> None:
-    """Set a logarithmic axis that covers the values and the recipe's value, and mark the latter and chance."""
+    """Set a logarithmic axis that covers the values and the recipe's value; mark the recipe's value and chance."""
     at = getattr(settings, name)
     axes.axhline(1 / settings.vocab, color="0.35", linewidth=0.9, linestyle=":", label=f"chance, 1/{settings.vocab}")
     axes.axvline(at, color="0.5", linewidth=0.9, linestyle="--", label="the recipe's value")
@@ -96,7 +96,7 @@ def decorate_ablation_panel(axes: Axes, name: str, x: Sequence[float], settings:
 
 
 def add_title_and_legend(figure: Figure, height: float, title: str) -> None:
-    """Add a title above the panels and one legend below them; the figure grows by the space of both."""
+    """Add a title above the panels and one legend below them; the figure is enlarged to contain both."""
     width = figure.get_figwidth()
     entries: dict[str, Any] = {}
     for axes in figure.axes:

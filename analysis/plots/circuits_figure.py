@@ -19,13 +19,13 @@ _MARKERS = dict(zip(CIRCUIT_LABELS, "*osD^x", strict=True))
 _MAP_SEQUENCES = 64
 """Rows of an attention map."""
 _SMALLEST_DRAWN = 1e-6
-"""Where fractions of 0 are drawn on a logarithmic axis."""
+"""Value at which fractions of 0 are drawn on a logarithmic axis."""
 
 
 def plot_circuits(found: xr.Dataset, trajectory: xr.Dataset) -> Figure:
     """Label counts, attention against leaks, attention maps of one run, and learning phases.
 
-    found: of `measure_circuits` for the trajectory.
+    found: from `measure_circuits` for the trajectory.
     """
     drawn = new_figure(16.0, 5.0)
     outer = drawn.add_gridspec(
@@ -65,7 +65,7 @@ def _draw_label_counts(axes: Axes, found: xr.Dataset) -> None:
 
 
 def _draw_points(axes: Axes, x: np.ndarray, y: np.ndarray, labels: np.ndarray, label: str) -> None:
-    """Runs of one label, (run,) each, as points with its colour and marker; none where it has no runs."""
+    """Draw the runs of one label, x and y (run,), as points with its colour and marker, if it has any runs."""
     members = (labels == label) & np.isfinite(x) & np.isfinite(y)
     if members.any():
         axes.plot(x[members], y[members], _MARKERS[label], color=_COLOURS[label], markersize=5, alpha=0.85,
@@ -88,7 +88,7 @@ def _draw_attention_against_leak(axes: Axes, found: xr.Dataset) -> None:
 
 
 def _median_run(found: xr.Dataset) -> int | None:
-    """The run with the median correlation of attention at both ends, among successful runs or, without any, all."""
+    """Run with the median correlation of initial and final attention, among successful runs or, without any, all."""
     correlation = np.diagonal(found["inherited"].values)
     known = np.isfinite(correlation)
     members = known & found["successful"].values.astype(bool)
@@ -103,7 +103,7 @@ def _draw_attention_maps(panels: list[Axes], found: xr.Dataset, trajectory: xr.D
         axes.tick_params(labelsize=7)
     run = _median_run(found)
     if run is None:
-        panels[0].set_title("No run has attention at both ends", fontsize=9, loc="left")
+        panels[0].set_title("No run has initial and final attention", fontsize=9, loc="left")
         panels[-1].set_axis_off()
         return
     network = clustering_head_of(trajectory)
@@ -130,7 +130,7 @@ def _draw_attention_maps(panels: list[Axes], found: xr.Dataset, trajectory: xr.D
 
 
 def _draw_phases(axes: Axes, found: xr.Dataset) -> None:
-    """When clusters are separated by the MLP against when they form, of successful runs."""
+    """Draw the epoch at which the MLP separates clusters against the epoch at which they form, for successful runs."""
     successful = found["successful"].values.astype(bool)
     x, y = (np.where(successful, found[name].values, np.nan) for name in ("formed", "separated"))
     epoch = found["epoch"].values

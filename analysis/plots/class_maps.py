@@ -56,7 +56,7 @@ class PlaneView(NamedTuple):
 def pair_sum_view(sums: np.ndarray) -> PlaneView:
     """View of pair sums (pair, axis) within -1..1: on their line, in their plane, or along their principal axes.
 
-    These are those of the embedding, as the covariance of all pair sums is a multiple of the embedding's.
+    The principal axes equal those of the embedding, as the covariance of all pair sums is a multiple of its covariance.
     """
     dim = sums.shape[1]
     origin, basis = (sums.mean(axis=0), principal_axes(sums)) if dim > 2 else (np.zeros(dim), np.eye(2, dim))
@@ -98,7 +98,7 @@ class FinalState(NamedTuple):
     trained: np.ndarray  # (pair,) bool, whether in the training split
 
     def add_heights(self, places: np.ndarray, rank: np.ndarray) -> np.ndarray:
-        """Places (point, 2), on a line at heights by rank 0..N-1, so that they do not cover each other."""
+        """Positions (point, 2); points on a line are placed at heights by rank 0..N-1, so that they do not overlap."""
         settings = self.network.settings
         if settings.dim > 1:
             return places
@@ -106,7 +106,7 @@ class FinalState(NamedTuple):
 
 
 def final_state(trajectory: xr.Dataset, run: int) -> FinalState:
-    """A run, by its index, at the last frame, which repeats the last finite state of a diverged run."""
+    """The state of a run (by index) at the last frame; for a diverged run, its last finite state."""
     network = constant_attention_of(trajectory)
     settings = network.settings
     last = weights(trajectory, run, int(trajectory["step"][-1]))
@@ -129,11 +129,11 @@ def draw_embedding(axes: Axes, run: FinalState, name: str) -> None:
 
 
 _MAP_WORK, _MIN_MAP_SIDE, MAX_MAP_SIDE = 1 << 32, 50, 400
-"""Multiplications that a class map may take, and limits of its side in pixels."""
+"""Maximum number of multiplications for a class map, and limits of its side in pixels."""
 
 
 def draw_class_map(axes: Axes, run: FinalState) -> None:
-    """Draw the class of every point and, upon it, all pair sums: filled for training, hollow for validation."""
+    """Draw the class map and, on top of it, all pair sums: filled for training, hollow for validation."""
     settings = run.network.settings
     side = int(np.sqrt(_MAP_WORK / (settings.hidden * (settings.n + settings.dim))))
     classes = class_map(run.network, run.weights, run.view, int(np.clip(side, _MIN_MAP_SIDE, MAX_MAP_SIDE)))
@@ -148,7 +148,7 @@ def draw_class_map(axes: Axes, run: FinalState) -> None:
     right = run.predicted == run.target
     splits = {"training": run.trained, "validation": ~run.trained}
     counts = [f"{right[of].sum()}/{of.sum()} {name}" for name, of in splits.items() if of.any()]
-    axes.set_title("class map\nright: " + ", ".join(counts), fontsize=8)
+    axes.set_title("class map\ncorrect: " + ", ".join(counts), fontsize=8)
 
 
 def _marker_area(pairs: int) -> float:
@@ -190,7 +190,7 @@ def _draw_class_numbers(axes: Axes, classes: np.ndarray, places: np.ndarray) -> 
 
 
 def class_regions(classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Connected regions of one class in a map (row, column): the region of each pixel, and all numbers, from 1."""
+    """Connected regions of one class in a map (row, column): region number of each pixel, and all numbers from 1."""
     regions, count = np.zeros(classes.shape, np.int64), 0
     for number in np.unique(classes):
         found, more = ndimage.label(classes == number)
@@ -251,7 +251,7 @@ def class_map_figure(trajectory: xr.Dataset, title: str = "") -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        A figure that belongs to no window.
+        The figure, which is not shown in a window.
 
     Raises
     ------
@@ -301,7 +301,7 @@ def _figure_note(trajectory: xr.Dataset, shown: int) -> str:
     runs, dim = trajectory.sizes["run"], constant_attention_of(trajectory).settings.dim
     notes = [f"{shown} of {runs} runs"] if 0 < shown < runs else []
     if shown and dim == 1:
-        notes.append("one axis, across; the height of a token is its number, that of a pair sum its class")
+        notes.append("one axis, horizontal; the height of a token is its number, that of a pair sum its class")
     if shown and dim > 2:
         notes.append(f"two principal axes of {dim}; class maps show their plane through the mean pair sum")
     return "; ".join(notes)

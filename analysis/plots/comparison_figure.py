@@ -1,4 +1,4 @@
-"""The picture of a comparison: structures, motion, shapes, and the force audit of a network."""
+"""Figure of a comparison of two trajectories: structures, motion, shapes, and the force audit of a network."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _plot_structures(fractions: Axes, counts: Axes, comparison: xr.Dataset) -> N
     fractions.set(
         xticks=[0, 1], xticklabels=["first", "second"], xlim=(-0.7, 1.7), ylabel="%", title="circles, 95% interval"
     )
-    counts.set(title="imperfections of the others", xlabel="imperfections", ylabel="density")
+    counts.set(title="imperfections of other runs", xlabel="imperfections", ylabel="density")
     use_small_fonts(fractions, counts, title=10)
 
 
@@ -84,7 +84,7 @@ def _plot_shape_distances(panel: Axes, found: xr.Dataset) -> None:
 
 
 def _plot_curve(panel: Axes, found: xr.Dataset, name: str, title: str, relative: bool) -> None:
-    """Draw median and quartiles over runs; relative: over the largest median."""
+    """Draw median and quartiles over runs; relative: divided by the largest median."""
     time = found["normalised_time"].values
     for side, colour in zip(("first", "second"), _SIDE_COLOURS, strict=True):
         low, middle, high = found[name].sel(side=side).values

@@ -1,6 +1,6 @@
-"""Figure of the linearised flow: first row for networks and particles, second row for one of them.
+"""Figure of the linearised flow. Networks and particles share the first row of panels, but not the second.
 
-The title of each panel says what its lines and bands are; there are no bands for too few runs.
+The title of each panel states what its lines and bands are; bands are omitted if there are too few runs.
 """
 
 import numpy as np
@@ -84,7 +84,7 @@ def _growing(panel: Axes, found: xr.Dataset) -> None:
         _line(panel, found, "growing_modes", GROW, "", median_interval)
         panel.set_ylim(0, max(1.0, 1.1 * panel.get_ylim()[1]))
     elif found["sharpness"].notnull().any():
-        _annotate(panel, "only both ends of the spectrum are known")
+        _annotate(panel, "only the extreme eigenvalues are known")
     else:
         _annotate(panel, "no run has a mode here")
     panel.set(xlabel="step", ylabel="modes", xlim=_limits(found["step"].values))
@@ -130,7 +130,7 @@ def _layers(panel: Axes, found: xr.Dataset) -> None:
         _logarithmic(panel)
         panel.legend(frameon=False, fontsize=7.5, ncols=3, loc="upper center")
     else:
-        _annotate(panel, "only known for whole Hessians")
+        _annotate(panel, "requires the whole Hessian")
 
 
 def _trace(panel: Axes, found: xr.Dataset) -> None:
@@ -140,7 +140,7 @@ def _trace(panel: Axes, found: xr.Dataset) -> None:
 
 
 def _margins(panel: Axes, found: xr.Dataset) -> None:
-    """Flip ratios of E + P in all frames, and of sequences in the analysed ones."""
+    """Flip ratios of E + P in all frames, and of sequences in the analysed frames."""
     frames = found["x_largest_flip_ratio"].values
     ratio = np.where(np.isfinite(frames), frames, np.nan)
     known_frames = np.isfinite(ratio).any(axis=0)
@@ -194,7 +194,7 @@ def _rest(panel: Axes, found: xr.Dataset) -> None:
     _line(panel, found, "asymmetry", FOURTH, "antisymmetric part of dF/dx", median_interval)
     panel.set(xlabel="step", ylabel="fraction", xlim=_limits(found["step"].values))
     _logarithmic(panel)
-    _title(panel, found, "distance from rest and from reciprocity", "medians")
+    _title(panel, found, "distance from equilibrium, and asymmetry", "medians")
     panel.legend(frameon=False, fontsize=8, loc="upper center")
 
 
@@ -238,7 +238,7 @@ def _logarithmic(panel: Axes) -> None:
     panel.set_yscale("log")
     panel.set_ylim(low, high * max(high / low, 10.0) ** 0.35)
     if not shown.size:
-        _annotate(panel, "nothing is above 0")
+        _annotate(panel, "no value is above 0")
 
 
 def _limits(step: np.ndarray) -> tuple[float, float]:

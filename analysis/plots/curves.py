@@ -64,7 +64,7 @@ def _set_log_loss_axis(axes: Axes, each: np.ndarray, mean: np.ndarray) -> tuple[
 
 
 def curves_caption(trajectory: xr.Dataset) -> str:
-    """What the thick and the thin lines show."""
+    """Caption that explains the thick and the thin lines."""
     runs = trajectory.sizes["run"]
     diverged = count_diverged(trajectory)
     lost = f" ({diverged} diverged)" if diverged else ""

@@ -21,7 +21,7 @@ _CHANGE_MARKS = {"drop": ("tab:green", "drop"), "rise": ("tab:purple", "lasting 
 def plot_events(values: xr.DataArray, results: Sequence[xr.Dataset], names: Sequence[str], unit: str) -> Figure:
     """Draw example runs of the first trajectory, the escapes of all, and the drops and layers of the first.
 
-    values: the scalar (run, step) of the first trajectory. results: from `analyse_events`, with a name each. unit: the
+    values: the scalar (run, step) of the first trajectory. results: from `analyse_events`, one name each. unit: the
     unit of time.
     """
     first = results[0]
@@ -44,7 +44,7 @@ def plot_events(values: xr.DataArray, results: Sequence[xr.Dataset], names: Sequ
 
 
 def _example_runs(result: xr.Dataset) -> list[int]:
-    """The runs with most events: those with two drops, then those with most spikes."""
+    """The runs with the most events: those with two drops, then those with the most spikes."""
     score = np.minimum(result["drops"].values, 2) * 1000 + np.minimum(result["spikes"].values, 9)
     return sorted(np.argsort(-score, kind="stable")[: min(_MAX_EXAMPLES, len(score))].tolist())
 
@@ -80,7 +80,7 @@ def _plot_escape_curves(axes: Axes, results: Sequence[xr.Dataset], names: Sequen
         colour = _TRAJECTORY_COLOURS[place % len(_TRAJECTORY_COLOURS)]
         axes.step(curve.time, curve.fraction, where="post", color=colour, label=name)
         axes.fill_between(curve.time, curve.low, curve.high, step="post", color=colour, alpha=0.15, linewidth=0)
-    axes.set(xlabel=unit, ylabel="fraction of runs", ylim=(0, 1.03), title="not escaped yet (Kaplan-Meier, 95%)")
+    axes.set(xlabel=unit, ylabel="fraction of runs", ylim=(0, 1.03), title="runs not yet escaped (Kaplan-Meier, 95%)")
     axes.set_xlim(left=0)
     if len(results) > 1:
         axes.legend(frameon=False, fontsize=7)
@@ -111,7 +111,7 @@ def _plot_drop_times(axes: Axes, result: xr.Dataset, unit: str) -> None:
 
 
 def _plot_layer_speeds(axes: Axes, result: xr.Dataset) -> None:
-    """Draw the speed of each layer in the drops over that before: medians over runs with 95% intervals."""
+    """Draw each layer's speed in the drops, divided by its speed before them: medians over runs with 95% intervals."""
     layers = [str(each) for each in result["layer"].values]
     for place, (drop, colour) in enumerate(zip(("first", "second"), ("tab:green", "tab:olive"), strict=True)):
         medians = []
@@ -125,7 +125,7 @@ def _plot_layer_speeds(axes: Axes, result: xr.Dataset) -> None:
             x = np.array(known) + 0.24 * (place - 0.5)
             axes.errorbar(x, middle, error, fmt="o", color=colour, capsize=3, markersize=5, label=f"{drop} drop")
     axes.axhline(1, color="0.7", linewidth=0.8)
-    axes.set(ylim=(0, None), title=f"speed of weights in a drop over that before, {result.sizes['run']} runs")
+    axes.set(ylim=(0, None), title=f"speed of weights in a drop / before it, {result.sizes['run']} runs")
     axes.set_xticks(range(len(layers)), [layer.replace("_", " ") for layer in layers], rotation=35, ha="right")
     if axes.get_legend_handles_labels()[0]:
         axes.legend(frameon=False, fontsize=8)

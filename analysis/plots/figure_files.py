@@ -1,4 +1,4 @@
-"""Figures as files, written whole or not at all."""
+"""Output of figures to files, which are written completely or not at all."""
 
 from pathlib import Path
 
@@ -10,14 +10,14 @@ from analysis.output.files import replace_file
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure, in inches, that belongs to no window."""
+    """An empty figure with a size in inches, which is not shown in a window."""
     figure = Figure(figsize=(width, height))
     FigureCanvasAgg(figure)
     return figure
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Draw into a PNG. Raises RecordingError."""
+    """Save a figure as a PNG. Raises RecordingError."""
     with replace_file(path) as temporary:
         figure.savefig(temporary, format="png", dpi=110)
 

@@ -44,8 +44,8 @@ def _draw_gradients(axes: Axes, found: xr.Dataset) -> None:
         y = np.maximum(values.values, 1e-30)
         gains = [float(name.split()[1]) for name in names]
         axes.plot(gains, y, color=colour, linestyle=style, marker="o", markersize=4, label=label)
-    axes.set(yscale="log", xlabel="gain (size of what the MLP adds)", ylabel="norm, or loss")
-    axes.set_title("Built by hand, no weight decay", fontsize=9, loc="left")
+    axes.set(yscale="log", xlabel="gain (size of the MLP's contribution)", ylabel="norm, or loss")
+    axes.set_title("Constructed circuits, no weight decay", fontsize=9, loc="left")
     axes.legend(frameon=False, fontsize=8, loc="lower left")
 
 
@@ -65,7 +65,7 @@ def _draw_spectra(axes: Axes, found: xr.Dataset) -> None:
     axes.axhline(0, color="0.4", linewidth=0.7)
     axes.set_xticks(range(len(starts)), starts)
     axes.set(xlim=(-0.6, len(starts) - 0.4), ylabel="eigenvalue of the Hessian")
-    axes.set_title("Curvature (linear below 1e-8)", fontsize=9, loc="left")
+    axes.set_title("Curvature (axis linear below 1e-8)", fontsize=9, loc="left")
     axes.legend(frameon=False, fontsize=8, loc="lower right")
 
 

@@ -1,4 +1,4 @@
-"""The picture of structure over time: its measures, when it forms, and the frequencies of one run."""
+"""Figure of structure over time: its measures, when it forms, and the frequencies of one run."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _plot_measure(panel: Axes, results: Sequence[FormationResult], name: str) ->
 
 
 def _plot_fractions(panel: Axes, results: Sequence[FormationResult]) -> None:
-    """Draw one minus the Kaplan-Meier fraction of waiting runs for some events, with a line style per trajectory."""
+    """Draw the Kaplan-Meier estimate of the fraction of runs with each event, with a line style per trajectory."""
     for each, style in zip(results, _STYLES, strict=False):
         for event in each.onsets["event"].values:
             if event not in _EVENT_COLOURS:
@@ -97,7 +97,7 @@ def _plot_fractions(panel: Axes, results: Sequence[FormationResult]) -> None:
             if event == "structure":
                 low, high = (np.append(values, values[-1]) for values in (found.low, found.high))
                 panel.fill_between(x, 1 - low, 1 - high, step="post", color=colour, alpha=0.12, linewidth=0)
-    title = "fraction of runs in which it has formed"
+    title = "fraction of runs in which each has formed"
     title += f" (dashed: {results[1].name}; bands: 95%)" if len(results) > 1 else ", with the 95% band of structure"
     panel.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="normalised time", title=title)
     panel.legend(

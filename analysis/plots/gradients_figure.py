@@ -112,7 +112,7 @@ def _plot_norms(axes: Axes, one: xr.Dataset, time: np.ndarray, scale: str, confi
 
 
 def _line_marker(time: np.ndarray) -> str:
-    """A line of a single frame is drawn as a dot."""
+    """The marker of a line: a dot if the line has only one frame."""
     return "o" if len(time) == 1 else ""
 
 
@@ -132,7 +132,7 @@ def _mark_events(
 
 
 def _plot_fractions(axes: Axes, found: xr.Dataset, kind: str) -> None:
-    """Draw the percentage of events with a peak by layer, with its interval, and what chance gives."""
+    """Draw the percentage of events with a peak by layer, with its interval, and the percentage expected by chance."""
     percentage = 100 * found["share"].values
     places = np.arange(len(percentage))
     low, high = (100 * np.abs(found[name].values - found["share"].values) for name in ("share_low", "share_high"))
@@ -171,7 +171,7 @@ def _plot_correlations(axes: Axes, found: xr.Dataset) -> None:
         axes.set_ylim(low, high + 0.3 * (high - low))
         axes.set_yticks([at for at in axes.get_yticks() if low <= at <= min(1, high)])
         axes.legend(
-            fontsize=7, title="± mean of the largest by chance, not an interval", title_fontsize=7, frameon=False,
+            fontsize=7, title="± mean of the largest by chance (not an interval)", title_fontsize=7, frameon=False,
             ncols=2, loc="upper center", borderaxespad=0.1,
         )  # fmt: skip
     axes.axvline(0, ymax=0.77, color="0.7", linewidth=0.8, zorder=0)

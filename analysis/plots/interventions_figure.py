@@ -1,4 +1,4 @@
-"""Figure of the command `remedies`: what each intervention changes in the same runs."""
+"""Figure of the command `remedies`: the effects of each intervention on the same runs."""
 
 import numpy as np
 import xarray as xr
@@ -15,11 +15,11 @@ def plot_interventions(result: xr.Dataset) -> Figure:
     result: from `compare_interventions`.
     """
     figure = new_figure(12.5, 3.8)
-    titles = ("spikes in a run", "spikes per 1000 epochs after the escape, all runs", "test accuracy at the end")
+    titles = ("spikes per run", "spikes per 1000 epochs after the escape, all runs", "test accuracy at the end")
     for axes, name, title in zip(figure.subplots(1, 3), MEASURES, titles, strict=True):
         _plot_effects(axes, result, name)
         axes.set_title(title, fontsize=10)
-    figure.suptitle("Change by each intervention in the same runs; grey: single runs; 95% intervals", fontsize=11)
+    figure.suptitle("Effect of each intervention on the same runs; grey: single runs; 95% intervals", fontsize=11)
     figure.subplots_adjust(left=0.05, right=0.985, top=0.82, bottom=0.14, wspace=0.2)
     return figure
 

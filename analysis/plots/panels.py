@@ -1,8 +1,8 @@
-"""Scenes of a run of any system, which figures, films and pages show.
+"""Construction of the scene of a run, for any system; figures, films and pages show scenes.
 
 The panels of a system come from a function in `PANEL_BUILDERS`, which takes a `RecordedRun` and returns `RunPanels`: a
 function for each panel, and one function for the arrays of any frames. A system without an entry has the panels of
-`build_default_panels`. To add panels for a system of one's own:
+`build_default_panels`. To add panels for another system:
 
     def build_pendulum_panels(recorded: RecordedRun) -> RunPanels:
         panels, compute_arrays = build_default_panels(recorded)
@@ -212,7 +212,7 @@ def _run_status(recorded: RecordedRun) -> str:
 def run_events(recorded: RecordedRun) -> tuple[EventMark, ...]:
     """Events of a run's loss, or force, and its escape, as `python -m analysis.events` detects them, by time.
 
-    Initial drops and rises, which no plateau precedes, are left out, as they are not counted either.
+    Initial drops and rises, which no plateau precedes, are left out, as `analysis.events` does not count them.
     """
     try:
         values = trajectory_scalar(recorded.data, default_scalar_name(recorded.data))

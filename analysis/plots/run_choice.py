@@ -1,4 +1,4 @@
-"""The run that pictures show where none is chosen."""
+"""Selection of the run that a figure shows, with a default."""
 
 from __future__ import annotations
 
@@ -34,4 +34,4 @@ def _default_run(trajectory: xr.Dataset) -> tuple[int, str]:
         return 0, ", the first one"
     if not good.any():
         return 0, f", the first one, as none is {word}"
-    return int(good.argmax()), f", the first that is {word} of {len(good)}"
+    return int(good.argmax()), f", the first of {len(good)} runs that is {word}"

@@ -18,7 +18,7 @@ from analysis.plots.figure_files import new_figure
 _SUCCESS_COLOUR, _FAILURE_COLOUR = "#0072b2", "#d55e00"
 
 _LABEL_WIDTH = 30
-"""Characters of a line of a label."""
+"""Maximum number of characters in a line of a label."""
 
 
 def plot_sparsity(found: Sequence[xr.Dataset], names: Sequence[str]) -> Figure:
@@ -81,7 +81,7 @@ def _draw_legend(drawn: Figure) -> None:
     marks = [
         Line2D([], [], color=_SUCCESS_COLOUR, label="successful runs: test accuracy above .9"),
         Line2D([], [], color=_FAILURE_COLOUR, label="failed runs"),
-        Patch(color="0.25", label="they differ, p < .05 for all eps at once"),
+        Patch(color="0.25", label="groups differ, p < .05 for all eps jointly"),
         Patch(color="0.92", label="the paper's range, 1e-3 to 10"),
     ]
     drawn.legend(handles=marks, loc="upper center", ncols=4, frameon=False, fontsize=9)

@@ -1,4 +1,4 @@
-"""Figure of the command `spikes`: examples step by step, causes, the rise that changes leave, and update lengths."""
+"""Figure of the command `spikes`: examples step by step, causes, the rise that remains after changes, and updates."""
 
 import numpy as np
 import xarray as xr
@@ -14,7 +14,7 @@ _CAUSE_COLOURS = dict(zip(SPIKE_CAUSES, ("tab:orange", "tab:blue", "tab:green", 
 
 _CHANGE_LABELS = {
     "unflipped": "without\nflips",
-    "smooth": "smooth norm,\nwhere alike",
+    "smooth": "smooth norm,\nif applicable",
     "frozen": "MLP\nfrozen",
     "held": "xi\nheld",
 }
@@ -87,12 +87,12 @@ def _plot_causes(axes: Axes, result: xr.Dataset) -> None:
         range(len(SPIKE_CAUSES)),
         [cause.replace("normalisation", "normal-\nisation").replace("-f", "-\nf") for cause in SPIKE_CAUSES],
     )
-    axes.set(ylabel="spikes", title="by cause; dark: explained, pale: not")
+    axes.set(ylabel="spikes", title="by cause; dark: explained, pale: unexplained")
     axes.set_ylim(0, 1.12 * max(1, *((causes == cause).sum() for cause in SPIKE_CAUSES)))
 
 
 def _plot_remaining_rise(axes: Axes, result: xr.Dataset) -> None:
-    """Draw the fraction of the rise of each spike that each change leaves, by cause."""
+    """Draw the fraction of each spike's rise that remains after each change of the step, by cause."""
     causes = result["cause"].values
     there = [cause for cause in SPIKE_CAUSES if (causes == cause).any()]
     generator = np.random.default_rng(0)  # for horizontal positions only
@@ -106,14 +106,14 @@ def _plot_remaining_rise(axes: Axes, result: xr.Dataset) -> None:
     axes.axhline(RISE_THRESHOLD, color="0.4", linewidth=0.8, linestyle=":")
     axes.set_xticks(range(len(STEP_CHANGES)), [_CHANGE_LABELS.get(change, change) for change in STEP_CHANGES])
     axes.set(
-        ylim=(-0.65, 1.65), title="fraction of the rise that is left when the step is changed (clipped to the frame)"
+        ylim=(-0.65, 1.65), title="fraction of the rise that remains when the step is changed (clipped to the axes)"
     )
     if there:
         axes.legend(frameon=False, fontsize=8, loc="upper right", ncols=len(there), markerscale=2)
 
 
 def _plot_update_ratios(axes: Axes, result: xr.Dataset) -> None:
-    """Draw the largest update of normalised vectors over their lengths; above 1 they may flip."""
+    """Draw the largest update of normalised vectors, divided by their lengths; above 1 they may flip."""
     bins = np.logspace(-3, 1, 41)
     for name, colour, label in (("input_ratio", "tab:brown", "E + P"), ("xi_ratio", "tab:cyan", "xi")):
         values = result[name].values
@@ -121,7 +121,7 @@ def _plot_update_ratios(axes: Axes, result: xr.Dataset) -> None:
             np.clip(values[np.isfinite(values)], 1e-3, 10), bins=bins.tolist(), color=colour, alpha=0.6, label=label
         )
     axes.axvline(1, color="0.2", linewidth=0.9, linestyle="--")
-    axes.set(xscale="log", xlabel="largest |update| / |x|", ylabel="spikes", title="distance from a flip")
+    axes.set(xscale="log", xlabel="largest |update| / |x|", ylabel="spikes", title="relative update (may flip above 1)")
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.legend(frameon=False, fontsize=8)

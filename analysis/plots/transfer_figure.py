@@ -16,7 +16,7 @@ _CLUSTER_TICKS = (1, 2, 4, 6, 10, 20, 50, 100, 200, 500, 1000, 2000)
 def plot_transfer(result: xr.Dataset, ideal: int) -> Figure:
     """Mean and largest accuracies over vocabularies, and accuracies by the clusters of the source.
 
-    result: of `run_transfer`; ideal: the number of clusters of an ideal circuit of the source.
+    result: from `run_transfer`; ideal: the number of clusters of an ideal circuit of the source.
     """
     drawn = new_figure(13.5, 4.6)
     epochs, runs, source = result.attrs["epochs"], result.sizes["run"], int(result["vocab"][0])

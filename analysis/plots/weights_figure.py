@@ -1,4 +1,4 @@
-"""CA figure 6: hidden weights and biases against weight decay, and how weights and pair sums are aligned."""
+"""Hidden weights and biases against weight decay (CA figure 6), and the alignment of weights and pair sums."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LABELS = {
 
 
 def plot_weights(by_decay: Mapping[float, WeightGroup], by_structure: Mapping[str, WeightGroup], title: str) -> Figure:
-    """Draw sizes against weight decay, as in the paper; beside them the alignment, and the alignment by structure."""
+    """Draw sizes against weight decay, as in the paper, the alignment against weight decay, and by structure."""
     figure = new_figure(13.0, 4.6)
     figure.suptitle(title, fontsize=11)
     left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 0.7))

@@ -84,7 +84,7 @@ def fit_projection(
     if dim == 1:
         ranks = np.arange(count) if ranks is None else ranks
         spread = max(1, int(ranks.max(initial=0)))
-        return Projection(np.array([[1.0], [0.0]]), _HEIGHT * (2 * ranks / spread - 1), "one axis, across")
+        return Projection(np.array([[1.0], [0.0]]), _HEIGHT * (2 * ranks / spread - 1), "one axis, horizontal")
     if axes is not None:
         basis, name = np.eye(dim)[list(axes)], f"axes {axes[0]} and {axes[1]} of {dim}"
     elif dim == 2:

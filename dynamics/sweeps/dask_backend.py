@@ -68,18 +68,24 @@ def compute_on_cluster(
     """Compute the points on the workers of a cluster; yield each when it is finished.
 
     No more points are submitted than the workers have threads, so that no point waits behind one that kills its worker.
-    Points whose workers die at every attempt (dask limits their number) are named in a SweepError at the end.
+    Points whose workers die at every attempt (dask limits their number) are tried again one at a time when all others
+    are finished, since another point may have killed those workers. Points that fail again are named in a SweepError.
     """
     if not points:
         return
-    common, waiting, killers = dataclasses.replace(design, points=[]), points[::-1], []
+    common, waiting = dataclasses.replace(design, points=[]), points[::-1]
+    suspects: list[SweepPoint] = []
+    killers: list[SweepPoint] = []
+    alone = False
     submitted: dict[str, tuple[SweepPoint, Any]] = {}  # keeps the futures alive
     completed: queue.SimpleQueue[Any] = queue.SimpleQueue()
     with _client(scheduler) as client, deferred_signals() as received:
-        while (waiting or submitted) and not received:
+        while (waiting or submitted or suspects) and not received:
+            if not waiting and not submitted:
+                waiting, suspects, alone = suspects, [], True
             threads = sum(client.nthreads().values())
             bar.set_postfix_str("" if threads else "no worker")
-            while waiting and len(submitted) < max(1, threads):
+            while waiting and len(submitted) < (1 if alone else max(1, threads)):
                 point = waiting.pop()
                 future = client.submit(compute_point, point, common, pure=False)
                 submitted[future.key] = point, future
@@ -90,11 +96,11 @@ def compute_on_cluster(
             with errors_with_point(point):
                 content = _file_content(future)
                 if content is None:
-                    killers.append(point)
+                    (killers if alone else suspects).append(point)
                     continue
                 _save_file(point, content)
             yield point
-    if waiting or submitted:
+    if waiting or submitted or suspects:
         raise Interrupted(received[0], None, 0, 0)
     if killers:
         names = "; ".join(point.label for point in killers)

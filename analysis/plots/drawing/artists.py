@@ -1,8 +1,8 @@
 """Artists that draw the layers of a panel with matplotlib. They are created once and then updated at each frame.
 
 Static parts are added to the axes. The artists in `moving` are animated, so that matplotlib leaves their drawing to
-`PanelGrid`. Sizes are in points; `px` is the size in points of a layout pixel, of which a panel with its surroundings
-is 240 wide. Colours are sRGB in 0..1.
+`PanelGrid`. Sizes are in points; `px` is the size in points of a layout pixel; a panel with its margins is 240 layout
+pixels wide. Colours are sRGB in 0..1.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class LayerArtist(Protocol):
 
 
 def make_layer_artist(axes: Axes, panel: Panel, layer: Layer, place: int, px: float) -> LayerArtist:
-    """Create the artist of a layer, the place-th of its panel."""
+    """Create the artist of a layer; `place` is the index of the layer in its panel."""
     order = FRONT + 3 * place
     if isinstance(layer, Points):
         return PointsArtist(axes, layer, order, px)
@@ -114,7 +114,7 @@ def _marks(
 
 
 class _LabelsArtist:
-    """Names as outlines to the right of markers, or to the left where the panel ends; of overlapping names only the
+    """Names as outlines to the right of markers, or to the left near the edge of the panel; if names overlap, only the
     first is drawn."""
 
     def __init__(self, axes: Axes, layer: Points, order: float, px: float) -> None:
@@ -131,7 +131,7 @@ class _LabelsArtist:
         self.right, self.back = limits[0, 1], np.array([path.get_extents().x1 for path in paths]) + beside * px
         self.point = (limits[:, 1] - limits[:, 0]) / axes_size_in_points(axes)  # in the panel's coordinates
         sizes = np.array([path.get_extents().size for path in paths]).reshape(-1, 2)
-        self.apart = 1.1 * (sizes[:, None] + sizes) / 2  # (name, name, 2): nearer, and they cover each other
+        self.apart = 1.1 * (sizes[:, None] + sizes) / 2  # (name, name, 2): smallest distance without overlap
 
     def show(self, places: np.ndarray) -> None:
         """places: (point, 2) of the markers."""
@@ -147,7 +147,7 @@ class _LabelsArtist:
 
 
 def strip_common_words(names: Sequence[str]) -> list[str]:
-    """Names without the words that all begin with: "token 0", "token 1" -> "0", "1"."""
+    """Names without their common first words: "token 0", "token 1" -> "0", "1"."""
     words = [name.split(" ") for name in names]
     same = 0
     while all(len(each) > same + 1 for each in words) and len({each[same] for each in words}) == 1:
@@ -167,7 +167,7 @@ class ArrowsArtist:
 
     def __init__(self, axes: Axes, layer: Arrows, order: float, px: float) -> None:
         limits = np.array([axes.get_xlim(), axes.get_ylim()])
-        self.unit = (limits[:, 1] - limits[:, 0]) / axes_size_in_points(axes) * px  # of a pixel
+        self.unit = (limits[:, 1] - limits[:, 0]) / axes_size_in_points(axes) * px  # size of a layout pixel
         self.arrows = PolyCollection(
             [], facecolors=np.asarray(layer.colours, float), edgecolors="white", linewidths=0.5 * px,
             zorder=order, animated=True,
@@ -186,7 +186,7 @@ def arrow_polygons(ends: np.ndarray) -> np.ndarray:
     along = ends[:, 1] - ends[:, 0]
     length = np.hypot(*along.T)[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
-        along = along / length  # NaN without a length
+        along = along / length  # NaN if the length is 0
     across = along[:, ::-1] * [-1, 1]
     size = np.minimum(1, length / (4.5 * SHAFT))
     neck, tail, head = ends[:, 1] - along * 4.5 * SHAFT * size, ends[:, 0], ends[:, 1] + 0 * along
@@ -213,7 +213,7 @@ class _PixelImage(AxesImage):
 
     @allow_rasterization
     def draw(self, renderer) -> None:
-        """On a raster in its own pixels; a vector format embeds an image with four pixels per cell."""
+        """Draw at the resolution of the raster; in a vector format, embed an image with four pixels per cell."""
         if not isinstance(renderer, RendererAgg):
             rows, columns = self.count
             self.set_data(self.fill(2 * rows, 2 * columns))
@@ -240,7 +240,7 @@ def _pixels(axes: Axes, panel: Panel, order: float) -> _PixelImage:
 
 
 class MapArtist:
-    """Categories in the colours of a palette, with contours where the layer has them."""
+    """Categories in the colours of a palette, with contours if `layer.lines` is true."""
 
     def __init__(self, axes: Axes, panel: Panel, layer: Map, order: float) -> None:
         self.count, self.lines = len(layer.palette), layer.lines
@@ -249,7 +249,7 @@ class MapArtist:
         self.table[..., :3] = np.round(255 * rgb)
         self.image = _pixels(axes, panel, order)
         self.moving: list[Drawn] = [self.image]
-        if panel.origin:  # the map covers those of the panel
+        if panel.origin:  # the map covers the origin lines of the panel
             self.moving.append(draw_origin_lines(axes, order + 1, "0.35"))
 
     def show(self, values: np.ndarray | None, frame: int) -> None:
@@ -258,7 +258,7 @@ class MapArtist:
         self.image.paint(lambda height, width: self.filled(values, height, width), values.shape)
 
     def filled(self, numbers: np.ndarray, height: int, width: int) -> np.ndarray:
-        """Image (height, width, rgba) of a map of numbers (row, column); a small image leaves some of them out."""
+        """Image (height, width, rgba) of a map of numbers (row, column); a smaller image omits some cells."""
         rows, columns = min(height, len(numbers)), min(width, numbers.shape[1])
         if not self.lines:
             return self.table[_enlarge_cells(numbers, height, width)]
@@ -268,7 +268,7 @@ class MapArtist:
 
 
 class ImageArtist:
-    """A matrix in the colours of viridis, with its strip of row colours."""
+    """A matrix in the viridis colormap, with its strip of row colours."""
 
     def __init__(self, axes: Axes, panel: Panel, layer: Image, order: float) -> None:
         self.low, self.high = layer.low, layer.high

@@ -1,6 +1,6 @@
 """Static parts around a panel: frame, ticks, title, note, names of curves, colour bar, event marks; the figure's key.
 
-Lengths are in layout pixels, of which a panel with its surroundings is 240 wide; `px` is such a pixel in points.
+Lengths are in layout pixels; a panel with its margins is 240 layout pixels wide. `px` is the size of one in points.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TEXT_OVERHANG = 18.0  # how far left of the axes text may begin
 COLOUR_BAR_WIDTH = 34  # with its two numbers
 
 _MAX_NAMED_CLASSES, _MAX_CLASSES = 20, 40
-"""Classes of the figure's key that have names, and that are shown at all; of more, evenly spaced ones."""
+"""Largest numbers of classes that the key names and shows; of more classes, it shows evenly spaced ones."""
 
 _DROP_COLOUR, _SPIKE_COLOUR = "0.90", "0.35"
 """Drops are bands behind the curves, spikes are triangles above them."""
@@ -94,7 +94,7 @@ def _place_panel_text(panel: Panel, width: float) -> _PanelText:
 
 
 def text_lines_below(panel: Panel, width: float) -> int:
-    """Number of lines of text below the axes, where text may take a given width."""
+    """Number of lines of text below the axes, for text of at most a given width."""
     return len(_place_panel_text(panel, width).below)
 
 
@@ -108,7 +108,7 @@ def _line_end(line: Sequence[_ColouredText]) -> float:
 def decorate_axes(
     axes: Axes, panel: Panel, px: float, ticks: bool, width: float, marks: Sequence[EventMark] = ()
 ) -> None:  # fmt: skip
-    """Draw the static parts of a panel. width: that text may take; marks: events in the unit of the clock."""
+    """Draw the static parts of a panel. width: maximum width of text; marks: events in the unit of the clock."""
     image = next((layer for layer in panel.layers if isinstance(layer, Image)), None)
     for spine in axes.spines.values():
         spine.set(color=FAINT, linewidth=0.8 * px, position=("outward", 0.5 * px))  # not covered by a map
@@ -141,7 +141,7 @@ def _draw_text(
     axes: Axes, text: str, at: tuple[float, float], shift: tuple[float, float], px: float, size: float = _SMALL,
     **how: Any,
 ) -> None:  # fmt: skip
-    """Text at a point in fractions of the axes, shifted by layout pixels."""
+    """Draw text at a point in fractions of the axes, shifted by layout pixels."""
     axes.annotate(
         text, at, (shift[0] * px, shift[1] * px), xycoords="axes fraction", textcoords="offset points",
         annotation_clip=False, **{"fontsize": size * px, "color": "0.35", **how},
@@ -191,9 +191,9 @@ def _draw_events(axes: Axes, marks: Sequence[EventMark], px: float) -> None:
 def draw_figure_key(
     figure: Figure, panels: Sequence[Panel], kinds: Collection[str], at: tuple[float, float], px: float
 ) -> None:  # fmt: skip
-    """In a line below all panels: the class of each colour of a map, and the event marks of curves.
+    """Draw a line below all panels with the class of each colour of a map, and the event marks of curves.
 
-    kinds: of the marked events; at: where the line begins, in pixels of the figure from the bottom left.
+    kinds: kinds of the marked events; at: start of the line, in pixels from the bottom left of the figure.
     """
     curves = any(isinstance(layer, Curves) for panel in panels for layer in panel.layers)
     events = [("drop", _DROP_COLOUR, "s"), ("spike", _SPIKE_COLOUR, "v")]
@@ -213,7 +213,7 @@ def draw_figure_key(
 
 
 def class_colour_key(panels: Sequence[Panel]) -> list[tuple[str, Any]]:
-    """Names and full colours of the classes of the first map; of many classes only some, of which some have names."""
+    """Names and full colours of the classes of the first map; of many classes only some, not all of them named."""
     maps = [layer for panel in panels for layer in panel.layers if isinstance(layer, Map)]
     if not maps:
         return []
@@ -244,7 +244,7 @@ def _set_ticks(axes: Axes, panel: Panel) -> None:
 
 
 def format_tick(value: float, position: object = None, least: float = 0.0) -> str:
-    """A short number, such as 100, 0.01 or 1e−4; 0 up to `least` in size. matplotlib passes the tick's position."""
+    """A short number, such as 100, 0.01 or 1e−4; 0 for magnitudes up to `least`. matplotlib passes `position`."""
     if abs(value) <= least:
         return "0"
     plain = 1e-3 <= abs(value) < 1e5
@@ -265,7 +265,7 @@ def _set_matrix_ticks(axes: Axes, panel: Panel, image: Image, px: float) -> None
 
 
 def _set_tick_names(axis: Any, at: np.ndarray, names: list[str], fitting: int) -> None:
-    """Names at positions: all, every second, third and so on, or none, by the number that fits."""
+    """Set names at positions: all, every second, every third and so on, or none, depending on how many fit."""
     some = slice(None, None, max(1, -(-len(names) // fitting))) if fitting else slice(0, 0)
     axis.set_major_locator(FixedLocator(at[some].tolist()))
     axis.set_ticklabels(names[some])

@@ -1,4 +1,4 @@
-"""Colours that readers with every kind of colour vision can tell apart: sRGB in 0..1, (..., rgb).
+"""Colours that are distinguishable with every kind of colour vision: sRGB in 0..1, (..., rgb).
 
 Differences are distances in Oklab, in which equal distances look equal (Ottosson 2020).
 """
@@ -11,7 +11,7 @@ from matplotlib.colors import to_rgb
 
 _DISTINCT_COLOURS = ("3c5a78", "ffa500", "69d2c3", "f03c0f", "9600e1", "5a002d", "009687", "2d0087", "a50f00", "b478ff")
 """Ten colours of which any two are at least 0.15 apart in Oklab, for readers with and without each kind of colour
-blindness; found by exchange among colours that contrast with white, for the largest minimum distance."""
+blindness; an exchange search chose those with the largest minimum distance among colours that contrast with white."""
 
 _PERMUTATION_LIGHTNESS = 0.03
 """Largest difference in lightness (Oklab) between a multiset's colour and those of its permutations."""

@@ -1,7 +1,7 @@
-"""Contours of maps: where they run, and their colours, for any drawing library.
+"""Contours of maps: their positions and colours, for any drawing library.
 
-Each cell of a map is drawn as two by two pixels; a contour runs through those at its right and upper edge where the
-neighbour has another number. All values are dimensionless; colours are sRGB in 0..1.
+Each cell of a map is drawn as two by two pixels; a contour occupies those at its right or upper edge if the
+neighbour there has a different number. All values are dimensionless; colours are sRGB in 0..1.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _RIGHT, _ABOVE = 1, 2
 def mark_contours(numbers: np.ndarray, count: int) -> np.ndarray:
     """4 number + flags of contours, for numbers (..., row, column) below `count`, the lowest row first.
 
-    The type is the smallest unsigned integer that holds all. Two adjacent contours are both left out, so that bands of
-    a single cell have none. The values index `contour_tiles`.
+    The type is the smallest unsigned integer that holds all. Two adjacent contours are both omitted, so that bands one
+    cell wide have none. The values index `contour_tiles`.
     """
     found = 4 * numbers.astype(np.min_scalar_type(4 * count - 1))
     found[..., :, :-1] += _isolated(numbers[..., 1:] != numbers[..., :-1]) * found.dtype.type(_RIGHT)

@@ -1,6 +1,6 @@
 """Films as files: raw frames are piped to ffmpeg, which imageio-ffmpeg installs. Frames are never stored on disk.
 
-The same frames give the same bytes: without date and version, and with a fixed number of threads.
+Equal frames give identical files, as date and version are omitted and the number of threads is fixed.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ except ImportError:
     raise MissingPackage("films need imageio-ffmpeg, which comes with: pip install 'training-dynamics[view]'") from None
 
 _FRAMES_PER_BATCH = 24
-"""Frames whose arrays are computed together, while those before are drawn."""
+"""Number of frames whose arrays are computed together, while earlier frames are drawn."""
 
 _REPRODUCIBLE = "-fflags +bitexact -flags:v +bitexact -map_metadata -1".split()
 
 H264_OPTIONS = [*"-preset veryfast -crf 21 -threads 2 -movflags +faststart -f mp4".split(), *_REPRODUCIBLE]
-"""Browsers play this format, and start before the whole file is loaded."""
+"""Browsers play this format, and start playing before the whole file is loaded."""
 
 _GIF_FILTER = "split[a][b];[a]palettegen=max_colors=96:reserve_transparent=1[p];[b][p]paletteuse=dither=none"
 """One palette for the whole film. Without dithering, areas that do not change need no bytes."""
@@ -77,7 +77,7 @@ def draw_frames(grid: PanelGrid, film: FilmFrames) -> Iterator[np.ndarray]:
 def open_film_encoder(path: Path, size: tuple[int, int], fps: float) -> Iterator[Callable[[np.ndarray], None]]:
     """Context manager that returns a function, which appends a frame (height, width, rgba) uint8 to an MP4 or GIF.
 
-    size: width and height, even for an MP4 (H.264). The file gets its name when it is complete; after an error or
+    size: width and height, even for an MP4 (H.264). The file is moved to `path` when complete; after an error or
     interruption an earlier file of that name remains. Raises RecordingError.
     """
     gif = path.suffix.lower() == ".gif"

@@ -1,8 +1,8 @@
-"""The recorded frames that a film shows, of one scene or of two side by side, and for how long.
+"""The recorded frames that a film shows, of one scene or of two side by side, and how long each is shown.
 
 Scenes with the same unit of time are synchronised by their clocks. Others, such as a network counted in epochs beside
 particles counted in steps, are synchronised by the fraction of the run that has passed. Each scene shows the last frame
-that it had recorded by then.
+recorded by that time.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from analysis.plots.scenes.scene import Scene
 from dynamics.settings import SettingsError
 
 EVENT_HOLD = 4
-"""Film frames for which a recorded frame near a drop or spike is held."""
+"""Number of film frames for which a recorded frame near a drop or spike is held."""
 
 _FRAMES_BESIDE_EVENT = 2
-"""Recorded frames before and after an event that are held as long."""
+"""Number of recorded frames before and after an event that are held equally long."""
 
 
 class FilmFrames(NamedTuple):
@@ -31,7 +31,7 @@ class FilmFrames(NamedTuple):
 
     @property
     def length(self) -> int:
-        """Film frames in all."""
+        """Total number of film frames."""
         return int(self.holds.sum())
 
 
@@ -57,7 +57,7 @@ def film_frames(
 ) -> FilmFrames:  # fmt: skip
     """Every recorded frame, or one in `every`, from step `begin` to `end` of the first scene, and the last one.
 
-    every: None: as many as leave about `most` frames. by_events: whether frames near drops and spikes are held for
+    every: None: chosen to show about `most` frames. by_events: whether frames near drops and spikes are held for
     EVENT_HOLD film frames. last: film frames for which the last frame is held. Raises SettingsError.
     """
     times = frame_times(scenes)

@@ -12,10 +12,10 @@ PANEL_MARGIN = 0.08
 _USUAL = 0.99
 """Fraction of the frames, besides the first and the last, whose points are within the limits."""
 _SLACK = 1.6
-"""All frames are within the limits if the farthest reaches at most this many times as far as these."""
+"""All frames are kept within the limits if the farthest reaches at most this many times as far as those frames."""
 _WILD = 4.0
-"""Of a run that diverged, frames that reach farther than this many times the median, or ten times that of the first,
-are left out, and so is the last."""
+"""For a diverged run, frames are left out that reach farther than this factor times the median reach, or 10 times this
+factor times the reach of the first frame; the last frame is not exempt."""
 
 AxisLimits = tuple[float, float]
 
@@ -26,12 +26,12 @@ class PanelLimits(NamedTuple):
     x: AxisLimits
     y: AxisLimits
     outside: float = 0.0  # fraction of the frames that have a point outside
-    of: str = ""  # which frames these are, unless all
+    of: str = ""  # note on the frames from which the limits are, unless all
 
     @property
     def note(self) -> str:
-        """A note for panels that points leave."""
-        often = f"in {self.outside:.0%} of frames" if self.outside >= 0.01 else "at moments"
+        """Note that some points are outside the panel."""
+        often = f"in {self.outside:.0%} of frames" if self.outside >= 0.01 else "in under 1% of frames"
         return "; ".join(filter(None, (f"some outside {often}" if self.outside else "", self.of)))
 
 

@@ -1,7 +1,7 @@
-"""Chosen panels of one scene, or of two side by side, in a grid that is drawn once and then only updated.
+"""A grid of panels of one scene, or of two side by side, which is drawn once and then only updated.
 
-What does not move is drawn once and kept; a frame is that background with the moving artists drawn onto it. The same
-grid is saved as PNG, SVG or PDF.
+Static parts are drawn once and kept as a background; each frame is this background with the moving artists drawn on
+it. The grid can also be saved as PNG, SVG or PDF.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class PanelGrid:
     def show(self, frames: Sequence[int], arrays: Sequence[LayerArrays], index: int = 0) -> None:
         """Update to one frame of each scene.
 
-        arrays: for each scene what `Scene.arrays` returns; index: position of the frame in those arrays.
+        arrays: the result of `Scene.arrays` for each scene; index: position of the frame in those arrays.
         """
         for scene, (frame, found) in enumerate(zip(frames, arrays, strict=True)):
             for name, artist in self.artists[scene]:

@@ -1,7 +1,7 @@
 """Positions of the panels of a grid: the blocks of several scenes side by side, with common limits.
 
-Lengths in capitals are in layout pixels: pixels where a panel with its surroundings is 240 wide. `PanelLayout.scale` is
-the number of pixels in one of them.
+Constants in capitals are in layout pixels; a panel with its margins is 240 layout pixels wide. `PanelLayout.scale` is
+the number of pixels per layout pixel.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def named_panels(scene: Scene, names: Sequence[str] | None) -> list[Panel]:
     known = {panel.name: panel for panel in scene.panels}
     for name in names or ():
         if name not in known:
-            raise SettingsError("panels", name, "some of " + ", ".join(known))
+            raise SettingsError("panels", name, "one or more of " + ", ".join(known))
     return [known[name] for name in names] if names else list(scene.panels)
 
 
@@ -90,7 +90,7 @@ def _union(ranges: Sequence[_Range]) -> _Range:
 
 
 def _extend_to_shape_of(panel: Panel, x: _Range, y: _Range) -> tuple[_Range, _Range]:
-    """Limits extended to the ratio of height to width that a panel has."""
+    """Limits extended to the aspect ratio of a panel."""
     width, height, ratio = x[1] - x[0], y[1] - y[0], (panel.y[1] - panel.y[0]) / (panel.x[1] - panel.x[0])
     more_x, more_y = max(0.0, height / ratio - width) / 2, max(0.0, width * ratio - height) / 2
     return (x[0] - more_x, x[1] + more_x), (y[0] - more_y, y[1] + more_y)
@@ -120,7 +120,7 @@ class PanelLayout:
 
     @property
     def scale(self) -> float:
-        """Pixels of a layout pixel; letters grow less than large panels."""
+        """Pixels per layout pixel; it grows less than the panels, so that letters stay small in large panels."""
         return self.panel_width / 240 if self.panel_width < 240 else math.sqrt(self.panel_width / 240)
 
     @property
@@ -130,7 +130,7 @@ class PanelLayout:
 
     @property
     def text_width(self) -> float:
-        """Width in layout pixels that the text of a panel may take."""
+        """Maximum width of a panel's text, in layout pixels."""
         return self.panel_width / self.scale - (LEFT - TEXT_OVERHANG + 4 if self.ticks else 2 * _MARGIN_WITHOUT_TICKS)
 
     def left(self, scene: int) -> float:

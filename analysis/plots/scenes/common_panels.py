@@ -21,19 +21,19 @@ from dynamics.settings import SettingsError
 from dynamics.trajectory.schema import DIVERGED, read_settings
 
 MAX_LABELLED_POINTS = 40
-"""Points of a panel up to which labels are drawn."""
+"""Largest number of points of a panel for which labels are drawn."""
 
 MAX_FRAMES = 4000
-"""Frames from which limits are computed; of a longer run, this many evenly spaced ones."""
+"""Largest number of frames from which limits are computed; in a longer run, they are evenly spaced."""
 
 _MAX_COUNTED_PAIRS = 60_000_000
-"""Comparisons of pair sums, over all frames, up to which imperfections are counted in every frame."""
+"""Largest number of comparisons of pair sums, over all frames, for which imperfections are counted in every frame."""
 
 _MAX_CIRCULARITY = 1e6
-"""Circularity that is drawn where a token is at the origin."""
+"""Circularity that is drawn if a token is at the origin."""
 
 _SMOOTHED_POINTS = 150
-"""Points that remain independent when the curve of a long run is smoothed."""
+"""Number of independent points that remain when the curve of a long run is smoothed."""
 
 PanelFactory = Callable[[], Panel]
 
@@ -97,7 +97,7 @@ class RecordedRun:
 
     @property
     def limits_note(self) -> str:
-        """From how many frames limits and colour scales are computed, where these are not all."""
+        """Note on the number of frames from which limits and colour scales are computed, unless these are all."""
         used, count = len(self.limit_frames), len(self.steps)
         return "" if used == count else f"limits of {used} of {count} frames"
 
@@ -201,7 +201,7 @@ def _curve_limits(values: np.ndarray, log: bool, diverged: bool) -> tuple[float,
 
 
 def metric_panels(recorded: RecordedRun) -> dict[str, PanelFactory]:
-    """Loss, accuracy and the norms of gradients and updates, as far as they were recorded."""
+    """Loss, accuracy and the norms of gradients and updates, if they were recorded."""
     panels: dict[str, PanelFactory] = {}
     if "loss" in recorded.data:
         panels["loss"] = lambda: _split_panel(recorded, "loss", log=True)
@@ -220,7 +220,7 @@ def _split_panel(recorded: RecordedRun, name: str, log: bool, y: tuple[float, fl
 
 
 def _norm_panel(recorded: RecordedRun, name: str, title: str) -> Panel:
-    """A norm of each layer, without the update at step 0, which is none; smoothed where frames are many."""
+    """A norm of each layer, smoothed if there are many frames; step 0 is omitted for updates, as it has none."""
     values, layers = recorded.metric(name, "layer")
     if name == "update_norm" and recorded.steps[0] == 0:
         values[:, 0] = np.nan
@@ -233,7 +233,7 @@ def _norm_panel(recorded: RecordedRun, name: str, title: str) -> Panel:
 
 
 def geometric_moving_mean(values: np.ndarray, width: int) -> np.ndarray:
-    """Geometric mean of the positive values in windows of `width` frames: (curve, frame) -> the same; NaN stays."""
+    """Geometric mean of the positive values in windows of `width` frames: (curve, frame) -> the same; NaN is kept."""
     positive = values > 0
     logarithm = np.log(np.where(positive, values, 1.0))
     sums = [

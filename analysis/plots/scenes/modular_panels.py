@@ -39,10 +39,10 @@ from dynamics.settings import ParticleSettings
 from dynamics.tasks import training_pairs
 
 _MAX_COMPARED_FRAMES, _COMPARISON_WORK = 201, 2e9
-"""Frames in which law and gradient are compared: as many as take about a second, at most this many."""
+"""Maximum number of frames in which law and gradient are compared, and maximum work, which takes about a second."""
 
 _MAX_PAIRS_OF_LAW = 100_000
-"""Pairs up to which the law, a sum over pairs of pairs, is evaluated: N = 446."""
+"""Largest number of pairs for which the law, a sum over pairs of pairs, is evaluated (N = 446)."""
 
 
 @torch.no_grad()
@@ -121,7 +121,7 @@ class ModularPanels(NetworkPanels, PairPanels):
         return int(min(_COMPARISON_WORK / work, _MAX_COMPARED_FRAMES))
 
     def cosine_panel(self) -> Panel:
-        """Cosine between the law's force and -dL/dE, both without translation and change of size."""
+        """Cosine between the law's force and -dL/dE, both without their translation and scaling components."""
         count = len(self.recorded.steps)
         frames = evenly_spaced_indices(count, self.compared_frames)
         x = self.embedding[frames]
@@ -171,7 +171,7 @@ class ModularPanels(NetworkPanels, PairPanels):
 
 
 def build_modular_panels(recorded: RecordedRun) -> RunPanels:
-    """Panels of CA's network; those of the metrics alone where no weights were recorded."""
+    """Panels of CA's network; without recorded weights, only those of the metrics."""
     network = constant_attention_of(recorded.data)
     if any(name not in recorded.data for name in network.variables):
         return build_default_panels(recorded)

@@ -2,7 +2,7 @@
 
 The map shows the residue of the nearest pair sum. A cross marks each grid imperfection, a pair sum whose nearest other
 pair sum has another residue. The force is drawn in total and as its four fields (CA figures 1 to 5). The longest arrow
-of a frame has the same length in every frame; the curve of the norm shows how strong the force is. All values are
+of a frame has the same length in every frame; the curve of the norm shows the strength of the force. All values are
 dimensionless.
 
 `PairPanels` is the base class of these panels and of those of CA's network (`modular_panels`).
@@ -40,7 +40,7 @@ from dynamics.settings import ParticleSettings
 from dynamics.tasks import all_pairs, modular_sum
 
 _MAX_MARKED_PAIRS = 2000
-"""Pair sums that are drawn; of more, a random choice, the same in every run."""
+"""Largest number of pair sums that are drawn; of more, a random selection, the same for every run."""
 
 ARROW_LENGTH = 0.2
 """Length of a frame's longest arrow as a fraction of the embedding panel's width."""
@@ -158,7 +158,7 @@ class PairPanels:
         return found | self.forces(frames, [name for name in names if name not in functions])
 
     def crosses(self, frames: np.ndarray) -> np.ndarray:
-        """Places of the wrong pair sums, NaN for the others: (frame, pair, 2)."""
+        """Positions of the wrong pair sums, NaN for the others: (frame, pair, 2)."""
         places = self.pair_plane.places(self.sums(frames, self.marked))
         return np.where(self.wrong(frames)[..., None], places, np.float32(np.nan))
 

@@ -2,10 +2,10 @@
 
 For p = 2 and 3, k = 5 and L = 12 they are those of VC's panels. For other tasks they are constructed as follows.
 Integer sums are spread evenly from 0 to k (p - 1): as many as there are classes, but at least 6 and at most 10, each
-shifted to the nearest sum of the next class (with more than 10 classes, of every so many-th class). Each sum gives up
+shifted to the nearest sum of the next class (with more than 10 classes, of every n-th class). Each sum gives up
 to four prefixes: the sum divided as equally as possible among k tokens, the larger ones first; its reverse, which is a
 permutation; the sum concentrated in as few tokens as possible, which is another multiset; and its reverse. The first 15
-distinct prefixes are kept. The suffixes are all 0, all p - 1, and two pseudo-random ones. So there are at most 60
+distinct prefixes are kept. The suffixes are all 0, all p - 1, and two pseudo-random ones. Thus there are at most 60
 sequences.
 """
 
@@ -21,7 +21,7 @@ from dynamics.tasks import sparse_sum
 _MAX_PREFIXES, _MIN_SUMS, _MAX_SUMS = 15, 6, 10
 _GOLDEN_RATIO = (5**0.5 - 1) / 2
 _MAX_NAME_TOKENS = 24
-"""Tokens of a prefix or suffix that a name contains; further ones are abbreviated."""
+"""Largest number of tokens of a prefix or suffix in a name; further tokens are abbreviated."""
 
 PAPER_SEQUENCES: dict[tuple[int, int, int], tuple[str, str]] = {
     (2, 5, 12): (
@@ -81,7 +81,7 @@ def _make_prefixes(vocab: int, count: int) -> np.ndarray:
 
 
 def evenly_spread_sums(vocab: int, count: int) -> list[int]:
-    """Integer sums of `count` tokens, evenly from 0 to the largest, whose classes take turns."""
+    """Integer sums of `count` tokens, evenly spaced from 0 to the largest, which cycle through the classes."""
     largest = count * (vocab - 1)
     wanted = min(max(_MIN_SUMS, min(vocab, _MAX_SUMS)), largest + 1)
     found: list[int] = []

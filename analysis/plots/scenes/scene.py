@@ -1,7 +1,7 @@
-"""Description of what a figure, a film or a page in a browser shows of one run. Nothing here draws.
+"""Description of what a figure, a film or a browser page shows of one run. This module does not draw.
 
-A scene consists of panels, and a panel of layers (points, arrows, maps, images, curves). A layer holds what is constant
-through a run, such as colours and names, and the name of the array that changes. `Scene.compute_arrays` gives those
+A scene consists of panels, and a panel of layers (points, arrows, maps, images, curves). A layer holds the constant
+properties, such as colours and names, and the name of the array that changes. `Scene.compute_arrays` gives those
 arrays at any frames. All values are dimensionless; colours are sRGB in 0..1; positions are in the panel's coordinates.
 """
 
@@ -96,7 +96,7 @@ class Panel:
     equal: bool = True  # whether both axes have the same scale
     log: bool = False  # whether the y axis is logarithmic
     origin: bool = False  # whether lines through the origin are drawn
-    note: str = ""  # such as which axes of how many are shown
+    note: str = ""  # for example, which axes are shown
 
 
 class EventMark(NamedTuple):

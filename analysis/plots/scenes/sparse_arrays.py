@@ -20,10 +20,10 @@ from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.parameters import Weights
 
 PROBABILITY_LEVELS = (0.5, 0.75, 0.9, 0.99)
-"""Probabilities of the most probable class that separate the shades of a map."""
+"""Thresholds of the largest class probability that separate the shades of a map."""
 
 CLASS_SHADES = (0.15, 0.26, 0.38, 0.5, 0.62)
-"""Opacity of the class's colour between those levels."""
+"""Opacity of the class's colour between those thresholds."""
 
 _BOUNDARY_RADIUS = 1.15
 """Radius at which the boundaries of units are drawn, relative to the circle of normalised vectors."""
@@ -94,7 +94,7 @@ class SparseActivations:
 
     @property
     def boundaries(self) -> torch.Tensor:
-        """Where units switch on the circle of normalised vectors, w . x + b = 0, drawn slightly outside it.
+        """Points of the circle of normalised vectors where units switch, w . x + b = 0, drawn slightly outside it.
 
         (frame, 2 hidden, 2): first the points counterclockwise from the units' receptors, then the clockwise ones;
         NaN for units that do not switch. Only for two axes.

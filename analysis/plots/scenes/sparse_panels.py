@@ -49,11 +49,11 @@ from dynamics.networks.parameters import Weights
 from dynamics.networks.threads import single_torch_thread
 
 _CLASS_SIGNS = {"square": "■", "circle": "●", "triangle": "▲", "diamond": "◆", "cross": "✖"}
-"""Marker of a class, in turn, and the same as a character."""
+"""Markers that are assigned to the classes in turn, and the same markers as characters."""
 
 _FRAMES_PER_BATCH = 128
 _MAX_MARKERS = 1200
-"""Markers of a panel of tokens at positions; of more tokens, evenly spaced ones are shown."""
+"""Largest number of markers in a panel of tokens at positions; of more tokens, evenly spaced ones are shown."""
 
 
 class SparsePanels(NetworkPanels):
@@ -73,7 +73,7 @@ class SparsePanels(NetworkPanels):
     # ------------------------------------------------------------------------------------------- arrays
 
     def points(self, frames: np.ndarray, name: str) -> np.ndarray:
-        """An array of `SparseActivations` at frames, in all its axes."""
+        """An array of `SparseActivations` at frames, with all its axes."""
         return self.activations(frames, [name])[name]
 
     @torch.no_grad()
@@ -320,7 +320,7 @@ _PANELS = (
 
 
 def build_sparse_panels(recorded: RecordedRun) -> RunPanels:
-    """VC's panels, and norms by layer; those of the metrics alone where no weights were recorded."""
+    """VC's panels, and norms by layer; without recorded weights, only those of the metrics."""
     network = clustering_head_of(recorded.data)
     if any(name not in recorded.data for name in network.variables):
         return build_default_panels(recorded)

@@ -136,6 +136,14 @@ def test_a_dimension_that_takes_long_to_prepare_is_waited_for(monkeypatch):
     assert page.clock.layout.text == "step 0"
 
 
+def test_the_other_process_compiles_kernels(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["-c", "2"])
+    compiled = []
+    monkeypatch.setattr(kernel_warmup, "compile_kernels", compiled.append)
+    exec(kernel_warmup.CODE, {})
+    assert compiled == [2]
+
+
 def test_kernels_are_prepared_by_another_process(monkeypatch):
     started = []
 
@@ -367,7 +375,7 @@ def test_a_network_learns_on_the_page(explorer, chromium_page):
         "() => [...Bokeh.documents[0].get_model_by_name('loss over epochs').renderers[0].data_source.data.train]"
     )
     assert loss[-1] < 0.9 * loss[0]
-    page.get_by_text(re.compile(r"right: \d+% train, \d+% validation")).wait_for()
+    page.get_by_text(re.compile(r"correct: \d+% train, \d+% validation")).wait_for()
 
 
 INNER = """() => {

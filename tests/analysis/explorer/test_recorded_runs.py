@@ -598,7 +598,7 @@ def test_the_list_is_filtered(page, files):
     kinds = {entry.structure for entry in entries}
     for kind in kinds:
         expected = [str(entry.place) for entry in entries if entry.structure == kind]
-        shown.get_by_label("which are").select_option(label=f"{kind} ({len(expected)})")
+        shown.get_by_label("kind of run").select_option(label=f"{kind} ({len(expected)})")
         shown.wait_for_function(
             "(expected) => { const deep = (root) => [...root.querySelectorAll('*')].flatMap((node) => [node,"
             " ...(node.shadowRoot ? deep(node.shadowRoot) : [])]);"
@@ -674,7 +674,7 @@ def test_every_control_has_a_name_and_is_reached_by_tab(page):
             break
         reached.add(re.sub(r"\s*\(.*", "", name))
     assert not [name for name in reached if name.startswith("nameless")]
-    assert {"Play", "Frame", "Speed", "One frame on", "Next event", "file", "in which order", "embedding"} <= reached
+    assert {"Play", "Frame", "Speed", "One frame on", "Next event", "file", "order", "embedding"} <= reached
 
 
 def test_words_of_a_file_are_no_markup(files, tmp_path):

@@ -324,7 +324,7 @@ def test_points_of_one_axis_stand_at_heights():
     panel = one(build_scene(sparse(dim=1), 0, side=SIDE), "sequence_embeddings")
     assert panel.y == (-1, 1)
     assert not panel.equal
-    assert panel.note.startswith("one axis, across; ")
+    assert panel.note.startswith("one axis, horizontal; ")
 
 
 # ------------------------------------------------------------------------------------------ CA and particles

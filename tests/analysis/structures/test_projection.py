@@ -40,7 +40,7 @@ def test_limits_hold_all_frames_unless_few_reach_too_far(generator):
     leaving = panel_limits(places)
     assert leaving.x[1] < 1.3
     assert leaving.outside == 1 / 200
-    assert leaving.note == "some outside at moments"
+    assert leaving.note == "some outside in under 1% of frames"
     assert leaving._replace(outside=0.023).note == "some outside in 2% of frames"
     places[50] /= 70
     assert panel_limits(places).outside == 0  # a little further is no reason to cut

@@ -197,7 +197,7 @@ def test_an_enlarged_sweep_computes_what_is_missing(tmp_path, computed):
     longer = sweep(SETTINGS, {"fa": [1.0]}, **{**AMOUNT, "steps": 40})
     assert len(computed) == 4
     xr.testing.assert_equal(longer, sweep(SETTINGS, {"fa": [1.0]}, folder="anew", **{**AMOUNT, "steps": 40}))
-    with pytest.raises(SettingsError, match="steps: found 11, allowed is more than"):
+    with pytest.raises(SettingsError, match="steps: found 11, allowed is a length recorded in"):
         sweep(SETTINGS, {"fa": [1.0]}, **{**AMOUNT, "steps": 11})
 
 
@@ -318,7 +318,7 @@ def test_a_point_that_kills_workers_is_named_when_the_others_are_done(cluster, h
     words = ["particles", "--fa", KILLER, 1, 2, "--n", 5, "--runs", 2, "--scheduler", cluster]
     code, _, errors = here(*words)
     assert code == 1
-    assert re.fullmatch(r"error: workers that computed a point died.*: fa=66.0\n", errors)
+    assert re.fullmatch(r"error: workers died while they computed these points.*: fa=66.0\n", errors)
     assert len(list((tmp_path / "runs").glob("*.nc"))) == 2
 
 
