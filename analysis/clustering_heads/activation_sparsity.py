@@ -242,7 +242,7 @@ def _split_row(result: xr.Dataset, label: str, split: str) -> dict:
 
 def differing_range(eps: np.ndarray, effect: np.ndarray, p_value: np.ndarray, sign: int) -> tuple[float, float]:
     """The lowest and highest threshold (eps,) with p < .05 and an effect of this sign; NaN if there is none."""
-    found = eps[(p_value < 0.05) & (sign * effect > 0)]  # NaN is not below
+    found = eps[(p_value < 0.05) & (sign * effect > 0)]  # false for NaN
     return (float(found.min()), float(found.max())) if len(found) else (np.nan, np.nan)
 
 
@@ -272,7 +272,7 @@ with accuracy: Spearman's correlation of sparsity and test accuracy over runs; a
 
 
 def check_activation_files(trajectories: Sequence[xr.Dataset], paths: Sequence[Path], step: int | None) -> None:
-    """See that each trajectory has activations at a step. Raises TrajectoryError, SettingsError that name its file."""
+    """Check each trajectory for activations at a step. Raises TrajectoryError, SettingsError that name its file."""
     for trajectory, path in zip(trajectories, paths, strict=True):
         try:
             check_activations(trajectory, step)
@@ -298,7 +298,7 @@ def trajectory_labels(trajectories: Sequence[xr.Dataset], paths: Sequence[Path])
     if len(settings) == 1:
         return [f"d = {settings[0]['dim']}"]
     names = [name for name in settings[0] if any(each[name] != settings[0][name] for each in settings)]
-    names = [name for name in names if not name.startswith("start")]  # which contains the checksum of a file
+    names = [name for name in names if not name.startswith("start")]  # contains the checksum of a file
     labels = [", ".join(f"{_SYMBOLS.get(name, name)} = {each[name]}" for name in names) for each in settings]
     if len(set(labels)) == len(labels) and max(map(len, labels)) <= _MAX_LABEL:
         return labels

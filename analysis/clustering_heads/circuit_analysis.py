@@ -47,7 +47,7 @@ def measure_circuits(trajectory: xr.Dataset, other: xr.Dataset | None = None, fr
     other : xr.Dataset, optional
         A trajectory of the same seeds and first weights with another setting.
     frames : int
-        Number of recorded frames in which clusters are looked for.
+        Largest number of recorded frames in which clusters are determined.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def measure_circuits(trajectory: xr.Dataset, other: xr.Dataset | None = None, fr
 def circuit_table(found: xr.Dataset, ideal: int) -> pd.DataFrame:
     """A row for each label: number of runs, exact 95% interval of their fraction, t intervals of means over runs.
 
-    found: of `measure_circuits`; ideal: the number of clusters of an ideal circuit.
+    found: result of `measure_circuits`; ideal: the number of clusters of an ideal circuit.
     """
     measures = {
         "accuracy": found["accuracy"].values,
@@ -128,7 +128,7 @@ def circuit_columns(ideal: int) -> list[Column]:
 
 
 def format_missing_invariances(found: xr.Dataset) -> str:
-    """A text table of what successful runs lack; empty if none lacks anything."""
+    """A text table of the missing invariances of successful runs; empty if none are missing."""
     lacking = found["successful"].values & found["label"].isin(["partial", "fuzzy"]).values
     rows = [
         {

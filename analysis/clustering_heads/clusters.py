@@ -69,7 +69,7 @@ def cluster_labels(points: np.ndarray, link: float = CLUSTER_LINK) -> np.ndarray
 
 
 def reference_sequences(s: SparseSettings) -> np.ndarray:
-    """Sequences by which clusters are counted, (sequence, position): all, or 4096 test sequences of seed 0."""
+    """Sequences on which clusters are counted, (sequence, position): all, or 4096 test sequences of seed 0."""
     if s.vocab**s.length <= MAX_REFERENCE_SEQUENCES:
         return np.array(list(itertools.product(range(s.vocab), repeat=s.length)))
     return np.unique(sample_sequences(s, np.array([0]), "test")[0][:MAX_REFERENCE_SEQUENCES], axis=0).astype(np.int64)

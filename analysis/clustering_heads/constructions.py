@@ -7,11 +7,11 @@ spurious ones opposite to it. So attention is on counting positions, and xi is a
 depends only on the multiset of tokens. The tokens lie on the arc so that all C(k+p-1, k) mixtures differ in direction.
 
 `summing_circuit` (p = 2): E(x) = (0, 2 x - 1) and P(t) = (a_t, 0), so that z_t = (cos, ± sin) of an angle with
-tan = 1/a_t; a query of zero, so that attention is the same everywhere. Then the second axis of xi is, but for a
-constant, a sum of c_t x_t with any coefficients 0 <= c_t in the ratio of these sines, and the first one is constant.
-Odd c_t at counting positions and even ones at spurious ones make its parity that of the target.
+tan = 1/a_t; a query of zero, so that attention is the same everywhere. Up to a constant, the second component of xi is
+then a sum of c_t x_t with any coefficients 0 <= c_t in the ratio of these sines, and the first one is constant. With
+odd c_t at counting positions and even ones at spurious ones, the parity of this sum is that of the target.
 
-The MLP depends only on the direction of xi. With the directions in order of their angle, hidden unit i has its boundary
+The MLP depends only on the direction of xi. The directions are ordered by angle, and hidden unit i has its boundary
 between direction i and the next. The assemblers (VC's term for output weights of the MLP) and the output bias are those
 of least norm that map every direction to gain times the outward direction of its class. Everything is dimensionless.
 """
@@ -28,7 +28,7 @@ from dynamics.settings import SettingsError, SparseSettings
 from dynamics.tasks import sparse_sum
 
 CIRCUIT_GAIN = 20.0
-"""Default size of what the MLP adds for a class."""
+"""Default norm of the MLP's output."""
 
 EMBEDDING_RADIUS = 3.0
 """Distance of E(x) + P(t) from the origin, where smooth and sharp normalisations agree."""
@@ -53,7 +53,7 @@ def ideal_circuit(s: SparseSettings, gain: float = CIRCUIT_GAIN, pull: float = 8
     s : SparseSettings
         Task and network, with p = 2 or 3 and at least two axes.
     gain : float
-        Size of what the MLP adds for a class.
+        Norm of the MLP's output.
     pull : float
         Norm of the query times that of z over sqrt(d): attention to spurious positions is at most about
         exp(-1.8 pull).
@@ -90,8 +90,10 @@ def inattentive_circuit(s: SparseSettings, gain: float = CIRCUIT_GAIN) -> Circui
 
 
 def one_sided_circuit(s: SparseSettings, gain: float = CIRCUIT_GAIN, ratio: float = 0.1) -> Circuit:
-    """At counting positions token 0 gets `ratio` times the attention of token 1 (p = 2); the z of spurious tokens, with
-    attention between both, coincide."""
+    """A circuit in which token 0 at counting positions gets `ratio` times the attention of token 1 (p = 2).
+
+    The z of spurious tokens coincide, and their attention is between that of these two.
+    """
     network, front = _front(s)
     _place_on_arc(network, front, _arc_angles(s), list(s.counting), 0.0)
     front["position_embedding"][_spurious(s), 0] = _FAR
@@ -101,10 +103,10 @@ def one_sided_circuit(s: SparseSettings, gain: float = CIRCUIT_GAIN, ratio: floa
 
 
 def corrected_circuit(s: SparseSettings, gain: float = CIRCUIT_GAIN) -> Circuit:
-    """Attention everywhere; spurious tokens differ in z but not in V z, by the kernel of V (p = 2, d >= 3).
+    """A circuit with attention everywhere; spurious tokens differ in z by the kernel of V, not in V z (p = 2, d >= 3).
 
-    There is no such circuit in two dimensions: the MLP depends only on the direction of xi; an invertible V keeps
-    different directions of mixtures apart, and a V of rank 1 loses all of them.
+    There is no such circuit in two dimensions: the MLP depends only on the direction of xi; an invertible V preserves
+    differences between the directions of mixtures, and a V of rank 1 removes all of them.
     """
     if s.vocab != 2 or s.dim < 3:
         raise ValueError(f"settings: found p = {s.vocab} and d = {s.dim}, expected p = 2 and d at least 3")
@@ -113,7 +115,7 @@ def corrected_circuit(s: SparseSettings, gain: float = CIRCUIT_GAIN) -> Circuit:
     front["position_embedding"][list(s.counting), :2] = EMBEDDING_RADIUS
     front["position_embedding"][_spurious(s), 2] = EMBEDDING_RADIUS
     front["value"][:] = 0
-    front["value"][0, 0] = front["value"][1, 2] = 4.0  # what lies along the tokens' difference is lost
+    front["value"][0, 0] = front["value"][1, 2] = 4.0  # removes the component along the tokens' difference
     return _with_mlp(network, front, gain)
 
 
@@ -135,8 +137,8 @@ def summing_circuit(s: SparseSettings, coefficients: Sequence[float], gain: floa
 def _arc_angles(s: SparseSettings, pull: float = 0.0, still: int = 0, half: float = 0.5) -> np.ndarray:
     """Angles of the tokens about the query, (token,), at which directions of mixtures are furthest apart.
 
-    Two tokens lie at the ends of the arc. A third one lies where the smallest angle between sums of k tokens, weighted
-    by attention, and of `still` points in the middle, is largest. Raises ValueError.
+    Two tokens are at the ends of the arc. A third one is placed to maximise the smallest angle between mixtures, which
+    are sums of k tokens, weighted by attention, and of `still` points in the middle. Raises ValueError.
     """
     if s.vocab > 3 or s.dim < 2:
         raise ValueError(f"settings: found p = {s.vocab} and d = {s.dim}, expected p = 2 or 3 and d at least 2")
@@ -158,7 +160,7 @@ def _place_on_arc(
 ) -> None:
     """Put the tokens at some positions on an arc about the query, which is along the first axis.
 
-    The mean of the arc is taken by P, so that E surrounds the origin and each class has its own outward direction.
+    P contains the mean of the arc, so that E surrounds the origin and each class has its own outward direction.
     """
     s = network.settings
     points = torch.from_numpy(EMBEDDING_RADIUS * np.stack([np.cos(angles), np.sin(angles)], axis=-1))
@@ -229,7 +231,7 @@ def _embedding_directions(xi: np.ndarray, targets: np.ndarray) -> tuple[np.ndarr
     last = np.append(first[1:], len(angle))
     for a, b in zip(first, last, strict=True):
         if (targets[a:b] != targets[a]).any():
-            raise ValueError("front: found sequences of different targets in one direction, expected them apart")
+            raise ValueError("front: found sequences of different targets in one direction, expected different ones")
     middle = np.array([angle[a:b].mean() for a, b in zip(first, last, strict=True)])
     return middle, targets[first], torch.from_numpy(xi[first])
 

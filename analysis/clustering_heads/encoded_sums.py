@@ -86,10 +86,10 @@ def _count_congruent(steps: np.ndarray, residue: np.ndarray, modulus: int) -> in
 
 @torch.no_grad()
 def measure_encoded_sums(trajectory: xr.Dataset, step: int | None = None) -> xr.Dataset:
-    """What `encoded` gives of every run at a recorded step, the last by default; NaN or 0 for runs that have diverged,
-    or whose attention scores lie too far apart.
+    """The `encoded_sum` of every run at a recorded step, by default the last.
 
-    Raises TrajectoryError, SettingsError.
+    NaN or 0 for runs that have diverged or whose attention scores are too far apart. Raises TrajectoryError,
+    SettingsError.
     """
     network = clustering_head_of(trajectory)
     s, at = network.settings, invariance_probe(network.settings)

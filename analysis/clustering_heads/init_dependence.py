@@ -58,7 +58,7 @@ def pairwise_correlations(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 class SameSeedComparison(NamedTuple):
-    """Pairs of the same seed against pairs of different seeds."""
+    """Comparison of pairs of the same seed with pairs of different seeds."""
 
     own: Interval
     """Mean over same-seed pairs, with its interval over runs"""
@@ -70,9 +70,9 @@ class SameSeedComparison(NamedTuple):
 
 
 def compare_same_seed(measure: np.ndarray, higher: bool, permutations: int = _PERMUTATIONS) -> SameSeedComparison:
-    """Same-seed pairs, on the diagonal of a measure (run, other_run), against the others.
+    """Compare same-seed pairs, on the diagonal of a measure (run, other_run), with the others.
 
-    Runs without values are left out. higher: whether same-seed pairs are expected to be above the others, else below.
+    Runs without values are left out. higher: whether same-seed pairs are expected to be above the others or below.
     The test is one-sided; its p-value counts the identity as a permutation, so that it is never 0.
     """
     kept = np.isfinite(np.diagonal(measure))

@@ -6,18 +6,18 @@ counting positions (VC section 3.1). Over sequences x drawn uniformly, with Var 
 
     value fraction of position t       E Var(xi | all tokens but x_t) / Var(xi), the total-effect index of Sobol and
                                        Homma
-    order fraction of positions t, u   E Var(xi | all but which of x_t and x_u is where) / Var(xi)
+    order fraction of positions t, u   E Var(xi | all but the order of x_t and x_u) / Var(xi)
                                        = E|xi(x) - xi(x with x_t and x_u exchanged)|² / 4 Var(xi)
     class fraction                     Var E(xi | multiset of the tokens at counting positions) / Var(xi) (eta squared)
 
-All are dimensionless and in 0..1. If xi were a sum of c_t x_t for p = 2, a leak with coefficient c beside k positions
-with coefficient 1 would have the value fraction c²/(k + c²), and a coefficient 1 + e in place of 1 would give about the
-order fraction e²/2k.
+All are dimensionless and from 0 to 1. If xi were a sum of c_t x_t for p = 2, a leak with coefficient c beside k
+positions with coefficient 1 would have the value fraction c²/(k + c²), and a coefficient 1 + e in place of 1 would give
+about the order fraction e²/2k.
 
 Expectations are exact if all sequences are few enough to be listed. Otherwise the outer one is over a fixed sample, the
 inner one over all values or both orders. Positions and tokens count from 0, as in the settings. Everything is computed
-in float64. NaN stands for a fraction if xi does not vary, and for all values of a run that has diverged or whose
-attention scores are too far apart to be exponentiated.
+in float64. Fractions are NaN if xi does not vary; all values are NaN for a run that has diverged or whose attention
+scores are too far apart to be exponentiated.
 """
 
 import functools
@@ -44,7 +44,7 @@ _MAX_NEIGHBOURS = 1 << 18
 """Largest number of changed sequences; if there would be more, fewer sequences are changed."""
 
 _BATCH = 1 << 14
-"""Sequences whose embeddings are computed at a time."""
+"""Number of sequences whose embeddings are computed at a time."""
 
 MAX_SCORE_GAP = 600
 """Largest difference of attention scores whose exponentials stay in the range of float64."""
@@ -115,13 +115,13 @@ class AttentionOverflowError(ValueError):
 def _attention_factors(network: ClusteringHead, found: Weights) -> torch.Tensor:
     """exp(score) of every position and token, up to a factor for each network: (..., position, token).
 
-    By the factor, the sum over the positions of any sequence is at least 1. Raises AttentionOverflowError.
+    The factor makes the sum over the positions of any sequence at least 1. Raises AttentionOverflowError.
     """
     scores = (network.table(found) @ found["query"][..., None, :, None])[..., 0] / network.settings.dim**0.5
     least = scores.amin(-1).amax(-1)[..., None, None]
     if not bool((scores - least < MAX_SCORE_GAP).all()):
         raise AttentionOverflowError(
-            f"query: found attention scores more than {MAX_SCORE_GAP} apart, expected closer ones"
+            f"query: found attention scores more than {MAX_SCORE_GAP} apart, expected smaller differences"
         )
     return torch.exp(scores - least)
 
@@ -141,7 +141,7 @@ def batched_sequence_embeddings(
     Returns
     -------
     xi : tensor, (..., sequence, axis)
-        As of `ClusteringHead.sequence_embedding`, by one product for all networks: numerator and denominator of the
+        As `ClusteringHead.sequence_embedding`, but by one product for all networks: numerator and denominator of the
         softmax are sums over positions of entries of a table.
     denominator : tensor, (..., sequence)
 
@@ -214,8 +214,8 @@ def between_group_fraction(xi: np.ndarray, labels: np.ndarray, sample: bool = Fa
     labels : array of int, (sequence,)
         Group of each sequence, from 0, without gaps.
     sample : bool
-        The sequences are a sample: the variance within groups is divided by the number of sequences less that of
-        groups, as in an analysis of variance.
+        Whether the sequences are a sample: the variance within groups is then divided by the number of sequences minus
+        the number of groups, as in an analysis of variance.
 
     Returns
     -------

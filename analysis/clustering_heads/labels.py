@@ -1,21 +1,23 @@
 """The kind of circuit that a run of VC's network has learned (VC section 3.2), from its measured invariances.
 
-In this order, by `Thresholds`:
+The labels are assigned in this order, by `LabelThresholds`:
 
 1. none: the accuracy over all sequences is less than half-way from chance to 1, or the run has diverged, or its
-   attention scores are too far apart. A network that does not solve the task has no circuit, whatever its invariances.
+   attention scores are too far apart. A network that does not solve the task has no circuit, regardless of its
+   invariances.
 2. Missing invariances: a spurious position leaks if its value fraction is above the tolerance. Counting positions form
-   a group if their order fraction is at most the tolerance; those outside the largest group do not swap with it.
+   a group if their order fraction is at most the tolerance; those outside the largest group cannot be exchanged with
+   it.
 3. If no invariance is missing, attention decides:
    - part of the values: at counting positions some token gets less than a quarter of the attention of another one;
    - ideal: at least .9 of the attention is on counting positions;
-   - corrected: less is, and values and embeddings compensate for it.
-4. partial: at most half of the L positions, each of which has one invariance, lack theirs.
-5. fuzzy: more than half do, although the task is solved.
+   - corrected: less than that, and values and embeddings compensate for it.
+4. partial: at most half of the L positions lack their invariance; each position has one.
+5. fuzzy: more than half of the positions lack it, although the task is solved.
 
 Choice of the thresholds: if xi were a sum of c_t x_t for p = 2 and k = 5, the tolerance .01 would be reached by a leak
 of c = 0.22 of the distance between neighbouring clusters, which are then still far apart, and by a counting coefficient
-that is off by 0.3. Half-way to 1 is an accuracy of .75 for p = 2. `label_sensitivity` repeats the labels with each
+that is off by 0.3. Half-way to 1 is an accuracy of .75 for p = 2. `label_sensitivity` repeats the labelling with each
 threshold halved and doubled. Positions and tokens count from 0, as in the settings, and not from 1, as in the paper.
 """
 
@@ -101,7 +103,7 @@ def positions_outside_largest_group(order_share: np.ndarray, tolerance: float) -
 
 
 def _leaks(one: xr.Dataset, leaking: tuple[int, ...], tolerance: float) -> Iterator[str]:
-    """Descriptions of the leaks; where not all tokens are distinguished, which ones are."""
+    """Descriptions of the leaks, with the distinguished tokens if these are not all."""
     whole = []
     for position in leaking:
         shares = one["token_share"].values[position]

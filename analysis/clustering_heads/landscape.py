@@ -1,8 +1,9 @@
 """The loss landscape around ideal circuits: gradients, Hessians, and gradient descent after perturbations.
 
 Constructed circuits (`analysis.clustering_heads.constructions`) with different gains, the sizes of what their MLP adds,
-are compared with the stationary point that one of them reaches under weight decay. That circuit, as constructed and at
-rest, is perturbed in symmetry-breaking and in all directions. `analysis.clustering_heads.stability` has the method.
+are compared with the stationary point that one of them reaches under weight decay. That circuit is perturbed in
+symmetry-breaking and in all directions, both as constructed and at the stationary point. The method is described in
+`analysis.clustering_heads.stability`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ PUSHED_GAIN = 2.0
 """Gain of the circuit that is perturbed, and from which descent leads to the stationary point."""
 
 REST_GRADIENT = 1e-8
-"""Norm of the gradient below which a circuit counts as at rest."""
+"""Norm of the gradient below which a circuit counts as stationary."""
 
 DESCENT_FRAMES = 16
 """Recorded frames of a descent."""
@@ -77,7 +78,7 @@ def fixed_point_landscape(
     s : SparseSettings
         Task and network, with p = 2 or 3.
     decay : float
-        Weight decay under which one circuit is brought to rest.
+        Weight decay under which one circuit is moved to a stationary point.
     push : sequence of float
         Lengths of perturbations, as fractions of the norm of all parameters.
     draws : int

@@ -1,14 +1,15 @@
 """When the sequence embeddings of VC's network form clusters, and when its MLP separates these.
 
 VC section 4.1 describes two phases: first the sequence embeddings cluster, then the MLP is fitted. Here the clusters
-of a run are those at its end, whatever they are (`analysis.clustering_heads.clusters`), and
+of a run are those in its last frame (`analysis.clustering_heads.clusters`), which need not be those of an ideal
+circuit:
 
     formed      the epoch from which on the fraction of the variance of xi between these clusters stays at or above the
                 middle of its values in the first and in the last frame
     separated   the same for the accuracy on the training split
     fitted      the same for minus the training loss
 
-so that an ideal circuit is not required. All three are determined from the same evenly spaced subset of the recorded
+All three are determined from the same evenly spaced subset of the recorded
 frames. NaN if the last value is less than .01 above the first one, if a run ends in one cluster, if it has diverged, or
 if its attention scores are too far apart.
 """
@@ -92,7 +93,7 @@ def measure_learning_phases(trajectory: xr.Dataset, frames: int = 101) -> xr.Dat
         check_variable_recorded(trajectory, name)
     indices = evenly_spaced_frames(trajectory.sizes["step"], check_integer("frames", frames, 2, 10**9))
     if len(indices) < 2:
-        raise TrajectoryError("dimension step: found one frame, expected two at least to see when clusters form")
+        raise TrajectoryError("dimension step: found one frame, expected at least two")
     some, valid = trajectory.isel(step=indices), not_diverged(trajectory)
     fractions = np.full((some.sizes["run"], 2, len(indices)), np.nan)
     for run in tqdm(np.flatnonzero(valid), "phases", unit="run", disable=None, leave=False):

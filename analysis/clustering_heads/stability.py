@@ -7,12 +7,13 @@ logits, the smaller the loss, with infimum 0 at infinity. "Fixed point" can mean
 - the limit of large logits: gradient and Hessian decrease exponentially with the size of the logits;
 - a stationary point under weight decay, of L + decay |theta|² / 2 (`find_stationary_point`).
 
-A permutation of counting positions changes neither the population nor the target, so L is invariant under it. At a
-circuit with one P for all counting positions the gradient is therefore invariant too: gradient descent by itself never
-breaks the symmetry. The same holds for spurious positions that have one P. A perturbation can break it, and the Hessian
-in the symmetry-breaking directions, in which these P differ while their mean stays, says whether it grows. By Schur's
-lemma each eigenvalue there occurs k - 1 times, or L - k - 1 times, and there are as many different ones as axes. A
-training sample has no such symmetry, and its gradient breaks a little of it.
+A permutation of counting positions changes neither the population nor the target, so L is invariant under it. If P is
+the same at all counting positions, the gradient is therefore invariant too: gradient descent by itself never breaks the
+symmetry. The same holds for spurious positions with the same P. A perturbation can break the symmetry. Whether it grows
+is determined by the Hessian in the symmetry-breaking directions, in which these P differ while their mean is constant.
+By Schur's lemma each eigenvalue there occurs k - 1 times for counting and L - k - 1 times for spurious positions, and
+the number of different eigenvalues is the number of axes. A training sample does not have this symmetry, so its
+gradient has a small symmetry-breaking part.
 
 Everything is float64 and dimensionless. Flat parameters are in the order of `NetworkParameters`.
 """
@@ -89,7 +90,7 @@ class RegularizedLoss:
 
 
 def symmetry_breaking_directions(network: ClusteringHead, symmetry: str) -> torch.Tensor:
-    """Orthonormal directions (parameter, direction) in which P differs between positions while its mean stays.
+    """Orthonormal directions (parameter, direction) in which P differs between positions while its mean is constant.
 
     symmetry: "order" for counting positions, "suffix" for spurious ones.
     """
@@ -108,7 +109,7 @@ def symmetry_breaking_directions(network: ClusteringHead, symmetry: str) -> torc
 
 
 class StationaryPoint(NamedTuple):
-    """Where `find_stationary_point` ended."""
+    """Result of `find_stationary_point`."""
 
     row: torch.Tensor
     gradient: float
@@ -145,9 +146,9 @@ def find_stationary_point(
 def _newton_step(loss: RegularizedLoss, row: torch.Tensor) -> torch.Tensor | None:
     """Parameters with a lower loss, by Newton's method with the least damping that helps; None if no damping helps.
 
-    Absolute values of the eigenvalues are used, so that saddles repel, and damping is added to them, so that directions
-    in which nothing changes, such as a rotation of all embeddings, are left alone. A step helps if it halves the
-    gradient or lowers the loss by a tenth of what the quadratic form predicts.
+    Absolute values of the eigenvalues are used, so that steps lead away from saddles, and damping is added to them, so
+    that steps are small in directions in which nothing changes, such as a rotation of all embeddings. A step helps if
+    it halves the gradient or lowers the loss by a tenth of what the quadratic form predicts.
     """
     slope, before = grad(loss)(row), float(loss(row))
     values, vectors = torch.linalg.eigh(loss.hessian(row))
@@ -241,8 +242,8 @@ def gradient_descent(
 ) -> DescentPath:
     """Gradient descent from several flat parameters (start, parameter), with evenly spaced frames.
 
-    A step that would raise the loss of a start is not taken, and its learning rate is halved; with every step that is
-    taken it grows by a tenth, up to `lr`. So the path follows the landscape and does not overshoot.
+    A step that would increase the loss of a start is rejected, and the learning rate of that start is halved; every
+    accepted step increases it by a tenth, up to `lr`. The path therefore follows the landscape without overshooting.
     """
     both = vmap(torch.func.grad_and_value(loss))
     kept = np.unique(np.linspace(0, steps, frames).round().astype(np.int64))

@@ -37,5 +37,5 @@ def check_transfer_design(design: TransferDesign) -> list[int]:
 
 
 def larger_vocabulary_settings(source: SparseSettings, vocab: int) -> SparseSettings:
-    """The source's settings with a larger vocabulary; the embedding table grows with it where it has to."""
+    """The source's settings with a larger vocabulary; the embedding table is enlarged if necessary."""
     return dataclasses.replace(source, vocab=vocab, table=source.table if source.table >= vocab else 0)

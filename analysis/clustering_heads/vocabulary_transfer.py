@@ -29,15 +29,15 @@ from dynamics.trajectory.diverged import mask_diverged, not_diverged
 TRANSFER_TITLE = "Transfer of circuits to larger vocabularies"
 
 TRANSFER_KINDS = ("scratch", "scratch, twice as long", "finetuned", "finetuned from successful")
-"""Trained for E epochs; for 2 E; for E after E of the source vocabulary; the same, of successful sources alone."""
+"""E epochs; 2 E epochs; E epochs after E epochs of the source; the same, from successful sources only."""
 
 
 def train_ensemble(
     settings: SparseSettings, design: TransferDesign, epochs: int, device: str = "auto"
 ) -> tuple[Path, xr.Dataset]:
-    """The file and the trajectory of an ensemble, recorded every E epochs; computed if it is not there yet.
+    """The file and the trajectory of an ensemble, recorded every E epochs; trained if the file does not exist.
 
-    Raises as `simulate` does.
+    Raises the errors of `simulate`.
     """
     every, steps = design.epochs * settings.epoch_steps, epochs * settings.epoch_steps
     path = run_path(settings, design.runs, design.seed, every=every, device=device)
@@ -45,7 +45,7 @@ def train_ensemble(
 
 
 def run_transfer(design: TransferDesign, log: TextIO, device: str = "auto") -> tuple[xr.Dataset, list[Path]]:
-    """Train all ensembles of the experiment, or read those that are there.
+    """Train all ensembles of the experiment, or read those that exist.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def _unseen_accuracy(trajectory: xr.Dataset, step: int) -> np.ndarray:
 
 
 def _empty_result(design: TransferDesign, vocabs: list[int], source: xr.Dataset) -> xr.Dataset:
-    """The result with the source's part of it; all accuracies are NaN."""
+    """The result with the variables of the source; all accuracies are NaN."""
     values = np.full((len(TRANSFER_KINDS), 1 + len(vocabs), design.runs), np.nan)
     clusters = embedding_cluster_counts(source, int(source["step"][-1])).values
     return xr.Dataset(

@@ -2,10 +2,12 @@
 
 growth_rate and rotation_rate (run, step, mode) are the eigenmodes of the linearised flow: for networks minus the
 eigenvalues of the training loss's Hessian, for particles the eigenvalues of the Jacobian of the normalised motion.
-growing_modes and kind (run, step) say how many of them grow (`analysis.linearization.eigenmodes`); sharpness (run,
-step) is the largest rate of decay, which steps of length `lr` follow stably up to `threshold` = 2 / lr. Other variables
-are those of `network_curvature`, `plateau_escapes` and, for VC's network, `normalisation_margin`, or those of
-`force_jacobian`. NaN means no value, also behind the modes of frames that have fewer than others; kind is then -1.
+growing_modes and kind (run, step) are the number of growing modes and the resulting kind of stability
+(`analysis.linearization.eigenmodes`); sharpness (run, step) is the largest rate of decay; steps of length `lr` are
+stable if it is at most `threshold` = 2 / lr. For networks there are also the variables of the modules
+`network_curvature`, `plateau_escapes` and, for VC's network, `normalisation_margin` of this package, for particles
+those of `force_jacobian`. Missing values are NaN, also after the last mode of frames that have fewer modes than others;
+kind is then -1.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from dynamics.settings import ModularSettings, ParticleSettings, Settings, Setti
 from dynamics.trajectory.schema import read_settings
 
 _FRAMES, _LARGE, _FEWER_FRAMES = 20, 400, 10
-"""Default number of frames; parameters beyond which a network has fewer frames; and how many."""
+"""Default number of frames; number of parameters above which a network has fewer frames; and that number."""
 
 
 def linearize_trajectory(trajectory: xr.Dataset, frames: Sequence[int], quiet: bool = False) -> xr.Dataset:
@@ -43,7 +45,7 @@ def linearize_trajectory(trajectory: xr.Dataset, frames: Sequence[int], quiet: b
     Returns
     -------
     xr.Dataset
-        Eigenmodes, sharpness and what else the module's description names.
+        Eigenmodes, sharpness and the other variables listed in the module docstring.
 
     Raises
     ------
@@ -64,7 +66,7 @@ def linearize_trajectory(trajectory: xr.Dataset, frames: Sequence[int], quiet: b
         fastest = -np.fmin.reduce(found["growth_rate"].values, axis=-1, initial=np.inf)
         fastest = np.where(np.isfinite(fastest), fastest, np.nan)
         found["sharpness"] = (("run", "step"), fastest, dimensionless("largest rate of decay"))
-    else:  # by way of the package, so that torch is only imported for networks
+    else:  # through the package, so that torch is imported only for networks
         found = _with_rates(linearization.loss_curvature(trajectory, frames, quiet))
         others = [linearization.measure_plateau_escapes(trajectory, quiet)]
         if isinstance(settings, SparseSettings):

@@ -1,8 +1,9 @@
 r"""Exact first and second derivatives of the normalisation N(x) and of the attention of VC's network.
 
 With normalised embeddings z of positions and tokens, scores z_t . q / sqrt d, their softmax a over positions and
-m = sum_t a_t z_t (VC section 2), the derivative of m by score t is a_t (z_t - m), and by z_t it is a_t. All derivatives
-are in closed form. Tensors are float64; the last axis is that of sequences, so that sums over them run along memory.
+m = sum_t a_t z_t (VC section 2), the derivative of m with respect to score t is a_t (z_t - m), and with respect to
+z_t it is a_t. All derivatives are in closed form. Tensors are float64; the last axis is that of sequences, so that sums
+over them are over contiguous memory.
 """
 
 import functools
@@ -26,7 +27,7 @@ class NormalisationDerivatives(NamedTuple):
 def normalisation_derivatives(norm: NormName, x: torch.Tensor) -> NormalisationDerivatives:
     """N(x), N'(x) and N''(x) of points (axis, point): (axis, point), with one and two more axes before the last.
 
-    At the origin N'' counts as 0, and so does N' of the unit form, which has none there.
+    At the origin N'' is taken as 0, and so is N' of the unit form, which is undefined there.
 
     Examples
     --------
@@ -129,14 +130,14 @@ class AttentionMixture:
         a_t k_u + k_t a_u; by score t and nu . z_u they are a_t if t = u, less a_t a_u.
         """
         dim = self.table.dim
-        leaning = (nu[:, None, None] * self.first).sum(0)  # of nu . z_t by its x_t
+        leaning = (nu[:, None, None] * self.first).sum(0)  # derivative of nu . z_t with respect to x_t
         pull = self.attention * (nu[:, None] * self.apart).sum(0)
         points = (self.table.rows + self.table.length) * dim
         total = torch.zeros(points + dim, points + dim, dtype=torch.float64)
 
         first = self._spread(self.attention * self.score_slope)
         common = first @ self._spread(pull * self.score_slope + self.attention * leaning).T
-        total[:points, :points] -= common + common.T  # the part of any two positions
+        total[:points, :points] -= common + common.T  # the term of any two positions
         self._add_own(total, nu, pull)
         cross, own = self._by_query(leaning, pull)
         total[points:, :points] += cross
@@ -158,11 +159,11 @@ class AttentionMixture:
         return self._onto(summed) / math.sqrt(table.dim), own / table.dim
 
     def _spread(self, by_position: torch.Tensor) -> torch.Tensor:
-        """A covector by x_t (axis, position, sequence) as one by E and P: (parameter, sequence)."""
+        """Convert a derivative by x_t (axis, position, sequence) to one by E and P: (parameter, sequence)."""
         return torch.cat([self._by_token(by_position), by_position.transpose(0, 1).flatten(0, 1)])
 
     def _onto(self, by_place: torch.Tensor) -> torch.Tensor:
-        """A covector by the table's x (..., axis, position x token) as one by E and P: (..., parameter)."""
+        """Convert a derivative by the table's x (..., axis, position x token) to one by E and P: (..., parameter)."""
         x = by_place.unflatten(-1, (self.table.length, self.table.rows))
         return torch.cat([x.sum(-2).mT.flatten(-2), x.sum(-1).mT.flatten(-2)], -1)
 

@@ -9,14 +9,14 @@ zeta = xi + sum_i a(w_i . N(xi) + b_i) u_i + c, logits E zeta, their softmax p, 
       + sum_s [ rho . d² zeta at fixed xi(front) ]    units do not mix; coupled to the front through d N(xi)
       + sum_s [ (rho d zeta/d xi) . d² xi ]           functions of the front alone
 
-Everything is closed form, and the sums over sequences are matrix products. The first takes the most time: with
-diag p - p p^T = M M^T in closed form (rank one below the rows of the table) it is the product of a (parameter,
-rank x sequence) matrix with its transpose. The network is VC's (section 2), see `dynamics.networks.clustering_head`;
-the
-embedding is also the output layer, and rows of it that no sequence has take part in the softmax. ReLU counts as
-piecewise linear: its second derivative is 0. The L2 term of an optimizer is not part of the loss.
+Everything is in closed form, and the sums over sequences are matrix products. The first sum takes the most time: with
+diag p - p p^T = M M^T in closed form (its rank is the number of rows of the table minus one) it is the product of a
+(parameter, rank x sequence) matrix with its transpose. The network is VC's (section 2), see
+`dynamics.networks.clustering_head`; the embedding is also the output layer, and its rows for tokens that occur in no
+sequence are part of the softmax too. ReLU is piecewise linear: its second derivative is taken as 0. The L2 term of an
+optimizer is not part of the loss.
 
-Tensors are float64; the last axis is always that of sequences, so that all sums run along memory.
+Tensors are float64; the last axis is always that of sequences, so that all sums are over contiguous memory.
 """
 
 import numpy as np
@@ -35,7 +35,7 @@ from dynamics.networks.parameters import Weights
 from dynamics.tasks import sparse_sum
 
 _MAX_ARRAY_SIZE = 1 << 20
-"""Numbers in the largest temporary array, which decides how many sequences are processed at a time."""
+"""Size of the largest temporary array, which determines how many sequences are processed at a time."""
 
 
 class ClusteringHeadHessian:

@@ -7,8 +7,8 @@ W_o h + b_o, their softmax p and errors r = p - target:
       + sum_pairs r_k d W_o,ki dh_i                 logits are bilinear in output weights and h
       + sum_pairs (W_o^T r)_i m_i dw_i . dx         h is bilinear in hidden weights and x
 
-ReLU is piecewise linear: its second derivative counts as 0, also for pairs on the boundary of a unit. The
-output layer's own block is a sum of Kronecker products. The network is that of CA section 3, see
+ReLU is piecewise linear: its second derivative is taken as 0, also for pairs on the boundary of a unit. The diagonal
+block of the output layer is a sum of Kronecker products. The network is that of CA section 3, see
 `dynamics.networks.constant_attention`; AdamW's weight decay is not part of the loss. Tensors are float64, pairs along
 the last axis.
 """
@@ -85,7 +85,7 @@ class ConstantAttentionHessian:
         return torch.cat([part.reshape(-1, count, slope.shape[-1]) for part in parts])
 
     def _cross(self, weights: Weights, hidden: _Hidden, error: torch.Tensor, spread: torch.Tensor) -> torch.Tensor:
-        """The block of the output layer against all before it: (output parameter, parameter)."""
+        """The block of the output layer with all earlier layers: (output parameter, parameter)."""
         output, width = weights["output_weight"], len(hidden.value)
         slope = torch.einsum("kls,li->iks", spread, output) * hidden.active[:, None]
         slopes = self._by_inner(weights, hidden, slope)  # (parameter, class, pair)

@@ -1,4 +1,4 @@
-"""Derivatives of a mean cross-entropy by logits, and products with the own transpose: parts of exact Hessians.
+"""Derivatives of a mean cross-entropy by logits, and products of a matrix with its transpose, for exact Hessians.
 
 With p the softmax of logits l and y the one-hot target, the gradient is p - y and the Hessian diag p - p p^T, which
 is the covariance of one draw from p. Its Cholesky factor has a closed form (sequential conditioning): with the tails
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 
 _BLOCK = 56
-"""Rows up to which a product with the own transpose is computed as a whole."""
+"""Largest number of rows for which a product of a matrix with its transpose is not divided into blocks."""
 _SMALLEST_TAIL = 1e-300
 """Lower bound of tails, which avoids a division by 0."""
 

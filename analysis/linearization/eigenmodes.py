@@ -2,9 +2,9 @@
 
 Near a state x that follows dx/dt = G(x), a small displacement v follows dv/dt = (dG/dx) v. An eigenvalue of dG/dx is a
 mode: its real part is the growth rate, its imaginary part the rotation rate. For the gradient flow of a network's loss
-dG/dx is minus the Hessian, and nothing rotates; the force on particles is not the gradient of anything, and modes may
-rotate. A mode grows, or decays, if its growth rate is above, or below, zero by more than `NULL_MODE_TOLERANCE` times
-the largest rate of the frame; all others are null modes, such as a rotation of all particles.
+dG/dx is minus the Hessian, and nothing rotates; the force on particles is not the gradient of a potential, and modes
+may rotate. A mode grows, or decays, if its growth rate is above, or below, zero by more than `NULL_MODE_TOLERANCE`
+times the largest rate of the frame; all others are null modes, such as a rotation of all particles.
 
 Where G is not 0 the modes are those of the motion relative to neighbouring trajectories.
 """
@@ -29,7 +29,7 @@ STABILITY_KINDS = {"none": NONE, "stable": STABLE, "saddle": SADDLE, "unstable":
 class Eigenmodes(NamedTuple):
     """Modes of frames, (..., mode) each, by descending growth rate and then by descending rotation rate.
 
-    Frames with fewer modes than others end in NaN.
+    Frames with fewer modes than others are padded with NaN at the end.
     """
 
     growth: np.ndarray
@@ -63,7 +63,7 @@ def count_growing(modes: Eigenmodes) -> np.ndarray:
 
 
 def stability_kinds(modes: Eigenmodes) -> np.ndarray:
-    """The value of `STABILITY_KINDS` of each frame: (..., mode) -> (...) int8. Both ends of a spectrum are enough."""
+    """The value of `STABILITY_KINDS` of each frame: (..., mode) -> (...) int8. Both ends of a spectrum suffice."""
     null = _null_rate(modes)
     grow, decay = (modes.growth > null).any(axis=-1), (modes.growth < -null).any(axis=-1)
     kind = np.where(grow, np.where(decay, SADDLE, UNSTABLE), STABLE)
@@ -79,7 +79,7 @@ def stack_frames(
     """Variables (run, step, ...) of a dataset from the values of single frames.
 
     variables: further dimensions and meaning of each; sizes: of all dimensions; jobs: run and step of each frame.
-    Frames that are None, and what is missing at the end of shorter arrays, are NaN.
+    Frames that are None are filled with NaN, and shorter arrays are padded with NaN at the end.
     """
     data = {}
     for name, (dims, meaning) in variables.items():

@@ -1,4 +1,4 @@
-r"""The Jacobian of the particles' force field, and of the motion that its normalisation leaves (CA section 6).
+r"""The Jacobian of the particles' force field, and of the normalised motion (CA section 6).
 
 F sums pair forces of the pair sums s_p = x_i + x_j (`dynamics.particles.pair_forces`). With d = s_p - s_q, r = \|d\|
 and u = s_q / \|s_q\|, the derivatives by s_q of the force of q on p are
@@ -7,19 +7,19 @@ and u = s_q / \|s_q\|, the derivatives by s_q of the force of q on p are
     unlike repulsion     2 d d^T / r⁴ - 1/r²             and minus that by s_p
     alignment            ± (1 - u u^T) / \|s_q\| in the half-plane s_p . s_q > 0, and 0 by s_p
 
-The boundary of the half-plane has measure zero: which pairs align counts as locally constant. So do weights that are
-ratios of numbers of pairs, and the total magnitude of attraction. The weight of repulsion balanced by magnitude,
-w = A / sum 1/r, has a derivative, which is part of the field's. Where the force is undefined it is 0, and so is its
+The boundary of the half-plane has measure zero, so the set of pairs that align is taken as locally constant. So are
+weights that are ratios of numbers of pairs, and the total magnitude of attraction. The weight of repulsion balanced by
+magnitude, w = A / sum 1/r, has a derivative, which is included. Where the force is undefined it is 0, and so is its
 derivative. Attraction and repulsion are reciprocal and have a symmetric Jacobian, minus the Hessian of their potential,
 if their weights are constant; alignment is not reciprocal and has no potential.
 
-Particles do not follow F. They keep zero mean and unit variance: they move along G = F - mean - lambda x, where lambda
-keeps the variance, one for all axes or one for each. An arrangement is at rest where G = 0, though F is not 0. On an
-orthonormal basis Q of the directions that the constraint leaves, without common rotations, the Jacobian of G is
+Particles do not follow F. Since they keep zero mean and unit variance, they move along G = F - mean - lambda x, where
+lambda keeps the variance constant, overall or along each axis. An arrangement is at rest if G = 0, even if F is not 0.
+In an orthonormal basis Q of the directions allowed by the constraint, without common rotations, the Jacobian of G is
 
     Q^T (dF/dx - lambda) Q,      lambda = x . F / (N D), or x_a . F_a / N for each axis a, or none
 
-and its eigenvalues are the eigenmodes. The step rule matters: "force" follows F itself; "direction" follows F by
+and its eigenvalues are the eigenmodes. The step rule matters: "force" follows F itself; "direction" scales F by
 sqrt(N) / \|F\|, which at rest rescales time and keeps the signs; "particle" follows each F_i / \|F_i\|. A step of
 size h is stable if no mode decays faster than 2 / h, up to the factor 1 / (1 + h lambda) of the normalisation.
 
@@ -172,7 +172,7 @@ class _PairLaw:
                 between = bend * apart[one] * apart[other] - turn * unit[:, one] * unit[:, other]
                 if one == other:
                     between += turn - strength
-                # by s_p itself: minus the sum over q, without alignment
+                # derivative by s_p itself: minus the sum over q, without alignment
                 own = -(bend * apart[one] * apart[other]).sum(1) + (one == other) * strength.sum(1)
                 by_sum = between @ self.sums + own[:, None] * self.sums
                 result[:, one, :, other] = self.moves.T @ by_sum
@@ -220,8 +220,8 @@ def free_directions(embedding: np.ndarray, settings: ParticleSettings) -> np.nda
     """Orthonormal motions that keep mean and variance: (..., token, axis) -> (..., token x axis, mode).
 
     If no axis is distinguished, rotations of all particles together are left out: at rest they are null modes, and
-    leaving them out changes no other mode. Rotations that move no particle, about a flat arrangement, do not count, so
-    that it has more modes than others. Embeddings with fewer modes than others have columns of NaN first.
+    leaving them out changes no other mode. Rotations that move no particle, which exist for flat arrangements, are not
+    removed, so these have more modes than others. Embeddings with fewer modes than others have columns of NaN first.
     """
     x = np.asarray(embedding, dtype=np.float64)
     n, dim = x.shape[-2:]
@@ -250,8 +250,8 @@ def _unit(rows: np.ndarray) -> np.ndarray:
 def constrained_field(embedding: np.ndarray, field: LinearizedField, settings: ParticleSettings) -> LinearizedField:
     """The normalised motion G and its Jacobian in the basis of `free_directions`, from the field that is followed.
 
-    jacobian: (..., mode, mode), NaN for embeddings without the variance that is to be kept, and in the rows and columns
-    of modes that an embedding has fewer than others.
+    jacobian: (..., mode, mode), NaN for embeddings in which the variance to be kept is zero, and in the rows and
+    columns of modes that an embedding has fewer than others.
     """
     x = np.asarray(embedding, dtype=np.float64)
     n, dim = x.shape[-2:]
@@ -273,7 +273,7 @@ def constrained_field(embedding: np.ndarray, field: LinearizedField, settings: P
 def finite_eigenvalues(matrices: np.ndarray) -> np.ndarray:
     """Eigenvalues of square matrices: (..., row, column) -> (..., mode) complex, NaN for matrices that are not finite.
 
-    Rows and columns that are NaN throughout are no part of a matrix; its eigenvalues then end in as many NaN.
+    Rows and columns that are entirely NaN are ignored; the eigenvalues are then padded with NaN at the end.
     """
     found = np.full(matrices.shape[:-1], np.nan, dtype=np.complex128)
     for frame in np.ndindex(matrices.shape[:-2]):
@@ -306,7 +306,7 @@ def force_spectra(trajectory: xr.Dataset, frames: list[int], quiet: bool = False
         `growth_rate`, `rotation_rate` (run, step, mode) of the normalised motion; `force_growth_rate`,
         `force_rotation_rate` (run, step, force_mode) of dF/dx alone; `asymmetry` (run, step), Frobenius norm of the
         antisymmetric part of dF/dx over that of dF/dx; `rest` (run, step), |G| over |F|. NaN in the frames of a run
-        after it diverged, and behind the modes of frames that have fewer than others.
+        after it diverged, and after the last mode of frames that have fewer modes than others.
 
     Raises
     ------

@@ -1,10 +1,10 @@
 """Hessians of a network's training loss: exact, both ends of the spectrum, trace, and products with vectors.
 
 The training loss is the mean cross-entropy over the training split, without the L2 term or the weight decay of the
-optimizer: for CA the training pairs of the run's seed, for VC its distinct training sequences by how often they occur.
-`training_objective` returns it with a Hessian in closed form. The other functions take any loss of flat parameters
-(parameter,) that torch can differentiate twice, in float64: the closed forms are tested against them, and they serve
-networks that are too large for a whole Hessian. All values are dimensionless.
+optimizer: for CA the training pairs of the run's seed, for VC its distinct training sequences, weighted by how often
+they occur. `training_objective` returns it with a Hessian in closed form. The other functions take any loss of flat
+parameters (parameter,) that torch can differentiate twice, in float64: the closed forms are tested against them, and
+they are used for networks that are too large for a whole Hessian. All values are dimensionless.
 """
 
 from collections.abc import Callable
@@ -24,13 +24,13 @@ LossFunction = Callable[[torch.Tensor], torch.Tensor]
 """A function of flat parameters (parameter,) that returns a number."""
 
 _CHUNK = 64
-"""Products with vectors that are computed at a time."""
+"""Number of products with vectors that are computed at a time."""
 _PROBES = 64
 """Default number of random vectors of an estimated trace."""
 _ACCURACY = 1e-10
 """Relative accuracy of Lanczos eigenvalues."""
 _MAX_RESTARTS = 10_000
-"""Restarts of Lanczos after which it counts as not converging."""
+"""Number of restarts after which Lanczos counts as not converging."""
 
 
 def training_objective(
@@ -48,7 +48,7 @@ def training_objective(
 def hessian_vector_product(loss: LossFunction, row: torch.Tensor) -> LossFunction:
     """The product of the Hessian at flat parameters (parameter,) with a vector, as a function of the vector.
 
-    By two backward passes, the first of which is done once. Forward derivatives of torch are not thread-safe.
+    It uses two backward passes, the first of which is done once. Forward derivatives of torch are not thread-safe.
 
     >>> row = torch.tensor([1.0, 2.0], dtype=torch.float64)
     >>> hessian_vector_product(lambda row: (row**3).sum(), row)(torch.ones(2).double())

@@ -3,10 +3,10 @@ r"""Exact first and second derivatives of the MLP of VC's network, by hidden uni
     zeta - xi = sum_i a(w_i . N(xi) + b_i) u_i + c
 
 The w_i are VC's receptors (the MLP's input weights), the u_i its assemblers (output weights). Units do not mix: the
-second derivative by the parameters of the MLP has a small block for each unit, and sums over
-sequences are products of activations' derivatives (hidden, sequence) with few features of a sequence. Tensors are
-float64, the last axis is that of sequences; parameters are w (axis, hidden), u (axis, hidden), then c and b where
-there are any. With ReLU, which counts as piecewise linear, second derivatives are 0.
+second derivative with respect to the parameters of the MLP has a small block for each unit, and sums over sequences
+are products of activations' derivatives (hidden, sequence) with few features of a sequence. Tensors are float64, the
+last axis is that of sequences; parameters are w (axis, hidden), u (axis, hidden), then c and b if they exist. With
+ReLU, which is piecewise linear, second derivatives are taken as 0.
 """
 
 import math
@@ -31,7 +31,7 @@ class HiddenUnits:
         self.active, self.slope, self.bend = activation_derivatives(activation, before)
         wide = self.hidden * self.dim
         self.begins = (0, wide, 2 * wide, 2 * wide + self.dim * self.shift)
-        """Where w, u, c and b begin."""
+        """Index of the first parameter of w, u, c and b."""
 
     def output(self, weights: Weights) -> torch.Tensor:
         """zeta - xi: (axis, sequence)."""

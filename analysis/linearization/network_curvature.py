@@ -4,13 +4,13 @@ At a recorded frame with weights theta, the Hessian H of the training loss (`ana
 
 - the eigenmodes of gradient flow, whose growth rates are minus the eigenvalues of H;
 - sharpness, its largest eigenvalue; gradient descent with learning rate lr is unstable beyond 2 / lr (Cohen et al.
-  2021, "the edge of stability"). If layers have different learning rates, it is that of sqrt(lr_i lr_j) H_ij over the
-  first lr. With momentum beta the limit is 2 (1 + beta) / lr. Adam has a limit of its own, on H divided by the root of
-  its mean squared gradient, so that 2 / lr is a scale and not a limit;
+  2021, "the edge of stability"). If layers have different learning rates, H is replaced by sqrt(lr_i lr_j) H_ij over
+  the first lr. With momentum beta the limit is 2 (1 + beta) / lr. Adam has a different limit, on H divided by the root
+  of its mean squared gradient, so 2 / lr is a scale and not a limit;
 - the extreme eigenvalues of the diagonal block of each layer;
 - fractions of the movement to the next recorded frame, d = theta' - theta: cos² of d with the direction of the lowest
   eigenvalue, the sum of cos² over all directions with negative eigenvalues, and cos² with that of the highest one. For
-  a random direction cos² is 1 / parameters on average, and the sum is as many times as much.
+  a random direction cos² is 1 / parameters on average, and the sum is this times the number of directions.
 
 Networks with more than 2000 parameters have only both ends of the spectrum. All values are dimensionless. NaN: frames
 of a run after it diverged, and movements from the last frame.
@@ -35,9 +35,9 @@ from dynamics.networks.from_trajectory import check_variable_recorded, network_o
 from dynamics.trajectory.diverged import valid_frames
 
 _MAX_DENSE = 2000
-"""Parameters up to which whole Hessians are computed."""
+"""Largest number of parameters for which whole Hessians are computed."""
 _ENDS = 3
-"""Eigenvalues at each end of the spectrum of a larger network."""
+"""Number of eigenvalues at each end of the spectrum of a larger network."""
 
 CURVATURE_SCALARS = {
     "sharpness": "largest eigenvalue of the Hessian, or of that scaled by the layers' learning rates",
@@ -203,7 +203,7 @@ def relative_learning_rates(network: _Network) -> np.ndarray:
 
 
 def map_in_threads(function: Callable[[_Job], _Result], jobs: Sequence[_Job], what: str, quiet: bool) -> list[_Result]:
-    """Results of jobs, in their order; as many run at a time as torch has threads, each of them on one thread."""
+    """Results of jobs, in their order; jobs run in parallel in as many threads as torch has, each on one thread."""
     threads = torch.get_num_threads()
     try:
         with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:

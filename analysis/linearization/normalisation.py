@@ -7,15 +7,15 @@ for the root mean square),
                       g = R r / (r + R epsilon)     rms             (the authors' code; epsilon is added to the root)
                       g = R r² (3 - 2 r), r < 1     either, smooth  (VC's change against spikes; R beyond r = 1)
 
-and with f = g / r, P = 1 - e e^T the projection off the direction, and sym the sum over the three places of e,
+and with f = g / r, P = 1 - e e^T the projection off the direction, and sym the sum over the three positions of e,
 
     N'  = f P + g' e e^T,    N'' = f' sym(P e) + g'' e e e.
 
-So N' has the eigenvalues g' along x and f across. As a bilinear map N'' has the norm max \|N''(u, u, u)\| over unit u
-(Banach), the largest of \|3 f' c (1 - c²) + g'' c³\| over cosines c, which is \|g''\| or at c² = f' / (3 f' - g'').
-For the unit form these are 1 / r and (2 / sqrt 3) / r²: curvature without bound near the origin, where an update as
-large as r reverses x / r (VC section 5, spikes). N' and N'' themselves are `normalisation_derivatives` of
-`analysis.linearization.attention_derivatives`.
+So N' has the eigenvalues g' along x and f orthogonal to x. As a bilinear map N'' has the norm max \|N''(u, u, u)\|
+over unit u (Banach), the largest of \|3 f' c (1 - c²) + g'' c³\| over cosines c, which is \|g''\| or at
+c² = f' / (3 f' - g''). For the unit form these are 1 / r and (2 / sqrt 3) / r²: they are unbounded near the origin,
+where an update as large as r reverses x / r (VC section 5, spikes). N' and N'' themselves are
+`normalisation_derivatives` of `analysis.linearization.attention_derivatives`.
 """
 
 from typing import NamedTuple
@@ -30,7 +30,7 @@ class RadialDerivatives(NamedTuple):
     """f, f', g' and g'' at some lengths, (...) each; see the module's description."""
 
     scale: np.ndarray
-    """f = g / r, eigenvalue of N' across x"""
+    """f = g / r, eigenvalue of N' orthogonal to x"""
     scale_slope: np.ndarray
     """f'"""
     slope: np.ndarray
@@ -49,7 +49,7 @@ def normalised_length(norm: NormName, dim: int) -> float:
 
 
 def radial_derivatives(norm: NormName, dim: int, length: np.ndarray) -> RadialDerivatives:
-    """The radial functions at lengths (...). At 0 those of "unit" are infinite, and the others have limits."""
+    """The radial functions at lengths (...). At 0 they are infinite for "unit" and limits for the other norms."""
     r, radius = np.asarray(length, dtype=np.float64), normalised_length(norm, dim)
     if norm == "rms":
         shift = NORMALISATION_EPSILON * radius

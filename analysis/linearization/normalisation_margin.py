@@ -1,8 +1,8 @@
-"""Distance of the points that VC's network normalises from the origin, against their movement (VC section 5).
+"""Distance from the origin of the points that VC's network normalises, compared with their movement (VC section 5).
 
 VC's network normalises x = E(token) + P(position) and, before the MLP, the sequence embeddings xi. Near the origin the
-derivatives of x / |x| grow without bound, and an update longer than |x| can reverse the direction of x: the spikes of
-the loss. For each recorded frame and the one after it,
+derivatives of x / |x| grow without bound, and an update longer than |x| can reverse the direction of x, which causes
+spikes of the loss. For each recorded frame and the one after it,
 
     flip ratio     |x' - x| / |x|      above 1 if the movement could reverse the direction
 

@@ -1,9 +1,9 @@
 """Where a network leaves a plateau of its training loss, and whether it does so along negative curvature.
 
-The escape of a run is the recorded interval in which the lowest training loss so far falls most, below the loss ln p of
-a guess: the first fall from the initial loss to that level is no escape, and neither is the recovery from a spike.
-Fractions are those of `analysis.linearization.network_curvature`, of the movement in that interval and the Hessian
-before it.
+The escape of a run is the recorded interval in which the running minimum of the training loss decreases most, below the
+loss ln p of a random guess: neither the first decrease from the initial loss to that level nor the recovery from a
+spike counts as an escape. Fractions are those of `analysis.linearization.network_curvature`, for the movement in that
+interval and the Hessian before it.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ _FRACTIONS = ("lowest_share", "negative_share", "negative_chance", "highest_shar
 
 
 def largest_loss_falls(loss: np.ndarray, guess: float) -> tuple[np.ndarray, np.ndarray]:
-    """The largest fall of the lowest loss so far, below the loss of a guess.
+    """The largest decrease of the running minimum of the loss, below the loss of a random guess.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ MAX_HIDDEN = 10_000
 
 
 def swept_values(name: str, points: int, data: int, max_hidden: int) -> list[int] | list[float]:
-    """The different values of a panel in ascending order: powers of two up to `data` for batch, else `points` values on
+    """The distinct values of a panel in ascending order: powers of two up to `data` for batch, else `points` values on
     a logarithmic grid, as whole numbers up to `max_hidden` for hidden."""
     if name == "batch":
         return [2**k for k in range(12) if 2**k <= data]
@@ -112,9 +112,9 @@ def step_cost(settings: SparseSettings) -> float:
 
 
 def run_ablation(designs: Mapping[str, SweepDesign], scheduler: str | None = None) -> tuple[xr.Dataset, int]:
-    """Compute the missing points of the sweeps; the combined result, and the number of points that were computed.
+    """Compute the missing points of the sweeps; return the combined result and the number of computed points.
 
-    designs: from `plan_ablation`. scheduler: address of a dask cluster. Raises as `compute_missing_points`.
+    designs: from `plan_ablation`. scheduler: address of a dask cluster. Raises the errors of `compute_missing_points`.
     """
     computed = compute_missing_points(merge_ablation_sweeps(designs.values()), scheduler, work=point_cost)
     return ablation_dataset({name: combine_points(design) for name, design in designs.items()}), computed
@@ -140,7 +140,7 @@ def ablation_dataset(sweeps: Mapping[str, xr.Dataset]) -> xr.Dataset:
 
 
 def swept_settings(result: xr.Dataset) -> list[str]:
-    """The settings that a result has panels of."""
+    """The settings for which a result has panels."""
     return [name for name in ABLATION_PANELS if f"accuracy_{name}" in result]
 
 
@@ -149,7 +149,7 @@ def ablation_table(result: xr.Dataset, panels: Sequence[str] | None = None) -> p
 
     `first`: test accuracy of the first run, NaN if it diverged; `test`, `unseen`: mean accuracies with 95% intervals;
     `test_deviation`: standard deviation over runs; `above_0.98`: fraction of runs with a test accuracy above .98. Runs
-    that diverged are in no mean and count as failures.
+    that diverged are left out of the means and count as failures.
     """
     rows, values = [], []
     for name in swept_settings(result) if panels is None else panels:
@@ -165,5 +165,5 @@ def ablation_table(result: xr.Dataset, panels: Sequence[str] | None = None) -> p
             row |= interval_columns("unseen", mean_interval(unseen[~np.isnan(unseen)], limits=(0, 1)))
             row |= {"count_above_0.98": above} | interval_columns("above_0.98", binomial_interval(above, row["runs"]))
             rows.append(row | {"file": str(result[f"file_{name}"].sel({name: value}).values)})
-    # objects, so that whole numbers stay whole beside fractions
+    # dtype object, so that integers are not converted to floats
     return make_table(rows).assign(value=pd.Series(values, dtype=object))

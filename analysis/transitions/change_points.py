@@ -16,9 +16,9 @@ plateau
     4 w frames or more, between drops and rises, whose medians vary by less than a quarter of the smallest drop.
 
 Each event exceeds the noise, estimated from the differences of successive frames, by `significance` standard
-deviations. The middle of a drop or rise is where half of the change is completed, its begin and end are where a tenth
-and nine tenths are; begin and end of a spike are at half of its height. These moments are interpolated between frames.
-A drop or rise that begins before the second frame has no plateau before it and is marked as `initial`.
+deviations. The middle of a drop or rise is where half of the change is completed; it begins where a tenth and ends
+where nine tenths are completed. A spike begins and ends at half of its height. These moments are interpolated between
+frames. A drop or rise that begins before the second frame has no plateau before it and is marked as `initial`.
 
 A series that decreases to zero in a straight line has no drop: over 4 w, which is 0.08 of the frames, it loses less
 than 0.1 of its scale.
@@ -37,7 +37,7 @@ from scipy.signal import find_peaks, peak_widths
 from analysis.transitions.detection import DEFAULT_DETECTION, MIN_WINDOW_FRAMES, DetectionConfig
 
 _WINDOW_FACTORS = (1, 2, 4)
-"""Lengths of the windows in which drops and rises are looked for, in units of w."""
+"""Lengths of the windows in which drops and rises are detected, in units of w."""
 
 _PLATEAU_TOLERANCE = 0.25
 """Largest variation of a plateau, as a fraction of the smallest drop."""

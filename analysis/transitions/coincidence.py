@@ -3,9 +3,9 @@
 `analysis.transitions.gradient_peaks` defines peaks, events and the two baselines of circular shifts. The rank
 correlation of a run is Spearman's correlation of the gradient norm and the decrease of the loss since the previous
 frame, at a lag of the norm behind the decrease; runs are treated as circular. Its mean over runs is computed in
-Fisher's z and reported at the lag where it is farthest from 0; chance gives the same for shifted runs, each at its own
-farthest lag. Slow trends of both series produce a correlation that hardly depends on the lag, so the gain is the
-correlation minus its mean at the largest lags, one window before and after.
+Fisher's z and reported at the lag where it is farthest from 0; the value expected by chance is the same statistic of
+shifted runs, for each shift at its own such lag. Slow trends of both series produce a correlation that hardly depends
+on the lag, so the gain is the correlation minus its mean at the largest lags, one window before and after.
 
 All values are dimensionless; lags are in frames.
 """
@@ -83,7 +83,7 @@ def peak_coincidence(trajectory: xr.Dataset, config: DetectionConfig = DEFAULT_D
         )
         shifts = gradient_peaks.nearby_shifts(frames, config.width(frames))
         tally.shifts[run] = len(shifts)
-        # signed, because the same shifts are used for the differences of frames, whose circle is one shorter
+        # signed, because the same shifts are used for differences of frames, a series that is one frame shorter
         shifts = np.where(shifts > frames / 2, shifts - frames, shifts)
         offsets = np.stack([anywhere.integers(0, frames, _RANDOM_SHIFTS), nearby.choice(shifts, _RANDOM_SHIFTS)])
         for layer, norm in enumerate(one.norms):
@@ -153,8 +153,8 @@ class _Tally(NamedTuple):
     def p_values(self, reached: np.ndarray, runs: np.ndarray) -> np.ndarray:
         """p-values (baseline,) from the numbers of shifts that reach the observed value, for some runs (run,).
 
-        A few runs have few combinations of nearby shifts, of which the observed one is one more: the p-value is at
-        least one over their number.
+        For few runs the number of combinations of nearby shifts is small: the p-value is at least one over their
+        number, with the observed combination included.
         """
         smallest = 1 / (1 + np.prod(self.shifts[runs]))
         return np.maximum((1 + reached) / (1 + _RANDOM_SHIFTS), [0.0, smallest])
@@ -199,7 +199,7 @@ def _correlation_statistics(tally: _Tally, layers: list[str], lags: np.ndarray) 
         reached = (shifted >= abs(means[layer, best]) - 1e-6).sum(axis=1)
         chance[:, layer] = shifted.mean(axis=1), tally.p_values(reached, known)
         gain = mean_interval(each[:, best] - each[:, [0, -1]].mean(axis=1))
-        gain_in_range = np.clip(gain, -2, 2)  # two correlations differ by no more
+        gain_in_range = np.clip(gain, -2, 2)  # range of the difference of two correlations
         values[:, layer] = (*gradient_peaks.mean_rank_correlation(each[:, best]), lags[best], *gain_in_range)
     names = ("", "_low", "_high", "_lag", "_gain", "_gain_low", "_gain_high")
     data: dict[str, tuple] = {
@@ -227,7 +227,7 @@ def frame_interval(trajectory: xr.Dataset) -> tuple[str, float]:
 
 
 def most_eventful_run(events: np.ndarray) -> int:
-    """The first run with most events of the first kind and, among these, most of all kinds: events (run, kind)."""
+    """The run with most events of the first kind, in case of a tie with most of all kinds; events: (run, kind)."""
     return int((events[:, 0] * (1 + events.sum()) + events.sum(axis=1)).argmax())
 
 

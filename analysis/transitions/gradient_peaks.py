@@ -2,17 +2,18 @@
 
 Source: VC appendix A.1, figures 15, 16, 18 and 19. Drops and spikes are those of the training loss
 (`analysis.transitions.change_points`), without initial drops. The peaks of the gradient norm of a layer are its spikes
-and the highest frame of each hump, from a rise to the drop after it. An event has a peak if one lies between its begin
-and its end or within a tolerance of them. Its lag is the frame of the highest such peak minus the middle of the event.
+and the highest frame of each hump, from a rise to the drop after it. An event has a peak if there is one between its
+start and its end or within a tolerance of them. Its lag is the frame of the highest such peak minus the middle of the
+event.
 
-The numbers that chance alone gives come from peaks that are shifted circularly within their run, which keeps their
-number and their distances:
+The numbers expected by chance are computed from peaks that are shifted circularly within their run, which preserves
+their number and their distances, in two ways:
 
 anywhere
-    Shifts of 0 to all frames. They account for the numbers of peaks and events, but not for their times: if both avoid
-    the same part of the run, they coincide more often than with these shifts although they are independent.
+    Shifts by any number of frames. They account for the numbers of peaks and events, but not for their times: if both
+    avoid the same part of the run, they coincide more often than with these shifts although they are independent.
 nearby
-    Shifts of w to 2 w frames in both directions, with the w of the detection of events. Peaks stay in their part of the
+    Shifts by w to 2 w frames in both directions, with the w of the detection of events. Peaks stay in their part of the
     run. This baseline is conservative: events longer than w meet their own shifted peaks, and peaks closer than 2 w to
     an end of the run reappear at its other end.
 
@@ -41,7 +42,7 @@ PEAK_TOLERANCE = 0.005
 """Largest distance of a peak from its event, as a fraction of the frames of the run; at least two frames."""
 
 _MAX_CORRELATION = 1 - 1e-9
-"""Correlations are clipped here, because Fisher's z is infinite at 1."""
+"""Correlations are clipped to this absolute value, because Fisher's z is infinite at 1."""
 
 
 class LossAndNorms(NamedTuple):
@@ -69,7 +70,7 @@ def loss_and_norm_series(trajectory: xr.Dataset) -> list[LossAndNorms]:
     """The loss and the gradient norms of each run in its valid frames. Raises TrajectoryError."""
     if trajectory.sizes["step"] < MIN_FRAMES:
         found = trajectory.sizes["step"]
-        raise TrajectoryError(f"dimension step: found {found} frames, peaks are looked for in {MIN_FRAMES} or more")
+        raise TrajectoryError(f"dimension step: found {found} frames, peaks are detected in {MIN_FRAMES} or more")
     if "loss" in trajectory:
         falling = trajectory["loss"].sel(split="train").transpose("run", "step").values.astype(np.float64)
     elif "embedding" in trajectory:
@@ -163,7 +164,7 @@ def match_counts_by_shift(events: list[SeriesEvent], peaks: NormPeaks, frames: i
     for event in events:
         first = max(0, int(np.ceil(event.begin - tolerance)))
         last = min(frames - 1, int(np.floor(event.end + tolerance)))
-        begins = (first - np.arange(frames)) % frames  # where the window lies among peaks that are not shifted
+        begins = (first - np.arange(frames)) % frames  # start of the window relative to the unshifted peaks
         counts += cumulative[begins + last - first + 1] > cumulative[begins]
     return counts
 

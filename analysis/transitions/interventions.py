@@ -44,7 +44,7 @@ def intervention_settings(
     ----------
     settings : SparseSettings
     hidden : int
-        Width of the wider MLP; not used if the first weights come from a trajectory, which have a width of their own.
+        Width of the wider MLP; not used if the first weights come from a trajectory, which fixes the width.
     assembler_decays : sequence of float
         Decoupled weight decays (AdamW) of the output weights of the MLP, which VC calls assemblers.
 
@@ -86,7 +86,7 @@ def intervention_settings(
 
 
 def train_intervention(trajectory: xr.Dataset, settings: SparseSettings) -> tuple[Path, xr.Dataset]:
-    """Train the runs of a trajectory with other settings, or find them in runs/. Raises as `simulate` does."""
+    """Train the runs of a trajectory with other settings, or read them from runs/. Raises the errors of `simulate`."""
     runs, seed, every = trajectory.sizes["run"], int(trajectory["seed"][0]), int(trajectory.attrs["every"])
     path = run_path(settings, runs, seed, every, "metrics", "auto")
     steps = int(trajectory["step"][-1])
@@ -166,7 +166,7 @@ def intervention_effect(result: xr.Dataset, remedy: str, name: str) -> Interval:
 
 
 def paired_effects(result: xr.Dataset, remedy: str, name: str) -> np.ndarray:
-    """The change of a measure in each run that has it with and without the intervention, (pair,)."""
+    """The change of a measure in each run in which it is finite with and without the intervention, (pair,)."""
     change = (result[name].sel(remedy=remedy) - result[name].sel(remedy=UNCHANGED)).values
     return change[np.isfinite(change)]
 
@@ -174,7 +174,7 @@ def paired_effects(result: xr.Dataset, remedy: str, name: str) -> np.ndarray:
 def _jackknife_rate(counts: np.ndarray, epochs: np.ndarray) -> Interval:
     """A rate per 1000 epochs of all runs together, or the difference of the second and the first rate.
 
-    counts, epochs: (one or two, run). The interval is the jackknife's over runs.
+    counts, epochs: (one or two, run). The interval is a jackknife interval over runs.
     """
     known = np.isfinite(counts).all(axis=0) & np.isfinite(epochs).all(axis=0)
     counts, epochs = counts[:, known], epochs[:, known]

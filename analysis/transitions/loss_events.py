@@ -1,4 +1,4 @@
-"""Events of the loss, or of another scalar, of all runs of a trajectory: a table of events, escapes, two drops.
+"""Events of the loss or another scalar in all runs of a trajectory: all events, escapes, and the first two drops.
 
 Scalars are `loss`, the loss of a split; `gradient`, the norm of the gradient of all parameters; `force`, the same for
 particles; and `speed`, the speed of the embedding (`analysis.structures.embedding_motion`). A loss escapes from its
@@ -6,7 +6,7 @@ first level by a decrease of a tenth, a force by a decrease to half, a gradient 
 first level (`first_plateau_escape`). A run that never escapes is censored.
 
 The first and second drop of a run are the first two that are not initial (`analysis.transitions.change_points`). The
-phase between them lasts from the end of the first to the begin of the second (VC section 4.1).
+phase between them lasts from the end of the first to the start of the second (VC section 4.1).
 """
 
 from collections.abc import Mapping
@@ -98,7 +98,7 @@ def check_enough_frames(trajectory: xr.Dataset) -> None:
     found = trajectory.sizes["step"]
     if found <= MIN_WINDOW_FRAMES:
         raise TrajectoryError(
-            f"dimension step: found {found} frames, events are looked for in {MIN_WINDOW_FRAMES + 1} or more"
+            f"dimension step: found {found} frames, events are detected in {MIN_WINDOW_FRAMES + 1} or more"
         )
 
 
@@ -114,7 +114,7 @@ class _Frames(NamedTuple):
     steps: np.ndarray
 
     def step_at(self, moment: float) -> float:
-        """The step at a frame index, which may have a fraction."""
+        """The step at a frame index, which may be fractional."""
         return float(np.interp(moment, np.arange(len(self.steps)), self.steps))
 
 

@@ -1,8 +1,8 @@
-"""Which part of the network causes a spike of the loss, and a test of that cause by changing a step (VC section 4.3).
+"""Attribution of loss spikes to a part of the network, and a test of the cause by changing one step (VC section 4.3).
 
-A spike is followed at every optimizer step. Its foot is the last step at which the loss is at the level before the
-spike, or up to a tenth of the spike above it, before it first reaches half of the spike. The step with the largest rise
-between these two is examined. VC names two causes:
+A spike is replayed at every optimizer step. Its foot is the last step, before the loss first reaches half of the spike,
+at which the loss is no more than a tenth of the spike above the level before the spike. The step with the largest rise
+between the foot and half of the spike is examined. VC names two causes:
 
 normalisation
     A vector that is normalised flips: the step moves it by more than its length and turns it by more than a right
@@ -13,23 +13,23 @@ feed-forward
     a decision boundary of the MLP. Either its embedding has moved across a boundary that stays ("embedding"), or the
     boundary has moved across it ("boundary").
 
-A cause has a fraction of the rise of the loss: that of the sequences that it affects. A cause with half or more is the
-cause of the spike; the cause is "both" if only both together have half, and "neither" otherwise.
+A cause accounts for the fraction of the rise of the loss that is due to the sequences it affects. A cause with half or
+more is the cause of the spike; the cause is "both" if only both together have half, and "neither" otherwise.
 
-The same step is then repeated with one change, which leaves a part of the rise:
+The same step is then repeated with one change, and the fraction of the rise that remains is measured:
 
-unflipped       flipped vectors keep their direction from before the step, all else moves
+unflipped       flipped vectors keep their direction from before the step, everything else moves
 smooth          the step with the smooth norm, compared with the network with that norm before the step
-frozen          the MLP stays: receptors and assemblers (VC's words for its input and output weights) and their biases
-held            the sequence embeddings stay
+frozen          the MLP is fixed: receptors and assemblers (VC's words for its input and output weights) and biases
+held            the sequence embeddings are fixed
 half, clipped   controls: half of the step, and a step of no more than the usual length; they remove any spike
 
-A change removes the rise if less than half of it is left. A spike is explained if the change against its cause removes
+A change removes the rise if less than half of it remains. A spike is explained if the change against its cause removes
 the rise and changes against other causes do not: for normalisation, unflipped but not frozen; for embeddings that cross
 a boundary, held but not frozen, unflipped or smooth; for boundaries that move, frozen but not held, unflipped or
-smooth; for both causes, the two changes at once. Holding the sequence embeddings is no test against flips, which act
-through them. The smooth norm is another network, so it counts only where it classifies nearly all sequences as the
-network does before the step.
+smooth; for both causes, the two changes at once. Holding the sequence embeddings does not test for flips, which act
+through them. With the smooth norm the network is a different one, so this change counts only if that network classifies
+nearly all sequences as the original one does before the step.
 """
 
 import dataclasses
@@ -51,10 +51,10 @@ CROSSING_KINDS = ("embedding", "boundary")
 STEP_CHANGES = ("unflipped", "smooth", "frozen", "held", "half", "clipped")
 
 RISE_THRESHOLD = 0.5
-"""Fraction of a rise from which a cause is that of the spike, and below which a change has removed the rise."""
+"""Smallest fraction of the rise for the cause of a spike; a change with less remaining has removed the rise."""
 
 SMOOTH_NORM_AGREEMENT = 0.95
-"""Fraction of sequences that the smooth norm has to classify as the network does, for the change to count."""
+"""Fraction of sequences that the network with the smooth norm has to classify equally, for the change to count."""
 
 
 # ------------------------------------------------------------------------------------------- which step
@@ -102,7 +102,7 @@ def training_sequences(settings: SparseSettings, seed: int) -> TrainingSequences
 
 
 class ForwardPass(NamedTuple):
-    """What a network computes from sequences."""
+    """Intermediate and final values of a network for some sequences."""
 
     inputs: torch.Tensor  # E + P, (position, token, axis)
     table: torch.Tensor  # z, the normalised inputs
@@ -151,7 +151,7 @@ class SpikeStep:
 
     @torch.no_grad()
     def measures(self) -> dict[str, float]:
-        """Fractions of the rise by cause, and further measures of the step (`spike_replays` describes them)."""
+        """Fractions of the rise by cause, and other measures of the step (see `analysis.transitions.spike_replays`)."""
         old, new = self._passes
         weight = self.sequences.weight
         affected, z_flips, xi_flips = self._affected
@@ -183,7 +183,7 @@ class SpikeStep:
 
     @torch.no_grad()
     def remaining_rise(self) -> dict[str, float]:
-        """The fraction of the rise that each of STEP_CHANGES leaves, and the changes against both causes at once.
+        """The remaining fraction of the rise after each of STEP_CHANGES and after changes against both causes at once.
 
         `smooth_alike` is the fraction of sequences that the smooth norm classifies as the network does before the step.
         """

@@ -54,7 +54,7 @@ def recorded_spikes(trajectory: xr.Dataset, config: DetectionConfig = DEFAULT_DE
 
 
 def evenly_spaced_spikes(spikes: list[RecordedSpike], count: int | None) -> list[RecordedSpike]:
-    """This number of spikes, evenly spaced in their order; None for all."""
+    """`count` of the spikes, evenly spaced in their order; all spikes for None."""
     if count is None or count >= len(spikes):
         return spikes
     return [spikes[k] for k in np.linspace(0, len(spikes) - 1, count).round().astype(int)]
@@ -106,7 +106,7 @@ def replay_span(trajectory: xr.Dataset, spike: RecordedSpike) -> tuple[int, int,
     """Steps at which the replay of a spike begins, at which its rise may begin, and at which the replay ends.
 
     The rise begins after the last recorded frame that is no higher than a tenth of the spike; the frame before that
-    one is replayed too, for the usual length of updates.
+    one is replayed too, to determine the usual length of updates.
     """
     steps, last = trajectory["step"].values, int(trajectory["last_step"].values[spike.run])
     peak = int(np.searchsorted(steps, spike.step))
@@ -274,8 +274,8 @@ def cause_table(result: xr.Dataset) -> pd.DataFrame:
     """One row for each cause, for each kind of crossing, and for all spikes.
 
     `share`: fraction of all spikes; `height`: median height above the level before; `explained`: fraction that is
-    explained; `removed_NAME`: fraction of the spikes that a change removes; `smooth_spikes`: spikes for which the
-    change of the norm counts.
+    explained; `removed_NAME`: fraction of the spikes whose rise a change removes, for the change of the norm among the
+    spikes for which it counts.
     """
     cause, kind = result["cause"].values, result["way"].values
     rows = []
