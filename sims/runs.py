@@ -36,7 +36,7 @@ class Options(TableOptions):
 
 def main(options: Options) -> None:
     """Print a line for each run in the folder."""
-    if not options.folder.is_dir():
+    if options.folder != Options.folder and not options.folder.is_dir():
         raise SettingsError("folder", options.folder, "an existing folder")
     files = command_line.list_run_files(options.folder)
     rows = [row for path in files if (row := command_line.describe_run_file(path, options.check))]

@@ -106,7 +106,7 @@ def circuit_table(found: xr.Dataset, ideal: int) -> pd.DataFrame:
         row |= interval_columns("share", binomial_interval(count, found.sizes["run"]))
         row |= {name: int((members & each.astype(bool)).sum()) for name, each in conditions.items()}
         for name, values in measures.items():
-            row |= interval_columns(name, mean_interval(values[members & np.isfinite(values)]))
+            row |= interval_columns(name, mean_interval(values[members & np.isfinite(values)], limits=(0, 1)))
         rows.append(row)
     return make_table(rows)
 

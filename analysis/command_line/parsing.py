@@ -122,7 +122,7 @@ def _parse_error(event: parse_errors.ParseErrorEvent, options: type) -> Settings
         case parse_errors.BadValue():
             return SettingsError(_name_of(event.argument), "no value", _kind_of(event.argument))
         case parse_errors.InstantiationFailure(argument=argument) if argument is not None:
-            return SettingsError(_name_of(argument), _given_value(argument) or event.message, _kind_of(argument))
+            return SettingsError(_name_of(argument), _given_value(argument) or "no value", _kind_of(argument))
     return SettingsError("arguments of the command", "invalid arguments", "the arguments that --help lists")
 
 
@@ -147,13 +147,14 @@ def _name_of(argument: Any) -> str:
 
 
 def _given_value(argument: Any) -> str:
-    """The words after an option on the command line."""
-    option, words = _name_of(argument), iter(sys.argv[1:])
-    for word in words:
+    """The words after the last occurrence of an option on the command line."""
+    option, words, given = _name_of(argument), sys.argv[1:], ""
+    for index, word in enumerate(words):
         name, equals, value = word.lstrip("-").partition("=")
         if word.startswith("--") and name.replace("-", "_") == option:
-            return value if equals else " ".join(itertools.takewhile(lambda each: not each.startswith("--"), words))
-    return ""
+            following = itertools.takewhile(lambda each: not each.startswith("--"), words[index + 1 :])
+            given = value if equals else " ".join(following)
+    return given
 
 
 def _kind_of(argument: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -43,7 +44,7 @@ def tabulate_curvature(found: xr.Dataset) -> pd.DataFrame:
     if found.attrs["system"] == "particles":
         others, other_interval = _PARTICLE_MEDIANS, median_interval
     else:
-        others, other_interval = _NETWORK_MEANS, mean_interval
+        others, other_interval = _NETWORK_MEANS, partial(mean_interval, limits=(0, 1))
     rows = []
     for index, step in enumerate(found["step"].values.tolist()):
         kind, sharpness = found["kind"].isel(step=index).values, finite_values_at(found["sharpness"], index)

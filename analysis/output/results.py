@@ -20,7 +20,7 @@ def is_result_file(path: Path) -> bool:
     """Whether a file is the result of an analysis or of a sweep, not a trajectory."""
     try:
         with NETCDF_LOCK, xr.open_dataset(path) as there:
-            return "title" in there.attrs and "schema_version" not in there.attrs
+            return bool({"title", "result_of"} & set(there.attrs)) and "schema_version" not in there.attrs
     except (OSError, ValueError):
         return False
 

@@ -60,8 +60,9 @@ def plot_ablation_means(axes: Axes, points: pd.DataFrame) -> None:
     points: rows of `ablation_table`.
     """
     x, mean, deviation = (points[name].to_numpy(float) for name in ("value", "test", "test_deviation"))
-    half = np.nan_to_num((points["test_high"] - points["test_low"]).to_numpy(float) / 2)
-    axes.errorbar(x, mean, half, color=_ACCURACY_COLOUR, linewidth=1.2, marker="o", markersize=3, capsize=2,
+    bounds = points[["test_low", "test_high"]].to_numpy(float).T
+    bars = np.nan_to_num(abs(bounds - mean))
+    axes.errorbar(x, mean, bars, color=_ACCURACY_COLOUR, linewidth=1.2, marker="o", markersize=3, capsize=2,
                   elinewidth=1, label="mean, with its 95% interval")  # fmt: skip
     axes.fill_between(x, mean - deviation, mean + deviation, color=_ACCURACY_COLOUR, alpha=0.18, linewidth=0,
                       label="± standard deviation (VC's band)")  # fmt: skip

@@ -34,8 +34,8 @@ def _plot_effects(axes: Axes, result: xr.Dataset, name: str) -> None:
             axes.plot(x, changes, ".", color="0.6", markersize=4, alpha=0.6)
         effect = intervention_effect(result, remedy, name)
         if np.isfinite(effect.value):
-            half = np.nan_to_num(effect.half)
-            axes.errorbar(place, effect.value, half, fmt="o", color="tab:red", capsize=4, markersize=5, zorder=3)
+            bars = np.nan_to_num([[effect.value - effect.low], [effect.high - effect.value]])
+            axes.errorbar(place, effect.value, bars, fmt="o", color="tab:red", capsize=4, markersize=5, zorder=3)
     axes.axhline(0, color="0.4", linewidth=0.8)
     axes.set_xticks(range(len(remedies)), remedies)
     axes.set_xlim(-0.6, len(remedies) - 0.4)

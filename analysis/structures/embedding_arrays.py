@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from dynamics.errors import TrajectoryError
+
 
 def check_embedding(embedding: np.ndarray) -> np.ndarray:
     """The embedding (..., token, axis) as float64.
@@ -32,9 +34,12 @@ def check_embedding(embedding: np.ndarray) -> np.ndarray:
 def embedding_variable(trajectory: xr.Dataset | xr.DataArray, array_function: str) -> xr.DataArray:
     """The embedding of a trajectory; a DataArray is returned as it is.
 
-    Raises TypeError for an array; the message names `array_function`, which accepts arrays.
+    Raises TypeError for an array; the message names `array_function`, which accepts arrays. TrajectoryError for a
+    trajectory without embeddings.
     """
     if isinstance(trajectory, xr.Dataset):
+        if "embedding" not in trajectory:
+            raise TrajectoryError("variable embedding: missing; a run recorded with record=metrics contains none")
         return trajectory["embedding"]
     if isinstance(trajectory, xr.DataArray):
         return trajectory

@@ -6,6 +6,7 @@ Each run keeps its first weights, its data and its batches, so that runs with an
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -155,14 +156,15 @@ def ensemble_mean(result: xr.Dataset, remedy: str, name: str) -> Interval:
     if name == "rate":
         return _jackknife_rate(*(result[each].sel(remedy=[remedy]).values for each in ("late", "since")))
     values = result[name].sel(remedy=remedy).values
-    return mean_interval(values[np.isfinite(values)])
+    return mean_interval(values[np.isfinite(values)], limits=(0, 1 if name == "test" else math.inf))
 
 
 def intervention_effect(result: xr.Dataset, remedy: str, name: str) -> Interval:
     """Mean change of one of MEASURES by an intervention, in pairs of runs, with its 95% interval."""
     if name == "rate":
         return _jackknife_rate(*(result[each].sel(remedy=[UNCHANGED, remedy]).values for each in ("late", "since")))
-    return mean_interval(paired_effects(result, remedy, name))
+    limit = 1 if name == "test" else math.inf
+    return mean_interval(paired_effects(result, remedy, name), limits=(-limit, limit))
 
 
 def paired_effects(result: xr.Dataset, remedy: str, name: str) -> np.ndarray:

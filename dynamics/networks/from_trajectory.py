@@ -66,9 +66,10 @@ def clustering_head_of(trajectory: xr.Dataset) -> ClusteringHead:
 
 
 def _network_of_class(trajectory: xr.Dataset, network_class: type[_Network], system: str) -> _Network:
-    network = network_of(trajectory)
-    if not isinstance(network, network_class):
+    if trajectory.attrs["system"] != system:
         raise TrajectoryError(f"attribute system: found {trajectory.attrs['system']}, expected {system}")
+    network = network_of(trajectory)
+    assert isinstance(network, network_class)
     return network
 
 

@@ -4,7 +4,9 @@ import re
 
 import numpy as np
 import pytest
+import xarray as xr
 
+from analysis.output.results import write_result
 from dynamics.settings import ParticleSettings
 from dynamics.simulation import simulate
 from dynamics.trajectory.lock import trajectory_lock
@@ -13,11 +15,14 @@ from tests.dynamics.test_simulation import run, stop_at
 
 
 def test_runs_are_listed_with_their_state(typed, tmp_path):
+    assert typed("sims.runs") == (0, "no runs in runs\n", "")
     assert "no runs" in typed("sims.runs", "--folder", ".")[1]
     simulate(ParticleSettings(n=3, fa=0.5), runs=2, steps=5, out="runs/done.nc", progress=False).close()
     (tmp_path / "runs" / "broken.nc").write_bytes(b"broken")
+    write_result(xr.Dataset(attrs={"result_of": "analysis.compare"}), tmp_path / "runs" / "result.nc")
     code, printed, _ = typed("sims.runs", "--csv", "list.csv")
     assert code == 0
+    assert "result.nc" not in printed
     assert re.search(r"^broken.nc +unreadable .* no seal", printed, flags=re.MULTILINE)
     assert re.search(r"^done.nc +done +5 +2 +0 +\d.\d +--fa 0.5 --n 3$", printed, flags=re.MULTILINE)
     assert (tmp_path / "list.csv").read_text().splitlines()[1].startswith("broken.nc,unreadable,,,,")

@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 import analysis
-from dynamics import ParticleSettings, simulate
+from dynamics import ParticleSettings, TrajectoryError, simulate
 
 ARRAY_FUNCTIONS = ("is_circle", "count_imperfections", "nearest_circle", "procrustes_distance")
 LABELLED_FUNCTIONS = {
@@ -44,3 +44,9 @@ def test_diverged_frames_are_nan_only_where_there_are_any(trajectory):
     cut = trajectory.assign(last_step=("run", [2, 0]))
     assert np.isnan(analysis.circles(cut).values).tolist() == [[False] * 3, [False, True, True]]
     assert isinstance(analysis.circles(trajectory["embedding"].isel(step=-1)), xr.DataArray)
+
+
+def test_a_trajectory_without_embeddings_is_refused():
+    trajectory = simulate(ParticleSettings(n=5), runs=2, steps=2, record="metrics", progress=False)
+    with pytest.raises(TrajectoryError, match="variable embedding: missing; a run recorded with record=metrics"):
+        analysis.circles(trajectory)
