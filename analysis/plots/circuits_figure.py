@@ -139,6 +139,7 @@ def _draw_phases(axes: Axes, found: xr.Dataset) -> None:
         _draw_points(axes, np.maximum(x, first), np.maximum(y, first), found["label"].values, label)
     axes.plot([first, last], [first, last], color="0.4", linewidth=0.8, linestyle=":", label="at the same time")
     axes.set(xscale="log", yscale="log", xlim=(first / 1.3, last * 1.3), ylim=(first / 1.3, last * 1.3),
-             xlabel="epoch at which clusters have formed", ylabel="epoch at which the MLP separates them")  # fmt: skip
+             xlabel="epoch at which clusters have formed", ylabel="epoch of separation by the MLP")  # fmt: skip
     _style(axes, f"Learning phases, {int(np.isfinite(x + y).sum())} successful runs")
+    axes.tick_params(which="both", labelsize=7)
     axes.legend(frameon=False, fontsize=7, loc="lower right", handletextpad=0.2)

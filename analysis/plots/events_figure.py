@@ -100,7 +100,16 @@ def _plot_drop_times(axes: Axes, result: xr.Dataset, unit: str) -> None:
         if both.any():
             axes.plot(first[both], second[both], "o", color=colour, markersize=4, alpha=0.8, label=label)
     if not np.isfinite(second).any():
-        axes.text(0.5, 0.5, "no run has two drops", ha="center", va="center", transform=axes.transAxes)
+        axes.text(
+            0.5,
+            0.5,
+            "no run has two drops",
+            ha="center",
+            va="center",
+            transform=axes.transAxes,
+            backgroundcolor="white",
+            zorder=4,
+        )
     top = 1.05 * np.nanmax([np.nanmax(second, initial=0), np.nanmax(first, initial=0)]) or 1.0
     axes.plot([0, top], [0, top], color="0.7", linewidth=0.8)
     axes.set(xlabel=f"first drop, {unit}", ylabel=f"second drop, {unit}", xlim=(0, top), ylim=(0, top))
@@ -127,6 +136,7 @@ def _plot_layer_speeds(axes: Axes, result: xr.Dataset) -> None:
     axes.axhline(1, color="0.7", linewidth=0.8)
     axes.set(ylim=(0, None), title=f"speed of weights in a drop / before it, {result.sizes['run']} runs")
     axes.set_xticks(range(len(layers)), [layer.replace("_", " ") for layer in layers], rotation=35, ha="right")
+    axes.set_xlim(-0.5, len(layers) - 0.5)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(frameon=False, fontsize=8)
     axes.grid(color="0.92", axis="y")

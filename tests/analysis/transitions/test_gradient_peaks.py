@@ -286,7 +286,7 @@ def test_the_command(planted, typed, tmp_path):
     assert all(len(line) == len(table[0]) for line in table)
     assert table[0][6:10] == ["anywhere", "p_value_anywhere", "nearby", "p_value_nearby"]
     assert [float(value) for value in table[2][8:10]] == [0, pytest.approx(1 / 1001)]  # of spikes
-    assert "shifted by 5 to 10 frames" in out
+    assert "shifts by 5 to 10 frames" in out
     with xr.open_dataset(tmp_path / "a-gradients.nc") as found:
         assert found["share"].dims == ("layer", "kind")
         assert found["correlation_at_lag"].attrs["units"] == "1"
