@@ -101,6 +101,16 @@ def test_attention_elsewhere_is_corrected(norm):
     assert found.reason.endswith("1.34 in z, 0.00 in V z")
 
 
+@pytest.mark.parametrize(("mass", "label"), [(0.91, "ideal"), (0.89, "corrected")])
+def test_an_ideal_circuit_has_most_attention_on_counting_positions(mass, label):
+    s = SparseSettings()
+    row = network_invariances(ClusteringHead(s), ideal_circuit(s))
+    row["attention"] = np.where(
+        np.arange(s.length) < s.sparsity, mass / s.sparsity, (1 - mass) / (s.length - s.sparsity)
+    )
+    assert circuit_label(dataset([row], s).isel(run=0)).label == label
+
+
 def test_attention_to_part_of_the_values_is_told():
     s = SparseSettings()
     found = judged(s, one_sided_circuit(s))
