@@ -189,5 +189,5 @@ def test_metrics_alone_give_curves_alone():
 
 
 def test_another_system_has_no_portrait():
-    with pytest.raises(TrajectoryError, match="networks are modular"):
+    with pytest.raises(TrajectoryError, match="found particles, expected modular"):
         class_map_figure(simulate(ParticleSettings(n=3), runs=1, steps=1, progress=False))
