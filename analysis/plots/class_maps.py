@@ -73,7 +73,7 @@ def predict_classes(network: ConstantAttention, weights: Weights, points: np.nda
 
 
 MAP_REACH = 1.1
-"""Limit of a class map; the outermost pair sum is at 1."""
+"""Limit of the axes of a class map, on which the largest pair sum is at 1."""
 
 
 def class_map(network: ConstantAttention, weights: Weights, view: PlaneView, side: int) -> np.ndarray:

@@ -180,7 +180,7 @@ class PrintedParticleRow(NamedTuple):
     imperfections: str
 
     def cells(self) -> list[str]:
-        """The cells below PARTICLE_COLUMNS after f_a."""
+        """The cells of a row of PARTICLE_COLUMNS, without the first one, f_a."""
         return ["100", _format_circles(self.circles), str(self.grids), self.imperfections]
 
 

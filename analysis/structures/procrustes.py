@@ -193,7 +193,7 @@ def _shapes(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _in_fewer_axes(x: np.ndarray) -> np.ndarray:
-    """The same shape in no more axes than tokens."""
+    """The same shape, with at most as many axes as tokens."""
     return np.linalg.qr(x.mT).R.mT if x.shape[-1] > x.shape[-2] else x
 
 

@@ -272,13 +272,13 @@ def _crossing(progress: np.ndarray, fraction: float, near: float) -> float:
 
 
 def _last_before(progress: np.ndarray, fraction: float, moment: float) -> float:
-    """The last moment before another at which the progress is at most a fraction, or else the first frame."""
+    """The last time before `moment` at which the progress is at most `fraction`; 0 if there is none."""
     below = np.flatnonzero(progress[: int(moment) + 1] <= fraction)
     return _crossing(progress, fraction, int(below[-1])) if below.size else 0.0
 
 
 def _first_after(progress: np.ndarray, fraction: float, moment: float) -> float:
-    """The first moment after another at which the progress is at least a fraction, or else the last frame."""
+    """The first time after `moment` at which the progress is at least `fraction`; the last frame if there is none."""
     begin = int(np.ceil(moment))
     above = np.flatnonzero(progress[begin:] >= fraction)
     return _crossing(progress, fraction, begin + int(above[0]) - 1) if above.size else float(len(progress) - 1)

@@ -31,6 +31,8 @@ UNCHANGED = "as recorded"
 
 MEASURES = ("spikes", "rate", "test")
 """Spikes in a run; spikes per 1000 epochs after the escape; test accuracy at the end."""
+_LARGEST = {"spikes": math.inf, "test": 1.0}
+"""Largest possible value of the measures of single runs."""
 
 
 # ----------------------------------------------------------------------------------------------- training
@@ -156,15 +158,14 @@ def ensemble_mean(result: xr.Dataset, remedy: str, name: str) -> Interval:
     if name == "rate":
         return _jackknife_rate(*(result[each].sel(remedy=[remedy]).values for each in ("late", "since")))
     values = result[name].sel(remedy=remedy).values
-    return mean_interval(values[np.isfinite(values)], limits=(0, 1 if name == "test" else math.inf))
+    return mean_interval(values[np.isfinite(values)], limits=(0, _LARGEST[name]))
 
 
 def intervention_effect(result: xr.Dataset, remedy: str, name: str) -> Interval:
     """Mean change of one of MEASURES by an intervention, in pairs of runs, with its 95% interval."""
     if name == "rate":
         return _jackknife_rate(*(result[each].sel(remedy=[UNCHANGED, remedy]).values for each in ("late", "since")))
-    limit = 1 if name == "test" else math.inf
-    return mean_interval(paired_effects(result, remedy, name), limits=(-limit, limit))
+    return mean_interval(paired_effects(result, remedy, name), limits=(-_LARGEST[name], _LARGEST[name]))
 
 
 def paired_effects(result: xr.Dataset, remedy: str, name: str) -> np.ndarray:

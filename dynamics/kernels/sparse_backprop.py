@@ -200,7 +200,7 @@ def _vectors_of_tokens(table, t, tokens, layout, axes):
 
 @njit(error_model="numpy")
 def _scalars_of_tokens(scores, t, tokens, layout):
-    """The scores of position t and each lane's own token."""
+    """The attention scores at position t, each lane for its own token."""
     value = where_equal(tokens, np.float32(0), load_scalars(scores, t * layout.rows))
     for token in range(1, layout.rows):
         value += where_equal(tokens, np.float32(token), load_scalars(scores, t * layout.rows + token))

@@ -8,7 +8,6 @@ from .reader import check_file_unchanged as check_file_unchanged
 from .reader import checkpoints as checkpoints
 from .reader import open_trajectory as open_trajectory
 from .reader import run_indices as run_indices
-from .reader import source_path as source_path
 from .reader import truncate_trajectory as truncate_trajectory
 from .recorder import save_trajectory as save_trajectory
 from .schema import DIVERGED as DIVERGED

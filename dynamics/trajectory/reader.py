@@ -126,13 +126,6 @@ def check_file_unchanged(trajectory: xr.Dataset, path: Path) -> None:
                 raise TrajectoryError(f"{path}: another run has been written there since this one was opened")
 
 
-def source_path(trajectory: xr.Dataset) -> Path:
-    """The file that a dataset was read from. Raises TrajectoryError."""
-    if "source" not in trajectory.encoding:
-        raise TrajectoryError("the dataset was never written, so it has no restart states")
-    return Path(trajectory.encoding["source"])
-
-
 def run_indices(data: xr.Dataset, seeds: np.ndarray) -> list[int]:
     """The index along `run` of the run of each seed. Raises TrajectoryError."""
     place = {int(seed): row for row, seed in enumerate(data["seed"].values)}
