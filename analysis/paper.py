@@ -11,7 +11,7 @@ from pathlib import Path
 import tyro
 
 from analysis.command_line.parsing import run_command
-from analysis.reproduction import figures
+from analysis.reproduction import figures, verification
 from dynamics.settings import SettingsError
 
 
@@ -53,7 +53,7 @@ def main(options: Options) -> None:
     if options.small and out.suffix.lower() != ".png":
         raise SettingsError("out", out, "the name of a file that ends in .png, for a small picture")
     print(f"{chosen.source}: {chosen.shows}")
-    sizes = figures.SizeOverrides(options.runs, options.epochs)
+    sizes = verification.SizeOverrides(options.runs, options.epochs)
     data = figures.load_figure_runs(chosen, options.trajectories, sizes, options.run)
     drawn = chosen.draw(data._replace(small=options.small))
     caption = figures.paper_figure_caption(drawn)

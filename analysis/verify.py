@@ -12,7 +12,7 @@ from typing import Literal
 from analysis import output
 from analysis.command_line.options import TableOptions
 from analysis.command_line.parsing import run_command
-from analysis.reproduction import claims, experiments, verification
+from analysis.reproduction import claims, experiments, report, verification
 from dynamics import sweeps
 from dynamics.settings import SettingsError
 
@@ -55,7 +55,7 @@ def main(options: Options) -> None:
         print(claims.format_claim_list(selected))
         return
     if options.out is not None:
-        verification.check_report_path(options.out)
+        report.check_report_path(options.out)
     if options.scheduler is not None:
         sweeps.check_scheduler(options.scheduler)
     size = verification.Size("quick" if options.quick else "full" if options.full else "default")
@@ -66,17 +66,17 @@ def main(options: Options) -> None:
         return
     verification.precompute_ensembles(steps, runner)
     evidence = verification.gather_evidence(steps, runner, selected, size)
-    results = [verification.judge_claim(claim, evidence.get(claim.study), size) for claim in selected]
+    results = [verification.judge_claim(claim, evidence.get(claim.experiment), size) for claim in selected]
     everything = "all" in options.only
     print("", *(verification.format_claim_result(each, not everything) for each in results), sep="\n", file=options.log)
     print(f"\n{verification.format_verdict_totals(results)}", file=options.log)
     if options.csv:
         output.write_csv(verification.claim_result_table(results), options.csv)
     if options.out or everything:
-        about = verification.report_provenance(evidence, steps, size, options.device)
+        about = report.report_provenance(evidence, steps, size, options.device)
         out = options.out or verification.EVIDENCE_FOLDER / f"report-{size}.md"
         by_name = {each.name: each for each in experiments.EXPERIMENTS}
-        paths = verification.write_report(results, about, by_name, out, options.pictures)
+        paths = report.write_report(results, about, by_name, out, options.pictures)
         print("\n" + "\n".join(f"report      {path}" for path in paths), file=options.log)
 
 

@@ -1,6 +1,7 @@
 from . import claims as claims
 from . import experiments as experiments
 from . import figures as figures
+from . import report as report
 from . import verification as verification
 from .ca_tables import end_accuracy as end_accuracy
 from .ca_tables import final_network_outcome as final_network_outcome

@@ -58,7 +58,7 @@ def test_evidence_says_what_it_is(typed, small):
     typed(VERIFY, "--quick", "--only", "CA.table2")
     (path,) = Path("runs/verify").glob("*.nc")
     with xr.open_dataset(path) as found:
-        assert found.attrs["study"] == "ca.table2"
+        assert found.attrs["experiment"] == "ca.table2"
         assert found.attrs["params_json"] == '{"runs": 6}'
         assert found.attrs["seconds"] > 0
         assert found.sizes == {"fa": 3, "run": 6}

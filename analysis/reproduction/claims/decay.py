@@ -2,8 +2,8 @@
 
 from analysis.reproduction.claims.networks import trend_part
 from analysis.reproduction.experiments import audit, classifier, late_movement, networks, weights
-from analysis.reproduction.verification.claim import Claim, part, untested_claim
-from analysis.reproduction.verification.rules import Above, Below
+from analysis.reproduction.verification.claim import Claim, part
+from analysis.reproduction.verification.criteria import Above, Below
 
 HALTED = (
     "its shape hardly changes in the second half of training, and less than with weight decay",
@@ -20,61 +20,52 @@ FIELDS = {
 
 CLAIMS = (
     Claim(
-        name="CA.s5.1.narrow",
-        source="CA sections 5.1 and 7",
-        statement="Without weight decay the boundaries between classes become very narrow; with it they are wide.",
-        measured="slope across a pair sum of the right class's logit over its strongest rival's, of which a boundary's "
+        "CA.s5.1.narrow",
+        "Without weight decay the boundaries between classes become very narrow; with it they are wide.",
+        "slope across a pair sum of the right class's logit over its strongest rival's, of which a boundary's "
         "width is the inverse, per size of the pair sums; the median over training pairs without weight decay over "
         "that at weight decay 1, at the end of training. Twice as narrow is taken for very narrow",
-        refuted="a ratio below 2",
-        study="ca.classifier",
+        experiment="ca.classifier",
         parts=(part(classifier.ratio_without_decay, Above(2), "slope, 0 over 1", "times", name="relative_steepness"),),
         readings=("narrow against how far pair sums are apart", "narrow in absolute terms"),
-        covers=("section 5.1", "section 7"),
-        weight=2,
+        places="section 5.1, section 7",
+        importance=2,
         meaning="what stops the embeddings without weight decay would not be how narrow boundaries are",
     ),
     Claim(
-        name="CA.s5.1.nowhere",
-        source="CA sections 5.1 and 7",
-        statement="Without weight decay the force is strong in a narrow region and next to none elsewhere.",
-        measured="participation ratio of the pushes on a network's training pair sums at the end of training: the "
+        "CA.s5.1.nowhere",
+        "Without weight decay the force is strong in a narrow region and next to none elsewhere.",
+        "participation ratio of the pushes on a network's training pair sums at the end of training: the "
         "share of them that would carry all of it were they alike; without weight decay and at weight decay 1",
-        refuted="no less than at weight decay 1, or a difference that excludes 0.05, and more than a quarter; one of "
-        "the two, partly",
-        study="ca.classifier",
+        experiment="ca.classifier",
         parts=(
             part(classifier.difference_without_decay, Below(0, 0.05), "without less with", digits=2, name="evenness"),
             part(classifier.classifier_mean, Below(0.25), "without", digits=2, name="evenness", decay=0.0),
         ),
-        covers=("section 5.1", "section 7"),
+        places="section 5.1, section 7",
         meaning="the force would be as widely spread without weight decay as with it",
     ),
     Claim(
-        name="CA.s5.1.halt",
-        source="CA sections 5.1 and 7",
-        statement="Without weight decay the embeddings come to a halt, stuck in a local minimum.",
-        measured="Procrustes distance of the embedding at the end from that half-way through training; less than 0.05 "
+        "CA.s5.1.halt",
+        "Without weight decay the embeddings come to a halt, stuck in a local minimum.",
+        "Procrustes distance of the embedding at the end from that half-way through training; less than 0.05 "
         "is a halt; and its ratio without weight decay to that at weight decay 1",
-        refuted="more than 0.05, and more than at weight decay 1; one of the two, partly",
-        study="ca.halt",
+        experiment="ca.halt",
         parts=(
             part(late_movement.mean_movement, Below(0.05), "moved, without", digits=3, name="second_half", decay=0.0),
             part(late_movement.movement_ratio, Below(1), "without over with", "times", digits=2, name="second_half"),
         ),
         readings=HALTED,
-        covers=("section 5.1", "section 7"),
-        weight=2,
+        places="section 5.1, section 7",
+        importance=2,
         meaning="that embeddings stop would not be why there are no circles and so many imperfections without it",
     ),
     Claim(
-        name="CA.s5.1.slowing",
-        source="CA section 5.1, read by the size of updates",
-        statement="Without weight decay the updates of the embeddings die away, and more than with it.",
-        measured="mean size of an update of the embedding in the last tenth of training over that in the first tenth; "
+        "CA.s5.1.slowing",
+        "Without weight decay the updates of the embeddings die away, and more than with it.",
+        "mean size of an update of the embedding in the last tenth of training over that in the first tenth; "
         "less than a tenth is dying away; and its size per size of the embedding, without weight decay over that at 1",
-        refuted="more than a tenth, and more than at weight decay 1; one of the two, partly",
-        study="ca.halt",
+        experiment="ca.halt",
         parts=(
             part(
                 late_movement.mean_movement, Below(0.1), "late over early, without", digits=3, name="slowing", decay=0.0
@@ -82,161 +73,138 @@ CLAIMS = (
             part(late_movement.movement_ratio, Below(1), "without over with", "times", digits=2, name="rate"),
         ),
         readings=HALTED[1:],
-        covers=("section 5.1",),
+        places="section 5.1",
         meaning="the halt would be one of structure, not of motion",
     ),
     Claim(
-        name="CA.s7.overfit",
-        source="CA sections 5.1 and 7",
-        statement="Without weight decay the classifier overfits to the pair sums.",
-        measured="training less validation accuracy at the end, without weight decay, and that gap less the one at "
+        "CA.s7.overfit",
+        "Without weight decay the classifier overfits to the pair sums.",
+        "training less validation accuracy at the end, without weight decay, and that gap less the one at "
         "weight decay 1",
-        refuted="a gap below 10 points, and one below that at weight decay 1, or less than 5 points above it; one of "
-        "the two, partly",
-        study="ca.table1",
+        experiment="ca.table1",
         parts=(
             part(networks.overfitting_gap, Above(10), "gap without", "points", decay=0.0),
             part(networks.overfitting_gap_change, Above(0, 5), "more than at weight decay 1", "points"),
         ),
-        covers=("section 5.1", "section 7"),
-        weight=2,
+        places="section 5.1, section 7",
+        importance=2,
         meaning="networks without weight decay would fail for another reason",
     ),
     Claim(
-        name="CA.figure6.limited",
-        source="CA figure 6 and appendix B, section 5.2",
-        statement="Weight decay strongly limits the linear layer's weights and biases.",
-        measured="mean absolute value without weight decay over that at weight decay 1, at the end of training; twice "
+        "CA.figure6.limited",
+        "Weight decay strongly limits the linear layer's weights and biases.",
+        "mean absolute value without weight decay over that at weight decay 1, at the end of training; twice "
         "as large is taken for strongly",
-        refuted="a ratio below 2; of weights and of biases, to refute it wholly, of one, partly",
-        study="ca.figure6",
+        experiment="ca.figure6",
         parts=(
             part(weights.weight_size_ratio, Above(2), "weights, 0 over 1", "times", name="weight"),
             part(weights.weight_size_ratio, Above(2), "biases, 0 over 1", "times", name="bias"),
         ),
         readings=("the two ends of the figure", "a fall all along it, which the next claim tests"),
-        covers=("figure 6", "appendix B", "section 5.2", "section 7"),
+        places="figure 6, appendix B, section 5.2, section 7",
         figure="ca6",
-        weight=2,
+        importance=2,
         meaning="weight decay would act on the embeddings by another way than the linear layer",
     ),
     Claim(
-        name="CA.s7.output",
-        source="CA section 7",
-        statement="Weight decay limits the weights of the output layer as well.",
-        measured="their mean absolute value without weight decay over that at weight decay 1, at the end of training",
-        refuted="a ratio below 1, or one that excludes 1.1",
-        study="ca.figure6",
+        "CA.s7.output",
+        "Weight decay limits the weights of the output layer as well.",
+        "their mean absolute value without weight decay over that at weight decay 1, at the end of training",
+        experiment="ca.figure6",
         parts=(part(weights.weight_size_ratio, Above(1, 0.1), "0 over 1", "times", digits=2, name="output_weight"),),
-        covers=("section 7",),
+        places="section 7",
         meaning="wide boundaries would come from the linear layer alone",
     ),
     Claim(
-        name="CA.figure6.falls",
-        source="CA figure 6",
-        statement="The mean size of weights and of biases falls along the range of weight decays.",
-        measured="Spearman's correlation of the mean absolute value with weight decay over eleven values",
-        refuted="a correlation above 0; of weights and of biases, to refute it wholly, of one, partly",
-        study="ca.figure6",
+        "CA.figure6.falls",
+        "The mean size of weights and of biases falls along the range of weight decays.",
+        "Spearman's correlation of the mean absolute value with weight decay over eleven values",
+        experiment="ca.figure6",
         parts=(
             part(weights.size_decay_correlation, Below(0), "weights", digits=2, name="weight"),
             part(weights.size_decay_correlation, Below(0), "biases", digits=2, name="bias"),
         ),
-        covers=("figure 6", "appendix B"),
+        places="figure 6, appendix B",
         figure="ca6",
         meaning="the figure would look different",
     ),
     Claim(
-        name="CA.figure6.biases",
-        source="CA appendix B",
-        statement="Weight decay limits the biases of the linear layer more than its weights.",
-        measured="the ratio of the biases without weight decay to those at 1, over the same ratio of the weights",
-        refuted="a ratio below 1, or one that excludes 1.1",
-        study="ca.figure6",
+        "CA.figure6.biases",
+        "Weight decay limits the biases of the linear layer more than its weights.",
+        "the ratio of the biases without weight decay to those at 1, over the same ratio of the weights",
+        experiment="ca.figure6",
         parts=(part(weights.bias_to_weight_ratio, Above(1, 0.1), "biases over weights", "times", digits=2),),
-        covers=("figure 6", "appendix B"),
+        places="figure 6, appendix B",
         figure="ca6",
         meaning="what makes alignment possible would not be that biases are small",
     ),
     Claim(
-        name="CA.s7.origin",
-        source="CA sections 5.2 and 7",
-        statement="Weight decay keeps the places where hidden units begin to be active very close to the origin; "
+        "CA.s7.origin",
+        "Weight decay keeps the places where hidden units begin to be active very close to the origin; "
         "without it they may lie anywhere.",
-        measured="mean distance of units' boundaries from the origin over the size of the pair sums, at the end of "
+        "mean distance of units' boundaries from the origin over the size of the pair sums, at the end of "
         "training; less than a quarter is taken for very close; and how much further it is without weight decay",
-        refuted="more than a quarter at weight decay 1, and no further without, or by less than 0.1; one of the two, "
-        "partly",
-        study="ca.classifier",
+        experiment="ca.classifier",
         parts=(
             part(classifier.classifier_mean, Below(0.25), "at weight decay 1", digits=2, name=OFFSET, decay=1.0),
             part(classifier.difference_without_decay, Above(0, 0.1), "without less with", digits=2, name=OFFSET),
         ),
         readings=("close against the size of the pair sums", "close in absolute terms, which the next claim tests"),
-        covers=("section 5.2", "section 7"),
-        weight=2,
+        places="section 5.2, section 7",
+        importance=2,
         meaning="there would be no point around which alignment could take place",
     ),
     Claim(
-        name="CA.s7.origin-absolute",
-        source="CA sections 5.2 and 7, read in absolute terms",
-        statement="Without weight decay the places where hidden units begin to be active lie further from the origin.",
-        measured="mean distance of units' boundaries from the origin without weight decay over that at weight decay 1",
-        refuted="a ratio below 1, or one that excludes 1.1",
-        study="ca.classifier",
+        "CA.s7.origin-absolute",
+        "Without weight decay the places where hidden units begin to be active lie further from the origin.",
+        "mean distance of units' boundaries from the origin without weight decay over that at weight decay 1",
+        experiment="ca.classifier",
         parts=(part(classifier.ratio_without_decay, Above(1, 0.1), "0 over 1", "times", digits=2, name="offset"),),
         readings=("in absolute terms", "against the size of the pair sums, which the claim before tests"),
-        covers=("section 5.2", "section 7"),
+        places="section 5.2, section 7",
         meaning="larger biases would go with weights that are as much larger",
     ),
     Claim(
-        name="CA.s7.generalises",
-        source="CA sections 4 and 7",
-        statement="Weight decay is important for the trained network to generalise.",
-        measured="validation accuracy at weight decay 1 less that without, of equal seeds, and its trend over the four",
-        refuted="lower accuracy, or a difference that excludes 10 points, and a trend below 0; one of the two, partly",
-        study="ca.table1",
+        "CA.s7.generalises",
+        "Weight decay is important for the trained network to generalise.",
+        "validation accuracy at weight decay 1 less that without, of equal seeds, and its trend over the four",
+        experiment="ca.table1",
         parts=(
             part(networks.network_accuracy_change, Above(0, 10), "weight decay 1 less 0", "points"),
             trend_part(Above(0), "accuracy"),
         ),
-        covers=("section 4", "section 7"),
-        weight=2,
+        places="section 4, section 7",
+        importance=2,
         meaning="the role of weight decay in what follows would not matter for generalisation",
     ),
     Claim(
-        name="CA.s7.forces",
-        source="CA section 7",
-        statement="Weight decay strengthens the clustering force and brings in the force of alignment.",
-        measured="weights of the fields in the fit to -dL/dE at weight decay 1 less those without, at epoch 100 and at "
+        "CA.s7.forces",
+        "Weight decay strengthens the clustering force and brings in the force of alignment.",
+        "weights of the fields in the fit to -dL/dE at weight decay 1 less those without, at epoch 100 and at "
         "the end: attraction, repulsion, and both kinds of alignment",
-        refuted="a difference below 0, or one that excludes 0.1 of the gradient's size; of all four and at both "
-        "moments, to refute it wholly, of some, partly",
-        study="ca.audit",
+        experiment="ca.audit",
         parts=tuple(
             part(audit.field_weight_change, Above(0, 0.1), f"{words}, epoch {at}", digits=2, field=field, epoch=at)
             for words, field in FIELDS.items()
             for at in (100, 2000)
         ),
         readings=("by the share of each field in the true gradient", "by the size of the forces themselves"),
-        covers=("section 7",),
-        weight=2,
+        places="section 7",
+        importance=2,
         meaning="that weight decay brings circles and grids would not be because it brings these forces",
     ),
-    untested_claim(
+    Claim(
         "CA.s7.link",
-        "CA section 7",
         "That regularising one layer makes room for the training of another had not "
         "been reported, may explain why weight decay works in deep networks, and may hold elsewhere.",
-        "novelty, and other networks",
-        "section 7",
+        untestable="novelty, and other networks",
+        places="section 7",
     ),
-    untested_claim(
+    Claim(
         "CA.s7.traditional",
-        "CA sections 2, 3 and 7",
         "Weight decay was first seen as a penalty on large "
         "weights, later as a change of the dynamics; it shrinks each parameter at every step.",
-        "about other papers, and a definition",
-        "section 7",
+        untestable="about other papers, and a definition",
+        places="section 7",
     ),
 )

@@ -4,9 +4,10 @@ A claim says where it stands, what it states, what the paper reports, how it is 
 what would refute it (`analysis.reproduction.verification.claim`). The modules beside this one hold them by subject.
 """
 
+import dataclasses
 import difflib
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from analysis.reproduction.claims import (
     alignment,
@@ -26,10 +27,11 @@ from analysis.reproduction.claims import (
     task,
     transfer,
 )
-from analysis.reproduction.verification.claim import Claim
+from analysis.reproduction.verification.claim import Claim, Kind
+from analysis.reproduction.verification.coverage import PAPERS, place_in_paper
 from dynamics.settings import SettingsError
 
-PAPERS = ("CA", "VC", "CH", "OWN")
+PAPER_NAMES = ("CA", "VC", "CH", "OWN")
 """Musat's paper, that of Odonnat, Bouaziz and Cabannes, its later version as its summary has it, and our own."""
 
 SUBJECTS = (
@@ -39,10 +41,32 @@ SUBJECTS = (
 
 ALL = "all"
 
-CLAIMS: tuple[Claim, ...] = tuple(
-    sorted((claim for subject in SUBJECTS for claim in subject.CLAIMS), key=lambda claim: PAPERS.index(claim.paper))
-)
-"""By paper, and then by subject, in the order of the papers' sections."""
+
+def _sort_claims(claims: Iterable[Claim]) -> list[Claim]:
+    """Claims by paper, and for each paper in the order of its tables, figures and sections."""
+    places = {paper.short: list(paper.places) for paper in PAPERS}
+    return sorted(claims, key=lambda claim: (PAPER_NAMES.index(claim.paper), _index(places, claim)))
+
+
+def _index(places: Mapping[str, Sequence[str]], claim: Claim) -> int:
+    """The index of the place in a claim's name among its paper's places."""
+    listed, place = places.get(claim.paper, ()), place_in_paper(claim.name)[0]
+    return listed.index(place) if place in listed else len(listed)
+
+
+def mark_repeated(claims: Iterable[Claim]) -> Iterator[Claim]:
+    """The same claims; an empirical one is marked as repeated if claims before it are judged by all its numbers."""
+    known: set[tuple] = set()
+    for claim in claims:
+        numbers = {(claim.experiment, *part.number) for part in claim.parts}
+        if claim.kind is Kind.EMPIRICAL and numbers and numbers <= known:
+            claim = dataclasses.replace(claim, kind=Kind.REPEATED)
+        known |= numbers
+        yield claim
+
+
+CLAIMS: tuple[Claim, ...] = tuple(mark_repeated(_sort_claims(claim for one in SUBJECTS for claim in one.CLAIMS)))
+"""All claims, by paper and in the order of the paper's sections."""
 
 
 def select_claims(names: Sequence[str]) -> list[Claim]:
@@ -84,10 +108,10 @@ def _similar_names(name: str) -> str:
 def format_claim_list(claims: Sequence[Claim]) -> str:
     """The claims by experiment: each with its statement or, where it cannot be tested, the reason."""
     lines = []
-    for experiment in dict.fromkeys(claim.study for claim in claims):
+    for experiment in dict.fromkeys(claim.experiment for claim in claims):
         lines += ["", experiment or "not testable"]
         for claim in claims:
-            if claim.study == experiment:
+            if claim.experiment == experiment:
                 text = claim.statement + (f" Not testable: {claim.untestable}" if claim.untestable else "")
                 lines += textwrap.wrap(f"{claim.name}: {text}", 118, initial_indent="  ", subsequent_indent="      ")
     return "\n".join([*lines[1:], "", f"{len(claims)} claims, {sum(not each.untestable for each in claims)} testable"])

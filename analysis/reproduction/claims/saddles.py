@@ -4,7 +4,7 @@ from functools import partial
 
 from analysis.reproduction.experiments import norms, saddles
 from analysis.reproduction.verification.claim import Claim, Measurement, part
-from analysis.reproduction.verification.rules import SOME, Above, Below, Nearly
+from analysis.reproduction.verification.criteria import Above, Below, Exists, Nearly
 
 FULL, MINI, FULL_3, MINI_3 = norms.SETUPS
 WORDS = {
@@ -53,21 +53,19 @@ def _events_with_peaks(setup: str, kind: str, said: str) -> Claim:
     """Drops or spikes of a setup come with peaks of the gradient norm."""
     figure = FIGURES[setup]
     return Claim(
-        name=f"VC.figure{figure}.{kind}s",
-        source=f"VC {_setup_source(setup)} and figure {figure}",
-        statement=said,
-        measured=f"percentage of {kind}s of the training loss with a peak of the whole gradient's norm, and how many "
+        f"VC.figure{figure}.{kind}s",
+        said,
+        f"percentage of {kind}s of the training loss with a peak of the whole gradient's norm, and how many "
         f"points more than by chance; {WORDS[setup]}; {RULE}",
-        refuted=f"{TEN}, and half of them or fewer, to refute it wholly; one of the two, partly",
-        study="vc.norms",
+        experiment="vc.norms",
         parts=(
             part(norms.excess_peaks, Above(0, 10), "more than by chance", "points", setup=setup, kind=kind),
             part(norms.matched_peaks, Above(50), f"{kind}s with a peak", "%", setup=setup, kind=kind),
         ),
         readings=("most of them, and more than by chance", "more than by chance"),
-        covers=(_setup_source(setup), f"figure {figure}"),
+        places=", ".join((_setup_source(setup), f"figure {figure}")),
         figure=f"vc{figure}",
-        weight=2,
+        importance=2,
         meaning=f"gradient norms would not tell when {kind}s happen",
     )
 
@@ -76,14 +74,12 @@ def _each_layer(setup: str, kind: str) -> Claim:
     """The same of every layer."""
     figure = FIGURES[setup]
     return Claim(
-        name=f"VC.figure{figure}.{kind}s-by-layer",
-        source=f"VC {_setup_source(setup)} and figure {figure}",
-        statement=f"The gradient norms of all layers, each by itself, peak at {kind}s of the loss, {setup}.",
-        measured=f"how many points more {kind}s have a peak of a layer's norm than by chance; {WORDS[setup]}",
-        refuted=f"{TEN}, in every layer, to refute it wholly; in some, partly",
-        study="vc.norms",
+        f"VC.figure{figure}.{kind}s-by-layer",
+        f"The gradient norms of all layers, each by itself, peak at {kind}s of the loss, {setup}.",
+        f"how many points more {kind}s have a peak of a layer's norm than by chance; {WORDS[setup]}",
+        experiment="vc.norms",
         parts=tuple(_peaks_beyond_chance(setup, kind, layer) for layer in LAYERS),
-        covers=(_setup_source(setup), f"figure {figure}"),
+        places=", ".join((_setup_source(setup), f"figure {figure}")),
         figure=f"vc{figure}",
         meaning=f"some layers have no more peaks with {kind}s than around them",
     )
@@ -91,16 +87,12 @@ def _each_layer(setup: str, kind: str) -> Claim:
 
 SADDLES = (
     Claim(
-        name="VC.appA.1.plateau-saddle",
-        source="VC appendix A.1; section 4.1, first loss drop",
-        statement="Where training stagnates the loss is at a saddle: the gradient is almost zero, and it is no "
-        "minimum.",
-        measured="in the middle of the last plateau before the first drop: the gradient of the whole training loss "
+        "VC.appA.1.plateau-saddle",
+        "Where training stagnates the loss is at a saddle: the gradient is almost zero, and it is no minimum.",
+        "in the middle of the last plateau before the first drop: the gradient of the whole training loss "
         "over that half-way down the drop, median over runs, and the percentage of runs whose Hessian has negative "
         f"eigenvalues; {WORDS[FULL]}, {WORDS[MINI]}",
-        refuted="a gradient of a tenth of that in the drop or more, and more than one run in ten without a negative "
-        "eigenvalue, in all parts, to refute it wholly; in some, partly",
-        study="vc.saddles",
+        experiment="vc.saddles",
         parts=(
             part(saddles.plateau_gradient_ratio, Below(0.1), "gradient, full batch", digits=3, setup=FULL),
             part(saddles.plateau_gradient_ratio, Below(0.1), "gradient, mini-batch", digits=3, setup=MINI),
@@ -108,20 +100,16 @@ SADDLES = (
             part(saddles.negative_curvature, Nearly(), "a way down, mini-batch", "%", setup=MINI),
         ),
         readings=("almost zero is a tenth of what it is in the drop", "almost zero is small against the start"),
-        covers=("appendix A.1", "section 4.1"),
+        places="appendix A.1, section 4.1",
         figure="vc15",
-        weight=3,
+        importance=3,
         meaning="on plateaus the gradient is smaller than in drops but not nearly zero: they are slow slopes",
     ),
     Claim(
-        name="VC.appA.1.second-plateau",
-        source="VC appendix A.1",
-        statement="On the plateau between two drops, too, the loss is at a saddle.",
-        measured="the same as of VC.appA.1.plateau-saddle in the middle of the first plateau between the first two "
-        "drops",
-        refuted="a gradient of a tenth of that in the drop or more, and more than one run in ten without a negative "
-        "eigenvalue, in all parts, to refute it wholly; in some, partly",
-        study="vc.saddles",
+        "VC.appA.1.second-plateau",
+        "On the plateau between two drops, too, the loss is at a saddle.",
+        "the same as of VC.appA.1.plateau-saddle in the middle of the first plateau between the first two drops",
+        experiment="vc.saddles",
         parts=(
             part(
                 saddles.plateau_gradient_ratio,
@@ -142,28 +130,25 @@ SADDLES = (
             part(saddles.negative_curvature, Nearly(), "a way down, full batch", "%", setup=FULL, moment="between"),
             part(saddles.negative_curvature, Nearly(), "a way down, mini-batch", "%", setup=MINI, moment="between"),
         ),
-        covers=("appendix A.1",),
+        places="appendix A.1",
         figure="vc15",
         meaning="the second plateau would be of another kind",
     ),
     Claim(
-        name="VC.appA.1.exit",
-        source="VC appendix A.1; section 4.1, first loss drop",
-        statement="The exit from a saddle shows in the gradient norm: it rises when the first drop comes.",
-        measured="percentage of runs with a drop whose whole gradient norm comes to twice its first level for good "
+        "VC.appA.1.exit",
+        "The exit from a saddle shows in the gradient norm: it rises when the first drop comes.",
+        "percentage of runs with a drop whose whole gradient norm comes to twice its first level for good "
         f"within a window (2% of the run) of the first drop; {WORDS[FULL]}",
-        refuted="half of them or fewer",
-        study="vc.norms",
+        experiment="vc.norms",
         parts=(part(norms.rises_with_drop, Above(50), "runs", "%", setup=FULL),),
-        covers=("appendix A.1", "section 4.1"),
+        places="appendix A.1, section 4.1",
         figure="vc15",
         meaning="the norm would rise at another time, or not for good",
     ),
     Claim(
-        name="VC.appA.1.hessian",
-        source="VC appendix A.1, last sentences",
-        statement="Gradient and Hessian of the loss may give insight, and the tool may help.",
-        covers=("appendix A.1", "appendix A.3"),
+        "VC.appA.1.hessian",
+        "Gradient and Hessian of the loss may give insight, and the tool may help.",
+        places="appendix A.1, appendix A.3",
         untestable="a hope for what others will do; `analysis.curvature` has the Hessians",
     ),
 )
@@ -172,106 +157,92 @@ NORMS = (
     _events_with_peaks(FULL, "drop", "With full batches drops of the loss come with peaks of the gradient norm."),
     _each_layer(FULL, "drop"),
     Claim(
-        name="VC.figure15.precisely",
-        source="VC appendix A.1 and figure 15, last panel",
-        statement="With full batches the peaks fall exactly on the drops.",
-        measured="percentage of the run from the moment at which a drop is half done to the nearest peak of the whole "
+        "VC.figure15.precisely",
+        "With full batches the peaks fall exactly on the drops.",
+        "percentage of the run from the moment at which a drop is half done to the nearest peak of the whole "
         "gradient's norm, before or after it and however far, median over runs of the median over their drops",
-        refuted="half a percent of the run or more",
-        study="vc.norms",
+        experiment="vc.norms",
         parts=(part(norms.nearest_peak, Below(0.5), "distance", "%", digits=2, setup=FULL),),
         readings=("at the moment when the drop is half done", "somewhere within it; see VC.figure15.drops"),
-        covers=("appendix A.1", "figure 15"),
+        places="appendix A.1, figure 15",
         figure="vc15",
         meaning="peaks lie nearer to drops than by chance but come somewhat before or after the middle of these",
     ),
     Claim(
-        name="VC.figure15.three",
-        source="VC figure 15, last panel",
-        statement="There is a run of full batches with three drops.",
-        measured="percentage of runs with three drops or more; one is enough",
-        refuted="none, and 5% excluded",
-        study="vc.norms",
-        parts=(part(norms.setup_drops, SOME, "runs", "%", setup=FULL, least=3),),
-        covers=("figure 15",),
+        "VC.figure15.three",
+        "There is a run of full batches with three drops.",
+        "percentage of runs with three drops or more; one is enough",
+        experiment="vc.norms",
+        parts=(part(norms.setup_drops, Exists(), "runs", "%", setup=FULL, least=3),),
+        places="figure 15",
         figure="vc15",
         meaning="the figure would have no counterpart here",
     ),
     _events_with_peaks(MINI, "drop", "With mini-batches, too, drops of the loss come with peaks of the gradient norm."),
     _each_layer(MINI, "drop"),
     Claim(
-        name="VC.figure16.first-rise",
-        source="VC appendix A.1 and figure 16; figure 19",
-        statement="With mini-batches the first drop comes with the first increase of the gradient norm.",
-        measured="percentage of runs with a drop whose whole gradient norm comes to twice its first level for good "
+        "VC.figure16.first-rise",
+        "With mini-batches the first drop comes with the first increase of the gradient norm.",
+        "percentage of runs with a drop whose whole gradient norm comes to twice its first level for good "
         "within a window (2% of the run) of the first drop, d = 2 and 3",
-        refuted="half of them or fewer, of both dimensions, to refute it wholly; of one, partly",
-        study="vc.norms",
+        experiment="vc.norms",
         parts=(
             part(norms.rises_with_drop, Above(50), "d = 2", "%", setup=MINI),
             part(norms.rises_with_drop, Above(50), "d = 3", "%", setup=MINI_3),
         ),
-        covers=("appendix A.1", "figure 16", "figure 19"),
+        places="appendix A.1, figure 16, figure 19",
         figure="vc16",
         meaning="the norm would rise at another time, or not for good",
     ),
     Claim(
-        name="VC.appA.1.less-salient",
-        source="VC appendix A.1",
-        statement="Drops come with peaks of gradient norms less saliently with mini-batches than with full batches.",
-        measured="points that drops with a peak are beyond chance with full batches, less those with mini-batches",
-        refuted="none, or fewer than 10",
-        study="vc.norms",
+        "VC.appA.1.less-salient",
+        "Drops come with peaks of gradient norms less saliently with mini-batches than with full batches.",
+        "points that drops with a peak are beyond chance with full batches, less those with mini-batches",
+        experiment="vc.norms",
         parts=(
             part(norms.excess_peak_difference, Above(0, 10), "full less mini-batch", "points", first=FULL, second=MINI),
         ),
         readings=("drops", "drops and spikes; see VC.figure16.more-salient, which says the contrary"),
-        covers=("appendix A.1", "figure 16"),
+        places="appendix A.1, figure 16",
         figure="vc16",
         meaning="batches would not matter; the caption of figure 16 says the contrary of the text",
     ),
     Claim(
-        name="VC.figure16.more-salient",
-        source="VC figure 16, caption",
-        statement="Drops come with peaks of gradient norms more saliently still with mini-batches than with full ones.",
-        measured="points that drops with a peak are beyond chance with mini-batches, less those with full batches",
-        refuted="none, or fewer than 10",
-        study="vc.norms",
+        "VC.figure16.more-salient",
+        "Drops come with peaks of gradient norms more saliently still with mini-batches than with full ones.",
+        "points that drops with a peak are beyond chance with mini-batches, less those with full batches",
+        experiment="vc.norms",
         parts=(
             part(norms.excess_peak_difference, Above(0, 10), "mini-batch less full", "points", first=MINI, second=FULL),
         ),
         readings=("drops", "drops and spikes; see VC.appA.1.less-salient, which says the contrary"),
-        covers=("figure 16",),
+        places="figure 16",
         figure="vc16",
         meaning="the text of appendix A.1, which says the contrary of the caption, is nearer to what is seen here",
     ),
     Claim(
-        name="VC.figure16.example",
-        source="VC appendix A.1 and figure 16: drops around epochs 250 and 700",
-        statement="There is a run whose loss drops around epoch 250, with the first rise of the gradient norm, and "
+        "VC.figure16.example",
+        "There is a run whose loss drops around epoch 250, with the first rise of the gradient norm, and "
         "again around epoch 700, where the norm turns as well.",
-        measured="percentage of runs of mini-batches whose first drop is half done between epochs 125 and 500 and the "
+        "percentage of runs of mini-batches whose first drop is half done between epochs 125 and 500 and the "
         "second between 350 and 1000, a factor of 2 either way, with a rise of the whole gradient's norm within .5% of "
         "the run of each; one is enough",
-        refuted="none, and 5% excluded",
-        study="vc.norms",
-        parts=(part(norms.runs_like_example, SOME, "such runs", "%", setup=MINI, moments=EXAMPLE),),
-        covers=("appendix A.1", "figure 16"),
+        experiment="vc.norms",
+        parts=(part(norms.runs_like_example, Exists(), "such runs", "%", setup=MINI, moments=EXAMPLE),),
+        places="appendix A.1, figure 16",
         figure="vc16",
         meaning="the figure would have no counterpart here",
     ),
     _events_with_peaks(MINI, "spike", "With mini-batches spikes of the loss come with peaks of the gradient norm."),
     _each_layer(MINI, "spike"),
     Claim(
-        name="VC.appA.1.taken-back",
-        source="VC appendix A.1",
-        statement="After a spike the model is taken back by large updates.",
-        measured="size of updates in the three epochs from a spike's peak on over that before it, median over runs "
+        "VC.appA.1.taken-back",
+        "After a spike the model is taken back by large updates.",
+        "size of updates in the three epochs from a spike's peak on over that before it, median over runs "
         f"with spikes; {WORDS[MINI]}",
-        refuted="no larger, or by less than a tenth",
-        study="vc.norms",
+        experiment="vc.norms",
         parts=(part(norms.update_growth, Above(1, 0.1), "updates after over before", digits=2, setup=MINI),),
-        covers=("appendix A.1",),
+        places="appendix A.1",
         figure="vc16",
         meaning="Adam's updates would be as large as ever: it divides by the size of the gradient",
     ),
@@ -283,13 +254,10 @@ NORMS = (
     _events_with_peaks(MINI_3, "spike", "With d = 3 and mini-batches spikes come with peaks of the gradient norm."),
     _each_layer(MINI_3, "spike"),
     Claim(
-        name="VC.figure19.more-salient",
-        source="VC appendix A.3 and figure 19, caption",
-        statement="With d = 3, too, drops come with such peaks more saliently with mini-batches than with full ones.",
-        measured="points that drops with a peak are beyond chance with mini-batches, less those with full batches, d = "
-        "3",
-        refuted="none, or fewer than 10",
-        study="vc.norms",
+        "VC.figure19.more-salient",
+        "With d = 3, too, drops come with such peaks more saliently with mini-batches than with full ones.",
+        "points that drops with a peak are beyond chance with mini-batches, less those with full batches, d = 3",
+        experiment="vc.norms",
         parts=(
             part(
                 norms.excess_peak_difference,
@@ -301,15 +269,14 @@ NORMS = (
             ),
         ),
         readings=("more than with full batches", "more than with d = 2"),
-        covers=("appendix A.3", "figure 19"),
+        places="appendix A.3, figure 19",
         figure="vc19",
         meaning="batches would not matter; of d = 2 the text says the contrary",
     ),
     Claim(
-        name="VC.appA.3.any-dimension",
-        source="VC appendix A.3, first paragraph",
-        statement="Many of these behaviours can be analysed whatever the dimension is.",
-        covers=("appendix A.3",),
+        "VC.appA.3.any-dimension",
+        "Many of these behaviours can be analysed whatever the dimension is.",
+        places="appendix A.3",
         untestable="a remark on method; what it is applied to stands with figures 18 to 20",
     ),
 )

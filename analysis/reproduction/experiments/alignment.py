@@ -6,10 +6,10 @@ import xarray as xr
 from analysis.forces import hidden_weights
 from analysis.forces.alignment import COSINE_TOLERANCE, DEAD_NORM_FRACTION
 from analysis.reproduction.experiments import networks
-from analysis.reproduction.experiments.final_frames import expand_to_runs
-from analysis.reproduction.experiments.samples import finite_values
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.final_frames import expand_to_runs
+from analysis.reproduction.verification.samples import finite_values
 from analysis.statistics.intervals import mean_interval
 from dynamics.trajectory.diverged import not_diverged
 

@@ -8,9 +8,9 @@ from tqdm import tqdm
 
 from analysis.forces.force_audit import RENAMINGS, audit_forces
 from analysis.reproduction.experiments import networks
-from analysis.reproduction.experiments.samples import estimate_mean, paired_difference
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.samples import estimate_mean, paired_difference
 
 MOMENTS = (0, 20, 100, 500, 2000)
 """Epochs at which gradients are looked at: the start, while structures form, and the end."""

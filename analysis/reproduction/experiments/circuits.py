@@ -21,9 +21,9 @@ from analysis.clustering_heads.invariances import (
     measure_invariances,
 )
 from analysis.clustering_heads.labels import LabelThresholds, circuit_labels
-from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import Estimate, as_percentage, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.statistics.intervals import NO_INTERVAL, Interval, binomial_interval, mean_interval
 from analysis.statistics.resampling import mean_distance_within
 from dynamics.networks.from_trajectory import clustering_head_of, weights

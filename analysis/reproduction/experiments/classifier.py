@@ -12,11 +12,16 @@ from scipy.spatial import cKDTree
 
 from analysis.forces.alignment import DEAD_NORM_FRACTION, embedding_pair_sums, unit_norm_fractions
 from analysis.reproduction.experiments import networks
-from analysis.reproduction.experiments.final_frames import WEIGHTS, expand_to_runs, frame_values, training_pairs_of_runs
-from analysis.reproduction.experiments.samples import estimate_mean, finite_values, paired_difference, paired_ratio
-from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.final_frames import (
+    WEIGHTS,
+    expand_to_runs,
+    frame_values,
+    training_pairs_of_runs,
+)
+from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.reproduction.verification.samples import estimate_mean, finite_values, paired_difference, paired_ratio
 from analysis.structures.circles_and_grids import is_circle
 from dynamics.tasks import modular_sum
 from dynamics.trajectory.diverged import not_diverged

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.experiments.samples import paired_difference, percentage_difference
-from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import Estimate, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.reproduction.verification.samples import paired_difference, percentage_difference
 from analysis.statistics.intervals import NO_INTERVAL
 from analysis.statistics.ranks import rank_correlation
 from dynamics.settings import SparseSettings
@@ -80,7 +80,7 @@ def _successes(evidence: xr.Dataset, dim: int, runs: int | None = None) -> np.nd
 def success_at_dim(evidence: xr.Dataset, dim: int) -> Estimate:
     """Percentage of runs of a dimension that succeed."""
     if dim not in evidence["dim"].values:
-        return Estimate(NO_INTERVAL, 0, left=True, note=f"d = {dim} is not run at this size")
+        return Estimate(NO_INTERVAL, 0, skipped=True, note=f"d = {dim} is not run at this size")
     found = _successes(evidence, dim)
     return percentage(int(found.sum()), len(found), note="" if len(found) else "all runs diverged")
 

@@ -11,10 +11,10 @@ from tqdm import tqdm
 from analysis.reproduction.experiments import networks
 from analysis.reproduction.experiments.audit import evidence_at_epoch
 from analysis.reproduction.experiments.classifier import load_classifier, logit_margin, pair_sum_gradients
-from analysis.reproduction.experiments.final_frames import expand_to_runs
-from analysis.reproduction.experiments.samples import estimate_mean
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.final_frames import expand_to_runs
+from analysis.reproduction.verification.samples import estimate_mean
 from analysis.statistics.intervals import NO_INTERVAL, clustered_binomial_interval
 from analysis.statistics.resampling import jackknife_runs
 from dynamics.trajectory.diverged import not_diverged

@@ -19,11 +19,11 @@ from analysis.clustering_heads.labels import LabelThresholds, circuit_label, cir
 from analysis.clustering_heads.transfer_design import larger_vocabulary_settings
 from analysis.clustering_heads.vocabulary_transfer import train_ensemble
 from analysis.reproduction.experiments.circuits import WHOLE
-from analysis.reproduction.experiments.samples import percentage_difference
 from analysis.reproduction.experiments.transfer import accuracy_by_frame, experiment_design, scratch_ensembles
-from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import Estimate, as_percentage, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.reproduction.verification.samples import percentage_difference
 from analysis.statistics.intervals import NO_INTERVAL, Interval, mean_interval
 from analysis.statistics.ranks import rank_biserial, rank_correlation
 from dynamics.networks.from_trajectory import clustering_head_of, weights

@@ -4,10 +4,10 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.experiments import networks
-from analysis.reproduction.experiments.final_frames import expand_to_runs, frame_values
-from analysis.reproduction.experiments.samples import estimate_mean, paired_ratio
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.final_frames import expand_to_runs, frame_values
+from analysis.reproduction.verification.samples import estimate_mean, paired_ratio
 from analysis.structures.procrustes import procrustes_distance
 from dynamics.trajectory.diverged import not_diverged
 

@@ -8,8 +8,11 @@ import xarray as xr
 from scipy.stats import rankdata
 
 from analysis.reproduction.ca_tables import end_accuracy
-from analysis.reproduction.experiments.final_frames import expand_to_runs, frame_values
-from analysis.reproduction.experiments.samples import (
+from analysis.reproduction.verification.estimate import Estimate
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.final_frames import expand_to_runs, frame_values
+from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.reproduction.verification.samples import (
     estimate_mean,
     finite_values,
     independent_difference,
@@ -19,9 +22,6 @@ from analysis.reproduction.experiments.samples import (
     percentage_or_none,
     stratified_difference,
 )
-from analysis.reproduction.figures.figure import RequiredRuns
-from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import Interval, correlation_interval
 from analysis.statistics.resampling import jackknife_groups
 from analysis.structures.circles_and_grids import count_imperfections, is_circle

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import Estimate, as_percentage, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.statistics.intervals import NO_INTERVAL, Interval, clustered_binomial_interval, median_interval
 from analysis.statistics.resampling import jackknife_runs
 from analysis.transitions.change_points import SeriesEvent, detect_events

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.experiments.samples import estimate_mean
-from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import Estimate, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.reproduction.verification.samples import estimate_mean
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
 from dynamics.branching import final_embedding
 from dynamics.settings import ParticleSettings

@@ -14,10 +14,10 @@ from analysis.clustering_heads.learning_phases import MIN_RISE, SEQUENCE_EMBEDDI
 from analysis.clustering_heads.learning_phases import measure_learning_phases as clusters_over_time
 from analysis.reproduction.experiments.loss_drops import FRAMES, MOST_FRAMES, POINTS, measure_drops
 from analysis.reproduction.experiments.movement import FEWEST_FRAMES, measure_first_drop_movement
-from analysis.reproduction.experiments.samples import estimate_mean, paired_difference
-from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import Estimate, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.reproduction.verification.samples import estimate_mean, paired_difference
 from analysis.statistics.intervals import NO_INTERVAL, Interval, mean_interval, median_interval
 from analysis.statistics.resampling import jackknife_runs
 from analysis.statistics.success import success_mask

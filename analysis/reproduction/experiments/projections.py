@@ -6,12 +6,12 @@ from itertools import combinations
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.experiments.final_frames import expand_to_runs, frame_values
-from analysis.reproduction.experiments.samples import estimate_mean, finite_values, percentage_or_none
 from analysis.reproduction.experiments.structures import RANDOM_EMBEDDINGS, RARE
-from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.final_frames import expand_to_runs, frame_values
+from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.reproduction.verification.samples import estimate_mean, finite_values, percentage_or_none
 from analysis.structures.circles_and_grids import count_imperfections
 from analysis.structures.nearest_structures import GRID_SEARCH_STARTS, nearest_circle, nearest_grid
 from dynamics.randomness import normal_samples, random_stream

@@ -7,9 +7,9 @@ import numpy as np
 import xarray as xr
 
 from analysis.clustering_heads.init_dependence import ENDPOINT_MEASURES, endpoint_similarity
-from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.statistics.intervals import NO_INTERVAL, clustered_binomial_interval, mean_interval
 from analysis.statistics.ranks import rank_correlation
 from analysis.statistics.resampling import jackknife_runs

@@ -69,5 +69,5 @@ EXPERIMENTS: tuple[Experiment, ...] = (
 
 def required_experiments(claims: Sequence[Claim]) -> list[Experiment]:
     """The experiments that some claims are tested by, in the order of `EXPERIMENTS`."""
-    needed = {claim.study for claim in claims}
+    needed = {claim.experiment for claim in claims}
     return [each for each in EXPERIMENTS if each.name in needed]

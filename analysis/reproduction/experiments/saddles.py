@@ -17,10 +17,10 @@ from tqdm import tqdm
 from analysis.linearization.eigenmodes import NULL_MODE_TOLERANCE
 from analysis.linearization.hessians import training_objective
 from analysis.linearization.plateau_escapes import measure_plateau_escapes
-from analysis.reproduction.experiments.samples import paired_difference
-from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import Estimate, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.reproduction.verification.samples import paired_difference
 from analysis.statistics.intervals import Interval, mean_interval, median_interval
 from analysis.transitions.detection import DEFAULT_DETECTION
 from analysis.transitions.loss_events import event_table, trajectory_scalar

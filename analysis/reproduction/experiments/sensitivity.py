@@ -7,18 +7,18 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.reproduction.experiments.final_frames import expand_to_runs, frame_values
 from analysis.reproduction.experiments.particles import FAS
-from analysis.reproduction.experiments.samples import (
+from analysis.reproduction.verification.criteria import Agrees, Verdict, judge_estimate
+from analysis.reproduction.verification.estimate import Estimate, ReportedNumber, reported_count, reported_number
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.final_frames import expand_to_runs, frame_values
+from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.reproduction.verification.samples import (
     estimate_mean,
     finite_values,
     percentage_difference,
     percentage_or_none,
 )
-from analysis.reproduction.figures.figure import RequiredRuns
-from analysis.reproduction.verification.estimate import Estimate, ReportedNumber, reported_count, reported_number
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
-from analysis.reproduction.verification.rules import Agrees, Verdict, judge_estimate
 from analysis.statistics.intervals import NO_INTERVAL, Interval
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
 from dynamics.settings import ParticleSettings

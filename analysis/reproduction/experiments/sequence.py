@@ -8,11 +8,11 @@ import numpy as np
 import xarray as xr
 from scipy.stats import rankdata
 
-from analysis.reproduction.experiments.final_frames import frame_values
 from analysis.reproduction.experiments.structures import SYSTEMS
-from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.final_frames import frame_values
+from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.statistics.intervals import NO_INTERVAL
 from analysis.statistics.resampling import FEWEST_FOR_JACKKNIFE, leave_one_out_interval
 from analysis.structures import formation_times as onset_times

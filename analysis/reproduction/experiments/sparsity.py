@@ -8,9 +8,9 @@ import xarray as xr
 from analysis.clustering_heads.activation_sparsity import SPARSITY_RANGE, SPARSITY_THRESHOLDS, SUCCESSFUL_ACCURACY
 from analysis.clustering_heads.activation_sparsity import compare_successes as compare
 from analysis.clustering_heads.activation_sparsity import measure_sparsity as sparsity_of
-from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.statistics.intervals import NO_INTERVAL, Interval, mean_interval
 from analysis.statistics.ranks import PROFILE_PERMUTATIONS, rank_biserial, rank_correlation
 from dynamics.settings import SparseSettings
@@ -81,7 +81,7 @@ def _one(evidence: xr.Dataset, dim: int, runs: int | None = None) -> xr.Dataset 
 
 
 def _missing(dim: int) -> Estimate:
-    return Estimate(NO_INTERVAL, 0, left=True, note=f"d = {dim} is not run at this size")
+    return Estimate(NO_INTERVAL, 0, skipped=True, note=f"d = {dim} is not run at this size")
 
 
 def success_sparsity(evidence: xr.Dataset, dim: int = 2, runs: int | None = None) -> Estimate:

@@ -17,17 +17,17 @@ from tqdm import tqdm
 
 from analysis.reproduction.ca_tables import end_accuracy
 from analysis.reproduction.experiments import networks, particles
-from analysis.reproduction.experiments.final_frames import expand_to_runs, frame_values
-from analysis.reproduction.experiments.samples import (
+from analysis.reproduction.verification.estimate import Estimate
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.final_frames import expand_to_runs, frame_values
+from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.reproduction.verification.samples import (
     finite_values,
     independent_difference,
     percentage_difference,
     percentage_or_none,
     stratified_difference,
 )
-from analysis.reproduction.figures.figure import RequiredRuns
-from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
 from analysis.structures.nearest_structures import (
     GRID_SEARCH_STARTS,

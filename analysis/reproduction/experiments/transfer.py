@@ -7,10 +7,10 @@ import xarray as xr
 
 from analysis.clustering_heads.transfer_design import TransferDesign, larger_vocabulary_settings
 from analysis.clustering_heads.vocabulary_transfer import TRANSFER_KINDS, run_transfer
-from analysis.reproduction.experiments.samples import cohens_d
-from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import Estimate, as_percentage, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.reproduction.verification.samples import cohens_d
 from analysis.statistics.intervals import NO_INTERVAL, difference_interval
 from analysis.statistics.ranks import rank_correlation
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings

@@ -6,11 +6,11 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.experiments import networks
-from analysis.reproduction.experiments.final_frames import expand_to_runs, frame_values
-from analysis.reproduction.experiments.samples import paired_ratio
-from analysis.reproduction.figures.figure import RequiredRuns
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.final_frames import expand_to_runs, frame_values
+from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.reproduction.verification.samples import paired_ratio
 from dynamics.settings import ModularSettings
 from dynamics.trajectory.diverged import not_diverged
 

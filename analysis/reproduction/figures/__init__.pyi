@@ -1,6 +1,5 @@
 from .figure import DrawnFigure as DrawnFigure
 from .figure import PaperFigure as PaperFigure
-from .figure import SizeOverrides as SizeOverrides
 from .figure import paper_figure_caption as paper_figure_caption
 from .figure import paper_figure_title as paper_figure_title
 from .figure_runs import load_figure_runs as load_figure_runs

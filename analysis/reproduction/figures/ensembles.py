@@ -26,11 +26,11 @@ from analysis.reproduction.figures.figure import (
     FigureData,
     RequiredResult,
     RunChoice,
-    SizeOverrides,
     name_run,
     runs_not_diverged,
 )
 from analysis.reproduction.figures.settings_line import settings_summary
+from analysis.reproduction.verification.required_runs import SizeOverrides
 from analysis.transitions.ablations import ABLATION_PANELS, ablation_table, plan_ablation, run_ablation, swept_settings
 from analysis.transitions.coincidence import most_eventful_run, peak_coincidence
 from dynamics.errors import TrajectoryError

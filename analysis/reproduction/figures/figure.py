@@ -8,63 +8,8 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from dynamics.settings import RecordMode, Settings
+from analysis.reproduction.verification.required_runs import RequiredRuns, SizeOverrides
 from dynamics.trajectory.diverged import not_diverged
-
-
-class SizeOverrides(NamedTuple):
-    """Numbers of runs and lengths in place of a figure's own; None keeps its own."""
-
-    runs: int | None = None
-    epochs: int | None = None
-    """Of particles, steps"""
-
-
-@dataclasses.dataclass(frozen=True)
-class RequiredRuns:
-    """An ensemble of runs that a figure or an experiment needs."""
-
-    settings: Settings
-    runs: int = 100
-    epochs: int | None = None
-    """Length; None is the default of the system. For particles, in steps"""
-    every: int | None = None
-    """Epochs between recorded frames; None is the default of the system, 0 records the first and the last frame only"""
-    must: tuple[str, ...] = ()
-    """Settings in which a trajectory given in its place must agree"""
-    follows: bool = False
-    """Whether it starts from the end of the ensemble before it"""
-    weights: bool = True
-    """Whether weights, or an embedding, must have been recorded"""
-    record: RecordMode = "all"
-    """What is recorded if it has to be simulated"""
-
-    def steps(self, sizes: SizeOverrides) -> int:
-        """Number of steps."""
-        epochs = self.epochs if sizes.epochs is None else sizes.epochs
-        return self.settings.default_steps if epochs is None else epochs * self._unit
-
-    def frame_gap(self, sizes: SizeOverrides) -> int:
-        """Steps between recorded frames."""
-        if self.every is None:
-            return self.settings.default_every
-        return self.every * self._unit or self.steps(sizes)
-
-    @property
-    def _unit(self) -> int:
-        """Steps per epoch; 1 for systems without epochs."""
-        return self.settings.epoch_steps or 1
-
-    def words(self) -> str:
-        """A description of the trajectories that fit."""
-        system = self.settings.system
-        told = [f"{name.replace('_', '-')} {_told(getattr(self.settings, name))}" for name in self.must]
-        told += ["finetuned from another run"] * self.follows
-        return f"a trajectory of {system}" + (f" with {', '.join(told)}" if told else "")
-
-
-def _told(value: object) -> str:
-    return f"{value:g}" if isinstance(value, int | float) else str(value)
 
 
 @dataclasses.dataclass(frozen=True)

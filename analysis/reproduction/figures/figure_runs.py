@@ -9,7 +9,8 @@ from typing import TextIO
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.figures.figure import FigureData, PaperFigure, RequiredResult, RequiredRuns, SizeOverrides
+from analysis.reproduction.figures.figure import FigureData, PaperFigure, RequiredResult
+from analysis.reproduction.verification.required_runs import RequiredRuns, SizeOverrides
 from dynamics.errors import TrajectoryError
 from dynamics.run_checks import run_path
 from dynamics.settings import Settings, SettingsError, SparseSettings, check_integer

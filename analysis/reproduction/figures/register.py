@@ -15,7 +15,8 @@ from analysis.reproduction.figures import (
     phases,
     spikes,
 )
-from analysis.reproduction.figures.figure import PaperFigure, RequiredRuns, SizeOverrides
+from analysis.reproduction.figures.figure import PaperFigure
+from analysis.reproduction.verification.required_runs import RequiredRuns, SizeOverrides
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
 
 

@@ -1,4 +1,4 @@
-"""Verification: criteria, evidence, verdicts and the report."""
+"""Claims, the criteria that judge them, experiments, and the evidence that they measure."""
 
 import lazy_loader as lazy
 

@@ -1,21 +1,37 @@
-"""Claims: what a paper states, how it is tested here, and what would refute it."""
+"""Claims: what a paper states, how it is tested here, and by which criterion."""
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from typing import Any, NamedTuple
 
 import xarray as xr
 
+from analysis.reproduction.verification.criteria import Criterion
 from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.rules import Rule
+from analysis.reproduction.verification.experiment import Experiment
+
+
+class Kind(StrEnum):
+    """What kind of statement a claim is. Only empirical claims count in the headline of the report."""
+
+    EMPIRICAL = "empirical"
+    """It can come out otherwise, and is measured on many runs"""
+    CONSTRUCTION = "by construction"
+    """It follows from definitions, or was built in: an identity, a circuit made by hand"""
+    EXAMPLE = "example"
+    """One case suffices"""
+    REPEATED = "repeated"
+    """All its numbers were judged before, for another claim"""
 
 
 class Measurement(NamedTuple):
-    """One part of a claim: how its number is computed from an experiment's evidence, and the rule that judges it."""
+    """One part of a claim: how its number is computed from an experiment's evidence, and the criterion for it."""
 
     measure: Callable[[xr.Dataset], Estimate]
-    rule: Rule
+    criterion: Criterion
     label: str = ""
     """Name of the part, if there are several"""
     unit: str = ""
@@ -23,10 +39,16 @@ class Measurement(NamedTuple):
     digits: int = 1
     """Decimal places when it is printed"""
 
+    @property
+    def number(self) -> tuple[Any, ...]:
+        """What decides on the number, evidence aside: equal for two parts that use the same number."""
+        how = self.measure
+        return (how.func, repr((how.args, sorted(how.keywords.items())))) if isinstance(how, partial) else (how, "")
+
 
 def part(
     measure: Callable[..., Estimate],
-    rule: Rule,
+    criterion: Criterion,
     label: str = "",
     unit: str = "",
     /,
@@ -34,8 +56,8 @@ def part(
     digits: int = 1,
     **arguments: Any,
 ) -> Measurement:
-    """A part of a claim: `measure`, called with the evidence and the keyword arguments, is judged by `rule`."""
-    return Measurement(partial(measure, **arguments) if arguments else measure, rule, label, unit, digits)
+    """A part of a claim: `measure`, called with the evidence and the keyword arguments, is judged by `criterion`."""
+    return Measurement(partial(measure, **arguments) if arguments else measure, criterion, label, unit, digits)
 
 
 @dataclass(frozen=True)
@@ -44,29 +66,28 @@ class Claim:
 
     name: str
     """Name on the command line, such as CA.table2.fa2: paper, place, subject"""
-    source: str
-    """Place in the paper, such as "CA table 2, f_a = 2" """
     statement: str
     """The statement in our own words"""
     measured: str = ""
     """How it is measured here"""
-    refuted: str = ""
-    """What would refute it"""
-    study: str = ""
-    """Name of the experiment that tests it"""
     parts: tuple[Measurement, ...] = ()
+    kind: Kind = Kind.EMPIRICAL
+    departure: str = ""
+    """What changes the meaning of the verdict: how the test departs from the paper's setting. Printed beside it"""
     readings: tuple[str, ...] = ()
     """Interpretations of an ambiguous statement; the first one is tested"""
-    covers: tuple[str, ...] = ()
-    """The paper's tables, figures and sections that it covers, such as "table 2", "figure 5", "section 6" """
+    places: str = ""
+    """The paper's tables, figures and sections covered, as "table 2, figure 5". By default that of its name"""
     figure: str = ""
     """The figure of `analysis.paper` that shows it, such as ca5"""
     untestable: str = ""
     """The reason why it cannot be tested; empty if it can"""
-    weight: int = 1
+    importance: int = 1
     """How important it is for its paper: 1 a detail, 2 a finding, 3 a main result"""
     meaning: str = ""
-    """The consequence if it does not hold; printed if it is not or only partly reproduced"""
+    """The consequence if it does not hold"""
+    experiment: str = ""
+    """Name of the experiment that tests it"""
 
     @property
     def paper(self) -> str:
@@ -74,6 +95,6 @@ class Claim:
         return self.name.split(".")[0]
 
 
-def untested_claim(name: str, source: str, statement: str, why: str, *covers: str) -> Claim:
-    """A claim that cannot be tested, with the reason."""
-    return Claim(name=name, source=source, statement=statement, covers=covers, untestable=why)
+def claims_of(experiment: Experiment, *claims: Claim) -> tuple[Claim, ...]:
+    """Claims that are tested on the evidence of an experiment."""
+    return tuple(dataclasses.replace(claim, experiment=experiment.name) for claim in claims)

@@ -139,7 +139,8 @@ def directly_covering(claims: Sequence[Claim], paper: Paper, place: str) -> list
 
 def _places_of_claim(claim: Claim) -> list[str]:
     """The places that a claim answers for, by the names that they are listed under."""
-    return [OTHER_NAMES.get((claim.paper, place.lower()), place.lower()) for place in claim.covers]
+    places = claim.places.lower().split(", ") if claim.places else [place_in_paper(claim.name)[0]]
+    return [OTHER_NAMES.get((claim.paper, place), place) for place in places]
 
 
 def _within(part: str, place: str) -> bool:

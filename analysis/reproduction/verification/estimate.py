@@ -43,7 +43,7 @@ class Estimate(NamedTuple):
     effect_name: str = ""
     note: str = ""
     """A remark for the reader"""
-    left: bool = False
+    skipped: bool = False
     """True if it was not measured at this size; the note gives the reason"""
 
 

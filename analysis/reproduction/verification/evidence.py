@@ -1,11 +1,10 @@
-"""Evidence: what a study has measured, as a small NetCDF file under a name made of all that its numbers depend on."""
+"""Evidence: what an experiment has measured, in a small NetCDF file named by a hash of all settings."""
 
 import dataclasses
 import hashlib
 import inspect
 import json
 import os
-import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,14 +26,14 @@ PAPER_SETTINGS = {each.system: each for each in (ParticleSettings, ModularSettin
 """Settings of the papers' systems."""
 
 
-def evidence_path(study: Experiment, params: Params, runner: Runner) -> Path:
-    """Where the evidence of a study lies: runs/verify/STUDY-HASH.nc."""
-    return EVIDENCE_FOLDER / f"{study.name}-{_digest(study, params, runner)}.nc"
+def evidence_path(experiment: Experiment, params: Params, runner: Runner) -> Path:
+    """Where the evidence of an experiment lies: runs/verify/EXPERIMENT-HASH.nc."""
+    return EVIDENCE_FOLDER / f"{experiment.name}-{_digest(experiment, params, runner)}.nc"
 
 
-def load_evidence(study: Experiment, params: Params, runner: Runner) -> xr.Dataset | None:
-    """The evidence of a study, where it is there. Raises TrajectoryError for a file that cannot be read."""
-    path = evidence_path(study, params, runner)
+def load_evidence(experiment: Experiment, params: Params, runner: Runner) -> xr.Dataset | None:
+    """The evidence of an experiment, where it is there. Raises TrajectoryError for a file that cannot be read."""
+    path = evidence_path(experiment, params, runner)
     if not path.exists():
         return None
     try:
@@ -44,30 +43,29 @@ def load_evidence(study: Experiment, params: Params, runner: Runner) -> xr.Datas
         raise TrajectoryError(f"{path}: damaged ({error}); without it, it is measured again") from None
 
 
-def measure_evidence(study: Experiment, params: Params, runner: Runner) -> xr.Dataset:
-    """Do a study, and keep its evidence. Raises as `simulate` and the study do, and RecordingError."""
+def measure_evidence(experiment: Experiment, params: Params, runner: Runner) -> xr.Dataset:
+    """Do an experiment, and keep its evidence. Raises as `simulate` and the experiment do, and RecordingError."""
     begin = time.perf_counter()
-    evidence = study.measure(runner, params)
+    evidence = experiment.measure(runner, params)
     evidence.attrs.update(
-        title=f"Evidence of the study {study.name}: {study.what}",
-        study=study.name,
-        study_version=study.version,
+        title=f"Evidence of the experiment {experiment.name}: {experiment.what}",
+        experiment=experiment.name,
+        experiment_version=experiment.version,
         params_json=json.dumps(dict(params), sort_keys=True),
         seconds=time.perf_counter() - begin,
-        source=measurement_source_hash(study),
+        source=measurement_source_hash(experiment),
         **measurement_provenance(runner.device),
         comment="By run where there are runs. NaN is no value. What claims say of it is in "
         "analysis.reproduction.claims.registry.",
     )
     EVIDENCE_FOLDER.mkdir(parents=True, exist_ok=True)
-    write_result(evidence, evidence_path(study, params, runner))
+    write_result(evidence, evidence_path(experiment, params, runner))
     return evidence
 
 
-def measurement_source_hash(study: Experiment) -> str:
-    """Twelve hexadecimal digits over the module that measures a study."""
-    module = sys.modules[study.measure.__module__]
-    return hashlib.sha256(inspect.getsource(module).encode()).hexdigest()[:12]
+def measurement_source_hash(experiment: Experiment) -> str:
+    """Twelve hexadecimal digits over the function that measures an experiment."""
+    return hashlib.sha256(inspect.getsource(experiment.measure).encode()).hexdigest()[:12]
 
 
 def measurement_provenance(device: str) -> dict[str, Any]:
@@ -82,14 +80,21 @@ def measurement_provenance(device: str) -> dict[str, Any]:
 
 
 def _system_settings(device: str) -> dict[str, Any]:
-    """How each system computes, and its default settings, which what a study makes itself begins from."""
+    """How each system computes, and its default settings, which what an experiment makes itself begins from."""
     made = {name: create_system(settings(), device) for name, settings in PAPER_SETTINGS.items()}
     return {name: [one.numerics_version, one.device, dataclasses.asdict(one.settings)] for name, one in made.items()}
 
 
-def _digest(study: Experiment, params: Params, runner: Runner) -> str:
-    """Over the study, its sizes, the names of the ensembles that it needs, and how systems compute by default."""
-    names = [runner.path(need).stem for need in study.ensembles(params)]
-    whole = [study.name, study.version, dict(params), dict(study.depends), names, _system_settings(runner.device)]
+def _digest(experiment: Experiment, params: Params, runner: Runner) -> str:
+    """Over the experiment, its sizes, the names of the ensembles that it needs, and how systems compute by default."""
+    names = [runner.path(need).stem for need in experiment.ensembles(params)]
+    whole = [
+        experiment.name,
+        experiment.version,
+        dict(params),
+        dict(experiment.depends),
+        names,
+        _system_settings(runner.device),
+    ]
     content = json.dumps(whole, sort_keys=True, default=dataclasses.asdict)
     return hashlib.sha256(content.encode()).hexdigest()[:12]

@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 import xarray as xr
 
-from analysis.reproduction.figures.figure import RequiredRuns, SizeOverrides
+from analysis.reproduction.verification.required_runs import RequiredRuns, SizeOverrides
 from dynamics.run_checks import run_path
 from dynamics.simulation import simulate
 

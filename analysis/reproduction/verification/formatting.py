@@ -6,8 +6,8 @@ from datetime import datetime
 
 from analysis.output.tables import format_interval
 from analysis.reproduction.verification.claim import Measurement
+from analysis.reproduction.verification.criteria import Above, Agrees, Below, Every, Judgement, Nearly
 from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.rules import Above, Agrees, Below, Every, Judgement, Nearly
 from analysis.statistics.intervals import Interval
 
 NOTHING = "no value"
@@ -37,9 +37,9 @@ def format_difference(judgement: Judgement, part: Measurement) -> str:
 
 def format_stated(part: Measurement) -> str:
     """What the paper's number is, as it prints it, or what its words ask for."""
-    if not isinstance(part.rule, Agrees):
+    if not isinstance(part.criterion, Agrees):
         return format_bound(part)
-    reported = part.rule.reported
+    reported = part.criterion.reported
     number = re.fullmatch(r"(-?[\d.]+)( [±\[].*)?", reported.printed)
     if number and float(number[1]) == reported.interval.value:
         return _append_unit(reported.printed, part.unit)
@@ -50,24 +50,24 @@ def quote_stated(part: Measurement) -> str:
     """The same with subject and verb."""
     return (
         f"the paper has {format_stated(part)}"
-        if isinstance(part.rule, Agrees)
+        if isinstance(part.criterion, Agrees)
         else f"its words ask for {format_stated(part)}"
     )
 
 
 def format_bound(part: Measurement) -> str:
     """What a part asks for, in a few words with its unit."""
-    rule = part.rule
+    rule = part.criterion
     return rule.words() if isinstance(rule, Every | Nearly) else _append_unit(rule.words(), part.unit)
 
 
 def format_rule(part: Measurement) -> str:
     """The rule of a part, in full."""
-    rule = part.rule
+    rule = part.criterion
     if isinstance(rule, Agrees):
         return f"agrees with {format_stated(part)}, margin {_format_margin(rule.margin, part.unit)}"
-    if isinstance(rule, Above | Below) and rule.margin:
-        return f"{format_bound(part)}, margin {_format_margin(rule.margin, part.unit)}"
+    if isinstance(rule, Above | Below) and rule.minimum:
+        return f"{format_bound(part)}, by at least {_format_margin(rule.minimum, part.unit)}"
     if isinstance(rule, Nearly):
         return f"{format_bound(part)}, up to {rule.rare:g}%"
     return format_bound(part)

@@ -7,10 +7,10 @@ from typing import NamedTuple, TextIO
 import pandas as pd
 
 from analysis.output.tables import format_table
-from analysis.reproduction.figures.figure import RequiredRuns, SizeOverrides
 from analysis.reproduction.verification.evidence import evidence_path
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.reproduction.verification.formatting import format_duration
+from analysis.reproduction.verification.required_runs import RequiredRuns, SizeOverrides
 from analysis.transitions.ablations import step_cost
 from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
 from dynamics.sweeps.design import SweepDesign, sweep_design
@@ -25,9 +25,9 @@ UNSCORED = 0.6
 
 
 class ScheduledExperiment(NamedTuple):
-    """A study that is to be done, or has been."""
+    """A experiment that is to be done, or has been."""
 
-    study: Experiment
+    experiment: Experiment
     params: Params
     path: Path
     """Of its evidence"""
@@ -35,20 +35,20 @@ class ScheduledExperiment(NamedTuple):
     """How long it takes, about; 0 where the evidence is there"""
 
 
-def schedule_experiments(studies: Sequence[Experiment], size: Size, runner: Runner) -> list[ScheduledExperiment]:
-    """The studies that are done at a size, in their order. What several need is counted with the first."""
+def schedule_experiments(experiments: Sequence[Experiment], size: Size, runner: Runner) -> list[ScheduledExperiment]:
+    """The experiments that are done at a size, in their order. What several need is counted with the first."""
     steps, counted = [], set[Path]()
-    for study in studies:
-        if size not in study.sizes:
+    for experiment in experiments:
+        if size not in experiment.sizes:
             continue
-        params = study.sizes[size]
-        path, seconds = evidence_path(study, params, runner), 0.0
+        params = experiment.sizes[size]
+        path, seconds = evidence_path(experiment, params, runner), 0.0
         if not path.exists():
-            needs = {runner.path(need): need for need in study.ensembles(params)}
+            needs = {runner.path(need): need for need in experiment.ensembles(params)}
             missing = [need for there, need in needs.items() if there not in counted and not there.exists()]
-            seconds = study.seconds[size] + sum(map(ensemble_seconds, missing))
+            seconds = experiment.seconds[size] + sum(map(ensemble_seconds, missing))
             counted |= set(needs)
-        steps.append(ScheduledExperiment(study, params, path, seconds))
+        steps.append(ScheduledExperiment(experiment, params, path, seconds))
     return steps
 
 
@@ -73,7 +73,7 @@ def print_plan(steps: Sequence[ScheduledExperiment], size: Size, whole: bool, st
         print(f"{size} size: nothing to measure for these claims", file=stream)
         return
     if missing or whole:
-        rows = [(step.study.name, format_duration(step.seconds) if step.seconds else "there", step.study.what)
+        rows = [(step.experiment.name, format_duration(step.seconds) if step.seconds else "there", step.experiment.what)
                 for step in steps]  # fmt: skip
         print(format_table(pd.DataFrame(rows, columns=["experiment", "takes", "what is measured"])), file=stream)
     seconds = sum(step.seconds for step in missing)
@@ -82,13 +82,15 @@ def print_plan(steps: Sequence[ScheduledExperiment], size: Size, whole: bool, st
 
 
 def precompute_ensembles(steps: Sequence[ScheduledExperiment], runner: Runner) -> None:
-    """Compute the ensembles that studies need on the workers of a cluster, all at once, before any is measured.
+    """Compute the ensembles that experiments need on the workers of a cluster, all at once, before any is measured.
 
     Raises as `dynamics.sweeps.run.compute_missing_points` does.
     """
     if runner.scheduler is None:
         return
-    needs = {runner.path(need): need for step in steps if step.seconds for need in step.study.ensembles(step.params)}
+    needs = {
+        runner.path(need): need for step in steps if step.seconds for need in step.experiment.ensembles(step.params)
+    }
     for alike in sorted({(need.runs, need.record) for need in needs.values()}):
         group = [need for need in needs.values() if (need.runs, need.record) == alike]
         compute_missing_points(_together(group, runner.device), runner.scheduler)

@@ -8,10 +8,10 @@ import pandas as pd
 
 from analysis.output.tables import interval_columns, make_table
 from analysis.reproduction.verification.claim import Measurement
-from analysis.reproduction.verification.claim_results import ClaimResult
+from analysis.reproduction.verification.criteria import Agrees, Verdict
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.formatting import format_bound, format_estimate
-from analysis.reproduction.verification.rules import Agrees, Verdict
+from analysis.reproduction.verification.results import ClaimResult
 from analysis.statistics.intervals import NO_INTERVAL
 
 COLUMNS = (
@@ -33,10 +33,10 @@ def format_claim_result(judged: ClaimResult, whole: bool = False) -> str:
     if claim.untestable:
         lines += _wrapped(f"Not testable: {claim.untestable}", INDENT)
     elif whole:
-        lines += _wrapped(f"Measured: {claim.measured}.", INDENT) + _wrapped(f"Refuted by: {claim.refuted}.", INDENT)
-    for part, finding, why in zip(claim.parts, judged.findings, judged.judgements, strict=False):
+        lines += _wrapped(f"Measured: {claim.measured}.", INDENT)
+    for part, finding, why in zip(claim.parts, judged.estimates, judged.judgements, strict=False):
         label = f"{part.label}: " if part.label else ""
-        verdict = f"{why.verdict}, as {why.why}" if why.why else str(why.verdict)
+        verdict = f"{why.verdict}, as {why.reason}" if why.reason else str(why.verdict)
         lines += _wrapped(f"{label}{_found(part, finding)}: {verdict}", INDENT)
     return "\n".join(lines)
 
@@ -53,7 +53,11 @@ def _found(part: Measurement, finding: Estimate) -> str:
     """What was found, beside what is reported or asked for."""
     if math.isnan(finding.interval.value):
         return "nothing"
-    asked = f"paper: {part.rule.reported.printed}" if isinstance(part.rule, Agrees) else f"asked: {format_bound(part)}"
+    asked = (
+        f"paper: {part.criterion.reported.printed}"
+        if isinstance(part.criterion, Agrees)
+        else f"asked: {format_bound(part)}"
+    )
     return f"{format_estimate(finding.interval, part)}, of {finding.count} {finding.of} ({asked})"
 
 
@@ -69,10 +73,10 @@ def claim_result_table(results: Sequence[ClaimResult]) -> pd.DataFrame:
     rows: list[dict[str, object]] = []
     for result in results:
         whole = {"claim": result.claim.name, "verdict_of_claim": result.verdict, "size": result.size}
-        if not result.findings:
+        if not result.estimates:
             rows.append({**whole, "verdict": result.verdict})
-        for part, finding, why in zip(result.claim.parts, result.findings, result.judgements, strict=False):
-            paper = part.rule.reported.interval if isinstance(part.rule, Agrees) else NO_INTERVAL
+        for part, finding, why in zip(result.claim.parts, result.estimates, result.judgements, strict=False):
+            paper = part.criterion.reported.interval if isinstance(part.criterion, Agrees) else NO_INTERVAL
             value, low, high = finding.interval
             rows.append(
                 {

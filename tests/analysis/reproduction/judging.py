@@ -3,14 +3,14 @@
 import xarray as xr
 
 from analysis.reproduction.claims.registry import CLAIMS
-from analysis.reproduction.verification.rules import Verdict, combine_verdicts, judge_estimate
+from analysis.reproduction.verification.criteria import Verdict, combine_verdicts, judge_estimate
 
 CLAIMS_BY_NAME = {claim.name: claim for claim in CLAIMS}
 
 
 def part_verdicts(name: str, evidence: xr.Dataset) -> list[Verdict]:
     """The verdict on each part of a claim."""
-    return [judge_estimate(part.rule, part.measure(evidence)).verdict for part in CLAIMS_BY_NAME[name].parts]
+    return [judge_estimate(part.criterion, part.measure(evidence)).verdict for part in CLAIMS_BY_NAME[name].parts]
 
 
 def verdict(name: str, evidence: xr.Dataset, part: int = 0) -> Verdict:
@@ -24,5 +24,5 @@ def verdicts(claims, evidence: xr.Dataset, experiment: str) -> dict[str, Verdict
     return {
         claim.name: combine_verdicts(part_verdicts(claim.name, evidence))
         for claim in claims
-        if claim.study == experiment
+        if claim.experiment == experiment
     }

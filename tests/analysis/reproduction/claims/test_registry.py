@@ -1,21 +1,18 @@
 """The claims as data: each says all that a reader needs, and none of either paper is left out."""
 
+import dataclasses
 import re
 
 import pytest
 
-from analysis.reproduction.claims import circuits, heads, phases, saddles, sparsity, task
-from analysis.reproduction.claims.registry import CLAIMS, select_claims
-from analysis.reproduction.experiments.register import EXPERIMENTS
+from analysis.reproduction.claims.registry import CLAIMS, mark_repeated, select_claims
 from analysis.reproduction.figures.register import PAPER_FIGURES
+from analysis.reproduction.verification.claim import Kind
 from analysis.reproduction.verification.coverage import uncovered_places
-from analysis.reproduction.verification.rules import Agrees, Every, Nearly
+from analysis.reproduction.verification.criteria import Agrees
 from dynamics.settings import SettingsError
 
 NAMES = [claim.name for claim in CLAIMS]
-
-
-SIZES_OF = {experiment.name: experiment.sizes for experiment in EXPERIMENTS}
 
 
 def test_names_are_different_and_can_be_typed():
@@ -25,26 +22,20 @@ def test_names_are_different_and_can_be_typed():
     assert papers == sorted(papers, key=("CA", "VC", "CH", "OWN").index)
 
 
-@pytest.mark.parametrize("claim", CLAIMS, ids=NAMES)
-def test_a_claim_says_what_is_needed(claim):
-    assert claim.source
-    assert claim.statement.endswith((".", "?"))
-    assert claim.covers or claim.paper == "OWN"
-    assert claim.weight in (1, 2, 3)
-    assert not claim.figure or claim.figure in {plate.name for plate in PAPER_FIGURES}
-    if claim.untestable:
-        assert not claim.parts
-        assert not claim.study
-        return
-    assert claim.measured
-    assert claim.refuted
-    assert claim.meaning
-    counts = {params.get("runs", params.get("cases")) for params in SIZES_OF[claim.study].values()}
-    assert not any(f"{count} runs" in claim.measured for count in counts)  # sizes differ, so words cannot name one
-    labels = [part.label for part in claim.parts]
-    assert labels
-    assert len(set(labels)) == len(labels)
-    assert all(labels) or len(labels) == 1
+def test_claims_say_what_is_needed():
+    figures = {figure.name for figure in PAPER_FIGURES}
+    for claim in CLAIMS:
+        assert claim.statement.endswith((".", "?")), claim.name
+        assert claim.importance in (1, 2, 3), claim.name
+        assert not claim.figure or claim.figure in figures, claim.name
+        assert bool(claim.untestable) != bool(claim.parts and claim.measured and claim.experiment), claim.name
+        labels = [part.label for part in claim.parts]
+        assert len(set(labels)) == len(labels), claim.name
+        assert all(labels) or len(labels) == 1, claim.name
+        texts = "\n".join((claim.statement, claim.measured, claim.untestable, claim.departure, *claim.readings))
+        named = {name.rstrip(".") for name in re.findall(r"\b(?:CA|VC|CH|OWN)\.[A-Za-z0-9.-]+", texts)}
+        assert named <= set(NAMES), claim.name
+        assert not re.search(r"[a-z][,;][A-Za-z]|  ", texts), claim.name
 
 
 def test_no_place_of_the_papers_is_left_out():
@@ -52,7 +43,7 @@ def test_no_place_of_the_papers_is_left_out():
     places = {"abstract", "table 1", "table 2", "compute resources", "limitations", "broader impact"}
     places |= {f"figure {k}" for k in range(1, 7)} | {f"section {k}" for k in range(1, 9)}
     places |= {"section 5.1", "section 5.2", "appendix A.1", "appendix A.2"} | {f"appendix {k}" for k in "BCDEF"}
-    assert places <= {place for claim in CLAIMS if claim.paper in ("CA", "OWN") for place in claim.covers}
+    assert places <= {place for claim in CLAIMS if claim.paper in ("CA", "OWN") for place in claim.places.split(", ")}
 
 
 TABLES = {
@@ -69,7 +60,7 @@ TABLES = {
 @pytest.mark.parametrize(("name", "numbers"), TABLES.items())
 def test_every_number_of_a_table_is_compared_with_ours(name, numbers):
     claim = next(each for each in CLAIMS if each.name == name)
-    held = {part.rule.reported.printed for part in claim.parts if isinstance(part.rule, Agrees)}
+    held = {part.criterion.reported.printed for part in claim.parts if isinstance(part.criterion, Agrees)}
     assert set(re.split(r", (?![^\[]*\])", numbers)) <= held
 
 
@@ -102,45 +93,19 @@ STATED = {
 )
 def test_numbers_that_the_papers_print_are_in_a_claim_of_their_place(paper, place, words):
     texts = [
-        " ".join((claim.source, claim.statement, claim.measured, claim.untestable, *claim.readings))
+        " ".join((claim.statement, claim.measured, claim.untestable, *claim.readings))
         for claim in CLAIMS
-        if claim.paper == paper and any(f"{each}.".startswith(f"{place}.") for each in claim.covers)
+        if claim.paper == paper and any(f"{each}.".startswith(f"{place}.") for each in claim.places.split(", "))
     ]
     assert any(re.search(rf"(?<![\d.]){re.escape(words)}(?!\.?\d)", text) for text in texts)
 
 
-VC_CLAIMS = [claim for subject in (task, circuits, phases, saddles, sparsity, heads) for claim in subject.CLAIMS]
-
-
-def all_words(claim):
-    """All that a claim says."""
-    said = (claim.source, claim.statement, claim.measured, claim.refuted, claim.untestable, claim.meaning)
-    return " ".join(each for each in (*said, *claim.readings) if each)
-
-
-def test_claims_that_a_claim_names_exist():
-    named = {name.rstrip(".") for claim in CLAIMS for name in
-             re.findall(r"\b(?:CA|VC|CH|OWN)\.[A-Za-z0-9.-]+", all_words(claim))}  # fmt: skip
-    assert named
-    assert named <= set(NAMES)
-
-
-def test_exact_claims_have_no_exception_and_others_may_have_rare_ones():
-    strict = {claim.name for claim in VC_CLAIMS for part in claim.parts if isinstance(part.rule, Every)}
-    assert strict == {"VC.s2.2.keys-and-outputs", "VC.s3.1.permutation", "VC.s3.1.suffix", "OWN.sum"}
-
-
-@pytest.mark.parametrize("claim", VC_CLAIMS, ids=lambda claim: claim.name)
-def test_what_refutes_and_what_is_measured_is_said_precisely(claim):
-    assert claim.covers
-    assert len(claim.parts) < 2 or "partly" in claim.refuted
-    if any(isinstance(part.rule, Nearly) for part in claim.parts):
-        assert "one" in claim.refuted
-        assert "in ten" in claim.refuted
-    sizes = r"\b\d+ (runs|updates|networks|thresholds|simulations)\b|\bover \d+ |frames \(of"  # which differ
-    assert not re.search(sizes, claim.measured)
-    assert "  " not in all_words(claim)
-    assert not re.search(r"[a-z][,;][A-Za-z]", all_words(claim))
+def test_a_claim_whose_numbers_were_judged_before_is_repeated():
+    first, second = (next(each for each in CLAIMS if each.name == name) for name in ("CA.table1.wd0", "CA.table1.wd1"))
+    again = dataclasses.replace(first, name="CA.again", parts=first.parts[:1])
+    both = dataclasses.replace(first, name="CA.both", parts=(*first.parts, *second.parts))
+    kinds = [claim.kind for claim in mark_repeated([first, again, both, second])]
+    assert kinds == [Kind.EMPIRICAL, Kind.REPEATED, Kind.EMPIRICAL, Kind.REPEATED]
 
 
 def test_claims_are_chosen_by_how_their_names_begin():

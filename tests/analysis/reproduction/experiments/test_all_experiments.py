@@ -12,10 +12,10 @@ from analysis.reproduction.claims.registry import CLAIMS
 from analysis.reproduction.experiments import ablation, circuits, dimensions, finetuning, transfer
 from analysis.reproduction.experiments.register import EXPERIMENTS
 from analysis.reproduction.figures.register import SPARSE_RUNS, sparse_runs
+from analysis.reproduction.verification.criteria import Verdict, judge_estimate
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.evidence import evidence_path
 from analysis.reproduction.verification.experiment import Size
-from analysis.reproduction.verification.rules import Verdict, judge_estimate
 from tests.analysis.reproduction.experiments.conftest import RUNNER, SIZES
 
 NAMES = [experiment.name for experiment in EXPERIMENTS]
@@ -41,7 +41,7 @@ def reread(evidence, tmp_path_factory):
 
 
 def test_every_experiment_is_of_a_claim():
-    assert set(NAMES) == {claim.study for claim in CLAIMS if claim.study} == set(SIZES)
+    assert set(NAMES) == {claim.experiment for claim in CLAIMS if claim.experiment} == set(SIZES)
     assert len(set(NAMES)) == len(NAMES)
 
 
@@ -106,8 +106,8 @@ def test_measuring_again_gives_the_same(name, evidence):
 
 @pytest.mark.parametrize("claim", [each for each in CLAIMS if each.study], ids=lambda claim: claim.name)
 def test_every_claim_is_judged_whatever_its_experiment_found(claim, evidence, reread):
-    found, again = evidence[claim.study], reread[claim.study]
-    if claim.study == "vc.remedies":  # a width of 8 stands for the full size
+    found, again = evidence[claim.experiment], reread[claim.experiment]
+    if claim.experiment == "vc.remedies":  # a width of 8 stands for the full size
         names = ["h = 128" if name == "h = 8" else name for name in found["remedy"].values]
         found, again = (each.assign_coords(remedy=names) for each in (found, again))
     for part in claim.parts:
@@ -115,12 +115,12 @@ def test_every_claim_is_judged_whatever_its_experiment_found(claim, evidence, re
         assert isinstance(estimate, Estimate)
         np.testing.assert_equal(tuple(part.measure(again).interval), tuple(estimate.interval))
         assert "nan" not in estimate.note
-        verdict = judge_estimate(part.rule, estimate).verdict
+        verdict = judge_estimate(part.criterion, estimate).verdict
         value, low, high = estimate.interval
-        if claim.study.startswith(("ca", "own")):
-            assert verdict != Verdict.LEFT
+        if claim.experiment.startswith(("ca", "own")):
+            assert verdict != Verdict.SKIPPED
         if math.isnan(value):
             assert estimate.note or estimate.count == 0
-            assert verdict in (Verdict.UNTESTABLE, Verdict.LEFT)
+            assert verdict in (Verdict.UNTESTABLE, Verdict.SKIPPED)
         elif not math.isnan(low):
             assert low <= value <= high

@@ -23,7 +23,7 @@ from analysis.reproduction.experiments import (
 from analysis.reproduction.experiments import networks as network_studies
 from analysis.reproduction.experiments import particles as particle_studies
 from analysis.reproduction.experiments import weights as weight_studies
-from analysis.reproduction.verification.rules import Above, Verdict, combine_verdicts, judge_estimate
+from analysis.reproduction.verification.criteria import Above, Verdict, combine_verdicts, judge_estimate
 from analysis.statistics.intervals import difference_interval, mean_interval
 from analysis.statistics.resampling import jackknife_groups, jackknife_runs, leave_one_out_interval
 from analysis.structures.lattices import perfect_grids
@@ -72,7 +72,9 @@ def test_what_nothing_changes_is_no_certainty(generator):
                     samples.mean_by_seed(none, none == 0, np.arange(100), "circles")):  # fmt: skip
         assert math.isfinite(finding.interval.value)
         assert math.isnan(finding.interval.low)
-        assert judge_estimate(Above(-1), finding).verdict == judge_estimate(Above(9), finding).verdict == Verdict.OPEN
+        assert (
+            judge_estimate(Above(-1), finding).verdict == judge_estimate(Above(9), finding).verdict == Verdict.UNDECIDED
+        )
     assert samples.estimate_mean(none).note
     assert samples.estimate_mean(np.append(none, 1.0)).interval.high > 0
 

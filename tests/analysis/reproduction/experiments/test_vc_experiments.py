@@ -25,7 +25,7 @@ from analysis.reproduction.experiments import (
     saddles,
     sparsity,
 )
-from analysis.reproduction.verification.rules import Verdict
+from analysis.reproduction.verification.criteria import Verdict
 from analysis.statistics.intervals import Interval
 from analysis.transitions.change_points import SeriesEvent
 from tests.analysis.reproduction.judging import verdicts
@@ -197,7 +197,7 @@ def phased(runs=24, **changes):
 def test_runs_that_learn_layer_after_layer_reproduce_every_claim_of_phases():
     found = verdicts(phase_claims.CLAIMS, phased(), "vc.phases")
     others = {name: verdict for name, verdict in found.items() if verdict != Verdict.REPRODUCED}
-    assert others == {"VC.s4.1.escape-spread": Verdict.OPEN}  # these 24 escape within a factor of 2
+    assert others == {"VC.s4.1.escape-spread": Verdict.UNDECIDED}  # these 24 escape within a factor of 2
 
 
 def test_runs_that_learn_the_other_way_round_are_not_reproduced():
@@ -217,7 +217,7 @@ def test_runs_that_learn_the_other_way_round_are_not_reproduced():
     )  # fmt: skip
     found = verdicts(phase_claims.CLAIMS, turned, "vc.phases")
     kept = {name: verdict for name, verdict in found.items() if verdict != Verdict.NOT}
-    assert kept.pop("VC.figure5.example") == Verdict.OPEN  # none among 24, which does not exclude 5%
+    assert kept.pop("VC.figure5.example") == Verdict.UNDECIDED  # none among 24, which does not exclude 5%
     assert set(kept) == {"VC.s4.1.definitive", "VC.s4.1.escape-spread", "VC.s4.1.no-second-change"}
 
 
@@ -429,7 +429,7 @@ def test_dense_successes_reproduce_sparsity_and_sparse_ones_do_not():
 
 def test_a_dimension_that_was_not_run_is_said_to_be_missing():
     finding = sparsity.success_sparsity(sparse(dims=(2,)), dim=8)
-    assert finding.left
+    assert finding.skipped
     assert "not run" in finding.note
 
 

@@ -8,10 +8,11 @@ import xarray as xr
 
 from analysis.reproduction.claims import hyperparameters, spikes, transfer
 from analysis.reproduction.experiments import ablation as ablations
-from analysis.reproduction.experiments import finetuning, normalisation, recipe_changes, remedies, samples
+from analysis.reproduction.experiments import finetuning, normalisation, recipe_changes, remedies
 from analysis.reproduction.experiments import spikes as spiking
 from analysis.reproduction.experiments import transfer as transfers
-from analysis.reproduction.verification.rules import Verdict, judge_estimate
+from analysis.reproduction.verification import samples
+from analysis.reproduction.verification.criteria import Verdict, judge_estimate
 from analysis.statistics.intervals import NO_INTERVAL
 from tests.analysis.reproduction.judging import CLAIMS_BY_NAME, part_verdicts
 
@@ -163,7 +164,7 @@ def test_no_circuits_in_few_runs_exclude_nothing():
     assert found.interval.low < -10
     assert found.interval.high > 10
     rule = transfer.OF_SUMMARY[1].parts[0].rule
-    assert judge_estimate(rule, found).verdict == Verdict.OPEN
+    assert judge_estimate(rule, found).verdict == Verdict.UNDECIDED
     with_one = none.assign(whole=("run", np.ones(24)))
     assert judge_estimate(rule, finetuning.invariance_gain(with_one)).verdict == Verdict.REPRODUCED
 

@@ -15,12 +15,13 @@ from PIL import Image
 
 from analysis.clustering_heads.labels import CircuitLabel
 from analysis.reproduction.figures import attention, circuits, finetuning, modular, phases, spikes
-from analysis.reproduction.figures.figure import FigureData, PaperFigure, RequiredRuns, SizeOverrides
+from analysis.reproduction.figures.figure import FigureData, PaperFigure
 from analysis.reproduction.figures.figure_runs import load_figure_runs, match_files_to_requirements
 from analysis.reproduction.figures.framing import add_title_and_caption, small_dpi
 from analysis.reproduction.figures.register import PAPER_FIGURES, get_paper_figure
 from analysis.reproduction.figures.run_choice import EndStates, index_nearest_median, runs_with_seeds
 from analysis.reproduction.figures.settings_line import settings_summary
+from analysis.reproduction.verification.required_runs import RequiredRuns, SizeOverrides
 from analysis.transitions import loss_events
 from dynamics.errors import TrajectoryError
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings

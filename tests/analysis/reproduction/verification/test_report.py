@@ -10,10 +10,11 @@ import pytest
 import xarray as xr
 
 from analysis.reproduction.figures import circuits
-from analysis.reproduction.figures.figure import RequiredRuns
-from analysis.reproduction.verification import methods, report, rules
+from analysis.reproduction.report import methods, report
+from analysis.reproduction.report.disagreements import distance_beyond_margin, main_disagreements
+from analysis.reproduction.report.report import ReportProvenance, write_report
+from analysis.reproduction.verification import criteria as rules
 from analysis.reproduction.verification.claim import Claim, Measurement
-from analysis.reproduction.verification.claim_results import ClaimResult, judge_claim
 from analysis.reproduction.verification.coverage import (
     PAPERS,
     UNTESTED_PLACES,
@@ -23,11 +24,11 @@ from analysis.reproduction.verification.coverage import (
     uncovered_places,
     unlisted_places,
 )
-from analysis.reproduction.verification.disagreements import distance_beyond_margin, main_disagreements
+from analysis.reproduction.verification.criteria import Above, Agrees, Below, Every, Verdict, Within, judge_estimate
 from analysis.reproduction.verification.estimate import Estimate, reported_count, reported_number
 from analysis.reproduction.verification.experiment import Experiment, Size
-from analysis.reproduction.verification.report import ReportProvenance, write_report
-from analysis.reproduction.verification.rules import Above, Agrees, Below, Every, Verdict, Within, judge_estimate
+from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.reproduction.verification.results import ClaimResult, judge_claim
 from analysis.statistics.intervals import NO_INTERVAL, Interval
 from dynamics.run_checks import run_path
 from dynamics.settings import ParticleSettings, SparseSettings
@@ -142,7 +143,7 @@ def test_a_claim_in_parts_is_judged_by_all_of_them():
     result = judge_claim(one, EVIDENCE, Size.FULL)
     assert [each.verdict for each in result.judgements] == [Verdict.REPRODUCED, Verdict.NOT, Verdict.UNTESTABLE]
     assert result.verdict is Verdict.PARTLY
-    assert result.findings[0].interval.value == 5
+    assert result.estimates[0].interval.value == 5
     assert result.size is Size.FULL
 
 
@@ -153,7 +154,7 @@ def test_what_cannot_be_tested_is_not_measured():
     one = claim("CA.s8.open", Measurement(measure, Above(1)), untestable="no means")
     assert judge_claim(one, EVIDENCE, Size.QUICK).verdict is Verdict.UNTESTABLE
     other = claim("CA.s8.dear", Measurement(measure, Above(1)))
-    assert judge_claim(other, None, Size.QUICK) == (other, (), (), Verdict.LEFT, Size.QUICK)
+    assert judge_claim(other, None, Size.QUICK) == (other, (), (), Verdict.SKIPPED, Size.QUICK)
 
 
 # ----------------------------------------------------------------------------------------- disagreements
@@ -278,7 +279,7 @@ def test_every_claim_has_a_row_and_an_entry_in_both(written):
         assert re.search(rf"^### {re.escape(name)} · . {verdict}$", text, re.M)
         assert page.count(f' id="{name}"') == 1
         if not one.claim.untestable:
-            size = "" if one.verdict is Verdict.LEFT else " --quick"
+            size = "" if one.verdict is Verdict.SKIPPED else " --quick"
             assert f"`python -m analysis.verify --only {name}{size}`" in text
             assert f"<code>python -m analysis.verify --only {name}{size}</code>" in plain
 
@@ -297,7 +298,7 @@ def test_links_lead_somewhere(written):
 
 def test_numbers_are_told_with_their_intervals_digits_and_units(written):
     text, page, _ = written
-    assert "**Rule**: agrees with 56.0% [45.7, 65.9] (56 of 100), margin 10 points" in text
+    assert "**Criterion**: agrees with 56.0% [45.7, 65.9] (56 of 100), margin 10 points" in text
     assert "**Here**: **60.7% [57.7, 63.7]**, of 100 simulations, +4.7 points [" in text
     assert "|56.0% [45.7, 65.9] (56 of 100) → 60.7% [57.7, 63.7]|" in text
     for told in (
@@ -330,7 +331,7 @@ def test_an_entry_tells_rule_readings_contradictions_and_its_study(written):
     assert "figure `python -m analysis.paper ca5`" in entry
     nasty = text[text.index('<a id="VC.s4.nasty">') :]
     assert "**This contradicts the paper**: the interval lies on the other side. What follows: " in nasty
-    assert "- **Rule**: above 1\n- **Here**: **0.1 [0.0, 0.2]**, of 100 runs\n" in nasty
+    assert "- **Criterion**: above 1\n- **Here**: **0.1 [0.0, 0.2]**, of 100 runs\n" in nasty
     later = text[text.index('<a id="VC.figure6.later">') :]
     assert "its study is too dear for it; it is done at default and full size" in later
     assert "(VC.s5.open) Not tested: It is about larger models." in text
@@ -343,7 +344,7 @@ def test_what_all_parts_have_in_common_is_said_once(tmp_path):
     parts = [part(Above(1), found(value, of="spikes"), label) for value, label in ((5, "first"), (6, "second"))]
     one = judge_claim(claim("CA.s4.alike", *parts), EVIDENCE, Size.QUICK)
     text = write_report([one], ABOUT, STUDIES, tmp_path / "a.md", pictures=False)[0].read_text()
-    assert "- **Rule**: each above 1\n- **Of**: each 100 spikes\n" in text
+    assert "- **Criterion**: each above 1\n- **Of**: each 100 spikes\n" in text
     assert "||here|verdict|\n|---|---|---|\n|first|**5.0 [4.0, 6.0]**|reproduced|" in text
 
 
@@ -374,7 +375,7 @@ def test_studies_are_told_once_with_size_and_what_is_smaller(tmp_path):
     path, page = write_report(every, about, STUDIES, tmp_path / "a.md", pictures=False)
     text = path.read_text()
     told = text[text.index("## Studies") : text.index("## Where everything is")]
-    count = sum(one.claim.study == "CA.0" for one in every)
+    count = sum(one.claim.experiment == "CA.0" for one in every)
     row = '|<a id="CA.0"></a>CA.0|what is measured|runs 4, wd [0, 1]|32 runs in place of 100|'
     assert f"{row}{count}|" in told
     assert '<tr id="CA.0"><th scope="row"' in page.read_text()
@@ -463,8 +464,8 @@ def test_signs_in_texts_are_shown_as_they_are(written):
     ],
 )
 def test_signs_at_the_beginning_of_a_line(plain_text, markdown):
-    from analysis.reproduction.verification.document import Document, Paragraph
-    from analysis.reproduction.verification.markdown import render_markdown as written_as
+    from analysis.reproduction.report.document import Document, Paragraph
+    from analysis.reproduction.report.markdown import render_markdown as written_as
 
     assert written_as(Document("t", (Paragraph((plain_text,)),), ()), "f") == f"# t\n\n{markdown}\n"
 

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from string import Template
 
-from analysis.reproduction.verification.document import (
+from analysis.reproduction.report.document import (
     MARKS,
     Badge,
     Block,
@@ -27,7 +27,7 @@ from analysis.reproduction.verification.document import (
     Span,
     Strong,
 )
-from analysis.reproduction.verification.rules import Verdict
+from analysis.reproduction.verification.criteria import Verdict
 
 INTERVAL = re.compile(r"\[([-\d.]+), ([-\d.]+)\]")
 TEMPLATE = Path(__file__).with_name("report.html")

@@ -6,16 +6,16 @@ from typing import NamedTuple
 import xarray as xr
 
 from analysis.reproduction.verification.claim import Claim
+from analysis.reproduction.verification.criteria import Judgement, Verdict, combine_verdicts, judge_estimate
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Size
-from analysis.reproduction.verification.rules import Judgement, Verdict, combine_verdicts, judge_estimate
 
 
 class ClaimResult(NamedTuple):
     """What was found for each part of a claim, and what becomes of it."""
 
     claim: Claim
-    findings: tuple[Estimate, ...]
+    estimates: tuple[Estimate, ...]
     """Of its parts, in their order; none where it was not tested"""
     judgements: tuple[Judgement, ...]
     """Of its parts"""
@@ -35,15 +35,17 @@ class ReportProvenance(NamedTuple):
     seconds: float
     """That all evidence took, whenever it was gathered; runs that were there before aside"""
     runs: int
-    """Of the ensembles that the studies name: what they make beside these is not counted"""
+    """Of the ensembles that the experiments name: what they make beside these is not counted"""
 
 
 def judge_claim(claim: Claim, evidence: xr.Dataset | None, size: Size) -> ClaimResult:
-    """Measure all parts of a claim on its study's evidence and judge them; None is a study not done at this size."""
+    """Measure all parts of a claim on the evidence and judge them; None if it was not measured at this size."""
     if claim.untestable:
         return ClaimResult(claim, (), (), Verdict.UNTESTABLE, size)
     if evidence is None:
-        return ClaimResult(claim, (), (), Verdict.LEFT, size)
-    findings = tuple(part.measure(evidence) for part in claim.parts)
-    judgements = tuple(judge_estimate(part.rule, finding) for part, finding in zip(claim.parts, findings, strict=True))
-    return ClaimResult(claim, findings, judgements, combine_verdicts([each.verdict for each in judgements]), size)
+        return ClaimResult(claim, (), (), Verdict.SKIPPED, size)
+    estimates = tuple(part.measure(evidence) for part in claim.parts)
+    judgements = tuple(
+        judge_estimate(part.criterion, estimate) for part, estimate in zip(claim.parts, estimates, strict=True)
+    )
+    return ClaimResult(claim, estimates, judgements, combine_verdicts([each.verdict for each in judgements]), size)

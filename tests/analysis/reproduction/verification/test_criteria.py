@@ -1,4 +1,4 @@
-"""The rules by which claims are judged: what they say of findings whose verdict is known, and how often they err."""
+"""Criteria: their verdicts on estimates whose verdict is known, and how often they err."""
 
 import math
 from functools import cache
@@ -6,19 +6,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from analysis.reproduction.verification.estimate import (
-    Estimate,
-    as_percentage,
-    percentage,
-    reported_count,
-    reported_number,
-)
-from analysis.reproduction.verification.rules import (
-    SOME,
+from analysis.reproduction.verification.criteria import (
     Above,
     Agrees,
     Below,
     Every,
+    Exists,
     Nearly,
     Verdict,
     Within,
@@ -26,9 +19,16 @@ from analysis.reproduction.verification.rules import (
     difference_from_reported,
     judge_estimate,
 )
+from analysis.reproduction.verification.estimate import (
+    Estimate,
+    as_percentage,
+    percentage,
+    reported_count,
+    reported_number,
+)
 from analysis.statistics.intervals import NO_INTERVAL, Interval, binomial_interval, mean_interval
 
-YES, PARTLY, NO, OPEN = Verdict.REPRODUCED, Verdict.PARTLY, Verdict.NOT, Verdict.OPEN
+YES, PARTLY, NO, OPEN = Verdict.REPRODUCED, Verdict.PARTLY, Verdict.NOT, Verdict.UNDECIDED
 
 
 def found(value, low, high, count=100):
@@ -53,6 +53,7 @@ def test_agreement_with_a_number(finding, verdict):
     ("finding", "verdict"),
     [
         (found(3, 1, 5), YES),
+        (found(0.3, 0.1, 0.5), PARTLY),  # in the stated direction, but less than the minimum effect
         (found(1, -1, 3), OPEN),
         (found(-1, -3, 1), OPEN),  # against it, but an effect of the size of the margin is not excluded
         (found(0, -0.2, 0.4), NO),  # an effect as large as the margin is excluded
@@ -60,10 +61,16 @@ def test_agreement_with_a_number(finding, verdict):
     ],
 )
 def test_more_and_less_than_a_bound(finding, verdict):
-    assert judge_estimate(Above(0, margin=0.5), finding).verdict == verdict
+    assert judge_estimate(Above(0, minimum=0.5), finding).verdict == verdict
     value, low, high = finding.interval
-    assert judge_estimate(Below(0, margin=0.5), found(-value, -high, -low)).verdict == verdict
-    assert judge_estimate(Above(7, margin=0.5), found(value + 7, low + 7, high + 7)).verdict == verdict
+    assert judge_estimate(Below(0, minimum=0.5), found(-value, -high, -low)).verdict == verdict
+    assert judge_estimate(Above(7, minimum=0.5), found(value + 7, low + 7, high + 7)).verdict == verdict
+
+
+@pytest.mark.parametrize("criterion", [Above(50, ours=True), Within(50, 100, ours=True)])
+def test_a_bound_that_we_chose_contradicts_no_paper(criterion):
+    assert judge_estimate(criterion, found(60, 55, 65)).verdict == YES
+    assert judge_estimate(criterion, found(40, 35, 45)).verdict == OPEN
 
 
 def test_ranges():
@@ -90,9 +97,9 @@ def test_all_with_rare_exceptions():
 
 
 def test_one_case_is_enough_where_one_is_claimed():
-    assert judge_estimate(SOME, percentage(1, 100)).verdict == YES
-    assert judge_estimate(SOME, percentage(0, 10)).verdict == OPEN
-    assert judge_estimate(SOME, percentage(0, 100)).verdict == NO
+    assert judge_estimate(Exists(), percentage(1, 100)).verdict == YES
+    assert judge_estimate(Exists(), percentage(0, 10)).verdict == OPEN
+    assert judge_estimate(Exists(), percentage(0, 100)).verdict == NO
 
 
 @pytest.mark.parametrize("rule", [Agrees(reported_number("31.6 ± 4.0"), 5), Above(3), Below(3), Within(2, 4), Nearly()])
@@ -104,12 +111,12 @@ def test_a_single_case_cannot_tell(rule, value):
 def test_nothing_to_measure_is_no_verdict():
     judgement = judge_estimate(Above(0), Estimate(NO_INTERVAL, 0, note="no circle among 100 runs"))
     assert judgement.verdict == Verdict.UNTESTABLE
-    assert judgement.why == "no circle among 100 runs"
+    assert judgement.reason == "no circle among 100 runs"
 
 
 def test_what_is_not_measured_at_a_size_is_no_verdict():
-    judgement = judge_estimate(Above(0), Estimate(NO_INTERVAL, 0, note="d = 32 takes longer", left=True))
-    assert judgement == (Verdict.LEFT, "d = 32 takes longer", NO_INTERVAL)
+    judgement = judge_estimate(Above(0), Estimate(NO_INTERVAL, 0, note="d = 32 takes longer", skipped=True))
+    assert judgement == (Verdict.SKIPPED, "d = 32 takes longer", NO_INTERVAL)
 
 
 def test_a_claim_in_parts():
@@ -120,9 +127,9 @@ def test_a_claim_in_parts():
     assert combine_verdicts([Verdict.UNTESTABLE]) == Verdict.UNTESTABLE
     assert combine_verdicts([YES, OPEN]) == PARTLY
     assert combine_verdicts([NO, OPEN]) == OPEN
-    assert combine_verdicts([YES, Verdict.LEFT]) == PARTLY
-    assert combine_verdicts([NO, Verdict.LEFT]) == NO
-    assert combine_verdicts([Verdict.LEFT, Verdict.LEFT]) == Verdict.LEFT
+    assert combine_verdicts([YES, Verdict.SKIPPED]) == PARTLY
+    assert combine_verdicts([NO, Verdict.SKIPPED]) == NO
+    assert combine_verdicts([Verdict.SKIPPED, Verdict.SKIPPED]) == Verdict.SKIPPED
     assert combine_verdicts([]) == Verdict.UNTESTABLE
 
 
@@ -175,8 +182,8 @@ def test_a_difference_that_matters_is_seen(generator):
     assert seen >= 48
 
 
-def test_words_name_the_rule():
-    assert Agrees(reported_count(17), 10).words() == "agrees with 17 of 100, a difference of up to 10 aside"
+def test_words_name_the_criterion():
+    assert Agrees(reported_count(17), 10).words() == "agrees with 17 of 100 up to 10"
     assert [Above(0.5).words(), Below(3).words(), Within(0, 10).words()] == ["above 0.5", "below 3", "from 0 to 10"]
 
 

@@ -3,11 +3,9 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from analysis.reproduction.verification import disagreements, overview
-from analysis.reproduction.verification.claim_results import ClaimResult, ReportProvenance
-from analysis.reproduction.verification.coverage import OWN, PAPERS, place_in_paper
-from analysis.reproduction.verification.disagreements import contradictions
-from analysis.reproduction.verification.document import (
+from analysis.reproduction.report import disagreements, overview
+from analysis.reproduction.report.disagreements import contradictions
+from analysis.reproduction.report.document import (
     Badge,
     Block,
     Break,
@@ -23,7 +21,10 @@ from analysis.reproduction.verification.document import (
     Span,
     Strong,
 )
-from analysis.reproduction.verification.entry import RepeatedTexts, ReportPicture, claim_section
+from analysis.reproduction.report.entry import RepeatedTexts, ReportPicture, claim_section
+from analysis.reproduction.report.methods import coverage_section, experiments_section, methods_section
+from analysis.reproduction.verification.coverage import OWN, PAPERS, place_in_paper
+from analysis.reproduction.verification.criteria import Verdict
 from analysis.reproduction.verification.experiment import Experiment, Size
 from analysis.reproduction.verification.formatting import (
     as_sentence,
@@ -34,8 +35,7 @@ from analysis.reproduction.verification.formatting import (
     quote_stated,
     shorten_text,
 )
-from analysis.reproduction.verification.methods import coverage_section, experiments_section, methods_section
-from analysis.reproduction.verification.rules import Verdict
+from analysis.reproduction.verification.results import ClaimResult, ReportProvenance
 
 REPORT_TITLE = "Two papers on training dynamics, put to the test"
 TITLES = {each.short: each.title for each in PAPERS} | {OWN: "Claims of our own"}
@@ -51,7 +51,9 @@ def build_report(
     said = RepeatedTexts()
     entries = {
         paper: [
-            claim_section(one, studies.get(one.claim.study), drawn, said) for one in every if one.claim.paper == paper
+            claim_section(one, studies.get(one.claim.experiment), drawn, said)
+            for one in every
+            if one.claim.paper == paper
         ]
         for paper in TITLES
     }
@@ -82,7 +84,7 @@ def _front(every: Sequence[ClaimResult], about: ReportProvenance) -> tuple[Block
     facts: list[tuple[str, RichText]] = [
         ("Size", (f"{about.size.value}: {SIZES[about.size]}",)),
         ("Date", (format_date(about.created_at),)),
-        ("Claims", (f"{len(every)}, of which {sum(bool(one.findings) for one in every)} were put to the test",)),
+        ("Claims", (f"{len(every)}, of which {sum(bool(one.estimates) for one in every)} were put to the test",)),
         ("Ensembles named by the studies", (f"{about.runs:,} runs",)),
         ("Time of the measuring", (f"{format_duration(about.seconds)}; runs that were there before aside",)),
         ("Environment", (", ".join(f"{name} {value}" for name, value in about.environment.items()),)),
@@ -165,7 +167,7 @@ MOST = 3
 """Parts of a claim that the table of all claims tells; its entry has all of them."""
 SHORT = 84
 """Signs of a statement that the table tells; its entry has all of them."""
-WORST_FIRST = (Verdict.NOT, Verdict.PARTLY, Verdict.OPEN, Verdict.REPRODUCED, Verdict.UNTESTABLE, Verdict.LEFT)
+WORST_FIRST = (Verdict.NOT, Verdict.PARTLY, Verdict.UNDECIDED, Verdict.REPRODUCED, Verdict.UNTESTABLE, Verdict.SKIPPED)
 
 
 def _table(every: Sequence[ClaimResult]) -> ReportTable:
@@ -184,7 +186,7 @@ def _row(one: ClaimResult) -> ReportRow:
 
 def _numbers(one: ClaimResult) -> RichText:
     """What is stated and what is found, a line for each part; of more than `MOST` those that hold least."""
-    parts = list(zip(one.claim.parts, one.findings, one.judgements, strict=True)) if one.findings else []
+    parts = list(zip(one.claim.parts, one.estimates, one.judgements, strict=True)) if one.estimates else []
     several, more = len(parts) > 1, len(parts) - MOST
     if more > 1:
         parts = sorted(parts, key=lambda each: WORST_FIRST.index(each[2].verdict))[:MOST]

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from analysis.reproduction.verification.rules import Verdict
+from analysis.reproduction.verification.criteria import Verdict
 
 
 class Strong(NamedTuple):
@@ -111,8 +111,8 @@ MARKS = {
     Verdict.REPRODUCED: "●",
     Verdict.PARTLY: "◐",
     Verdict.NOT: "✕",
-    Verdict.OPEN: "?",
+    Verdict.UNDECIDED: "?",
     Verdict.UNTESTABLE: "–",
-    Verdict.LEFT: "○",
+    Verdict.SKIPPED: "○",
 }
 """A sign before each verdict, so that it is not told by colour alone."""

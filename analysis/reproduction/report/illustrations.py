@@ -12,19 +12,14 @@ from tqdm import tqdm
 
 from analysis.clustering_heads.transfer_design import TransferDesign, check_transfer_design, larger_vocabulary_settings
 from analysis.reproduction.figures.ensembles import ablation_designs, transfer_design
-from analysis.reproduction.figures.figure import (
-    PaperFigure,
-    RequiredResult,
-    SizeOverrides,
-    paper_figure_caption,
-    paper_figure_title,
-)
+from analysis.reproduction.figures.figure import PaperFigure, RequiredResult, paper_figure_caption, paper_figure_title
 from analysis.reproduction.figures.figure_runs import load_figure_runs
 from analysis.reproduction.figures.framing import save_small_png
 from analysis.reproduction.figures.register import get_paper_figure
-from analysis.reproduction.verification.claim_results import ClaimResult
-from analysis.reproduction.verification.entry import ReportPicture
+from analysis.reproduction.report.entry import ReportPicture
 from analysis.reproduction.verification.experiment import Experiment, Size
+from analysis.reproduction.verification.required_runs import SizeOverrides
+from analysis.reproduction.verification.results import ClaimResult
 from analysis.transitions.ablations import merge_ablation_sweeps
 from dynamics.errors import TrajectoryError
 from dynamics.run_checks import run_path

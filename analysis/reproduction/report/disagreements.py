@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 
 from analysis.reproduction.verification.claim import Measurement
-from analysis.reproduction.verification.claim_results import ClaimResult
+from analysis.reproduction.verification.criteria import Above, Agrees, Below, Judgement, Verdict, Within
 from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.rules import Above, Agrees, Below, Judgement, Verdict, Within
+from analysis.reproduction.verification.results import ClaimResult
 from analysis.statistics.intervals import Interval
 
 PAPERS = ("CA", "VC", "CH")
@@ -30,7 +30,7 @@ def main_disagreements(all_judged: Sequence[ClaimResult], most: int = MOST) -> l
 
 def _alike(one: ClaimResult, other: ClaimResult) -> bool:
     """Whether two are read off one study, or disagree over the same number."""
-    return one.claim.study == other.claim.study or bool(_numbers(one) & _numbers(other))
+    return one.claim.experiment == other.claim.experiment or bool(_numbers(one) & _numbers(other))
 
 
 def _numbers(judged: ClaimResult) -> set[tuple[Interval, int]]:
@@ -40,7 +40,7 @@ def _numbers(judged: ClaimResult) -> set[tuple[Interval, int]]:
 
 def contradictions(judged: ClaimResult) -> list[tuple[Measurement, Estimate, Judgement]]:
     """The parts of a claim that are not reproduced, or only partly: the worst first."""
-    every = zip(judged.claim.parts, judged.findings, judged.judgements, strict=True)
+    every = zip(judged.claim.parts, judged.estimates, judged.judgements, strict=True)
     parts = [each for each in every if each[2].verdict in (Verdict.NOT, Verdict.PARTLY)]
     return sorted(parts, key=lambda each: (each[2].verdict is not Verdict.NOT, -distance_beyond_margin(*each)))
 
@@ -51,7 +51,7 @@ def distance_beyond_margin(part: Measurement, finding: Estimate, judgement: Judg
     Negative where it is within, or on the right side; minus infinity where there is no interval, or one without width,
     as of what is worked out without chance.
     """
-    rule, value = part.rule, finding.interval.value
+    rule, value = part.criterion, finding.interval.value
     far = judgement.difference if isinstance(rule, Agrees) else finding.interval
     if isinstance(rule, Agrees):
         distance = abs(judgement.difference.value) - rule.margin
@@ -72,4 +72,4 @@ def _disagrees(judged: ClaimResult) -> bool:
 
 def _rank(judged: ClaimResult) -> tuple[bool, int, float]:
     furthest = max((distance_beyond_margin(*each) for each in contradictions(judged)), default=-math.inf)
-    return judged.verdict is not Verdict.NOT, -judged.claim.weight, -furthest
+    return judged.verdict is not Verdict.NOT, -judged.claim.importance, -furthest

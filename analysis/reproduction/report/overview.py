@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.plots.figure_files import new_figure
-from analysis.reproduction.verification.claim_results import ClaimResult
 from analysis.reproduction.verification.coverage import OWN, PAPERS, place_in_paper
-from analysis.reproduction.verification.rules import Agrees, Verdict
+from analysis.reproduction.verification.criteria import Agrees, Verdict
+from analysis.reproduction.verification.results import ClaimResult
 from analysis.statistics.intervals import Interval
 
 VERDICTS_PICTURE, NUMBERS_PICTURE = "verdicts", "numbers"
@@ -21,14 +21,14 @@ COLOURS = {
     Verdict.REPRODUCED: "#2166ac",
     Verdict.PARTLY: "#e69f00",
     Verdict.NOT: "#8b1a1a",
-    Verdict.OPEN: "#8fb8b0",
+    Verdict.UNDECIDED: "#8fb8b0",
     Verdict.UNTESTABLE: "#c8c8c8",
-    Verdict.LEFT: "#ececec",
+    Verdict.SKIPPED: "#ececec",
 }
 """Of verdicts: as far apart in lightness as in hue, so that any eye and a printer tell them apart."""
-HATCHES = {Verdict.PARTLY: "///", Verdict.NOT: "xxx", Verdict.OPEN: "---", Verdict.LEFT: "..."}
+HATCHES = {Verdict.PARTLY: "///", Verdict.NOT: "xxx", Verdict.UNDECIDED: "---", Verdict.SKIPPED: "..."}
 MARKERS = {
-    Verdict.REPRODUCED: "o", Verdict.PARTLY: "D", Verdict.NOT: "X", Verdict.OPEN: "s", Verdict.UNTESTABLE: ".",
+    Verdict.REPRODUCED: "o", Verdict.PARTLY: "D", Verdict.NOT: "X", Verdict.UNDECIDED: "s", Verdict.UNTESTABLE: ".",
 }  # fmt: skip
 EDGE = 4.0
 """Margins to either side that are shown."""
@@ -52,9 +52,13 @@ def compared_numbers(every: Sequence[ClaimResult]) -> list[_ComparedNumber]:
     found = []
     for one in every:
         for part, judgement in zip(one.claim.parts, one.judgements, strict=False) if one.claim.paper != OWN else ():
-            if isinstance(part.rule, Agrees) and part.rule.margin > 0 and math.isfinite(judgement.difference.value):
+            if (
+                isinstance(part.criterion, Agrees)
+                and part.criterion.margin > 0
+                and math.isfinite(judgement.difference.value)
+            ):
                 place, what = place_in_paper(one.claim.name)
-                scaled = Interval(*(each / part.rule.margin for each in judgement.difference))
+                scaled = Interval(*(each / part.criterion.margin for each in judgement.difference))
                 label = ", ".join(each for each in (what, part.label) if each)
                 found.append(_ComparedNumber(f"{one.claim.paper} {place}", label, scaled, judgement.verdict))
     return found

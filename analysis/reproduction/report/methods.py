@@ -7,11 +7,7 @@ from functools import partial
 
 from scipy import stats
 
-from analysis.reproduction.verification import rules
-from analysis.reproduction.verification.claim import Measurement
-from analysis.reproduction.verification.claim_results import ClaimResult
-from analysis.reproduction.verification.coverage import OWN, PAPERS, UNTESTED_PLACES, directly_covering, unlisted_places
-from analysis.reproduction.verification.document import (
+from analysis.reproduction.report.document import (
     Block,
     Bullets,
     Code,
@@ -24,8 +20,12 @@ from analysis.reproduction.verification.document import (
     Span,
     Strong,
 )
+from analysis.reproduction.verification import criteria as rules
+from analysis.reproduction.verification.claim import Measurement
+from analysis.reproduction.verification.coverage import OWN, PAPERS, UNTESTED_PLACES, directly_covering, unlisted_places
+from analysis.reproduction.verification.criteria import Above, Agrees, Below, Within
 from analysis.reproduction.verification.experiment import Experiment, Size
-from analysis.reproduction.verification.rules import Above, Agrees, Below, Within
+from analysis.reproduction.verification.results import ClaimResult
 
 
 def methods_section(every: Sequence[ClaimResult]) -> Section:
@@ -74,7 +74,7 @@ def _runs(lines: list[str]) -> list[tuple[bool, list[str]]]:
 def _together(every: Sequence[ClaimResult]) -> str:
     """What 95% means over all comparisons."""
     held = [
-        (part.rule, judgement.difference)
+        (part.criterion, judgement.difference)
         for one in every
         for part, judgement in zip(one.claim.parts, one.judgements, strict=False)
         if judgement.difference.half > 0 and one.claim.paper != OWN  # what has no width was not drawn by chance
@@ -100,7 +100,7 @@ def _together(every: Sequence[ClaimResult]) -> str:
 
 def _shared(every: Sequence[ClaimResult]) -> list[str]:
     """How many verdicts rest on a number, by the same rule, that another claim is judged by too."""
-    asked = [{_number(one, part) for part in one.claim.parts} for one in every if one.findings]
+    asked = [{_number(one, part) for part in one.claim.parts} for one in every if one.estimates]
     times = Counter(number for numbers in asked for number in numbers)
     count = sum(any(times[number] > 1 for number in numbers) for numbers in asked)
     if not count:
@@ -116,15 +116,15 @@ def _number(one: ClaimResult, part: Measurement) -> tuple[Hashable, ...]:
     """What a part is judged by: how it is measured, on which study's evidence, and the rule."""
     how = part.measure
     if isinstance(how, partial):
-        return one.claim.study, how.func, repr((how.args, sorted(how.keywords.items()))), part.rule
-    return one.claim.study, how, part.rule
+        return one.claim.experiment, how.func, repr((how.args, sorted(how.keywords.items()))), part.criterion
+    return one.claim.experiment, how, part.criterion
 
 
 def experiments_section(every: Sequence[ClaimResult], studies: Mapping[str, Experiment]) -> Section:
     """What was run and measured, for the claims that are read off it."""
-    names = dict.fromkeys(one.claim.study for one in every if one.claim.study in studies)
+    names = dict.fromkeys(one.claim.experiment for one in every if one.claim.experiment in studies)
     size = every[0].size if every else Size.DEFAULT
-    rows = tuple(_study_row(studies[name], size, sum(one.claim.study == name for one in every)) for name in names)
+    rows = tuple(_study_row(studies[name], size, sum(one.claim.experiment == name for one in every)) for name in names)
     header = ("study", "what is measured", f"{size.value} size", "smaller than the paper's", "claims", "more of it")
     lead = "What was run and measured, once each, for all the claims that are read off it."
     return Section("Studies", "studies", (Paragraph((lead,)), ReportTable(header, rows)))

@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from analysis.reproduction.verification.claim import Claim, Measurement
-from analysis.reproduction.verification.claim_results import ClaimResult
-from analysis.reproduction.verification.document import (
+from analysis.reproduction.report.document import (
     Badge,
     Block,
     Code,
@@ -20,6 +18,8 @@ from analysis.reproduction.verification.document import (
     Span,
     Strong,
 )
+from analysis.reproduction.verification.claim import Claim, Measurement
+from analysis.reproduction.verification.criteria import Agrees, Judgement, Verdict
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Size
 from analysis.reproduction.verification.formatting import (
@@ -29,7 +29,7 @@ from analysis.reproduction.verification.formatting import (
     format_estimate,
     format_rule,
 )
-from analysis.reproduction.verification.rules import Agrees, Judgement, Verdict
+from analysis.reproduction.verification.results import ClaimResult
 
 
 class ReportPicture(NamedTuple):
@@ -63,16 +63,16 @@ def claim_section(
 ) -> Section:
     """The entry of a claim, whose study may be missing where it is not testable; `said` is what those before it say."""
     claim = one.claim
-    stands: RichText = (Strong(claim.statement), f" ({claim.source})")
+    stands: RichText = (Strong(claim.statement), f" ({claim.paper} {claim.places})")
     if claim.untestable:
         blocks: list[Block] = [Paragraph((*stands, " ", *_untested(one, drawn)))]
     else:
         blocks = [Paragraph(stands)]
-        blocks += [*_plainly(one)] if one.findings else [Paragraph((_left(one, study),))]
+        blocks += [*_plainly(one)] if one.estimates else [Paragraph((_left(one, study),))]
         facts = _facts(one, study, drawn, said)
-        if len(one.findings) == 1:
+        if len(one.estimates) == 1:
             facts = [*_found_alone(one), *facts]
-        elif one.findings:
+        elif one.estimates:
             blocks.append(_found(one))
             facts = [*((name.capitalize(), (f"each {text}",)) for name, text in _alike(one).items()), *facts]
         blocks.append(Facts(tuple(facts)))
@@ -92,24 +92,24 @@ def _untested(one: ClaimResult, drawn: Mapping[str, ReportPicture]) -> RichText:
 
 def _found_alone(one: ClaimResult) -> list[tuple[str, RichText]]:
     """Of a claim of one part: the rule, what is found, and how far it is from a paper's number."""
-    (part,), (finding,), (judgement,) = one.claim.parts, one.findings, one.judgements
+    (part,), (finding,), (judgement,) = one.claim.parts, one.estimates, one.judgements
     apart = _apart(part, judgement)
     told = [_of(finding), format_effect(finding), f"{apart} from the paper's" if apart else ""]
     here = "".join(f", {each}" for each in told if each)
-    return [("Rule", (format_rule(part),)), ("Here", (Strong(format_estimate(finding.interval, part)), here))]
+    return [("Criterion", (format_rule(part),)), ("Here", (Strong(format_estimate(finding.interval, part)), here))]
 
 
 def _found(one: ClaimResult) -> ReportTable:
     """Of a claim of several parts: the same in a row for each, with its verdict; only columns that have something."""
-    parts = list(zip(one.claim.parts, one.findings, one.judgements, strict=True))
-    same = len({finding.note for finding in one.findings}) == 1
+    parts = list(zip(one.claim.parts, one.estimates, one.judgements, strict=True))
+    same = len({finding.note for finding in one.estimates}) == 1
     columns: dict[str, list[RichText]] = {
         "": [(part.label,) for part in one.claim.parts],
         "rule": [(format_rule(part),) for part in one.claim.parts],
         "here": [(Strong(format_estimate(finding.interval, part)),) for part, finding, _ in parts],
-        "of": [(_of(finding).removeprefix("of "),) for finding in one.findings],
+        "of": [(_of(finding).removeprefix("of "),) for finding in one.estimates],
         "from the paper's": [(_apart(part, judgement),) for part, _, judgement in parts],
-        "effect": [(format_effect(finding),) for finding in one.findings],
+        "effect": [(format_effect(finding),) for finding in one.estimates],
         "verdict": [_verdict(judgement) for judgement in one.judgements],
         "note": [("" if same else _note(finding, judgement),) for _, finding, judgement in parts],
     }
@@ -123,7 +123,7 @@ def _found(one: ClaimResult) -> ReportTable:
 def _alike(one: ClaimResult) -> dict[str, str]:
     """What all parts have in common, which their table need not say of each: the rule, and of how many."""
     rules = {format_rule(part) for part in one.claim.parts}
-    counts = {_of(finding).removeprefix("of ") for finding in one.findings}
+    counts = {_of(finding).removeprefix("of ") for finding in one.estimates}
     found = {"rule": rules, "of": counts}
     return {name: next(iter(texts)) for name, texts in found.items() if len(texts) == 1 and any(texts)}
 
@@ -135,31 +135,31 @@ def _of(finding: Estimate) -> str:
 
 def _apart(part: Measurement, judgement: Judgement) -> str:
     """How far it is from a paper's number."""
-    return format_difference(judgement, part) if isinstance(part.rule, Agrees) else ""
+    return format_difference(judgement, part) if isinstance(part.criterion, Agrees) else ""
 
 
 def _verdict(judgement: Judgement) -> RichText:
     """The verdict on a part, and why it is no better."""
     if judgement.verdict is Verdict.REPRODUCED:
         return (judgement.verdict.value,)
-    return Badge(judgement.verdict), f": {judgement.why}" if judgement.why else ""
+    return Badge(judgement.verdict), f": {judgement.reason}" if judgement.reason else ""
 
 
 def _note(finding: Estimate, judgement: Judgement) -> str:
     """What is to be known beside a number, unless it is said as the reason of the verdict."""
-    return finding.note if finding.note != judgement.why else ""
+    return finding.note if finding.note != judgement.reason else ""
 
 
 def _plainly(one: ClaimResult) -> list[Block]:
     """What a reader must not miss: a contradiction, what follows from it, and a note on the whole."""
     blocks: list[Block] = []
-    alone = one.judgements[0].why if len(one.judgements) == 1 else ""
+    alone = one.judgements[0].reason if len(one.judgements) == 1 else ""
     told: dict[Verdict, str] = {
         Verdict.NOT: "This contradicts the paper" if one.claim.paper != "OWN" else "This does not hold",
         Verdict.PARTLY: "Only partly",
-        Verdict.OPEN: "These runs cannot tell",
+        Verdict.UNDECIDED: "These runs cannot tell",
         Verdict.UNTESTABLE: "This could not be tested",
-        Verdict.LEFT: "Not tested at this size",
+        Verdict.SKIPPED: "Not tested at this size",
     }
     if one.verdict in told:
         meaning = one.claim.meaning if one.verdict in (Verdict.NOT, Verdict.PARTLY) else ""
@@ -167,8 +167,8 @@ def _plainly(one: ClaimResult) -> list[Block]:
         lead = "What follows" if one.verdict is Verdict.NOT else "If it is wrong"
         follows = f" {lead}: {as_sentence(meaning)}" if meaning else ""
         blocks.append(Paragraph((Strong(told[one.verdict]), why, follows)))
-    notes = {_note(*each) for each in zip(one.findings, one.judgements, strict=True)}
-    if len({finding.note for finding in one.findings}) == 1 and any(notes):
+    notes = {_note(*each) for each in zip(one.estimates, one.judgements, strict=True)}
+    if len({finding.note for finding in one.estimates}) == 1 and any(notes):
         blocks.append(Paragraph((f"Note: {as_sentence(notes.pop())}",)))
     return blocks
 
@@ -188,10 +188,9 @@ def _facts(
     if claim.readings:
         readings = _readings(claim.readings)
         facts.append(("Readings", said.once(claim.name, "readings", " ".join(claim.readings), readings)))
-    for name, text in (("Measured", claim.measured), ("Refuted by", claim.refuted)):
-        facts.append((name, said.once(claim.name, name, text, (as_sentence(text),))))
-    if not one.findings:
-        facts.append(("Rule", (_rules(one),)))
+    facts.append(("Measured", said.once(claim.name, "Measured", claim.measured, (as_sentence(claim.measured),))))
+    if not one.estimates:
+        facts.append(("Criterion", (_rules(one),)))
     repeat: RichText = (Code(_command(one, study)),)
     if study:
         smaller = ", smaller than the paper's" if study.reduced.get(one.size) else ""
@@ -233,7 +232,7 @@ def _rules(one: ClaimResult) -> str:
 def _command(one: ClaimResult, study: Experiment | None) -> str:
     """What tests this claim alone."""
     size = one.size
-    if one.verdict is Verdict.LEFT:
+    if one.verdict is Verdict.SKIPPED:
         done = study.sizes if study else (Size.DEFAULT,)
         size = next((each for each in (Size.DEFAULT, *Size) if each in done), size)
     option = "" if size is Size.DEFAULT else f" --{size.value}"

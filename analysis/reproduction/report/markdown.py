@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from analysis.reproduction.verification.document import (
+from analysis.reproduction.report.document import (
     MARKS,
     Badge,
     Block,

@@ -14,15 +14,15 @@ import xarray as xr
 from analysis.output.files import replace_file
 from analysis.reproduction.figures.framing import save_small_png
 from analysis.reproduction.figures.register import PAPER_FIGURES
-from analysis.reproduction.verification import overview
-from analysis.reproduction.verification.claim_results import ClaimResult, ReportProvenance
-from analysis.reproduction.verification.contents import REPORT_TITLE, build_report
-from analysis.reproduction.verification.entry import ReportPicture
+from analysis.reproduction.report import overview
+from analysis.reproduction.report.contents import REPORT_TITLE, build_report
+from analysis.reproduction.report.entry import ReportPicture
+from analysis.reproduction.report.illustrations import draw_available_figures
+from analysis.reproduction.report.markdown import render_markdown
+from analysis.reproduction.report.page import render_html
 from analysis.reproduction.verification.evidence import measurement_provenance
 from analysis.reproduction.verification.experiment import Experiment, Size
-from analysis.reproduction.verification.illustrations import draw_available_figures
-from analysis.reproduction.verification.markdown import render_markdown
-from analysis.reproduction.verification.page import render_html
+from analysis.reproduction.verification.results import ClaimResult, ReportProvenance
 from analysis.reproduction.verification.schedule import ScheduledExperiment
 from dynamics.errors import RecordingError
 from dynamics.settings import SettingsError
@@ -48,7 +48,7 @@ def report_provenance(
     environment = json.loads(newest["package_versions"])
     for name, word in (("cores", "cores"), ("device", "device"), ("git_commit", "commit")):
         environment[word] = ", ".join(sorted({str(each[name]) for each in attributes}))  # of all that was measured
-    needs = {need: None for step in steps for need in step.study.ensembles(step.params)}
+    needs = {need: None for step in steps for need in step.experiment.ensembles(step.params)}
     return ReportProvenance(
         size=size,
         created_at=newest["created_at"],

@@ -1,0 +1,3 @@
+from .report import check_report_path as check_report_path
+from .report import report_provenance as report_provenance
+from .report import write_report as write_report

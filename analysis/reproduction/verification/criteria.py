@@ -1,0 +1,275 @@
+"""The criteria that judge estimates. All intervals are 95%.
+
+A claim that states a number agrees with ours if the difference is small and may be due to chance:
+    reproduced       the interval of the difference contains 0, and the difference is within the margin
+    partly           it is within the margin, but larger than by chance
+    undecided        it may be due to chance, but is larger than the margin
+    not reproduced   it is larger than the margin and larger than by chance
+The interval of the difference is that of Zou and Donner (Statistics in Medicine 27 (2008), 1693), which combines any
+two intervals, asymmetric ones too. A claim of more, less, or a range is judged by the interval of our number:
+    reproduced       the whole interval is beyond the bound, and the number by the minimum effect at least
+    partly           the whole interval is beyond the bound, but the number by less than the minimum effect
+    undecided        the interval contains the bound
+    not reproduced   the whole interval is on the other side, or excludes the minimum effect
+Where the bound is our choice and not the paper's, "not reproduced" becomes "undecided". A claim about all cases:
+    reproduced       there is no exception among at least 20 cases
+    undecided        there is no exception among fewer
+    not reproduced   there is an exception
+A claim about all cases that allows rare exceptions:
+    partly           there are exceptions, but possibly no more than one in ten
+    not reproduced   more than one in ten cases are exceptions
+A claim that something exists is not reproduced only if one case in twenty is excluded. An estimate from so few cases
+that it has no interval is undecided. A claim of several parts is reproduced if all parts are, not reproduced if none
+is, partly reproduced if some part is reproduced or partly so, and undecided otherwise. Parts without any case are left
+out; a claim with parts that were not tested at this size is reproduced partly at best.
+"""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from analysis.reproduction.verification.estimate import Estimate, ReportedNumber
+from analysis.statistics.intervals import NO_INTERVAL, Interval, difference_of_estimates
+
+ENOUGH = 20
+"""Cases without exception that are enough for a claim about all cases."""
+
+
+class Verdict(StrEnum):
+    """The result of a claim."""
+
+    REPRODUCED = "reproduced"
+    PARTLY = "partly"
+    NOT = "not reproduced"
+    UNDECIDED = "undecided"
+    UNTESTABLE = "not testable"
+    SKIPPED = "not tested at this size"
+
+
+class Judgement(NamedTuple):
+    """A verdict and its reason."""
+
+    verdict: Verdict
+    reason: str
+    difference: Interval = NO_INTERVAL
+    """Our number less the paper's, or less the bound, in the claim's unit"""
+
+
+@dataclass(frozen=True)
+class Agrees:
+    """Our number agrees with the one that the paper reports."""
+
+    reported: ReportedNumber
+    margin: float
+    """The largest difference that would not matter, in the claim's unit"""
+
+    def words(self) -> str:
+        """The criterion in words."""
+        return f"agrees with {self.reported.printed} up to {self.margin:g}"
+
+    def judge(self, estimate: Estimate) -> Judgement:
+        """Compare an estimate with the number."""
+        difference = difference_from_reported(estimate, self.reported)
+        close = abs(difference.value) <= self.margin
+        if math.isnan(difference.low):
+            return _too_few(difference)
+        if difference.low <= 0 <= difference.high:
+            if close:
+                return Judgement(Verdict.REPRODUCED, "the difference is small and may be due to chance", difference)
+            reason = "the difference may be due to chance, but is larger than the margin"
+            return Judgement(Verdict.UNDECIDED, reason, difference)
+        if close:
+            return Judgement(Verdict.PARTLY, "the difference is not due to chance, but within the margin", difference)
+        return Judgement(Verdict.NOT, "the difference is not due to chance, and larger than the margin", difference)
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """Our number is beyond a bound."""
+
+    bound: float
+    minimum: float = 0.0
+    """The smallest distance from the bound that the claim could mean, in its unit: the minimum effect"""
+    ours: bool = False
+    """Whether we chose the bound, so that a number on the other side does not contradict the paper"""
+
+    def judge(self, estimate: Estimate) -> Judgement:
+        """Compare an estimate with the bound."""
+        sign = 1.0 if isinstance(self, Above) else -1.0
+        difference = Interval(*(each - self.bound for each in estimate.interval))
+        if math.isnan(difference.low):
+            return _too_few(difference)
+        low, value, high = sorted(sign * each for each in difference)
+        if low > 0:
+            if value >= self.minimum:
+                return Judgement(Verdict.REPRODUCED, "the whole interval is beyond the bound", difference)
+            reason = f"beyond the bound, but by less than the minimum effect of {self.minimum:g}"
+            return Judgement(Verdict.PARTLY, reason, difference)
+        if high < 0 or high < self.minimum:
+            other = "the whole interval is on the other side of the bound"
+            reason = other if high < 0 else f"the minimum effect of {self.minimum:g} is excluded"
+            if self.ours:
+                return Judgement(Verdict.UNDECIDED, f"{reason}, which we chose", difference)
+            return Judgement(Verdict.NOT, reason, difference)
+        reason = "the interval contains the bound" + ("" if value > 0 else "; the estimate is on the other side")
+        return Judgement(Verdict.UNDECIDED, reason, difference)
+
+
+class Above(_Bound):
+    """Our number is above a bound."""
+
+    def words(self) -> str:
+        """The criterion in words."""
+        return f"above {self.bound:g}"
+
+
+class Below(_Bound):
+    """Our number is below a bound."""
+
+    def words(self) -> str:
+        """The criterion in words."""
+        return f"below {self.bound:g}"
+
+
+@dataclass(frozen=True)
+class Within:
+    """Our number is in a range."""
+
+    low: float
+    high: float
+    ours: bool = False
+    """Whether we chose the range, so that a number outside does not contradict the paper"""
+
+    def words(self) -> str:
+        """The criterion in words."""
+        return f"from {self.low:g} to {self.high:g}"
+
+    def judge(self, estimate: Estimate) -> Judgement:
+        """Compare the interval of an estimate with the range."""
+        _, low, high = estimate.interval
+        middle = (self.low + self.high) / 2
+        difference = Interval(*(each - middle for each in estimate.interval))
+        if math.isnan(low):
+            return _too_few(difference)
+        if self.low <= low and high <= self.high:
+            return Judgement(Verdict.REPRODUCED, "the interval is in the range", difference)
+        if high < self.low or low > self.high:
+            if self.ours:
+                return Judgement(Verdict.UNDECIDED, "the interval is outside the range, which we chose", difference)
+            return Judgement(Verdict.NOT, "the interval is outside the range", difference)
+        return Judgement(Verdict.UNDECIDED, "the interval is partly in the range", difference)
+
+
+@dataclass(frozen=True)
+class Exists:
+    """There is at least one case; the estimate is the percentage of cases."""
+
+    rare: float = 5.0
+    """Percentage of cases below which we do not expect to find one"""
+
+    def words(self) -> str:
+        """The criterion in words."""
+        return "at least one"
+
+    def judge(self, estimate: Estimate) -> Judgement:
+        """Whether there is a case."""
+        value, low, high = estimate.interval
+        if value > 0:
+            return Judgement(Verdict.REPRODUCED, "there is at least one", estimate.interval)
+        if math.isnan(low):
+            return _too_few(estimate.interval)
+        if high < self.rare:
+            return Judgement(Verdict.NOT, f"there is none, and {self.rare:g}% is excluded", estimate.interval)
+        return Judgement(Verdict.UNDECIDED, f"there is none, but {self.rare:g}% is not excluded", estimate.interval)
+
+
+@dataclass(frozen=True)
+class Every:
+    """It holds in all cases; the estimate is the percentage in which it holds."""
+
+    def words(self) -> str:
+        """The criterion in words."""
+        return "all, without exception"
+
+    def judge(self, estimate: Estimate) -> Judgement:
+        """Whether there is an exception."""
+        if estimate.interval.value >= 100:
+            return _no_exception(estimate)
+        return Judgement(Verdict.NOT, "there are exceptions", _difference_from_all(estimate))
+
+
+@dataclass(frozen=True)
+class Nearly:
+    """It holds in all cases, apart from rare exceptions; the estimate is the percentage in which it holds."""
+
+    rare: float = 10.0
+    """Percentage of exceptions above which no reader would say "all" """
+
+    def words(self) -> str:
+        """The criterion in words."""
+        return f"all, with at most {self.rare:g}% exceptions"
+
+    def judge(self, estimate: Estimate) -> Judgement:
+        """Whether exceptions are rare."""
+        difference = _difference_from_all(estimate)
+        if estimate.interval.value >= 100:
+            return _no_exception(estimate)
+        if math.isnan(estimate.interval.high):
+            return _too_few(difference)
+        if estimate.interval.high < 100 - self.rare:
+            return Judgement(Verdict.NOT, f"more than {self.rare:g}% are exceptions", difference)
+        return Judgement(Verdict.PARTLY, f"there are exceptions, possibly no more than {self.rare:g}%", difference)
+
+
+Criterion = Agrees | Above | Below | Within | Exists | Every | Nearly
+
+
+def judge_estimate(criterion: Criterion, estimate: Estimate) -> Judgement:
+    """The verdict on an estimate; if it is NaN, there was no case to measure."""
+    if estimate.skipped:
+        return Judgement(Verdict.SKIPPED, estimate.note)
+    if math.isnan(estimate.interval.value):
+        return Judgement(Verdict.UNTESTABLE, estimate.note or "there is no such case among these runs")
+    return criterion.judge(estimate)
+
+
+def combine_verdicts(verdicts: list[Verdict]) -> Verdict:
+    """The verdict on a claim, from those on its parts."""
+    tested = {each for each in verdicts if each not in (Verdict.UNTESTABLE, Verdict.SKIPPED)}
+    if not tested:
+        return verdicts[0] if verdicts else Verdict.UNTESTABLE
+    if tested == {Verdict.REPRODUCED} and Verdict.SKIPPED in verdicts:
+        return Verdict.PARTLY
+    if len(tested) == 1:
+        return tested.pop()
+    return Verdict.PARTLY if tested & {Verdict.REPRODUCED, Verdict.PARTLY} else Verdict.UNDECIDED
+
+
+def _too_few(difference: Interval) -> Judgement:
+    return Judgement(Verdict.UNDECIDED, "too few cases for an interval", difference)
+
+
+def _difference_from_all(estimate: Estimate) -> Interval:
+    return Interval(*(each - 100 for each in estimate.interval))
+
+
+def _no_exception(estimate: Estimate) -> Judgement:
+    """The judgement on a claim about all cases to which there is no exception."""
+    reason, difference = f"no exception among {estimate.count}", _difference_from_all(estimate)
+    if estimate.count >= ENOUGH:
+        return Judgement(Verdict.REPRODUCED, reason, difference)
+    return Judgement(Verdict.UNDECIDED, f"{reason}; at least {ENOUGH} are needed", difference)
+
+
+def difference_from_reported(estimate: Estimate, reported: ReportedNumber) -> Interval:
+    """Our number less the paper's, with the interval of the difference.
+
+    A paper's number without an interval is taken to be as uncertain as ours would be with as many runs.
+    """
+    ours, theirs = estimate.interval, reported.interval
+    if math.isnan(theirs.low):
+        scale = math.sqrt(estimate.count / reported.runs)
+        down, up = scale * (ours.value - ours.low), scale * (ours.high - ours.value)
+        theirs = Interval(theirs.value, theirs.value - down, theirs.value + up)
+    return difference_of_estimates(ours, theirs)
