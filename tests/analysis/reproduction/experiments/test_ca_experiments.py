@@ -13,9 +13,7 @@ from analysis.reproduction.experiments import (
     audit,
     classifier,
     distance,
-    final_frames,
     projections,
-    samples,
     sensitivity,
     sequence,
     structures,
@@ -23,6 +21,7 @@ from analysis.reproduction.experiments import (
 from analysis.reproduction.experiments import networks as network_studies
 from analysis.reproduction.experiments import particles as particle_studies
 from analysis.reproduction.experiments import weights as weight_studies
+from analysis.reproduction.verification import final_frames, samples
 from analysis.reproduction.verification.criteria import Above, Verdict, combine_verdicts, judge_estimate
 from analysis.statistics.intervals import difference_interval, mean_interval
 from analysis.statistics.resampling import jackknife_groups, jackknife_runs, leave_one_out_interval
