@@ -12,7 +12,8 @@ import pytest
 import xarray as xr
 from distributed import LocalCluster
 
-from analysis.reproduction.experiments import particles, register
+from analysis.reproduction.experiments import register
+from analysis.reproduction.musat2024 import particles
 from analysis.reproduction.verification import evidence, experiment
 from analysis.reproduction.verification.evidence import evidence_path
 from analysis.reproduction.verification.experiment import Runner, Size
@@ -164,7 +165,7 @@ def test_evidence_of_a_study_that_has_changed_is_told(typed, small, monkeypatch)
         "analysis.reproduction.verification.evidence_gathering.measurement_source_hash", lambda study: "another"
     )
     _, out, _ = typed(VERIFY, "--quick", "--only", "CA.table2.fa1")
-    assert "analysis.reproduction.experiments.particles has changed since runs/verify/ca.table2-" in out
+    assert "analysis.reproduction.musat2024.particles has changed since runs/verify/ca.table2-" in out
 
 
 def test_a_report_takes_no_other_files_place(typed, small):

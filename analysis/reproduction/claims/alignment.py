@@ -1,7 +1,8 @@
 """CA section 5.2, figure 4: alignment."""
 
 from analysis.reproduction.claims.clustering import forming_parts
-from analysis.reproduction.experiments import alignment, audit, networks
+from analysis.reproduction.experiments import alignment, audit
+from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.verification.claim import Claim, part
 from analysis.reproduction.verification.criteria import Above, Below
 

@@ -1,6 +1,7 @@
 """CA sections 5 and 5.1, figure 3, appendix E: clustering, and the laws of its two forces."""
 
-from analysis.reproduction.experiments import audit, classifier, distance, networks
+from analysis.reproduction.experiments import audit, classifier, distance
+from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.verification.claim import Claim, Measurement, part
 from analysis.reproduction.verification.criteria import Above, Below, Criterion, Within
 

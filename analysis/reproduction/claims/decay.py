@@ -1,7 +1,7 @@
 """CA sections 5.1 and 7, figure 6, appendix B: what weight decay does."""
 
-from analysis.reproduction.claims.networks import trend_part
-from analysis.reproduction.experiments import audit, classifier, late_movement, networks, weights
+from analysis.reproduction.experiments import audit, classifier, late_movement, weights
+from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.verification.claim import Claim, part
 from analysis.reproduction.verification.criteria import Above, Below
 
@@ -171,7 +171,7 @@ CLAIMS = (
         experiment="ca.table1",
         parts=(
             part(networks.network_accuracy_change, Above(0, 10), "weight decay 1 less 0", "points"),
-            trend_part(Above(0), "accuracy"),
+            networks.trend_part(Above(0), "accuracy"),
         ),
         places="section 4, section 7",
         importance=2,

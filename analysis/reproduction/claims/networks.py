@@ -1,6 +1,6 @@
 """CA sections 1 to 4, table 1, figures 1 and 2, appendices A, C and F: structures of networks and their accuracy."""
 
-from analysis.reproduction.experiments import networks, projections, structures
+from analysis.reproduction.musat2024 import appendix_f, networks, structures, table1
 from analysis.reproduction.verification.claim import Claim, Measurement, part
 from analysis.reproduction.verification.criteria import Above, Agrees, Below, Criterion, Exists
 from analysis.reproduction.verification.estimate import reported_count, reported_number
@@ -21,18 +21,16 @@ WITH_DECAY = (0.6, 1.0)
 def table_1_row(decay: float, circles: int, sure: str, others: str, imperfect: str, together: str) -> Claim:
     """A row of the table of 100 networks, as it is printed; sure is the accuracy of its circles."""
     several, rest = circles > 1, 100 - circles
-    parts = [part(networks.network_circles, Agrees(reported_count(circles), 10), "circles", "%", decay=decay)]
+    parts = [part(table1.network_circles, Agrees(reported_count(circles), 10), "circles", "%", decay=decay)]
     for label, printed, runs in (("circles", sure, circles),) * several + (("others", others, rest),):
         rule = Agrees(reported_number(printed, runs), 10)
         parts.append(
-            part(
-                networks.network_accuracy, rule, f"accuracy of {label}", "%", decay=decay, of_circles=label == "circles"
-            )
+            part(table1.network_accuracy, rule, f"accuracy of {label}", "%", decay=decay, of_circles=label == "circles")
         )
     holes, correlation = Agrees(reported_number(imperfect, rest), 5), Agrees(reported_number(together, rest), 0.1)
     parts += [
-        part(networks.network_imperfections, holes, "imperfections", decay=decay),
-        part(networks.imperfection_correlation, correlation, "correlation", digits=2, decay=decay),
+        part(table1.network_imperfections, holes, "imperfections", decay=decay),
+        part(table1.imperfection_correlation, correlation, "correlation", digits=2, decay=decay),
     ]
     told = f", with a validation accuracy of {sure}%" if sure else ""
     told += " (one circle: not compared)" if sure and not several else ""
@@ -72,11 +70,6 @@ def _measurements_by_weight_decay(
 def end_state_part(system: str, at: float, of: tuple[str, ...], rule: Criterion, label: str) -> Measurement:
     """The share of end states of some kinds."""
     return part(structures.end_state_kinds, rule, label, "%", system=system, at=at, kinds=of)
-
-
-def trend_part(rule: Criterion, name: str, **more) -> Measurement:
-    """A quantity rises or falls with weight decay."""
-    return part(networks.weight_decay_trend, rule, "rank correlation with weight decay", digits=2, name=name, **more)
 
 
 def _accuracy_part(label: str, first: tuple[str, ...], second: tuple[str, ...], margin: float = 5) -> Measurement:
@@ -184,7 +177,7 @@ ACCURACY = (
         "Among the networks that are not circles validation accuracy goes closely with few imperfections.",
         "Pearson's r of imperfections and accuracy at each weight decay; below -0.5 is a large correlation",
         experiment="ca.table1",
-        parts=_measurements_by_weight_decay(networks.imperfection_correlation, Below(-0.5), networks.DECAYS, digits=2),
+        parts=_measurements_by_weight_decay(table1.imperfection_correlation, Below(-0.5), networks.DECAYS, digits=2),
         places="section 4, table 1",
         importance=2,
         meaning="imperfections by algorithm 2 would not measure what makes a grid useful",
@@ -195,8 +188,8 @@ ACCURACY = (
         "share of circles at weight decay 1 less that without, and the trend over the four weight decays",
         experiment="ca.table1",
         parts=(
-            part(networks.network_circle_change, Above(0, 10), "weight decay 1 less 0", "points"),
-            trend_part(Above(0), "circle"),
+            part(table1.network_circle_change, Above(0, 10), "weight decay 1 less 0", "points"),
+            networks.trend_part(Above(0), "circle"),
         ),
         places="section 2, section 4, section 5.2, table 1",
         importance=3,
@@ -209,8 +202,8 @@ ACCURACY = (
         "the trend over the four weight decays",
         experiment="ca.table1",
         parts=(
-            part(networks.network_imperfection_change, Below(0, 15), "weight decay 1 less 0"),
-            trend_part(Below(0), "imperfections", of_circles=False),
+            part(table1.network_imperfection_change, Below(0, 15), "weight decay 1 less 0"),
+            networks.trend_part(Below(0), "imperfections", of_circles=False),
         ),
         places="section 2, section 4, section 7, table 1",
         importance=3,
@@ -253,11 +246,11 @@ ALGORITHMS = (
         experiment="ca.appF",
         parts=tuple(
             part(measure, rule, f"D = {dim}, {label}", "%", dim=dim)
-            for dim in projections.HIGHER
+            for dim in appendix_f.HIGHER
             for measure, rule, label in (
-                (projections.few_imperfections, Above(50), "few imperfections"),
-                (projections.relative_imperfections, Below(50), "imperfections of those by chance"),
-                (projections.structured_projections, Above(50), "projections"),
+                (appendix_f.few_imperfections, Above(50), "few imperfections"),
+                (appendix_f.relative_imperfections, Below(50), "imperfections of those by chance"),
+                (appendix_f.structured_projections, Above(50), "projections"),
             )
         ),
         readings=(

@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 import xarray as xr
 
-from analysis.reproduction.experiments import audit, networks, sensitivity, sequence
+from analysis.reproduction.experiments import audit, sequence
+from analysis.reproduction.musat2024 import networks
+from analysis.reproduction.own import sensitivity
 from analysis.reproduction.verification.claim import Claim, Measurement, part
 from analysis.reproduction.verification.criteria import Above, Within
 from analysis.reproduction.verification.estimate import Estimate

@@ -1,8 +1,8 @@
 """CA section 6, table 2, figure 5 and appendix D: particles under three forces, beside the networks."""
 
 from analysis.reproduction.claims.networks import KINDS, STRUCTURED, end_state_part
-from analysis.reproduction.experiments import particles, structures
-from analysis.reproduction.experiments.sensitivity import MARGINS, PRINTED
+from analysis.reproduction.musat2024 import particles, structures
+from analysis.reproduction.own.sensitivity import MARGINS, PRINTED
 from analysis.reproduction.verification.claim import Claim, part
 from analysis.reproduction.verification.criteria import Above, Agrees, Exists, Within
 from analysis.reproduction.verification.estimate import ReportedNumber

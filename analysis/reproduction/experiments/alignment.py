@@ -5,7 +5,7 @@ import xarray as xr
 
 from analysis.forces import hidden_weights
 from analysis.forces.alignment import COSINE_TOLERANCE, DEAD_NORM_FRACTION
-from analysis.reproduction.experiments import networks
+from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.reproduction.verification.final_frames import expand_to_runs

@@ -7,7 +7,7 @@ import xarray as xr
 from tqdm import tqdm
 
 from analysis.forces.force_audit import RENAMINGS, audit_forces
-from analysis.reproduction.experiments import networks
+from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.reproduction.verification.samples import estimate_mean, paired_difference

@@ -11,7 +11,7 @@ import xarray as xr
 from scipy.spatial import cKDTree
 
 from analysis.forces.alignment import DEAD_NORM_FRACTION, embedding_pair_sums, unit_norm_fractions
-from analysis.reproduction.experiments import networks
+from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.reproduction.verification.final_frames import (

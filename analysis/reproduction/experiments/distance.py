@@ -8,9 +8,9 @@ import xarray as xr
 from scipy.stats import rankdata
 from tqdm import tqdm
 
-from analysis.reproduction.experiments import networks
 from analysis.reproduction.experiments.audit import evidence_at_epoch
 from analysis.reproduction.experiments.classifier import load_classifier, logit_margin, pair_sum_gradients
+from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.reproduction.verification.final_frames import expand_to_runs

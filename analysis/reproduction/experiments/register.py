@@ -14,35 +14,32 @@ from analysis.reproduction.experiments import (
     fixed_points,
     ideal,
     late_movement,
-    networks,
     normalisation,
     norms,
-    particles,
     phases,
-    projections,
     recipe_changes,
     remedies,
     saddles,
-    sensitivity,
     sequence,
     sparsity,
     spikes,
-    structures,
     transfer,
     weights,
 )
+from analysis.reproduction.musat2024 import appendix_f, particles, structures, table1
+from analysis.reproduction.own import sensitivity
 from analysis.reproduction.verification.claim import Claim
 from analysis.reproduction.verification.experiment import Experiment
 
 EXPERIMENTS: tuple[Experiment, ...] = (
-    networks.TABLE_1,
+    table1.TABLE_1,
     late_movement.HALT,
     particles.TABLE_2,
     weights.FIGURE_6,
     alignment.ALIGNMENT,
     classifier.CLASSIFIER,
     structures.STRUCTURES,
-    projections.APPENDIX_F,
+    appendix_f.APPENDIX_F,
     audit.AUDIT,
     distance.DISTANCE,
     sequence.SEQUENCE,

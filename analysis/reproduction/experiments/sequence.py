@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from scipy.stats import rankdata
 
-from analysis.reproduction.experiments.structures import SYSTEMS
+from analysis.reproduction.musat2024.structures import SYSTEMS
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.reproduction.verification.final_frames import frame_values

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.experiments import networks
+from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.reproduction.verification.final_frames import expand_to_runs, frame_values

@@ -16,7 +16,7 @@ def part_verdicts(name: str, evidence: xr.Dataset) -> list[Verdict]:
 def verdict(name: str, evidence: xr.Dataset, part: int = 0) -> Verdict:
     """The verdict on one part of a claim."""
     found = CLAIMS_BY_NAME[name].parts[part]
-    return judge_estimate(found.rule, found.measure(evidence)).verdict
+    return judge_estimate(found.criterion, found.measure(evidence)).verdict
 
 
 def verdicts(claims, evidence: xr.Dataset, experiment: str) -> dict[str, Verdict]:

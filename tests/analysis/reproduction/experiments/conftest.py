@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from analysis.reproduction.experiments import sensitivity
 from analysis.reproduction.experiments.register import EXPERIMENTS
+from analysis.reproduction.own import sensitivity
 from analysis.reproduction.verification.experiment import Runner
 from analysis.structures import formation_times
 

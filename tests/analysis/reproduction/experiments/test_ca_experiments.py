@@ -13,14 +13,13 @@ from analysis.reproduction.experiments import (
     audit,
     classifier,
     distance,
-    projections,
-    sensitivity,
     sequence,
-    structures,
 )
-from analysis.reproduction.experiments import networks as network_studies
-from analysis.reproduction.experiments import particles as particle_studies
 from analysis.reproduction.experiments import weights as weight_studies
+from analysis.reproduction.musat2024 import appendix_f, structures, table1
+from analysis.reproduction.musat2024 import networks as network_studies
+from analysis.reproduction.musat2024 import particles as particle_studies
+from analysis.reproduction.own import sensitivity
 from analysis.reproduction.verification import final_frames, samples
 from analysis.reproduction.verification.criteria import Above, Verdict, combine_verdicts, judge_estimate
 from analysis.statistics.intervals import difference_interval, mean_interval
@@ -146,18 +145,18 @@ def test_rows_of_table_1_are_counted_and_averaged(generator):
     circle[3, :18] = 1
     noise = generator.standard_normal((4, 100))
     found = table(circle, imperfections=31.6 + 20 * noise, accuracy=np.where(circle == 1, 60.4, 46.7) - 12 * noise)
-    assert network_studies.network_circles(found, 1.0).interval.value == pytest.approx(18)
-    assert network_studies.network_accuracy(found, 1.0, True).count == 18
+    assert table1.network_circles(found, 1.0).interval.value == pytest.approx(18)
+    assert table1.network_accuracy(found, 1.0, True).count == 18
     others = found.sel(weight_decay=1.0).where(found["circle"].sel(weight_decay=1.0) == 0)
-    assert network_studies.network_imperfections(found, 1.0).interval.value == pytest.approx(
+    assert table1.network_imperfections(found, 1.0).interval.value == pytest.approx(
         float(others["imperfections"].mean())
     )
-    assert network_studies.imperfection_correlation(found, 1.0).interval.value < -0.99
+    assert table1.imperfection_correlation(found, 1.0).interval.value < -0.99
     assert verdict("CA.table1.wd1", found) == Verdict.REPRODUCED
     assert verdict("CA.table1.wd1", found.assign(circle=1 - found["circle"])) == Verdict.NOT
     assert verdict("CA.table1.wd1", found, 4) == Verdict.NOT  # a correlation of -1 is not -0.64
-    assert math.isnan(network_studies.network_accuracy(found, 0.0, True).interval.value)
-    assert network_studies.imperfection_correlation(found.assign(accuracy=0 * found["accuracy"]), 0.0).note
+    assert math.isnan(table1.network_accuracy(found, 0.0, True).interval.value)
+    assert table1.imperfection_correlation(found.assign(accuracy=0 * found["accuracy"]), 0.0).note
 
 
 def test_circles_that_are_worse_contradict_the_paper(generator):
@@ -584,7 +583,7 @@ def test_higher_dimensions_are_judged_either_way():
 def test_projections_find_a_circle_among_other_axes(generator):
     flat = np.concatenate([polygon(5), 0.01 * generator.standard_normal((17, 1))], axis=1)
     turn = stats.special_ortho_group.rvs(3, random_state=1)
-    found = projections.projection_distances(np.stack([flat, flat @ turn, generator.standard_normal((17, 3))]))
+    found = appendix_f.projection_distances(np.stack([flat, flat @ turn, generator.standard_normal((17, 3))]))
     assert found["circle_distance"][0] < 0.01
     assert found["circle_distance"][1] < 0.02
     assert found["circle_distance"][2] > 0.3

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.reproduction.experiments.particles import FAS
+from analysis.reproduction.musat2024.particles import FAS
 from analysis.reproduction.verification.criteria import Agrees, Verdict, judge_estimate
 from analysis.reproduction.verification.estimate import Estimate, ReportedNumber, reported_count, reported_number
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size

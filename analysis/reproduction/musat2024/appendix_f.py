@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.experiments.structures import RANDOM_EMBEDDINGS, RARE
+from analysis.reproduction.musat2024.structures import RANDOM_EMBEDDINGS, RARE
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.reproduction.verification.final_frames import expand_to_runs, frame_values

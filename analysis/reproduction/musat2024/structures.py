@@ -16,7 +16,7 @@ import xarray as xr
 from tqdm import tqdm
 
 from analysis.reproduction.ca_tables import end_accuracy
-from analysis.reproduction.experiments import networks, particles
+from analysis.reproduction.musat2024 import networks, particles
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.reproduction.verification.final_frames import expand_to_runs, frame_values

@@ -1,0 +1,1 @@
+"""Musat's paper (CA): one module per section or experiment, with its experiment, measures and claims."""

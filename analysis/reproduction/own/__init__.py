@@ -1,0 +1,1 @@
+"""Our own claims: how far the formulae of the papers reach, and what their open choices change."""
