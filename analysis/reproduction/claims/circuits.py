@@ -1,6 +1,7 @@
 """VC section 3, figures 1 to 4: the ideal circuit and its variations; section 4.1, figure 8: initialisation."""
 
-from analysis.reproduction.experiments import circuits, ideal
+from analysis.reproduction.odonnat2024 import circuits
+from analysis.reproduction.odonnat2024 import ideal_circuits as ideal
 from analysis.reproduction.verification.claim import Claim, part
 from analysis.reproduction.verification.criteria import Above, Agrees, Below, Every, Exists, Nearly, Within
 from analysis.reproduction.verification.estimate import reported_number

@@ -2,7 +2,10 @@
 
 from analysis.reproduction.claims.phases import BEHIND, RUNS
 from analysis.reproduction.claims.saddles import FULL, MINI, RULE, WORDS
-from analysis.reproduction.experiments import circuits, fixed_points, ideal, norms, phases, saddles
+from analysis.reproduction.clustering_heads import fixed_points
+from analysis.reproduction.experiments import norms, phases, saddles
+from analysis.reproduction.odonnat2024 import circuits
+from analysis.reproduction.odonnat2024 import ideal_circuits as ideal
 from analysis.reproduction.verification.claim import Claim, part
 from analysis.reproduction.verification.criteria import Above, Below, Every, Nearly
 

@@ -20,13 +20,13 @@ from analysis.reproduction.claims import (
     own,
     particles,
     phases,
-    practice,
     saddles,
     sparsity,
     spikes,
     task,
     transfer,
 )
+from analysis.reproduction.odonnat2024 import practice
 from analysis.reproduction.verification.claim import Claim, Kind
 from analysis.reproduction.verification.coverage import PAPERS, place_in_paper
 from dynamics.settings import SettingsError

@@ -1,6 +1,6 @@
 """VC appendix A.2, figures 17 and 20: sparsity of hidden activations."""
 
-from analysis.reproduction.experiments import sparsity
+from analysis.reproduction.odonnat2024 import sparsity
 from analysis.reproduction.verification.claim import Claim, part
 from analysis.reproduction.verification.criteria import Above, Below, Nearly
 

@@ -1,6 +1,7 @@
 """VC section 2 and appendix A.3: the task, the network, and how many dimensions it takes."""
 
-from analysis.reproduction.experiments import circuits, dimensions, ideal
+from analysis.reproduction.odonnat2024 import circuits, dimensions
+from analysis.reproduction.odonnat2024 import ideal_circuits as ideal
 from analysis.reproduction.verification.claim import Claim, Measurement, part
 from analysis.reproduction.verification.criteria import Above, Below, Every, Nearly
 

@@ -18,8 +18,8 @@ from analysis.clustering_heads.invariances import measure_invariances
 from analysis.clustering_heads.labels import LabelThresholds, circuit_label, circuit_labels
 from analysis.clustering_heads.transfer_design import larger_vocabulary_settings
 from analysis.clustering_heads.vocabulary_transfer import train_ensemble
-from analysis.reproduction.experiments.circuits import WHOLE
 from analysis.reproduction.experiments.transfer import accuracy_by_frame, experiment_design, scratch_ensembles
+from analysis.reproduction.odonnat2024.circuits import WHOLE
 from analysis.reproduction.verification.estimate import Estimate, as_percentage, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.reproduction.verification.required_runs import RequiredRuns

@@ -2,17 +2,14 @@
 
 from collections.abc import Sequence
 
+from analysis.reproduction.clustering_heads import fixed_points
 from analysis.reproduction.experiments import (
     ablation,
     alignment,
     audit,
-    circuits,
     classifier,
-    dimensions,
     distance,
     finetuning,
-    fixed_points,
-    ideal,
     late_movement,
     normalisation,
     norms,
@@ -21,12 +18,12 @@ from analysis.reproduction.experiments import (
     remedies,
     saddles,
     sequence,
-    sparsity,
     spikes,
     transfer,
     weights,
 )
 from analysis.reproduction.musat2024 import appendix_f, particles, structures, table1
+from analysis.reproduction.odonnat2024 import circuits, dimensions, ideal_circuits, sparsity
 from analysis.reproduction.own import sensitivity
 from analysis.reproduction.verification.claim import Claim
 from analysis.reproduction.verification.experiment import Experiment
@@ -44,7 +41,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     distance.DISTANCE,
     sequence.SEQUENCE,
     sensitivity.SENSITIVITY,
-    ideal.IDEAL,
+    ideal_circuits.IDEAL,
     normalisation.NORMALISATION,
     circuits.CIRCUITS,
     phases.PHASES,

@@ -9,9 +9,10 @@ import pytest
 import xarray as xr
 
 from analysis.reproduction.claims.registry import CLAIMS
-from analysis.reproduction.experiments import ablation, circuits, dimensions, finetuning, transfer
+from analysis.reproduction.experiments import ablation, finetuning, transfer
 from analysis.reproduction.experiments.register import EXPERIMENTS
 from analysis.reproduction.figures.register import SPARSE_RUNS, sparse_runs
+from analysis.reproduction.odonnat2024 import circuits, dimensions
 from analysis.reproduction.verification.criteria import Verdict, judge_estimate
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.evidence import evidence_path

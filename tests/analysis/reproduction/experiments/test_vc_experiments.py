@@ -13,18 +13,10 @@ from analysis.reproduction.claims import phases as phase_claims
 from analysis.reproduction.claims import saddles as saddle_claims
 from analysis.reproduction.claims import sparsity as sparsity_claims
 from analysis.reproduction.claims import task as task_claims
-from analysis.reproduction.experiments import (
-    circuits,
-    dimensions,
-    fixed_points,
-    ideal,
-    loss_drops,
-    movement,
-    norms,
-    phases,
-    saddles,
-    sparsity,
-)
+from analysis.reproduction.clustering_heads import fixed_points
+from analysis.reproduction.experiments import loss_drops, movement, norms, phases, saddles
+from analysis.reproduction.odonnat2024 import circuits, dimensions, sparsity
+from analysis.reproduction.odonnat2024 import ideal_circuits as ideal
 from analysis.reproduction.verification.criteria import Verdict
 from analysis.statistics.intervals import Interval
 from analysis.transitions.change_points import SeriesEvent

@@ -1,0 +1,1 @@
+"""Claims of Odonnat, Bouaziz and Cabannes (VC), and the experiments that test them, by section."""
