@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from dynamics.folders import existing_folder
 from dynamics.provenance import check_same_run, identity_digest, run_identity
 from dynamics.settings import RecordMode, Settings, SettingsError, check_choice, check_integer
 from dynamics.system import System
@@ -60,7 +60,7 @@ def check_resources(system: System, runs: int, schedule: RecordingSchedule, reco
         if frames > memory:
             raise SettingsError("steps, every", f"frames of {_size(frames)}", f"memory of {_size(memory)}")
         return
-    folder = _existing_folder(path)
+    folder = existing_folder(path)
     if not closed_parts(path):  # a run that continues has already written some of its frames
         free = shutil.disk_usage(folder).free
         if frames > free > 0:
@@ -144,16 +144,3 @@ def find_finished_run(path: Path, identity: Mapping[str, Any], steps: int) -> xr
         raise SettingsError("steps", steps, allowed)
     remove_merged_parts(path, int(recorded[-1]), identity)
     return truncate_trajectory(trajectory, steps)
-
-
-def _existing_folder(path: Path) -> Path:
-    """The folder of a file to be written, or its nearest existing parent. Raises SettingsError if it is read-only."""
-    folder = path.absolute().parent
-    while not folder.exists():
-        folder = folder.parent
-    try:
-        with tempfile.TemporaryFile(dir=folder):
-            return folder
-    except OSError as error:
-        allowed = f"a file in a folder that can be written ({folder}: {error.strerror})"
-        raise SettingsError("out", path, allowed) from None

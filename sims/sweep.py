@@ -8,7 +8,7 @@ from typing import Any
 
 from analysis import output
 from analysis.command_line.parsing import exit_on_settings_error, run_command
-from analysis.output.files import check_csv
+from analysis.output.files import check_output_paths
 from dynamics import sweeps
 from dynamics.settings import SETTINGS_CLASSES, import_external_systems
 from sims import command_line
@@ -20,7 +20,7 @@ Options: Any = sweep_command_options(SETTINGS_CLASSES)
 def main(options: Any) -> None:
     """Compute the missing points; combine all of them and print a row for each."""
     ensembles = options.system.ensembles
-    check_csv(ensembles)
+    check_output_paths(ensembles)
     design = design_from_options(options.system)
     out = command_line.sweep_path(design, ensembles.out)
     computed = sweeps.compute_missing_points(design, ensembles.scheduler)

@@ -19,8 +19,8 @@ from tyro import _errors as parse_errors
 
 from analysis.command_line import interrupts
 from analysis.command_line.help_texts import REGISTRY, command_description, option_names
-from analysis.output.files import check_csv
-from dynamics.errors import ReportedError, SettingsError
+from analysis.output.files import check_output_paths
+from dynamics.errors import ReportedError, SettingsError, TrajectoryError
 
 Options = TypeVar("Options")
 
@@ -48,7 +48,7 @@ def run_command(
     try:
         with interrupts.interruptible():
             chosen = parse_options(options, program, inherited(sys.argv[1:]) if inherited else None)
-            check_csv(chosen)
+            check_output_paths(chosen)
             main(chosen)
             if sys.stdout is not None:
                 sys.stdout.flush()
@@ -177,9 +177,17 @@ def _exit_with_message(error: BaseException, options: type, chosen: Any) -> None
     if isinstance(error, SettingsError):
         _fail(f"error: {_on_command_line(error.field, options)}: found {error.found}, allowed is {error.allowed}", 2)
     if isinstance(error, ReportedError):
-        _fail(f"error: {error}", error.exit_code)
+        _fail(f"error: {_unnamed_file(error, chosen)}{error}", error.exit_code)
     if isinstance(error, OSError):
         _fail(f"error: {error.filename or 'output'}: {error.strerror}", 1)
+
+
+def _unnamed_file(error: ReportedError, chosen: Any) -> str:
+    """The name of the only trajectory that a command reads, if the message of an error about it does not have it."""
+    path = getattr(chosen, "trajectory", None)
+    others = any(getattr(chosen, name, None) for name in ("other", "others", "more"))
+    named = path is None or others or not isinstance(error, TrajectoryError) or str(path) in str(error)
+    return "" if named else f"{path}: "
 
 
 def _on_command_line(fields: str, options: type) -> str:

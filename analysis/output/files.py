@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dynamics.errors import RecordingError, SettingsError
+from dynamics.folders import existing_folder
 
 
 def combined_path(paths: Sequence[Path], word: str, suffix: str) -> Path:
@@ -58,14 +59,17 @@ def _clear(path: Path) -> None:
                 left.unlink()
 
 
-def check_csv(options: Any) -> None:
-    """Check, before any work is done, that --csv names a CSV file that the command does not read.
+def check_output_paths(options: Any) -> None:
+    """Check, before any work is done, that --out and --csv can be written, and that --csv names a CSV file.
 
     Raises SettingsError.
     """
-    csv = getattr(options, "csv", None)
+    out, csv = getattr(options, "out", None), getattr(options, "csv", None)
+    if out is not None:
+        existing_folder(Path(out))
     if csv is None or str(csv) == "-":
         return
+    existing_folder(csv, "csv")
     if csv.suffix != ".csv" or csv.is_dir():
         raise SettingsError("csv", csv, "the name of a file that ends in .csv, or -")
     if any(csv.absolute() == Path(other).absolute() for other in _paths(options) if other is not csv):

@@ -108,6 +108,11 @@ def test_what_cannot_be_done_has_code_1(typed, tmp_path):
     assert "no seal" in errors
 
 
+def test_an_error_about_the_trajectory_names_its_file(typed):
+    run(out="a.nc")
+    assert typed("analysis.circuits", "a.nc")[2] == "error: a.nc: attribute system: found particles, expected sparse\n"
+
+
 def test_a_reader_that_leaves_early_is_no_error(environment):
     pipe = f"{sys.executable} -m sims.particles --help | head -1; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", pipe], env=environment, capture_output=True, text=True, check=False)

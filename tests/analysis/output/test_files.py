@@ -1,6 +1,7 @@
 """Files that analyses write: whole or not at all, and never in the place of a trajectory."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -68,3 +69,11 @@ def test_a_device_and_a_folder_stay_what_they_are(tmp_path):
         with pytest.raises(RecordingError, match="is a folder or a device"):
             write(tmp_path / name)
     assert not os.path.isfile(os.devnull)
+
+
+@pytest.mark.parametrize("option", ["--out", "--csv"])
+def test_an_output_in_a_folder_that_cannot_be_written_is_refused_before_any_work(typed, option):
+    Path("file").write_text("not a folder")
+    code, out, err = typed("analysis.compare", "absent.nc", option, "file/result.csv")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: {option}: found file/result.csv, allowed is a file in a folder that can be written")
