@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from analysis.plots.figure_files import new_figure, use_small_fonts
 from analysis.statistics.intervals import binomial_interval
@@ -20,7 +21,7 @@ _FIELD_COLOURS = ("#2a7f4f", "#c23b3b", "#7a5ea8", "#8a6d3b")
 def plot_comparison(comparison: xr.Dataset, names: Sequence[str]) -> Figure:
     """Draw the result of `compare_trajectories`, with the force audit in a third row if it has one."""
     audited = "audit_cosine" in comparison
-    figure = new_figure(11, 10.2 if audited else 7.0)
+    figure = new_figure(11, 10.6 if audited else 7.0)
     panels = figure.subplots(3 if audited else 2, 3)
     _plot_structures(panels[0, 0], panels[0, 1], comparison)
     _plot_shape_distances(panels[0, 2], comparison)
@@ -29,7 +30,7 @@ def plot_comparison(comparison: xr.Dataset, names: Sequence[str]) -> Figure:
     _plot_curve(panels[1, 2], comparison, "displacement", "distance from the start / largest", relative=True)
     if audited:
         _plot_audit(panels[2], comparison)
-    lines = [panels[1, 2].get_lines()[k] for k in range(2)]
+    lines = [Line2D([], [], color=colour) for colour in _SIDE_COLOURS]
     figure.legend(lines, names, loc="upper center", ncols=2, frameon=False, fontsize=9)
     figure.tight_layout(rect=(0, 0, 1, 0.96))
     return figure
@@ -121,8 +122,9 @@ def _plot_audit(panels: Sequence[Axes], found: xr.Dataset) -> None:
         panel.set_xscale("symlog", linthresh=max(1, step[1] if len(step) > 1 else 1))
         panel.set_xlabel("step")
         panel.set_xlim(0, max(step[-1], 1))
-        if panel.get_legend_handles_labels()[0]:
-            panel.legend(fontsize=7, frameon=False)
+        if labels := panel.get_legend_handles_labels()[1]:
+            ncols = 1 + (len(labels) > 3)
+            panel.legend(fontsize=7, frameon=False, ncols=ncols, loc="upper center", bbox_to_anchor=(0.5, -0.16))
     use_small_fonts(*panels, title=10)
 
 
