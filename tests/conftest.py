@@ -1,9 +1,11 @@
 """Fixtures and strategies that several test modules share."""
 
 import importlib
+import multiprocessing
 import os
 import signal
 import sys
+from multiprocessing import forkserver
 from pathlib import Path
 
 # Tests run in several processes on small tensors, for which more than one thread in torch and BLAS takes longer.
@@ -33,6 +35,17 @@ settings.load_profile("default")
 def environment():
     """The environment of a subprocess that finds the packages from anywhere."""
     return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+@pytest.fixture(scope="session")
+def processes():
+    """Starts Python processes that are forks of one that has imported the packages, so that each takes no time."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["dask.array", "distributed", "dynamics.particles.system", "dynamics.sweeps.run"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        forkserver.ensure_running()
+    return context
 
 
 @pytest.fixture

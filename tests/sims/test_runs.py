@@ -41,15 +41,15 @@ def test_a_check_fails_if_a_file_cannot_be_read(typed, tmp_path, harm):
     assert "unreadable" in printed
 
 
-def test_unfinished_runs_are_listed_as_such(tmp_path, monkeypatch):
+def test_unfinished_runs_are_listed_as_such(tmp_path):
     path = tmp_path / "a.nc"
-    stop_at(monkeypatch, path, 30, steps=60)
+    stop_at(path, 30, steps=60)
     assert describe_run_file(path, True)[1:5] == ("interrupted", "30 of 60", 6, 0)
     with trajectory_lock(path):
         assert describe_run_file(path).status == "running"
     run(out=path)
     assert describe_run_file(path)[1:3] == ("done", "60")
-    stop_at(monkeypatch, path, 70, steps=100, every=1)
+    stop_at(path, 70, steps=100, every=1)
     assert describe_run_file(path, True)[1:3] == ("interrupted", "70 of 100")
     with trajectory_lock(tmp_path / "new.nc"):
         assert describe_run_file(tmp_path / "new.nc").status == "running"

@@ -1,17 +1,20 @@
-"""Processes that are killed, stopped or run out of disk, and started again: the same bits, nothing lost."""
+"""Processes that are killed or run out of disk, and started again: the same bits, nothing lost."""
 
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
 
 from dynamics.errors import RecordingError, TrajectoryError
+from dynamics.particles.system import ParticleSystem
 from dynamics.settings import ParticleSettings
 from dynamics.simulation import simulate
 from dynamics.trajectory import netcdf, recorder
@@ -19,30 +22,10 @@ from dynamics.trajectory.parts import closed_parts, parts_folder
 from dynamics.trajectory.reader import checkpoints, open_trajectory
 
 SETTINGS = ParticleSettings(n=5, fa=2.0)
-AMOUNT = {"runs": 4, "steps": 4000, "every": 2}
-
-# The same run with parts so small that there are dozens of them; says when the work begins.
-SCRIPT = """
-import sys
-from dynamics import Interrupted, ParticleSettings, simulate
-from dynamics.trajectory import recorder
-recorder.PART_SECONDS = 0.03
-simulate(ParticleSettings(n=5, fa=2.0), runs=1, steps=1)  # compile
-print("working", flush=True)
-try:
-    simulate(ParticleSettings(n=5, fa=2.0), runs=4, steps=4000, every=2, out=sys.argv[1])
-except Interrupted as stop:
-    sys.exit(128 + stop.signum)
-"""
-
-
-def begin(path, environment):
-    process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(path)], env=environment, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "working\n"
-    return process
+AMOUNT = {"runs": 4, "steps": 600, "every": 2}
+PART_BYTES = 20_000
+"""Size of a part, of which the run has six."""
+LONG = {**AMOUNT, "steps": 4000}
 
 
 @pytest.fixture(scope="module")
@@ -59,79 +42,119 @@ def assert_same(path, undisturbed):
     assert not parts_folder(path).exists()
 
 
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("number", [10, pytest.param(80, marks=pytest.mark.slow)])
-def test_killed_at_random_moments(tmp_path, environment, undisturbed, number):
-    """kill -9 while it computes, writes a part, merges or tidies up; at any time what is there is valid."""
-    moments = random.Random(number)
+def assert_partial(path, undisturbed):
+    with open_trajectory(path) as partial, open_trajectory(undisturbed) as expected:
+        xr.testing.assert_equal(partial["embedding"], expected["embedding"].sel(step=partial["step"]))
+
+
+def write_until(path, event, name, number):
+    """Kill this process when it is about to rename or remove, for the `number`-th time, a file whose name begins so."""
+    seen = []
+
+    def kill(found, words):
+        if found == event and Path(words[0] if event == "os.remove" else words[1]).name.startswith(name):
+            seen.append(found)
+            if len(seen) == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(kill)
+    recorder.PART_BYTES = PART_BYTES
+    simulate(SETTINGS, out=path, **AMOUNT)
+
+
+STAGES = [  # where the process is killed, and the number of parts that there are then
+    ("os.rename", "part-", 1, 0),
+    ("os.rename", "part-", 3, 2),
+    ("os.rename", "run.nc", 1, 6),
+    ("os.remove", "part-", 3, 4),
+]
+
+
+def test_a_run_killed_at_each_stage_continues_to_the_same_bits(tmp_path, undisturbed, processes):
+    """kill -9 while it computes and writes parts, before the merged file has its name, and while parts are removed."""
     path = tmp_path / "run.nc"
+    for *stage, parts in STAGES:
+        process = processes.Process(target=write_until, args=(path, *stage))
+        process.start()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        assert len(closed_parts(path)) == parts
+        assert path.exists() == ("os.remove" in stage)
+        if parts:
+            assert_partial(path, undisturbed)
+    simulate(SETTINGS, out=path, **AMOUNT).close()
+    assert_same(path, undisturbed)
+
+
+def write_small_parts(path):
+    recorder.PART_SECONDS = 0.03
+    simulate(SETTINGS, out=path, **LONG)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_run_killed_at_random_moments_continues_to_the_same_bits(tmp_path, processes):
+    moments, path, whole = random.Random(80), tmp_path / "run.nc", tmp_path / "whole.nc"
+    simulate(SETTINGS, out=whole, **LONG).close()
     kills = finished = 0
-    while kills < number or not path.exists():
-        process = begin(path, environment)
-        time.sleep(moments.uniform(0, 1.0))  # to the end takes about as long: some get there
+    while kills < 80 or not path.exists():
+        process = processes.Process(target=write_small_parts, args=(path,))
+        process.start()
+        time.sleep(moments.uniform(0, 1.5))  # to the end takes about as long: some get there
         process.kill()
-        if process.wait() == 0:
+        process.join()
+        if process.exitcode == 0:
             finished += 1
-            assert_same(path, undisturbed)
+            assert_same(path, whole)
             path = tmp_path / f"run{finished}.nc"  # it was faster than the knife: another one
             continue
         kills += 1
         if path.exists() or closed_parts(path):
             try:
-                with open_trajectory(path) as partial, open_trajectory(undisturbed) as expected:
-                    there = expected.sel(step=partial["step"])
-                    np.testing.assert_array_equal(partial["embedding"], there["embedding"])
+                assert_partial(path, whole)
             except TrajectoryError as error:
                 assert "no frame of it is on disk yet" in str(error)  # a part without a frame
+    simulate(SETTINGS, out=path, **LONG).close()
+    assert_same(path, whole)
+
+
+def test_a_second_writer_is_refused_and_the_first_continues(tmp_path, monkeypatch, undisturbed):
+    path, advance, refused = tmp_path / "run.nc", ParticleSystem.advance, []
+
+    def interfere(self, state, steps):
+        if closed_parts(path) and not refused:
+            with pytest.raises(RecordingError, match="another process is writing it") as error:
+                simulate(SETTINGS, out=path, **AMOUNT)
+            refused.append(error)
+        return advance(self, state, steps)
+
+    monkeypatch.setattr(recorder, "PART_BYTES", PART_BYTES)
+    monkeypatch.setattr(ParticleSystem, "advance", interfere)
     simulate(SETTINGS, out=path, **AMOUNT).close()
-    assert_same(path, undisturbed)
-
-
-@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_leaves_a_resumable_run_and_the_documented_exit_code(tmp_path, environment, undisturbed, which):
-    path = tmp_path / "run.nc"
-    process = begin(path, environment)
-    while not closed_parts(path):  # the first of dozens
-        time.sleep(0.001)
-    process.send_signal(which)
-    assert process.wait() == 128 + which
-    assert closed_parts(path)
-    with open_trajectory(path) as partial:
-        assert 0 < partial["step"][-1] < 4000
-    simulate(SETTINGS, out=path, **AMOUNT).close()
-    assert_same(path, undisturbed)
-
-
-def test_a_second_process_is_refused_and_the_first_not_disturbed(tmp_path, environment, undisturbed):
-    path = tmp_path / "run.nc"
-    process = begin(path, environment)
-    while not closed_parts(path):
-        time.sleep(0.001)
-    process.send_signal(signal.SIGSTOP)  # alive, and not done before we have tried
-    with pytest.raises(RecordingError, match="another process is writing it"):
-        simulate(SETTINGS, out=path, **AMOUNT)
-    process.send_signal(signal.SIGCONT)
-    assert process.wait() == 0
+    assert refused
     assert_same(path, undisturbed)
 
 
 # --------------------------------------------------------------------------------------------- a full disk
 
 
-@pytest.mark.parametrize(("limit", "part_seconds"), [(0, 60.0), (5_000, 0.03), (50_000, 60.0), (200_000, 0.03)])
-def test_a_limit_on_file_size_is_an_error_and_loses_nothing(tmp_path, environment, undisturbed, limit, part_seconds):
+def write_with_limit(path, limit, part_bytes):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, -1))
+    recorder.PART_BYTES = part_bytes
+    with pytest.raises(RecordingError, match="a limit on file size"):
+        simulate(SETTINGS, out=path, **AMOUNT)
+
+
+@pytest.mark.parametrize(("limit", "part_bytes"), [(0, 1e9), (5_000, PART_BYTES), (50_000, 1e9), (120_000, PART_BYTES)])
+def test_a_limit_on_file_size_is_an_error_and_loses_nothing(tmp_path, undisturbed, processes, limit, part_bytes):
     """Whether the lock, a part, the whole file or the merged one meets the limit: no incomplete file is left."""
-    assert undisturbed.stat().st_size > 200_000
+    assert undisturbed.stat().st_size > 120_000
     path = tmp_path / "run.nc"
-    script = SCRIPT.replace("0.03", str(part_seconds)).replace(
-        'print("working"', f'import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, -1)); print("working"'
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(path)], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 1
-    assert "RecordingError" in done.stderr
-    assert "a limit on file size" in done.stderr
+    process = processes.Process(target=write_with_limit, args=(path, limit, part_bytes))
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    assert len(closed_parts(path)) == (6 if limit == 120_000 else 0)
     assert not path.exists()
     assert not list(tmp_path.rglob("*.tmp"))
     simulate(SETTINGS, out=path, **AMOUNT).close()
@@ -153,14 +176,12 @@ def test_a_full_disk_is_an_error_and_loses_nothing(tmp_path, monkeypatch, undist
     disk.mkdir()
     small_disk(disk)
     try:
-        monkeypatch.setattr(recorder, "PART_BYTES", 100_000)
+        monkeypatch.setattr(recorder, "PART_BYTES", PART_BYTES)
         monkeypatch.setattr("dynamics.simulation.check_resources", lambda *_: None)
         with pytest.raises(RecordingError, match="no space left"):
             simulate(SETTINGS, out=disk / "run.nc", **AMOUNT)
-        parts = closed_parts(disk / "run.nc")
-        assert parts
-        with open_trajectory(disk / "run.nc") as partial, open_trajectory(undisturbed) as expected:
-            xr.testing.assert_equal(partial["embedding"], expected["embedding"].sel(step=partial["step"]))
+        assert closed_parts(disk / "run.nc")
+        assert_partial(disk / "run.nc", undisturbed)
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=True)  # HDF5 keeps open what it could not close
 
