@@ -32,7 +32,7 @@ def asked(server, path="/", method="GET", **headers):
 # -------------------------------------------------------------------------------------------- the command
 
 
-def test_a_port_in_use_is_told(typed):
+def test_a_port_in_use_is_reported(typed):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         code, _, err = typed("analysis.explore", "--port", taken.getsockname()[1], "--no-browser")
     assert code == 2
@@ -41,13 +41,13 @@ def test_a_port_in_use_is_told(typed):
 
 
 @pytest.mark.parametrize("port", [-1, 70000])
-def test_a_port_that_is_none_is_told(typed, port):
+def test_an_invalid_port_is_refused(typed, port):
     code, _, err = typed("analysis.explore", "--port", port, "--no-browser")
     assert (code, err.count("\n")) == (2, 1)
     assert "--port" in err
 
 
-def test_what_is_no_trajectory_is_told(typed, tmp_path):
+def test_a_file_that_is_no_trajectory_is_reported(typed, tmp_path):
     (tmp_path / "text.nc").write_text("words")
     (tmp_path / "folder.nc").mkdir()
     for name in ("text.nc", "folder.nc", "missing.nc"):
@@ -57,7 +57,7 @@ def test_what_is_no_trajectory_is_told(typed, tmp_path):
         assert "Traceback" not in err
 
 
-def test_a_run_is_chosen_on_the_page_and_an_export_is_of_one_file(typed):
+def test_run_and_export_options_that_do_not_fit_are_refused(typed):
     assert typed("analysis.explore", "--run", 3, "--no-browser")[0] == 2
     code, _, err = typed("analysis.explore", "--export", "page.html")
     assert code == 2
@@ -67,7 +67,7 @@ def test_a_run_is_chosen_on_the_page_and_an_export_is_of_one_file(typed):
 # --------------------------------------------------------------------------------------------- the server
 
 
-def test_only_this_machine_is_listened_to(explorer):
+def test_the_server_listens_on_this_machine_only(explorer):
     listening = [each for each in psutil.Process(explorer.process.pid).net_connections() if each.status == "LISTEN"]
     assert [(each.laddr.ip, each.laddr.port) for each in listening] == [("127.0.0.1", explorer.port)]
     others = [each.address for some in psutil.net_if_addrs().values() for each in some if each.family == socket.AF_INET]
@@ -104,11 +104,11 @@ def test_a_websocket_of_another_origin_is_refused(explorer):
     assert asked(explorer, "/ws", **{**opening, "Sec_WebSocket_Protocol": "other"})[0] == 400
 
 
-def test_an_address_without_end_is_refused(explorer):
+def test_a_very_long_address_is_refused(explorer):
     assert asked(explorer, "/?tab=" + 70_000 * "a")[0] == 414
 
 
-def test_a_session_cannot_be_named_by_somebody_else(explorer):
+def test_a_session_id_cannot_be_chosen_by_the_client(explorer):
     assert asked(explorer, "/?bokeh-session-id=chosen")[0] == 403
 
 
@@ -119,7 +119,7 @@ def test_a_session_cannot_be_named_by_somebody_else(explorer):
     "/static/", "/static/js", "/static/js/",
     "/components/panel.models/x", "/metadata", "/autoload.js", "/static/extensions/panel/../../../x",
 ])  # fmt: skip
-def test_no_path_leads_to_a_file(explorer, path):
+def test_no_url_path_leads_to_a_file(explorer, path):
     status, headers, text = asked(explorer, path)
     assert status in (400, 403, 404)
     assert "root:" not in text
@@ -127,7 +127,7 @@ def test_no_path_leads_to_a_file(explorer, path):
     assert headers["X-Content-Type-Options"] == "nosniff"
 
 
-def test_headers_let_nothing_in_or_out(explorer):
+def test_security_headers(explorer):
     status, headers, text = asked(explorer)
     assert status == 200
     assert headers["Cache-Control"] == "no-store"
@@ -141,7 +141,7 @@ def test_headers_let_nothing_in_or_out(explorer):
     assert not re.findall(r"""(?:src|href)\s*=\s*["'](?:https?:)?//""", text)
 
 
-def test_a_script_out_of_a_text_does_not_run():
+def test_a_script_in_a_text_does_not_run():
     said = f'<script>1</script><script nonce="{NONCE_PLACEHOLDER}">2</script>'
     given = HTTPHeaders({"Content-Type": "text/html; charset=utf-8", "Content-Length": str(len(said))})
     answer = SecurityHeaders(SimpleNamespace(host="127.0.0.1:1")).transform_first_chunk(200, given, said.encode(), True)
@@ -163,7 +163,7 @@ class Some(param.Parameterized):
     inner = param.Integer(7, precedence=-1)
 
 
-def test_settings_come_back_from_their_address():
+def test_settings_survive_the_round_trip_through_the_url():
     settings, again = Some(rate=1.25, count=4, kind=2.0, parts=["z", "x"], on=True), Some()
     query = url_state.url_query(settings, {"tab": "some"})
     assert query == "tab=some&rate=1.25&count=4&kind=2&parts=z,x&on=True"
@@ -177,7 +177,7 @@ def test_settings_come_back_from_their_address():
     ("count", b"99999999999999999999"), ("kind", b"3"), ("parts", b"x,w"), ("on", b"perhaps"), ("inner", b"1"),
     ("unknown", b"1"), ("rate", b"\xff\xfe"), ("count", b"1" * 5000), ("<script>", b"1"), ("name", b"other"),
 ])  # fmt: skip
-def test_nonsense_in_the_address_changes_nothing_and_is_told(name, value):
+def test_invalid_values_in_the_url_are_reported(name, value):
     settings = Some()
     before = settings.param.values()
     (refused,) = url_state.read_url_state({name: [value]}, settings)
@@ -187,14 +187,14 @@ def test_nonsense_in_the_address_changes_nothing_and_is_told(name, value):
     assert len(str(refused)) < 300
 
 
-def test_an_address_is_taken_as_a_whole():
+def test_valid_values_of_a_url_are_set_together():
     settings, heard = Some(), []
     settings.param.watch(lambda *events: heard.append({event.name for event in events}), ["rate", "count", "kind"])
     url_state.read_url_state({"rate": [b"1"], "count": [b"x"], "kind": [b"2"]}, settings)
     assert heard == [{"rate", "kind"}]
 
 
-def test_a_name_given_twice_is_told():
+def test_a_repeated_name_in_the_url_is_reported():
     (refused,) = url_state.read_url_state({"rate": [b"1", b"2"]}, settings := Some())
     assert (refused.field, settings.rate) == ("rate", 0.5)
 
@@ -202,7 +202,7 @@ def test_a_name_given_twice_is_told():
 # ----------------------------------------------------------------------------------------- in the browser
 
 
-def test_without_files_the_page_says_how_to_make_runs_and_ends_when_interrupted(served, chromium_page):
+def test_without_files_the_page_explains_how_to_make_runs(served, chromium_page):
     server = served()
     chromium_page.goto(server.address)
     chromium_page.get_by_text("python -m sims.particles").wait_for()
@@ -213,7 +213,7 @@ def test_without_files_the_page_says_how_to_make_runs_and_ends_when_interrupted(
     assert "interrupted" in err
 
 
-def test_a_page_that_is_closed_leaves_the_server_idle_and_says_nothing(served, chromium_page):
+def test_the_server_is_idle_after_the_page_is_closed(served, chromium_page):
     server = served()
     chromium_page.goto(server.address + "?tab=particles")
     drawn(chromium_page)
@@ -228,7 +228,7 @@ def test_a_page_that_is_closed_leaves_the_server_idle_and_says_nothing(served, c
     assert server.interrupt()[::2] == (130, "interrupted: the page has ended\n")
 
 
-def test_tabs_show_one_thing_and_pause_the_other(explorer, chromium_page):
+def test_a_hidden_tab_is_paused(explorer, chromium_page):
     page = chromium_page
     page.goto(explorer.address)
     drawn(page)
@@ -245,7 +245,7 @@ def test_tabs_show_one_thing_and_pause_the_other(explorer, chromium_page):
     assert page.get_by_role("button", name="Particles").get_attribute("aria-pressed") == "true"
 
 
-def test_the_address_says_what_is_shown(explorer, chromium_page):
+def test_the_url_follows_what_is_shown(explorer, chromium_page):
     page = chromium_page
     page.goto(explorer.address + "?tab=particles&fa=2&n=7&seed=3")
     drawn(page)
@@ -259,7 +259,7 @@ def test_the_address_says_what_is_shown(explorer, chromium_page):
     assert page.get_by_role("textbox", name="seed").input_value() == "4"
 
 
-def test_nonsense_in_the_address_is_told_on_the_page(explorer, chromium_page):
+def test_invalid_values_in_the_url_are_reported_on_the_page(explorer, chromium_page):
     page = chromium_page
     page.goto(explorer.address + "?tab=particles&fa=abc&n=1e9&dim=3&<img%20src=x>=1")
     for words in ("fa: found abc, allowed is a number from 0 to 5", "n: found 1e9", "<img src: found"):
@@ -271,7 +271,7 @@ def test_nonsense_in_the_address_is_told_on_the_page(explorer, chromium_page):
     page.get_by_text("tab: found nowhere, allowed is one of runs, particles, training").wait_for()
 
 
-def test_a_second_visitor_has_a_page_of_their_own(explorer, chromium_page):
+def test_a_second_visitor_has_an_own_page(explorer, chromium_page):
     first, second = chromium_page, chromium_page.context.new_page()
     for page in (first, second):
         page.goto(explorer.address + "?tab=particles")

@@ -51,7 +51,7 @@ def shown(page, place):
     return page.evaluate(LAYERS, place)
 
 
-def test_an_exported_run_plays_from_a_file_and_fetches_nothing(files, chromium_page, tmp_path):
+def test_an_exported_page_plays_without_network_access(files, chromium_page, tmp_path):
     size = export_page(tmp_path / "page.html", files / "sparse.nc", 1)
     assert size == (tmp_path / "page.html").stat().st_size
     assert size < 4e6
@@ -92,7 +92,7 @@ def test_two_runs_are_exported_side_by_side_with_few_maps(files, chromium_page, 
     assert page.get_by_text("B: particles").is_visible()
 
 
-def test_nothing_is_written_where_something_is_wrong(files, tmp_path):
+def test_a_failed_export_writes_nothing(files, tmp_path):
     for words, error in (
         ((tmp_path / "page.png", files / "particles.nc"), SettingsError),
         ((tmp_path / "page.html", files / "particles.nc", 7), SettingsError),
@@ -106,7 +106,7 @@ def test_nothing_is_written_where_something_is_wrong(files, tmp_path):
 
 
 @pytest.mark.parametrize("place", [0.3, 0.6, 0.9])
-def test_a_flipped_bit_is_found_before_anything_is_exported(files, typed, tmp_path, place):
+def test_a_flipped_bit_is_found_before_the_export(files, typed, tmp_path, place):
     content = bytearray((files / "particles.nc").read_bytes())
     content[int(place * len(content))] ^= 1
     (tmp_path / "damaged.nc").write_bytes(content)

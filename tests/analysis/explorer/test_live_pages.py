@@ -33,7 +33,7 @@ def last(trajectory, name="embedding"):
 @pytest.mark.parametrize(
     "settings", [ParticleSettings(fa=2.0), ParticleSettings(n=5, dim=3), ParticleSettings(n=6, dim=1)]
 )
-def test_particles_move_as_they_do_in_a_run(settings):
+def test_live_particles_have_the_positions_of_a_simulation(settings):
     run = ParticleRun(settings, seed=3)
     for steps in (1, 2, 7, 90):
         run.advance(steps)
@@ -42,7 +42,7 @@ def test_particles_move_as_they_do_in_a_run(settings):
     assert np.float32(run.state.gradient_norm[0]) == last(trajectory, "gradient_norm")
 
 
-def test_another_law_holds_at_once():
+def test_changed_force_constants_apply_immediately():
     run = ParticleRun(PARTICLES, seed=1)
     run.advance(20)
     assert not run.change(fa=0.5, ga=1.5, step_size=0.002)
@@ -51,7 +51,7 @@ def test_another_law_holds_at_once():
     assert np.array_equal(run.embedding, last(after))
 
 
-def test_other_particles_begin_anew():
+def test_changed_particles_restart():
     run = ParticleRun(PARTICLES, seed=1)
     run.advance(5)
     for change in ({"n": 9}, {"dim": 3}, {"seed": 4}):
@@ -60,7 +60,7 @@ def test_other_particles_begin_anew():
     assert np.array_equal(run.embedding, last(simulate(ParticleSettings(fa=2.0, n=9, dim=3), runs=1, seed=4, steps=0)))
 
 
-def test_a_particle_that_is_put_somewhere_pulls_the_others_along():
+def test_a_placed_particle_keeps_mean_and_variance():
     run = ParticleRun(PARTICLES, seed=1)
     before = run.embedding.copy()
     run.place(2, np.array([3.0, -1.0]))
@@ -75,7 +75,7 @@ def test_a_particle_that_is_put_somewhere_pulls_the_others_along():
     assert run.state.step == 3
 
 
-def test_a_run_that_cannot_go_on_says_so():
+def test_a_diverged_live_run_stops_with_a_message():
     page = ParticlesPage(Document())
     page.player.start()
     page.run.state = dataclasses.replace(page.run.state, step=3)  # as `advance` leaves one that diverged
@@ -96,7 +96,7 @@ def test_a_long_history_is_thinned_evenly():
     assert np.array_equal(y, 2 * x)
 
 
-def test_a_view_turns_no_more_than_it_must(generator):
+def test_a_view_turns_as_little_as_possible(generator):
     before, other = (np.linalg.qr(generator.normal(size=(4, 2)))[0].T for _ in range(2))
     basis = nearest_basis(other, before)
     assert np.allclose(basis @ basis.T, np.eye(2))
@@ -108,7 +108,7 @@ def test_a_view_turns_no_more_than_it_must(generator):
 
 
 @pytest.mark.parametrize("change", [{"n": 2}, {"dim": 1}, {"dim": 3, "n": 9}, {"n": 70}])
-def test_the_page_bears_any_number_of_particles_and_axes(change):
+def test_the_page_accepts_any_number_of_particles_and_axes(change):
     page = ParticlesPage(Document())
     kernel_warmup.mark_kernels_ready(change.get("dim", 2))
     page.settings.param.update(**change)
@@ -119,7 +119,7 @@ def test_the_page_bears_any_number_of_particles_and_axes(change):
     assert page.run.state.step == 4
 
 
-def test_a_dimension_that_takes_long_to_prepare_is_waited_for(monkeypatch):
+def test_the_page_waits_for_the_kernels_of_a_dimension(monkeypatch):
     page = ParticlesPage(Document())
     monkeypatch.setattr(kernel_warmup, "kernels_ready", lambda dim: False)
     page.player.start()
@@ -136,7 +136,7 @@ def test_a_dimension_that_takes_long_to_prepare_is_waited_for(monkeypatch):
     assert page.clock.layout.text == "step 0"
 
 
-def test_the_other_process_compiles_kernels(monkeypatch):
+def test_the_warmup_process_compiles_kernels(monkeypatch):
     monkeypatch.setattr("sys.argv", ["-c", "2"])
     compiled = []
     monkeypatch.setattr(kernel_warmup, "compile_kernels", compiled.append)
@@ -144,7 +144,7 @@ def test_the_other_process_compiles_kernels(monkeypatch):
     assert compiled == [2]
 
 
-def test_kernels_are_prepared_by_another_process(monkeypatch):
+def test_kernels_are_compiled_in_another_process(monkeypatch):
     started = []
 
     class Process:
@@ -168,7 +168,7 @@ def test_kernels_are_prepared_by_another_process(monkeypatch):
     assert len(started) == 1
 
 
-def test_a_frame_does_not_take_for_ever(monkeypatch):
+def test_a_frame_ends_after_its_time(monkeypatch):
     clock = iter(np.arange(0, 10, 0.4 * SECONDS_A_FRAME))
     monkeypatch.setattr("time.perf_counter", lambda: next(clock))
     taken = []
@@ -178,7 +178,7 @@ def test_a_frame_does_not_take_for_ever(monkeypatch):
     assert taken[3:] == [2, 1]
 
 
-def test_a_page_that_is_not_seen_asks_for_nothing():
+def test_a_hidden_page_has_no_callbacks():
     document = Document()
     frames = []
     player = Player(document, frames.append, lambda: None)
@@ -193,7 +193,7 @@ def test_a_page_that_is_not_seen_asks_for_nothing():
 # ----------------------------------------------------------------------------------------------- training
 
 
-def test_a_network_learns_as_it_does_in_a_run():
+def test_a_live_network_has_the_weights_of_a_simulation():
     run = TrainingRun(NETWORK, seed=2)
     for epochs in (1, 4, 5, 30):
         run.advance(epochs)
@@ -203,7 +203,7 @@ def test_a_network_learns_as_it_does_in_a_run():
     assert np.array_equal(np.float32(list(run.loss.values())), last(trajectory, "loss"))
 
 
-def test_other_rates_hold_at_once_and_moments_are_kept():
+def test_changed_rates_apply_immediately_and_keep_the_moments():
     run = TrainingRun(NETWORK, seed=2)
     run.advance(20)
     assert not run.change(lr=0.003, weight_decay=1.0)
@@ -216,7 +216,7 @@ def test_other_rates_hold_at_once_and_moments_are_kept():
         assert run.epoch == 0
 
 
-def test_particles_begin_where_the_network_began():
+def test_particles_start_at_the_initial_embedding_of_the_network():
     run = TrainingRun(NETWORK, seed=2)
     np.save("first.npy", run.embedding)
     law = ParticleSettings(n=5, start="first.npy")
@@ -224,7 +224,7 @@ def test_particles_begin_where_the_network_began():
     assert np.array_equal(run.particles.embedding, last(simulate(law, runs=1, seed=0, steps=3)))
 
 
-def test_classes_are_those_of_the_network():
+def test_the_class_map_is_that_of_the_network():
     run = TrainingRun(NETWORK, seed=2)
     run.advance(200)
     pairs = np.stack(np.triu_indices(5), axis=-1)
@@ -233,7 +233,7 @@ def test_classes_are_those_of_the_network():
     assert right.sum() == round(sum(run.accuracy[split] * count for split, count in shares.items()))
 
 
-def test_without_torch_the_page_says_how_to_get_it(monkeypatch):
+def test_without_torch_the_page_explains_how_to_install_it(monkeypatch):
     def missing(document):
         raise MissingPackage("training needs torch, which comes with: pip install 'training-dynamics[train]'")
 
@@ -299,7 +299,7 @@ def pixel(page, place):
     return box["x"] + box["width"] * (x / reach + 1) / 2, box["y"] + box["height"] * (1 - y / reach) / 2
 
 
-def test_particles_start_pause_and_begin_anew(explorer, chromium_page):
+def test_particles_start_pause_and_reset(explorer, chromium_page):
     page = chromium_page
     first = opened(page, explorer.address + "?tab=particles")
     page.get_by_role("button", name="Start").click()
@@ -322,7 +322,7 @@ def test_particles_start_pause_and_begin_anew(explorer, chromium_page):
     assert np.array_equal(settled(page, first, 0), first)
 
 
-def test_a_particle_can_be_dragged_and_comes_back(explorer, chromium_page):
+def test_a_particle_can_be_dragged(explorer, chromium_page):
     page = chromium_page
     before = opened(page, explorer.address + "?tab=particles&fa=2&n=9")
     token = int(np.abs(before).max(axis=1).argmin())
@@ -386,7 +386,7 @@ INNER = """() => {
 UNNAMED = re.compile(r"^\s*- (button|slider|textbox|combobox|checkbox|listbox|radio)(?!\s*\")", re.MULTILINE)
 
 
-def test_every_control_has_a_name_and_is_reached_by_keyboard(explorer, chromium_page):
+def test_every_live_control_is_labelled_and_reached_by_keyboard(explorer, chromium_page):
     page = chromium_page
     opened(page, explorer.address + "?tab=particles")
     for tab in ("Particles", "Training"):

@@ -72,7 +72,7 @@ def released(squeezed):
     return np.where(level > QUANTIZATION_STEPS, np.nan, squeezed.low + level * squeezed.step).astype(np.float32)
 
 
-def test_points_come_back_and_a_frame_is_one_piece(generator):
+def test_points_survive_encoding_and_a_frame_is_contiguous(generator):
     layer, values = Points("x", BLACK, NAMES), generator.normal(size=(5, 3, 2)).astype(np.float32)
     values[2, 1] = np.nan
     buffer = encode_layer(layer, values)
@@ -81,7 +81,7 @@ def test_points_come_back_and_a_frame_is_one_piece(generator):
     np.testing.assert_array_equal(unpacked(layer, buffer, (3, 2)), values)
 
 
-def test_arrows_and_maps_come_back(generator):
+def test_arrows_and_maps_survive_encoding(generator):
     arrows, values = Arrows("a", BLACK, NAMES), generator.normal(size=(4, 3, 4)).astype(np.float32)
     np.testing.assert_array_equal(unpacked(arrows, encode_layer(arrows, values), (3, 4)), values)
     for colours, lines, kind in ((7, True, np.uint8), (65, True, np.uint16), (256, False, np.uint8)):
@@ -91,7 +91,7 @@ def test_arrows_and_maps_come_back(generator):
         np.testing.assert_array_equal(unpacked(layer, encode_layer(layer, numbers), (6, 5)), numbers)
 
 
-def test_an_image_comes_back_to_half_a_level_and_its_gaps_as_gaps(generator):
+def test_an_image_survives_encoding_to_half_a_level_with_its_gaps(generator):
     layer = Image("i", -1.0, 3.0, NAMES, ("k", "l"))
     values = generator.uniform(-1, 3, (4, 3, 2))
     values[1, 2, 0] = np.nan
@@ -101,7 +101,7 @@ def test_an_image_comes_back_to_half_a_level_and_its_gaps_as_gaps(generator):
     assert encode_layer(layer, values)[0, 0] == round((values[0, 2, 0] + 1) / 4 * 254)  # the lowest row first
 
 
-def test_a_file_has_numbers_exactly_and_floats_to_half_a_65534th(generator):
+def test_compression_keeps_integers_exactly_and_floats_to_half_a_step(generator):
     walk = np.cumsum(generator.normal(size=(200, 12)), axis=0).astype(np.float32)
     walk[7, 3] = np.nan
     back = released(compress_buffer(walk))
@@ -112,20 +112,20 @@ def test_a_file_has_numbers_exactly_and_floats_to_half_a_65534th(generator):
         np.testing.assert_array_equal(released(compress_buffer(numbers)), numbers)
 
 
-def test_a_constant_and_nothing_but_gaps_go_into_a_file():
+def test_constant_and_empty_buffers_are_compressed():
     np.testing.assert_array_equal(released(compress_buffer(np.full((3, 2), 7, np.float32))), np.full((3, 2), 7))
     assert np.isnan(released(compress_buffer(np.full((3, 2), np.nan, np.float32)))).all()
 
 
 @pytest.mark.parametrize(("count", "at_once"), [(1, 4), (5, 4), (101, 24), (1001, 24)])
-def test_from_coarse_to_fine_has_every_frame_once_and_begins_evenly(count, at_once):
+def test_coarse_to_fine_batches_contain_every_frame_once(count, at_once):
     pieces = coarse_to_fine_batches(count, at_once)
     np.testing.assert_array_equal(np.sort(np.concatenate(pieces)), np.arange(count))
     assert max(map(len, pieces)) <= at_once
     assert len(set(np.diff(pieces[0]))) <= 1
 
 
-def test_what_lies_far_outside_a_panel_takes_no_room_from_what_is_in_it(generator):
+def test_values_far_outside_a_panel_do_not_reduce_its_precision(generator):
     buffer = generator.uniform(-1, 1, (50, 6)).astype(np.float32)
     buffer[30:, 2] = 1e11
     back = released(compress_buffer(buffer, (-5.0, 5.0)))
@@ -133,13 +133,13 @@ def test_what_lies_far_outside_a_panel_takes_no_room_from_what_is_in_it(generato
     np.testing.assert_allclose(back[30:, 2], 5.0)
 
 
-def test_an_arrow_to_far_away_goes_on_pointing_there():
+def test_a_clipped_arrow_keeps_its_direction():
     arrows = np.array([[[0, 0, 3e9, 1e9], [1, 1, 2, 2], [-4, 0, -4, -100], [0, 0, np.nan, 1]]])
     expected = [[[0, 0, 6, 2], [1, 1, 2, 2], [-4, 0, -4, -6], [0, 0, np.nan, 1]]]
     np.testing.assert_allclose(clip_arrows(arrows, (-6.0, 6.0)), expected, rtol=1e-6)
 
 
-def test_kept_frames_have_both_ends_and_a_page_says_how_many_they_are():
+def test_frames_to_send_contain_both_ends_and_the_page_gives_their_number():
     few, many = made_up(np.arange(5)), made_up(np.arange(10001))
     np.testing.assert_array_equal(frames_to_send(few, ()), np.arange(5))
     some = frames_to_send(many, ())
@@ -157,7 +157,7 @@ def test_edges_of_a_map_are_where_neighbours_differ():
     np.testing.assert_array_equal(pixels, expected)
 
 
-def test_ticks_are_few_and_within():
+def test_ticks_are_few_and_within_the_limits():
     for limits, log in (((-3.7, 2.2), False), ((1e-7, 20.0), True), ((0.65, 0.74), True)):
         found = tick_values(limits, log)
         assert 2 <= len(found) <= 5
@@ -172,7 +172,7 @@ def made_up(steps, unit="step", every=1.0):
     return Scene("made up", steps, steps / every, unit, (), lambda frames, names: {})
 
 
-def test_two_runs_share_steps_or_epochs_or_their_share():
+def test_two_runs_share_steps_or_epochs_or_relative_time():
     first, second = made_up([0, 10, 20, 30], "epoch", 10.0), made_up([0, 5, 10], "epoch", 5.0)
     frames = [np.arange(4), np.arange(3)]
     line = make_timeline([first, second], frames, "step")
@@ -206,7 +206,7 @@ def files(tmp_path_factory):
     return folder
 
 
-def test_the_catalogue_says_what_each_run_has_become(files):
+def test_the_catalogue_gives_the_end_state_of_each_run(files):
     trajectory = open_trajectory(files / "particles.nc")
     entries, last = run_catalogue(trajectory), trajectory["embedding"].values[:, -1]
     assert [entry.seed for entry in entries] == trajectory["seed"].values.tolist()
@@ -217,7 +217,7 @@ def test_the_catalogue_says_what_each_run_has_become(files):
     assert all(0 <= entry.accuracy <= 1 and entry.loss > 0 and entry.structure is None for entry in sparse)
 
 
-def test_the_catalogue_takes_results_of_its_own_file_alone(files, typed, tmp_path):
+def test_the_catalogue_uses_only_results_of_its_own_file(files, typed, tmp_path):
     for name, of in (("mine.nc", "particles.nc"), ("yours.nc", "particles.nc")):
         (tmp_path / name).write_bytes((files / of).read_bytes())
     code, _, err = typed("analysis.events", tmp_path / "mine.nc")
@@ -256,7 +256,7 @@ def test_runs_are_chosen_by_end_kind_and_order():
     assert len({line.index(word) for line, word in zip(lines, ("none", "ideal", "none", "ideal"), strict=True)}) == 1
 
 
-def test_results_of_another_scalar_or_of_before_an_extension_say_nothing(typed, tmp_path):
+def test_results_of_another_scalar_or_of_a_shorter_run_are_ignored(typed, tmp_path):
     path = tmp_path / "run.nc"
     simulate(ParticleSettings(n=7, fa=2.0), runs=3, steps=40, out=path)
 
@@ -271,7 +271,7 @@ def test_results_of_another_scalar_or_of_before_an_extension_say_nothing(typed, 
     assert spikes() == {None}
 
 
-def test_a_file_that_has_changed_is_opened_again(tmp_path):
+def test_a_changed_file_is_opened_again(tmp_path):
     path = tmp_path / "run.nc"
     simulate(ParticleSettings(n=7), runs=2, steps=10, out=path)
     opened = OpenFiles([path])
@@ -283,7 +283,7 @@ def test_a_file_that_has_changed_is_opened_again(tmp_path):
 # ------------------------------------------------------------------------------------------- two runs, parcels
 
 
-def test_two_runs_share_limits_and_the_colours_of_matrices(files):
+def test_two_runs_have_equal_limits_and_matrix_colours(files):
     scenes = [of(files, "sparse", run) for run in (0, 1)]
     assert scenes[0].panels[0].x != scenes[1].panels[0].x
     both = match_limits(scenes)
@@ -298,7 +298,7 @@ def test_two_runs_share_limits_and_the_colours_of_matrices(files):
                 assert layer.scale in first.note
 
 
-def test_what_was_not_sent_when_the_page_was_turned_away_from_is_sent_later(files, monkeypatch):
+def test_data_not_yet_sent_to_a_hidden_page_are_sent_later(files, monkeypatch):
     sent, document = [], Document()
     monkeypatch.setattr(streaming, "_send", lambda screen, data: sent.append(data))
     page = RunsPage([files / "particles.nc"])
@@ -339,7 +339,7 @@ def looked_at(path, **settings):
     return page
 
 
-def test_panels_and_axes_are_named_or_refused():
+def test_names_of_panels_and_axes_are_parsed_or_refused():
     assert parse_panels("b, a", ("a", "b", "c")) == ["a", "b"]
     assert (parse_panels("", ("a",)), parse_panels("none", ("a",))) == ([], [])
     with pytest.raises(SettingsError, match="foo"):
@@ -350,7 +350,7 @@ def test_panels_and_axes_are_named_or_refused():
             parse_axes(words)
 
 
-def test_a_run_of_which_only_metrics_were_recorded_shows_curves(files):
+def test_a_run_with_metrics_only_shows_curves(files):
     page = looked_at(files / "metrics.nc")
     assert not page.message.visible
     assert {part["kind"] for part in page.screen.parts} == {"cursor"}
@@ -361,19 +361,19 @@ def test_a_run_of_which_only_metrics_were_recorded_shows_curves(files):
     [("other.nc", {}, "other.nc"), ("gone.nc", {}, "no such file"), ("particles.nc", {"run": 6}, "from 0 to 5"),
      ("particles.nc", {"panels": "nonsense"}, "panels"), ("particles.nc", {"axes": "0,9"}, "axes")],
 )  # fmt: skip
-def test_what_cannot_be_shown_is_told_on_the_page(files, name, settings, words):
+def test_the_page_shows_why_a_run_cannot_be_shown(files, name, settings, words):
     page = looked_at(files / name, **settings)
     assert page.message.visible
     assert words in page.message.text
     assert not page.wall.children
 
 
-def test_another_run_that_is_not_there_is_told_by_its_name(files):
+def test_a_missing_second_run_is_reported_by_its_setting(files):
     page = looked_at(files / "particles.nc", other_file="particles", other_run=6)
     assert "other_run" in page.message.text
 
 
-def test_no_panels_are_shown_where_none_is_chosen(files):
+def test_no_panels_are_shown_if_none_is_selected(files):
     page = looked_at(files / "particles.nc", panels="none")
     assert (page.screen.panels, page.message.text) == ([], "no panel is chosen")
     page.settings.panels = ""
@@ -381,20 +381,20 @@ def test_no_panels_are_shown_where_none_is_chosen(files):
     assert not page.message.visible
 
 
-def test_a_page_comes_back_from_an_error(files):
+def test_a_page_recovers_from_an_error(files):
     page = looked_at(files / "particles.nc", axes="0,9")
     page.settings.axes = ""
     assert not page.message.visible
     assert page.wall.children
 
 
-def test_without_a_file_the_page_says_how_to_name_one():
+def test_without_a_file_the_page_explains_how_to_name_one():
     page = RunsPage([])
     page.show()
     assert "analysis.explore" in page.message.text
 
 
-def test_another_file_begins_with_a_run_of_its_own(files):
+def test_another_file_starts_with_one_of_its_own_runs(files):
     page = RunsPage(OpenFiles([files / "particles.nc", files / "sparse.nc"]))
     page.show()
     page.settings.run = 5
@@ -515,7 +515,7 @@ LARGE = f"""() => {{
 
 
 @pytest.mark.parametrize("large", [False, True])
-def test_names_do_not_stand_upon_each_other(page, large):
+def test_labels_do_not_overlap(page, large):
     shown = page(tall=True, file="particles", run=0, panels="embedding")
     if large:
         shown.evaluate(LARGE)
@@ -531,7 +531,7 @@ def test_names_do_not_stand_upon_each_other(page, large):
         assert named[0]
 
 
-def test_scrubbing_shows_every_panel_of_the_frame(page, files):
+def test_scrubbing_updates_every_panel(page, files):
     names = ",".join(panel_names(open_trajectory(files / "sparse.nc")))
     shown = page(tall=True, file="sparse", run=1, panels=names)
     content = of(files, "sparse", 1)
@@ -569,7 +569,7 @@ def test_keys_step_jump_and_play(page, files):
     shown.wait_for_function("(step) => location.search.includes(`step=${step}`)", arg=int(rest["step"]))
 
 
-def test_playing_ends_at_the_last_frame_and_begins_anew(page):
+def test_playing_stops_at_the_last_frame_and_restarts(page):
     shown = page(file="particles", step=50)
     shown.evaluate("scrubber.speed = 120")
     play = shown.get_by_role("button", name="Play")
@@ -579,7 +579,7 @@ def test_playing_ends_at_the_last_frame_and_begins_anew(page):
     shown.wait_for_function("scrubber.playing && scrubber.drawn < 50")
 
 
-def test_a_run_is_chosen_while_another_plays(page, files):
+def test_a_run_is_selected_while_another_plays(page, files):
     shown = page(file="particles", run=0)
     before = shown.evaluate(STATE)["number"]
     shown.evaluate("scrubber.speed = 5")
@@ -616,7 +616,7 @@ def test_two_runs_move_together(page, files):
     assert_shows(state, [of(files, "particles", 0), of(files, "particles", 4)])
 
 
-def test_an_event_is_jumped_to(page):
+def test_a_click_on_a_mark_jumps_to_its_event(page):
     shown = page(file="particles", run=0)
     marks = shown.evaluate("scrubber.stage.marks.map((mark) => ({...mark}))")
     assert marks
@@ -624,14 +624,14 @@ def test_an_event_is_jumped_to(page):
     shown.wait_for_function("(place) => scrubber.drawn == place", arg=marks[-1]["place"])
 
 
-def test_a_click_on_a_curve_goes_there(page):
+def test_a_click_on_a_curve_jumps_to_its_frame(page):
     shown = page(file="particles", run=0, panels="gradient_norm")
     box = shown.locator(".bk-Figure").first.bounding_box()
     shown.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     shown.wait_for_function("scrubber.drawn > 10 && scrubber.drawn < 50")
 
 
-def test_a_map_says_what_is_pointed_at(page, files):
+def test_the_tooltip_of_a_map_names_the_class(page, files):
     shown = page(file="particles", run=0, panels="pair_sums", step=60)
     box = shown.locator(".bk-Figure").first.bounding_box()
     shown.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + box["height"] * 0.2)
@@ -639,7 +639,7 @@ def test_a_map_says_what_is_pointed_at(page, files):
     shown.wait_for_function("(names) => " + TIPS, arg=list(names))
 
 
-def test_turning_to_another_tab_and_back_goes_on(page, files):
+def test_the_page_continues_after_a_change_of_tabs(page, files):
     shown = page(file="particles", run=1, step=30)
     for name in ("Particles", "Runs"):
         shown.get_by_role("button", name=name).click()
@@ -649,7 +649,7 @@ def test_turning_to_another_tab_and_back_goes_on(page, files):
     assert_shows(shown.evaluate(STATE), [of(files, "particles", 1)])
 
 
-def test_panels_are_chosen_by_boxes_with_names(page):
+def test_panels_are_selected_by_labelled_checkboxes(page):
     shown = page(file="particles", run=0, panels="embedding")
     before = shown.evaluate(STATE)
     assert {part["array"] for part in before["parts"]} == {"embedding"}
@@ -658,7 +658,7 @@ def test_panels_are_chosen_by_boxes_with_names(page):
     assert "pair_sums" in {part["array"] for part in shown.evaluate(STATE)["parts"]}
 
 
-def test_every_control_has_a_name_and_is_reached_by_tab(page):
+def test_every_control_is_labelled_and_reached_by_tab(page):
     shown = page(file="particles")
     reached = set()
     for _ in range(60):
@@ -677,7 +677,7 @@ def test_every_control_has_a_name_and_is_reached_by_tab(page):
     assert {"Play", "Frame", "Speed", "One frame on", "Next event", "file", "order", "embedding"} <= reached
 
 
-def test_words_of_a_file_are_no_markup(files, tmp_path):
+def test_texts_of_a_file_are_escaped(files, tmp_path):
     content = of(files, "particles", 0)
     nasty = replace(content.panels[0], title="<img src=x onerror=alert(1)>", note="<b>")
     from analysis.explorer.bokeh_panels import panel_heading

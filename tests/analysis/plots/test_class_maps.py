@@ -61,14 +61,14 @@ def naive_map(run, side):
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
-def test_a_class_map_is_that_of_plain_loops(dim):
+def test_a_class_map_equals_that_of_plain_loops(dim):
     run = final_state(trained(n=7, hidden=9, dim=dim, steps=200), 1)
     found = class_map(run.network, run.weights, run.view, 14)
     np.testing.assert_array_equal(found, naive_map(run, 14))
     assert len(np.unique(found)) > 2
 
 
-def test_classes_of_many_points_do_not_depend_on_how_many_at_once(monkeypatch):
+def test_classes_do_not_depend_on_the_batch_size(monkeypatch):
     run = final_state(trained(n=7, hidden=9), 0)
     whole = predict_classes(run.network, run.weights, run.sums)
     monkeypatch.setattr("analysis.plots.scenes.recorded_weights.VALUES_PER_BATCH", 50)
@@ -76,7 +76,7 @@ def test_classes_of_many_points_do_not_depend_on_how_many_at_once(monkeypatch):
     np.testing.assert_array_equal(whole, [naive_class(run.weights, x) for x in run.sums])
 
 
-def test_shares_right_are_those_recorded():
+def test_fractions_correct_equal_the_recorded_accuracy():
     trajectory = trained(n=11, steps=300)
     for place in range(2):
         run = final_state(trajectory, place)
@@ -86,7 +86,7 @@ def test_shares_right_are_those_recorded():
 
 
 @pytest.mark.parametrize("dim", [1, 2, 5])
-def test_a_view_holds_all_pair_sums_and_agrees_with_the_gallery(dim, generator):
+def test_the_view_contains_all_pair_sums(dim, generator):
     x = 1e30 * generator.standard_normal((9, dim)) ** 3
     pairs = all_pairs(9)
     view = pair_sum_view(x[pairs[:, 0]] + x[pairs[:, 1]])
@@ -148,7 +148,7 @@ ODD = {
 
 
 @pytest.mark.parametrize(("settings", "amount"), ODD.values(), ids=ODD)
-def test_odd_cases_are_drawn_without_a_warning(settings, amount, tmp_path):
+def test_edge_cases_are_drawn_without_a_warning(settings, amount, tmp_path):
     trajectory = trained(**{"n": 9, **settings}, **amount)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -167,7 +167,7 @@ def test_six_runs_are_shown_and_named_by_seed():
     assert "mean of 7 runs" in figure.axes[-1].get_title(loc="left")
 
 
-def test_a_diverged_run_says_so():
+def test_a_diverged_run_is_labelled():
     trajectory = trained(**ODD["diverged"][0])
     assert (trajectory["last_step"] < 60).all()
     figure = class_map_figure(trajectory)
@@ -188,6 +188,6 @@ def test_metrics_alone_give_curves_alone():
     assert [axes.get_ylabel() for axes in figure.axes] == ["loss", "accuracy"]
 
 
-def test_another_system_has_no_portrait():
+def test_a_class_map_of_another_system_is_refused():
     with pytest.raises(TrajectoryError, match="found particles, expected modular"):
         class_map_figure(simulate(ParticleSettings(n=3), runs=1, steps=1, progress=False))

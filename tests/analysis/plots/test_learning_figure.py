@@ -38,13 +38,13 @@ def test_a_row_counts_successes_among_all_runs():
     np.testing.assert_allclose(final_accuracies(trajectory)["test"], alive)
 
 
-def test_splits_that_are_not_there_are_empty():
+def test_missing_splits_are_empty():
     table = learning_table(simulate(dataclasses.replace(SMALL, length=3), runs=2, steps=4, progress=False))
     assert table[[f"unseen{end}" for end in ENDS]].isna().all(axis=None)
     assert format_table(table, LEARNING_COLUMNS).endswith(" -")
 
 
-def test_the_picture_holds_means_and_ends():
+def test_the_picture_shows_means_and_end_states():
     trajectory = planted([0.5, 0.51, 0.99, 1.0])
     loss, accuracy, ends = plot_learning(trajectory).axes
     for axes, name in ((loss, "loss"), (accuracy, "accuracy")):
@@ -56,7 +56,7 @@ def test_the_picture_holds_means_and_ends():
 
 
 @pytest.mark.parametrize("kind", ["one run", "no step", "all diverged"])
-def test_the_picture_of_very_little(kind):
+def test_the_picture_of_few_runs(kind):
     if kind == "all diverged":
         trajectory = planted([0.5, 0.6], diverged=2)
     else:

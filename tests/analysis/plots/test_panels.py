@@ -162,7 +162,7 @@ VARIANTS = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
-def test_vc_panels_are_those_of_plain_loops(variant):
+def test_vc_panels_equal_plain_loops(variant):
     trajectory = sparse(runs=2, **variant)
     s = network_of(trajectory).settings
     shown = build_scene(trajectory, 1, side=SIDE)
@@ -200,7 +200,7 @@ def check_maps(s, w, made, arrays, place, expected):
             assert arrays[name][place, row, column] == number or near < 1e-4
 
 
-def test_network_and_panels_agree_with_the_network_as_anybody_would_write_it():
+def test_panels_agree_with_a_plain_torch_network():
     trajectory = sparse(vocab=3)
     s = network_of(trajectory).settings
     net, w = Net(s), weights(trajectory, 0, 24)
@@ -217,7 +217,7 @@ def test_network_and_panels_agree_with_the_network_as_anybody_would_write_it():
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_the_query_is_an_arrow_that_fits(monkeypatch):
+def test_the_query_arrow_fits_the_panel(monkeypatch):
     trajectory = sparse()
     trajectory["query"][:, 2] = 50.0
     shown = build_scene(trajectory, 0, panels=["normalised_sums"])
@@ -230,7 +230,7 @@ def test_the_query_is_an_arrow_that_fits(monkeypatch):
     assert build_scene(sparse(), 0, panels=["normalised_sums"]).panels[0].note == ""
 
 
-def test_units_switch_where_they_are_said_to():
+def test_unit_boundaries_are_where_units_switch():
     trajectory = sparse()
     w = {name: weight.double().numpy() for name, weight in weights(trajectory, 0, 24).items()}
     found = build_scene(trajectory, 0, panels=["normalised_sequences"]).arrays([3])["boundaries"][0].reshape(2, 7, 2)
@@ -243,7 +243,7 @@ def test_units_switch_where_they_are_said_to():
     )
 
 
-def test_shapes_colours_and_fills_say_what_they_should():
+def test_shapes_colours_and_fills_of_points():
     trajectory = sparse(positions=(1, 6, 3), sparsity=3, length=8, vocab=3)
     shown = build_scene(trajectory, 0, side=SIDE)
     assert layer(shown, "position_embeddings", Points).shapes == tuple(
@@ -265,7 +265,7 @@ def test_shapes_colours_and_fills_say_what_they_should():
     assert layer(shown, "transform_map", Map).names[5] == "class 1, probability below 0.5"
 
 
-def test_what_is_not_asked_for_is_not_computed(monkeypatch):
+def test_only_requested_panels_are_computed(monkeypatch):
     trajectory = sparse()
     shown = build_scene(trajectory, 0, panels=["token_embeddings", "loss"])
     monkeypatch.setattr("dynamics.networks.clustering_head.ClusteringHead.table", None)
@@ -273,7 +273,7 @@ def test_what_is_not_asked_for_is_not_computed(monkeypatch):
     assert [panel.name for panel in shown.panels] == ["token_embeddings", "loss"]
 
 
-def test_many_frames_are_as_one_by_one(monkeypatch):
+def test_frames_do_not_depend_on_the_batch_size(monkeypatch):
     trajectory = sparse(dim=3)
     shown = build_scene(trajectory, 0, side=SIDE)
     together = shown.arrays(np.arange(4))
@@ -295,7 +295,7 @@ def test_large_tables_are_thinned():
 
 
 @pytest.mark.parametrize("dim", [2, 3])
-def test_axes_may_be_chosen(dim):
+def test_axes_can_be_selected(dim):
     trajectory = sparse(dim=dim)
     shown = build_scene(trajectory, 0, axes=(1, 0), side=SIDE)
     consistent(shown)
@@ -307,18 +307,18 @@ def test_axes_may_be_chosen(dim):
 
 
 @pytest.mark.parametrize(("axes", "dim"), [((0, 0), 3), ((0, 3), 3), ((-1, 0), 3), ((0, 1), 1), ((0, 1, 2), 3)])
-def test_axes_that_are_not_there_are_refused(axes, dim):
+def test_invalid_axes_are_refused(axes, dim):
     with pytest.raises(SettingsError, match="axes"):
         build_scene(sparse(dim=dim), 0, axes=axes)
 
 
 @pytest.mark.parametrize("make", [sparse, modular, particles])
-def test_every_system_refuses_axes_that_are_not_there(make):
+def test_every_system_refuses_invalid_axes(make):
     with pytest.raises(SettingsError, match="axes"):
         build_scene(make(), 0, axes=(0, 2))
 
 
-def test_points_of_one_axis_stand_at_heights():
+def test_points_of_one_axis_are_spread_vertically():
     plane = fit_projection(np.array([[3.0], [1.0], [2.0]]), ranks=np.array([0, 2, 1]))
     np.testing.assert_allclose(plane.places(np.array([[[3.0], [1.0], [2.0]]])), [[[3, -0.85], [1, 0.85], [2, 0]]])
     panel = one(build_scene(sparse(dim=1), 0, side=SIDE), "sequence_embeddings")
@@ -439,14 +439,14 @@ def check_class_map(shown, w, found):
         assert found[row, column] == scores.argmax() or near[1] - near[0] < 1e-3
 
 
-def test_gradients_do_not_depend_on_how_many_pairs_at_once(monkeypatch):
+def test_gradients_do_not_depend_on_the_batch_size(monkeypatch):
     shown = build_scene(modular(), 0, side=SIDE, panels=["descent"])
     whole = shown.arrays([0, 4])["descent"]
     monkeypatch.setattr("analysis.plots.scenes.modular_panels.VALUES_PER_BATCH", 40)
     np.testing.assert_allclose(shown.arrays([0, 4])["descent"], whole, atol=1e-6)
 
 
-def test_the_law_beside_the_gradient_is_over_training_pairs():
+def test_the_force_beside_the_gradient_uses_training_pairs():
     trajectory = modular()
     shown = build_scene(trajectory, 0, side=SIDE)
     x = trajectory["embedding"].values[0, -1:].astype(float)
@@ -475,7 +475,7 @@ def test_few_and_many_tokens(n):
 # ------------------------------------------------------------------------------- curves, events, odd trajectories
 
 
-def test_curves_are_what_was_recorded():
+def test_curves_show_the_recorded_values():
     trajectory = sparse(steps=32, every=2)
     shown = build_scene(trajectory, 0, side=SIDE)
     loss = layer(shown, "loss", Curves)
@@ -488,7 +488,7 @@ def test_curves_are_what_was_recorded():
     np.testing.assert_allclose(update[:, 1:], trajectory["update_norm"].values[0, 1:].T, rtol=1e-6)
 
 
-def test_a_loss_of_zero_stands_at_the_lower_edge_and_says_so():
+def test_a_loss_of_zero_is_drawn_at_the_lower_edge_with_a_note():
     trajectory = sparse()
     trajectory["loss"][:, 2] = 0
     shown = build_scene(trajectory, 0, panels=["loss"])
@@ -497,7 +497,7 @@ def test_a_loss_of_zero_stands_at_the_lower_edge_and_says_so():
     assert panel.note == "0 at the lower edge"
 
 
-def test_norms_of_many_frames_are_geometric_means_of_near_ones(generator):
+def test_geometric_moving_mean(generator):
     values = np.exp(generator.standard_normal((3, 400)))
     values[0, 0] = np.nan
     values[1, 7] = 0
@@ -520,7 +520,7 @@ def test_structure_over_time():
     assert shown.facts["structure"].startswith(("no circle", "circle"))
 
 
-def test_imperfections_of_many_frames_are_counted_in_some(monkeypatch):
+def test_imperfections_are_counted_in_some_of_many_frames(monkeypatch):
     monkeypatch.setattr("analysis.plots.scenes.common_panels._MAX_COUNTED_PAIRS", 2000)
     trajectory = particles(steps=30)
     panel = one(build_scene(trajectory, 0, side=SIDE), "imperfections")
@@ -539,7 +539,7 @@ def phased():
     return trajectory
 
 
-def test_marks_are_the_events_of_this_run():
+def test_marks_are_the_events_of_the_run():
     trajectory = phased()
     for run in range(3):
         shown = build_scene(trajectory, run, panels=[])
@@ -552,7 +552,7 @@ def test_marks_are_the_events_of_this_run():
         assert {mark.kind for mark in rows} >= {"drop", "plateau"}
 
 
-def test_drops_are_counted_as_events_counts_them():
+def test_the_number_of_drops_equals_that_of_the_event_table():
     trajectory = phased()
     found = event_table(trajectory_scalar(trajectory, "loss"))
     assert found["initial"].values.any()  # which are no drops of two phases
@@ -562,7 +562,7 @@ def test_drops_are_counted_as_events_counts_them():
     assert {name: [int(facts.get(name, 0)) for facts in shown] for name in expected} == expected
 
 
-def test_marks_of_the_whole_run_can_be_given():
+def test_marks_can_be_given():
     whole = build_scene(phased(), 0, panels=[])
     part = phased().isel(step=slice(0, 120))
     assert build_scene(part, 0, panels=[]).marks != whole.marks
@@ -570,7 +570,7 @@ def test_marks_of_the_whole_run_can_be_given():
     assert build_scene(part, 0, panels=[], marks=whole.marks).facts["drops"] == "2"
 
 
-def test_facts_are_short_words():
+def test_facts_of_a_scene():
     shown = build_scene(sparse(runs=2), 1, panels=[])
     assert shown.title == "sparse modular addition, p = 2, d = 2, data 64, hidden 7, seed 4"
     assert shown.facts["seed"] == "4"
@@ -632,7 +632,7 @@ def test_a_diverged_run_ends_where_it_diverged(make):
     assert arrays
 
 
-def test_a_run_that_swells_is_shown_as_it_was_and_said_to_leave():
+def test_a_growing_run_leaves_the_panel_with_a_note():
     trajectory = modular(every=1, **SWELLING)
     shown = build_scene(trajectory, 0, side=SIDE)
     assert len(shown.steps) > 20
@@ -649,7 +649,7 @@ def test_a_run_that_swells_is_shown_as_it_was_and_said_to_leave():
         assert ("below" in panel.note) == (np.nanmin(y) < panel.y[0])
 
 
-def test_curves_say_which_way_they_leave():
+def test_the_note_says_where_curves_leave_the_panel():
     recorded = RecordedRun(modular(every=1, **SWELLING), 0)
     values = np.concatenate([np.full(len(recorded.steps) - 2, 1.0), [1e-20, 1e20]])[None]
     panel = curve_panel(recorded, "x", "x", values, ("x",), np.zeros((1, 3)), log=True)
@@ -658,7 +658,7 @@ def test_curves_say_which_way_they_leave():
     assert panel.note == "off scale above"
 
 
-def test_a_token_at_the_origin_has_a_circularity_that_can_be_drawn():
+def test_the_circularity_with_a_token_at_the_origin_is_finite():
     trajectory = particles(steps=30)
     trajectory["embedding"][0, :20, 0] = 0
     panel = one(build_scene(trajectory, 0, side=SIDE, panels=["circularity"]), "circularity")
@@ -666,7 +666,7 @@ def test_a_token_at_the_origin_has_a_circularity_that_can_be_drawn():
     assert panel.note == "off scale above"
 
 
-def test_the_query_of_a_run_that_diverged_is_said_to_leave():
+def test_the_note_says_how_often_the_query_is_outside():
     trajectory = sparse(every=1, **{**WILD, "lr": 1e4})
     shown = build_scene(trajectory, 0, side=SIDE, panels=["normalised_sums"])
     (panel,) = shown.panels
@@ -676,7 +676,7 @@ def test_the_query_of_a_run_that_diverged_is_said_to_leave():
     assert f"query outside in {outside.mean():.1%} of frames" in panel.note
 
 
-def test_limits_of_some_frames_are_said_to_be(monkeypatch):
+def test_the_note_says_if_limits_are_of_some_frames(monkeypatch):
     trajectory = sparse(steps=80)
     names = ["sums", "attention", "loss"]
     assert not any("limits of" in panel.note for panel in build_scene(trajectory, 0, side=SIDE, panels=names).panels)
@@ -685,7 +685,7 @@ def test_limits_of_some_frames_are_said_to_be(monkeypatch):
     assert ["limits of 5 of 11 frames" in note for note in notes] == [True, True, False]
 
 
-def test_shapes_of_sentences_are_said():
+def test_the_note_explains_the_shapes_of_sequences():
     assert one(build_scene(sparse(), 0, side=SIDE), "sequence_embeddings").note == "class \u25a0 0, \u25cf 1"
     many = build_scene(sparse(vocab=7), 0, side=SIDE, panels=["sequence_embeddings"])
     assert many.panels[0].note == "shapes: class modulo 5"
@@ -709,7 +709,7 @@ def test_no_step_at_all():
         assert shown.marks == ()
 
 
-def test_names_and_what_is_refused():
+def test_names_of_panels_and_invalid_arguments():
     trajectory = sparse()
     names = panel_names(trajectory)
     assert names[:4] == ("token_embeddings", "position_embeddings", "sums", "normalised_sums")
@@ -728,7 +728,7 @@ def test_names_and_what_is_refused():
         build_scene(trajectory, 0)
 
 
-def test_a_system_without_panels_of_its_own_shows_what_any_trajectory_has():
+def test_default_panels_of_a_system_without_its_own():
     trajectory = particles(runs=2).assign(energy=(("run", "step"), np.arange(26.0).reshape(2, 13)))
     found = build_default_panels(RecordedRun(trajectory, 1))
     names = ["embedding", "circularity", "imperfections", "gradient_norm", "update_norm", "energy"]

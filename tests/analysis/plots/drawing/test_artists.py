@@ -98,7 +98,7 @@ def shown(panel: str, frame: int = 10):
 # --------------------------------------------------------------------------------------- what artists hold
 
 
-def test_points_hold_the_places_of_each_shape():
+def test_points_are_grouped_by_shape():
     _, _, (artist,) = shown("points", 7)
     places = compute_arrays(np.array([7]), ["places"])["places"][0]
     assert [of.tolist() for of, _ in artist.groups] == [[0], [1], [2], [3], [4]]  # a collection a shape
@@ -110,7 +110,7 @@ def test_points_hold_the_places_of_each_shape():
     assert isinstance(artist, PointsArtist)
 
 
-def test_of_labels_that_would_stand_upon_each_other_the_first_is_there():
+def test_of_overlapping_labels_only_the_first_is_drawn():
     grid, _, (artist,) = shown("points")
     x, y = np.array(SQUARE[1] - SQUARE[0]) / grid.layout.boxes(0)[0][2] * np.array([[2.0, 0], [0, 20.0]])  # pixels
     artist.show(np.array([[0, 0], x, x + 2 * y, x + y, [np.nan, np.nan]]), 0)
@@ -119,7 +119,7 @@ def test_of_labels_that_would_stand_upon_each_other_the_first_is_there():
     assert all(np.isfinite(marks.get_offsets()).all() for of, marks in artist.groups[:4])  # the marks are all there
 
 
-def test_hollow_points_are_white_with_an_edge_of_their_colour():
+def test_hollow_points_are_white_with_a_coloured_edge():
     _, _, (artist,) = shown("points")
     filled, hollow = artist.groups[0][1], artist.groups[1][1]
     np.testing.assert_allclose(filled.get_facecolor()[0, :3], RGB[0])
@@ -139,7 +139,7 @@ def test_a_point_that_is_nan_is_not_drawn():
     assert seen == [True, True, False, True, True]
 
 
-def test_labels_leave_out_what_all_names_begin_with():
+def test_labels_omit_the_common_prefix():
     assert strip_common_words(NAMES) == ["0", "1", "2", "3", "4"]
     assert strip_common_words(["a 1", "b 1"]) == ["a 1", "b 1"]
     assert strip_common_words(["same", "same"]) == ["same", "same"]
@@ -156,7 +156,7 @@ def test_arrows_run_from_tail_to_head():
     assert np.isnan(found[2]).all()  # without a length there is none
 
 
-def test_arrows_hold_polygons_in_the_panel():
+def test_arrows_are_polygons_within_the_panel():
     _, picture, (_, artist) = shown("arrows", 0)
     assert isinstance(artist, ArrowsArtist)
     (first, *_) = artist.arrows.get_paths()
@@ -189,7 +189,7 @@ def test_maps_show_the_palette_lowest_row_first_with_darker_lines():
         np.testing.assert_array_equal(inside[int(height * (1 - up)), int(width * right)], at)
 
 
-def test_lines_stand_alone():
+def test_contours_of_isolated_pixels():
     numbers = np.array([[0, 0, 1, 1], [0, 0, 1, 1]])
     found = edges(numbers)
     assert found[:, 3].all()
@@ -200,7 +200,7 @@ def test_lines_stand_alone():
 
 
 @pytest.mark.parametrize("size", [(37, 37), (40, 61), (79, 80), (190, 191), (333, 160)])
-def test_lines_are_unbroken_in_any_size(size):
+def test_contours_are_unbroken_at_any_size(size):
     numbers = np.zeros((40, 40), np.uint8)
     numbers[:, 17:] = 1
     _, _, (artist, _) = shown("map", 0)
@@ -211,7 +211,7 @@ def test_lines_are_unbroken_in_any_size(size):
     assert dark.all(axis=1).sum() == dark.any(axis=1).sum() == max(1, round(size[0] / 80))
 
 
-def test_matrices_of_two_scenes_have_one_scale():
+def test_matrices_of_two_scenes_have_the_same_scale():
     def brighter(panel):
         layers = [dataclasses.replace(one, high=5.0) if isinstance(one, Image) else one for one in panel.layers]
         return dataclasses.replace(panel, layers=tuple(layers))
@@ -223,7 +223,7 @@ def test_matrices_of_two_scenes_have_one_scale():
     assert [panel.name for panel in grid.layout.blocks[1]] == ["matrix", "points"]
 
 
-def test_labels_at_the_right_edge_stand_to_the_left():
+def test_labels_at_the_right_edge_are_left_of_their_points():
     _, _, (artist,) = shown("points")
     artist.show(np.array([[1.95, 0], [0, 0], [0, 1.0], [0, -1.0], [-1.9, 0]]), 0)
     found = artist.labels.labels.get_offsets()[:, 0] + artist.labels.back * artist.labels.point[0]
@@ -232,7 +232,7 @@ def test_labels_at_the_right_edge_stand_to_the_left():
 
 
 @pytest.mark.parametrize(("count", "kind"), [(3, np.uint8), (64, np.uint8), (65, np.uint16), (16385, np.uint32)])
-def test_lines_of_many_maps_are_those_of_each(count, kind, generator):
+def test_contours_of_many_maps_equal_those_of_each(count, kind, generator):
     numbers = generator.integers(0, 3, (4, 9, 7)).astype(np.uint16)
     found = mark_contours(numbers, count)
     assert found.dtype == kind
@@ -254,7 +254,7 @@ def test_images_have_the_first_row_at_the_top():
     np.testing.assert_array_equal(cells[0, 1], MATRIX_COLOURS[255])
 
 
-def test_the_cursor_stands_at_the_frame():
+def test_the_cursor_is_at_the_frame():
     grid, _, (artist,) = shown("loss", 6)
     assert isinstance(artist, CurvesArtist)
     np.testing.assert_array_equal(artist.cursor.get_xdata(), [3, 3])
@@ -310,7 +310,7 @@ def test_frames_differ_only_where_something_moves():
     np.testing.assert_array_equal(first, second)
 
 
-def test_two_scenes_have_limits_in_common():
+def test_two_scenes_have_common_limits():
     wide = tuple(
         dataclasses.replace(panel, x=(-5.0, 1.0)) if panel.name in ("arrows", "map") else panel for panel in panels()
     )
@@ -326,7 +326,7 @@ def test_two_scenes_have_limits_in_common():
     assert (left["loss"][0], right["loss"][0]) == ((0, 10), (0, 640))  # epochs and steps cannot be compared
 
 
-def test_only_panels_that_both_have():
+def test_only_panels_of_both_scenes_are_drawn():
     fewer = make_scene(panels=panels()[1:3])
     assert PanelGrid([make_scene(), fewer]).panels == ["arrows", "map"]
     with pytest.raises(SettingsError) as error:
@@ -334,7 +334,7 @@ def test_only_panels_that_both_have():
     assert error.value.field == "panels"
 
 
-def test_panels_that_are_not_known():
+def test_unknown_panels_are_refused():
     with pytest.raises(SettingsError, match="points, arrows, map, matrix, loss"):
         PanelGrid([make_scene()], ["points", "circles"])
 
@@ -382,7 +382,7 @@ def test_the_heading_says_run_step_and_epoch():
 
 @pytest.mark.parametrize("width", [320, 480, 960, 1500])
 @pytest.mark.parametrize("long", [False, True])
-def test_no_words_overlap_or_are_cut(width, long):
+def test_no_texts_overlap_or_are_cut(width, long):
     words = " of a panel with a long name" if long else ""
     curves = dataclasses.replace(panels()[4].layers[0], names=(f"train{words}", f"test{words}"))
     several = [dataclasses.replace(panel, note=f"a note{words}") for panel in panels()]
@@ -423,13 +423,13 @@ def alike(found: np.ndarray, expected: np.ndarray, box: tuple[int, ...]) -> bool
 
 
 @pytest.mark.parametrize("name", [panel.name for panel in panels()])
-def test_panels_look_as_they_did(name):
+def test_panels_match_the_reference_images(name):
     grid, picture, _ = shown(name)
     expected = np.round(255 * imread(REFERENCES / f"{name}.png")).astype(np.uint8)
     assert alike(picture, expected, grid.layout.boxes(0)[0]), difference(picture, expected, grid.layout.boxes(0)[0])
 
 
-def test_a_shifted_mark_is_noticed():
+def test_a_shifted_mark_differs_from_the_reference():
     def shifted(frames, names):
         arrays = compute_arrays(frames, names)
         return {**arrays, "places": arrays["places"] + np.array([0, 0.1]) * (np.arange(5)[:, None] == 2)}
@@ -465,7 +465,7 @@ def test_a_saved_png_is_what_is_drawn(tmp_path):
     np.testing.assert_array_equal(np.round(255 * imread(tmp_path / "grid.png")), picture)
 
 
-def test_vector_files_have_vectors(tmp_path):
+def test_vector_files_contain_vector_graphics(tmp_path):
     grid = PanelGrid([make_scene()], ["points", "map"], width=480)
     draw_at(grid, 5)
     grid.save(tmp_path / "grid.svg")

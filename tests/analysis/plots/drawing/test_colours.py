@@ -39,7 +39,7 @@ def distances(rgb, reader):
     return np.linalg.norm(lab[:, None] - lab, axis=-1)
 
 
-def test_oklab_there_and_back(generator):
+def test_oklab_conversion_is_invertible(generator):
     rgb = generator.random((50, 3))
     np.testing.assert_allclose(from_oklab(*np.moveaxis(to_oklab(rgb), -1, 0)), rgb, atol=1e-6)
     np.testing.assert_allclose(to_oklab(np.array([[1.0, 1, 1], [0, 0, 0]])), [[1, 0, 0], [0, 0, 0]], atol=2e-4)
@@ -47,7 +47,7 @@ def test_oklab_there_and_back(generator):
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 11, 16, 17, 59, 1000])
-def test_colours_of_classes_are_colours_and_differ(n):
+def test_class_colours_are_valid_and_distinct(n):
     rgb = class_colours(n)
     assert rgb.shape == (n, 3)
     assert rgb.min() >= 0
@@ -59,21 +59,21 @@ def test_colours_of_classes_are_colours_and_differ(n):
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_up_to_ten_classes_are_told_apart_by_everybody(reader):
+def test_up_to_ten_class_colours_differ_with_every_colour_vision(reader):
     for n in range(2, 11):
         assert (distances(class_colours(n), reader) + np.eye(n)).min() > 0.145
 
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("n", [11, 12, 13, 17, 31, 59])
-def test_neighbours_among_more_are_told_apart_by_everybody(reader, n):
+def test_neighbouring_class_colours_differ_with_every_colour_vision(reader, n):
     near = distances(class_colours(n), reader)
     assert near[np.arange(n), (np.arange(n) + 1) % n].min() > 0.07
 
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("task", [{}, {"vocab": 3}, {"vocab": 4}, {"vocab": 5, "sparsity": 3}, {"vocab": 10}], ids=str)
-def test_prefixes_are_alike_where_they_are_permutations_and_else_told_apart(reader, task):
+def test_prefix_colours_are_similar_only_for_permutations(reader, task):
     multiset = make_probe_sequences(SparseSettings(**task)).multiset
     apart = distances(prefix_colours(multiset), reader)
     same = multiset[:, None] == multiset
@@ -94,14 +94,14 @@ def test_prefixes_of_any_number_of_multisets_have_colours():
     assert prefix_colours(np.array([0])).shape == (1, 3)
 
 
-def test_a_split_has_its_colour_whatever_others_there_are():
+def test_the_colour_of_a_split_does_not_depend_on_other_splits():
     np.testing.assert_array_equal(split_colours(["train", "test", "unseen"])[:2], split_colours(["train", "test"]))
     np.testing.assert_array_equal(split_colours(["test"]), split_colours(["validation"]))
     assert len(np.unique(split_colours(["train", "validation", "unseen", "far", "farther"]), axis=0)) == 5
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_values_and_tokens_go_from_one_end_to_the_other_for_everybody(reader):
+def test_colour_scales_are_monotonic_with_every_colour_vision(reader):
     lightness = seen(sequential_colours(64), reader)[:, 0]
     assert (np.diff(lightness) > 0).all()
     assert lightness[-1] - lightness[0] > 0.5
@@ -109,18 +109,18 @@ def test_values_and_tokens_go_from_one_end_to_the_other_for_everybody(reader):
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_splits_and_layers_are_told_apart(reader):
+def test_colours_of_splits_and_layers_are_distinct(reader):
     for rgb in (split_colours(["train", "test", "unseen"]), class_colours(8)):
         assert (distances(rgb, reader) + np.eye(len(rgb))).min() > 0.145
 
 
-def test_colours_stand_out_from_white_and_from_what_is_pale():
+def test_colours_contrast_with_white_and_pale_backgrounds():
     rgb = class_colours(10)
     assert np.linalg.norm(to_oklab(rgb) - [1, 0, 0], axis=-1).min() > 0.2
     assert np.linalg.norm(to_oklab(rgb) - to_oklab(pale_colours(rgb)), axis=-1).min() > 0.1
 
 
-def test_directions_have_colours_that_meet_where_the_circle_closes():
+def test_direction_colours_are_periodic():
     ring = angle_colours(np.linspace(0, 2 * np.pi, 33))
     np.testing.assert_allclose(ring[0], ring[-1], atol=1e-9)
     lab = to_oklab(ring[:-1])

@@ -52,7 +52,7 @@ def test_an_mp4_plays_in_browsers_and_has_the_frames_that_were_drawn(film):
         assert apart[frame] < 4
 
 
-def test_pictures_are_those_of_their_frames(monkeypatch):
+def test_film_pictures_equal_their_frames(monkeypatch):
     monkeypatch.setattr(film_encoder, "_FRAMES_PER_BATCH", 4)
     scenes = [make_scene(), make_scene()]
     panels = PanelGrid(scenes, ["points"], width=320)
@@ -62,7 +62,7 @@ def test_pictures_are_those_of_their_frames(monkeypatch):
         np.testing.assert_array_equal(picture, draw_at(panels, *frames))
 
 
-def test_nothing_is_left_of_a_film_that_was_broken_off(tmp_path):
+def test_an_interrupted_film_leaves_no_file(tmp_path):
     (tmp_path / "film.mp4").write_text("an earlier one")
     with pytest.raises(KeyboardInterrupt), open_film_encoder(tmp_path / "film.mp4", (32, 32), 20) as write:
         write(np.zeros((32, 32, 4), np.uint8))
@@ -76,7 +76,7 @@ def test_nothing_is_left_of_a_film_that_was_broken_off(tmp_path):
     [(["-f", "nonesuch"], 320, 50), ([*film_encoder.H264_OPTIONS, "-frames:v", "2"], 32, 5)],
     ids=["an encoder that stops", "a film that is too short"],
 )
-def test_a_film_that_is_not_complete_is_told(options, side, frames, tmp_path, monkeypatch):
+def test_an_incomplete_film_is_reported(options, side, frames, tmp_path, monkeypatch):
     monkeypatch.setattr(film_encoder, "H264_OPTIONS", options)
     told = pytest.raises(RecordingError, match=r"film\.mp4: could not be written \(the encoder stopped")
     with told, open_film_encoder(tmp_path / "film.mp4", (side, side), 20) as write:

@@ -13,7 +13,7 @@ from analysis.plots.scenes.probe_sequences import (
 from dynamics.settings import SparseSettings
 
 
-def test_the_sentences_of_vc():
+def test_probe_sequences_of_vc():
     two, three = make_probe_sequences(SparseSettings()), make_probe_sequences(SparseSettings(vocab=3))
     assert two.tokens.shape == (40, 12)
     assert three.tokens.shape == (60, 12)
@@ -29,7 +29,7 @@ def test_the_sentences_of_vc():
 
 @pytest.mark.parametrize("p", [2, 3, 4, 5, 7, 10, 11, 50])
 @pytest.mark.parametrize(("k", "length"), [(1, 1), (1, 12), (2, 3), (5, 12), (6, 6), (20, 30)])
-def test_made_sentences_are_few_distinct_and_of_all_classes(p, k, length):
+def test_generated_probe_sequences_are_distinct_and_of_all_classes(p, k, length):
     s = SparseSettings(vocab=p, sparsity=k, length=length)
     found = make_probe_sequences(s)
     assert len(found.tokens) <= 60
@@ -47,7 +47,7 @@ def test_made_sentences_are_few_distinct_and_of_all_classes(p, k, length):
             assert len({tuple(prefix) for prefix in prefixes}) == counts[multiset]
 
 
-def test_sentences_stand_on_the_positions_that_count():
+def test_prefixes_are_at_the_counting_positions():
     s = SparseSettings(sparsity=3, length=6, positions=(4, 0, 2))
     found, usual = make_probe_sequences(s), make_probe_sequences(SparseSettings(sparsity=3, length=6))
     np.testing.assert_array_equal(found.tokens[:, [4, 0, 2]], usual.tokens[:, :3])
@@ -55,7 +55,7 @@ def test_sentences_stand_on_the_positions_that_count():
     np.testing.assert_array_equal(found.classes, usual.classes)
 
 
-def test_sums_take_turns_with_classes_and_suffixes_differ():
+def test_sums_and_suffixes_of_generated_sequences():
     assert evenly_spread_sums(2, 1) == [0, 1]
     assert evenly_spread_sums(4, 1) == [0, 1, 2, 3]
     assert len(evenly_spread_sums(50, 5)) == 10
