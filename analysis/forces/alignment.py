@@ -13,7 +13,7 @@ random direction is 0.5, for any embeddings, dimension and number of units.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -145,20 +145,50 @@ def _ranked(
     nearness: Callable[[np.ndarray], np.ndarray], sums: np.ndarray, weight: np.ndarray, bias: np.ndarray
 ) -> MeasureWithChance:
     """Mean rank of the nearness of the weights and of randomly rotated weights, over units weighted by their norms."""
-    fraction = unit_norm_fractions(sums, weight, bias)
-    lead, dim = fraction.shape[:-1], np.shape(weight)[-1]
+    dim = np.shape(weight)[-1]
     reference, rotations = random_directions(dim), random_orthogonal_matrices(dim)
-    found = np.full((*lead, 1 + ROTATIONS), np.nan)
-    for frame in np.ndindex(*lead):
-        used = fraction[frame] > 0  # False where it is NaN
-        targets = _directions(sums[frame])
-        if not used.any() or not len(targets):
-            continue
-        vectors = _directions(np.asarray(weight, dtype=np.float64)[frame][used])
+    found = np.full((*np.shape(weight)[:-2], 1 + ROTATIONS), np.nan)
+    for frame, vectors, fraction, targets in _living_units(sums, weight, bias):
         every = np.concatenate([vectors[None], vectors @ rotations])  # (1 + rotation, unit, axis)
         rank = fraction_below(nearness(every @ targets.T), nearness(reference @ targets.T))
-        found[frame] = rank @ fraction[frame][used]
+        found[frame] = rank @ fraction
     return MeasureWithChance(found[..., 0], found[..., 1:].mean(axis=-1))
+
+
+def weight_angles(sums: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> MeasureWithChance:
+    """Mean angle, in degrees, between a unit's weights and the pair sum nearest in direction; NaN without living units.
+
+    Units are weighted by the norms of their weights. The chance level is the mean over random directions.
+    """
+    return _mean_angles(lambda cosines: np.arccos(cosines.max(axis=-1).clip(-1, 1)), sums, weight, bias)
+
+
+def boundary_angles(sums: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> MeasureWithChance:
+    """Like `weight_angles`, the angle between a unit's boundary, without its bias, and the nearest pair sum."""
+    return _mean_angles(lambda cosines: np.arcsin(np.abs(cosines).min(axis=-1).clip(0, 1)), sums, weight, bias)
+
+
+def _mean_angles(
+    angle: Callable[[np.ndarray], np.ndarray], sums: np.ndarray, weight: np.ndarray, bias: np.ndarray
+) -> MeasureWithChance:
+    found = np.full((2, *np.shape(weight)[:-2]), np.nan)
+    reference = random_directions(np.shape(weight)[-1])
+    for frame, vectors, fraction, targets in _living_units(sums, weight, bias):
+        found[(0, *frame)] = angle(vectors @ targets.T) @ fraction
+        found[(1, *frame)] = angle(reference @ targets.T).mean()
+    return MeasureWithChance(*np.degrees(found))
+
+
+def _living_units(
+    sums: np.ndarray, weight: np.ndarray, bias: np.ndarray
+) -> Iterator[tuple[tuple[int, ...], np.ndarray, np.ndarray, np.ndarray]]:
+    """Each frame that has some: its index, directions and norm fractions of living units, directions of pair sums."""
+    fractions = unit_norm_fractions(sums, weight, bias)
+    for frame in np.ndindex(*fractions.shape[:-1]):
+        used = fractions[frame] > 0  # False where it is NaN
+        targets = _directions(sums[frame])
+        if used.any() and len(targets):
+            yield frame, _directions(np.asarray(weight, np.float64)[frame][used]), fractions[frame][used], targets
 
 
 def fraction_below(values: np.ndarray, reference: np.ndarray) -> np.ndarray:

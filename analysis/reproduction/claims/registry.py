@@ -10,10 +10,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from analysis.reproduction.claims import (
-    alignment,
     circuits,
-    clustering,
-    decay,
     heads,
     hyperparameters,
     networks,
@@ -26,7 +23,9 @@ from analysis.reproduction.claims import (
     task,
     transfer,
 )
+from analysis.reproduction.musat2024 import alignment, classifier, clustering, distance, force_audit, weight_decay
 from analysis.reproduction.odonnat2024 import practice
+from analysis.reproduction.own import sequence
 from analysis.reproduction.verification.claim import Claim, Kind
 from analysis.reproduction.verification.coverage import PAPERS, place_in_paper
 from dynamics.settings import SettingsError
@@ -35,8 +34,8 @@ PAPER_NAMES = ("CA", "VC", "CH", "OWN")
 """Musat's paper, that of Odonnat, Bouaziz and Cabannes, its later version as its summary has it, and our own."""
 
 SUBJECTS = (
-    networks, clustering, decay, alignment, particles, own, task, circuits, phases, hyperparameters, transfer, spikes,
-    saddles, sparsity, heads, practice,
+    networks, clustering, classifier, distance, force_audit, alignment, weight_decay, particles, own, sequence,
+    task, circuits, phases, hyperparameters, transfer, spikes, saddles, sparsity, heads, practice,
 )  # fmt: skip
 
 ALL = "all"

@@ -5,39 +5,42 @@ from collections.abc import Sequence
 from analysis.reproduction.clustering_heads import fixed_points
 from analysis.reproduction.experiments import (
     ablation,
-    alignment,
-    audit,
-    classifier,
-    distance,
     finetuning,
-    late_movement,
     normalisation,
     norms,
     phases,
     recipe_changes,
     remedies,
     saddles,
-    sequence,
     spikes,
     transfer,
-    weights,
 )
-from analysis.reproduction.musat2024 import appendix_f, particles, structures, table1
+from analysis.reproduction.musat2024 import (
+    alignment,
+    appendix_f,
+    classifier,
+    distance,
+    force_audit,
+    particles,
+    structures,
+    table1,
+    weight_decay,
+)
 from analysis.reproduction.odonnat2024 import circuits, dimensions, ideal_circuits, sparsity
-from analysis.reproduction.own import sensitivity
+from analysis.reproduction.own import sensitivity, sequence
 from analysis.reproduction.verification.claim import Claim
 from analysis.reproduction.verification.experiment import Experiment
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     table1.TABLE_1,
-    late_movement.HALT,
+    weight_decay.HALT,
     particles.TABLE_2,
-    weights.FIGURE_6,
-    alignment.ALIGNMENT,
+    weight_decay.FIGURE_6,
+    *alignment.EXPERIMENTS,
     classifier.CLASSIFIER,
     structures.STRUCTURES,
     appendix_f.APPENDIX_F,
-    audit.AUDIT,
+    force_audit.AUDIT,
     distance.DISTANCE,
     sequence.SEQUENCE,
     sensitivity.SENSITIVITY,

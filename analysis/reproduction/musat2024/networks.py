@@ -1,7 +1,7 @@
 """Networks trained at the four weight decays of CA table 1: what the claims of several sections measure on them."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import xarray as xr
@@ -10,17 +10,20 @@ from scipy.stats import rankdata
 from analysis.reproduction.verification.claim import Measurement, part
 from analysis.reproduction.verification.criteria import Criterion
 from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import Params
+from analysis.reproduction.verification.experiment import Params, Runner
+from analysis.reproduction.verification.final_frames import expand_to_runs
 from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.reproduction.verification.samples import (
     estimate_mean,
     mean_by_seed,
     paired_difference,
+    paired_ratio,
     stratified_difference,
 )
 from analysis.statistics.intervals import Interval
 from analysis.statistics.resampling import jackknife_groups
 from dynamics.settings import ModularSettings
+from dynamics.trajectory.diverged import not_diverged
 
 DECAYS = (0.0, 0.3, 0.6, 1.0)
 """Weight decays of the table."""
@@ -33,50 +36,46 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
     return [RequiredRuns(each, params["runs"], params.get("epochs"), params.get("every")) for each in settings]
 
 
-def clustered_sums(evidence: xr.Dataset, decay: float, of_circles: bool = False) -> Estimate:
-    """Percentage of pair sums whose nearest other has the same modular sum, a mean over networks."""
-    row = evidence.sel(weight_decay=decay)
-    return estimate_mean(
-        _same(row["imperfections"].values)[row["circle"].values == of_circles], network_kind(of_circles)
-    )
+def measure_by_weight_decay(
+    runner: Runner,
+    needs: Sequence[RequiredRuns],
+    quantities: Mapping[str, str],
+    measure_runs: Callable[[xr.Dataset, np.ndarray], dict[str, np.ndarray]],
+) -> xr.Dataset:
+    """Quantities of the networks of several weight decays, (weight_decay, run); NaN for networks that diverged.
+
+    quantities are names with descriptions. measure_runs is called with a trajectory and which runs have not diverged,
+    (run,), and returns values of these.
+    """
+    rows = []
+    for need in needs:
+        trajectory = runner.ensemble(need)
+        kept = not_diverged(trajectory)
+        values = measure_runs(trajectory, kept)
+        rows.append({name: expand_to_runs(values[name], kept) for name in quantities})
+    data = {
+        name: (DIMS, np.stack([row[name] for row in rows]), {"long_name": words, "units": "1"})
+        for name, words in quantities.items()
+    }
+    decays = [need.settings.weight_decay for need in needs]  # type: ignore[attr-defined]
+    return xr.Dataset(data, {"weight_decay": decays, "run": np.arange(needs[0].runs)})
 
 
-def clustered_excess(evidence: xr.Dataset, decay: float, other: str) -> Estimate:
-    """The same less what it was at the start, or would be with tokens renamed, in points."""
-    row = evidence.sel(weight_decay=decay)
-    others = row["circle"].values == 0
-    return paired_difference(
-        _same(row["imperfections"].values)[others], _same(row[other].values)[others], network_kind(False)
-    )
+def mean_at_decay(evidence: xr.Dataset, name: str, decay: float) -> Estimate:
+    """Mean of a quantity at a weight decay."""
+    return estimate_mean(evidence[name].sel(weight_decay=decay), "networks")
 
 
-def clustered_by_kind(evidence: xr.Dataset) -> Estimate:
-    """The percentage in circles less that in the others, within weight decays, in points."""
-    return circles_minus_others(evidence.assign(same=_same(evidence["imperfections"])), "same")
+def decay_difference(evidence: xr.Dataset, name: str, first: float = 0.0, second: float = 1.0) -> Estimate:
+    """Mean difference of a quantity between two weight decays, first - second, over seeds."""
+    values = evidence[name]
+    return paired_difference(values.sel(weight_decay=first), values.sel(weight_decay=second), "seeds")
 
 
-def _same(imperfect):
-    """Percentage of the 153 pair sums of 17 tokens that are not imperfect."""
-    return 100 - 100 * imperfect / ModularSettings().pairs
-
-
-def overfitting_gap(evidence: xr.Dataset, decay: float) -> Estimate:
-    """Training less validation accuracy, in points, at a weight decay."""
-    row = evidence.sel(weight_decay=decay)
-    return paired_difference(row["train_accuracy"], row["accuracy"], "networks")
-
-
-def overfitting_gap_change(evidence: xr.Dataset) -> Estimate:
-    """The gap of training and validation accuracy without weight decay less that at weight decay 1, in points."""
-    gap = evidence["train_accuracy"] - evidence["accuracy"]
-    return paired_difference(gap.sel(weight_decay=0.0), gap.sel(weight_decay=1.0), "seeds")
-
-
-def network_accuracy_change(evidence: xr.Dataset) -> Estimate:
-    """Validation accuracy at weight decay 1 less that without, in points."""
-    return paired_difference(
-        evidence["accuracy"].sel(weight_decay=1.0), evidence["accuracy"].sel(weight_decay=0.0), "seeds"
-    )
+def ratio_without_decay(evidence: xr.Dataset, name: str) -> Estimate:
+    """A quantity without weight decay divided by that at weight decay 1, a geometric mean over seeds."""
+    values = evidence[name]
+    return paired_ratio(values.sel(weight_decay=0.0), values.sel(weight_decay=1.0), "seeds")
 
 
 def weight_decay_trend(evidence: xr.Dataset, name: str, of_circles: bool | None = None) -> Estimate:

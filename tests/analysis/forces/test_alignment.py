@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from analysis.forces import alignment as module
 from analysis.forces.alignment import (
     boundary_alignment,
+    boundary_angles,
     embedding_pair_sums,
     fraction_below,
     pair_sum_collinearity,
@@ -15,6 +16,7 @@ from analysis.forces.alignment import (
     random_orthogonal_matrices,
     unit_norm_fractions,
     weight_alignment,
+    weight_angles,
 )
 from dynamics.tasks import all_pairs, modular_sum
 from tests.polygons import polygon
@@ -154,6 +156,8 @@ def test_rank_on_a_circle_is_the_distance_from_a_ray(offset, generator):
     assert found.chance == pytest.approx(0.5, abs=0.1)
     crossing = boundary_alignment(sums, at(angle), NO_BIAS)
     assert crossing.value == pytest.approx(offset, abs=0.02)  # 17 is odd: perpendicular to a line is midway
+    assert weight_angles(sums, at(angle), NO_BIAS) == pytest.approx((offset * 90 / 17, 45 / 17), abs=0.05)
+    assert boundary_angles(sums, at(angle), NO_BIAS) == pytest.approx(((1 - offset) * 90 / 17, 45 / 17), abs=0.05)
 
 
 def test_boundaries_through_pair_sums_on_circles_of_even_and_odd_number():
@@ -231,6 +235,9 @@ def test_scale_does_not_matter(scale, generator):
 # ------------------------------------------------------------------------------------------------ dead units
 
 
+KINDS = (weight_alignment, boundary_alignment, weight_angles, boundary_angles)
+
+
 def test_dead_units_do_not_count(generator):
     sums, weight, bias = random_frame(generator, 2)
     more = np.concatenate([weight, [[5.0, 5.0], [1e-9, 0.0], [0.0, 0.0]]])
@@ -239,7 +246,7 @@ def test_dead_units_do_not_count(generator):
     np.testing.assert_array_equal(share[-3:], 0.0)
     assert share.sum() == pytest.approx(1)
     np.testing.assert_allclose(share[:-3], unit_norm_fractions(sums, weight, bias))
-    for kind in (weight_alignment, boundary_alignment):
+    for kind in KINDS:
         np.testing.assert_allclose(kind(sums, more, biases), kind(sums, weight, bias), rtol=1e-12)
 
 
@@ -250,7 +257,7 @@ def test_shares_are_of_norms():
 
 def test_nothing_to_measure_is_nan():
     sums, weight, bias = np.ones((3, 2)), np.ones((4, 2)), np.zeros(4)
-    for kind in (weight_alignment, boundary_alignment):
+    for kind in KINDS:
         assert np.isnan(kind(sums, 0 * weight, bias)).all()
         assert np.isnan(kind(sums, weight, bias - 10)).all()
         assert np.isnan(kind(0 * sums, weight, bias + 1)).all()

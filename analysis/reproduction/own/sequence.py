@@ -1,4 +1,4 @@
-"""In which order the events of a circle's formation happen, in networks and in particles."""
+"""The order of the events in which circles form, in networks and in particles."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,6 +9,8 @@ import xarray as xr
 from scipy.stats import rankdata
 
 from analysis.reproduction.musat2024.structures import SYSTEMS
+from analysis.reproduction.verification.claim import Claim, claims_of, part
+from analysis.reproduction.verification.criteria import Above, Within
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.reproduction.verification.final_frames import frame_values
@@ -24,20 +26,17 @@ from dynamics.trajectory.diverged import not_diverged
 EVENTS = ("polygon", "circle", "imperfections", "frequency")
 """Of `analysis.structures.formation_times`, those that a circle has."""
 PAIRS = tuple(each for each in combinations(range(len(EVENTS)), 2) if each != (0, 1))
-"""Which two are compared. A circle by algorithm 1 can hardly be there before the way to the polygon is half gone."""
+"""Which two are compared. A circle by algorithm 1 can hardly form before half of the way to the polygon."""
 
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
-    """Networks with weight decay 1, and particles with f_a = 2, of which most circles form."""
+    """Networks with weight decay 1 and particles with f_a = 2, which form most circles."""
     network = RequiredRuns(ModularSettings(weight_decay=1.0), params["networks"], params.get("epochs"))
     return [network, RequiredRuns(ParticleSettings(fa=2.0), params["particles"])]
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
-    """When each event has happened in each run that ends as a circle, (event, network) and (event, particle).
-
-    In normalised time; inf where it has not.
-    """
+    """Normalised time of each event in each run that ends as a circle, (event, network) and (event, particle)."""
     found = xr.Dataset(coords={"event": list(EVENTS)})
     for system, need in zip(SYSTEMS, ensembles(params), strict=True):
         trajectory = runner.ensemble(need)
@@ -54,13 +53,9 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
 
 SEQUENCE = Experiment(
     "own.sequence",
-    "in which order the events of a circle's formation happen, in networks and in particles",
-    sizes={
-        Size.QUICK: {"networks": 100, "particles": 100},
-        Size.DEFAULT: {"networks": 100, "particles": 100},
-        Size.FULL: {"networks": 100, "particles": 100},
-    },
-    seconds={Size.QUICK: 12, Size.DEFAULT: 12, Size.FULL: 12},
+    "the order of the events in which circles form, in networks and in particles",
+    sizes={size: {"networks": 100, "particles": 100} for size in Size},
+    seconds=dict.fromkeys(Size, 12),
     measure=measure,
     ensembles=ensembles,
     depends={"events": EVENTS, "random": onset_times.RANDOM_EMBEDDINGS, "rare": onset_times.RARE},
@@ -79,45 +74,32 @@ def _event_orders(evidence: xr.Dataset, system: str) -> np.ndarray:
 
 
 def order_agreement_between(first: np.ndarray, second: np.ndarray) -> float:
-    """How often one of the first and one of the second, (circle, pair), have two events in the same order: 0..1."""
+    """Percentage of equal orders of one of the first and one of the second, both (circle, pair)."""
     p, q = first.mean(axis=0), second.mean(axis=0)
-    return float((p * q + (1 - p) * (1 - q)).mean())
+    return 100 * float((p * q + (1 - p) * (1 - q)).mean())
 
 
 def order_agreement_within(order: np.ndarray) -> float:
-    """The same of two different ones of (circle, pair)."""
+    """Percentage of equal orders of two different ones of (circle, pair)."""
     count = len(order)
     if count < 2:
         return math.nan
-    total = order.sum(axis=0)
-    both = total**2 - (order**2).sum(axis=0)
-    neither = (count - total) ** 2 - ((1 - order) ** 2).sum(axis=0)
-    return float(((both + neither) / (count * (count - 1))).mean())
+    equal = sum(side.sum(axis=0) ** 2 - (side**2).sum(axis=0) for side in (order, 1 - order))
+    return 100 * float((equal / (count * (count - 1))).mean())
 
 
-def same_order(evidence: xr.Dataset) -> Estimate:
-    """Percentage of pairs of events in the same order in a network's circle and a particles' circle."""
-    return _of_both(evidence, lambda one, other: 100 * order_agreement_between(one, other))
+def excess_agreement(first: np.ndarray, second: np.ndarray) -> float:
+    """Agreement between the first and the second less the mean of that within each, in points."""
+    within = (order_agreement_within(first) + order_agreement_within(second)) / 2
+    return order_agreement_between(first, second) - within
 
 
-def excess_same_order(evidence: xr.Dataset) -> Estimate:
-    """The same less the mean of what it is within networks and within particles, in points."""
-    return _of_both(
-        evidence,
-        lambda one, other: (
-            100
-            * (order_agreement_between(one, other) - (order_agreement_within(one) + order_agreement_within(other)) / 2)
-        ),
-    )
-
-
-def _of_both(evidence: xr.Dataset, statistic: Callable[[np.ndarray, np.ndarray], float]) -> Estimate:
-    """A statistic of the orders of both systems, with the jackknife over the circles of each."""
-    sides = [_event_orders(evidence, system) for system in SYSTEMS]
-    count = sum(map(len, sides))
-    if min(map(len, sides)) < FEWEST_FOR_JACKKNIFE:
+def order_agreement(evidence: xr.Dataset, statistic: Callable[[np.ndarray, np.ndarray], float]) -> Estimate:
+    """A statistic of the orders in networks and in particles, with a jackknife interval over the circles of each."""
+    one, other = (_event_orders(evidence, system) for system in SYSTEMS)
+    count = len(one) + len(other)
+    if min(len(one), len(other)) < FEWEST_FOR_JACKKNIFE:
         return Estimate(NO_INTERVAL, count, "circles", note="fewer than three circles of networks or of particles")
-    one, other = sides
     without = [
         np.array([statistic(np.delete(one, run, axis=0), other) for run in range(len(one))]),
         np.array([statistic(one, np.delete(other, run, axis=0)) for run in range(len(other))]),
@@ -128,9 +110,28 @@ def _of_both(evidence: xr.Dataset, statistic: Callable[[np.ndarray, np.ndarray],
 
 def _format_event_order(evidence: xr.Dataset) -> str:
     """The events by their mean ranks in the circles of each system."""
-    told = []
+    orders = []
     for system in SYSTEMS:
-        when = evidence[f"{system}_onset"].transpose(system, "event").values
-        names, ranks = evidence["event"].values, rankdata(when, axis=1).mean(axis=0)
-        told.append(f"{system}s: " + ", ".join(str(names[place]) for place in np.argsort(ranks, kind="stable")))
-    return "; ".join(told)
+        ranks = rankdata(evidence[f"{system}_onset"].transpose(system, "event"), axis=1).mean(axis=0)
+        names = evidence["event"].values[np.argsort(ranks, kind="stable")]
+        orders.append(f"{system}s: {', '.join(map(str, names))}")
+    return "; ".join(orders)
+
+
+CLAIMS = claims_of(
+    SEQUENCE,
+    Claim(
+        "OWN.sequence",
+        "Circles form by the same order of events in networks and in particles.",
+        "which of two events comes first: half-way to a regular polygon, circle by algorithm 1, half-way to few "
+        "imperfections, one dominant frequency (the order of the first two is not counted, as it is nearly fixed). "
+        "Percentage of equal orders in a network (weight decay 1) and a particle run (f_a = 2), and that less the "
+        "percentage within a system",
+        (
+            part(order_agreement, Above(50, 10), "between systems", "%", statistic=order_agreement_between),
+            part(order_agreement, Within(-10, 10), "less within systems", "points", statistic=excess_agreement),
+        ),
+        importance=2,
+        meaning="networks and particles would reach the same structure in different ways",
+    ),
+)

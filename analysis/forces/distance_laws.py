@@ -1,0 +1,97 @@
+"""Forces between pair sums as functions of their distance (CA section 5.1), against the gradient at the pair sums.
+
+All functions take pair sums of one network (pair, axis), their classes (pair,), and minus the gradient of each pair's
+own loss at its pair sum (pair, axis). A common shift and scaling of the pair sums is removed from the gradient and from
+the forces, as particles' normalisation does. All values are dimensionless.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.stats import rankdata
+
+from analysis.forces.directions import without_shift_and_scaling
+from analysis.forces.force_audit import fit_force_fields
+from analysis.forces.pair_sum_classifier import nearest_pair_sums
+
+REPULSIONS = tuple(float(power) for power in np.arange(-0.75, 4.01, 0.25))
+"""Powers p of laws of repulsion 1 / r^p; the paper's is 1. Not -1: but for a shift and a change of size, a repulsion of
+different classes that is proportional to the distance equals such an attraction of the same class."""
+ATTRACTIONS = tuple(float(power) for power in np.arange(-2, 3.01, 0.25))
+"""Powers q of laws of attraction r^q; the paper's is 0."""
+SOFT = 1e-9
+"""Distances below this fraction of the pair sums' size count as zero, as in the forces."""
+FEWEST = 10
+"""Smallest number of cases of a rank correlation."""
+
+
+def distance_law_fits(sums: np.ndarray, right: np.ndarray, force: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """R² of the paper's four fields with other powers of the distance: (repulsion,) and (attraction,)."""
+    between = sums[:, None] - sums[None]
+    r = np.linalg.norm(between, axis=-1)
+    near = r <= SOFT * np.sqrt((sums**2).sum(axis=-1).mean())
+    like = right[:, None] == right[None]
+    safe = np.where(near, 1.0, r)
+    unit = np.where(near[..., None], 0.0, between / safe[..., None])
+    length = np.linalg.norm(sums, axis=-1, keepdims=True)
+    toward = np.divide(sums, length, out=np.zeros_like(sums), where=length > 0)
+    facing = (sums @ sums.T > 0) & ~np.eye(len(sums), dtype=bool)
+    aligned = [(facing & like) @ toward, -((facing & ~like) @ toward)]
+    repelled = [np.einsum("kl,kla->ka", np.where(like, 0.0, safe**-p), unit) for p in REPULSIONS]
+    attracted = [-np.einsum("kl,kla->ka", np.where(like & ~near, safe**q, 0.0), unit) for q in ATTRACTIONS]
+    y, along, push, pull = (
+        without_shift_and_scaling(np.stack(fields), sums) for fields in ([force], aligned, repelled, attracted)
+    )
+    first = [push, pull[[ATTRACTIONS.index(0.0)]], along[:1], along[1:]]
+    second = [push[[REPULSIONS.index(1.0)]], pull, along[:1], along[1:]]
+    by_repulsion, by_attraction = (
+        fit_force_fields(np.broadcast_to(y, shape), np.stack([np.broadcast_to(field, shape) for field in fields]))
+        for fields, shape in ((first, push.shape), (second, pull.shape))
+    )
+    return by_repulsion.r_squared, by_attraction.r_squared
+
+
+def nearest_neighbour_motion(
+    sums: np.ndarray, right: np.ndarray, force: np.ndarray, predicted: np.ndarray
+) -> dict[str, float]:
+    """How neighbours, each a pair sum and the one nearest to it, move toward or away from each other.
+
+    predicted is the predicted class (pair,). For neighbours of different classes ("unlike") and of the same class
+    ("like"): their number, how many are pushed apart or pulled together, and Spearman's correlation of that with their
+    distance; for the same class also how many are predicted to be of one class.
+    """
+    force = without_shift_and_scaling(force, sums)
+    pairs = np.stack([np.arange(len(sums)), nearest_pair_sums(sums)], axis=-1)
+    one, other = np.unique(np.sort(pairs, axis=-1), axis=0).T
+    distance = np.linalg.norm(sums[one] - sums[other], axis=-1)
+    away = (sums[one] - sums[other]) / np.maximum(distance, 1e-300)[:, None]
+    along = ((force[one] - force[other]) * away).sum(axis=-1)
+    same, apart = right[one] == right[other], distance > 0
+    found = {}
+    for kind, chosen, motion in (("unlike", ~same & apart, along), ("like", same & apart, -along)):
+        found[f"{kind}_count"] = float(chosen.sum())
+        found[f"{kind}_hits"] = float((motion[chosen] > 0).sum())
+        found[f"{kind}_rank"] = _rank_correlation(motion[chosen], distance[chosen])
+    found["like_region"] = float((predicted[one] == predicted[other])[same & apart].sum())
+    return found
+
+
+def gradient_margin_correlation(size: np.ndarray, margin: np.ndarray) -> dict[str, float]:
+    """Spearman's correlation of the gradient's size with the distance from the boundary, on both sides of it.
+
+    size, margin (pair,): the margin is the right class's logit minus that of its strongest rival.
+    """
+    right = margin > 0
+    return {
+        "right_side": _rank_correlation(size[right], margin[right]),
+        "wrong_side": _rank_correlation(size[~right], -margin[~right]),
+    }
+
+
+def _rank_correlation(first: np.ndarray, second: np.ndarray) -> float:
+    """Spearman's rho of two quantities (case,); NaN for too few cases, or where one does not vary."""
+    if len(first) < FEWEST or np.ptp(first) == 0 or np.ptp(second) == 0:
+        return math.nan
+    return float(np.corrcoef(rankdata(first), rankdata(second))[0, 1])

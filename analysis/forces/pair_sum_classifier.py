@@ -1,0 +1,120 @@
+"""The classifier that the layers after the embedding form in CA's network (CA section 5), at pair sums and elsewhere.
+
+Arrays are of several runs: pair sums (run, pair, axis), right classes (run, pair). All values are dimensionless.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import softmax
+
+from analysis.forces.alignment import unit_norm_fractions
+
+ANGLES, RADII = 180, (0.25, 0.5, 0.75)
+"""Directions in the plane, and fractions of the largest pair sum's length at which their classes are compared."""
+
+
+class Classifier(NamedTuple):
+    """The layers after the embedding of some runs, and what they are trained on."""
+
+    hidden: np.ndarray  # (run, hidden, axis)
+    bias: np.ndarray  # (run, hidden)
+    output: np.ndarray  # (run, class, hidden)
+    output_bias: np.ndarray  # (run, class)
+    sums: np.ndarray  # (run, pair, axis)
+    right: np.ndarray  # (run, pair)
+
+    def inputs(self, x: np.ndarray) -> np.ndarray:
+        """Input of each unit at points (run, point, axis): (run, point, hidden)."""
+        return np.einsum("rpa,rha->rph", x, self.hidden) + self.bias[:, None]
+
+    def logits(self, x: np.ndarray) -> np.ndarray:
+        """Logits at points (run, point, axis): (run, point, class)."""
+        scores = np.einsum("rph,rch->rpc", np.maximum(self.inputs(x), 0), self.output)
+        return scores + self.output_bias[:, None]
+
+    def slopes(self, weight: np.ndarray) -> np.ndarray:
+        """Gradient at each pair sum of the logits summed with weights (run, pair, class): (run, pair, axis)."""
+        through = np.einsum("rpc,rch->rph", weight, self.output) * (self.inputs(self.sums) > 0)
+        return np.einsum("rph,rha->rpa", through, self.hidden)
+
+    def is_class(self, classes: np.ndarray) -> np.ndarray:
+        """Classes of pairs (run, pair) as (run, pair, class) bool."""
+        return classes[..., None] == np.arange(self.output.shape[1])
+
+
+def pair_sum_gradients(of: Classifier) -> np.ndarray:
+    """Minus the gradient of each pair's own cross-entropy with respect to its pair sum: (run, pair, axis)."""
+    return -of.slopes(softmax(of.logits(of.sums), axis=-1) - of.is_class(of.right))
+
+
+def logit_margin(of: Classifier) -> np.ndarray:
+    """The right class's logit minus that of its strongest rival: (run, pair)."""
+    logits, own = of.logits(of.sums), of.is_class(of.right)
+    return np.where(own, logits, -np.inf).max(axis=-1) - np.where(own, -np.inf, logits).max(axis=-1)
+
+
+def margin_slope(of: Classifier) -> np.ndarray:
+    """Norm of the gradient of `logit_margin` at each pair sum: (run, pair).
+
+    Its inverse is the width of a softmax boundary between the two classes.
+    """
+    own = of.is_class(of.right)
+    rival = of.is_class(np.where(own, -np.inf, of.logits(of.sums)).argmax(axis=-1))
+    return np.linalg.norm(of.slopes(own * 1.0 - rival), axis=-1)
+
+
+def participation_ratio(sizes: np.ndarray) -> np.ndarray:
+    """Fraction of the pair sums that would carry all the force if they shared it evenly: (run, pair) -> (run,).
+
+    1 where all are equal, 1 over their number where one alone is not zero.
+    """
+    return _ratio(sizes.sum(axis=-1) ** 2, (sizes**2).sum(axis=-1)) / sizes.shape[-1]
+
+
+def radial_agreement(of: Classifier) -> np.ndarray:
+    """Fraction of points in the plane that are in the class that lies further out in their direction: (run,)."""
+    angle = 2 * np.pi * np.arange(ANGLES) / ANGLES
+    rim = np.linalg.norm(of.sums, axis=-1).max(axis=-1)[:, None, None] * np.stack([np.cos(angle), np.sin(angle)], -1)
+    outer = of.logits(rim).argmax(axis=-1)
+    return np.mean([of.logits(radius * rim).argmax(axis=-1) == outer for radius in RADII], axis=(0, 2))
+
+
+def length_logit_correlation(of: Classifier) -> np.ndarray:
+    """Pearson's r over pairs of a pair sum's length and the right class's logit: (run,)."""
+    right = np.take_along_axis(of.logits(of.sums), of.right[..., None], -1)[..., 0]
+    one, other = (x - x.mean(axis=-1, keepdims=True) for x in (np.linalg.norm(of.sums, axis=-1), right))
+    return _ratio((one * other).sum(axis=-1), np.linalg.norm(one, axis=-1) * np.linalg.norm(other, axis=-1))
+
+
+def nearest_pair_sums(sums: np.ndarray) -> np.ndarray:
+    """The number of the nearest other pair sum of each one, (pair, axis) -> (pair,)."""
+    distance = np.linalg.norm(sums[:, None] - sums[None], axis=-1)
+    np.fill_diagonal(distance, np.inf)
+    return distance.argmin(axis=1)
+
+
+def accuracy_by_nearest_class(of: Classifier) -> tuple[np.ndarray, np.ndarray]:
+    """Fractions of pairs that are classified right, both (run,); NaN where there is no such pair.
+
+    First of the pairs whose nearest other pair sum is of their class, then of the others.
+    """
+    correct = of.logits(of.sums).argmax(axis=-1) == of.right
+    nearest = np.array([nearest_pair_sums(sums) for sums in of.sums]).reshape(of.right.shape)
+    like = np.take_along_axis(of.right, nearest, -1) == of.right
+    first, second = (_ratio((correct & those).sum(axis=-1), those.sum(axis=-1)) for those in (like, ~like))
+    return first, second
+
+
+def boundary_distance(of: Classifier) -> np.ndarray:
+    """Mean distance of living units' boundaries from the origin, weighted by the norms of their weights: (run,)."""
+    norm = np.linalg.norm(of.hidden, axis=-1)
+    distance = np.abs(of.bias) / np.where(norm > 0, norm, 1.0)
+    return (unit_norm_fractions(of.sums, of.hidden, of.bias) * distance).sum(axis=-1)
+
+
+def _ratio(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
+    """Ratio of arrays (run,); NaN where the denominator is 0."""
+    return np.divide(top, bottom, out=np.full(len(top), np.nan), where=bottom > 0)

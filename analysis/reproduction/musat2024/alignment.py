@@ -1,0 +1,188 @@
+"""CA section 5.2, figure 4: in circles, how pair sums lie to the origin and hidden weights to the pair sums."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+
+from analysis.forces import alignment
+from analysis.reproduction.musat2024 import networks
+from analysis.reproduction.verification import final_frames, samples
+from analysis.reproduction.verification.claim import Claim, claims_of, part
+from analysis.reproduction.verification.criteria import Above, Below
+from analysis.reproduction.verification.estimate import Estimate
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.structures.circles_and_grids import is_circle
+from analysis.structures.fourier import dominant_frequency, power_fractions
+from dynamics.settings import ModularSettings
+from dynamics.trajectory.diverged import not_diverged
+
+RAYS = {
+    "circle": "whether it is a circle by CA algorithm 1",
+    "rays": "fraction of the pair sums' variance along their class's line through the origin",
+    "rays_chance": "the same with tokens renamed at random",
+}
+
+
+def measure_rays(runner: Runner, params: Params) -> xr.Dataset:
+    """Whether pair sums of a class lie on a line through the origin, (weight_decay, run)."""
+    return networks.measure_by_weight_decay(runner, networks.ensembles(params), RAYS, _rays)
+
+
+def _rays(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
+    embedding = final_frames.frame_values(trajectory, "embedding", -1)[kept]
+    rays = alignment.pair_sum_collinearity(embedding, final_frames.training_pairs_of_runs(trajectory)[kept])
+    return {"circle": is_circle(embedding), "rays": rays.value, "rays_chance": rays.chance}
+
+
+RAYS_OF_CIRCLES = Experiment(
+    "ca.alignment",
+    "whether the pair sums of a class lie on a line through the origin, at four weight decays",
+    sizes={Size.QUICK: {"runs": 100}, Size.DEFAULT: {"runs": 1000, "every": 0}, Size.FULL: {"runs": 1000, "every": 0}},
+    seconds={Size.QUICK: 1, Size.DEFAULT: 10, Size.FULL: 10},
+    measure=measure_rays,
+    ensembles=networks.ensembles,
+    depends={"permutations": alignment.PERMUTATIONS},
+    version=3,
+    command="python -m analysis.weights --runs 100",
+)
+
+EPOCHS = (100, 200, 500, 1000, 2000)
+EVERY = 100
+
+
+def angle_ensembles(params: Params) -> Sequence[RequiredRuns]:
+    """Networks with weight decay 1 of several numbers of tokens."""
+    settings = [ModularSettings(n=n, weight_decay=1.0) for n in params["tokens"]]
+    return [RequiredRuns(each, params["runs"], params.get("epochs"), every=EVERY) for each in settings]
+
+
+def measure_angles(runner: Runner, params: Params) -> xr.Dataset:
+    """Angles in degrees between hidden units and the nearest pair sum, in networks that end as circles."""
+    return xr.concat([_angles_of_circles(runner.ensemble(need)) for need in angle_ensembles(params)], "circle")
+
+
+def _angles_of_circles(trajectory: xr.Dataset) -> xr.Dataset:
+    """Angles of the weights and of the boundaries, (epoch, direction, circle), beside those of random directions."""
+    end, steps = final_frames.frame_values(trajectory, "embedding", -1), trajectory["step"].values
+    circles = np.flatnonzero(not_diverged(trajectory) & is_circle(end))
+    pairs, n = final_frames.training_pairs_of_runs(trajectory)[circles], end.shape[1]
+    angles = []
+    for epoch in EPOCHS:
+        at = int(np.abs(steps - epoch).argmin())
+        embedding, weight, bias = (
+            final_frames.frame_values(trajectory, name, at)[circles]
+            for name in ("embedding", "hidden_weight", "hidden_bias")
+        )
+        sums = alignment.embedding_pair_sums(embedding, pairs)
+        angles.append([alignment.weight_angles(sums, weight, bias), alignment.boundary_angles(sums, weight, bias)])
+    of_units, of_random = np.moveaxis(np.array(angles), 2, 0)
+    dims, degrees = ("epoch", "direction", "circle"), "mean angle between {} and the nearest pair sum"
+    corners = n // np.gcd(dominant_frequency(power_fractions(end[circles])), n)
+    data = {
+        "angle": (dims, of_units, {"long_name": degrees.format("hidden units"), "units": "degrees"}),
+        "random": (dims, of_random, {"long_name": degrees.format("random directions"), "units": "degrees"}),
+        "tokens": ("circle", np.full(len(circles), n), {"long_name": "number of tokens N", "units": "1"}),
+        "corners": ("circle", corners, {"long_name": "number of corners of the polygon of tokens", "units": "1"}),
+    }
+    return xr.Dataset(data, {"epoch": list(EPOCHS), "direction": ["weight", "boundary"]})
+
+
+WEIGHT_ANGLES = Experiment(
+    "ca.weight-angles",
+    "angles between hidden units and pair sums in circles of N = 5 to 18 tokens, weight decay 1",
+    sizes={
+        Size.QUICK: {"tokens": [13, 16, 17], "runs": 100},
+        Size.DEFAULT: {"tokens": list(range(5, 19)), "runs": 200},
+        Size.FULL: {"tokens": list(range(5, 19)), "runs": 1000},
+    },
+    seconds={Size.QUICK: 1, Size.DEFAULT: 4, Size.FULL: 20},
+    measure=measure_angles,
+    ensembles=angle_ensembles,
+    depends={"epochs": EPOCHS, "every": EVERY, "directions": alignment.DIRECTIONS},
+    reduced={Size.QUICK: "three values of N"},
+)
+EXPERIMENTS = (RAYS_OF_CIRCLES, WEIGHT_ANGLES)
+
+
+def rays_of_circles(evidence: xr.Dataset) -> Estimate:
+    """Mean fraction of variance along the classes' lines, over seeds that have circles; chance in the note."""
+    found = networks.mean_in_circles(evidence, "rays")
+    chance, circle, _ = networks.flatten_over_decays(evidence, "rays_chance")
+    level = samples.estimate_mean(chance[circle == 1]).interval.value
+    return found._replace(note=found.note or f"{level:.2f} with tokens renamed at random")
+
+
+def angle_from_random(evidence: xr.Dataset, tokens: int, epoch: int) -> Estimate:
+    """Angle between weights and the nearest pair sum less that of random directions, in degrees, in circles of N."""
+    here = evidence.isel(circle=evidence["tokens"].values == tokens).sel(epoch=epoch, direction="weight")
+    found = samples.paired_difference(here["angle"], here["random"], "circles")
+    return found._replace(note=found.note or f"{here['angle'].mean():.1f}° against {here['random'].mean():.1f}°")
+
+
+def relative_angle(evidence: xr.Dataset, direction: str, odd: bool) -> Estimate:
+    """Angle to the nearest pair sum in percent of that of random directions, in polygons of odd or even corners."""
+    here = evidence.isel(circle=evidence["corners"].values % 2 == odd).sel(epoch=EPOCHS[-1], direction=direction)
+    return samples.estimate_mean(100 * here["angle"] / here["random"], "circles")
+
+
+CLAIMS = (
+    *claims_of(
+        RAYS_OF_CIRCLES,
+        Claim(
+            "CA.figure4.rays",
+            "In circles the pair sums of a class lie on a line through the origin.",
+            "fraction of the pair sums' squared length along their class's line: in circles, and less that in other "
+            "networks of equal weight decay",
+            (
+                part(rays_of_circles, Above(0.95, ours=True), "circles", digits=3),
+                part(networks.circles_minus_others, Above(0, 0.1), "less the others", digits=3, name="rays"),
+            ),
+            places="section 5.2, figure 4",
+            figure="ca4",
+            importance=3,
+            meaning="alignment, the second of the two tendencies, would not be what is seen",
+        ),
+    ),
+    *claims_of(
+        WEIGHT_ANGLES,
+        Claim(
+            "CA.s5.2.weights-align",
+            "The hidden weights tend to align with the pair sums.",
+            "angle between a unit's weights and the nearest pair sum's direction, in circles with weight decay 1: "
+            "for N = 17 less that of random directions; for N from 5 to 18, at the end of training, in percent of it. "
+            "Odd and even polygons are separate: what is perpendicular to a pair sum points between two others in odd "
+            "and at another one in even polygons",
+            (
+                *(
+                    part(angle_from_random, Below(0, 0.2), f"N = 17, epoch {epoch}", "degrees", tokens=17, epoch=epoch)
+                    for epoch in (100, 500, 2000)
+                ),
+                part(relative_angle, Below(100, 10), "odd polygons", "%", digits=0, direction="weight", odd=True),
+                part(relative_angle, Below(100, 10), "even polygons", "%", digits=0, direction="weight", odd=False),
+            ),
+            figure="ca4",
+            importance=3,
+            meaning="the step from weight decay to the alignment force would not be what happens in the network",
+        ),
+        Claim(
+            "OWN.boundaries-align",
+            "In circles the boundaries of the hidden units, rather than their weights, align with the pair sums.",
+            "mean angle between a unit's boundary, without its bias, and the nearest pair sum at the end of training, "
+            "in percent of that of random directions; N from 5 to 18",
+            (
+                part(relative_angle, Below(100, 10), "odd polygons", "%", digits=0, direction="boundary", odd=True),
+                part(relative_angle, Below(100, 10), "even polygons", "%", digits=0, direction="boundary", odd=False),
+            ),
+            importance=2,
+            meaning="what the hidden units align with would remain open",
+        ),
+    ),
+    Claim(
+        "CA.s5.2.useful",
+        "A weight vector aligned with a pair sum is most useful to the classifier: it gives that pair sum the largest "
+        "output and the others the smallest.",
+        untestable="an argument",
+    ),
+)

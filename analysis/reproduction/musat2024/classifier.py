@@ -1,0 +1,167 @@
+"""CA sections 5 to 7: the classifier that the layers after the embedding form, and what weight decay does to it."""
+
+import numpy as np
+import xarray as xr
+
+from analysis.forces import pair_sum_classifier
+from analysis.forces.alignment import DEAD_NORM_FRACTION, embedding_pair_sums
+from analysis.forces.pair_sum_classifier import ANGLES, RADII, Classifier
+from analysis.reproduction.musat2024 import networks
+from analysis.reproduction.verification import final_frames, samples
+from analysis.reproduction.verification.claim import Claim, claims_of, part
+from analysis.reproduction.verification.criteria import Above, Below
+from analysis.reproduction.verification.estimate import Estimate
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.structures.circles_and_grids import is_circle
+from dynamics.tasks import modular_sum
+
+
+def load_classifier(trajectory: xr.Dataset, at: int, kept: np.ndarray) -> Classifier:
+    """The classifier of the runs that are kept (run,) bool, in a recorded frame, with their training pairs."""
+    embedding, *layers = (final_frames.frame_values(trajectory, name, at)[kept] for name in final_frames.WEIGHTS)
+    pairs = final_frames.training_pairs_of_runs(trajectory)[kept]
+    return Classifier._make([*layers, embedding_pair_sums(embedding, pairs), modular_sum(pairs, embedding.shape[-2])])
+
+
+QUANTITIES = {
+    "circle": "whether it is a circle by CA algorithm 1",
+    "relative_steepness": "median over pairs of the slope of the logit margin, times the size of the pair sums",
+    "evenness": "participation ratio of the gradients at pair sums",
+    "offset": "mean distance of units' boundaries from the origin",
+    "relative_offset": "the same divided by the root mean square length of the pair sums",
+    "slices": "fraction of the plane that is in the class further out in its direction",
+    "longer": "Pearson's r of a pair sum's length and the right class's logit",
+    "right_near_like": "training accuracy of pairs whose nearest pair sum is of their class",
+    "right_near_unlike": "training accuracy of pairs whose nearest pair sum is of another class",
+}
+
+
+def measure(runner: Runner, params: Params) -> xr.Dataset:
+    """The classifiers at the end of training, (weight_decay, run)."""
+    return networks.measure_by_weight_decay(runner, networks.ensembles(params), QUANTITIES, _measure_runs)
+
+
+def _measure_runs(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
+    of = load_classifier(trajectory, -1, kept)
+    offset, size = pair_sum_classifier.boundary_distance(of), np.sqrt((of.sums**2).sum(-1).mean(-1))
+    gradients = np.linalg.norm(pair_sum_classifier.pair_sum_gradients(of), axis=-1)
+    near_like, near_unlike = pair_sum_classifier.accuracy_by_nearest_class(of)
+    return {
+        "circle": is_circle(final_frames.frame_values(trajectory, "embedding", -1)[kept]),
+        "relative_steepness": np.median(pair_sum_classifier.margin_slope(of), axis=-1) * size,
+        "evenness": pair_sum_classifier.participation_ratio(gradients),
+        "offset": offset,
+        "relative_offset": offset / size,
+        "slices": pair_sum_classifier.radial_agreement(of),
+        "longer": pair_sum_classifier.length_logit_correlation(of),
+        "right_near_like": near_like,
+        "right_near_unlike": near_unlike,
+    }
+
+
+CLASSIFIER = Experiment(
+    "ca.classifier",
+    "how steep the classifier is, where its gradient is large, and the shape of its regions, at four weight decays",
+    sizes={Size.QUICK: {"runs": 100}, Size.DEFAULT: {"runs": 1000, "every": 0}, Size.FULL: {"runs": 1000, "every": 0}},
+    seconds={Size.QUICK: 2, Size.DEFAULT: 8, Size.FULL: 8},
+    measure=measure,
+    ensembles=networks.ensembles,
+    depends={"angles": ANGLES, "radii": RADII, "dead": DEAD_NORM_FRACTION},
+    version=2,
+    command="python -m analysis.paper ca-e",
+)
+
+
+def clustered_accuracy_gain(evidence: xr.Dataset, decay: float) -> Estimate:
+    """Training accuracy of pairs near one of their class less that of the others, in networks that are not circles."""
+    row = evidence.sel(weight_decay=decay)
+    row = row.isel(run=row["circle"].values == 0)
+    like, unlike = 100 * row["right_near_like"], 100 * row["right_near_unlike"]
+    return samples.paired_difference(like, unlike, "networks that have both")
+
+
+def boundary_distance_ratio(evidence: xr.Dataset) -> Estimate:
+    """Distance of boundaries from the origin without weight decay over that at 1; the note is relative to pair sums."""
+    none, one = (networks.mean_at_decay(evidence, "relative_offset", decay).interval.value for decay in (0.0, 1.0))
+    ratio = networks.ratio_without_decay(evidence, "offset")
+    note = f"as a fraction of the pair sums' size: {none:.2f} without weight decay, {one:.2f} with weight decay 1"
+    return ratio._replace(note=ratio.note or note)
+
+
+CLAIMS = claims_of(
+    CLASSIFIER,
+    Claim(
+        "CA.s5.classified",
+        "Clusters of pair sums with the same modular sum enable the network to classify them.",
+        "training accuracy of pair sums whose nearest other pair sum is of the same class, less that of the other pair "
+        "sums of the same network; networks with weight decay 0.6 that are not circles",
+        (part(clustered_accuracy_gain, Above(0, 5), "clustered less others", "points", decay=0.6),),
+        figure="ca3",
+        importance=2,
+        meaning="clusters would not be what the classifier needs",
+    ),
+    Claim(
+        "CA.s5.1.narrow",
+        "Without weight decay the boundaries between classes become very narrow; with it they are wide.",
+        "the boundaries' inverse width relative to the pair sums: slope of the logit margin times their size, median "
+        "over training pairs at the end of training, without weight decay divided by that at weight decay 1",
+        (part(networks.ratio_without_decay, Above(1, 1), "slope, 0 over 1", "times", name="relative_steepness"),),
+        places="section 5.1, section 7",
+        importance=2,
+        meaning="narrow boundaries would not be what stops the embeddings without weight decay",
+    ),
+    Claim(
+        "CA.s5.1.nowhere",
+        "Without weight decay the clustering force is strong in a narrow region and nearly zero elsewhere.",
+        "fraction of training pair sums that would carry the whole gradient if they shared it evenly (participation "
+        "ratio), at the end of training without weight decay",
+        (
+            part(networks.decay_difference, Below(0, 0.05), "less that at weight decay 1", digits=2, name="evenness"),
+            part(networks.mean_at_decay, Below(0.25, ours=True), "fraction", digits=2, name="evenness", decay=0.0),
+        ),
+        places="section 5.1, section 7",
+    ),
+    Claim(
+        "CA.figure4.pizza",
+        "In circles the regions of the classes start at the origin, like slices of a pizza.",
+        "percentage of points, at 1/4, 1/2 and 3/4 of the longest pair sum's length, that are in the class further out "
+        "in the same direction: in circles, and less that in other networks of equal weight decay",
+        (
+            part(networks.mean_in_circles, Above(50, 10, ours=True), "circles", "%", name="slices", unit=100),
+            part(networks.circles_minus_others, Above(0, 10), "less the others", "points", name="slices", unit=100),
+        ),
+        places="section 5.2, figure 4",
+        figure="ca4",
+        importance=2,
+        meaning="circles would be classified by something else than direction",
+    ),
+    Claim(
+        "CA.s5.2.pizza",
+        "Circles correspond exactly to the pizza algorithm that Zhong et al. found.",
+        "Pearson's r of a pair sum's length and the right class's logit in circles, and less that in other networks of "
+        "equal weight decay: unlike the clock algorithm, the pizza algorithm gives longer pair sums larger logits",
+        (
+            part(networks.mean_in_circles, Above(0.5, ours=True), "circles", digits=2, name="longer"),
+            part(networks.circles_minus_others, Above(0, 0.1), "less the others", digits=2, name="longer"),
+        ),
+        departure="tests one property that distinguishes pizza from clock, not the whole algorithm",
+    ),
+    Claim(
+        "CA.s7.origin",
+        "Weight decay keeps the boundaries at which hidden units become active very close to the origin.",
+        "mean distance of the units' boundaries from the origin at the end of training, without weight decay divided "
+        "by that at weight decay 1",
+        (part(boundary_distance_ratio, Above(1, 1), "distance, 0 over 1", "times", digits=2),),
+        readings=("absolute distance", "distance relative to the size of the pair sums, which the note gives"),
+        places="section 5.2, section 7",
+        importance=2,
+        meaning="there would be no point around which alignment could take place",
+    ),
+    Claim(
+        "CA.s7.origin-absolute",
+        "Without weight decay biases could get so large that the boundaries lie far from the origin.",
+        "the same ratio of absolute distances",
+        (part(boundary_distance_ratio, Above(1, 1), "distance, 0 over 1", "times", digits=2),),
+        places="section 5.2, section 7",
+    ),
+)

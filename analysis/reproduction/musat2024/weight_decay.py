@@ -1,0 +1,220 @@
+"""CA sections 5.1 and 7, figure 6, appendix B: what weight decay does to weights, to training and to accuracy."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+
+from analysis.reproduction.musat2024 import networks
+from analysis.reproduction.musat2024.table1 import TABLE_1
+from analysis.reproduction.verification.claim import Claim, claims_of, part
+from analysis.reproduction.verification.criteria import Above, Below
+from analysis.reproduction.verification.estimate import Estimate
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.final_frames import frame_values
+from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.reproduction.verification.samples import paired_difference, paired_ratio
+from analysis.structures.procrustes import procrustes_distance
+from dynamics.settings import ModularSettings
+
+DECAYS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+WEIGHTS = {"weight": "hidden_weight", "bias": "hidden_bias", "output_weight": "output_weight"}
+
+
+def figure_6_ensembles(params: Params) -> Sequence[RequiredRuns]:
+    """Networks of each weight decay of figure 6."""
+    settings = [ModularSettings(weight_decay=decay) for decay in DECAYS]
+    return [RequiredRuns(each, params["runs"], params.get("epochs"), every=0) for each in settings]
+
+
+def measure_weights(runner: Runner, params: Params) -> xr.Dataset:
+    """Mean absolute weights and biases at the end, (weight_decay, run)."""
+    quantities = {name: f"mean absolute {variable}" for name, variable in WEIGHTS.items()}
+    return networks.measure_by_weight_decay(runner, figure_6_ensembles(params), quantities, _weight_sizes)
+
+
+def _weight_sizes(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
+    weights = {name: np.abs(frame_values(trajectory, variable, -1)[kept]) for name, variable in WEIGHTS.items()}
+    return {name: values.mean(axis=tuple(range(1, values.ndim))) for name, values in weights.items()}
+
+
+FIGURE_6 = Experiment(
+    "ca.figure6",
+    "mean absolute weights and biases after 2000 epochs at eleven weight decays",
+    sizes={Size.QUICK: {"runs": 10}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
+    seconds={Size.QUICK: 1, Size.DEFAULT: 1, Size.FULL: 1},
+    measure=measure_weights,
+    ensembles=figure_6_ensembles,
+    version=2,
+    command="python -m analysis.weights",
+)
+
+MOVEMENT = {
+    "second_half": "Procrustes distance between the embedding half-way and at the end",
+    "slowing": "mean size of an update of the embedding in the last tenth over that in the first tenth of training",
+    "rate": "mean size of an update of the embedding over its size, in the last tenth of training",
+}
+
+
+def measure_movement(runner: Runner, params: Params) -> xr.Dataset:
+    """How much each embedding moves in the second half of training, (weight_decay, run)."""
+    return networks.measure_by_weight_decay(runner, networks.ensembles(params), MOVEMENT, _movement)
+
+
+def _movement(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
+    steps = trajectory["step"].values
+    half, end = (
+        frame_values(trajectory, "embedding", at)[kept] for at in (int(np.abs(steps - steps[-1] / 2).argmin()), -1)
+    )
+    updates = trajectory["update_norm"].sel(layer="embedding").transpose("run", "step").values[kept]
+    early = updates[:, (steps > 0) & (steps <= steps[-1] / 10)].mean(axis=1)
+    late = updates[:, steps > steps[-1] * 9 / 10].mean(axis=1)
+    size = np.linalg.norm(end, axis=(-2, -1))
+    return {"second_half": procrustes_distance(half, end), "slowing": late / early, "rate": late / size}
+
+
+HALT = Experiment(
+    "ca.halt",
+    "whether embeddings still move in the second half of training, at four weight decays",
+    sizes={Size.QUICK: {"runs": 100}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
+    seconds={Size.QUICK: 1, Size.DEFAULT: 1, Size.FULL: 1},
+    measure=measure_movement,
+    ensembles=networks.ensembles,
+    version=2,
+    command="python -m analysis.formation",
+)
+EXPERIMENTS = (HALT, FIGURE_6)
+
+
+def bias_to_weight_ratio(evidence: xr.Dataset) -> Estimate:
+    """How much more weight decay reduces the biases than the weights, a ratio of ratios."""
+    ratio = evidence.sel(weight_decay=0.0) / evidence.sel(weight_decay=1.0)
+    return paired_ratio(ratio["bias"], ratio["weight"], "seeds")
+
+
+def overfitting_gap(evidence: xr.Dataset) -> Estimate:
+    """Training less validation accuracy without weight decay, in points."""
+    row = evidence.sel(weight_decay=0.0)
+    return paired_difference(row["train_accuracy"], row["accuracy"], "networks")
+
+
+def overfitting_gap_change(evidence: xr.Dataset) -> Estimate:
+    """The gap of training and validation accuracy without weight decay less that at weight decay 1, in points."""
+    return networks.decay_difference(evidence.assign(gap=evidence["train_accuracy"] - evidence["accuracy"]), "gap")
+
+
+LIMITED = "mean absolute value at the end of training, without weight decay divided by that at weight decay 1"
+TWICE = Above(1, 1)
+"""Larger, and twice as large at least."""
+
+CLAIMS = (
+    *claims_of(
+        HALT,
+        Claim(
+            "CA.s5.1.halt",
+            "Without weight decay the embeddings come to a halt, stuck in a local minimum.",
+            "Procrustes distance between the embedding half-way through training and at the end, without weight decay, "
+            "and divided by that at weight decay 1",
+            (
+                part(networks.mean_at_decay, Below(0.05, ours=True), "distance", digits=3, name="second_half", decay=0),
+                part(networks.ratio_without_decay, Below(1, 0.2), "0 over 1", "times", digits=2, name="second_half"),
+            ),
+            readings=("the shape no longer changes", "updates become small, which CA.s5.1.slowing tests"),
+            places="section 5.1, section 7",
+            importance=2,
+            meaning="a halt would not explain why there are no circles without weight decay",
+        ),
+        Claim(
+            "CA.s5.1.slowing",
+            "Without weight decay the updates of the embeddings die away.",
+            "mean size of an embedding update in the last tenth of training divided by that in the first, without "
+            "weight decay; and size relative to the embedding, without weight decay divided by that at weight decay 1",
+            (
+                part(
+                    networks.mean_at_decay, Below(0.1, ours=True), "late over early", digits=3, name="slowing", decay=0
+                ),
+                part(networks.ratio_without_decay, Below(1, 0.2), "0 over 1", "times", digits=2, name="rate"),
+            ),
+        ),
+    ),
+    *claims_of(
+        TABLE_1,
+        Claim(
+            "CA.s7.overfit",
+            "Without weight decay the classifier overfits to the pair sums.",
+            "training less validation accuracy at the end of training, without weight decay, and less that at weight "
+            "decay 1",
+            (
+                part(overfitting_gap, Above(0, 10), "gap without", "points"),
+                part(overfitting_gap_change, Above(0, 5), "0 less 1", "points"),
+            ),
+            places="section 5.1, section 7",
+            importance=2,
+            meaning="networks without weight decay would fail for another reason",
+        ),
+        Claim(
+            "CA.s7.generalises",
+            "Weight decay is important for the trained network to generalise.",
+            "validation accuracy at weight decay 1 less that without, and its trend over four weight decays",
+            (
+                part(networks.decay_difference, Above(0, 10), "1 less 0", "points", name="accuracy", first=1, second=0),
+                networks.trend_part(Above(0, 0.1), "accuracy"),
+            ),
+            places="section 4, section 7",
+            importance=2,
+            meaning="weight decay would not matter for generalisation",
+        ),
+    ),
+    *claims_of(
+        FIGURE_6,
+        Claim(
+            "CA.figure6.limited",
+            "Weight decay strongly limits the linear layer's weights and biases.",
+            LIMITED,
+            tuple(
+                part(networks.ratio_without_decay, TWICE, label, "times", name=name)
+                for label, name in (("weights, 0 over 1", "weight"), ("biases, 0 over 1", "bias"))
+            ),
+            places="figure 6, appendix B, section 5.2, section 7",
+            figure="ca6",
+            importance=2,
+            meaning="weight decay would act on the embeddings in another way than by the linear layer",
+        ),
+        Claim(
+            "CA.s7.output",
+            "Weight decay limits the weights of the output layer.",
+            LIMITED,
+            (part(networks.ratio_without_decay, Above(1, 0.1), "0 over 1", "times", digits=2, name="output_weight"),),
+        ),
+        Claim(
+            "CA.figure6.falls",
+            "The mean size of weights and of biases falls with increasing weight decay.",
+            "Spearman's correlation of the mean absolute value with weight decay, over eleven values",
+            tuple(
+                part(networks.weight_decay_trend, Below(0, 0.3), label, digits=2, name=name)
+                for label, name in (("weights", "weight"), ("biases", "bias"))
+            ),
+            places="figure 6, appendix B",
+            figure="ca6",
+        ),
+        Claim(
+            "CA.figure6.biases",
+            "Weight decay limits the biases of the linear layer more than its weights.",
+            "the biases without weight decay divided by those at weight decay 1, over the same ratio of the weights",
+            (part(bias_to_weight_ratio, Above(1, 0.1), "biases over weights", "times", digits=2),),
+            places="figure 6, appendix B",
+            figure="ca6",
+        ),
+    ),
+    Claim(
+        "CA.s7.link",
+        "Regularising one layer enables another layer to train, which may explain why weight decay works in deep "
+        "networks, had not been reported, and may hold elsewhere.",
+        untestable="novelty, and other networks",
+    ),
+    Claim(
+        "CA.s7.traditional",
+        "Weight decay was first seen as a penalty on large weights, later as a change of the dynamics.",
+        untestable="about other papers",
+    ),
+)
