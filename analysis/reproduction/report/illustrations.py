@@ -1,22 +1,22 @@
-"""The papers' figures for the report, drawn of runs that are there already: none is made for a picture."""
+"""The papers' figures for the report, drawn from existing runs: no run is made for a picture."""
 
 import contextlib
 import dataclasses
 import io
+import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.clustering_heads.transfer_design import TransferDesign, check_transfer_design, larger_vocabulary_settings
-from analysis.reproduction.figures.ensembles import ablation_designs, transfer_design
-from analysis.reproduction.figures.figure import PaperFigure, RequiredResult, paper_figure_caption, paper_figure_title
+from analysis.clustering_heads import transfer_design
+from analysis.reproduction.figures import ensembles, figure, framing
+from analysis.reproduction.figures.figure import PaperFigure, RequiredResult
 from analysis.reproduction.figures.figure_runs import load_figure_runs
-from analysis.reproduction.figures.framing import save_small_png
 from analysis.reproduction.figures.register import get_paper_figure
-from analysis.reproduction.report.entry import ReportPicture
+from analysis.reproduction.report.view import Picture
 from analysis.reproduction.verification.experiment import Experiment, Size
 from analysis.reproduction.verification.required_runs import SizeOverrides
 from analysis.reproduction.verification.results import ClaimResult
@@ -26,64 +26,74 @@ from dynamics.run_checks import run_path
 from dynamics.settings import SettingsError, SparseSettings
 from dynamics.trajectory.netcdf import NETCDF_LOCK
 
-DEAR = ("vc1", "vc2", "vc3", "vc4", "vc10", "vc11", "vc20")
-"""Figures that take ten seconds or more each, which a quick report does without."""
+SLOW = ("vc1", "vc2", "vc3", "vc4", "vc10", "vc11", "vc20")
+"""Figures that take ten seconds or more each; a quick report does not have them."""
 
 
 def draw_available_figures(
-    every: Sequence[ClaimResult], size: Size, studies: Mapping[str, Experiment], folder: Path
-) -> dict[str, ReportPicture]:
-    """Draw each figure that a claim names and whose runs are there; what it shows and which claim names it first."""
-    homes: dict[str, str] = {}
-    for one in every:
-        if one.claim.figure and not (size is Size.QUICK and one.claim.figure in DEAR):
-            homes.setdefault(one.claim.figure, one.claim.name)
-    tried = _candidate_sizes(studies, size)
+    results: Sequence[ClaimResult], size: Size, experiments: Mapping[str, Experiment], folder: Path
+) -> dict[str, Picture]:
+    """Draw each figure that a claim names and whose runs exist; by name, each with the first claim that names it."""
+    claims: dict[str, str] = {}
+    for claim in (result.claim for result in results):
+        if claim.figure and not (size is Size.QUICK and claim.figure in SLOW):
+            claims.setdefault(claim.figure, claim.name)
+    candidates = _candidate_sizes(experiments, size)
     drawn = {}
-    for name, home in tqdm(homes.items(), desc="figures", unit="", leave=False, disable=None, file=sys.stderr):
-        chosen = get_paper_figure(name)
-        told = _draw(chosen, tried, folder / f"{name}.png")
-        if told:
-            drawn[name] = ReportPicture(f"{chosen.source}: {chosen.shows}", told, home)
+    with _without_font_warnings():
+        for name in tqdm(claims, desc="figures", unit="", leave=False, disable=None, file=sys.stderr):
+            picture = _draw(get_paper_figure(name), claims[name], candidates, folder)
+            if picture:
+                drawn[name] = picture
     return drawn
 
 
-def _candidate_sizes(studies: Mapping[str, Experiment], size: Size) -> list[SizeOverrides]:
-    """Sizes at which a figure's runs may be there: its own, and those of the studies."""
+@contextlib.contextmanager
+def _without_font_warnings() -> Iterator[None]:
+    """Without a message for every font of matplotlib that is not installed; others replace them."""
+    logger = logging.getLogger("matplotlib.font_manager")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def _candidate_sizes(experiments: Mapping[str, Experiment], size: Size) -> list[SizeOverrides]:
+    """Sizes at which the runs of a figure may exist: its own, and those of the experiments."""
     found = set()
-    for study in studies.values():
-        if size in study.sizes:
-            params = study.sizes[size]
-            found |= {(need.runs, need.epochs) for need in study.ensembles(params)}
+    for experiment in experiments.values():
+        params = experiment.sizes.get(size)
+        if params is not None:
+            found |= {(need.runs, need.epochs) for need in experiment.ensembles(params)}
             if isinstance(params.get("runs"), int):
                 found.add((params["runs"], params.get("epochs")))
-    return [
-        SizeOverrides(),
-        *(SizeOverrides(*each) for each in sorted(found, key=lambda each: (each[0], each[1] or 0))),
-    ]
+    ordered = sorted(found, key=lambda each: (each[0], each[1] or 0))
+    return [SizeOverrides(), *(SizeOverrides(*each) for each in ordered)]
 
 
-def _draw(chosen: PaperFigure, tried: Sequence[SizeOverrides], path: Path) -> str:
-    """Draw a figure at the first size of which it can be; its caption, or none where it cannot be drawn."""
-    for sizes in tried:
+def _draw(chosen: PaperFigure, claim: str, candidates: Sequence[SizeOverrides], folder: Path) -> Picture | None:
+    """Draw a figure at the first size at which it can be drawn."""
+    for sizes in candidates:
         if not _runs_exist(chosen, sizes):
             continue
         try:
-            with contextlib.redirect_stdout(io.StringIO()):  # which runs were found is told by `analysis.paper`
-                material = load_figure_runs(chosen, (), sizes, None)
-                drawn = chosen.draw(material._replace(small=True))
-        except (TrajectoryError, SettingsError):  # too few, or too short, to show what it is to show
+            with contextlib.redirect_stdout(io.StringIO()):  # `analysis.paper` prints which runs were found
+                data = load_figure_runs(chosen, (), sizes, None)
+                drawn = chosen.draw(data._replace(small=True))
+        except (TrajectoryError, SettingsError):  # the runs are too few, or too short, for this figure
             continue
-        save_small_png(drawn.figure, path)
-        return f"{paper_figure_title(chosen, drawn)}. {paper_figure_caption(drawn)}"
-    return ""
+        framing.save_small_png(drawn.figure, folder / f"{chosen.name}.png")
+        return Picture(chosen.name, claim, figure.paper_figure_title(chosen, drawn), figure.paper_figure_caption(drawn))
+    return None
 
 
-# ---------------------------------------------------------------------------------- which runs are there
+# ------------------------------------------------------------------------------------------ which runs exist
 
 
 def _runs_exist(chosen: PaperFigure, sizes: SizeOverrides) -> bool:
-    """Whether all runs of a figure at a size are there, so that drawing it makes none."""
+    """Whether all runs of a figure at a size exist, so that drawing it makes none."""
     before: tuple[Path, int] | None = None
     for need in chosen.needs:
         if isinstance(need, RequiredResult):
@@ -93,50 +103,47 @@ def _runs_exist(chosen: PaperFigure, sizes: SizeOverrides) -> bool:
         settings, steps = need.settings, need.steps(sizes)
         if need.follows and before and isinstance(settings, SparseSettings):
             settings = dataclasses.replace(settings, start=str(before[0]), start_step=before[1])
-        runs = need.runs if sizes.runs is None else sizes.runs
-        path = run_path(settings, runs, 0, every=need.frame_gap(sizes))
-        if not _reaches_step(path, steps):
+        path = run_path(settings, sizes.runs or need.runs, 0, every=need.frame_gap(sizes))
+        if not _has_step(path, steps):
             return False
         before = path, steps
     return True
 
 
-def _reaches_step(path: Path, steps: int) -> bool:
-    """Whether a trajectory is there with a frame at a step."""
+def _has_step(path: Path, step: int) -> bool:
+    """Whether a trajectory exists and has a frame at a step."""
     if not path.is_file():
         return False
     try:
-        with NETCDF_LOCK, xr.open_dataset(path, engine="netcdf4") as found:
-            return steps in found["step"].values
+        with NETCDF_LOCK, xr.open_dataset(path, engine="netcdf4") as trajectory:
+            return step in trajectory["step"].values
     except (OSError, ValueError, KeyError):
         return False
 
 
-def _ablations(sizes: SizeOverrides) -> bool:
-    points = merge_ablation_sweeps(ablation_designs(sizes).values()).points
-    return all(_reaches_step(point.path, point.steps) for point in points)
+def _ablations_exist(sizes: SizeOverrides) -> bool:
+    points = merge_ablation_sweeps(ensembles.ablation_designs(sizes).values()).points
+    return all(_has_step(point.path, point.steps) for point in points)
 
 
-def _transfers(sizes: SizeOverrides) -> bool:
-    design = transfer_design(sizes)
-    first = _transferred(design.source, design, 2)
+def _transfers_exist(sizes: SizeOverrides) -> bool:
+    design = ensembles.transfer_design(sizes)
+    phase = design.epochs * design.source.epoch_steps
+
+    def trained(settings: SparseSettings, phases: int) -> Path | None:
+        path = run_path(settings, design.runs, 0, every=phase)
+        return path if _has_step(path, phases * phase) else None
+
+    first = trained(design.source, 2)
     if first is None:
         return False
-    begun = design.epochs * design.source.epoch_steps
-    for vocab in check_transfer_design(design):
-        wider = larger_vocabulary_settings(design.source, vocab)
-        finetuning = dataclasses.replace(wider, start=str(first), start_step=begun)
-        if _transferred(wider, design, 2) is None or _transferred(finetuning, design, 1) is None:
+    for vocab in transfer_design.check_transfer_design(design):
+        larger = transfer_design.larger_vocabulary_settings(design.source, vocab)
+        finetuning = dataclasses.replace(larger, start=str(first), start_step=phase)
+        if trained(larger, 2) is None or trained(finetuning, 1) is None:
             return False
     return True
 
 
-def _transferred(settings: SparseSettings, design: TransferDesign, times: int) -> Path | None:
-    """The file of an ensemble of the transfer that is there, trained so many times its epochs."""
-    every = design.epochs * settings.epoch_steps
-    path = run_path(settings, design.runs, 0, every=every)
-    return path if _reaches_step(path, times * every) else None
-
-
-RESULTS = {"analysis.ablation": _ablations, "analysis.transfer": _transfers}
-"""Whether what another command works out needs no run to be made."""
+RESULTS = {"analysis.ablation": _ablations_exist, "analysis.transfer": _transfers_exist}
+"""Whether all runs exist from which another command computes its result."""

@@ -1,71 +1,55 @@
-"""Verdicts on the terminal, and as CSV."""
+"""Results of claims on the terminal and as CSV."""
 
-import math
 import textwrap
 from collections.abc import Sequence
 
 import pandas as pd
 
 from analysis.output.tables import interval_columns, make_table
-from analysis.reproduction.verification.claim import Measurement
-from analysis.reproduction.verification.criteria import Agrees, Verdict
-from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.formatting import format_bound, format_estimate
-from analysis.reproduction.verification.results import ClaimResult
+from analysis.reproduction.verification.criteria import Agrees
+from analysis.reproduction.verification.formatting import format_criterion, format_estimate
+from analysis.reproduction.verification.results import ClaimResult, count_verdicts, verdict_caveat
 from analysis.statistics.intervals import NO_INTERVAL
 
 COLUMNS = (
     "claim", "part", "verdict_of_claim", "verdict", "value", "low", "high", "unit", "count", "of", "paper_value",
     "paper_low", "paper_high", "difference", "difference_low", "difference_high", "effect", "effect_name", "size",
 )  # fmt: skip
-
-
-def format_verdict(judged: ClaimResult) -> str:
-    """A verdict and the name of its claim."""
-    return f"  {judged.verdict:15}  {judged.claim.name}"
-
-
-def format_claim_result(judged: ClaimResult, whole: bool = False) -> str:
-    """A verdict, the claim in words, and what the verdict rests on, a line for each part; as a whole also how it is
-    measured, and what would refute it."""
-    claim = judged.claim
-    lines = _wrapped(f"{format_verdict(judged)}: {claim.statement}")
-    if claim.untestable:
-        lines += _wrapped(f"Not testable: {claim.untestable}", INDENT)
-    elif whole:
-        lines += _wrapped(f"Measured: {claim.measured}.", INDENT)
-    for part, finding, why in zip(claim.parts, judged.estimates, judged.judgements, strict=False):
-        label = f"{part.label}: " if part.label else ""
-        verdict = f"{why.verdict}, as {why.reason}" if why.reason else str(why.verdict)
-        lines += _wrapped(f"{label}{_found(part, finding)}: {verdict}", INDENT)
-    return "\n".join(lines)
-
-
 INDENT = " " * 19
 
 
-def _wrapped(text: str, indent: str = "") -> list[str]:
-    """Lines of a terminal's width; those that go on stand under the first."""
+def format_verdict(result: ClaimResult) -> str:
+    """A verdict, the name of its claim, and its caveat."""
+    caveat = verdict_caveat(result)
+    return f"  {result.verdict:15}  {result.claim.name}" + (f" ({caveat})" if caveat else "")
+
+
+def format_claim_result(result: ClaimResult, whole: bool = False) -> str:
+    """A verdict, the statement, and a line for each part; with `whole` also how it is measured."""
+    claim = result.claim
+    lines = _wrap(f"{format_verdict(result)}: {claim.statement}")
+    if claim.untestable:
+        lines += _wrap(f"Not testable: {claim.untestable}", INDENT)
+    elif whole:
+        lines += _wrap(f"Measured: {claim.measured}.", INDENT)
+    for part, estimate, judgement in result.judged_parts():
+        label = f"{part.label}: " if part.label else ""
+        number = f"{format_estimate(estimate.interval, part)} of {estimate.count} {estimate.of}"
+        reason = f", {judgement.reason}" if judgement.reason else ""
+        lines += _wrap(f"{label}{number} ({format_criterion(part)}): {judgement.verdict}{reason}", INDENT)
+    return "\n".join(lines)
+
+
+def _wrap(text: str, indent: str = "") -> list[str]:
+    """Lines of the terminal's width; further lines are indented."""
     return textwrap.wrap(text, 118, initial_indent=indent, subsequent_indent=INDENT + ("  " if indent else ""))
 
 
-def _found(part: Measurement, finding: Estimate) -> str:
-    """What was found, beside what is reported or asked for."""
-    if math.isnan(finding.interval.value):
-        return "nothing"
-    asked = (
-        f"paper: {part.criterion.reported.printed}"
-        if isinstance(part.criterion, Agrees)
-        else f"asked: {format_bound(part)}"
-    )
-    return f"{format_estimate(finding.interval, part)}, of {finding.count} {finding.of} ({asked})"
-
-
-def format_verdict_totals(done: Sequence[ClaimResult]) -> str:
-    """How many claims there are of each verdict."""
-    count = {verdict: sum(each.verdict == verdict for each in done) for verdict in Verdict}
-    claims = f"{len(done)} claim{'s' * (len(done) != 1)}"
-    return f"{claims}: " + ", ".join(f"{count[verdict]} {verdict}" for verdict in Verdict if count[verdict])
+def format_verdict_totals(results: Sequence[ClaimResult]) -> str:
+    """How many claims have each verdict, and how many of them are empirical claims that were tested."""
+    total = f"{len(results)} claim{'s' * (len(results) != 1)}: {count_verdicts(results)}"
+    tested = [result for result in results if result.counts]
+    return f"{total}\n{len(tested)} empirical and tested: {count_verdicts(tested)}" if tested else total
 
 
 def claim_result_table(results: Sequence[ClaimResult]) -> pd.DataFrame:
@@ -75,24 +59,24 @@ def claim_result_table(results: Sequence[ClaimResult]) -> pd.DataFrame:
         whole = {"claim": result.claim.name, "verdict_of_claim": result.verdict, "size": result.size}
         if not result.estimates:
             rows.append({**whole, "verdict": result.verdict})
-        for part, finding, why in zip(result.claim.parts, result.estimates, result.judgements, strict=False):
+        for part, estimate, judgement in result.judged_parts():
             paper = part.criterion.reported.interval if isinstance(part.criterion, Agrees) else NO_INTERVAL
-            value, low, high = finding.interval
+            value, low, high = estimate.interval
             rows.append(
                 {
                     **whole,
                     "part": part.label,
-                    "verdict": why.verdict,
+                    "verdict": judgement.verdict,
                     "value": value,
                     "low": low,
                     "high": high,
                     "unit": part.unit,
-                    "count": finding.count,
-                    "of": finding.of,
+                    "count": estimate.count,
+                    "of": estimate.of,
                     **interval_columns("paper", paper),
-                    **interval_columns("difference", why.difference),
-                    "effect": finding.effect,
-                    "effect_name": finding.effect_name,
+                    **interval_columns("difference", judgement.difference),
+                    "effect": estimate.effect,
+                    "effect_name": estimate.effect_name,
                 }
             )
     return make_table(rows).rename(columns={"paper": "paper_value"}).reindex(columns=COLUMNS)
