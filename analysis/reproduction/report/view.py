@@ -231,8 +231,10 @@ def _by_importance(tested: Sequence[ClaimView], *verdicts: Verdict) -> list[Clai
 
 def _headline(claim_results: Sequence[ClaimResult]) -> str:
     tested = [result for result in claim_results if result.counts and result.claim.paper != coverage.OWN]
-    many = f"{len(tested)} empirical claims of the papers were" if len(tested) != 1 else "1 empirical claim was"
-    return f"{many} tested: {results.count_verdicts(tested)}." if tested else "No empirical claim was tested."
+    if not tested:
+        return "No empirical claim was tested."
+    subject = "claims of the papers were" if len(tested) > 1 else "claim of the papers was"
+    return f"{len(tested)} empirical {subject} tested: {results.count_verdicts(tested)}."
 
 
 def _count_by_paper(tested: Sequence[ClaimView]) -> list[tuple[str, dict[Verdict, int]]]:

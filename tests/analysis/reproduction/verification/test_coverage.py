@@ -1,0 +1,60 @@
+"""Coverage: which claims cover which place of the papers."""
+
+import pytest
+
+from analysis.reproduction.verification import coverage
+from analysis.reproduction.verification.claim import Claim
+from analysis.reproduction.verification.coverage import PAPERS
+
+CLAIMS = [
+    Claim("CA.s5.1.one", ""),
+    Claim("CA.table1.x", "", places="Table 1, limitations, figure 99"),
+    Claim("VC.s4.x", "", places="section 4.2, figure 1, conclusion"),
+]
+
+
+def test_claims_cover_their_places_and_the_sections_above_them():
+    def names(*where):
+        return [each.name for each in coverage.claims_covering(CLAIMS, *where)]
+
+    assert names("CA", "section 5") == names("CA", "section 5.1") == ["CA.s5.1.one"]
+    assert names("CA", "section 5.2") == []
+    assert names("CA", "table 1") == ["CA.table1.x"]
+    assert names("VC", "figure 1") == names("VC", "section 5") == ["VC.s4.x"]
+    assert names("CA", "figure 1") == names("VC", "figure 10") == []
+
+
+def test_places_that_are_not_listed_are_found():
+    assert coverage.unlisted_places(CLAIMS, "CA") == {"figure 99": [CLAIMS[1]]}
+
+
+def test_subsections_are_left_out_of_direct_coverage():
+    assert coverage.directly_covering(CLAIMS, PAPERS[0], "section 5") == []
+    assert coverage.directly_covering(CLAIMS, PAPERS[0], "section 5.1") == [CLAIMS[0]]
+
+
+def test_uncovered_places_leave_out_those_that_state_nothing():
+    missing = coverage.uncovered_places(CLAIMS)
+    assert {"CA section 5.2", "VC figure 2"} <= set(missing)
+    assert not {"CA section 5", "CA table 1", "VC section 4", "CA section 1", "CH remark 3.1"} & set(missing)
+    places = {(paper.short, place) for paper in PAPERS for place in paper.places}
+    assert set(coverage.UNTESTED_PLACES) <= places
+    assert coverage.uncovered_places([Claim(f"{paper}.x", "", places=place) for paper, place in places]) == []
+    assert len(coverage.uncovered_places([])) == len(places) - len(coverage.UNTESTED_PLACES)
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("CA.s5.1.apart", ("section 5.1", "apart")),
+        ("CA.s4.grids", ("section 4", "grids")),
+        ("CA.table1.wd0.6", ("table 1", "wd0.6")),
+        ("VC.appA.1.drops", ("appendix A.1", "drops")),
+        ("CA.appB.biases", ("appendix B", "biases")),
+        ("CH.remark3.1.faithful", ("remark 3.1", "faithful")),
+        ("CH.abstract.spikes", ("abstract", "spikes")),
+        ("OWN.audit", ("audit", "")),
+    ],
+)
+def test_place_in_a_claim_name(name, place):
+    assert coverage.place_in_paper(name) == place
