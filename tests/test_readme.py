@@ -1,12 +1,9 @@
 """What the README shows works as it stands."""
 
 import re
-import shlex
 
-import pytest
 from matplotlib.image import imread
 
-from analysis.command_line.parsing import parse_options
 from analysis.reproduction.claims.registry import CLAIMS
 from tests.conftest import ROOT
 
@@ -29,16 +26,6 @@ def test_networks_are_evaluated_and_differentiated():
     exec(compile(PYTHON[1], "README.md", "exec"), names)
     assert names["logits"].shape == (4, 21, 153, 17)
     assert names["gradient"]["hidden_weight"].shape == (32, 2)
-
-
-@pytest.mark.parametrize(
-    "words", re.findall(r"^python -m ((?:sims|analysis)\..*?) *(?:#.*)?$", README, flags=re.MULTILINE)
-)
-def test_the_command_lines_can_be_parsed(words, monkeypatch):
-    program, *arguments = shlex.split(words)
-    module = __import__(program, fromlist=["Options"])
-    monkeypatch.setattr("sys.argv", [program, *arguments])
-    assert parse_options(module.Options, program)
 
 
 def test_the_two_commands_are_there():

@@ -3,13 +3,12 @@
 import csv
 import dataclasses
 import functools
+import itertools
 import json
-import os
 import re
+import shlex
 import signal
-import subprocess
 import sys
-import threading
 import time
 from typing import ClassVar
 
@@ -17,7 +16,7 @@ import dask
 import numpy as np
 import pytest
 import xarray as xr
-from distributed import Client, LocalCluster
+from distributed import LocalCluster
 
 from analysis.command_line.help_texts import field_descriptions
 from dynamics import system as registry
@@ -30,11 +29,12 @@ from dynamics.simulation import simulate
 from dynamics.sweeps import dask_backend as module
 from dynamics.sweeps.dask_backend import SweepError, compute_point
 from dynamics.sweeps.design import sweep_design
-from dynamics.sweeps.run import SweepInterrupted, combine_points, compute_missing_points, sweep
+from dynamics.sweeps.run import combine_points, compute_missing_points, sweep
 from dynamics.trajectory.parts import closed_parts
 from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import DIVERGED, DONE
 from sims.command_line.sweep_options import design_from_options, sweep_options
+from tests.interruptions import interrupt_at
 
 SETTINGS = ParticleSettings(n=5)
 AXES = {"fa": [0.5, 2.0], "step_rule": ["force", "direction", "particle"]}
@@ -86,34 +86,28 @@ def bare(result: xr.Dataset) -> xr.Dataset:
 def test_a_sweep_is_its_single_runs(tmp_path):
     result = sweep(SETTINGS, AXES, seed=7, **AMOUNT)
     assert dict(result.sizes) == {"fa": 2, "step_rule": 3, "run": 3, "layer": 1}
-    assert result["fa"].values.tolist() == AXES["fa"]
-    assert result["step_rule"].values.tolist() == AXES["step_rule"]
-    assert result["seed"].values.tolist() == [7, 8, 9]
+    for name, values in {**AXES, "seed": [7, 8, 9]}.items():
+        assert result[name].values.tolist() == values
     assert (result["status"] == DONE).all()
-    for fa in AXES["fa"]:
-        for rule in AXES["step_rule"]:
-            settings = dataclasses.replace(SETTINGS, fa=fa, step_rule=rule)
-            alone = simulate(settings, seed=7, record="metrics", **AMOUNT)
-            point = result.sel(fa=fa, step_rule=rule)
-            assert str(point["file"].values) == run_path(settings, 3, 7, 5, "metrics").name
-            assert int(point["steps"]) == 12
-            with open_trajectory(tmp_path / "runs" / str(point["file"].values)) as written:
-                xr.testing.assert_equal(written, alone)
-            for name in ("gradient_norm", "update_norm"):
-                frames = alone[name].transpose("step", "run", "layer").values
-                np.testing.assert_array_equal(point[f"final_{name}"], frames[-1])
-                np.testing.assert_array_equal(point[f"peak_{name}"], frames.max(axis=0))
-                first = 1 if name == "update_norm" else 0  # 0 at step 0 by definition
-                np.testing.assert_array_equal(point[f"lowest_{name}"], frames[first:].min(axis=0))
-                assert point[f"peak_{name}"].dtype == np.float32
-
-
-def test_attributes_tell_what_was_swept():
-    attrs = sweep(SETTINGS, AXES, **AMOUNT).attrs
-    assert json.loads(attrs["config_json"]) == dataclasses.asdict(SETTINGS)
-    assert json.loads(attrs["swept"]) == ["fa", "step_rule"]
-    assert (attrs["system"], attrs["runs"], attrs["seed"], attrs["record"]) == ("particles", 3, 0, "metrics")
-    assert "numpy" in json.loads(attrs["package_versions"])
+    for fa, rule in itertools.product(*AXES.values()):
+        settings = dataclasses.replace(SETTINGS, fa=fa, step_rule=rule)
+        alone = simulate(settings, seed=7, record="metrics", **AMOUNT)
+        point = result.sel(fa=fa, step_rule=rule)
+        assert str(point["file"].values) == run_path(settings, 3, 7, 5, "metrics").name
+        assert int(point["steps"]) == 12
+        with open_trajectory(tmp_path / "runs" / str(point["file"].values)) as written:
+            xr.testing.assert_equal(written, alone)
+        for name in ("gradient_norm", "update_norm"):
+            frames = alone[name].transpose("step", "run", "layer").values
+            np.testing.assert_array_equal(point[f"final_{name}"], frames[-1])
+            np.testing.assert_array_equal(point[f"peak_{name}"], frames.max(axis=0))
+            first = 1 if name == "update_norm" else 0  # 0 at step 0 by definition
+            np.testing.assert_array_equal(point[f"lowest_{name}"], frames[first:].min(axis=0))
+            assert point[f"peak_{name}"].dtype == np.float32
+    assert json.loads(result.attrs["config_json"]) == dataclasses.asdict(SETTINGS)
+    assert json.loads(result.attrs["swept"]) == ["fa", "step_rule"]
+    assert [result.attrs[name] for name in ("system", "runs", "seed", "record")] == ["particles", 3, 7, "metrics"]
+    assert "numpy" in json.loads(result.attrs["package_versions"])
 
 
 def test_a_sweep_of_networks_keeps_the_splits_that_all_points_have():
@@ -125,7 +119,7 @@ def test_a_sweep_of_networks_keeps_the_splits_that_all_points_have():
     assert (result["epochs"] == 6).all()
     for name in ("loss", "accuracy"):
         alone = simulate(settings, runs=2, steps=6, every=2, record="metrics", progress=False)
-        there = sweep(dataclasses.replace(settings), {"lr": [0.01]}, runs=2, epochs=6, every=2, progress=False)
+        there = sweep(settings, {"lr": [0.01]}, runs=2, epochs=6, every=2, progress=False)
         assert there["split"].values.tolist() == ["train", "validation"]
         np.testing.assert_array_equal(there[f"final_{name}"][0], alone[name].isel(step=-1))
         np.testing.assert_array_equal(there[f"peak_{name}"][0], alone[name].max("step"))
@@ -163,13 +157,8 @@ def test_peaks_are_over_the_frames_before_a_run_diverged(tmp_path, generator):
 @pytest.mark.parametrize(
     ("axes", "field"),
     [
-        ({"fa": [1, 1.0]}, "fa"),
-        ({"fa": []}, "fa"),
-        ({"fa": [1, -1]}, "fa"),
-        ({"fa": [(1, 2)]}, "fa"),
+        *(({"fa": values}, "fa") for values in ([1, 1.0], [], [1, -1], [(1, 2)], 3, np.array([1.0, 1.0]))),
         ({"start": "random"}, "start"),
-        ({"fa": 3}, "fa"),
-        ({"fa": np.array([1.0, 1.0])}, "fa"),
         ({"system": ["modular"]}, "system"),
         ({"fa": range(1000), "ga": range(1000)}, "fa, ga"),
         ({"step_rule": ["force", "other"]}, "step_rule"),
@@ -210,71 +199,55 @@ def test_a_damaged_point_is_named(tmp_path):
     assert error.value.__notes__ == ["at the point fa=2.0, step_rule=force"]
 
 
-LONG = ParticleSettings(n=11)
-LONG_AMOUNT = {"runs": 8, "steps": 20000, "every": 5000, "progress": False}
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_sweep_continues(here, monkeypatch, signum):
+    def advance(self, state, steps):
+        if self.settings.fa == 2 and state.step == 5:
+            signal.raise_signal(signum)
+        return real(self, state, steps)
 
-
-@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_sweep_goes_on(environment, tmp_path, which):
-    words = [
-        "sims.sweep",
-        "particles",
-        "--fa",
-        "1",
-        "2",
-        "3",
-        "--n",
-        "11",
-        "--runs",
-        "8",
-        "--steps",
-        "20000",
-        "--every",
-        "5000",
-    ]
-    process = subprocess.Popen([sys.executable, "-m", *words], env=environment, stderr=subprocess.PIPE, text=True)
-    first, second, _ = [run_path(dataclasses.replace(LONG, fa=fa), 8, 0, 5000, "metrics") for fa in (1.0, 2.0, 3.0)]
-    while not second.with_name(f".{second.name}.lock").exists():
-        assert process.poll() is None
-        time.sleep(0.01)
-    time.sleep(0.2)
-    process.send_signal(which)
-    _, errors = process.communicate()
-    assert process.returncode == 128 + which
+    real, words = ParticleSystem.advance, ["particles", "--fa", 1, 2, 3, "--n", 5, "--runs", 3, "--steps", 12]
+    with monkeypatch.context() as patch:
+        patch.setattr(ParticleSystem, "advance", advance)
+        code, _, errors = here(*words, "--every", 5)
+    assert code == 128 + signum
     last = errors.strip().splitlines()[-1]
     assert last == "interrupted: 1 of 3 points are done: the same command continues from there"
+    first, second = (run_path(dataclasses.replace(SETTINGS, fa=fa), 3, 0, 5, "metrics") for fa in (1.0, 2.0))
     assert first.exists()
     assert closed_parts(second)
-    result = sweep(LONG, {"fa": [1, 2, 3]}, **LONG_AMOUNT)
-    with open_trajectory(tmp_path / "runs" / str(result["file"].values[1])) as found:
-        alone = simulate(dataclasses.replace(LONG, fa=2.0), record="metrics", **LONG_AMOUNT)
+    sweep(SETTINGS, {"fa": [1, 2, 3]}, **AMOUNT)
+    with open_trajectory(second) as found:
+        alone = simulate(dataclasses.replace(SETTINGS, fa=2.0), record="metrics", **AMOUNT)
         xr.testing.assert_equal(found, alone)
-    assert not list((tmp_path / "runs").glob("*.parts"))
+    assert not list(second.parent.glob("*.parts"))
 
 
 # ---------------------------------------------------------------------------------------------- a cluster
 
-KILLER = 66.0
-PRELOAD = f"""
+PRELOAD = """
 import os
 from dynamics.sweeps import design
 from dynamics.simulation import simulate as real
 
 def simulate(settings, **words):
-    if settings.fa == {KILLER}:
+    if settings.fa == 66.0 or settings.fa == 77.0 and not os.path.exists(MARK):
+        open(MARK, "w").close()
         os.kill(os.getpid(), 9)
     return real(settings, **words)
 
 design.simulate = simulate
 """
+"""A worker dies of a point with f_a = 66, and of the first with f_a = 77 that any worker begins."""
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    """Two worker processes of one thread, which one setting kills; a scheduler that gives up at the second death."""
+def cluster(tmp_path_factory, processes):
+    """Two worker processes of one thread; a scheduler that gives up at the second death."""
     preload = tmp_path_factory.mktemp("cluster") / "preload.py"
-    preload.write_text(PRELOAD)
-    settings = {"distributed.scheduler.allowed-failures": 1, "temporary-directory": str(preload.parent)}
+    preload.write_text(f"MARK = {str(preload.with_name('killed'))!r}\n{PRELOAD}")
+    settings = {"distributed.scheduler.allowed-failures": 1, "temporary-directory": str(preload.parent),
+                "distributed.worker.multiprocessing-method": processes.get_start_method()}  # fmt: skip
     shape = {"n_workers": 2, "threads_per_worker": 1, "processes": True}
     with (
         dask.config.set(settings),
@@ -283,29 +256,12 @@ def cluster(tmp_path_factory):
         yield cluster.scheduler_address
 
 
-def kill_a_busy_worker(address, killed):
-    with Client(address, set_as_default=False) as client:
-        pids = client.run(os.getpid)
-        busy: list[str] = []
-        while not busy:
-            busy = [worker for worker, tasks in client.processing().items() if tasks]
-            time.sleep(0.02)
-        time.sleep(0.3)
-        os.kill(pids[busy[0]], signal.SIGKILL)
-        killed.append(busy[0])
-
-
 def test_a_killed_worker_loses_and_doubles_nothing(cluster, tmp_path, monkeypatch):
-    placed = []
-    save = module._save_file
+    placed, save = [], module._save_file
     monkeypatch.setattr(module, "_save_file", lambda point, content: [placed.append(point.path), save(point, content)])
-    killed, axes = [], {"fa": [1, 2, 3, 4]}
-    knife = threading.Thread(target=kill_a_busy_worker, args=(cluster, killed))
-    knife.start()
-    there = sweep(LONG, axes, scheduler=cluster, folder="there", **LONG_AMOUNT)
-    knife.join()
-    assert killed
-    xr.testing.assert_identical(bare(there), bare(sweep(LONG, axes, folder="here", **LONG_AMOUNT)))
+    axes = {"fa": [1, 77, 3, 4]}
+    there = sweep(SETTINGS, axes, scheduler=cluster, folder="there", **AMOUNT)
+    xr.testing.assert_identical(bare(there), bare(sweep(SETTINGS, axes, folder="here", **AMOUNT)))
     assert len(set(placed)) == len(placed) == 4
     files = {path.name for path in (tmp_path / "there").iterdir() if not path.name.endswith(".lock")}
     assert files == set(there["file"].values.tolist())
@@ -315,7 +271,7 @@ def test_a_killed_worker_loses_and_doubles_nothing(cluster, tmp_path, monkeypatc
 
 
 def test_a_point_that_kills_workers_is_named_when_the_others_are_done(cluster, here, tmp_path):
-    words = ["particles", "--fa", KILLER, 1, 2, "--n", 5, "--runs", 2, "--scheduler", cluster]
+    words = ["particles", "--fa", 66, 1, 2, "--n", 5, "--runs", 2, "--scheduler", cluster]
     code, _, errors = here(*words)
     assert code == 1
     assert re.fullmatch(r"error: workers died while they computed these points.*: fa=66.0\n", errors)
@@ -333,30 +289,16 @@ def test_errors_of_workers_come_back_as_themselves(cluster, tmp_path):
     assert re.fullmatch(r"at the point fa=[01].0", there.value.__notes__[0])
 
 
-def test_an_interrupted_or_shorter_point_is_replaced_by_a_worker(cluster, tmp_path, monkeypatch):
+def test_an_interrupted_or_shorter_point_is_replaced_by_a_worker(cluster, tmp_path):
     sweep(SETTINGS, {"fa": [1.0]}, **AMOUNT)
-    monkeypatch.setattr(ParticleSystem, "advance", stopping(ParticleSystem.advance))
-    with pytest.raises(SweepInterrupted) as stop:
-        sweep(SETTINGS, {"fa": [1.0, 2.0]}, **{**AMOUNT, "steps": 60})
-    monkeypatch.undo()
-    monkeypatch.chdir(tmp_path)
+    longer = {**AMOUNT, "steps": 60}
+    with interrupt_at(ParticleSystem, 20) as stop:
+        sweep(SETTINGS, {"fa": [1.0, 2.0]}, **longer)
     assert str(stop.value) == "interrupted: 0 of 2 points are done"
     assert list((tmp_path / "runs").glob("*.parts"))
-    longer = {**AMOUNT, "steps": 60}
     there = sweep(SETTINGS, {"fa": [1.0, 2.0]}, scheduler=cluster, **longer)
     assert not list((tmp_path / "runs").glob("*.parts"))
     xr.testing.assert_identical(bare(there), bare(sweep(SETTINGS, {"fa": [1.0, 2.0]}, folder="anew", **longer)))
-
-
-def stopping(advance):
-    """`advance` after which there is a SIGINT."""
-
-    def stopped(system, state, steps):
-        state = advance(system, state, steps)
-        os.kill(os.getpid(), signal.SIGINT)
-        return state
-
-    return stopped
 
 
 def test_what_a_worker_sends_is_checked_before_it_takes_its_name(tmp_path, monkeypatch):
@@ -400,25 +342,20 @@ def test_without_dask_it_is_said_how_to_get_it(monkeypatch):
 # -------------------------------------------------------------------------------------------- the command
 
 
-@pytest.mark.parametrize("system", ["particles", "modular"])
-def test_help_shows_the_help_of_settings_and_imports_nothing_heavy(environment, system):
-    code = f"""
-import runpy, sys
-sys.argv = ["x", "{system}", "--help"]
-try:
-    runpy.run_module("sims.sweep", run_name="__main__", alter_sys=True)
-except SystemExit as end:
-    assert end.code == 0
-heavy = {{"numba", "numpy", "xarray", "scipy", "matplotlib", "torch", "netCDF4", "distributed"}} & set(sys.modules)
-assert not heavy, heavy
-"""
-    words = [sys.executable, "-c", code]
-    done = subprocess.run(words, env={**environment, "COLUMNS": "200"}, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert f"python -m sims.sweep {system}" in done.stdout
-    help_of = {"particles": "Alignment constant f_a (CA eq 4).", "modular": "Width H of the hidden layer."}
-    assert help_of[system] in done.stdout
-    assert ("--epochs" in done.stdout, "--steps" in done.stdout) == (system == "modular", system == "particles")
+@pytest.mark.parametrize(
+    ("system", "text", "length"),
+    [
+        ("particles", "Alignment constant f_a (CA eq 4).", "steps"),
+        ("modular", "Width H of the hidden layer.", "epochs"),
+    ],
+)
+def test_help_has_the_texts_of_the_settings(here, monkeypatch, system, text, length):
+    monkeypatch.setenv("COLUMNS", "200")
+    code, printed, _ = here(system, "--help")
+    assert code == 0
+    assert f"python -m sims.sweep {system}" in printed
+    assert text in printed
+    assert [f"--{each}" in printed for each in ("steps", "epochs")] == [length == "steps", length == "epochs"]
 
 
 def test_options_are_made_of_any_settings(batches):
@@ -440,8 +377,8 @@ def test_options_are_made_of_any_settings(batches):
 def test_the_command_prints_a_line_for_each_point(here, tmp_path):
     words = ["particles", "--fa", 1, 2, "--n", 5, "--ga", 1, 3, "--runs", 4, "--steps", 5]
     code, printed, _ = here(*words, "--csv", "a.csv")
-    assert code == 0
     lines = printed.splitlines()
+    assert code == 0
     assert lines[0] == "points      4 in runs (4 computed, 0 found)"
     sweep_file = tmp_path / re.fullmatch(r"sweep       (runs/sweep-particles-[0-9a-f]{12}\.nc)", lines[1])[1]
     assert lines[3].split() == ["fa", "ga", "runs", "embedding", "force", "diverged", "file"]
@@ -470,33 +407,27 @@ def test_a_long_table_is_shortened_on_the_terminal_alone(here, tmp_path, monkeyp
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["nosuch", "--fa", "1"], "nosuch"),
-        ([], "particles"),
-        (["particles", "--fa", "1", "nan"], "--fa"),
-        (["particles", "--fa"], "--fa"),
-        (["particles", "--fa", "1", "1"], "--fa"),
-        (["particles", "--fa", "1", "many"], "--fa"),
-        (["particles", "--step-rule", "force", "bogus"], "--step-rule"),
-        (["particles", "--n", "3", "4.5"], "--n"),
-        (["particles", "--folder", ""], "--folder"),
-        (["particles", "--folder", "file"], "--folder"),
-        (["particles", "--epochs", "3"], "--epochs"),
-        (["particles", "--steps", "-1"], "--steps"),
-        (["particles", "--every", "0"], "--every"),
-        (["particles", "--runs", "0"], "--runs"),
-        (["particles", "--out", "a.png"], "--out"),
-        (["particles", "--out", "other.nc"], "--out"),
-        (["particles", "--csv", "a.nc"], "--csv"),
-        (["particles", "--n", "5", "100000", "--runs", "100000"], "--n"),
-        (["particles", "--scheduler", "bogus"], "--scheduler"),
-        (["particles", "--scheduler", ""], "--scheduler"),
-        (["particles", "--scheduler", "tcp://127.0.0.1:99999"], "--scheduler"),
+        ("nosuch --fa 1", "nosuch"),
+        ("", "particles"),
+        *((f"particles --fa {values}", "--fa") for values in ("1 nan", "", "1 1", "1 many")),
+        *((f"particles --folder {name}", "--folder") for name in ("''", "file")),
+        *((f"particles --scheduler {address}", "--scheduler") for address in ("bogus", "''", "tcp://127.0.0.1:99999")),
+        ("particles --step-rule force bogus", "--step-rule"),
+        ("particles --n 3 4.5", "--n"),
+        ("particles --epochs 3", "--epochs"),
+        ("particles --steps -1", "--steps"),
+        ("particles --every 0", "--every"),
+        ("particles --runs 0", "--runs"),
+        ("particles --out a.png", "--out"),
+        ("particles --out other.nc", "--out"),
+        ("particles --csv a.nc", "--csv"),
+        ("particles --n 5 100000 --runs 100000", "--n"),
     ],
 )
 def test_a_mistake_is_named_without_a_traceback(here, tmp_path, words, named):
-    (tmp_path / "file").write_text("")
-    (tmp_path / "other.nc").write_text("")
-    code, _, errors = here(*words)
+    for name in ("file", "other.nc"):
+        (tmp_path / name).touch()
+    code, _, errors = here(*shlex.split(words))
     assert code == 2
     assert named in errors
     assert not (tmp_path / "runs").exists()
