@@ -1,10 +1,9 @@
 """CH, VC's later version, known by its summary: clustering heads and how they form; and our own of circuits."""
 
-from analysis.reproduction.claims.phases import BEHIND, RUNS
 from analysis.reproduction.claims.saddles import FULL, MINI, RULE, WORDS
 from analysis.reproduction.clustering_heads import fixed_points
-from analysis.reproduction.experiments import norms, phases, saddles
-from analysis.reproduction.odonnat2024 import circuits
+from analysis.reproduction.experiments import norms, saddles
+from analysis.reproduction.odonnat2024 import circuits, phases
 from analysis.reproduction.odonnat2024 import ideal_circuits as ideal
 from analysis.reproduction.verification.claim import Claim, part
 from analysis.reproduction.verification.criteria import Above, Below, Every, Nearly
@@ -76,7 +75,7 @@ CH_CLAIMS = (
                 Above(50),
                 "last layers in the second drop",
                 "%",
-                layers=BEHIND,
+                layers=phases.BEHIND,
                 phase="second",
             ),
         ),
@@ -213,7 +212,7 @@ OWN_CLAIMS = (
         "OWN.first-layers-fastest",
         "What changes its speed in the first drop are the layers that make sequence embeddings rather than "
         "the feed-forward layer.",
-        f"how much more the former speed up in the first drop than the latter, ratio of geometric means {RUNS}",
+        f"how much more the former speed up in the first drop than the latter, ratio of means {phases.OF_RUNS}",
         experiment="vc.phases",
         parts=(part(phases.front_speed_up, Above(1, 0.25), "first layers over last", digits=2),),
         places="section 4.1",

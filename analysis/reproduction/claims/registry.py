@@ -12,19 +12,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from analysis.reproduction.claims import (
     circuits,
     heads,
-    hyperparameters,
     networks,
     own,
     particles,
-    phases,
     saddles,
     sparsity,
     spikes,
     task,
-    transfer,
 )
 from analysis.reproduction.musat2024 import alignment, classifier, clustering, distance, force_audit, weight_decay
-from analysis.reproduction.odonnat2024 import practice
+from analysis.reproduction.odonnat2024 import ablations, finetuning, phases, practice, recipe_changes, transfer
 from analysis.reproduction.own import sequence
 from analysis.reproduction.verification.claim import Claim, Kind
 from analysis.reproduction.verification.coverage import PAPERS, place_in_paper
@@ -35,7 +32,8 @@ PAPER_NAMES = ("CA", "VC", "CH", "OWN")
 
 SUBJECTS = (
     networks, clustering, classifier, distance, force_audit, alignment, weight_decay, particles, own, sequence,
-    task, circuits, phases, hyperparameters, transfer, spikes, saddles, sparsity, heads, practice,
+    task, circuits, phases, ablations, recipe_changes, transfer,
+    finetuning, spikes, saddles, sparsity, heads, practice,
 )  # fmt: skip
 
 ALL = "all"

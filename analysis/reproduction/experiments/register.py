@@ -4,16 +4,11 @@ from collections.abc import Sequence
 
 from analysis.reproduction.clustering_heads import fixed_points
 from analysis.reproduction.experiments import (
-    ablation,
-    finetuning,
     normalisation,
     norms,
-    phases,
-    recipe_changes,
     remedies,
     saddles,
     spikes,
-    transfer,
 )
 from analysis.reproduction.musat2024 import (
     alignment,
@@ -26,7 +21,17 @@ from analysis.reproduction.musat2024 import (
     table1,
     weight_decay,
 )
-from analysis.reproduction.odonnat2024 import circuits, dimensions, ideal_circuits, sparsity
+from analysis.reproduction.odonnat2024 import (
+    ablations,
+    circuits,
+    dimensions,
+    finetuning,
+    ideal_circuits,
+    phases,
+    recipe_changes,
+    sparsity,
+    transfer,
+)
 from analysis.reproduction.own import sensitivity, sequence
 from analysis.reproduction.verification.claim import Claim
 from analysis.reproduction.verification.experiment import Experiment
@@ -47,19 +52,18 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     ideal_circuits.IDEAL,
     normalisation.NORMALISATION,
     circuits.CIRCUITS,
-    phases.PHASES,
+    *phases.EXPERIMENTS,
     norms.NORMS,
     saddles.SADDLES,
     sparsity.SPARSITY,
     dimensions.DIMENSIONS,
-    recipe_changes.RELATIVES,
+    *recipe_changes.EXPERIMENTS,
     spikes.SPIKES,
     remedies.REMEDIES,
     fixed_points.FIXED,
-    transfer.TRANSFER,
-    transfer.VOCABULARIES,
-    finetuning.FINETUNING,
-    ablation.ABLATION,
+    *transfer.EXPERIMENTS,
+    *finetuning.EXPERIMENTS,
+    *ablations.EXPERIMENTS,
 )
 """Every experiment, in the order in which they are done."""
 

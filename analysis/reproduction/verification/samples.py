@@ -17,6 +17,7 @@ from analysis.statistics.intervals import (
     difference_interval,
     difference_of_estimates,
     mean_interval,
+    median_interval,
 )
 from analysis.statistics.resampling import jackknife_groups
 
@@ -27,10 +28,22 @@ def finite_values(values: np.ndarray | xr.DataArray) -> np.ndarray:
     return flat[np.isfinite(flat)]
 
 
-def estimate_mean(values: np.ndarray | xr.DataArray, of: str = "runs", note: str = "") -> Estimate:
-    """Mean over runs, those without a value left out."""
+def estimate_mean(
+    values: np.ndarray | xr.DataArray,
+    of: str = "runs",
+    note: str = "",
+    limits: tuple[float, float] = (-math.inf, math.inf),
+) -> Estimate:
+    """Mean over runs, those without a value left out. limits: the range of possible values."""
     kept = finite_values(values)
-    return Estimate(mean_interval(kept, discrete=True), len(kept), of, note=note or _no_interval_note(kept, of))
+    found = mean_interval(kept, discrete=True, limits=limits)
+    return Estimate(found, len(kept), of, note=note or _no_interval_note(kept, of))
+
+
+def estimate_median(values: np.ndarray | xr.DataArray, of: str = "runs", note: str = "") -> Estimate:
+    """Median over runs, those without a value left out."""
+    kept = finite_values(values)
+    return Estimate(median_interval(kept), len(kept), of, note=note if len(kept) else f"there are no {of}")
 
 
 def _no_interval_note(values: np.ndarray, of: str) -> str:
@@ -135,3 +148,10 @@ def mean_by_seed(values: np.ndarray, chosen: np.ndarray, seeds: np.ndarray, of: 
     kept = chosen & np.isfinite(values)
     means = np.array([values[kept & (seeds == name)].mean() for name in np.unique(seeds[kept])])
     return estimate_mean(means, f"seeds that have {of}")
+
+
+def own_and_others(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A measure of runs with themselves, and its mean with other runs: (run, other_run) -> two of (run,)."""
+    known = np.isfinite(matrix) & ~np.eye(len(matrix), dtype=bool)
+    count = known.sum(axis=1)
+    return np.diagonal(matrix), np.where(known, matrix, 0).sum(axis=1) / np.where(count > 0, count, np.nan)

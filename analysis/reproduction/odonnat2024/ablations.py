@@ -1,0 +1,219 @@
+"""VC figures 6 and 7: test accuracy along four hyperparameters, of single runs and of the mean; where it is largest."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+
+from analysis.output.results import dimensionless
+from analysis.reproduction.verification.claim import Claim, Kind, claims_of, part
+from analysis.reproduction.verification.criteria import Above, Every, Within
+from analysis.reproduction.verification.estimate import Estimate, as_percentage, percentage
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.statistics.intervals import NO_INTERVAL, Interval, clustered_binomial_interval
+from analysis.statistics.resampling import jackknife_runs
+from analysis.transitions.ablations import ABLATION_PANELS, merge_ablation_sweeps, plan_ablation, run_ablation
+from dynamics.randomness import random_stream
+from dynamics.settings import SparseSettings
+from dynamics.sweeps.design import SweepDesign
+from dynamics.trajectory.reader import open_trajectory
+
+LABELS = {name: label.split(":")[0] for name, label in ABLATION_PANELS.items()}
+
+SAME_START = ("batch", "lr", "mlp_lr_discount")
+"""Panels along which networks have the same size, and so can have the same initial weights."""
+
+JUMP = 0.1
+"""A change of accuracy between neighbouring values that is large."""
+
+RESAMPLES = 2000
+"""Bootstrap samples of the runs, for the interval of the best value."""
+
+RECIPE = {"batch": 32.0, "hidden": 32.0, "lr": 0.003, "mlp_lr_discount": 1.0}
+"""VC's default recipe."""
+
+
+# ---------------------------------------------------------------------------------------------- experiment
+
+
+def _designs(params: Params, device: str = "auto") -> dict[str, SweepDesign]:
+    """The sweeps of `analysis.ablation`, whose runs are used here too."""
+    settings = SparseSettings(**params.get("settings", {}))
+    sizes = {name: params[name] for name in ("points", "max_hidden", "runs")}
+    return plan_ablation(settings, epochs=params.get("epochs", 1000), device=device, **sizes)
+
+
+def ensembles(params: Params) -> Sequence[RequiredRuns]:
+    """All values of all panels, the fastest first: the first and the last frame of each, without weights."""
+    points = merge_ablation_sweeps(_designs(params).values()).points
+    epochs = params.get("epochs", 1000)
+    return [RequiredRuns(each.settings, params["runs"], epochs, every=0, record="metrics") for each in points]
+
+
+def measure(runner: Runner, params: Params) -> xr.Dataset:
+    """Final test accuracy, NaN for runs that have diverged, and initial loss, of each panel: (value, run)."""
+    designs = _designs(params, runner.device)
+    found, _ = run_ablation(designs, runner.scheduler)
+    data = {}
+    for name, design in designs.items():
+        accuracy, losses = found[f"accuracy_{name}"].sel(split="test").transpose(name, "run").values, []
+        for point in design.points:
+            with open_trajectory(point.path) as trajectory:
+                losses.append(trajectory["loss"].isel(step=0).sel(split="train").values)
+        dims = (name, "run")
+        data[f"test_{name}"] = (dims, accuracy, dimensionless("test accuracy at the end"))
+        data[f"first_loss_{name}"] = (dims, np.stack(losses), dimensionless("training loss of the initial weights"))
+    return xr.Dataset(data, {name: found[name].values for name in designs})
+
+
+ABLATION = Experiment(
+    "vc.ablation",
+    "test accuracy after 1000 epochs along batch size, hidden width, learning rate and that of the MLP",
+    sizes={
+        Size.DEFAULT: {"runs": 100, "points": 20, "max_hidden": 1000},
+        Size.FULL: {"runs": 100, "points": 20, "max_hidden": 10_000},
+    },
+    seconds={Size.DEFAULT: 15, Size.FULL: 15},
+    measure=measure,
+    reduced={Size.DEFAULT: "13 hidden widths from 10 to 784 instead of 20 up to 10,000"},
+    ensembles=ensembles,
+    command="python -m analysis.ablation --max-hidden 1000",
+)
+
+
+# ----------------------------------------------------------------------------------------------- estimates
+
+
+def _accuracies(evidence: xr.Dataset, panel: str) -> np.ndarray:
+    """Final test accuracies along a panel, (value, run); NaN for runs that have diverged."""
+    return evidence[f"test_{panel}"].transpose(panel, "run").values.astype(np.float64)
+
+
+def accuracy_jumps(evidence: xr.Dataset, panel: str) -> Estimate:
+    """Percentage of steps from one value to the next at which the accuracy of a single run changes by more than JUMP.
+
+    The steps of one run are not independent; the interval is over runs.
+    """
+    change, values = np.abs(np.diff(_accuracies(evidence, panel), axis=0)), evidence[panel].values.astype(np.float64)
+    totals, hits = np.isfinite(change).sum(axis=0), (change > JUMP).sum(axis=0)
+    of = f"steps between values, of {change.shape[1]} runs"
+    if not totals.any():
+        return Estimate(NO_INTERVAL, 0, of, note="no two values at which runs have not diverged")
+    note = f"{len(values)} values from {values.min():g} to {values.max():g}; {hits[0]} of {totals[0]} in the first run"
+    return Estimate(as_percentage(clustered_binomial_interval(hits, totals)), int(totals.sum()), of, note=note)
+
+
+def panel_regularity(evidence: xr.Dataset, panel: str) -> Estimate:
+    """Correlation along a panel of the mean over one half of the runs with that over the other, as over all ways to
+    halve them. If the values have no effect it is about 0, however smooth a mean of many runs is.
+
+    Values at which half of the runs diverge are left out, and then runs that diverge at others. Interval over runs.
+    """
+    values = _accuracies(evidence, panel)
+    values = values[np.isfinite(values).sum(axis=1) > values.shape[1] / 2]
+    values = values[:, np.isfinite(values).all(axis=0)]
+    count, of = values.shape[1], "runs at all values"
+    if len(values) < 3 or count < 4:
+        return Estimate(NO_INTERVAL, count, of, note="too few values at which enough runs have not diverged")
+    single = jackknife_runs(lambda runs: _correlation_of_runs(values[:, runs]), count)
+    if not np.isfinite(single.value):
+        return Estimate(NO_INTERVAL, count, of, note="accuracy is the same at all values")
+    found = Interval(*(_correlation_of_means(each, count // 2) for each in single))
+    return Estimate(found, count, of, found.value, "Pearson's r", f"{single.value:.2f} between two single runs")
+
+
+def _correlation_of_runs(values: np.ndarray) -> float:
+    """Correlation of the curves of two runs: covariance over all pairs by the mean variance. values: (value, run).
+
+    NaN if no run varies.
+    """
+    count = values.shape[1]
+    apart = values - values.mean(axis=0)
+    own = (apart**2).sum() / count
+    shared = ((apart.sum(axis=1) ** 2).sum() - count * own) / (count * (count - 1))
+    return float(shared / own) if own > 0 else float("nan")
+
+
+def _correlation_of_means(single: float, many: int) -> float:
+    """Correlation of the means of `many` runs each, from that of two runs (Spearman and Brown)."""
+    if np.isnan(single):
+        return single
+    whole = 1 + (many - 1) * single
+    return min(1.0, max(-1.0, many * single / whole)) if whole > 0 else -1.0
+
+
+def same_initial_loss(evidence: xr.Dataset) -> Estimate:
+    """Percentage of runs whose loss before training is the same at all values of the `SAME_START` panels."""
+    losses = [evidence[f"first_loss_{panel}"].transpose(panel, "run").values for panel in SAME_START]
+    same = np.all([(each == each[:1]).all(axis=0) for each in losses], axis=0)
+    return percentage(int(same.sum()), len(same))
+
+
+def best_value(evidence: xr.Dataset, panel: str) -> Estimate:
+    """The value of a panel with the highest mean accuracy; its interval is a percentile bootstrap over runs.
+
+    Runs that have diverged are left out of the means.
+    """
+    accuracy, values = _accuracies(evidence, panel), evidence[panel].values.astype(np.float64)
+    finite, runs = np.isfinite(accuracy), accuracy.shape[1]
+    if runs < 2 or not finite.any():
+        return Estimate(NO_INTERVAL, runs, note="too few runs")
+    drawn = random_stream(0, f"ablation/{panel}").multinomial(runs, np.full(runs, 1 / runs), RESAMPLES)
+    counts = np.vstack([np.ones(runs), drawn]).T
+    means = np.nan_to_num(accuracy) @ counts / np.maximum(finite @ counts, 1)
+    best = values[means.argmax(axis=0)]
+    low, high = np.quantile(best[1:], [0.025, 0.975], method="inverted_cdf")
+    at_recipe = float(means[np.abs(np.log(values / RECIPE[panel])).argmin(), 0])
+    note = f"mean accuracy {100 * means[:, 0].max():.1f}% there, {100 * at_recipe:.1f}% next to the recipe's value"
+    return Estimate(Interval(float(best[0]), float(low), float(high)), runs, note=note)
+
+
+# -------------------------------------------------------------------------------------------------- claims
+
+CLAIMS = claims_of(
+    ABLATION,
+    Claim(
+        "VC.figure6.variability",
+        "The test accuracy of a single run after 1000 epochs varies strongly if one hyperparameter changes slightly.",
+        "percentage of steps to the next value at which the accuracy of a run changes by more than 10 points",
+        tuple(part(accuracy_jumps, Above(10, 5, ours=True), label, "%", panel=name) for name, label in LABELS.items()),
+        figure="vc6",
+        importance=2,
+    ),
+    Claim(
+        "VC.figure7.regular",
+        "The mean test accuracy of many runs depends more regularly on hyperparameters than that of a single run.",
+        "correlation, over the values of a hyperparameter, of the mean accuracies of two halves of the runs, mean over "
+        "all ways to halve them; about 0 if the hyperparameter has no effect",
+        tuple(
+            part(panel_regularity, Above(0.5, 0.1, ours=True), label, digits=2, panel=name)
+            for name, label in LABELS.items()
+        ),
+        figure="vc7",
+        importance=2,
+    ),
+    Claim(
+        "VC.figure6.same-start",
+        "Along an ablation the initial weights and the batches are the same.",
+        "percentage of runs with the same loss before training at all batch sizes and learning rates (a width changes "
+        "the weights); the order of the sequences depends on seed and epoch alone",
+        (part(same_initial_loss, Every(), "", "%"),),
+        Kind.CONSTRUCTION,
+        "only the initial loss is compared",
+        figure="vc6",
+    ),
+    Claim(
+        "OWN.recipe-optimum",
+        "Each hyperparameter of VC's recipe is within a factor of 2 of the value with the highest mean test accuracy.",
+        "the value with the highest mean accuracy along each ablation of VC's figure 7; percentile bootstrap over runs",
+        tuple(
+            part(best_value, Within(recipe / 2, 2 * recipe), LABELS[name], digits=digits, panel=name)
+            for (name, recipe), digits in zip(RECIPE.items(), (0, 0, 4, 2), strict=True)
+        ),
+        figure="vc7",
+        importance=2,
+        meaning="other values of the hyperparameters lead to more accurate runs than the recipe",
+    ),
+)
+EXPERIMENTS = (ABLATION,)

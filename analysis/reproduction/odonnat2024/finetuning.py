@@ -1,0 +1,417 @@
+"""VC section 4.2 and figures 10 and 11: circuits of p = 2, the same with a third token, and finetuned to p = 3."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+import xarray as xr
+
+from analysis.clustering_heads import clusters
+from analysis.clustering_heads.init_dependence import attention_start_end_correlation
+from analysis.clustering_heads.invariances import measure_invariances
+from analysis.clustering_heads.labels import LabelThresholds, circuit_labels
+from analysis.clustering_heads.transfer_design import larger_vocabulary_settings
+from analysis.clustering_heads.vocabulary_transfer import train_ensemble
+from analysis.output.results import dimensionless
+from analysis.reproduction.odonnat2024.circuits import WHOLE
+from analysis.reproduction.odonnat2024.transfer import accuracy_by_frame, experiment_design, scratch_ensembles
+from analysis.reproduction.verification import samples
+from analysis.reproduction.verification.claim import Claim, Kind, claims_of, part
+from analysis.reproduction.verification.criteria import Above, Below, Every, Exists, Nearly
+from analysis.reproduction.verification.estimate import Estimate, percentage
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.statistics.intervals import NO_INTERVAL, Interval
+from analysis.statistics.ranks import rank_biserial, rank_correlation
+from dynamics.networks.from_trajectory import clustering_head_of, weights
+from dynamics.randomness import random_stream
+from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
+from dynamics.tasks import sparse_sum
+from dynamics.trajectory.diverged import not_diverged
+
+WIDER = 3
+"""The vocabulary of the figures."""
+
+OPENED = 0.5
+"""Fraction of the way from chance to 1 below which a run has no circuit (`analysis.clustering_heads.labels`)."""
+
+CHECKED = 1000
+"""Sequences of each vocabulary on which the invariances of the task are checked."""
+
+
+# ---------------------------------------------------------------------------------------------- experiment
+
+
+def ensembles(params: Params) -> Sequence[RequiredRuns]:
+    """The source and p = 3 from scratch, as in `vc.transfer`; the finetuned networks begin from the source."""
+    return scratch_ensembles(params, [WIDER])
+
+
+def measure(runner: Runner, params: Params) -> xr.Dataset:
+    """Circuits of the source, of the same with a third token, and of both ways to p = 3, by run."""
+    design = experiment_design(params, [WIDER])
+    source, once = design.source, design.epochs
+    begun, wider = once * source.epoch_steps, larger_vocabulary_settings(source, WIDER)
+    path, first = train_ensemble(source, design, 2 * once, runner.device)
+    _, scratch = train_ensemble(wider, design, 2 * once, runner.device)
+    finetuning = dataclasses.replace(wider, start=str(path), start_step=begun)
+    _, tuned = train_ensemble(finetuning, design, once, runner.device)
+    every, (test,), scratch_test = np.ones(design.runs, bool), accuracy_by_frame(tuned), accuracy_by_frame(scratch)[-1]
+    whole, coarse = _with_label(first, every, WHOLE, begun), 2 * clusters.CLUSTER_LINK
+    kept = _with_label(tuned, whole, WHOLE, 0, LabelThresholds(learned=-np.inf))
+    learned, learned_scratch = _have_learned(test), _have_learned(scratch_test)
+    found = {
+        "source_test": (accuracy_by_frame(first)[0], "test accuracy of the source at p = 2"),
+        "clusters": (clusters.embedding_cluster_counts(first, begun), "clusters of the source's sequence embeddings"),
+        "coarse_clusters": (clusters.embedding_cluster_counts(first, begun, coarse), "the same, links twice as long"),
+        "source_whole": (whole, "whether the source lacks no invariance"),
+        "test": (test, "test accuracy after finetuning"),
+        "scratch_test": (scratch_test, "test accuracy from scratch after as many epochs in all"),
+        "carried": (_starts_from_source(first, begun, tuned), "whether finetuning begins with the source's weights"),
+        "kept": (np.where(whole, kept, np.nan), "whether the source, with a third token, still lacks no invariance"),
+        "whole": (_with_label(tuned, learned, WHOLE), "whether the finetuned run lacks no invariance"),
+        "corrected": (_with_label(tuned, learned, ("corrected",)), "whether its values correct its attention"),
+        "scratch_whole": (_with_label(scratch, learned_scratch, WHOLE), "whether the run from scratch lacks none"),
+    }
+    data = {name: ("run", np.asarray(each, np.float64), dimensionless(about)) for name, (each, about) in found.items()}
+    parts = _attention_by_token(tuned, test), _similarity_to_starts(tuned), _target_invariance(source)
+    attrs = {"ideal": clusters.ideal_cluster_count(source), "counting": len(source.counting), "length": source.length}
+    return xr.merge([xr.Dataset(data), *parts]).assign_attrs(attrs)
+
+
+def _starts_from_source(source: xr.Dataset, begun: int, tuned: xr.Dataset) -> np.ndarray:
+    """Whether all weights of a source run are equal, bit for bit, to those in the first frame of finetuning: (run,)."""
+    before, after = weights(source, step=begun), weights(tuned, step=0)
+    old_tokens = before["embedding"].shape[1]
+    after = {**after, "embedding": after["embedding"][:, :old_tokens]}
+    return np.all([(before[name] == after[name]).flatten(1).all(1).numpy() for name in before], axis=0)
+
+
+def _with_label(
+    trajectory: xr.Dataset,
+    chosen: np.ndarray,
+    labels: Sequence[str],
+    step: int | None = None,
+    thresholds: LabelThresholds = LabelThresholds(),  # noqa: B008
+) -> np.ndarray:
+    """Which of some chosen runs have a circuit with one of some labels at a step, by default the last: (run,) bool."""
+    result, places = np.zeros(len(chosen), bool), np.flatnonzero(chosen)
+    if places.size:
+        found = circuit_labels(measure_invariances(trajectory.isel(run=places), step), thresholds)
+        result[places] = [each.label in labels for each in found]
+    return result
+
+
+def _have_learned(test: np.ndarray) -> np.ndarray:
+    """Which runs have come half-way from chance to 1 or more, in test accuracy less its noise: (run,) bool."""
+    return test > 1 / WIDER + OPENED * (1 - 1 / WIDER) - 0.05
+
+
+def _attention_by_token(tuned: xr.Dataset, test: np.ndarray) -> xr.Dataset:
+    """Mean attention after finetuning on each token at counting positions, summed over these: (run, token).
+
+    NaN for runs that do not end above .98.
+    """
+    values, places = np.full((len(test), WIDER), np.nan), np.flatnonzero(test > SUCCESS_ACCURACY)
+    if places.size:
+        found = measure_invariances(tuned.isel(run=places))
+        given = found["token_attention"].sel(position=found["counting"].values)  # where a position holds the token
+        values[places] = given.sum("position").transpose("run", "token").values / WIDER
+    attrs = dimensionless("mean attention on a token at counting positions")
+    return xr.Dataset({"attention": (("run", "token"), values, attrs)}, {"token": np.arange(WIDER)})
+
+
+@torch.no_grad()
+def _similarity_to_starts(tuned: xr.Dataset) -> xr.Dataset:
+    """How near a run's end is to its start, and how near to the starts of other runs: (run,) each.
+
+    Normalised embeddings Z(x, t) by root mean square distance, attention by correlation.
+    """
+    network, count = clustering_head_of(tuned), tuned.sizes["run"]
+    last, tables = int(tuned["step"][-1]), []
+    for step in (0, last):
+        table = network.table({name: each.double() for name, each in weights(tuned, step=step).items()})
+        tables.append(table[:, :, : network.settings.vocab].reshape(count, -1, network.settings.dim))
+    apart = torch.stack([((tables[0] - end) ** 2).sum(-1).mean(-1).sqrt() for end in tables[1]]).numpy()
+    distance = np.where(not_diverged(tuned, last)[:, None], apart, np.nan)
+    result = {}
+    for name, matrix, about in (
+        ("distance", distance, "distance of normalised embeddings at the end"),
+        ("correlation", attention_start_end_correlation(tuned).values.T, "correlation of attention at the end"),
+    ):
+        own, others = samples.own_and_others(matrix)
+        result[f"own_{name}"] = ("run", own, {"long_name": f"{about}, from its own start"})
+        result[f"other_{name}"] = ("run", others, {"long_name": f"{about}, from other runs' starts"})
+    return xr.Dataset(result)
+
+
+def _target_invariance(source: SparseSettings) -> xr.Dataset:
+    """The number of random sequences whose target is invariant, of `CHECKED` of each vocabulary: (vocabulary,).
+
+    The counting tokens change places, and all others their values.
+    """
+    vocabs, counts = np.arange(2, 11), []
+    for vocab in vocabs.tolist():
+        settings = dataclasses.replace(source, vocab=vocab, table=0)
+        generator, counting = random_stream(vocab, "finetuning/task"), list(settings.counting)
+        tokens = generator.integers(0, vocab, (CHECKED, settings.length))
+        changed = generator.integers(0, vocab, tokens.shape)
+        changed[:, counting] = generator.permuted(tokens[:, counting], axis=1)
+        counts.append(int((sparse_sum(tokens, settings) == sparse_sum(changed, settings)).sum()))
+    attrs = dimensionless(f"sequences of {CHECKED} with the same target")
+    return xr.Dataset({"same_target": ("vocabulary", np.array(counts), attrs)}, {"vocabulary": vocabs})
+
+
+FINETUNING = Experiment(
+    "vc.finetuning",
+    "circuits of p = 2, the same with a third token, and after finetuning to p = 3",
+    sizes={Size.QUICK: {"runs": 24}, Size.DEFAULT: {"runs": 250}, Size.FULL: {"runs": 250}},
+    seconds={Size.QUICK: 8, Size.DEFAULT: 55, Size.FULL: 55},
+    reduced={Size.QUICK: "24 runs instead of 250"},
+    measure=measure,
+    ensembles=ensembles,
+    depends={
+        "labels": {**LabelThresholds()._asdict(), "whole": WHOLE, "opened": OPENED},
+        "links": [clusters.CLUSTER_LINK, 2 * clusters.CLUSTER_LINK, clusters.MAX_REFERENCE_SEQUENCES],
+        "success": SUCCESS_ACCURACY,
+        "checked": CHECKED,
+    },
+    command="python -m analysis.transfer --runs 250 --vocabs 3",
+)
+
+
+# ----------------------------------------------------------------------------------------------- estimates
+
+PERFECT = "runs that end at 100%"
+ACCURATE = "finetuned runs above .98"
+
+
+def _accurate(evidence: xr.Dataset) -> xr.Dataset:
+    """The finetuned runs that end above .98."""
+    return evidence.isel(run=np.flatnonzero(evidence["test"].values > SUCCESS_ACCURACY))
+
+
+def _perfect(evidence: xr.Dataset) -> xr.Dataset:
+    """The finetuned runs that end with all test sequences right."""
+    return evidence.isel(run=np.flatnonzero(evidence["test"].values == 1))
+
+
+def _fraction(values: xr.DataArray, of: str, note: str = "") -> Estimate:
+    """Percentage of some runs in which something is true, NaN left out."""
+    known = samples.finite_values(values)
+    return percentage(int(known.sum()), known.size, of, note if known.size else f"there are no {of}")
+
+
+def both_invariances(evidence: xr.Dataset, successful: bool) -> Estimate:
+    """Percentage of runs of p = 2, or of the successful ones, that lack no invariance after E epochs."""
+    good = evidence["source_test"].values > SUCCESS_ACCURACY
+    some = evidence["source_whole"][good] if successful else evidence["source_whole"]
+    return _fraction(some, "runs of p = 2 above .98" if successful else "runs of p = 2")
+
+
+def same_target(evidence: xr.Dataset) -> Estimate:
+    """Percentage of sequences of p = 2 to 10 whose target both invariances keep."""
+    counts = evidence["same_target"].values
+    return percentage(int(counts.sum()), CHECKED * len(counts), "sequences")
+
+
+def intact_with_token(evidence: xr.Dataset) -> Estimate:
+    """Percentage of circuits with both invariances that keep them with a third token, before any training on it."""
+    return _fraction(evidence["kept"], "circuits with both invariances")
+
+
+def perfect_from_ideal(evidence: xr.Dataset) -> Estimate:
+    """Percentage of the runs that end at 100% that began from as many clusters as the ideal circuit has."""
+    ideal, some = evidence.attrs["ideal"], _perfect(evidence)
+    others = ", ".join(f"{count:.0f}" for count in np.sort(some["clusters"].values) if count != ideal)
+    note = f"the others from {others}; " if others else ""
+    note += f"{int((some['coarse_clusters'] == ideal).sum())} from {ideal} with links twice as long"
+    return _fraction(some["clusters"] == ideal, PERFECT, note)
+
+
+def perfect_from_invariant(evidence: xr.Dataset) -> Estimate:
+    """Percentage of the runs that end at 100% that began from a circuit with both invariances."""
+    return _fraction(_perfect(evidence)["source_whole"], PERFECT)
+
+
+def started_from_source(evidence: xr.Dataset) -> Estimate:
+    """Percentage of runs whose finetuning begins with all of their source's weights."""
+    return _fraction(evidence["carried"], "runs")
+
+
+def start_distance(evidence: xr.Dataset) -> Estimate:
+    """Distance of final normalised embeddings from their start, in percent of that from other runs' starts."""
+    some = _accurate(evidence)
+    return samples.estimate_mean(100 * some["own_distance"] / some["other_distance"], ACCURATE)
+
+
+def attention_correlation(evidence: xr.Dataset) -> Estimate:
+    """Correlation of attention at the start and the end of finetuning."""
+    some = _accurate(evidence)
+    some = some.isel(run=np.flatnonzero(np.isfinite(some["own_correlation"] + some["other_correlation"])))
+    found = samples.estimate_mean(some["own_correlation"], ACCURATE, limits=(-1, 1))
+    if not found.count:
+        return found
+    note = f"{float(some['other_correlation'].mean()):.2f} with the starts of other runs"
+    return found._replace(effect=found.interval.value, effect_name="Pearson's r", note=note)
+
+
+def attention_on_old(evidence: xr.Dataset) -> Estimate:
+    """Percentage of accurate finetuned runs with most of their attention on counting positions that do not hold the
+    new token, and less on the new token than on either of the old ones."""
+    given = evidence["attention"].dropna("run", how="any")
+    old, new = given.isel(token=slice(None, -1)), given.isel(token=-1)
+    chance = (WIDER - 1) / WIDER * evidence.attrs["counting"] / evidence.attrs["length"]
+    mean = 100 * float(old.sum("token").mean())
+    note = f"{mean:.0f}% of attention is on old tokens in the mean, {100 * chance:.0f}% if it were uniform"
+    return _fraction((old.sum("token") > 0.5) & (new < old.min("token")), ACCURATE, note)
+
+
+def corrected_runs(evidence: xr.Dataset) -> Estimate:
+    """Percentage of accurate finetuned runs that attend to spurious positions too, without effect."""
+    return _fraction(_accurate(evidence)["corrected"], ACCURATE)
+
+
+def invariance_gain(evidence: xr.Dataset) -> Estimate:
+    """Percentage of all runs that end at p = 3 with both invariances: finetuned less from scratch, in points."""
+    first, second = evidence["whole"].values, evidence["scratch_whole"].values
+    hits, totals = (int(first.sum()), int(second.sum())), (len(first), len(second))
+    note = f"{hits[0]} of {totals[0]} against {hits[1]} of {totals[1]}"
+    return samples.percentage_difference(hits, totals)._replace(note=note)
+
+
+def _sources(evidence: xr.Dataset, successful: bool) -> tuple[xr.Dataset, str]:
+    """The sources whose finetuning has not diverged, all or those above .98 at p = 2, and what they are called."""
+    known = np.isfinite(evidence["test"].values)
+    chosen = known & (evidence["source_test"].values > SUCCESS_ACCURACY) if successful else known
+    return evidence.isel(run=np.flatnonzero(chosen)), "sources above .98 at p = 2" if successful else "sources"
+
+
+def cluster_correlation(evidence: xr.Dataset, successful: bool) -> Estimate:
+    """Rank correlation of the source's clusters with test accuracy after finetuning."""
+    some, of = _sources(evidence, successful)
+    found = rank_correlation(some["clusters"].values, some["test"].values)
+    note = "" if np.isfinite(found.value) else f"there are too few {of}, or they do not differ"
+    return Estimate(found, some.sizes["run"], of, found.value, "Spearman's rho", note)
+
+
+def fewer_clusters_probability(evidence: xr.Dataset, successful: bool) -> Estimate:
+    """Probability that of two sources, one that leads above .98 and one that does not, the first has fewer clusters."""
+    some, of = _sources(evidence, successful)
+    counts, well = some["clusters"].values, some["test"].values > SUCCESS_ACCURACY
+    found = rank_biserial(-counts[well], -counts[~well])
+    if not np.isfinite(found.value):
+        return Estimate(NO_INTERVAL, len(counts), of, note=f"all {of}, or none, lead above .98 at p = 3")
+    note = f"{int(well.sum())} of {len(counts)} lead above .98 at p = 3"
+    area = Interval(*((1 + bound) / 2 for bound in found))
+    return Estimate(area, len(counts), of, found.value, "rank-biserial correlation", note)
+
+
+# -------------------------------------------------------------------------------------------------- claims
+
+CLAIMS = claims_of(
+    FINETUNING,
+    Claim(
+        "VC.s4.2.both-invariances",
+        "With p = 2, circuits with both the permutation and the suffix invariance are found often.",
+        "percentage of runs whose sequence embeddings after 1000 epochs lack no invariance: no spurious token accounts "
+        "for more than 1% of their variance, nor the order of two others (`analysis.clustering_heads.labels`)",
+        (
+            part(both_invariances, Above(10, 5, ours=True), "runs above .98", "%", successful=True),
+            part(both_invariances, Above(10, ours=True), "all runs", "%", successful=False),
+        ),
+        figure="vc2",
+        importance=2,
+    ),
+    Claim(
+        "VC.s4.2.any-p",
+        "The permutation and the suffix invariance hold for any p.",
+        "percentage of random sequences, p = 2 to 10, whose target is invariant; percentage of circuits of p = 2 with "
+        "both invariances that keep them with a third token, whose embedding is random, before training on it",
+        (
+            part(same_target, Every(), "task", "%"),
+            part(intact_with_token, Nearly(), "circuits with a third token", "%"),
+        ),
+        departure="the part on the task holds by construction",
+        figure="vc10",
+    ),
+    Claim(
+        "VC.s4.2.six-clusters-only",
+        "Only runs that had both invariances at p = 2, that is six clusters of sequence embeddings, reach 100% test "
+        "accuracy after finetuning to p = 3.",
+        "percentage of the runs with all test sequences right whose source had six clusters, or lacked no invariance",
+        (
+            part(perfect_from_ideal, Every(), "from six clusters", "%"),
+            part(perfect_from_invariant, Every(), "from both invariances", "%"),
+        ),
+        figure="vc9",
+        importance=3,
+        meaning="other circuits of p = 2 can be extended to p = 3 as well, so that six clusters are not necessary",
+    ),
+    Claim(
+        "VC.figure10.same-circuit",
+        "Finetuning begins with the circuit of p = 2 and one more token embedding.",
+        "percentage of runs whose first frame of finetuning has all weights of its source, bit for bit",
+        (part(started_from_source, Every(), "", "%"),),
+        Kind.CONSTRUCTION,
+        figure="vc10",
+    ),
+    Claim(
+        "VC.figure11.embeddings",
+        "After finetuning the embeddings are not far from their initial ones.",
+        "root mean square distance of the normalised embeddings Z(x, t) from their start, as a percentage of that from "
+        "the starts of other runs: mean over finetuned runs above .98",
+        (part(start_distance, Below(50, 10, ours=True), "of the distance to other starts", "%"),),
+        figure="vc11",
+    ),
+    Claim(
+        "VC.figure11.attention",
+        "The finetuned circuit attends mainly to counting positions that do not hold the new token.",
+        "percentage of finetuned runs above .98 with more than half of their attention on counting positions that hold "
+        "an old token, and less on the new token there than on either old one",
+        (part(attention_on_old, Exists(), "", "%"),),
+        Kind.EXAMPLE,
+        figure="vc11",
+    ),
+    Claim(
+        "VC.figure11.corrected",
+        "The finetuned circuit gives some attention to spurious positions, which its value matrix corrects.",
+        "percentage of finetuned runs above .98 that lack no invariance although a tenth or more of their attention is "
+        "on spurious positions",
+        (part(corrected_runs, Exists(), "", "%"),),
+        Kind.EXAMPLE,
+        figure="vc11",
+    ),
+    Claim(
+        "VC.s4.2.like-initial",
+        "The final configuration is somewhat close to the initial one, as the attention shows.",
+        "correlation of attention maps at the start and the end of finetuning, mean over finetuned runs above .98",
+        (part(attention_correlation, Above(0.3, 0.1, ours=True), "correlation", digits=2),),
+        figure="vc8",
+    ),
+    Claim(
+        "CH.summary.robust-invariants",
+        "A curriculum enables learning robust invariants.",
+        "percentage of all runs that end at p = 3 with both invariances: of finetuned runs less that of runs from "
+        "scratch with as many epochs in all",
+        (part(invariance_gain, Above(0, 2), "gain at p = 3", "points"),),
+        places="summary, abstract",
+        importance=2,
+    ),
+    Claim(
+        "OWN.clusters-transfer",
+        "Sources with fewer clusters at the end of pretraining, nearer to the ideal six, are more accurate at p = 3.",
+        "rank correlation of a source's number of clusters with its test accuracy after finetuning; probability that "
+        "of two sources, one that leads above .98 and one that does not, the first has fewer clusters",
+        (
+            part(cluster_correlation, Below(-0.3), "sources above .98", digits=2, successful=True),
+            part(fewer_clusters_probability, Above(0.7), "sources above .98, area", digits=2, successful=True),
+            part(cluster_correlation, Below(-0.3), "all sources", digits=2, successful=False),
+        ),
+        figure="vc9",
+        importance=2,
+        meaning="the number of clusters alone does not predict how well a circuit transfers",
+    ),
+)
+EXPERIMENTS = (FINETUNING,)

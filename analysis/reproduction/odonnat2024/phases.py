@@ -1,0 +1,414 @@
+"""VC section 4.1, figure 5, and the conclusion: drops of the loss, two phases of learning, escapes from the plateau.
+
+Times are in epochs. The first layers are those that make the sequence embeddings; the token embeddings also decode the
+output. The last layers are those of the MLP: its input weights (VC's receptors) and their biases, its output weights
+(assemblers) and its output bias.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import xarray as xr
+
+from analysis.clustering_heads import learning_phases
+from analysis.clustering_heads.clusters import CLUSTER_LINK
+from analysis.reproduction.odonnat2024 import loss_drops, weight_motion
+from analysis.reproduction.verification import samples
+from analysis.reproduction.verification.claim import Claim, Kind, claims_of, part
+from analysis.reproduction.verification.criteria import Above, Below, Exists, Within
+from analysis.reproduction.verification.estimate import Estimate, percentage
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.statistics.intervals import NO_INTERVAL, Interval, mean_interval
+from analysis.statistics.resampling import jackknife_runs
+from analysis.statistics.success import success_mask
+from analysis.statistics.survival import kaplan_meier
+from analysis.transitions import loss_events
+from analysis.transitions.detection import DEFAULT_DETECTION
+from analysis.transitions.layer_motion import layer_motion_at_drops
+from dynamics.networks.threads import single_torch_thread
+from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
+
+FRONT = learning_phases.SEQUENCE_EMBEDDING_WEIGHTS
+"""Weights of the first layers."""
+BACK = ("receptor", "receptor_bias", "assembler")
+"""Weights of the MLP, without its output bias, which moves all classes alike."""
+BEHIND = (*BACK, "transform_bias")
+ALL_WEIGHTS = "all weights together"
+
+MOMENTS_OVER_TIME = 201
+"""Largest number of frames of a run at which its clusters are measured."""
+
+
+# ---------------------------------------------------------------------------------------------- experiment
+
+
+def ensembles(params: Params) -> Sequence[RequiredRuns]:
+    """VC's default networks."""
+    return [RequiredRuns(SparseSettings(), params["runs"], epochs=params.get("epochs"))]
+
+
+def measure(runner: Runner, params: Params) -> xr.Dataset:
+    """Drops, escapes, speeds, clusters and decreases of the loss of every run."""
+    trajectory = runner.ensemble(ensembles(params)[0])
+    values, unit = loss_events.trajectory_scalar(trajectory, "loss"), {"units": "epoch"}
+    drops = loss_events.first_two_drops(loss_events.event_table(values), trajectory.sizes["run"])
+    escapes = loss_events.plateau_escape_times(values)
+    learned = learning_phases.measure_learning_phases(trajectory, params.get("frames", MOMENTS_OVER_TIME))
+    times = {**drops[["begin", "end", "between"]].data_vars, "escape": escapes["escape"]}
+    result = xr.Dataset({
+        **{name: (each / SparseSettings().epoch_steps).assign_attrs(each.attrs | unit) for name, each in times.items()},
+        **learned[["formed", "separated", "fitted"]].data_vars,
+        "drops": drops["drops"],
+        "escaped": escapes["escaped"],
+        "speed": layer_motion_at_drops(trajectory, drops)["speed"],
+        "settled": weight_motion.measure_settling(trajectory),
+        "successful": ("run", success_mask(trajectory), {"long_name": "whether it ends above .98 test accuracy"}),
+    })  # fmt: skip
+    with single_torch_thread():  # its products are small
+        at_drops = loss_drops.measure_drops(trajectory, drops)
+    motion = weight_motion.measure_first_drop_motion(trajectory, drops)
+    result = xr.merge([result, motion, at_drops], join="exact", compat="override")
+    window = float(DEFAULT_DETECTION.width(trajectory.sizes["step"]))
+    return result.drop_vars(["step", "epoch"], errors="ignore").assign_attrs(window=window)
+
+
+PHASES = Experiment(
+    "vc.phases",
+    "drops of the loss, what is learned in them, how weights move, when runs escape from the plateau",
+    sizes={Size.QUICK: {"runs": 32}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
+    seconds={Size.QUICK: 12, Size.DEFAULT: 35, Size.FULL: 35},
+    measure=measure,
+    reduced={Size.QUICK: "32 runs instead of 100"},
+    ensembles=ensembles,
+    depends={
+        "rules": [DEFAULT_DETECTION, loss_events.ESCAPE_CRITERIA["loss"]._asdict(), loss_drops.POINTS],
+        "constants": [SUCCESS_ACCURACY, learning_phases.MIN_RISE, CLUSTER_LINK],
+        "frames": [MOMENTS_OVER_TIME, loss_drops.MOST_FRAMES, weight_motion.FEWEST_FRAMES],
+    },
+    version=2,
+    command="python -m analysis.events RUN.nc",
+)
+
+
+# ----------------------------------------------------------------------------------------------- estimates
+
+
+def _successful(evidence: xr.Dataset) -> xr.Dataset:
+    """The successful runs. Only for these phases are measured."""
+    return evidence.isel(run=np.flatnonzero(evidence["successful"].values))
+
+
+def runs_with_drops(evidence: xr.Dataset, least: int = 1, of_all: bool = True) -> Estimate:
+    """Percentage of all runs, or of the successful ones, with at least so many drops of the loss."""
+    drops = (evidence if of_all else _successful(evidence))["drops"].values
+    return percentage(int((drops >= least).sum()), len(drops), "runs" if of_all else "successful runs")
+
+
+def drop_gap(evidence: xr.Dataset) -> Estimate:
+    """Epochs from the end of the first drop to the begin of the second, median over successful runs with both."""
+    some = _successful(evidence)
+    note = f"{int((some['drops'] == 1).sum())} have only one"
+    return samples.estimate_median(some["between"], "successful runs with two drops", note)
+
+
+def gap_near_example(evidence: xr.Dataset, low: float, high: float) -> Estimate:
+    """Percentage of successful runs with so many epochs between the first drop and the second."""
+    values = _successful(evidence)["between"].values
+    return percentage(int(((values >= low) & (values <= high)).sum()), len(values), "successful runs")
+
+
+def clusters_in_first_drop(evidence: xr.Dataset) -> Estimate:
+    """Percentage of successful runs whose clusters form within a window of the first drop."""
+    some, slack = _successful(evidence), evidence.attrs["window"]
+    formed, begin, end = some["formed"].values, some["begin"].values[:, 0], some["end"].values[:, 0]
+    known = np.isfinite(formed) & np.isfinite(begin)
+    hits = known & (formed >= begin - slack) & (formed <= end + slack)
+    return percentage(
+        int(hits.sum()), int(known.sum()), "successful runs with a drop", f"up to {slack:g} epochs from it"
+    )
+
+
+def _clustering_progress(evidence: xr.Dataset, moment: str) -> np.ndarray:
+    """Percentage of the final clustering at a moment: (run,) for successful runs that cluster by a tenth or more.
+
+    Clustering is the rise of the fraction of variance between the final clusters since the first frame.
+    moment: one of `loss_drops.MOMENTS`.
+    """
+    some = _successful(evidence)
+    first, at, last = (some["clustered"].sel(moment=name).values for name in ("initial", moment, "final"))
+    return 100 * (at - first) / np.where(last - first >= 0.1, last - first, np.nan)
+
+
+def clustering_progress(evidence: xr.Dataset, moment: str) -> Estimate:
+    """Percentage of the final clustering at a moment, mean over successful runs."""
+    return samples.estimate_mean(_clustering_progress(evidence, moment), "successful runs with that drop")
+
+
+def clustering_gain(evidence: xr.Dataset, since: str = "first_begin") -> Estimate:
+    """Points of the final clustering that are added from a moment to the end of the first drop."""
+    end, begin = (_clustering_progress(evidence, moment) for moment in ("first_end", since))
+    return samples.paired_difference(end, begin, "successful runs")
+
+
+def accuracy_at_moment(evidence: xr.Dataset, moment: str) -> Estimate:
+    """Accuracy on all sequences at a moment, as a percentage: mean over successful runs."""
+    values = 100 * _successful(evidence)["accuracy_at"].sel(moment=moment)
+    return samples.estimate_mean(values, "successful runs with that drop", limits=(0, 100))
+
+
+def loss_fall_by_layers(evidence: xr.Dataset, layers: Sequence[str], phase: str) -> Estimate:
+    """Percentage of the decrease of the loss in a drop that is due to some layers: median over successful runs."""
+    one = _successful(evidence).sel(phase=phase)
+    rest = samples.finite_values(np.abs(one["residual"]))
+    note = f"the sum over all layers is within {100 * rest.max():.1f}% of the decrease" if rest.size else ""
+    values = 100 * one["work"].sel(layer=list(layers)).sum("layer", skipna=False)
+    return samples.estimate_median(values, f"successful runs with a {phase} drop", note)
+
+
+def speed_up(evidence: xr.Dataset, layer: str, phase: str = "first") -> Estimate:
+    """Speed of a layer, or of all weights in the first drop, over that before the drop: median over successful runs."""
+    some = _successful(evidence)
+    ratios = some["whole_speed"] if layer == ALL_WEIGHTS else some["speed"].sel(layer=layer, phase=phase)
+    found = samples.estimate_median(ratios, "successful runs")
+    return found._replace(effect=found.interval.value, effect_name="ratio")
+
+
+def front_speed_up(evidence: xr.Dataset, phase: str = "first") -> Estimate:
+    """Speed-up of the first layers in a drop over that of the last layers, both as geometric means over layers:
+    geometric mean over successful runs."""
+    speed = _successful(evidence)["speed"].sel(phase=phase)
+    front, back = (np.log(speed.sel(layer=list(layers)).values).mean(axis=-1) for layers in (FRONT, BACK))
+    gain = samples.finite_values(front - back)
+    found = Interval(*np.exp(mean_interval(gain)))
+    return Estimate(found, len(gain), "successful runs", effect=found.value, effect_name="ratio")
+
+
+def straightness_gain(evidence: xr.Dataset) -> Estimate:
+    """Straightness of the path of all weights in the first drop less that before it, over successful runs."""
+    before, inside = (_successful(evidence)["straightness"].sel(part=name) for name in ("before", "inside"))
+    found = samples.paired_difference(inside, before, "successful runs")
+    return found._replace(note=f"{float(before.mean()):.2f} before the drop") if found.count else found
+
+
+def _percentage_earlier(first: np.ndarray, second: np.ndarray) -> Estimate:
+    """Percentage of runs in which the first time is earlier, without ties and runs that lack one of both."""
+    known = np.isfinite(first + second)
+    earlier, ties = int((first < second)[known].sum()), int((first == second)[known].sum())
+    found = percentage(
+        earlier, int(known.sum()) - ties, "successful runs", f"{ties} of {known.sum()} tied and left out"
+    )
+    return found._replace(effect=2 * found.interval.value / 100 - 1, effect_name="rank-biserial of pairs")
+
+
+def clusters_before_accuracy(evidence: xr.Dataset) -> Estimate:
+    """Percentage of successful runs whose clusters form before the training accuracy rises."""
+    some = _successful(evidence)
+    return _percentage_earlier(some["formed"].values, some["separated"].values)
+
+
+def first_layers_settle_first(evidence: xr.Dataset, way: str = "direction") -> Estimate:
+    """Percentage of successful runs whose first layers have covered half of their way before the last ones have:
+    medians over layers. way: one of `weight_motion.WAYS`, of which the others are in the note."""
+    settled = _successful(evidence)["settled"]
+    found = {}
+    for name in weight_motion.WAYS:
+        of_layers = (settled.sel(way=name, layer=list(layers)) for layers in (FRONT, BACK))
+        found[name] = _percentage_earlier(*(each.median("layer", skipna=False).values for each in of_layers))
+    others = (f"{each.interval.value:.0f}% by {name}" for name, each in found.items() if name != way and each.count)
+    return found[way]._replace(note="; ".join([found[way].note, *others]))
+
+
+def reclassified_sequences(evidence: xr.Dataset, phase: str = "second") -> Estimate:
+    """Percentage of sequences that the MLP after a drop classifies differently than that before it, at unchanged
+    sequence embeddings: mean over successful runs."""
+    one = _successful(evidence).sel(phase=phase)
+    moved = samples.finite_values(one["moved"])
+    note = f"the MLP's weights change by {100 * np.median(moved):.0f}% of their norm" if moved.size else ""
+    return samples.estimate_mean(100 * one["reclassified"], "successful runs with that drop", note, limits=(0, 100))
+
+
+def half_fall_spread(evidence: xr.Dataset) -> Estimate:
+    """Spread of the time from the begin of the first drop until half of the decrease of the loss, relative to that of
+    the begin of the first drop: ratio of standard deviations over successful runs."""
+    some = _successful(evidence)
+    start, end = some["begin"].values[:, 0], some["fitted"].values
+    known = np.isfinite(start + end)
+    start, rest = start[known], (end - start)[known]
+    if len(start) < 4 or not np.ptp(start) or not np.ptp(rest):
+        return Estimate(NO_INTERVAL, len(start), "successful runs", note="too few successful runs")
+    found = jackknife_runs(lambda at: float(np.log(rest[at].std(ddof=1) / start[at].std(ddof=1))), len(start))
+    ratio = Interval(*np.exp(found))
+    note = f"standard deviations of {rest.std(ddof=1):.0f} and {start.std(ddof=1):.0f} epochs"
+    return Estimate(ratio, len(start), "successful runs", ratio.value, "ratio", note)
+
+
+def escape_spread(evidence: xr.Dataset) -> Estimate:
+    """Percentage of runs that escape more than twice as late, or less than half as late, as the median run.
+
+    Runs that do not escape within twice the median count as later. NaN if fewer than half escape.
+    """
+    times, escaped = evidence["escape"].values, evidence["escaped"].values.astype(bool)
+    middle = kaplan_meier(times, escaped).median.value if escaped.any() else np.nan
+    if not np.isfinite(middle):
+        return Estimate(NO_INTERVAL, len(times), note=f"{escaped.sum()} of {len(times)} runs escape: no median")
+    far = (times > 2 * middle) | (escaped & (times < middle / 2))
+    return percentage(int(far.sum()), len(times), "runs", f"median {middle:.0f} epochs")
+
+
+# -------------------------------------------------------------------------------------------------- claims
+
+OF_RUNS = "over runs of the default recipe that end above .98"
+WORK = "percentage of the decrease of the loss due to some layers (integral of their gradient along the path), median"
+CLUSTERED = "percentage of the total rise of the fraction of variance between the final clusters of sequence embeddings"
+
+_claim = partial(Claim, figure="vc5")
+_finding = partial(_claim, importance=2)
+
+CLAIMS = (
+    *claims_of(
+        PHASES,
+        _finding(
+            "VC.s4.1.drops",
+            "The loss typically has drops.",
+            "percentage of runs of the default recipe whose training loss drops after its initial decrease",
+            (
+                part(runs_with_drops, Above(50, 10), "all runs: one drop or more", "%", least=1),
+                part(runs_with_drops, Above(50, 10), "successful runs: two or more", "%", least=2, of_all=False),
+            ),
+        ),
+        _claim(
+            "VC.s4.1.hierarchical",
+            "The parts of the network are learned in order, from the first layers to the last.",
+            "percentage of successful runs whose clusters of sequence embeddings form before the training accuracy has "
+            "risen by half; and whose first layers turn by half of the angle to their final weights before the MLP",
+            (
+                part(clusters_before_accuracy, Above(50, 25), "clusters before accuracy", "%"),
+                part(first_layers_settle_first, Above(50, 25), "first layers before the MLP", "%"),
+            ),
+            importance=3,
+            meaning="parts of the network are learned together, or the last ones first",
+        ),
+        _claim(
+            "VC.s4.1.first-drop",
+            "In the first drop of the loss the sequence embeddings are learned.",
+            f"percentage of successful runs whose final clusters form within 20 epochs of the first drop; {WORK}",
+            (
+                part(clusters_in_first_drop, Above(50, 10), "clusters form in the drop", "%"),
+                part(
+                    loss_fall_by_layers, Above(50, 10), "decrease due to first layers", "%", layers=FRONT, phase="first"
+                ),
+            ),
+            importance=3,
+            meaning="the MLP is learned in the first drop as well, and contributes as much",
+        ),
+        _finding(
+            "VC.s4.1.phase-change",
+            "At the first drop all weights begin to move rapidly: a phase change of their dynamics.",
+            f"speed of each layer in the first drop divided by that before it, median {OF_RUNS}",
+            tuple(
+                part(speed_up, Above(1, 0.5), name.replace("_", " "), layer=name)
+                for name in (ALL_WEIGHTS, *FRONT, *BACK)
+            ),
+            readings=("every layer becomes faster", "the weights as a whole become faster"),
+        ),
+        Claim(
+            "VC.s4.1.wander",
+            "Before the first drop the weights wander as if trapped at a saddle point.",
+            "distance over length of the path of all weights in the first drop, less that of segments as long before, "
+            f"mean {OF_RUNS}",
+            (part(straightness_gain, Above(0, 0.05), "straighter in the drop", digits=2),),
+            readings=("the path is less straight", "gradients are small; see VC.appA.1.plateau-saddle"),
+        ),
+        _claim(
+            "VC.s4.1.definitive",
+            "The first drop gives the sequence embeddings a relatively definitive structure.",
+            f"{CLUSTERED} at the end of the first drop, mean {OF_RUNS}",
+            (part(clustering_progress, Above(50, 25, ours=True), "of the clustering", "%", moment="first_end"),),
+        ),
+        Claim(
+            "VC.s4.1.escape-spread",
+            "The time until the first drop differs much between runs.",
+            "percentage of runs that need more than twice, or less than half, as long as the median run to escape from "
+            "the initial level of the loss; runs that never do count as longer",
+            (part(escape_spread, Above(10, 10, ours=True), "a factor of 2 from the median", "%"),),
+            places="section 4.1, conclusion",
+        ),
+        _claim(
+            "VC.s4.1.second-drop",
+            "In the second drop the MLP is learned.",
+            f"{WORK} {OF_RUNS}",
+            (part(loss_fall_by_layers, Above(50, 10), "decrease due to the MLP", "%", layers=BEHIND, phase="second"),),
+            importance=3,
+            meaning="the sequence embeddings still change in the second drop, and contribute as much",
+        ),
+        _finding(
+            "VC.s4.1.no-second-change",
+            "The second drop is no phase change: the MLP's weights move at the same speed as before.",
+            f"speed of the MLP's weights in the second drop divided by that between the drops, median {OF_RUNS}",
+            tuple(
+                part(speed_up, Within(0.5, 2, ours=True), name.replace("_", " "), layer=name, phase="second")
+                for name in BACK
+            ),
+        ),
+        _claim(
+            "VC.s4.1.frontiers",
+            "In the second drop the decision boundaries change relatively strongly nevertheless.",
+            f"percentage of sequences that the MLP after the drop classifies differently, mean {OF_RUNS}",
+            (part(reclassified_sequences, Above(10, 10, ours=True), "classified differently", "%"),),
+        ),
+        _finding(
+            "VC.s4.1.soon",
+            "The second drop comes soon after the first, or with it.",
+            "epochs from the end of the first drop to the begin of the second, median over successful runs with both",
+            (part(drop_gap, Below(100, 20, ours=True), "between the drops", "epochs"),),
+        ),
+        _finding(
+            "VC.figure5.unstructured",
+            "Before the first drop the sequence embeddings have no clear structure.",
+            f"{CLUSTERED} when the first drop begins (a tenth is over) and 20 epochs before, means {OF_RUNS}",
+            (
+                part(clustering_progress, Below(50, 10, ours=True), "when the drop begins", "%", moment="first_begin"),
+                part(clustering_progress, Below(50, 10, ours=True), "20 epochs before", "%", moment="before"),
+            ),
+            meaning="the clusters exist already, in large part, when the loss begins to drop",
+        ),
+        _finding(
+            "VC.figure5.suddenly",
+            "The sequence embeddings suddenly become clustered with the first drop.",
+            f"{CLUSTERED} in the first drop, and from 20 epochs before it to its end, means {OF_RUNS}",
+            (
+                part(clustering_gain, Above(50, 10, ours=True), "during the drop", "points"),
+                part(clustering_gain, Above(50, 10, ours=True), "from 20 epochs before", "points", since="before"),
+            ),
+        ),
+        _claim(
+            "VC.figure5.some-right",
+            "When the second drop begins, some clusters are already classified correctly, but not all.",
+            "accuracy on all sequences at the begin of the second drop, mean over successful runs",
+            (part(accuracy_at_moment, Within(60, 98, ours=True), "accuracy", "%", moment="second_begin"),),
+        ),
+        _claim(
+            "VC.figure5.example",
+            "In the run shown the drops begin and end at epochs 244, 260, 340 and 365, 80 epochs apart.",
+            "percentage of successful runs with 40 to 160 epochs between the drops",
+            (part(gap_near_example, Exists(), "such runs", "%", low=40, high=160),),
+            Kind.EXAMPLE,
+            "a factor of 2 from the printed 80 epochs is allowed",
+        ),
+        Claim(
+            "VC.conclusion.predictable",
+            "The time at which the first features are learned is unpredictable; what follows is more predictable.",
+            "standard deviation over successful runs of the time from the begin of the first drop until half of the "
+            "decrease of the loss, divided by that of the time until the first drop begins",
+            (part(half_fall_spread, Below(1, 0.1), "ratio of spreads", digits=2),),
+        ),
+    ),
+    Claim(
+        "VC.s4.1.theory",
+        "The observations of saddle points and of hierarchical learning agree with theory.",
+        untestable="it refers to theorems on other models",
+    ),
+)
+EXPERIMENTS = (PHASES,)

@@ -1,0 +1,283 @@
+"""VC section 4.2 and figure 9: larger vocabularies learned from scratch, and finetuned from networks of p = 2."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+
+from analysis.clustering_heads.transfer_design import TransferDesign, larger_vocabulary_settings
+from analysis.clustering_heads.vocabulary_transfer import TRANSFER_KINDS, run_transfer
+from analysis.output.results import dimensionless
+from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, part
+from analysis.reproduction.verification.criteria import Above, Below, Exists, Nearly
+from analysis.reproduction.verification.estimate import Estimate, as_percentage, percentage
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.reproduction.verification.samples import cohens_d
+from analysis.statistics.intervals import NO_INTERVAL, difference_interval
+from analysis.statistics.ranks import rank_correlation
+from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
+from dynamics.trajectory.diverged import mask_diverged
+from dynamics.trajectory.reader import open_trajectory
+
+SCRATCH, LONG, FINETUNED = TRANSFER_KINDS[:3]
+"""From scratch for E and for 2E epochs, and E epochs of finetuning after E epochs of p = 2."""
+
+VOCABS = tuple(range(3, 11))
+"""The larger vocabularies of figure 9."""
+
+LEARNED = 0.1
+"""Fraction of the way from chance to 1 from which on a run has learned something; noise of 2048 sequences is .01."""
+
+NOISE = 0.01
+"""Difference of accuracies up to which two runs count as equal."""
+
+
+# ---------------------------------------------------------------------------------------------- experiments
+
+
+def experiment_design(params: Params, vocabs: Sequence[int]) -> TransferDesign:
+    """The ensembles of the experiment; `python -m analysis.transfer` reads and writes the same files."""
+    settings = SparseSettings(**params.get("settings", {}))
+    return TransferDesign(settings, tuple(vocabs), params["runs"], epochs=params.get("epochs", TransferDesign.epochs))
+
+
+def scratch_ensembles(params: Params, vocabs: Sequence[int]) -> list[RequiredRuns]:
+    """The source, and vocabularies from scratch."""
+    design = experiment_design(params, vocabs)
+    each = [design.source, *(larger_vocabulary_settings(design.source, vocab) for vocab in vocabs)]
+    return [RequiredRuns(settings, design.runs, epochs=2 * design.epochs, every=design.epochs) for settings in each]
+
+
+def ensembles(params: Params) -> Sequence[RequiredRuns]:
+    """The source and all vocabularies from scratch. Finetuned networks begin from the source, and are trained here."""
+    return scratch_ensembles(params, params["vocabs"])
+
+
+def measure(runner: Runner, params: Params) -> xr.Dataset:
+    """Accuracy on all test sequences and on those that occur in no training split, (kind, vocab, run)."""
+    result, paths = run_transfer(experiment_design(params, params["vocabs"]), runner.say, runner.device)
+    test = np.full(result["accuracy"].shape, np.nan)
+    ends = [accuracy_by_frame(open_trajectory(path)) for path in paths]
+    test[:2, 0] = ends[0]
+    for place in range(1, result.sizes["vocab"]):
+        test[:2, place], test[2, place] = ends[2 * place - 1], ends[2 * place][-1]
+        test[3, place] = np.where(result["successful"].values, test[2, place], np.nan)
+    about = dimensionless("accuracy on all test sequences")
+    return result.assign(test=(("kind", "vocab", "run"), test, about)).drop_vars("clusters")
+
+
+def accuracy_by_frame(trajectory: xr.Dataset) -> np.ndarray:
+    """Test accuracy in every frame but the first, (step, run); NaN for runs that have diverged by then."""
+    later = trajectory.isel(step=slice(1, None))
+    found = mask_diverged(later["accuracy"].sel(split="test"), later)
+    return found.transpose("step", "run").values
+
+
+TRANSFER = Experiment(
+    "vc.transfer",
+    "accuracy at p = 3 from scratch, after 1000 and 2000 epochs, and finetuned from p = 2",
+    sizes={
+        Size.QUICK: {"runs": 24, "vocabs": [3]},
+        Size.DEFAULT: {"runs": 250, "vocabs": [3]},
+        Size.FULL: {"runs": 250, "vocabs": [3]},
+    },
+    seconds={Size.QUICK: 7, Size.DEFAULT: 50, Size.FULL: 50},
+    reduced={Size.QUICK: "24 runs instead of 250"},
+    measure=measure,
+    ensembles=ensembles,
+    depends={"success": SUCCESS_ACCURACY},
+    command="python -m analysis.transfer --runs 250 --vocabs 3",
+)
+
+VOCABULARIES = Experiment(
+    "vc.vocabularies",
+    "the same for p = 3 to 10",
+    sizes={size: {"runs": 250, "vocabs": list(VOCABS)} for size in (Size.DEFAULT, Size.FULL)},
+    seconds={Size.DEFAULT: 320, Size.FULL: 320},
+    measure=measure,
+    ensembles=ensembles,
+    depends={"success": SUCCESS_ACCURACY},
+    command="python -m analysis.transfer --runs 250",
+)
+
+
+# ----------------------------------------------------------------------------------------------- estimates
+
+
+def _final_accuracies(evidence: xr.Dataset, kind: str, vocab: int) -> np.ndarray:
+    """Test accuracies of a kind and vocabulary, (run,); empty if it was not run."""
+    if vocab not in evidence["vocab"].values:
+        return np.empty(0)
+    values = evidence["test"].sel(kind=kind, vocab=vocab).values
+    return values[np.isfinite(values)]
+
+
+def _not_run(vocab: int) -> Estimate:
+    return Estimate(NO_INTERVAL, 0, note=f"p = {vocab} is not among these runs")
+
+
+def _progress_from_chance(accuracy: np.ndarray, vocab: int) -> np.ndarray:
+    """Fraction of the way from chance to 1."""
+    return (accuracy - 1 / vocab) / (1 - 1 / vocab)
+
+
+def learned_runs(evidence: xr.Dataset, vocab: int, something: bool = True) -> Estimate:
+    """Percentage of runs from scratch that have learned something, or nothing, after E epochs."""
+    values = _final_accuracies(evidence, SCRATCH, vocab)
+    if not values.size:
+        return _not_run(vocab)
+    learned = _progress_from_chance(values, vocab) > LEARNED
+    note = f"the best run has {100 * values.max():.1f}%"
+    return percentage(int((learned == something).sum()), len(values), note=note)
+
+
+def vocabulary_correlation(evidence: xr.Dataset) -> Estimate:
+    """Rank correlation of p with the fraction of the way from chance to 1, from scratch after E epochs."""
+    vocabs = evidence["vocab"].values.tolist()
+    progress = [_progress_from_chance(_final_accuracies(evidence, SCRATCH, vocab), vocab) for vocab in vocabs]
+    if sum(each.size > 0 for each in progress) < 3:
+        return Estimate(NO_INTERVAL, 0, note="fewer than three vocabularies are among these runs")
+    found = rank_correlation(np.repeat(vocabs, [each.size for each in progress]), np.concatenate(progress))
+    return Estimate(found, sum(each.size for each in progress), effect=found.value, effect_name="Spearman's rho")
+
+
+def finetuning_gain(evidence: xr.Dataset, vocab: int, kind: str = FINETUNED, over: str = SCRATCH) -> Estimate:
+    """Mean test accuracy of one kind of runs less that of another, in points."""
+    first, second = _final_accuracies(evidence, kind, vocab), _final_accuracies(evidence, over, vocab)
+    if not first.size or not second.size:
+        return _not_run(vocab)
+    note = f"{100 * first.mean():.1f}% against {100 * second.mean():.1f}%"
+    interval = as_percentage(difference_interval(first, second))
+    return Estimate(interval, len(first), effect=cohens_d(first, second), effect_name="Cohen's d", note=note)
+
+
+def better_than_all(evidence: xr.Dataset, vocab: int) -> Estimate:
+    """Percentage of finetuned runs better, by more than NOISE, than all runs from scratch, of E and of 2E epochs.
+
+    If one from scratch is within NOISE of 100%, runs that equal it up to NOISE count as well.
+    """
+    tuned = _final_accuracies(evidence, FINETUNED, vocab)
+    scratch = np.concatenate([_final_accuracies(evidence, kind, vocab) for kind in (SCRATCH, LONG)])
+    if not tuned.size or not scratch.size:
+        return _not_run(vocab)
+    best, note = scratch.max(), f"the best has {100 * tuned.max():.1f}%, from scratch {100 * scratch.max():.1f}%"
+    tie = best + NOISE >= 1
+    hits = tuned >= best - NOISE if tie else tuned > best + NOISE
+    note += ", so that runs that equal it count" if tie else ""
+    return percentage(int(hits.sum()), len(tuned), "finetuned runs", note)
+
+
+# -------------------------------------------------------------------------------------------------- claims
+
+SPLIT = "accuracy on the 2048 test sequences, of which hardly any occur in training from p = 3 on"
+UNCLEAR = "the paper does not say how long its runs from scratch are"
+
+
+def _gains(vocab: int, minimum: float) -> tuple[Measurement, Measurement]:
+    """The gain by finetuning over runs from scratch of both lengths."""
+    criterion = Above(0, minimum)
+    return (
+        part(finetuning_gain, criterion, "over 1000 epochs from scratch", "points", vocab=vocab, over=SCRATCH),
+        part(finetuning_gain, criterion, "over 2000 epochs from scratch", "points", vocab=vocab, over=LONG),
+    )
+
+
+def _figure_9_mean(vocab: int) -> Claim:
+    return Claim(
+        f"VC.figure9.mean-p{vocab}",
+        f"At p = {vocab} runs finetuned from p = 2 are more accurate in the mean over 250 runs than runs from scratch.",
+        f"difference of the mean {SPLIT}",
+        _gains(vocab, 1),
+        departure=UNCLEAR,
+        figure="vc9",
+        importance=2,
+    )
+
+
+CLAIMS = (
+    *claims_of(
+        TRANSFER,
+        Claim(
+            "VC.s4.2.finetuning-p3",
+            "1000 epochs of p = 2 and then 1000 of p = 3 learn p = 3 much better, in the mean, than p = 3 alone.",
+            f"difference of the mean {SPLIT}",
+            _gains(3, 5),
+            departure=UNCLEAR,
+            places="section 4.2, abstract, conclusion",
+            figure="vc9",
+            importance=3,
+            meaning="circuits are not transferable, and the curriculum is of no use",
+        ),
+        _figure_9_mean(3),
+        Claim(
+            "CH.abstract.curriculum",
+            "A curriculum has an effect on which circuits are learned and how well.",
+            "mean test accuracy at p = 3 after 1000 epochs of p = 2 and 1000 of p = 3, less that after 2000 of p = 3",
+            _gains(3, 5)[1:],
+            figure="vc9",
+            importance=2,
+        ),
+    ),
+    *claims_of(
+        VOCABULARIES,
+        Claim(
+            "VC.s4.2.nothing-above-4",
+            "With p > 4 and 2048 training sequences of 12 tokens, nothing is learned from scratch within 1000 epochs.",
+            "percentage of runs that have come less than a tenth of the way from chance to a test accuracy of 1",
+            tuple(
+                part(learned_runs, Nearly(), f"p = {vocab}", "%", vocab=vocab, something=False) for vocab in VOCABS[2:]
+            ),
+            readings=("apart from a rare run", "in no single run"),
+            places="section 4.2, figure 9",
+            figure="vc9",
+            importance=2,
+        ),
+        Claim(
+            "VC.s4.2.something-up-to-4",
+            "Up to p = 4 some runs learn something from scratch within 1000 epochs.",
+            "percentage of runs that have come a tenth of the way from chance to a test accuracy of 1, or more",
+            tuple(part(learned_runs, Exists(), f"p = {vocab}", "%", vocab=vocab) for vocab in (2, 3, 4)),
+            departure="the paper only says that nothing is learned above 4, so one run is enough",
+            figure="vc9",
+        ),
+        Claim(
+            "VC.s4.2.harder-with-p",
+            "The number of sequences is p^T, and the problem gets harder as p grows.",
+            "rank correlation of p = 2 to 10 with the fraction of the way from chance to a test accuracy of 1",
+            (part(vocabulary_correlation, Below(0, 0.1), "rank correlation", digits=2),),
+            departure="the length T is not varied",
+            figure="vc9",
+        ),
+        Claim(
+            "VC.s4.2.curriculum",
+            "An easier task first induces circuits that make a harder task easier to learn.",
+            "mean test accuracy of runs finetuned from p = 2 less that of runs from scratch of as many epochs in all",
+            tuple(
+                part(finetuning_gain, Above(0, 1), f"p = {vocab}", "points", vocab=vocab, over=LONG) for vocab in VOCABS
+            ),
+            places="section 4.2, section 1, conclusion",
+            figure="vc9",
+            importance=2,
+        ),
+        *map(_figure_9_mean, VOCABS[1:]),
+        Claim(
+            "VC.figure9.maximum",
+            "At each p from 3 to 10 the best finetuned run is at least as accurate as the best from scratch, and more "
+            "accurate where that is not perfect.",
+            "percentage of finetuned runs better, by 1 point, than all from scratch of 1000 and 2000 epochs; or equal "
+            "to the best up to 1 point, if that is above 99%",
+            tuple(part(better_than_all, Exists(), f"p = {vocab}", "%", vocab=vocab) for vocab in VOCABS),
+            departure="a tie at 100% counts as at least equal",
+            figure="vc9",
+            importance=2,
+        ),
+    ),
+    Claim(
+        "VC.s4.2.data-curation",
+        "Careful choice of data matters for very large models by the same mechanism.",
+        untestable="a hypothesis on large models without an experiment in the paper; see VC.s4.2.curriculum",
+        places="section 4.2, section 1, conclusion",
+    ),
+)
+EXPERIMENTS = (TRANSFER, VOCABULARIES)
