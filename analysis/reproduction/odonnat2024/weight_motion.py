@@ -90,11 +90,11 @@ def measure_settling(trajectory: xr.Dataset) -> xr.DataArray:
 def remaining_ways(rows: np.ndarray) -> np.ndarray:
     """What remains of the way of a layer at each frame, as a fraction of that at first: (run, frame, parameter) ->
     (way, run, frame), in each of `WAYS`."""
-    size = np.linalg.norm(rows, axis=-1)
-    cosine = np.einsum("rfp,rp->rf", rows, rows[:, -1]) / np.maximum(size * size[:, -1:], np.finfo(float).tiny)
+    size = np.linalg.norm(rows, axis=-1, keepdims=True)
+    unit = rows / np.maximum(size, np.finfo(float).tiny)
     length = np.linalg.norm(np.diff(rows, axis=1, prepend=rows[:, :1]), axis=-1).cumsum(axis=1)
     ways = np.stack([
-        np.arccos(np.clip(cosine, -1, 1)),
+        2 * np.arctan2(np.linalg.norm(unit - unit[:, -1:], axis=-1), np.linalg.norm(unit + unit[:, -1:], axis=-1)),
         length[:, -1:] - length,
         np.linalg.norm(rows - rows[:, -1:], axis=-1),
     ])  # fmt: skip

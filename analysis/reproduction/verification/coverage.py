@@ -118,9 +118,7 @@ def place_in_paper(name: str) -> tuple[str, str]:
 def claims_covering(claims: Sequence[Claim], paper: str, place: str) -> list[Claim]:
     """The claims that answer for a place, or for a part of it, such as section 5.1 for section 5."""
     return [
-        each
-        for each in claims
-        if each.paper == paper and any(_within(known, place) for known in _places_of_claim(each))
+        each for each in claims if each.paper == paper and any(_within(known, place) for known in places_of_claim(each))
     ]
 
 
@@ -132,12 +130,12 @@ def directly_covering(claims: Sequence[Claim], paper: Paper, place: str) -> list
         for claim in claims_covering(claims, paper.short, place)
         if any(
             _within(known, place) and not any(_within(known, part) for part in parts)
-            for known in _places_of_claim(claim)
+            for known in places_of_claim(claim)
         )
     ]
 
 
-def _places_of_claim(claim: Claim) -> list[str]:
+def places_of_claim(claim: Claim) -> list[str]:
     """The places that a claim answers for, by the names that they are listed under."""
     places = claim.places.lower().split(", ") if claim.places else [place_in_paper(claim.name)[0]]
     return [OTHER_NAMES.get((claim.paper, place), place) for place in places]
@@ -162,7 +160,7 @@ def unlisted_places(claims: Sequence[Claim], paper: str) -> dict[str, list[Claim
     listed = next(each.places for each in PAPERS if each.short == paper)
     found: dict[str, list[Claim]] = {}
     for claim in claims:
-        for place in _places_of_claim(claim) if claim.paper == paper else ():
+        for place in places_of_claim(claim) if claim.paper == paper else ():
             if not any(_within(place, each) for each in listed):
                 found.setdefault(place, []).append(claim)
     return found

@@ -8,7 +8,7 @@ import pytest
 from analysis.reproduction.claims.registry import CLAIMS, mark_repeated, select_claims
 from analysis.reproduction.figures.register import PAPER_FIGURES
 from analysis.reproduction.verification.claim import Kind
-from analysis.reproduction.verification.coverage import uncovered_places
+from analysis.reproduction.verification.coverage import places_of_claim, uncovered_places
 from analysis.reproduction.verification.criteria import Agrees
 from dynamics.settings import SettingsError
 
@@ -43,7 +43,8 @@ def test_no_place_of_the_papers_is_left_out():
     places = {"abstract", "table 1", "table 2", "compute resources", "limitations", "broader impact"}
     places |= {f"figure {k}" for k in range(1, 7)} | {f"section {k}" for k in range(1, 9)}
     places |= {"section 5.1", "section 5.2", "appendix A.1", "appendix A.2"} | {f"appendix {k}" for k in "BCDEF"}
-    assert places <= {place for claim in CLAIMS if claim.paper in ("CA", "OWN") for place in claim.places.split(", ")}
+    covered = {place for claim in CLAIMS if claim.paper in ("CA", "OWN") for place in places_of_claim(claim)}
+    assert {place.lower() for place in places} <= covered
 
 
 TABLES = {
@@ -95,7 +96,7 @@ def test_numbers_that_the_papers_print_are_in_a_claim_of_their_place(paper, plac
     texts = [
         " ".join((claim.statement, claim.measured, claim.untestable, *claim.readings))
         for claim in CLAIMS
-        if claim.paper == paper and any(f"{each}.".startswith(f"{place}.") for each in claim.places.split(", "))
+        if claim.paper == paper and any(f"{each}.".startswith(f"{place.lower()}.") for each in places_of_claim(claim))
     ]
     assert any(re.search(rf"(?<![\d.]){re.escape(words)}(?!\.?\d)", text) for text in texts)
 

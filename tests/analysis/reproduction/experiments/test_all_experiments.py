@@ -9,10 +9,9 @@ import pytest
 import xarray as xr
 
 from analysis.reproduction.claims.registry import CLAIMS
-from analysis.reproduction.experiments import ablation, finetuning, transfer
 from analysis.reproduction.experiments.register import EXPERIMENTS
 from analysis.reproduction.figures.register import SPARSE_RUNS, sparse_runs
-from analysis.reproduction.odonnat2024 import circuits, dimensions
+from analysis.reproduction.odonnat2024 import ablations, circuits, dimensions, finetuning, transfer
 from analysis.reproduction.verification.criteria import Verdict, judge_estimate
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.evidence import evidence_path
@@ -60,12 +59,12 @@ def test_sizes_times_and_ensembles_are_declared(experiment):
 
 
 def test_evidence_of_the_ablation_depends_on_the_values_of_its_panels(monkeypatch):
-    before = evidence_path(ablation.ABLATION, SIZES["vc.ablation"], RUNNER)
+    before = evidence_path(ablations.ABLATION, SIZES["vc.ablation"], RUNNER)
     monkeypatch.setattr(
         "analysis.transitions.ablations.swept_values",
         lambda name, *_: [16, 32] if name in ("batch", "hidden") else [1.0],
     )
-    assert evidence_path(ablation.ABLATION, SIZES["vc.ablation"], RUNNER) != before
+    assert evidence_path(ablations.ABLATION, SIZES["vc.ablation"], RUNNER) != before
 
 
 def test_ensembles_are_shared_with_commands_and_figures():

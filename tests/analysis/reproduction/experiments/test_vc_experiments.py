@@ -4,17 +4,14 @@ import math
 
 import numpy as np
 import pytest
-import torch
 import xarray as xr
 
-from analysis.clustering_heads.learning_phases import SEQUENCE_EMBEDDING_WEIGHTS
 from analysis.reproduction.claims import heads as head_claims
-from analysis.reproduction.claims import phases as phase_claims
 from analysis.reproduction.claims import saddles as saddle_claims
 from analysis.reproduction.claims import sparsity as sparsity_claims
 from analysis.reproduction.claims import task as task_claims
 from analysis.reproduction.clustering_heads import fixed_points
-from analysis.reproduction.experiments import loss_drops, movement, norms, phases, saddles
+from analysis.reproduction.experiments import norms, saddles
 from analysis.reproduction.odonnat2024 import circuits, dimensions, sparsity
 from analysis.reproduction.odonnat2024 import ideal_circuits as ideal
 from analysis.reproduction.verification.criteria import Verdict
@@ -150,112 +147,6 @@ def test_a_start_that_is_kept_is_told_from_one_that_all_share(generator):
     gone["inherited"][3] = np.nan
     gone["inherited"][:, 3] = np.nan
     assert circuits.excess_start_similarity(gone, "inherited").count == 29
-
-
-# ------------------------------------------------------------------------------------------------ phases
-
-
-def phased(runs=24, **changes):
-    """Evidence of runs that learn layer after layer, as the paper has it, but for what is changed."""
-    generator = np.random.default_rng(3)
-    jitter = generator.uniform(0, 5, runs)
-    layers = [*SEQUENCE_EMBEDDING_WEIGHTS, "receptor", "assembler", "transform_bias", "receptor_bias"]
-    front = np.isin(layers, SEQUENCE_EMBEDDING_WEIGHTS)
-    speed = np.stack([np.where(front, 8.0, 2.0), np.where(front, 0.5, 1.0)]) * np.ones((runs, 1, 1))
-    data = {
-        "successful": ("run", np.ones(runs, bool)), "drops": ("run", np.full(runs, 2)),
-        "begin": (("run", "phase"), np.stack([200 + 20 * jitter, 300 + 20 * jitter], 1)),
-        "end": (("run", "phase"), np.stack([220 + 20 * jitter, 320 + 20 * jitter], 1)),
-        "between": ("run", 80.0 + jitter), "formed": ("run", 210 + 20 * jitter),
-        "separated": ("run", 300 + 20 * jitter), "fitted": ("run", 305 + 20 * jitter + generator.uniform(0, 1, runs)),
-        "escape": ("run", 200 + 20 * jitter), "escaped": ("run", np.ones(runs, bool)),
-        "speed": (("run", "phase", "layer"), speed), "whole_speed": ("run", 5.0 + jitter),
-        "straightness": (("run", "part"), np.stack([0.2 + jitter / 100, 0.8 + jitter / 200], 1)),
-        "settled": (("run", "layer"), np.where(front, 210.0, 300.0) + jitter[:, None]),
-        "work": (("run", "phase", "layer"), np.stack([np.where(front, 0.2, 0.05), np.where(front, 0.05, 0.2)])
-                 * np.ones((runs, 1, 1))),
-        "residual": (("run", "phase"), np.zeros((runs, 2))),
-        "clustered": (("run", "moment"), np.tile([0.3, 0.95, 0.97, 0.99], (runs, 1)) - jitter[:, None] / 100),
-        "clustered_beside": (("run", "frame"), np.stack([0 * jitter + 0.2, 0.25 + jitter / 200, 0 * jitter + 1], 1)),
-        "accuracy_at": (("run", "moment"), np.tile([0.5, 0.7, 0.75, 1.0], (runs, 1)) - jitter[:, None] / 100),
-        "reclassified": (("run", "phase"), np.full((runs, 2), 0.3) + jitter[:, None] / 100),
-        "moved": (("run", "phase"), np.full((runs, 2), 0.1)), **changes,
-    }  # fmt: skip
-    coords = {"phase": ["first", "second"], "layer": layers, "part": ["before", "inside"],
-              "moment": list(loss_drops.MOMENTS), "frame": list(loss_drops.FRAMES)}  # fmt: skip
-    return xr.Dataset(data, coords, {"window": 20.0, "last": 1000.0})
-
-
-def test_runs_that_learn_layer_after_layer_reproduce_every_claim_of_phases():
-    found = verdicts(phase_claims.CLAIMS, phased(), "vc.phases")
-    others = {name: verdict for name, verdict in found.items() if verdict != Verdict.REPRODUCED}
-    assert others == {"VC.s4.1.escape-spread": Verdict.UNDECIDED}  # these 24 escape within a factor of 2
-
-
-def test_runs_that_learn_the_other_way_round_are_not_reproduced():
-    usual = phased()
-    layers = list(usual["layer"].values)
-    turned = usual.assign(
-        formed=usual["separated"] + 50, work=usual["work"].isel(phase=[1, 0]).assign_coords(phase=usual["phase"]),
-        settled=(("run", "layer"), np.tile(np.where(np.isin(layers, SEQUENCE_EMBEDDING_WEIGHTS), 300.0, 200.0), (24,
-            1))),
-        clustered=usual["clustered"] * 0 + 0.95 + usual["between"] / 1e4 * xr.DataArray([4, 5, 6, 7], dims="moment"),
-        clustered_beside=usual["clustered_beside"] + np.array([0, 0.7, 0]),
-        speed=1 / usual["speed"], between=usual["between"] * 5, drops=usual["drops"] * 0,
-        straightness=usual["straightness"].isel(part=[1, 0]).assign_coords(part=usual["part"]),
-        reclassified=usual["reclassified"] / 100, whole_speed=usual["whole_speed"] * 0 + 1,
-        fitted=usual["begin"].sel(phase="first") * 3 + np.arange(24) % 5, accuracy_at=usual["accuracy_at"] - 0.3,
-        escape=("run", np.geomspace(10, 1000, 24)),
-    )  # fmt: skip
-    found = verdicts(phase_claims.CLAIMS, turned, "vc.phases")
-    kept = {name: verdict for name, verdict in found.items() if verdict != Verdict.NOT}
-    assert kept.pop("VC.figure5.example") == Verdict.UNDECIDED  # none among 24, which does not exclude 5%
-    assert set(kept) == {"VC.s4.1.definitive", "VC.s4.1.escape-spread", "VC.s4.1.no-second-change"}
-
-
-def test_runs_that_never_escape_count_as_longer():
-    escape, escaped = np.array([100.0] * 15 + [1000.0] * 5), np.array([True] * 15 + [False] * 5)
-    evidence = xr.Dataset({"escape": ("run", escape), "escaped": ("run", escaped)})
-    assert phases.escape_spread(evidence).interval.value == 25
-    for count in (0, 9):
-        few = evidence.assign(escape=("run", np.array([100.0] * count + [1000.0] * (20 - count))),
-                              escaped=("run", np.arange(20) < count))  # fmt: skip
-        finding = phases.escape_spread(few)
-        assert math.isnan(finding.interval.value)
-        assert f"{count} of 20" in finding.note
-
-
-def test_what_comes_at_once_is_left_out_of_an_order():
-    evidence = xr.Dataset(
-        {
-            "formed": ("run", [1.0, 2, 3, 3]),
-            "separated": ("run", [2.0, 2, 2, 4]),
-            "successful": ("run", np.ones(4, bool)),
-        }
-    )
-    finding = phases.clusters_before_accuracy(evidence)
-    assert finding.interval.value == pytest.approx(200 / 3)
-    assert (finding.count, "1 of 4" in finding.note) == (3, True)
-
-
-def test_no_successful_run_is_nothing_to_measure():
-    found = verdicts(phase_claims.CLAIMS, phased(successful=("run", np.zeros(24, bool))), "vc.phases")
-    told = {name for name, verdict in found.items() if verdict != Verdict.UNTESTABLE}
-    assert told == {"VC.s4.1.drops", "VC.s4.1.escape-spread"}
-
-
-def test_the_fall_of_a_loss_is_told_layer_by_layer():
-    rows = torch.tensor([[1.0, 2.0], [0.5, 2.0], [0.5, 0.0]], dtype=torch.float64)
-    work, fall = loss_drops.loss_decrease_by_parameter(lambda row: row[0] ** 3 + row[0] * row[1] ** 2, rows)
-    assert fall == pytest.approx(5 - 0.125)
-    np.testing.assert_allclose(work, [5 - 2.125, 2.125 - 0.125], rtol=1e-12)  # one coordinate moves, then the other
-
-
-def test_straightness_of_paths():
-    assert movement.path_straightness(np.array([[0.0, 0], [1, 0], [3, 0]])) == pytest.approx(1)
-    assert movement.path_straightness(np.array([[0.0, 0], [1, 0], [0, 0]])) == 0
-    assert movement.path_straightness(np.zeros((3, 2))) == 0
-    assert [len(each) for each in movement.path_segments(np.arange(8)[:, None], 3)] == [4, 4]
 
 
 # ------------------------------------------------------------------------------------------------- norms

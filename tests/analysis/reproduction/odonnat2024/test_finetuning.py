@@ -1,0 +1,116 @@
+"""Claims on VC's finetuned circuits: estimates and verdicts on evidence whose answer is known."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from analysis.reproduction.odonnat2024 import finetuning
+from analysis.reproduction.verification.criteria import Verdict
+from tests.analysis.reproduction.judging import part_verdicts
+
+
+def circuits(**changed):
+    """Evidence of `vc.finetuning` of four runs."""
+    plain = {
+        "source_test": [1.0, 1.0, 1.0, 0.6], "clusters": [6, 6, 9, 40],
+        "coarse_clusters": [6, 6, 6, 30], "source_whole": [1, 1, 0, 0],
+        "test": [1.0, 0.99, 0.7, 0.4], "scratch_test": [0.3, 0.3, 0.3, 1.0], "carried": [1, 1, 1, 1],
+        "kept": [1, 0, np.nan, np.nan], "whole": [1, 1, 0, 0], "corrected": [0, 1, 0, 0],
+        "scratch_whole": [0, 0, 0, 1], "own_distance": [0.1, 0.3, 1, 1], "other_distance": [1.0, 1, 1, 1],
+        "own_correlation": [0.9, 0.7, 0, 0], "other_correlation": [0.1, 0.1, 0, 0],
+    }  # fmt: skip
+    attention = changed.pop("attention", [[0.5, 0.4, 0.05], [0.3, 0.4, 0.35], [np.nan] * 3, [np.nan] * 3])
+    values = {name: ("run", np.asarray(each, float)) for name, each in {**plain, **changed}.items()}
+    return xr.Dataset(
+        {**values, "attention": (("run", "token"), attention), "same_target": ("vocabulary", [1000, 1000])},
+        attrs={"ideal": 6, "counting": 5, "length": 12},
+    )
+
+
+def repeated(times, **changed):
+    """The same evidence many times."""
+    return circuits(**changed).isel(run=np.arange(4).repeat(times))
+
+
+@pytest.mark.parametrize(
+    ("measure", "arguments", "value", "note"),
+    [
+        (finetuning.both_invariances, {"successful": False}, 50, ""),
+        (finetuning.both_invariances, {"successful": True}, 200 / 3, ""),
+        (finetuning.intact_with_token, {}, 50, ""),
+        (finetuning.started_from_source, {}, 100, ""),
+        (finetuning.start_distance, {}, 20, ""),
+        (finetuning.attention_correlation, {}, 0.8, "0.10 with the starts of other runs"),
+        (finetuning.attention_on_old, {}, 50,
+         "80% of attention is on old tokens in the mean, 28% if it were uniform"),
+        (finetuning.corrected_runs, {}, 50, ""),
+        (finetuning.invariance_gain, {}, 25, "2 of 4 against 1 of 4"),
+        (finetuning.same_target, {}, 100, ""),
+        (finetuning.perfect_from_ideal, {}, 100, "1 from 6 with links twice as long"),
+        (finetuning.perfect_from_invariant, {}, 100, ""),
+    ],
+)  # fmt: skip
+def test_estimates_from_four_circuits(measure, arguments, value, note):
+    found = measure(circuits(), **arguments)
+    assert (found.interval.value, found.note) == (pytest.approx(value), note)
+
+
+def test_an_exception_refutes_that_only_ideal_circuits_transfer():
+    other = circuits(test=[1.0, 0.99, 1.0, 0.4])
+    found = finetuning.perfect_from_ideal(other)
+    assert (found.interval.value, found.count) == (50, 2)
+    assert found.note == "the others from 9; 2 from 6 with links twice as long"
+    assert set(part_verdicts("VC.s4.2.six-clusters-only", other)) == {Verdict.NOT}
+    assert set(part_verdicts("VC.s4.2.six-clusters-only", circuits(test=[0.5] * 4))) == {Verdict.UNTESTABLE}
+
+
+def test_without_accurate_runs_there_is_no_estimate():
+    failed = circuits(test=[0.4] * 4, attention=[[np.nan] * 3] * 4)
+    for measure in (finetuning.start_distance, finetuning.attention_correlation, finetuning.attention_on_old):
+        assert np.isnan(measure(failed).interval.value)
+        assert measure(failed).note == "there are no finetuned runs above .98"
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "expected"),
+    [
+        ("VC.s4.2.both-invariances", {}, [Verdict.REPRODUCED] * 2),
+        ("VC.s4.2.both-invariances", {"source_whole": [0] * 4}, [Verdict.UNDECIDED] * 2),  # the bound is ours
+        ("VC.figure11.embeddings", {"own_distance": [0.8, 0.9, 1, 1]}, [Verdict.UNDECIDED]),
+        ("VC.figure11.embeddings", {"own_distance": [0.43, 0.45, 1, 1]}, [Verdict.PARTLY]),
+        ("VC.figure11.embeddings", {}, [Verdict.REPRODUCED]),
+        ("VC.figure11.corrected", {}, [Verdict.REPRODUCED]),
+        ("VC.figure11.corrected", {"corrected": [0] * 4}, [Verdict.NOT]),
+        ("VC.s4.2.any-p", {}, [Verdict.REPRODUCED, Verdict.NOT]),
+        ("VC.s4.2.any-p", {"kept": [1, 1, 1, np.nan]}, [Verdict.REPRODUCED] * 2),
+        ("CH.summary.robust-invariants", {}, [Verdict.REPRODUCED]),
+        ("CH.summary.robust-invariants", {"whole": [0] * 4}, [Verdict.NOT]),
+        ("CH.summary.robust-invariants", {"whole": [0, 0, 0, 1]}, [Verdict.UNDECIDED]),
+    ],
+)
+def test_verdicts_on_true_false_and_marginal_evidence(name, changed, expected):
+    assert part_verdicts(name, repeated(60, **changed).isel(vocabulary=[0])) == expected
+
+
+def test_no_circuits_in_few_runs_exclude_nothing():
+    none = xr.Dataset({name: ("run", np.zeros(24)) for name in ("whole", "scratch_whole")})
+    found = finetuning.invariance_gain(none)
+    assert found.interval.low < -10 < 10 < found.interval.high
+    assert part_verdicts("CH.summary.robust-invariants", none) == [Verdict.UNDECIDED]
+
+
+def sources(counts, test):
+    return xr.Dataset({"clusters": ("run", counts), "test": ("run", test), "source_test": ("run", np.ones(len(test)))})
+
+
+def test_clusters_that_predict_transfer_and_those_that_do_not(generator):
+    counts, falling = np.arange(6, 26), np.linspace(1, 0.95, 20)
+    predicting = sources(counts, falling)
+    assert part_verdicts("OWN.clusters-transfer", predicting) == [Verdict.REPRODUCED] * 3
+    assert finetuning.cluster_correlation(predicting, successful=True).interval.high < -0.9
+    assert finetuning.fewer_clusters_probability(predicting, successful=True).interval.value == 1
+    shuffled = sources(counts, generator.permutation(falling))
+    assert abs(finetuning.cluster_correlation(shuffled, successful=False).interval.value) < 0.6
+    assert part_verdicts("OWN.clusters-transfer", sources(counts[::-1], falling)) == [Verdict.NOT] * 3
+    assert "too few" in finetuning.cluster_correlation(sources(counts * 0 + 6, falling), True).note
+    assert np.isnan(finetuning.fewer_clusters_probability(sources(counts, np.full(20, 0.4)), True).interval.value)

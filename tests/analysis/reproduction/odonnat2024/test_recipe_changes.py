@@ -1,0 +1,51 @@
+"""Claims on VC's changed hyperparameters: estimates and verdicts on evidence whose answer is known."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from analysis.reproduction.odonnat2024 import recipe_changes
+from analysis.reproduction.verification.criteria import Verdict
+from tests.analysis.reproduction.judging import part_verdicts
+
+
+def waits(wait, escaped):
+    return xr.Dataset({"wait": (("setting", "run"), wait), "escaped": (("setting", "run"), escaped)})
+
+
+def test_pairs_of_escape_times_that_are_far_apart():
+    wait = [[1.0, 1.0, 1.0, 9.0, 6.0, 9.0], [1.5, 3.0, 9.0, 4.0, 9.0, 9.0]]
+    escaped = [[True, True, True, False, True, False], [True, True, False, True, False, False]]
+    found = recipe_changes.escape_times_apart(waits(wait, escaped))
+    assert (found.interval.value, found.count) == (75, 4)  # apart: the second, third and fourth; the fifth is unknown
+    assert found.note.startswith("1 pairs")
+
+
+@pytest.mark.parametrize(
+    ("noise", "expected"), [(10, Verdict.REPRODUCED), (0.05, Verdict.UNDECIDED), (1.0, Verdict.UNDECIDED)]
+)
+def test_verdicts_on_unpredictable_predictable_and_marginal_escapes(noise, expected, generator):
+    wait, other = generator.normal(size=(2, 60))
+    found = waits(np.exp([wait, wait + noise * other]), np.ones((2, 60), bool))
+    assert part_verdicts("VC.s4.1.time-unpredictable", found) == [expected]  # the bound of 0.7 is ours
+
+
+def test_correlation_of_escape_times(generator):
+    wait, all_escape = generator.uniform(1, 5, 40), np.ones((2, 40), bool)
+    found = recipe_changes.escape_time_correlation(waits([wait, 2 * wait], all_escape))
+    assert found.interval.value == pytest.approx(1)
+    assert np.isnan(recipe_changes.escape_time_correlation(waits([wait, wait], ~all_escape)).interval.value)
+
+
+def test_ends_of_the_same_start():
+    own, other = [[0.2, 0.4], [0.4, 0.6]], [[1.4, 1.4], [1.4, 1.4]]
+    dims = ("change", "run")
+    found = xr.Dataset({"own_weight_distance": (dims, own), "other_weight_distance": (dims, other)},
+                       {"change": ["lr 0.005", "batch 64"]})  # fmt: skip
+    ends = recipe_changes.end_similarity(found, "weight_distance")
+    assert ends.interval.value == pytest.approx(0.4)
+    assert ends.note == "0.30 with lr 0.005, 0.50 with batch 64; between different seeds 1.40"
+    assert recipe_changes.excess_end_similarity(found, "weight_distance").interval.value == pytest.approx(1)
+    lost = found * np.nan
+    assert np.isnan(recipe_changes.end_similarity(lost, "weight_distance").interval.value)
+    assert recipe_changes.excess_end_similarity(lost, "weight_distance").note
