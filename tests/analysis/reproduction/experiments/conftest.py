@@ -37,7 +37,7 @@ SIZES = {
     "vc.vocabularies": {"runs": 4, "epochs": 10, "vocabs": [3, 4], "settings": SPARSE},
     "vc.finetuning": {"runs": 4, "epochs": 20, "settings": SPARSE},
     "vc.ablation": {"runs": 3, "epochs": 2, "points": 3, "max_hidden": 40, "settings": SPARSE},
-    "vc.relatives": {"runs": 4, "epochs": 20, "settings": SPARSE, "changes": [{"lr": 0.03}, {"batch": 20}]},
+    "vc.relatives": {"runs": 3, "epochs": 45, "settings": SPARSE, "changes": [{"lr": 0.03}, {"batch": 20}]},
     "vc.spikes": {"runs": 4, "epochs": 120, "settings": {**SPARSE, "lr": 0.1}},
     "vc.remedies": {"runs": 4, "epochs": 60, "settings": SPARSE, "remedies": {"hidden": 8}},
     "vc.normalisation": {"cases": 40},
