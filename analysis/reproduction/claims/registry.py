@@ -10,19 +10,26 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from analysis.reproduction.claims import (
-    circuits,
-    heads,
     networks,
     own,
     particles,
     saddles,
-    sparsity,
     spikes,
-    task,
 )
+from analysis.reproduction.clustering_heads import fixed_points, summary
 from analysis.reproduction.musat2024 import alignment, classifier, clustering, distance, force_audit, weight_decay
-from analysis.reproduction.odonnat2024 import ablations, finetuning, phases, practice, recipe_changes, transfer
-from analysis.reproduction.own import sequence
+from analysis.reproduction.odonnat2024 import (
+    ablations,
+    circuits,
+    finetuning,
+    ideal_circuits,
+    phases,
+    practice,
+    recipe_changes,
+    sparsity,
+    transfer,
+)
+from analysis.reproduction.own import sequence, sparse_networks
 from analysis.reproduction.verification.claim import Claim, Kind
 from analysis.reproduction.verification.coverage import PAPERS, place_in_paper
 from dynamics.settings import SettingsError
@@ -32,8 +39,8 @@ PAPER_NAMES = ("CA", "VC", "CH", "OWN")
 
 SUBJECTS = (
     networks, clustering, classifier, distance, force_audit, alignment, weight_decay, particles, own, sequence,
-    task, circuits, phases, ablations, recipe_changes, transfer,
-    finetuning, spikes, saddles, sparsity, heads, practice,
+    ideal_circuits, circuits, sparsity, practice, phases, ablations, recipe_changes, transfer, finetuning,
+    spikes, saddles, summary, fixed_points, sparse_networks,
 )  # fmt: skip
 
 ALL = "all"
@@ -52,13 +59,14 @@ def _index(places: Mapping[str, Sequence[str]], claim: Claim) -> int:
 
 
 def mark_repeated(claims: Iterable[Claim]) -> Iterator[Claim]:
-    """The same claims; an empirical one is marked as repeated if claims before it are judged by all its numbers."""
+    """The same claims; an empirical one is marked as repeated if empirical ones before it are judged by its numbers."""
     known: set[tuple] = set()
     for claim in claims:
         numbers = {(claim.experiment, *part.number) for part in claim.parts}
         if claim.kind is Kind.EMPIRICAL and numbers and numbers <= known:
             claim = dataclasses.replace(claim, kind=Kind.REPEATED)
-        known |= numbers
+        if claim.kind is Kind.EMPIRICAL:
+            known |= numbers
         yield claim
 
 

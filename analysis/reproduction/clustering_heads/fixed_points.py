@@ -1,10 +1,13 @@
-"""CH's summary: the ideal circuit, built by hand, as a fixed point of gradient descent (`analysis.fixed_points`)."""
+"""CH, theorems: the ideal circuit, built by hand, as a fixed point of gradient descent (`analysis.fixed_points`)."""
 
 import numpy as np
 import xarray as xr
 
 from analysis.clustering_heads.landscape import DESCENT_FRAMES, PUSHED_GAIN, REST_GRADIENT, fixed_point_landscape
-from analysis.clustering_heads.stability import MAX_POPULATION, NULL_TOLERANCE
+from analysis.clustering_heads.stability import MAX_POPULATION, NULL_TOLERANCE, SYMMETRIES
+from analysis.output.results import dimensionless
+from analysis.reproduction.verification.claim import Claim, Kind, claims_of, part
+from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import Interval
@@ -13,63 +16,106 @@ from dynamics.settings import SparseSettings
 DECAY = 1e-4
 """Weight decay under which the circuit settles."""
 
+BUILT = f"gain {PUSHED_GAIN:g}"
+"""Name of the circuit as it was built; "settled" is that at the stationary point with weight decay."""
+
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
-    """What `analysis.fixed_points` says of the circuit as it was built and as it has settled under weight decay."""
+    """Gradient and Hessian at the circuit as it was built and as it has settled, and distances after perturbations."""
     settings = SparseSettings(**params.get("settings", {}))
     found = fixed_point_landscape(settings, DECAY, params["push"], params["draws"], params["steps"])
-    some = found[["gradient", "loss", "circuit_accuracy", "order_eigenvalue", "suffix_eigenvalue"]]
-    moved = found[["order_share", "value_share", "distance", "accuracy"]].isel(step=[0, -1])
-    moved = moved.assign_coords(step=["pushed", "after"])
-    lowest = found["eigenvalue"].min("mode").rename("lowest").assign_attrs(long_name="lowest eigenvalue", units="1")
-    return some.assign(lowest=lowest).merge(moved, combine_attrs="override").assign_attrs(built=f"gain {PUSHED_GAIN:g}")
+    points = found[["gradient", "loss", "circuit_accuracy", *(f"{name}_eigenvalue" for name in SYMMETRIES)]]
+    distance = found["distance"].isel(step=[0, -1]).assign_coords(step=["pushed", "after"])
+    lowest = found["eigenvalue"].min("mode").assign_attrs(dimensionless("lowest eigenvalue"))
+    return points.assign(lowest=lowest, distance=distance)
 
 
 FIXED = Experiment(
     "ch.fixed-points",
-    "the ideal circuit built by hand as a fixed point of gradient descent, with and without weight decay",
+    "gradient, Hessian and perturbations of the ideal circuit built by hand, with and without weight decay",
     sizes={
         Size.DEFAULT: {"push": [1e-4, 1e-3, 1e-2], "steps": 300, "draws": 1},
         Size.FULL: {"push": [1e-4, 1e-3, 1e-2], "steps": 300, "draws": 5},
     },
     seconds={Size.DEFAULT: 40, Size.FULL: 150},
     measure=measure,
-    depends={"decay": DECAY, "built": PUSHED_GAIN, "at_rest": REST_GRADIENT, "frames": DESCENT_FRAMES,
+    depends={
+        "decay": DECAY,
+        "built": PUSHED_GAIN,
+        "at_rest": REST_GRADIENT,
+        "frames": DESCENT_FRAMES,
         "null": NULL_TOLERANCE,
-             "sequences": MAX_POPULATION},
+        "sequences": MAX_POPULATION,
+    },
     command="python -m analysis.fixed_points",
-)  # fmt: skip
+)
+
+EXPERIMENTS = (FIXED,)
 
 
-# ------------------------------------------------------------------------------------------------- findings
+def _exact(value: float, note: str) -> Estimate:
+    """A number of one circuit, computed without sampling."""
+    return Estimate(Interval(value, value, value), 1, "circuits", note=note)
 
 
-def residual_gradient(evidence: xr.Dataset, circuit: str = "") -> Estimate:
-    """Norm of the gradient at a circuit, of the loss with its weight decay; without a name, as it was built."""
-    name = circuit or str(evidence.attrs["built"])
-    value = float(evidence["gradient"].sel(circuit=name))
-    loss = float(evidence["loss"].sel(circuit=name))
-    return Estimate(Interval(value, value, value), 1, "circuits", note=f"one point, computed; its loss is {loss:.2g}")
+def residual_gradient(evidence: xr.Dataset, circuit: str) -> Estimate:
+    """Norm of the gradient at a circuit; that of the settled one with its weight decay."""
+    one = evidence.sel(circuit=circuit)
+    return _exact(float(one["gradient"]), f"the loss is {float(one['loss']):.2g}")
 
 
 def settled_accuracy(evidence: xr.Dataset) -> Estimate:
-    """Accuracy of the circuit that has settled, as a percentage."""
-    value = 100 * float(evidence["circuit_accuracy"].sel(circuit="settled"))
-    return Estimate(Interval(value, value, value), 1, "circuits", note="over all sequences, so that there is no chance")
+    """Accuracy of the settled circuit over all sequences, as a percentage."""
+    return _exact(100 * float(evidence["circuit_accuracy"].sel(circuit="settled")), "over all sequences")
 
 
 def breaking_eigenvalue(evidence: xr.Dataset) -> Estimate:
-    """The lowest eigenvalue of the Hessian at the settled circuit among directions that break an invariance."""
+    """The lowest eigenvalue of the Hessian at the settled circuit in directions that break an invariance."""
     one = evidence.sel(circuit="settled")
-    value = min(float(one[f"{part}_eigenvalue"].min()) for part in ("order", "suffix"))
-    whole = float(one["lowest"])
-    return Estimate(Interval(value, value, value), 1, "circuits", note=f"of all directions {whole:.1g}")
+    lowest = min(float(one[f"{name}_eigenvalue"].min()) for name in SYMMETRIES)
+    return _exact(lowest, f"the lowest in all directions is {float(one['lowest']):.1g}")
 
 
-def returned_pushes(evidence: xr.Dataset, start: str = "settled") -> Estimate:
-    """Percentage of pushes, by any way and length, after which gradient descent brings a circuit nearer to where it
-    was than it was pushed to."""
-    one = evidence["distance"].sel(start=start).isel(pushed=np.flatnonzero(evidence["push"].values > 0))
-    ratio = (one.sel(step="after") / one.sel(step="pushed")).values
-    note = f"distances shrink to {np.median(ratio):.2f} in the median, at most to {ratio.max():.2f}"
-    return percentage(int((ratio < 1).sum()), len(ratio), "pushes", note)
+def returned_pushes(evidence: xr.Dataset) -> Estimate:
+    """Percentage of perturbations of the settled circuit that gradient descent reduces."""
+    distance = evidence["distance"].sel(start="settled").isel(pushed=np.flatnonzero(evidence["push"].values > 0))
+    ratio = (distance.sel(step="after") / distance.sel(step="pushed")).values
+    note = f"the distance shrinks to {np.median(ratio):.2f} of its value (median), at most to {ratio.max():.2f}"
+    return percentage(int((ratio < 1).sum()), ratio.size, "perturbations", note)
+
+
+CLAIMS = claims_of(
+    FIXED,
+    Claim(
+        "CH.summary.fixed-points",
+        "Clustering heads can be fixed points of gradient descent.",
+        "the ideal circuit for p = 2 after gradient descent with weight decay to a stationary point: norm of the "
+        "gradient over all sequences, lowest eigenvalue of the Hessian in directions that break an invariance, "
+        "accuracy, and percentage of perturbations that gradient descent reduces",
+        (
+            part(residual_gradient, Below(1e-8), "gradient", digits=12, circuit="settled"),
+            part(breaking_eigenvalue, Above(0), "lowest eigenvalue", digits=6),
+            part(settled_accuracy, Above(98), "accuracy", "%"),
+            part(returned_pushes, Above(50), "perturbations that shrink", "%"),
+        ),
+        Kind.CONSTRUCTION,
+        f"one circuit built by hand, with a weight decay of {DECAY:g} that VC does not use; without weight decay it is "
+        "no fixed point",
+        readings=("of a loss with weight decay", "of the cross-entropy alone", "as defined in theorems not known here"),
+        places="summary, theorems",
+        importance=3,
+        meaning="gradient descent leaves clustering heads again",
+    ),
+    Claim(
+        "CH.summary.fixed-points-without-decay",
+        "Clustering heads can be fixed points of gradient descent on the cross-entropy alone.",
+        "norm of the gradient over all sequences at the ideal circuit built by hand with a moderate size of its logits",
+        (part(residual_gradient, Below(1e-8), "", digits=2, circuit=BUILT),),
+        Kind.CONSTRUCTION,
+        "one circuit built by hand",
+        readings=("a fixed point at finite weights", "a direction in which weights grow for ever"),
+        places="summary",
+        meaning="without weight decay the logits of a circuit that solves the task can always grow, so that it is no "
+        "fixed point",
+    ),
+)

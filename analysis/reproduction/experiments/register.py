@@ -24,7 +24,6 @@ from analysis.reproduction.musat2024 import (
 from analysis.reproduction.odonnat2024 import (
     ablations,
     circuits,
-    dimensions,
     finetuning,
     ideal_circuits,
     phases,
@@ -56,7 +55,6 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     norms.NORMS,
     saddles.SADDLES,
     sparsity.SPARSITY,
-    dimensions.DIMENSIONS,
     *recipe_changes.EXPERIMENTS,
     spikes.SPIKES,
     remedies.REMEDIES,

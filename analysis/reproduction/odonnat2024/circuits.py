@@ -1,4 +1,9 @@
-"""VC sections 2 to 4.1: what a hundred runs have learned, by which circuit, and what of it was there at the start."""
+"""VC sections 3.2 and 4.1: the circuits that default networks learn, and how they depend on the initial weights.
+
+A run has a circuit if its accuracy over all sequences is at least half-way from chance to 1. Circuits are labelled by
+the invariances that their sequence embeddings lack (`analysis.clustering_heads.labels`). The first five positions are
+counting positions: their tokens are summed; the others are spurious.
+"""
 
 from collections.abc import Sequence
 
@@ -6,25 +11,17 @@ import numpy as np
 import torch
 import xarray as xr
 
-from analysis.clustering_heads.clusters import CLUSTER_LINK, MAX_REFERENCE_SEQUENCES, ideal_cluster_count
-from analysis.clustering_heads.encoded_sums import INTEGER_TOLERANCE, measure_encoded_sums
-from analysis.clustering_heads.init_dependence import (
-    ATTENTION_SEQUENCES,
-    attention_start_end_correlation,
-    compare_same_seed,
-    pairwise_correlations,
-)
-from analysis.clustering_heads.invariances import (
-    counting_attention,
-    largest_leak,
-    largest_order_fraction,
-    measure_invariances,
-)
-from analysis.clustering_heads.labels import LabelThresholds, circuit_labels
-from analysis.reproduction.verification.estimate import Estimate, as_percentage, percentage
+from analysis.clustering_heads import clusters, encoded_sums, init_dependence, invariances
+from analysis.clustering_heads.activation_sparsity import SUCCESSFUL_ACCURACY
+from analysis.clustering_heads.labels import CIRCUIT_LABELS, LabelThresholds, circuit_labels
+from analysis.output.results import dimensionless
+from analysis.reproduction.verification import samples
+from analysis.reproduction.verification.claim import Claim, Kind, Measurement, claims_of, part
+from analysis.reproduction.verification.criteria import Above, Below, Criterion, Exists, Nearly, Within
+from analysis.reproduction.verification.estimate import Estimate, as_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.reproduction.verification.required_runs import RequiredRuns
-from analysis.statistics.intervals import NO_INTERVAL, Interval, binomial_interval, mean_interval
+from analysis.statistics.intervals import NO_INTERVAL, Interval, binomial_interval
 from analysis.statistics.resampling import mean_distance_within
 from dynamics.networks.from_trajectory import clustering_head_of, weights
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
@@ -33,60 +30,55 @@ from dynamics.trajectory.diverged import not_diverged
 WHOLE = ("ideal", "corrected", "part of the values")
 """Labels of circuits that lack no invariance."""
 
-HELD = 0.9
-"""Test accuracy above which a run succeeds in VC's appendices A.2 and A.3."""
+IDEAL_CLUSTERS = clusters.ideal_cluster_count(SparseSettings())
+
+LINKS = (0.05, 0.1, 0.2, 0.3)
+"""Link lengths at which clusters are counted, as fractions of the spread of sequence embeddings."""
 
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """VC's default networks."""
-    return [RequiredRuns(SparseSettings(), params["runs"], epochs=params.get("epochs"))]
+    settings = SparseSettings(**params.get("settings", {}))
+    return [RequiredRuns(settings, params["runs"], epochs=params.get("epochs"))]
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
-    """Accuracies, invariances, labels, sums by run, and how ends resemble starts, (run, other_run)."""
+    """Accuracies, invariances, labels and encoded sums by run; correlations of starts with ends, (run, other_run)."""
     trajectory = runner.ensemble(ensembles(params)[0])
-    found, told = measure_invariances(trajectory), measure_encoded_sums(trajectory)
-    judged = circuit_labels(found)
+    found, sums = invariances.measure_invariances(trajectory), encoded_sums.measure_encoded_sums(trajectory)
+    labels = circuit_labels(found)
     spurious = np.setdiff1d(found["position"].values, found["counting"].values)
-    steps = np.nan_to_num(told["sum_steps"].values.round(), nan=0).astype(np.int64)
-    alive = not_diverged(trajectory)
-    data: dict[str, tuple] = {
-        "label": ("run", np.array([each.label for each in judged]), _named("kind of circuit", "")),
-        "leaking": ("run", np.array([len(each.leaking) for each in judged]), _named("spurious positions that leak")),
-        "apart": ("run", np.array([len(each.apart) for each in judged]), _named("counting positions that do not swap")),
-        "clusters": ("run", found["clusters"].values, found["clusters"].attrs),
-        "attention": ("run", counting_attention(found), _named("mean attention on counting positions")),
-        "leak": ("run", largest_leak(found), _named("largest value share of a spurious position")),
-        "unswapped": ("run", largest_order_fraction(found), _named("largest order share of two counting positions")),
-        "spurious_attention": (("run", "place"), found["attention"].sel(position=spurious).values,
-                               _named("mean attention on each spurious position")),
-        "inherited": (("run", "other_run"), attention_start_end_correlation(trajectory).values,
-                      _named("correlation of attention at the start of a run with that at the end of another")),
-        "weights_kept": (("run", "other_run"), _weights_kept(trajectory),
-                         _named("correlation of first weights of a run with final weights of another")),
-        "sum_steps": (("run", "position"), steps[..., -1], _named("what token p - 1 counts in the encoded sum")),
-    }  # fmt: skip
-    for name in ("embedding_spread", "value_spread"):
-        data[name] = (("run", "place"), found[name].sel(position=spurious).values, found[name].attrs)
-    for name in ("sum_whole", "sum_congruent", "sum_share"):
-        data[name] = ("run", told[name].values, told[name].attrs)
-    for split in map(str, trajectory["split"].values):
-        values = trajectory["accuracy"].isel(step=-1).sel(split=split).values.astype(np.float64)
-        data[f"{split}_accuracy"] = ("run", np.where(alive, values, np.nan), _named(f"final accuracy, {split} split"))
-    parameters = sum(clustering_head_of(trajectory).lengths)
-    coords = {"seed": ("run", trajectory["seed"].values), "place": spurious}
-    return xr.Dataset(data, coords, {"ideal_clusters": ideal_cluster_count(SparseSettings()), "parameters": parameters})
-
-
-def _named(long_name: str, units: str = "1") -> dict[str, str]:
-    return {"long_name": long_name, "units": units}
+    at_spurious = found.sel(position=spurious).transpose("run", "position", ...)
+    alive = xr.DataArray(not_diverged(trajectory), dims="run")
+    final = trajectory["accuracy"].isel(step=-1).astype(np.float64).where(alive)
+    steps = np.nan_to_num(sums["sum_steps"].values.round(), nan=0).astype(np.int64)[..., -1]
+    similarity = init_dependence.attention_start_end_correlation(trajectory).values
+    data = {
+        "label": ("run", [each.label for each in labels], "kind of circuit"),
+        "leaking": ("run", [len(each.leaking) for each in labels], "spurious positions that leak"),
+        "apart": ("run", [len(each.apart) for each in labels], "counting positions that do not swap"),
+        "test_accuracy": ("run", final.sel(split="test").values, "final accuracy on test sequences"),
+        "unseen_accuracy": ("run", final.sel(split="unseen").values, "final accuracy on unseen sequences"),
+        "spurious_attention": (("run", "place"), at_spurious["attention"].values, "mean attention"),
+        "embedding_spread": (("run", "place"), at_spurious["embedding_spread"].values, "spread of tokens in z"),
+        "value_spread": (("run", "place"), at_spurious["value_spread"].values, "spread of tokens in V z"),
+        "inherited": (("run", "other_run"), similarity, "correlation of attention at the start and of another's end"),
+        "weights_kept": (("run", "other_run"), _weight_correlations(trajectory), "the same for all weights"),
+        "sum_steps": (("run", "position"), steps, "coefficient of token p - 1 in the encoded sum"),
+        "sum_whole": ("run", sums["sum_whole"].values, "whether its coefficients are whole numbers"),
+        "sum_congruent": ("run", sums["sum_congruent"].values, "whether it is congruent to the target"),
+        "sum_share": ("run", sums["sum_share"].values, "fraction of variance between different sums"),
+    }
+    arrays = {name: (dims, values, dimensionless(about)) for name, (dims, values, about) in data.items()}
+    merges = clusters.embedding_merge_lengths(trajectory)
+    return xr.Dataset({**arrays, "merge_length": merges}, {"seed": ("run", trajectory["seed"].values)})
 
 
 @torch.no_grad()
-def _weights_kept(trajectory: xr.Dataset) -> np.ndarray:
-    """Pearson's correlation of first with final weights: (run, other_run), NaN where either has diverged.
+def _weight_correlations(trajectory: xr.Dataset) -> np.ndarray:
+    """Pearson's correlation of initial with final weights: (run, other_run), NaN where either has diverged.
 
-    Each weight matrix counts by its entries in units of its root mean square over runs, so that none outweighs others.
+    Each weight matrix is divided by its root mean square over runs, so that none outweighs others.
     """
     network = clustering_head_of(trajectory)
     ends = []
@@ -96,116 +88,115 @@ def _weights_kept(trajectory: xr.Dataset) -> np.ndarray:
         sizes = {name: np.sqrt(np.mean(each**2)) or 1.0 for name, each in frame.items()}
         ends.append(network.flatten({name: each / sizes[name] for name, each in frame.items()}))
     alive = not_diverged(trajectory)
-    return np.where(alive[:, None] & alive, pairwise_correlations(*ends), np.nan)
+    return np.where(alive[:, None] & alive, init_dependence.pairwise_correlations(*ends), np.nan)
 
 
 CIRCUITS = Experiment(
     "vc.circuits",
-    "what each run has learned, by which circuit, and what of it was there at the start",
+    "circuits that runs learn, their clusters and encoded sums, and the correlation of ends with starts",
     sizes={Size.QUICK: {"runs": 32}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
-    seconds={Size.QUICK: 4, Size.DEFAULT: 10, Size.FULL: 10},
+    seconds={Size.QUICK: 12, Size.DEFAULT: 35, Size.FULL: 35},
     measure=measure,
-    reduced={Size.QUICK: "32 runs in place of the 100 that the paper averages over"},
+    reduced={Size.QUICK: "32 runs instead of the paper's 100"},
     ensembles=ensembles,
     depends={
         "labels": LabelThresholds()._asdict(),
-        "link": CLUSTER_LINK,
-        "sequences": [MAX_REFERENCE_SEQUENCES, ATTENTION_SEQUENCES],
-        "whole": INTEGER_TOLERANCE,
+        "sequences": [clusters.MAX_REFERENCE_SEQUENCES, init_dependence.ATTENTION_SEQUENCES],
+        "whole": encoded_sums.INTEGER_TOLERANCE,
     },
+    version=2,
     command="python -m analysis.circuits RUN.nc",
 )
 
 
-# ------------------------------------------------------------------------------------------------- findings
+# ----------------------------------------------------------------------------------------------- estimates
 
 
-def _successful_runs(evidence: xr.Dataset, above: float = SUCCESS_ACCURACY) -> np.ndarray:
-    """Which runs end with a test accuracy above a bound, (run,) bool."""
-    return np.nan_to_num(evidence["test_accuracy"].values) > above
+def runs_of_kind(evidence: xr.Dataset, kind: str) -> np.ndarray:
+    """Which runs are of a kind, (run,) bool."""
+    label, test, unseen = (evidence[name].values for name in ("label", "test_accuracy", "unseen_accuracy"))
+    kinds = {
+        **{f"{name} circuits": label == name for name in CIRCUIT_LABELS},
+        "runs with a circuit": label != "none",
+        "circuits that are not ideal": label != "ideal",
+        "circuits with all invariances": np.isin(label, WHOLE),
+        "circuits without either": (evidence["leaking"].values > 0) & (evidence["apart"].values > 0),
+        "fuzzy circuits that generalise": (label == "fuzzy") & (unseen > SUCCESSFUL_ACCURACY),
+        "congruent sums": evidence["sum_congruent"].values.astype(bool),
+        "successful runs": test > SUCCESS_ACCURACY,
+        "runs that are not successful": ~(test > SUCCESS_ACCURACY),
+        "failed runs": ~(test > SUCCESSFUL_ACCURACY),
+        "runs": np.ones(len(label), bool),
+    }
+    return kinds[kind]
 
 
-def _with_circuit(evidence: xr.Dataset) -> np.ndarray:
-    """Which runs have a circuit: come at least half-way from chance to 1, (run,) bool."""
-    return evidence["label"].values != "none"
+def percentage_of(evidence: xr.Dataset, kind: str, among: str) -> Estimate:
+    """Percentage of the runs of one kind that are of another one too."""
+    note = "" if among == "runs" else f"{evidence.sizes['run']} runs in all"
+    return samples.percentage_among(runs_of_kind(evidence, kind), runs_of_kind(evidence, among), among, note)
 
 
-def labelled_circuits(evidence: xr.Dataset, label: str) -> Estimate:
-    """Percentage of the runs with a circuit that have one of a kind."""
-    of = evidence["label"].values == label
-    return percentage(
-        int(of.sum()), int(_with_circuit(evidence).sum()), "runs with a circuit", f"{of.size} runs in all"
-    )
+def cluster_counts(evidence: xr.Dataset, link: float) -> np.ndarray:
+    """The number of clusters of sequence embeddings at a link length, (run,), up to 65."""
+    return 1 + (evidence["merge_length"] > link).sum("clusters").values
 
 
-def not_ideal(evidence: xr.Dataset) -> Estimate:
-    """Percentage of the runs with a circuit whose circuit is not the ideal one."""
-    total = int(_with_circuit(evidence).sum())
-    ideal = int((evidence["label"].values == "ideal").sum())
-    return percentage(total - ideal, total, "runs with a circuit")
+def more_clusters(evidence: xr.Dataset, link: float) -> Estimate:
+    """Percentage of partial circuits that have more clusters than the ideal circuit at a link length."""
+    more = cluster_counts(evidence, link) > IDEAL_CLUSTERS
+    return samples.percentage_among(more, runs_of_kind(evidence, "partial circuits"), "partial circuits")
 
 
-def several_missing(evidence: xr.Dataset) -> Estimate:
-    """Percentage of the runs with a circuit that leak at a spurious position and whose counting positions differ."""
-    both = _with_circuit(evidence) & (evidence["leaking"].values > 0) & (evidence["apart"].values > 0)
-    return percentage(int(both.sum()), int(_with_circuit(evidence).sum()), "runs with a circuit")
+def six_clusters(evidence: xr.Dataset, link: float) -> Estimate:
+    """Percentage of successful runs with as many clusters as the ideal circuit at a link length."""
+    as_many = cluster_counts(evidence, link) == IDEAL_CLUSTERS
+    return samples.percentage_among(as_many, runs_of_kind(evidence, "successful runs"), "successful runs")
 
 
-def more_clusters(evidence: xr.Dataset) -> Estimate:
-    """Percentage of partial circuits with more clusters than the ideal one."""
-    partial = evidence["label"].values == "partial"
-    more = partial & (evidence["clusters"].values > evidence.attrs["ideal_clusters"])
-    return percentage(int(more.sum()), int(partial.sum()), "partial circuits")
-
-
-def fuzzy_and_accurate(evidence: xr.Dataset) -> Estimate:
-    """Percentage of the runs with a circuit that have a fuzzy one and are above .9 on unseen sequences."""
-    right = (evidence["label"].values == "fuzzy") & (np.nan_to_num(evidence["unseen_accuracy"].values) > HELD)
-    return percentage(int(right.sum()), int(_with_circuit(evidence).sum()), "runs with a circuit")
-
-
-def all_invariances(evidence: xr.Dataset) -> Estimate:
-    """Percentage of successful runs that lack no invariance."""
-    success = _successful_runs(evidence)
-    whole = success & np.isin(evidence["label"].values, WHOLE)
-    return percentage(int(whole.sum()), int(success.sum()), "successful runs")
-
-
-def ideal_clusters(evidence: xr.Dataset) -> Estimate:
-    """Percentage of successful runs whose sequence embeddings form as many clusters as the ideal circuit's."""
-    success = _successful_runs(evidence)
-    as_many = success & (evidence["clusters"].values == evidence.attrs["ideal_clusters"])
-    return percentage(int(as_many.sum()), int(success.sum()), "successful runs")
+def lasting_six_clusters(evidence: xr.Dataset, factor: float) -> Estimate:
+    """Percentage of successful runs with six clusters at all link lengths of a range that spans at least a factor."""
+    success = runs_of_kind(evidence, "successful runs")
+    begin, end = (evidence["merge_length"].sel(clusters=IDEAL_CLUSTERS - less).values for less in (0, 1))
+    lasting = (end > 0) & (end >= factor * begin)
+    low, high = (np.median(each[lasting & success]) if (lasting & success).any() else 0 for each in (begin, end))
+    note = f"at link lengths from {low:.2f} to {high:.2f}, medians of these runs" if high else ""
+    return samples.percentage_among(lasting, success, "successful runs", note)
 
 
 def spurious_collapse(evidence: xr.Dataset) -> Estimate:
-    """How far spurious tokens lie apart after the value matrix, over what it is before, in corrected circuits; both
-    relative to counting tokens, as root mean squares over positions by their attention. Geometric mean over runs."""
+    """Spread of spurious tokens after the value matrix over that before it, geometric mean over corrected circuits.
+
+    Spreads are relative to those of counting tokens, and root mean squares over positions weighted by attention.
+    """
     some = evidence.isel(run=np.flatnonzero(evidence["label"].values == "corrected"))
-    by = some["spurious_attention"].values
-    sizes = [np.sqrt((by * some[name].values ** 2).sum(axis=1)) for name in ("value_spread", "embedding_spread")]
-    ratio = np.divide(sizes[0], sizes[1], out=np.full(len(by), np.nan), where=sizes[1] > 0)
-    logs = np.log(ratio[ratio > 0])
-    if not logs.size:
-        return Estimate(NO_INTERVAL, 0, "corrected circuits", note="no run has a corrected circuit")
-    note = f"from {np.median(sizes[1]):.2f} to {np.median(sizes[0]):.2f} of counting tokens, medians"
-    return Estimate(Interval(*np.exp(mean_interval(logs))), len(logs), "corrected circuits", note=note)
+    before, after = (
+        np.sqrt((some["spurious_attention"] * some[name] ** 2).sum("place").values)
+        for name in ("embedding_spread", "value_spread")
+    )
+    found = samples.paired_ratio(after, before, "corrected circuits")
+    if not found.count:
+        return found
+    note = (
+        f"median spread {np.median(before):.2f} before and {np.median(after):.2f} after, that of counting tokens is 1"
+    )
+    return Estimate(found.interval, found.count, found.of, note=note)
 
 
 def different_sums(evidence: xr.Dataset) -> Estimate:
-    """Percentage of pairs of successful runs that encode different sums; its interval is over runs.
-
-    It is the jackknife's of the logit, which keeps it between none and all; of none or all of the pairs the exact
-    binomial one, of as many as there are pairs of which no two have a run in common.
-    """
-    some = evidence.isel(run=np.flatnonzero(_successful_runs(evidence) & evidence["sum_whole"].values.astype(bool)))
-    steps = some["sum_steps"].values
+    """Percentage of pairs of successful runs that encode different sums; its interval is over runs."""
+    chosen = runs_of_kind(evidence, "successful runs") & evidence["sum_whole"].values.astype(bool)
+    steps = evidence["sum_steps"].values[chosen]
     differ = (steps[:, None] != steps[None]).any(axis=-1).astype(np.float64)
-    return Estimate(as_percentage(_of_pairs(differ)), len(steps), "successful runs that encode a sum")
+    return Estimate(as_percentage(_fraction_of_pairs(differ)), len(steps), "successful runs that encode a sum")
 
 
-def _of_pairs(hits: np.ndarray) -> Interval:
-    """Share of the pairs of runs that count, (one, other) symmetric with 0 or 1, within its bounds."""
+def _fraction_of_pairs(hits: np.ndarray) -> Interval:
+    """Fraction of pairs of runs that are hits, (run, run) symmetric, 0 or 1.
+
+    The interval is the jackknife interval of the logit, which stays between 0 and 1. If no pair or all pairs are hits,
+    it is the exact binomial one of as many pairs as have no run in common.
+    """
     found, runs = mean_distance_within(hits), len(hits)
     if found.value in (0, 1):
         return binomial_interval(round(found.value * (runs // 2)), runs // 2)
@@ -216,49 +207,186 @@ def _of_pairs(hits: np.ndarray) -> Interval:
     return Interval(found.value, *(float(1 / (1 + np.exp(-each))) for each in (odds - width, odds + width)))
 
 
-def congruent_sums(evidence: xr.Dataset) -> Estimate:
-    """Percentage of successful runs that encode a whole-number sum congruent to the target."""
-    success = _successful_runs(evidence)
-    right = success & evidence["sum_congruent"].values.astype(bool)
-    explained = evidence["sum_share"].values[right]
-    note = f"it explains at least {100 * explained.min():.1f}% of the variance" if explained.size else ""
-    return percentage(int(right.sum()), int(success.sum()), "successful runs", note)
-
-
-def congruent_failures(evidence: xr.Dataset) -> Estimate:
-    """Percentage of the other runs that do."""
-    failed = ~_successful_runs(evidence)
-    right = failed & evidence["sum_congruent"].values.astype(bool)
-    return percentage(int(right.sum()), int(failed.sum()), "runs that are not successful")
-
-
-def failed_runs(evidence: xr.Dataset) -> Estimate:
-    """Percentage of runs that are not above .9."""
-    return percentage(int((~_successful_runs(evidence, HELD)).sum()), evidence.sizes["run"])
-
-
-def _own(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The runs that have values, (run, other_run), and their diagonal."""
-    some = np.isfinite(np.diagonal(matrix))
-    kept = matrix[np.ix_(some, some)]
-    return kept, np.diagonal(kept)
-
-
 def start_similarity(evidence: xr.Dataset, name: str) -> Estimate:
     """Mean correlation of a run's start with its own end."""
-    kept, own = _own(evidence[name].values)
-    interval = mean_interval(own)
-    return Estimate(interval, len(kept), effect=interval.value, effect_name="r")
+    found = samples.estimate_mean(np.diagonal(evidence[name].values))
+    return found._replace(effect=found.interval.value, effect_name="r")
 
 
 def excess_start_similarity(evidence: xr.Dataset, name: str) -> Estimate:
-    """How much more a run's end correlates with its own start than with the others'; the interval is over runs."""
-    kept, own = _own(evidence[name].values)
-    if len(kept) < 2:
-        return Estimate(NO_INTERVAL, len(kept), note="fewer than two runs")
-    others = (kept.sum(axis=0) - own) / (len(kept) - 1)  # of each end with all other starts
-    gain = own - others
-    size = float(gain.mean() / gain.std(ddof=1)) if np.ptp(gain) else np.nan
-    p = compare_same_seed(kept, higher=True).p
-    return Estimate(mean_interval(gain), len(kept), effect=size, effect_name="Cohen's d of pairs",
-                   note=f"p = {p:.2g} by permutation of the ends")  # fmt: skip
+    """Correlation of a run's end with its own start, less its mean correlation with the starts of other runs."""
+    matrix = evidence[name].values
+    found = samples.paired_difference(*samples.own_and_others(matrix.T))
+    if found.count < 2:
+        return Estimate(NO_INTERVAL, found.count, note="fewer than two runs")
+    kept = np.isfinite(np.diagonal(matrix))
+    p = init_dependence.compare_same_seed(matrix[np.ix_(kept, kept)], higher=True).p
+    return found._replace(note=f"p = {p:.2g} by permutation of the ends")
+
+
+# ------------------------------------------------------------------------------------------------- claims
+
+OF_CIRCUITS = "percentage of the runs with a circuit"
+SUMS = (
+    "percentage of pairs of successful runs (test accuracy above .98) that encode different sums, such as x0 + x1 - x2"
+)
+
+
+def percentage_part(
+    criterion: Criterion, kind: str, label: str = "", among: str = "runs with a circuit"
+) -> Measurement:
+    """The part of a claim that a percentage of the runs of one kind is of another kind too."""
+    return part(percentage_of, criterion, label, "%", kind=kind, among=among)
+
+
+def _similarity(name: str) -> tuple[Measurement, ...]:
+    return (
+        part(start_similarity, Above(0.5, ours=True), "start and end", digits=2, name=name),
+        part(excess_start_similarity, Above(0, 0.1), "more than other runs", digits=2, name=name),
+    )
+
+
+EXPERIMENTS = (CIRCUITS,)
+
+CLAIMS = claims_of(
+    CIRCUITS,
+    *(
+        Claim(name, statement, SUMS, (part(different_sums, Above(50, 10, ours=True), "", "%"),))
+        for name, statement in {
+            "VC.s2.1.variety": "The task is simple and yet shows a variety of training behaviours.",
+            "VC.s3.2.variety": "Networks solve the task by a variety of weight configurations.",
+            "VC.s4.1.runs-differ": "The final configuration varies much from run to run.",
+        }.items()
+    ),
+    Claim(
+        "VC.appA.2.difficult",
+        "The task is difficult for two-dimensional embeddings, so that a test accuracy above .9 is a success.",
+        "percentage of runs that end with a test accuracy of at most .9",
+        (percentage_part(Above(10, 10, ours=True), "failed runs", among="runs"),),
+        places="appendix A.2, appendix A.3, section 1",
+        figure="vc17",
+    ),
+    Claim(
+        "VC.s3.2.deviate",
+        "Circuits learned by gradient descent deviate from the ideal circuit.",
+        f"{OF_CIRCUITS} whose circuit attends to spurious positions or only to some tokens, or lacks an invariance",
+        (percentage_part(Nearly(), "circuits that are not ideal"),),
+        figure="vc2",
+        importance=2,
+        meaning="gradient descent finds the ideal circuit",
+    ),
+    Claim(
+        "VC.s3.2.corrected",
+        "In many runs spurious positions get attention, but their tokens do not change the sequence embedding.",
+        f"{OF_CIRCUITS} that give spurious positions over 10% of the attention and lack no invariance",
+        (percentage_part(Above(10, 5, ours=True), "corrected circuits"),),
+        figure="vc2",
+        importance=2,
+        meaning="faulty attention is rarely corrected",
+    ),
+    Claim(
+        "VC.s3.2.by-value",
+        "The value matrix corrects faulty attention: it collapses the embeddings of spurious tokens.",
+        "in such circuits: spread of spurious tokens after the value matrix over that before it, relative to counting "
+        "tokens and weighted by attention, geometric mean",
+        (part(spurious_collapse, Below(1, 0.5), "after over before", digits=2),),
+        readings=("the value matrix brings the tokens together", "they are together after it, whatever the cause"),
+        figure="vc2",
+        importance=2,
+        meaning="spurious tokens coincide before the value matrix, already as normalised embeddings: an invertible "
+        "matrix in two dimensions cannot remove a direction",
+    ),
+    Claim(
+        "VC.figure2.exists",
+        "There is a run with faulty attention that is corrected.",
+        f"{OF_CIRCUITS} in which spurious positions get attention without effect",
+        (percentage_part(Exists(), "corrected circuits"),),
+        Kind.EXAMPLE,
+        figure="vc2",
+    ),
+    Claim(
+        "VC.s3.2.part-of-values",
+        "There are runs that attend only to some tokens, such as those that are not 0, and still encode the sum.",
+        f"{OF_CIRCUITS} that lack no invariance and give some token less than a quarter of another's attention",
+        (percentage_part(Exists(), "part of the values circuits"),),
+        Kind.EXAMPLE,
+        figure="vc2",
+    ),
+    Claim(
+        "VC.s3.2.partial",
+        "Frequently some invariances to suffix or order are not learned.",
+        f"{OF_CIRCUITS} that lack the invariance at some positions, but at no more than half of them",
+        (percentage_part(Above(10, 10, ours=True), "partial circuits"),),
+        figure="vc3",
+        importance=2,
+        meaning="a circuit has all invariances or none",
+    ),
+    Claim(
+        "VC.s3.2.partial-clusters",
+        "Circuits that lack some invariances have more than six clusters of sequence embeddings.",
+        "percentage of such circuits with more than six clusters by single linkage, at several link lengths, which are "
+        "fractions of the spread",
+        tuple(part(more_clusters, Nearly(), f"link length {link:g}", "%", link=link) for link in LINKS),
+        figure="vc3",
+        meaning="six clusters do not imply the invariances",
+    ),
+    Claim(
+        "VC.figure3.several",
+        "There is a run that lacks invariance both to a spurious token and to the order of counting tokens.",
+        f"{OF_CIRCUITS} that lack both",
+        (percentage_part(Exists(), "circuits without either"),),
+        Kind.EXAMPLE,
+        figure="vc3",
+    ),
+    Claim(
+        "VC.s3.2.fuzzy",
+        "Occasionally sequence embeddings form unconventional clusters that still generalise.",
+        f"{OF_CIRCUITS} that lack the invariance at more than half of the positions",
+        (
+            percentage_part(Exists(), "fuzzy circuits", "at least one"),
+            percentage_part(Within(0, 10, ours=True), "fuzzy circuits", "at most one in ten"),
+        ),
+        figure="vc4",
+    ),
+    Claim(
+        "VC.figure4.generalises",
+        "There is a run with an unconventional pattern of clusters that is correct on unseen sequences.",
+        f"{OF_CIRCUITS} that lack most invariances and have an accuracy above .9 on sequences outside the training set",
+        (percentage_part(Exists(), "fuzzy circuits that generalise"),),
+        Kind.EXAMPLE,
+        readings=("most invariances are missing", "clusters stand for another sum of the tokens, as in OWN.sum"),
+        figure="vc4",
+    ),
+    Claim(
+        "VC.s3.2.often-invariant",
+        "Networks that solve the task often capture its invariances.",
+        "percentage of successful runs (test accuracy above .98) that lack no invariance",
+        (percentage_part(Above(10, 10, ours=True), "circuits with all invariances", among="successful runs"),),
+        readings=("all invariances", "some of them"),
+        figure="vc2",
+        importance=2,
+        meaning="networks solve the task without its invariances",
+    ),
+    Claim(
+        "VC.figure8.attention",
+        "Attention at the end of training is strongly similar to attention at the start.",
+        "correlation over sequences and positions of a run's attention at start and end, mean over runs; and this "
+        "correlation less that between different runs",
+        _similarity("inherited"),
+        readings=("a large correlation", "a larger correlation than between different runs"),
+        figure="vc8",
+        importance=2,
+        meaning="attention at the end depends on that at the start, but most of it is learned",
+    ),
+    Claim(
+        "VC.s4.1.initial-weights",
+        "The final configuration is highly correlated with the initial weights.",
+        "the same correlations for all weights, each matrix in units of its size",
+        _similarity("weights_kept"),
+        readings=("final weights correlate with initial ones", "final weights depend on initial ones in any way"),
+        places="section 4.1, conclusion",
+        figure="vc8",
+        importance=2,
+        meaning="the initial weights do not determine the final ones",
+    ),
+)

@@ -1,26 +1,24 @@
-"""VC sections 2.2 and 3.1: what the ideal circuit has by construction, and networks so arranged at random.
+"""VC sections 2.2 and 3.1, figure 1: the ideal circuit, built by hand, and properties that follow from definitions.
 
-The circuit is built by hand (`analysis.clustering_heads.constructions`) in every norm, for two and three tokens and
-dimensions. Beside
-it stand networks with first weights of training that are given one of its two properties alone: one position embedding
-for all counting positions, or a query that points away from all spurious ones.
+The circuit (`analysis.clustering_heads.constructions`) is built for each normalisation and for two and three tokens and
+dimensions. Random networks are given one of its two properties at a time: equal position embeddings at the counting
+positions, or a query along the embeddings at counting positions and opposite to the others.
 """
+
+import dataclasses
+import itertools
+from functools import partial
 
 import numpy as np
 import torch
 import xarray as xr
 
+from analysis.clustering_heads import constructions, invariances
 from analysis.clustering_heads.clusters import CLUSTER_LINK, ideal_cluster_count
-from analysis.clustering_heads.constructions import CIRCUIT_GAIN, EMBEDDING_RADIUS, PREACTIVATION_STEP, ideal_circuit
-from analysis.clustering_heads.invariances import (
-    INVARIANCE_VARIABLES,
-    batched_sequence_embeddings,
-    invariance_probe,
-    network_invariances,
-    order_variance_fractions,
-    token_variance_fractions,
-)
-from analysis.reproduction.verification.estimate import Estimate, percentage
+from analysis.output.results import dimensionless
+from analysis.reproduction.verification.claim import Claim, Kind, claims_of, part
+from analysis.reproduction.verification.criteria import Above, Agrees, Below, Every
+from analysis.reproduction.verification.estimate import Estimate, percentage, reported_number
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import NO_INTERVAL, Interval
 from dynamics.networks.clustering_head import ClusteringHead
@@ -32,163 +30,222 @@ VOCABS, DIMS = (2, 3), (2, 3)
 NORMS: tuple[NormName, ...] = ("rms", "unit", "rms-smooth", "unit-smooth")
 
 BROKEN = 1e-9
-"""Share of the variance of sequence embeddings, and difference of logits, that is no more than rounding."""
+"""Fraction of the variance of sequence embeddings, and difference of logits, that counts as rounding."""
 LEAK = 1e-2
-"""Value share up to which a position counts as overlooked, as in `analysis.clustering_heads.labels`."""
+"""Value fraction of a position up to which its token is ignored, as in `analysis.clustering_heads.labels`."""
 AWAY = 8.0
-"""How far the position embeddings of either kind lie from the origin, where the query tells them apart."""
-
-
-def measure(runner: Runner, params: Params) -> xr.Dataset:
-    """Circuits built by hand, by circuit; invariances of random networks so arranged, (vocab, network)."""
-    norms = params.get("norms", NORMS)
-    built = [(vocab, dim, norm) for vocab in VOCABS for dim in DIMS for norm in norms]
-    found = [_built(SparseSettings(vocab=vocab, dim=dim, norm=norm)) for vocab, dim, norm in built]
-    names = ("accuracy", "clusters", "attention", "leak", "unswapped")
-    data: dict[str, tuple] = {
-        name: ("circuit", np.array([each[name] for each in found]), _named(name)) for name in names
-    }
-    shape = (len(VOCABS), params["networks"])
-    arranged = {name: np.full(shape, np.nan) for name in ("order_share", "value_share", "absorbed")}
-    for place, vocab in enumerate(VOCABS):
-        network = ClusteringHead(SparseSettings(vocab=vocab))
-        for run in range(params["networks"]):
-            with single_torch_thread():  # its products are small
-                told = _arranged(network, run)
-            for name, value in told.items():
-                arranged[name][place, run] = value
-    data |= {name: (("vocab", "network"), values, _named(name)) for name, values in arranged.items()}
-    coords = {"vocab": list(VOCABS), **{name: ("circuit", [each[place] for each in built])
-                                        for place, name in enumerate(("tokens", "dim", "norm"))}}  # fmt: skip
-    return xr.Dataset(data, coords)
-
-
-def _named(name: str) -> dict[str, str]:
-    return {"long_name": MEANINGS[name], "units": "1"}
-
+"""Distance from the origin of the position embeddings that the query separates."""
 
 MEANINGS = {
-    "accuracy": "share of sequences that a circuit built by hand classifies rightly",
+    "accuracy": "accuracy of a circuit built by hand over all sequences",
     "clusters": "clusters of its sequence embeddings",
     "attention": "mean attention on its counting positions",
-    "leak": "largest share of the variance of xi that the token at a spurious position makes",
-    "unswapped": "largest share of the variance of xi that the order of two counting tokens makes",
-    "order_share": "the same of a random network with one position embedding for all counting positions",
-    "value_share": "largest share that the token at a spurious position makes in a random network whose query points "
-    "away from these",
-    "absorbed": "largest difference of xi from that of a network with key and output matrices beside, over its size",
+    "leak": "largest fraction of the variance of its xi due to the token at a spurious position",
+    "unswapped": "largest fraction of the variance of its xi due to the order of two counting tokens",
+    "order_share": "the same for a random network with equal position embeddings at counting positions",
+    "value_share": "fraction due to a spurious token for a random network with a query away from spurious positions",
+    "absorbed": "difference of xi from that of a network with key and output matrices, over its size",
 }
 
 
-def _built(s: SparseSettings) -> dict[str, float]:
-    """What there is about the ideal circuit of some settings."""
-    found = network_invariances(ClusteringHead(s), ideal_circuit(s))
+def measure(runner: Runner, params: Params) -> xr.Dataset:
+    """Properties of circuits built by hand, (circuit,), and of random networks, (vocab, network)."""
+    settings = [SparseSettings(vocab=vocab, **params.get("settings", {})) for vocab in VOCABS]
+    built = list(itertools.product(settings, DIMS, params.get("norms", NORMS)))
+    circuits = [_circuit_properties(dataclasses.replace(s, dim=dim, norm=norm)) for s, dim, norm in built]
+    networks = [[_network_properties(ClusteringHead(s), seed) for seed in range(params["networks"])] for s in settings]
+    data = {name: ("circuit", [each[name] for each in circuits], dimensionless(MEANINGS[name])) for name in circuits[0]}
+    data |= {
+        name: (("vocab", "network"), [[each[name] for each in row] for row in networks], dimensionless(MEANINGS[name]))
+        for name in networks[0][0]
+    }
+    coords = {
+        "tokens": ("circuit", [s.vocab for s, _, _ in built]),
+        "dim": ("circuit", [dim for _, dim, _ in built]),
+        "norm": ("circuit", [norm for _, _, norm in built]),
+    }
+    return xr.Dataset(data, {"vocab": list(VOCABS), **coords})
+
+
+def _circuit_properties(s: SparseSettings) -> dict[str, float]:
+    """Properties of the ideal circuit of some settings."""
+    found = invariances.network_invariances(ClusteringHead(s), constructions.ideal_circuit(s))
     counting = list(s.counting)
-    spurious = [t for t in range(s.length) if t not in counting]
-    assert set(found) == set(INVARIANCE_VARIABLES)
     return {
         "accuracy": float(found["accuracy"]),
         "clusters": float(found["clusters"]),
         "attention": float(found["attention"][counting].sum()),
-        "leak": float(found["value_share"][spurious].max()),
+        "leak": float(np.delete(found["value_share"], counting).max()),
         "unswapped": float(found["order_share"].max()),
     }
 
 
+@single_torch_thread()
 @torch.no_grad()
-def _arranged(network: ClusteringHead, seed: int) -> dict[str, float]:
-    """How far a random network keeps each invariance that its arrangement gives it, and what a key and an output
-    matrix would add to it."""
-    s, at = network.settings, invariance_probe(network.settings)
+def _network_properties(network: ClusteringHead, seed: int) -> dict[str, float]:
+    """Invariances of a random network that is arranged for them, and the effect of key and output matrices."""
+    s, probe = network.settings, invariances.invariance_probe(network.settings)
     counting = list(s.counting)
-    spurious = [t for t in range(s.length) if t not in counting]
+    spurious = np.setdiff1d(range(s.length), counting)
     drawn = network.initial(np.array([seed]))
     first = {name: torch.from_numpy(values[0].astype(np.float64)) for name, values in drawn.items()}
-    alike = dict(first, position_embedding=first["position_embedding"].clone())
-    alike["position_embedding"][counting] = first["position_embedding"][counting[0]]
-    away = dict(first, position_embedding=first["position_embedding"].clone())
-    way = first["query"] / first["query"].norm()
-    away["position_embedding"][counting] += AWAY * way
-    away["position_embedding"][spurious] -= AWAY * way
-    away["query"] = AWAY * way
-    swapped = order_variance_fractions(batched_sequence_embeddings(network, alike, at.tokens)[0].numpy(), at).max()
-    told = (
-        token_variance_fractions(batched_sequence_embeddings(network, away, at.tokens)[0].numpy(), at)
-        .mean(axis=(-2, -1))[spurious]
-        .max()
+    direction = first["query"] / first["query"].norm()
+    alike, away = first["position_embedding"].clone(), first["position_embedding"].clone()
+    alike[counting] = first["position_embedding"][counting[0]]
+    away[counting] += AWAY * direction
+    away[spurious] -= AWAY * direction
+    xi_alike, xi_away = (
+        invariances.batched_sequence_embeddings(network, {**first, **changed}, probe.tokens)[0].numpy()
+        for changed in ({"position_embedding": alike}, {"position_embedding": away, "query": AWAY * direction})
     )
-    return {"order_share": float(swapped), "value_share": float(told), "absorbed": _absorbed(network, first, seed)}
+    leaks = invariances.token_variance_fractions(xi_away, probe).mean(axis=(-2, -1))[spurious]
+    return {
+        "order_share": float(invariances.order_variance_fractions(xi_alike, probe).max()),
+        "value_share": float(leaks.max()),
+        "absorbed": _absorbed_difference(network, first, seed),
+    }
 
 
-def _absorbed(network: ClusteringHead, weights: dict[str, torch.Tensor], seed: int) -> float:
-    """The largest difference of xi with random key and output matrices K and O from that of a network without any,
-    whose query is K'q and whose values are OV, over the largest xi."""
+def _absorbed_difference(network: ClusteringHead, weights: dict[str, torch.Tensor], seed: int) -> float:
+    """The largest difference, over the largest xi, between xi of two networks: one with random key and output matrices
+    K and O, and one without them whose query is K'q and whose value matrix is OV."""
     s, generator = network.settings, random_stream(seed, "studies/absorbed")
     key, out = (torch.from_numpy(generator.standard_normal((s.dim, s.dim))) for _ in range(2))
     tokens = torch.from_numpy(generator.integers(0, s.vocab, (64, s.length)))
     z = network.table(weights)[torch.arange(s.length), tokens]  # (sequence, position, axis)
-    attended = torch.softmax((z @ key.T) @ weights["query"] / s.dim**0.5, dim=-1)
-    with_both = (attended[..., None] * (z @ weights["value"].T)).sum(1) @ out.T
+    attention = torch.softmax((z @ key.T) @ weights["query"] / s.dim**0.5, dim=-1)
+    with_both = (attention[..., None] * (z @ weights["value"].T)).sum(1) @ out.T
     without = dict(weights, query=key.T @ weights["query"], value=out @ weights["value"])
     xi = network.sequence_embedding(without, tokens)
     return float((with_both - xi).abs().max() / xi.abs().max())
 
 
-IDEALS = {"accuracy": 1.0, "attention": 1.0, "leak": 0.0, "unswapped": 0.0}
-"""What the ideal circuit has by construction."""
-
 IDEAL = Experiment(
     "vc.ideal",
-    "the ideal circuit built by hand, and random networks that are arranged as it is",
+    "the ideal circuit built by hand, and random networks with one of its properties",
     sizes={Size.QUICK: {"networks": 20}, Size.DEFAULT: {"networks": 100}, Size.FULL: {"networks": 100}},
     seconds={Size.QUICK: 6, Size.DEFAULT: 10, Size.FULL: 10},
     measure=measure,
     depends={
         "circuits": [VOCABS, DIMS, NORMS],
-        "built": [CIRCUIT_GAIN, EMBEDDING_RADIUS, PREACTIVATION_STEP],
+        "built": [constructions.CIRCUIT_GAIN, constructions.EMBEDDING_RADIUS, constructions.PREACTIVATION_STEP],
         "away": AWAY,
         "link": CLUSTER_LINK,
     },
 )
 
+EXPERIMENTS = (IDEAL,)
 
-# ------------------------------------------------------------------------------------------------- findings
+
+# ----------------------------------------------------------------------------------------------- estimates
+
+WHOLE = ("accuracy", "attention")
+"""Properties that are 1 in the ideal circuit; fractions of variance are 0."""
 
 
-def worst_construction(evidence: xr.Dataset, name: str, vocab: int = 2, dim: int | None = 2) -> Estimate:
-    """A quantity of the circuits built by hand for a task, of that one in which it is furthest from the ideal.
+def worst_circuit(
+    evidence: xr.Dataset, name: str, vocab: int | None = None, dim: int | None = None, scale: float = 1
+) -> Estimate:
+    """A property of the circuit in which it is furthest from its ideal value; not random, so both bounds are the value.
 
-    dim: None is every one. There is no chance in it, so that both bounds are the value.
+    vocab, dim: those of the circuits to choose from; None for all. scale: 100 for a percentage.
     """
-    wanted = evidence["tokens"].values == vocab
-    if dim is not None:
-        wanted &= evidence["dim"].values == dim
-    ideal = ideal_cluster_count(SparseSettings(vocab=vocab)) if name == "clusters" else IDEALS[name]
-    return _furthest(evidence[name].values[wanted], ideal, "circuits" if dim is None else "norms")
+    chosen = np.ones(evidence.sizes["circuit"], bool)
+    for coordinate, wanted in (("tokens", vocab), ("dim", dim)):
+        chosen &= wanted is None or evidence[coordinate].values == wanted
+    if not chosen.any():
+        return Estimate(NO_INTERVAL, 0, "circuits", note="no circuit of these settings was built")
+    values = scale * evidence[name].values[chosen]
+    ideal = ideal_cluster_count(SparseSettings(vocab=vocab)) if vocab and name == "clusters" else name in WHOLE
+    worst = float(values[np.abs(values - scale * ideal).argmax()])
+    return Estimate(Interval(worst, worst, worst), len(values), "circuits", note=f"the worst of {len(values)} circuits")
 
 
-def _furthest(values: np.ndarray, ideal: float, of: str) -> Estimate:
-    """The value furthest from an ideal one."""
-    if not len(values):
-        return Estimate(NO_INTERVAL, 0, of, note="no circuit of these settings was built")
-    worst = float(values[np.abs(values - ideal).argmax()])
-    note = f"built by hand: no chance, and the one of the {len(values)} that is furthest from {ideal:g}"
-    return Estimate(Interval(worst, worst, worst), len(values), of, note=note)
-
-
-def construction_accuracy(evidence: xr.Dataset, vocab: int = 2, dim: int = 2) -> Estimate:
-    """The accuracy of these circuits, as a percentage."""
-    wanted = (evidence["tokens"].values == vocab) & (evidence["dim"].values == dim)
-    return _furthest(100 * evidence["accuracy"].values[wanted], 100.0, "norms")
-
-
-def construction_attention(evidence: xr.Dataset) -> Estimate:
-    """Percentage of the attention that circuits built by hand, of both tasks and dimensions, have on counting
-    positions."""
-    return _furthest(100 * evidence["attention"].values, 100.0, "circuits")
-
-
-def networks_within_bound(evidence: xr.Dataset, name: str, up_to: float) -> Estimate:
-    """Percentage of random networks, of both tasks, of which a quantity is no larger than rounding, or a bound."""
+def networks_within_bound(evidence: xr.Dataset, name: str, bound: float) -> Estimate:
+    """Percentage of random networks in which a quantity is at most a bound."""
     values = evidence[name].values.ravel()
-    return percentage(int((values <= up_to).sum()), len(values), "random networks", note=f"largest {values.max():.1g}")
+    return percentage(int((values <= bound).sum()), values.size, "random networks", f"largest {values.max():.1g}")
+
+
+# ------------------------------------------------------------------------------------------------- claims
+
+ACCURACIES = tuple(
+    part(worst_circuit, Above(99), f"p = {p}", "%", name="accuracy", vocab=p, dim=2, scale=100) for p in VOCABS
+)
+INVARIANCES = {"leak": "spurious tokens", "unswapped": "order"}
+
+constructed = partial(Claim, kind=Kind.CONSTRUCTION, figure="vc1")
+
+CLAIMS = claims_of(
+    IDEAL,
+    constructed(
+        "VC.s2.2.keys-and-outputs",
+        "Key and output matrices would add parameters without increasing the expressivity of the network.",
+        "percentage of random networks with key and output matrices whose sequence embeddings a network without them "
+        "has too, up to rounding",
+        (part(networks_within_bound, Every(), "", "%", name="absorbed", bound=BROKEN),),
+    ),
+    constructed(
+        "VC.s2.3.ideal-collapse",
+        "Ideally all spurious positions have one embedding and all counting positions another, which gives both "
+        "invariances.",
+        "in circuits built by hand in this way: the largest fraction of the variance of sequence embeddings due to a "
+        "spurious token, and due to the order of two counting tokens",
+        tuple(
+            part(worst_circuit, Below(0.01), f"{label}, p = {p}", digits=4, name=name, vocab=p)
+            for p in VOCABS
+            for name, label in INVARIANCES.items()
+        ),
+    ),
+    constructed(
+        "VC.s3.1.permutation",
+        "A network with equal position embeddings at all counting positions is invariant to the order of their tokens.",
+        "percentage of random networks of this kind in which the order of no two tokens makes more than a billionth of "
+        "the variance of sequence embeddings",
+        (part(networks_within_bound, Every(), "", "%", name="order_share", bound=BROKEN),),
+    ),
+    constructed(
+        "VC.s3.1.suffix",
+        "A query aligned mainly with the embeddings at counting positions makes sequence embeddings invariant to the "
+        "suffix.",
+        "percentage of random networks with counting positions along the query and others opposite to it in which no "
+        "spurious token makes more than a hundredth of the variance",
+        (part(networks_within_bound, Every(), "", "%", name="value_share", bound=LEAK),),
+    ),
+    constructed(
+        "VC.s3.1.clusters",
+        "The ideal circuit has C(k+p-1, k) clusters of sequence embeddings: 6 of five tokens of two, 21 of five of "
+        "three.",
+        "clusters of sequence embeddings of circuits built by hand, by single linkage at a tenth of their spread",
+        tuple(
+            part(
+                worst_circuit,
+                Agrees(reported_number(count, 4), 0.5),
+                f"p = {p}",
+                digits=0,
+                name="clusters",
+                vocab=p,
+                dim=2,
+            )
+            for p, count in zip(VOCABS, ("6", "21"), strict=True)
+        ),
+        places="section 3.1",
+        importance=2,
+        meaning="the number of clusters does not tell what was learned",
+    ),
+    constructed(
+        "VC.figure1.classes",
+        "The MLP can map each cluster to its class, so that the ideal circuit solves the task.",
+        "accuracy over all sequences of circuits built by hand with the default width",
+        ACCURACIES,
+        places="section 3.1, figure 1",
+        importance=2,
+        meaning="the ideal circuit is no solution",
+    ),
+    constructed(
+        "VC.figure1.attention",
+        "In the ideal circuit the query points to the embeddings at counting positions, which get all attention.",
+        "percentage of attention on counting positions in circuits built by hand in this way",
+        (part(worst_circuit, Above(95), "", "%", name="attention", scale=100),),
+    ),
+)

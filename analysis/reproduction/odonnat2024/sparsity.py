@@ -1,14 +1,23 @@
-"""VC appendices A.2 and A.3: sparsity of hidden activations of successful and of failed runs."""
+"""VC appendices A.2 and A.3, figures 17 and 20: success and sparsity of activations, by dimension of the embeddings.
+
+Sparsity is the fraction of hidden activations below eps in absolute value. A run succeeds if its test accuracy at the
+end is above .9.
+"""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import xarray as xr
 
+from analysis.clustering_heads import activation_sparsity
 from analysis.clustering_heads.activation_sparsity import SPARSITY_RANGE, SPARSITY_THRESHOLDS, SUCCESSFUL_ACCURACY
-from analysis.clustering_heads.activation_sparsity import compare_successes as compare
-from analysis.clustering_heads.activation_sparsity import measure_sparsity as sparsity_of
-from analysis.reproduction.verification.estimate import Estimate
+from analysis.output.results import dimensionless
+from analysis.reproduction.verification import samples
+from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, part
+from analysis.reproduction.verification.criteria import Above, Agrees, Below, Nearly
+from analysis.reproduction.verification.estimate import Estimate, percentage, reported_number
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.statistics.intervals import NO_INTERVAL, Interval, mean_interval
@@ -16,45 +25,50 @@ from analysis.statistics.ranks import PROFILE_PERMUTATIONS, rank_biserial, rank_
 from dynamics.settings import SparseSettings
 
 PAPER_RUNS = 20
-"""Runs that the paper's figures show."""
+"""Runs of each dimension in the paper's figures."""
+ENOUGH = 8
+"""Dimension from which on every run of the paper succeeds."""
 
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
-    """Default networks, and those of other dimensions, of which the first and last frames are enough."""
-    epochs, dims = params.get("epochs"), params["dims"]
-    usual = RequiredRuns(SparseSettings(), params["runs"], epochs=epochs)
-    return [usual, *(_of_dim(dim, params["others"], epochs) for dim in dims)]
-
-
-def _of_dim(dim: int, runs: int, epochs: int | None) -> RequiredRuns:
-    """As `analysis.paper` has them, which shows every epoch of d = 3."""
-    return RequiredRuns(SparseSettings(dim=dim), runs, epochs=epochs, every=None if dim == 3 else 0)
+    """Networks of each dimension; those above 3 are recorded at start and end only."""
+    runs = {2: params["usual"], **dict.fromkeys(params["dims"], params["others"])}
+    if ENOUGH in runs:
+        runs[ENOUGH] = params["enough"]
+    settings = SparseSettings(**params.get("settings", {}))
+    return [
+        RequiredRuns(replace(settings, dim=dim), count, epochs=params.get("epochs"), every=None if dim <= 3 else 0)
+        for dim, count in runs.items()
+    ]
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
-    """Sparsity on the test data by threshold, (dim, run, eps), and test accuracy, (dim, run)."""
+    """Final accuracies, (dim, run), and sparsity on test sequences by threshold, (dim, run, eps); NaN for no run."""
     found = []
     for need in ensembles(params):
-        one = compare(sparsity_of(runner.ensemble(need))).sel(split="test", drop=True)
-        found.append(one[["sparsity", "mean_sparsity", "test_accuracy", "effect", "p_value"]])
-    dims = [2, *params["dims"]]
-    found = [each.drop_vars("step", errors="ignore") for each in found]
-    whole = xr.concat(found, xr.Variable("dim", dims), join="outer", coords="different", compat="equals",
-                      combine_attrs="override")  # fmt: skip
-    return whole.assign(sparsity=whole["sparsity"].astype(np.float32)).drop_vars("seed", errors="ignore")
+        trajectory = runner.ensemble(need)
+        one = activation_sparsity.compare_successes(activation_sparsity.measure_sparsity(trajectory))
+        one = one.sel(split="test", drop=True).drop_vars(["step", "seed", "success"])
+        final = trajectory["accuracy"].isel(step=-1).astype(np.float64).where(np.isfinite(one["test_accuracy"]))
+        for split in ("train", "unseen"):
+            values = final.sel(split=split).values
+            one[f"{split}_accuracy"] = ("run", values, dimensionless(f"final accuracy on {split} sequences"))
+        found.append(one.assign(sparsity=one["sparsity"].astype(np.float32)))
+    dims = xr.Variable("dim", [need.settings.dim for need in ensembles(params)])
+    return xr.concat(found, dims, join="outer", coords="different", compat="equals", combine_attrs="override")
 
 
 SPARSITY = Experiment(
     "vc.sparsity",
-    "sparsity of hidden activations against the threshold, in successful and failed runs",
+    "success, and sparsity of hidden activations against its threshold, for d = 2 to 32",
     sizes={
-        Size.QUICK: {"runs": 32, "dims": [], "others": 20},
-        Size.DEFAULT: {"runs": 100, "dims": [3, 4, 8, 16, 32], "others": 20},
-        Size.FULL: {"runs": 100, "dims": [3, 4, 8, 16, 32], "others": 100},
+        Size.QUICK: {"usual": 32, "dims": [8], "others": 20, "enough": 20},
+        Size.DEFAULT: {"usual": 100, "dims": [3, 4, 8, 16, 32], "others": 20, "enough": 100},
+        Size.FULL: {"usual": 100, "dims": [3, 4, 8, 16, 32], "others": 100, "enough": 100},
     },
-    seconds={Size.QUICK: 1, Size.DEFAULT: 5, Size.FULL: 20},
+    seconds={Size.QUICK: 2, Size.DEFAULT: 8, Size.FULL: 20},
     measure=measure,
-    reduced={Size.QUICK: "d = 2 alone"},
+    reduced={Size.QUICK: "only d = 8 besides d = 2"},
     ensembles=ensembles,
     depends={
         "range": SPARSITY_RANGE,
@@ -62,83 +76,207 @@ SPARSITY = Experiment(
         "shuffles": PROFILE_PERMUTATIONS,
         "success": SUCCESSFUL_ACCURACY,
     },
-    command="python -m analysis.sparsity RUN.nc",
+    version=2,
+    command="python -m analysis.sparsity RUN.nc MORE.nc",
 )
 
-
-# ------------------------------------------------------------------------------------------------- findings
-
-HELD = 0.9
-"""Test accuracy above which a run succeeds (VC appendix A.2)."""
+EXPERIMENTS = (SPARSITY,)
 
 
-def _one(evidence: xr.Dataset, dim: int, runs: int | None = None) -> xr.Dataset | None:
-    """The runs of a dimension that have values, the first so many; None where that was not run."""
-    if dim not in evidence["dim"].values:
-        return None
-    one = evidence.sel(dim=dim).isel(run=slice(runs))
-    return one.isel(run=np.flatnonzero(np.isfinite(one["test_accuracy"].values)))
+# ----------------------------------------------------------------------------------------------- estimates
 
 
-def _missing(dim: int) -> Estimate:
-    return Estimate(NO_INTERVAL, 0, skipped=True, note=f"d = {dim} is not run at this size")
+def runs_of_dim(evidence: xr.Dataset, dim: int, runs: int | None = None) -> xr.Dataset:
+    """The first runs of a dimension that have a final accuracy; none if that dimension was not run."""
+    one = evidence.reindex(dim=[dim]).isel(dim=0)
+    return one.isel(run=np.flatnonzero(np.isfinite(one["test_accuracy"].values))[:runs])
+
+
+def _successes(evidence: xr.Dataset, dim: int = 2, runs: int | None = None) -> np.ndarray:
+    """Which of these runs succeed, (run,) bool."""
+    return runs_of_dim(evidence, dim, runs)["test_accuracy"].values > SUCCESSFUL_ACCURACY
+
+
+def _missing_dim(evidence: xr.Dataset, dim: int) -> Estimate | None:
+    """The estimate for a dimension that was not run; None if it was."""
+    note = f"d = {dim} is not run at this size"
+    return None if dim in evidence["dim"].values else Estimate(NO_INTERVAL, 0, note=note, skipped=True)
+
+
+def success_at_dim(evidence: xr.Dataset, dim: int) -> Estimate:
+    """Percentage of runs of a dimension that succeed."""
+    found = _successes(evidence, dim)
+    note = "" if found.size else "all runs diverged"
+    return _missing_dim(evidence, dim) or percentage(int(found.sum()), found.size, note=note)
+
+
+def dimension_correlation(evidence: xr.Dataset) -> Estimate:
+    """Spearman's correlation of success with the dimension, over as many runs of each dimension."""
+    dims = evidence["dim"].values
+    runs = min(_successes(evidence, dim).size for dim in dims)
+    success = [_successes(evidence, dim, runs) for dim in dims]
+    found = rank_correlation(np.repeat(dims, runs), np.concatenate(success).astype(float))
+    note = ", ".join(f"{some.sum()} of {runs} at d = {dim}" for dim, some in zip(dims, success, strict=True))
+    return Estimate(found, runs * len(dims), effect=found.value, effect_name="Spearman's rho", note=note)
+
+
+def success_gain(evidence: xr.Dataset) -> Estimate:
+    """Percentage of successful runs from d = 8 on less that at d = 2, in points."""
+    dims = evidence["dim"].values
+    low, *others = (_successes(evidence, dim) for dim in (2, *dims[dims >= ENOUGH]))
+    high = np.concatenate([np.zeros(0, bool), *others])
+    return samples.percentage_difference((int(high.sum()), int(low.sum())), (high.size, low.size))
+
+
+def generalisation_gap(evidence: xr.Dataset) -> Estimate:
+    """Accuracy on training sequences less that on unseen ones at d = 2, in points."""
+    one = evidence.sel(dim=2)
+    return samples.paired_difference(100 * one["train_accuracy"], 100 * one["unseen_accuracy"])
 
 
 def success_sparsity(evidence: xr.Dataset, dim: int = 2, runs: int | None = None) -> Estimate:
-    """Rank-biserial correlation of success with sparsity, in the mean over log eps in the paper's range."""
-    one = _one(evidence, dim, runs)
-    if one is None:
-        return _missing(dim)
-    success = one["test_accuracy"].values > HELD
-    found = rank_biserial(one["mean_sparsity"].values[success], one["mean_sparsity"].values[~success])
+    """Rank-biserial correlation of success with the mean sparsity over log eps in the paper's range."""
+    success, mean = _successes(evidence, dim, runs), runs_of_dim(evidence, dim, runs)["mean_sparsity"].values
+    found = rank_biserial(mean[success], mean[~success])
     note = f"{success.sum()} successes, {(~success).sum()} failures"
-    return Estimate(found, len(success), effect=found.value, effect_name="rank-biserial", note=note)
+    estimate = Estimate(found, success.size, effect=found.value, effect_name="rank-biserial", note=note)
+    return _missing_dim(evidence, dim) or estimate
 
 
-def less_sparse_thresholds(evidence: xr.Dataset, dim: int = 2) -> Estimate:
-    """Percentage of the thresholds of the paper's range at which successes are less sparse, p < .05 for all at once.
-
-    Thresholds are no sample: its bounds are those at which they are shown to be, and those at which the contrary is
-    not shown, by tests that hold for all thresholds together in 95 of 100 samples of runs.
-    """
-    one = evidence.sel(dim=dim)
-    eps = one["eps"].values
-    inside = (eps >= SPARSITY_RANGE[0] * (1 - 1e-9)) & (eps <= SPARSITY_RANGE[1] * (1 + 1e-9))
-    shown, effect = one["p_value"].values < 0.05, one["effect"].values
-    less, more = shown & (effect < 0) & inside, shown & (effect > 0) & inside
-    if not np.isfinite(one["p_value"].values).all():
-        return Estimate(NO_INTERVAL, 0, "thresholds", note="all runs succeed, or none")
-    count, where = int(inside.sum()), eps[less]
-    found = 100 * float(less.sum()) / count
-    ends = f"at eps from {where.min():.2g} to {where.max():.2g}" if len(where) else "at none"
-    note = f"{ends}; the bounds are where it is shown, and where the contrary is not"
-    return Estimate(Interval(found, found, 100 - 100 * float(more.sum()) / count), count, "thresholds", note=note)
-
-
-def accuracy_sparsity(evidence: xr.Dataset, dim: int = 2, runs: int | None = None) -> Estimate:
-    """Spearman's correlation of sparsity with test accuracy over runs."""
-    one = _one(evidence, dim, runs)
-    if one is None:
-        return _missing(dim)
+def accuracy_sparsity(evidence: xr.Dataset, runs: int | None = None) -> Estimate:
+    """Spearman's correlation of mean sparsity with test accuracy over default runs."""
+    one = runs_of_dim(evidence, 2, runs)
     found = rank_correlation(one["mean_sparsity"].values, one["test_accuracy"].values)
     return Estimate(found, one.sizes["run"], effect=found.value, effect_name="Spearman's rho")
 
 
+def less_sparse_thresholds(evidence: xr.Dataset) -> Estimate:
+    """Percentage of the thresholds of the paper's range at which successes are significantly less sparse.
+
+    Thresholds are no sample. The bounds are the percentage at which successes are shown to be less sparse, and that at
+    which the opposite is not shown, at p < .05 for all thresholds together.
+    """
+    one, (low, high) = evidence.sel(dim=2), SPARSITY_RANGE
+    if not np.isfinite(one["p_value"].values).all():
+        return Estimate(NO_INTERVAL, 0, "thresholds", note="all runs succeed, or none")
+    inside = one.sel(eps=slice(low * (1 - 1e-9), high * (1 + 1e-9)))
+    shown, effect = inside["p_value"].values < 0.05, inside["effect"].values
+    less, more = shown & (effect < 0), shown & (effect > 0)
+    where, found = inside["eps"].values[less], 100 * float(less.mean())
+    note = f"at eps from {where.min():.2g} to {where.max():.2g}" if len(where) else "at no eps"
+    return Estimate(Interval(found, found, 100 - 100 * float(more.mean())), less.size, "thresholds", note=note)
+
+
 def sparsity_at_threshold(evidence: xr.Dataset, place: int) -> Estimate:
-    """Percentage of activations below the least (0) or the largest (-1) threshold: mean over default runs."""
-    one = _one(evidence, 2)
-    assert one is not None
-    values = 100 * one["sparsity"].isel(eps=place).values
-    return Estimate(Interval(*np.clip(mean_interval(values), 0, 100).tolist()), len(values))
+    """Percentage of activations below the smallest (0) or the largest (-1) threshold: mean over default runs."""
+    values = 100 * runs_of_dim(evidence, 2)["sparsity"].isel(eps=place).values
+    return Estimate(mean_interval(values, limits=(0, 100)), len(values))
 
 
 def active_units(evidence: xr.Dataset, eps: float = 0.1) -> Estimate:
     """Percentage of activations of successful runs that are above a threshold in absolute value: mean over runs."""
-    one = _one(evidence, 2)
-    assert one is not None
-    success = one["test_accuracy"].values > HELD
-    values = 100 * (1 - one["sparsity"].sel(eps=eps, method="nearest").values[success])
-    others = 100 * (1 - one["sparsity"].sel(eps=eps, method="nearest").values[~success])
-    note = f"of failed runs {others.mean():.0f}%" if len(others) else ""
-    found = Interval(*np.clip(mean_interval(values), 0, 100).tolist())
-    return Estimate(found, len(values), "successful runs", note=note)
+    success = _successes(evidence)
+    values = 100 * (1 - runs_of_dim(evidence, 2)["sparsity"].sel(eps=eps, method="nearest").values)
+    note = f"{values[~success].mean():.0f}% in failed runs" if not success.all() else ""
+    return Estimate(mean_interval(values[success], limits=(0, 100)), int(success.sum()), "successful runs", note=note)
+
+
+# ------------------------------------------------------------------------------------------------- claims
+
+MEAN_SPARSITY = "test sparsity, averaged over log eps from 1e-3 to 10"
+AGAINST = f"rank-biserial correlation of success with {MEAN_SPARSITY} (-1: all successes are less sparse)"
+
+of_figure_17, of_figure_20 = partial(Claim, figure="vc17"), partial(Claim, figure="vc20")
+
+
+def _less_sparse(label: str, **arguments: int) -> Measurement:
+    return part(success_sparsity, Below(0, 0.3), label, digits=2, **arguments)
+
+
+CLAIMS = claims_of(
+    SPARSITY,
+    of_figure_17(
+        "VC.figure17.range",
+        "From eps = 1e-5 to 100 sparsity goes from 0 to 1.",
+        "percentage of activations below 1e-5 and below 100, means over runs",
+        (
+            part(sparsity_at_threshold, Agrees(reported_number("0", PAPER_RUNS), 1), "below 1e-5", "%", place=0),
+            part(sparsity_at_threshold, Agrees(reported_number("100", PAPER_RUNS), 1), "below 100", "%", place=-1),
+        ),
+        meaning="some hidden units are inactive on all sequences",
+    ),
+    of_figure_17(
+        "VC.figure17.less-sparse",
+        "For eps from 1e-3 to 10 successful models (accuracy above .9) tend to be less sparse than failed ones.",
+        f"{AGAINST}; for as many runs as the paper has, and for all",
+        (_less_sparse("20 runs", runs=PAPER_RUNS), _less_sparse("all runs")),
+        readings=("on average over the range", "at every threshold; see VC.figure17.whole-range"),
+        places="appendix A.2, figure 17",
+        importance=2,
+        meaning="sparsity is not related to success",
+    ),
+    of_figure_17(
+        "VC.figure17.whole-range",
+        "Successful runs are less sparse at every threshold from .001 to 10.",
+        "percentage of thresholds, evenly spaced on a log scale, at which successful runs are less sparse, p < .05 for "
+        "all thresholds together by permutation",
+        (part(less_sparse_thresholds, Nearly(), "", "%"),),
+        meaning="near 10 hardly any activation of any run is larger, so that runs do not differ",
+    ),
+    of_figure_17(
+        "VC.figure17.separation",
+        "There is a striking separation between successes and failures.",
+        AGAINST,
+        (part(success_sparsity, Below(-0.8, ours=True), "", digits=2),),
+    ),
+    of_figure_17(
+        "VC.figure17.accuracy",
+        "Sparsity decreases as performance increases.",
+        f"Spearman's correlation of test accuracy with {MEAN_SPARSITY}; for as many runs as the paper has, and for all",
+        (
+            part(accuracy_sparsity, Below(0, 0.3), "20 runs", digits=2, runs=PAPER_RUNS),
+            part(accuracy_sparsity, Below(0, 0.3), "all runs", digits=2),
+        ),
+    ),
+    of_figure_17(
+        "VC.appA.2.many-neurons",
+        "The task needs many neurons, and so activations that are not sparse.",
+        "percentage of activations of successful runs that are above .1 in absolute value, mean over runs",
+        (part(active_units, Above(50, 10, ours=True), "", "%"),),
+        readings=("successful networks use most of their neurons", "no network can do with few"),
+    ),
+    of_figure_20(
+        "VC.figure20.less-sparse",
+        "With more dimensions, too, successful models have less sparse activations.",
+        f"{AGAINST}, by dimension up to 8, from which on hardly any run fails",
+        tuple(_less_sparse(f"d = {dim}", dim=dim) for dim in (3, 4, 8)),
+    ),
+    of_figure_20(
+        "VC.appA.3.dimension",
+        "The higher the dimension of the embeddings, the more models succeed.",
+        "Spearman's correlation of d with success (test accuracy above .9 at the end), with as many runs of each d",
+        (part(dimension_correlation, Above(0, 0.1), "", digits=2),),
+        importance=2,
+        meaning="two dimensions are no harder than more",
+    ),
+    of_figure_20(
+        "VC.appA.3.all-from-8",
+        "From d = 8 on all models have a test accuracy above .9.",
+        f"percentage of runs above .9 at the end; the paper has {PAPER_RUNS} runs of each d",
+        tuple(part(success_at_dim, Nearly(), f"d = {dim}", "%", dim=dim) for dim in (8, 16, 32)),
+        places="appendix A.3, figure 20",
+        importance=2,
+        meaning="some runs fail at any dimension: two dimensions are not the only cause of failure",
+    ),
+    of_figure_20(
+        "VC.appA.3.generalisation",
+        "Embeddings of two dimensions limit how well the model generalises.",
+        "accuracy on training sequences less that on unseen ones, mean over default runs; and percentage of successful "
+        "runs from d = 8 on less that at d = 2",
+        (
+            part(generalisation_gap, Above(0, 2), "training less unseen, d = 2", "points"),
+            part(success_gain, Above(0, 10), "successes, d from 8 on less d = 2", "points"),
+        ),
+        readings=("solutions do not generalise to unseen data", "fewer runs find a solution that generalises"),
+    ),
+)

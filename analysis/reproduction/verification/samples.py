@@ -155,3 +155,8 @@ def own_and_others(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     known = np.isfinite(matrix) & ~np.eye(len(matrix), dtype=bool)
     count = known.sum(axis=1)
     return np.diagonal(matrix), np.where(known, matrix, 0).sum(axis=1) / np.where(count > 0, count, np.nan)
+
+
+def percentage_among(hits: np.ndarray, among: np.ndarray, of: str, note: str = "") -> Estimate:
+    """Percentage of the cases in `among` that are hits too, with its exact binomial interval; both (case,) bool."""
+    return percentage(int((hits & among).sum()), int(among.sum()), of, note)

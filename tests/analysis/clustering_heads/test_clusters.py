@@ -9,7 +9,9 @@ from analysis.clustering_heads.clusters import (
     cluster_labels,
     count_clusters,
     embedding_cluster_counts,
+    embedding_merge_lengths,
     ideal_cluster_count,
+    merge_lengths,
     reference_sequences,
 )
 from dynamics.errors import TrajectoryError
@@ -35,6 +37,19 @@ def test_planted_clusters_are_counted(count, dim, each, scale, seed):
         assert len({*zip(labels.tolist(), planted.tolist(), strict=True)}) == count == labels.max() + 1
 
 
+def test_merge_lengths_agree_with_counts_at_every_link_length(generator):
+    points = generator.standard_normal((40, 2)) * np.array([1, 3])
+    points[5:9] = points[4]
+    lengths = merge_lengths(points)
+    assert lengths.shape == (64,)
+    assert (np.diff(lengths) <= 0).all()
+    assert (lengths[36:] == 0).all()  # 36 different points
+    for link in (0.01, 0.05, 0.1, 0.2, 0.5, 2.0):
+        assert 1 + (lengths > link).sum() == count_clusters(points, link)
+    np.testing.assert_allclose(merge_lengths(1e6 * points + 3, 5), lengths[:5], rtol=1e-9)
+    assert (merge_lengths(np.ones((5, 2))) == 0).all()
+
+
 def test_points_in_one_place_are_one_cluster():
     assert count_clusters(np.zeros((5, 2))) == 1
     assert count_clusters(np.full((5, 2), 3.7)) == 1
@@ -58,3 +73,10 @@ def test_clusters_of_a_trajectory(tiny):
     np.testing.assert_array_equal(first, 2**6)
     with pytest.raises(TrajectoryError, match="expected sparse"):
         embedding_cluster_counts(simulate(ModularSettings(n=5), runs=1, steps=1, progress=False))
+
+
+def test_merge_lengths_of_a_trajectory(tiny):
+    found = embedding_merge_lengths(tiny)
+    np.testing.assert_array_equal(1 + (found > 0.1).sum("clusters"), embedding_cluster_counts(tiny))
+    diverged = embedding_merge_lengths(tiny.assign(last_step=0 * tiny["last_step"]))
+    assert np.isnan(diverged).all()

@@ -11,12 +11,12 @@ import xarray as xr
 from analysis.reproduction.claims.registry import CLAIMS
 from analysis.reproduction.experiments.register import EXPERIMENTS
 from analysis.reproduction.figures.register import SPARSE_RUNS, sparse_runs
-from analysis.reproduction.odonnat2024 import ablations, circuits, dimensions, finetuning, transfer
+from analysis.reproduction.odonnat2024 import ablations, circuits, finetuning, sparsity, transfer
 from analysis.reproduction.verification.criteria import Verdict, judge_estimate
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.evidence import evidence_path
 from analysis.reproduction.verification.experiment import Size
-from tests.analysis.reproduction.experiments.conftest import RUNNER, SIZES
+from tests.analysis.reproduction.conftest import RUNNER, SIZES
 
 NAMES = [experiment.name for experiment in EXPERIMENTS]
 BEGIN_FROM_OTHERS = {"vc.transfer", "vc.vocabularies", "vc.finetuning"}
@@ -74,7 +74,7 @@ def test_ensembles_are_shared_with_commands_and_figures():
     assert transfer.TRANSFER.ensembles(transfer.TRANSFER.sizes[Size.DEFAULT]) == source[:2]
     assert list(finetuning.FINETUNING.ensembles({"runs": 250})) == source[:2]
     assert RUNNER.path(circuits.ensembles({"runs": 100})[0]) == RUNNER.path(SPARSE_RUNS)
-    needs = dimensions.ensembles(dimensions.DIMENSIONS.sizes[Size.FULL] | {"more": 20, "runs": 20})
+    needs = sparsity.ensembles(sparsity.SPARSITY.sizes[Size.DEFAULT] | {"enough": 20})
     shared = [sparse_runs(3), *(sparse_runs(dim, every=0) for dim in (4, 8, 16, 32))]
     assert [RUNNER.path(each) for each in needs[1:]] == [RUNNER.path(each) for each in shared]
 

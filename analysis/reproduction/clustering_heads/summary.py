@@ -1,0 +1,138 @@
+"""Claims of CH, the later version of VC, of which only the summary is known, on evidence of VC's experiments.
+
+Clustering heads are circuits whose sequence embeddings are invariant to suffix and order. CH's claims on curricula are
+in the module on transfer, those on spikes in that on spikes.
+"""
+
+from analysis.reproduction.claims.saddles import FULL, MINI, RULE
+from analysis.reproduction.experiments import norms
+from analysis.reproduction.odonnat2024 import circuits, ideal_circuits, phases
+from analysis.reproduction.verification.claim import Claim, Kind, claims_of, part
+from analysis.reproduction.verification.criteria import Above, Below
+
+MOST, FEW = Above(50, 10, ours=True), Below(50, 10, ours=True)
+SUCCESSFUL = "percentage of successful runs (test accuracy above .98)"
+
+ON_CIRCUITS = claims_of(
+    circuits.CIRCUITS,
+    Claim(
+        "CH.abstract.invariants",
+        "Transformers learn the task by clustering heads, circuits that have its invariances.",
+        f"{SUCCESSFUL} whose sequence embeddings lack no invariance to suffix and order",
+        (circuits.percentage_part(MOST, "circuits with all invariances", among="successful runs"),),
+        readings=(
+            "sequence embeddings are invariant to suffix and order",
+            "they form as many clusters as the ideal circuit; see CH.abstract.clusters",
+            "they form clusters that encode the sum; see OWN.sum",
+        ),
+        figure="vc2",
+        importance=3,
+        meaning="networks mostly solve the task without all its invariances",
+    ),
+    Claim(
+        "CH.abstract.clusters",
+        "Clustering heads map sequences to as many clusters as there are multisets of the counting tokens: six.",
+        f"{SUCCESSFUL} with exactly six clusters of sequence embeddings by single linkage: at all link lengths of a "
+        "range that spans at least a factor of 2, and at several link lengths, which are fractions of the spread",
+        (
+            part(circuits.lasting_six_clusters, MOST, "over a factor of 2", "%", factor=2),
+            *(part(circuits.six_clusters, MOST, f"at link length {link:g}", "%", link=link) for link in circuits.LINKS),
+        ),
+        figure="vc2",
+        importance=2,
+        meaning="networks solve the task as often with other numbers of clusters",
+    ),
+    Claim(
+        "CH.abstract.initialisation",
+        "The initial weights influence which invariances a run learns.",
+        "correlation of a run's attention at start and end, less that between different runs",
+        (part(circuits.excess_start_similarity, Above(0, 0.1), "", digits=2, name="inherited"),),
+        figure="vc8",
+        importance=2,
+        meaning="initial weights have no influence",
+    ),
+)
+
+IDEAL = claims_of(
+    ideal_circuits.IDEAL,
+    Claim(
+        "CH.figure1.ideal",
+        "An ideal circuit has all invariances and solves the task.",
+        "circuits built by hand for p = 2: accuracy, and largest fraction of the variance of sequence embeddings "
+        "due to a spurious token, and due to the order of two counting tokens",
+        (
+            part(ideal_circuits.worst_circuit, Above(99), "accuracy", "%", name="accuracy", vocab=2, dim=2, scale=100),
+            *(
+                part(ideal_circuits.worst_circuit, Below(0.01), label, digits=4, name=name, vocab=2, dim=2)
+                for name, label in ideal_circuits.INVARIANCES.items()
+            ),
+        ),
+        Kind.CONSTRUCTION,
+        figure="vc1",
+    ),
+)
+
+STAGES = claims_of(
+    phases.PHASES,
+    Claim(
+        "CH.abstract.two-stages",
+        "Learning has two stages: first sequence embeddings are structured, then a classifier is fitted.",
+        f"{SUCCESSFUL} with two drops of the loss or more; percentage of these whose final clusters form before "
+        "training accuracy comes half-way; and percentage of the second drop that is due to the MLP",
+        (
+            part(phases.runs_with_drops, MOST, "two drops", "%", least=2, of_all=False),
+            part(phases.clusters_before_accuracy, MOST, "clusters before classes", "%"),
+            part(phases.loss_fall_by_layers, MOST, "MLP in the second drop", "%", layers=phases.BEHIND, phase="second"),
+        ),
+        figure="vc5",
+        importance=3,
+        meaning="both are learned together",
+    ),
+    Claim(
+        "CH.figure2.snapshots",
+        "Sequence embeddings have no structure before the first drop and are clustered after it; the MLP classifies "
+        "some clusters correctly then, and all after the second drop.",
+        "means over successful runs: percentage of the variance of sequence embeddings between their final clusters, "
+        "and accuracy, at begin and end of the drops",
+        (
+            part(
+                phases.clustering_progress, Below(50, 10, ours=True), "clustered 20 epochs before", "%", moment="before"
+            ),
+            part(
+                phases.clustering_progress,
+                Below(50, 10, ours=True),
+                "clustered when it begins",
+                "%",
+                moment="first_begin",
+            ),
+            part(phases.clustering_progress, MOST, "clustered after", "%", moment="first_end"),
+            part(phases.accuracy_at_moment, MOST, "accuracy before the second", "%", moment="second_begin"),
+            part(phases.accuracy_at_moment, Above(95, ours=True), "accuracy after it", "%", moment="second_end"),
+        ),
+        figure="vc5",
+        importance=2,
+        meaning="the snapshots show one run only",
+    ),
+)
+
+NORMS = claims_of(
+    norms.NORMS,
+    Claim(
+        "CH.figure3.norms",
+        "With full batches phases of learning come with high gradient norms, which indicate saddle points.",
+        f"percentage of drops of the loss with a peak of the gradient norm, less that by chance; {RULE}",
+        (part(norms.excess_peaks, Above(0, 10), "", "points", setup=FULL, kind="drop"),),
+        figure="vc15",
+        importance=2,
+        meaning="gradient norms do not indicate phases of learning",
+    ),
+    Claim(
+        "CH.summary.stability",
+        "Gradient norms indicate how stable training is.",
+        "percentage of loss spikes with a peak of the gradient norm, less that by chance, with mini-batches",
+        (part(norms.excess_peaks, Above(0, 10), "", "points", setup=MINI, kind="spike"),),
+        figure="vc16",
+    ),
+)
+
+CLAIMS = (*ON_CIRCUITS, *IDEAL, *STAGES, *NORMS)
