@@ -54,8 +54,10 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     built = list(itertools.product(settings, DIMS, params.get("norms", NORMS)))
     circuits = [_circuit_properties(dataclasses.replace(s, dim=dim, norm=norm)) for s, dim, norm in built]
     networks = [[_network_properties(ClusteringHead(s), seed) for seed in range(params["networks"])] for s in settings]
-    data = {name: ("circuit", [each[name] for each in circuits], dimensionless(MEANINGS[name])) for name in circuits[0]}
-    data |= {
+    of_circuits = {
+        name: ("circuit", [each[name] for each in circuits], dimensionless(MEANINGS[name])) for name in circuits[0]
+    }
+    of_networks = {
         name: (("vocab", "network"), [[each[name] for each in row] for row in networks], dimensionless(MEANINGS[name]))
         for name in networks[0][0]
     }
@@ -64,7 +66,7 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
         "dim": ("circuit", [dim for _, dim, _ in built]),
         "norm": ("circuit", [norm for _, _, norm in built]),
     }
-    return xr.Dataset(data, {"vocab": list(VOCABS), **coords})
+    return xr.Dataset({**of_circuits, **of_networks}, {"vocab": list(VOCABS), **coords})
 
 
 def _circuit_properties(s: SparseSettings) -> dict[str, float]:

@@ -54,7 +54,7 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
             values = final.sel(split=split).values
             one[f"{split}_accuracy"] = ("run", values, dimensionless(f"final accuracy on {split} sequences"))
         found.append(one.assign(sparsity=one["sparsity"].astype(np.float32)))
-    dims = xr.Variable("dim", [need.settings.dim for need in ensembles(params)])
+    dims = xr.Variable("dim", [2, *params["dims"]])
     return xr.concat(found, dims, join="outer", coords="different", compat="equals", combine_attrs="override")
 
 
