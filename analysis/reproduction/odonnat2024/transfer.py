@@ -1,6 +1,7 @@
 """VC section 4.2 and figure 9: larger vocabularies learned from scratch, and finetuned from networks of p = 2."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import xarray as xr
@@ -173,6 +174,9 @@ def better_than_all(evidence: xr.Dataset, vocab: int) -> Estimate:
 SPLIT = "accuracy on the 2048 test sequences, of which hardly any occur in training from p = 3 on"
 UNCLEAR = "the paper does not say how long its runs from scratch are"
 
+_claim = partial(Claim, figure="vc9")
+_finding = partial(_claim, importance=2)
+
 
 def _gains(vocab: int, minimum: float) -> tuple[Measurement, Measurement]:
     """The gain by finetuning over runs from scratch of both lengths."""
@@ -184,44 +188,39 @@ def _gains(vocab: int, minimum: float) -> tuple[Measurement, Measurement]:
 
 
 def _figure_9_mean(vocab: int) -> Claim:
-    return Claim(
+    return _finding(
         f"VC.figure9.mean-p{vocab}",
         f"At p = {vocab} runs finetuned from p = 2 are more accurate in the mean over 250 runs than runs from scratch.",
         f"difference of the mean {SPLIT}",
         _gains(vocab, 1),
         departure=UNCLEAR,
-        figure="vc9",
-        importance=2,
     )
 
 
 CLAIMS = (
     *claims_of(
         TRANSFER,
-        Claim(
+        _claim(
             "VC.s4.2.finetuning-p3",
             "1000 epochs of p = 2 and then 1000 of p = 3 learn p = 3 much better, in the mean, than p = 3 alone.",
             f"difference of the mean {SPLIT}",
             _gains(3, 5),
             departure=UNCLEAR,
             places="section 4.2, abstract, conclusion",
-            figure="vc9",
             importance=3,
             meaning="circuits are not transferable, and the curriculum is of no use",
         ),
         _figure_9_mean(3),
-        Claim(
+        _finding(
             "CH.abstract.curriculum",
             "A curriculum has an effect on which circuits are learned and how well.",
             "mean test accuracy at p = 3 after 1000 epochs of p = 2 and 1000 of p = 3, less that after 2000 of p = 3",
             _gains(3, 5)[1:],
-            figure="vc9",
-            importance=2,
         ),
     ),
     *claims_of(
         VOCABULARIES,
-        Claim(
+        _finding(
             "VC.s4.2.nothing-above-4",
             "With p > 4 and 2048 training sequences of 12 tokens, nothing is learned from scratch within 1000 epochs.",
             "percentage of runs that have come less than a tenth of the way from chance to a test accuracy of 1",
@@ -230,38 +229,34 @@ CLAIMS = (
             ),
             readings=("apart from a rare run", "in no single run"),
             places="section 4.2, figure 9",
-            figure="vc9",
-            importance=2,
         ),
-        Claim(
+        _claim(
             "VC.s4.2.something-up-to-4",
             "Up to p = 4 some runs learn something from scratch within 1000 epochs.",
             "percentage of runs that have come a tenth of the way from chance to a test accuracy of 1, or more",
             tuple(part(learned_runs, Exists(), f"p = {vocab}", "%", vocab=vocab) for vocab in (2, 3, 4)),
             departure="the paper only says that nothing is learned above 4, so one run is enough",
-            figure="vc9",
         ),
-        Claim(
+        _claim(
             "VC.s4.2.harder-with-p",
             "The number of sequences is p^T, and the problem gets harder as p grows.",
             "rank correlation of p = 2 to 10 with the fraction of the way from chance to a test accuracy of 1",
             (part(vocabulary_correlation, Below(0, 0.1), "rank correlation", digits=2),),
             departure="the length T is not varied",
-            figure="vc9",
         ),
-        Claim(
+        _finding(
             "VC.s4.2.curriculum",
             "An easier task first induces circuits that make a harder task easier to learn.",
             "mean test accuracy of runs finetuned from p = 2 less that of runs from scratch of as many epochs in all",
             tuple(
-                part(finetuning_gain, Above(0, 1), f"p = {vocab}", "points", vocab=vocab, over=LONG) for vocab in VOCABS
+                part(finetuning_gain, Above(0, 1), f"p = {vocab}", "points", vocab=vocab, over=LONG)
+                for vocab in VOCABS[1:]
             ),
+            departure="p = 3 is in VC.s4.2.finetuning-p3",
             places="section 4.2, section 1, conclusion",
-            figure="vc9",
-            importance=2,
         ),
         *map(_figure_9_mean, VOCABS[1:]),
-        Claim(
+        _finding(
             "VC.figure9.maximum",
             "At each p from 3 to 10 the best finetuned run is at least as accurate as the best from scratch, and more "
             "accurate where that is not perfect.",
@@ -269,8 +264,6 @@ CLAIMS = (
             "to the best up to 1 point, if that is above 99%",
             tuple(part(better_than_all, Exists(), f"p = {vocab}", "%", vocab=vocab) for vocab in VOCABS),
             departure="a tie at 100% counts as at least equal",
-            figure="vc9",
-            importance=2,
         ),
     ),
     Claim(
