@@ -297,7 +297,12 @@ CLAIMS = (
             (
                 part(clusters_in_first_drop, Above(50, 10), "clusters form in the drop", "%"),
                 part(
-                    loss_fall_by_layers, Above(50, 10), "decrease due to first layers", "%", layers=FRONT, phase="first"
+                    loss_fall_by_layers,
+                    Above(50, 10, ours=True),
+                    "decrease due to first layers",
+                    "%",
+                    layers=FRONT,
+                    phase="first",
                 ),
             ),
             importance=3,
