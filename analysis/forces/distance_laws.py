@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.stats import rankdata
 
 from analysis.forces.directions import without_shift_and_scaling
 from analysis.forces.force_audit import fit_force_fields
-from analysis.forces.pair_sum_classifier import nearest_pair_sums
+from analysis.forces.pair_sum_classifier import Classifier, logit_margin, nearest_pair_sums, pair_sum_gradients
+from analysis.statistics.ranks import rank_correlation
 
 REPULSIONS = tuple(float(power) for power in np.arange(-0.75, 4.01, 0.25))
 """Powers p of laws of repulsion 1 / r^p; the paper's is 1. Not -1: but for a shift and a change of size, a repulsion of
@@ -25,6 +25,30 @@ SOFT = 1e-9
 """Distances below this fraction of the pair sums' size count as zero, as in the forces."""
 FEWEST = 10
 """Smallest number of cases of a rank correlation."""
+
+NEIGHBOUR_MEASURES = {
+    "unlike_count": "neighbours of different classes",
+    "unlike_hits": "of these, those that the gradient pushes apart",
+    "unlike_rank": "Spearman's rho of that push and the distance",
+    "like_count": "neighbours of the same class",
+    "like_hits": "of these, those that the gradient pulls together",
+    "like_rank": "Spearman's rho of that pull and the distance",
+    "like_region": "of these, those that the network predicts to be of one class",
+    "right_side": "Spearman's rho of the gradient's size and the distance from the boundary, on its right side",
+    "wrong_side": "the same on its wrong side",
+}
+
+
+def neighbour_measures(of: Classifier) -> dict[str, np.ndarray]:
+    """The NEIGHBOUR_MEASURES of each run, (run,)."""
+    forces, margins = pair_sum_gradients(of), logit_margin(of)
+    predicted = of.logits(of.sums).argmax(axis=-1)
+    rows = [
+        nearest_neighbour_motion(of.sums[run], of.right[run], forces[run], predicted[run])
+        | gradient_margin_correlation(np.linalg.norm(forces[run], axis=-1), margins[run])
+        for run in range(len(forces))
+    ]
+    return {name: np.array([row[name] for row in rows]) for name in NEIGHBOUR_MEASURES}
 
 
 def distance_law_fits(sums: np.ndarray, right: np.ndarray, force: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -92,6 +116,4 @@ def gradient_margin_correlation(size: np.ndarray, margin: np.ndarray) -> dict[st
 
 def _rank_correlation(first: np.ndarray, second: np.ndarray) -> float:
     """Spearman's rho of two quantities (case,); NaN for too few cases, or where one does not vary."""
-    if len(first) < FEWEST or np.ptp(first) == 0 or np.ptp(second) == 0:
-        return math.nan
-    return float(np.corrcoef(rankdata(first), rankdata(second))[0, 1])
+    return rank_correlation(first, second).value if len(first) >= FEWEST else math.nan

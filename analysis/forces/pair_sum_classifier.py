@@ -115,6 +115,34 @@ def boundary_distance(of: Classifier) -> np.ndarray:
     return (unit_norm_fractions(of.sums, of.hidden, of.bias) * distance).sum(axis=-1)
 
 
+CLASSIFIER_MEASURES = {
+    "relative_steepness": "median over pairs of the slope of the logit margin, times the size of the pair sums",
+    "evenness": "participation ratio of the gradients at pair sums",
+    "offset": "mean distance of units' boundaries from the origin",
+    "relative_offset": "the same divided by the root mean square length of the pair sums",
+    "slices": "fraction of the plane that is in the class further out in its direction",
+    "longer": "Pearson's r of a pair sum's length and the right class's logit",
+    "right_near_like": "training accuracy of pairs whose nearest pair sum is of their class",
+    "right_near_unlike": "training accuracy of pairs whose nearest pair sum is of another class",
+}
+
+
+def classifier_measures(of: Classifier) -> dict[str, np.ndarray]:
+    """The CLASSIFIER_MEASURES of each run, (run,)."""
+    offset, size = boundary_distance(of), np.sqrt((of.sums**2).sum(-1).mean(-1))
+    near_like, near_unlike = accuracy_by_nearest_class(of)
+    return {
+        "relative_steepness": np.median(margin_slope(of), axis=-1) * size,
+        "evenness": participation_ratio(np.linalg.norm(pair_sum_gradients(of), axis=-1)),
+        "offset": offset,
+        "relative_offset": offset / size,
+        "slices": radial_agreement(of),
+        "longer": length_logit_correlation(of),
+        "right_near_like": near_like,
+        "right_near_unlike": near_unlike,
+    }
+
+
 def _ratio(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
     """Ratio of arrays (run,); NaN where the denominator is 0."""
     return np.divide(top, bottom, out=np.full(len(top), np.nan), where=bottom > 0)

@@ -97,7 +97,7 @@ WEIGHT_ANGLES = Experiment(
         Size.DEFAULT: {"tokens": list(range(5, 19)), "runs": 200},
         Size.FULL: {"tokens": list(range(5, 19)), "runs": 1000},
     },
-    seconds={Size.QUICK: 1, Size.DEFAULT: 4, Size.FULL: 20},
+    seconds={Size.QUICK: 2, Size.DEFAULT: 15, Size.FULL: 60},
     measure=measure_angles,
     ensembles=angle_ensembles,
     depends={"epochs": EPOCHS, "every": EVERY, "directions": alignment.DIRECTIONS},

@@ -3,9 +3,8 @@
 import numpy as np
 import xarray as xr
 
-from analysis.forces import pair_sum_classifier
 from analysis.forces.alignment import DEAD_NORM_FRACTION, embedding_pair_sums
-from analysis.forces.pair_sum_classifier import ANGLES, RADII, Classifier
+from analysis.forces.pair_sum_classifier import ANGLES, CLASSIFIER_MEASURES, RADII, Classifier, classifier_measures
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.verification import final_frames, samples
 from analysis.reproduction.verification.claim import Claim, claims_of, part
@@ -23,40 +22,15 @@ def load_classifier(trajectory: xr.Dataset, at: int, kept: np.ndarray) -> Classi
     return Classifier._make([*layers, embedding_pair_sums(embedding, pairs), modular_sum(pairs, embedding.shape[-2])])
 
 
-QUANTITIES = {
-    "circle": "whether it is a circle by CA algorithm 1",
-    "relative_steepness": "median over pairs of the slope of the logit margin, times the size of the pair sums",
-    "evenness": "participation ratio of the gradients at pair sums",
-    "offset": "mean distance of units' boundaries from the origin",
-    "relative_offset": "the same divided by the root mean square length of the pair sums",
-    "slices": "fraction of the plane that is in the class further out in its direction",
-    "longer": "Pearson's r of a pair sum's length and the right class's logit",
-    "right_near_like": "training accuracy of pairs whose nearest pair sum is of their class",
-    "right_near_unlike": "training accuracy of pairs whose nearest pair sum is of another class",
-}
-
-
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """The classifiers at the end of training, (weight_decay, run)."""
-    return networks.measure_by_weight_decay(runner, networks.ensembles(params), QUANTITIES, _measure_runs)
+    quantities = {"circle": "whether it is a circle by CA algorithm 1"} | CLASSIFIER_MEASURES
+    return networks.measure_by_weight_decay(runner, networks.ensembles(params), quantities, _measure_runs)
 
 
 def _measure_runs(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
-    of = load_classifier(trajectory, -1, kept)
-    offset, size = pair_sum_classifier.boundary_distance(of), np.sqrt((of.sums**2).sum(-1).mean(-1))
-    gradients = np.linalg.norm(pair_sum_classifier.pair_sum_gradients(of), axis=-1)
-    near_like, near_unlike = pair_sum_classifier.accuracy_by_nearest_class(of)
-    return {
-        "circle": is_circle(final_frames.frame_values(trajectory, "embedding", -1)[kept]),
-        "relative_steepness": np.median(pair_sum_classifier.margin_slope(of), axis=-1) * size,
-        "evenness": pair_sum_classifier.participation_ratio(gradients),
-        "offset": offset,
-        "relative_offset": offset / size,
-        "slices": pair_sum_classifier.radial_agreement(of),
-        "longer": pair_sum_classifier.length_logit_correlation(of),
-        "right_near_like": near_like,
-        "right_near_unlike": near_unlike,
-    }
+    circle = is_circle(final_frames.frame_values(trajectory, "embedding", -1)[kept])
+    return {"circle": circle} | classifier_measures(load_classifier(trajectory, -1, kept))
 
 
 CLASSIFIER = Experiment(

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from analysis.forces import distance_laws, pair_sum_classifier
+from analysis.forces import distance_laws
+from analysis.forces.distance_laws import NEIGHBOUR_MEASURES, neighbour_measures
+from analysis.forces.pair_sum_classifier import pair_sum_gradients
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.musat2024.classifier import load_classifier
 from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, part
@@ -22,17 +24,6 @@ from dynamics.trajectory.diverged import not_diverged
 
 FORMING = (20, 100)
 """Epochs at which structures are forming; half of all networks have theirs by epoch 200."""
-NEIGHBOURS = {
-    "unlike_count": "neighbours of different classes",
-    "unlike_hits": "of these, those that the gradient pushes apart",
-    "unlike_rank": "Spearman's rho of that push and the distance",
-    "like_count": "neighbours of the same class",
-    "like_hits": "of these, those that the gradient pulls together",
-    "like_rank": "Spearman's rho of that pull and the distance",
-    "like_region": "of these, those that the network predicts to be of one class",
-    "right_side": "Spearman's rho of the gradient's size and the distance from the boundary, on its right side",
-    "wrong_side": "the same on its wrong side",
-}
 POWERS = {"repulsion": distance_laws.REPULSIONS, "attraction": distance_laws.ATTRACTIONS}
 """Powers of the distance in laws of each force."""
 PAPERS = {"repulsion": 1.0, "attraction": 0.0}
@@ -56,21 +47,15 @@ def _measure_frame(trajectory: xr.Dataset, at: int) -> xr.Dataset:
     """The same in one frame, (run,) and (run, power)."""
     kept = not_diverged(trajectory)
     of = load_classifier(trajectory, at, kept)
-    forces, margins = pair_sum_classifier.pair_sum_gradients(of), pair_sum_classifier.logit_margin(of)
-    predicted = of.logits(of.sums).argmax(axis=-1)
-    motion, fits = [], []
-    for sums, right, force, margin, guess in zip(of.sums, of.right, forces, margins, predicted, strict=True):
-        gradient = distance_laws.gradient_margin_correlation(np.linalg.norm(force, axis=-1), margin)
-        motion.append(distance_laws.nearest_neighbour_motion(sums, right, force, guess) | gradient)
-        fits.append(distance_laws.distance_law_fits(sums, right, force))
     found = xr.Dataset(coords={"run": np.arange(len(kept))})
-    for name, words in NEIGHBOURS.items():
-        values = expand_to_runs(np.array([row[name] for row in motion]), kept)
-        found[name] = ("run", values, {"long_name": words, "units": "1"})
+    for name, values in neighbour_measures(of).items():
+        found[name] = ("run", expand_to_runs(values, kept), {"long_name": NEIGHBOUR_MEASURES[name], "units": "1"})
+    runs = zip(of.sums, of.right, pair_sum_gradients(of), strict=True)
+    fits = [distance_laws.distance_law_fits(*run) for run in runs]
     for place, (kind, powers) in enumerate(POWERS.items()):
         values = expand_to_runs(np.reshape([fit[place] for fit in fits], (-1, len(powers))), kept)
         attrs = {"long_name": f"R² of the four fields by the power of {kind}", "units": "1"}
-        found = found.assign_coords({f"{kind}_power": list(powers)})
+        found[f"{kind}_power"] = list(powers)
         found[f"by_{kind}"] = (("run", f"{kind}_power"), values, attrs)
     return found
 
@@ -131,8 +116,7 @@ def neighbour_percentage(evidence: xr.Dataset, kind: str, what: str, epoch: int)
 
 def distance_correlation(evidence: xr.Dataset, kind: str, epoch: int) -> Estimate:
     """Mean over networks of Spearman's correlation of a push or pull with a distance."""
-    found = estimate_mean(evidence.sel(epoch=epoch, method="nearest")[kind], "networks")
-    return found._replace(effect=found.interval.value, effect_name="Spearman's rho")
+    return estimate_mean(evidence[kind].sel(epoch=epoch, method="nearest"), "networks")
 
 
 def _while_forming(measure, criterion: Criterion, label: str = "", unit: str = "", **more) -> tuple[Measurement, ...]:
@@ -168,8 +152,7 @@ CLAIMS = claims_of(
     Claim(
         "CA.s5.1.inverse",
         "The push between pair sums of different classes is inversely proportional to their distance.",
-        f"the power p of a repulsion 1 / r^p that, with the other three fields, explains most of {WHERE}; 1 is nearer "
-        "than other integers from 0.5 to 1.5",
+        f"the power p of a repulsion 1 / r^p that, with the other three fields, explains most of {WHERE}",
         _while_forming(best_power, Within(0.5, 1.5, ours=True), kind="repulsion"),
         readings=("the sum over all pair sums, as in the particle simulation", "between neighbours only"),
         places="section 5.1, section 6",
@@ -181,7 +164,6 @@ CLAIMS = claims_of(
         "The gradient pulls two neighbouring pair sums of the same class together.",
         f"percentage of {NEIGHBOUR} of the same class that move together by {WHERE}",
         _while_forming(neighbour_percentage, MOST, unit="%", kind="like", what="hits"),
-        readings=("neighbours, with no pair sum between them", "any two pair sums"),
         importance=2,
         meaning="attraction would not act between neighbours",
     ),
@@ -212,8 +194,5 @@ CLAIMS = claims_of(
             *_while_forming(distance_correlation, Below(0, 0.1), "right side, ", kind="right_side"),
             *_while_forming(distance_correlation, Below(0, 0.1), "wrong side, ", kind="wrong_side"),
         ),
-        readings=("gradient of the loss, which moves embeddings", "gradient of the probability of the class"),
-        meaning="the argument for a constant pull would fail: the gradient of a cross-entropy does not decrease on the "
-        "wrong side",
     ),
 )

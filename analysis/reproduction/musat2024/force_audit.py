@@ -146,7 +146,6 @@ CLAIMS = claims_of(
             for field, label in FIELDS.items()
             for epoch in (100, 2000)
         ),
-        readings=("each field's fraction of the true gradient", "the size of the forces"),
         importance=2,
         meaning="weight decay would not make circles and grids by these forces",
     ),

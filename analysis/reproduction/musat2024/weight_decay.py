@@ -119,7 +119,6 @@ CLAIMS = (
                 part(networks.mean_at_decay, Below(0.05, ours=True), "distance", digits=3, name="second_half", decay=0),
                 part(networks.ratio_without_decay, Below(1, 0.2), "0 over 1", "times", digits=2, name="second_half"),
             ),
-            readings=("the shape no longer changes", "updates become small, which CA.s5.1.slowing tests"),
             places="section 5.1, section 7",
             importance=2,
             meaning="a halt would not explain why there are no circles without weight decay",

@@ -1,6 +1,5 @@
 """The order of the events in which circles form, in networks and in particles."""
 
-import math
 from collections.abc import Callable, Sequence
 from itertools import combinations
 
@@ -64,38 +63,33 @@ SEQUENCE = Experiment(
 
 
 def _event_orders(evidence: xr.Dataset, system: str) -> np.ndarray:
-    """Which event of each two comes first in each circle: (circle, pair of events), 1 the first, 0 the second, else ½.
+    """Whether the first event of each pair comes first in each circle: (circle, pair of events), ½ if undecided.
 
     What has not happened comes last.
     """
     when = evidence[f"{system}_onset"].transpose(system, "event").values
-    order = [np.where(when[:, a] < when[:, b], 1.0, np.where(when[:, a] > when[:, b], 0.0, 0.5)) for a, b in PAIRS]
-    return np.array(order).T.reshape(len(when), len(PAIRS))
+    first, second = (when[:, list(events)] for events in zip(*PAIRS, strict=True))
+    return np.where(first == second, 0.5, first < second)
 
 
-def order_agreement_between(first: np.ndarray, second: np.ndarray) -> float:
-    """Percentage of equal orders of one of the first and one of the second, both (circle, pair)."""
-    p, q = first.mean(axis=0), second.mean(axis=0)
-    return 100 * float((p * q + (1 - p) * (1 - q)).mean())
+def order_agreement(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Percentage of pairs of events in the same order, of orders (circle, pair): (first circle, second circle)."""
+    return 100 * (first @ second.T + (1 - first) @ (1 - second).T) / first.shape[1]
 
 
-def order_agreement_within(order: np.ndarray) -> float:
-    """Percentage of equal orders of two different ones of (circle, pair)."""
-    count = len(order)
-    if count < 2:
-        return math.nan
-    equal = sum(side.sum(axis=0) ** 2 - (side**2).sum(axis=0) for side in (order, 1 - order))
-    return 100 * float((equal / (count * (count - 1))).mean())
+def mean_agreement(first: np.ndarray, second: np.ndarray) -> float:
+    """Mean agreement of one of the first and one of the second."""
+    return float(order_agreement(first, second).mean())
 
 
 def excess_agreement(first: np.ndarray, second: np.ndarray) -> float:
-    """Agreement between the first and the second less the mean of that within each, in points."""
-    within = (order_agreement_within(first) + order_agreement_within(second)) / 2
-    return order_agreement_between(first, second) - within
+    """The same less the mean agreement of different circles of the first, and of the second."""
+    within = [order_agreement(side, side)[~np.eye(len(side), dtype=bool)].mean() for side in (first, second)]
+    return mean_agreement(first, second) - float(np.mean(within))
 
 
-def order_agreement(evidence: xr.Dataset, statistic: Callable[[np.ndarray, np.ndarray], float]) -> Estimate:
-    """A statistic of the orders in networks and in particles, with a jackknife interval over the circles of each."""
+def agreement_of_systems(evidence: xr.Dataset, statistic: Callable[[np.ndarray, np.ndarray], float]) -> Estimate:
+    """A statistic of the orders in networks and in particles, with a jackknife interval over the circles of both."""
     one, other = (_event_orders(evidence, system) for system in SYSTEMS)
     count = len(one) + len(other)
     if min(len(one), len(other)) < FEWEST_FOR_JACKKNIFE:
@@ -105,17 +99,13 @@ def order_agreement(evidence: xr.Dataset, statistic: Callable[[np.ndarray, np.nd
         np.array([statistic(one, np.delete(other, run, axis=0)) for run in range(len(other))]),
     ]
     interval = leave_one_out_interval(statistic(one, other), without)
-    return Estimate(interval, count, "circles", note=_format_event_order(evidence))
+    return Estimate(interval, count, "circles", note="; ".join(_format_mean_order(evidence, each) for each in SYSTEMS))
 
 
-def _format_event_order(evidence: xr.Dataset) -> str:
-    """The events by their mean ranks in the circles of each system."""
-    orders = []
-    for system in SYSTEMS:
-        ranks = rankdata(evidence[f"{system}_onset"].transpose(system, "event"), axis=1).mean(axis=0)
-        names = evidence["event"].values[np.argsort(ranks, kind="stable")]
-        orders.append(f"{system}s: {', '.join(map(str, names))}")
-    return "; ".join(orders)
+def _format_mean_order(evidence: xr.Dataset, system: str) -> str:
+    """The events by their mean ranks in the circles of a system."""
+    ranks = rankdata(evidence[f"{system}_onset"].transpose(system, "event"), axis=1).mean(axis=0)
+    return f"{system}s: {', '.join(evidence['event'].values[np.argsort(ranks, kind='stable')])}"
 
 
 CLAIMS = claims_of(
@@ -128,8 +118,8 @@ CLAIMS = claims_of(
         "Percentage of equal orders in a network (weight decay 1) and a particle run (f_a = 2), and that less the "
         "percentage within a system",
         (
-            part(order_agreement, Above(50, 10), "between systems", "%", statistic=order_agreement_between),
-            part(order_agreement, Within(-10, 10), "less within systems", "points", statistic=excess_agreement),
+            part(agreement_of_systems, Above(50, 10), "between systems", "%", statistic=mean_agreement),
+            part(agreement_of_systems, Within(-10, 10), "less within systems", "points", statistic=excess_agreement),
         ),
         importance=2,
         meaning="networks and particles would reach the same structure in different ways",

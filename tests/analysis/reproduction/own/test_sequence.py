@@ -31,7 +31,7 @@ def times(generator):
 def test_equal_and_opposite_orders(factor, expected, agreement, times):
     found = evidence(times, factor * times)
     assert judging.part_verdicts("OWN.sequence", found) == [expected] * 2
-    between = sequence.order_agreement(found, sequence.order_agreement_between)
+    between = sequence.agreement_of_systems(found, sequence.mean_agreement)
     assert agreement[0] < between.interval.value < agreement[1]
     assert "networks: frequency, polygon, imperfections, circle; particles: " in between.note
 
@@ -40,7 +40,7 @@ def test_what_does_not_happen_is_last_and_few_circles_have_no_estimate(times):
     late = times.copy()
     late[:, 3] = np.inf
     assert judging.part_verdicts("OWN.sequence", evidence(times, late))[0] == Verdict.NOT
-    few = sequence.order_agreement(evidence(times[:2], times), sequence.order_agreement_between)
+    few = sequence.agreement_of_systems(evidence(times[:2], times), sequence.mean_agreement)
     assert math.isnan(few.interval.value)
     assert few.note
 
@@ -52,6 +52,5 @@ def test_agreement_is_a_mean_over_pairs_of_circles(generator):
         100 * np.mean([(side[i] == side[j]).mean() for i in range(6) for j in range(6) if i != j])
         for side in (one, other)
     ]
-    assert sequence.order_agreement_between(one, other) == pytest.approx(between)
-    assert sequence.order_agreement_within(one) == pytest.approx(within[0])
+    assert sequence.mean_agreement(one, other) == pytest.approx(between)
     assert sequence.excess_agreement(one, other) == pytest.approx(between - np.mean(within))

@@ -1,0 +1,161 @@
+"""Verdicts on CA's claims about classifier, forces, alignment and weight decay, for made evidence."""
+
+import math
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from analysis.forces.alignment import embedding_pair_sums
+from analysis.reproduction.musat2024 import alignment, classifier, clustering, distance, force_audit, weight_decay
+from analysis.reproduction.musat2024.networks import DECAYS
+from analysis.reproduction.verification.criteria import Verdict
+from dynamics.simulation import simulate
+from dynamics.tasks import all_pairs
+from tests.analysis.reproduction import judging
+from tests.analysis.reproduction.musat2024.networks_evidence import DECAY, table
+from tests.polygons import polygon
+
+REPRODUCED, PARTLY, NOT, UNDECIDED = Verdict.REPRODUCED, Verdict.PARTLY, Verdict.NOT, Verdict.UNDECIDED
+CIRCLE = np.broadcast_to(np.arange(40) < 10, (4, 40))
+
+
+# Evidence of effects of some size: 1 is as claimed, 0 none, less than 0 the opposite.
+
+
+def classifiers(effect, noise):
+    none, kind = effect * (DECAY == 0), effect * np.where(CIRCLE, 1, -1)
+    return table(
+        CIRCLE, relative_steepness=10.0**none + noise, offset=4.0**none + noise, relative_offset=0.3 + noise,
+        evenness=0.5 - 0.4 * none + noise, slices=0.5 + 0.3 * kind + noise, longer=0.5 + 0.4 * kind + noise,
+        right_near_like=0.75 + 0.15 * effect + noise, right_near_unlike=0.75 - 0.15 * effect - noise,
+    )  # fmt: skip
+
+
+def halt(effect, noise):
+    moved = np.where(DECAY == 0, 0.15 * 15.0**-effect, 0.15) * np.exp(noise)
+    return table(CIRCLE, second_half=moved, rate=moved, slowing=moved)
+
+
+def outcomes(effect, noise):
+    """End states of the networks of table 1."""
+    accuracy = 60 + 40 * effect * (DECAY - 1) + 300 * noise
+    before = 80 + 60 * effect
+    imperfect = np.where(CIRCLE, 80 + 15 * effect, 80 - 40 * effect) + 300 * noise
+    return table(CIRCLE, accuracy=accuracy, train_accuracy=60.0, imperfections=imperfect,
+                 start_imperfections=before, chance_imperfections=before)  # fmt: skip
+
+
+def sizes(effect, noise):
+    decay = np.array(weight_decay.DECAYS)[:, None]
+    weight = np.exp(-effect * decay + 10 * np.resize(noise, (11, 40)))
+    return table(np.zeros((11, 40)), weight_decay.DECAYS, weight=weight, output_weight=weight, bias=weight**2)
+
+
+def neighbours(effect, noise):
+    noise = 5 * noise[:2]
+    values = dict.fromkeys(("unlike_rank", "right_side", "wrong_side"), -0.4 * effect + noise)
+    values |= dict.fromkeys(("unlike_hits", "like_hits", "like_region"), 200 + 100 * effect + 0 * noise)
+    values |= dict.fromkeys(("unlike_count", "like_count"), 400 + 0 * noise)
+    dims = ("epoch", "run")
+    found = xr.Dataset({name: (dims, each) for name, each in values.items()}, {"epoch": [20, 100]})
+    found["like_rank"] = (dims, 0.25 - 0.25 * effect + noise)
+    for kind, powers in distance.POWERS.items():
+        top = distance.PAPERS[kind] + 1 - effect + noise
+        found[f"{kind}_power"] = list(powers)
+        found[f"by_{kind}"] = ((*dims, f"{kind}_power"), 0.5 - 0.01 * (np.array(powers) - top[..., None]) ** 2)
+    return found
+
+
+def audits(effect, noise):
+    grows = effect * (1 + np.array(DECAYS)[:, None, None])
+    noise = np.stack([noise] * 4, axis=1)
+    dims = ("weight_decay", "epoch", "run")
+    data = {"r_squared": 0.15 + 0.3 * grows + noise, "renamed_r_squared": 0.15 + 0 * noise, "law_r_squared": 0 * noise}
+    found = xr.Dataset({name: (dims, values) for name, values in data.items()},
+                       {"weight_decay": list(DECAYS), "epoch": [0, 20, 100, 2000]})  # fmt: skip
+    weight = xr.DataArray(0.4 * grows + noise, dims=dims)
+    return found.assign(weight=weight.expand_dims(field=list(force_audit.FIELDS)))
+
+
+def rays(effect, noise):
+    return table(CIRCLE, rays=0.78 + np.where(CIRCLE, 0.2, -0.1) * effect + 0.1 * noise, rays_chance=0.68)
+
+
+def angles(effect, noise):
+    dims = ("epoch", "direction", "circle")
+    relative = np.broadcast_to(1 - 0.6 * effect + noise[0], (len(alignment.EPOCHS), 2, 40))
+    return xr.Dataset(
+        {"angle": (dims, 2 * relative), "random": (dims, 2 + 0 * relative), "tokens": ("circle", np.full(40, 17)),
+         "corners": ("circle", 8 + np.arange(40) % 2)},
+        {"epoch": list(alignment.EPOCHS), "direction": ["weight", "boundary"]},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("module", "experiment", "made", "opposite", "small"),
+    [
+        (classifier, "ca.classifier", classifiers, {NOT, UNDECIDED}, {PARTLY}),
+        (clustering, "ca.table1", outcomes, {UNDECIDED, NOT}, {PARTLY}),
+        (weight_decay, "ca.halt", halt, {UNDECIDED}, {PARTLY}),
+        (weight_decay, "ca.table1", outcomes, {NOT}, {PARTLY}),
+        (weight_decay, "ca.figure6", sizes, {NOT}, {PARTLY, REPRODUCED}),
+        (distance, "ca.distance", neighbours, {NOT, UNDECIDED}, {PARTLY, UNDECIDED}),
+        (force_audit, "ca.audit", audits, {NOT}, {PARTLY, NOT}),
+        (alignment, "ca.alignment", rays, {UNDECIDED}, {PARTLY}),
+        (alignment, "ca.weight-angles", angles, {NOT}, {PARTLY}),
+    ],
+)
+def test_claims_are_judged_by_the_size_of_effects(module, experiment, made, opposite, small, generator):
+    noise = 0.01 * generator.standard_normal((4, 40))
+    for effect, verdicts in ((1, {REPRODUCED}), (-1, opposite), (0.1, small)):
+        found = judging.verdicts(module.CLAIMS, made(effect, noise), experiment)
+        assert set(found.values()) == verdicts, effect
+
+
+def test_estimates_and_notes(generator):
+    noise = 0.01 * generator.standard_normal((4, 40))
+    found = classifiers(1, noise)
+    assert classifier.clustered_accuracy_gain(found, 0.6).count == 30
+    assert "0.30 without weight decay, 0.30 with" in classifier.boundary_distance_ratio(found).note
+    assert clustering.clustered_sums(outcomes(1, 0 * noise), 0.6).interval.value == pytest.approx(100 * (1 - 40 / 153))
+    assert weight_decay.bias_to_weight_ratio(sizes(1, noise)).interval.value == pytest.approx(np.e, rel=0.05)
+    assert weight_decay.overfitting_gap_change(outcomes(1, noise)).interval.value == pytest.approx(40, abs=2)
+    assert force_audit.fields_r_squared(audits(1, noise), 1.0, 20).note == "0.00 with the paper's constants"
+    assert alignment.rays_of_circles(rays(1, noise)).note == "0.68 with tokens renamed at random"
+    assert alignment.angle_from_random(angles(1, noise), 17, 2000).note == "0.8° against 2.0°"
+    assert alignment.relative_angle(angles(1, noise), "weight", odd=True).count == 20
+    no_circles = rays(1, noise).assign(circle=lambda evidence: 0 * evidence["circle"])
+    assert set(judging.verdicts(alignment.CLAIMS, no_circles, "ca.alignment").values()) == {Verdict.UNTESTABLE}
+
+
+def test_the_best_power_is_where_the_mean_curve_is_highest(generator):
+    noise = 0.01 * generator.standard_normal((4, 40))
+    assert distance.best_power(neighbours(0.5, noise), "repulsion", 20).interval.value == pytest.approx(1.5, abs=0.05)
+    beyond = distance.best_power(neighbours(-9, noise), "repulsion", 20)
+    assert beyond.interval.value == 4
+    assert "end of the powers" in beyond.note
+    nothing = neighbours(1, noise) * np.nan
+    assert math.isnan(distance.best_power(nothing, "repulsion", 20).interval.value)
+    none = neighbours(1, noise).assign(like_count=lambda evidence: 0 * evidence["like_count"])
+    assert distance.neighbour_percentage(none, "like", "hits", 20).note == "there are none"
+
+
+class Polygons:
+    """Runs ensembles in which the first two networks are polygons with six and three corners, with weights on them."""
+
+    def ensemble(self, need):
+        trajectory = simulate(need.settings, need.runs, steps=2, every=1, progress=False).load()
+        embedding = np.stack([polygon(6), polygon(6, step=2), polygon(6) * np.arange(1, 7)[:, None]])
+        trajectory["embedding"][:] = embedding[:, None].astype(np.float32)
+        trajectory["hidden_weight"][:] = embedding_pair_sums(embedding, np.tile(all_pairs(6)[:1], (32, 1)))[:, None]
+        trajectory["hidden_bias"][:] = 0.1
+        return trajectory
+
+
+def test_angles_are_measured_in_circles_only():
+    found = alignment.measure_angles(Polygons(), {"tokens": [6], "runs": 3})
+    assert found["corners"].values.tolist() == [6, 3]
+    end = found.sel(epoch=2000)
+    np.testing.assert_allclose(end["angle"], [[0, 0], [0, 30]], atol=0.1)  # of weights, then of boundaries
+    np.testing.assert_allclose(end["random"][:, 1], 15, rtol=0.05)
