@@ -39,8 +39,9 @@ KINDS = {
 }
 MARKS = dict(zip(Verdict, "●◐✕?–○", strict=True))
 """A symbol for each verdict, so that colour is not needed to tell them apart."""
-UNTESTED = (Verdict.UNTESTABLE, Verdict.SKIPPED)
 WORST_FIRST = (Verdict.NOT, Verdict.PARTLY, Verdict.UNDECIDED)
+TESTED = (Verdict.REPRODUCED, Verdict.PARTLY, Verdict.NOT, Verdict.UNDECIDED)
+UNTESTED = {Verdict.UNTESTABLE: "Not testable", Verdict.SKIPPED: "Not tested at this size"}
 SENTENCES = ("statement", "measured", "meaning", "untestable")
 """Texts of claims that are shown as sentences."""
 
@@ -64,6 +65,7 @@ class PartView(NamedTuple):
     of: str
     """Number of cases"""
     criterion: str
+    """Empty if all parts have the same"""
     verdict: Verdict
     reason: str
     """The reason of the verdict, unless it is "reproduced" """
@@ -84,6 +86,8 @@ class ClaimView(NamedTuple):
     counts: bool
     """Whether it counts in the headline"""
     parts: tuple[PartView, ...]
+    criterion: str
+    """The criterion of all parts, if there are several with the same"""
     same_measured: str
     """An earlier claim that is measured in the same way"""
     command: str
@@ -137,8 +141,8 @@ def build_view(
         "environment": ", ".join(f"{name} {value}" for name, value in provenance.environment.items()),
         "verdicts": sorted({view.verdict for view in views if not view.claim.untestable}, key=list(Verdict).index),
         "kinds": sorted({view.claim.kind for view in views}, key=list(Kind).index),
+        "tested_verdicts": TESTED,
         "marks": MARKS,
-        "Verdict": Verdict,
     }
 
 
@@ -154,6 +158,8 @@ def _claim_views(
         sentences: dict[str, Any] = {name: formatting.as_sentence(getattr(claim, name)) for name in SENTENCES}
         if readings.setdefault(claim.readings, claim.name) != claim.name:
             sentences["readings"] = ()
+        parts = [_part_view(result, *each) for each in result.judged_parts()]
+        same = parts[0].criterion if len(parts) > 1 and len({part.criterion for part in parts}) == 1 else ""
         views.append(
             ClaimView(
                 claim=dataclasses.replace(claim, **sentences),
@@ -161,7 +167,8 @@ def _claim_views(
                 verdict=result.verdict,
                 caveat=results.verdict_caveat(result),
                 counts=result.counts,
-                parts=tuple(_part_view(result, *each) for each in result.judged_parts()),
+                parts=tuple(part._replace(criterion="") if same else part for part in parts),
+                criterion=same.replace(":", " for each:", 1),
                 same_measured="" if earlier == claim.name else earlier,
                 command=_command(result, experiments.get(claim.experiment)),
                 picture=picture if picture and picture.claim == claim.name else None,
@@ -237,15 +244,10 @@ def _headline(claim_results: Sequence[ClaimResult]) -> str:
     return f"{len(tested)} empirical {subject} tested: {results.count_verdicts(tested)}."
 
 
-def _count_by_paper(tested: Sequence[ClaimView]) -> list[tuple[str, dict[Verdict, int]]]:
-    """The number of tested empirical claims of each paper by verdict."""
-    shown = [verdict for verdict in Verdict if verdict not in UNTESTED]
-    rows = []
-    for paper in PAPERS:
-        verdicts = [view.verdict for view in tested if view.claim.paper == paper.short]
-        if verdicts:
-            rows.append((paper.short, {verdict: verdicts.count(verdict) for verdict in shown}))
-    return rows
+def _count_by_paper(tested: Sequence[ClaimView]) -> dict[str, list[int]]:
+    """The number of tested empirical claims of each paper with each verdict."""
+    verdicts = {paper.short: [view.verdict for view in tested if view.claim.paper == paper.short] for paper in PAPERS}
+    return {paper: [found.count(verdict) for verdict in TESTED] for paper, found in verdicts.items() if found}
 
 
 def _count_others(claim_results: Sequence[ClaimResult]) -> list[str]:
@@ -256,11 +258,8 @@ def _count_others(claim_results: Sequence[ClaimResult]) -> list[str]:
         found = [result for result in claim_results if result.claim.kind is kind and result not in untested]
         if found:
             lines.append(f"{text}: {len(found)} ({results.count_verdicts(found)}).")
-    for verdict, text in zip(UNTESTED, ("Not testable", "Not tested at this size"), strict=True):
-        number = sum(result.verdict is verdict for result in untested)
-        if number:
-            lines.append(f"{text}: {number}.")
-    return lines
+    numbers = {text: sum(result.verdict is verdict for result in untested) for verdict, text in UNTESTED.items()}
+    return lines + [f"{text}: {number}." for text, number in numbers.items() if number]
 
 
 # ------------------------------------------------------------------------------------------------ the appendix
@@ -278,23 +277,19 @@ def _group_by_place(views: Sequence[ClaimView]) -> list[tuple[coverage.Paper, li
 
 def _experiment_rows(
     views: Sequence[ClaimView], experiments: Mapping[str, Experiment], provenance: ReportProvenance
-) -> list[dict[str, str]]:
-    """The experiments that test the claims: name, what is measured, size, how it is reduced, time and command."""
+) -> list[tuple[Experiment, str, str, str]]:
+    """The experiments that test the claims, each with its size, how that is reduced, and its time."""
     names = dict.fromkeys(view.claim.experiment for view in views if view.claim.experiment in experiments)
-    rows = []
-    for experiment in map(experiments.__getitem__, names):
-        seconds = provenance.seconds.get(experiment.name)
-        rows.append(
-            {
-                "name": experiment.name,
-                "what": formatting.as_sentence(experiment.what),
-                "size": _format_params(experiment.sizes.get(provenance.size)),
-                "reduced": formatting.as_sentence(experiment.reduced.get(provenance.size, "")),
-                "time": "" if seconds is None else formatting.format_duration(seconds),
-                "command": experiment.command,
-            }
+    size, seconds = provenance.size, provenance.seconds
+    return [
+        (
+            experiments[name],
+            _format_params(experiments[name].sizes.get(size)),
+            experiments[name].reduced.get(size, ""),
+            formatting.format_duration(seconds[name]) if name in seconds else "",
         )
-    return rows
+        for name in names
+    ]
 
 
 def _format_params(params: Params | None) -> str:

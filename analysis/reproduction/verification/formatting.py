@@ -41,13 +41,13 @@ def format_reported(part: Measurement) -> str:
 
 
 def format_criterion(part: Measurement) -> str:
-    """The criterion of a part, with the paper's number or the bound, and the margin or the minimum effect."""
+    """The paper's number with the margin, or what the claim asks for."""
     criterion = part.criterion
     if isinstance(criterion, Agrees):
         return f"paper: {format_reported(part)}, margin {_format_difference(criterion.margin, part.unit)}"
     if isinstance(criterion, Above | Below) and criterion.minimum:
-        return f"criterion: {criterion.words()} by at least {_format_difference(criterion.minimum, part.unit)}"
-    return f"criterion: {format_reported(part)}"
+        return f"claim: {criterion.words()} by at least {_format_difference(criterion.minimum, part.unit)}"
+    return f"claim: {format_reported(part)}"
 
 
 def _format_difference(size: float, unit: str) -> str:

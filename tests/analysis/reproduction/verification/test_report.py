@@ -226,8 +226,8 @@ def test_numbers_have_intervals_digits_and_units(written):
     text, page, _ = written
     for words in (
         "**60.7% [57.7, 63.7]** of 100 simulations; paper: 56.0% (56 of 100), margin 10 points",
-        "**420.0 epochs [160.0, 680.0]**", "**6.0 clusters**", "criterion: above 50 by at least 5 points",
-        "criterion: below 3 epochs", "from -1 to 1 epochs", "all, without exception", "35.5 ± 3.7",
+        "**420.0 epochs [160.0, 680.0]**", "**6.0 clusters**", "claim: above 50 by at least 5 points",
+        "claim: below 3 epochs", "from -1 to 1 epochs", "all, without exception", "35.5 ± 3.7",
         "which we chose", "no value",
     ):  # fmt: skip
         assert words in text
@@ -251,7 +251,7 @@ def test_entry_has_parts_readings_and_caveat(written):
 
 def test_experiments_have_size_reduction_and_time(tmp_path):
     text = write(all_results(Size.DEFAULT), tmp_path / "a.md", provenance=PROVENANCE._replace(size=Size.DEFAULT))
-    row = "|CA.0|Fraction of runs.|runs 4, wd [0, 1]|32 runs instead of 100.|1 h 24 min|`python -m analysis.x`|"
+    row = "|CA.0|fraction of runs|runs 4, wd [0, 1]|32 runs instead of 100|1 h 24 min|`python -m analysis.x`|"
     assert row in text
     assert "2026-11-21, 14:05 UTC; 1 h 24 min of measurements" in text
     assert text.rstrip().endswith("Python 3.11.9, commit 5be88b0.")
