@@ -23,14 +23,13 @@ from analysis.structures.circles_and_grids import circles, grid_imperfections
 from analysis.structures.embedding_motion import embedding_displacement, embedding_speed
 from analysis.structures.formation_times import modular_embedding
 from docs.momentum import MomentumSettings, MomentumSystem
-from dynamics import randomness
 from dynamics import settings as table
 from dynamics import system as registry
 from dynamics.branching import branch, replay
 from dynamics.errors import TrajectoryError
 from dynamics.settings import SYSTEM_MODULES_VARIABLE, ParticleSettings, SettingsError
 from dynamics.simulation import simulate
-from dynamics.system import System, register
+from dynamics.system import register
 from dynamics.trajectory.parts import closed_parts
 from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import DIVERGED, read_settings
@@ -38,6 +37,7 @@ from sims.command_line import default_command as command_line
 from sims.command_line.sweep_options import sweep_command_options
 from tests import naive
 from tests.conftest import ROOT
+from tests.dynamics.test_system_checks import Noise, NoiseSettings
 from tests.interruptions import interrupt_at
 
 TABLES = (table.SETTINGS_CLASSES, registry.SYSTEM_CLASSES, panels.PANEL_BUILDERS)
@@ -378,70 +378,34 @@ def test_an_analysis_from_outside(files, typed, tmp_path, monkeypatch):
 
 
 @dataclasses.dataclass(frozen=True)
-class OscillatorSettings:
-    """Coupled phases: epochs, a loss without accuracy or neither that nor points, a layer of another name."""
+class WalkerSettings(NoiseSettings):
+    """Random walks with epochs, a loss without accuracy or neither that nor points, and a layer of another name."""
 
-    system: ClassVar[str] = "oscillators"
-    default_steps: ClassVar[int] = 120
-    default_every: ClassVar[int] = 2
+    system: ClassVar[str] = "others"
     epoch_steps: ClassVar[int] = 10
-    modulus: ClassVar[int] = 6
-    time_step: ClassVar[float] = 0.05
     points: bool = True
 
 
-@dataclasses.dataclass(frozen=True)
-class OscillatorState:
-    step: int
-    last_step: np.ndarray
-    phase: np.ndarray
-
-
-class Oscillators(System):
+class Walkers(Noise):
     def __init__(self, settings, device="auto"):
-        self.settings = settings
+        super().__init__(settings, device)
         norms = {"gradient_norm": ("layer",), "update_norm": ("layer",)}
         shown = {"embedding": ("token", "axis"), "loss": ("split",)} if settings.points else {}
         self.variables = {"order": (), **norms, **shown}
 
     def coords(self):
-        names = {"layer": np.array(["phase"]), "split": np.array(["train"])}
-        return {"token": np.arange(6), "axis": np.arange(3), **names}
-
-    def working_bytes(self, runs):
-        return 1000 * runs
-
-    def initial(self, seeds):
-        return OscillatorState(0, np.zeros(len(seeds), np.int64), randomness.normal_samples(seeds, "oscillators", (6,)))
-
-    def force(self, phase):
-        return np.sin(phase[:, None] - phase[:, :, None]).mean(-1) + np.linspace(-1, 1, 6)
-
-    def advance(self, state, steps):
-        for _ in range(steps):
-            after = state.phase + 0.05 * self.force(state.phase)
-            state = OscillatorState(state.step + 1, state.last_step + 1, after)
-        return state
+        return {**super().coords(), "layer": np.array(["phase"]), "split": np.array(["train"])}
 
     def observe(self, state):
-        pushed = np.linalg.norm(self.force(state.phase), axis=1)[:, None].astype("f4")
-        z = np.exp(1j * state.phase)
-        order, x = abs(z.mean(1)), np.stack([z.real, z.imag, state.phase], -1)
-        norms = {"gradient_norm": pushed, "update_norm": 0.05 * pushed * (state.step > 0)}
-        shown = {"embedding": x, "loss": (1 - order)[:, None].astype("f4")} if self.settings.points else {}
-        return {"order": order, **norms, **shown}
-
-    def checkpoint(self, state):
-        return {name: np.asarray(value) for name, value in vars(state).items()}
-
-    def restore(self, arrays):
-        return OscillatorState(**{**arrays, "step": int(arrays["step"])})
+        order = np.linalg.norm(state.x, axis=(1, 2))
+        found = {**super().observe(state), "order": order, "loss": np.exp(-order)[:, None].astype("f4")}
+        return {name: found[name] for name in self.variables}
 
 
 @pytest.mark.parametrize("points", [True, False])
 def test_commands_take_a_file_of_a_system_of_another_kind(points, typed):
-    register(OscillatorSettings, Oscillators)
-    run(OscillatorSettings(points=points), out="a.nc").close()
+    register(WalkerSettings, Walkers)
+    run(WalkerSettings(points=points), steps=120, every=2, out="a.nc").close()
     for words in ("events a.nc", "frame a.nc --out a.png", "explore a.nc --export a.html"):
         code, _, err = typed(*f"analysis.{words}".split())
         assert code == 0, (words, err)
@@ -452,7 +416,7 @@ def test_commands_take_a_file_of_a_system_of_another_kind(points, typed):
         assert code == (0 if points else 1), (words, err)
         assert points or (re.search(r"variables? .*embedding", err) and err.count("\n") == 1)
     if points:
-        with pytest.raises(TrajectoryError, match="token: found 6, expected the numbers modulo 7"):
+        with pytest.raises(TrajectoryError, match="token: found 3, expected the numbers modulo 7"):
             modular_embedding(open_trajectory("a.nc").assign_attrs(modulus=7))
 
 

@@ -14,9 +14,9 @@ from dynamics.simulation import simulate
 from dynamics.system import EpochClock
 from dynamics.training.sparse_backends import SparseSimdBackend
 from dynamics.training.system import SparseSystem
-from dynamics.trajectory import recorder
 from dynamics.trajectory.parts import closed_parts
 from dynamics.trajectory.reader import checkpoints, open_trajectory
+from tests.interruptions import interrupt_at
 
 SPARSE = SparseSettings(length=6, sparsity=2, data=50, batch=8, hidden=5)
 
@@ -51,38 +51,29 @@ def test_a_branch_is_found_extended_and_replayed(settings, change, tmp_path):
         branch(tmp_path / "a.nc", 13, out=tmp_path / "a.nc", **change)
 
 
-def test_a_branch_that_was_interrupted_goes_on(tmp_path, monkeypatch):
+def test_an_interrupted_branch_continues(tmp_path):
     simulate(SPARSE, runs=3, steps=40, every=5, out=tmp_path / "a.nc").close()
     expected = branch(tmp_path / "a.nc", 13, until=80, lr=0.01)
     path = tmp_path / "b.nc"
-    advance, calls = SparseSystem.advance, []
-
-    def failing(self, state, steps):
-        calls.append(steps)
-        if len(calls) > 9:
-            raise KeyboardInterrupt
-        return advance(self, state, steps)
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(recorder, "PART_SECONDS", 0.0)
-        patch.setattr(SparseSystem, "advance", failing)
+    with interrupt_at(SparseSystem, 32):
         branch(tmp_path / "a.nc", 13, until=80, lr=0.01, out=path)
-    parts = closed_parts(path)
-    assert parts[0].begin == 13
+    (part,) = closed_parts(path)
+    assert (part.begin, part.end) == (13, 32)
     with open_trajectory(path) as unfinished:
         assert int(unfinished["step"][0]) == 13
     found = branch(tmp_path / "a.nc", 13, until=80, lr=0.01, out=path)
     xr.testing.assert_equal(found.drop_attrs(), expected.drop_attrs())
 
 
-@pytest.mark.parametrize(("settings", "change"), [(ModularSettings(n=5), {"lr": 0.1}), (SPARSE, {"lr": 0.01})])
+@pytest.mark.parametrize("settings", [ModularSettings(n=5), SPARSE], ids=lambda s: s.system)
 @pytest.mark.parametrize(("first", "then"), [("adam", "sgd"), ("sgd", "adamw"), ("adamw", "adam")])
-def test_a_branch_file_may_change_the_optimizer(settings, change, first, then, tmp_path):
+def test_a_branch_file_may_change_the_optimizer(settings, first, then, tmp_path):
+    change = {"optimizer": then, "lr": 0.1}
     source = dataclasses.replace(settings, optimizer=first)
-    simulate(source, runs=3, steps=20, every=5, out=tmp_path / "a.nc").close()
-    direct = branch(tmp_path / "a.nc", 13, until=60, optimizer=then, **change)
-    branch(tmp_path / "a.nc", 13, until=40, out=tmp_path / "b.nc", optimizer=then, **change).close()
-    extended = branch(tmp_path / "a.nc", 13, until=60, out=tmp_path / "b.nc", optimizer=then, **change)
+    simulate(source, runs=3, steps=20, every=10, out=tmp_path / "a.nc").close()
+    direct = branch(tmp_path / "a.nc", 13, until=30, **change)
+    branch(tmp_path / "a.nc", 13, until=20, out=tmp_path / "b.nc", **change).close()
+    extended = branch(tmp_path / "a.nc", 13, until=30, out=tmp_path / "b.nc", **change)
     xr.testing.assert_equal(extended.drop_attrs(), direct.drop_attrs())
 
 
@@ -105,7 +96,7 @@ def test_a_branch_that_changes_the_batch_begins_a_new_epoch(tmp_path):
     assert float(further["epoch"][-1]) == 5
 
 
-def test_a_branch_has_no_start_of_its_own(tmp_path):
+def test_a_branch_with_a_start_or_too_many_frames_is_refused(tmp_path):
     simulate(SPARSE, runs=2, steps=21, out=tmp_path / "a.nc").close()
     with pytest.raises(SettingsError, match="start: found"):
         branch(tmp_path / "a.nc", 14, start=str(tmp_path / "a.nc"))
@@ -113,15 +104,10 @@ def test_a_branch_has_no_start_of_its_own(tmp_path):
         branch(tmp_path / "a.nc", 14, until=10**15, every=1)
 
 
-def test_where_branches_live(tmp_path):
+def test_the_path_of_a_branch_depends_on_all_that_defines_it(tmp_path):
     simulate(SPARSE, runs=3, steps=20, out=tmp_path / "a.nc").close()
-    paths = {
-        branch_path(tmp_path / "a.nc", 7),
-        branch_path(tmp_path / "a.nc", 8),
-        branch_path(tmp_path / "a.nc", 7, lr=0.1),
-        branch_path(tmp_path / "a.nc", 7, every=3),
-        branch_path(tmp_path / "a.nc", 7, record="metrics"),
-    }
+    changes = ({}, {"lr": 0.1}, {"every": 3}, {"record": "metrics"})
+    paths = {branch_path(tmp_path / "a.nc", 7, **change) for change in changes} | {branch_path(tmp_path / "a.nc", 8)}
     assert len(paths) == 5
     with pytest.raises(SettingsError, match="a setting of sparse"):
         branch_path(tmp_path / "a.nc", 7, weight=1)

@@ -1,13 +1,13 @@
 """A value that is not finite, from a system that is not built in: the run is marked as diverged, the others go on."""
 
 import dataclasses
-from signal import SIGINT, raise_signal
 
 import numpy as np
 import pytest
 
-from dynamics import Interrupted, SettingsError, branch, open_trajectory, register, replay, simulate
+from dynamics import SettingsError, branch, open_trajectory, register, replay, simulate
 from tests.dynamics.test_system_checks import Noise, NoiseSettings
+from tests.interruptions import interrupt_at
 
 
 class Failing(Noise):
@@ -54,38 +54,26 @@ def assert_diverged(found, last_step=12):
 def test_the_run_and_the_step_are_named_and_the_frames_before_are_kept(bad, every, monkeypatch):
     monkeypatch.setattr(Failing, "bad", bad)
     name = "embedding" if bad == "x" else "gradient_norm"
-    with pytest.warns(
-        UserWarning, match=f"walkers: {name} of run 1 is not finite at step 13; .* up to step 12 are kept"
-    ):
+    message = f"walkers: {name} of run 1 is not finite at step 13; .* up to step 12 are kept"
+    with pytest.warns(UserWarning, match=message):
         found = run(every=every, out="a.nc")
     assert_diverged(found)
 
 
 def test_a_value_of_the_restart_state_alone_counts_too(monkeypatch):
-    monkeypatch.setattr(
-        Failing,
-        "observe",
-        lambda self, state: Noise.observe(
-            self, dataclasses.replace(state, x=0 * state.seeds[:, None, None] + np.ones((3, 2)))
-        ),
-    )
+    def observe(self, state):
+        return Noise.observe(self, dataclasses.replace(state, x=np.ones_like(state.x)))
+
+    monkeypatch.setattr(Failing, "observe", observe)
     with pytest.warns(UserWarning, match="walkers: x of run 1 is not finite at step 13"):
         assert run()["last_step"].values.tolist() == [40, 12, 40]
 
 
 @pytest.mark.filterwarnings("ignore:walkers")
-def test_a_diverged_run_is_extended_resumed_replayed_and_branched(monkeypatch):
+def test_a_diverged_run_is_extended_resumed_replayed_and_branched():
     run(steps=20, out="a.nc").close()
     assert_diverged(run(out="a.nc"))
-
-    def interrupted(self, state, steps):
-        if state.step == 24:
-            raise_signal(SIGINT)
-        return real(self, state, steps)
-
-    real = Failing.advance
-    with monkeypatch.context() as patch, pytest.raises(Interrupted):
-        patch.setattr(Failing, "advance", interrupted)
+    with interrupt_at(Failing, 24):
         run(out="b.nc")
     assert_diverged(run(out="b.nc"))
     again = replay("a.nc", None, 9, 30, every=3)
@@ -96,15 +84,12 @@ def test_a_diverged_run_is_extended_resumed_replayed_and_branched(monkeypatch):
 
 
 def test_values_at_step_0_are_refused_before_anything_is_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        Failing,
-        "initial",
-        lambda self, seeds: dataclasses.replace(
-            Noise.initial(self, seeds), x=np.where(seeds[:, None, None] == 2, np.nan, np.ones((3, 2)))
-        ),
-    )
-    with pytest.raises(
-        SettingsError, match=r"Failing.initial: found embedding of run 2 \(seed 2\) at step 0 is not finite"
-    ):
+    def initial(self, seeds):
+        x = np.where(seeds[:, None, None] == 2, np.nan, np.ones((3, 2)))
+        return dataclasses.replace(Noise.initial(self, seeds), x=x)
+
+    monkeypatch.setattr(Failing, "initial", initial)
+    message = r"Failing.initial: found embedding of run 2 \(seed 2\) at step 0 is not finite"
+    with pytest.raises(SettingsError, match=message):
         run(out="a.nc")
     assert not (tmp_path / "a.nc").exists()

@@ -5,12 +5,10 @@ import pickle
 
 import pytest
 
-from dynamics.settings import ParticleSettings, SettingsError
+from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
 
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
+INVALID = {
+    ParticleSettings: [
         *((name, value) for name in ("fa", "ga", "gr") for value in (math.nan, math.inf, -1.0, 1e7, "1", None, True)),
         *(("step_size", value) for value in (0.0, -0.1, math.nan, math.inf, 1e7)),
         *((name, value) for name in ("n", "dim") for value in (0, -3, 2.5, 10**9, True, "17")),
@@ -23,15 +21,46 @@ from dynamics.settings import ParticleSettings, SettingsError
         ("start_step", -2),
         ("start_step", 3),  # without a file
     ],
+    ModularSettings: [
+        *(("n", value) for value in (0, 10**9, 17.0)),
+        *(("hidden", value) for value in (0, True)),
+        *(("weight_decay", value) for value in (-0.1, math.nan)),
+        *(("lr", value) for value in (0, math.inf)),
+        *(("train_share", value) for value in (0, 1.5, 0.001)),
+        *(("dim", 0), ("optimizer", "lion"), ("beta1", 1.0), ("beta2", -1), ("momentum", 0.9)),
+    ],
+    SparseSettings: [
+        *(("sparsity", value) for value in (0, 13)),
+        *(("positions", value) for value in ((1, 2), (0, 1, 2, 3, 3))),
+        *(("batch", value) for value in (0, 2049)),
+        *(("start_runs", value) for value in ("successful", "best")),
+        *((name, 0) for name in ("length", "data", "dim", "hidden", "mlp_lr_discount")),
+        *(("vocab", 1), ("norm", "layer"), ("table", -1), ("activation", "tanh"), ("output_bias", 1)),
+        *(("receptor_biases", None), ("start", ""), ("start_step", 3)),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value"), [(kind, field, value) for kind in INVALID for field, value in INVALID[kind]]
 )
-def test_nonsense_is_refused_by_name(field, value):
+def test_invalid_settings_are_refused_by_name(kind, field, value):
     with pytest.raises(SettingsError) as error:
-        ParticleSettings(**{field: value})
+        kind(**{field: value})
     assert error.value.field == field
     assert str(error.value).startswith(f"{field}: found {value}, allowed is ")
 
 
-def test_an_error_survives_the_way_between_processes():
+def test_a_table_smaller_than_the_vocabulary_and_a_position_beyond_the_sequence_are_refused():
+    for values, message in (
+        ({"vocab": 3, "table": 2}, "table: found 2"),
+        ({"positions": (0, 1, 2, 3, 12)}, "positions"),
+    ):
+        with pytest.raises(SettingsError, match=message):
+            SparseSettings(**values)
+
+
+def test_an_error_can_be_pickled():
     error = pickle.loads(pickle.dumps(SettingsError("fa", -1, "more")))  # in memory, never from a file
     assert (error.field, error.found, error.allowed) == ("fa", -1, "more")
 

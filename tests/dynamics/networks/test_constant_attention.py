@@ -1,4 +1,4 @@
-"""The network of CA against NumPy and finite differences; networks and weights read from a trajectory."""
+"""The network of CA against NumPy; networks and weights read from a trajectory."""
 
 import numpy as np
 import pytest
@@ -45,18 +45,6 @@ def test_logits_and_losses_are_those_of_numpy():
             np.testing.assert_allclose(losses[run, at], loss, atol=1e-12)
 
 
-def test_gradients_are_those_of_finite_differences():
-    s = ModularSettings(n=3, hidden=4, dim=2)
-    network = ConstantAttention(s)
-    initial = [torch.from_numpy(weight).double().requires_grad_() for weight in network.initial(np.arange(2)).values()]
-
-    def loss(*values):
-        named = dict(zip(network.variables, values, strict=True))
-        return network.loss(named, torch.from_numpy(all_pairs(3)), pair_weights(s, np.arange(2)))
-
-    assert torch.autograd.gradcheck(loss, initial, eps=1e-6, atol=1e-7)
-
-
 def test_recorded_networks_can_be_mapped_and_differentiated():
     trajectory = simulate(SMALL, runs=3, steps=4, every=2, progress=False)
     network, found = network_of(trajectory), weights(trajectory)
@@ -70,12 +58,11 @@ def test_recorded_networks_can_be_mapped_and_differentiated():
         torch.testing.assert_close(mapped[name][1], one[name])
 
 
-def test_weights_that_are_not_there_are_an_error():
+def test_missing_weights_are_an_error():
     trajectory = simulate(SMALL, runs=1, steps=2, record="metrics", progress=False)
     with pytest.raises(TrajectoryError, match="embedding: missing"):
         weights(trajectory)
     trajectory = simulate(SMALL, runs=1, steps=2, every=2, progress=False)
-    with pytest.raises(SettingsError, match="step: found 1"):
-        weights(trajectory, step=1)
-    with pytest.raises(SettingsError, match="run: found 1"):
-        weights(trajectory, run=1)
+    for name in ("step", "run"):
+        with pytest.raises(SettingsError, match=f"{name}: found 1"):
+            weights(trajectory, **{name: 1})

@@ -1,10 +1,7 @@
 """Both training systems: exactness, divergence, backends that agree, devices, and what happens without torch."""
 
 import dataclasses
-import random
-import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -22,6 +19,7 @@ from dynamics.training.sparse_backends import SparseSimdBackend, SparseTorchBack
 from dynamics.training.system import ModularSystem, SparseSystem
 from dynamics.trajectory.reader import checkpoints, open_trajectory
 from dynamics.trajectory.schema import DIVERGED, DONE
+from tests.interruptions import interrupt_at
 
 MODULAR = ModularSettings(n=5, hidden=7, dim=3, train_share=0.7)
 SPARSE = SparseSettings(length=6, sparsity=2, data=50, batch=8, hidden=5)
@@ -116,29 +114,15 @@ def test_replays_and_branches_have_the_same_bits(s, tmp_path):
     assert abs(changed["embedding"] - direct["embedding"]).sel(step=35).max() > 1e-3
 
 
-SCRIPT = """
-import sys
-from dynamics import ModularSettings, simulate
-from dynamics.trajectory import recorder
-recorder.PART_SECONDS = 0.05
-simulate(ModularSettings(n=5), runs=1, steps=1, progress=False)  # compile
-print("working", flush=True)
-simulate(ModularSettings(n=5), runs=20, steps=4000, every=5, progress=False, out=sys.argv[1])
-"""
-
-
-def test_training_killed_and_resumed_has_the_same_bits(tmp_path, environment):
-    expected = run(ModularSettings(n=5), 20, 4000, every=5, out=tmp_path / "b.nc")
-    path, moments = tmp_path / "a.nc", random.Random(5)
-    for _ in range(2):
-        words = [sys.executable, "-c", SCRIPT, str(path)]
-        process = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True)
-        assert process.stdout.readline() == "working\n"
-        time.sleep(moments.uniform(0.1, 1.0))
-        process.kill()
-        process.wait()
-    xr.testing.assert_equal(run(ModularSettings(n=5), 20, 4000, every=5, out=path), expected)
-    with checkpoints(path) as states, checkpoints(tmp_path / "b.nc") as others:
+@SMALL
+def test_training_interrupted_and_resumed_has_the_same_bits(s, tmp_path):
+    path, whole = tmp_path / "a.nc", tmp_path / "b.nc"
+    expected = run(s, 20, 60, every=5, out=whole)
+    for step in (13, 42):
+        with interrupt_at(type(system_of(s)), step):
+            run(s, 20, 60, every=5, out=path)
+    xr.testing.assert_equal(run(s, 20, 60, every=5, out=path), expected)
+    with checkpoints(path) as states, checkpoints(whole) as others:
         xr.testing.assert_equal(states, others)
 
 
@@ -268,6 +252,9 @@ def test_a_branch_may_change_the_optimizer_also_of_runs_that_diverged():
 
 @pytest.mark.parametrize("record", ["all", "metrics"])
 def test_a_branch_may_change_the_split_but_not_the_shape(record, tmp_path):
+    run(SPARSE, 2, 7, record=record, out=tmp_path / "sparse.nc").close()
+    with pytest.raises(SettingsError, match="table: found 5, allowed is 0 as before"):
+        branch(tmp_path / "sparse.nc", 7, table=5)
     run(MODULAR, 2, 10, record=record, out=tmp_path / "a.nc").close()
     for change in ({"hidden": 8}, {"n": 4}, {"dim": 2}):
         with pytest.raises(SettingsError, match="as before: a branch keeps"):
