@@ -90,6 +90,11 @@ def _accuracies(evidence: xr.Dataset, panel: str) -> np.ndarray:
     return evidence[f"test_{panel}"].transpose(panel, "run").values.astype(np.float64)
 
 
+def _mostly_finite(accuracies: np.ndarray) -> np.ndarray:
+    """The values at which less than half of the runs have diverged, (value,) bool."""
+    return np.isfinite(accuracies).mean(axis=1) > 0.5
+
+
 def accuracy_jumps(evidence: xr.Dataset, panel: str) -> Estimate:
     """Percentage of steps from one value to the next at which the accuracy of a single run changes by more than JUMP.
 
@@ -111,7 +116,7 @@ def panel_regularity(evidence: xr.Dataset, panel: str) -> Estimate:
     Values at which half of the runs diverge are left out, and then runs that diverge at others. Interval over runs.
     """
     values = _accuracies(evidence, panel)
-    values = values[np.isfinite(values).sum(axis=1) > values.shape[1] / 2]
+    values = values[_mostly_finite(values)]
     values = values[:, np.isfinite(values).all(axis=0)]
     count, of = values.shape[1], "runs at all values"
     if len(values) < 3 or count < 4:
@@ -153,12 +158,13 @@ def same_initial_loss(evidence: xr.Dataset) -> Estimate:
 def best_value(evidence: xr.Dataset, panel: str) -> Estimate:
     """The value of a panel with the highest mean accuracy; its interval is a percentile bootstrap over runs.
 
-    Runs that have diverged are left out of the means.
+    Runs that have diverged are left out of the means, and values at which half of the runs have.
     """
     accuracy, values = _accuracies(evidence, panel), evidence[panel].values.astype(np.float64)
-    finite, runs = np.isfinite(accuracy), accuracy.shape[1]
-    if runs < 2 or not finite.any():
-        return Estimate(NO_INTERVAL, runs, note="too few runs")
+    runs, kept = accuracy.shape[1], _mostly_finite(accuracy)
+    if runs < 2 or not kept.any():
+        return Estimate(NO_INTERVAL, runs, note="too few runs have not diverged")
+    accuracy, values, finite = accuracy[kept], values[kept], np.isfinite(accuracy[kept])
     drawn = random_stream(0, f"ablation/{panel}").multinomial(runs, np.full(runs, 1 / runs), RESAMPLES)
     counts = np.vstack([np.ones(runs), drawn]).T
     means = np.nan_to_num(accuracy) @ counts / np.maximum(finite @ counts, 1)
@@ -166,7 +172,7 @@ def best_value(evidence: xr.Dataset, panel: str) -> Estimate:
     low, high = np.quantile(best[1:], [0.025, 0.975], method="inverted_cdf")
     at_recipe = float(means[np.abs(np.log(values / RECIPE[panel])).argmin(), 0])
     note = f"mean accuracy {100 * means[:, 0].max():.1f}% there, {100 * at_recipe:.1f}% next to the recipe's value"
-    return Estimate(Interval(float(best[0]), float(low), float(high)), runs, note=note)
+    return Estimate(Interval(float(best[0]), float(min(low, best[0])), float(max(high, best[0]))), runs, note=note)
 
 
 # -------------------------------------------------------------------------------------------------- claims

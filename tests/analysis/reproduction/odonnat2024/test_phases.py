@@ -67,7 +67,15 @@ def test_learning_in_the_opposite_order_is_not_reproduced():
         escape=("run", np.geomspace(10, 1000, RUNS)),
     )  # fmt: skip
     found = verdicts(phases.CLAIMS, opposite, "vc.phases")
-    ours = {"second-drop", "frontiers", "soon", "unstructured", "suddenly", "some-right"}  # bounds that we chose
+    ours = {
+        "first-drop",
+        "second-drop",
+        "frontiers",
+        "soon",
+        "unstructured",
+        "suddenly",
+        "some-right",
+    }  # bounds that we chose
     undecided = {name for name, verdict in found.items() if verdict == Verdict.UNDECIDED}
     assert {name.split(".")[-1] for name in undecided} == {*ours, "example"}  # none of 24 does not exclude 5%
     kept = {name for name, verdict in found.items() if verdict == Verdict.REPRODUCED}
@@ -75,34 +83,33 @@ def test_learning_in_the_opposite_order_is_not_reproduced():
     assert all(found[name] == Verdict.NOT for name in found.keys() - undecided - kept)
 
 
-@pytest.mark.parametrize(
-    ("name", "part", "changes", "expected"),
-    [
-        ("VC.s4.1.drops", 0, {"drops": ("run", np.arange(RUNS) % 2)}, Verdict.UNDECIDED),
-        ("VC.s4.1.wander", 0, {"straightness": (("run", "part"), [[0.5, 0.52 + k / 1e4] for k in range(RUNS)])},
-         Verdict.PARTLY),
-        ("VC.s4.1.phase-change", 0, {"whole_speed": ("run", 1.2 + np.arange(RUNS) / 1e3)}, Verdict.PARTLY),
-        ("VC.s4.1.second-drop", 0, {"work": (DIMS, 0.125 * WORK / WORK * np.linspace(0.8, 1.2, RUNS)[:, None, None])},
-         Verdict.UNDECIDED),
-        ("VC.s4.1.hierarchical", 0, {"separated": ("run", [265.0] * RUNS)}, Verdict.UNDECIDED),
-        ("VC.figure5.example", 0, {"between": ("run", [500.0] * (RUNS - 1) + [100.0])}, Verdict.REPRODUCED),
-        ("VC.figure5.example", 0, {"between": ("run", [500.0] * RUNS)}, Verdict.UNDECIDED),
-    ],
-)  # fmt: skip
-def test_marginal_evidence_is_undecided_or_below_the_minimum_effect(name, part, changes, expected):
-    assert part_verdicts(name, evidence(**changes))[part] == expected
+MARGINAL = [
+    ("VC.s4.1.drops", {"drops": ("run", np.arange(RUNS) % 2)}, "undecided"),
+    ("VC.s4.1.wander", {"straightness": (("run", "part"), [[0.5, 0.52 + k / 1e4] for k in range(RUNS)])}, "partly"),
+    ("VC.s4.1.phase-change", {"whole_speed": ("run", 1.2 + np.arange(RUNS) / 1e3)}, "partly"),
+    (
+        "VC.s4.1.second-drop",
+        {"work": (DIMS, np.linspace(0.1, 0.15, RUNS)[:, None, None] * np.ones((2, 8)))},
+        "undecided",
+    ),
+    ("VC.s4.1.hierarchical", {"separated": ("run", [265.0] * RUNS)}, "undecided"),
+    ("VC.figure5.example", {"between": ("run", [500.0] * (RUNS - 1) + [100.0])}, "reproduced"),
+    ("VC.figure5.example", {"between": ("run", [500.0] * RUNS)}, "undecided"),
+]
+
+
+@pytest.mark.parametrize(("name", "changes", "expected"), MARGINAL)
+def test_marginal_evidence_is_undecided_or_below_the_minimum_effect(name, changes, expected):
+    assert part_verdicts(name, evidence(**changes))[0] == expected
 
 
 def test_runs_that_never_escape_count_as_later():
     times, escaped = np.array([100.0] * 15 + [1000.0] * 5), np.array([True] * 15 + [False] * 5)
     found = xr.Dataset({"escape": ("run", times), "escaped": ("run", escaped)})
     assert phases.escape_spread(found).interval.value == 25
-    for count in (0, 9):
-        few = found.assign(escape=("run", np.array([100.0] * count + [1000.0] * (20 - count))),
-                           escaped=("run", np.arange(20) < count))  # fmt: skip
-        estimate = phases.escape_spread(few)
-        assert math.isnan(estimate.interval.value)
-        assert f"{count} of 20" in estimate.note
+    few = phases.escape_spread(xr.Dataset({"escape": ("run", times), "escaped": ("run", np.arange(20) < 9)}))
+    assert math.isnan(few.interval.value)
+    assert "9 of 20" in few.note
 
 
 def test_ties_are_left_out_of_an_order():

@@ -51,18 +51,12 @@ def test_correlation_with_the_vocabulary():
     assert "fewer than three" in transfer.vocabulary_correlation(accuracies([rows[:2]])).note
 
 
-@pytest.mark.parametrize(
-    ("gain", "expected"),
-    [
-        (0.2, Verdict.REPRODUCED),
-        (0.04, Verdict.PARTLY),
-        (0.0, Verdict.NOT),
-        (-0.2, Verdict.NOT),
-        (0.03, Verdict.UNDECIDED),
-    ],
-)
+GAINS = [(0.2, "reproduced"), (0.04, "partly"), (0.03, "undecided"), (0, "not reproduced"), (-0.2, "not reproduced")]
+
+
+@pytest.mark.parametrize(("gain", "expected"), GAINS)
 def test_verdicts_on_gains_of_finetuning(gain, expected, generator):
-    count = 8 if expected == Verdict.UNDECIDED else 250
+    count = 8 if expected == "undecided" else 250
     noise = 0.06 * generator.permutation(np.linspace(-1, 1, count))
     scratch, tuned = 0.4 + noise, 0.4 + gain + noise
     found = accuracies([[scratch, scratch], [scratch, scratch], [scratch * np.nan, tuned]])
@@ -82,9 +76,7 @@ def test_runs_better_than_all_from_scratch(best, percentage):
     assert transfer.better_than_all(found, 3).interval.value == percentage
 
 
-@pytest.mark.parametrize(
-    ("best", "expected"), [(1.0, Verdict.REPRODUCED), (0.995, Verdict.REPRODUCED), (0.9, Verdict.NOT)]
-)
+@pytest.mark.parametrize(("best", "expected"), [(1, "reproduced"), (0.995, "reproduced"), (0.9, "not reproduced")])
 def test_a_tie_with_a_perfect_run_is_at_least_equal(best, expected):
     found = accuracies([[[0.5] * 90, [1.0] * 90], [[0.5] * 90, [1.0] * 90], [[np.nan] * 90, [0.3] * 89 + [best]]])
     assert part_verdicts("VC.figure9.maximum", found)[0] == expected
