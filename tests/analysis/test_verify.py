@@ -106,7 +106,7 @@ def test_plans_and_lists_run_nothing(typed, small):
 def test_numbers_alone_go_to_the_terminal(typed, small):
     _, out, err = typed(VERIFY, "--quick", "--only", "CA.table2.fa1", "--csv", "-")
     rows = list(csv.DictReader(io.StringIO(out)))
-    assert [row["part"] for row in rows] == ["circles", "imperfections"]
+    assert [row["part"] for row in rows] == ["circles", "imperfections", "standard deviation of imperfections"]
     assert float(rows[0]["paper_value"]) == pytest.approx(17)
     assert "1 claim: " in err
 

@@ -10,14 +10,23 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from analysis.reproduction.claims import (
-    networks,
-    own,
-    particles,
     saddles,
     spikes,
 )
 from analysis.reproduction.clustering_heads import fixed_points, summary
-from analysis.reproduction.musat2024 import alignment, classifier, clustering, distance, force_audit, weight_decay
+from analysis.reproduction.musat2024 import (
+    alignment,
+    appendix_f,
+    classifier,
+    clustering,
+    distance,
+    force_audit,
+    particles,
+    structures,
+    table1,
+    untestable,
+    weight_decay,
+)
 from analysis.reproduction.odonnat2024 import (
     ablations,
     circuits,
@@ -29,7 +38,7 @@ from analysis.reproduction.odonnat2024 import (
     sparsity,
     transfer,
 )
-from analysis.reproduction.own import sequence, sparse_networks
+from analysis.reproduction.own import sensitivity, sequence, sparse_networks
 from analysis.reproduction.verification.claim import Claim, Kind
 from analysis.reproduction.verification.coverage import PAPERS, place_in_paper
 from dynamics.settings import SettingsError
@@ -38,7 +47,8 @@ PAPER_NAMES = ("CA", "VC", "CH", "OWN")
 """Musat's paper, that of Odonnat, Bouaziz and Cabannes, its later version as its summary has it, and our own."""
 
 SUBJECTS = (
-    networks, clustering, classifier, distance, force_audit, alignment, weight_decay, particles, own, sequence,
+    table1, structures, particles, appendix_f, untestable, clustering, classifier, distance, force_audit, alignment,
+    weight_decay, sensitivity, sequence,
     ideal_circuits, circuits, sparsity, practice, phases, ablations, recipe_changes, transfer, finetuning,
     spikes, saddles, summary, fixed_points, sparse_networks,
 )  # fmt: skip

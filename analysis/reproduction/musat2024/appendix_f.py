@@ -7,19 +7,26 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.musat2024.structures import RANDOM_EMBEDDINGS, RARE
+from analysis.reproduction.verification import samples
+from analysis.reproduction.verification.claim import Claim, claims_of, parts_over
+from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
-from analysis.reproduction.verification.final_frames import expand_to_runs, frame_values
+from analysis.reproduction.verification.final_frames import frame_values, measure_ensembles
 from analysis.reproduction.verification.required_runs import RequiredRuns
-from analysis.reproduction.verification.samples import estimate_mean, finite_values, percentage_or_none
 from analysis.structures.circles_and_grids import count_imperfections
 from analysis.structures.nearest_structures import GRID_SEARCH_STARTS, nearest_circle, nearest_grid
 from dynamics.randomness import normal_samples, random_stream
 from dynamics.settings import ModularSettings
-from dynamics.trajectory.diverged import not_diverged
 
 HIGHER = (3, 4)
 SHUFFLES = 20
+
+QUANTITIES = {
+    "imperfections": "grid imperfections",
+    "circle_distance": "smallest distance of a projection on two axes from a perfect circle",
+    "grid_distance": "smallest distance of a projection on two axes from a grid",
+}
 
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
@@ -30,44 +37,33 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Imperfections, and distances of projections from circles and grids, (dim, run); and by chance, (dim,)."""
-    rows, chance = [], []
-    for dim, need in zip(HIGHER, ensembles(params), strict=True):
-        trajectory = runner.ensemble(need)
-        kept = not_diverged(trajectory)
-        x = frame_values(trajectory, "embedding", -1)[kept]
-        generator, n = random_stream(0, "verify/tokens"), x.shape[-2]
-        shuffled = np.mean([count_imperfections(x[:, generator.permutation(n)]) for _ in range(SHUFFLES)], axis=0)
-        random = normal_samples(np.arange(params.get("random", RANDOM_EMBEDDINGS)), "formation/chance", (n, dim))
-        found = {"imperfections": count_imperfections(x), "chance_imperfections": shuffled, **projection_distances(x)}
-        rows.append({name: expand_to_runs(values, kept) for name, values in found.items()})
-        by_chance = {"imperfections": count_imperfections(random), **projection_distances(random)}
-        chance.append({name: np.quantile(values, RARE) for name, values in by_chance.items()})
-    result = xr.Dataset(coords={"dim": list(HIGHER)})
-    for name, words in QUANTITIES.items():
-        result[name] = (("dim", "run"), np.stack([row[name] for row in rows]), {"long_name": words, "units": "1"})
-        if name in chance[0]:
-            attrs = {"long_name": "below which one random embedding in a hundred is", "units": "1"}
-            result[f"rare_{name}"] = (("dim",), np.array([row[name] for row in chance]), attrs)
-    return result
+    quantities = QUANTITIES | {"chance_imperfections": "mean grid imperfections with tokens permuted at random"}
+    found = measure_ensembles(runner, ensembles(params), quantities, _measure_runs, ("dim", "run"))
+    seeds = np.arange(params.get("random", RANDOM_EMBEDDINGS))
+    rows = [projection_measures(normal_samples(seeds, "formation/chance", (ModularSettings.n, dim))) for dim in HIGHER]
+    attrs = {"long_name": "quantile of random embeddings at 1%", "units": "1"}
+    rare = {f"rare_{name}": ("dim", [np.quantile(row[name], RARE) for row in rows], attrs) for name in QUANTITIES}
+    return found.assign(rare).assign_coords(dim=list(HIGHER))
 
 
-QUANTITIES = {
-    "imperfections": "grid imperfections",
-    "chance_imperfections": "mean grid imperfections with tokens renamed at random",
-    "circle_distance": "least distance of a projection on two axes from a perfect circle",
-    "grid_distance": "least distance of a projection on two axes from a grid",
-}
+def _measure_runs(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
+    """The quantities of one ensemble, each (kept run,)."""
+    x = frame_values(trajectory, "embedding", -1)[kept]
+    generator = random_stream(0, "verify/tokens")
+    permuted = [count_imperfections(x[:, generator.permutation(x.shape[1])]) for _ in range(SHUFFLES)]
+    return projection_measures(x) | {"chance_imperfections": np.mean(permuted, axis=0)}
 
 
-def projection_distances(x: np.ndarray) -> dict[str, np.ndarray]:
-    """The least distances over the projections on pairs of axes, which appendix F shows: (run, token, axis) -> (run,).
+def projection_measures(x: np.ndarray) -> dict[str, np.ndarray]:
+    """Imperfections, and smallest distances over the projections on pairs of axes: (run, token, axis) -> (run,).
 
-    Along the axes as they are and along the principal ones, since the paper's axes are no different from any others.
+    The pairs of axes are the embedding's own, as in appendix F, and the principal ones, since no axis is special.
     """
     centred = x - x.mean(axis=-2, keepdims=True)
     turned = centred @ np.linalg.svd(centred, full_matrices=False)[2].mT
     planes = [each[..., list(axes)] for each in (x, turned) for axes in combinations(range(x.shape[-1]), 2)]
     return {
+        "imperfections": count_imperfections(x),
         "circle_distance": np.min([nearest_circle(plane).distance for plane in planes], axis=0),
         "grid_distance": np.min([nearest_grid(plane).distance for plane in planes], axis=0),
     }
@@ -85,21 +81,41 @@ APPENDIX_F = Experiment(
 )
 
 
-def few_imperfections(evidence: xr.Dataset, dim: int) -> Estimate:
-    """Percentage of networks with fewer imperfections than one random embedding in a hundred has."""
-    row = evidence.sel(dim=dim)
-    values = finite_values(row["imperfections"])
-    return percentage_or_none(int((values < float(row["rare_imperfections"])).sum()), len(values), "networks")
+def rarely_by_chance(evidence: xr.Dataset, dim: int, names: Sequence[str]) -> Estimate:
+    """Percentage of networks of which some of the named quantities is lower than in 99% of random embeddings."""
+    row = evidence.sel(dim=dim).dropna("run", subset=["imperfections"])
+    low = np.any([row[name].values < float(row[f"rare_{name}"]) for name in names], axis=0)
+    return samples.percentage_of_ones(low, "networks")
 
 
 def relative_imperfections(evidence: xr.Dataset, dim: int) -> Estimate:
-    """Imperfections as a percentage of those that the same places have with tokens renamed."""
+    """Imperfections as a percentage of those of the same positions with tokens permuted."""
     row = evidence.sel(dim=dim)
-    return estimate_mean(100 * row["imperfections"] / row["chance_imperfections"], "networks")
+    return samples.estimate_mean(100 * row["imperfections"] / row["chance_imperfections"], "networks")
 
 
-def structured_projections(evidence: xr.Dataset, dim: int) -> Estimate:
-    """Percentage of networks a projection of which is nearer to a circle or grid than by chance."""
-    row = evidence.sel(dim=dim).dropna("run", subset=["imperfections"])
-    near = [row[name].values < float(row[f"rare_{name}"]) for name in ("circle_distance", "grid_distance")]
-    return percentage_or_none(int((near[0] | near[1]).sum()), row.sizes["run"], "networks")
+IMPERFECTIONS, PROJECTIONS = ("imperfections",), ("circle_distance", "grid_distance")
+MOST, FEW = Above(50, 10), Below(50, ours=True)
+
+CLAIMS = claims_of(
+    APPENDIX_F,
+    Claim(
+        "CA.appF.structures",
+        "Embeddings of three and four dimensions form similar structures, grids or circles, which are visible in "
+        "their projections on two axes.",
+        "percentage of networks with fewer imperfections than 99% of random embeddings; imperfections compared with "
+        "those of the same positions with tokens permuted; percentage of networks with a projection on two axes, own "
+        "or principal, that is nearer to a circle or a grid than 99% of random embeddings",
+        parts=(
+            *parts_over("dim", HIGHER, rarely_by_chance, MOST, "D = {}, few imperfections", "%", names=IMPERFECTIONS),
+            *parts_over("dim", HIGHER, relative_imperfections, FEW, "D = {}, imperfections of chance", "%"),
+            *parts_over("dim", HIGHER, rarely_by_chance, MOST, "D = {}, projections", "%", names=PROJECTIONS),
+        ),
+        readings=(
+            "pair sums of one class lie together, and some projection is a circle or grid of the plane",
+            "a grid of as many dimensions as the embedding",
+        ),
+        places="appendix F, section 4",
+        figure="ca-f",
+    ),
+)

@@ -11,7 +11,7 @@ from analysis.reproduction.verification.claim import Measurement, part
 from analysis.reproduction.verification.criteria import Criterion
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Params, Runner
-from analysis.reproduction.verification.final_frames import expand_to_runs
+from analysis.reproduction.verification.final_frames import measure_ensembles
 from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.reproduction.verification.samples import (
     estimate_mean,
@@ -23,7 +23,6 @@ from analysis.reproduction.verification.samples import (
 from analysis.statistics.intervals import Interval
 from analysis.statistics.resampling import jackknife_groups
 from dynamics.settings import ModularSettings
-from dynamics.trajectory.diverged import not_diverged
 
 DECAYS = (0.0, 0.3, 0.6, 1.0)
 """Weight decays of the table."""
@@ -47,18 +46,8 @@ def measure_by_weight_decay(
     quantities are names with descriptions. measure_runs is called with a trajectory and which runs have not diverged,
     (run,), and returns values of these.
     """
-    rows = []
-    for need in needs:
-        trajectory = runner.ensemble(need)
-        kept = not_diverged(trajectory)
-        values = measure_runs(trajectory, kept)
-        rows.append({name: expand_to_runs(values[name], kept) for name in quantities})
-    data = {
-        name: (DIMS, np.stack([row[name] for row in rows]), {"long_name": words, "units": "1"})
-        for name, words in quantities.items()
-    }
     decays = [need.settings.weight_decay for need in needs]  # type: ignore[attr-defined]
-    return xr.Dataset(data, {"weight_decay": decays, "run": np.arange(needs[0].runs)})
+    return measure_ensembles(runner, needs, quantities, measure_runs, DIMS).assign_coords(weight_decay=decays)
 
 
 def mean_at_decay(evidence: xr.Dataset, name: str, decay: float) -> Estimate:

@@ -1,11 +1,11 @@
-"""Which structures embeddings and particles end in (CA 4, 6, appendix A).
+"""CA sections 4 and 6, figures 1, 2 and 5, appendix A: structures in which networks and particles end.
 
-Kinds, by the distances of `analysis.structures.nearest_structures`, each told from chance as one random embedding in
-a hundred is:
+Kinds of end states, by the distances of `analysis.structures.nearest_structures`. Near means nearer than 99% of random
+embeddings:
 
-    circle           CA algorithm 1
-    grid             no circle, and near a lattice that respects addition and has no holes
-    imperfect grid   no circle, near such a lattice, but near none without holes
+    circle           circle by CA algorithm 1
+    grid             no circle; near a grid that respects addition and has no holes
+    imperfect grid   no circle; near such a grid only if it may have holes
     neither          none of these
 """
 
@@ -13,124 +13,94 @@ from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
-from tqdm import tqdm
 
 from analysis.reproduction.ca_tables import end_accuracy
 from analysis.reproduction.musat2024 import networks, particles
+from analysis.reproduction.verification import samples
+from analysis.reproduction.verification.claim import Claim, Kind, Measurement, claims_of, part, parts_over
+from analysis.reproduction.verification.criteria import Above, Criterion, Exists, Within
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
-from analysis.reproduction.verification.final_frames import expand_to_runs, frame_values
+from analysis.reproduction.verification.final_frames import frame_values, measure_ensembles
 from analysis.reproduction.verification.required_runs import RequiredRuns
-from analysis.reproduction.verification.samples import (
-    finite_values,
-    independent_difference,
-    percentage_difference,
-    percentage_or_none,
-    stratified_difference,
-)
-from analysis.structures.circles_and_grids import count_imperfections, is_circle
-from analysis.structures.nearest_structures import (
-    GRID_SEARCH_STARTS,
-    nearest_circle,
-    nearest_grid,
-    nearest_perfect_grid,
-)
+from analysis.structures import nearest_structures
 from dynamics.randomness import normal_samples
 from dynamics.settings import ModularSettings
-from dynamics.trajectory.diverged import not_diverged
 
 RANDOM_EMBEDDINGS, RARE = 1000, 0.01
-KINDS = ("circle", "grid", "imperfect grid", "neither")
 SYSTEMS = {"network": "weight_decay", "particle": "fa"}
-
-
-def _network_runs(params: Params) -> Sequence[RequiredRuns]:
-    """Networks of table 1."""
-    return networks.ensembles({**params, "runs": params["networks"]})
-
-
-def _particle_runs(params: Params) -> Sequence[RequiredRuns]:
-    """Particles of table 2."""
-    return particles.ensembles({"runs": params["particles"]})
-
-
-def ensembles(params: Params) -> Sequence[RequiredRuns]:
-    """Both."""
-    return [*_network_runs(params), *_particle_runs(params)]
-
-
-def measure(runner: Runner, params: Params) -> xr.Dataset:
-    """Distances of end states from perfect circles and grids, (weight_decay, network) and (fa, particle)."""
-    data: dict[str, tuple] = {}
-    for system, needs in zip(SYSTEMS, (_network_runs(params), _particle_runs(params)), strict=True):
-        rows = []
-        for need in tqdm(needs, desc=f"structures of {system}s", unit="ensemble", disable=None, leave=False):
-            rows.append(_ends(runner.ensemble(need)))
-        dims = (SYSTEMS[system], system)
-        for name, words in QUANTITIES.items():
-            if name in rows[0]:
-                values = np.stack([row[name] for row in rows])
-                data[f"{system}_{name}"] = (dims, values, {"long_name": words, "units": "1"})
-    coords = {"weight_decay": list(networks.DECAYS), "fa": list(particles.FAS)}
-    found = xr.Dataset(data, coords)
-    x = normal_samples(np.arange(params.get("random", RANDOM_EMBEDDINGS)), "formation/chance", (ModularSettings.n, 2))
-    for name, values in structure_distances(x).items():
-        attrs = {"long_name": "beyond which one random embedding in a hundred is", "units": "1"}
-        found[f"chance_{name}"] = ((), float(np.quantile(values, RARE)), attrs)
-    return found
-
+"""The two systems with the setting of their ensembles."""
 
 QUANTITIES = {
     "circle": "whether it is a circle by CA algorithm 1",
     "imperfections": "grid imperfections",
     "circle_distance": "distance from the nearest perfect circle",
-    "grid_distance": "distance from the nearest grid, with holes or without",
+    "grid_distance": "distance from the nearest grid, with or without holes",
     "perfect_distance": "distance from the nearest grid without holes",
-    "accuracy": "validation accuracy, %",
 }
 
 
-def _ends(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
-    """Of an ensemble, each (run,)."""
-    kept = not_diverged(trajectory)
-    x = frame_values(trajectory, "embedding", -1)[kept]
-    found = {"circle": is_circle(x), **structure_distances(x)}
+def ensembles_of(params: Params, system: str) -> Sequence[RequiredRuns]:
+    """Networks of table 1, or particles of table 2."""
+    if system == "network":
+        return networks.ensembles({**params, "runs": params["networks"]})
+    return particles.ensembles({"runs": params["particles"]})
+
+
+def ensembles(params: Params) -> Sequence[RequiredRuns]:
+    """Both."""
+    return [need for system in SYSTEMS for need in ensembles_of(params, system)]
+
+
+def measure(runner: Runner, params: Params) -> xr.Dataset:
+    """Distances of end states from perfect circles and grids, (weight_decay, network) and (fa, particle)."""
+    parts = []
+    for system, setting in SYSTEMS.items():
+        quantities = QUANTITIES | ({"accuracy": "validation accuracy, %"} if system == "network" else {})
+        needs = ensembles_of(params, system)
+        found = measure_ensembles(runner, needs, quantities, _measure_runs, (setting, system))
+        parts.append(found.rename({name: f"{system}_{name}" for name in quantities}))
+    x = normal_samples(np.arange(params.get("random", RANDOM_EMBEDDINGS)), "formation/chance", (ModularSettings.n, 2))
+    chance = xr.Dataset(coords={"weight_decay": list(networks.DECAYS), "fa": list(particles.FAS)})
+    for name, values in structure_distances(x).items():
+        attrs = {"long_name": "quantile of random embeddings at 1%", "units": "1"}
+        chance[f"chance_{name}"] = ((), float(np.quantile(values, RARE)), attrs)
+    return xr.merge([*parts, chance])
+
+
+def _measure_runs(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
+    """The quantities of one ensemble, each (kept run,)."""
+    found = particles.end_structures(trajectory, kept)
+    found |= structure_distances(frame_values(trajectory, "embedding", -1)[kept])
     if "accuracy" in trajectory:
         found["accuracy"] = 100 * end_accuracy(trajectory, trajectory["seed"].values[kept])
-    return {name: expand_to_runs(values, kept) for name, values in found.items()}
+    return found
 
 
 def structure_distances(x: np.ndarray) -> dict[str, np.ndarray]:
-    """Of embeddings (run, token, axis), each (run,)."""
+    """Distances of embeddings (run, token, axis) from perfect structures, each (run,)."""
     return {
-        "imperfections": count_imperfections(x),
-        "circle_distance": nearest_circle(x).distance,
-        "grid_distance": nearest_grid(x).distance,
-        "perfect_distance": nearest_perfect_grid(x).distance,
+        "circle_distance": nearest_structures.nearest_circle(x).distance,
+        "grid_distance": nearest_structures.nearest_grid(x).distance,
+        "perfect_distance": nearest_structures.nearest_perfect_grid(x).distance,
     }
 
 
+LARGE = {"networks": 1000, "particles": 1000, "every": 0}
 STRUCTURES = Experiment(
     "ca.structures",
-    "how near to perfect circles and grids networks and particles end",
-    sizes={
-        Size.QUICK: {"networks": 100, "particles": 100},
-        Size.DEFAULT: {"networks": 1000, "particles": 1000, "every": 0},
-        Size.FULL: {"networks": 1000, "particles": 1000, "every": 0},
-    },
+    "distance of networks and particles from perfect circles and grids at the end",
+    sizes={Size.QUICK: {"networks": 100, "particles": 100}, Size.DEFAULT: LARGE, Size.FULL: LARGE},
     seconds={Size.QUICK: 5, Size.DEFAULT: 20, Size.FULL: 20},
     measure=measure,
     ensembles=ensembles,
-    depends={"random": RANDOM_EMBEDDINGS, "rare": RARE, "starts": GRID_SEARCH_STARTS},
+    depends={"random": RANDOM_EMBEDDINGS, "rare": RARE, "starts": nearest_structures.GRID_SEARCH_STARTS},
     command="python -m analysis.formation",
 )
 
 
-# --------------------------------------------------------------------------------------------------- findings
-
-
 def end_states_by_kind(evidence: xr.Dataset, system: str) -> dict[str, np.ndarray]:
-    """Which end states are of each of the `KINDS`: by name (setting, run) bool, all false for one that diverged."""
+    """Which end states are of each kind: by name (setting, run) bool, all false for a run that diverged."""
     known = np.isfinite(evidence[f"{system}_circle"].values)
     circle = evidence[f"{system}_circle"].values == 1
     level = float(evidence["chance_grid_distance"])
@@ -144,76 +114,201 @@ def end_states_by_kind(evidence: xr.Dataset, system: str) -> dict[str, np.ndarra
     }
 
 
-def end_state_kinds(evidence: xr.Dataset, system: str, at: float, kinds: Sequence[str]) -> Estimate:
+def percentage_of_kinds(evidence: xr.Dataset, system: str, at: float, kinds: Sequence[str]) -> Estimate:
     """Percentage of end states of some kinds, at a weight decay or alignment constant."""
-    row = evidence.sel({SYSTEMS[system]: [at]})
-    found = end_states_by_kind(row, system)
+    found = end_states_by_kind(evidence.sel({SYSTEMS[system]: at}), system)
     known = sum(int(each.sum()) for each in found.values())
-    return percentage_or_none(sum(int(found[kind].sum()) for kind in kinds), known, f"{system}s")
+    return samples.percentage_or_none(sum(int(found[kind].sum()) for kind in kinds), known, f"{system}s")
 
 
-def regular_polygon_mask(evidence: xr.Dataset, system: str) -> np.ndarray:
-    """Which end states are nearer to a regular polygon than to any lattice, and nearer than by chance: bool."""
-    distance = evidence[f"{system}_circle_distance"].values
-    return (distance < float(evidence["chance_circle_distance"])) & (
-        distance < evidence[f"{system}_grid_distance"].values
-    )
+def overlap_with_algorithm(evidence: xr.Dataset, system: str, of_found: bool) -> Estimate:
+    """Percentage of the circles of algorithm 1 that are regular polygons, or of these that algorithm 1 finds.
 
-
-def regular_circles(evidence: xr.Dataset, system: str) -> Estimate:
-    """Of the circles by algorithm 1, the percentage that are regular polygons in the order of a frequency."""
-    circle = evidence[f"{system}_circle"].values == 1
-    return percentage_or_none(
-        int((regular_polygon_mask(evidence, system) & circle).sum()), int(circle.sum()), "circles"
-    )
-
-
-def circular_polygons(evidence: xr.Dataset, system: str) -> Estimate:
-    """Of the regular polygons, the percentage that algorithm 1 finds."""
-    polygon = regular_polygon_mask(evidence, system)
-    circle = evidence[f"{system}_circle"].values == 1
-    return percentage_or_none(int((polygon & circle).sum()), int(polygon.sum()), "regular polygons")
+    A regular polygon is nearer to a perfect circle than to any grid, and than 99% of random embeddings.
+    """
+    distance, circle = evidence[f"{system}_circle_distance"].values, evidence[f"{system}_circle"].values == 1
+    near = distance < float(evidence["chance_circle_distance"])
+    polygon = near & (distance < evidence[f"{system}_grid_distance"].values)
+    total, of = (circle, "circles") if of_found else (polygon, "regular polygons")
+    return samples.percentage_or_none(int((polygon & circle).sum()), int(total.sum()), of)
 
 
 def accuracy_by_kind(evidence: xr.Dataset, first: Sequence[str], second: Sequence[str]) -> Estimate:
-    """Validation accuracy of networks of some kinds less that of others, within weight decays, in points.
+    """Validation accuracy of networks of some kinds minus that of others, within weight decays, in points.
 
-    Seeds, which the weight decays share, are left out in turn.
+    Seeds, which the weight decays have in common, are left out in turn.
     """
     found = end_states_by_kind(evidence, "network")
     one, other = (np.any([found[kind] for kind in kinds], axis=0).ravel() for kinds in (first, second))
     accuracy = evidence["network_accuracy"].values
     decays, seeds = (each.ravel() for each in np.indices(accuracy.shape))
-    return stratified_difference(accuracy.ravel(), one, other, seeds, decays, "networks")
+    return samples.stratified_difference(accuracy.ravel(), one, other, seeds, decays, "networks")
 
 
-def circle_accuracy_gain(evidence: xr.Dataset, decay: float) -> Estimate:
-    """Validation accuracy of circles less that of the other networks at a weight decay, in points."""
-    row = evidence.sel(weight_decay=decay)
-    circle, values = row["network_circle"].values, row["network_accuracy"].values
-    found = independent_difference(values[circle == 1], values[circle == 0], "networks")
-    told = f"{int((circle == 1).sum())} circles"
-    return found._replace(note=told if np.isfinite(found.interval.value) else "there are no circles")
-
-
-def circle_difference(evidence: xr.Dataset, fa: float, decay: float) -> Estimate:
-    """Percentage of circles among particles less that among networks, in points."""
-    rows = [
-        finite_values(evidence["particle_circle"].sel(fa=fa)),
-        finite_values(evidence["network_circle"].sel(weight_decay=decay)),
-    ]
-    return percentage_difference((int(rows[0].sum()), int(rows[1].sum())), (len(rows[0]), len(rows[1])), "runs of both")
+def circle_difference(evidence: xr.Dataset, first: tuple[str, float], second: tuple[str, float]) -> Estimate:
+    """Percentage of circles of one ensemble minus that of another, each (system, setting), in points."""
+    one, other = (evidence[f"{system}_circle"].sel({SYSTEMS[system]: at}) for system, at in (first, second))
+    return samples.difference_of_ones(one, other)
 
 
 def imperfection_difference(evidence: xr.Dataset, fa: float, decay: float) -> Estimate:
-    """Mean imperfections of the particles that are no circles less those of such networks."""
-    one, other = evidence.sel(fa=fa), evidence.sel(weight_decay=decay)
-    particle, network = (each[f"{name}_imperfections"].where(each[f"{name}_circle"] == 0)
-                         for each, name in ((one, "particle"), (other, "network")))  # fmt: skip
-    return independent_difference(particle, network, "runs of both that are not circles")
+    """Mean imperfections of the particles that are not circles minus those of such networks."""
+    at = evidence.sel(fa=fa, weight_decay=decay)
+    network, particle = (at[f"{name}_imperfections"].where(at[f"{name}_circle"] == 0) for name in SYSTEMS)
+    return samples.independent_difference(particle, network, "runs of both that are not circles")
 
 
-def particle_circle_change(evidence: xr.Dataset, high: float, low: float) -> Estimate:
-    """Percentage of circles at one alignment constant less that at another, in points."""
-    rows = [finite_values(evidence["particle_circle"].sel(fa=each)) for each in (high, low)]
-    return percentage_difference((int(rows[0].sum()), int(rows[1].sum())), (len(rows[0]), len(rows[1])), "simulations")
+KINDS = (
+    "near a grid that respects addition, with or without holes, or a circle by algorithm 1",
+    "what looks like a grid or a circle in a picture, as in the paper",
+)
+STRUCTURED = ("circle", "grid", "imperfect grid")
+DECAYS = (0.6, 1.0)
+"""Weight decays at which the paper finds more than one circle."""
+GREAT, SIMILAR = Above(90, ours=True), Within(-10, 10, ours=True)
+
+
+def _kind_parts(system: str, settings: Sequence[float], criterion: Criterion, *kinds: str) -> tuple[Measurement, ...]:
+    """The percentage of end states of some kinds at each weight decay or alignment constant."""
+    label = "weight decay {:g}" if system == "network" else "f_a = {:g}"
+    return parts_over("at", settings, percentage_of_kinds, criterion, label, "%", system=system, kinds=kinds)
+
+
+def _examples(system: str, *kinds: str) -> tuple[Measurement, ...]:
+    """Whether there are end states of each of some kinds, at weight decay 1 or f_a = 1."""
+    return tuple(
+        part(percentage_of_kinds, Exists(), f"{kind}s", "%", system=system, at=1.0, kinds=(kind,)) for kind in kinds
+    )
+
+
+def _accuracy_part(minimum: float, first: str, second: str) -> Measurement:
+    """Whether one group of kinds, such as "circles and grids", has a higher validation accuracy than another."""
+    one, other = ([kind.removesuffix("s") for kind in group.split(" and ")] for group in (first, second))
+    return part(accuracy_by_kind, Above(0, minimum), f"{first} minus {second}", "points", first=one, second=other)
+
+
+CLAIMS = claims_of(
+    STRUCTURES,
+    Claim(
+        "CA.s4.structures",
+        "Embeddings tend to arrange themselves in arithmetic progressions, as grids or as circles.",
+        "percentage of networks that end as a circle or near a grid, with or without holes",
+        parts=_kind_parts("network", DECAYS, Above(50, 10), *STRUCTURED),
+        departure="only with weight decay",
+        readings=(*KINDS, "for networks without weight decay as well"),
+        places="abstract, section 2, section 4, appendix C",
+        figure="ca-c",
+        importance=3,
+        meaning="the structures that the paper explains would be exceptions",
+    ),
+    Claim(
+        "CA.figure1.both",
+        "Some networks end with embeddings in a regular grid, others in a circle.",
+        "percentage of circles, and of grids without holes, among networks with weight decay 1",
+        parts=_examples("network", "circle", "grid"),
+        kind=Kind.EXAMPLE,
+        places="figure 1, appendix C",
+        figure="ca1",
+        importance=2,
+        meaning="one of the two structures would not exist",
+    ),
+    Claim(
+        "CA.figure2.imperfect",
+        "Sometimes the embeddings end as an imperfect grid.",
+        "percentage of networks that end near a grid with holes and not near one without",
+        parts=_kind_parts("network", DECAYS, Exists(), "imperfect grid"),
+        kind=Kind.EXAMPLE,
+        places="figure 2, section 4",
+        figure="ca2",
+    ),
+    Claim(
+        "CA.s4.order",
+        "Validation accuracy is highest for clear structures, lower for imperfect grids, and lowest for embeddings "
+        "that are not aligned.",
+        "difference between the mean validation accuracies of two kinds of networks within each weight decay, averaged "
+        "over the weight decays that have both",
+        parts=(
+            _accuracy_part(5, "circles and grids", "imperfect grids"),
+            _accuracy_part(5, "grids", "imperfect grids"),
+            _accuracy_part(5, "imperfect grids", "neither"),
+        ),
+        figure="ca2",
+        importance=2,
+        meaning="accuracy would not depend on how regular the structure is",
+    ),
+    Claim(
+        "CA.s2.generalisation",
+        "Grids and circles are key to the generalisation performance of the network.",
+        "validation accuracy of circles, and of grids with or without holes, minus that of networks that are neither, "
+        "within each weight decay, averaged over the weight decays that have both",
+        parts=(_accuracy_part(10, "circles", "neither"), _accuracy_part(10, "grids and imperfect grids", "neither")),
+        places="section 2, section 4, section 8",
+        importance=2,
+        meaning="networks would generalise by something other than these structures",
+    ),
+    Claim(
+        "CA.appA.circles",
+        "A largest norm below 1.2 times the smallest norm detects circles with great accuracy.",
+        "percentage of the circles by algorithm 1 that are regular polygons with the tokens in the order of one "
+        "frequency, and percentage of these polygons that algorithm 1 finds; 90% counts as great accuracy",
+        parts=(
+            *parts_over("system", SYSTEMS, overlap_with_algorithm, GREAT, "regular circles, {}s", "%", of_found=True),
+            *parts_over("system", SYSTEMS, overlap_with_algorithm, GREAT, "polygons found, {}s", "%", of_found=False),
+        ),
+        places="appendix A.1, section 4",
+    ),
+    Claim(
+        "CA.s6.structures",
+        "Under these forces alone, particles arrange themselves in the same structures as the embeddings.",
+        "percentage of simulations that end as a circle or near a grid, with or without holes",
+        parts=_kind_parts("particle", (1.0, 0.5, 2.0), Above(50, 10), *STRUCTURED),
+        departure=particles.FITTED,
+        readings=(*KINDS, "the forces give each network's own course and end (OWN.audit, OWN.sequence)"),
+        places="abstract, section 2, section 6, appendix D",
+        figure="ca5",
+        importance=3,
+        meaning="the forces would not suffice to make grids and circles",
+    ),
+    Claim(
+        "CA.figure5.three",
+        "Particles form circles, grids and imperfect grids.",
+        "percentage of each among simulations with f_a = 1",
+        parts=_examples("particle", *STRUCTURED),
+        kind=Kind.EXAMPLE,
+        departure=particles.FITTED,
+        places="figure 5, appendix D, section 6",
+        figure="ca5",
+        importance=2,
+        meaning="particles would lack a structure that embeddings have",
+    ),
+    Claim(
+        "CA.s6.as-networks",
+        "Circles are as frequent among particles as among networks, and the other runs have as many imperfections.",
+        "simulations with f_a = 1 minus networks with weight decay 1: percentage of circles, and mean imperfections of "
+        "the others",
+        parts=(
+            part(circle_difference, SIMILAR, "circles", "points", first=("particle", 1.0), second=("network", 1.0)),
+            part(imperfection_difference, SIMILAR, "imperfections", fa=1.0, decay=1.0),
+        ),
+        departure=particles.FITTED,
+        readings=("f_a = 1 compared with weight decay 1", "f_a = 1 compared with weight decay 0.6"),
+        places="section 6, section 8, table 1, table 2",
+        figure="ca5",
+        importance=3,
+        meaning="the simulation would be no evidence that its forces are those in the network",
+    ),
+    Claim(
+        "CA.s6.more-circles",
+        "A larger f_a leads to more circles.",
+        "difference between the percentages of circles of successive rows of table 2",
+        parts=tuple(
+            part(circle_difference, Above(0, 5), label, "points", first=("particle", high), second=("particle", low))
+            for label, high, low in (("f_a = 1 minus 0.5", 1.0, 0.5), ("f_a = 2 minus 1", 2.0, 1.0))
+        ),
+        departure=particles.FITTED,
+        places="section 6, table 2, appendix D",
+        figure="ca-d",
+        importance=3,
+        meaning="alignment would not make circles",
+    ),
+)

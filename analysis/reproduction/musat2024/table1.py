@@ -1,99 +1,80 @@
-"""CA table 1: how networks trained at four weight decays end."""
+"""CA table 1 and section 4: circles, validation accuracy and grid imperfections of networks at four weight decays."""
 
 import math
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from analysis.reproduction.ca_tables import end_accuracy
-from analysis.reproduction.musat2024.networks import DECAYS, DIMS, ensembles, network_kind
-from analysis.reproduction.verification.estimate import Estimate
+from analysis.reproduction.musat2024 import networks
+from analysis.reproduction.printed_numbers import TABLE_1 as PRINTED
+from analysis.reproduction.verification import samples
+from analysis.reproduction.verification.claim import Claim, claims_of, part, parts_over
+from analysis.reproduction.verification.criteria import Above, Agrees, Below
+from analysis.reproduction.verification.estimate import Estimate, reported_count, reported_number
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
-from analysis.reproduction.verification.final_frames import expand_to_runs, frame_values
-from analysis.reproduction.verification.samples import (
-    estimate_mean,
-    finite_values,
-    independent_difference,
-    percentage_difference,
-    percentage_or_none,
-)
+from analysis.reproduction.verification.final_frames import frame_values
 from analysis.statistics.intervals import correlation_interval
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
 from dynamics.randomness import random_stream
-from dynamics.trajectory.diverged import not_diverged
 
 SHUFFLES = 20
-"""Renamings of the tokens that tell what as many points in the same places would be by chance."""
-
-
-def measure(runner: Runner, params: Params) -> xr.Dataset:
-    """How each network begins and ends, (weight_decay, run); one that diverged has no values."""
-    rows = [_row(runner.ensemble(need)) for need in ensembles(params)]
-    data = {name: (DIMS, np.stack([row[name] for row in rows]), {"long_name": words, "units": unit})
-            for name, (words, unit) in QUANTITIES.items()}  # fmt: skip
-    return xr.Dataset(data, {"weight_decay": list(DECAYS), "run": np.arange(params["runs"])})
-
+"""Permutations of the tokens, which give the imperfections of the same positions by chance."""
 
 QUANTITIES = {
-    "circle": ("whether it is a circle by CA algorithm 1", "1"),
-    "imperfections": ("grid imperfections at the end", "1"),
-    "start_imperfections": ("grid imperfections at the start", "1"),
-    "chance_imperfections": ("mean grid imperfections with tokens renamed at random", "1"),
-    "accuracy": ("validation accuracy at the end", "%"),
-    "train_accuracy": ("training accuracy at the end", "%"),
+    "circle": "whether it is a circle by CA algorithm 1",
+    "imperfections": "grid imperfections at the end of training",
+    "start_imperfections": "grid imperfections before training",
+    "chance_imperfections": "mean grid imperfections with tokens permuted at random",
+    "accuracy": "validation accuracy at the end of training, %",
+    "train_accuracy": "training accuracy at the end of training, %",
 }
 
 
-def _row(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
-    """Of one weight decay, each (run,)."""
-    kept = not_diverged(trajectory)
-    start, ends = (frame_values(trajectory, "embedding", at)[kept] for at in (0, -1))
-    generator, n = random_stream(0, "verify/tokens"), ends.shape[-2]
-    shuffled = [count_imperfections(ends[:, generator.permutation(n)]) for _ in range(SHUFFLES)]
-    seeds = trajectory["seed"].values[kept]
-    train = trajectory["accuracy"].sel(split="train").isel(step=-1).values[kept]
-    found = {
-        "circle": is_circle(ends),
-        "imperfections": count_imperfections(ends),
+def measure(runner: Runner, params: Params) -> xr.Dataset:
+    """How each network begins and ends, (weight_decay, run)."""
+    return networks.measure_by_weight_decay(runner, networks.ensembles(params), QUANTITIES, _measure_runs)
+
+
+def _measure_runs(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
+    """The quantities of one ensemble, each (kept run,)."""
+    start, end = (frame_values(trajectory, "embedding", at)[kept] for at in (0, -1))
+    generator = random_stream(0, "verify/tokens")
+    permuted = [count_imperfections(end[:, generator.permutation(end.shape[1])]) for _ in range(SHUFFLES)]
+    return {
+        "circle": is_circle(end),
+        "imperfections": count_imperfections(end),
         "start_imperfections": count_imperfections(start),
-        "chance_imperfections": np.mean(shuffled, axis=0),
-        "accuracy": 100 * end_accuracy(trajectory, seeds),
-        "train_accuracy": 100 * train,
+        "chance_imperfections": np.mean(permuted, axis=0),
+        "accuracy": 100 * end_accuracy(trajectory, trajectory["seed"].values[kept]),
+        "train_accuracy": 100 * trajectory["accuracy"].sel(split="train").isel(step=-1).values[kept],
     }
-    return {name: expand_to_runs(values, kept) for name, values in found.items()}
 
 
+LARGE = {"runs": 1000, "every": 0}
 TABLE_1 = Experiment(
     "ca.table1",
-    "what networks have become after 2000 epochs at weight decay 0, 0.3, 0.6 and 1",
-    sizes={Size.QUICK: {"runs": 100}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 1000, "every": 0}},
-    seconds={Size.QUICK: 3, Size.DEFAULT: 3, Size.FULL: 25},
+    "structures and accuracy of networks after 2000 epochs at weight decay 0, 0.3, 0.6 and 1",
+    sizes={Size.QUICK: {"runs": 100}, Size.DEFAULT: LARGE, Size.FULL: LARGE},
+    seconds={Size.QUICK: 3, Size.DEFAULT: 25, Size.FULL: 25},
     measure=measure,
-    ensembles=ensembles,
+    ensembles=networks.ensembles,
     depends={"shuffles": SHUFFLES},
     command="python -m analysis.table1",
 )
 
 
-# --------------------------------------------------------------------------------------------------- findings
-
-
-def network_circles(evidence: xr.Dataset, decay: float) -> Estimate:
+def circle_percentage(evidence: xr.Dataset, decay: float) -> Estimate:
     """Percentage of circles at a weight decay."""
-    circle = finite_values(evidence["circle"].sel(weight_decay=decay))
-    return percentage_or_none(int(circle.sum()), len(circle), "networks")
+    return samples.percentage_of_ones(evidence["circle"].sel(weight_decay=decay), "networks")
 
 
-def network_accuracy(evidence: xr.Dataset, decay: float, of_circles: bool) -> Estimate:
-    """Mean validation accuracy, in percent, of the circles or of the others."""
+def mean_of_kind(evidence: xr.Dataset, name: str, decay: float, circles: bool = False) -> Estimate:
+    """Mean of a quantity of the circles, or of the other networks, at a weight decay."""
     row = evidence.sel(weight_decay=decay)
-    return estimate_mean(row["accuracy"].values[row["circle"].values == of_circles], network_kind(of_circles))
-
-
-def network_imperfections(evidence: xr.Dataset, decay: float) -> Estimate:
-    """Mean imperfections of the networks that are not circles."""
-    row = evidence.sel(weight_decay=decay)
-    return estimate_mean(row["imperfections"].values[row["circle"].values == 0], network_kind(False))
+    return samples.estimate_mean(row[name].where(row["circle"] == circles), networks.network_kind(circles))
 
 
 def imperfection_correlation(evidence: xr.Dataset, decay: float) -> Estimate:
@@ -102,18 +83,113 @@ def imperfection_correlation(evidence: xr.Dataset, decay: float) -> Estimate:
     others = row["circle"].values == 0
     found = correlation_interval(row["imperfections"].values[others], row["accuracy"].values[others])
     note = "" if math.isfinite(found.value) else "imperfections or accuracies do not vary"
-    return Estimate(found, int(others.sum()), network_kind(False), found.value, "Pearson's r", note)
+    return Estimate(found, int(others.sum()), "networks that are not circles", found.value, "Pearson's r", note)
 
 
-def network_circle_change(evidence: xr.Dataset) -> Estimate:
-    """Percentage of circles at weight decay 1 less that without, in points."""
-    strong, none = (finite_values(evidence["circle"].sel(weight_decay=each)) for each in (1.0, 0.0))
-    return percentage_difference((int(strong.sum()), int(none.sum())), (len(strong), len(none)), "networks")
+def circle_accuracy_gain(evidence: xr.Dataset, decay: float) -> Estimate:
+    """Validation accuracy of circles minus that of the other networks at a weight decay, in points."""
+    row = evidence.sel(weight_decay=decay)
+    circles, others = (row["accuracy"].where(row["circle"] == kind) for kind in (1, 0))
+    found = samples.independent_difference(circles, others, "networks")
+    count = int(row["circle"].sum())
+    return found._replace(note=f"{count} circles" if count else "there are no circles")
 
 
-def network_imperfection_change(evidence: xr.Dataset) -> Estimate:
-    """Mean imperfections of the others at weight decay 1 less that without."""
+def circle_change(evidence: xr.Dataset) -> Estimate:
+    """Percentage of circles at weight decay 1 minus that without, in points."""
+    strong, none = (evidence["circle"].sel(weight_decay=decay) for decay in (1.0, 0.0))
+    return samples.difference_of_ones(strong, none, "networks")
+
+
+def imperfection_change(evidence: xr.Dataset) -> Estimate:
+    """Mean imperfections of the networks that are not circles at weight decay 1 minus those without."""
     others = evidence["imperfections"].where(evidence["circle"] == 0)
-    return independent_difference(
-        others.sel(weight_decay=1.0), others.sel(weight_decay=0.0), "networks that are not circles"
+    strong, none = (others.sel(weight_decay=decay) for decay in (1.0, 0.0))
+    return samples.independent_difference(strong, none, "networks that are not circles")
+
+
+def _row_claim(decay: float, printed: Mapping[str, Any]) -> Claim:
+    """The claim of a row. The accuracy of a single circle is not compared."""
+    circles, others = printed["circles"], 100 - printed["circles"]
+    parts = [part(circle_percentage, Agrees(reported_count(circles), 10), "circles", "%", decay=decay)]
+
+    def compare(measure: Callable[..., Estimate], column: str, runs: int, margin: float, label: str, unit="", **more):
+        criterion = Agrees(reported_number(printed[column], runs), margin)
+        parts.append(part(measure, criterion, label, unit, decay=decay, **more))
+
+    if circles > 1:
+        compare(mean_of_kind, "circle_accuracy", circles, 10, "accuracy of circles", "%", name="accuracy", circles=True)
+    compare(mean_of_kind, "other_accuracy", others, 10, "accuracy of others", "%", name="accuracy")
+    compare(mean_of_kind, "imperfections", others, 5, "imperfections", name="imperfections")
+    compare(imperfection_correlation, "correlation", others, 0.1, "correlation", digits=2)
+    of_circles = f" with a mean validation accuracy of {printed['circle_accuracy']}%" if circles else ""
+    of_circles += " (not compared, as it is of one circle)" if circles == 1 else ""
+    return Claim(
+        f"CA.table1.wd{decay:g}",
+        f"With weight decay {decay:g}, {circles} of 100 networks become circles{of_circles}. The other networks have "
+        f"a mean validation accuracy of {printed['other_accuracy']}% and {printed['imperfections']} grid "
+        f"imperfections; the correlation between the two is {printed['correlation']}.",
+        "structures at the end of training by the algorithms of CA appendix A; accuracy on the pairs that are not "
+        "in the training set; Pearson's r with its Fisher-z interval",
+        parts=tuple(parts),
+        readings=("each network has its own training pairs", "all networks have the same training pairs"),
+        places="table 1, section 4",
+        figure="ca-c",
+        importance=3,
+        meaning="the networks trained here would differ from those of the paper, or its 100 seeds were unusual",
     )
+
+
+WEIGHT_DECAY = "weight decay {:g}"
+
+CLAIMS = claims_of(
+    TABLE_1,
+    *(_row_claim(decay, printed) for decay, printed in PRINTED.items()),
+    Claim(
+        "CA.table1.circles-ahead",
+        "Circles have a higher validation accuracy than the other networks at every weight decay at which there are "
+        "circles: 0.3, 0.6 and 1.",
+        "difference between the mean validation accuracies; the paper's table has one circle at weight decay 0.3",
+        parts=parts_over("decay", networks.DECAYS[1:], circle_accuracy_gain, Above(0, 5), WEIGHT_DECAY, "points"),
+        places="table 1, section 4",
+        importance=2,
+        meaning="circles would generalise no better than grids",
+    ),
+    Claim(
+        "CA.table1.correlated",
+        "Among the networks that are not circles, validation accuracy is highly correlated with the number of grid "
+        "imperfections.",
+        "Pearson's r at each weight decay; a correlation below -0.5 counts as high",
+        parts=parts_over(
+            "decay", networks.DECAYS, imperfection_correlation, Below(-0.5, ours=True), WEIGHT_DECAY, digits=2
+        ),
+        places="table 1, section 4",
+        importance=2,
+        meaning="the imperfections of algorithm 2 would not measure what makes a grid useful",
+    ),
+    Claim(
+        "CA.s4.decay-circles",
+        "Weight decay is crucial for circles to form.",
+        "percentage of circles at weight decay 1 minus that without; its trend over the four weight decays",
+        parts=(
+            part(circle_change, Above(0, 10), "weight decay 1 minus 0", "points"),
+            networks.trend_part(Above(0, 0.1), "circle"),
+        ),
+        places="section 2, section 4, section 5.2, table 1",
+        importance=3,
+        meaning="something other than weight decay would make circles",
+    ),
+    Claim(
+        "CA.s4.decay-imperfections",
+        "Weight decay is crucial for grids to have fewer imperfections.",
+        "mean imperfections of the networks that are not circles at weight decay 1 minus those without; their trend "
+        "over the four weight decays",
+        parts=(
+            part(imperfection_change, Below(0, 15), "weight decay 1 minus 0"),
+            networks.trend_part(Below(0, 0.3), "imperfections", of_circles=False),
+        ),
+        places="section 2, section 4, section 7, table 1",
+        importance=3,
+        meaning="weight decay would improve generalisation by something other than grids",
+    ),
+)

@@ -1,7 +1,7 @@
 """Claims: what a paper states, how it is tested here, and by which criterion."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -58,6 +58,22 @@ def part(
 ) -> Measurement:
     """A part of a claim: `measure`, called with the evidence and the keyword arguments, is judged by `criterion`."""
     return Measurement(partial(measure, **arguments) if arguments else measure, criterion, label, unit, digits)
+
+
+def parts_over(
+    argument: str,
+    values: Iterable[Any],
+    measure: Callable[..., Estimate],
+    criterion: Criterion,
+    label: str,
+    unit: str = "",
+    /,
+    **arguments: Any,
+) -> tuple[Measurement, ...]:
+    """A part for each value of an argument, which stands in the label in braces, such as "weight decay {:g}"."""
+    return tuple(
+        part(measure, criterion, label.format(value), unit, **{argument: value}, **arguments) for value in values
+    )
 
 
 @dataclass(frozen=True)

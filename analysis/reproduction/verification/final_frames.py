@@ -1,9 +1,15 @@
 """Frames of the runs of a trajectory that have not diverged."""
 
+from collections.abc import Callable, Mapping, Sequence
+
 import numpy as np
 import xarray as xr
+from tqdm import tqdm
 
+from analysis.reproduction.verification.experiment import Runner
+from analysis.reproduction.verification.required_runs import RequiredRuns
 from dynamics.tasks import all_pairs, training_pairs
+from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.schema import read_settings
 
 WEIGHTS = {
@@ -25,6 +31,32 @@ def expand_to_runs(values: np.ndarray, kept: np.ndarray) -> np.ndarray:
     found = np.full((len(kept), *np.shape(values)[1:]), np.nan)
     found[kept] = values
     return found
+
+
+def measure_ensembles(
+    runner: Runner,
+    needs: Sequence[RequiredRuns],
+    quantities: Mapping[str, str],
+    measure_runs: Callable[[xr.Dataset, np.ndarray], Mapping[str, np.ndarray]],
+    dims: tuple[str, str],
+) -> xr.Dataset:
+    """Quantities of the runs of several ensembles, with dims for (ensemble, run); NaN for runs that diverged.
+
+    quantities are names with descriptions. measure_runs is called with a trajectory and which runs have not diverged,
+    (run,), and returns values of these.
+    """
+    rows = []
+    for need in tqdm(needs, unit="ensemble", disable=None, leave=False):
+        trajectory = runner.ensemble(need)
+        kept = not_diverged(trajectory)
+        values = measure_runs(trajectory, kept)
+        rows.append({name: expand_to_runs(values[name], kept) for name in quantities})
+    return xr.Dataset(
+        {
+            name: (dims, np.stack([row[name] for row in rows]), {"long_name": words, "units": "1"})
+            for name, words in quantities.items()
+        }
+    )
 
 
 def training_pairs_of_runs(trajectory: xr.Dataset) -> np.ndarray:

@@ -58,6 +58,20 @@ def percentage_or_none(hits: int, total: int, of: str) -> Estimate:
     return percentage(hits, total, of, "" if total else f"there are no {of}")
 
 
+def percentage_of_ones(values: np.ndarray | xr.DataArray, of: str) -> Estimate:
+    """Percentage of values 0 and 1 that are 1, those without a value left out."""
+    kept = finite_values(values)
+    return percentage_or_none(int(kept.sum()), len(kept), of)
+
+
+def difference_of_ones(
+    first: np.ndarray | xr.DataArray, second: np.ndarray | xr.DataArray, of: str = "runs"
+) -> Estimate:
+    """Difference of the percentages of values 0 and 1 that are 1, first - second, in points."""
+    one, other = finite_values(first), finite_values(second)
+    return percentage_difference((int(one.sum()), int(other.sum())), (len(one), len(other)), of)
+
+
 def independent_difference(
     first: np.ndarray | xr.DataArray, second: np.ndarray | xr.DataArray, of: str = "runs"
 ) -> Estimate:

@@ -1,9 +1,13 @@
 """Estimates from samples of runs."""
 
+import math
+
 import numpy as np
 import pytest
 
 from analysis.reproduction.verification import samples
+from analysis.reproduction.verification.criteria import Above, Verdict, judge_estimate
+from analysis.statistics.intervals import difference_interval
 
 
 def test_effect_sizes_have_known_values():
@@ -22,3 +26,71 @@ def test_runs_are_compared_with_themselves_and_with_others():
     own, others = samples.own_and_others(np.array([[1.0, 4.0, 6.0], [2.0, 3.0, np.nan], [np.nan, np.nan, 5.0]]))
     np.testing.assert_equal(own, [1, 3, 5])
     np.testing.assert_equal(others, [5, 2, np.nan])
+
+
+def test_values_that_do_not_vary_give_no_verdict():
+    none = np.zeros(100)
+    for estimate in (
+        samples.estimate_mean(none),
+        samples.paired_difference(none + 3, none),
+        samples.independent_difference(none + 1, none),
+        samples.mean_by_seed(none, none == 0, np.arange(100), "circles"),
+    ):
+        assert math.isfinite(estimate.interval.value)
+        assert math.isnan(estimate.interval.low)
+        for bound in (-1, 9):
+            assert judge_estimate(Above(bound), estimate).verdict == Verdict.UNDECIDED
+    assert samples.estimate_mean(none).note
+    assert samples.estimate_mean(np.append(none, 1.0)).interval.high > 0
+
+
+def test_differences_and_their_sizes(generator):
+    one, other = generator.standard_normal(50) + 1, generator.standard_normal(40)
+    found = samples.independent_difference(np.append(one, np.nan), other)
+    assert found.interval == difference_interval(one, other)
+    assert found.count == 90
+    assert 0.4 < found.effect < 1.6
+    assert samples.independent_difference(one, []).note
+    ratio = samples.paired_ratio(np.array([2.0, 4.0, 6.0]), np.array([1.0, 2.0, 3.0]))
+    np.testing.assert_allclose(ratio.interval, [2, 2, 2])
+    apart = samples.percentage_difference((90, 10), (100, 100))
+    assert apart.interval.value == pytest.approx(80)
+    assert 60 < apart.interval.low < 75
+    assert apart.interval.high < 90
+    assert apart.effect == pytest.approx(2 * math.asin(math.sqrt(0.9)) - 2 * math.asin(math.sqrt(0.1)))
+    assert math.isnan(samples.percentage_difference((0, 0), (0, 5)).interval.value)
+    ones, zeros = np.append(np.repeat([1.0, 0.0], [90, 10]), np.nan), np.repeat([1.0, 0.0], [10, 90])
+    assert samples.difference_of_ones(ones, zeros) == apart
+    assert samples.percentage_of_ones(ones, "runs") == samples.percentage_or_none(90, 100, "runs")
+
+
+def test_kinds_that_share_seeds_are_compared_over_seeds(generator):
+    seeds = np.tile(np.arange(20), 2)
+    values = np.concatenate([np.zeros(20), np.ones(20)]) + 5 * np.tile(generator.standard_normal(20), 2)
+    first, second = np.arange(40) >= 20, np.arange(40) < 20
+    values = values + 0.01 * generator.standard_normal(40)
+    one = np.zeros(40)
+    found = samples.stratified_difference(values, first, second, seeds, one, "networks")
+    assert found.interval.value == pytest.approx(1, abs=0.02)
+    assert 0 < found.interval.half < 0.02
+    by_itself = samples.stratified_difference(values, first, second, np.arange(40), one, "networks")
+    assert by_itself.interval.half > 1
+    assert samples.stratified_difference(values, first, first & False, seeds, one, "networks").note
+    pooled = samples.mean_by_seed(np.array([1.0, 3.0, 5.0]), np.ones(3, bool), np.array([0, 0, 1]), "circles")
+    assert pooled.interval.value == 3.5
+    assert (pooled.count, pooled.of) == (2, "seeds that have circles")
+
+
+def test_kinds_are_compared_within_strata(generator):
+    """Where one kind is rare, values are lower; within each stratum the first kind is better by 2."""
+    strata = np.repeat([0, 1, 2], 200)
+    first = generator.random(600) < np.array([0.1, 0.8, 0.0])[strata]
+    values = np.array([0.0, 30.0, 99.0])[strata] + 2.0 * first + 0.5 * generator.standard_normal(600)
+    found = samples.stratified_difference(values, first, ~first, np.tile(np.arange(200), 3), strata, "networks")
+    apart = [values[first & (strata == k)].mean() - values[~first & (strata == k)].mean() for k in (0, 1)]
+    weight = [min((first & (strata == k)).sum(), (~first & (strata == k)).sum()) for k in (0, 1)]
+    assert found.interval.value == pytest.approx(np.average(apart, weights=weight))
+    assert found.interval.low < 2 < found.interval.high
+    assert found.interval.half < 0.3
+    assert found.count == 400
+    assert found.effect == pytest.approx(4, abs=0.6)
