@@ -383,10 +383,13 @@ class WalkerSettings(NoiseSettings):
 
     system: ClassVar[str] = "others"
     epoch_steps: ClassVar[int] = 10
+    modulus: ClassVar[int] = 6
     points: bool = True
 
 
 class Walkers(Noise):
+    shape = (6, 3)
+
     def __init__(self, settings, device="auto"):
         super().__init__(settings, device)
         norms = {"gradient_norm": ("layer",), "update_norm": ("layer",)}
@@ -416,7 +419,7 @@ def test_commands_take_a_file_of_a_system_of_another_kind(points, typed):
         assert code == (0 if points else 1), (words, err)
         assert points or (re.search(r"variables? .*embedding", err) and err.count("\n") == 1)
     if points:
-        with pytest.raises(TrajectoryError, match="token: found 3, expected the numbers modulo 7"):
+        with pytest.raises(TrajectoryError, match="token: found 6, expected the numbers modulo 7"):
             modular_embedding(open_trajectory("a.nc").assign_attrs(modulus=7))
 
 

@@ -41,18 +41,20 @@ class NoiseState:
 
 
 class Noise(System):
+    shape = (3, 2)  # token, axis
+
     def __init__(self, settings, device="auto"):
         self.settings = settings
         self.variables = {"embedding": ("token", "axis"), "gradient_norm": ("layer",), "update_norm": ("layer",)}
 
     def coords(self):
-        return {"token": np.arange(3), "axis": np.arange(2), "layer": np.array(["embedding"])}
+        return {"token": np.arange(self.shape[0]), "axis": np.arange(self.shape[1]), "layer": np.array(["embedding"])}
 
     def working_bytes(self, runs):
         return 100 * runs
 
     def noise(self, seeds, step):
-        return np.stack([random_stream(int(seed), f"walkers/{step}").standard_normal((3, 2)) for seed in seeds])
+        return np.stack([random_stream(int(seed), f"walkers/{step}").standard_normal(self.shape) for seed in seeds])
 
     def initial(self, seeds):
         zeros = np.zeros(len(seeds))
