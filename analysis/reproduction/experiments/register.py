@@ -40,7 +40,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     weight_decay.HALT,
     particles.TABLE_2,
     weight_decay.FIGURE_6,
-    *alignment.EXPERIMENTS,
+    alignment.WEIGHT_ANGLES,
     classifier.CLASSIFIER,
     structures.STRUCTURES,
     appendix_f.APPENDIX_F,

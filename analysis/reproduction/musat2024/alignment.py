@@ -1,4 +1,4 @@
-"""CA section 5.2, figure 4: in circles, how pair sums lie to the origin and hidden weights to the pair sums."""
+"""CA section 5.2: whether hidden weights align with pair sums in circles, for several numbers of tokens."""
 
 from collections.abc import Sequence
 
@@ -6,10 +6,9 @@ import numpy as np
 import xarray as xr
 
 from analysis.forces import alignment
-from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.verification import final_frames, samples
 from analysis.reproduction.verification.claim import Claim, claims_of, part
-from analysis.reproduction.verification.criteria import Above, Below
+from analysis.reproduction.verification.criteria import Below
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.reproduction.verification.required_runs import RequiredRuns
@@ -17,36 +16,6 @@ from analysis.structures.circles_and_grids import is_circle
 from analysis.structures.fourier import dominant_frequency, power_fractions
 from dynamics.settings import ModularSettings
 from dynamics.trajectory.diverged import not_diverged
-
-RAYS = {
-    "circle": "whether it is a circle by CA algorithm 1",
-    "rays": "fraction of the pair sums' variance along their class's line through the origin",
-    "rays_chance": "the same with tokens renamed at random",
-}
-
-
-def measure_rays(runner: Runner, params: Params) -> xr.Dataset:
-    """Whether pair sums of a class lie on a line through the origin, (weight_decay, run)."""
-    return networks.measure_by_weight_decay(runner, networks.ensembles(params), RAYS, _rays)
-
-
-def _rays(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
-    embedding = final_frames.frame_values(trajectory, "embedding", -1)[kept]
-    rays = alignment.pair_sum_collinearity(embedding, final_frames.training_pairs_of_runs(trajectory)[kept])
-    return {"circle": is_circle(embedding), "rays": rays.value, "rays_chance": rays.chance}
-
-
-RAYS_OF_CIRCLES = Experiment(
-    "ca.alignment",
-    "whether the pair sums of a class lie on a line through the origin, at four weight decays",
-    sizes={Size.QUICK: {"runs": 100}, Size.DEFAULT: {"runs": 1000, "every": 0}, Size.FULL: {"runs": 1000, "every": 0}},
-    seconds={Size.QUICK: 1, Size.DEFAULT: 10, Size.FULL: 10},
-    measure=measure_rays,
-    ensembles=networks.ensembles,
-    depends={"permutations": alignment.PERMUTATIONS},
-    version=3,
-    command="python -m analysis.weights --runs 100",
-)
 
 EPOCHS = (100, 200, 500, 1000, 2000)
 EVERY = 100
@@ -103,15 +72,6 @@ WEIGHT_ANGLES = Experiment(
     depends={"epochs": EPOCHS, "every": EVERY, "directions": alignment.DIRECTIONS},
     reduced={Size.QUICK: "three values of N"},
 )
-EXPERIMENTS = (RAYS_OF_CIRCLES, WEIGHT_ANGLES)
-
-
-def rays_of_circles(evidence: xr.Dataset) -> Estimate:
-    """Mean fraction of variance along the classes' lines, over seeds that have circles; chance in the note."""
-    found = networks.mean_in_circles(evidence, "rays")
-    chance, circle, _ = networks.flatten_over_decays(evidence, "rays_chance")
-    level = samples.estimate_mean(chance[circle == 1]).interval.value
-    return found._replace(note=found.note or f"{level:.2f} with tokens renamed at random")
 
 
 def angle_from_random(evidence: xr.Dataset, tokens: int, epoch: int) -> Estimate:
@@ -128,23 +88,6 @@ def relative_angle(evidence: xr.Dataset, direction: str, odd: bool) -> Estimate:
 
 
 CLAIMS = (
-    *claims_of(
-        RAYS_OF_CIRCLES,
-        Claim(
-            "CA.figure4.rays",
-            "In circles the pair sums of a class lie on a line through the origin.",
-            "fraction of the pair sums' squared length along their class's line: in circles, and less that in other "
-            "networks of equal weight decay",
-            (
-                part(rays_of_circles, Above(0.95, ours=True), "circles", digits=3),
-                part(networks.circles_minus_others, Above(0, 0.1), "less the others", digits=3, name="rays"),
-            ),
-            places="section 5.2, figure 4",
-            figure="ca4",
-            importance=3,
-            meaning="alignment, the second of the two tendencies, would not be what is seen",
-        ),
-    ),
     *claims_of(
         WEIGHT_ANGLES,
         Claim(

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from analysis.forces.alignment import DEAD_NORM_FRACTION, embedding_pair_sums
+from analysis.forces.alignment import DEAD_NORM_FRACTION, PERMUTATIONS, embedding_pair_sums, pair_sum_collinearity
 from analysis.forces.pair_sum_classifier import ANGLES, CLASSIFIER_MEASURES, RADII, Classifier, classifier_measures
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.verification import final_frames, samples
@@ -22,26 +22,35 @@ def load_classifier(trajectory: xr.Dataset, at: int, kept: np.ndarray) -> Classi
     return Classifier._make([*layers, embedding_pair_sums(embedding, pairs), modular_sum(pairs, embedding.shape[-2])])
 
 
+QUANTITIES = {
+    "circle": "whether it is a circle by CA algorithm 1",
+    "rays": "fraction of the pair sums' variance along their class's line through the origin",
+    "rays_chance": "the same with tokens renamed at random",
+    **CLASSIFIER_MEASURES,
+}
+
+
 def measure(runner: Runner, params: Params) -> xr.Dataset:
-    """The classifiers at the end of training, (weight_decay, run)."""
-    quantities = {"circle": "whether it is a circle by CA algorithm 1"} | CLASSIFIER_MEASURES
-    return networks.measure_by_weight_decay(runner, networks.ensembles(params), quantities, _measure_runs)
+    """Pair sums and classifiers at the end of training, (weight_decay, run)."""
+    return networks.measure_by_weight_decay(runner, networks.ensembles(params), QUANTITIES, _measure_runs)
 
 
 def _measure_runs(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
-    circle = is_circle(final_frames.frame_values(trajectory, "embedding", -1)[kept])
-    return {"circle": circle} | classifier_measures(load_classifier(trajectory, -1, kept))
+    embedding = final_frames.frame_values(trajectory, "embedding", -1)[kept]
+    rays = pair_sum_collinearity(embedding, final_frames.training_pairs_of_runs(trajectory)[kept])
+    circles = {"circle": is_circle(embedding), "rays": rays.value, "rays_chance": rays.chance}
+    return circles | classifier_measures(load_classifier(trajectory, -1, kept))
 
 
 CLASSIFIER = Experiment(
     "ca.classifier",
-    "how steep the classifier is, where its gradient is large, and the shape of its regions, at four weight decays",
+    "pair sums and the classifier: its steepness, where its gradient is large, its regions, at four weight decays",
     sizes={Size.QUICK: {"runs": 100}, Size.DEFAULT: {"runs": 1000, "every": 0}, Size.FULL: {"runs": 1000, "every": 0}},
-    seconds={Size.QUICK: 2, Size.DEFAULT: 8, Size.FULL: 8},
+    seconds={Size.QUICK: 3, Size.DEFAULT: 18, Size.FULL: 18},
     measure=measure,
     ensembles=networks.ensembles,
-    depends={"angles": ANGLES, "radii": RADII, "dead": DEAD_NORM_FRACTION},
-    version=2,
+    depends={"angles": ANGLES, "radii": RADII, "dead": DEAD_NORM_FRACTION, "permutations": PERMUTATIONS},
+    version=3,
     command="python -m analysis.paper ca-e",
 )
 
@@ -60,6 +69,14 @@ def boundary_distance_ratio(evidence: xr.Dataset) -> Estimate:
     ratio = networks.ratio_without_decay(evidence, "offset")
     note = f"as a fraction of the pair sums' size: {none:.2f} without weight decay, {one:.2f} with weight decay 1"
     return ratio._replace(note=ratio.note or note)
+
+
+def rays_of_circles(evidence: xr.Dataset) -> Estimate:
+    """Mean fraction of variance along the classes' lines, over seeds that have circles; chance in the note."""
+    found = networks.mean_in_circles(evidence, "rays")
+    chance, circle, _ = networks.flatten_over_decays(evidence, "rays_chance")
+    level = samples.estimate_mean(chance[circle == 1]).interval.value
+    return found._replace(note=found.note or f"{level:.2f} with tokens renamed at random")
 
 
 CLAIMS = claims_of(
@@ -94,6 +111,20 @@ CLAIMS = claims_of(
             part(networks.mean_at_decay, Below(0.25, ours=True), "fraction", digits=2, name="evenness", decay=0.0),
         ),
         places="section 5.1, section 7",
+    ),
+    Claim(
+        "CA.figure4.rays",
+        "In circles the pair sums of a class lie on a line through the origin.",
+        "fraction of the pair sums' squared length along their class's line: in circles, and less that in other "
+        "networks of equal weight decay",
+        (
+            part(rays_of_circles, Above(0.95, ours=True), "circles", digits=3),
+            part(networks.circles_minus_others, Above(0, 0.1), "less the others", digits=3, name="rays"),
+        ),
+        places="section 5.2, figure 4",
+        figure="ca4",
+        importance=3,
+        meaning="alignment, the second of the two tendencies, would not be what is seen",
     ),
     Claim(
         "CA.figure4.pizza",

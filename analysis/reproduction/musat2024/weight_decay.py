@@ -27,13 +27,13 @@ def figure_6_ensembles(params: Params) -> Sequence[RequiredRuns]:
     return [RequiredRuns(each, params["runs"], params.get("epochs"), every=0) for each in settings]
 
 
-def measure_weights(runner: Runner, params: Params) -> xr.Dataset:
+def measure_weight_sizes(runner: Runner, params: Params) -> xr.Dataset:
     """Mean absolute weights and biases at the end, (weight_decay, run)."""
     quantities = {name: f"mean absolute {variable}" for name, variable in WEIGHTS.items()}
-    return networks.measure_by_weight_decay(runner, figure_6_ensembles(params), quantities, _weight_sizes)
+    return networks.measure_by_weight_decay(runner, figure_6_ensembles(params), quantities, _sizes)
 
 
-def _weight_sizes(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
+def _sizes(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
     weights = {name: np.abs(frame_values(trajectory, variable, -1)[kept]) for name, variable in WEIGHTS.items()}
     return {name: values.mean(axis=tuple(range(1, values.ndim))) for name, values in weights.items()}
 
@@ -43,7 +43,7 @@ FIGURE_6 = Experiment(
     "mean absolute weights and biases after 2000 epochs at eleven weight decays",
     sizes={Size.QUICK: {"runs": 10}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
     seconds={Size.QUICK: 1, Size.DEFAULT: 1, Size.FULL: 1},
-    measure=measure_weights,
+    measure=measure_weight_sizes,
     ensembles=figure_6_ensembles,
     version=2,
     command="python -m analysis.weights",

@@ -16,7 +16,6 @@ SIZES = {
     "ca.halt": NETWORKS,
     "ca.classifier": NETWORKS,
     "ca.figure6": {"runs": 3, "epochs": 20},
-    "ca.alignment": NETWORKS,
     "ca.weight-angles": {"tokens": [3, 4], "runs": 8, "epochs": 100},
     "ca.audit": {**NETWORKS, "moments": [20, 100], "audited": 2},
     "ca.distance": {**NETWORKS, "moments": [20, 100]},
