@@ -104,7 +104,6 @@ CLAIMS = claims_of(
         readings=("of a loss with weight decay", "of the cross-entropy alone", "as defined in theorems not known here"),
         places="summary, theorems",
         importance=3,
-        meaning="gradient descent leaves clustering heads again",
     ),
     Claim(
         "CH.summary.fixed-points-without-decay",

@@ -40,7 +40,6 @@ ON_CIRCUITS = claims_of(
         ),
         figure="vc2",
         importance=2,
-        meaning="networks solve the task as often with other numbers of clusters",
     ),
     Claim(
         "CH.abstract.initialisation",
@@ -49,7 +48,6 @@ ON_CIRCUITS = claims_of(
         (part(circuits.excess_start_similarity, Above(0, 0.1), "", digits=2, name="inherited"),),
         figure="vc8",
         importance=2,
-        meaning="initial weights have no influence",
     ),
 )
 
@@ -86,7 +84,6 @@ STAGES = claims_of(
         ),
         figure="vc5",
         importance=3,
-        meaning="both are learned together",
     ),
     Claim(
         "CH.figure2.snapshots",
@@ -111,7 +108,6 @@ STAGES = claims_of(
         ),
         figure="vc5",
         importance=2,
-        meaning="the snapshots show one run only",
     ),
 )
 
@@ -124,7 +120,6 @@ NORMS = claims_of(
         (part(norms.excess_peaks, Above(0, 10), "", "points", setup=FULL, kind="drop"),),
         figure="vc15",
         importance=2,
-        meaning="gradient norms do not indicate phases of learning",
     ),
     Claim(
         "CH.summary.stability",

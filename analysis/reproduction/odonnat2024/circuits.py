@@ -273,7 +273,6 @@ CLAIMS = claims_of(
         (percentage_part(Nearly(), "circuits that are not ideal"),),
         figure="vc2",
         importance=2,
-        meaning="gradient descent finds the ideal circuit",
     ),
     Claim(
         "VC.s3.2.corrected",
@@ -282,7 +281,6 @@ CLAIMS = claims_of(
         (percentage_part(Above(10, 5, ours=True), "corrected circuits"),),
         figure="vc2",
         importance=2,
-        meaning="faulty attention is rarely corrected",
     ),
     Claim(
         "VC.s3.2.by-value",
@@ -319,7 +317,6 @@ CLAIMS = claims_of(
         (percentage_part(Above(10, 10, ours=True), "partial circuits"),),
         figure="vc3",
         importance=2,
-        meaning="a circuit has all invariances or none",
     ),
     Claim(
         "VC.s3.2.partial-clusters",
@@ -365,7 +362,6 @@ CLAIMS = claims_of(
         readings=("all invariances", "some of them"),
         figure="vc2",
         importance=2,
-        meaning="networks solve the task without its invariances",
     ),
     Claim(
         "VC.figure8.attention",
@@ -387,6 +383,5 @@ CLAIMS = claims_of(
         places="section 4.1, conclusion",
         figure="vc8",
         importance=2,
-        meaning="the initial weights do not determine the final ones",
     ),
 )

@@ -233,7 +233,6 @@ CLAIMS = claims_of(
         ),
         places="section 3.1",
         importance=2,
-        meaning="the number of clusters does not tell what was learned",
     ),
     constructed(
         "VC.figure1.classes",
@@ -242,7 +241,6 @@ CLAIMS = claims_of(
         ACCURACIES,
         places="section 3.1, figure 1",
         importance=2,
-        meaning="the ideal circuit is no solution",
     ),
     constructed(
         "VC.figure1.attention",

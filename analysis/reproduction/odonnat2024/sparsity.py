@@ -213,7 +213,6 @@ CLAIMS = claims_of(
         readings=("on average over the range", "at every threshold; see VC.figure17.whole-range"),
         places="appendix A.2, figure 17",
         importance=2,
-        meaning="sparsity is not related to success",
     ),
     of_figure_17(
         "VC.figure17.whole-range",
@@ -257,7 +256,6 @@ CLAIMS = claims_of(
         "Spearman's correlation of d with success (test accuracy above .9 at the end), with as many runs of each d",
         (part(dimension_correlation, Above(0, 0.1), "", digits=2),),
         importance=2,
-        meaning="two dimensions are no harder than more",
     ),
     of_figure_20(
         "VC.appA.3.all-from-8",

@@ -17,7 +17,6 @@ SUMS = claims_of(
         (circuits.percentage_part(Every(), "congruent sums", among="successful runs"),),
         figure="vc3",
         importance=2,
-        meaning="some circuits solve the task without such a sum",
     ),
     Claim(
         "OWN.sum-failures",
@@ -37,7 +36,6 @@ SOLUTIONS = claims_of(
         Kind.CONSTRUCTION,
         figure="vc1",
         importance=2,
-        meaning="two dimensions are too few to express a solution; as one exists, runs that fail have not found it",
     ),
 )
 
