@@ -172,8 +172,8 @@ class SpikeStep:
             "by_boundary_share": rise[crossed & by_boundary].sum(),
             "flipped_inputs": z_flips.sum(),
             "flipped_sequences": weight[xi_flips].sum(),
-            "input_ratio": _largest_relative_move(old.inputs, new.inputs),
-            "xi_ratio": _largest_relative_move(old.xi, new.xi),
+            "input_ratio": largest_relative_move(old.inputs, new.inputs),
+            "xi_ratio": largest_relative_move(old.xi, new.xi),
             "turn": (rise * turn).sum(),
             "assembler_norm": torch.linalg.matrix_norm(self.before["assembler"]),
             "assembler_alignment": assembler_alignment(self.before["assembler"]),
@@ -250,7 +250,7 @@ class SpikeStep:
         return math.sqrt(sum(float(((self.after[name] - value) ** 2).sum()) for name, value in self.before.items()))
 
 
-def _largest_relative_move(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+def largest_relative_move(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
     """The largest |after - before| / |before| of vectors (..., axis)."""
     return ((after - before).norm(dim=-1) / before.norm(dim=-1).clamp(min=1e-300)).max()
 

@@ -18,8 +18,8 @@ from analysis.statistics.intervals import clustered_binomial_interval
 from analysis.transitions import spike_attribution as attribution
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
 from analysis.transitions.loss_events import event_table, trajectory_scalar
+from analysis.transitions.spike_steps import step_measures
 from dynamics.branching import replay
-from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import clustering_head_of, weights
 
 MAX_FRAMES_BEFORE_PEAK = 5
@@ -87,9 +87,15 @@ def examine_spike(
     if rise is None:
         return SpikeExamination({}, steps, loss)
     rise = attribution.LossRise(*(index + begin - first for index in rise))
+    network = clustering_head_of(trajectory)
+    every = {name: values[0].double() for name, values in weights(path).items()}
+    lengths = np.sqrt((path["update_norm"].values[0, 1 : calm + 1].astype(np.float64) ** 2).sum(-1))
+    frames = (rise.foot, rise.step, rise.step + 1)
+    examined = ({name: values[frame] for name, values in every.items()} for frame in frames)
     with torch.no_grad():
-        step = _spike_step(path, clustering_head_of(trajectory), rise, sequences, calm)
+        step = attribution.SpikeStep(network, sequences, *examined, float(np.median(lengths)))
         measures, remaining = step.measures(), step.remaining_rise()
+        over_steps = step_measures(network, sequences, every, loss, rise, begin - first)
     values = {
         "at": int(steps[rise.step]),
         "foot": int(steps[rise.foot]),
@@ -99,7 +105,7 @@ def examine_spike(
         "explained": attribution.is_explained(measures, remaining),
     }
     left = {f"remaining_{name}": value for name, value in remaining.items()}
-    return SpikeExamination(values | measures | left, steps, loss)
+    return SpikeExamination(values | measures | left | over_steps, steps, loss)
 
 
 def replay_span(trajectory: xr.Dataset, spike: RecordedSpike) -> tuple[int, int, int]:
@@ -117,21 +123,6 @@ def replay_span(trajectory: xr.Dataset, spike: RecordedSpike) -> tuple[int, int,
     gap = int(steps[min(peak + 1, len(steps) - 1)]) - spike.step
     end = min(last, spike.step + max(1, round(FRACTION_AFTER_PEAK * gap)))
     return int(steps[max(0, begin - 1)]), int(steps[begin]), end
-
-
-def _spike_step(
-    path: xr.Dataset,
-    network: ClusteringHead,
-    rise: attribution.LossRise,
-    sequences: attribution.TrainingSequences,
-    calm: int,
-) -> attribution.SpikeStep:
-    """The examined step of a replay, whose first `calm` steps have updates of the usual length."""
-    every = {name: values[0].double() for name, values in weights(path).items()}
-    frames = (rise.foot, rise.step, rise.step + 1)
-    foot, before, after = ({name: values[frame] for name, values in every.items()} for frame in frames)
-    lengths = np.sqrt((path["update_norm"].values[0, 1 : calm + 1].astype(np.float64) ** 2).sum(-1))
-    return attribution.SpikeStep(network, sequences, foot, before, after, float(np.median(lengths)))
 
 
 # ------------------------------------------------------------------------------------------- all spikes
@@ -254,6 +245,15 @@ _ATTRIBUTION_VARIABLES = {
     **{f"remaining_{name}": f"fraction of the rise that is left: {name}" for name in attribution.STEP_CHANGES},
     "remaining_unflipped_frozen": "fraction of the rise that is left: unflipped and frozen at once",
     "remaining_unflipped_held": "fraction of the rise that is left: unflipped and held at once",
+    "flip_steps": "steps from the foot to the peak in which a vector flips",
+    "flip_rise": "fraction of the rises from the foot to the peak that flips carry",
+    "largest_input_ratio": "largest update of E + P over its length, from the foot to the peak",
+    "largest_xi_ratio": "largest update of a sequence embedding over its length, from the foot to the peak",
+    "closeness": "probability that a crossing sequence was closer to a decision boundary than one that stays",
+    "crossing_distance": "median distance of crossing sequences to a decision boundary at the foot, over |xi|",
+    "other_distance": "the same of the other sequences that are classified correctly at the foot",
+    "crossed_in_step": "fraction of the sequences that the examined step misclassifies",
+    "crossed_ordinary": "the same of a step before the spike, in the mean",
     "remaining_smooth_alike": "fraction of sequences that the smooth norm classifies alike before the step",
 }
 

@@ -1,0 +1,135 @@
+"""All steps of a spike, and ordinary steps before it: flips, distances to decision boundaries, and crossings of these.
+
+`analysis.transitions.spike_attribution` examines the step on which a spike rises most. The measures here are
+
+flips           at every step from the foot of the spike to its peak: the number of steps with a flip, the largest
+                updates of E + P and of xi over their length, and the fraction of the rises that flips carry, which is
+                that of each step weighted by the rise of the loss in it
+distances       of the sequence embeddings xi, over |xi|, to the nearest decision boundary of the MLP at the foot; to
+                first order, this is the smallest (l_t - l_j) / |d(l_t - l_j)/d xi| for the logits l of the target t and
+                of the other classes j
+closeness       the probability that a sequence that crosses a boundary in the spike was closer to one than a sequence
+                that does not; 1/2 if crossing is independent of the distance. Both are classified correctly at the foot
+ordinary steps  the control: the fraction of the sequences that one step misclassifies, in the examined step of a spike
+                and in the steps before it, in the mean
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import torch
+
+from analysis.statistics.ranks import rank_biserial
+from analysis.transitions import spike_attribution as attribution
+from dynamics.networks.clustering_head import ClusteringHead
+from dynamics.networks.parameters import Weights
+
+MAX_ORDINARY_STEPS = 16
+"""Ordinary steps that are examined for a spike, evenly spaced over those before it."""
+
+
+def step_measures(
+    network: ClusteringHead,
+    sequences: attribution.TrainingSequences,
+    weights: Weights,
+    loss: np.ndarray,
+    rise: attribution.LossRise,
+    ordinary: int,
+) -> dict[str, float]:
+    """Measures of the steps of a spike.
+
+    weights (step, ...) float64 and the training loss (step,) of its replay, whose first `ordinary` steps precede it.
+    """
+    frames = range(loss.size)
+    at = [{name: values[frame] for name, values in weights.items()} for frame in frames]
+    flips = _flip_measures(network, sequences, at[rise.foot : rise.peak + 1], loss[rise.foot : rise.peak + 1])
+    crossings = _crossing_measures(network, sequences, at[rise.foot], at[rise.step + 1])
+    chosen = np.unique(np.linspace(0, ordinary - 1, min(ordinary, MAX_ORDINARY_STEPS)).round().astype(int))
+    steps = {"crossed_in_step": [rise.step], "crossed_ordinary": chosen}
+    found = {name: _mean_misclassified(network, sequences, at, each) for name, each in steps.items()}
+    return flips | crossings | found
+
+
+def boundary_distances(
+    network: ClusteringHead, weights: Weights, sequences: attribution.TrainingSequences
+) -> torch.Tensor:
+    """Distance of each xi to the nearest decision boundary over |xi|, to first order: (sequence,).
+
+    Negative for sequences that are misclassified.
+    """
+    xi = network.sequence_embedding(weights, sequences.tokens)
+
+    def logits(x: torch.Tensor) -> torch.Tensor:
+        return (network.transform(weights, x[None]) @ weights["embedding"].mT)[0]
+
+    rows = torch.arange(len(xi))
+    values = torch.func.vmap(logits)(xi)
+    slopes = torch.func.vmap(torch.func.jacrev(logits))(xi)  # (sequence, class, axis)
+    margins = values[rows, sequences.targets][:, None] - values
+    steepness = (slopes[rows, sequences.targets][:, None] - slopes).norm(dim=-1)
+    distances = margins / steepness.clamp(min=1e-300)
+    distances[rows, sequences.targets] = torch.inf
+    return distances.min(dim=1).values / xi.norm(dim=-1).clamp(min=1e-300)
+
+
+def _flip_measures(
+    network: ClusteringHead, sequences: attribution.TrainingSequences, at: list[Weights], loss: np.ndarray
+) -> dict[str, float]:
+    """Flips in the steps between some weights, at which the loss (step,) is known."""
+    rises, ratios, steps, carried = np.clip(np.diff(loss), 0, None), [(0.0, 0.0)], 0, 0.0
+    new = _normalised_vectors(network, sequences, at[0])
+    for before, after, risen in zip(at[:-1], at[1:], rises, strict=True):
+        old, new = new, _normalised_vectors(network, sequences, after)
+        ratios.append(tuple(float(attribution.largest_relative_move(*pair)) for pair in zip(old, new, strict=True)))
+        if any(attribution.flipped_vectors(*pair).any() for pair in zip(old, new, strict=True)):
+            steps += 1
+            step = attribution.SpikeStep(network, sequences, at[0], before, after, usual=1.0)
+            carried += risen * step.measures()["normalisation_share"]
+    largest = np.max(ratios, axis=0)
+    return {
+        "flip_steps": steps,
+        "flip_rise": carried / rises.sum() if rises.any() else 0.0,
+        "largest_input_ratio": largest[0],
+        "largest_xi_ratio": largest[1],
+    }
+
+
+def _normalised_vectors(
+    network: ClusteringHead, sequences: attribution.TrainingSequences, weights: Weights
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """E + P (position, token, axis) and xi (sequence, axis), before they are normalised."""
+    inputs = weights["embedding"][None] + weights["position_embedding"][:, None]
+    return inputs, network.sequence_embedding(weights, sequences.tokens)
+
+
+def _crossing_measures(
+    network: ClusteringHead, sequences: attribution.TrainingSequences, foot: Weights, after: Weights
+) -> dict[str, float]:
+    """Closeness, and median distances of the sequences that cross a boundary and of the others."""
+    correct = _correct(network, sequences, foot)
+    crossed = (correct & ~_correct(network, sequences, after)).numpy()
+    distances, correct = boundary_distances(network, foot, sequences).numpy(), correct.numpy()
+    crossing, others = distances[crossed], distances[correct & ~crossed]
+    return {
+        "closeness": (1 - rank_biserial(crossing, others).value) / 2,
+        "crossing_distance": float(np.median(crossing)) if crossing.size else np.nan,
+        "other_distance": float(np.median(others)) if others.size else np.nan,
+    }
+
+
+def _mean_misclassified(
+    network: ClusteringHead, sequences: attribution.TrainingSequences, at: list[Weights], steps: Iterable[int]
+) -> float:
+    """Fraction of the sequences that a step misclassifies, in the mean over steps; NaN for no step."""
+    found = [
+        float(
+            sequences.weight[_correct(network, sequences, at[step]) & ~_correct(network, sequences, at[step + 1])].sum()
+        )
+        for step in steps
+    ]
+    return float(np.mean(found)) if found else np.nan
+
+
+def _correct(network: ClusteringHead, sequences: attribution.TrainingSequences, weights: Weights) -> torch.Tensor:
+    """Which sequences are classified correctly: (sequence,) bool."""
+    return network.logits(weights, sequences.tokens).argmax(-1) == sequences.targets
