@@ -91,9 +91,9 @@ def examine_spike(
     every = {name: values[0].double() for name, values in weights(path).items()}
     lengths = np.sqrt((path["update_norm"].values[0, 1 : calm + 1].astype(np.float64) ** 2).sum(-1))
     frames = (rise.foot, rise.step, rise.step + 1)
-    examined = ({name: values[frame] for name, values in every.items()} for frame in frames)
+    foot, before, after = ({name: values[frame] for name, values in every.items()} for frame in frames)
     with torch.no_grad():
-        step = attribution.SpikeStep(network, sequences, *examined, float(np.median(lengths)))
+        step = attribution.SpikeStep(network, sequences, foot, before, after, float(np.median(lengths)))
         measures, remaining = step.measures(), step.remaining_rise()
         over_steps = step_measures(network, sequences, every, loss, rise, begin - first)
     values = {

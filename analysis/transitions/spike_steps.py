@@ -14,7 +14,7 @@ ordinary steps  the control: the fraction of the sequences that one step misclas
                 and in the steps before it, in the mean
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
@@ -45,9 +45,8 @@ def step_measures(
     flips = _flip_measures(network, sequences, at[rise.foot : rise.peak + 1], loss[rise.foot : rise.peak + 1])
     crossings = _crossing_measures(network, sequences, at[rise.foot], at[rise.step + 1])
     chosen = np.unique(np.linspace(0, ordinary - 1, min(ordinary, MAX_ORDINARY_STEPS)).round().astype(int))
-    steps = {"crossed_in_step": [rise.step], "crossed_ordinary": chosen}
-    found = {name: _mean_misclassified(network, sequences, at, each) for name, each in steps.items()}
-    return flips | crossings | found
+    in_step, before = (_mean_misclassified(network, sequences, at, each) for each in ([rise.step], chosen.tolist()))
+    return {**flips, **crossings, "crossed_in_step": in_step, "crossed_ordinary": before}
 
 
 def boundary_distances(
@@ -57,30 +56,27 @@ def boundary_distances(
 
     Negative for sequences that are misclassified.
     """
-    xi = network.sequence_embedding(weights, sequences.tokens)
-
-    def logits(x: torch.Tensor) -> torch.Tensor:
-        return (network.transform(weights, x[None]) @ weights["embedding"].mT)[0]
-
-    rows = torch.arange(len(xi))
-    values = torch.func.vmap(logits)(xi)
-    slopes = torch.func.vmap(torch.func.jacrev(logits))(xi)  # (sequence, class, axis)
-    margins = values[rows, sequences.targets][:, None] - values
+    xi = network.sequence_embedding(weights, sequences.tokens).detach().requires_grad_()
+    with torch.enable_grad():
+        values = network.transform(weights, xi) @ weights["embedding"].mT
+        gradients = [torch.autograd.grad(each.sum(), xi, retain_graph=True)[0] for each in values.mT]
+    slopes, rows = torch.stack(gradients, dim=1), torch.arange(len(xi))  # slopes: (sequence, class, axis)
+    margins = (values[rows, sequences.targets][:, None] - values).detach()
     steepness = (slopes[rows, sequences.targets][:, None] - slopes).norm(dim=-1)
     distances = margins / steepness.clamp(min=1e-300)
     distances[rows, sequences.targets] = torch.inf
-    return distances.min(dim=1).values / xi.norm(dim=-1).clamp(min=1e-300)
+    return distances.min(dim=1).values / xi.detach().norm(dim=-1).clamp(min=1e-300)
 
 
 def _flip_measures(
-    network: ClusteringHead, sequences: attribution.TrainingSequences, at: list[Weights], loss: np.ndarray
+    network: ClusteringHead, sequences: attribution.TrainingSequences, at: Sequence[Weights], loss: np.ndarray
 ) -> dict[str, float]:
     """Flips in the steps between some weights, at which the loss (step,) is known."""
-    rises, ratios, steps, carried = np.clip(np.diff(loss), 0, None), [(0.0, 0.0)], 0, 0.0
+    rises, ratios, steps, carried = np.clip(np.diff(loss), 0, None), [[0.0, 0.0]], 0, 0.0
     new = _normalised_vectors(network, sequences, at[0])
     for before, after, risen in zip(at[:-1], at[1:], rises, strict=True):
         old, new = new, _normalised_vectors(network, sequences, after)
-        ratios.append(tuple(float(attribution.largest_relative_move(*pair)) for pair in zip(old, new, strict=True)))
+        ratios.append([float(attribution.largest_relative_move(*pair)) for pair in zip(old, new, strict=True)])
         if any(attribution.flipped_vectors(*pair).any() for pair in zip(old, new, strict=True)):
             steps += 1
             step = attribution.SpikeStep(network, sequences, at[0], before, after, usual=1.0)
@@ -106,9 +102,8 @@ def _crossing_measures(
     network: ClusteringHead, sequences: attribution.TrainingSequences, foot: Weights, after: Weights
 ) -> dict[str, float]:
     """Closeness, and median distances of the sequences that cross a boundary and of the others."""
-    correct = _correct(network, sequences, foot)
-    crossed = (correct & ~_correct(network, sequences, after)).numpy()
-    distances, correct = boundary_distances(network, foot, sequences).numpy(), correct.numpy()
+    correct, correct_after = (_correct(network, sequences, each).numpy() for each in (foot, after))
+    crossed, distances = correct & ~correct_after, boundary_distances(network, foot, sequences).numpy()
     crossing, others = distances[crossed], distances[correct & ~crossed]
     return {
         "closeness": (1 - rank_biserial(crossing, others).value) / 2,
@@ -118,7 +113,7 @@ def _crossing_measures(
 
 
 def _mean_misclassified(
-    network: ClusteringHead, sequences: attribution.TrainingSequences, at: list[Weights], steps: Iterable[int]
+    network: ClusteringHead, sequences: attribution.TrainingSequences, at: Sequence[Weights], steps: Iterable[int]
 ) -> float:
     """Fraction of the sequences that a step misclassifies, in the mean over steps; NaN for no step."""
     found = [

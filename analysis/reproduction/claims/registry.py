@@ -9,10 +9,6 @@ import difflib
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from analysis.reproduction.claims import (
-    saddles,
-    spikes,
-)
 from analysis.reproduction.clustering_heads import fixed_points, summary
 from analysis.reproduction.musat2024 import (
     alignment,
@@ -31,11 +27,16 @@ from analysis.reproduction.odonnat2024 import (
     ablations,
     circuits,
     finetuning,
+    gradient_norms,
     ideal_circuits,
+    normalisation,
     phases,
     practice,
     recipe_changes,
+    remedies,
+    saddles,
     sparsity,
+    spikes,
     transfer,
 )
 from analysis.reproduction.own import sensitivity, sequence, sparse_networks
@@ -50,7 +51,7 @@ SUBJECTS = (
     table1, structures, particles, appendix_f, untestable, clustering, classifier, distance, force_audit, alignment,
     weight_decay, sensitivity, sequence,
     ideal_circuits, circuits, sparsity, practice, phases, ablations, recipe_changes, transfer, finetuning,
-    spikes, saddles, summary, fixed_points, sparse_networks,
+    spikes, normalisation, remedies, saddles, gradient_norms, summary, fixed_points, sparse_networks,
 )  # fmt: skip
 
 ALL = "all"

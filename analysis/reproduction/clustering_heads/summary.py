@@ -4,9 +4,8 @@ Clustering heads are circuits whose sequence embeddings are invariant to suffix 
 in the module on transfer, those on spikes in that on spikes.
 """
 
-from analysis.reproduction.claims.saddles import FULL, MINI, RULE
-from analysis.reproduction.experiments import norms
 from analysis.reproduction.odonnat2024 import circuits, ideal_circuits, phases
+from analysis.reproduction.odonnat2024 import gradient_norms as norms
 from analysis.reproduction.verification.claim import Claim, Kind, claims_of, part
 from analysis.reproduction.verification.criteria import Above, Below
 
@@ -116,8 +115,8 @@ NORMS = claims_of(
     Claim(
         "CH.figure3.norms",
         "With full batches phases of learning come with high gradient norms, which indicate saddle points.",
-        f"percentage of drops of the loss with a peak of the gradient norm, less that by chance; {RULE}",
-        (part(norms.excess_peaks, Above(0, 10), "", "points", setup=FULL, kind="drop"),),
+        f"percentage of drops of the loss with a peak of the gradient norm, less that by chance; {norms.RULE}",
+        (part(norms.excess_peaks, Above(0, 10), "", "points", setup=norms.FULL, kind="drop"),),
         figure="vc15",
         importance=2,
     ),
@@ -125,7 +124,7 @@ NORMS = claims_of(
         "CH.summary.stability",
         "Gradient norms indicate how stable training is.",
         "percentage of loss spikes with a peak of the gradient norm, less that by chance, with mini-batches",
-        (part(norms.excess_peaks, Above(0, 10), "", "points", setup=MINI, kind="spike"),),
+        (part(norms.excess_peaks, Above(0, 10), "", "points", setup=norms.MINI, kind="spike"),),
         figure="vc16",
     ),
 )

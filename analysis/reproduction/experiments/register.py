@@ -3,13 +3,6 @@
 from collections.abc import Sequence
 
 from analysis.reproduction.clustering_heads import fixed_points
-from analysis.reproduction.experiments import (
-    normalisation,
-    norms,
-    remedies,
-    saddles,
-    spikes,
-)
 from analysis.reproduction.musat2024 import (
     alignment,
     appendix_f,
@@ -25,10 +18,15 @@ from analysis.reproduction.odonnat2024 import (
     ablations,
     circuits,
     finetuning,
+    gradient_norms,
     ideal_circuits,
+    normalisation,
     phases,
     recipe_changes,
+    remedies,
+    saddles,
     sparsity,
+    spikes,
     transfer,
 )
 from analysis.reproduction.own import sensitivity, sequence
@@ -49,15 +47,15 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     sequence.SEQUENCE,
     sensitivity.SENSITIVITY,
     ideal_circuits.IDEAL,
-    normalisation.NORMALISATION,
+    *normalisation.EXPERIMENTS,
     circuits.CIRCUITS,
     *phases.EXPERIMENTS,
-    norms.NORMS,
-    saddles.SADDLES,
+    *gradient_norms.EXPERIMENTS,
+    *saddles.EXPERIMENTS,
     sparsity.SPARSITY,
     *recipe_changes.EXPERIMENTS,
-    spikes.SPIKES,
-    remedies.REMEDIES,
+    *spikes.EXPERIMENTS,
+    *remedies.EXPERIMENTS,
     fixed_points.FIXED,
     *transfer.EXPERIMENTS,
     *finetuning.EXPERIMENTS,

@@ -1,8 +1,6 @@
 """Our own claims on VC's networks: the sums that circuits encode, solutions in two dimensions, and escapes."""
 
-from analysis.reproduction.claims.saddles import MINI
-from analysis.reproduction.experiments import saddles
-from analysis.reproduction.odonnat2024 import circuits, ideal_circuits, phases
+from analysis.reproduction.odonnat2024 import circuits, ideal_circuits, phases, saddles
 from analysis.reproduction.verification.claim import Claim, Kind, claims_of, part
 from analysis.reproduction.verification.criteria import Above, Below, Every, Nearly
 
@@ -75,7 +73,7 @@ ESCAPES = claims_of(
         "OWN.saddles-only",
         "Negative curvature does not mark plateaus: runs have it at their end as well.",
         "percentage of mini-batch runs whose Hessian has negative eigenvalues at the end",
-        (part(saddles.negative_curvature, Nearly(), "", "%", setup=MINI, moment="end"),),
+        (part(saddles.negative_curvature, Nearly(), "", "%", setup=saddles.MINI, moment="end"),),
     ),
 )
 

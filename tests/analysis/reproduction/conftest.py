@@ -11,6 +11,7 @@ from analysis.structures import formation_times
 
 NETWORKS = {"runs": 4, "epochs": 100}
 SPARSE = {"length": 6, "sparsity": 2, "data": 60, "hidden": 6, "batch": 16, "lr": 0.02}
+FLIP_GRID = {"lr": [0.03, 0.1], "norm": ["rms"], "table": [2]}
 SIZES = {
     "ca.table1": NETWORKS,
     "ca.halt": NETWORKS,
@@ -28,8 +29,8 @@ SIZES = {
     "ch.fixed-points": {"push": [1e-3], "steps": 5, "draws": 1, "settings": {"length": 6, "sparsity": 2, "hidden": 8}},
     "vc.circuits": {"runs": 4, "epochs": 30, "settings": SPARSE},
     "vc.phases": {"runs": 3, "epochs": 30, "frames": 11},
-    "vc.norms": {"full": 2, "mini": 4, "three": 2, "epochs": 30, "updates": 60, "every": 2},
-    "vc.saddles": {"full": 1, "mini": 2, "epochs": 30, "updates": 60, "every": 2},
+    "vc.norms": {"full": 2, "mini": 2, "three": 2, "epochs": 22, "updates": 44, "every": 2},
+    "vc.saddles": {"full": 1, "mini": 1, "epochs": 22, "updates": 44, "every": 2},
     "vc.sparsity": {"usual": 4, "dims": [8], "others": 2, "enough": 3, "epochs": 30, "settings": SPARSE},
     "vc.transfer": {"runs": 4, "epochs": 10, "vocabs": [3], "settings": SPARSE},
     "vc.vocabularies": {"runs": 4, "epochs": 10, "vocabs": [3, 4], "settings": SPARSE},
@@ -37,6 +38,7 @@ SIZES = {
     "vc.ablation": {"runs": 3, "epochs": 2, "points": 3, "max_hidden": 40, "settings": SPARSE},
     "vc.relatives": {"runs": 3, "epochs": 45, "settings": SPARSE, "changes": [{"lr": 0.03}, {"batch": 20}]},
     "vc.spikes": {"runs": 4, "epochs": 120, "settings": {**SPARSE, "lr": 0.1}},
+    "vc.flips": {"runs": 2, "spikes": 2, "epochs": 120, "settings": SPARSE, **FLIP_GRID},
     "vc.remedies": {"runs": 4, "epochs": 60, "settings": SPARSE, "remedies": {"hidden": 8}},
     "vc.normalisation": {"cases": 40},
 }

@@ -1,0 +1,113 @@
+"""VC section 4.3 and figure 12: the effect of a step on f(x) = x / |x| near the origin, at random points."""
+
+import numpy as np
+import torch
+import xarray as xr
+
+from analysis.reproduction.verification.claim import Claim, Kind, claims_of, part
+from analysis.reproduction.verification.criteria import Every, Exists
+from analysis.reproduction.verification.estimate import Estimate, percentage
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from dynamics.networks.clustering_head import ClusteringHead
+from dynamics.randomness import random_stream
+from dynamics.settings import SparseSettings
+
+DIMS = (2, 3, 8)
+
+SAME = 1e-6
+"""Largest change of a vector of length 1 that counts as rounding error."""
+
+NEAR, SMALL, LARGE = 0.05, 0.01, 10.0
+"""Distance that is near the origin; length of a small modification; ratio of the change of f to it that is out of
+proportion. Embeddings have lengths of about 1."""
+
+
+def measure(runner: Runner, params: Params) -> xr.Dataset:
+    """Changes of f at random points by a step eta f(x) towards the origin, and by a small modification: (case,)."""
+    parts = []
+    for dim in DIMS:
+        generator, cases = random_stream(dim, "normalisation"), params["cases"]
+        normalise = ClusteringHead(SparseSettings(dim=dim, norm="unit")).normalise
+        vectors = [generator.standard_normal((cases, dim)) for _ in range(2)]
+        direction, other = (each / _lengths(each)[:, None] for each in vectors)
+        length, eta, small = np.power(10.0, [generator.uniform(*ends, cases) for ends in ((-4, 0), (-4, 0), (-4, -2))])
+        x = torch.from_numpy(direction * length[:, None])
+        f = normalise(x)
+        stepped = normalise(x - torch.from_numpy(eta)[:, None] * f)
+        modified = normalise(x + torch.from_numpy(other * small[:, None]))
+        measures = {
+            "dim": (np.full(cases, dim), "axes"),
+            "length": (length, "|x|"),
+            "eta": (eta, "length of the step towards the origin"),
+            "changed": (_lengths((stepped - f).numpy()), "change of f by the step"),
+            "turned": (_lengths((stepped + f).numpy()), "distance of f after the step from -f"),
+            "small": (small, "length of a random modification"),
+            "moved": (_lengths((modified - f).numpy()), "change of f by the modification"),
+        }
+        parts.append(
+            xr.Dataset({name: ("case", values, {"long_name": text}) for name, (values, text) in measures.items()})
+        )
+    return xr.concat(parts, "case")
+
+
+def _lengths(x: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(x, axis=1)
+
+
+NORMALISATION = Experiment(
+    "vc.normalisation",
+    "effects of steps and of small modifications on x / |x| near the origin",
+    sizes={size: {"cases": 1000} for size in Size},
+    seconds=dict.fromkeys(Size, 1),
+    measure=measure,
+    depends={"dims": DIMS},
+)
+EXPERIMENTS = (NORMALISATION,)
+
+
+def unchanged_below_length(evidence: xr.Dataset) -> Estimate:
+    """Percentage of points at which f is unchanged if and only if the step is shorter than |x|."""
+    same, short = evidence["changed"].values < SAME, evidence["eta"].values < evidence["length"].values
+    return percentage(int((same == short).sum()), len(same), "points", f"{int(short.sum())} steps are shorter")
+
+
+def flips_beyond_length(evidence: xr.Dataset) -> Estimate:
+    """Percentage of the points with a step longer than |x| at which f becomes -f."""
+    beyond = evidence.isel(case=evidence["eta"].values > evidence["length"].values)
+    return percentage(int((beyond["turned"].values < SAME).sum()), beyond.sizes["case"], "points")
+
+
+def disproportionate_changes(evidence: xr.Dataset) -> Estimate:
+    """Percentage of the points near the origin at which a small modification changes f by more than LARGE times it."""
+    near = evidence.isel(case=(evidence["length"].values < NEAR) & (evidence["small"].values <= SMALL))
+    times = (near["moved"] / near["small"]).values
+    note = f"the largest change is {times.max():.0f} times the modification" if times.size else ""
+    return percentage(int((times > LARGE).sum()), times.size, "points near the origin", note)
+
+
+CLAIMS = claims_of(
+    NORMALISATION,
+    Claim(
+        "VC.figure12.out-of-proportion",
+        "Near the origin, a small modification of a vector can change its normalised version disproportionately.",
+        "percentage of random points nearer than 0.05 to the origin, in 2, 3 and 8 dimensions, at which a random "
+        "modification of at most 0.01 changes x / |x| by more than 10 times its length",
+        (part(disproportionate_changes, Exists(), "", "%"),),
+        Kind.CONSTRUCTION,
+        places="figure 12, section 4.3",
+        figure="vc12",
+    ),
+    Claim(
+        "VC.s4.3.step-below-length",
+        "A step of length eta from x towards the origin leaves f(x) = x / |x| unchanged only if eta < |x|.",
+        "percentage of random points and steps, of lengths from 1e-4 to 1, for which f is unchanged if and only if eta "
+        "< |x|; and percentage of those with a longer step for which f becomes -f",
+        (
+            part(unchanged_below_length, Every(), "unchanged if and only if shorter", "%"),
+            part(flips_beyond_length, Every(), "reversed if longer", "%"),
+        ),
+        Kind.CONSTRUCTION,
+        places="section 4.3, figure 12",
+        figure="vc12",
+    ),
+)

@@ -1,0 +1,214 @@
+"""VC appendix A.1 and section 4.1: whether plateaus of the loss are saddle points, and how runs leave them.
+
+Gradient and Hessian of the whole training loss, whatever the batches, are exact (`analysis.linearization.hessians`):
+in the middle of the last plateau before the first drop, of that drop, and of the first plateau between the first two
+drops, and at the end. An eigenvalue counts as negative if it is below zero by more than a millionth of the largest in
+magnitude. The escape is that of `analysis.linearization.plateau_escapes`.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+import xarray as xr
+from tqdm import tqdm
+
+from analysis.linearization.eigenmodes import NULL_MODE_TOLERANCE
+from analysis.linearization.hessians import training_objective
+from analysis.linearization.plateau_escapes import measure_plateau_escapes
+from analysis.reproduction.verification import samples
+from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, part
+from analysis.reproduction.verification.criteria import Above, Below
+from analysis.reproduction.verification.estimate import Estimate, percentage
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.statistics.intervals import Interval, mean_interval, median_interval
+from analysis.transitions.detection import DEFAULT_DETECTION
+from analysis.transitions.loss_events import event_table, trajectory_scalar
+from dynamics.networks.clustering_head import ClusteringHead
+from dynamics.networks.from_trajectory import clustering_head_of
+from dynamics.networks.threads import single_torch_thread
+from dynamics.settings import SparseSettings
+from dynamics.trajectory.diverged import not_diverged
+
+SETUPS = FULL, MINI = ("full batch", "mini-batch")
+MOMENTS = ("start", "plateau", "drop", "between", "end")
+MEANINGS = {
+    "gradient": "norm of the gradient of the whole training loss",
+    "lowest": "lowest eigenvalue of its Hessian",
+    "negative": "number of negative eigenvalues",
+    "highest": "highest eigenvalue",
+}
+
+
+def ensembles(params: Params) -> Sequence[RequiredRuns]:
+    """Networks trained with full batches and with mini-batches; `analysis.paper` uses the same files."""
+    full, updates, every = (
+        SparseSettings(batch=SparseSettings().data),
+        params.get("updates", 4000),
+        params.get("every", 4),
+    )
+    mini = RequiredRuns(SparseSettings(), params["mini"], epochs=params.get("epochs"))
+    return [RequiredRuns(full, params["full"], updates, every), mini]
+
+
+def measure(runner: Runner, params: Params) -> xr.Dataset:
+    """Gradient and Hessian, (setup, run, moment), NaN at moments that a run lacks; directions of the movement at the
+    escape, (setup, run)."""
+    trajectories = [runner.ensemble(need) for need in ensembles(params)]
+    with single_torch_thread():  # its Hessians are small
+        found = [_measure_setup(each) for each in trajectories]
+    return xr.concat(found, xr.Variable("setup", list(SETUPS)), join="outer", combine_attrs="override")
+
+
+def _measure_setup(trajectory: xr.Dataset) -> xr.Dataset:
+    network, runs, steps = clustering_head_of(trajectory), trajectory.sizes["run"], trajectory["step"].values
+    events = event_table(trajectory_scalar(trajectory, "loss"))
+    values = np.full((len(MEANINGS), runs, len(MOMENTS)), np.nan)
+    for run in tqdm(np.flatnonzero(not_diverged(trajectory)), "saddles", unit="run", disable=None, leave=False):
+        loss = training_objective(network, int(trajectory["seed"][run]))
+        own = events.isel(event=np.flatnonzero(events["of_run"].values == run))
+        for moment, step in enumerate(event_steps(own, steps)):
+            if np.isfinite(step):
+                frame = int(np.abs(steps - step).argmin())
+                values[:, run, moment] = _measure_point(loss, _flat_weights(trajectory, network, run, frame))
+    measures = zip(MEANINGS.items(), values, strict=True)
+    variables = {name: (("run", "moment"), each, {"long_name": text}) for (name, text), each in measures}
+    escapes = measure_plateau_escapes(trajectory).drop_vars("seed")
+    return xr.Dataset(variables, {"run": np.arange(runs), "moment": list(MOMENTS)}).merge(escapes)
+
+
+def event_steps(events: xr.Dataset, steps: np.ndarray) -> list[float]:
+    """Steps of `MOMENTS`, from the events of one run in order; NaN for those that it lacks."""
+    kinds, initial = events["kind"].values, events["initial"].values.astype(bool)
+    begin, end, middle = (events[name].values for name in ("begin", "end", "middle"))
+    drops, plateaus = np.flatnonzero((kinds == "drop") & ~initial), np.flatnonzero(kinds == "plateau")
+    before = [p for p in plateaus if len(drops) and end[p] <= begin[drops[0]]]
+    between = [p for p in plateaus if len(drops) > 1 and end[drops[0]] <= begin[p] and end[p] <= begin[drops[1]]]
+    chosen = (before[-1:], drops[:1], between[:1])
+    return [float(steps[0]), *(float(middle[each[0]]) if len(each) else np.nan for each in chosen), float(steps[-1])]
+
+
+def _flat_weights(trajectory: xr.Dataset, network: ClusteringHead, run: int, frame: int) -> torch.Tensor:
+    """Flat weights (parameter,) of a run in a frame, float64."""
+    one = trajectory[list(network.variables)].isel(run=run, step=frame)
+    weights = {name: one[name].transpose(*dims).values[None] for name, dims in network.variables.items()}
+    return torch.from_numpy(network.flatten(weights)[0].astype(np.float64))
+
+
+def _measure_point(loss, weights: torch.Tensor) -> tuple[float, ...]:
+    """The measures of `MEANINGS` at flat weights."""
+    values = torch.linalg.eigvalsh(loss.hessian(weights)).numpy()
+    negative = (values < -NULL_MODE_TOLERANCE * np.abs(values).max()).sum()
+    weights.requires_grad_()
+    (gradient,) = torch.autograd.grad(loss.loss(weights), weights)
+    return float(gradient.norm()), values[0], negative, values[-1]
+
+
+SADDLES = Experiment(
+    "vc.saddles",
+    "gradient and Hessian of the training loss on plateaus, in drops and at the end; the direction of the escape",
+    sizes={
+        Size.QUICK: {"full": 12, "mini": 32, "updates": 2000},
+        Size.DEFAULT: {"full": 60, "mini": 100},
+        Size.FULL: {"full": 100, "mini": 100},
+    },
+    seconds={Size.QUICK: 8, Size.DEFAULT: 20, Size.FULL: 25},
+    measure=measure,
+    reduced={
+        Size.QUICK: "12 full-batch runs with half as many updates, and 32 mini-batch runs, not 100 each",
+        Size.DEFAULT: "60 full-batch runs, not 100",
+    },
+    ensembles=ensembles,
+    depends={"events": DEFAULT_DETECTION, "tolerance": NULL_MODE_TOLERANCE},
+    command="python -m analysis.curvature RUN.nc",
+)
+EXPERIMENTS = (SADDLES,)
+
+
+def plateau_gradient_ratio(evidence: xr.Dataset, setup: str, moment: str = "plateau") -> Estimate:
+    """Gradient norm on a plateau over that in the middle of the first drop: median over runs that have both."""
+    norms = evidence["gradient"].sel(setup=setup)
+    ratio = samples.finite_values(norms.sel(moment=moment) / norms.sel(moment="drop"))
+    found, norm = median_interval(ratio), samples.finite_values(norms.sel(moment=moment))
+    note = f"a norm of {np.median(norm):.2g}" if len(norm) else "no plateau was found"
+    return Estimate(found, len(ratio), "runs with a plateau and a drop", found.value, "ratio", note)
+
+
+def negative_curvature(evidence: xr.Dataset, setup: str, moment: str = "plateau") -> Estimate:
+    """Percentage of runs whose Hessian has negative eigenvalues at a moment."""
+    negative = samples.finite_values(evidence["negative"].sel(setup=setup, moment=moment))
+    note = f"{np.median(negative):.0f} of them in the median" if len(negative) else f"no run has a {moment}"
+    return percentage(int((negative > 0).sum()), len(negative), "runs", note)
+
+
+def excess_negative_curvature(evidence: xr.Dataset, setup: str, moment: str = "plateau") -> Estimate:
+    """Number of negative eigenvalues on a plateau less that of the same run at its end, in the mean over runs."""
+    negative = evidence["negative"].sel(setup=setup)
+    found = samples.paired_difference(negative.sel(moment=moment), negative.sel(moment="end"), "runs with a plateau")
+    both = negative.sel(moment=[moment, "end"]).dropna("run")
+    if not found.count:
+        return found
+    medians, any_negative = both.median("run").values, 100 * (both > 0).mean("run").values
+    note = "{:.0f} against {:.0f} at the end (medians); {:.0f}% and {:.0f}% of the runs have any"
+    return found._replace(note=note.format(*medians, *any_negative))
+
+
+def escape_along(evidence: xr.Dataset, name: str, setup: str = MINI) -> Estimate:
+    """Percentage of the movement at the escape that lies in some directions: mean over runs."""
+    values = samples.finite_values(100 * evidence[f"escape_{name}"].sel(setup=setup))
+    return Estimate(Interval(*np.clip(mean_interval(values), 0, 100).tolist()), len(values))
+
+
+def escape_beyond_chance(evidence: xr.Dataset, setup: str = MINI) -> Estimate:
+    """Percentage of the movement in directions of negative curvature less that of a random movement."""
+    one = evidence.sel(setup=setup)
+    return samples.paired_difference(100 * one["escape_negative_share"], 100 * one["escape_negative_chance"])
+
+
+def _saddle_parts(moment: str) -> tuple[Measurement, ...]:
+    """A small gradient, and more ways down than at the end."""
+    small, down = Below(0.1, ours=True), Above(0, 10)
+    return (
+        *(
+            part(plateau_gradient_ratio, small, f"gradient, {one}", digits=3, setup=one, moment=moment)
+            for one in SETUPS
+        ),
+        *(part(excess_negative_curvature, down, f"ways down, {one}", setup=one, moment=moment) for one in SETUPS),
+    )
+
+
+MEASURED = (
+    "gradient norm over that in the middle of the first drop, median over runs; and number of negative eigenvalues of "
+    "the Hessian, less that of the same run at its end, mean over runs; "
+)
+
+CLAIMS = (
+    *claims_of(
+        SADDLES,
+        Claim(
+            "VC.appA.1.plateau-saddle",
+            "Where training stagnates the loss has a saddle point: the gradient is almost zero, and it is no minimum.",
+            f"{MEASURED}in the middle of the last plateau before the first drop",
+            _saddle_parts("plateau"),
+            departure="the Hessian has negative eigenvalues at the end of training, too",
+            places="appendix A.1, section 4.1",
+            figure="vc15",
+            importance=3,
+            meaning="plateaus are gentle slopes, or as close to a minimum as the end of training",
+        ),
+        Claim(
+            "VC.appA.1.second-plateau",
+            "On the plateau between two drops, too, the loss has a saddle point.",
+            f"{MEASURED}in the middle of the first plateau between the first two drops",
+            _saddle_parts("between"),
+            figure="vc15",
+        ),
+    ),
+    Claim(
+        "VC.appA.1.hessian",
+        "Gradient and Hessian of the loss may give insight, and the tool may help.",
+        places="appendix A.1, appendix A.3",
+        untestable="a hope for future work; `analysis.curvature` computes the Hessians",
+    ),
+)

@@ -1,0 +1,450 @@
+"""VC section 4.3, figures 13 and 14: spikes of the training loss, replayed step by step and attributed to a cause.
+
+The later version CH makes the same claims in its figures 4 and 5. An update is compared with the length of the vectors
+that are normalised: E + P of a token and position, and the embedding xi of a sequence.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import xarray as xr
+
+from analysis.reproduction.verification import samples
+from analysis.reproduction.verification.claim import Claim, Kind, claims_of, part
+from analysis.reproduction.verification.criteria import Above, Below, Every, Exists
+from analysis.reproduction.verification.estimate import Estimate, as_percentage, percentage
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.statistics.intervals import NO_INTERVAL, clustered_binomial_interval, mean_interval, median_interval
+from analysis.transitions import spike_replays
+from analysis.transitions.detection import DEFAULT_DETECTION
+from analysis.transitions.loss_events import plateau_escape_times, trajectory_scalar
+from analysis.transitions.spike_attribution import RISE_THRESHOLD, SMOOTH_NORM_AGREEMENT
+from analysis.transitions.spike_steps import MAX_ORDINARY_STEPS
+from dynamics.networks.threads import single_torch_thread
+from dynamics.settings import SparseSettings
+from dynamics.trajectory.schema import read_settings
+
+TURN = 30.0
+"""Angle in degrees from which the direction of a vector changes substantially: by half of its length."""
+
+RANKED = ("gain", "norm", "alignment")
+"""Measures of the assemblers: largest singular value, Frobenius norm, fraction of its square along one direction."""
+
+FLIP_MEASURES = ("flip_steps", "flip_rise", "largest_input_ratio", "largest_xi_ratio")
+KEPT = (
+    *("of_run", "at", "cause", "way", "explained", "normalisation_share", "feed_forward_share", "input_ratio"),
+    *("xi_ratio", "turn", "remaining_smooth", "remaining_smooth_alike", "remaining_half", *FLIP_MEASURES),
+    *("closeness", "crossing_distance", "other_distance", "crossed_in_step", "crossed_ordinary"),
+)
+"""Measures of a spike that are kept, of those in `analysis.transitions.spike_replays`."""
+
+
+def ensembles(params: Params) -> Sequence[RequiredRuns]:
+    """Runs of the default recipe."""
+    return [RequiredRuns(SparseSettings(**params.get("settings", {})), params["runs"], params.get("epochs"))]
+
+
+def measure(runner: Runner, params: Params) -> xr.Dataset:
+    """Cause and steps of each spike, rank of its assemblers among those of other runs, (spike,); runs, (run,)."""
+    trajectory = runner.ensemble(ensembles(params)[0])
+    with single_torch_thread():
+        found = spike_replays.attribute_spikes(trajectory, spike_replays.recorded_spikes(trajectory))
+    escapes = plateau_escape_times(trajectory_scalar(trajectory, "loss"))
+    evidence = found[list(KEPT)].merge(assembler_ranks(trajectory, found, escapes)).drop_vars("seed", errors="ignore")
+    reach = "update by the learning rate on every axis over the shortest |E + P| that is recorded"
+    return evidence.assign(
+        spikes=("run", found["examined"].values, {"long_name": "spikes of the run"}),
+        reach=("run", step_to_length_ratio(trajectory), {"long_name": reach}),
+    )
+
+
+def step_to_length_ratio(trajectory: xr.Dataset) -> np.ndarray:
+    """Length of an update by the learning rate on every axis, about that of Adam, over the shortest E + P of any token,
+    position and recorded frame: (run,)."""
+    settings = read_settings(trajectory)
+    assert isinstance(settings, SparseSettings)
+    sums = trajectory["embedding"].isel(token=slice(settings.vocab)) + trajectory["position_embedding"]
+    squares = (sums.astype(np.float64) ** 2).sum("axis").min(["step", "token", "position"])
+    return settings.lr * np.sqrt(settings.dim) / np.maximum(np.sqrt(squares.values), 1e-300)
+
+
+def assembler_ranks(trajectory: xr.Dataset, found: xr.Dataset, escapes: xr.Dataset) -> xr.Dataset:
+    """Fraction of the other runs that have escaped whose assemblers have smaller measures (`RANKED`) than those of the
+    spike's run, in the last recorded frame before the examined step: (spike,). NaN if no other run has escaped."""
+    steps, last = trajectory["step"].values, trajectory["last_step"].values
+    ranks = np.full((len(RANKED), found.sizes["spike"]), np.nan)
+    weights = trajectory["assembler"].transpose("run", "step", "hidden", "axis")
+    for spike, (run, at) in enumerate(zip(found["of_run"].values, found["at"].values, strict=True)):
+        others = escapes["escaped"].values & (escapes["escape"].values <= at) & (last >= at)
+        others[run] = False
+        if at < 0 or not others.any():
+            continue
+        frame = int(np.searchsorted(steps, at, side="right")) - 1
+        values = np.linalg.svd(weights.isel(step=frame).values.astype(np.float64), compute_uv=False)  # (run, axis)
+        squares = (values**2).sum(axis=1)
+        measures = np.stack([values[:, 0], squares, values[:, 0] ** 2 / squares])
+        own = measures[:, [run]]
+        ranks[:, spike] = ((measures < own) + 0.5 * (measures == own))[:, others].mean(axis=1)
+    about = {"long_name": "fraction of other escaped runs whose assemblers have a smaller measure"}
+    return xr.Dataset({f"{name}_rank": ("spike", each, about) for name, each in zip(RANKED, ranks, strict=True)})
+
+
+def grid_ensembles(params: Params) -> Sequence[RequiredRuns]:
+    """Runs in each setting of a grid of learning rates, norms and rows of the embedding table."""
+    names = ("lr", "norm", "table")
+    values = itertools.product(*(params[name] for name in names))
+    rest, size = params.get("settings", {}), (params["runs"], params.get("epochs"))
+    return [RequiredRuns(SparseSettings(**(rest | dict(zip(names, each, strict=True)))), *size) for each in values]
+
+
+def measure_grid(runner: Runner, params: Params) -> xr.Dataset:
+    """Flips in spikes, evenly spaced over the runs of each setting: (spike,). Runs are numbered over all settings."""
+    found = []
+    for place, need in enumerate(grid_ensembles(params)):
+        trajectory = runner.ensemble(need)
+        spikes = spike_replays.evenly_spaced_spikes(spike_replays.recorded_spikes(trajectory), params["spikes"])
+        with single_torch_thread():
+            one = spike_replays.attribute_spikes(trajectory, spikes)[["of_run", "cause", *FLIP_MEASURES]]
+        one["of_run"] += place * need.runs
+        for name, kind in (("lr", "f8"), ("norm", "U12"), ("table", "i8")):
+            values = np.full(len(spikes), getattr(need.settings, name), kind)
+            one[name] = ("spike", values, {"long_name": f"{name} of the setting"})
+        found.append(one)
+    return xr.concat(found, "spike", combine_attrs="override").drop_vars("seed", errors="ignore")
+
+
+DEPENDS = {
+    "rule": dataclasses.asdict(DEFAULT_DETECTION),
+    "attributed": {"most": RISE_THRESHOLD, "fair": SMOOTH_NORM_AGREEMENT, "ordinary": MAX_ORDINARY_STEPS},
+    "replayed": {"most_back": spike_replays.MAX_FRAMES_BEFORE_PEAK, "after": spike_replays.FRACTION_AFTER_PEAK},
+}
+SPIKES = Experiment(
+    "vc.spikes",
+    "every spike of the loss replayed step by step, and its cause",
+    sizes={Size.QUICK: {"runs": 24}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
+    seconds={Size.QUICK: 25, Size.DEFAULT: 90, Size.FULL: 90},
+    measure=measure,
+    reduced={Size.QUICK: "24 runs, not 100"},
+    ensembles=ensembles,
+    depends=DEPENDS,
+    version=2,
+    command="python -m analysis.spikes RUN.nc",
+)
+RATES = (0.001, 0.003, 0.01, 0.03)
+GRID = {"lr": [*RATES], "norm": ["rms", "unit", "rms-smooth"], "table": [2, 3]}
+FLIP_GRID = Experiment(
+    "vc.flips",
+    "flips of normalised vectors in spikes at other learning rates, norms and embedding tables",
+    sizes={
+        Size.QUICK: {"runs": 4, "spikes": 4, **GRID, "lr": [0.003, 0.03]},
+        Size.DEFAULT: {"runs": 20, "spikes": 40, **GRID},
+        Size.FULL: {"runs": 50, "spikes": 100, **GRID},
+    },
+    seconds={Size.QUICK: 12, Size.DEFAULT: 130, Size.FULL: 320},
+    measure=measure_grid,
+    reduced={Size.QUICK: "4 runs in each of 12 settings", Size.DEFAULT: "20 runs in each of 24 settings"},
+    ensembles=grid_ensembles,
+    depends=DEPENDS,
+)
+EXPERIMENTS = (SPIKES, FLIP_GRID)
+
+
+def runs_with_spikes(evidence: xr.Dataset) -> Estimate:
+    """Percentage of runs whose training loss has spikes."""
+    counts = evidence["spikes"].values
+    return percentage(int((counts > 0).sum()), len(counts), note=f"{int(counts.sum())} spikes in all")
+
+
+def runs_with_long_updates(evidence: xr.Dataset) -> Estimate:
+    """Percentage of runs in which an update is longer than E + P, as `reach` has it, or than xi in a step of a "
+    "spike."""
+    reach, ratio = evidence["reach"].values, evidence["largest_xi_ratio"].fillna(0).values
+    by_xi = np.isin(np.arange(len(reach)), evidence["of_run"].values[ratio > 1])
+    note = f"E + P in {int((reach > 1).sum())} runs, at most {reach.max():.2f} of its length; "
+    note += f"xi in {int(by_xi.sum())}, at most {ratio.max(initial=0):.2f}"
+    return percentage(int((by_xi | (reach > 1)).sum()), len(reach), note=note)
+
+
+def _has_cause(spikes: xr.Dataset, *causes: str) -> np.ndarray:
+    return np.isin(spikes["cause"].values, causes)
+
+
+def _turns(spikes: xr.Dataset) -> np.ndarray:
+    return np.degrees(spikes["turn"].values) > TURN
+
+
+CONDITIONS: dict[str, Callable[[xr.Dataset], np.ndarray]] = {
+    "flips": lambda spikes: _has_cause(spikes, "normalisation", "both"),
+    "flips over all steps": lambda spikes: spikes["flip_rise"].values >= RISE_THRESHOLD,
+    "crossings": lambda spikes: _has_cause(spikes, "feed-forward", "both"),
+    "flips or crossings": lambda spikes: ~_has_cause(spikes, "neither"),
+    "turns": _turns,
+    "flips, crossings or turns": lambda spikes: ~_has_cause(spikes, "neither") | _turns(spikes),
+    "half step": lambda spikes: spikes["remaining_half"].values < RISE_THRESHOLD,
+    "smooth norm": lambda spikes: (
+        spike_replays.smooth_norm_applies(spikes) & (spikes["remaining_smooth"].values < RISE_THRESHOLD)
+    ),
+}
+"""Conditions on spikes: (spike,) bool."""
+
+
+def spike_percentage(evidence: xr.Dataset, condition: str) -> Estimate:
+    """Percentage of spikes under one of `CONDITIONS`."""
+    spikes = replayed_spikes(evidence)
+    return _clustered_percentage(spikes, CONDITIONS[condition](spikes), "spikes", _note(spikes, condition))
+
+
+def spikes_without_flips(evidence: xr.Dataset, lr: float) -> Estimate:
+    """Percentage of spikes at a learning rate that no flips carry, neither in the steepest step nor over all steps."""
+    spikes = replayed_spikes(evidence)
+    spikes = spikes.isel(spike=np.isclose(spikes["lr"], lr))
+    flips = CONDITIONS["flips"](spikes) | CONDITIONS["flips over all steps"](spikes)
+    return _clustered_percentage(spikes, ~flips, "spikes", _note(spikes, "flips over all steps"))
+
+
+def crossed_by_embedding(evidence: xr.Dataset) -> Estimate:
+    """Percentage, of spikes with crossings, in which embeddings move over a boundary that stays."""
+    spikes = replayed_spikes(evidence, "crossings")
+    return _clustered_percentage(spikes, spikes["way"].values == "embedding", "spikes with crossings")
+
+
+def replayed_spikes(evidence: xr.Dataset, condition: str = "") -> xr.Dataset:
+    """The spikes whose loss rises when they are replayed, or those under a condition."""
+    spikes = evidence.isel(spike=evidence["cause"].values != "")
+    return spikes.isel(spike=CONDITIONS[condition](spikes)) if condition else spikes
+
+
+def _clustered_percentage(spikes: xr.Dataset, hits: np.ndarray, of: str, note: str = "") -> Estimate:
+    """Percentage of spikes; the interval accounts for several spikes in a run."""
+    if not len(hits):
+        return Estimate(NO_INTERVAL, 0, of, note=f"no {of}")
+    _, of_run = np.unique(spikes["of_run"].values, return_inverse=True)
+    totals = np.bincount(of_run)
+    found = as_percentage(clustered_binomial_interval(np.bincount(of_run[hits], minlength=len(totals)), totals))
+    return Estimate(found, len(hits), of, note=f"{note}in {len(totals)} runs")
+
+
+def _note(spikes: xr.Dataset, condition: str) -> str:
+    """A remark on the spikes under a condition, which ends with a separator."""
+    if not spikes.sizes["spike"]:
+        return ""
+    if condition == "flips":
+        largest = [float(spikes[name].max()) for name in ("input_ratio", "xi_ratio")]
+        return "largest update of E + P {:.2f} of its length, of xi {:.2f}; ".format(*largest)
+    if condition == "flips over all steps":
+        count, most = int((spikes["flip_steps"] > 0).sum()), 100 * float(spikes["flip_rise"].max())
+        return f"vectors flip in {count} spikes and carry at most {most:.0f}% of the rise; "
+    if condition == "turns":
+        return f"median turn {np.median(np.degrees(spikes['turn'])):.1f} degrees; "
+    comparable = int(spike_replays.smooth_norm_applies(spikes).sum()) if condition == "smooth norm" else 0
+    return f"{comparable} of them comparable; " if condition == "smooth norm" else ""
+
+
+def values_by_run(spikes: xr.Dataset, values: np.ndarray, middle: Callable = np.mean) -> np.ndarray:
+    """Mean or median of (spike,) values over the spikes of each run that has finite ones: (run,)."""
+    of_run, finite = spikes["of_run"].values, np.isfinite(values)
+    return np.array([middle(values[finite & (of_run == run)]) for run in np.unique(of_run[finite])])
+
+
+def crossing_update(evidence: xr.Dataset) -> Estimate:
+    """Largest update of a sequence embedding in percent of its length, in spikes with crossings: median over runs."""
+    spikes = replayed_spikes(evidence, "crossings")
+    values = 100 * values_by_run(spikes, spikes["xi_ratio"].values, np.median)
+    return Estimate(median_interval(values), len(values), "runs with such spikes")
+
+
+def crossing_closeness(evidence: xr.Dataset) -> Estimate:
+    """Probability in percent that a sequence that crosses a boundary was closer to one than another: mean over runs."""
+    spikes = replayed_spikes(evidence)
+    values = 100 * values_by_run(spikes, spikes["closeness"].values)
+    medians = [100 * spikes[f"{name}_distance"].median().item() for name in ("crossing", "other")]
+    note = "median distance {:.1f}% of |xi|, of others {:.1f}%".format(*medians) if len(values) else ""
+    return samples.estimate_mean(values, "runs with such spikes", note)
+
+
+def misclassified_beyond_ordinary(evidence: xr.Dataset) -> Estimate:
+    """Percentage of sequences that the examined step misclassifies, less that of ordinary steps: mean over runs."""
+    spikes = replayed_spikes(evidence)
+    in_step, ordinary = (100 * spikes[f"crossed_{name}"] for name in ("in_step", "ordinary"))
+    values = values_by_run(spikes, (in_step - ordinary).values)
+    note = f"{in_step.mean():.1f}% against {ordinary.mean():.1f}% of the sequences" if len(values) else ""
+    return samples.estimate_mean(values, "runs with spikes", note)
+
+
+def mean_assembler_rank(evidence: xr.Dataset) -> Estimate:
+    """Percentage of other escaped runs with a lower gain of the assemblers, in spikes with crossings: mean over "
+    "runs."""
+    spikes = replayed_spikes(evidence, "crossings")
+    values, norm, alignment = (100 * values_by_run(spikes, spikes[f"{name}_rank"].values) for name in RANKED)
+    note = f"by norm alone {norm.mean():.0f}%, by alignment alone {alignment.mean():.0f}%" if len(values) else ""
+    found = mean_interval(values)
+    return Estimate(
+        found, len(values), "runs with such spikes", found.value / 50 - 1, "rank-biserial correlation", note
+    )
+
+
+REPLAYED = "spikes of the training loss are replayed, and the step with the largest rise is attributed to a cause"
+MEASURED_FLIPS = (
+    f"{REPLAYED}: percentage in which sequences affected by a flip carry half of the rise; a vector flips if its "
+    "update is longer than the vector and turns it by more than 90 degrees"
+)
+MEASURED_EITHER = (
+    f"{REPLAYED}: percentage in which flips of normalised vectors, sequences that cross a decision boundary, or both "
+    f"carry half of the rise; and the same including spikes in which normalised sequence embeddings turn by more than "
+    f"{TURN:g} degrees, in the mean weighted by the rise"
+)
+SOME, MOST = Above(0, 10), Above(50, 5, ours=True)
+FLIP = part(spike_percentage, SOME, "flips in the steepest step", "%", condition="flips")
+CROSSING = part(spike_percentage, SOME, "crossings", "%", condition="crossings")
+UPDATE = part(crossing_update, Below(25, ours=True), "largest update of xi, of its length", "%")
+EITHER = tuple(part(spike_percentage, MOST, each, "%", condition=each) for each in CONDITIONS if " or " in each)
+
+CLAIMS = (
+    *claims_of(
+        SPIKES,
+        Claim(
+            "VC.s4.3.spikes",
+            "Training the small model produces loss spikes that can be studied.",
+            "percentage of runs with a spike of the training loss (`analysis.transitions.change_points`)",
+            (part(runs_with_spikes, Exists(), "runs with spikes", "%"),),
+            Kind.EXAMPLE,
+            figure="vc16",
+        ),
+        Claim(
+            "VC.s4.3.two-causes",
+            "Loss spikes have two causes: high curvature of the MLP, and of the normalisation near the origin.",
+            MEASURED_EITHER,
+            EITHER,
+            places="section 4.3, abstract, conclusion",
+            figure="vc13",
+            importance=2,
+            meaning="a large part of the spikes has other causes",
+        ),
+        Claim(
+            "VC.s4.3.scheduled-steps",
+            "If a vector is close to zero, it is hard to keep a step of predetermined size shorter than the vector.",
+            "percentage of runs in which an update is longer than the vector: for E + P, an update by the learning "
+            "rate on every axis and the shortest recorded vector; for sequence embeddings xi, the updates in spikes",
+            (part(runs_with_long_updates, Exists(), "runs with such updates", "%"),),
+            Kind.EXAMPLE,
+            figure="vc12",
+        ),
+        Claim(
+            "VC.s4.3.too-long",
+            "The gradient points to a lower loss, but a step that is too long can raise it.",
+            "percentage of spikes of whose rise less than half is left if half of the step is taken; a loss that rises "
+            "in a straight line leaves half",
+            (part(spike_percentage, MOST, "removed by half the step", "%", condition="half step"),),
+        ),
+        Claim(
+            "VC.s4.3.flips",
+            "Normalisation near the origin causes loss spikes: a step longer than a vector reverses its direction.",
+            f"{MEASURED_FLIPS}; the same over all steps from the foot of the spike to its peak",
+            (FLIP, part(spike_percentage, SOME, "flips over all steps", "%", condition="flips over all steps")),
+            departure="one recipe; OWN.flip covers larger learning rates",
+            places="section 4.3, figure 12, abstract, conclusion",
+            figure="vc12",
+            importance=3,
+            meaning="updates longer than a vector are rare and affect few sequences, so that they cause no spike",
+        ),
+        Claim(
+            "VC.figure13.crossing",
+            "Loss spikes occur when sequence embeddings close to a decision boundary of the MLP cross it.",
+            f"{REPLAYED}: percentage in which sequences that become misclassified between the foot and the end of the "
+            "step carry half of the rise; probability that these were closer to a boundary than others, 50% by chance; "
+            "and percentage of sequences that the step misclassifies, less that of ordinary steps",
+            (
+                CROSSING,
+                part(crossing_closeness, Above(50, 10), "closer than others", "%"),
+                part(misclassified_beyond_ordinary, Above(0, 1), "misclassified beyond ordinary", "points"),
+            ),
+            places="figure 13, section 4.3",
+            figure="vc13",
+            importance=3,
+            meaning="spikes are not due to misclassification, or not to sequences close to a boundary",
+        ),
+        Claim(
+            "VC.figure13.small-change",
+            "In such a spike, the sequence embeddings change by a small amount from one step to the next.",
+            "percentage of spikes with crossings in which embeddings cross a boundary that stays, rather than a "
+            "boundary crossing them; and the largest update of a sequence embedding, median over runs",
+            (part(crossed_by_embedding, MOST, "embeddings move", "%"), UPDATE),
+            figure="vc13",
+        ),
+        Claim(
+            "VC.figure14.assemblers",
+            "These spikes are due to assemblers (the MLP's output weights) that are large, or small and correlated.",
+            "before each spike with crossings, percentage of the other escaped runs whose assemblers have a smaller "
+            "largest singular value, which grows with size and with correlation; mean over runs, 50% by chance",
+            (part(mean_assembler_rank, Above(50, 5), "other runs with less", "%"),),
+            readings=("compared with other runs at that time", "compared with networks that have not learned"),
+            places="figure 14, section 4.3",
+            figure="vc14",
+            importance=2,
+            meaning="large or correlated assemblers are as common without spikes",
+        ),
+        Claim(
+            "VC.s4.3.smoothing-a-step",
+            "The smooth normalisation removes some loss spikes.",
+            "percentage of spikes that the same step with the smooth norm reduces to less than half, where both norms "
+            f"classify {SMOOTH_NORM_AGREEMENT:.0%} of the sequences alike before the step (comparable spikes)",
+            (part(spike_percentage, Exists(), "removed", "%", condition="smooth norm"),),
+            Kind.EXAMPLE,
+            "few spikes are comparable",
+        ),
+        Claim(
+            "CH.figure4.feed-forward",
+            "Loss spikes come from small changes of sequence embeddings near decision boundaries of the MLP.",
+            f"{REPLAYED}: percentage in which crossings of decision boundaries carry half of the rise; and the largest "
+            "update of a sequence embedding in these",
+            (CROSSING, UPDATE),
+            figure="vc13",
+            importance=2,
+        ),
+        Claim(
+            "CH.figure5.normalisation",
+            "Loss spikes come from normalisation, where a small update of x can change x / |x| substantially.",
+            f"percentage of spikes in which normalised sequence embeddings turn by more than {TURN:g} degrees, in the "
+            "mean weighted by the rise; and percentage that flips carry, as for VC.s4.3.flips",
+            (part(spike_percentage, SOME, f"turns beyond {TURN:g} degrees", "%", condition="turns"), FLIP),
+            places="figure 5, abstract",
+            figure="vc12",
+            importance=2,
+            meaning="updates turn few of the vectors that are normalised",
+        ),
+        Claim(
+            "CH.abstract.spikes",
+            "Loss spikes are due to high curvature, of the MLP or of the normalisation.",
+            MEASURED_EITHER,
+            EITHER,
+            places="abstract, summary",
+            figure="vc13",
+            importance=2,
+        ),
+    ),
+    *claims_of(
+        FLIP_GRID,
+        Claim(
+            "OWN.flip",
+            "Flips of normalised vectors cause no spike, at any learning rate, with any norm and embedding table.",
+            f"{MEASURED_FLIPS}, in the steepest step or over all steps; at each learning rate with the norms of the "
+            "code (root mean square 1), of the paper (norm 1) and smooth at the origin, and tables of 2 and 3 rows",
+            tuple(part(spikes_without_flips, Every(), f"learning rate {lr}", "%", lr=lr) for lr in RATES),
+            figure="vc12",
+        ),
+    ),
+    Claim(
+        "VC.s4.3.edge-of-stability",
+        "Steps that are too long for the normalisation are related to the edge-of-stability phenomenon.",
+        untestable="compares with a phenomenon of full-batch gradient descent, without a statement on this model",
+    ),
+    Claim(
+        "VC.s4.3.larger-scale",
+        "The remedies can be validated at a larger scale, where more could be learned with the same compute.",
+        places="section 4.3, section 1, abstract",
+        untestable="about large networks, which neither the paper nor this package trains",
+    ),
+)

@@ -1,0 +1,127 @@
+"""VC appendices A.1 and A.3: peaks of gradient norms and events of the loss, counted in made-up runs."""
+
+import math
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from analysis.reproduction.odonnat2024 import gradient_norms as norms
+from analysis.reproduction.verification.criteria import Verdict
+from analysis.transitions.change_points import SeriesEvent
+from tests.analysis.reproduction.judging import part_verdicts
+
+YES, NO, UNDECIDED, PARTLY = Verdict.REPRODUCED, Verdict.NOT, Verdict.UNDECIDED, Verdict.PARTLY
+
+
+def made_counts(matched, total, chance, **changed):
+    """Evidence with the same numbers of events, (run,), in all setups, layers and kinds."""
+    runs, setups, layers = len(total), list(norms.SETUPS), [*norms.LAYERS, norms.WHOLE]
+    shape = (len(setups), runs, len(layers), len(norms.KINDS))
+    counts = {"total": total, "matched": matched, "chance": chance}
+    data = {
+        name: (("setup", "run", "layer", "kind"), np.ones(shape) * np.reshape(np.array(each, float), (-1, 1, 1)))
+        for name, each in counts.items()
+    }
+    by_run = {"drop_begin": 100.0, "drop_end": 110.0, "rise": 95.0, "window": 20.0, "returned": 1.5}
+    by_drop = {"drop_epoch": [250.0, 700.0], "drop_rise": [1.0, 1.0], "nearest": [0.002, 0.004], "nearest_chance": 0.02}
+    data |= {name: (("setup", "run"), np.full(shape[:2], changed.get(name, each))) for name, each in by_run.items()}
+    data |= {
+        name: (("setup", "run", "drop"), np.ones((*shape[:2], 2)) * changed.get(name, each))
+        for name, each in by_drop.items()
+    }
+    return xr.Dataset(data, {"setup": setups, "layer": layers, "kind": list(norms.KINDS)})
+
+
+def test_peaks_beyond_chance_have_an_interval_over_runs():
+    many = made_counts([4, 3] * 10, [4] * 20, [1.0] * 20)
+    estimate = norms.excess_peaks(many, "mini-batch", "drop")
+    assert (estimate.interval.value, estimate.count, estimate.note) == (pytest.approx(62.5), 80, "88% against 25%")
+    assert estimate.effect == pytest.approx(2 * math.asin(0.875**0.5) - math.pi / 3)
+    assert estimate.interval.low == pytest.approx(62.5 - 12.5 * 2.093 / math.sqrt(19), abs=0.01)
+    assert norms.matched_peaks(many, "mini-batch", "drop").interval.value == pytest.approx(87.5)
+    none = made_counts([1, 2] * 10, [4] * 20, [1.5] * 20)
+    assert norms.excess_peaks(none, "mini-batch", "drop").interval.value == pytest.approx(0)
+    assert math.isnan(norms.excess_peaks(made_counts([0], [0], [0]), "mini-batch", "drop").interval.value)
+    most = norms.excess_peaks(made_counts([10, 10, 10, 6], [10] * 4, [0, 0, 1, 0]), "mini-batch", "drop").interval
+    assert most.low < most.value < most.high == 100
+
+
+def test_runs_without_drops_do_not_count():
+    evidence = made_counts([2, 0, math.nan, 2], [2, 0, math.nan, 2], [0, 0, math.nan, 0])
+    assert norms.matched_peaks(evidence, "full batch", "drop").count == 4
+    assert norms.setup_drops(evidence, "full batch", 2).interval.value == pytest.approx(200 / 3)
+
+
+def test_salience_is_a_difference_of_setups():
+    evidence = made_counts([4, 3] * 10, [4] * 20, [1.0] * 20)
+    evidence["matched"].loc[{"setup": "mini-batch"}] -= 2.5
+    assert norms.excess_peak_difference(evidence, "full batch", "mini-batch").interval.value == pytest.approx(62.5)
+    assert part_verdicts("VC.appA.1.less-salient", evidence) == [YES]
+    assert part_verdicts("VC.figure16.more-salient", evidence) == [NO]
+    assert part_verdicts("VC.figure19.more-salient", evidence) == [NO]  # the same in both setups with d = 3
+
+
+def test_a_rise_counts_within_a_window_of_the_drop():
+    evidence = made_counts([1] * 4, [1] * 4, [0] * 4, rise=[79.0, 81.0, 129.0, np.nan])
+    estimate = norms.rises_with_drop(evidence, "full batch")
+    assert (estimate.interval.value, estimate.note) == (50, "in 1 the norm never doubles for good")
+
+
+def test_distances_to_the_nearest_peak():
+    drop = SeriesEvent("drop", 90, 100.0, 110, 1.0, 0.5)
+    norm = np.ones(1000) + 0.001 * np.sin(np.arange(1000) / 3)
+    norm[398:403] += [1, 3, 5, 3, 1]
+    ((epoch, rising, distance, chance),) = norms._drop_measures([drop], norm, np.arange(1000.0))
+    assert (epoch, rising) == (100, False)
+    assert (distance, chance) == (pytest.approx(0.3, abs=0.003), pytest.approx(0.3, abs=0.003))  # shifted both ways
+    ((_, rising, distance, _),) = norms._drop_measures([drop], np.ones(1000), np.arange(1000.0))
+    assert (rising, distance) == (False, 1.0)
+    risen = np.where(np.arange(1000) < 100, 1.0, 4.0) + 0.001 * np.sin(np.arange(1000) / 3)
+    assert norms._drop_measures([drop], risen, np.arange(1000.0))[0][1]
+    evidence = made_counts([1] * 8, [2] * 8, [0] * 8)
+    assert norms.nearest_peak(evidence, "full batch").interval.value == pytest.approx(0.3)
+    evidence["nearest"][0, :, 1] = np.nan
+    assert norms.nearest_peak(evidence, "full batch").interval.value == pytest.approx(0.2)
+    evidence["nearest"][0] = np.nan
+    assert math.isnan(norms.nearest_peak(evidence, "full batch").interval.value)
+
+
+def test_a_run_like_the_example_has_both_drops_with_a_rise():
+    evidence = made_counts([1] * 4, [2] * 4, [0] * 4)
+    evidence["drop_rise"][1, 1, 1] = 0
+    evidence["drop_epoch"][1, 2] = [600, 700]
+    evidence["drop_epoch"][1, 3, 1] = np.nan
+    assert norms.runs_like_example(evidence, "full batch", norms.EXAMPLE).interval.value == 100
+    assert norms.runs_like_example(evidence, "mini-batch", norms.EXAMPLE).interval.value == 25
+
+
+def test_updates_after_a_spike_are_compared_with_those_before():
+    updates = np.ones(200)
+    updates[100:103] = 3
+    assert norms._growth_after_spikes([100], updates) == 3
+    assert math.isnan(norms._growth_after_spikes([], updates))
+
+
+ONCE = ("VC.figure15.precisely", "VC.appA.1.exit", "VC.appA.1.taken-back")
+CALIBRATION = {  # matched of 4 events in each run, by chance, other measures; verdicts on events, layers, and ONCE
+    "true": ([4, 3], [0.5, 1.0], {}, [YES, YES], YES, [YES, YES, YES]),
+    "false": ([1, 0], [0.5, 1.0], {"nearest": 0.02, "rise": 300.0, "returned": 0.9}, [NO, UNDECIDED], NO,
+              [UNDECIDED, UNDECIDED, NO]),
+    "marginal": ([3, 3], [2.8, 2.81], {"nearest": 0.005, "rise": [95.0, 300.0] * 10, "returned": 1.05}, [PARTLY, YES],
+                 PARTLY, [UNDECIDED, UNDECIDED, PARTLY]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CALIBRATION)
+def test_verdicts_on_true_false_and_marginal_evidence(case):
+    matched, chance, rest, events, layers, once = CALIBRATION[case]
+    noise = 1 + 0.001 * np.linspace(-1, 1, 20)
+    rest = {name: each * noise if name == "returned" else each for name, each in rest.items()}
+    evidence = made_counts(matched * 10, [4] * 20, chance * 10, **rest)
+    for claim in norms.CLAIMS:
+        if claim.name.endswith(("drops", "spikes")):
+            assert part_verdicts(claim.name, evidence) == events, claim.name
+        elif claim.name.endswith("by-layer"):
+            assert part_verdicts(claim.name, evidence) == [layers] * len(norms.LAYERS), claim.name
+    assert [part_verdicts(name, evidence)[0] for name in ONCE] == once
