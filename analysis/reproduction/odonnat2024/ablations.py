@@ -202,8 +202,8 @@ CLAIMS = claims_of(
     Claim(
         "VC.figure6.same-start",
         "Along an ablation the initial weights and the batches are the same.",
-        "percentage of runs with the same loss before training at all batch sizes and learning rates (a width changes "
-        "the weights); the order of the sequences depends on seed and epoch alone",
+        "percentage of runs with the same loss before training at all batch sizes and learning rates (not widths, "
+        "which change the weights); the order of the sequences depends on seed and epoch alone",
         (part(same_initial_loss, Every(), "", "%"),),
         Kind.CONSTRUCTION,
         "only the initial loss is compared",

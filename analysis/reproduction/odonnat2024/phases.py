@@ -32,10 +32,11 @@ from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
 
 FRONT = learning_phases.SEQUENCE_EMBEDDING_WEIGHTS
 """Weights of the first layers."""
-BACK = ("receptor", "receptor_bias", "assembler")
-"""Weights of the MLP, without its output bias, which moves all classes alike."""
+BACK = {"receptor": "MLP input weights", "receptor_bias": "MLP input biases", "assembler": "MLP output weights"}
+"""Weights of the MLP and what they are called, without its output bias, which moves all classes alike."""
 BEHIND = (*BACK, "transform_bias")
 ALL_WEIGHTS = "all weights together"
+LABELS = {ALL_WEIGHTS: ALL_WEIGHTS, **{name: name.replace("_", " ") for name in FRONT}, **BACK}
 
 MOMENTS_OVER_TIME = 201
 """Largest number of frames of a run at which its clusters are measured."""
@@ -259,9 +260,9 @@ def escape_spread(evidence: xr.Dataset) -> Estimate:
 
 # -------------------------------------------------------------------------------------------------- claims
 
-OF_RUNS = "over runs of the default recipe that end above .98"
-WORK = "percentage of the decrease of the loss due to some layers: integral of their gradient along the path, median"
-CLUSTERED = "percentage of the total rise of the fraction of variance between the final clusters of sequence embeddings"
+OF_RUNS = "over successful runs (default recipe, above .98 at the end)"
+WORK = "percentage of the decrease of the loss due to these layers: integral of the gradient along their path, median"
+CLUSTERED = "percentage of the final clustering (rise of the fraction of variance between the final clusters)"
 
 _claim = partial(Claim, figure="vc5")
 _finding = partial(_claim, importance=2)
@@ -282,7 +283,7 @@ CLAIMS = (
             "VC.s4.1.hierarchical",
             "The parts of the network are learned in order, from the first layers to the last.",
             "percentage of successful runs whose clusters of sequence embeddings form before the training accuracy has "
-            "risen by half; and whose first layers turn by half of the angle to their final weights before the MLP",
+            "risen by half; and whose first layers have turned half-way to their final direction before the MLP has",
             (
                 part(clusters_before_accuracy, Above(50, 25), "clusters before accuracy", "%"),
                 part(first_layers_settle_first, Above(50, 25), "first layers before the MLP", "%"),
@@ -312,10 +313,7 @@ CLAIMS = (
             "VC.s4.1.phase-change",
             "At the first drop all weights begin to move rapidly: a phase change of their dynamics.",
             f"speed of each layer in the first drop divided by that before it, median {OF_RUNS}",
-            tuple(
-                part(speed_up, Above(1, 0.5), name.replace("_", " "), layer=name)
-                for name in (ALL_WEIGHTS, *FRONT, *BACK)
-            ),
+            tuple(part(speed_up, Above(1, 0.5), label, layer=name) for name, label in LABELS.items()),
             readings=("every layer becomes faster", "the weights as a whole become faster"),
         ),
         Claim(
@@ -330,7 +328,7 @@ CLAIMS = (
             "VC.s4.1.definitive",
             "The first drop gives the sequence embeddings a relatively definitive structure.",
             f"{CLUSTERED} at the end of the first drop, mean {OF_RUNS}",
-            (part(clustering_progress, Above(50, 25, ours=True), "of the clustering", "%", moment="first_end"),),
+            (part(clustering_progress, Above(50, 25, ours=True), "clustering completed", "%", moment="first_end"),),
         ),
         Claim(
             "VC.s4.1.escape-spread",
@@ -362,14 +360,14 @@ CLAIMS = (
             "The second drop is no phase change: the MLP's weights move at the same speed as before.",
             f"speed of the MLP's weights in the second drop divided by that between the drops, median {OF_RUNS}",
             tuple(
-                part(speed_up, Within(0.5, 2, ours=True), name.replace("_", " "), layer=name, phase="second")
-                for name in BACK
+                part(speed_up, Within(0.5, 2, ours=True), label, layer=name, phase="second")
+                for name, label in BACK.items()
             ),
         ),
         _claim(
             "VC.s4.1.frontiers",
             "In the second drop the decision boundaries change relatively strongly nevertheless.",
-            f"percentage of sequences that the MLP after the drop classifies differently, mean {OF_RUNS}",
+            f"percentage of sequences that the MLPs before and after it classify differently, mean {OF_RUNS}",
             (part(reclassified_sequences, Above(10, 10, ours=True), "classified differently", "%"),),
         ),
         _finding(

@@ -154,7 +154,7 @@ CLAIMS = claims_of(
     Claim(
         "VC.s4.1.time-varies",
         "The time until the phase change varies much if hyperparameters change.",
-        f"percentage of pairs, a seed with the recipe and with {CHANGED}, whose escape times differ by a factor 2",
+        f"percentage of seeds whose escape times with the recipe and with {CHANGED} differ by a factor of 2",
         (part(escape_times_apart, Above(10, 10, ours=True), "a factor of 2 apart", "%"),),
         importance=2,
     ),
@@ -163,7 +163,7 @@ CLAIMS = claims_of(
         "The time that a run needs to escape from the first saddle point is hard to predict.",
         f"rank correlation of the escape times of the same seeds with the recipe and with {CHANGED}",
         (part(escape_time_correlation, Below(0.7, 0.1, ours=True), "rank correlation", digits=2),),
-        departure="predicted from the same initial weights with other hyperparameters",
+        departure="the predictor is the escape of the same initial weights with other hyperparameters",
     ),
     Claim(
         "VC.s4.1.final-weights",
