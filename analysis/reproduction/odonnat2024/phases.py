@@ -47,19 +47,20 @@ MOMENTS_OVER_TIME = 201
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """VC's default networks."""
-    return [RequiredRuns(SparseSettings(), params["runs"], epochs=params.get("epochs"))]
+    return [RequiredRuns(SparseSettings(**params.get("settings", {})), params["runs"], epochs=params.get("epochs"))]
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Drops, escapes, speeds, clusters and decreases of the loss of every run."""
-    trajectory = runner.ensemble(ensembles(params)[0])
-    values, unit = loss_events.trajectory_scalar(trajectory, "loss"), {"units": "epoch"}
+    need = ensembles(params)[0]
+    trajectory, epoch_steps, unit = runner.ensemble(need), need.settings.epoch_steps or 1, {"units": "epoch"}
+    values = loss_events.trajectory_scalar(trajectory, "loss")
     drops = loss_events.first_two_drops(loss_events.event_table(values), trajectory.sizes["run"])
     escapes = loss_events.plateau_escape_times(values)
     learned = learning_phases.measure_learning_phases(trajectory, params.get("frames", MOMENTS_OVER_TIME))
     times = {**drops[["begin", "end", "between"]].data_vars, "escape": escapes["escape"]}
     result = xr.Dataset({
-        **{name: (each / SparseSettings().epoch_steps).assign_attrs(each.attrs | unit) for name, each in times.items()},
+        **{name: (each / epoch_steps).assign_attrs(each.attrs | unit) for name, each in times.items()},
         **learned[["formed", "separated", "fitted"]].data_vars,
         "drops": drops["drops"],
         "escaped": escapes["escaped"],

@@ -28,7 +28,7 @@ SIZES = {
     "vc.ideal": {"networks": 1, "norms": ["rms"], "settings": {"length": 8}},
     "ch.fixed-points": {"push": [1e-3], "steps": 5, "draws": 1, "settings": {"length": 6, "sparsity": 2, "hidden": 8}},
     "vc.circuits": {"runs": 4, "epochs": 30, "settings": SPARSE},
-    "vc.phases": {"runs": 3, "epochs": 30, "frames": 11},
+    "vc.phases": {"runs": 4, "epochs": 30, "frames": 11, "settings": SPARSE},
     "vc.norms": {"full": 2, "mini": 2, "three": 2, "epochs": 22, "updates": 44, "every": 2},
     "vc.saddles": {"full": 1, "mini": 1, "epochs": 22, "updates": 44, "every": 2},
     "vc.sparsity": {"usual": 4, "dims": [8], "others": 2, "enough": 3, "epochs": 30, "settings": SPARSE},
