@@ -125,7 +125,7 @@ def runs_of_kind(evidence: xr.Dataset, kind: str) -> np.ndarray:
         "congruent sums": evidence["sum_congruent"].values.astype(bool),
         "successful runs": test > SUCCESS_ACCURACY,
         "runs that are not successful": ~(test > SUCCESS_ACCURACY),
-        "failed runs": ~(test > SUCCESSFUL_ACCURACY),
+        "failed runs": ~(test > SUCCESSFUL_ACCURACY),  # .9, as in appendix A.2
         "runs": np.ones(len(label), bool),
     }
     return kinds[kind]
@@ -135,6 +135,12 @@ def percentage_of(evidence: xr.Dataset, kind: str, among: str) -> Estimate:
     """Percentage of the runs of one kind that are of another one too."""
     note = "" if among == "runs" else f"{evidence.sizes['run']} runs in all"
     return samples.percentage_among(runs_of_kind(evidence, kind), runs_of_kind(evidence, among), among, note)
+
+
+def explained_variance(evidence: xr.Dataset) -> Estimate:
+    """Percentage of the variance of sequence embeddings between different encoded sums, mean over successful runs."""
+    chosen = runs_of_kind(evidence, "successful runs") & runs_of_kind(evidence, "congruent sums")
+    return samples.estimate_mean(100 * evidence["sum_share"].values[chosen], "successful runs that encode a sum")
 
 
 def cluster_counts(evidence: xr.Dataset, link: float) -> np.ndarray:
@@ -177,9 +183,7 @@ def spurious_collapse(evidence: xr.Dataset) -> Estimate:
     found = samples.paired_ratio(after, before, "corrected circuits")
     if not found.count:
         return found
-    note = (
-        f"median spread {np.median(before):.2f} before and {np.median(after):.2f} after, that of counting tokens is 1"
-    )
+    note = f"medians {np.median(before):.2f} before and {np.median(after):.2f} after; that of counting tokens is 1"
     return Estimate(found.interval, found.count, found.of, note=note)
 
 
@@ -227,9 +231,7 @@ def excess_start_similarity(evidence: xr.Dataset, name: str) -> Estimate:
 # ------------------------------------------------------------------------------------------------- claims
 
 OF_CIRCUITS = "percentage of the runs with a circuit"
-SUMS = (
-    "percentage of pairs of successful runs (test accuracy above .98) that encode different sums, such as x0 + x1 - x2"
-)
+SUMS = "percentage of pairs of successful runs (test accuracy above .98) that encode different sums of the tokens"
 
 
 def percentage_part(

@@ -11,8 +11,12 @@ SUMS = claims_of(
         "Every successful run encodes one sum of its tokens with whole-number coefficients that is congruent to the "
         "target, such as x0 + x1 + x2 + x3 - x4, whatever invariances it lacks.",
         "percentage of successful runs (test accuracy above .98) whose sequence embeddings change with each token, "
-        "along their leading direction, by steps within a quarter of whole numbers with the target's residues",
-        (circuits.percentage_part(Every(), "congruent sums", among="successful runs"),),
+        "along their leading direction, by steps within a quarter of whole numbers with the target's residues; and "
+        "percentage of the variance of sequence embeddings between different sums",
+        (
+            circuits.percentage_part(Every(), "congruent sums", "runs", among="successful runs"),
+            part(circuits.explained_variance, Above(90), "variance", "%"),
+        ),
         figure="vc3",
         importance=2,
     ),
