@@ -94,7 +94,7 @@ CLAIMS = (
             "CA.s5.2.weights-align",
             "The hidden weights tend to align with the pair sums.",
             "angle between a unit's weights and the nearest pair sum's direction, in circles with weight decay 1: "
-            "for N = 17 less that of random directions; for N from 5 to 18, at the end of training, in percent of it. "
+            "for N = 17 minus that of random directions; for N from 5 to 18, at the end of training, in percent of it. "
             "Odd and even polygons are separate: what is perpendicular to a pair sum points between two others in odd "
             "and at another one in even polygons",
             (

@@ -84,9 +84,9 @@ CLAIMS = claims_of(
     Claim(
         "CA.s5.classified",
         "Clusters of pair sums with the same modular sum enable the network to classify them.",
-        "training accuracy of pair sums whose nearest other pair sum is of the same class, less that of the other pair "
-        "sums of the same network; networks with weight decay 0.6 that are not circles",
-        (part(clustered_accuracy_gain, Above(0, 5), "clustered less others", "points", decay=0.6),),
+        "training accuracy of pair sums whose nearest other pair sum is of the same class, minus that of the other "
+        "pair sums of the same network; networks with weight decay 0.6 that are not circles",
+        (part(clustered_accuracy_gain, Above(0, 5), "clustered minus others", "points", decay=0.6),),
         figure="ca3",
         importance=2,
         meaning="clusters would not be what the classifier needs",
@@ -94,9 +94,9 @@ CLAIMS = claims_of(
     Claim(
         "CA.s5.1.narrow",
         "Without weight decay the boundaries between classes become very narrow; with it they are wide.",
-        "the boundaries' inverse width relative to the pair sums: slope of the logit margin times their size, median "
-        "over training pairs at the end of training, without weight decay divided by that at weight decay 1",
-        (part(networks.ratio_without_decay, Above(1, 1), "slope, 0 over 1", "times", name="relative_steepness"),),
+        "inverse of a boundary's relative width: slope of the logit margin (right class's logit minus the strongest "
+        "other's) at a pair sum, times the size of the pair sums; median without weight decay over that at 1",
+        (part(networks.ratio_without_decay, Above(1, 1), "ratio", "times", name="relative_steepness"),),
         places="section 5.1, section 7",
         importance=2,
         meaning="narrow boundaries would not be what stops the embeddings without weight decay",
@@ -107,7 +107,7 @@ CLAIMS = claims_of(
         "fraction of training pair sums that would carry the whole gradient if they shared it evenly (participation "
         "ratio), at the end of training without weight decay",
         (
-            part(networks.decay_difference, Below(0, 0.05), "less that at weight decay 1", digits=2, name="evenness"),
+            part(networks.difference_without_decay, Below(0, 0.05), "minus that at 1", digits=2, name="evenness"),
             part(networks.mean_at_decay, Below(0.25, ours=True), "fraction", digits=2, name="evenness", decay=0.0),
         ),
         places="section 5.1, section 7",
@@ -115,11 +115,11 @@ CLAIMS = claims_of(
     Claim(
         "CA.figure4.rays",
         "In circles the pair sums of a class lie on a line through the origin.",
-        "fraction of the pair sums' squared length along their class's line: in circles, and less that in other "
+        "fraction of the pair sums' squared length along their class's line: in circles, and minus that in other "
         "networks of equal weight decay",
         (
             part(rays_of_circles, Above(0.95, ours=True), "circles", digits=3),
-            part(networks.circles_minus_others, Above(0, 0.1), "less the others", digits=3, name="rays"),
+            part(networks.circles_minus_others, Above(0, 0.1), "minus others", digits=3, name="rays"),
         ),
         places="section 5.2, figure 4",
         figure="ca4",
@@ -130,10 +130,10 @@ CLAIMS = claims_of(
         "CA.figure4.pizza",
         "In circles the regions of the classes start at the origin, like slices of a pizza.",
         "percentage of points, at 1/4, 1/2 and 3/4 of the longest pair sum's length, that are in the class further out "
-        "in the same direction: in circles, and less that in other networks of equal weight decay",
+        "in the same direction: in circles, and minus that in other networks of equal weight decay",
         (
             part(networks.mean_in_circles, Above(50, 10, ours=True), "circles", "%", name="slices", unit=100),
-            part(networks.circles_minus_others, Above(0, 10), "less the others", "points", name="slices", unit=100),
+            part(networks.circles_minus_others, Above(0, 10), "minus others", "points", name="slices", unit=100),
         ),
         places="section 5.2, figure 4",
         figure="ca4",
@@ -143,11 +143,11 @@ CLAIMS = claims_of(
     Claim(
         "CA.s5.2.pizza",
         "Circles correspond exactly to the pizza algorithm that Zhong et al. found.",
-        "Pearson's r of a pair sum's length and the right class's logit in circles, and less that in other networks of "
-        "equal weight decay: unlike the clock algorithm, the pizza algorithm gives longer pair sums larger logits",
+        "Pearson's r of a pair sum's length and the right class's logit in circles, and minus that in other networks "
+        "of equal weight decay: unlike the clock algorithm, the pizza algorithm gives longer pair sums larger logits",
         (
             part(networks.mean_in_circles, Above(0.5, ours=True), "circles", digits=2, name="longer"),
-            part(networks.circles_minus_others, Above(0, 0.1), "less the others", digits=2, name="longer"),
+            part(networks.circles_minus_others, Above(0, 0.1), "minus others", digits=2, name="longer"),
         ),
         departure="tests one property that distinguishes pizza from clock, not the whole algorithm",
     ),
@@ -156,7 +156,7 @@ CLAIMS = claims_of(
         "Weight decay keeps the boundaries at which hidden units become active very close to the origin.",
         "mean distance of the units' boundaries from the origin at the end of training, without weight decay divided "
         "by that at weight decay 1",
-        (part(boundary_distance_ratio, Above(1, 1), "distance, 0 over 1", "times", digits=2),),
+        (part(boundary_distance_ratio, Above(1, 1), "ratio", "times", digits=2),),
         readings=("absolute distance", "distance relative to the size of the pair sums, which the note gives"),
         places="section 5.2, section 7",
         importance=2,
@@ -166,7 +166,7 @@ CLAIMS = claims_of(
         "CA.s7.origin-absolute",
         "Without weight decay biases could get so large that the boundaries lie far from the origin.",
         "the same ratio of absolute distances",
-        (part(boundary_distance_ratio, Above(1, 1), "distance, 0 over 1", "times", digits=2),),
+        (part(boundary_distance_ratio, Above(1, 1), "ratio", "times", digits=2),),
         places="section 5.2, section 7",
     ),
 )

@@ -127,7 +127,9 @@ def _while_forming(measure, criterion: Criterion, label: str = "", unit: str = "
     )
 
 
-WHERE = "minus the gradient of the training loss at the pair sums, shift and scaling removed; weight decay 1"
+GRADIENT = (
+    "the negative gradient of the training loss at the pair sums, without common shift and scaling; weight decay 1"
+)
 NEIGHBOUR = "neighbours (a pair sum and the one nearest to it)"
 MOST = Above(50, 10)
 """More than half; 60% against 50% is a small effect, a Cohen's h of 0.2."""
@@ -137,7 +139,7 @@ CLAIMS = claims_of(
     Claim(
         "CA.s5.1.apart",
         "The gradient pushes two neighbouring pair sums of different classes apart.",
-        f"percentage of {NEIGHBOUR} of different classes that move apart by {WHERE}",
+        f"percentage of {NEIGHBOUR} of different classes that move apart along {GRADIENT}",
         _while_forming(neighbour_percentage, MOST, unit="%", kind="unlike", what="hits"),
         readings=("neighbours, with no pair sum between them", "any two pair sums"),
         importance=2,
@@ -146,13 +148,13 @@ CLAIMS = claims_of(
     Claim(
         "CA.s5.1.closer",
         "The closer two neighbouring pair sums of different classes are, the stronger the push.",
-        f"Spearman's correlation of push and distance of the same neighbours by {WHERE}",
+        f"Spearman's correlation of push and distance, for the same neighbours and {GRADIENT}",
         _while_forming(distance_correlation, Below(0, 0.1), kind="unlike_rank"),
     ),
     Claim(
         "CA.s5.1.inverse",
         "The push between pair sums of different classes is inversely proportional to their distance.",
-        f"the power p of a repulsion 1 / r^p that, with the other three fields, explains most of {WHERE}",
+        f"the power p of a repulsion 1 / r^p that, with the other three fields, explains most of {GRADIENT}",
         _while_forming(best_power, Within(0.5, 1.5, ours=True), kind="repulsion"),
         readings=("the sum over all pair sums, as in the particle simulation", "between neighbours only"),
         places="section 5.1, section 6",
@@ -162,7 +164,7 @@ CLAIMS = claims_of(
     Claim(
         "CA.s5.1.together",
         "The gradient pulls two neighbouring pair sums of the same class together.",
-        f"percentage of {NEIGHBOUR} of the same class that move together by {WHERE}",
+        f"percentage of {NEIGHBOUR} of the same class that move together along {GRADIENT}",
         _while_forming(neighbour_percentage, MOST, unit="%", kind="like", what="hits"),
         importance=2,
         meaning="attraction would not act between neighbours",
@@ -170,7 +172,7 @@ CLAIMS = claims_of(
     Claim(
         "CA.s5.1.constant",
         "The pull between pair sums of the same class does not depend on their distance.",
-        f"the power q of an attraction r^q that, with the other three fields, explains most of {WHERE}; and "
+        f"the power q of an attraction r^q that, with the other three fields, explains most of {GRADIENT}; and "
         "Spearman's correlation of pull and distance of neighbours at epoch 100, before which there are too few",
         (
             *_while_forming(best_power, Within(-0.5, 0.5, ours=True), "power, ", kind="attraction"),
@@ -188,8 +190,8 @@ CLAIMS = claims_of(
     Claim(
         "CA.s5.1.sigmoid",
         "The gradient is largest at a boundary between classes and falls with the distance from it.",
-        "Spearman's correlation, over the training pairs of a network, of the gradient's size and the logit margin's "
-        "size, on both sides of the boundary; weight decay 1",
+        "Spearman's correlation, over a network's training pairs, of the gradient's size and the distance from the "
+        "boundary in logits (right class's minus the strongest other's), on both sides of it; weight decay 1",
         (
             *_while_forming(distance_correlation, Below(0, 0.1), "right side, ", kind="right_side"),
             *_while_forming(distance_correlation, Below(0, 0.1), "wrong side, ", kind="wrong_side"),

@@ -77,7 +77,7 @@ def excess_r_squared(evidence: xr.Dataset, decay: float, epoch: int) -> Estimate
 def r_squared_change(evidence: xr.Dataset, epoch: int) -> Estimate:
     """R² beyond that with tokens renamed, at weight decay 1 less that without."""
     excess = evidence.assign(excess=evidence["r_squared"] - evidence["renamed_r_squared"])
-    return networks.decay_difference(excess.sel(epoch=epoch, method="nearest"), "excess", 1.0, 0.0)
+    return networks.difference_with_decay(excess.sel(epoch=epoch, method="nearest"), "excess")
 
 
 def field_weight(evidence: xr.Dataset, field: str, decay: float, epoch: int) -> Estimate:
@@ -88,7 +88,7 @@ def field_weight(evidence: xr.Dataset, field: str, decay: float, epoch: int) -> 
 def field_weight_change(evidence: xr.Dataset, field: str, epoch: int) -> Estimate:
     """The same at weight decay 1 less that without."""
     here = evidence.sel(field=field).sel(epoch=epoch, method="nearest")
-    return networks.decay_difference(here, "weight", 1.0, 0.0)
+    return networks.difference_with_decay(here, "weight")
 
 
 FIELDS = {
@@ -140,7 +140,7 @@ CLAIMS = claims_of(
     Claim(
         "CA.s7.forces",
         "Weight decay strengthens the clustering force and introduces the alignment force.",
-        "weights of the fields fitted to -dL/dE, at weight decay 1 less those without weight decay",
+        "weights of the fields fitted to -dL/dE, at weight decay 1 minus those without weight decay",
         tuple(
             part(field_weight_change, Above(0, 0.1), f"{label}, epoch {epoch}", digits=2, field=field, epoch=epoch)
             for field, label in FIELDS.items()
@@ -161,14 +161,14 @@ CLAIMS = claims_of(
         "OWN.audit-names",
         "The formulae explain more of the true gradient than with randomly renamed tokens, at every weight decay while "
         "structures form, and at weight decay 1 also at the end.",
-        "R² of the four fields less the mean R² with renamed tokens",
+        "R² of the four fields minus the mean R² with renamed tokens",
         (*(_excess_part(decay, epoch) for decay in networks.DECAYS for epoch in FORMING), _excess_part(1.0, 2000)),
         meaning="any four fields would explain as much as those of the paper",
     ),
     Claim(
         "OWN.audit-decay",
         "At the end of training the formulae explain more of the true gradient with weight decay than without.",
-        "R² of the four fields less that with renamed tokens, at weight decay 1 less that without weight decay",
-        (part(r_squared_change, Above(0, 0.05), "weight decay 1 less 0", digits=2, epoch=2000),),
+        "R² of the four fields minus that with renamed tokens, at weight decay 1 minus that without",
+        (part(r_squared_change, Above(0, 0.05), "weight decay 1 minus 0", digits=2, epoch=2000),),
     ),
 )

@@ -55,10 +55,15 @@ def mean_at_decay(evidence: xr.Dataset, name: str, decay: float) -> Estimate:
     return estimate_mean(evidence[name].sel(weight_decay=decay), "networks")
 
 
-def decay_difference(evidence: xr.Dataset, name: str, first: float = 0.0, second: float = 1.0) -> Estimate:
-    """Mean difference of a quantity between two weight decays, first - second, over seeds."""
+def difference_with_decay(evidence: xr.Dataset, name: str) -> Estimate:
+    """Mean of a quantity at weight decay 1 minus that without, over seeds."""
     values = evidence[name]
-    return paired_difference(values.sel(weight_decay=first), values.sel(weight_decay=second), "seeds")
+    return paired_difference(values.sel(weight_decay=1.0), values.sel(weight_decay=0.0), "seeds")
+
+
+def difference_without_decay(evidence: xr.Dataset, name: str) -> Estimate:
+    """Mean of a quantity without weight decay minus that at weight decay 1, over seeds."""
+    return difference_with_decay(evidence.assign({name: -evidence[name]}), name)
 
 
 def ratio_without_decay(evidence: xr.Dataset, name: str) -> Estimate:

@@ -100,7 +100,8 @@ def overfitting_gap(evidence: xr.Dataset) -> Estimate:
 
 def overfitting_gap_change(evidence: xr.Dataset) -> Estimate:
     """The gap of training and validation accuracy without weight decay less that at weight decay 1, in points."""
-    return networks.decay_difference(evidence.assign(gap=evidence["train_accuracy"] - evidence["accuracy"]), "gap")
+    gap = evidence["train_accuracy"] - evidence["accuracy"]
+    return networks.difference_without_decay(evidence.assign(gap=gap), "gap")
 
 
 LIMITED = "mean absolute value at the end of training, without weight decay divided by that at weight decay 1"
@@ -117,7 +118,7 @@ CLAIMS = (
             "and divided by that at weight decay 1",
             (
                 part(networks.mean_at_decay, Below(0.05, ours=True), "distance", digits=3, name="second_half", decay=0),
-                part(networks.ratio_without_decay, Below(1, 0.2), "0 over 1", "times", digits=2, name="second_half"),
+                part(networks.ratio_without_decay, Below(1, 0.2), "ratio", "times", digits=2, name="second_half"),
             ),
             places="section 5.1, section 7",
             importance=2,
@@ -129,10 +130,8 @@ CLAIMS = (
             "mean size of an embedding update in the last tenth of training divided by that in the first, without "
             "weight decay; and size relative to the embedding, without weight decay divided by that at weight decay 1",
             (
-                part(
-                    networks.mean_at_decay, Below(0.1, ours=True), "late over early", digits=3, name="slowing", decay=0
-                ),
-                part(networks.ratio_without_decay, Below(1, 0.2), "0 over 1", "times", digits=2, name="rate"),
+                part(networks.mean_at_decay, Below(0.1, ours=True), "late / early", digits=3, name="slowing", decay=0),
+                part(networks.ratio_without_decay, Below(1, 0.2), "ratio", "times", digits=2, name="rate"),
             ),
         ),
     ),
@@ -141,11 +140,11 @@ CLAIMS = (
         Claim(
             "CA.s7.overfit",
             "Without weight decay the classifier overfits to the pair sums.",
-            "training less validation accuracy at the end of training, without weight decay, and less that at weight "
+            "training minus validation accuracy at the end of training, without weight decay, and minus that at weight "
             "decay 1",
             (
                 part(overfitting_gap, Above(0, 10), "gap without", "points"),
-                part(overfitting_gap_change, Above(0, 5), "0 less 1", "points"),
+                part(overfitting_gap_change, Above(0, 5), "minus that at 1", "points"),
             ),
             places="section 5.1, section 7",
             importance=2,
@@ -154,9 +153,9 @@ CLAIMS = (
         Claim(
             "CA.s7.generalises",
             "Weight decay is important for the trained network to generalise.",
-            "validation accuracy at weight decay 1 less that without, and its trend over four weight decays",
+            "validation accuracy at weight decay 1 minus that without, and its trend over four weight decays",
             (
-                part(networks.decay_difference, Above(0, 10), "1 less 0", "points", name="accuracy", first=1, second=0),
+                part(networks.difference_with_decay, Above(0, 10), "difference", "points", name="accuracy"),
                 networks.trend_part(Above(0, 0.1), "accuracy"),
             ),
             places="section 4, section 7",
@@ -172,7 +171,7 @@ CLAIMS = (
             LIMITED,
             tuple(
                 part(networks.ratio_without_decay, TWICE, label, "times", name=name)
-                for label, name in (("weights, 0 over 1", "weight"), ("biases, 0 over 1", "bias"))
+                for label, name in (("weights", "weight"), ("biases", "bias"))
             ),
             places="figure 6, appendix B, section 5.2, section 7",
             figure="ca6",
@@ -183,7 +182,7 @@ CLAIMS = (
             "CA.s7.output",
             "Weight decay limits the weights of the output layer.",
             LIMITED,
-            (part(networks.ratio_without_decay, Above(1, 0.1), "0 over 1", "times", digits=2, name="output_weight"),),
+            (part(networks.ratio_without_decay, Above(1, 0.1), "ratio", "times", digits=2, name="output_weight"),),
         ),
         Claim(
             "CA.figure6.falls",
@@ -207,8 +206,8 @@ CLAIMS = (
     ),
     Claim(
         "CA.s7.link",
-        "Regularising one layer enables another layer to train, which may explain why weight decay works in deep "
-        "networks, had not been reported, and may hold elsewhere.",
+        "Regularising one layer enables another layer to train, which had not been reported and may explain why weight "
+        "decay works in deep networks.",
         untestable="novelty, and other networks",
     ),
     Claim(
