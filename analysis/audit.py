@@ -31,9 +31,7 @@ class Options(TableOptions):
 def main(options: Options) -> None:
     """Train or find the four ensembles of table 1, audit them and print the results."""
     rows = []
-    ensembles = reproduction.train_table1_networks(
-        options.settings, options.runs, options.seed, options.epochs, options.log
-    )
+    ensembles = reproduction.table_ensembles(options.settings, options.runs, options.seed, options.epochs, options.log)
     for settings, trajectory in ensembles:
         audit = forces.audit_forces(trajectory, ParticleSettings(fa=options.fa))
         rows += forces.audit_rows(audit, weight_decay=settings.weight_decay)

@@ -27,14 +27,8 @@ class Options(TableOptions):
 
 def main(options: Options) -> None:
     """Train or find the four ensembles; print them beside the paper's rows."""
-    rows = []
-    ensembles = reproduction.train_table1_networks(
-        options.settings, options.runs, options.seed, options.epochs, options.log
-    )
-    for settings, trajectory in ensembles:
-        outcome = reproduction.final_network_outcome(trajectory)
-        rows.append(reproduction.network_row(settings, int(trajectory["step"][-1]), outcome))
-    reproduction.print_ca_table(rows, options.csv)
+    ensembles = reproduction.table_ensembles(options.settings, options.runs, options.seed, options.epochs, options.log)
+    reproduction.print_ca_table([reproduction.ca_table_row(each) for _, each in ensembles], options.csv)
 
 
 if __name__ == "__main__":

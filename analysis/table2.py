@@ -25,9 +25,8 @@ class Options(TableOptions):
 
 def main(options: Options) -> None:
     """Simulate or find the three ensembles; print them beside the paper's rows."""
-    ensembles = reproduction.simulate_table2_particles(options.settings, options.runs, options.seed, options.log)
-    rows = [reproduction.particle_row(settings, settings.default_steps, ends) for settings, ends in ensembles]
-    reproduction.print_ca_table(rows, options.csv)
+    ensembles = reproduction.table_ensembles(options.settings, options.runs, options.seed, None, options.log)
+    reproduction.print_ca_table([reproduction.ca_table_row(each) for _, each in ensembles], options.csv)
 
 
 if __name__ == "__main__":

@@ -41,8 +41,7 @@ def main(options: Options) -> None:
     title = f"Addition modulo {settings.n} after {epochs} epochs, weight decay {settings.weight_decay:g}"
     plots.save_class_map_figure(trajectory, title, picture)
     print(f"picture     {picture}", file=options.log)
-    row = reproduction.network_row(settings, epochs, reproduction.final_network_outcome(trajectory))
-    reproduction.print_ca_table([row], options.csv)
+    reproduction.print_ca_table([reproduction.ca_table_row(trajectory)], options.csv)
 
 
 if __name__ == "__main__":

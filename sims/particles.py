@@ -41,7 +41,7 @@ def main(options: Options) -> None:
         title = f"{settings.n} particles after {steps} steps, f_a = {settings.fa:g}"
         plots.save_embeddings_plot(ends.values, ends["seed"].values, title, picture)
         print(f"picture     {picture}", file=options.log)
-    reproduction.print_ca_table([reproduction.particle_row(settings, steps, ends.values)], options.csv)
+    reproduction.print_ca_table([reproduction.ca_table_row(trajectory)], options.csv)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,8 @@ from . import experiments as experiments
 from . import figures as figures
 from . import report as report
 from . import verification as verification
+from .ca_tables import ca_table_row as ca_table_row
 from .ca_tables import end_accuracy as end_accuracy
-from .ca_tables import final_network_outcome as final_network_outcome
-from .ca_tables import network_outcome as network_outcome
-from .ca_tables import network_row as network_row
-from .ca_tables import particle_row as particle_row
+from .ca_tables import network_columns as network_columns
 from .ca_tables import print_ca_table as print_ca_table
-from .ca_tables import simulate_table2_particles as simulate_table2_particles
-from .ca_tables import train_table1_networks as train_table1_networks
+from .ca_tables import table_ensembles as table_ensembles

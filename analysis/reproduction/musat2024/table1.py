@@ -118,16 +118,17 @@ def _row_claim(decay: float, printed: Mapping[str, Any]) -> Claim:
         parts.append(part(measure, criterion, label, unit, decay=decay, **more))
 
     if circles > 1:
-        compare(mean_of_kind, "circle_accuracy", circles, 10, "accuracy of circles", "%", name="accuracy", circles=True)
-    compare(mean_of_kind, "other_accuracy", others, 10, "accuracy of others", "%", name="accuracy")
+        of_circles = {"name": "accuracy", "circles": True}
+        compare(mean_of_kind, "circle_accuracy_percent", circles, 10, "accuracy of circles", "%", **of_circles)
+    compare(mean_of_kind, "other_accuracy_percent", others, 10, "accuracy of others", "%", name="accuracy")
     compare(mean_of_kind, "imperfections", others, 5, "imperfections", name="imperfections")
     compare(imperfection_correlation, "correlation", others, 0.1, "correlation", digits=2)
-    of_circles = f" with a mean validation accuracy of {printed['circle_accuracy']}%" if circles else ""
-    of_circles += " (not compared, as it is of one circle)" if circles == 1 else ""
+    told = f" with a mean validation accuracy of {printed['circle_accuracy_percent']}%" if circles else ""
+    told += " (not compared, as it is of one circle)" if circles == 1 else ""
     return Claim(
         f"CA.table1.wd{decay:g}",
-        f"With weight decay {decay:g}, {circles} of 100 networks become circles{of_circles}. The other networks have "
-        f"a mean validation accuracy of {printed['other_accuracy']}% and {printed['imperfections']} grid "
+        f"With weight decay {decay:g}, {circles} of 100 networks become circles{told}. The other networks have "
+        f"a mean validation accuracy of {printed['other_accuracy_percent']}% and {printed['imperfections']} grid "
         f"imperfections; the correlation between the two is {printed['correlation']}.",
         "structures at the end of training by the algorithms of CA appendix A; accuracy on the pairs that are not "
         "in the training set; Pearson's r with its Fisher-z interval",

@@ -24,7 +24,7 @@ def printed_table(generator, circles=0.0, imperfections=0.0, accuracy=0.0, corre
     circle = np.arange(runs) < runs / 100 * (column("circles") + circles)
     one, other = generator.standard_normal((2, 4, runs))
     r = -column("correlation") * correlation
-    found = np.where(circle, column("circle_accuracy"), column("other_accuracy")) + accuracy
+    found = np.where(circle, column("circle_accuracy_percent"), column("other_accuracy_percent")) + accuracy
     found = found + 12 * np.where(circle, other, r * one + np.sqrt(1 - r**2) * other)
     return table(circle, imperfections=column("imperfections") + imperfections + 20 * one, accuracy=found)
 
