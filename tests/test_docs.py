@@ -566,6 +566,7 @@ def test_the_example_from_the_command_line(example, capsys):
         example("--help")
     help_of = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert "last step are always recorded. (default: 1)" in help_of
+    assert "Alignment constant f_a (CA eq 4)." in help_of  # of the class from which its settings inherit
     assert "modular system" not in help_of
 
 

@@ -65,11 +65,6 @@ def test_what_is_recorded(tmp_path):
     np.testing.assert_allclose(full["update_norm"].isel(step=slice(1, None), layer=0), moved, rtol=1e-4)
 
 
-def test_run_4_of_6_alone(tmp_path):
-    alone, among = run(runs=1, seed=4), run()
-    xr.testing.assert_equal(alone.isel(run=0), among.isel(run=4))
-
-
 @pytest.mark.parametrize(("short", "every"), [(25, 4), (59, 7), (0, 1)])
 def test_more_steps_extend_a_run(tmp_path, short, every):
     a, b = tmp_path / "extended.nc", tmp_path / "direct.nc"
@@ -162,7 +157,7 @@ def test_parts_of_an_unfinished_run_are_a_trajectory(interrupted):
         )
 
 
-def test_it_goes_on_to_the_same_bits(interrupted, tmp_path):
+def test_an_interrupted_run_continues_to_the_same_bits(interrupted, tmp_path):
     run(out=interrupted)
     run(out=tmp_path / "direct.nc")
     assert same_file(interrupted, tmp_path / "direct.nc")
@@ -189,10 +184,12 @@ def test_a_missing_part_is_an_error(interrupted):
 
 
 def test_parts_of_another_run_are_refused(interrupted):
-    with pytest.raises(SettingsError, match="out: found .* with seed=0"):
-        run(out=interrupted, seed=3)
-    with pytest.raises(SettingsError, match="steps: found 10, allowed is at least"):
-        run(out=interrupted, steps=10)
+    for amount, message in (
+        ({"seed": 3}, "out: found .* with seed=0"),
+        ({"steps": 10}, "steps: found 10, allowed is at l"),
+    ):
+        with pytest.raises(SettingsError, match=message):
+            run(out=interrupted, **amount)
 
 
 def test_parts_left_by_a_death_while_tidying_up_are_dropped_by_an_extension(interrupted, tmp_path):
@@ -371,7 +368,10 @@ def test_overwrite_removes_nothing_before_the_new_run_can_begin(tmp_path):
     assert path.read_bytes() == before
 
 
-def test_overwrite_forgets_parts(interrupted, tmp_path):
+def test_parts_are_removed_only_by_overwrite(interrupted, tmp_path):
+    with pytest.raises(RecordingError, match="exists already"):
+        recorder.save_trajectory(run(), interrupted)
+    assert parts_folder(interrupted).exists()
     run(out=interrupted, overwrite=True, steps=10)
     assert not parts_folder(interrupted).exists()
     assert same(open_trajectory(interrupted), run(steps=10))
@@ -480,12 +480,6 @@ def test_parts_of_another_run_beside_a_finished_one_are_not_removed(interrupted,
     with pytest.raises(SettingsError, match="out: found"):
         simulate(other, runs=6, steps=80, out=interrupted)
     assert closed_parts(interrupted) == before
-
-
-def test_nothing_is_saved_over_a_run_in_progress(interrupted):
-    with pytest.raises(RecordingError, match="exists already"):
-        recorder.save_trajectory(run(), interrupted)
-    run(out=interrupted)
 
 
 def test_a_branch_after_a_divergence_is_a_trajectory(diverging, tmp_path):

@@ -10,7 +10,6 @@ import shlex
 import signal
 import sys
 import time
-from typing import ClassVar
 
 import dask
 import numpy as np
@@ -18,13 +17,10 @@ import pytest
 import xarray as xr
 from distributed import LocalCluster
 
-from analysis.command_line.help_texts import field_descriptions
-from dynamics import system as registry
 from dynamics.errors import MissingPackage, TrajectoryError
 from dynamics.particles.system import ParticleSystem
 from dynamics.run_checks import run_path
-from dynamics.settings import SETTINGS_CLASSES as KNOWN
-from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
+from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.sweeps import dask_backend as module
 from dynamics.sweeps.dask_backend import SweepError, compute_point
@@ -41,33 +37,7 @@ AXES = {"fa": [0.5, 2.0], "step_rule": ["force", "direction", "particle"]}
 AMOUNT = {"runs": 3, "steps": 12, "every": 5, "progress": False}
 
 
-@dataclasses.dataclass(frozen=True)
-class BatchSettings(ParticleSettings):
-    """Particles with epochs, as many steps long as the batch says, and an option that is no axis."""
-
-    system: ClassVar[str] = "batches"
-    batch: int = 4
-    """Examples in a step."""
-    positions: tuple[int, ...] = ()
-    """Positions that count."""
-
-    @property
-    def epoch_steps(self) -> int:  # type: ignore[override]
-        return 24 // self.batch
-
-    @property
-    def default_steps(self) -> int:  # type: ignore[override]
-        return 3 * self.epoch_steps
-
-    @property
-    def default_every(self) -> int:  # type: ignore[override]
-        return self.epoch_steps
-
-
-@pytest.fixture
-def batches(monkeypatch):
-    monkeypatch.setitem(KNOWN, "batches", BatchSettings)
-    monkeypatch.setitem(registry.SYSTEM_CLASSES, "batches", ParticleSystem)
+SPARSE = SparseSettings(length=4, sparsity=2, data=24, batch=4, hidden=4)
 
 
 @pytest.fixture
@@ -126,16 +96,15 @@ def test_a_sweep_of_networks_keeps_the_splits_that_all_points_have():
     assert not any(np.isnan(values).any() for values in result.data_vars.values() if values.dtype.kind == "f")
 
 
-def test_epochs_may_have_different_numbers_of_steps(batches):
-    result = sweep(BatchSettings(n=3), {"batch": [4, 8]}, runs=2, epochs=5, every=2, progress=False)
+def test_epochs_may_have_different_numbers_of_steps():
+    result = sweep(SPARSE, {"batch": [4, 8]}, runs=2, epochs=5, every=2, progress=False)
     assert result["steps"].values.tolist() == [30, 15]
     assert result["epochs"].values.tolist() == [5, 5]
     with open_trajectory(f"runs/{result['file'].values[1]}") as second:
         assert second["step"].values.tolist() == [0, 6, 12, 15]
-    own = sweep(BatchSettings(n=3), {"batch": [4, 8]}, runs=2, progress=False)
-    assert own["steps"].values.tolist() == [18, 9]
+    assert [point.steps for point in sweep_design(SPARSE, {"batch": [4, 8]}).points] == [6000, 3000]
     with pytest.raises(SettingsError, match="steps: found 5, allowed is epochs"):
-        sweep(BatchSettings(n=3), {"batch": [4]}, steps=5)
+        sweep(SPARSE, {"batch": [4]}, steps=5)
     with pytest.raises(SettingsError, match="epochs: found 5, allowed is steps"):
         sweep(SETTINGS, {"fa": [1]}, epochs=5)
 
@@ -358,20 +327,16 @@ def test_help_has_the_texts_of_the_settings(here, monkeypatch, system, text, len
     assert [f"--{each}" in printed for each in ("steps", "epochs")] == [length == "steps", length == "epochs"]
 
 
-def test_options_are_made_of_any_settings(batches):
-    texts = field_descriptions(BatchSettings)
-    assert texts["batch"] == "Examples in a step."
-    assert texts["fa"] == field_descriptions(ParticleSettings)["fa"]
-    chosen = sweep_options(BatchSettings)()
-    assert chosen.settings.batch == (4,)
-    assert chosen.settings.positions == ()
-    chosen = dataclasses.replace(
-        chosen, settings=dataclasses.replace(chosen.settings, batch=(4, 8), fa=(2.0,), positions=(1, 2)), epochs=2
+def test_options_are_those_of_the_settings():
+    options = sweep_options(SparseSettings)()
+    assert (options.settings.batch, options.settings.positions) == ((32,), ())
+    names = {"length": (4,), "sparsity": (2,), "data": (24,), "hidden": (4,), "batch": (4, 8), "positions": (1, 2)}
+    design = design_from_options(
+        dataclasses.replace(options, settings=dataclasses.replace(options.settings, **names), epochs=2)
     )
-    grid = design_from_options(chosen)
-    assert grid.axes == {"batch": [4, 8]}
-    assert grid.settings == BatchSettings(fa=2.0, positions=(1, 2))
-    assert [point.steps for point in grid.points] == [12, 6]
+    assert design.axes == {"batch": [4, 8]}
+    assert design.settings == dataclasses.replace(SPARSE, positions=(1, 2))
+    assert [point.steps for point in design.points] == [12, 6]
 
 
 def test_the_command_prints_a_line_for_each_point(here, tmp_path):

@@ -1,19 +1,18 @@
 """Processes that are killed or run out of disk, and started again: the same bits, nothing lost."""
 
+import itertools
 import os
-import random
 import resource
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
 
-from dynamics.errors import RecordingError, TrajectoryError
+from dynamics.errors import RecordingError
 from dynamics.particles.system import ParticleSystem
 from dynamics.settings import ParticleSettings
 from dynamics.simulation import simulate
@@ -25,7 +24,6 @@ SETTINGS = ParticleSettings(n=5, fa=2.0)
 AMOUNT = {"runs": 4, "steps": 600, "every": 2}
 PART_BYTES = 20_000
 """Size of a part, of which the run has six."""
-LONG = {**AMOUNT, "steps": 4000}
 
 
 @pytest.fixture(scope="module")
@@ -47,13 +45,16 @@ def assert_partial(path, undisturbed):
         xr.testing.assert_equal(partial["embedding"], expected["embedding"].sel(step=partial["step"]))
 
 
-def write_until(path, event, name, number):
-    """Kill this process when it is about to rename or remove, for the `number`-th time, a file whose name begins so."""
+CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "open")
+
+
+def write_until(path, number, events=CHANGES, name=""):
+    """Kill this process right before the `number`-th such change of a file in the folder whose name begins so."""
     seen = []
 
     def kill(found, words):
-        if found == event and Path(words[0] if event == "os.remove" else words[1]).name.startswith(name):
-            seen.append(found)
+        if found in events and (file := Path(str(words[found == "os.rename"]))).name.startswith(name):
+            seen.extend([file] * (path.parent in file.parents))
             if len(seen) == number:
                 os.kill(os.getpid(), signal.SIGKILL)
 
@@ -63,10 +64,10 @@ def write_until(path, event, name, number):
 
 
 STAGES = [  # where the process is killed, and the number of parts that there are then
-    ("os.rename", "part-", 1, 0),
-    ("os.rename", "part-", 3, 2),
-    ("os.rename", "run.nc", 1, 6),
-    ("os.remove", "part-", 3, 4),
+    (1, ["os.rename"], "part-", 0),
+    (3, ["os.rename"], "part-", 2),
+    (1, ["os.rename"], "run.nc", 6),
+    (3, ["os.remove"], "part-", 4),
 ]
 
 
@@ -79,43 +80,28 @@ def test_a_run_killed_at_each_stage_continues_to_the_same_bits(tmp_path, undistu
         process.join()
         assert process.exitcode == -signal.SIGKILL
         assert len(closed_parts(path)) == parts
-        assert path.exists() == ("os.remove" in stage)
+        assert path.exists() == (["os.remove"] in stage)
         if parts:
             assert_partial(path, undisturbed)
     simulate(SETTINGS, out=path, **AMOUNT).close()
     assert_same(path, undisturbed)
 
 
-def write_small_parts(path):
-    recorder.PART_SECONDS = 0.03
-    simulate(SETTINGS, out=path, **LONG)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_a_run_killed_at_random_moments_continues_to_the_same_bits(tmp_path, processes):
-    moments, path, whole = random.Random(80), tmp_path / "run.nc", tmp_path / "whole.nc"
-    simulate(SETTINGS, out=whole, **LONG).close()
-    kills = finished = 0
-    while kills < 80 or not path.exists():
-        process = processes.Process(target=write_small_parts, args=(path,))
+def test_a_run_killed_at_any_change_of_a_file_continues_to_the_same_bits(tmp_path, undisturbed, processes):
+    for number in itertools.count(1):
+        path = tmp_path / str(number) / "run.nc"
+        process = processes.Process(target=write_until, args=(path, number))
         process.start()
-        time.sleep(moments.uniform(0, 1.5))  # to the end takes about as long: some get there
-        process.kill()
         process.join()
         if process.exitcode == 0:
-            finished += 1
-            assert_same(path, whole)
-            path = tmp_path / f"run{finished}.nc"  # it was faster than the knife: another one
-            continue
-        kills += 1
+            break
         if path.exists() or closed_parts(path):
-            try:
-                assert_partial(path, whole)
-            except TrajectoryError as error:
-                assert "no frame of it is on disk yet" in str(error)  # a part without a frame
-    simulate(SETTINGS, out=path, **LONG).close()
-    assert_same(path, whole)
+            assert_partial(path, undisturbed)
+        simulate(SETTINGS, out=path, **AMOUNT).close()
+        assert_same(path, undisturbed)
+    assert number > 40
 
 
 def test_a_second_writer_is_refused_and_the_first_continues(tmp_path, monkeypatch, undisturbed):
