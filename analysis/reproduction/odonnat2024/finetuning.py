@@ -197,17 +197,11 @@ def _perfect(evidence: xr.Dataset) -> xr.Dataset:
     return evidence.isel(run=np.flatnonzero(evidence["test"].values == 1))
 
 
-def _fraction(values: xr.DataArray, of: str, note: str = "") -> Estimate:
-    """Percentage of some runs in which something is true, NaN left out."""
-    known = samples.finite_values(values)
-    return percentage(int(known.sum()), known.size, of, note if known.size else f"there are no {of}")
-
-
 def both_invariances(evidence: xr.Dataset) -> Estimate:
     """Percentage of the runs of p = 2 above .98 that lack no invariance after E epochs."""
     whole, good = evidence["source_whole"], evidence["source_test"] > SUCCESS_ACCURACY
     note = f"{int(whole.sum())} of all {whole.size} runs of p = 2"
-    return _fraction(whole[good.values], "runs of p = 2 above .98", note)
+    return samples.percentage_of_ones(whole[good.values], "runs of p = 2 above .98", note)
 
 
 def same_target(evidence: xr.Dataset) -> Estimate:
@@ -218,7 +212,7 @@ def same_target(evidence: xr.Dataset) -> Estimate:
 
 def intact_with_token(evidence: xr.Dataset) -> Estimate:
     """Percentage of circuits with both invariances that keep them with a third token, before any training on it."""
-    return _fraction(evidence["kept"], "circuits with both invariances")
+    return samples.percentage_of_ones(evidence["kept"], "circuits with both invariances")
 
 
 def perfect_from_ideal(evidence: xr.Dataset) -> Estimate:
@@ -227,17 +221,17 @@ def perfect_from_ideal(evidence: xr.Dataset) -> Estimate:
     others = ", ".join(f"{count:.0f}" for count in np.sort(some["clusters"].values) if count != ideal)
     note = f"the others from {others}; " if others else ""
     note += f"{int((some['coarse_clusters'] == ideal).sum())} from {ideal} with links twice as long"
-    return _fraction(some["clusters"] == ideal, PERFECT, note)
+    return samples.percentage_of_ones(some["clusters"] == ideal, PERFECT, note)
 
 
 def perfect_from_invariant(evidence: xr.Dataset) -> Estimate:
     """Percentage of the runs that end at 100% that began from a circuit with both invariances."""
-    return _fraction(_perfect(evidence)["source_whole"], PERFECT)
+    return samples.percentage_of_ones(_perfect(evidence)["source_whole"], PERFECT)
 
 
 def started_from_source(evidence: xr.Dataset) -> Estimate:
     """Percentage of runs whose finetuning begins with all of their source's weights."""
-    return _fraction(evidence["carried"], "runs")
+    return samples.percentage_of_ones(evidence["carried"], "runs")
 
 
 def start_distance(evidence: xr.Dataset) -> Estimate:
@@ -265,12 +259,12 @@ def attention_on_old(evidence: xr.Dataset) -> Estimate:
     chance = (WIDER - 1) / WIDER * evidence.attrs["counting"] / evidence.attrs["length"]
     mean = 100 * float(old.sum("token").mean())
     note = f"{mean:.0f}% of attention is on old tokens in the mean, {100 * chance:.0f}% if it were uniform"
-    return _fraction((old.sum("token") > 0.5) & (new < old.min("token")), ACCURATE, note)
+    return samples.percentage_of_ones((old.sum("token") > 0.5) & (new < old.min("token")), ACCURATE, note)
 
 
 def corrected_runs(evidence: xr.Dataset) -> Estimate:
     """Percentage of accurate finetuned runs that attend to spurious positions too, without effect."""
-    return _fraction(_accurate(evidence)["corrected"], ACCURATE)
+    return samples.percentage_of_ones(_accurate(evidence)["corrected"], ACCURATE)
 
 
 def invariance_gain(evidence: xr.Dataset) -> Estimate:

@@ -265,159 +265,145 @@ OF_RUNS = "over successful runs (default recipe, above .98 at the end)"
 WORK = "percentage of the decrease of the loss due to these layers: integral of the gradient along their path, median"
 CLUSTERED = "percentage of the final clustering (rise of the fraction of variance between the final clusters)"
 
+MAJORITY = Above(50, 10, ours=True)
+
 _claim = partial(Claim, figure="vc5")
 _finding = partial(_claim, importance=2)
 
-CLAIMS = (
-    *claims_of(
-        PHASES,
-        _finding(
-            "VC.s4.1.drops",
-            "The loss typically has drops.",
-            "percentage of runs of the default recipe whose training loss drops after its initial decrease",
-            (
-                part(runs_with_drops, Above(50, 10), "all runs: one drop or more", "%", least=1),
-                part(runs_with_drops, Above(50, 10), "successful runs: two or more", "%", least=2, of_all=False),
-            ),
-        ),
-        _claim(
-            "VC.s4.1.hierarchical",
-            "The parts of the network are learned in order, from the first layers to the last.",
-            "percentage of successful runs whose clusters of sequence embeddings form before the training accuracy has "
-            "risen by half; and whose first layers have turned half-way to their final direction before the MLP has",
-            (
-                part(clusters_before_accuracy, Above(50, 25), "clusters before accuracy", "%"),
-                part(first_layers_settle_first, Above(50, 25), "first layers before the MLP", "%"),
-            ),
-            importance=3,
-            meaning="parts of the network are learned together, or the last ones first",
-        ),
-        _claim(
-            "VC.s4.1.first-drop",
-            "In the first drop of the loss the sequence embeddings are learned.",
-            f"percentage of successful runs whose final clusters form within 20 epochs of the first drop; {WORK}",
-            (
-                part(clusters_in_first_drop, Above(50, 10), "clusters form in the drop", "%"),
-                part(
-                    loss_fall_by_layers,
-                    Above(50, 10, ours=True),
-                    "decrease due to first layers",
-                    "%",
-                    layers=FRONT,
-                    phase="first",
-                ),
-            ),
-            importance=3,
-            meaning="the MLP is learned in the first drop as well, and contributes as much",
-        ),
-        _finding(
-            "VC.s4.1.phase-change",
-            "At the first drop all weights begin to move rapidly: a phase change of their dynamics.",
-            f"speed of each layer in the first drop divided by that before it, median {OF_RUNS}",
-            tuple(part(speed_up, Above(1, 0.5), label, layer=name) for name, label in LABELS.items()),
-            readings=("every layer becomes faster", "the weights as a whole become faster"),
-        ),
-        Claim(
-            "VC.s4.1.wander",
-            "Before the first drop the weights wander as if trapped at a saddle point.",
-            "distance over length of the path of all weights in the first drop, less that of segments as long before, "
-            f"mean {OF_RUNS}",
-            (part(straightness_gain, Above(0, 0.05), "straighter in the drop", digits=2),),
-            readings=("the path is less straight", "gradients are small; see VC.appA.1.plateau-saddle"),
-        ),
-        _claim(
-            "VC.s4.1.definitive",
-            "The first drop gives the sequence embeddings a relatively definitive structure.",
-            f"{CLUSTERED} at the end of the first drop, mean {OF_RUNS}",
-            (part(clustering_progress, Above(50, 25, ours=True), "clustering completed", "%", moment="first_end"),),
-        ),
-        Claim(
-            "VC.s4.1.escape-spread",
-            "The time until the first drop differs much between runs.",
-            "percentage of runs that need more than twice, or less than half, as long as the median run to escape from "
-            "the initial level of the loss; runs that never do count as longer",
-            (part(escape_spread, Above(10, 10, ours=True), "a factor of 2 from the median", "%"),),
-            places="section 4.1, conclusion",
-        ),
-        _claim(
-            "VC.s4.1.second-drop",
-            "In the second drop the MLP is learned.",
-            WORK,
-            (
-                part(
-                    loss_fall_by_layers,
-                    Above(50, 10, ours=True),
-                    "decrease due to the MLP",
-                    "%",
-                    layers=BEHIND,
-                    phase="second",
-                ),
-            ),
-            importance=3,
-            meaning="the sequence embeddings still change in the second drop, and contribute as much",
-        ),
-        _finding(
-            "VC.s4.1.no-second-change",
-            "The second drop is no phase change: the MLP's weights move at the same speed as before.",
-            f"speed of the MLP's weights in the second drop divided by that between the drops, median {OF_RUNS}",
-            tuple(
-                part(speed_up, Within(0.5, 2, ours=True), label, layer=name, phase="second")
-                for name, label in BACK.items()
-            ),
-        ),
-        _claim(
-            "VC.s4.1.frontiers",
-            "In the second drop the decision boundaries change relatively strongly nevertheless.",
-            f"percentage of sequences that the MLPs before and after it classify differently, mean {OF_RUNS}",
-            (part(reclassified_sequences, Above(10, 10, ours=True), "classified differently", "%"),),
-        ),
-        _finding(
-            "VC.s4.1.soon",
-            "The second drop comes soon after the first, or with it.",
-            "epochs from the end of the first drop to the begin of the second, median over successful runs with both",
-            (part(drop_gap, Below(100, 10, ours=True), "between the drops", "epochs"),),
-        ),
-        _finding(
-            "VC.figure5.unstructured",
-            "Before the first drop the sequence embeddings have no clear structure.",
-            f"{CLUSTERED} when the first drop begins (a tenth is over) and 20 epochs before, means {OF_RUNS}",
-            (
-                part(clustering_progress, Below(50, 10, ours=True), "when the drop begins", "%", moment="first_begin"),
-                part(clustering_progress, Below(50, 10, ours=True), "20 epochs before", "%", moment="before"),
-            ),
-            meaning="the clusters exist already, in large part, when the loss begins to drop",
-        ),
-        _finding(
-            "VC.figure5.suddenly",
-            "The sequence embeddings suddenly become clustered with the first drop.",
-            f"{CLUSTERED} in the first drop, and from 20 epochs before it to its end, means {OF_RUNS}",
-            (
-                part(clustering_gain, Above(50, 10, ours=True), "during the drop", "points"),
-                part(clustering_gain, Above(50, 10, ours=True), "from 20 epochs before", "points", since="before"),
-            ),
-        ),
-        _claim(
-            "VC.figure5.some-right",
-            "When the second drop begins, some clusters are already classified correctly, but not all.",
-            "accuracy on all sequences at the begin of the second drop, mean over successful runs",
-            (part(accuracy_at_moment, Within(60, 98, ours=True), "accuracy", "%", moment="second_begin"),),
-        ),
-        _claim(
-            "VC.figure5.example",
-            "In the run shown the drops begin and end at epochs 244, 260, 340 and 365, 80 epochs apart.",
-            "percentage of successful runs with 40 to 160 epochs between the drops",
-            (part(gap_near_example, Exists(), "such runs", "%", low=40, high=160),),
-            Kind.EXAMPLE,
-            "a factor of 2 from the printed 80 epochs is allowed",
-        ),
-        Claim(
-            "VC.conclusion.predictable",
-            "The time at which the first features are learned is unpredictable; what follows is more predictable.",
-            "standard deviation over successful runs of the time from the begin of the first drop until half of the "
-            "decrease of the loss, divided by that of the time until the first drop begins",
-            (part(half_fall_spread, Below(1, 0.1), "ratio of spreads", digits=2),),
+_TESTED = claims_of(
+    PHASES,
+    _finding(
+        "VC.s4.1.drops",
+        "The loss typically has drops.",
+        "percentage of runs of the default recipe whose training loss drops after its initial decrease",
+        (
+            part(runs_with_drops, Above(50, 10), "all runs: one drop or more", "%", least=1),
+            part(runs_with_drops, Above(50, 10), "successful runs: two or more", "%", least=2, of_all=False),
         ),
     ),
+    _claim(
+        "VC.s4.1.hierarchical",
+        "The parts of the network are learned in order, from the first layers to the last.",
+        "percentage of successful runs whose clusters of sequence embeddings form before the training accuracy has "
+        "risen by half; and whose first layers have turned half-way to their final direction before the MLP has",
+        (
+            part(clusters_before_accuracy, Above(50, 25), "clusters before accuracy", "%"),
+            part(first_layers_settle_first, Above(50, 25), "first layers before the MLP", "%"),
+        ),
+        importance=3,
+        meaning="parts of the network are learned together, or the last ones first",
+    ),
+    _claim(
+        "VC.s4.1.first-drop",
+        "In the first drop of the loss the sequence embeddings are learned.",
+        f"percentage of successful runs whose final clusters form within 20 epochs of the first drop; {WORK}",
+        (
+            part(clusters_in_first_drop, Above(50, 10), "clusters form in the drop", "%"),
+            part(loss_fall_by_layers, MAJORITY, "due to first layers", "%", layers=FRONT, phase="first"),
+        ),
+        importance=3,
+        meaning="the MLP is learned in the first drop as well, and contributes as much",
+    ),
+    _finding(
+        "VC.s4.1.phase-change",
+        "At the first drop all weights begin to move rapidly: a phase change of their dynamics.",
+        f"speed of each layer in the first drop divided by that before it, median {OF_RUNS}",
+        tuple(part(speed_up, Above(1, 0.5), label, layer=name) for name, label in LABELS.items()),
+        readings=("every layer becomes faster", "the weights as a whole become faster"),
+    ),
+    Claim(
+        "VC.s4.1.wander",
+        "Before the first drop the weights wander as if trapped at a saddle point.",
+        "distance over length of the path of all weights in the first drop, less that of segments as long before, "
+        f"mean {OF_RUNS}",
+        (part(straightness_gain, Above(0, 0.05), "straighter in the drop", digits=2),),
+        readings=("the path is less straight", "gradients are small; see VC.appA.1.plateau-saddle"),
+    ),
+    _claim(
+        "VC.s4.1.definitive",
+        "The first drop gives the sequence embeddings a relatively definitive structure.",
+        f"{CLUSTERED} at the end of the first drop, mean {OF_RUNS}",
+        (part(clustering_progress, Above(50, 25, ours=True), "clustering completed", "%", moment="first_end"),),
+    ),
+    Claim(
+        "VC.s4.1.escape-spread",
+        "The time until the first drop differs much between runs.",
+        "percentage of runs that need more than twice, or less than half, as long as the median run to escape from "
+        "the initial level of the loss; runs that never do count as longer",
+        (part(escape_spread, Above(10, 10, ours=True), "a factor of 2 from the median", "%"),),
+        places="section 4.1, conclusion",
+    ),
+    _claim(
+        "VC.s4.1.second-drop",
+        "In the second drop the MLP is learned.",
+        WORK,
+        (part(loss_fall_by_layers, MAJORITY, "due to the MLP", "%", layers=BEHIND, phase="second"),),
+        importance=3,
+        meaning="the sequence embeddings still change in the second drop, and contribute as much",
+    ),
+    _finding(
+        "VC.s4.1.no-second-change",
+        "The second drop is no phase change: the MLP's weights move at the same speed as before.",
+        f"speed of the MLP's weights in the second drop divided by that between the drops, median {OF_RUNS}",
+        tuple(
+            part(speed_up, Within(0.5, 2, ours=True), label, layer=name, phase="second") for name, label in BACK.items()
+        ),
+    ),
+    _claim(
+        "VC.s4.1.frontiers",
+        "In the second drop the decision boundaries change relatively strongly nevertheless.",
+        f"percentage of sequences that the MLPs before and after it classify differently, mean {OF_RUNS}",
+        (part(reclassified_sequences, Above(10, 10, ours=True), "classified differently", "%"),),
+    ),
+    _finding(
+        "VC.s4.1.soon",
+        "The second drop comes soon after the first, or with it.",
+        "epochs from the end of the first drop to the begin of the second, median over successful runs with both",
+        (part(drop_gap, Below(100, 10, ours=True), "between the drops", "epochs"),),
+    ),
+    _finding(
+        "VC.figure5.unstructured",
+        "Before the first drop the sequence embeddings have no clear structure.",
+        f"{CLUSTERED} when the first drop begins (a tenth is over) and 20 epochs before, means {OF_RUNS}",
+        (
+            part(clustering_progress, Below(50, 10, ours=True), "when the drop begins", "%", moment="first_begin"),
+            part(clustering_progress, Below(50, 10, ours=True), "20 epochs before", "%", moment="before"),
+        ),
+        meaning="the clusters exist already, in large part, when the loss begins to drop",
+    ),
+    _finding(
+        "VC.figure5.suddenly",
+        "The sequence embeddings suddenly become clustered with the first drop.",
+        f"{CLUSTERED} in the first drop, and from 20 epochs before it to its end, means {OF_RUNS}",
+        (
+            part(clustering_gain, MAJORITY, "during the drop", "points"),
+            part(clustering_gain, MAJORITY, "from 20 epochs before", "points", since="before"),
+        ),
+    ),
+    _claim(
+        "VC.figure5.some-right",
+        "When the second drop begins, some clusters are already classified correctly, but not all.",
+        "accuracy on all sequences at the begin of the second drop, mean over successful runs",
+        (part(accuracy_at_moment, Within(60, 98, ours=True), "accuracy", "%", moment="second_begin"),),
+    ),
+    _claim(
+        "VC.figure5.example",
+        "In the run shown the drops begin and end at epochs 244, 260, 340 and 365, 80 epochs apart.",
+        "percentage of successful runs with 40 to 160 epochs between the drops",
+        (part(gap_near_example, Exists(), "such runs", "%", low=40, high=160),),
+        Kind.EXAMPLE,
+        "a factor of 2 from the printed 80 epochs is allowed",
+    ),
+    Claim(
+        "VC.conclusion.predictable",
+        "The time at which the first features are learned is unpredictable; what follows is more predictable.",
+        "standard deviation over successful runs of the time from the begin of the first drop until half of the "
+        "decrease of the loss, divided by that of the time until the first drop begins",
+        (part(half_fall_spread, Below(1, 0.1), "ratio of spreads", digits=2),),
+    ),
+)
+CLAIMS = (
+    *_TESTED,
     Claim(
         "VC.s4.1.theory",
         "The observations of saddle points and of hierarchical learning agree with theory.",

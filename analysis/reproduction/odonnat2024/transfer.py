@@ -9,7 +9,7 @@ import xarray as xr
 from analysis.clustering_heads.transfer_design import TransferDesign, larger_vocabulary_settings
 from analysis.clustering_heads.vocabulary_transfer import TRANSFER_KINDS, run_transfer
 from analysis.output.results import dimensionless
-from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, part
+from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, part, parts_over
 from analysis.reproduction.verification.criteria import Above, Below, Exists, Nearly
 from analysis.reproduction.verification.estimate import Estimate, as_percentage, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
@@ -224,9 +224,7 @@ CLAIMS = (
             "VC.s4.2.nothing-above-4",
             "With p > 4 and 2048 training sequences of 12 tokens, nothing is learned from scratch within 1000 epochs.",
             "percentage of runs that have come less than a tenth of the way from chance to a test accuracy of 1",
-            tuple(
-                part(learned_runs, Nearly(), f"p = {vocab}", "%", vocab=vocab, something=False) for vocab in VOCABS[2:]
-            ),
+            parts_over("vocab", VOCABS[2:], learned_runs, Nearly(), "p = {}", "%", something=False),
             readings=("nothing is learned, apart from rare runs", "no single run learns anything"),
             places="section 4.2, figure 9",
         ),
@@ -234,7 +232,7 @@ CLAIMS = (
             "VC.s4.2.something-up-to-4",
             "Up to p = 4 some runs learn something from scratch within 1000 epochs.",
             "percentage of runs that have come a tenth of the way from chance to a test accuracy of 1, or more",
-            tuple(part(learned_runs, Exists(), f"p = {vocab}", "%", vocab=vocab) for vocab in (2, 3, 4)),
+            parts_over("vocab", (2, 3, 4), learned_runs, Exists(), "p = {}", "%"),
             departure="the paper only says that nothing is learned above 4, so one run is enough",
         ),
         _claim(
@@ -248,10 +246,7 @@ CLAIMS = (
             "VC.s4.2.curriculum",
             "An easier task first induces circuits that make a harder task easier to learn.",
             "mean test accuracy of runs finetuned from p = 2 less that of runs from scratch of as many epochs in all",
-            tuple(
-                part(finetuning_gain, Above(0, 1), f"p = {vocab}", "points", vocab=vocab, over=LONG)
-                for vocab in VOCABS[1:]
-            ),
+            parts_over("vocab", VOCABS[1:], finetuning_gain, Above(0, 1), "p = {}", "points", over=LONG),
             departure="p = 3 is in VC.s4.2.finetuning-p3",
             places="section 4.2, section 1, conclusion",
         ),
@@ -262,7 +257,7 @@ CLAIMS = (
             "accurate where that is not perfect.",
             "percentage of finetuned runs better, by 1 point, than all from scratch of 1000 and 2000 epochs; or equal "
             "to the best up to 1 point, if that is above 99%",
-            tuple(part(better_than_all, Exists(), f"p = {vocab}", "%", vocab=vocab) for vocab in VOCABS),
+            parts_over("vocab", VOCABS, better_than_all, Exists(), "p = {}", "%"),
             departure="a tie at 100% counts as at least equal",
         ),
     ),

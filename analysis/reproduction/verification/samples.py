@@ -58,10 +58,10 @@ def percentage_or_none(hits: int, total: int, of: str) -> Estimate:
     return percentage(hits, total, of, "" if total else f"there are no {of}")
 
 
-def percentage_of_ones(values: np.ndarray | xr.DataArray, of: str) -> Estimate:
+def percentage_of_ones(values: np.ndarray | xr.DataArray, of: str, note: str = "") -> Estimate:
     """Percentage of values 0 and 1 that are 1, those without a value left out."""
     kept = finite_values(values)
-    return percentage_or_none(int(kept.sum()), len(kept), of)
+    return percentage(int(kept.sum()), len(kept), of, note if len(kept) else f"there are no {of}")
 
 
 def difference_of_ones(
