@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import xarray as xr
-from scipy.stats import rankdata
 
 from analysis.reproduction.verification.claim import Measurement, part
 from analysis.reproduction.verification.criteria import Criterion
@@ -21,6 +20,7 @@ from analysis.reproduction.verification.samples import (
     stratified_difference,
 )
 from analysis.statistics.intervals import Interval
+from analysis.statistics.ranks import rank_correlation
 from analysis.statistics.resampling import jackknife_groups
 from dynamics.settings import ModularSettings
 
@@ -80,16 +80,10 @@ def weight_decay_trend(evidence: xr.Dataset, name: str, of_circles: bool | None 
         kept &= evidence["circle"].transpose(*DIMS).values == of_circles
     decay, run = np.broadcast_arrays(evidence["weight_decay"].values[:, None], evidence["run"].values)
     decay, run, values = decay[kept], run[kept], values[kept]
-    found = jackknife_groups(lambda those: _spearman(decay[those], values[those]), run)
+    found = jackknife_groups(lambda those: rank_correlation(decay[those], values[those]).value, run)
     found = Interval(*(float(np.clip(each, -1, 1)) for each in found))
     note = "" if math.isfinite(found.value) else "it does not vary"
     return Estimate(found, len(values), "networks", found.value, "Spearman's rho", note)
-
-
-def _spearman(first: np.ndarray, second: np.ndarray) -> float:
-    if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
-        return math.nan
-    return float(np.corrcoef(rankdata(first), rankdata(second))[0, 1])
 
 
 def flatten_over_decays(evidence: xr.Dataset, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
