@@ -9,12 +9,13 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
+from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import Claim, Kind, claims_of, part
 from analysis.reproduction.verification.criteria import Above, Below, Exists
 from analysis.reproduction.verification.estimate import Estimate, as_percentage, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.reproduction.verification.required_runs import RequiredRuns
-from analysis.statistics.intervals import NO_INTERVAL, Interval, clustered_binomial_interval, median_interval
+from analysis.statistics.intervals import NO_INTERVAL, Interval, clustered_binomial_interval, difference_of_estimates
 from analysis.statistics.resampling import jackknife_runs
 from analysis.transitions import gradient_peaks, loss_events
 from analysis.transitions.change_points import SeriesEvent, detect_events
@@ -207,10 +208,8 @@ def excess_peaks(evidence: xr.Dataset, setup: str, kind: str, layer: str = WHOLE
 def excess_peak_difference(evidence: xr.Dataset, first: str, second: str, kind: str = "drop") -> Estimate:
     """Difference of the excess over chance in two setups, of the whole gradient."""
     both = [excess_peaks(evidence, setup, kind) for setup in (first, second)]
-    (one, low, high), (other, least, most) = (each.interval for each in both)
-    value = one - other
-    bounds = (value - np.hypot(one - low, most - other), value + np.hypot(high - one, other - least))
-    return Estimate(Interval(value, *map(float, bounds)), min(each.count for each in both), f"{kind}s")
+    found = difference_of_estimates(*(each.interval for each in both))
+    return Estimate(found, min(each.count for each in both), f"{kind}s")
 
 
 def nearest_peak(evidence: xr.Dataset, setup: str) -> Estimate:
@@ -218,7 +217,7 @@ def nearest_peak(evidence: xr.Dataset, setup: str) -> Estimate:
     one = 100 * evidence[["nearest", "nearest_chance"]].sel(setup=setup).median("drop")
     values, chance = (one[name].dropna("run").values for name in ("nearest", "nearest_chance"))
     note = f"by chance {np.median(chance):.2g}%" if len(chance) else "no run has a drop"
-    return Estimate(median_interval(values), len(values), "runs with a drop", note=note)
+    return samples.estimate_median(values, "runs with a drop", note)
 
 
 def runs_like_example(evidence: xr.Dataset, setup: str, moments: Sequence[tuple[float, float]]) -> Estimate:
@@ -251,9 +250,7 @@ def setup_drops(evidence: xr.Dataset, setup: str, least: int) -> Estimate:
 
 def update_growth(evidence: xr.Dataset, setup: str) -> Estimate:
     """Update norm after a spike over that before it: median over runs with spikes."""
-    values = evidence["returned"].sel(setup=setup).dropna("run").values
-    found = median_interval(values)
-    return Estimate(found, len(values), "runs with spikes", found.value, "ratio")
+    return samples.estimate_median(evidence["returned"].sel(setup=setup), "runs with spikes")
 
 
 RULE = (

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
+from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, part
 from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
@@ -78,14 +79,12 @@ def _learning_note(evidence: xr.Dataset, remedy: str) -> str:
 
 def accuracy_change(evidence: xr.Dataset, remedy: str) -> Estimate:
     """Change of the final test accuracy of the same runs by a remedy, in points."""
-    apart = interventions.paired_effects(evidence, remedy, "test")
-    spread = float(apart.std(ddof=1)) if apart.size > 1 else 0.0
-    effect = float(apart.mean() / spread) if spread > 0 else np.nan
+    after, before = (evidence["test"].sel(remedy=name) for name in (remedy, UNCHANGED))
+    counts = [int((each > SUCCESS_ACCURACY).sum()) for each in (after, before)]
+    p = interventions.mcnemar_p_value(evidence, remedy)
+    note = "{} against {} runs above .98".format(*counts) + (f" (McNemar's p {p:.2g})" if np.isfinite(p) else "")
     found = as_percentage(interventions.intervention_effect(evidence, remedy, "test"))
-    counts = [int((evidence["test"].sel(remedy=name).values > SUCCESS_ACCURACY).sum()) for name in (remedy, UNCHANGED)]
-    note, p = "{} against {} runs above .98".format(*counts), interventions.mcnemar_p_value(evidence, remedy)
-    note += f" (McNemar's p {p:.2g})" if np.isfinite(p) else ""
-    return Estimate(found, len(apart), "runs", effect, "Cohen's d, paired", note)
+    return samples.paired_difference(100 * after, 100 * before)._replace(interval=found, note=note)
 
 
 def _fewer_spikes(remedy: str, label: str = "all runs", ours: bool = False, **arguments: bool) -> Measurement:

@@ -22,7 +22,7 @@ from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.reproduction.verification.required_runs import RequiredRuns
-from analysis.statistics.intervals import Interval, mean_interval, median_interval
+from analysis.statistics.intervals import Interval, mean_interval
 from analysis.transitions.detection import DEFAULT_DETECTION
 from analysis.transitions.loss_events import event_table, trajectory_scalar
 from dynamics.networks.clustering_head import ClusteringHead
@@ -129,10 +129,9 @@ EXPERIMENTS = (SADDLES,)
 def plateau_gradient_ratio(evidence: xr.Dataset, setup: str, moment: str = "plateau") -> Estimate:
     """Gradient norm on a plateau over that in the middle of the first drop: median over runs that have both."""
     norms = evidence["gradient"].sel(setup=setup)
-    ratio = samples.finite_values(norms.sel(moment=moment) / norms.sel(moment="drop"))
-    found, norm = median_interval(ratio), samples.finite_values(norms.sel(moment=moment))
+    norm = samples.finite_values(norms.sel(moment=moment))
     note = f"a norm of {np.median(norm):.2g}" if len(norm) else "no plateau was found"
-    return Estimate(found, len(ratio), "runs with a plateau and a drop", found.value, "ratio", note)
+    return samples.estimate_median(norms.sel(moment=moment) / norms.sel(moment="drop"), "runs with both", note)
 
 
 def negative_curvature(evidence: xr.Dataset, setup: str, moment: str = "plateau") -> Estimate:

@@ -17,7 +17,7 @@ from analysis.reproduction.verification.criteria import Above, Below, Every, Exi
 from analysis.reproduction.verification.estimate import Estimate, as_percentage, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.reproduction.verification.required_runs import RequiredRuns
-from analysis.statistics.intervals import NO_INTERVAL, clustered_binomial_interval, mean_interval, median_interval
+from analysis.statistics.intervals import NO_INTERVAL, clustered_binomial_interval, mean_interval
 from analysis.transitions import spike_replays
 from analysis.transitions.detection import DEFAULT_DETECTION
 from analysis.transitions.loss_events import plateau_escape_times, trajectory_scalar
@@ -253,7 +253,7 @@ def crossing_update(evidence: xr.Dataset) -> Estimate:
     """Largest update of a sequence embedding in percent of its length, in spikes with crossings: median over runs."""
     spikes = replayed_spikes(evidence, "crossings")
     values = 100 * values_by_run(spikes, spikes["xi_ratio"].values, np.median)
-    return Estimate(median_interval(values), len(values), "runs with such spikes")
+    return samples.estimate_median(values, "runs with such spikes")
 
 
 def crossing_closeness(evidence: xr.Dataset) -> Estimate:
