@@ -30,7 +30,7 @@ ON_CIRCUITS = claims_of(
     ),
     Claim(
         "CH.abstract.clusters",
-        "Clustering heads map sequences to as many clusters as there are multisets of the counting tokens: six.",
+        "Clustering heads map sequences to as many clusters as there are multisets of the non-spurious tokens: six.",
         f"{SUCCESSFUL} with exactly six clusters of sequence embeddings by single linkage: at all link lengths of a "
         "range that spans at least a factor of 2, and at several link lengths, which are fractions of the spread",
         (
@@ -56,7 +56,7 @@ IDEAL = claims_of(
         "CH.figure1.ideal",
         "An ideal circuit has all invariances and solves the task.",
         "circuits built by hand for p = 2: accuracy, and largest fraction of the variance of sequence embeddings "
-        "due to a spurious token, and due to the order of two counting tokens",
+        "due to a spurious token, and due to the order of two non-spurious tokens",
         (
             part(ideal_circuits.worst_circuit, Above(99), "accuracy", "%", name="accuracy", vocab=2, dim=2, scale=100),
             *(

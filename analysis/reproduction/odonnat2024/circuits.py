@@ -287,8 +287,8 @@ CLAIMS = claims_of(
     Claim(
         "VC.s3.2.by-value",
         "The value matrix corrects faulty attention: it collapses the embeddings of spurious tokens.",
-        "in such circuits: spread of spurious tokens after the value matrix over that before it, relative to counting "
-        "tokens and weighted by attention, geometric mean",
+        "in circuits that attend to spurious positions without effect: spread of spurious tokens after the value matrix"
+        " over that before it, relative to non-spurious tokens and weighted by attention, geometric mean",
         (part(spurious_collapse, Below(1, 0.5), "after over before", digits=2),),
         readings=("the value matrix brings the tokens together", "they are together after it, whatever the cause"),
         figure="vc2",
@@ -331,7 +331,7 @@ CLAIMS = claims_of(
     ),
     Claim(
         "VC.figure3.several",
-        "There is a run that lacks invariance both to a spurious token and to the order of counting tokens.",
+        "There is a run that lacks invariance both to a spurious token and to the order of non-spurious tokens.",
         f"{OF_CIRCUITS} that lack both",
         (percentage_part(Exists(), "circuits without either"),),
         Kind.EXAMPLE,

@@ -189,10 +189,10 @@ CLAIMS = claims_of(
     ),
     constructed(
         "VC.s2.3.ideal-collapse",
-        "Ideally all spurious positions have one embedding and all counting positions another, which gives both "
+        "Ideally all spurious positions have one embedding and all non-spurious positions another, which gives both "
         "invariances.",
         "in circuits built by hand in this way: the largest fraction of the variance of sequence embeddings due to a "
-        "spurious token, and due to the order of two counting tokens",
+        "spurious token, and due to the order of two non-spurious tokens",
         tuple(
             part(worst_circuit, Below(0.01), f"{label}, p = {p}", digits=4, name=name, vocab=p)
             for p in VOCABS
@@ -201,23 +201,22 @@ CLAIMS = claims_of(
     ),
     constructed(
         "VC.s3.1.permutation",
-        "A network with equal position embeddings at all counting positions is invariant to the order of their tokens.",
+        "A network with equal embeddings of all non-spurious positions is invariant to the order of their tokens.",
         "percentage of random networks of this kind in which the order of no two tokens makes more than a billionth of "
         "the variance of sequence embeddings",
         (part(networks_within_bound, Every(), "", "%", name="order_share", bound=BROKEN),),
     ),
     constructed(
         "VC.s3.1.suffix",
-        "A query aligned mainly with the embeddings at counting positions makes sequence embeddings invariant to the "
-        "suffix.",
-        "percentage of random networks with counting positions along the query and others opposite to it in which no "
-        "spurious token makes more than a hundredth of the variance",
+        "A query aligned mainly with the embeddings at non-spurious positions makes sequence embeddings invariant to "
+        "the suffix.",
+        "percentage of random networks with non-spurious positions along the query and others opposite to it in which "
+        "no spurious token makes more than a hundredth of the variance",
         (part(networks_within_bound, Every(), "", "%", name="value_share", bound=LEAK),),
     ),
     constructed(
         "VC.s3.1.clusters",
-        "The ideal circuit has C(k+p-1, k) clusters of sequence embeddings: 6 of five tokens of two, 21 of five of "
-        "three.",
+        "The ideal circuit has C(k+p-1, k) clusters: 6 of five tokens of two kinds, and 21 of five tokens of three.",
         "clusters of sequence embeddings of circuits built by hand, by single linkage at a tenth of their spread",
         tuple(
             part(
@@ -244,8 +243,8 @@ CLAIMS = claims_of(
     ),
     constructed(
         "VC.figure1.attention",
-        "In the ideal circuit the query points to the embeddings at counting positions, which get all attention.",
-        "percentage of attention on counting positions in circuits built by hand in this way",
+        "In the ideal circuit the query points to the embeddings at non-spurious positions, which get all attention.",
+        "percentage of attention on non-spurious positions in circuits built by hand in this way",
         (part(worst_circuit, Above(95), "", "%", name="attention", scale=100),),
     ),
 )

@@ -41,9 +41,9 @@ STATEMENTS = {
 
 SETTING = Claim(
     "VC.s2.setting",
-    "Sequences of 12 tokens of which the first five are summed modulo 2 or 3; a one-layer transformer with a query, "
-    "normalised embeddings, a GELU MLP and tied output; 2048 sequences drawn with replacement; Adam with .9 and .999; "
-    "torch's default initial weights.",
+    "Sequences of 12 tokens, of which the first five (non-spurious) are summed modulo 2 or 3; a one-layer transformer "
+    "with a query, normalised embeddings, a GELU MLP and tied output; 2048 sequences drawn with replacement; Adam with "
+    ".9 and .999; torch's default initial weights.",
     places="section 2, section 2.1, section 2.2",
     untestable="definitions, which are the defaults here. The authors' code differs from the paper: it normalises to "
     "root mean square 1 and has an output bias. The code's form is the default, the paper's an option",

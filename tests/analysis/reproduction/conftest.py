@@ -26,7 +26,7 @@ SIZES = {
     "own.sensitivity": {"runs": 4},
     "ca.table2": {"runs": 8},
     "vc.ideal": {"networks": 1, "norms": ["rms"], "settings": {"length": 8}},
-    "ch.fixed-points": {"push": [1e-3], "steps": 5, "draws": 1, "settings": {"length": 6, "sparsity": 2, "hidden": 8}},
+    "ch.fixed-points": {"push": [1e-3], "steps": 5, "draws": 1, "settings": {"length": 5, "sparsity": 2, "hidden": 6}},
     "vc.circuits": {"runs": 4, "epochs": 30, "settings": SPARSE},
     "vc.phases": {"runs": 4, "epochs": 30, "frames": 11, "settings": SPARSE},
     "vc.norms": {"full": 2, "mini": 2, "three": 2, "epochs": 22, "updates": 44, "every": 2},

@@ -107,6 +107,8 @@ def test_a_claim_whose_numbers_were_judged_before_is_repeated():
     both = dataclasses.replace(first, name="CA.both", parts=(*first.parts, *second.parts))
     kinds = [claim.kind for claim in mark_repeated([first, again, both, second])]
     assert kinds == [Kind.EMPIRICAL, Kind.REPEATED, Kind.EMPIRICAL, Kind.REPEATED]
+    example = dataclasses.replace(first, kind=Kind.EXAMPLE)
+    assert [claim.kind for claim in mark_repeated([example, first])] == [Kind.EXAMPLE, Kind.EMPIRICAL]
 
 
 def test_claims_are_chosen_by_how_their_names_begin():
