@@ -100,7 +100,7 @@ def test_a_file_of_another_run_is_refused(tmp_path, change):
     run(out=path, overwrite=True, **change)
 
 
-def test_a_damaged_file_is_never_written_over_unasked(tmp_path):
+def test_a_damaged_file_is_replaced_only_by_overwrite(tmp_path):
     path = tmp_path / "a.nc"
     path.write_bytes(b"precious")
     with pytest.raises(TrajectoryError):
@@ -109,7 +109,7 @@ def test_a_damaged_file_is_never_written_over_unasked(tmp_path):
     run(out=path, overwrite=True)
 
 
-def test_where_a_run_lives_depends_on_all_that_defines_it_and_not_on_steps():
+def test_the_path_of_a_run_depends_on_all_that_defines_it_but_not_on_steps():
     base = {"settings": SETTINGS, "runs": 5, "seed": 0}
     changes = [{}, {"settings": ParticleSettings(n=7)}, {"runs": 6}, {"seed": 1}, {"every": 3}, {"record": "metrics"}]
     paths = [run_path(**{**base, **change}) for change in changes]
@@ -277,14 +277,14 @@ def test_a_schedule_of_a_longer_run_keeps_checkpoints_of_a_shorter_one():
         assert all(short.keeps_checkpoint(step) for step in kept)
 
 
-def test_numpy_numbers_are_numbers():
+def test_numpy_numbers_are_accepted():
     assert same(run(runs=np.int64(6), steps=np.int32(60), seed=np.uint8(0)), run())
 
 
 # ------------------------------------------------------------------------------- runs that were interrupted
 
 
-def test_fewer_steps_than_an_interrupted_run_has_reached_are_refused_and_as_many_finish_it(tmp_path):
+def test_an_interrupted_run_can_be_finished_at_its_last_step_but_not_before(tmp_path):
     """The state at which it stopped had no frame; asked for exactly that many steps, it gets one."""
     path = tmp_path / "a.nc"
     stop_at(path, 30, every=7, steps=1000)
@@ -459,7 +459,7 @@ def test_a_dataset_never_reads_the_numbers_of_a_file_that_took_its_name(tmp_path
         replay(old, 0, 10, 20)
 
 
-def test_a_dataset_survives_the_way_to_another_process(tmp_path):
+def test_a_dataset_can_be_pickled(tmp_path):
     sent = pickle.loads(pickle.dumps(run(out=tmp_path / "a.nc")))  # in memory, never from a file
     assert same(sent, run())
 
@@ -512,7 +512,7 @@ def test_one_run_without_its_dimension_is_refused(tmp_path):
             use(one)
 
 
-def test_a_path_too_long_is_a_mistake():
+def test_a_path_that_cannot_exist_is_refused():
     for out in ("d" * 300 + "/x.nc", "é" * 120 + ".nc", "a\0b.nc"):
         with pytest.raises((SettingsError, RecordingError)):
             run(out=out)
@@ -592,9 +592,3 @@ def test_a_place_where_nothing_can_be_written_is_refused_at_once(out, tmp_path, 
     monkeypatch.setattr(ParticleSystem, "initial", None)  # nothing is computed
     with pytest.raises(SettingsError, match="out: found"):
         run(out=out)
-
-
-def test_a_folder_is_not_a_trajectory(tmp_path):
-    for use in (open_trajectory, lambda path: replay(path, 0, 0, 1)):
-        with pytest.raises(TrajectoryError, match="is a folder, expected a file"):
-            use(tmp_path)

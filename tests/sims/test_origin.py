@@ -72,7 +72,7 @@ def test_a_batch_is_changed_from_the_command_line(here):
 
 
 @pytest.mark.parametrize("flag", ["--only-successful", "--only_successful"])
-def test_successful_runs_are_as_many_as_there_are(here, flag, monkeypatch):
+def test_all_successful_runs_are_taken(here, flag, monkeypatch):
     for module in ("dynamics.training", "dynamics.training.finetuning"):
         monkeypatch.setattr(f"{module}.successful_runs", lambda found: np.array([False, True, True, False]))
     _, source, _ = here("sims.sparse", *SMALL, "--runs", 4, "--epochs", 1)
@@ -107,7 +107,7 @@ def test_successful_runs_are_as_many_as_there_are(here, flag, monkeypatch):
         (["--from", "a.nc", "--runs", 9], "--from: found no run of seed 2"),
     ],
 )
-def test_nonsense_is_refused_with_the_option_named(here, words, named):
+def test_invalid_options_are_refused_by_name(here, words, named):
     simulate(SPARSE, runs=2, steps=21, out="a.nc").close()
     simulate(ModularSettings(n=5), runs=2, steps=2, out="modular.nc").close()
     code, _, errors = here("sims.sparse", *words)
