@@ -31,16 +31,17 @@ QUANTITIES = {
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Networks with embeddings of three and four axes, with weight decay 1."""
-    settings = [ModularSettings(weight_decay=1.0, dim=dim) for dim in HIGHER]
+    settings = [ModularSettings(weight_decay=1.0, dim=dim, **params.get("settings", {})) for dim in HIGHER]
     return [RequiredRuns(each, params["runs"], params.get("epochs"), every=0) for each in settings]
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Imperfections, and distances of projections from circles and grids, (dim, run); and by chance, (dim,)."""
     quantities = QUANTITIES | {"chance_imperfections": "mean grid imperfections with tokens permuted at random"}
-    found = measure_ensembles(runner, ensembles(params), quantities, _measure_runs, ("dim", "run"))
-    seeds = np.arange(params.get("random", RANDOM_EMBEDDINGS))
-    rows = [projection_measures(normal_samples(seeds, "formation/chance", (ModularSettings.n, dim))) for dim in HIGHER]
+    needs, seeds = ensembles(params), np.arange(params.get("random", RANDOM_EMBEDDINGS))
+    found = measure_ensembles(runner, needs, quantities, _measure_runs, ("dim", "run"))
+    shapes = [(need.settings.n, dim) for need, dim in zip(needs, HIGHER, strict=True)]  # type: ignore[attr-defined]
+    rows = [projection_measures(normal_samples(seeds, "formation/chance", shape)) for shape in shapes]
     attrs = {"long_name": "quantile of random embeddings at 1%", "units": "1"}
     rare = {f"rare_{name}": ("dim", [np.quantile(row[name], RARE) for row in rows], attrs) for name in QUANTITIES}
     return found.assign(rare).assign_coords(dim=list(HIGHER))

@@ -31,7 +31,7 @@ DIMS = ("weight_decay", "run")
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Networks of each row."""
-    settings = [ModularSettings(weight_decay=each) for each in DECAYS]
+    settings = [ModularSettings(weight_decay=each, **params.get("settings", {})) for each in DECAYS]
     return [RequiredRuns(each, params["runs"], params.get("epochs"), params.get("every")) for each in settings]
 
 

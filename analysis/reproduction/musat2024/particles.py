@@ -40,7 +40,7 @@ QUANTITIES = {
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Particles of each row."""
-    return [RequiredRuns(ParticleSettings(fa=fa), params["runs"]) for fa in FAS]
+    return [RequiredRuns(ParticleSettings(fa=fa, **params.get("settings", {})), params["runs"]) for fa in FAS]
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:

@@ -25,7 +25,6 @@ from analysis.reproduction.verification.final_frames import frame_values, measur
 from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.structures import nearest_structures
 from dynamics.randomness import normal_samples
-from dynamics.settings import ModularSettings
 
 RANDOM_EMBEDDINGS, RARE = 1000, 0.01
 SYSTEMS = {"network": "weight_decay", "particle": "fa"}
@@ -44,7 +43,7 @@ def ensembles_of(params: Params, system: str) -> Sequence[RequiredRuns]:
     """Networks of table 1, or particles of table 2."""
     if system == "network":
         return networks.ensembles({**params, "runs": params["networks"]})
-    return particles.ensembles({"runs": params["particles"]})
+    return particles.ensembles({"runs": params["particles"], "settings": params.get("settings", {})})
 
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
@@ -60,7 +59,8 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
         needs = ensembles_of(params, system)
         found = measure_ensembles(runner, needs, quantities, _measure_runs, (setting, system))
         parts.append(found.rename({name: f"{system}_{name}" for name in quantities}))
-    x = normal_samples(np.arange(params.get("random", RANDOM_EMBEDDINGS)), "formation/chance", (ModularSettings.n, 2))
+    n = ensembles(params)[0].settings.n  # type: ignore[attr-defined]
+    x = normal_samples(np.arange(params.get("random", RANDOM_EMBEDDINGS)), "formation/chance", (n, 2))
     chance = xr.Dataset(coords={"weight_decay": list(networks.DECAYS), "fa": list(particles.FAS)})
     for name, values in structure_distances(x).items():
         attrs = {"long_name": "quantile of random embeddings at 1%", "units": "1"}

@@ -9,7 +9,8 @@ from analysis.reproduction.own import sensitivity
 from analysis.reproduction.verification.experiment import Runner
 from analysis.structures import formation_times
 
-NETWORKS = {"runs": 4, "epochs": 100}
+SEVEN = {"n": 7}
+NETWORKS = {"runs": 4, "epochs": 100, "settings": SEVEN}
 SPARSE = {"length": 6, "sparsity": 2, "data": 60, "hidden": 6, "batch": 16, "lr": 0.02}
 FLIP_GRID = {"lr": [0.03, 0.1], "norm": ["rms"], "table": [2]}
 SIZES = {
@@ -20,11 +21,11 @@ SIZES = {
     "ca.weight-angles": {"tokens": [3, 4], "runs": 8, "epochs": 100},
     "ca.audit": {**NETWORKS, "moments": [20, 100], "audited": 2},
     "ca.distance": {**NETWORKS, "moments": [20, 100]},
-    "ca.structures": {"networks": 4, "epochs": 100, "particles": 8, "random": 20},
-    "ca.appF": {"runs": 3, "epochs": 100, "random": 20},
+    "ca.structures": {"networks": 4, "epochs": 100, "particles": 8, "random": 20, "settings": SEVEN},
+    "ca.appF": {"runs": 3, "epochs": 100, "random": 20, "settings": SEVEN},
     "own.sequence": {"networks": 2, "epochs": 20, "particles": 3},
     "own.sensitivity": {"runs": 4},
-    "ca.table2": {"runs": 8},
+    "ca.table2": {"runs": 8, "settings": SEVEN},
     "vc.ideal": {"networks": 1, "norms": ["rms"], "settings": {"length": 8}},
     "ch.fixed-points": {"push": [1e-3], "steps": 5, "draws": 1, "settings": {"length": 5, "sparsity": 2, "hidden": 6}},
     "vc.circuits": {"runs": 4, "epochs": 30, "settings": SPARSE},
