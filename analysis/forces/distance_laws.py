@@ -1,6 +1,6 @@
 """Forces between pair sums as functions of their distance (CA section 5.1), against the gradient at the pair sums.
 
-All functions take pair sums of one network (pair, axis), their classes (pair,), and minus the gradient of each pair's
+Functions of one network take its pair sums (pair, axis), their classes (pair,), and minus the gradient of each pair's
 own loss at its pair sum (pair, axis). A common shift and scaling of the pair sums is removed from the gradient and from
 the forces, as particles' normalisation does. All values are dimensionless.
 """
@@ -112,6 +112,16 @@ def gradient_margin_correlation(size: np.ndarray, margin: np.ndarray) -> dict[st
         "right_side": _rank_correlation(size[right], margin[right]),
         "wrong_side": _rank_correlation(size[~right], -margin[~right]),
     }
+
+
+def parabola_vertex(x: np.ndarray, y: np.ndarray) -> float:
+    """Where a curve on an even grid is highest, by a parabola through its highest point and that one's neighbours."""
+    best = int(y.argmax())
+    if best in (0, len(y) - 1):
+        return float(x[best])
+    before, here, after = y[best - 1 : best + 2]
+    bend = before - 2 * here + after
+    return float(x[best] + (x[1] - x[0]) * (0.5 * (before - after) / bend if bend < 0 else 0.0))
 
 
 def _rank_correlation(first: np.ndarray, second: np.ndarray) -> float:

@@ -84,23 +84,13 @@ def best_power(evidence: xr.Dataset, kind: str, epoch: int) -> Estimate:
     curves = curves[np.isfinite(curves).all(axis=1)]
     if not len(curves):
         return Estimate(NO_INTERVAL, 0, "networks", note="no network has a gradient")
-    found = jackknife_runs(lambda those: parabola_vertex(powers, curves[those].mean(axis=0)), len(curves))
+    found = jackknife_runs(lambda those: distance_laws.parabola_vertex(powers, curves[those].mean(axis=0)), len(curves))
     mean = curves.mean(axis=0)
     papers = float(mean[powers == PAPERS[kind]][0])
     note = f"R² {mean.max():.3f}; with the paper's power {papers:.3f}"
     if mean.argmax() in (0, len(powers) - 1):
         note += "; at the end of the powers that were tried"
     return Estimate(found, len(curves), "networks", float(mean.max() - papers), "gain of R²", note)
-
-
-def parabola_vertex(x: np.ndarray, y: np.ndarray) -> float:
-    """Where a curve on an even grid is highest, by a parabola through its highest point and that one's neighbours."""
-    best = int(y.argmax())
-    if best in (0, len(y) - 1):
-        return float(x[best])
-    before, here, after = y[best - 1 : best + 2]
-    bend = before - 2 * here + after
-    return float(x[best] + (x[1] - x[0]) * (0.5 * (before - after) / bend if bend < 0 else 0.0))
 
 
 def neighbour_percentage(evidence: xr.Dataset, kind: str, what: str, epoch: int) -> Estimate:
@@ -141,7 +131,6 @@ CLAIMS = claims_of(
         "The gradient pushes two neighbouring pair sums of different classes apart.",
         f"percentage of {NEIGHBOUR} of different classes that move apart along {GRADIENT}",
         _while_forming(neighbour_percentage, MOST, unit="%", kind="unlike", what="hits"),
-        readings=("neighbours, with no pair sum between them", "any two pair sums"),
         importance=2,
         meaning="decision boundaries would not repel the pair sums on their two sides",
     ),
