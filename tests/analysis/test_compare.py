@@ -4,14 +4,12 @@ import csv
 import io
 import shutil
 
-import numpy as np
 import pytest
 import xarray as xr
 from matplotlib.image import imread
 
 from dynamics.settings import ModularSettings, ParticleSettings
 from dynamics.simulation import simulate
-from dynamics.trajectory.recorder import save_trajectory
 
 
 @pytest.fixture(scope="module")
@@ -47,40 +45,12 @@ def test_the_command_makes_the_partner_and_leaves_table_picture_and_file(network
     assert "Force audit" in err
 
 
-def test_particles_are_not_begun_where_seeds_are_missing(network, typed):
-    save_trajectory(network.isel(run=[0, 2]), "sel.nc")
-    code, _, err = typed("analysis.compare", "sel.nc")
-    assert (code, "seeds are not consecutive" in err) == (1, True)
-
-
 def test_two_particle_systems_are_compared_without_an_audit(typed):
     for name, fa in (("b.nc", 1.0), ("c.nc", 3.0)):
         simulate(ParticleSettings(n=7, fa=fa), runs=3, steps=20, out=name, progress=False)
     _, out, _ = typed("analysis.compare", "b.nc", "c.nc")
     assert "Force audit" not in out
     assert "comparisons/b-c.png" in out
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        (("none.nc",), 1, "none.nc: no such file"),
-        ((".",), 1, ""),
-        (("",), 1, ""),
-        (("a.nc", "none.nc"), 1, "no such file"),
-        (("a.nc", "a.nc", "--out", "x.txt"), 2, "--out: found x.txt"),
-        (("a.nc", "a.nc", "--out", "a.nc"), 2, "--out: found a.nc"),
-        (("a.nc", "--fa", "-1"), 2, "fa"),
-        (("a.nc", "--start", "a.nc"), 2, "--start: found a.nc"),
-        (("a.nc", "--n", "9"), 2, "--n: found 9"),
-        (("a.nc", "a.nc", "--steps", "9"), 2, "--steps: found 9"),
-        ((), 2, "found no value"),
-    ],
-)
-def test_mistakes_are_told(network, typed, words, code, said):
-    found, _, err = typed("analysis.compare", *words)
-    assert found == code
-    assert said.lower() in err.lower()
 
 
 def test_an_ensemble_of_which_nothing_is_left_is_compared(typed):
@@ -92,30 +62,3 @@ def test_an_ensemble_of_which_nothing_is_left_is_compared(typed):
         assert "circles, fraction" in out
         assert "3 diverged and left out" in out
         assert "nan" not in out
-
-
-def test_two_tokens_are_refused(typed):
-    simulate(ModularSettings(n=2, dim=1), runs=3, steps=20, every=5, out="two.nc", progress=False)
-    code, _, err = typed("analysis.compare", "two.nc")
-    assert (code, "dimension token: found 2" in err) == (1, True)
-
-
-@pytest.mark.parametrize("words", [("a.nc", "--csv", "a.nc"), ("a.nc", "--csv", "."), ("a.nc", "--csv", "x.png")])
-def test_a_csv_never_takes_the_place_of_something_else(network, typed, words, tmp_path):
-    before = (tmp_path / "a.nc").read_bytes()
-    code, _, err = typed("analysis.compare", *words)
-    assert (code, err.startswith("error: --csv: found")) == (2, True)
-    assert (tmp_path / "a.nc").read_bytes() == before
-
-
-def test_the_csv_is_not_the_start(typed):
-    np.savetxt("start.csv", np.random.default_rng(0).normal(size=(5, 2)), delimiter=",")
-    code, _, err = typed("sims.particles", "--n", "5", "--start", "start.csv", "--csv", "start.csv")
-    assert code == 2
-    assert "a file that the command does not read" in err
-
-
-@pytest.mark.parametrize("program", ["analysis.table1", "analysis.audit", "sims.modular"])
-def test_errors_name_the_options_there_are(typed, program):
-    code, _, err = typed(program, "--epochs", "-1", "--n", "5")
-    assert (code, "--epochs: found -1" in err) == (2, True)

@@ -61,28 +61,6 @@ def test_a_run_that_diverged_is_filmed_until_then(small_runs, typed, tmp_path):
     assert count_frames_and_secs(tmp_path / "film.mp4")[0] == valid + 9
 
 
-@pytest.mark.parametrize(
-    ("words", "field"),
-    [
-        ("--out film.avi", "--out"),
-        ("--fps 0", "--fps"),
-        ("--fps 1e-9", "--fps"),
-        ("--every 0", "--every"),
-        ("--begin 50", "--begin"),
-        ("--run 9", "--run"),
-        ("--columns 0", "--columns"),
-        ("--out film.gif --columns -2", "--columns"),
-        ("--panels film", "--panels"),
-        ("--event spike --begin 3", "--event"),
-    ],
-)
-def test_what_is_refused(words, field, small_runs, typed, tmp_path):
-    code, _, err = typed("analysis.film", small_runs["modular"], *words.split())
-    assert code == 2
-    assert err.startswith(f"error: {field}: found")
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_missing_encoder_is_told(small_runs, typed, monkeypatch):
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
     monkeypatch.delitem(sys.modules, "analysis.plots.drawing.film_encoder", raising=False)
@@ -104,13 +82,6 @@ def test_an_interrupted_film_leaves_nothing(small_runs, environment, tmp_path):
     assert process.returncode == 130
     assert b"interrupted" in err
     assert b"Traceback" not in err
-    assert not list(tmp_path.iterdir())
-
-
-def test_an_event_that_there_is_not(small_runs, typed, tmp_path):
-    code, _, err = typed("analysis.film", small_runs["modular"], "--run", 0, "--event", "spike")
-    assert code == 1
-    assert err.startswith("error: ")
     assert not list(tmp_path.iterdir())
 
 

@@ -2,7 +2,6 @@
 
 import csv
 
-import pytest
 import xarray as xr
 
 SMALL = ["--length", 6, "--sparsity", 3, "--hidden", 6, "--data", 50, "--out", "f.nc"]
@@ -40,28 +39,3 @@ def test_a_network_that_collapses_under_its_decay_is_reported(typed):
     assert "nan" not in out
     kinds = [line.split()[2] for line in out.splitlines() if line.startswith("gain 2 ") and "0.001" in line]
     assert kinds == ["order", "all"]  # one spurious position has no direction
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--vocab", "4"], "--vocab: found 4"),
-        (["--vocab", "3"], "--length: found 12 at 3 tokens"),
-        (["--dim", "1"], "--dim: found 1"),
-        (["--hidden", "3"], "--hidden: found 3, allowed is 5 or more"),
-        (["--lr", "0.1"], "--lr: found 0.1, allowed is no value here: gradient descent on all sequences"),
-        (["--optimizer", "adamw"], "--optimizer: found adamw, allowed is no value here"),
-        (["--weight-decay", "0.1"], "--weight-decay: found 0.1, allowed is no value here"),
-        (["--batch", "16"], "--batch: found 16, allowed is no value here"),
-        (["--beta1", "0.5"], "--beta1: found 0.5, allowed is no value here"),
-        (["--decay", "0"], "--decay: found 0"),
-        (["--push", "2"], "--push: found 2"),
-        (["--steps", "0"], "--steps: found 0"),
-        (["--draws", "0"], "--draws: found 0"),
-    ],
-)
-def test_mistakes_are_reported_in_a_line(typed, words, said):
-    code, _, err = typed("analysis.fixed_points", *words)
-    assert code == 2
-    assert said in err
-    assert err.count("\n") == 1

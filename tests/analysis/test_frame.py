@@ -35,13 +35,6 @@ def test_figures_of_every_system(name, small_runs, frame):
     assert "loss" in out or name == "particles"
 
 
-def test_a_run_of_metrics_says_which_panels_it_has(frame):
-    code, _, err = frame("metrics", "--panels embedding")
-    assert code == 2
-    assert "--panels: found embedding" in err
-    assert "loss" in err
-
-
 def test_the_nearest_recorded_step_is_shown_and_said(small_runs, frame):
     code, out, _ = frame("sparse", "--run 1 --step 13 --panels loss")
     assert code == 0
@@ -91,48 +84,6 @@ def test_a_run_that_diverged_ends_before(small_runs, frame):
     assert f"(diverged after epoch {last})" in err
 
 
-@pytest.mark.parametrize(
-    ("words", "field"),
-    [
-        ("--run 2", "--run"),
-        ("--run -1", "--run"),
-        ("--step 41", "--step"),
-        ("--step -2", "--step"),
-        ("--panels circles", "--panels"),
-        ("--out figure.jpg", "--out"),
-        ("--width 7", "--width"),
-        ("--columns 0", "--columns"),
-        ("--columns 90 --width 240", "--width"),
-        ("--width 121", "--width"),
-        ("--run-of-other 1", "--run-of-other"),
-        ("--panels loss loss", "--panels"),
-    ],
-)
-def test_what_is_refused(words, field, frame, tmp_path):
-    code, _, err = frame("modular", words)
-    assert code == 2
-    assert err.startswith(f"error: {field}: found")
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(("command", "suffix"), [("analysis.frame", "png"), ("analysis.film", "mp4")])
-def test_data_are_not_overwritten(command, suffix, small_runs, typed, tmp_path):
-    data = tmp_path / f"data.{suffix}"
-    data.write_bytes(small_runs["particles"].read_bytes())
-    for source in (data, small_runs["modular"]):
-        code, _, err = typed(command, source, "--panels", "embedding", "--out", data)
-        assert code == 2
-        assert "--out: found" in err
-    assert data.read_bytes() == small_runs["particles"].read_bytes()
-
-
 def test_capitals_are_a_suffix_too(frame, tmp_path):
     assert frame("particles", "--panels embedding --out x.PNG")[0] == 0
     assert size(tmp_path / "x.PNG")[0] == 640
-
-
-def test_a_file_that_is_none(typed, tmp_path):
-    (tmp_path / "x.nc").write_text("no trajectory")
-    code, _, err = typed("analysis.frame", "x.nc")
-    assert code == 1
-    assert err.startswith("error: x.nc")

@@ -57,22 +57,6 @@ def test_its_numbers_are_those_of_the_runs(here, tmp_path):
     assert before == {each: each.stat().st_mtime_ns for each in (tmp_path / "runs").glob("sparse-*.nc")}
 
 
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (["--vocabs", 2], "vocabs: found 2"),
-        (["--vocabs"], "vocabs: found none"),
-        (["--epochs", 0], "epochs: found 0"),
-        (["--runs", 0], "runs: found 0"),
-        (["--out", "result.txt"], "out: found result.txt"),
-    ],
-)
-def test_nonsense_is_refused(here, words, named):
-    code, _, errors = here("--runs", 2, *words)
-    assert code == 2
-    assert named in errors
-
-
 def made_up(runs=30):
     generator = np.random.default_rng(1)
     values = generator.uniform(0.2, 1, (4, 3, runs))

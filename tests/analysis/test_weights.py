@@ -23,7 +23,7 @@ from analysis.output.tables import format_table, make_table
 from analysis.plots.weights_figure import plot_weights
 from analysis.structures.circles_and_grids import is_circle
 from analysis.weights import Options
-from dynamics.settings import ModularSettings, SettingsError
+from dynamics.settings import ModularSettings
 from dynamics.simulation import simulate
 from dynamics.tasks import all_pairs, training_pairs
 
@@ -179,23 +179,6 @@ def test_csv_on_the_terminal_is_alone_there(capsys):
     assert next(csv.DictReader(io.StringIO(said.out)))["weight_decay"] == "0.5"
     assert "weights-" not in said.out
     assert "weights-" in said.err
-
-
-@pytest.mark.parametrize(
-    ("changes", "field"),
-    [
-        ({"settings": ModularSettings(weight_decay=0.3)}, "weight_decay"),
-        ({"weight_decays": ()}, "weight_decays"),
-        ({"weight_decays": (0.1, -1.0)}, "weight_decays"),
-        ({"epochs": 0}, "epochs"),
-        ({"runs": 0}, "runs"),
-    ],
-)
-def test_refused_before_anything_is_run(changes, field):
-    with pytest.raises(SettingsError) as error:
-        weights.main(tiny(**changes))
-    assert error.value.field == field
-    assert not [*Path().glob("runs/*")]
 
 
 def test_the_figure_shows_the_table():

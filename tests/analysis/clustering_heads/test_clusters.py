@@ -5,15 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.clustering_heads.clusters import (
-    cluster_labels,
-    count_clusters,
-    embedding_cluster_counts,
-    embedding_merge_lengths,
-    ideal_cluster_count,
-    merge_lengths,
-    reference_sequences,
-)
+from analysis.clustering_heads import clusters
 from dynamics.errors import TrajectoryError
 from dynamics.settings import ModularSettings, SparseSettings
 from dynamics.simulation import simulate
@@ -31,52 +23,52 @@ def test_planted_clusters_are_counted(count, dim, each, scale, seed):
     noise = generator.uniform(-1, 1, (count, each, dim)) / np.sqrt(dim)
     points = (centres[:, None] + 0.02 * noise).reshape(-1, dim) @ turn + generator.standard_normal(dim)
     if count > 1:
-        assert count_clusters(scale * points) == count
+        assert clusters.count_clusters(scale * points) == count
         order = generator.permutation(len(points))
-        labels, planted = cluster_labels(scale * points[order]), np.repeat(np.arange(count), each)[order]
+        labels, planted = clusters.cluster_labels(scale * points[order]), np.repeat(np.arange(count), each)[order]
         assert len({*zip(labels.tolist(), planted.tolist(), strict=True)}) == count == labels.max() + 1
 
 
 def test_merge_lengths_agree_with_counts_at_every_link_length(generator):
     points = generator.standard_normal((40, 2)) * np.array([1, 3])
     points[5:9] = points[4]
-    lengths = merge_lengths(points)
+    lengths = clusters.merge_lengths(points)
     assert lengths.shape == (64,)
     assert (np.diff(lengths) <= 0).all()
     assert (lengths[36:] == 0).all()  # 36 different points
     for link in (0.01, 0.05, 0.1, 0.2, 0.5, 2.0):
-        assert 1 + (lengths > link).sum() == count_clusters(points, link)
-    np.testing.assert_allclose(merge_lengths(1e6 * points + 3, 5), lengths[:5], rtol=1e-9)
-    assert (merge_lengths(np.ones((5, 2))) == 0).all()
+        assert 1 + (lengths > link).sum() == clusters.count_clusters(points, link)
+    np.testing.assert_allclose(clusters.merge_lengths(1e6 * points + 3, 5), lengths[:5], rtol=1e-9)
+    assert (clusters.merge_lengths(np.ones((5, 2))) == 0).all()
 
 
 def test_points_in_one_place_are_one_cluster():
-    assert count_clusters(np.zeros((5, 2))) == 1
-    assert count_clusters(np.full((5, 2), 3.7)) == 1
-    assert count_clusters(np.full((5, 2), 3.7) + 1e-12 * np.arange(10).reshape(5, 2)) == 1
+    assert clusters.count_clusters(np.zeros((5, 2))) == 1
+    assert clusters.count_clusters(np.full((5, 2), 3.7)) == 1
+    assert clusters.count_clusters(np.full((5, 2), 3.7) + 1e-12 * np.arange(10).reshape(5, 2)) == 1
     for wrong in (np.zeros((0, 2)), np.zeros(3), np.full((2, 2), np.nan)):
         with pytest.raises(ValueError, match="points: found shape"):
-            count_clusters(wrong)
+            clusters.count_clusters(wrong)
 
 
 def test_the_ideal_number_of_clusters_and_the_sequences_that_are_clustered():
-    assert [ideal_cluster_count(SparseSettings(vocab=vocab)) for vocab in (2, 3)] == [6, 21]
-    assert reference_sequences(SparseSettings()).shape == (4096, 12)
-    assert reference_sequences(SparseSettings(vocab=3)).shape[1] == 12
+    assert [clusters.ideal_cluster_count(SparseSettings(vocab=vocab)) for vocab in (2, 3)] == [6, 21]
+    assert clusters.reference_sequences(SparseSettings()).shape == (4096, 12)
+    assert clusters.reference_sequences(SparseSettings(vocab=3)).shape[1] == 12
 
 
 def test_clusters_of_a_trajectory(tiny):
-    found = embedding_cluster_counts(tiny)
+    found = clusters.embedding_cluster_counts(tiny)
     assert found.dims == ("run",)
     assert (found >= 1).all()
-    first = embedding_cluster_counts(tiny, step=0, link=1e-9)
+    first = clusters.embedding_cluster_counts(tiny, step=0, link=1e-9)
     np.testing.assert_array_equal(first, 2**6)
     with pytest.raises(TrajectoryError, match="expected sparse"):
-        embedding_cluster_counts(simulate(ModularSettings(n=5), runs=1, steps=1, progress=False))
+        clusters.embedding_cluster_counts(simulate(ModularSettings(n=5), runs=1, steps=1, progress=False))
 
 
 def test_merge_lengths_of_a_trajectory(tiny):
-    found = embedding_merge_lengths(tiny)
-    np.testing.assert_array_equal(1 + (found > 0.1).sum("clusters"), embedding_cluster_counts(tiny))
-    diverged = embedding_merge_lengths(tiny.assign(last_step=0 * tiny["last_step"]))
+    found = clusters.embedding_merge_lengths(tiny)
+    np.testing.assert_array_equal(1 + (found > 0.1).sum("clusters"), clusters.embedding_cluster_counts(tiny))
+    diverged = clusters.embedding_merge_lengths(tiny.assign(last_step=0 * tiny["last_step"]))
     assert np.isnan(diverged).all()

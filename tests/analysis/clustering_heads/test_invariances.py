@@ -5,21 +5,10 @@ import itertools
 import numpy as np
 import pytest
 import torch
-import xarray as xr
 
+from analysis.clustering_heads import invariances
 from analysis.clustering_heads.constructions import summing_circuit
 from analysis.clustering_heads.encoded_sums import encoded_sum, measure_encoded_sums
-from analysis.clustering_heads.invariances import (
-    batched_sequence_embeddings,
-    between_group_fraction,
-    invariance_probe,
-    measure_invariances,
-    network_invariances,
-    order_variance_fractions,
-    relative_spread,
-    token_variance_fractions,
-    total_variance,
-)
 from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import ModularSettings, SettingsError, SparseSettings
@@ -42,15 +31,14 @@ def linear(coefficients, at):
 # --------------------------------------------------------------------------------------------- sequences
 
 
-def test_the_probe_holds_every_change_of_every_sequence():
-    at = invariance_probe(SMALL)
+def test_the_probe_contains_every_change_of_every_sequence():
+    at = invariances.invariance_probe(SMALL)
     assert at.exhaustive
     assert len(at.tokens) == len(at.base) == 3**4
     for base in (0, 17, 80):
         own = at.tokens[at.base[base]]
         for position, token in itertools.product(range(4), range(3)):
-            expected = own.copy()
-            expected[position] = token
+            expected = np.where(np.arange(4) == position, token, own)
             np.testing.assert_array_equal(at.tokens[at.changed[base, position, token]], expected)
         for pair, (first, second) in enumerate(at.pairs):
             expected = own.copy()
@@ -61,8 +49,8 @@ def test_the_probe_holds_every_change_of_every_sequence():
         assert (at.classes[one] == at.classes[other]) == (same[one] == same[other]).all()
 
 
-def test_where_there_are_too_many_sequences_a_sample_is_changed():
-    at = invariance_probe(SparseSettings(vocab=10))
+def test_a_sample_is_probed_where_there_are_too_many_sequences():
+    at = invariances.invariance_probe(SparseSettings(vocab=10))
     assert not at.exhaustive
     assert len(at.tokens) <= 1 << 18
     assert at.changed.shape == (len(at.base), 12, 10)
@@ -71,34 +59,31 @@ def test_where_there_are_too_many_sequences_a_sample_is_changed():
 # ------------------------------------------------------------------------------------------ embeddings
 
 
-@pytest.mark.parametrize("norm", ["rms", "unit-smooth"])
-def test_mixtures_are_the_networks_sequence_embeddings(generator, norm):
-    network = ClusteringHead(SparseSettings(vocab=3, length=4, sparsity=2, table=5, norm=norm))
-    found = random_weights(network, generator, (2, 3))
-    tokens = invariance_probe(network.settings).tokens
-    xi = batched_sequence_embeddings(network, found, tokens)[0]
-    torch.testing.assert_close(xi, network.sequence_embedding(found, torch.from_numpy(tokens)), rtol=1e-10, atol=1e-12)
-
-
-def test_scores_may_be_far_apart_but_not_beyond_all_numbers(generator):
-    network = ClusteringHead(SMALL)
-    found, tokens = random_weights(network, generator), invariance_probe(SMALL).tokens
-    found["query"] *= 100 / found["query"].norm()
-    xi = batched_sequence_embeddings(network, found, tokens)[0]
-    torch.testing.assert_close(xi, network.sequence_embedding(found, torch.from_numpy(tokens)), rtol=1e-9, atol=1e-11)
-    found["query"] *= 100
+@pytest.mark.parametrize(
+    ("settings", "lead", "scale"),
+    [(SparseSettings(vocab=3, length=4, sparsity=2, table=5), (2, 3), 1), (SMALL, (), 30),
+     (SparseSettings(vocab=3, length=4, sparsity=2, table=5, norm="unit-smooth"), (2, 3), 1)],
+)  # fmt: skip
+def test_batched_sequence_embeddings_are_those_of_the_network(generator, settings, lead, scale):
+    network, tokens = ClusteringHead(settings), invariances.invariance_probe(settings).tokens
+    found = random_weights(network, generator, lead)
+    found["query"] *= scale
+    xi = invariances.batched_sequence_embeddings(network, found, tokens)[0]
+    expected = network.sequence_embedding(found, torch.from_numpy(tokens))
+    torch.testing.assert_close(xi, expected, rtol=1e-10, atol=1e-12)
+    found["query"] *= 1e4
     with pytest.raises(ValueError, match="scores more than 600 apart"):
-        batched_sequence_embeddings(network, found, tokens)
+        invariances.batched_sequence_embeddings(network, found, tokens)
 
 
 # ---------------------------------------------------------------------------------------------- shares
 
 
 @pytest.mark.parametrize("settings", [SMALL, SparseSettings(length=5, sparsity=3, positions=(4, 0, 2), hidden=4)])
-def test_all_that_is_measured_in_plain_loops(generator, settings):
+def test_all_measures_are_those_of_plain_loops(generator, settings):
     s, network = settings, ClusteringHead(settings)
     found = random_weights(network, generator)
-    got = network_invariances(network, found)
+    got = invariances.network_invariances(network, found)
     every = list(itertools.product(range(s.vocab), repeat=s.length))
     asked = torch.tensor(every)
     xi = dict(zip(every, network.sequence_embedding(found, asked).numpy(), strict=True))
@@ -143,52 +128,54 @@ def test_all_that_is_measured_in_plain_loops(generator, settings):
     np.testing.assert_allclose(got["accuracy"], right)
 
 
-def test_shares_of_a_planted_sum_are_those_of_its_coefficients():
+def test_variance_fractions_of_a_planted_sum_are_those_of_its_coefficients():
     s = SparseSettings(length=6, sparsity=3)
-    at, c = invariance_probe(s), np.array([1.0, 1.0, 3.0, 2.0, 0.0, 0.0])
+    at, c = invariances.invariance_probe(s), np.array([1.0, 1.0, 3.0, 2.0, 0.0, 0.0])
     xi, size = linear(c, at), (c**2).sum()
-    np.testing.assert_allclose(token_variance_fractions(xi, at).mean(axis=(-2, -1)), c**2 / size, atol=1e-12)
+    np.testing.assert_allclose(
+        invariances.token_variance_fractions(xi, at).mean(axis=(-2, -1)), c**2 / size, atol=1e-12
+    )
     expected = (c[:3, None] - c[:3]) ** 2 / (2 * size)
-    np.testing.assert_allclose(order_variance_fractions(xi, at), expected, atol=1e-12)
+    np.testing.assert_allclose(invariances.order_variance_fractions(xi, at), expected, atol=1e-12)
     alike = linear([1, 1, 1, 2, 0, 0], at)
-    np.testing.assert_allclose(between_group_fraction(alike[at.base], at.classes), 3 / 7)
+    np.testing.assert_allclose(invariances.between_group_fraction(alike[at.base], at.classes), 3 / 7)
 
 
-def test_a_sample_tells_nearly_what_all_sequences_tell(generator):
+def test_measures_of_a_sample_are_near_those_of_all_sequences(generator):
     network = ClusteringHead(SparseSettings(length=13, sparsity=4))  # twice as many sequences as are listed
-    found, at = random_weights(network, generator), invariance_probe(network.settings)
+    found, at = random_weights(network, generator), invariances.invariance_probe(network.settings)
     assert not at.exhaustive
-    got = network_invariances(network, found)
+    got = invariances.network_invariances(network, found)
     every = torch.tensor(list(itertools.product(range(2), repeat=13)))
     x = network.sequence_embedding(found, every).numpy().reshape(*[2] * 13, 2)
     total = x.reshape(-1, 2).var(axis=0).sum()
     exact = [x.var(axis=t).reshape(-1, 2).mean(axis=0).sum() / total for t in range(13)]
     np.testing.assert_allclose(got["value_share"], exact, rtol=0.1, atol=0.005)
     np.testing.assert_allclose(got["attention"].sum(), 1, rtol=1e-12)
-    groups = every[:, :4].sum(-1).numpy()
-    np.testing.assert_allclose(got["class_share"], between_group_fraction(x.reshape(-1, 2), groups), atol=0.03)
+    groups = invariances.between_group_fraction(x.reshape(-1, 2), every[:, :4].sum(-1).numpy())
+    np.testing.assert_allclose(got["class_share"], groups, atol=0.03)
 
 
-def test_groups_that_mean_nothing_share_nothing_of_a_sample(generator):
+def test_random_groups_explain_nothing_of_a_sample(generator):
     xi, labels = generator.standard_normal((50, 400, 2)), np.arange(400) % 200
-    assert between_group_fraction(xi, labels).mean() == pytest.approx(0.5, abs=0.02)
-    assert between_group_fraction(xi, labels, sample=True).mean() < 0.05
+    assert invariances.between_group_fraction(xi, labels).mean() == pytest.approx(0.5, abs=0.02)
+    assert invariances.between_group_fraction(xi, labels, sample=True).mean() < 0.05
 
 
-def test_what_does_not_vary_has_no_shares():
-    at = invariance_probe(SMALL)
+def test_embeddings_that_do_not_vary_have_no_fractions():
+    at = invariances.invariance_probe(SMALL)
     for x in (np.zeros((81, 2)), np.full((81, 2), 0.1) + 1e-13 * np.arange(81)[:, None]):
-        assert np.isnan(total_variance(x))
-        assert np.isnan(token_variance_fractions(x, at)).all()
-        assert np.isnan(between_group_fraction(x, at.classes))
+        assert np.isnan(invariances.total_variance(x))
+        assert np.isnan(invariances.token_variance_fractions(x, at)).all()
+        assert np.isnan(invariances.between_group_fraction(x, at.classes))
 
 
 def test_the_spread_of_tokens_is_relative_to_counting_positions():
     s = SparseSettings(length=4, sparsity=2)
     points = np.zeros((4, 2, 2))
     points[:2, 1, 0], points[2, 1, 1], points[3, 1, 0] = 2.0, 1.0, 6.0
-    np.testing.assert_allclose(relative_spread(points, s), [1, 1, 0.5, 3])
-    assert np.isnan(relative_spread(np.zeros((4, 2, 2)), s)).all()
+    np.testing.assert_allclose(invariances.relative_spread(points, s), [1, 1, 0.5, 3])
+    assert np.isnan(invariances.relative_spread(np.zeros((4, 2, 2)), s)).all()
 
 
 # ------------------------------------------------------------------------------------------ trajectories
@@ -199,49 +186,43 @@ def trajectory():
     return simulate(SMALL, runs=3, steps=12, every=6, progress=False)
 
 
-def test_the_labelled_one_gives_what_the_array_one_gives(trajectory):
-    found = measure_invariances(trajectory, step=6)
+def test_measures_of_a_trajectory_are_those_of_its_networks(trajectory):
+    found = invariances.measure_invariances(trajectory, step=6)
     network = ClusteringHead(SMALL)
     one = {name: torch.from_numpy(trajectory[name].values[1, 1].astype(float)) for name in network.variables}
-    for name, values in network_invariances(network, one).items():
+    for name, values in invariances.network_invariances(network, one).items():
         np.testing.assert_allclose(found[name].values[1], values, rtol=1e-6, atol=1e-9)
         assert found[name].attrs["units"] == "1"
     assert found.attrs["step"] == 6
     assert found["seed"].values.tolist() == [0, 1, 2]
-    assert measure_invariances(trajectory).attrs["step"] == 12
+    assert invariances.measure_invariances(trajectory).attrs["step"] == 12
 
 
-def test_diverged_runs_have_no_values(trajectory):
-    trajectory["last_step"] = ("run", [12, 6, 12])
-    found = measure_invariances(trajectory)
-    assert np.isnan(found["accuracy"].values).tolist() == [False, True, False]
-    assert np.isnan(measure_encoded_sums(trajectory)["sum_steps"].values[1]).all()
-    assert np.isfinite(measure_invariances(trajectory, step=6)["accuracy"]).all()
-
-
-def test_what_has_no_weights_of_this_network_is_refused(trajectory):
-    with pytest.raises(TrajectoryError, match="expected sparse"):
-        measure_invariances(simulate(ModularSettings(n=5), runs=1, steps=1, progress=False))
-    with pytest.raises(TrajectoryError, match="contains no weights"):
-        measure_invariances(simulate(SMALL, runs=1, steps=6, record="metrics", progress=False))
-    with pytest.raises(SettingsError, match="a recorded step"):
-        measure_invariances(trajectory, step=7)
-    broken = trajectory.copy()
-    broken["value"] = np.nan * trajectory["value"]
-    with pytest.raises(TrajectoryError, match="run of seed 0: points: found shape"):
-        measure_invariances(broken)
-
-
-def test_runs_whose_scores_lie_too_far_apart_have_no_values(trajectory):
+def test_diverged_runs_and_runs_of_scores_too_far_apart_have_no_values(trajectory):
     far = trajectory.copy(deep=True)
     far["query"].values[1] *= 1e5
-    found = measure_invariances(far)
-    assert found["far_scores"].values.tolist() == [0, 1, 0]
-    assert np.isnan(found["accuracy"].values).tolist() == [False, True, False]
-    assert np.isnan(measure_encoded_sums(far)["sum_steps"].values[1]).all()
-    np.testing.assert_array_equal(
-        found["clusters"].values[[0, 2]], measure_invariances(trajectory)["clusters"].values[[0, 2]]
-    )
+    before = invariances.measure_invariances(trajectory)
+    trajectory["last_step"] = ("run", [12, 6, 12])
+    for changed in (far, trajectory):
+        found = invariances.measure_invariances(changed)
+        assert np.isnan(found["accuracy"].values).tolist() == [False, True, False]
+        assert np.isnan(measure_encoded_sums(changed)["sum_steps"].values[1]).all()
+        np.testing.assert_array_equal(found["clusters"].values[[0, 2]], before["clusters"].values[[0, 2]])
+    assert invariances.measure_invariances(far)["far_scores"].values.tolist() == [0, 1, 0]
+    assert np.isfinite(invariances.measure_invariances(trajectory, step=6)["accuracy"]).all()
+
+
+def test_trajectories_without_weights_of_this_network_are_refused(trajectory):
+    broken = trajectory.assign(value=np.nan * trajectory["value"])
+    for wrong, message in (
+        (simulate(ModularSettings(n=5), runs=1, steps=1, progress=False), "expected sparse"),
+        (simulate(SMALL, runs=1, steps=6, record="metrics", progress=False), "contains no weights"),
+        (broken, "run of seed 0: points: found shape"),
+    ):
+        with pytest.raises(TrajectoryError, match=message):
+            invariances.measure_invariances(wrong)
+    with pytest.raises(SettingsError, match="a recorded step"):
+        invariances.measure_invariances(trajectory, step=7)
 
 
 # ------------------------------------------------------------------------------------------------- sums
@@ -250,7 +231,7 @@ def test_runs_whose_scores_lie_too_far_apart_have_no_values(trajectory):
 @pytest.mark.parametrize("coefficients", [(1, 1, 1, 0, 0, 0), (1, 3, 1, 2, 0, 4), (1, -1, 1, -2, 0, 2)])
 def test_planted_sums_are_found(coefficients):
     s = SparseSettings(length=6, sparsity=3)
-    at = invariance_probe(s)
+    at = invariances.invariance_probe(s)
     for turned in (1, -1):
         found = encoded_sum(turned * linear(coefficients, at), at, s)
         np.testing.assert_allclose(found.steps[:, 1], coefficients, atol=1e-12)
@@ -260,18 +241,23 @@ def test_planted_sums_are_found(coefficients):
         assert found.levels == len(np.unique(at.tokens @ np.array(coefficients)))
 
 
-def test_sums_of_other_residues_or_of_no_whole_steps_are_told():
+def test_the_sum_encoded_by_a_circuit_built_for_it_is_found():
+    s, c = SparseSettings(length=8, sparsity=3), (1, 3, 1, 2, 0, 0, 4, 0)
+    network, at = ClusteringHead(s), invariances.invariance_probe(s)
+    xi = invariances.batched_sequence_embeddings(network, summing_circuit(s, c), at.tokens)[0].numpy()
+    found = encoded_sum(xi, at, s)
+    np.testing.assert_allclose(found.steps[:, 1], c, atol=1e-4)
+    assert found.congruent
+
+
+@pytest.mark.parametrize(
+    ("coefficients", "whole"), [((1, 2, 1, 0, 0, 0), True), ((1, 1, 1, 1, 0, 0), True), ((1, 1, 1, 0.5, 0, 0), False)]
+)
+def test_sums_of_other_residues_or_of_fractional_steps_are_not_congruent(coefficients, whole):
     s = SparseSettings(length=6, sparsity=3)
-    at = invariance_probe(s)
-    even = encoded_sum(linear([1, 2, 1, 0, 0, 0], at), at, s)
-    assert even.whole
-    assert not even.congruent
-    odd = encoded_sum(linear([1, 1, 1, 1, 0, 0], at), at, s)
-    assert odd.whole
-    assert not odd.congruent
-    half = encoded_sum(linear([1, 1, 1, 0.5, 0, 0], at), at, s)
-    assert not half.whole
-    assert not half.congruent
+    at = invariances.invariance_probe(s)
+    found = encoded_sum(linear(coefficients, at), at, s)
+    assert (found.whole, found.congruent) == (whole, False)
     nothing = encoded_sum(np.zeros((64, 2)), at, s)
     assert np.isnan(nothing.steps).all()
     assert nothing.levels == 0
@@ -279,20 +265,10 @@ def test_sums_of_other_residues_or_of_no_whole_steps_are_told():
 
 def test_steps_of_more_tokens_need_not_be_even():
     s = SparseSettings(vocab=3, length=4, sparsity=2)
-    at = invariance_probe(s)
+    at = invariances.invariance_probe(s)
     steps = np.array([[0, 1, 2], [0, 1, -1], [0, 3, 3], [0, 0, 0]])
     value = steps[np.arange(4), at.tokens].sum(axis=1).astype(float)
     found = encoded_sum(value[:, None] * np.array([1.0, 2.0]), at, s)
     np.testing.assert_allclose(found.steps, steps, atol=1e-12)
     assert found.congruent
     assert not encoded_sum((at.tokens @ np.array([1.0, 1.0, 1.0, 0.0]))[:, None] + 0.0, at, s).congruent
-
-
-def test_a_circuit_built_for_a_sum_encodes_it():
-    s = SparseSettings(length=8, sparsity=3)
-    network, c = ClusteringHead(s), (1, 3, 1, 2, 0, 0, 4, 0)
-    xi = batched_sequence_embeddings(network, summing_circuit(s, c), invariance_probe(s).tokens)[0].numpy()
-    found = encoded_sum(xi, invariance_probe(s), s)
-    np.testing.assert_allclose(found.steps[:, 1], c, atol=1e-4)
-    assert found.congruent
-    assert isinstance(measure_encoded_sums(simulate(s, runs=1, steps=1, progress=False)), xr.Dataset)

@@ -9,18 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.linearization import network_curvature
+from analysis.linearization import eigenmodes, network_curvature
 from analysis.linearization.along_trajectory import frame_indices, linearize_trajectory
 from analysis.linearization.curvature_table import curvature_columns, tabulate_curvature
-from analysis.linearization.eigenmodes import (
-    NONE,
-    SADDLE,
-    STABLE,
-    UNSTABLE,
-    count_growing,
-    sorted_eigenmodes,
-    stability_kinds,
-)
 from analysis.linearization.plateau_escapes import largest_loss_falls, measure_plateau_escapes
 from analysis.output.tables import format_table
 from analysis.statistics.intervals import median_interval
@@ -44,37 +35,38 @@ def printed_row(found, index):
 
 
 def test_modes_stand_by_falling_growth_and_conjugate_ones_by_falling_rotation():
-    found = sorted_eigenmodes(np.array([-1 - 2j, 3, -1 + 2j, -5, 0]))
+    found = eigenmodes.sorted_eigenmodes(np.array([-1 - 2j, 3, -1 + 2j, -5, 0]))
     np.testing.assert_array_equal(found.growth, [3, 0, -1, -1, -5])
     np.testing.assert_array_equal(found.rotation, [0, 0, 2, -2, 0])
-    real = sorted_eigenmodes(np.array([[1.0, 2.0], [np.nan, np.nan]]))
+    real = eigenmodes.sorted_eigenmodes(np.array([[1.0, 2.0], [np.nan, np.nan]]))
     np.testing.assert_array_equal(real.growth, [[2, 1], [np.nan, np.nan]])
 
 
 @pytest.mark.parametrize(
     ("rates", "count", "kind"),
     [
-        ([-1, -2], 0, STABLE), ([1, -2], 1, SADDLE), ([1, 2], 2, UNSTABLE), ([1e-7, -1], 0, STABLE),
-        ([1, -1e-7], 1, UNSTABLE), ([1e-5, -1], 1, SADDLE), ([-1 + 5j, -1 - 5j], 0, STABLE),
-        ([1e-6, 10j, -10j], 0, STABLE), ([0, 0], 0, STABLE), ([np.nan, np.nan], np.nan, NONE), ([], np.nan, NONE),
-        ([1, np.nan, -2], 1, SADDLE),
+        ([-1, -2], 0, eigenmodes.STABLE), ([1, -2], 1, eigenmodes.SADDLE), ([1, 2], 2, eigenmodes.UNSTABLE), ([1e-7, -1], 0, eigenmodes.STABLE),
+        ([1, -1e-7], 1, eigenmodes.UNSTABLE), ([1e-5, -1], 1, eigenmodes.SADDLE), ([-1 + 5j, -1 - 5j], 0, eigenmodes.STABLE),
+        ([1e-6, 10j, -10j], 0, eigenmodes.STABLE), ([0, 0], 0, eigenmodes.STABLE), ([np.nan, np.nan], np.nan, eigenmodes.NONE), ([], np.nan, eigenmodes.NONE),
+        ([1, np.nan, -2], 1, eigenmodes.SADDLE),
     ],
 )  # fmt: skip
 def test_kinds_of_planted_spectra(rates, count, kind):
-    modes = sorted_eigenmodes(np.array(rates, complex))
-    np.testing.assert_equal(float(count_growing(modes)), float(count))
-    assert stability_kinds(modes) == kind
+    modes = eigenmodes.sorted_eigenmodes(np.array(rates, complex))
+    np.testing.assert_equal(float(eigenmodes.count_growing(modes)), float(count))
+    assert eigenmodes.stability_kinds(modes) == kind
 
 
 @given(st.lists(st.floats(-100, 100), min_size=1, max_size=8), st.sampled_from([1e-9, 1.0, 1e9]))
 def test_the_kind_does_not_depend_on_the_unit_of_time(rates, scale):
     rates = np.round(np.array(rates), 3)
     np.testing.assert_array_equal(
-        stability_kinds(sorted_eigenmodes(rates)), stability_kinds(sorted_eigenmodes(scale * rates))
+        eigenmodes.stability_kinds(eigenmodes.sorted_eigenmodes(rates)),
+        eigenmodes.stability_kinds(eigenmodes.sorted_eigenmodes(scale * rates)),
     )
     assert (
-        count_growing(sorted_eigenmodes(rates))
-        == count_growing(sorted_eigenmodes(scale * rates))
+        eigenmodes.count_growing(eigenmodes.sorted_eigenmodes(rates))
+        == eigenmodes.count_growing(eigenmodes.sorted_eigenmodes(scale * rates))
         == (rates > 1e-6 * np.abs(rates).max()).sum()
     )
 
@@ -131,9 +123,9 @@ def test_all_systems_have_one_format(system):
         np.testing.assert_allclose(-growth.sum(axis=-1), found["trace"], rtol=1e-9)
     np.testing.assert_allclose(found["sharpness"], -growth[..., -1])
     assert found.attrs["threshold"] == pytest.approx(2 / SYSTEMS[system].time_step)
-    modes = sorted_eigenmodes(growth + 1j * rotation)
-    np.testing.assert_array_equal(found["growing_modes"], count_growing(modes))
-    np.testing.assert_array_equal(found["kind"], stability_kinds(modes))
+    modes = eigenmodes.sorted_eigenmodes(growth + 1j * rotation)
+    np.testing.assert_array_equal(found["growing_modes"], eigenmodes.count_growing(modes))
+    np.testing.assert_array_equal(found["kind"], eigenmodes.stability_kinds(modes))
     for name, variable in found.variables.items():
         assert variable.dtype.kind in "fiU", name
         if name in found.data_vars:
@@ -145,7 +137,7 @@ def test_two_particles_have_no_modes_and_that_is_no_error():
     found = linearize_trajectory(simulate(ParticleSettings(n=2), runs=2, steps=2), [0, 2], quiet=True)
     assert found.sizes["mode"] == 0
     assert np.isnan(found["sharpness"]).all()
-    assert (found["kind"] == NONE).all()
+    assert (found["kind"] == eigenmodes.NONE).all()
     assert printed_row(found, 0)[-2:] == ["-", "-"]
 
 
@@ -226,14 +218,14 @@ def test_one_run_one_frame_and_both_ends_alone_are_drawn(trajectories, typed, tm
             assert found.sizes["run"] == 1
             assert found["growth_rate"].notnull().all()
             assert found["growing_modes"].notnull().all() == (system == "particles")
-            assert int(found["kind"][0, 0]) in (STABLE, SADDLE, UNSTABLE)
+            assert int(found["kind"][0, 0]) in (eigenmodes.STABLE, eigenmodes.SADDLE, eigenmodes.UNSTABLE)
 
 
 def test_a_run_that_diverged_has_no_value_afterwards(typed, tmp_path):
     trajectory = simulate(SYSTEMS["modular"], runs=2, steps=8, every=4)
     trajectory["last_step"].values[:] = [4, 0]
     found = linearize_trajectory(trajectory, [0, 1, 2], quiet=True)
-    np.testing.assert_array_equal(found["kind"].values == NONE, [[False, False, True], [False, True, True]])
+    np.testing.assert_array_equal(found["kind"].values == eigenmodes.NONE, [[False, False, True], [False, True, True]])
     assert printed_row(found, 2)[:4] == ["8", "0", "-", "-"]
 
 
@@ -250,24 +242,3 @@ def test_runs_that_have_diverged_are_more_than_those_that_have_not_or_all(system
     last = next(line.split() for line in out.splitlines() if line.strip().startswith("12 "))
     assert last[1] == ("0" if words else "1")
     assert (tmp_path / "lost-curvature.png").stat().st_size > 10_000
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "says"),
-    [
-        (["--at", 5], 2, "--at: found 5"), (["--steps", 0], 2, "--steps: found 0"),
-        (["--runs", 8], 2, "--runs: found 8"), (["--runs", 0], 2, "--runs: found 0"), (["--out", "a.png"], 2, "--out"),
-    ],
-)  # fmt: skip
-def test_bad_arguments_are_refused_in_a_line(words, code, says, trajectories, typed):
-    ended, _, errors = typed("analysis.curvature", trajectories / "modular.nc", *words)
-    assert ended == code
-    assert says in errors
-
-
-def test_files_without_weights_and_other_files_are_refused(typed, tmp_path):
-    simulate(SYSTEMS["sparse"], runs=1, steps=2, every=2, record="metrics", out=tmp_path / "metrics.nc")
-    code, _, errors = typed("analysis.curvature", "metrics.nc")
-    assert (code, "record=metrics" in errors) == (1, True)
-    code, _, errors = typed("analysis.curvature", "nothing.nc")
-    assert (code, "no such file" in errors) == (1, True)

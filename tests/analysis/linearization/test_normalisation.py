@@ -8,17 +8,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.linearization import normalisation_margin
 from analysis.linearization.attention_derivatives import normalisation_derivatives
 from analysis.linearization.normalisation import (
     normalisation_jacobian_norm,
     normalisation_second_derivative_norm,
     normalised_length,
-)
-from analysis.linearization.normalisation_margin import (
-    distinct_training_sequences,
-    flip_ratios,
-    measure_normalisation_margins,
-    turns_over_right_angle,
 )
 from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import NORMALISATION_EPSILON, ClusteringHead
@@ -121,8 +116,8 @@ def test_the_unit_form_has_the_norms_that_the_formula_says():
 
 def test_a_point_may_flip_where_it_moves_farther_than_it_is():
     x, moved = np.array([[1.0, 0], [1, 0], [0, 0], [0, 0]]), np.array([[0.5, 0], [-1, 0], [0, 1], [0, 0]])
-    np.testing.assert_array_equal(flip_ratios(x, moved), [0.5, 2, np.inf, 0])
-    np.testing.assert_array_equal(turns_over_right_angle(x, moved), [False, True, False, False])
+    np.testing.assert_array_equal(normalisation_margin.flip_ratios(x, moved), [0.5, 2, np.inf, 0])
+    np.testing.assert_array_equal(normalisation_margin.turns_over_right_angle(x, moved), [False, True, False, False])
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +126,7 @@ def trained():
 
 
 def test_distances_are_those_of_embeddings_and_of_sequence_embeddings(trained):
-    found = measure_normalisation_margins(trained, [0, 2, 4], quiet=True)
+    found = normalisation_margin.measure_normalisation_margins(trained, [0, 2, 4], quiet=True)
     embedding, position = (trained[name].values.astype(float) for name in ("embedding", "position_embedding"))
     x = embedding[:, :, None, :2] + position[:, :, :, None]
     length = np.linalg.norm(x, axis=-1)
@@ -144,7 +139,7 @@ def test_distances_are_those_of_embeddings_and_of_sequence_embeddings(trained):
     assert np.isnan(found["x_largest_flip_ratio"][:, -1]).all()
 
     network = ClusteringHead(SETTINGS)
-    tokens = distinct_training_sequences(SETTINGS, 1).T
+    tokens = normalisation_margin.distinct_training_sequences(SETTINGS, 1).T
     step = [int(each) for each in trained["step"]]
     first, second = (
         network.sequence_embedding({k: w.double() for k, w in weights(trained, 1, step[at]).items()}, tokens).numpy()
@@ -166,7 +161,7 @@ def test_distances_are_those_of_embeddings_and_of_sequence_embeddings(trained):
 def test_frames_after_a_divergence_have_no_value(trained):
     lost = trained.copy(deep=True)
     lost["last_step"].values[0] = 4
-    found = measure_normalisation_margins(lost, [1, 2, 3], quiet=True)
+    found = normalisation_margin.measure_normalisation_margins(lost, [1, 2, 3], quiet=True)
     assert np.isfinite(found["x_length"].values[0, :2]).all()
     assert np.isnan(found["x_length"].values[0, 2]).all()
     assert np.isfinite(found["xi_flips"].values[0, 0])
@@ -178,7 +173,7 @@ def test_frames_after_a_divergence_have_no_value(trained):
 
 def test_it_wants_the_weights_of_the_network_that_normalises():
     with pytest.raises(TrajectoryError, match="attribute system"):
-        measure_normalisation_margins(simulate(ParticleSettings(n=5), runs=1, steps=1), [0])
+        normalisation_margin.measure_normalisation_margins(simulate(ParticleSettings(n=5), runs=1, steps=1), [0])
     metrics = simulate(SparseSettings(data=64, hidden=4), runs=1, steps=2, every=2, record="metrics")
     with pytest.raises(TrajectoryError, match="variable embedding: missing"):
-        measure_normalisation_margins(metrics, [0])
+        normalisation_margin.measure_normalisation_margins(metrics, [0])

@@ -5,13 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.structures.fourier import (
-    dominant_frequency,
-    effective_frequencies,
-    embedding_spectrum,
-    fourier_frequencies,
-    power_fractions,
-)
+from analysis.structures import fourier
 from dynamics.settings import ParticleSettings
 from dynamics.simulation import simulate
 from tests.polygons import polygon
@@ -32,49 +26,49 @@ def plain_power(x):
 def test_shares_are_those_of_the_definition_and_obey_parseval(n, dim, seed, size):
     generator = np.random.default_rng(seed)
     x = generator.standard_normal((3, n, dim)) + 5
-    shares = power_fractions(size * x)
+    shares = fourier.power_fractions(size * x)
     assert shares.shape == (3, n // 2)
     np.testing.assert_allclose(shares.sum(axis=-1), 1, rtol=1e-12)
     power = plain_power(x[1])
     np.testing.assert_allclose(power.sum() / n, ((x[1] - x[1].mean(axis=0)) ** 2).sum(), rtol=1e-10)
     np.testing.assert_allclose(shares[1], power[1:] / power.sum(), atol=1e-12)
     turn = np.linalg.qr(generator.standard_normal((dim, dim)))[0]
-    np.testing.assert_allclose(power_fractions(x @ turn - 3), shares, atol=1e-12)
+    np.testing.assert_allclose(fourier.power_fractions(x @ turn - 3), shares, atol=1e-12)
 
 
 @pytest.mark.parametrize("n", [5, 8, 17])
 def test_planted_frequencies_are_found(n):
-    for k in fourier_frequencies(n):
-        shares = power_fractions(polygon(n, k))
+    for k in fourier.fourier_frequencies(n):
+        shares = fourier.power_fractions(polygon(n, k))
         np.testing.assert_allclose(shares, np.eye(n // 2)[k - 1], atol=1e-12)
-        assert dominant_frequency(shares) == k
-        np.testing.assert_allclose(effective_frequencies(shares), 1)
+        assert fourier.dominant_frequency(shares) == k
+        np.testing.assert_allclose(fourier.effective_frequencies(shares), 1)
     if n > 5:
         both = np.concatenate([polygon(n, 1), polygon(n, 3)], axis=1)
-        np.testing.assert_allclose(effective_frequencies(power_fractions(both)), 2)
-        np.testing.assert_allclose(power_fractions(polygon(n, 1) + 2 * polygon(n, 3))[[0, 2]], [0.2, 0.8])
+        np.testing.assert_allclose(fourier.effective_frequencies(fourier.power_fractions(both)), 2)
+        np.testing.assert_allclose(fourier.power_fractions(polygon(n, 1) + 2 * polygon(n, 3))[[0, 2]], [0.2, 0.8])
 
 
 def test_renaming_tokens_by_a_unit_moves_frequencies(generator):
     x = generator.standard_normal((17, 2))
-    shares, renamed = power_fractions(x), power_fractions(x[3 * np.arange(17) % 17])
-    for k in fourier_frequencies(17):
+    shares, renamed = fourier.power_fractions(x), fourier.power_fractions(x[3 * np.arange(17) % 17])
+    for k in fourier.fourier_frequencies(17):
         np.testing.assert_allclose(renamed[min(3 * k % 17, -3 * k % 17) - 1], shares[k - 1])
 
 
 def test_one_point_has_no_frequency():
-    shares = power_fractions(np.full((4, 6, 2), 0.1))
+    shares = fourier.power_fractions(np.full((4, 6, 2), 0.1))
     assert np.isnan(shares).all()
-    np.testing.assert_array_equal(dominant_frequency(shares), 0)
+    np.testing.assert_array_equal(fourier.dominant_frequency(shares), 0)
     with pytest.raises(ValueError, match="found 1 token"):
-        power_fractions(np.zeros((1, 2)))
+        fourier.power_fractions(np.zeros((1, 2)))
 
 
 def test_spectrum_of_a_trajectory_ends_where_a_run_diverged():
     trajectory = simulate(ParticleSettings(n=6), runs=2, steps=4, progress=False)
     trajectory["last_step"][1] = 2
-    found = embedding_spectrum(trajectory)
+    found = fourier.embedding_spectrum(trajectory)
     assert found["power_fraction"].dims == ("run", "step", "frequency")
-    np.testing.assert_allclose(found["power_fraction"][0], power_fractions(trajectory["embedding"][0].values))
+    np.testing.assert_allclose(found["power_fraction"][0], fourier.power_fractions(trajectory["embedding"][0].values))
     assert np.isfinite(found["dominant_fraction"]).sum("step").values.tolist() == [5, 3]
     assert (found["dominant_frequency"][1] > 0).values.tolist() == [True, True, True, False, False]

@@ -16,16 +16,7 @@ from scipy import stats
 from analysis.ablation import Options, main
 from analysis.command_line.options import SparseOptions
 from analysis.plots.ablation_figure import plot_ablation
-from analysis.transitions.ablations import (
-    ABLATION_PANELS,
-    ablation_dataset,
-    ablation_file_name,
-    ablation_table,
-    merge_ablation_sweeps,
-    plan_ablation,
-    point_cost,
-    swept_values,
-)
+from analysis.transitions import ablations
 from dynamics.settings import SettingsError, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.sweeps.design import SweepPoint
@@ -42,7 +33,7 @@ def tiny(**changes):
 
 
 def designs(settings=SETTINGS, **changes):
-    return plan_ablation(settings, **{**AMOUNT, **changes})
+    return ablations.plan_ablation(settings, **{**AMOUNT, **changes})
 
 
 @pytest.fixture
@@ -56,7 +47,10 @@ def some_result(**accuracies):
     for name, each in accuracies.items():
         test = np.array(each, dtype=np.float32)
         final = np.stack([test, test, test / 2], axis=-1)
-        coords = {name: swept_values(name, 20, 2048, 10_000)[: len(test)], "split": ["train", "test", "unseen"]}
+        coords = {
+            name: ablations.swept_values(name, 20, 2048, 10_000)[: len(test)],
+            "split": ["train", "test", "unseen"],
+        }
         found[name] = xr.Dataset(
             {
                 "final_accuracy": ((name, "run", "split"), np.nan_to_num(final, nan=0.25)),  # the last finite frame
@@ -67,7 +61,7 @@ def some_result(**accuracies):
             coords,
             {"config_json": json.dumps(dataclasses.asdict(SparseSettings())), "system": "sparse", "seed": 4},
         )
-    return ablation_dataset(found).assign_attrs(epochs=7)
+    return ablations.ablation_dataset(found).assign_attrs(epochs=7)
 
 
 SOME = {
@@ -95,23 +89,23 @@ SOME = {
     ],
 )
 def test_values_of_panels(panel, points, data, max_hidden, expected):
-    found = swept_values(panel, points, data, max_hidden)
+    found = ablations.swept_values(panel, points, data, max_hidden)
     assert found == expected
     assert {type(value) for value in found} == {int if panel in ("batch", "hidden") else float}
 
 
 def test_widths_that_coincide_are_swept_once():
-    many = swept_values("hidden", 1000, 2048, 10_000)
+    many = ablations.swept_values("hidden", 1000, 2048, 10_000)
     assert many[:4] == [10, 11, 12, 13]
     assert len(many) == len(set(many)) < 1000
 
 
 def test_a_panel_sweeps_its_own_setting_around_the_recipe():
     found = designs(panels=("mlp-lr-discount", "lr", "hidden", "batch", "lr"))
-    assert list(found) == list(ABLATION_PANELS)
+    assert list(found) == list(ablations.ABLATION_PANELS)
     for name, grid in found.items():
         assert list(grid.axes) == [name]
-        assert grid.axes[name] == swept_values(name, 3, 24, 400)
+        assert grid.axes[name] == ablations.swept_values(name, 3, 24, 400)
         assert grid.settings == SETTINGS
         assert type(grid.settings) is SparseSettings
         for point in grid.points:
@@ -120,17 +114,17 @@ def test_a_panel_sweeps_its_own_setting_around_the_recipe():
 
 
 def test_panels_meet_in_the_recipe_and_the_cheapest_is_first():
-    grid = merge_ablation_sweeps(designs().values())
+    grid = ablations.merge_ablation_sweeps(designs().values())
     assert [sum(point.settings == SETTINGS for point in grid.points)] == [1]
     assert len({point.path for point in grid.points}) == len(grid.points) == 5 + 2 + 3 + 3 - 1  # batch 8 is c = 1
-    costs = [point_cost(point) for point in grid.points]
+    costs = [ablations.point_cost(point) for point in grid.points]
     assert costs == sorted(costs)
     assert grid.points[-1].settings.hidden == 316
 
 
 def test_the_name_of_a_result_tells_points_and_recipe():
     def name(**changes):
-        return ablation_file_name(merge_ablation_sweeps(designs(**changes).values()))
+        return ablations.ablation_file_name(ablations.merge_ablation_sweeps(designs(**changes).values()))
 
     plain = name(panels=("lr",))
     assert plain == name(panels=("lr",), max_hidden=10)
@@ -153,7 +147,7 @@ def test_the_command_gives_what_single_simulations_give(capsys, tmp_path):
     assert [each["panel"] for each in found] == ["batch"] * 5 + ["hidden"] * 2 + ["lr"] * 3 + ["mlp-lr-discount"] * 3
     with xr.open_dataset(path) as result:
         assert result.attrs["result_of"] == "analysis.ablation"
-        assert json.loads(result.attrs["swept"]) == list(ABLATION_PANELS)
+        assert json.loads(result.attrs["swept"]) == list(ablations.ABLATION_PANELS)
         assert result["seed"].values.tolist() == [5, 6, 7]
         for line in found:
             name = line["panel"].replace("-", "_")
@@ -175,7 +169,7 @@ def test_the_command_gives_what_single_simulations_give(capsys, tmp_path):
 
 def test_only_what_is_missing_is_computed_and_results_are_replaced_only_by_their_like(computed, capsys, tmp_path):
     main(tiny(panels=("lr",), out=tmp_path / "a.nc"))
-    assert [each.lr for each in computed] == swept_values("lr", 3, 24, 400)
+    assert [each.lr for each in computed] == ablations.swept_values("lr", 3, 24, 400)
     main(tiny(panels=("lr",), out=tmp_path / "a.nc"))
     assert len(computed) == 3
     main(tiny(panels=("lr",), points=5))
@@ -196,38 +190,11 @@ def test_csv_on_the_terminal_is_alone_there(here):
     assert "sweep-ablation-" in errors
 
 
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (["--panels"], "--panels"),
-        (["--panels", "depth"], "depth"),
-        (["--points", 0], "--points"),
-        (["--points", 1001], "--points"),
-        (["--max-hidden", 9], "--max-hidden"),
-        (["--max-hidden", 10_001], "--max-hidden"),
-        (["--epochs", 0], "--epochs"),
-        (["--epochs", "9" * 16], "--epochs"),
-        (["--data", 16], "batch: found 32"),
-        (["--lr", "nan"], "lr: found nan"),
-        (["--start", "a.nc"], "--start"),
-        (["--scheduler", "here", "--panels", "lr"], "--scheduler"),
-        (["--out", "a.png"], "--out"),
-        (["--folder", ""], "--folder"),
-    ],
-)
-def test_a_mistake_is_named_without_a_traceback(here, tmp_path, words, named):
-    code, _, errors = here(*words)
-    assert code == 2
-    assert named in errors
-    assert "Traceback" not in errors
-    assert not [*tmp_path.iterdir()]
-
-
 # -------------------------------------------------------------------------------------------------- the lines
 
 
 def test_runs_that_diverged_are_in_no_mean_and_no_success():
-    full, one, none, single, _ = ablation_table(some_result(**SOME)).to_dict("records")
+    full, one, none, single, _ = ablations.ablation_table(some_result(**SOME)).to_dict("records")
     counts = ("value", "file", "runs", "diverged", "count_above_0.98")
     assert [full[name] for name in counts] == [1, "batch-0.nc", 3, 0, 1]
     assert [full[name] for name in ("test", "test_deviation", "unseen")] == pytest.approx([0.75, 0.25, 0.375])
@@ -243,7 +210,7 @@ def test_networks_that_diverge_are_counted():
     settings = SparseSettings(**RECIPE, optimizer="sgd", weight_decay=20.0)
     (grid,) = designs(settings, panels=("lr",), epochs=60).values()
     compute_missing_points(grid, progress=False)
-    table = ablation_table(ablation_dataset({"lr": combine_points(grid)}))
+    table = ablations.ablation_table(ablations.ablation_dataset({"lr": combine_points(grid)}))
     assert table["diverged"].iloc[[0, -1]].tolist() == [0, 3]
     assert 0 <= table["test"].iloc[0] <= 1
     assert np.isnan(table["test"].iloc[-1])
@@ -263,7 +230,7 @@ def test_the_figure_shows_the_numbers():
     drawn = plot_ablation(result)
     above, below = np.array(drawn.axes).reshape(2, 2)
     for name, one, all_of in zip(("batch", "lr"), above, below, strict=True):
-        points = ablation_table(result, [name]).astype({"value": float})
+        points = ablations.ablation_table(result, [name]).astype({"value": float})
         x, test, deviation = (points[each].to_numpy() for each in ("value", "test", "test_deviation"))
         np.testing.assert_allclose(curve(one, "run of seed 4"), [x, points["first"]])
         mean, _, (bars,) = all_of.containers[0]
@@ -293,15 +260,15 @@ def test_one_run_is_figure_6_alone():
     drawn = plot_ablation(some_result(hidden=[[0.5], [1.0]]))
     (axes,) = drawn.axes
     assert axes.get_title(loc="left") == "seed 4 (VC figure 6)"
-    assert axes.get_xlabel() == ABLATION_PANELS["hidden"]
+    assert axes.get_xlabel() == ablations.ABLATION_PANELS["hidden"]
     (legend,) = drawn.legends
     assert [each.get_text() for each in legend.get_texts()] == ["run of seed 4", "chance, 1/2", "the recipe's value"]
 
 
 @pytest.mark.parametrize(
     ("runs", "names", "points"),
-    [(1, ["batch"], 12), (2, ["hidden", "lr"], 2), (20, ["hidden", "lr"], 12), (20, [*ABLATION_PANELS], 1),
-     (1, [*ABLATION_PANELS], 12), (2, ["batch"], 1)],
+    [(1, ["batch"], 12), (2, ["hidden", "lr"], 2), (20, ["hidden", "lr"], 12), (20, [*ablations.ABLATION_PANELS], 1),
+     (1, [*ablations.ABLATION_PANELS], 12), (2, ["batch"], 1)],
 )  # fmt: skip
 def test_no_text_is_cut_or_covered(generator, runs, names, points):
     accuracies = generator.random((points, runs))
@@ -330,7 +297,7 @@ def test_no_text_is_cut_or_covered(generator, runs, names, points):
 def test_work_follows_what_was_measured():
     def cost(**changes):
         s = SparseSettings(**changes)
-        return point_cost(SweepPoint({}, s, s.epoch_steps, 1, None, {}))
+        return ablations.point_cost(SweepPoint({}, s, s.epoch_steps, 1, None, {}))
 
     assert 100 < cost(hidden=10_000) / cost() < 200  # 153
     assert 2 < cost(batch=1) / cost() < 5  # 3.6

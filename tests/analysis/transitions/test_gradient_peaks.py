@@ -12,18 +12,9 @@ from scipy import stats
 
 from analysis.plots.gradients_figure import plot_gradient_norms
 from analysis.structures.embedding_motion import departure_times, embedding_displacement
+from analysis.transitions import gradient_peaks
 from analysis.transitions.change_points import SeriesEvent
 from analysis.transitions.coincidence import most_eventful_run, peak_coincidence
-from analysis.transitions.gradient_peaks import (
-    NormPeaks,
-    circular_rank_correlation,
-    find_norm_peaks,
-    loss_events_by_kind,
-    match_counts_by_shift,
-    mean_rank_correlation,
-    nearby_shifts,
-    peak_lags,
-)
 from dynamics.errors import TrajectoryError
 from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
 from dynamics.simulation import simulate
@@ -40,12 +31,12 @@ def test_peaks_are_spikes_and_the_tops_of_humps(generator):
     norm = 1 + 0.01 * generator.standard_normal(FRAMES)
     norm[50] = 9
     norm[120:150] += 5 * np.hanning(30)  # wider than a spike may be
-    found = find_norm_peaks(norm)
+    found = gradient_peaks.find_norm_peaks(norm)
     assert found.frame[0] == 50
     assert abs(found.frame[1] - 134.5) < 4
     assert len(found.frame) == 2
     np.testing.assert_array_equal(found.height, norm[found.frame])
-    assert len(find_norm_peaks(np.ones(FRAMES)).frame) == 0
+    assert len(gradient_peaks.find_norm_peaks(np.ones(FRAMES)).frame) == 0
 
 
 def test_the_lag_is_that_of_the_highest_peak_within():
@@ -54,9 +45,9 @@ def test_the_lag_is_that_of_the_highest_peak_within():
         SeriesEvent("drop", 60, 62.5, 64, 1, 0),
         SeriesEvent("spike", 99, 100, 101, 1, 2),
     ]
-    peaks = NormPeaks(np.array([9, 13, 66, 90]), np.array([1.0, 3.0, 1.0, 9.0]))
-    np.testing.assert_array_equal(peak_lags(events, peaks, 2), [1, 3.5, np.nan])
-    np.testing.assert_array_equal(peak_lags(events, peaks, 1), [1, np.nan, np.nan])
+    peaks = gradient_peaks.NormPeaks(np.array([9, 13, 66, 90]), np.array([1.0, 3.0, 1.0, 9.0]))
+    np.testing.assert_array_equal(gradient_peaks.peak_lags(events, peaks, 2), [1, 3.5, np.nan])
+    np.testing.assert_array_equal(gradient_peaks.peak_lags(events, peaks, 1), [1, np.nan, np.nan])
 
 
 @given(seed=st.integers(0, 200), slack=st.sampled_from([0.0, 1.5, 4.0]))
@@ -67,22 +58,22 @@ def test_shifted_matches_are_those_of_shifting_the_peaks(seed, slack):
         begin, end = middle - generator.uniform(0, 3), middle + generator.uniform(0, 3)
         events.append(SeriesEvent("drop", max(begin, 0), middle, min(end, frames - 1), 1, 0))
     peaks = np.sort(generator.choice(frames, 5, replace=False))
-    found = match_counts_by_shift(events, NormPeaks(peaks, np.ones(5)), frames, slack)
+    found = gradient_peaks.match_counts_by_shift(events, gradient_peaks.NormPeaks(peaks, np.ones(5)), frames, slack)
     for shift in range(frames):
-        moved = NormPeaks(np.sort((peaks + shift) % frames), np.ones(5))
-        assert found[shift] == np.isfinite(peak_lags(events, moved, slack)).sum()
+        moved = gradient_peaks.NormPeaks(np.sort((peaks + shift) % frames), np.ones(5))
+        assert found[shift] == np.isfinite(gradient_peaks.peak_lags(events, moved, slack)).sum()
 
 
 def test_the_circular_correlation_is_spearmans_at_every_lag(generator):
     norm, decrease = generator.standard_normal((2, 31))
     decrease[3:6] = 0  # ties
-    found = circular_rank_correlation(norm, decrease)
+    found = gradient_peaks.circular_rank_correlation(norm, decrease)
     for lag in (0, 1, 7, 30):
         expected = stats.spearmanr(np.roll(norm, -lag), decrease).statistic
         assert found[lag] == pytest.approx(expected)
     late = np.roll(decrease, 4)
-    assert circular_rank_correlation(late, decrease).argmax() == 4
-    assert np.isnan(circular_rank_correlation(np.ones(31), decrease)).all()
+    assert gradient_peaks.circular_rank_correlation(late, decrease).argmax() == 4
+    assert np.isnan(gradient_peaks.circular_rank_correlation(np.ones(31), decrease)).all()
 
 
 def test_the_run_that_is_drawn():
@@ -93,20 +84,21 @@ def test_the_run_that_is_drawn():
 
 
 def test_the_mean_of_correlations_stays_among_correlations():
-    found = mean_rank_correlation(np.array([0.9, -0.4]))
+    found = gradient_peaks.mean_rank_correlation(np.array([0.9, -0.4]))
     assert -1 <= found.low < found.value < found.high <= 1
     z = np.arctanh([0.2, 0.5, 0.4])
     half = stats.t.ppf(0.975, 2) * z.std(ddof=1) / np.sqrt(3)
     np.testing.assert_allclose(
-        mean_rank_correlation(np.array([0.2, 0.5, 0.4])), np.tanh([z.mean(), z.mean() - half, z.mean() + half])
+        gradient_peaks.mean_rank_correlation(np.array([0.2, 0.5, 0.4])),
+        np.tanh([z.mean(), z.mean() - half, z.mean() + half]),
     )
-    assert mean_rank_correlation(np.ones(3)).value == pytest.approx(1)
+    assert gradient_peaks.mean_rank_correlation(np.ones(3)).value == pytest.approx(1)
 
 
 @pytest.mark.parametrize(("frames", "width"), [(200, 5), (20, 5), (21, 10), (20, 10)])
 def test_shifts_nearby_are_from_a_window_on_either_way(frames, width):
     expected = [shift for shift in range(frames) if width <= min(shift, frames - shift) <= 2 * width]
-    assert nearby_shifts(frames, width).tolist() == expected
+    assert gradient_peaks.nearby_shifts(frames, width).tolist() == expected
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +204,7 @@ def test_what_keeps_to_the_same_part_of_a_run_is_no_coincidence_to_chance_nearby
 
 def test_one_run_has_no_smaller_p_value_than_ways_to_be_moved(planted):
     found = peak_coincidence(planted.isel(run=[0])).isel(layer=0).sel(kind="spike")
-    ways = len(nearby_shifts(FRAMES, 5))
+    ways = len(gradient_peaks.nearby_shifts(FRAMES, 5))
     assert ways == 12
     np.testing.assert_allclose(found["p_value"].sel(baseline="nearby"), 1 / (1 + ways))
     two = peak_coincidence(planted.isel(run=[0, 1])).isel(layer=0).sel(kind="spike")
@@ -241,7 +233,7 @@ def test_every_system_and_what_is_too_short(particles):
     assert found["kind"].values.tolist() == ["escape"]
     assert found["events"].values.ravel().tolist() == [1] * 5
     falling = -embedding_displacement(particles).transpose("run", "step").values
-    middles = [loss_events_by_kind(one, True)["escape"][0].middle for one in falling]
+    middles = [gradient_peaks.loss_events_by_kind(one, True)["escape"][0].middle for one in falling]
     np.testing.assert_allclose(np.array(middles) / 60, departure_times(particles))
     still = dataclasses.replace(SMALL, lr=1e-12)
     assert peak_coincidence(simulate(still, runs=1, steps=60, progress=False))["share"].isnull().all()

@@ -7,18 +7,8 @@ import pytest
 import xarray as xr
 from scipy import stats
 
-from analysis.transitions.interventions import (
-    UNCHANGED,
-    _jackknife_rate,
-    compare_interventions,
-    intervention_settings,
-    intervention_table,
-    mcnemar_p_value,
-    paired_effects,
-    spike_measures,
-)
-from dynamics.branching import branch
-from dynamics.settings import ParticleSettings, SettingsError, SparseSettings
+from analysis.transitions import interventions
+from dynamics.settings import SettingsError, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.trajectory.reader import open_trajectory
 
@@ -27,7 +17,7 @@ SMALL = SparseSettings(length=5, sparsity=2, data=64, batch=16, hidden=8, lr=0.0
 
 def test_each_remedy_changes_one_thing():
     """AdamW without decay is Adam, as the next test shows."""
-    found = intervention_settings(SMALL, hidden=16, assembler_decays=(0.5,))
+    found = interventions.intervention_settings(SMALL, hidden=16, assembler_decays=(0.5,))
     assert list(found) == ["smooth norm", "h = 16", "decay 0.5"]
     plain = dataclasses.asdict(SMALL)
     changes = [{k: v for k, v in dataclasses.asdict(each).items() if plain[k] != v} for each in found.values()]
@@ -49,7 +39,7 @@ def test_measures_of_planted_spikes():
     rows[0, [50, 200, 300]] += 1.0
     base["loss"] = base["loss"].copy(data=np.repeat(rows[..., None], base.sizes["split"], axis=2).astype(np.float32))
     base["last_step"][2] = 300 * SMALL.epoch_steps
-    found = spike_measures(base)
+    found = interventions.spike_measures(base)
     assert found["spikes"][:2].tolist() == [3, 0]
     assert found["late"][:2].tolist() == [2, 0]
     assert found["since"][:2] == pytest.approx([500, 500], rel=0.01)
@@ -61,9 +51,11 @@ def test_differences_are_paired(generator):
     values = np.stack([before, before + added])
     values[1, 4] = np.nan
     names = ("spikes", "late", "since", "test")
-    result = xr.Dataset(dict.fromkeys(names, (("remedy", "run"), values)), {"remedy": [UNCHANGED, "better"]})
-    assert paired_effects(result, "better", "test") == pytest.approx(np.delete(added, 4))
-    unchanged, better = intervention_table(result).to_dict("records")
+    result = xr.Dataset(
+        dict.fromkeys(names, (("remedy", "run"), values)), {"remedy": [interventions.UNCHANGED, "better"]}
+    )
+    assert interventions.paired_effects(result, "better", "test") == pytest.approx(np.delete(added, 4))
+    unchanged, better = interventions.intervention_table(result).to_dict("records")
     expected = np.delete(added, 4)
     half = stats.t.ppf(0.975, 28) * expected.std(ddof=1) / np.sqrt(29)
     assert better["spikes_gain"] == pytest.approx(expected.mean())
@@ -78,20 +70,20 @@ def test_the_interval_of_a_rate_holds_it(generator):
         epochs = generator.uniform(100, 900, (2, 60))
         own = generator.gamma(2, 1, 60) / 2
         counts = generator.poisson(np.stack([own * 0.004, own * 0.002]) * epochs)
-        one, both = _jackknife_rate(counts[:1], epochs[:1]), _jackknife_rate(counts, epochs)
+        one, both = interventions._jackknife_rate(counts[:1], epochs[:1]), interventions._jackknife_rate(counts, epochs)
         inside += one.low <= 4 <= one.high, both.low <= -2 <= both.high
     assert (inside / 200 >= 0.9).all()
     assert (inside / 200 <= 0.985).all()
-    alone = _jackknife_rate(np.array([[3.0]]), np.array([[500.0]]))
+    alone = interventions._jackknife_rate(np.array([[3.0]]), np.array([[500.0]]))
     assert (alone.value, np.isnan(alone.low)) == (6, True)
-    assert np.isnan(_jackknife_rate(np.zeros((1, 3)), np.zeros((1, 3))).value)
+    assert np.isnan(interventions._jackknife_rate(np.zeros((1, 3)), np.zeros((1, 3))).value)
 
 
 def test_mcnemar_counts_the_runs_that_change():
     test = np.array([[1.0, 0.5, 0.5, 0.5, 1.0], [1.0, 1.0, 1.0, 1.0, 0.5]])
-    result = xr.Dataset({"test": (("remedy", "run"), test)}, {"remedy": [UNCHANGED, "other"]})
-    assert mcnemar_p_value(result, "other") == pytest.approx(stats.binomtest(3, 4).pvalue)
-    assert np.isnan(mcnemar_p_value(result, UNCHANGED))
+    result = xr.Dataset({"test": (("remedy", "run"), test)}, {"remedy": [interventions.UNCHANGED, "other"]})
+    assert interventions.mcnemar_p_value(result, "other") == pytest.approx(stats.binomtest(3, 4).pvalue)
+    assert np.isnan(interventions.mcnemar_p_value(result, interventions.UNCHANGED))
 
 
 def test_the_command(typed):
@@ -100,7 +92,7 @@ def test_the_command(typed):
     code, out, error = typed("analysis.remedies", *words, "--csv", "t.csv")
     assert code == 0, error
     with xr.open_dataset("a-remedies.nc") as result:
-        assert result["remedy"].values.tolist() == [UNCHANGED, "smooth norm", "h = 12", "decay 0.1"]
+        assert result["remedy"].values.tolist() == [interventions.UNCHANGED, "smooth norm", "h = 12", "decay 0.1"]
     again = [line for line in typed("analysis.remedies", *words)[1].splitlines() if "sparse-" in line]
     assert again == [line for line in out.splitlines() if "sparse-" in line]
     smooth = open_trajectory(again[0].split()[-1])
@@ -109,9 +101,9 @@ def test_the_command(typed):
 
 def test_combined_has_all_measures():
     trajectory = simulate(SMALL, runs=2, steps=80, progress=False)
-    result = compare_interventions({UNCHANGED: trajectory, "same": trajectory})
+    result = interventions.compare_interventions({interventions.UNCHANGED: trajectory, "same": trajectory})
     for name in ("spikes", "late", "since", "test"):
-        assert not np.nan_to_num(paired_effects(result, "same", name)).any()
+        assert not np.nan_to_num(interventions.paired_effects(result, "same", name)).any()
 
 
 @pytest.mark.parametrize(
@@ -126,7 +118,7 @@ def test_combined_has_all_measures():
 )
 def test_what_is_no_remedy(settings, changes, field):
     with pytest.raises(SettingsError, match=field):
-        intervention_settings(settings, **changes)
+        interventions.intervention_settings(settings, **changes)
 
 
 def test_weights_from_elsewhere_are_not_made_wider(typed):
@@ -136,12 +128,3 @@ def test_weights_from_elsewhere_are_not_made_wider(typed):
     assert code == 0, error
     assert "smooth norm" in out
     assert "h = " not in out
-
-
-def test_what_cannot_be_trained_again(typed):
-    simulate(ParticleSettings(n=3), runs=1, steps=8, out="p.nc", progress=False)
-    assert typed("analysis.remedies", "p.nc")[0] == 1
-    simulate(SMALL, runs=2, steps=40, out="a.nc", progress=False)
-    branch("a.nc", 8, out="b.nc", lr=0.01)
-    code, _, error = typed("analysis.remedies", "b.nc")
-    assert (code, "a branch" in error) == (1, True)

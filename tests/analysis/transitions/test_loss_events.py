@@ -16,7 +16,6 @@ from dynamics.errors import TrajectoryError
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.trajectory.diverged import valid_frames
-from dynamics.trajectory.reader import open_trajectory
 from tests.analysis.transitions.planted_events import planted
 
 SMALL = SparseSettings(length=6, sparsity=2, data=64, batch=16, hidden=8, lr=0.02)
@@ -150,38 +149,6 @@ def test_each_trajectory_is_counted_in_its_own_unit(trained):
     alone, beside = escape_comparison([other], ["b"]), escape_comparison([analyse_events(trained), other], ["a", "b"])
     assert beside[columns].iloc[1].tolist() == alone[columns].iloc[0].tolist()
     assert alone["observed_until"][0] == other["escape"].max()
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    """A folder with particles, a trajectory of too few frames, and a network."""
-    folder = tmp_path_factory.mktemp("files")
-    simulate(ParticleSettings(n=3), runs=2, steps=8, out=folder / "p.nc", progress=False)
-    simulate(ParticleSettings(n=3), runs=2, steps=3, out=folder / "few.nc", progress=False)
-    simulate(SMALL, runs=2, steps=40, out=folder / "s.nc", progress=False)
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        (("missing.nc",), 1, "no such file"),
-        (("p.nc", "--of", "loss"), 1, "variable loss: missing"),
-        (("p.nc", "--escape-share", "0"), 2, "--escape-share: found 0"),
-        (("p.nc", "--escape-share", "2"), 2, "--escape-share: found 2"),
-        (("p.nc", "--split", "train"), 2, "--split: found train"),
-        (("few.nc",), 1, "found 4 frames"),
-        (("p.nc", "s.nc", "--of", "speed"), 2, "OTHERS"),
-        (("p.nc", "--depth", "-1"), 2, "depth: found -1"),
-        (("p.nc", "--out", "p.nc"), 2, "--out"),
-        (("p.nc", "--csv", "p.nc"), 2, "--csv"),
-    ],
-)
-def test_mistakes(typed, files, monkeypatch, words, code, said):
-    monkeypatch.chdir(files)
-    found, _, error = typed("analysis.events", *words)
-    assert (found, said in error) == (code, True), error
-    assert open_trajectory("p.nc").sizes["run"] == 2
 
 
 def test_success_is_of_the_last_split_where_there_is_no_test():

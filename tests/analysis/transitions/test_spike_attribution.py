@@ -14,7 +14,7 @@ from analysis.transitions import spike_attribution as attribution
 from analysis.transitions.spike_replays import attribute_spikes, evenly_spaced_spikes, recorded_spikes, replay_span
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.threads import single_torch_thread
-from dynamics.settings import ParticleSettings, SparseSettings
+from dynamics.settings import SparseSettings
 from dynamics.simulation import simulate
 from dynamics.tasks import sample_sequences
 
@@ -302,13 +302,3 @@ def test_a_run_without_spikes(typed):
     code, out, error = typed("analysis.spikes", "calm.nc")
     assert code == 0, error
     assert "0 spikes in 0 of 2 runs" in out
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [(("p.nc",), 1, "found particles"), (("p.nc", "--most", "0"), 2, "--most"), (("no.nc",), 1, "no such file")],
-)
-def test_mistakes(typed, words, code, said):
-    simulate(ParticleSettings(n=3), runs=1, steps=8, out="p.nc", progress=False)
-    found, _, error = typed("analysis.spikes", *words)
-    assert (found, said in error) == (code, True), error

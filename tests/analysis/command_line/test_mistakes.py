@@ -1,0 +1,167 @@
+"""Mistakes in command lines and files: each is reported in one line, with the exit code, and nothing is written."""
+
+import shlex
+import shutil
+
+import numpy as np
+import pytest
+
+from dynamics.branching import branch
+from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
+from dynamics.simulation import simulate
+from dynamics.trajectory.recorder import save_trajectory
+
+SPARSE = SparseSettings(length=5, sparsity=2, data=64, batch=16, hidden=8)
+VALUES = {
+    "sims.particles": "--fa nan, --fa -1.0, --fa many, --n 0, --dim 1.5, --dim 65, --runs 0, --runs 9e30, --steps -1, "
+    "--every 0, --seed -1, --start absent.npy, --step-rule bogus, --device cuda, --out picture.png",
+    "sims.modular --n 5": "--epochs -1",
+    "analysis.ablation": "--panels, --panels depth, --points 0, --points 1001, --max-hidden 9, --max-hidden 10001, "
+    "--epochs 0, --epochs 9999999999999999, --lr nan, --scheduler here --panels lr, --out a.png",
+    "analysis.audit --n 5": "--epochs -1",
+    "analysis.circuits s.nc": "--frames 1",
+    "analysis.compare n.nc": "--fa -1.0, --start n.nc, --n 9, --csv n.nc, --csv ., --csv x.png",
+    "analysis.compare n.nc n.nc": "--out x.txt, --out n.nc, --steps 9",
+    "analysis.curvature n.nc": "--at 5, --steps 0, --runs 4, --runs 0, --out a.png",
+    "analysis.events p.nc": "--escape-share 0.0, --escape-share 2.0, --split train, --depth -1.0, --out p.nc, "
+    "--csv p.nc",
+    "analysis.film n.nc": "--out film.avi, --fps 0.0, --fps 1e-09, --every 0, --begin 50, --run 9, --columns 0, "
+    "--columns -2 --out film.gif, --panels film, --event spike --begin 3, --out data.mp4",
+    "analysis.film data.mp4": "--out data.mp4",
+    "analysis.fixed_points": "--vocab 4, --dim 1, --decay 0.0, --push 2.0, --steps 0, --draws 0",
+    "analysis.formation p.nc": "--every 0, --run 4, --run -1",
+    "analysis.frame n.nc": "--run 3, --run -1, --step 41, --step -2, --panels circles, --panels loss loss, "
+    "--out figure.jpg, --out data.png, --width 7, --width 121, --width 240 --columns 90, --columns 0, "
+    "--run-of-other 1",
+    "analysis.frame data.png": "--out data.png",
+    "analysis.gradients p.nc": "--run 3",
+    "analysis.sparsity s.nc": "--runs 0",
+    "analysis.spikes s.nc": "--most 0",
+    "analysis.table1 --n 5": "--epochs -1",
+    "analysis.transfer": "--vocabs 2, --vocabs, --epochs 0, --out result.txt, --runs 0",
+    "analysis.weights": "--weight-decay 0.3, --weight-decays, --weight-decays -1.0 0.1, --epochs 0, --runs 0",
+}
+MESSAGES = [
+    ("sims.modular --steps 500", "--steps: found an option that does not exist here, allowed is --epochs, or"),
+    ("sims.sparse --length 6 --steps=5", "--steps: found an option that does not exist here, allowed is --epochs"),
+    ("sims.particles --epochs 5", "--epochs: found an option that does not exist here, allowed is --steps, or"),
+    ("sims.particles --run 5", "--run: found an option that does not exist here, allowed is --runs, or"),
+    ("sims.particles --bogus", "--bogus: found an option that does not exist here, allowed is an option that --help"),
+    ("sims.particles 5", "arguments of the command: found 5, allowed is"),
+    ("sims.particles --n 100000", "--n --dim --runs: found"),
+    ("sims.particles --runs 3 --runs abc", "--runs: found abc, allowed is a whole number"),
+    ("sims.particles --runs=", "--runs: found no value, allowed is a whole number"),
+    ("sims.particles --n 5 --start start.csv --csv start.csv", "--csv: found start.csv, allowed is a file that the"),
+    ("sims.runs --folder", "--folder: found no value, allowed is a path"),
+    ("sims.runs --folder absent", "--folder: found absent, allowed is an existing folder"),
+    ("sims.sweep", "name of the subcommand: found none, allowed is one of particles, modular, sparse"),
+    ("sims.sweep particles --fa 1 many", "--fa: found 1 many, allowed is a number"),
+    ("analysis.ablation --start a.nc", "--start: found an option that does not exist here"),
+    ("analysis.ablation --folder ''", "--folder: found no name"),
+    ("analysis.ablation --data 16", "--batch: found 32"),
+    ("analysis.compare", "FIRST: found no value"),
+    ("analysis.events", "TRAJECTORY: found no value"),
+    ("analysis.events a.nc --of=speeds", "--of: found speeds, allowed is one of loss, gradient, force, speed"),
+    ("analysis.events p.nc s.nc --of speed", "OTHERS: found"),
+    ("analysis.fixed_points --vocab 3", "--length: found 12 at 3 tokens"),
+    ("analysis.fixed_points --hidden 3", "--hidden: found 3, allowed is 5 or more"),
+    ("analysis.fixed_points --lr 0.1", "--lr: found 0.1, allowed is no value here: gradient descent on all sequences"),
+    ("analysis.fixed_points --optimizer adamw", "--optimizer: found adamw, allowed is no value here"),
+    ("analysis.fixed_points --weight-decay 0.1", "--weight-decay: found 0.1, allowed is no value here"),
+    ("analysis.fixed_points --batch 16", "--batch: found 16, allowed is no value here"),
+    ("analysis.fixed_points --beta1 0.5", "--beta1: found 0.5, allowed is no value here"),
+    ("analysis.frame a.nc --axes 1", "--axes: found 1, allowed is INT INT"),
+    ("analysis.frame n.nc --axes 0 3", "--axes: found (0, 3), allowed is two different axes from 0 to 1"),
+    ("analysis.frame m.nc --panels embedding", "--panels: found embedding, allowed is one or more of loss"),
+    ("analysis.sparsity s.nc --step 3", "--step: found 3, allowed is a recorded step, nearest are 0 and 4 in s.nc"),
+]
+FILES = [
+    ("sims.particles --out text.nc", "text.nc: no seal at its end"),
+    ("analysis.circuits p.nc", "attribute system: found particles, expected sparse"),
+    ("analysis.circuits m.nc", "variable embedding: missing; a run recorded with record=metrics contains no weights"),
+    ("analysis.circuits s.nc s.nc", "s.nc: found the same file"),
+    ("analysis.circuits s.nc link.nc", "link.nc: found the same file"),
+    ("analysis.circuits s.nc none.nc", "none.nc: no such file"),
+    ("analysis.circuits s.nc seeds.nc", "the second trajectory: found runs of other seeds, expected runs of the same"),
+    ("analysis.compare .", ".: is a folder"),
+    ("analysis.compare ''", ""),
+    ("analysis.compare none.nc", "none.nc: no such file"),
+    ("analysis.compare n.nc none.nc", "none.nc: no such file"),
+    ("analysis.compare gap.nc", "gap.nc: seeds are not consecutive"),
+    ("analysis.compare s.nc", "dimension token: found 2"),
+    ("analysis.curvature m.nc", "variable embedding: missing; a run recorded with record=metrics"),
+    ("analysis.curvature none.nc", "none.nc: no such file"),
+    ("analysis.events none.nc", "none.nc: no such file"),
+    ("analysis.events p.nc --of loss", "variable loss: missing"),
+    ("analysis.events few.nc", "dimension step: found 4 frames"),
+    ("analysis.film n.nc --run 0 --event spike", ""),
+    ("analysis.formation none.nc", "none.nc: no such file"),
+    ("analysis.frame text.nc", "text.nc: no seal at its end"),
+    ("analysis.gradients few.nc", "dimension step: found 4 frames"),
+    ("analysis.remedies p.nc", "attribute system: found particles, expected sparse"),
+    ("analysis.remedies branch.nc", "a branch or selection"),
+    ("analysis.sparsity none.nc", "none.nc: no such file"),
+    ("analysis.spikes p.nc", "attribute system: found particles, expected sparse"),
+    ("analysis.spikes none.nc", "none.nc: no such file"),
+]
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    """A folder of files that commands are given."""
+    folder = tmp_path_factory.mktemp("inputs")
+    for name, settings, words in (
+        ("p", ParticleSettings(n=7), {"steps": 12}),
+        ("few", ParticleSettings(n=7), {"steps": 3}),
+        ("n", ModularSettings(n=7, hidden=6), {"steps": 40}),
+        ("s", SPARSE, {"steps": 24, "every": 4}),
+        ("m", SPARSE, {"steps": 24, "every": 4, "record": "metrics"}),
+        ("seeds", SPARSE, {"steps": 24, "every": 4, "seed": 7}),
+    ):
+        trajectory = simulate(settings, runs=3, out=folder / f"{name}.nc", progress=False, **words)
+        if name == "n":
+            save_trajectory(trajectory.isel(run=[0, 2]), folder / "gap.nc")
+    branch(folder / "s.nc", 4, out=folder / "branch.nc", lr=0.01)
+    shutil.copy(folder / "p.nc", folder / "data.png")
+    shutil.copy(folder / "p.nc", folder / "data.mp4")
+    (folder / "link.nc").symlink_to("s.nc")
+    (folder / "text.nc").write_text("no trajectory")
+    np.savetxt(folder / "start.csv", np.eye(5, 2), delimiter=",")
+    return folder
+
+
+@pytest.fixture
+def failure(typed, inputs, monkeypatch):
+    """The exit code and the one line of error of a command, which leaves its folder as it was."""
+
+    def run(command):
+        monkeypatch.chdir(inputs)
+        before = {path: path.read_bytes() for path in inputs.iterdir()}
+        code, _, error = typed(*shlex.split(command))
+        assert {path: path.read_bytes() for path in inputs.iterdir()} == before
+        assert error.count("\n") == 1
+        return code, error
+
+    return run
+
+
+@pytest.mark.parametrize("command", VALUES)
+def test_a_wrong_value_of_an_option_is_named(failure, command):
+    for words in VALUES[command].split(", "):
+        option, value = (*words.split(), "none")[:2]
+        code, error = failure(f"{command} {words}")
+        assert code == 2
+        assert error.startswith(f"error: {option}: found {value}")
+        assert ", allowed is " in error
+
+
+@pytest.mark.parametrize(("command", "message"), MESSAGES)
+def test_a_wrong_argument_is_explained(failure, command, message):
+    code, error = failure(command)
+    assert (code, error[: len(message) + 7]) == (2, f"error: {message}")
+
+
+@pytest.mark.parametrize(("command", "message"), FILES)
+def test_a_file_that_cannot_be_used_has_exit_code_1(failure, command, message):
+    code, error = failure(command)
+    assert (code, error[: len(message) + 7]) == (1, f"error: {message}")
