@@ -1,5 +1,7 @@
 """Trajectories that tests of several commands draw."""
 
+import itertools
+
 import pytest
 
 from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
@@ -24,3 +26,18 @@ def small_runs(tmp_path_factory):
         found[name] = folder / f"{name}.nc"
         simulate(settings, runs=2, seed=3, out=found[name], progress=False, **options)
     return found
+
+
+@pytest.fixture
+def check_texts():
+    """A function that draws a figure and checks that some of its texts neither overlap nor cross its edges."""
+
+    def check(figure, texts):
+        figure.canvas.draw()
+        width, height = figure.canvas.get_width_height()
+        boxes = [text.get_window_extent() for text in texts]
+        for box in boxes:
+            assert min(box.x0, box.y0, width - box.x1, height - box.y1) >= 0
+        assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+
+    return check

@@ -37,12 +37,9 @@ def trajectory():
 
 def some_runs(seeds, circle, **values):
     """Runs whose measures are all the same number, with exceptions by name."""
-    plain = {
-        name: np.full(len(seeds), 0.5)
-        for name in (*WEIGHT_SIZES, *ALIGNMENT_MEASURES, *(f"{each}_chance" for each in ALIGNMENT_MEASURES))
-    }
-    given = {name: np.asarray(value, dtype=float) for name, value in values.items()}
-    return {**plain, **given, "seed": np.asarray(seeds), "circle": np.asarray(circle)}
+    names = (*WEIGHT_SIZES, *ALIGNMENT_MEASURES, *(f"{each}_chance" for each in ALIGNMENT_MEASURES))
+    found = {name: np.asarray(values.get(name, np.full(len(seeds), 0.5)), dtype=float) for name in names}
+    return {**found, "seed": np.asarray(seeds), "circle": np.asarray(circle)}
 
 
 def tiny(**changes):
@@ -52,25 +49,23 @@ def tiny(**changes):
 # -------------------------------------------------------------------------------------------------- measured
 
 
-def test_measured_of_each_run(trajectory):
+def test_measures_of_each_run_are_those_of_its_last_frame(trajectory):
     found = measure_weights(trajectory)
     np.testing.assert_array_equal(found["seed"], [7, 8, 9])
     last = trajectory.isel(step=-1)
     for r, seed in enumerate(found["seed"]):
         w, b, x = (last[name].values[r].astype(float) for name in ("hidden_weight", "hidden_bias", "embedding"))
-        assert found["weight"][r] == pytest.approx(sum(abs(v) for v in w.ravel()) / (6 * 2))
-        assert found["bias"][r] == pytest.approx(sum(abs(v) for v in b) / 6)
+        assert found["weight"][r] == pytest.approx(np.abs(w).mean())
+        assert found["bias"][r] == pytest.approx(np.abs(b).mean())
         assert found["circle"][r] == is_circle(x)
         pairs = all_pairs(5)[training_pairs(5, 12, [seed])[0]]  # 80% of 15
         sums = embedding_pair_sums(x, pairs)
-        known = {
-            "alignment": weight_alignment(sums, w, b),
-            "boundaries": boundary_alignment(sums, w, b),
-            "rays": pair_sum_collinearity(x, pairs),
-        }
-        for name, (value, chance) in known.items():
-            assert found[name][r] == pytest.approx(value)
-            assert found[f"{name}_chance"][r] == pytest.approx(chance)
+        for name, known in (
+            ("alignment", weight_alignment(sums, w, b)),
+            ("boundaries", boundary_alignment(sums, w, b)),
+            ("rays", pair_sum_collinearity(x, pairs)),
+        ):
+            np.testing.assert_allclose([found[name][r], found[f"{name}_chance"][r]], known, rtol=1e-6)
     assert len(set(found["weight"])) == 3
 
 
@@ -93,7 +88,7 @@ def test_runs_that_diverged_are_left_out(trajectory):
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 4])
 @pytest.mark.parametrize("n", [1, 2])
-def test_smallest_networks(n, dim):
+def test_measures_of_the_smallest_networks(n, dim):
     settings = ModularSettings(n=n, dim=dim, hidden=3, train_share=1.0)
     found = mean_weight_measures(measure_weights(simulate(settings, runs=2, steps=3, every=3, progress=False)))
     assert found.runs == 2
@@ -103,7 +98,7 @@ def test_smallest_networks(n, dim):
 # --------------------------------------------------------------------------------------------------- groups
 
 
-def test_runs_of_a_seed_count_as_one():
+def test_runs_of_one_seed_count_as_one():
     runs = some_runs([0, 0, 0, 1], [True] * 4, alignment=[0.4, 0.5, 0.6, 0.52], alignment_chance=[0.4, 0.4, 0.4, 0.6])
     found = mean_weight_measures(runs)
     assert found.mean["alignment"].value == pytest.approx(0.51)
@@ -112,16 +107,15 @@ def test_runs_of_a_seed_count_as_one():
     assert (found.runs, found.circles) == (4, 4)
 
 
-def test_a_run_without_living_units_has_sizes_only():
-    found = mean_weight_measures(
-        some_runs([0, 1, 2], [False] * 3, alignment=[0.2, np.nan, 0.4], weight=[0.0, 3.0, 3.0])
-    )
+def test_runs_without_living_units_have_sizes_only():
+    runs = some_runs([0, 1, 2], [False] * 3, alignment=[0.2, np.nan, 0.4], weight=[0.0, 3.0, 3.0])
+    found = mean_weight_measures(runs)
     assert found.mean["alignment"].value == pytest.approx(0.3)
     assert found.mean["weight"].value == pytest.approx(2)
     assert found.runs == 3
 
 
-def test_circles_apart_from_others():
+def test_circles_and_others_are_grouped():
     first = some_runs([0, 1], [True, False], rays=[1.0, 0.6])
     second = some_runs([0, 1], [True, True], rays=[0.9, 0.8])
     kinds = groups_by_structure([first, second])
@@ -173,7 +167,7 @@ def test_the_command(capsys):
     assert [*Path("runs").glob("*.png")] == [picture]
 
 
-def test_csv_on_the_terminal_is_alone_there(capsys):
+def test_nothing_but_the_csv_is_printed_to_the_terminal(capsys):
     weights.main(tiny(weight_decays=(0.5,), csv=Path("-")))
     said = capsys.readouterr()
     assert next(csv.DictReader(io.StringIO(said.out)))["weight_decay"] == "0.5"

@@ -73,21 +73,22 @@ def test_breaking_directions_move_positions_apart_and_nothing_else(row):
         assert basis.shape == (len(row), 4)
         torch.testing.assert_close(basis.T @ basis, torch.eye(4).double())
         moved = NETWORK.unflatten(basis.T)
-        assert all(not each.any() for name, each in moved.items() if name != "position_embedding")
-        rest = [t for t in range(6) if t not in positions]
-        assert not moved["position_embedding"][:, rest].any()
-        torch.testing.assert_close(moved["position_embedding"].sum(1), torch.zeros(4, 2).double(), atol=1e-12, rtol=0)
+        position = moved.pop("position_embedding")
+        assert not any(each.any() for each in moved.values())
+        assert not position[:, [t for t in range(6) if t not in positions]].any()
+        torch.testing.assert_close(position.sum(1), torch.zeros(4, 2).double(), atol=1e-12, rtol=0)
     whole = ClusteringHead(SparseSettings(length=3, sparsity=3))
     assert symmetry_breaking_directions(whole, "suffix").shape[1] == 0
 
 
-def test_the_gradient_of_the_population_breaks_no_symmetry_and_that_of_a_sample_does(row):
+def test_gradients_break_symmetry_only_on_samples_or_for_different_positions(row):
     sample = sample_sequences(SMALL, np.array([0]), "train")[0][:50].astype(np.int64)
+    population = grad(RegularizedLoss(NETWORK, EVERY))
     for part in SYMMETRIES:
         basis, symmetric = symmetry_breaking_directions(NETWORK, part), symmetrized(NETWORK, row)
-        assert float((basis.T @ grad(RegularizedLoss(NETWORK, EVERY))(symmetric)).norm()) < 1e-14
+        assert float((basis.T @ population(symmetric)).norm()) < 1e-14
         assert float((basis.T @ grad(RegularizedLoss(NETWORK, sample))(symmetric)).norm()) > 1e-4
-        assert float((basis.T @ grad(RegularizedLoss(NETWORK, EVERY))(row)).norm()) > 1e-4  # P that differ already
+        assert float((basis.T @ population(row)).norm()) > 1e-4  # P that differ already
 
 
 def test_each_breaking_eigenvalue_occurs_as_often_as_there_are_directions():
@@ -111,7 +112,7 @@ def test_the_hessian_is_the_dense_one(row):
 # ------------------------------------------------------------------------------------------------ at rest
 
 
-def test_loss_and_gradient_fall_exponentially_with_the_gain():
+def test_loss_and_gradient_decrease_exponentially_with_the_gain():
     rows = [flat_parameters(NETWORK, ideal_circuit(SMALL, gain)) for gain in (2.0, 4.0, 6.0)]
     loss = RegularizedLoss(NETWORK, EVERY)
     found = np.array([[float(loss(row)), float(grad(loss)(row).norm())] for row in rows])
@@ -127,7 +128,7 @@ def rest():
     return found, local_landscape(NETWORK, found.row, EVERY, EVERY, DECAY)
 
 
-def test_a_circuit_settles_to_a_stable_fixed_point_that_keeps_its_invariances(rest):
+def test_a_circuit_converges_to_a_stable_fixed_point_with_its_invariances(rest):
     found, at = rest
     assert found.gradient < 1e-10
     assert at["gradient"] < 1e-10
@@ -142,18 +143,18 @@ def test_a_circuit_settles_to_a_stable_fixed_point_that_keeps_its_invariances(re
     assert one["value_share"][3:].max() < LabelThresholds().tolerance  # attention to the suffix is small, and not 0
 
 
-def test_the_minimum_of_a_bowl_is_found():
+def test_the_minimum_of_a_quartic_is_found():
     scale = torch.logspace(0, 4, 12, dtype=torch.float64)
     centre = torch.linspace(-1, 1, 12, dtype=torch.float64)
 
-    class Bowl:
+    class Quartic:
         def __call__(self, row):
             return (scale * (row - centre) ** 2).sum() + ((row - centre) ** 4).sum()
 
         def hessian(self, row):
             return torch.diag(2 * scale + 12 * (row - centre) ** 2)
 
-    found = stability.find_stationary_point(Bowl(), torch.zeros(12, dtype=torch.float64))
+    found = stability.find_stationary_point(Quartic(), torch.zeros(12, dtype=torch.float64))
     torch.testing.assert_close(found.row, centre, atol=1e-8, rtol=0)
 
 
@@ -174,7 +175,7 @@ def test_perturbations_have_their_length_and_direction(row, generator):
     assert list(found) == ["none", "order", "all"]
 
 
-def test_descent_is_plain_gradient_descent_where_the_loss_falls(row):
+def test_gradient_descent_shortens_only_steps_that_raise_the_loss(row):
     loss = RegularizedLoss(NETWORK, EVERY)
     starts = torch.stack([row, 0.5 * row])
     found = gradient_descent(loss, starts, 1e-3, 10, frames=3)
@@ -186,18 +187,16 @@ def test_descent_is_plain_gradient_descent_where_the_loss_falls(row):
         torch.testing.assert_close(end, plain)
     np.testing.assert_allclose(found.time[:, 0], [0, 5e-3, 1e-2])
 
-
-def test_no_step_of_a_descent_raises_the_loss():
     def bowl(row):
         return 100 * row[0] ** 2 + row[1] ** 2
 
-    found = gradient_descent(bowl, torch.tensor([[1.0, 1.0]]).double(), 0.5, 60, frames=61)
-    losses = [float(bowl(rows[0])) for rows in found.rows]
+    steep = gradient_descent(bowl, torch.tensor([[1.0, 1.0]]).double(), 0.5, 60, frames=61)
+    losses = [float(bowl(rows[0])) for rows in steep.rows]
     assert (np.diff(losses) <= 0).all()
     assert losses[-1] < 0.01 * losses[0]
 
 
-def test_a_small_push_off_the_fixed_point_comes_back(rest):
+def test_small_perturbations_of_the_fixed_point_decay(rest):
     loss, lr = RegularizedLoss(NETWORK, EVERY, DECAY), 1 / float(rest[1]["eigenvalue"][-1])
     found = landscape.perturbation_responses(loss, rest[0].row, lr, (1e-3,), 1, 200)
     first, last = found.isel(step=0), found.isel(step=-1)

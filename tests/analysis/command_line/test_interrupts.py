@@ -12,19 +12,14 @@ from analysis.command_line.interrupts import MESSAGE
 from dynamics.trajectory.parts import closed_parts
 
 
-@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(
-    ("words", "module"),
-    [
-        (["sims.particles", "--n", "3", "--steps", "1"], "tyro"),
-        (["sims.particles", "--n", "3", "--steps", "1"], "numpy"),
-        (["sims.particles", "--n", "3", "--steps", "1"], "xarray"),
-        (["sims.runs", "--folder", "."], "netCDF4"),
-    ],
-)
-def test_while_modules_are_imported_a_command_ends_in_one_line(environment, words, module, which):
+    ("words", "module", "which"),
+    [("sims.particles --n 3 --steps 1", "tyro", signal.SIGINT), ("sims.runs --folder .", "netCDF4", signal.SIGINT),
+     ("sims.particles --n 3 --steps 1", "numpy", signal.SIGTERM), ("sims.runs --folder .", "xarray", signal.SIGTERM)],
+)  # fmt: skip
+def test_a_command_interrupted_during_imports_prints_one_line(environment, words, module, which):
     process = subprocess.Popen(
-        [sys.executable, "-X", "importtime", "-m", *words], env=environment, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-X", "importtime", "-m", *words.split()], env=environment, stderr=subprocess.PIPE, text=True
     )
     errors = []
     for line in process.stderr:
@@ -38,19 +33,19 @@ def test_while_modules_are_imported_a_command_ends_in_one_line(environment, word
 
 
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
-def test_a_simulation_says_how_to_continue(environment, tmp_path, which):
+def test_an_interrupted_simulation_prints_how_to_continue(environment, tmp_path, which):
     words = ["sims.particles", "--n", "3", "--runs", "2", "--steps", "100000000", "--every", "20000", "--out", "a.nc"]
     words += ["--overwrite"] if which == signal.SIGTERM else []
     process = subprocess.Popen([sys.executable, "-m", *words], env=environment, stderr=subprocess.PIPE, text=True)
     while not (tmp_path / ".a.nc.lock").exists():  # taken right before the first step
         time.sleep(0.01)
-    time.sleep(1)
+    time.sleep(0.1)
     process.send_signal(which)
     _, errors = process.communicate()
     assert process.returncode == 128 + which
     without = " without --overwrite" if which == signal.SIGTERM else ""
-    assert re.fullmatch(
-        rf"interrupted at step \d+ of 100000000; a.nc can be resumed: the same command{without} continues from there",
-        errors.strip().splitlines()[-1],
+    message = (
+        rf"interrupted at step \d+ of 100000000; a.nc can be resumed: the same command{without} continues from there"
     )
+    assert re.fullmatch(message, errors.strip().splitlines()[-1])
     assert closed_parts(tmp_path / "a.nc")

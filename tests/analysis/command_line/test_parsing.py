@@ -39,11 +39,13 @@ assert not heavy & set(sys.modules), heavy & set(sys.modules)
         assert bool(re.search(rf"\b{paper}\b", done.stdout)) == (source in done.stdout)
 
 
-def test_a_file_of_another_run_is_a_mistake(typed):
+def test_files_that_a_simulation_cannot_continue_are_named(typed, tmp_path):
     run(out="a.nc")
     code, _, errors = typed("sims.particles", "--runs", 2, "--n", 4, "--out", "a.nc")
-    assert code == 2
-    assert "--out: found a.nc with runs=6" in errors
+    assert (code, "--out: found a.nc with runs=6" in errors) == (2, True)
+    (tmp_path / "b.nc").write_bytes(b"")
+    code, _, errors = typed("sims.particles", "--out", "b.nc")
+    assert (code, "no seal" in errors) == (1, True)
 
 
 def test_an_error_about_the_trajectory_names_its_file(typed):

@@ -21,6 +21,8 @@ from analysis.forces.alignment import (
 from dynamics.tasks import all_pairs, modular_sum
 from tests.polygons import polygon
 
+KINDS = (weight_alignment, boundary_alignment)
+MEASURES = (*KINDS, weight_angles, boundary_angles)
 NO_BIAS = np.zeros(32)
 
 
@@ -34,6 +36,7 @@ def turned(vectors):
 
 
 def random_frame(generator, dim, hidden=32, n=9, lead=()):
+    """Pair sums, hidden weights and biases at random."""
     sums = embedding_pair_sums(generator.standard_normal((*lead, n, dim)), all_pairs(n))
     return sums, generator.standard_normal((*lead, hidden, dim)), 0.3 * generator.standard_normal((*lead, hidden))
 
@@ -42,10 +45,7 @@ def random_frame(generator, dim, hidden=32, n=9, lead=()):
 
 
 def naive_nearness(kind, vector, sums):
-    found = []
-    for s in sums:
-        if any(s):
-            found.append(float(np.dot(s, vector) / np.sqrt(np.dot(s, s)) / np.sqrt(np.dot(vector, vector))))
+    found = [float(s @ vector / np.linalg.norm(s) / np.linalg.norm(vector)) for s in sums if any(s)]
     return max(found) if kind is weight_alignment else -min(abs(cosine) for cosine in found)
 
 
@@ -62,44 +62,38 @@ def naive_ranked(kind, sums, weight, bias):
     return total / norms
 
 
-def naive_rays(sums, residue):
-    along = 0.0
-    for c in set(residue):
-        along += np.linalg.svd(np.array([s for s, r in zip(sums, residue, strict=True) if r == c]))[1][0] ** 2
-    return along / (sums**2).sum()
+def naive_collinearity(sums, residue):
+    classes = (sums[residue == c] for c in set(residue))
+    return sum(np.linalg.svd(each)[1][0] ** 2 for each in classes) / (sums**2).sum()
 
 
-@pytest.mark.parametrize("kind", [weight_alignment, boundary_alignment])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dim", [1, 2, 3, 4])
-def test_ranked_measures_against_loops(kind, dim, generator, monkeypatch):
+def test_alignments_are_those_of_plain_loops(kind, dim, generator, monkeypatch):
     monkeypatch.setattr(module, "DIRECTIONS", 200)
+    monkeypatch.setattr(module, "ROTATIONS", 10)
     sums, weight, bias = random_frame(generator, dim, hidden=5, n=4)
     weight[1] *= 1e-7  # dead: next to no weights
     bias[2] = -100.0  # dead: never active
     sums[3] = 0.0  # of no direction
     found = kind(sums, weight, bias)
     assert found.value == pytest.approx(naive_ranked(kind, sums, weight, bias), abs=1e-9)
-    living = np.isin(np.arange(5), [1, 2], invert=True)
-    turns = [
-        naive_ranked(kind, sums, weight[living] @ turn, np.full(3, 100.0))
-        for turn in random_orthogonal_matrices(dim)[:10]
-    ]
-    monkeypatch.setattr(module, "ROTATIONS", 10)
-    assert kind(sums, weight, bias).chance == pytest.approx(np.mean(turns), abs=1e-9)
+    living = weight[[0, 3, 4]]
+    turns = [naive_ranked(kind, sums, living @ turn, np.full(3, 100.0)) for turn in random_orthogonal_matrices(dim)]
+    assert found.chance == pytest.approx(np.mean(turns), abs=1e-9)
 
 
 @given(n=st.integers(1, 7), dim=st.integers(1, 4), seed=st.integers(0, 2**32))
-def test_rays_against_loops(n, dim, seed):
+def test_collinearity_is_that_of_plain_loops(n, dim, seed):
     x, pairs = np.random.default_rng(seed).standard_normal((n, dim)), all_pairs(n)[:: 1 + seed % 2]
     found = pair_sum_collinearity(x, pairs)
-    assert found.value == pytest.approx(naive_rays(embedding_pair_sums(x, pairs), modular_sum(pairs, n)))
+    assert found.value == pytest.approx(naive_collinearity(embedding_pair_sums(x, pairs), modular_sum(pairs, n)))
     assert 1 / dim - 1e-9 <= found.chance <= 1 + 1e-9
     if dim == 1 or n == 1:
-        assert found.value == pytest.approx(1)
-        assert found.chance == pytest.approx(1)
+        assert found == pytest.approx((1, 1))
 
 
-def test_pair_sums_of_each_frames_own_pairs(generator):
+def test_pair_sums_of_pairs_of_each_frame(generator):
     x = generator.standard_normal((2, 3, 5, 2))
     pairs = generator.integers(0, 5, (2, 3, 4, 2))
     found = embedding_pair_sums(x, pairs)
@@ -113,37 +107,19 @@ def test_pair_sums_of_each_frames_own_pairs(generator):
 @pytest.mark.parametrize("dim", [1, 2, 3, 4])
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_frames_do_not_mix(n, dim, generator):
-    sums, weight, bias = random_frame(generator, dim, hidden=4, n=n, lead=(2, 3))
-    x = generator.standard_normal((2, 3, n, dim))
-    pairs = generator.integers(0, n, (2, 3, 4, 2))
-    for found, each in (
-        (weight_alignment(sums, weight, bias), lambda f: weight_alignment(sums[f], weight[f], bias[f])),
-        (boundary_alignment(sums, weight, bias), lambda f: boundary_alignment(sums[f], weight[f], bias[f])),
-        (pair_sum_collinearity(x, pairs), lambda f: pair_sum_collinearity(x[f], pairs[f])),
-    ):
+    frame = random_frame(generator, dim, hidden=4, n=n, lead=(2, 3))
+    embedded = generator.standard_normal((2, 3, n, dim)), generator.integers(0, n, (2, 3, 4, 2))
+    for kind, arrays in (*((each, frame) for each in KINDS), (pair_sum_collinearity, embedded)):
+        found = kind(*arrays)
         assert found.value.shape == found.chance.shape == (2, 3)
-        for frame in np.ndindex(2, 3):
-            np.testing.assert_allclose([m[frame] for m in found], each(frame), rtol=1e-12)
+        for at in np.ndindex(2, 3):
+            np.testing.assert_allclose([m[at] for m in found], kind(*(each[at] for each in arrays)), rtol=1e-12)
         known = found.value[np.isfinite(found.value)]
         assert ((known >= 0) & (known <= 1 + 1e-9)).all()
-
-
-def test_no_frames():
-    sums, weight, bias = np.zeros((0, 6, 2)), np.zeros((0, 4, 2)), np.zeros((0, 4))
-    assert weight_alignment(sums, weight, bias).value.shape == (0,)
-    assert pair_sum_collinearity(np.zeros((0, 3, 2)), np.zeros((0, 6, 2), dtype=int)).chance.shape == (0,)
+        assert kind(*(each[:0, 0] for each in arrays)).chance.shape == (0,)
 
 
 # -------------------------------------------------------------------------------------------- known answers
-
-
-@pytest.mark.parametrize("dim", [2, 3, 4])
-def test_weights_on_pair_sums_are_aligned(dim, generator):
-    sums = embedding_pair_sums(generator.standard_normal((9, dim)), all_pairs(9))
-    weight = sums[generator.choice(45, 32)] * generator.uniform(0.1, 10, (32, 1))
-    found = weight_alignment(sums, weight, NO_BIAS)
-    assert found.value > 0.9999
-    assert found.chance == pytest.approx(0.5, abs=0.15)
 
 
 @pytest.mark.parametrize("offset", [0.0, 0.2, 0.5, 0.9, 1.0])
@@ -160,7 +136,7 @@ def test_rank_on_a_circle_is_the_distance_from_a_ray(offset, generator):
     assert boundary_angles(sums, at(angle), NO_BIAS) == pytest.approx(((1 - offset) * 90 / 17, 45 / 17), abs=0.05)
 
 
-def test_boundaries_through_pair_sums_on_circles_of_even_and_odd_number():
+def test_boundaries_through_pair_sums_of_even_and_odd_circles():
     for n, aligned in ((16, 1.0), (17, 0.0)):
         sums = embedding_pair_sums(polygon(n), all_pairs(n))
         weight = turned(sums[np.linalg.norm(sums, axis=-1) > 1e-9])
@@ -169,7 +145,7 @@ def test_boundaries_through_pair_sums_on_circles_of_even_and_odd_number():
         assert weight_alignment(sums, weight, bias).value == pytest.approx(aligned, abs=0.01)
 
 
-@pytest.mark.parametrize("kind", [weight_alignment, boundary_alignment])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dim", [2, 3, 4])
 def test_random_weights_are_at_chance_whatever_the_embeddings(kind, dim, generator):
     sums, weight, bias = random_frame(generator, dim, n=6, lead=(100,))
@@ -177,22 +153,14 @@ def test_random_weights_are_at_chance_whatever_the_embeddings(kind, dim, generat
     found = kind(sums, weight, bias + 100)
     assert found.value.mean() == pytest.approx(0.5, abs=4 * 0.29 / np.sqrt(3200) * 1.2)
     assert found.chance.mean() == pytest.approx(0.5, abs=0.02)
+    assert kind(*random_frame(generator, 1)) == pytest.approx((0.5, 0.5), abs=0.02)  # pair sums of both signs
 
 
-@pytest.mark.parametrize("kind", [weight_alignment, boundary_alignment])
-def test_one_axis_is_at_chance_if_pair_sums_have_both_signs(kind, generator):
-    sums, weight, bias = random_frame(generator, 1)
-    found = kind(sums, weight, bias)
-    assert found == pytest.approx((0.5, 0.5), abs=0.02)
-
-
-@pytest.mark.parametrize("dim", [1, 2, 3])
-def test_one_token(dim, generator):
+@pytest.mark.parametrize(("dim", "least"), [(1, 0.7), (2, 0.99), (3, 0.99)])  # on one axis half of chance is equal
+def test_alignment_with_one_token(dim, least, generator):
     x = generator.standard_normal((1, dim))
     sums = embedding_pair_sums(x, all_pairs(1))
-    assert weight_alignment(sums, 3 * x, [0.0]).value > (
-        0.99 if dim > 1 else 0.7
-    )  # on one axis half of chance is equal
+    assert weight_alignment(sums, 3 * x, [0.0]).value > least
     assert np.isnan(weight_alignment(sums, -x, [0.0]).value)  # never active
     assert weight_alignment(sums, -x, [1e9]).value < 0.3
 
@@ -201,66 +169,49 @@ def test_one_token(dim, generator):
 
 
 @pytest.mark.parametrize("dim", [2, 3, 4])
-def test_turned_together_nothing_changes(dim, generator):
+def test_common_rotations_change_nothing(dim, generator):
     sums, weight, bias = random_frame(generator, dim, lead=(5,))
     q = np.linalg.qr(generator.standard_normal((dim, dim)))[0]
-    for kind in (weight_alignment, boundary_alignment):
+    for kind in KINDS:
         before, after = kind(sums, weight, bias), kind(sums @ q, weight @ q, bias)
         np.testing.assert_allclose(after.value, before.value, atol=0.02)
         assert np.ptp(before.value) > 0.05  # they differ among frames by more than that
-    x = generator.standard_normal((5, 9, dim))
-    np.testing.assert_allclose(
-        pair_sum_collinearity(x @ q, all_pairs(9)), pair_sum_collinearity(x, all_pairs(9)), rtol=1e-12
-    )
-
-
-def test_only_the_embeddings_turned_the_alignment_is_gone(generator):
-    sums = embedding_pair_sums(polygon(17), all_pairs(17))
-    weight = sums[:32]
-    assert weight_alignment(sums, weight, NO_BIAS).value > 0.99
-    assert weight_alignment(sums @ np.array([at(np.pi / 34), turned(at(np.pi / 34))]), weight, NO_BIAS).value < 0.02
+    x, pairs = generator.standard_normal((5, 9, dim)), all_pairs(9)
+    np.testing.assert_allclose(pair_sum_collinearity(x @ q, pairs), pair_sum_collinearity(x, pairs), rtol=1e-12)
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-3, 7.0, 1e30])
-def test_scale_does_not_matter(scale, generator):
+def test_measures_do_not_depend_on_scale(scale, generator):
     sums, weight, bias = random_frame(generator, 3)
-    x = generator.standard_normal((9, 3))
-    for kind in (weight_alignment, boundary_alignment):
+    for kind in KINDS:
         expected = kind(sums, weight, bias)
         np.testing.assert_allclose(kind(scale * sums, weight, scale * bias), expected, atol=1e-3)
         np.testing.assert_allclose(kind(sums, scale * weight, scale * bias), expected, atol=1e-3)
-    np.testing.assert_allclose(pair_sum_collinearity(scale * x, all_pairs(9)), pair_sum_collinearity(x, all_pairs(9)))
+    x, pairs = generator.standard_normal((9, 3)), all_pairs(9)
+    np.testing.assert_allclose(pair_sum_collinearity(scale * x, pairs), pair_sum_collinearity(x, pairs))
 
 
 # ------------------------------------------------------------------------------------------------ dead units
 
 
-KINDS = (weight_alignment, boundary_alignment, weight_angles, boundary_angles)
-
-
-def test_dead_units_do_not_count(generator):
+def test_units_count_by_norm_and_dead_units_do_not_count(generator):
     sums, weight, bias = random_frame(generator, 2)
     more = np.concatenate([weight, [[5.0, 5.0], [1e-9, 0.0], [0.0, 0.0]]])
     biases = np.concatenate([bias, [-1e3, 1.0, 1.0]])
-    share = unit_norm_fractions(sums, more, biases)
-    np.testing.assert_array_equal(share[-3:], 0.0)
-    assert share.sum() == pytest.approx(1)
-    np.testing.assert_allclose(share[:-3], unit_norm_fractions(sums, weight, bias))
-    for kind in KINDS:
+    fractions = unit_norm_fractions(sums, more, biases)
+    np.testing.assert_array_equal(fractions[-3:], 0.0)
+    assert fractions.sum() == pytest.approx(1)
+    np.testing.assert_allclose(fractions[:-3], unit_norm_fractions(sums, weight, bias))
+    for kind in MEASURES:
         np.testing.assert_allclose(kind(sums, more, biases), kind(sums, weight, bias), rtol=1e-12)
+    units = np.array([[3.0, 4.0], [15.0, 0.0], [-1.0, 0.0]])
+    np.testing.assert_allclose(unit_norm_fractions(np.array([[1.0, 0.0]]), units, np.zeros(3)), [0.25, 0.75, 0])
 
 
-def test_shares_are_of_norms():
-    share = unit_norm_fractions(np.array([[1.0, 0.0]]), np.array([[3.0, 4.0], [15.0, 0.0], [-1.0, 0.0]]), np.zeros(3))
-    np.testing.assert_allclose(share, [0.25, 0.75, 0])
-
-
-def test_nothing_to_measure_is_nan():
+def test_measures_without_units_or_pair_sums_are_nan():
     sums, weight, bias = np.ones((3, 2)), np.ones((4, 2)), np.zeros(4)
-    for kind in KINDS:
-        assert np.isnan(kind(sums, 0 * weight, bias)).all()
-        assert np.isnan(kind(sums, weight, bias - 10)).all()
-        assert np.isnan(kind(0 * sums, weight, bias + 1)).all()
+    for arrays in ((sums, 0 * weight, bias), (sums, weight, bias - 10), (0 * sums, weight, bias + 1)):
+        assert all(np.isnan(kind(*arrays)).all() for kind in MEASURES)
     assert np.isnan(pair_sum_collinearity(0 * sums, all_pairs(3))).all()
 
 
@@ -268,39 +219,34 @@ def test_nothing_to_measure_is_nan():
 
 
 @pytest.mark.parametrize("n", [5, 16, 17])
-def test_circles_have_rays(n):
+def test_pair_sums_of_circles_and_of_lines_through_the_origin_are_collinear(n):
     found = pair_sum_collinearity(polygon(n), all_pairs(n))
     assert found.value == pytest.approx(1)
     assert found.chance < 0.9
-
-
-@pytest.mark.parametrize("dim", [2, 3, 4])
-def test_embeddings_at_random_have_rays_by_chance_alone(dim, generator):
-    x, pairs = generator.standard_normal((400, 9, dim)) * np.geomspace(1, 3, dim), all_pairs(9)[::2]
-    found = pair_sum_collinearity(x, pairs)
-    assert found.value.mean() == pytest.approx(found.chance.mean(), abs=0.01)
-    assert found.value.std() < 0.15
-
-
-def test_a_ray_is_a_line_through_the_origin():
     x = np.array([1.0, -3.0, 2.0])[:, None] * at(0.3)
     pairs = np.array([[0, 0], [1, 2]])  # a class of three tokens; the line has both sides of the origin
     assert pair_sum_collinearity(x, pairs).value == pytest.approx(1)
     assert pair_sum_collinearity(x + turned(at(0.3)), pairs).value < 0.95
 
 
-def test_ranks_count_equal_ones_half():
-    np.testing.assert_allclose(
-        fraction_below(np.array([0.0, 1.0, 1.5, 2.0, 9.0]), np.array([2.0, 1, 1, 3])), [0, 0.25, 0.5, 0.625, 1]
-    )
+@pytest.mark.parametrize("dim", [2, 3, 4])
+def test_random_embeddings_are_collinear_by_chance_alone(dim, generator):
+    x, pairs = generator.standard_normal((400, 9, dim)) * np.geomspace(1, 3, dim), all_pairs(9)[::2]
+    found = pair_sum_collinearity(x, pairs)
+    assert found.value.mean() == pytest.approx(found.chance.mean(), abs=0.01)
+    assert found.value.std() < 0.15
+
+
+def test_equal_values_count_half_in_ranks():
+    found = fraction_below(np.array([0.0, 1.0, 1.5, 2.0, 9.0]), np.array([2.0, 1, 1, 3]))
+    np.testing.assert_allclose(found, [0, 0.25, 0.5, 0.625, 1])
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
-def test_turns_are_orthogonal_and_of_no_preference(dim):
+def test_random_rotations_and_directions_are_isotropic(dim):
     turns = random_orthogonal_matrices(dim)
-    np.testing.assert_allclose(
-        turns @ np.swapaxes(turns, -1, -2), np.broadcast_to(np.eye(dim), turns.shape), atol=1e-12
-    )
+    products = turns @ np.swapaxes(turns, -1, -2)
+    np.testing.assert_allclose(products, np.broadcast_to(np.eye(dim), turns.shape), atol=1e-12)
     assert np.abs(turns.mean(axis=0)).max() < 4 / np.sqrt(dim * len(turns))
     directions = random_directions(dim)
     np.testing.assert_allclose(np.linalg.norm(directions, axis=-1), 1)

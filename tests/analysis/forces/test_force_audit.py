@@ -20,7 +20,6 @@ from analysis.forces.force_audit import (
 )
 from analysis.output.tables import format_table, make_table
 from dynamics.errors import TrajectoryError
-from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.particles.pair_forces import FIELD_NAMES, force_fields
 from dynamics.particles.pair_list import group_pairs
@@ -32,9 +31,22 @@ from dynamics.tasks import all_pairs, training_pairs
 CONSTANTS = np.array([0.7, -2.0, 0.3, 1.5])
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def trajectory():
     return simulate(ModularSettings(n=7, hidden=9), runs=3, seed=5, steps=40, every=10, progress=False)
+
+
+@pytest.fixture
+def planted_gradient(monkeypatch):
+    """Replaces -dL/dE by a function of the embeddings and the training pairs."""
+
+    def plant(function):
+        def gradient(network, found, chosen):
+            return -function(found["embedding"].detach().numpy().astype(np.float64), all_pairs(7)[chosen])
+
+        monkeypatch.setattr(module, "embedding_gradient", gradient)
+
+    return plant
 
 
 def training_list(trajectory, run):
@@ -67,17 +79,15 @@ def test_constants_are_recovered(scale, dim):
     np.testing.assert_allclose(found.r_squared, 1)
 
 
-def test_nothing_is_explained_where_there_is_nothing(generator):
+def test_fits_to_zero_vectors_are_nan(generator):
     four = generator.normal(size=(4, 2, 5, 2))
     four[1] = 0
-    found = fit_force_fields(np.zeros((2, 5, 2)), four)
-    for value in found:
-        assert np.isnan(value).all()
+    assert all(np.isnan(value).all() for value in fit_force_fields(np.zeros((2, 5, 2)), four))
     assert (fit_force_fields(generator.normal(size=(2, 5, 2)), four).coefficients[:, 1] == 0).all()
     assert np.isnan(cosine_similarity(np.zeros((1, 5, 2)), four[:1, 0])).all()
 
 
-def test_four_fields_explain_of_noise_what_chance_says(generator):
+def test_four_fields_explain_noise_by_chance_alone(generator):
     x = generator.normal(size=(400, 17, 2))
     found = fit_force_fields(generator.normal(size=x.shape), force_fields(x).force)
     assert abs(found.r_squared.mean() - 4 / 34) < 0.01
@@ -94,14 +104,12 @@ def test_the_normalised_part_has_neither_shift_nor_size(generator):
 
 
 @given(unit=st.sampled_from([1, 2, 3, 5, 10]), shift=st.integers(0, 10), seed=st.integers(0, 100))
-def test_names_that_keep_the_task_change_nothing(unit, shift, seed):
+def test_renamings_that_keep_the_task_change_no_field(unit, shift, seed):
     """i -> u i + c leaves pairs of equal sums equal; other names do not."""
-    x = np.random.default_rng(seed).normal(size=(2, 11, 2))
-    pairs = all_pairs(11)[::2]
+    x, pairs = np.random.default_rng(seed).normal(size=(2, 11, 2)), all_pairs(11)[::2]
     true = force_fields(x, group_pairs(11, pairs)).force
-    np.testing.assert_allclose(
-        fields_with_renamed_tokens(x, pairs, (unit * np.arange(11) + shift) % 11), true, rtol=1e-9, atol=1e-9
-    )
+    renamed = fields_with_renamed_tokens(x, pairs, (unit * np.arange(11) + shift) % 11)
+    np.testing.assert_allclose(renamed, true, rtol=1e-9, atol=1e-9)
     swapped = np.array([1, 0, *range(2, 11)])
     assert abs(fields_with_renamed_tokens(x, pairs, swapped) - true).max() > 1e-3
 
@@ -116,11 +124,21 @@ def test_renamings_never_keep_the_task():
             assert len(classes) > n
 
 
-def test_an_audit_needs_weights_and_frames(trajectory):
-    with pytest.raises(TrajectoryError, match="record=metrics"):
-        audit_forces(simulate(ModularSettings(n=5), runs=2, steps=3, record="metrics", progress=False))
+def test_trajectories_without_weights_gradient_or_frames_are_refused(trajectory):
+    metrics = simulate(ModularSettings(n=5), runs=2, steps=3, record="metrics", progress=False)
+    particles = simulate(ParticleSettings(n=5), runs=2, steps=3, progress=False)
+    for wrong, message in ((metrics, "record=metrics"), (particles, "system: found particles")):
+        with pytest.raises(TrajectoryError, match=message):
+            audit_forces(wrong)
     with pytest.raises(SettingsError, match="frames: found 1"):
         audit_forces(trajectory, frames=1)
+
+
+@pytest.mark.parametrize(("n", "dim", "share"), [(1, 1, 1.0), (2, 1, 1.0), (3, 3, 0.5)])
+def test_networks_of_any_size_are_audited(n, dim, share):
+    settings = ModularSettings(n=n, dim=dim, train_share=share)
+    found = audit_forces(simulate(settings, runs=2, steps=2, every=1, progress=False), renamings=1)
+    assert found.sizes["step"] == 3
 
 
 @pytest.mark.parametrize(("count", "most"), [(1, 5), (5, 5), (201, 41), (3, 2), (10_000, 41)])
@@ -152,15 +170,9 @@ def test_the_gradient_is_that_of_finite_differences(trajectory):
 # -------------------------------------------------------------------------------------- of a trajectory
 
 
-def test_a_gradient_made_of_the_forces_is_explained_whole(trajectory, monkeypatch):
+def test_a_gradient_made_of_the_forces_is_explained_whole(trajectory, planted_gradient):
     """-dL/dE replaced by the four fields with known constants: the audit finds these, and R² = 1."""
-
-    def made(network, found, chosen):
-        x = found["embedding"].detach().numpy().astype(np.float64)
-        four = force_fields(x, group_pairs(7, all_pairs(7)[chosen])).force
-        return -np.einsum("f,f...->...", CONSTANTS, four)
-
-    monkeypatch.setattr(module, "embedding_gradient", made)
+    planted_gradient(lambda x, pairs: np.einsum("f,f...->...", CONSTANTS, force_fields(x, group_pairs(7, pairs)).force))
     found = audit_forces(trajectory).sel(target="gradient")
     np.testing.assert_allclose(found["r_squared"], 1, atol=1e-9)
     expected = np.broadcast_to(CONSTANTS, found["coefficient"].shape)
@@ -168,14 +180,9 @@ def test_a_gradient_made_of_the_forces_is_explained_whole(trajectory, monkeypatc
     assert found["renamed_r_squared"].sel(part="normalised").mean() < 0.97
 
 
-def test_a_gradient_that_is_the_law_has_cosine_one(trajectory, monkeypatch):
+def test_a_gradient_that_is_the_law_has_cosine_one(trajectory, planted_gradient):
     law = ParticleSettings(n=7, fa=2.0)
-
-    def made(network, found, chosen):
-        x = found["embedding"].detach().numpy().astype(np.float64)
-        return -3 * ParticleSystem(law, pairs=all_pairs(7)[chosen]).force(x)[0]
-
-    monkeypatch.setattr(module, "embedding_gradient", made)
+    planted_gradient(lambda x, pairs: 3 * ParticleSystem(law, pairs=pairs).force(x)[0])
     found = audit_forces(trajectory, ParticleSettings(fa=2.0)).sel(target="gradient")
     np.testing.assert_allclose(found["cosine"], 1)
     np.testing.assert_allclose(found["law_r_squared"], 1)
@@ -204,7 +211,7 @@ def test_frames_after_divergence_are_masked(trajectory):
     assert np.isfinite(found.isel(run=[0, 2])).all()
 
 
-def test_the_table_has_means_at_some_epochs(trajectory):
+def test_the_table_has_means_at_a_few_epochs(trajectory):
     audit = audit_forces(trajectory)
     table = make_table(audit_rows(audit, weight_decay=0.5))
     assert table["epoch"].tolist() == [0, 20, 40]
@@ -213,16 +220,3 @@ def test_the_table_has_means_at_some_epochs(trajectory):
     np.testing.assert_allclose(table["cosine_whole"][1], mean)
     assert (table["r_squared_high"] <= 1).all()
     assert len(format_table(table, AUDIT_COLUMNS).splitlines()) == 5
-
-
-def test_particles_have_no_gradient_to_audit():
-    with pytest.raises(TrajectoryError, match="system: found particles"):
-        audit_forces(simulate(ParticleSettings(n=5), runs=2, steps=3, progress=False))
-
-
-def test_any_size_and_no_validation_split():
-    for n, dim, share in ((1, 1, 1.0), (2, 1, 1.0), (3, 3, 0.5)):
-        settings = ModularSettings(n=n, dim=dim, train_share=share)
-        found = audit_forces(simulate(settings, runs=2, steps=2, every=1, progress=False), renamings=1)
-        assert found.sizes["step"] == 3
-        assert ConstantAttention(settings).settings.n == n

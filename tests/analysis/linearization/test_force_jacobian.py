@@ -1,4 +1,4 @@
-"""The derivative of the particles' force and motion: finite differences of the real system, symmetries, rest."""
+"""The derivative of the particles' force and of its constrained field, and their eigenmodes."""
 
 import itertools
 
@@ -23,6 +23,7 @@ from dynamics.settings import PARTICLE_CHOICES, ModularSettings, ParticleSetting
 from dynamics.simulation import simulate
 
 BALANCES = list(itertools.product(("magnitude", "count", "none"), ("magnitude", "count", "none")))
+RESTED = ParticleSettings(n=7, fa=2.0, step_size=0.004)
 
 
 def scattered(n, dim, seed=0):
@@ -54,6 +55,17 @@ def real_force(settings, pairs=None):
     return lambda x: system.force(x[None])[0][0]
 
 
+def real_step(settings):
+    """One step of the system from normalised positions, as a function of positions."""
+    system, none = ParticleSystem(settings), np.zeros(1)
+
+    def step(y):
+        y = normal(y, settings.variance)
+        return system.advance(ParticleState(0, y[None], none, none, np.zeros(1, np.int64)), 1).embedding[0]
+
+    return step
+
+
 def close(found, expected, share=1e-7):
     assert np.abs(found - expected).max() < share * np.abs(expected).max()
 
@@ -63,7 +75,7 @@ def close(found, expected, share=1e-7):
 
 @pytest.mark.parametrize("diagonal", ["twice", "once", "none"])
 @pytest.mark.parametrize(("repulsion", "alignment"), BALANCES)
-def test_it_is_the_derivative_of_the_real_force(repulsion, alignment, diagonal):
+def test_the_jacobian_is_that_of_finite_differences(repulsion, alignment, diagonal):
     for n, dim in ((6, 2), (5, 3)):
         settings = ParticleSettings(
             n=n, dim=dim, fa=1.3, ga=0.7, gr=1.9, diagonal=diagonal,
@@ -75,18 +87,18 @@ def test_it_is_the_derivative_of_the_real_force(repulsion, alignment, diagonal):
         close(found.jacobian, differences(force, x))
 
 
-def test_it_takes_any_list_of_pairs_and_any_leading_axes():
+def test_the_jacobian_of_any_list_of_pairs_and_any_leading_axes():
     settings = ParticleSettings(n=6, fa=0.5)
     chosen = np.array([[0, 1], [2, 5], [3, 3], [1, 4], [0, 5], [2, 2], [1, 1]])
-    pairs = group_pairs(6, chosen)
     x = scattered(6, 2, seed=1)
-    close(force_and_jacobian(x, settings, pairs).jacobian, differences(real_force(settings, chosen), x))
+    found = force_and_jacobian(x, settings, group_pairs(6, chosen))
+    close(found.jacobian, differences(real_force(settings, chosen), x))
     both = force_and_jacobian(np.stack([x, x + 1])[:, None], settings)
     assert both.jacobian.shape == (2, 1, 12, 12)
     np.testing.assert_array_equal(both.jacobian[0, 0], force_and_jacobian(x, settings).jacobian)
 
 
-def test_without_alignment_and_with_constant_weights_it_is_a_hessian():
+def test_the_jacobian_of_a_reciprocal_force_is_symmetric():
     x = scattered(7, 2)
     for balance in ("count", "none"):
         jacobian = force_and_jacobian(x, ParticleSettings(n=7, fa=0, repulsion_balance=balance)).jacobian
@@ -94,15 +106,6 @@ def test_without_alignment_and_with_constant_weights_it_is_a_hessian():
     for other in (ParticleSettings(n=7, fa=1, repulsion_balance="count"), ParticleSettings(n=7, fa=0)):
         jacobian = force_and_jacobian(x, other).jacobian  # not reciprocal; a weight that depends on positions
         assert np.abs(jacobian - jacobian.T).max() > 1e-3 * np.abs(jacobian).max()
-
-
-def test_it_is_of_the_degree_of_its_fields():
-    """Attraction and alignment are of degree 0 in x, and J x = 0; repulsion is of degree -1, and J x = -F."""
-    x = scattered(6, 2)
-    zero = force_and_jacobian(x, ParticleSettings(n=6, gr=0, fa=0.8))
-    np.testing.assert_allclose(zero.jacobian @ x.ravel(), 0, atol=1e-10 * np.abs(zero.jacobian).max())
-    minus = force_and_jacobian(x, ParticleSettings(n=6, ga=0, fa=0, repulsion_balance="none"))
-    np.testing.assert_allclose(minus.jacobian @ x.ravel(), -minus.force.ravel(), rtol=1e-9)
 
 
 def test_coincident_pair_sums_and_the_origin_have_no_force_and_no_derivative():
@@ -114,7 +117,7 @@ def test_coincident_pair_sums_and_the_origin_have_no_force_and_no_derivative():
     assert not force_and_jacobian(np.zeros((5, 2)), settings).jacobian.any()
 
 
-def test_nonsense_is_refused():
+def test_positions_of_another_shape_or_not_finite_are_refused():
     with pytest.raises(SettingsError, match="n, dim"):
         force_and_jacobian(np.zeros((4, 2)), ParticleSettings(n=5))
     with pytest.raises(ValueError, match="not finite"):
@@ -148,21 +151,16 @@ def test_the_field_that_a_step_follows_has_this_derivative(rule):
 
 @pytest.mark.parametrize("variance", ["overall", "axis", "none"])
 @pytest.mark.parametrize("dim", [2, 3])
-def test_what_is_left_is_the_derivative_of_a_short_real_step(variance, dim):
+def test_the_constrained_field_is_that_of_a_short_real_step(variance, dim):
     """The map of one step, x -> normalise(x + h F), is 1 + h G' on the directions left, as h goes to 0."""
     settings = ParticleSettings(n=6, dim=dim, variance=variance, step_size=1e-6)
-    x = normal(scattered(6, dim), variance)
-    system = ParticleSystem(settings)
-    still = np.zeros(1)
+    x, step = normal(scattered(6, dim), variance), real_step(settings)
 
     def rate(y):
-        y = normal(y, variance)
-        state = ParticleState(0, y[None], still, still, np.zeros(1, np.int64))
-        return (system.advance(state, 1).embedding[0] - y) / settings.step_size
+        return (step(y) - normal(y, variance)) / settings.step_size
 
     found = constrained_field(x, step_rule_field(force_and_jacobian(x, settings), settings), settings)
-    size = np.linalg.norm(found.force)
-    np.testing.assert_allclose(found.force, rate(x), atol=1e-4 * size)
+    np.testing.assert_allclose(found.force, rate(x), atol=1e-4 * np.linalg.norm(found.force))
     basis = free_directions(x, settings)
     close(found.jacobian, basis.T @ differences(rate, x, 1e-4) @ basis, 1e-3)
 
@@ -181,7 +179,7 @@ def test_constraints_and_common_rotations_are_left_out(variance, dim, modes):
 
 
 @pytest.mark.parametrize("variance", ["overall", "none"])
-def test_a_flat_arrangement_has_all_modes_of_its_shape(variance, generator):
+def test_few_particles_in_many_dimensions_have_all_modes_of_their_shape(variance, generator):
     """Four points span three axes, whatever space they are in: six distances, one of them kept as the size."""
     flat = normal(generator.standard_normal((4, 3)), variance)
     flat -= flat.mean(axis=0)
@@ -195,92 +193,81 @@ def test_a_flat_arrangement_has_all_modes_of_its_shape(variance, generator):
     moves = basis.reshape(4, 8, -1)
     stretch = ((x[first] - x[second])[..., None] * (moves[first] - moves[second])).sum(axis=1)
     assert np.linalg.matrix_rank(stretch, tol=1e-6) == basis.shape[1]
-    found = finite_eigenvalues(
-        constrained_field(x, step_rule_field(force_and_jacobian(x, settings), settings), settings).jacobian
-    )
-    assert np.isfinite(found).all()
+    field = step_rule_field(force_and_jacobian(x, settings), settings)
+    assert np.isfinite(finite_eigenvalues(constrained_field(x, field, settings).jacobian)).all()
 
 
 def test_frames_with_fewer_modes_end_in_nan(generator):
     settings = ParticleSettings(n=4, dim=3)
+
+    def eigenvalues(x):
+        return finite_eigenvalues(constrained_field(x, force_and_jacobian(x, settings), settings).jacobian)
+
     flat = generator.standard_normal((4, 3)) * [1, 1, 0]
     both = np.stack([flat - flat.mean(axis=0), normal(generator.standard_normal((4, 3)), "overall")])
-    found = finite_eigenvalues(constrained_field(both, force_and_jacobian(both, settings), settings).jacobian)
     # a plane has all three turns, a line two: 12 - 3 - 3 - 1
-    np.testing.assert_array_equal(np.isfinite(found).sum(axis=-1), [5, 5])
-    line = both * [1, 0, 0]
-    both[0] = line[0]
-    found = finite_eigenvalues(constrained_field(both, force_and_jacobian(both, settings), settings).jacobian)
+    np.testing.assert_array_equal(np.isfinite(eigenvalues(both)).sum(axis=-1), [5, 5])
+    both[0] *= [1, 0, 0]
+    found = eigenvalues(both)
     np.testing.assert_array_equal(np.isfinite(found).sum(axis=-1), [6, 5])
-    alone = finite_eigenvalues(constrained_field(both[1], force_and_jacobian(both[1], settings), settings).jacobian)
-    np.testing.assert_allclose(np.sort_complex(found[1, :5]), np.sort_complex(alone), atol=1e-9)
+    np.testing.assert_allclose(np.sort_complex(found[1, :5]), np.sort_complex(eigenvalues(both[1])), atol=1e-9)
 
 
-def test_too_many_pairs_are_refused_before_any_work():
-    with pytest.raises(TrajectoryError, match="n: found 78 with 3081 pairs"):
-        force_spectra(simulate(ParticleSettings(n=78), runs=1, steps=1, progress=False), [0])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [(ParticleSettings(n=78), "n: found 78 with 3081 pairs"), (ParticleSettings(n=1, dim=1), "n times dim"),
+     (ModularSettings(n=5, hidden=3), "expected particles")],
+)  # fmt: skip
+def test_systems_without_or_with_too_many_modes_are_refused(settings, message):
+    with pytest.raises(TrajectoryError, match=message):
+        force_spectra(simulate(settings, runs=1, steps=1, progress=False), [0])
 
 
 @pytest.fixture(scope="module")
 def rested():
-    """Runs that have come to rest, or nearly."""
-    settings = ParticleSettings(n=7, fa=2.0, step_size=0.004)
-    return settings, simulate(settings, runs=12, steps=4000, every=1000)
-
-
-def test_at_rest_the_modes_are_those_of_the_real_step(rested):
-    settings, trajectory = rested
+    """Runs, a few of which have come to rest, their spectra in the last frame, and which runs are at rest."""
+    trajectory = simulate(RESTED, runs=12, steps=4000, every=1000)
     spectra = force_spectra(trajectory, [4])
     still = np.flatnonzero(spectra["rest"].values[:, 0] < 1e-9)
     assert len(still) >= 3
-    system, none = ParticleSystem(settings), np.zeros(1)
+    return trajectory, spectra, still
 
-    def step(y):
-        y = normal(y, "overall")
-        return system.advance(ParticleState(0, y[None], none, none, np.zeros(1, np.int64)), 1).embedding[0]
 
+def test_at_rest_the_modes_are_those_of_the_real_step(rested):
+    trajectory, spectra, still = rested
+    step = real_step(RESTED)
     for run in still[:3]:
         x = trajectory["embedding"].values[run, -1]
-        basis = free_directions(x, settings)
+        basis = free_directions(x, RESTED)
         real = np.linalg.eigvals(basis.T @ differences(step, x) @ basis)
-        field = force_and_jacobian(x, settings)
-        pull = (x * field.force).sum() / x.size
+        pull = (x * force_and_jacobian(x, RESTED).force).sum() / x.size
         growth, rotation = (spectra[f"{name}_rate"].values[run, 0] for name in ("growth", "rotation"))
-        expected = 1 + settings.step_size * (growth + 1j * rotation) / (1 + settings.step_size * pull)
+        expected = 1 + RESTED.step_size * (growth + 1j * rotation) / (1 + RESTED.step_size * pull)
         np.testing.assert_allclose(np.sort_complex(real), np.sort_complex(expected), atol=1e-6)
-        assert spectra["growth_rate"].values[run, 0, 0] < 0  # it got there, so nothing grows
+        assert growth[0] < 0  # it got there, so nothing grows
 
 
-def test_at_rest_turning_all_particles_is_a_null_mode_and_hides_no_other(rested):
-    settings, trajectory = rested
-    run = int(np.flatnonzero(force_spectra(trajectory, [4])["rest"].values[:, 0] < 1e-9)[0])
-    x = trajectory["embedding"].values[run, -1]
-    field = force_and_jacobian(x, settings)
+def test_at_rest_common_rotation_is_a_null_mode_and_hides_no_other(rested):
+    trajectory, _, still = rested
+    x = trajectory["embedding"].values[still[0], -1]
+    field = force_and_jacobian(x, RESTED)
     kept = np.stack([np.tile([1.0, 0], 7), np.tile([0, 1.0], 7), x.ravel()], -1)
     with_turns = np.linalg.qr(kept, mode="complete")[0][:, 3:]
     pull = (x * field.force).sum() / x.size
     whole = sorted_eigenmodes(np.linalg.eigvals(with_turns.T @ field.jacobian @ with_turns - pull * np.eye(11)))
-    without = sorted_eigenmodes(finite_eigenvalues(constrained_field(x, field, settings).jacobian))
+    without = sorted_eigenmodes(finite_eigenvalues(constrained_field(x, field, RESTED).jacobian))
     null = np.abs(whole.growth + 1j * whole.rotation).argmin()
     assert abs(whole.growth[null]) < 1e-7 * np.abs(whole.growth).max()
     np.testing.assert_allclose(np.delete(whole.growth, null), without.growth, rtol=1e-6)
 
 
 def test_particles_in_one_point_and_diverged_runs_have_no_modes(rested):
-    settings, trajectory = rested
-    field = force_and_jacobian(np.zeros((7, 2)), settings)
-    assert np.isnan(constrained_field(np.zeros((7, 2)), field, settings).jacobian).all()
-    lost = trajectory.copy(deep=True)
+    field = force_and_jacobian(np.zeros((7, 2)), RESTED)
+    assert np.isnan(constrained_field(np.zeros((7, 2)), field, RESTED).jacobian).all()
+    lost = rested[0].copy(deep=True)
     lost["last_step"].values[3] = 1000
     found = force_spectra(lost, [0, 1, 2])
     assert np.isfinite(found["growth_rate"].values[3, :2]).all()
     for name in found.data_vars:
         assert np.isnan(found[name].values[3, 2]).all()
         assert np.isfinite(found[name].values[2]).all()
-
-
-def test_it_is_about_particles_not_too_many():
-    with pytest.raises(TrajectoryError, match="expected particles"):
-        force_spectra(simulate(ModularSettings(n=5, hidden=3), runs=1, steps=1), [0])
-    with pytest.raises(TrajectoryError, match="n times dim"):
-        force_spectra(simulate(ParticleSettings(n=1, dim=1), runs=1, steps=1), [0])

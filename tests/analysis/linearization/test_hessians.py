@@ -1,4 +1,4 @@
-"""Hessians in closed form against products with vectors, curvlinops and finite differences; both ends; movements."""
+"""Hessians in closed form against products with vectors, curvlinops and finite differences; curvature of a run."""
 
 import json
 
@@ -10,17 +10,18 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from analysis.linearization import clustering_head_hessian, network_curvature
+from analysis.linearization import clustering_head_hessian, hessians, network_curvature
 from analysis.linearization.cross_entropy import add_gram, cross_entropy_derivatives
-from analysis.linearization.hessians import dense_hessian, estimate_trace, extreme_eigenpairs, training_objective
-from analysis.linearization.network_curvature import flat_weight_pairs, movement_fractions, relative_learning_rates
-from analysis.linearization.network_curvature import loss_curvature as curvature_of
+from analysis.linearization.hessians import dense_hessian, extreme_eigenpairs, training_objective
+from analysis.linearization.network_curvature import flat_weight_pairs, loss_curvature, movement_fractions
 from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.tasks import all_pairs, sample_sequences, sparse_sum, training_pairs
+
+TRAINED = SparseSettings(data=64, hidden=4, lr=0.02)
 
 
 def network_for(settings):
@@ -36,6 +37,12 @@ def somewhere(network, seed=0, size=0.3):
 def off(found, expected):
     """Largest entry of the difference over the spectral norm."""
     return float((found - expected).abs().max() / torch.linalg.matrix_norm(expected, 2))
+
+
+def closed_form_error(network, row, seed=0):
+    """Difference between the Hessian in closed form and that of products with unit vectors."""
+    objective = training_objective(network, seed)
+    return off(objective.hessian(row), dense_hessian(objective.loss, row))
 
 
 class Module(torch.nn.Module):
@@ -68,28 +75,25 @@ def by_curvlinops(network, seed, row):
 # ------------------------------------------------------------------------------------- VC's network
 
 VARIANTS = [
-    {}, {"table": 3}, {"table": 6, "norm": "unit"}, {"norm": "rms-smooth"}, {"norm": "unit-smooth", "table": 4},
+    {}, {"table": 6, "norm": "unit"}, {"norm": "rms-smooth"}, {"norm": "unit-smooth", "table": 4},
     {"activation": "relu"}, {"receptor_biases": False}, {"output_bias": False}, {"vocab": 3}, {"dim": 1}, {"dim": 3},
     {"dim": 4, "vocab": 4, "norm": "unit", "receptor_biases": False, "output_bias": False},
-    {"length": 6, "sparsity": 2, "positions": (0, 3)}, {"length": 1, "sparsity": 1},
+    {"length": 6, "sparsity": 2, "positions": (0, 3)}, {"length": 1, "sparsity": 1}, {"table": 3, "hidden": 32},
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_the_heads_hessian_is_that_of_curvlinops(variant):
-    network = ClusteringHead(SparseSettings(**{"data": 60, "batch": 30, "hidden": 5, **variant}))
+@pytest.mark.parametrize(
+    "settings",
+    [*(SparseSettings(**{"data": 60, "batch": 30, "hidden": 5, **variant}) for variant in VARIANTS),
+     ModularSettings(n=7, hidden=5), ModularSettings(n=5, dim=3, hidden=4, train_share=1.0),
+     ModularSettings(n=4, dim=1, hidden=1), ModularSettings(n=2, hidden=3), ModularSettings()],
+)  # fmt: skip
+def test_hessians_in_closed_form_are_those_of_curvlinops(settings):
+    network = network_for(settings)
     row = somewhere(network)
     found = training_objective(network, 3).hessian(row)
     assert torch.equal(found, found.T) or off(found, found.T) < 1e-14
     assert off(found, by_curvlinops(network, 3, row)) < 1e-12
-
-
-def test_the_defaults_with_a_table_of_three_have_198_parameters_and_agree():
-    network = ClusteringHead(SparseSettings(table=3))
-    row = somewhere(network)
-    found = training_objective(network, 0)
-    assert len(row) == 198
-    assert off(found.hessian(row), dense_hessian(found.loss, row)) < 1e-12
 
 
 @given(
@@ -98,63 +102,48 @@ def test_the_defaults_with_a_table_of_three_have_198_parameters_and_agree():
     activation=st.sampled_from(["gelu", "relu"]), biases=st.booleans(), bias=st.booleans(), seed=st.integers(0, 99),
 )  # fmt: skip
 @examples(max_examples=25)
-def test_any_small_head_agrees_with_products(vocab, more, length, dim, hidden, norm, activation, biases, bias, seed):
+def test_hessians_of_small_heads_are_those_of_products(
+    vocab, more, length, dim, hidden, norm, activation, biases, bias, seed
+):
     settings = SparseSettings(
         vocab=vocab, table=vocab + more, length=length, sparsity=1 + seed % length, dim=dim, hidden=hidden, norm=norm,
         activation=activation, receptor_biases=biases, output_bias=bias, data=40, batch=40,
     )  # fmt: skip
     network = ClusteringHead(settings)
-    row, found = somewhere(network, seed), training_objective(network, seed)
-    assert off(found.hessian(row), dense_hessian(found.loss, row)) < 1e-11
+    assert closed_form_error(network, somewhere(network, seed), seed) < 1e-11
 
 
-def test_it_does_not_matter_how_many_sequences_are_held_at_a_time(monkeypatch):
+def test_the_hessian_does_not_depend_on_the_number_of_sequences_held_at_a_time(monkeypatch):
     network = ClusteringHead(SparseSettings(data=100, hidden=4))
     row, found = somewhere(network), training_objective(network, 1)
     whole = found.hessian(row)
-    monkeypatch.setattr(clustering_head_hessian, "_MAX_ARRAY_SIZE", 3000)
-    assert off(found.hessian(row), whole) < 1e-14
-    monkeypatch.setattr(clustering_head_hessian, "_MAX_ARRAY_SIZE", 1)
-    assert off(found.hessian(row), whole) < 1e-14
+    for size in (3000, 1):
+        monkeypatch.setattr(clustering_head_hessian, "_MAX_ARRAY_SIZE", size)
+        assert off(found.hessian(row), whole) < 1e-14
 
 
-def test_sequence_embeddings_at_the_origin_do_no_harm():
-    """With V = 0 all of them are there; these forms have a derivative, and autodiff the same."""
-    for norm in ("rms", "rms-smooth", "unit-smooth"):
-        network = ClusteringHead(SparseSettings(data=60, hidden=4, norm=norm, batch=60))
-        row = somewhere(network)
-        row[network.begins["value"] :][:4] = 0
-        found = training_objective(network, 0)
-        assert off(found.hessian(row), dense_hessian(found.loss, row)) < 1e-12
+@pytest.mark.parametrize("norm", ["rms", "rms-smooth", "unit-smooth"])
+def test_the_hessian_is_exact_where_all_sequence_embeddings_are_zero(norm):
+    """With V = 0 they are; these forms have a derivative there, and autodiff the same."""
+    network = ClusteringHead(SparseSettings(data=60, hidden=4, norm=norm, batch=60))
+    row = somewhere(network)
+    row[network.begins["value"] :][:4] = 0
+    assert closed_form_error(network, row) < 1e-12
 
 
-def test_a_saturated_network_has_no_nan():
+def test_the_hessian_of_a_saturated_network_is_finite():
     network = ClusteringHead(SparseSettings(data=60, hidden=4, table=5, batch=60))
     row = somewhere(network)
-    row[:10] *= 1000  # logits of hundreds: shares underflow to 0
-    found = training_objective(network, 0)
-    expected = dense_hessian(found.loss, row)
-    assert torch.isfinite(found.hessian(row)).all()
-    assert off(found.hessian(row), expected) < 1e-9
+    row[:10] *= 1000  # logits of hundreds: probabilities underflow to 0
+    assert torch.isfinite(training_objective(network, 0).hessian(row)).all()
+    assert closed_form_error(network, row) < 1e-9
 
 
 # ------------------------------------------------------------------------------------- CA's network
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [ModularSettings(n=7, hidden=5), ModularSettings(n=5, dim=3, hidden=4, train_share=1.0),
-     ModularSettings(n=4, dim=1, hidden=1), ModularSettings(n=2, hidden=3), ModularSettings()],
-    ids=str,
-)  # fmt: skip
-def test_the_pair_networks_hessian_is_that_of_curvlinops(settings):
-    network = ConstantAttention(settings)
-    row = somewhere(network)
-    assert off(training_objective(network, 5).hessian(row), by_curvlinops(network, 5, row)) < 1e-12
-
-
 @pytest.mark.parametrize("settings", [ModularSettings(n=7, hidden=5), SparseSettings(data=64, hidden=4)])
-def test_the_loss_is_the_recorded_one(settings):
+def test_the_loss_of_the_objective_is_the_recorded_one(settings):
     trajectory = simulate(settings, runs=2, seed=4, steps=6, every=3)
     network = network_for(settings)
     rows = flat_weight_pairs(trajectory, network, [0, 1, 2])
@@ -171,7 +160,7 @@ def test_the_loss_is_the_recorded_one(settings):
 
 
 @given(classes=st.integers(1, 6), scale=st.sampled_from([0.1, 3.0, 400.0]), seed=st.integers(0, 99))
-def test_the_root_of_a_softmaxs_covariance(classes, scale, seed):
+def test_derivatives_of_the_cross_entropy_are_those_of_autodiff(classes, scale, seed):
     generator = np.random.default_rng(seed)
     logits = torch.from_numpy(scale * generator.standard_normal((classes, 9)))
     target, share = torch.from_numpy(generator.integers(0, classes, 9)), torch.from_numpy(generator.random(9))
@@ -179,14 +168,13 @@ def test_the_root_of_a_softmaxs_covariance(classes, scale, seed):
     p = torch.softmax(logits, 0)
     expected = torch.einsum("ks,kl->kls", p, torch.eye(classes, dtype=torch.float64)) - p[:, None] * p
     np.testing.assert_allclose(torch.einsum("krs,lrs->kls", root, root), share * expected, atol=1e-15)
-    by_logits = torch.func.grad(
-        lambda each: torch.nn.functional.cross_entropy(each.T, target, reduction="none") @ share
-    )
-    np.testing.assert_allclose(error, by_logits(logits), atol=1e-14)
+    loss = torch.nn.functional.cross_entropy
+    by_autodiff = torch.func.grad(lambda each: loss(each.T, target, reduction="none") @ share)(logits)
+    np.testing.assert_allclose(error, by_autodiff, atol=1e-14)
 
 
 @pytest.mark.parametrize("rows", [1, 56, 57, 200])
-def test_a_product_with_the_own_transpose(rows, generator):
+def test_products_with_the_own_transpose_are_added(rows, generator):
     x = torch.from_numpy(generator.standard_normal((rows, 31)))
     total = torch.ones(rows, rows, dtype=torch.float64)
     add_gram(total, x)
@@ -197,7 +185,7 @@ def quadratic(matrix):
     return lambda row: row @ matrix @ row / 2 + row.sum()
 
 
-def test_both_ends_and_the_trace_of_a_planted_hessian(generator):
+def test_extreme_eigenpairs_and_the_trace_of_a_planted_hessian(generator):
     values = np.concatenate([[-3.0, -2.0, -1.0], np.linspace(-0.1, 0.1, 114), [5.0, 6.0, 7.0]])
     turn = np.linalg.qr(generator.standard_normal((120, 120)))[0]
     matrix = torch.from_numpy((turn * values) @ turn.T)
@@ -205,27 +193,26 @@ def test_both_ends_and_the_trace_of_a_planted_hessian(generator):
     assert off(dense_hessian(loss, row), matrix) < 1e-13
     found = extreme_eigenpairs(loss, row, 3)
     np.testing.assert_allclose(found.values, [-3, -2, -1, 5, 6, 7], atol=1e-10)
-    for column, place in zip(found.vectors.T, (0, 1, 2, 117, 118, 119), strict=True):
-        assert abs(column @ turn[:, place]) == pytest.approx(1, abs=1e-8)
-    estimate = estimate_trace(loss, row, 4000)
+    cosines = np.abs((np.asarray(found.vectors) * turn[:, [0, 1, 2, 117, 118, 119]]).sum(axis=0))
+    np.testing.assert_allclose(cosines, 1, atol=1e-8)
+    estimate = hessians.estimate_trace(loss, row, 4000)
     assert abs(estimate.value - values.sum()) < 4 * estimate.error
-    assert estimate.error == pytest.approx(
-        np.sqrt(2 * (np.square(matrix.numpy()).sum() - np.square(np.diag(matrix)).sum()) / 4000), rel=0.1
-    )
-    exact = estimate_trace(quadratic(torch.diag(torch.arange(1.0, 9.0, dtype=torch.float64))), row[:8])
+    off_diagonal = (matrix**2).sum() - (torch.diag(matrix) ** 2).sum()
+    assert estimate.error == pytest.approx(np.sqrt(2 * float(off_diagonal) / 4000), rel=0.1)
+    exact = hessians.estimate_trace(quadratic(torch.diag(torch.arange(1.0, 9.0, dtype=torch.float64))), row[:8])
     assert (exact.value, exact.error) == (36, 0)
     with pytest.raises(ValueError, match="count: found 60"):
         extreme_eigenpairs(loss, row, 60)
     with pytest.raises(ValueError, match="probes: found 1"):
-        estimate_trace(loss, row, 1)
+        hessians.estimate_trace(loss, row, 1)
 
 
-def test_a_hessian_of_zeros_and_one_that_does_not_converge_are_no_crash(generator, monkeypatch):
+def test_eigenpairs_that_are_not_found_are_nan(generator, monkeypatch):
     row = torch.from_numpy(generator.standard_normal(50))
     flat = extreme_eigenpairs(lambda row: row.sum() + 0 * (row**2).sum(), row, 2)
     np.testing.assert_array_equal(flat.values, [0, 0, 0, 0])
     assert np.isnan(flat.vectors).all()
-    monkeypatch.setattr("analysis.linearization.hessians._MAX_RESTARTS", 1)
+    monkeypatch.setattr(hessians, "_MAX_RESTARTS", 1)
     square = torch.from_numpy(generator.standard_normal((400, 400)))
     lost = extreme_eigenpairs(quadratic(square + square.T), torch.ones(400, dtype=torch.float64), 2)
     assert np.isnan(lost.values).all()
@@ -234,7 +221,7 @@ def test_a_hessian_of_zeros_and_one_that_does_not_converge_are_no_crash(generato
     assert np.isnan(broken.values).all()
 
 
-def test_shares_of_a_movement_add_up(generator):
+def test_movement_fractions_are_squares_of_cosines(generator):
     turn = np.linalg.qr(generator.standard_normal((9, 9)))[0]
     found = movement_fractions(turn, 2 * turn[:, 3] - 1e-3 * turn[:, 5])
     np.testing.assert_allclose(found[[3, 5]], [1, 2.5e-7], rtol=1e-6)
@@ -247,77 +234,62 @@ def test_shares_of_a_movement_add_up(generator):
 
 @pytest.fixture(scope="module")
 def trained():
-    return simulate(SparseSettings(data=64, hidden=4, lr=0.02), runs=3, steps=8, every=2)
+    return simulate(TRAINED, runs=3, steps=8, every=2)
 
 
 def test_spectra_layers_and_traces_are_those_of_the_hessian(trained):
     threads = torch.get_num_threads()
-    found = curvature_of(trained, [0, 3], quiet=True)
+    found = loss_curvature(trained, [0, 3], quiet=True)
     assert torch.get_num_threads() == threads
-    network = network_for(SparseSettings(data=64, hidden=4, lr=0.02))
+    network = ClusteringHead(TRAINED)
     rows = flat_weight_pairs(trained, network, [0, 3])
-    for run in range(3):
-        for frame in range(2):
-            here = found.isel(run=run, step=frame)
-            hessian = dense_hessian(training_objective(network, run).loss, torch.from_numpy(rows[run, frame, 0]))
-            values, vectors = np.linalg.eigh(hessian.numpy())
-            np.testing.assert_allclose(here["eigenvalue"], values, atol=1e-12 * values[-1])
-            assert here["trace"] == pytest.approx(values.sum())
-            assert here["sharpness"] == pytest.approx(values[-1])
-            for place, (name, begin) in enumerate(network.begins.items()):
-                block = np.linalg.eigvalsh(hessian[begin:, begin:][: network.lengths[place], : network.lengths[place]])
-                assert here["layer_lowest"].sel(layer=name) == pytest.approx(block[0], abs=1e-12)
-                assert here["layer_highest"].sel(layer=name) == pytest.approx(block[-1], abs=1e-12)
-            moved = rows[run, frame, 1] - rows[run, frame, 0]
-            along = np.square(vectors.T @ moved) / (moved @ moved)
-            assert here["lowest_share"] == pytest.approx(along[0], rel=1e-6, abs=1e-12)
-            assert here["highest_share"] == pytest.approx(along[-1], rel=1e-6, abs=1e-12)
-            negative = values < -1e-6 * np.abs(values).max()
-            assert here["negative_share"] == pytest.approx(along[negative].sum(), rel=1e-6)
-            assert here["negative_chance"] == pytest.approx(negative.mean())
+    for run, frame in np.ndindex(3, 2):
+        here = found.isel(run=run, step=frame)
+        hessian = dense_hessian(training_objective(network, run).loss, torch.from_numpy(rows[run, frame, 0]))
+        values, vectors = np.linalg.eigh(hessian.numpy())
+        np.testing.assert_allclose(here["eigenvalue"], values, atol=1e-12 * values[-1])
+        assert here["trace"] == pytest.approx(values.sum())
+        assert here["sharpness"] == pytest.approx(values[-1])
+        for place, (name, begin) in enumerate(network.begins.items()):
+            block = np.linalg.eigvalsh(hessian[begin:, begin:][: network.lengths[place], : network.lengths[place]])
+            assert here["layer_lowest"].sel(layer=name) == pytest.approx(block[0], abs=1e-12)
+            assert here["layer_highest"].sel(layer=name) == pytest.approx(block[-1], abs=1e-12)
+        moved = rows[run, frame, 1] - rows[run, frame, 0]
+        along = np.square(vectors.T @ moved) / (moved @ moved)
+        assert here["lowest_share"] == pytest.approx(along[0], rel=1e-6, abs=1e-12)
+        assert here["highest_share"] == pytest.approx(along[-1], rel=1e-6, abs=1e-12)
+        negative = values < -1e-6 * np.abs(values).max()
+        assert here["negative_share"] == pytest.approx(along[negative].sum(), rel=1e-6)
+        assert here["negative_chance"] == pytest.approx(negative.mean())
 
 
 def test_a_movement_planted_along_the_lowest_direction_is_found(trained):
-    network = network_for(SparseSettings(data=64, hidden=4, lr=0.02))
+    network, planted = ClusteringHead(TRAINED), trained.copy(deep=True)
     rows = flat_weight_pairs(trained, network, [1])
-    planted = trained.copy(deep=True)
     for run in range(3):
         row = torch.from_numpy(rows[run, 0, 0])
         lowest = torch.linalg.eigh(training_objective(network, run).hessian(row)).eigenvectors[:, 0]
         for name, value in network.unflatten(row + 0.5 * lowest).items():
             planted[name].values[run, 2] = value.numpy()
-    found = curvature_of(planted, [1], quiet=True)
-    np.testing.assert_allclose(found["lowest_share"], 1, atol=1e-6)
-    np.testing.assert_allclose(found["negative_share"], 1, atol=1e-6)
-    np.testing.assert_allclose(found["highest_share"], 0, atol=1e-6)
+    found = loss_curvature(planted, [1], quiet=True)
+    for name, expected in (("lowest_share", 1), ("negative_share", 1), ("highest_share", 0)):
+        np.testing.assert_allclose(found[name], expected, atol=1e-6)
 
 
-def test_a_random_movement_has_the_chance_level(trained, generator):
-    """1 / parameters along one direction, on average."""
-    network = network_for(SparseSettings(data=64, hidden=4, lr=0.02))
-    vectors = torch.linalg.eigh(training_objective(network, 0).hessian(somewhere(network))).eigenvectors.numpy()
-    found = np.stack([movement_fractions(vectors, generator.standard_normal(len(vectors))) for _ in range(4000)])
-    count = len(vectors)
-    error = np.sqrt(2 / 4000) / count
-    assert abs(found[:, 0].mean() - 1 / count) < 5 * error
-    assert abs(found[:, :20].sum(axis=1).mean() - 20 / count) < 5 * np.sqrt(20) * error
-
-
-def test_what_has_no_value_is_left_out(trained):
+def test_frames_after_divergence_have_no_curvature(trained):
     lost = trained.copy(deep=True)
     lost["last_step"].values[0] = 4
-    found = curvature_of(lost, [1, 2, 3, 4], quiet=True)
+    found = loss_curvature(lost, [1, 2, 3, 4], quiet=True)
     known = np.isfinite(found["eigenvalue"].values).all(axis=-1)
-    np.testing.assert_array_equal(known[0], [True, True, False, False])
-    assert known[1:].all()
-    np.testing.assert_array_equal(np.isfinite(found["lowest_share"].values[0]), [True, False, False, False])
-    np.testing.assert_array_equal(np.isfinite(found["lowest_share"].values[1]), [True, True, True, False])
+    np.testing.assert_array_equal(known, [[True, True, False, False], [True] * 4, [True] * 4])
+    moved = np.isfinite(found["lowest_share"].values[:2])
+    np.testing.assert_array_equal(moved, [[True, False, False, False], [True, True, True, False]])
 
 
-def test_both_ends_agree_with_the_whole(trained, monkeypatch):
-    whole = curvature_of(trained, [0, 2], quiet=True)
+def test_extreme_eigenvalues_agree_with_the_whole_spectrum(trained, monkeypatch):
+    whole = loss_curvature(trained, [0, 2], quiet=True)
     monkeypatch.setattr(network_curvature, "_MAX_DENSE", 10)
-    ends = curvature_of(trained, [0, 2], quiet=True)
+    ends = loss_curvature(trained, [0, 2], quiet=True)
     assert ends.sizes["mode"] == 6
     expected = whole["eigenvalue"].values[..., [0, 1, 2, -3, -2, -1]]
     np.testing.assert_allclose(ends["eigenvalue"], expected, atol=1e-9 * expected.max())
@@ -328,37 +300,33 @@ def test_both_ends_agree_with_the_whole(trained, monkeypatch):
 
 
 @pytest.mark.parametrize("dense", [2000, 10])
-def test_layers_of_other_learning_rates_have_their_own_limit(dense, monkeypatch):
+def test_sharpness_accounts_for_learning_rates_of_layers(dense, monkeypatch):
     """Gradient descent with a step of its own for each layer is stable up to 2 / lr of the scaled Hessian."""
     settings = SparseSettings(data=64, hidden=4, mlp_lr_discount=0.05)
     trajectory, network = simulate(settings, runs=1, steps=2, every=2), ClusteringHead(settings)
     monkeypatch.setattr(network_curvature, "_MAX_DENSE", dense)
-    found = curvature_of(trajectory, [1], quiet=True)
-    hessian = (
-        training_objective(network, 0)
-        .hessian(torch.from_numpy(flat_weight_pairs(trajectory, network, [1])[0, 0, 0]))
-        .numpy()
-    )
-    rates = relative_learning_rates(network)
+    found = loss_curvature(trajectory, [1], quiet=True)
+    row = torch.from_numpy(flat_weight_pairs(trajectory, network, [1])[0, 0, 0])
+    rates = network_curvature.relative_learning_rates(network)
     assert set(rates) == {1.0, 20.0}
-    limit = np.abs(np.linalg.eigvals(np.diag(rates) @ hessian)).max()
+    limit = np.abs(np.linalg.eigvals(np.diag(rates) @ training_objective(network, 0).hessian(row).numpy())).max()
     assert found["sharpness"].item() == pytest.approx(limit, rel=1e-8)
 
 
-def test_a_run_that_is_finetuned_is_judged_on_its_own_task(tmp_path):
+def test_the_curvature_of_a_finetuned_run_is_that_of_its_own_task(tmp_path):
     simulate(SparseSettings(data=64, hidden=4), runs=2, steps=2, every=2, out=tmp_path / "first.nc")
     settings = SparseSettings(data=64, hidden=4, vocab=3, start=str(tmp_path / "first.nc"), start_step=-1)
     trajectory = simulate(settings, runs=2, steps=2, every=2)
     assert json.loads(trajectory.attrs["config_json"])["vocab"] == 3
-    found = curvature_of(trajectory, [0], quiet=True)
+    found = loss_curvature(trajectory, [0], quiet=True)
     network = ClusteringHead(settings)
     hessian = by_curvlinops(network, 1, torch.from_numpy(flat_weight_pairs(trajectory, network, [0])[1, 0, 0]))
     np.testing.assert_allclose(found["eigenvalue"].values[1, 0], np.linalg.eigvalsh(hessian), atol=1e-12)
 
 
-def test_it_wants_a_network_and_its_weights():
+def test_trajectories_without_a_network_or_its_weights_are_refused():
     with pytest.raises(TrajectoryError, match="networks are"):
-        curvature_of(simulate(ParticleSettings(n=5), runs=1, steps=1), [0])
+        loss_curvature(simulate(ParticleSettings(n=5), runs=1, steps=1), [0])
     metrics = simulate(ModularSettings(n=5, hidden=3), runs=1, steps=2, every=2, record="metrics")
     with pytest.raises(TrajectoryError, match=r"missing; a run recorded with record=metrics"):
-        curvature_of(metrics, [0])
+        loss_curvature(metrics, [0])

@@ -27,14 +27,18 @@ def test_events_that_go_together_in_a_run_count_for_fewer(generator):
     assert together.low == pytest.approx(exact.low, abs=0.01)
 
 
-def test_the_median_has_its_exact_interval(generator):
-    assert np.isnan(median_interval(np.arange(5)).low)
-    assert median_interval(np.arange(6)) == (2.5, 0, 5)
+def test_the_interval_of_a_median_covers_as_often_as_it_says(generator):
+    for count in (6, 15, 100):
+        found = [median_interval(each) for each in generator.exponential(size=(2000, count))]
+        covered = np.mean([each.low <= np.log(2) <= each.high for each in found])
+        assert covered > 0.95 - 4 * np.sqrt(0.95 * 0.05 / 2000)
+        one_less = int(stats.binom.ppf(0.025, count, 0.5)) + 1  # the next narrower one covers too seldom
+        assert 1 - 2 * stats.binom.cdf(one_less - 1, count, 0.5) < 0.95
+    few = median_interval(np.arange(5.0))
+    assert (few.value, np.isnan(few.low), np.isnan(few.high)) == (2, True, True)
+    assert np.isnan(median_interval(np.array([])).value)
+    assert median_interval(np.arange(6.0)) == (2.5, 0, 5)
     assert median_interval(np.arange(10))[1:] == (1, 8)  # 1 - 2 P(Bin(10, 1/2) <= 1) = .979
-    held = [
-        (found := median_interval(generator.exponential(size=25))).low <= np.log(2) <= found.high for _ in range(800)
-    ]
-    assert np.mean(held) > 0.94
 
 
 def test_clustered_events_have_intervals_over_runs(generator):

@@ -23,6 +23,16 @@ def test_t_interval_of_a_mean():
     assert mean_interval(values) == pytest.approx((values.mean(), low, high))
 
 
+def test_the_interval_of_a_difference_covers_as_often_as_it_says(generator):
+    covered = 0
+    for _ in range(400):
+        found = difference_interval(generator.normal(1, 1, 12), generator.normal(0.4, 3, 25))
+        covered += found.low <= 0.6 <= found.high
+    assert 0.92 < covered / 400 < 0.98
+    assert difference_interval(np.ones(3), np.zeros(4)) == (1, 1, 1)
+    assert np.isnan(difference_interval(np.ones(1), np.zeros(4)).low)
+
+
 @pytest.mark.parametrize("values", [[0.6, 0.9], [0.2, 0.9, 0.95], [0.0, 1.0]])
 def test_an_interval_stays_within_what_is_possible(values):
     """Two accuracies of 60% and 90% have the t interval 75 ± 191%."""

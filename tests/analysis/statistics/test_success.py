@@ -5,7 +5,7 @@ from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
 from dynamics.simulation import simulate
 
 
-def test_success_is_judged_at_the_end_and_not_after_diverging():
+def test_success_depends_on_the_last_frame_of_the_evaluation_split_and_on_divergence():
     trajectory = simulate(ModularSettings(n=7, hidden=6), runs=4, steps=40, progress=False)
     assert evaluation_split(trajectory) == "validation"
     assert evaluation_split(simulate(SparseSettings(data=64, hidden=7), runs=1, steps=1, progress=False)) == "test"

@@ -1,8 +1,9 @@
-"""Comparisons of trajectories of any systems."""
+"""Comparisons of trajectories of particles and networks."""
 
 import numpy as np
 import pytest
 
+from analysis.structures import embedding_motion as motion
 from analysis.structures.circles_and_grids import circles, count_imperfections, grid_imperfections, is_circle
 from analysis.structures.comparison import (
     COMPARED_SIDES,
@@ -11,12 +12,6 @@ from analysis.structures.comparison import (
     compare_trajectories,
     comparison_rows,
     simulate_particles_from,
-)
-from analysis.structures.embedding_motion import (
-    departure_times,
-    embedding_displacement,
-    embedding_speed,
-    on_normalised_time,
 )
 from analysis.structures.procrustes import end_shape_distances
 from dynamics.errors import TrajectoryError
@@ -27,13 +22,9 @@ NETWORK = ModularSettings(n=7, hidden=9)
 
 
 @pytest.fixture(scope="module")
-def network_file(tmp_path_factory):
-    return str(tmp_path_factory.mktemp("network") / "a.nc")
-
-
-@pytest.fixture(scope="module")
-def network(network_file):
-    return simulate(NETWORK, runs=6, steps=60, every=10, out=network_file, progress=False)
+def network(tmp_path_factory):
+    path = tmp_path_factory.mktemp("network") / "a.nc"
+    return simulate(NETWORK, runs=6, steps=60, every=10, out=path, progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +39,12 @@ def rows_of(comparison):
 @pytest.mark.parametrize("which", ["network", "particles"])
 def test_either_system_goes_through_everything_that_reads_embeddings_or_norms(which, request):
     trajectory = request.getfixturevalue(which)
-    for function in (circles, grid_imperfections, embedding_speed, embedding_displacement):
+    for function in (circles, grid_imperfections, motion.embedding_speed, motion.embedding_displacement):
         found = function(trajectory)
         assert found.sizes["run"] == trajectory.sizes["run"]
         assert found.sizes["step"] == trajectory.sizes["step"]
-    assert on_normalised_time(embedding_displacement(trajectory)).sizes["normalised_time"] == 101
-    assert np.isfinite(departure_times(trajectory)).all()
+    assert motion.on_normalised_time(motion.embedding_displacement(trajectory)).sizes["normalised_time"] == 101
+    assert np.isfinite(motion.departure_times(trajectory)).all()
     np.testing.assert_allclose(np.diag(end_shape_distances(trajectory, trajectory)), 0, atol=1e-6)
     same = compare_trajectories(trajectory, trajectory)
     assert same.attrs["paired"] == 1
@@ -96,10 +87,12 @@ def test_intervals_stay_within_what_is_possible(network, particles):
             assert np.isnan(low) or (low >= least and high <= most), name
 
 
-def test_pairs_are_found_and_matter(network, network_file):
+def test_pairs_are_found_and_matter(network):
     """Particles begun at the networks' first embeddings, against a second set begun elsewhere."""
-    twin = simulate(ParticleSettings(n=7, start=network_file), runs=6, steps=50, progress=False)
-    other = simulate(ParticleSettings(n=7), runs=6, steps=50, progress=False)
+    twin, other = (
+        simulate(ParticleSettings(n=7, start=start), runs=6, steps=50, progress=False)
+        for start in (network.encoding["source"], "random")
+    )
     assert compare_trajectories(network, twin).attrs["paired"] == 1
     assert compare_trajectories(network, other).attrs["paired"] == 0
     same = rows_of(compare_trajectories(twin, twin))
@@ -108,46 +101,39 @@ def test_pairs_are_found_and_matter(network, network_file):
     assert same["shape distance of pairs; unpaired"]["first"] < 1e-6
 
 
-def test_the_partner_is_as_long_as_was_asked(network, network_file):
-    lengths = (5, 60, 5)  # a shorter one after a longer one
-    partners = [simulate_particles_from(network, network_file, ParticleSettings(), steps)[1] for steps in lengths]
+def test_simulated_particles_have_the_given_length(network):
+    lengths, path = (5, 60, 5), network.encoding["source"]  # a shorter one after a longer one
+    partners = [simulate_particles_from(network, path, ParticleSettings(), steps)[1] for steps in lengths]
     assert [int(each["step"][-1]) for each in partners] == list(lengths)
     np.testing.assert_array_equal(partners[0]["embedding"], partners[2]["embedding"])
 
 
-def test_a_run_that_diverged_is_left_out(network, particles):
-    ill = network.copy()
-    ill["last_step"] = network["last_step"].copy(data=[60, 30, 60, 60, 60, 60])
+def test_diverged_runs_are_left_out(network, particles):
+    ill, none = (network.assign(last_step=("run", last)) for last in ([60, 30, 60, 60, 60, 60], [30] * 6))
     found = compare_trajectories(ill, particles)
-    for name in ("first_circle", "first_imperfections", "first_departure"):
-        np.testing.assert_array_equal(np.isnan(found[name]), [False, True, False, False, False, False])
-    assert np.isnan(found["between"][1]).all()
-    assert np.isfinite(found["between"].isel(first_run=[0, 2, 3, 4, 5])).all()
+    for name in ("first_circle", "first_imperfections", "first_departure", "between"):
+        missing = np.isnan(found[name]).values.reshape(6, -1)
+        assert (missing.T == [False, True, False, False, False, False]).all()
     assert np.isfinite(comparison_rows(found)[0]["first"])
-    none = network.copy()
-    none["last_step"] = network["last_step"].copy(data=[30] * 6)
     assert all(np.isnan(row["p_value"]) for row in comparison_rows(compare_trajectories(none, particles)))
 
 
-def test_what_cannot_be_compared_is_an_error(network):
-    with pytest.raises(TrajectoryError, match="token: found 7 and 5"):
-        compare_trajectories(network, simulate(ParticleSettings(n=5), runs=2, steps=3, progress=False))
-    with pytest.raises(TrajectoryError, match="found a single frame"):
-        compare_trajectories(network, simulate(NETWORK, runs=2, steps=0, progress=False))
-    with pytest.raises(TrajectoryError, match="record=metrics"):
-        compare_trajectories(network, simulate(NETWORK, runs=2, steps=3, record="metrics", progress=False))
+@pytest.mark.parametrize(
+    ("settings", "words", "message"),
+    [(ParticleSettings(n=5), {"steps": 3}, "token: found 7 and 5"), (NETWORK, {"steps": 0}, "found a single frame"),
+     (NETWORK, {"steps": 3, "record": "metrics"}, "record=metrics")],
+)  # fmt: skip
+def test_trajectories_that_cannot_be_compared_are_refused(network, settings, words, message):
+    with pytest.raises(TrajectoryError, match=message):
+        compare_trajectories(network, simulate(settings, runs=2, progress=False, **words))
+    for n in (1, 2):
+        trajectory = simulate(ParticleSettings(n=n), runs=2, steps=3, progress=False)
+        with pytest.raises(TrajectoryError, match=f"token: found {n}, expected at least 3"):
+            compare_trajectories(trajectory, trajectory)
 
 
-@pytest.mark.parametrize("n", [1, 2])
-def test_too_few_tokens_for_a_shape_are_refused(n):
-    trajectory = simulate(ParticleSettings(n=n), runs=2, steps=3, progress=False)
-    with pytest.raises(TrajectoryError, match=f"token: found {n}, expected at least 3"):
-        compare_trajectories(trajectory, trajectory)
-
-
-def test_pairs_are_tested_as_pairs():
-    a = np.array([1.0] * 20 + [0.0] * 80)
-    b = np.array([1.0] * 30 + [0.0] * 70)
+def test_paired_runs_are_tested_in_pairs():
+    a, b = (np.arange(100) < 20).astype(float), (np.arange(100) < 30).astype(float)
     p_value, test = _circle_test(a, b, paired=True)
     assert test == "McNemar"
     np.testing.assert_allclose(p_value, 2 * 0.5**10)

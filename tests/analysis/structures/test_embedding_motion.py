@@ -1,5 +1,7 @@
 """Speed, distance and escape against plain loops, on trajectories of any origin, diverged and at rest."""
 
+import math
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -22,27 +24,17 @@ seeds = st.integers(0, 2**32)
 
 def trajectory_of(embedding, time, last_step=None):
     """A trajectory whose frames after `last_step` repeat the frame there, as those of runs that diverged do."""
-    runs, frames, tokens, dim = embedding.shape
+    runs, frames = embedding.shape[:2]
     step = 10 * np.arange(frames)
     last_step = np.full(runs, step[-1]) if last_step is None else np.asarray(last_step)
     embedding = np.take_along_axis(embedding, np.minimum(step, last_step[:, None])[..., None, None] // 10, axis=1)
-    norm = (("run", "step", "layer"), np.ones((runs, frames, 2)))
     return xr.Dataset(
         {
             "embedding": (("run", "step", "token", "axis"), embedding),
-            "gradient_norm": norm,
-            "update_norm": norm,
-            "status": ("run", np.where(last_step < step[-1], 2, 1).astype(np.int8)),
+            "gradient_norm": (("run", "step", "layer"), np.ones((runs, frames, 2))),
             "last_step": ("run", last_step),
         },
-        coords={
-            "step": step,
-            "time": ("step", np.asarray(time, dtype=float)),
-            "seed": ("run", np.arange(runs) + 3),
-            "token": np.arange(tokens),
-            "axis": np.arange(dim),
-            "layer": ["embedding", "linear"],
-        },
+        {"step": step, "time": ("step", np.asarray(time, dtype=float)), "seed": ("run", np.arange(runs) + 3)},
     )
 
 
@@ -56,87 +48,65 @@ def trajectory(generator):
     return trajectory_of(generator.standard_normal((3, 6, 5, 2)), times_of(generator, 6), [50, 20, 0])
 
 
-def naive_distance(x, y):
-    return np.sqrt(sum((x[i, a] - y[i, a]) ** 2 for i in range(x.shape[0]) for a in range(x.shape[1])))
-
-
-def naive_escape(values, time, share):
+def naive_rise(values, time, fraction):
     """Walk along the polygon of displacements until it comes to the level."""
     valid = [value for value in values if not np.isnan(value)]
     if not valid or max(valid) <= 0:
         return np.nan
-    level = share * max(valid)
-    for k, value in enumerate(valid):
-        if value >= level:
-            at = time[k]
-            if k > 0:
-                at = time[k - 1] + (time[k] - time[k - 1]) * (level - valid[k - 1]) / (value - valid[k - 1])
-            return (at - time[0]) / (time[-1] - time[0])
-    raise AssertionError("the largest value reaches any share of itself")
+    level = fraction * max(valid)
+    k = next(k for k, value in enumerate(valid) if value >= level)
+    at = time[k]
+    if k > 0:
+        at = time[k - 1] + (time[k] - time[k - 1]) * (level - valid[k - 1]) / (valid[k] - valid[k - 1])
+    return (at - time[0]) / (time[-1] - time[0])
 
 
 # ------------------------------------------------------------------------------------- speed and distance
 
 
 @given(seed=seeds, frames=st.integers(1, 6), tokens=st.integers(1, 4), dim=st.integers(1, 3))
-def test_speed_and_displacement_in_plain_loops(seed, frames, tokens, dim):
+def test_speeds_and_displacements_are_those_of_plain_loops(seed, frames, tokens, dim):
     generator = np.random.default_rng(seed)
     x, time = generator.standard_normal((2, frames, tokens, dim)), times_of(generator, frames)
-    found_speed, found = frame_speeds(x, time), frame_displacements(x)
-    assert found_speed.shape == found.shape == (2, frames)
+    speed, displacement = frame_speeds(x, time), frame_displacements(x)
+    assert speed.shape == displacement.shape == (2, frames)
     for run in range(2):
-        assert np.isnan(found_speed[run, 0])
-        assert found[run, 0] == 0
+        assert np.isnan(speed[run, 0])
+        assert displacement[run, 0] == 0
         for k in range(1, frames):
-            moved = naive_distance(x[run, k], x[run, k - 1])
-            np.testing.assert_allclose(found_speed[run, k], moved / (time[k] - time[k - 1]), rtol=1e-12)
-            np.testing.assert_allclose(found[run, k], naive_distance(x[run, k], x[run, 0]), rtol=1e-12)
-
-
-def test_constant_motion_has_constant_speed_however_it_is_recorded():
-    time = np.array([0.0, 0.5, 2.0, 2.25])
-    velocity = np.array([[3.0, 0.0], [0.0, 4.0]])
-    x = 7 + time[:, None, None] * velocity
-    np.testing.assert_allclose(frame_speeds(x, time)[1:], 5)
-    np.testing.assert_allclose(frame_displacements(x), 5 * time)
+            moved = math.dist(x[run, k].ravel(), x[run, k - 1].ravel())
+            np.testing.assert_allclose(speed[run, k], moved / (time[k] - time[k - 1]), rtol=1e-12)
+            distance = math.dist(x[run, k].ravel(), x[run, 0].ravel())
+            np.testing.assert_allclose(displacement[run, k], distance, rtol=1e-12)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-170, 1e200, 8e307])
-def test_no_distance_is_too_small_or_large(scale):
+def test_very_small_and_large_distances_are_exact(scale):
     x = scale * np.array([[[0.0, 0.0]], [[0.75, -1.0]], [[-0.75, 1.0]]])
     np.testing.assert_allclose(frame_displacements(x) / scale, [0, 1.25, 1.25])
     np.testing.assert_allclose(frame_speeds(x[:2], np.array([0.0, 2.0]))[1] / scale, 0.625)
     assert frame_displacements(np.array([[[1.7e308]], [[-1.7e308]]]))[1] == np.inf
 
 
-def test_single_precision_is_measured_in_double(generator):
+def test_single_precision_is_measured_in_double_precision(generator):
     x = generator.standard_normal((4, 5, 2)).astype(np.float32)
     np.testing.assert_array_equal(frame_displacements(x), frame_displacements(x.astype(np.float64)))
     assert frame_displacements(x).dtype == np.float64
 
 
-@pytest.mark.parametrize("function", [embedding_speed, embedding_displacement])
-def test_frames_after_a_run_diverged_are_nan(function, trajectory):
-    found = function(trajectory)
-    assert found.dims == ("run", "step")
-    assert found["seed"].values.tolist() == [3, 4, 5]
-    np.testing.assert_array_equal(found["time"], trajectory["time"])
-    missing = np.isnan(found.values)
-    if function is embedding_speed:
-        assert missing[:, 0].all()
-        missing[:, 0] = False
-    np.testing.assert_array_equal(missing, trajectory["step"].values > trajectory["last_step"].values[:, None])
-
-
-def test_the_labelled_ones_give_what_the_arrays_give(trajectory):
+def test_labelled_functions_give_what_array_functions_give_until_a_run_diverged(trajectory):
     x, time = trajectory["embedding"].values, trajectory["time"].values
     valid = trajectory["step"].values <= trajectory["last_step"].values[:, None]
     expected_speed, expected = (
-        np.where(valid, frame_speeds(x, time), np.nan),
-        np.where(valid, frame_displacements(x), np.nan),
+        np.where(valid, each, np.nan) for each in (frame_speeds(x, time), frame_displacements(x))
     )
+    assert np.isnan(expected_speed[:, 0]).all()
+    for found in (embedding_speed(trajectory), embedding_displacement(trajectory)):
+        assert found.dims == ("run", "step")
+        assert found["seed"].values.tolist() == [3, 4, 5]
+        np.testing.assert_array_equal(found["time"], trajectory["time"])
     other = trajectory.transpose("axis", "token", "step", "run", "layer")
-    for given_one in (trajectory, other, trajectory.drop_vars(["gradient_norm", "update_norm", "status"])):
+    for given_one in (trajectory, other, trajectory.drop_vars("gradient_norm")):
         np.testing.assert_array_equal(embedding_speed(given_one).transpose("run", "step"), expected_speed)
         np.testing.assert_array_equal(embedding_displacement(given_one).transpose("run", "step"), expected)
         np.testing.assert_array_equal(departure_times(given_one, 0.3), rise_times(expected, time, 0.3))
@@ -149,34 +119,29 @@ def test_the_labelled_ones_give_what_the_arrays_give(trajectory):
 
 
 @given(
-    values=st.lists(st.floats(0, 10) | st.just(0.0), min_size=2, max_size=8),
-    masked=st.integers(0, 3),
-    fraction=st.floats(0.01, 1),
-    seed=seeds,
-)
-def test_rise_times_in_plain_loops(values, masked, fraction, seed):
+    values=st.lists(st.floats(0, 10) | st.just(0.0), min_size=2, max_size=8), masked=st.integers(0, 3),
+    fraction=st.floats(0.01, 1), seed=seeds,
+)  # fmt: skip
+def test_rise_times_are_those_of_plain_loops(values, masked, fraction, seed):
     values = np.array([value if value > 1e-6 else 0.0 for value in values])
     values[len(values) - masked :] = np.nan
     time = times_of(np.random.default_rng(seed), len(values))
     found = rise_times(values, time, fraction)
-    np.testing.assert_allclose(found, naive_escape(values, time, fraction), atol=1e-9)
+    np.testing.assert_allclose(found, naive_rise(values, time, fraction), atol=1e-9)
     assert np.isnan(found) or 0 <= found <= 1
     stacked = rise_times(np.stack([values, 0 * values, 2 * values]), 5 * time + 3, fraction)
     np.testing.assert_allclose(stacked, [found, np.nan, found], atol=1e-9)
 
 
-def test_an_escape_between_frames_and_on_the_way_of_a_diverged_run():
-    values = [[0, 1, 4, 2], [0, 1, 2, np.nan], [0, 0, 0, 0], [np.nan] * 4]
-    found = rise_times(np.array(values), np.array([2.0, 3.0, 5.0, 6.0]), fraction=0.5)
+def test_rise_times_lie_between_frames_and_are_the_first():
+    values = np.array([[0, 1, 4, 2], [0, 1, 2, np.nan], [0, 0, 0, 0], [np.nan] * 4])
+    found = rise_times(values, np.array([2.0, 3.0, 5.0, 6.0]), fraction=0.5)
     np.testing.assert_allclose(found, [(1 + 2 / 3) / 4, 1 / 4, np.nan, np.nan])
-    np.testing.assert_allclose(rise_times(np.array(values[0]), np.arange(4), fraction=1), 2 / 3)
-
-
-def test_the_first_time_counts_when_a_run_comes_back():
+    np.testing.assert_allclose(rise_times(values[0], np.arange(4), fraction=1), 2 / 3)
     assert rise_times(np.array([0.0, 10.0, 0.0, 10.0, 11.0]), np.arange(5.0), fraction=10 / 11) == pytest.approx(0.25)
 
 
-def test_a_run_that_never_moves_does_not_escape():
+def test_a_run_that_never_moves_has_no_departure_time():
     x = np.broadcast_to(np.full((5, 2), 0.1), (2, 4, 5, 2))
     trajectory = trajectory_of(x, np.arange(4))
     assert np.isnan(departure_times(trajectory)).all()
@@ -185,17 +150,17 @@ def test_a_run_that_never_moves_does_not_escape():
     assert np.isnan(departure_times(trajectory.isel(step=[0]))).all()
 
 
-def test_what_a_run_does_after_it_diverged_does_not_count(generator):
+def test_motion_after_divergence_does_not_count(generator):
     x = generator.standard_normal((1, 5, 3, 2))
     x[0, 3:] *= 100
     cut = trajectory_of(x, np.arange(5), [20])
     cut["embedding"][0, 3:] = x[0, 3:]
-    expected = naive_escape(frame_displacements(x[0, :3]), np.arange(3), 0.5) * 2 / 4
+    expected = naive_rise(frame_displacements(x[0, :3]), np.arange(3), 0.5) * 2 / 4
     np.testing.assert_allclose(departure_times(cut), [expected])
 
 
 @pytest.mark.parametrize("share", [0, -0.1, 1.01, np.nan])
-def test_other_shares_are_refused(share, trajectory):
+def test_fractions_outside_0_to_1_are_refused(share, trajectory):
     with pytest.raises(ValueError, match="fraction: found"):
         departure_times(trajectory, share)
 
@@ -213,7 +178,7 @@ def test_resampling_is_that_of_numpy(seed, frames, points):
 
 
 @given(frames=st.integers(2, 60), spacing=st.floats(1e-4, 10), start=st.floats(0, 100))
-def test_the_frames_themselves_are_kept_next_to_missing_ones(frames, spacing, start):
+def test_recorded_frames_next_to_missing_ones_are_kept(frames, spacing, start):
     """Rounding puts grid points a little beside the frames that they are meant to be."""
     time, values = start + spacing * np.arange(frames), np.arange(frames, dtype=float)
     for at in range(frames):
@@ -225,11 +190,7 @@ def test_the_frames_themselves_are_kept_next_to_missing_ones(frames, spacing, st
 def test_nothing_is_interpolated_across_missing_frames():
     time, nan = np.array([0.0, 1.0, 2.0, 4.0]), np.nan
     found = resample_evenly(np.array([[0, 1, nan, nan], [nan, 1, 2, 4], [0, nan, 2, 4]]), time, 9)
-    expected = [
-        [0, 0.5, 1, nan, nan, nan, nan, nan, nan],
-        [nan, nan, 1, 1.5, 2, 2.5, 3, 3.5, 4],
-        [0, nan, nan, nan, 2, 2.5, 3, 3.5, 4],
-    ]
+    expected = [[0, 0.5, 1, *[nan] * 6], [nan, nan, 1, 1.5, 2, 2.5, 3, 3.5, 4], [0, nan, nan, nan, 2, 2.5, 3, 3.5, 4]]
     np.testing.assert_allclose(found, expected)
 
 
@@ -254,7 +215,7 @@ def test_other_quantities_are_normalised_by_name(trajectory, generator):
     np.testing.assert_array_equal(found.transpose("run", "layer", "normalised_time"), expected)
 
 
-def test_what_a_run_that_diverged_lacks_stays_missing(trajectory):
+def test_times_after_divergence_are_missing(trajectory):
     found = on_normalised_time(embedding_displacement(trajectory), points=200)
     time = trajectory["time"].values
     moment = (time - time[0]) / (time[-1] - time[0])
@@ -265,14 +226,12 @@ def test_what_a_run_that_diverged_lacks_stays_missing(trajectory):
 # ------------------------------------------------------------------------------------------------ errors
 
 
-def test_what_is_no_trajectory_is_refused(trajectory):
+def test_arrays_and_times_of_no_trajectory_are_refused(trajectory):
     values, time = np.zeros((2, 4)), np.arange(4.0)
     for wrong in (np.array([0.0, 1.0, 1.0, 2.0]), np.array([0.0, 1.0, 2.0, np.inf]), time[::-1], time[:3]):
-        for call in (lambda t: resample_evenly(values, t), lambda t: rise_times(values, t)):
+        for function, array in ((resample_evenly, values), (rise_times, values), (frame_speeds, np.zeros((4, 3, 2)))):
             with pytest.raises(ValueError, match="time: found"):
-                call(wrong)
-        with pytest.raises(ValueError, match="time: found"):
-            frame_speeds(np.zeros((4, 3, 2)), wrong)
+                function(array, wrong)
     with pytest.raises(ValueError, match="not finite"):
         frame_displacements(np.full((2, 3, 2), np.nan))
     with pytest.raises(ValueError, match=r"expected \(\.\.\., step, token, axis\)"):

@@ -49,13 +49,6 @@ def test_planted_frequencies_are_found(n):
         np.testing.assert_allclose(fourier.power_fractions(polygon(n, 1) + 2 * polygon(n, 3))[[0, 2]], [0.2, 0.8])
 
 
-def test_renaming_tokens_by_a_unit_moves_frequencies(generator):
-    x = generator.standard_normal((17, 2))
-    shares, renamed = fourier.power_fractions(x), fourier.power_fractions(x[3 * np.arange(17) % 17])
-    for k in fourier.fourier_frequencies(17):
-        np.testing.assert_allclose(renamed[min(3 * k % 17, -3 * k % 17) - 1], shares[k - 1])
-
-
 def test_one_point_has_no_frequency():
     shares = fourier.power_fractions(np.full((4, 6, 2), 0.1))
     assert np.isnan(shares).all()

@@ -6,60 +6,56 @@ import numpy as np
 import pytest
 
 from analysis.structures.circles_and_grids import count_imperfections
-from analysis.structures.lattices import MAX_GRID_TOKENS, _keys, lattice_windows, orthonormal_basis, perfect_grids
-from analysis.structures.lattices import has_no_holes as without_holes
+from analysis.structures.lattices import (
+    MAX_GRID_TOKENS,
+    _keys,
+    has_no_holes,
+    lattice_windows,
+    orthonormal_basis,
+    perfect_grids,
+)
 from dynamics.tasks import all_pairs, modular_sum
 
 
-def has_no_holes(points):
+def is_convex(points):
     """By the hull's half-planes: every lattice point of the box that is on the inner side of all edges belongs."""
-    points = {tuple(map(int, each)) for each in points}
-    edges = []
-    for p, q in itertools.permutations(points, 2):
-        side = [(q[0] - p[0]) * (r[1] - p[1]) - (q[1] - p[1]) * (r[0] - p[0]) for r in points]
-        if min(side) >= 0:
-            edges.append((p, q))
-    low, high = np.min(list(points), axis=0), np.max(list(points), axis=0)
-    for r in itertools.product(*(range(a, b + 1) for a, b in zip(low, high, strict=True))):
-        inside = all((q[0] - p[0]) * (r[1] - p[1]) - (q[1] - p[1]) * (r[0] - p[0]) >= 0 for p, q in edges)
-        if inside and r not in points:
-            return False
-    return True
+    points = np.array(points, dtype=int)
+    pairs = points[list(itertools.permutations(range(len(points)), 2))]
+    box = np.array(
+        list(itertools.product(*(range(a, b + 1) for a, b in zip(points.min(0), points.max(0), strict=True))))
+    )
+
+    def sides(others):  # of the lines through pairs: (pair, other)
+        along, off = pairs[:, 1] - pairs[:, 0], others - pairs[:, :1]
+        return along[:, :1] * off[..., 1] - along[:, 1:] * off[..., 0]
+
+    edges = (sides(points) >= 0).all(axis=1)
+    return (sides(box)[edges] >= 0).all(axis=0).sum() == len(points)
 
 
 @pytest.mark.parametrize("n", [5, 6, 7, 9])
 def test_windows_follow_the_definition(n):
     for places, step, _, lines in lattice_windows(n):
         assert len(np.unique(places[:, 0])) == lines
-        assert has_no_holes(places)
-        solutions = [
-            (a, b)
-            for a, b in itertools.product(range(n), repeat=2)
-            if ((a * places[:, 0] + b * places[:, 1] - np.arange(n)) % n == 0).all()
-        ]
-        if lines > 1:
-            assert solutions
-        assert any(b == step for _, b in solutions)
+        assert is_convex(places)
+        numbers = np.array(list(itertools.product(range(n), repeat=2)))
+        solutions = numbers[((numbers @ places.T - np.arange(n)) % n == 0).all(axis=1)]
+        assert step in solutions[:, 1]
 
 
 @pytest.mark.parametrize(("n", "box"), [(5, (5, 4)), (6, (5, 3)), (7, (6, 3))])
 def test_no_grid_in_a_box_is_missed(n, box):
     """All sets of N points of a box that have no holes, with all ways to number them, against the enumeration."""
-    known = set(_keys(perfect_grids(n).basis))
+    known, met = set(_keys(perfect_grids(n).basis)), set()
     points = np.array(list(itertools.product(*map(range, box))))
-    ways = [(a, b) for a, b in itertools.product(range(n), repeat=2)]
-    numbers = np.array([(a * points[:, 0] + b * points[:, 1]) % n for a, b in ways])
-    met = set()
+    numbers = np.array([(a * points[:, 0] + b * points[:, 1]) % n for a, b in itertools.product(range(n), repeat=2)])
     for chosen in itertools.combinations(range(len(points)), n):
         some = np.array(chosen)
         if points[some].min(axis=0).any():
             continue
         valid = [each for each in numbers[:, some] if len(set(each.tolist())) == n]
-        if valid and has_no_holes(points[some]):
-            for each in valid:
-                places = np.empty((n, 2))
-                places[each] = points[some]
-                met |= set(_keys(orthonormal_basis(places)[None]))
+        if valid and is_convex(points[some]):
+            met |= {_keys(orthonormal_basis(points[some][np.argsort(each)])[None])[0] for each in valid}
     assert met
     assert met <= known
 
@@ -83,11 +79,13 @@ def test_sums_that_coincide_are_of_one_class_and_corners_are_imperfect(generator
         assert count_imperfections(x) >= 2  # a line has two corners, a polygon more
 
 
-def test_holes_are_seen():
-    assert without_holes(((0, 2), (0, 2), (0, 2)))
-    assert not without_holes(((0, 2), (1, 2), (0, 2)))
-    assert not without_holes(((0, 2), (0, 1), (0, 2)))
-    assert without_holes(((0, 2), (1, 2), (1, 2)))
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [(((0, 2), (0, 2), (0, 2)), True), (((0, 2), (1, 2), (0, 2)), False), (((0, 2), (0, 1), (0, 2)), False),
+     (((0, 2), (1, 2), (1, 2)), True)],
+)  # fmt: skip
+def test_holes_are_found(rows, expected):
+    assert has_no_holes(rows) is expected
 
 
 def test_too_few_and_too_many_tokens_are_refused():

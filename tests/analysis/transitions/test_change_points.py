@@ -20,13 +20,13 @@ def of_kind(series, kind, rule=None):
 def test_planted_events_are_found(generator):
     """Recall and precision over series of planted_events.py; 3000 of them gave .9994 to 1."""
     found = {kind: np.zeros(3) for kind in ("drop", "spike")}
-    for _ in range(150):
+    for _ in range(75):
         one = planted(generator)
         for kind, true, within in (("drop", one.drops, max(3, 0.02 * len(one.series))), ("spike", one.spikes, 2)):
             there = of_kind(one.series, kind)
             found[kind] += matches(there, true, within), len(there), len(true)
     for kind, (matched, there, true) in found.items():
-        assert true > 180
+        assert true > 90
         assert matched / there > 0.99, kind
         assert matched / true > 0.99, kind
 
@@ -38,7 +38,7 @@ def test_a_scale_changes_no_event(seed, drops, spikes, scale):
     assert [event[:4] for event in one] == [event[:4] for event in other]
 
 
-def test_a_drop_stands_where_half_of_it_is_done():
+def test_a_drop_is_located_at_half_of_its_height():
     time = np.arange(1000)
     series = 0.3 + 0.7 / (1 + np.exp((time - 400.25) / 4))
     (drop,) = (event for event in detect_events(series) if event.kind == "drop")
@@ -66,17 +66,17 @@ def test_a_run_that_falls_at_once_has_no_first_plateau():
     assert 5 <= found.moment <= 9
 
 
-def test_slow_falls_are_found_through_longer_windows():
-    """Two steps of equal height, from a few frames wide to a tenth of the series, but no straight decline."""
+def test_slow_falls_are_found_but_no_straight_declines():
+    """Two steps of equal height, from a few frames wide to a tenth of the series."""
     time = np.arange(1001)
     for width in (2, 20, 45, 70):
         fall = [0.5 - 0.5 * np.tanh((time - middle) * np.log(9) / width) for middle in (300, 700)]
         assert of_kind(0.1 + 0.2 * fall[0] + 0.2 * fall[1] + 0.3, "drop") == pytest.approx([300, 700], abs=3), width
-    assert not len(of_kind(np.linspace(1, 0, 1001), "drop"))
+    for end, frames in ((0, 1001), (0.1, 1000)):
+        assert not len(of_kind(np.linspace(1, end, frames), "drop"))
 
 
-def test_no_fall_is_counted_twice(generator):
-    """Drops and rises of one series lie apart, and each is as deep as the rule asks."""
+def test_drops_do_not_overlap_and_are_deep_enough(generator):
     for _ in range(60):
         walk = np.maximum(1 + np.cumsum(generator.standard_t(3, 600)) / 40, 0.01)
         steps = [event for event in detect_events(walk) if event.kind in ("drop", "rise")]
@@ -101,26 +101,18 @@ def test_a_lasting_rise_is_no_spike():
     assert [event.kind for event in detect_events(series) if event.kind != "plateau"] == ["rise"]
 
 
-def test_a_slow_decline_is_no_drop():
-    assert not len(of_kind(np.linspace(1, 0.1, 1000), "drop"))
-
-
 @pytest.mark.parametrize("series", [np.ones(100), np.zeros(100), np.ones(3), np.ones(1)])
-def test_nothing_happens_in_a_constant(series):
+def test_a_constant_series_has_no_events(series):
     assert {event.kind for event in detect_events(series)} <= {"plateau"}
     assert not first_plateau_escape(series).observed
     assert not first_plateau_escape(series, rising=True).observed
 
 
 @pytest.mark.parametrize("series", [np.array([]), np.array([1.0, np.nan]), np.ones((2, 3))])
-def test_what_is_no_series_is_refused(series):
-    with pytest.raises(ValueError, match="series: found shape"):
-        detect_events(series)
-    with pytest.raises(ValueError, match="series: found shape"):
-        first_plateau_escape(series)
-
-
-def test_a_fraction_of_zero_is_refused():
+def test_arrays_that_are_no_series_and_fractions_of_zero_are_refused(series):
+    for detect in (detect_events, first_plateau_escape):
+        with pytest.raises(ValueError, match="series: found shape"):
+            detect(series)
     with pytest.raises(ValueError, match="fraction: found 0"):
         first_plateau_escape(np.ones(10), 0)
 
@@ -169,7 +161,7 @@ def test_a_dip_is_no_escape(frames):
     assert first_plateau_escape(series).observed
 
 
-def test_a_first_frame_alone_hides_nothing():
+def test_a_high_first_frame_hides_no_events():
     """Transferred runs begin with losses of 17 where a guess has 1.6."""
     time = np.arange(1000)
     series = 0.1 + 0.3 * (time < 300) + 0.3 * (time < 600)

@@ -15,27 +15,21 @@ from dynamics.trajectory.reader import open_trajectory
 SMALL = SparseSettings(length=5, sparsity=2, data=64, batch=16, hidden=8, lr=0.02)
 
 
-def test_each_remedy_changes_one_thing():
-    """AdamW without decay is Adam, as the next test shows."""
+def test_interventions_change_one_setting():
     found = interventions.intervention_settings(SMALL, hidden=16, assembler_decays=(0.5,))
     assert list(found) == ["smooth norm", "h = 16", "decay 0.5"]
     plain = dataclasses.asdict(SMALL)
     changes = [{k: v for k, v in dataclasses.asdict(each).items() if plain[k] != v} for each in found.values()]
     assert changes == [{"norm": "rms-smooth"}, {"hidden": 16}, {"optimizer": "adamw", "assembler_decay": 0.5}]
-
-
-def test_adamw_without_decay_is_adam():
-    """So that the decay of assemblers is all that changes."""
-    one, other = (simulate(dataclasses.replace(SMALL, optimizer=name), runs=2, steps=30, progress=False)
-                  for name in ("adam", "adamw"))  # fmt: skip
+    adamw = dataclasses.replace(SMALL, optimizer="adamw")  # without decay it is Adam
+    one, other = (simulate(settings, runs=2, steps=30, progress=False) for settings in (SMALL, adamw))
     np.testing.assert_array_equal(one["assembler"], other["assembler"])
 
 
 def test_measures_of_planted_spikes():
     """Spikes are counted; their rate is that after the escape; a run that diverged has none."""
     base = simulate(SMALL, runs=3, steps=600 * SMALL.epoch_steps, record="metrics", progress=False)
-    rows = np.ones((3, 601))
-    rows[:, 100:] = 0.5
+    rows = np.where(np.arange(601) < 100, 1.0, 0.5) * np.ones((3, 1))
     rows[0, [50, 200, 300]] += 1.0
     base["loss"] = base["loss"].copy(data=np.repeat(rows[..., None], base.sizes["split"], axis=2).astype(np.float32))
     base["last_step"][2] = 300 * SMALL.epoch_steps
@@ -99,7 +93,7 @@ def test_the_command(typed):
     assert smooth["seed"].values.tolist() == [0, 1, 2]
 
 
-def test_combined_has_all_measures():
+def test_an_intervention_that_changes_nothing_has_no_effect():
     trajectory = simulate(SMALL, runs=2, steps=80, progress=False)
     result = interventions.compare_interventions({interventions.UNCHANGED: trajectory, "same": trajectory})
     for name in ("spikes", "late", "since", "test"):
@@ -107,21 +101,17 @@ def test_combined_has_all_measures():
 
 
 @pytest.mark.parametrize(
-    ("settings", "changes", "field"),
-    [
-        (dataclasses.replace(SMALL, norm="unit-smooth"), {}, "trajectory"),
-        (SMALL, {"hidden": 8}, "hidden"),
-        (SMALL, {"assembler_decays": (0.0,)}, "assembler_decays"),
-        (dataclasses.replace(SMALL, optimizer="sgd"), {}, "trajectory"),
-        (dataclasses.replace(SMALL, weight_decay=0.1), {}, "trajectory"),
-    ],
-)
-def test_what_is_no_remedy(settings, changes, field):
+    ("base", "changes", "field"),
+    [({"norm": "unit-smooth"}, {}, "trajectory"), ({"optimizer": "sgd"}, {}, "trajectory"),
+     ({"weight_decay": 0.1}, {}, "trajectory"), ({}, {"hidden": 8}, "hidden"),
+     ({}, {"assembler_decays": (0.0,)}, "assembler_decays")],
+)  # fmt: skip
+def test_settings_that_cannot_be_intervened_on_are_refused(base, changes, field):
     with pytest.raises(SettingsError, match=field):
-        interventions.intervention_settings(settings, **changes)
+        interventions.intervention_settings(dataclasses.replace(SMALL, **base), **changes)
 
 
-def test_weights_from_elsewhere_are_not_made_wider(typed):
+def test_finetuned_runs_are_not_made_wider(typed):
     simulate(SMALL, runs=2, steps=16, out="a.nc", progress=False)
     simulate(dataclasses.replace(SMALL, start="a.nc", start_step=16), runs=2, steps=40, out="b.nc", progress=False)
     code, out, error = typed("analysis.remedies", "b.nc", "--assembler-decays")

@@ -37,8 +37,7 @@ def losses():
 
 
 def test_phases_of_planted_drops(losses):
-    found = event_table(losses)
-    drops = first_two_drops(found, 4)
+    drops = first_two_drops(event_table(losses), 4)
     assert drops["drops"].values.tolist() == [2, 1, 0, 1]  # the second one comes after the last run diverged
     assert drops["middle"].values[0] == pytest.approx([995, 1995], abs=10)
     assert np.isnan(drops["middle"].values[[1, 2, 3], [1, 0, 1]]).all()
@@ -125,16 +124,16 @@ def test_frames_after_divergence_are_no_plateau(typed):
     assert f"{diverged.sum()} diverged" in typed("analysis.events", "d.nc")[1]
 
 
-def test_the_command(typed, trained):
+def test_the_command(typed):
     simulate(SMALL, runs=3, steps=80, every=4, out="a.nc", progress=False)
     simulate(ParticleSettings(n=7), runs=3, steps=30, out="p.nc", progress=False)
     code, out, _ = typed("analysis.events", "a.nc", "a.nc", "--csv", "t.csv")
     assert code == 0
     assert "left the first level of the loss" in out
     assert "log-rank p" in out
-    result = xr.open_dataset("a-events.nc")
-    assert result.attrs["result_of"] == "analysis.events"
-    assert result.attrs["trajectory"] == "a.nc"
+    with xr.open_dataset("a-events.nc") as result:
+        assert result.attrs["result_of"] == "analysis.events"
+        assert result.attrs["trajectory"] == "a.nc"
     assert len(Path("t.csv").read_text().splitlines()) == 4
     for scalar_of in ("force", "speed"):
         code, out, _ = typed("analysis.events", "p.nc", "--of", scalar_of)
@@ -142,23 +141,12 @@ def test_the_command(typed, trained):
     assert "steps between" in out
 
 
-def test_each_trajectory_is_counted_in_its_own_unit(trained):
+def test_trajectories_are_compared_in_their_own_units(trained):
     """Epochs of four steps beside epochs of one."""
+    first = analyse_events(trained)
+    assert all("long_name" in variable.attrs for variable in first.data_vars.values())
     other = analyse_events(simulate(ModularSettings(n=5, hidden=8), runs=3, steps=200, every=2, progress=False))
     columns = ["runs", "escaped", "median", "observed_until"]
-    alone, beside = escape_comparison([other], ["b"]), escape_comparison([analyse_events(trained), other], ["a", "b"])
+    alone, beside = escape_comparison([other], ["b"]), escape_comparison([first, other], ["a", "b"])
     assert beside[columns].iloc[1].tolist() == alone[columns].iloc[0].tolist()
     assert alone["observed_until"][0] == other["escape"].max()
-
-
-def test_success_is_of_the_last_split_where_there_is_no_test():
-    trajectory = simulate(ModularSettings(n=5, hidden=8, dim=2), runs=3, steps=20, every=10, progress=False)
-    trajectory["accuracy"].loc[{"split": "validation", "step": 20}] = [1.0, 0.5, 0.99]
-    assert success_mask(trajectory).tolist() == [True, False, True]
-    assert not success_mask(simulate(ParticleSettings(n=3), runs=2, steps=3, progress=False)).any()
-
-
-def test_what_was_found_is_labelled(trained):
-    result = analyse_events(trained)
-    for name, variable in result.data_vars.items():
-        assert "long_name" in variable.attrs, name

@@ -1,4 +1,4 @@
-"""Spikes: the step on which they rise, planted causes, changes of the step, whole trajectories, and the command."""
+"""Attribution of spikes: planted causes, changes of the step, whole trajectories, and the command."""
 
 import dataclasses
 import math
@@ -32,26 +32,27 @@ def _one_thread():
 
 
 def head(tiny=1e-3, steep=50.0, value=((1.0, 0.0), (-3.0, 1.0))):
-    """Logits ±8 zeta_y, with zeta_y = xi_y + steep N(xi)_y: the boundary is the first axis. E + P of token 0 is tiny.
+    """Weights of logits ±8 zeta_y, with zeta_y = xi_y + steep N(xi)_y, and E + P of token 0, which is tiny.
 
-    With the value matrix given, token 0 has xi_y = -√2 and token 1 has √2.
+    The boundary is the first axis. With the value matrix given, token 0 has xi_y = -√2 and token 1 has √2.
     """
-    direction = torch.tensor([0.6, 0.8])
+    x = tiny * torch.tensor([0.6, 0.8]).double()
     weights = {
-        "embedding": torch.tensor([[0.0, -4.0], [0.0, 4.0]]),
-        "position_embedding": (torch.tensor([0.0, 4.0]) + tiny * direction.double())[None],
-        "query": torch.zeros(2),
-        "value": torch.tensor(value),
-        "receptor": torch.tensor([[0.0, steep], [0.0, -steep]]),
-        "assembler": torch.tensor([[0.0, 1.0], [0.0, -1.0]]),
-        "transform_bias": torch.zeros(2),
-        "receptor_bias": torch.zeros(2),
+        "embedding": [[0.0, -4.0], [0.0, 4.0]],
+        "query": [0.0, 0.0],
+        "value": value,
+        "receptor": [[0.0, steep], [0.0, -steep]],
+        "assembler": [[0.0, 1.0], [0.0, -1.0]],
+        "transform_bias": [0.0, 0.0],
+        "receptor_bias": [0.0, 0.0],
     }
-    return {name: value.double() for name, value in weights.items()}, tiny * direction.double()
+    found = {name: torch.tensor(each, dtype=torch.float64) for name, each in weights.items()}
+    return {**found, "position_embedding": (torch.tensor([0.0, 4.0]).double() + x)[None]}, x
 
 
-def verdict(before, after, s=ONE, on=BOTH):
-    step = attribution.SpikeStep(ClusteringHead(s), on, before, before, after, usual=1e-6)
+def verdict(before, after, s=ONE):
+    """The measures of a step, the rise that remains after changes to it, its cause, and whether that explains it."""
+    step = attribution.SpikeStep(ClusteringHead(s), BOTH, before, before, after, usual=1e-6)
     measured, remaining = step.measures(), step.remaining_rise()
     assert measured["loss_after"] > measured["loss_before"]
     return measured, remaining, attribution.spike_cause(measured), attribution.is_explained(measured, remaining)
@@ -61,33 +62,30 @@ def verdict(before, after, s=ONE, on=BOTH):
 
 
 @given(tiny=st.floats(-6, -1), factor=st.floats(1.2, 5), steep=st.floats(1, 200), norm=st.sampled_from(["rms", "unit"]))
-def test_a_planted_flip_of_an_input(tiny, factor, steep, norm):
+def test_a_planted_flip_of_an_input_is_found(tiny, factor, steep, norm):
     """P moves by more than |E + P| of token 0, which flips; its sequences end on the wrong side."""
     before, x = head(10**tiny, steep)
     after = {**before, "position_embedding": before["position_embedding"] - factor * x}
     measured, remaining, cause, good = verdict(before, after, dataclasses.replace(ONE, norm=norm))
-    assert (cause, good) == ("normalisation", True)
-    assert measured["flipped_inputs"] == 1
+    assert (cause, good, measured["flipped_inputs"]) == ("normalisation", True, 1)
     assert measured["input_ratio"] == pytest.approx(factor, rel=1e-3)
     assert remaining["unflipped"] < 0.01
     assert remaining["frozen"] == pytest.approx(1)
 
 
 @given(small=st.floats(-6, -2), factor=st.floats(1.2, 5), norm=st.sampled_from(["rms", "unit"]))
-def test_a_planted_flip_of_sequence_embeddings(small, factor, norm):
+def test_a_planted_flip_of_sequence_embeddings_is_found(small, factor, norm):
     """The value matrix, nearly zero, moves through zero, and with it every sequence embedding."""
-    value = 10**small * np.array([[1.0, 0.0], [-3.0, 1.0]])
-    before, _ = head(value=value.tolist())
+    before, _ = head(value=(10**small * np.array([[1.0, 0.0], [-3.0, 1.0]])).tolist())
     after = {**before, "value": (1 - factor) * before["value"]}
     measured, remaining, cause, good = verdict(before, after, dataclasses.replace(ONE, norm=norm))
     assert (cause, good) == ("normalisation", True)
-    assert measured["flipped_sequences"] == 1
-    assert measured["flipped_inputs"] == 0
+    assert (measured["flipped_sequences"], measured["flipped_inputs"]) == (1, 0)
     assert remaining["unflipped"] < 0.1
 
 
 @given(angle=st.floats(0.005, 0.3), share=st.floats(1.2, 3), steep=st.floats(20, 500))
-def test_a_planted_crossing_of_embeddings(angle, share, steep):
+def test_a_planted_crossing_of_embeddings_is_found(angle, share, steep):
     """Sequence embeddings close to the boundary turn over it by a small angle: nothing flips, the feed-forward layer
     stays."""
     before, x = head(1.0, steep)
@@ -96,11 +94,9 @@ def test_a_planted_crossing_of_embeddings(angle, share, steep):
 
     def turned(by):  # V z of the tokens at angles -by and +by from the first axis
         wanted = torch.tensor([[math.cos(by), math.cos(by)], [-math.sin(by), math.sin(by)]]).double()
-        return wanted @ torch.linalg.inv(z.mT)
+        return {**before, "value": wanted @ torch.linalg.inv(z.mT)}
 
-    before = {**before, "value": turned(angle)}
-    after = {**before, "value": turned(angle * (1 - share))}
-    measured, remaining, cause, good = verdict(before, after)
+    measured, remaining, cause, good = verdict(turned(angle), turned(angle * (1 - share)))
     assert (cause, attribution.crossing_kind(measured), good) == ("feed-forward", "embedding", True)
     assert measured["flipped_inputs"] == measured["flipped_sequences"] == 0
     assert remaining["held"] == pytest.approx(0, abs=1e-6)
@@ -108,21 +104,19 @@ def test_a_planted_crossing_of_embeddings(angle, share, steep):
 
 
 @given(steep=st.floats(20, 200), beyond=st.floats(0.05, 3))
-def test_a_planted_boundary_that_moves(steep, beyond):
+def test_a_planted_motion_of_the_boundary_is_found(steep, beyond):
     """Biases carry the boundary over the sequence embedding of token 0, which stays."""
     before, _ = head(1.0, steep)
     bias = torch.tensor([1.0, 0.0]).double() * (2.5 * steep * (1 + beyond) + 2)
-    after = {**before, "receptor_bias": bias}
-    measured, remaining, cause, good = verdict(before, after)
+    measured, remaining, cause, good = verdict(before, {**before, "receptor_bias": bias})
     assert (cause, attribution.crossing_kind(measured), good) == ("feed-forward", "boundary", True)
     assert remaining["frozen"] == pytest.approx(0, abs=1e-6)
     assert remaining["held"] == pytest.approx(1)
 
 
-def test_a_rise_without_flip_or_crossing_has_neither_cause():
+def test_a_rise_without_flip_or_crossing_has_no_cause():
     before, _ = head(steep=0.1)
-    after = {**before, "receptor": before["receptor"] * 0.5}
-    _, _, cause, good = verdict(before, after)
+    _, _, cause, good = verdict(before, {**before, "receptor": before["receptor"] * 0.5})
     assert (cause, good) == ("neither", False)
 
 
@@ -131,23 +125,19 @@ def test_a_rise_without_flip_or_crossing_has_neither_cause():
     [(0.5, 0.5, "normalisation"), (0.6, 0.1, "normalisation"), (0.2, 0.7, "feed-forward"), (0.3, 0.3, "both"),
      (0.2, 0.2, "neither"), (0.0, 0.0, "neither")],
 )  # fmt: skip
-def test_causes_by_their_shares(norm, forward, cause):
+def test_the_cause_follows_the_fractions_of_the_rise(norm, forward, cause):
     assert attribution.spike_cause({"normalisation_share": norm, "feed_forward_share": forward}) == cause
 
 
 @pytest.mark.parametrize(
     ("way", "removed", "alike", "good"),
     [
-        ("embedding", {"held"}, 1.0, True),
-        ("embedding", {"held", "frozen"}, 1.0, False),
-        ("embedding", {"held", "smooth"}, 1.0, False),
-        ("embedding", {"held", "smooth"}, 0.9, True),
-        ("embedding", {"held", "unflipped"}, 0.9, False),
-        ("embedding", {"frozen"}, 0.9, False),
-        ("boundary", {"frozen"}, 1.0, True),
-        ("boundary", {"frozen", "held"}, 1.0, False),
+        ("embedding", {"held"}, 1.0, True), ("embedding", {"held", "frozen"}, 1.0, False),
+        ("embedding", {"held", "smooth"}, 1.0, False), ("embedding", {"held", "smooth"}, 0.9, True),
+        ("embedding", {"held", "unflipped"}, 0.9, False), ("embedding", {"frozen"}, 0.9, False),
+        ("boundary", {"frozen"}, 1.0, True), ("boundary", {"frozen", "held"}, 1.0, False),
     ],
-)
+)  # fmt: skip
 def test_a_crossing_is_explained_by_its_own_change_alone(way, removed, alike, good):
     measured = {"normalisation_share": 0, "feed_forward_share": 0.9, "by_embedding_share": 0.5}
     measured |= {"by_boundary_share": 0.5, f"by_{way}_share": 0.9}
@@ -155,81 +145,68 @@ def test_a_crossing_is_explained_by_its_own_change_alone(way, removed, alike, go
     assert attribution.is_explained(measured, {**remaining, "smooth_alike": alike}) is good
 
 
-def test_a_planted_flip_beside_a_planted_crossing():
+def test_a_planted_flip_beside_a_planted_crossing_is_found():
     """Half of the rise is that of token 0, which flips, half that of token 1, over which the boundary moves."""
     before, x = head(0.01, 5.0)
-    before = {**before, "value": torch.tensor([[1.0, 0.0], [-3.0, 1.0]]).double()}
     after = {**before, "position_embedding": before["position_embedding"] - 2 * x}
     after["receptor"] = torch.tensor([[0.0, 5.0], [30.0, -5.0]]).double()  # off for N(xi) of the flipped token 0
     after["receptor_bias"] = torch.tensor([0.0, 20.0]).double()  # and puts zeta_y of token 1 below the axis
-    step = attribution.SpikeStep(ClusteringHead(ONE), BOTH, before, before, after, usual=1e-6)
-    measured, remaining = step.measures(), step.remaining_rise()
-    assert measured["normalisation_share"] > 0.1
-    assert measured["feed_forward_share"] > 0.1
+    measured, remaining, _, _ = verdict(before, after)
+    assert min(measured["normalisation_share"], measured["feed_forward_share"]) > 0.1
     assert measured["by_boundary_share"] > measured["by_embedding_share"]
     assert remaining["unflipped_frozen"] == pytest.approx(0, abs=1e-6)
     assert min(remaining["unflipped"], remaining["frozen"]) > 0.1
 
 
 @given(seed=st.integers(0, 1000))
-def test_both_changes_at_once_leave_only_what_neither_concerns(seed):
-    """Held and unflipped at once: what flips do not concern stays, what they do concern moves without them."""
+def test_two_changes_at_once_combine_by_sequence(seed):
+    """Held and unflipped at once: sequences that no flip affects are held, those that one affects are unflipped."""
     s, generator = SparseSettings(length=4, sparsity=2, hidden=4), np.random.default_rng(seed)
     network, on = ClusteringHead(s), attribution.training_sequences(dataclasses.replace(s, data=64, batch=8), seed)
     rows = generator.normal(size=(2, sum(network.lengths)))
     before, after = (network.unflatten(torch.from_numpy(row)) for row in (rows[0], rows[0] + 0.8 * rows[1]))
     step = attribution.SpikeStep(network, on, before, before, after, usual=1.0)
-    concerned, _, _ = step._affected
+    affected, _, _ = step._affected
     remaining = step.remaining_rise()
     if np.isnan(remaining["held"]):
         return
-    if not concerned.any():
+    if not affected.any():
         assert remaining["unflipped_held"] == pytest.approx(remaining["held"])
-    if concerned.all():
+    if affected.all():
         assert remaining["unflipped_held"] == pytest.approx(remaining["unflipped"])
 
 
 # ------------------------------------------------------------------------------------------------ the parts
 
 
-@pytest.fixture
-def long_step():
-    """A step, its weights before and after, and the mean loss of a network of given settings at some weights."""
+def test_a_shorter_step_and_the_smooth_norm_leave_their_own_rise():
+    """Half the step has the loss half-way; a step clipped to next to nothing leaves nothing of the rise."""
     before, x = head(0.1)
     after = {**before, "position_embedding": before["position_embedding"] - 3 * x}
-
-    def loss(weights, settings=ONE):
-        return float(ClusteringHead(settings).losses(weights, BOTH.tokens, BOTH.targets).mean())
-
-    step = attribution.SpikeStep(ClusteringHead(ONE), BOTH, before, before, after, usual=1e-6)
-    return step.remaining_rise(), before, after, loss
-
-
-def test_controls_shorten_the_step(long_step):
-    """Half the step is the loss half-way; a step clipped to next to nothing leaves nothing of the rise."""
-    remaining, before, after, loss = long_step
     middle = {name: 0.5 * (before[name] + after[name]) for name in before}
-    assert remaining["half"] == pytest.approx((loss(middle) - loss(before)) / (loss(after) - loss(before)))
+    _, remaining, _, _ = verdict(before, after)
+
+    def rise(end, settings=ONE):
+        network = ClusteringHead(settings)
+        losses = [network.losses(weights, BOTH.tokens, BOTH.targets).mean() for weights in (before, end)]
+        return float(losses[1] - losses[0])
+
+    assert remaining["half"] == pytest.approx(rise(middle) / rise(after))
     assert abs(remaining["clipped"]) < 1e-4
-
-
-def test_the_smooth_norm_is_compared_with_itself(long_step):
-    remaining, before, after, loss = long_step
     smooth = dataclasses.replace(ONE, norm="rms-smooth")
     assert attribution.with_smooth_norm(ONE) == attribution.with_smooth_norm(smooth) == smooth
-    rise = loss(after, smooth) - loss(before, smooth)
-    assert remaining["smooth"] == pytest.approx(rise / (loss(after) - loss(before)))
+    assert remaining["smooth"] == pytest.approx(rise(after, smooth) / rise(after))
     answers = [ClusteringHead(each).logits(before, BOTH.tokens).argmax(-1) for each in (smooth, ONE)]
     assert remaining["smooth_alike"] == pytest.approx(float((answers[0] == answers[1]).double().mean()))
 
 
-def test_what_flips():
+def test_vectors_flip_if_they_turn_over_a_right_angle():
     before = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
     after = torch.tensor([[-0.1, 0.0], [0.1, 5.0], [0.5, 0.0], [1.0, 0.0]])
     assert attribution.flipped_vectors(before, after).tolist() == [True, False, False, False]
 
 
-def test_the_first_rise_of_a_spike():
+def test_the_first_rise_of_a_spike_is_located():
     loss = np.array([1, 1, 1.02, 1.1, 1.4, 2.2, 1.2, 3.0, 1.0])
     found = attribution.locate_loss_rise(loss, 1.0)
     assert (found.foot, found.step, found.half, found.peak) == (3, 4, 5, 7)
@@ -246,10 +223,9 @@ def test_training_sequences_are_the_distinct_sequences():
         assert (drawn == row).all(axis=1).mean() == pytest.approx(share)
 
 
-def test_assemblers_alike():
-    assert attribution.assembler_alignment(torch.tensor([[1.0, 2.0], [2.0, 4.0]])) == pytest.approx(1)
-    assert attribution.assembler_alignment(torch.eye(2)) == pytest.approx(0.5)
-    assert attribution.assembler_alignment(torch.zeros(3, 2)) == 0
+def test_alignment_of_assemblers():
+    for rows, expected in (([[1.0, 2.0], [2.0, 4.0]], 1), ([[1.0, 0.0], [0.0, 1.0]], 0.5), ([[0.0, 0.0]] * 3, 0)):
+        assert attribution.assembler_alignment(torch.tensor(rows)) == pytest.approx(expected)
 
 
 # ----------------------------------------------------------------------------------------------- whole trajectories
@@ -260,7 +236,7 @@ WILD = SparseSettings(length=6, sparsity=2, data=64, batch=8, hidden=16, lr=0.01
 @pytest.fixture(scope="module")
 def wild(tmp_path_factory):
     path = tmp_path_factory.mktemp("spikes") / "wild.nc"
-    return simulate(WILD, runs=4, steps=300 * WILD.epoch_steps, out=path, progress=False)
+    return simulate(WILD, runs=2, steps=300 * WILD.epoch_steps, out=path, progress=False)
 
 
 def test_every_spike_is_replayed_as_it_was(wild):
@@ -295,9 +271,6 @@ def test_the_command(typed, wild):
         assert result.sizes["spike"] == 3
         assert result.attrs["recorded"] == len(recorded_spikes(wild))
         assert all("long_name" in variable.attrs for variable in result.data_vars.values())
-
-
-def test_a_run_without_spikes(typed):
     simulate(WILD, runs=2, steps=8 * WILD.epoch_steps, out="calm.nc", progress=False)
     code, out, error = typed("analysis.spikes", "calm.nc")
     assert code == 0, error
