@@ -30,7 +30,7 @@ JUMP = 0.1
 RESAMPLES = 2000
 """Bootstrap samples of the runs, for the interval of the best value."""
 
-RECIPE = {"batch": 32.0, "hidden": 32.0, "lr": 0.003, "mlp_lr_discount": 1.0}
+RECIPE = {name: float(getattr(SparseSettings(), name)) for name in ABLATION_PANELS}
 """VC's default recipe."""
 
 
@@ -172,6 +172,7 @@ def best_value(evidence: xr.Dataset, panel: str) -> Estimate:
     low, high = np.quantile(best[1:], [0.025, 0.975], method="inverted_cdf")
     at_recipe = float(means[np.abs(np.log(values / RECIPE[panel])).argmin(), 0])
     note = f"mean accuracy {100 * means[:, 0].max():.1f}% there, {100 * at_recipe:.1f}% next to the recipe's value"
+    note += "; at the end of the range" if best[0] in (values.min(), values.max()) else ""
     return Estimate(Interval(float(best[0]), float(min(low, best[0])), float(max(high, best[0]))), runs, note=note)
 
 

@@ -83,6 +83,7 @@ def test_the_best_value_is_that_of_runs_that_have_not_diverged(generator):
     values = 0.1 * generator.uniform(size=(5, 40))
     values[2] += 0.1
     assert ablations.best_value(panel(values), "lr").interval == (0.25, 0.25, 0.25)
+    assert ablations.best_value(panel(values[2:]), "lr").note.endswith("at the end of the range")
     values[2, 1:] = np.nan
     assert ablations.best_value(panel(values), "lr").interval.value != 0.25
     assert np.isnan(ablations.best_value(panel(values * np.nan), "lr").interval.value)
