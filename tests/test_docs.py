@@ -99,12 +99,12 @@ def block(begins):
     return found
 
 
-def test_the_page_shows_the_file():
+def test_the_page_contains_the_example():
     assert EXAMPLE in blocks(NEW_SYSTEM)
     assert len([line for line in EXAMPLE.splitlines() if line.strip()]) <= 66
 
 
-def test_each_block_is_run_somewhere():
+def test_the_blocks_of_the_pages_are_those_tested_here():
     begins = (
         '"""Particles with momentum',
         "from docs.momentum",
@@ -171,7 +171,7 @@ def test_the_command_lines_can_be_parsed(page, words, monkeypatch):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page):
+def test_links_lead_to_files(page):
     for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
         if "://" not in link:
             assert (page.parent / link).exists(), link

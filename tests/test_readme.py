@@ -13,7 +13,7 @@ README = (ROOT / "README.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 
 
-def test_the_ten_lines_of_python(tmp_path):
+def test_the_first_example_draws_circles(tmp_path):
     code = PYTHON[0]
     assert len([line for line in code.splitlines() if line]) <= 10
     exec(compile(code, "README.md", "exec"), {})
@@ -28,7 +28,7 @@ def test_networks_are_evaluated_and_differentiated():
     assert names["gradient"]["hidden_weight"].shape == (32, 2)
 
 
-def test_the_two_commands_are_there():
+def test_the_makefile_has_the_targets_of_the_readme():
     makefile = (ROOT / "Makefile").read_text()
     for target in ("demo", "test"):
         assert f"make {target}" in README

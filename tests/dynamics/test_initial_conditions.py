@@ -60,7 +60,7 @@ def test_the_run_of_the_same_seed_at_any_recorded_step(tmp_path):
         begin(particles(tmp_path / "a.nc"), seed=3)
 
 
-def test_a_start_counts_by_its_content(x, tmp_path):
+def test_a_start_is_identified_by_its_content(x, tmp_path):
     for name in ("x.npy", "same.npy"):
         np.save(tmp_path / name, x[0])
     np.save(tmp_path / "other.npy", x[1])

@@ -249,7 +249,7 @@ def test_a_branch_is_the_same_run_with_other_settings_from_there_on(tmp_path):
         *(("seed", -1), ("every", 0), ("record", "some")),
     ],
 )
-def test_nonsense_is_refused_by_name(field, value):
+def test_invalid_arguments_are_refused_by_name(field, value):
     with pytest.raises(SettingsError) as error:
         run(**{field: value})
     assert error.value.field == field
@@ -265,7 +265,7 @@ def test_nonsense_is_refused_by_name(field, value):
         ({}, {"runs": 10_000_000}),
     ],
 )
-def test_what_cannot_fit_is_refused_before_it_is_allocated(shape, amount):
+def test_ensembles_that_do_not_fit_are_refused_before_they_are_allocated(shape, amount):
     with pytest.raises(SettingsError, match="GiB"):
         simulate(ParticleSettings(**{"n": 7, **shape}), **{"runs": 5, **amount})
 
@@ -316,7 +316,7 @@ def stop_at(path, step, **amount):
     assert stopped.value.step == step
 
 
-def test_a_merge_that_would_not_be_whole_leaves_the_parts(interrupted):
+def test_parts_are_kept_if_their_merge_would_be_incomplete(interrupted):
     """A part copied under the next one's name continues the chain of names, and nothing else."""
     last = closed_parts(interrupted)[-1]
     copy = last.path.with_name(part_file_name(last.end, 2 * last.end - last.begin))
@@ -489,7 +489,7 @@ def test_a_branch_after_a_divergence_is_a_trajectory(diverging, tmp_path):
         assert found["last_step"].values.tolist() == [20, 0]
 
 
-def test_a_file_in_the_way_of_the_parts_is_an_error(tmp_path):
+def test_a_file_named_like_the_folder_of_parts_is_an_error(tmp_path):
     parts_folder(tmp_path / "a.nc").write_text("mine")
     with pytest.raises(RecordingError, match="is a file, expected a folder"):
         run(out=tmp_path / "a.nc")

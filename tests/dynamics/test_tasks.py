@@ -39,7 +39,7 @@ def test_a_stream_depends_on_seed_and_name_alone():
     assert not np.array_equal(alone, normal_samples(np.array([8]), "a", (3, 2)))
 
 
-def test_streams_are_what_they_always_were():
+def test_streams_of_a_seed_are_fixed():
     """Fixed numbers: a change here changes every trajectory, and wants a higher numerics_version."""
     np.testing.assert_allclose(random_stream(7, "particles/start").standard_normal(3), FIRST_OF_SEED_7, rtol=1e-15)
 

@@ -35,7 +35,7 @@ def here(typed):
         ("sims.sparse", [*SMALL, "--epochs", 5], ["--norm", "unit-smooth"]),
     ],
 )
-def test_branching_keeps_all_that_is_not_given(here, program, base, change):
+def test_a_branch_keeps_options_that_are_not_given(here, program, base, change):
     code, source, _ = here(program, *base, "--runs", 3, "--seed", 4)
     assert code == 0
     code, path, _ = here(program, "--branch", source, "--step", 20, *change)

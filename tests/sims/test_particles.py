@@ -23,5 +23,5 @@ def test_particles_give_a_row_a_trajectory_and_a_picture(typed, tmp_path):
     assert again.splitlines()[-1] == printed.splitlines()[-1]
 
 
-def test_the_paper_stands_only_beside_its_own_settings(typed):
+def test_values_of_the_paper_are_printed_only_for_its_settings(typed):
     assert "in the paper" not in typed("sims.particles", "--runs", 3, "--ga", 2)[1]

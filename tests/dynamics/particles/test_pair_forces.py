@@ -43,7 +43,7 @@ def test_fields_are_those_of_the_plain_loops(twice, n, dim, seed):
 
 
 @given(**ALL)
-def test_a_list_of_pairs_in_any_order_is_summed_over_just_them(n, dim, seed):
+def test_fields_of_a_list_of_pairs_in_any_order(n, dim, seed):
     x = embedding(n, dim, seed)
     generator = np.random.default_rng(seed)
     pairs = generator.permutation(all_pairs(n))[: generator.integers(0, n * (n + 1) // 2 + 1)]

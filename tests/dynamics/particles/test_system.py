@@ -136,14 +136,14 @@ def hundred():
     return ParticleSystem(SETTINGS).advance(start(SETTINGS, 100), 30)
 
 
-def test_run_7_of_100_alone(hundred):
+def test_a_single_run_equals_the_run_in_an_ensemble(hundred):
     alone = ParticleSystem(SETTINGS).advance(start(SETTINGS, 1, seed=7), 30)
     assert same(alone, hundred, slice(7, 8))
 
 
 @pytest.mark.parametrize("across", [True, False])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_threads_and_ways_to_sum(hundred, across, threads):
+def test_results_do_not_depend_on_threads_and_summation(hundred, across, threads):
     before = numba.get_num_threads()
     numba.set_num_threads(min(threads, before))
     try:
@@ -154,7 +154,7 @@ def test_threads_and_ways_to_sum(hundred, across, threads):
     assert same(again, hundred, slice(40, 60))
 
 
-def test_steps_taken_in_pieces(hundred):
+def test_steps_may_be_taken_in_portions(hundred):
     system, state = ParticleSystem(SETTINGS), start(SETTINGS, 100)
     for steps in (1, 0, 12, 17):
         state = system.advance(state, steps)

@@ -225,7 +225,7 @@ def cluster(tmp_path_factory, processes):
         yield cluster.scheduler_address
 
 
-def test_a_killed_worker_loses_and_doubles_nothing(cluster, tmp_path, monkeypatch):
+def test_each_point_is_saved_once_although_a_worker_is_killed(cluster, tmp_path, monkeypatch):
     placed, save = [], module._save_file
     monkeypatch.setattr(module, "_save_file", lambda point, content: [placed.append(point.path), save(point, content)])
     axes = {"fa": [1, 77, 3, 4]}
@@ -247,7 +247,7 @@ def test_a_point_that_kills_workers_is_named_when_the_others_are_done(cluster, h
     assert len(list((tmp_path / "runs").glob("*.nc"))) == 2
 
 
-def test_errors_of_workers_come_back_as_themselves(cluster, tmp_path):
+def test_errors_of_workers_are_raised_unchanged(cluster, tmp_path):
     np.save(tmp_path / "x.npy", 1e-300 * np.arange(10.0).reshape(5, 2))
     settings = ParticleSettings(n=5, start=str(tmp_path / "x.npy"), variance="none")
     with pytest.raises(SettingsError) as here:
@@ -302,7 +302,7 @@ def test_a_scheduler_that_does_not_answer_is_an_error(here, monkeypatch):
     assert time.monotonic() - begin < 10
 
 
-def test_without_dask_it_is_said_how_to_get_it(monkeypatch):
+def test_without_dask_the_error_names_the_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(MissingPackage, match=re.escape("pip install 'training-dynamics[sweep]'")):
         sweep(SETTINGS, AXES, scheduler="tcp://127.0.0.1:1", **AMOUNT)
@@ -389,7 +389,7 @@ def test_a_long_table_is_shortened_on_the_terminal_alone(here, tmp_path, monkeyp
         ("particles --n 5 100000 --runs 100000", "--n"),
     ],
 )
-def test_a_mistake_is_named_without_a_traceback(here, tmp_path, words, named):
+def test_invalid_options_are_reported_in_a_line(here, tmp_path, words, named):
     for name in ("file", "other.nc"):
         (tmp_path / name).touch()
     code, _, errors = here(*shlex.split(words))

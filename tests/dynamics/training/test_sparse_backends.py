@@ -53,7 +53,7 @@ def test_orders_are_uniform_and_independent():
     assert abs((place[:, :-1] * place[:, 1:]).mean()) < 5 * 5.25 / np.sqrt(50 * 399 * 8)
 
 
-def test_orders_are_what_they_always_were():
+def test_orders_of_a_seed_are_fixed():
     """Fixed numbers: a change here changes every trajectory, and wants a higher numerics_version."""
     np.testing.assert_array_equal(epoch_orders(np.array([7]), 3, 8), [ORDER_OF_SEED_7])
 
