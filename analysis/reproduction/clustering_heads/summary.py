@@ -4,8 +4,7 @@ Clustering heads are circuits whose sequence embeddings are invariant to suffix 
 in the module on transfer, those on spikes in that on spikes.
 """
 
-from analysis.reproduction.odonnat2024 import circuits, ideal_circuits, phases
-from analysis.reproduction.odonnat2024 import gradient_norms as norms
+from analysis.reproduction.odonnat2024 import circuits, gradient_norms, ideal_circuits, phases
 from analysis.reproduction.verification.claim import Claim, Kind, claims_of, part
 from analysis.reproduction.verification.criteria import Above, Below
 
@@ -31,8 +30,8 @@ ON_CIRCUITS = claims_of(
     Claim(
         "CH.abstract.clusters",
         "Clustering heads map sequences to as many clusters as there are multisets of the non-spurious tokens: six.",
-        f"{SUCCESSFUL} with exactly six clusters of sequence embeddings by single linkage: at all link lengths of a "
-        "range that spans at least a factor of 2, and at several link lengths, which are fractions of the spread",
+        f"{SUCCESSFUL} with exactly six clusters of sequence embeddings by single linkage, over a range of link "
+        "lengths that spans at least a factor of 2, and at single link lengths (fractions of the spread)",
         (
             part(circuits.lasting_six_clusters, MOST, "over a factor of 2", "%", factor=2),
             *(part(circuits.six_clusters, MOST, f"at link length {link:g}", "%", link=link) for link in circuits.LINKS),
@@ -111,12 +110,12 @@ STAGES = claims_of(
 )
 
 NORMS = claims_of(
-    norms.NORMS,
+    gradient_norms.NORMS,
     Claim(
         "CH.figure3.norms",
         "With full batches phases of learning come with high gradient norms, which indicate saddle points.",
-        f"percentage of drops of the loss with a peak of the gradient norm, less that by chance; {norms.RULE}",
-        (part(norms.excess_peaks, Above(0, 10), "", "points", setup=norms.FULL, kind="drop"),),
+        f"percentage of drops of the loss with a peak of the gradient norm, less that by chance; {gradient_norms.RULE}",
+        (part(gradient_norms.excess_peaks, Above(0, 10), "", "points", setup=gradient_norms.FULL, kind="drop"),),
         figure="vc15",
         importance=2,
     ),
@@ -124,7 +123,7 @@ NORMS = claims_of(
         "CH.summary.stability",
         "Gradient norms indicate how stable training is.",
         "percentage of loss spikes with a peak of the gradient norm, less that by chance, with mini-batches",
-        (part(norms.excess_peaks, Above(0, 10), "", "points", setup=norms.MINI, kind="spike"),),
+        (part(gradient_norms.excess_peaks, Above(0, 10), "", "points", setup=gradient_norms.MINI, kind="spike"),),
         figure="vc16",
     ),
 )

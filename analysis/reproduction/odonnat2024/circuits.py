@@ -133,8 +133,7 @@ def runs_of_kind(evidence: xr.Dataset, kind: str) -> np.ndarray:
 
 def percentage_of(evidence: xr.Dataset, kind: str, among: str) -> Estimate:
     """Percentage of the runs of one kind that are of another one too."""
-    note = "" if among == "runs" else f"{evidence.sizes['run']} runs in all"
-    return samples.percentage_among(runs_of_kind(evidence, kind), runs_of_kind(evidence, among), among, note)
+    return samples.percentage_among(runs_of_kind(evidence, kind), runs_of_kind(evidence, among), among)
 
 
 def explained_variance(evidence: xr.Dataset) -> Estimate:
@@ -183,7 +182,7 @@ def spurious_collapse(evidence: xr.Dataset) -> Estimate:
     found = samples.paired_ratio(after, before, "corrected circuits")
     if not found.count:
         return found
-    note = f"medians {np.median(before):.2f} before and {np.median(after):.2f} after; that of counting tokens is 1"
+    note = f"median spread {np.median(before):.2f} before and {np.median(after):.2f} after, of non-spurious tokens 1"
     return Estimate(found.interval, found.count, found.of, note=note)
 
 
@@ -323,8 +322,8 @@ CLAIMS = claims_of(
     Claim(
         "VC.s3.2.partial-clusters",
         "Circuits that lack some invariances have more than six clusters of sequence embeddings.",
-        "percentage of such circuits with more than six clusters by single linkage, at several link lengths, which are "
-        "fractions of the spread",
+        "percentage of such circuits with more than six clusters by single linkage, at link lengths that are fractions "
+        "of the spread",
         tuple(part(more_clusters, Nearly(), f"link length {link:g}", "%", link=link) for link in LINKS),
         figure="vc3",
         meaning="six clusters do not imply the invariances",

@@ -166,7 +166,7 @@ def worst_circuit(
 def networks_within_bound(evidence: xr.Dataset, name: str, bound: float) -> Estimate:
     """Percentage of random networks in which a quantity is at most a bound."""
     values = evidence[name].values.ravel()
-    return percentage(int((values <= bound).sum()), values.size, "random networks", f"largest {values.max():.1g}")
+    return percentage(int((values <= bound).sum()), values.size, "random networks", f"largest value {values.max():.1g}")
 
 
 # ------------------------------------------------------------------------------------------------- claims
