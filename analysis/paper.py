@@ -55,7 +55,7 @@ def main(options: Options) -> None:
     print(f"{chosen.source}: {chosen.shows}")
     sizes = verification.SizeOverrides(options.runs, options.epochs)
     data = figures.load_figure_runs(chosen, options.trajectories, sizes, options.run)
-    drawn = chosen.draw(data._replace(small=options.small))
+    drawn = figures.draw_paper_figure(chosen, data._replace(small=options.small))
     caption = figures.paper_figure_caption(drawn)
     if options.small:
         figures.save_small_png(drawn.figure, out)

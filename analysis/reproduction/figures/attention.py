@@ -11,7 +11,6 @@ from analysis.plots.panels import build_scene
 from analysis.plots.scenes.scene import Image, Scene
 from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunChoice, name_run
 from analysis.reproduction.figures.run_choice import index_nearest_median
-from analysis.reproduction.figures.settings_line import settings_summary
 from dynamics.errors import TrajectoryError
 from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.training.finetuning import successful_runs
@@ -22,21 +21,17 @@ def vc8(data: FigureData) -> DrawnFigure:
     trajectory = data.only
     network = clustering_head_of(trajectory)
     own = np.diagonal(attention_start_end_correlation(trajectory).values)
-    chosen = run_with_median_attention(own, successful_runs(trajectory)) if data.run is None else RunChoice(
-        data.run, f"the run that was asked for; its maps correlate by {own[data.run]:.2f}"
-    )  # fmt: skip
+    chosen = data.choose(lambda: run_with_median_attention(own, successful_runs(trajectory)))
     made = build_scene(trajectory, chosen.run, panels=["attention"], marks=())
     last = len(made.steps) - 1
     figure = _plot_attention_maps(made, [0, last])
-    rule = (
-        f"Chosen: {chosen.why}. A row a sentence, its prefix of {network.settings.sparsity} tokens that count and its "
-        "suffix. Rows sum to 1."
-    )
-    return DrawnFigure(figure, f"{name_run(trajectory, chosen.run)}", settings_summary(trajectory), rule)
+    rule = f"Chosen: {chosen.why}; its maps correlate by {own[chosen.run]:.2f}. Each row is a sequence, its "
+    rule += f"{network.settings.sparsity} counting tokens first. Rows sum to 1."
+    return DrawnFigure(figure, name_run(trajectory, chosen.run), rule)
 
 
 def _plot_attention_maps(made: Scene, frames: Sequence[int]) -> Figure:
-    """The attention of sentences at frames, a map each, with the sentences beside the first and one scale."""
+    """The attention of sequences at frames, a map each, with the sequences beside the first and one scale."""
     (image,) = made.panels[0].layers
     assert isinstance(image, Image)
     figure = new_figure(10.5, 0.16 * len(image.rows) + 1.2)
@@ -55,7 +50,7 @@ def _plot_attention_maps(made: Scene, frames: Sequence[int]) -> Figure:
 
 
 def run_with_median_attention(own: np.ndarray, success: np.ndarray) -> RunChoice:
-    """Of the successful runs that whose attention at both ends correlates as much as in the median. Raises
+    """The successful run whose correlation of attention at start and end is nearest to the median. Raises
     TrajectoryError."""
     known = np.isfinite(own)
     able = np.flatnonzero(known & success)
@@ -65,4 +60,4 @@ def run_with_median_attention(own: np.ndarray, success: np.ndarray) -> RunChoice
     if not len(able):
         raise TrajectoryError("dimension run: found none that has attention at both ends, expected one at least")
     run = index_nearest_median(able, own[able])
-    return RunChoice(run, f"the median correlation, {own[run]:.2f}, of the two maps among {len(able)} {word}")
+    return RunChoice(run, f"the median correlation of the two maps among {len(able)} {word}")

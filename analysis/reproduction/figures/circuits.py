@@ -13,9 +13,9 @@ from analysis.clustering_heads.constructions import ideal_circuit
 from analysis.clustering_heads.invariances import measure_invariances
 from analysis.clustering_heads.labels import CircuitLabel, circuit_labels
 from analysis.plots.panels import build_scene
-from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunChoice, name_run
+from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunChoice, name_run, sparse_settings
 from analysis.reproduction.figures.frames import plot_frames_in_blocks
-from analysis.reproduction.figures.settings_line import settings_summary, untrained_summary
+from analysis.reproduction.figures.settings_line import untrained_summary
 from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import clustering_head_of
@@ -23,7 +23,6 @@ from dynamics.settings import SettingsError, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.tasks import distinct_sequences, sparse_sum
 from dynamics.training.finetuning import successful_runs
-from dynamics.trajectory.schema import read_settings
 
 PANELS = (
     "token_embeddings", "position_embeddings", "sums", "normalised_sums",
@@ -125,28 +124,23 @@ def _plot_final_circuit(data: FigureData, chosen: RunChoice) -> DrawnFigure:
     trajectory = data.only
     figure = plot_circuit_panels(trajectory, chosen.run, data.small)
     rule = f"Chosen: {chosen.why}. {LEGEND}"
-    return DrawnFigure(figure, f"{name_run(trajectory, chosen.run)}, at the end", settings_summary(trajectory), rule)
+    return DrawnFigure(figure, f"{name_run(trajectory, chosen.run)}, at the end", rule)
 
 
 def vc1(data: FigureData) -> DrawnFigure:
     """An ideal circuit: of a run, or built by hand where no run is ideal."""
     trajectory = data.only
-    settings = read_settings(trajectory)
-    assert isinstance(settings, SparseSettings)
+    settings = sparse_settings(trajectory)
     labels = [] if data.run is not None else cached_circuit_labels(trajectory)
     if data.run is not None or any(each.label == "ideal" for each in labels):
         return _plot_first_run_of_kind(data, runs_with_label("ideal"))
-    figure = plot_circuit_panels(
-        ideal_circuit_trajectory(settings),
-        0,
-        data.small,
-        title=f"ideal circuit, p = {settings.vocab}, d = {settings.dim}",
-    )
+    title = f"ideal circuit, p = {settings.vocab}, d = {settings.dim}"
+    figure = plot_circuit_panels(ideal_circuit_trajectory(settings), 0, data.small, title=title)
     rule = (
-        f"NONE of {len(labels)} runs is labelled ideal (at least .9 of the attention on the positions that count, all "
-        "alike, no other position of effect), so this circuit was built by hand, to have what section 3.1 asks for. "
+        f"NONE of {len(labels)} runs is labelled ideal (at least .9 of the attention on the counting positions, all "
+        f"alike, no other position of effect), so this circuit was built by hand with the properties of section 3.1. "
     )
-    return DrawnFigure(figure, "built by hand, as no run is ideal", untrained_summary(settings), rule + LEGEND)
+    return DrawnFigure(figure, "built by hand, as no run is ideal", rule + LEGEND, untrained_summary(settings))
 
 
 def ideal_circuit_trajectory(settings: SparseSettings) -> xr.Dataset:

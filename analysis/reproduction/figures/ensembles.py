@@ -4,7 +4,6 @@ import sys
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 
 from analysis.clustering_heads.activation_sparsity import compare_successes, measure_sparsity
 from analysis.clustering_heads.clusters import ideal_cluster_count
@@ -28,6 +27,7 @@ from analysis.reproduction.figures.figure import (
     RunChoice,
     name_run,
     runs_not_diverged,
+    sparse_settings,
 )
 from analysis.reproduction.figures.settings_line import settings_summary
 from analysis.reproduction.verification.required_runs import SizeOverrides
@@ -36,7 +36,6 @@ from analysis.transitions.coincidence import most_eventful_run, peak_coincidence
 from dynamics.errors import TrajectoryError
 from dynamics.settings import SparseSettings
 from dynamics.sweeps.design import SweepDesign
-from dynamics.trajectory.schema import read_settings
 
 # ------------------------------------------------------------------------------------------------- ablations
 
@@ -68,19 +67,16 @@ def vc6(data: FigureData) -> DrawnFigure:
     """Ablations of one run."""
     result = data.only
     figure = plot_ablation(result.isel(run=[0]))
-    rule = (
-        "The first run; along a panel it keeps its data, first weights and shuffles, so that only the setting changes."
-    )
-    return DrawnFigure(figure, f"run 0 (seed {result.attrs['seed']})", _format_ablation_settings(result, 1), rule)
+    rule = "The first run; data, initial weights and shuffles are the same in a panel: only the setting changes."
+    return DrawnFigure(figure, f"run 0 (seed {result.attrs['seed']})", rule, _format_ablation_settings(result, 1))
 
 
 def vc7(data: FigureData) -> DrawnFigure:
     """Ablations of many runs: mean and standard deviation."""
     result = data.only
-    runs, names, settings = result.sizes["run"], swept_settings(result), read_settings(result)
+    runs, names, settings = result.sizes["run"], swept_settings(result), sparse_settings(result)
     if runs < 2:
         raise TrajectoryError("dimension run: found 1, a standard deviation needs 2 or more")
-    assert isinstance(settings, SparseSettings)
     figure = new_figure(max(6.4, 3.3 * len(names)), 2.8)
     panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
     for axes, name in zip(panels, names, strict=True):
@@ -91,17 +87,14 @@ def vc7(data: FigureData) -> DrawnFigure:
     panels[0].set_ylabel("test accuracy, fraction of runs", fontsize=9)
     panels[0].set_ylim(-0.04, 1.06)
     add_title_and_legend(figure, 2.8, f"Test accuracy after {result.attrs['epochs']} epochs, {runs} runs")
-    rule = (
-        "All runs. The band is the paper's, of ± one standard deviation; bars are 95% intervals of the mean. Runs that "
-    )
-    rule += "diverged are in no mean."
-    return DrawnFigure(figure, f"{runs} runs a value", _format_ablation_settings(result, runs), rule)
+    rule = "All runs that have not diverged. The band is the paper's, of ± one standard deviation; bars are 95% "
+    rule += "intervals of the mean."
+    return DrawnFigure(figure, f"{runs} runs a value", rule, _format_ablation_settings(result, runs))
 
 
 def _format_ablation_settings(result: xr.Dataset, runs: int) -> str:
     """The settings of a result of `analysis.ablation`, and how much of the paper's sweep it is."""
-    settings = read_settings(result)
-    assert isinstance(settings, SparseSettings)
+    settings = sparse_settings(result)
     points = ", ".join(f"{result.sizes[name]} of {ABLATION_PANELS[name].split(':')[0]}" for name in
                        swept_settings(result))  # fmt: skip
     task = f"p = {settings.vocab}, L = {settings.length}, k = {settings.sparsity}, d = {settings.dim}"
@@ -132,11 +125,9 @@ def vc9(data: FigureData) -> DrawnFigure:
     vocabs = [int(each) for each in result["vocab"].values]
     about = f"sparse modular addition: L = 12, k = 5, d = 2, h = 32, {result.attrs['epochs']} epochs, "
     about += f"{result.sizes['run']} runs a mark (the paper has 250 a bar)"
-    rule = (
-        "All runs. Left and middle: the paper's figure; “pretrained only” is from scratch, for E and for 2E epochs, as "
-    )
-    rule += "the paper does not say which. Right: what it says of clusters in words."
-    return DrawnFigure(figure, f"p = {vocabs[0]} to {vocabs[-1]}", about, rule)
+    rule = "All runs. Left and middle: the paper's figure; “pretrained only” is from scratch, for E and for 2E epochs, "
+    rule += "as the paper does not say which. Right: what it says of clusters in words."
+    return DrawnFigure(figure, f"p = {vocabs[0]} to {vocabs[-1]}", rule, about)
 
 
 # -------------------------------------------------------------------------------------------- gradient norms
@@ -146,22 +137,19 @@ def vc_gradient_norms(data: FigureData) -> DrawnFigure:
     """Loss, accuracy and gradient norms of a run, and all runs against chance (VC figures 15, 16, 18, 19)."""
     trajectory = data.only
     found = peak_coincidence(trajectory)
-    run = (
-        _most_eventful_run(found, trajectory) if data.run is None else RunChoice(data.run, "the run that was asked for")
-    )
+    run = data.choose(lambda: _most_eventful_run(found, trajectory))
     figure = plot_gradient_norms(trajectory, found, run.run)
     figure.suptitle("")  # which says less than the figure's
     if data.small:
         keep_loss_and_norm_panels(figure)
-    settings = read_settings(trajectory)
-    assert isinstance(settings, SparseSettings)
+    settings = sparse_settings(trajectory)
     batches = "full batch" if settings.batch == settings.data else f"mini-batches of {settings.batch}"
     rule = (
         f"Above, the paper's figure: {run.why}. Below: how many drops and spikes of all runs go with a peak of the "
         "norm, against chance."
     )
     here = f"{name_run(trajectory, run.run)}, {batches}, d = {settings.dim}"
-    return DrawnFigure(figure, here, settings_summary(trajectory), rule)
+    return DrawnFigure(figure, here, rule)
 
 
 def _most_eventful_run(found: xr.Dataset, trajectory: xr.Dataset) -> RunChoice:
@@ -190,37 +178,33 @@ def _first_twenty_runs(trajectory: xr.Dataset) -> xr.Dataset:
 def vc17(data: FigureData) -> DrawnFigure:
     """Sparsity of activations against the threshold, of twenty runs."""
     trajectory = _first_twenty_runs(data.only)
+    about = settings_summary(trajectory)
     found = compare_successes(measure_sparsity(trajectory))
-    settings = read_settings(trajectory)
-    assert isinstance(settings, SparseSettings)
-    figure = plot_sparsity([found], [f"d = {settings.dim}"])
+    figure = plot_sparsity([found], [f"d = {sparse_settings(trajectory).dim}"])
     if data.small:
         keep_success_and_failure_panels(figure, [(0, "training data"), (2, "test data")])
-    return DrawnFigure(
-        figure, _format_success_count(found), settings_summary(trajectory), SPARSITY_RULE.format(found.sizes["run"])
+    return DrawnFigure(figure, f"{_count_successes(found)} runs successful", _format_sparsity_rule(found), about)
+
+
+def _format_sparsity_rule(found: xr.Dataset) -> str:
+    return (
+        f"The first {found.sizes['run']} runs. Success: test accuracy above .9. The paper has one pair of panels and "
+        "does not say of which data; here they are of training and of test data."
     )
 
 
-SPARSITY_RULE = (
-    "The first {} runs. Success: test accuracy above .9. The paper has one pair of panels and does not say of which "
-    "data; here they are of training and of test data."
-)
-
-
-def _format_success_count(found: xr.Dataset) -> str:
-    """How many have succeeded."""
-    return f"{int(np.nansum(found['success'].values))} of {found.sizes['run']} runs successful"
+def _count_successes(found: xr.Dataset) -> str:
+    return f"{int(np.nansum(found['success'].values))} of {found.sizes['run']}"
 
 
 def vc20(data: FigureData) -> DrawnFigure:
     """The same for several dimensions of the embeddings."""
     trajectories = [_first_twenty_runs(each) for each in data.datasets]
     found = [compare_successes(measure_sparsity(each)) for each in trajectories]
-    dims = [read_settings(each).dim for each in trajectories]  # type: ignore[attr-defined]
-    names = [f"d = {dim}, {int(np.nansum(each['success'].values))} of {each.sizes['run']}" for dim, each in
-             zip(dims, found, strict=True)]  # fmt: skip
-    figure: Figure = plot_sparsity(found, names)
+    dims = [sparse_settings(each).dim for each in trajectories]
+    names = [f"d = {dim}, {_count_successes(each)}" for dim, each in zip(dims, found, strict=True)]
+    figure = plot_sparsity(found, names)
     if data.small:
         keep_success_and_failure_panels(figure, [(4 * row, name) for row, name in enumerate(names)])
-    rule = SPARSITY_RULE.format(found[0].sizes["run"]) + " Beside each row: how many are successful."
-    return DrawnFigure(figure, f"d = {', '.join(map(str, dims))}", settings_summary(*trajectories), rule)
+    rule = f"{_format_sparsity_rule(found[0])} Beside each row: how many are successful."
+    return DrawnFigure(figure, f"d = {', '.join(map(str, dims))}", rule, settings_summary(*trajectories))

@@ -8,8 +8,11 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
+from analysis.reproduction.figures.settings_line import settings_summary
 from analysis.reproduction.verification.required_runs import RequiredRuns, SizeOverrides
+from dynamics.settings import SparseSettings
 from dynamics.trajectory.diverged import not_diverged
+from dynamics.trajectory.schema import read_settings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +30,15 @@ class RequiredResult:
         return f"a result of {self.command}"
 
 
+class RunChoice(NamedTuple):
+    """A run chosen by a rule."""
+
+    run: int
+    """Run index"""
+    why: str
+    """The rule in words, with its outcome"""
+
+
 class FigureData(NamedTuple):
     """The data of a figure: one dataset for each of its needs, in their order."""
 
@@ -41,6 +53,10 @@ class FigureData(NamedTuple):
         """The first, or only, one."""
         return self.datasets[0]
 
+    def choose(self, rule: Callable[[], RunChoice]) -> RunChoice:
+        """The requested run, or the choice of a rule."""
+        return rule() if self.run is None else RunChoice(self.run, "the run that was asked for")
+
     def some(self, runs: Sequence[int], few: int) -> Sequence[int]:
         """The runs to show: all of them, or the first few in a small picture."""
         return runs[:few] if self.small else runs
@@ -52,10 +68,10 @@ class DrawnFigure(NamedTuple):
     figure: Figure
     here: str
     """What is shown here, in a few words for the title"""
-    about: str
-    """The settings"""
     rule: str
     """The rule by which runs were chosen, and what else a reader needs"""
+    about: str = ""
+    """The settings; by default those of all datasets"""
 
 
 class PaperFigure(NamedTuple):
@@ -63,8 +79,6 @@ class PaperFigure(NamedTuple):
 
     name: str
     """Name on the command line, such as ca3"""
-    source: str
-    """Such as CA figure 3"""
     shows: str
     """What it shows and, where the paper is not precise, how it was interpreted"""
     needs: tuple[RequiredRuns | RequiredResult, ...]
@@ -76,14 +90,11 @@ class PaperFigure(NamedTuple):
     picks: bool = True
     """Whether one run can be selected; False for figures of several runs"""
 
-
-class RunChoice(NamedTuple):
-    """A run chosen by a rule."""
-
-    run: int
-    """Run index"""
-    why: str
-    """The rule in words, with its outcome"""
+    @property
+    def source(self) -> str:
+        """The figure or appendix of the paper, such as CA figure 3."""
+        paper, place = self.name[:2].upper(), self.name[2:]
+        return f"{paper} appendix {place[1:].upper()}" if place.startswith("-") else f"{paper} figure {place}"
 
 
 def runs_not_diverged(trajectory: xr.Dataset) -> np.ndarray:
@@ -100,6 +111,19 @@ def name_run(trajectory: xr.Dataset, run: int) -> str:
     """The index of a run, for titles, with its seed if that differs."""
     seed = run_seed(trajectory, run)
     return f"run {run}" if seed == run else f"run {run} (seed {seed})"
+
+
+def sparse_settings(trajectory: xr.Dataset) -> SparseSettings:
+    """The settings of VC's network."""
+    settings = read_settings(trajectory)
+    assert isinstance(settings, SparseSettings)
+    return settings
+
+
+def draw_paper_figure(figure: PaperFigure, data: FigureData) -> DrawnFigure:
+    """Draw a figure. Raises TrajectoryError if the data do not suffice."""
+    drawn = figure.draw(data)
+    return drawn if drawn.about else drawn._replace(about=settings_summary(*data.datasets))
 
 
 def paper_figure_title(figure: PaperFigure, drawn: DrawnFigure) -> str:

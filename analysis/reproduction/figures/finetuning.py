@@ -7,13 +7,19 @@ import xarray as xr
 
 from analysis.clustering_heads.labels import CircuitLabel
 from analysis.reproduction.figures.circuits import LEGEND, cached_circuit_labels, plot_circuit_panels
-from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunChoice, name_run, runs_not_diverged
+from analysis.reproduction.figures.figure import (
+    DrawnFigure,
+    FigureData,
+    RunChoice,
+    name_run,
+    runs_not_diverged,
+    sparse_settings,
+)
 from analysis.reproduction.figures.settings_line import settings_summary
 from dynamics.errors import TrajectoryError
 from dynamics.initial_conditions import start_step_index
-from dynamics.settings import SettingsError, SparseSettings
+from dynamics.settings import SettingsError
 from dynamics.training.finetuning import source_run_indices
-from dynamics.trajectory.schema import read_settings
 
 CARRIED = ("position_embedding", "query", "value", "receptor")
 """Weights that finetuning begins with as they were, by which a source is known."""
@@ -33,20 +39,19 @@ def _plot_finetuned_circuit(data: FigureData, frame: int) -> DrawnFigure:
     """The circuit of a finetuned run in its first or last frame."""
     source, trajectory = data.datasets
     places, begun = finetuning_start_points(source, trajectory)
-    if data.run is None:
-        chosen = best_finetuned_from_corrected(cached_circuit_labels(source, begun), places, trajectory)
-    else:
-        chosen = RunChoice(data.run, "the run that was asked for")
+    chosen = data.choose(
+        lambda: best_finetuned_from_corrected(cached_circuit_labels(source, begun), places, trajectory)
+    )
     figure = plot_circuit_panels(trajectory, chosen.run, data.small, int(trajectory["step"][frame]))
     when = "before finetuning" if frame == 0 else "after finetuning"
     rule = f"Chosen: {chosen.why}. {inherited_weights(source, trajectory, int(places[chosen.run]), begun)} {LEGEND}"
     here = f"{name_run(trajectory, chosen.run)}, p = {trajectory.sizes['token']}, {when}"
-    return DrawnFigure(figure, here, settings_summary(trajectory), rule)
+    return DrawnFigure(figure, here, rule, settings_summary(trajectory))
 
 
 def inherited_weights(source: xr.Dataset, trajectory: xr.Dataset, place: int, begun: int) -> str:
     """Which weights a run that began with those of a run of its source has got from it."""
-    rows = [read_settings(each).rows for each in (source, trajectory)]  # type: ignore[attr-defined]
+    rows = [sparse_settings(each).rows for each in (source, trajectory)]
     end = int(source["step"][-1])
     when = "at its end" if begun == end else f"at step {begun} of {end}"
     new = {0: "", 1: ", and a new row of the embedding"}.get(rows[1] - rows[0], ", and new rows of the embedding")
@@ -58,14 +63,11 @@ def finetuning_start_points(source: xr.Dataset, trajectory: xr.Dataset) -> tuple
 
     Raises TrajectoryError where these runs did not begin at this source.
     """
-    settings = read_settings(trajectory)
-    assert isinstance(settings, SparseSettings)
+    settings = sparse_settings(trajectory)
     other = TrajectoryError("the finetuned runs began at other weights than those of the source among the files")
     try:
-        places, at = (
-            source_run_indices(source, settings, trajectory["seed"].values),
-            start_step_index(source, settings.start_step),
-        )
+        places = source_run_indices(source, settings, trajectory["seed"].values)
+        at = start_step_index(source, settings.start_step)
     except SettingsError:
         raise other from None
     for name in CARRIED:
@@ -90,7 +92,7 @@ def best_finetuned_from_corrected(
     split = "unseen" if "unseen" in trajectory["split"].values else "test"
     accuracy = trajectory["accuracy"].sel(split=split).isel(step=-1).values
     best = max(corrected or runs, key=lambda run: accuracy[run])
-    rule = f"of {len(corrected)} runs whose circuit was labelled corrected, as that of figure 2," if corrected else (
-        f"NO circuit was labelled corrected; of all {len(runs)} runs"
-    )  # fmt: skip
+    rule = f"NO circuit was labelled corrected; of all {len(runs)} runs"
+    if corrected:
+        rule = f"of {len(corrected)} runs whose circuit was labelled corrected, as that of figure 2,"
     return RunChoice(best, f"{rule} the first with the best accuracy after finetuning, {accuracy[best]:.3f} ({split})")

@@ -5,7 +5,6 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.forces import hidden_weights
@@ -22,14 +21,12 @@ from analysis.reproduction.figures.figure import (
     runs_not_diverged,
 )
 from analysis.reproduction.figures.run_choice import EndStates, runs_with_seeds
-from analysis.reproduction.figures.settings_line import settings_summary
 from analysis.structures.circles_and_grids import structure_label
 from dynamics.errors import TrajectoryError
 from dynamics.networks.from_trajectory import check_variable_recorded
-from dynamics.settings import ModularSettings
 from dynamics.trajectory.schema import read_settings
 
-PANEL, GAP, HEAD = 2.5, 0.12, 0.42  # inches: a side of a panel, between panels, room for its title
+GAP, HEAD = 0.12, 0.42  # inches: between panels, room for the title of one
 TOKENS_NOTE = "tokens numbered and coloured along the number line, joined in their order; equal axes through the origin"
 
 
@@ -38,20 +35,14 @@ def decay_title(trajectory: xr.Dataset) -> str:
     return f"weight decay {read_settings(trajectory).weight_decay:g}"  # type: ignore[attr-defined]
 
 
-def plot_embedding_panels(ends: np.ndarray, titles: Sequence[str], columns: int, side: float = PANEL) -> Figure:
-    """Embeddings (run, token, 2), a panel each."""
-    rows = -(-len(ends) // columns)
-    figure = new_figure(columns * (side + GAP) + GAP, rows * (side + HEAD) + GAP)
-    for place, (x, title) in enumerate(zip(ends, titles, strict=True)):
-        draw_tokens(_panel(figure, place, columns, side), x)
-        figure.axes[-1].set_title(title, fontsize=8.5 if side > 2 else 7.5, pad=3)
+def plot_embedding_panels(trajectory: xr.Dataset, runs: Sequence[int], columns: int, side: float) -> Figure:
+    """The last embeddings of runs in one row of panels."""
+    figure = new_figure(columns * (side + GAP) + GAP, side + HEAD + GAP)
+    for place, run in enumerate(runs):
+        axes = add_axes_in_inches(figure, GAP + place * (side + GAP), GAP, side, side)
+        draw_tokens(axes, last_embedding(trajectory, run))
+        axes.set_title(run_title(trajectory, run), fontsize=8.5, pad=3)
     return figure
-
-
-def _panel(figure: Figure, place: int, columns: int, side: float) -> Axes:
-    left = GAP + place % columns * (side + GAP)
-    top = figure.get_figheight() - place // columns * (side + HEAD)
-    return add_axes_in_inches(figure, left, top - HEAD - side, side, side)
 
 
 def last_embedding(trajectory: xr.Dataset, run: int) -> np.ndarray:
@@ -63,20 +54,14 @@ def last_embedding(trajectory: xr.Dataset, run: int) -> np.ndarray:
 def check_two_axes(trajectory: xr.Dataset) -> None:
     """See that embeddings have two axes, as all of CA's but those of appendix F. Raises TrajectoryError."""
     if trajectory.sizes.get("axis", 2) != 2:
-        raise TrajectoryError(
-            f"dimension axis: found {trajectory.sizes['axis']}, this figure is of 2 (appendix F: 3, 4)"
-        )
+        found = trajectory.sizes["axis"]
+        raise TrajectoryError(f"dimension axis: found {found}, this figure is of 2 (appendix F: 3, 4)")
 
 
 def run_title(trajectory: xr.Dataset, run: int) -> str:
     """A run over its panel."""
     words = structure_label(last_embedding(trajectory, run))
     return f"{name_run(trajectory, run)}: {words.split(',')[0] if words.startswith('circle') else words}"
-
-
-def _requested_run(data: FigureData, chosen: RunChoice) -> RunChoice:
-    """The run that a person has asked for, or else that of a rule."""
-    return chosen if data.run is None else RunChoice(data.run, "the run that was asked for")
 
 
 def ca1(data: FigureData) -> DrawnFigure:
@@ -86,37 +71,32 @@ def ca1(data: FigureData) -> DrawnFigure:
     ends = EndStates(trajectory)
     grid, circle = ends.grid_run(), ends.circle_run()
     runs = [grid.run, circle.run]
-    figure = plot_embedding_panels(
-        np.stack([last_embedding(trajectory, run) for run in runs]), [run_title(trajectory, r) for r in runs], 2, 3.3
-    )
+    figure = plot_embedding_panels(trajectory, runs, 2, 3.3)
     here = f"{name_run(trajectory, grid.run)} and {name_run(trajectory, circle.run)}, {decay_title(trajectory)}"
     rule = f"Left: {grid.why}. Right: {circle.why}. Embeddings at the end, {TOKENS_NOTE}."
-    return DrawnFigure(figure, here, settings_summary(trajectory), rule)
+    return DrawnFigure(figure, here, rule)
 
 
 def ca2(data: FigureData) -> DrawnFigure:
     """An imperfect grid."""
     trajectory = data.only
     check_two_axes(trajectory)
-    chosen = _requested_run(data, EndStates(trajectory).imperfect_run())
-    x = last_embedding(trajectory, chosen.run)
-    figure = plot_embedding_panels(x[None], [run_title(trajectory, chosen.run)], 1, 4.2)
+    chosen = data.choose(EndStates(trajectory).imperfect_run)
+    figure = plot_embedding_panels(trajectory, [chosen.run], 1, 4.2)
     rule = f"Chosen: {chosen.why}. Embedding at the end, {TOKENS_NOTE}."
-    return DrawnFigure(
-        figure, f"{name_run(trajectory, chosen.run)}, {decay_title(trajectory)}", settings_summary(trajectory), rule
-    )
+    return DrawnFigure(figure, f"{name_run(trajectory, chosen.run)}, {decay_title(trajectory)}", rule)
 
 
 def ca3(data: FigureData) -> DrawnFigure:
     """Embedding and class map of a grid."""
     check_two_axes(data.only)
-    return _plot_with_class_map(data, _requested_run(data, EndStates(data.only).grid_run()))
+    return _plot_with_class_map(data, data.choose(EndStates(data.only).grid_run))
 
 
 def ca4(data: FigureData) -> DrawnFigure:
     """Embedding and class map of a circle."""
     check_two_axes(data.only)
-    return _plot_with_class_map(data, _requested_run(data, EndStates(data.only).circle_run()))
+    return _plot_with_class_map(data, data.choose(EndStates(data.only).circle_run))
 
 
 def _plot_with_class_map(data: FigureData, chosen: RunChoice) -> DrawnFigure:
@@ -127,9 +107,7 @@ def _plot_with_class_map(data: FigureData, chosen: RunChoice) -> DrawnFigure:
         f"Chosen: {chosen.why}. Left: the embedding at the end. Right: the predicted class of every point of the "
         "plane, and the sums of the embeddings of all pairs."
     )
-    return DrawnFigure(
-        figure, f"{name_run(trajectory, chosen.run)}, {decay_title(trajectory)}", settings_summary(trajectory), rule
-    )
+    return DrawnFigure(figure, f"{name_run(trajectory, chosen.run)}, {decay_title(trajectory)}", rule)
 
 
 def _plot_class_map_pairs(trajectory: xr.Dataset, runs: Sequence[int], columns: int, side: float) -> Figure:
@@ -146,9 +124,8 @@ def _plot_class_map_pairs(trajectory: xr.Dataset, runs: Sequence[int], columns: 
         draw_class_map(add_axes_in_inches(figure, left + side + GAP, bottom, side, side), shown)
     half = width / 2
     strip = add_axes_in_inches(figure, half - 0.6, 0.32, half, 0.16)
-    settings = read_settings(trajectory)
-    assert isinstance(settings, ModularSettings)
-    draw_class_key(add_axes_in_inches(figure, GAP, 0.05, half - 0.9, key - 0.1), strip, settings)
+    key_axes = add_axes_in_inches(figure, GAP, 0.05, half - 0.9, key - 0.1)
+    draw_class_key(key_axes, strip, read_settings(trajectory))  # type: ignore[arg-type]
     return figure
 
 
@@ -157,9 +134,7 @@ def ca_c(data: FigureData) -> DrawnFigure:
     words = [decay_title(each) for each in data.datasets]
     figure, told = runs_by_trajectory(data, words)
     here = "weight decay " + ", ".join(word.split(" ")[-1] for word in words)
-    return DrawnFigure(
-        figure, here, settings_summary(*data.datasets), f"{told} Embeddings at the end, {TOKENS_NOTE}; {KINDS_NOTE}"
-    )
+    return DrawnFigure(figure, here, f"{told} Embeddings at the end, {TOKENS_NOTE}; {KINDS_NOTE}")
 
 
 def runs_by_trajectory(data: FigureData, words: Sequence[str]) -> tuple[Figure, str]:
@@ -220,14 +195,13 @@ def ca_e(data: FigureData) -> DrawnFigure:
     check_two_axes(trajectory)
     found, told = runs_with_seeds(trajectory, SHOWN)
     runs = data.some(found, 4)
-    figure = _plot_class_map_pairs(
-        trajectory, runs, min(2 if data.small else 3, len(runs)), 2.35 if data.small else 2.7
-    )
+    columns, side = (2, 2.35) if data.small else (3, 2.7)
+    figure = _plot_class_map_pairs(trajectory, runs, min(columns, len(runs)), side)
     rule = (
         f"{told[0].upper()}{told[1:]}. Left of each pair the embedding at the end, right the predicted class of every "
         "point of the plane with the pair sums."
     )
-    return DrawnFigure(figure, f"{len(runs)} runs, {decay_title(trajectory)}", settings_summary(trajectory), rule)
+    return DrawnFigure(figure, f"{len(runs)} runs, {decay_title(trajectory)}", rule)
 
 
 def ca_f(data: FigureData) -> DrawnFigure:
@@ -248,16 +222,13 @@ def ca_f(data: FigureData) -> DrawnFigure:
         "The first runs, a column each, in three projections on two axes; the paper does not say which of the six "
         f"there are for D = 4. {TOKENS_NOTE.capitalize()}."
     )
-    about = settings_summary(*data.datasets)
-    return DrawnFigure(figure, f"D = 3 and D = 4, {decay_title(data.only)}", about, rule)
+    return DrawnFigure(figure, f"D = 3 and D = 4, {decay_title(data.only)}", rule)
 
 
 def ca6(data: FigureData) -> DrawnFigure:
     """Size of the hidden weights and biases against weight decay."""
-    found: dict[float, hidden_weights.WeightMeasures] = {}
-    for trajectory in data.datasets:
-        found[read_settings(trajectory).weight_decay] = hidden_weights.measure_weights(trajectory)  # type: ignore[attr-defined]
-    found = dict(sorted(found.items()))
+    decays = [read_settings(each).weight_decay for each in data.datasets]  # type: ignore[attr-defined]
+    found = dict(sorted(zip(decays, map(hidden_weights.measure_weights, data.datasets), strict=True)))
     groups = {each: hidden_weights.mean_weight_measures(runs) for each, runs in found.items()}
     runs = data.only.sizes["run"]
     title = f"{runs} networks a weight decay, means with 95% intervals"
@@ -268,4 +239,4 @@ def ca6(data: FigureData) -> DrawnFigure:
         "All runs. Left: the paper's figure. Middle and right: what the paper says of it in words (5.2), measured: how "
         "hidden weights and pair sums lie to each other, with chance levels."
     )
-    return DrawnFigure(figure, f"{len(found)} weight decays", settings_summary(*data.datasets), rule)
+    return DrawnFigure(figure, f"{len(found)} weight decays", rule)

@@ -9,11 +9,9 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from analysis.linearization.normalisation import normalisation_jacobian_norm, normalised_length
 from analysis.linearization.normalisation_margin import measure_normalisation_margins
 from analysis.plots.figure_files import new_figure
-from analysis.reproduction.figures.figure import DrawnFigure, FigureData
-from analysis.reproduction.figures.settings_line import settings_summary
+from analysis.reproduction.figures.figure import DrawnFigure, FigureData, sparse_settings
 from dynamics.settings import SparseSettings
 from dynamics.training.finetuning import successful_runs
-from dynamics.trajectory.schema import read_settings
 
 DISTANCES, STEP = (0.08, 0.5, 1.4), 0.3
 """Of points from the origin, and of what each of them is moved by, in the sketch."""
@@ -23,8 +21,7 @@ SUCCESS, FAILURE = "#0072b2", "#d55e00"
 def vc12(data: FigureData) -> DrawnFigure:
     """How far equal steps turn normalised vectors; the derivative of the norms; how near to the origin runs come."""
     trajectory = data.only
-    settings = read_settings(trajectory)
-    assert isinstance(settings, SparseSettings)
+    settings = sparse_settings(trajectory)
     found = measure_normalisation_margins(trajectory, [trajectory.sizes["step"] - 1])
     figure = new_figure(14.0, 4.6)
     left, middle, right = figure.subplots(1, 3)
@@ -35,13 +32,11 @@ def vc12(data: FigureData) -> DrawnFigure:
     gap = np.diff(trajectory["step"].values)[:1]
     every = int(gap[0]) if len(gap) else 0
     rule = (
-        "Left: a sketch, as the paper's: the same small step turns a vector little far from the origin, and "
-        "round near it. "
-        "Middle: largest slope of the norms. Right: all runs: how near to the origin any E + P comes, and how "
-        "far it moves "
-        f"between recorded frames, {every} steps, over its length; above 1 it may turn round."
+        "Left: a sketch, as the paper's: the same small step turns a vector little far from the origin, and round near "
+        "it. Middle: largest slope of the norms. Right: all runs: how near to the origin any E + P comes, and how far "
+        f"it moves between recorded frames, {every} steps, over its length; above 1 it may turn round."
     )
-    return DrawnFigure(figure, f"all runs, {some}", settings_summary(trajectory), rule)
+    return DrawnFigure(figure, f"all runs, {some}", rule)
 
 
 def _draw_steps(axes: Axes, radius: float) -> None:

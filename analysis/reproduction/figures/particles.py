@@ -1,19 +1,14 @@
 """Figures of CA's particles: figure 5 and appendix D."""
 
-import numpy as np
-
 from analysis.reproduction.figures.figure import DrawnFigure, FigureData, name_run
 from analysis.reproduction.figures.modular import (
     KINDS_NOTE,
     TOKENS_NOTE,
     check_two_axes,
-    last_embedding,
     plot_embedding_panels,
-    run_title,
     runs_by_trajectory,
 )
 from analysis.reproduction.figures.run_choice import EndStates
-from analysis.reproduction.figures.settings_line import settings_summary
 from dynamics.trajectory.schema import read_settings
 
 
@@ -24,12 +19,10 @@ def ca5(data: FigureData) -> DrawnFigure:
     ends = EndStates(trajectory)
     kinds = {"Left": ends.circle_run(), "Middle": ends.grid_run(), "Right": ends.imperfect_run()}
     runs = [chosen.run for chosen in kinds.values()]
-    figure = plot_embedding_panels(
-        np.stack([last_embedding(trajectory, r) for r in runs]), [run_title(trajectory, r) for r in runs], 3, 3.2
-    )
+    figure = plot_embedding_panels(trajectory, runs, 3, 3.2)
     rule = " ".join(f"{where}: {chosen.why}." for where, chosen in kinds.items())
     here = f"{', '.join(name_run(trajectory, run) for run in runs)}, f_a = {_alignment(trajectory)}"
-    return DrawnFigure(figure, here, settings_summary(trajectory), f"{rule} Particles at the end, {TOKENS_NOTE}.")
+    return DrawnFigure(figure, here, f"{rule} Particles at the end, {TOKENS_NOTE}.")
 
 
 def ca_d(data: FigureData) -> DrawnFigure:
@@ -37,7 +30,7 @@ def ca_d(data: FigureData) -> DrawnFigure:
     strengths = [_alignment(each) for each in data.datasets]
     figure, told = runs_by_trajectory(data, [f"f_a = {each}" for each in strengths])
     rule = f"{told} Particles at the end, {TOKENS_NOTE}; {KINDS_NOTE}"
-    return DrawnFigure(figure, f"f_a = {', '.join(strengths)}", settings_summary(*data.datasets), rule)
+    return DrawnFigure(figure, f"f_a = {', '.join(strengths)}", rule)
 
 
 def _alignment(trajectory) -> str:

@@ -12,7 +12,6 @@ from analysis.plots.scenes.scene import EventMark
 from analysis.reproduction.figures.circuits import SIDE, SMALL_WIDTH
 from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunChoice, name_run
 from analysis.reproduction.figures.frames import plot_frames_in_blocks
-from analysis.reproduction.figures.settings_line import settings_summary
 from analysis.transitions.loss_events import event_table, first_two_drops, trajectory_scalar
 from dynamics.errors import TrajectoryError
 from dynamics.training.finetuning import successful_runs
@@ -38,11 +37,8 @@ def vc5(data: FigureData) -> DrawnFigure:
     """Sequence embeddings and level lines at four moments, with the loss."""
     trajectory = data.only
     found = first_two_drops(event_table(trajectory_scalar(trajectory, "loss")), trajectory.sizes["run"])
-    chosen = (
-        run_with_median_drop_gap(found, successful_runs(trajectory))
-        if data.run is None
-        else requested_run_with_two_drops(found, data.run)
-    )
+    chosen = data.choose(lambda: run_with_median_drop_gap(found, successful_runs(trajectory)))
+    check_two_drops(found, chosen.run)
     moments = drop_snapshots(trajectory, found, chosen.run)
     steps = trajectory["step"].values
     until = steps[steps <= moments.second_end + MARGIN * (moments.second_end - steps[0])][-1]
@@ -58,9 +54,7 @@ def vc5(data: FigureData) -> DrawnFigure:
         "365). Above, sequence embeddings upon the map of classes; below, the loss with a cursor at the snapshot, "
         f"until epoch {made.clock[-1]:g} of {trajectory['epoch'].values[-1]:g}; grey: the drops."
     )
-    return DrawnFigure(
-        figure, f"{name_run(trajectory, chosen.run)}, epochs {epochs}", settings_summary(trajectory), rule
-    )
+    return DrawnFigure(figure, f"{name_run(trajectory, chosen.run)}, epochs {epochs}", rule)
 
 
 def _events_until(trajectory: xr.Dataset, run: int, until: int) -> list[EventMark]:
@@ -84,11 +78,10 @@ def run_with_median_drop_gap(found: xr.Dataset, success: np.ndarray) -> RunChoic
     return RunChoice(run, f"the one with the median time between its two drops, of {len(able)} {word}")
 
 
-def requested_run_with_two_drops(found: xr.Dataset, run: int) -> RunChoice:
-    """The run that a person has asked for. Raises TrajectoryError where it has not two drops."""
+def check_two_drops(found: xr.Dataset, run: int) -> None:
+    """Check that the loss of a run has two drops. Raises TrajectoryError."""
     if not np.isfinite(found["between"].values[run]):
         raise TrajectoryError(f"run {run}: found {int(found['drops'][run])} drops of the loss, expected two")
-    return RunChoice(run, "the run that was asked for")
 
 
 def drop_snapshots(trajectory: xr.Dataset, found: xr.Dataset, run: int) -> DropSnapshots:

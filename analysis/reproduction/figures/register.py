@@ -55,75 +55,64 @@ def sparse_runs(dim: int, runs: int = 20, every: int | None = None, weights: boo
 SOURCE = dataclasses.replace(sparse_runs(2, 100), must=("vocab",))
 FINETUNED = RequiredRuns(SparseSettings(vocab=3), every=0, must=("vocab",), follows=True)
 
+SPARSE = (SPARSE_RUNS,)
+DIMENSIONS = (sparse_runs(2, 100), sparse_runs(3), *(sparse_runs(dim, every=0) for dim in (4, 8, 16, 32)))
 PAPER_FIGURES = (
-    PaperFigure("ca1", "CA figure 1", "embeddings at the end: a grid and a circle", (ANY_MODULAR,), "7 s", modular.ca1,
-        picks=False),
-    PaperFigure("ca2", "CA figure 2", "embeddings at the end: an imperfect grid", (ANY_MODULAR,), "7 s", modular.ca2),
-    PaperFigure("ca3", "CA figure 3", "a grid: embeddings, and the class map of the plane with the pair sums",
-        (ANY_MODULAR,), "7 s", modular.ca3),
-    PaperFigure("ca4", "CA figure 4", "a circle: embeddings, and the class map of the plane with the pair sums",
-        (ANY_MODULAR,), "7 s", modular.ca4),
-    PaperFigure("ca5", "CA figure 5",
-        "particles at the end: a circle, a grid, an imperfect grid; made with f_a = 1, as in section 6",
+    PaperFigure("ca1", "embeddings at the end: a grid and a circle", (ANY_MODULAR,), "7 s", modular.ca1, picks=False),
+    PaperFigure("ca2", "embeddings at the end: an imperfect grid", (ANY_MODULAR,), "7 s", modular.ca2),
+    PaperFigure("ca3", "a grid: embeddings, and the class map of the plane with the pair sums", (ANY_MODULAR,), "7 s",
+        modular.ca3),
+    PaperFigure("ca4", "a circle: embeddings, and the class map of the plane with the pair sums", (ANY_MODULAR,), "7 s",
+        modular.ca4),
+    PaperFigure("ca5", "particles at the end: a circle, a grid, an imperfect grid; made with f_a = 1, as in section 6",
         (ANY_PARTICLES,), "2 s", particles.ca5, picks=False),
-    PaperFigure("ca6", "CA figure 6", "size of hidden weights and biases against weight decay, 10 networks each",
+    PaperFigure("ca6", "size of hidden weights and biases against weight decay, 10 networks each",
         tuple(_modular_runs(each, 10, every=0) for each in DECAYS), "15 s", modular.ca6, picks=False),
-    PaperFigure("ca-c", "CA appendix C", "embeddings at the end, seeds 10 to 29, weight decay 1, .6, .3 and 0",
-        tuple(_modular_runs(each) for each in (1.0, 0.6, 0.3, 0.0)), "30 s", modular.ca_c, picks=False),
-    PaperFigure("ca-d", "CA appendix D", "particles at the end, seeds 10 to 29, f_a = 1, 2 and .5",
-        tuple(_particle_runs(each) for each in (1.0, 2.0, 0.5)), "5 s", particles.ca_d, picks=False),
-    PaperFigure("ca-e", "CA appendix E", "embeddings beside class maps, seeds 10 to 23, weight decay .6",
-        (_modular_runs(0.6),), "7 s", modular.ca_e, picks=False),
-    PaperFigure("ca-f", "CA appendix F", "embeddings with D = 3 (7 runs) and D = 4 (8 runs), three projections each; "
-        "the paper does not specify which three of six for D = 4; here neighbouring axes",
+    PaperFigure("ca-c", "embeddings at the end, seeds 10 to 29, weight decay 1, .6, .3 and 0",
+        tuple(map(_modular_runs, (1.0, 0.6, 0.3, 0.0))), "30 s", modular.ca_c, picks=False),
+    PaperFigure("ca-d", "particles at the end, seeds 10 to 29, f_a = 1, 2 and .5",
+        tuple(map(_particle_runs, (1.0, 2.0, 0.5))), "5 s", particles.ca_d, picks=False),
+    PaperFigure("ca-e", "embeddings beside class maps, seeds 10 to 23, weight decay .6", (_modular_runs(0.6),), "7 s",
+        modular.ca_e, picks=False),
+    PaperFigure("ca-f", "embeddings with D = 3 (7 runs) and D = 4 (8 runs), three projections each; the paper does not "
+        "specify which three of six for D = 4; here neighbouring axes",
         (_modular_runs(1.0, 7, 3), _modular_runs(1.0, 8, 4)), "5 s", modular.ca_f, picks=False),
-    PaperFigure("vc1", "VC figure 1",
-        "the ideal circuit: embeddings, attention, values, sequence embeddings and the class "
-        "map; constructed by hand if no run is ideal", (SPARSE_RUNS,), MINUTE, circuits.vc1),
-    PaperFigure("vc2", "VC figure 2", "the same for a run with faulty attention that is corrected by the values",
-        (SPARSE_RUNS,), MINUTE, circuits.vc2),
-    PaperFigure("vc3", "VC figure 3", "the same for a run with partially learned invariances", (SPARSE_RUNS,), MINUTE,
-        circuits.vc3),
-    PaperFigure("vc4", "VC figure 4", "the same for a fuzzy construction", (SPARSE_RUNS,), MINUTE, circuits.vc4),
-    PaperFigure("vc5", "VC figure 5",
-        "two-phase learning: the map of classes with the sequence embeddings where the two "
-        "drops of the loss begin and end, as they are found", (SPARSE_RUNS,), MINUTE, phases.vc5, ENOUGH),
-    PaperFigure("vc6", "VC figure 6",
-        "test accuracy of one run against batch size, width, learning rate, MLP discount", (ensembles.ABLATIONS,),
-        "30 minutes", ensembles.vc6, picks=False),
-    PaperFigure("vc7", "VC figure 7",
-        "the same for 100 runs: mean and standard deviation", (ensembles.ABLATIONS,),
-        "30 minutes", ensembles.vc7, TWO, picks=False),
-    PaperFigure("vc8", "VC figure 8", "attention for sequences at the start and the end of training, p = 2",
-        (SPARSE_RUNS,), MINUTE, attention.vc8),
-    PaperFigure("vc9", "VC figure 9",
-        "accuracy for p = 2 to 10 from scratch and finetuned from p = 2, with 100 runs each",
+    PaperFigure("vc1", "the ideal circuit: embeddings, attention, values, sequence embeddings and the class map; "
+        "constructed by hand if no run is ideal", SPARSE, MINUTE, circuits.vc1),
+    PaperFigure("vc2", "the same for a run with faulty attention that is corrected by the values", SPARSE, MINUTE,
+        circuits.vc2),
+    PaperFigure("vc3", "the same for a run with partially learned invariances", SPARSE, MINUTE, circuits.vc3),
+    PaperFigure("vc4", "the same for a fuzzy construction", SPARSE, MINUTE, circuits.vc4),
+    PaperFigure("vc5", "two-phase learning: the map of classes with the sequence embeddings where the two drops of the "
+        "loss begin and end, as they are found", SPARSE, MINUTE, phases.vc5, ENOUGH),
+    PaperFigure("vc6", "test accuracy of one run against batch size, width, learning rate, MLP discount",
+        (ensembles.ABLATIONS,), "30 minutes", ensembles.vc6, picks=False),
+    PaperFigure("vc7", "the same for 100 runs: mean and standard deviation", (ensembles.ABLATIONS,), "30 minutes",
+        ensembles.vc7, TWO, picks=False),
+    PaperFigure("vc8", "attention for sequences at the start and the end of training, p = 2", SPARSE, MINUTE,
+        attention.vc8),
+    PaperFigure("vc9", "accuracy for p = 2 to 10 from scratch and finetuned from p = 2, with 100 runs each",
         (ensembles.TRANSFERS,), "10 minutes", ensembles.vc9, picks=False),
-    PaperFigure("vc10", "VC figure 10", "a circuit as in figure 2 with an additional token embedding, p = 3",
-        (SOURCE, FINETUNED), "2 minutes", finetuning.vc10),
-    PaperFigure("vc11", "VC figure 11", "the circuit of figure 10 after 1000 epochs of finetuning", (SOURCE, FINETUNED),
-        "2 minutes", finetuning.vc11),
-    PaperFigure("vc12", "VC figure 12",
-        "steps near the origin of the normalisation: a sketch as the paper's; next to it "
-        "slopes of the norms, and distances of runs from the origin", (SPARSE_RUNS,), MINUTE, origin.vc12, picks=False),
-    PaperFigure("vc13", "VC figure 13", "a loss spike and sequence embeddings before and after, near a boundary",
-        (SPARSE_RUNS,), "2 minutes", spikes.vc13, ENOUGH),
-    PaperFigure("vc14", "VC figure 14",
-        "the same spike: change of sequence embeddings, assemblers, change of the MLP's response", (SPARSE_RUNS,),
-        "2 minutes", spikes.vc14, ENOUGH),
-    PaperFigure("vc15", "VC figure 15",
-        "losses, accuracies and gradient norms of a run trained on full batches, "
-        f"{UPDATES} updates (unknown in VC)", (_full_batch(2),), "2 minutes", ensembles.vc_gradient_norms, ENOUGH),
-    PaperFigure("vc16", "VC figure 16", "the same with mini-batches",
-        (dataclasses.replace(SPARSE_RUNS, weights=False),), MINUTE, ensembles.vc_gradient_norms, ENOUGH),
-    PaperFigure("vc17", "VC figure 17", "sparsity of activations against the threshold, 20 runs", (SPARSE_RUNS,),
-        MINUTE, ensembles.vc17, TWO, picks=False),
-    PaperFigure("vc18", "VC figure 18", "figure 15 with d = 3", (_full_batch(3),), "2 minutes",
+    PaperFigure("vc10", "a circuit as in figure 2 with an additional token embedding, p = 3", (SOURCE, FINETUNED),
+        "2 minutes", finetuning.vc10),
+    PaperFigure("vc11", "the circuit of figure 10 after 1000 epochs of finetuning", (SOURCE, FINETUNED), "2 minutes",
+        finetuning.vc11),
+    PaperFigure("vc12", "steps near the origin of the normalisation: a sketch as the paper's; next to it slopes of the "
+        "norms, and distances of runs from the origin", SPARSE, MINUTE, origin.vc12, picks=False),
+    PaperFigure("vc13", "a loss spike and sequence embeddings before and after, near a boundary", SPARSE, "2 minutes",
+        spikes.vc13, ENOUGH),
+    PaperFigure("vc14", "the same spike: change of sequence embeddings, MLP output weights, change of the MLP's "
+        "response", SPARSE, "2 minutes", spikes.vc14, ENOUGH),
+    PaperFigure("vc15", f"losses, accuracies and gradient norms of a run trained on full batches, {UPDATES} updates "
+        "(unknown in VC)", (_full_batch(2),), "2 minutes", ensembles.vc_gradient_norms, ENOUGH),
+    PaperFigure("vc16", "the same with mini-batches", (dataclasses.replace(SPARSE_RUNS, weights=False),), MINUTE,
         ensembles.vc_gradient_norms, ENOUGH),
-    PaperFigure("vc19", "VC figure 19", "figure 16 with d = 3", (sparse_runs(3, weights=False),), "20 s",
-        ensembles.vc_gradient_norms, ENOUGH),
-    PaperFigure("vc20", "VC figure 20", "figure 17 with d = 2, 3, 4, 8, 16 and 32, 20 runs each",
-        (sparse_runs(2, 100), sparse_runs(3), *(sparse_runs(dim, every=0) for dim in (4, 8, 16, 32))), "5 minutes",
+    PaperFigure("vc17", "sparsity of activations against the threshold, 20 runs", SPARSE, MINUTE, ensembles.vc17, TWO,
+        picks=False),
+    PaperFigure("vc18", "figure 15 with d = 3", (_full_batch(3),), "2 minutes", ensembles.vc_gradient_norms, ENOUGH),
+    PaperFigure("vc19", "figure 16 with d = 3", (sparse_runs(3, weights=False),), "20 s", ensembles.vc_gradient_norms,
+        ENOUGH),
+    PaperFigure("vc20", "figure 17 with d = 2, 3, 4, 8, 16 and 32, 20 runs each", DIMENSIONS, "5 minutes",
         ensembles.vc20, TWO, picks=False),
 )  # fmt: skip
 
@@ -159,7 +148,4 @@ def _format_required_runs(figure: PaperFigure) -> str:
         if not isinstance(need, RequiredRuns):
             return need.command
         sizes.setdefault(need.settings.system, []).append(need.runs)
-    return "; ".join(
-        f"{system} {len(runs)} x {runs[0]}" if len(runs) > 1 else f"{system} {runs[0]}"
-        for system, runs in sizes.items()
-    )
+    return "; ".join(f"{name} {f'{len(runs)} x ' * (len(runs) > 1)}{runs[0]}" for name, runs in sizes.items())

@@ -16,18 +16,15 @@ from analysis.plots.drawing.colours import class_colours, pale_colours
 from analysis.plots.figure_files import new_figure
 from analysis.plots.panels import build_scene
 from analysis.reproduction.figures.circuits import SIDE, SMALL_WIDTH
-from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunChoice, name_run
+from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunChoice, name_run, sparse_settings
 from analysis.reproduction.figures.frames import plot_frames_in_blocks
-from analysis.reproduction.figures.settings_line import settings_summary
 from analysis.transitions.spike_attribution import TrainingSequences, forward_pass, training_sequences
 from analysis.transitions.spike_replays import RecordedSpike, examine_spike, recorded_spikes, replay_span
 from dynamics.branching import replay
 from dynamics.errors import TrajectoryError
 from dynamics.networks.from_trajectory import clustering_head_of, weights
 from dynamics.networks.parameters import Weights
-from dynamics.settings import SparseSettings
 from dynamics.training.finetuning import successful_runs
-from dynamics.trajectory.schema import read_settings
 
 WIDTH = 1500
 """Of all panels of figure 13, in pixels."""
@@ -89,8 +86,7 @@ def format_delay(moments: tuple[int, int]) -> str:
 
 def _replayed_spikes(trajectory: xr.Dataset, spikes: list[RecordedSpike]) -> Iterator[tuple[RecordedSpike, dict]]:
     """Each spike and what `analysis.transitions.spike_replays` finds of it."""
-    settings = read_settings(trajectory)
-    assert isinstance(settings, SparseSettings)
+    settings = sparse_settings(trajectory)
     for spike in tqdm(spikes, desc="spikes", unit="spike", disable=None, leave=False):
         yield spike, examine_spike(trajectory, spike, training_sequences(settings, spike.seed))[0]
 
@@ -113,12 +109,12 @@ def vc13(data: FigureData) -> DrawnFigure:
         f"{format_delay(moments)}, behind the step with the largest rise. Left of each pair the loss with a cursor, "
         "right sequence embeddings upon the map of classes."
     )
-    return DrawnFigure(figure, _format_spike(data.only, found), settings_summary(data.only), rule)
+    return DrawnFigure(figure, _format_spike(data.only, found), rule)
 
 
 def _format_spike(trajectory: xr.Dataset, found: _SpikeReplay) -> str:
     """Which spike it is."""
-    epochs = found.spike.step / (read_settings(trajectory).epoch_steps or 1)
+    epochs = found.spike.step / sparse_settings(trajectory).epoch_steps
     return f"{name_run(trajectory, found.spike.run)}, spike at epoch {epochs:g}"
 
 
@@ -145,7 +141,7 @@ def vc14(data: FigureData) -> DrawnFigure:
         "Black lines join the two where a sequence that was right is now wrong, others are pale. Axes are not equal."
     )
     here = f"{_format_spike(trajectory, found)}, {crossed:.0%} of sequences become wrong"
-    return DrawnFigure(figure, here, settings_summary(trajectory), rule)
+    return DrawnFigure(figure, here, rule)
 
 
 def _draw_changes(left: Axes, right: Axes, network, before: Weights, after: Weights, on: TrainingSequences) -> float:

@@ -81,7 +81,7 @@ def _draw(chosen: PaperFigure, claim: str, candidates: Sequence[SizeOverrides], 
         try:
             with contextlib.redirect_stdout(io.StringIO()):  # `analysis.paper` prints which runs were found
                 data = load_figure_runs(chosen, (), sizes, None)
-                drawn = chosen.draw(data._replace(small=True))
+                drawn = figure.draw_paper_figure(chosen, data._replace(small=True))
         except (TrajectoryError, SettingsError):  # the runs are too few, or too short, for this figure
             continue
         framing.save_small_png(drawn.figure, folder / f"{chosen.name}.png")

@@ -15,7 +15,7 @@ from PIL import Image
 
 from analysis.clustering_heads.labels import CircuitLabel
 from analysis.reproduction.figures import attention, circuits, finetuning, modular, phases, spikes
-from analysis.reproduction.figures.figure import FigureData, PaperFigure
+from analysis.reproduction.figures.figure import FigureData, PaperFigure, draw_paper_figure
 from analysis.reproduction.figures.figure_runs import load_figure_runs, match_files_to_requirements
 from analysis.reproduction.figures.framing import add_title_and_caption, small_dpi
 from analysis.reproduction.figures.register import PAPER_FIGURES, get_paper_figure
@@ -102,7 +102,7 @@ def drawn(files, name, small=False):
     if name == "ca6":  # of which eleven weight decays are asked
         wanted = wanted._replace(needs=[need for need in wanted.needs if need.settings in DECAYS.values()])
     material = load_figure_runs(wanted, [files[word] for word in GIVEN[name]], SizeOverrides(), None)
-    return wanted.draw(material._replace(small=small))
+    return draw_paper_figure(wanted, material._replace(small=small))
 
 
 # ------------------------------------------------------------------------------------------------- the list
@@ -254,7 +254,7 @@ def test_particles_are_made_of_as_many_steps(typed):
 
 
 def test_a_finetuned_ensemble_begins_at_the_end_of_its_source():
-    wanted = PaperFigure("x", "x", "x", (RequiredRuns(TINY), RequiredRuns(dataclasses.replace(TINY, vocab=3), every=0,
+    wanted = PaperFigure("x", "x", (RequiredRuns(TINY), RequiredRuns(dataclasses.replace(TINY, vocab=3), every=0,
         follows=True)),
                    "no time", finetuning.vc10)  # fmt: skip
     first, second = load_figure_runs(wanted, [], SizeOverrides(2, 3), None).datasets
@@ -527,7 +527,7 @@ def test_snapshots_are_where_the_drops_begin_and_end():
     trajectory = xr.Dataset(coords={"step": np.arange(0, 500, 10)})
     assert tuple(phases.drop_snapshots(trajectory, found, 0)) == (90, 120, 300, 330)
     with pytest.raises(TrajectoryError, match="run 1: found 1 drops"):
-        phases.requested_run_with_two_drops(found, 1)
+        phases.check_two_drops(found, 1)
 
 
 def test_two_phases_are_marked_as_they_are_in_the_whole_run(files, monkeypatch):
