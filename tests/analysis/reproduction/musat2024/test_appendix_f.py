@@ -34,9 +34,9 @@ def test_structures_are_judged_by_how_many_there_are(near, imperfections, expect
 
 
 def test_projections_find_a_circle_among_other_axes(generator):
-    flat = np.concatenate([polygon(17, step=5), 0.01 * generator.standard_normal((17, 1))], axis=1)
+    flat = np.concatenate([polygon(7, step=3), 0.01 * generator.standard_normal((7, 1))], axis=1)
     turn = stats.special_ortho_group.rvs(3, random_state=1)
-    found = appendix_f.projection_measures(np.stack([flat, flat @ turn, generator.standard_normal((17, 3))]))
+    found = appendix_f.projection_measures(np.stack([flat, flat @ turn, generator.standard_normal((7, 3))]))
     assert found["circle_distance"][0] < 0.01
     assert found["circle_distance"][1] < 0.02
     assert found["circle_distance"][2] > 0.3

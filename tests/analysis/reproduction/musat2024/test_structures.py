@@ -14,8 +14,8 @@ CHANCE = {"chance_grid_distance": 0.13, "chance_circle_distance": 0.79}
 
 
 def test_ideal_end_states_have_their_kind(generator):
-    circle, grid, order = polygon(17, step=3), perfect_grids(17).basis[7], generator.permutation(17)
-    x = np.stack([circle, grid, generator.standard_normal((17, 2)), circle[order], grid[order]])
+    circle, grid, order = polygon(11, step=3), perfect_grids(11).basis[7], generator.permutation(11)
+    x = np.stack([circle, grid, generator.standard_normal((11, 2)), circle[order], grid[order]])
     found = {f"network_{name}": (("weight_decay", "network"), values[None])
              for name, values in structures.structure_distances(x).items()}  # fmt: skip
     evidence = xr.Dataset(found, {"weight_decay": [1.0]}).assign(CHANCE)
