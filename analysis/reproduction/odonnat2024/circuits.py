@@ -6,6 +6,7 @@ counting positions: their tokens are summed; the others are spurious.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -247,6 +248,8 @@ def _similarity(name: str) -> tuple[Measurement, ...]:
     )
 
 
+example, finding = partial(Claim, kind=Kind.EXAMPLE), partial(Claim, importance=2)
+
 EXPERIMENTS = (CIRCUITS,)
 
 CLAIMS = claims_of(
@@ -267,23 +270,21 @@ CLAIMS = claims_of(
         places="appendix A.2, appendix A.3, section 1",
         figure="vc17",
     ),
-    Claim(
+    finding(
         "VC.s3.2.deviate",
         "Circuits learned by gradient descent deviate from the ideal circuit.",
         f"{OF_CIRCUITS} whose circuit attends to spurious positions or only to some tokens, or lacks an invariance",
         (percentage_part(Nearly(), "circuits that are not ideal"),),
         figure="vc2",
-        importance=2,
     ),
-    Claim(
+    finding(
         "VC.s3.2.corrected",
         "In many runs spurious positions get attention, but their tokens do not change the sequence embedding.",
         f"{OF_CIRCUITS} that give spurious positions over 10% of the attention and lack no invariance",
         (percentage_part(Above(10, 5, ours=True), "corrected circuits"),),
         figure="vc2",
-        importance=2,
     ),
-    Claim(
+    finding(
         "VC.s3.2.by-value",
         "The value matrix corrects faulty attention: it collapses the embeddings of spurious tokens.",
         "in circuits that attend to spurious positions without effect: spread of spurious tokens after the value matrix"
@@ -291,33 +292,29 @@ CLAIMS = claims_of(
         (part(spurious_collapse, Below(1, 0.5), "after over before", digits=2),),
         readings=("the value matrix brings the tokens together", "they are together after it, whatever the cause"),
         figure="vc2",
-        importance=2,
         meaning="spurious tokens coincide before the value matrix, already as normalised embeddings: an invertible "
         "matrix in two dimensions cannot remove a direction",
     ),
-    Claim(
+    example(
         "VC.figure2.exists",
         "There is a run with faulty attention that is corrected.",
         f"{OF_CIRCUITS} in which spurious positions get attention without effect",
         (percentage_part(Exists(), "corrected circuits"),),
-        Kind.EXAMPLE,
         figure="vc2",
     ),
-    Claim(
+    example(
         "VC.s3.2.part-of-values",
         "There are runs that attend only to some tokens, such as those that are not 0, and still encode the sum.",
         f"{OF_CIRCUITS} that lack no invariance and give some token less than a quarter of another's attention",
         (percentage_part(Exists(), "part of the values circuits"),),
-        Kind.EXAMPLE,
         figure="vc2",
     ),
-    Claim(
+    finding(
         "VC.s3.2.partial",
         "Frequently some invariances to suffix or order are not learned.",
         f"{OF_CIRCUITS} that lack the invariance at some positions, but at no more than half of them",
         (percentage_part(Above(10, 10, ours=True), "partial circuits"),),
         figure="vc3",
-        importance=2,
     ),
     Claim(
         "VC.s3.2.partial-clusters",
@@ -328,12 +325,11 @@ CLAIMS = claims_of(
         figure="vc3",
         meaning="six clusters do not imply the invariances",
     ),
-    Claim(
+    example(
         "VC.figure3.several",
         "There is a run that lacks invariance both to a spurious token and to the order of non-spurious tokens.",
         f"{OF_CIRCUITS} that lack both",
         (percentage_part(Exists(), "circuits without either"),),
-        Kind.EXAMPLE,
         figure="vc3",
     ),
     Claim(
@@ -346,25 +342,23 @@ CLAIMS = claims_of(
         ),
         figure="vc4",
     ),
-    Claim(
+    example(
         "VC.figure4.generalises",
         "There is a run with an unconventional pattern of clusters that is correct on unseen sequences.",
         f"{OF_CIRCUITS} that lack most invariances and have an accuracy above .9 on sequences outside the training set",
         (percentage_part(Exists(), "fuzzy circuits that generalise"),),
-        Kind.EXAMPLE,
         readings=("most invariances are missing", "clusters stand for another sum of the tokens, as in OWN.sum"),
         figure="vc4",
     ),
-    Claim(
+    finding(
         "VC.s3.2.often-invariant",
         "Networks that solve the task often capture its invariances.",
         "percentage of successful runs (test accuracy above .98) that lack no invariance",
         (percentage_part(Above(10, 10, ours=True), "circuits with all invariances", among="successful runs"),),
         readings=("all invariances", "some of them"),
         figure="vc2",
-        importance=2,
     ),
-    Claim(
+    finding(
         "VC.figure8.attention",
         "Attention at the end of training is strongly similar to attention at the start.",
         "correlation over sequences and positions of a run's attention at start and end, mean over runs; and this "
@@ -372,10 +366,9 @@ CLAIMS = claims_of(
         _similarity("inherited"),
         readings=("a large correlation", "a larger correlation than between different runs"),
         figure="vc8",
-        importance=2,
         meaning="attention at the end depends on that at the start, but most of it is learned",
     ),
-    Claim(
+    finding(
         "VC.s4.1.initial-weights",
         "The final configuration is highly correlated with the initial weights.",
         "the same correlations for all weights, each matrix in units of its size",
@@ -383,6 +376,5 @@ CLAIMS = claims_of(
         readings=("final weights correlate with initial ones", "final weights depend on initial ones in any way"),
         places="section 4.1, conclusion",
         figure="vc8",
-        importance=2,
     ),
 )

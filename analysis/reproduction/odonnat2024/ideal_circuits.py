@@ -231,7 +231,6 @@ CLAIMS = claims_of(
             for p, count in zip(VOCABS, ("6", "21"), strict=True)
         ),
         places="section 3.1",
-        importance=2,
     ),
     constructed(
         "VC.figure1.classes",
@@ -239,7 +238,6 @@ CLAIMS = claims_of(
         "accuracy over all sequences of circuits built by hand with the default width",
         ACCURACIES,
         places="section 3.1, figure 1",
-        importance=2,
     ),
     constructed(
         "VC.figure1.attention",

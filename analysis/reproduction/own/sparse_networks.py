@@ -37,7 +37,6 @@ SOLUTIONS = claims_of(
         ideal_circuits.ACCURACIES,
         Kind.CONSTRUCTION,
         figure="vc1",
-        importance=2,
     ),
 )
 

@@ -75,6 +75,14 @@ def test_failures_at_eight_dimensions(successes, verdict):
     assert verdicts(sparsity.CLAIMS, evidence, "vc.sparsity")["VC.appA.3.all-from-8"] == verdict
 
 
+def test_measured_runs_of_each_dimension(evidence):
+    found = evidence["vc.sparsity"]
+    assert [sparsity.runs_of_dim(found, dim).sizes["run"] for dim in (2, 8, 16)] == [4, 3, 0]
+    one = sparsity.runs_of_dim(found, 8)
+    assert all(one[f"{split}_accuracy"].notnull().all() for split in ("train", "test", "unseen"))
+    assert (one["sparsity"].diff("eps") >= 0).all()
+
+
 def test_success_by_dimension():
     rising, level = made(RISING), made(LEVEL)
     assert sparsity.dimension_correlation(rising).interval.low > 0.3
