@@ -20,6 +20,7 @@ from analysis.statistics.resampling import jackknife_runs
 from analysis.transitions import gradient_peaks, loss_events
 from analysis.transitions.change_points import SeriesEvent, detect_events
 from analysis.transitions.detection import DEFAULT_DETECTION
+from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import SparseSettings
 
 SETUPS = FULL, MINI, FULL_3, MINI_3 = ("full batch", "mini-batch", "full batch, d = 3", "mini-batch, d = 3")
@@ -236,10 +237,8 @@ def rises_with_drop(evidence: xr.Dataset, setup: str) -> Estimate:
     begin, end, rise, window = (one[name].values for name in ("drop_begin", "drop_end", "rise", "window"))
     dropped = np.isfinite(begin)
     hits = dropped & (rise >= begin - window) & (rise <= end + window)
-    never = int((dropped & np.isnan(rise)).sum())
-    return percentage(
-        int(hits.sum()), int(dropped.sum()), "runs with a drop", f"in {never} the norm never doubles for good"
-    )
+    note = f"in {int((dropped & np.isnan(rise)).sum())} the norm never doubles for good"
+    return percentage(int(hits.sum()), int(dropped.sum()), "runs with a drop", note)
 
 
 def setup_drops(evidence: xr.Dataset, setup: str, least: int) -> Estimate:
@@ -257,16 +256,7 @@ RULE = (
     "an event has a peak if there is one from its begin to its end, or within 0.5% of the run of these "
     "(`analysis.transitions.gradient_peaks`); by chance: the same with peaks shifted by one to two windows"
 )
-LAYERS = (
-    "embedding",
-    "position_embedding",
-    "query",
-    "value",
-    "receptor",
-    "receptor_bias",
-    "assembler",
-    "transform_bias",
-)
+LAYERS = tuple(ClusteringHead(SparseSettings()).variables)
 EXAMPLE = ((125, 500), (350, 1000))
 """Epochs between which the two drops of VC figure 16 may be: within a factor of 2 of those that the paper names."""
 RISING = "gradient norm that doubles for good within a window (2% of the run) of the first drop"
