@@ -296,7 +296,8 @@ MEASURED_EITHER = (
     f"carry half of the rise; and the same including spikes in which normalised sequence embeddings turn by more than "
     f"{TURN:g} degrees, in the mean weighted by the rise"
 )
-SOME, MOST = Above(0, 10), Above(50, 5, ours=True)
+SOME, MOST = Above(10), Above(50, 5, ours=True)
+"""Percentages of the spikes that a cause has if the paper names two causes, and if most spikes are meant."""
 FLIP = part(spike_percentage, SOME, "flips in the steepest step", "%", condition="flips")
 CROSSING = part(spike_percentage, SOME, "crossings", "%", condition="crossings")
 UPDATE = part(crossing_update, Below(25, ours=True), "largest update of xi, of its length", "%")
