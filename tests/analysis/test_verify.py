@@ -30,7 +30,7 @@ SMALL = dataclasses.replace(particles.TABLE_2, sizes={size: {"runs": 6} for size
 
 @pytest.fixture
 def small(monkeypatch):
-    """Table 2 of six simulations a row is the only study."""
+    """Table 2 of six simulations a row is the only experiment."""
     monkeypatch.setattr(register, "EXPERIMENTS", (SMALL,))
 
 
@@ -38,7 +38,7 @@ def files():
     return sorted(str(path) for path in Path("runs").rglob("*.nc"))
 
 
-def test_what_is_there_is_not_measured_again(typed, small):
+def test_existing_evidence_is_not_measured_again(typed, small):
     code, out, err = typed(VERIFY, "--quick", "--only", "CA.table2")
     assert code == 0, err
     assert "1 of 1 experiments to do" in out
@@ -50,12 +50,12 @@ def test_what_is_there_is_not_measured_again(typed, small):
             Path(name).unlink()
     code, out, _ = typed(VERIFY, "--quick", "--only", "CA.table2.fa1", "CA.table2.fa2")
     assert code == 0
-    assert "all is there" in out
+    assert "all evidence exists" in out
     assert "2 claims: " in out
     assert files() == [name for name in before if "verify" in name]
 
 
-def test_evidence_says_what_it_is(typed, small):
+def test_evidence_has_attributes(typed, small):
     typed(VERIFY, "--quick", "--only", "CA.table2")
     (path,) = Path("runs/verify").glob("*.nc")
     with xr.open_dataset(path) as found:
@@ -65,7 +65,7 @@ def test_evidence_says_what_it_is(typed, small):
         assert found.sizes == {"fa": 3, "run": 6}
 
 
-def test_an_interrupted_command_goes_on(typed, monkeypatch):
+def test_interrupted_command_resumes(typed, monkeypatch):
     def stop(runner, params):
         runner.ensemble(particles.ensembles(params)[0])
         signal.raise_signal(signal.SIGINT)
@@ -82,7 +82,7 @@ def test_an_interrupted_command_goes_on(typed, monkeypatch):
     assert Path(made).stat().st_mtime_ns == before
 
 
-def test_damaged_evidence_is_refused(typed, small):
+def test_damaged_evidence_is_rejected(typed, small):
     typed(VERIFY, "--quick", "--only", "CA.table2")
     (path,) = Path("runs/verify").glob("*.nc")
     path.write_bytes(path.read_bytes()[:200])
@@ -92,7 +92,7 @@ def test_damaged_evidence_is_refused(typed, small):
     assert "measured again" in err
 
 
-def test_plans_and_lists_run_nothing(typed, small):
+def test_plan_and_list_run_nothing(typed, small):
     code, out, _ = typed(VERIFY, "--quick", "--plan")
     assert code == 0
     assert "ca.table2" in out
@@ -103,7 +103,7 @@ def test_plans_and_lists_run_nothing(typed, small):
     assert not files()
 
 
-def test_numbers_alone_go_to_the_terminal(typed, small):
+def test_csv_on_the_terminal_has_only_numbers(typed, small):
     _, out, err = typed(VERIFY, "--quick", "--only", "CA.table2.fa1", "--csv", "-")
     rows = list(csv.DictReader(io.StringIO(out)))
     assert [row["part"] for row in rows] == ["circles", "imperfections", "standard deviation of imperfections"]
@@ -121,14 +121,14 @@ def test_numbers_alone_go_to_the_terminal(typed, small):
         (("--csv", "."), "--csv: found ."),
     ],
 )
-def test_mistakes(typed, small, words, told):
+def test_invalid_arguments_are_rejected(typed, small, words, told):
     code, _, err = typed(VERIFY, "--only", "CA.table2", *words) if "--only" not in words else typed(VERIFY, *words)
     assert code == 2
     assert told in err
     assert not files()
 
 
-def test_ensembles_that_several_studies_need_are_counted_once(tmp_path):
+def test_shared_ensembles_are_counted_once(tmp_path):
     runner = Runner(io.StringIO())
     alone = schedule_experiments([particles.TABLE_2], Size.DEFAULT, runner)[0].seconds
     twice = schedule_experiments([particles.TABLE_2, particles.TABLE_2], Size.DEFAULT, runner)
@@ -140,12 +140,12 @@ def test_cost_grows_with_the_ensemble():
     assert ensemble_seconds(many) > 20 * ensemble_seconds(few) - 20
 
 
-def test_evidence_depends_on_all_that_its_numbers_do(monkeypatch):
+def test_evidence_path_depends_on_all_settings(monkeypatch):
     """A file of evidence is not taken for that of other sizes, constants, defaults or arithmetic."""
     runner, alone = Runner(io.StringIO()), dataclasses.replace(SMALL, ensembles=lambda params: ())
 
-    def path(study=alone, runs=6):
-        return evidence_path(study, {"runs": runs}, runner)
+    def path(experiment=alone, runs=6):
+        return evidence_path(experiment, {"runs": runs}, runner)
 
     paths = [path(), path(runs=7), path(SMALL), path(dataclasses.replace(alone, version=2))]
     paths.append(path(dataclasses.replace(alone, depends={"moments": [20, 100]})))
@@ -159,16 +159,16 @@ def test_evidence_depends_on_all_that_its_numbers_do(monkeypatch):
     assert path() == paths[0]
 
 
-def test_evidence_of_a_study_that_has_changed_is_told(typed, small, monkeypatch):
+def test_changed_experiments_are_reported(typed, small, monkeypatch):
     typed(VERIFY, "--quick", "--only", "CA.table2.fa1")
     monkeypatch.setattr(
-        "analysis.reproduction.verification.evidence_gathering.measurement_source_hash", lambda study: "another"
+        "analysis.reproduction.verification.evidence_gathering.measurement_source_hash", lambda experiment: "another"
     )
     _, out, _ = typed(VERIFY, "--quick", "--only", "CA.table2.fa1")
     assert "analysis.reproduction.musat2024.particles has changed since runs/verify/ca.table2-" in out
 
 
-def test_a_report_takes_no_other_files_place(typed, small):
+def test_report_does_not_replace_other_files(typed, small):
     Path("README.md").write_text("# something else\n")
     code, _, err = typed(VERIFY, "--quick", "--only", "CA.table2.fa1", "--out", "README.md")
     assert code == 2
@@ -181,7 +181,7 @@ def test_a_report_takes_no_other_files_place(typed, small):
     assert "CA.table2.fa1" in Path("new/report.md").read_text()
 
 
-def test_ensembles_come_from_the_workers_of_a_cluster(typed, small, tmp_path, monkeypatch):
+def test_ensembles_are_computed_on_a_cluster(typed, small, tmp_path, monkeypatch):
     """The same files, to the bit, as this process makes, which has nothing to do but to find them."""
 
     def find(settings, runs, out, **how):

@@ -1,4 +1,4 @@
-"""Every table, figure, section and appendix of the papers, and which claims answer for it."""
+"""Every table, figure, section and appendix of the papers, and the claims that cover it."""
 
 import re
 from collections.abc import Sequence
@@ -63,7 +63,7 @@ PAPERS = (
         ("tldr", "abstract", *_numbered("figure", 5), *_named("remark", "3.1 3.2 3.3")),
     ),
 )
-"""CH is the later version of VC, known by its summary: of its 17 figures five captions, of its remarks the titles."""
+"""CH is the later version of VC, of which the summary, five captions and the titles of remarks are known."""
 
 OWN = "OWN"
 
@@ -74,39 +74,39 @@ OTHER_NAMES = {
     ("VC", "introduction"): "section 1",
     ("CH", "summary"): "tldr",
 }
-"""What places without a number in a paper's text are listed as."""
+"""The listed places to which places without a number belong."""
 
 UNTESTED_PLACES = {
-    ("CA", "abstract"): "sums up sections 4 to 7",
-    ("CA", "section 1"): "introduction: other work, and why the subject matters",
-    ("CA", "section 2"): "lists what sections 4 to 7 say",
-    ("CA", "section 3"): "defines network and training, which are this package's defaults",
-    ("CA", "section 8"): "sums up sections 4 to 7, and names open questions",
-    ("CA", "limitations"): "says what was left out",
-    ("CA", "broader impact"): "hopes for what may come of it",
-    ("CA", "compute resources"): "hours on another machine; ours are told at the top",
-    ("CA", "appendix A.2"): "defines an algorithm, which is this package's",
-    ("VC", "abstract"): "sums up sections 3 and 4",
-    ("VC", "section 1"): "introduction: why the subject matters, contributions, other work",
-    ("VC", "section 2"): "introduces its subsections",
-    ("VC", "section 2.1"): "defines the task",
-    ("VC", "section 2.2"): "defines network and training, which are this package's defaults",
-    ("VC", "section 2.3"): "says what its films show; analysis.frame and analysis.film show the same",
-    ("VC", "section 5"): "sums up sections 3 and 4",
-    ("VC", "societal impact"): "hopes for what may come of it",
-    ("CH", "remark 3.1"): "known by its title alone, “Faithful to practice”",
-    ("CH", "remark 3.2"): "known by its title alone, “Beyond stationary points”",
-    ("CH", "remark 3.3"): "known by its title alone, “Other pathways”",
+    ("CA", "abstract"): "summary of sections 4 to 7",
+    ("CA", "section 1"): "introduction: motivation and related work",
+    ("CA", "section 2"): "list of the statements of sections 4 to 7",
+    ("CA", "section 3"): "definition of the network and training, the defaults of this package",
+    ("CA", "section 8"): "summary of sections 4 to 7 and open questions",
+    ("CA", "limitations"): "list of limitations",
+    ("CA", "broader impact"): "possible impact",
+    ("CA", "compute resources"): "hours on another machine; ours are in the table of experiments",
+    ("CA", "appendix A.2"): "definition of an algorithm, which this package uses",
+    ("VC", "abstract"): "summary of sections 3 and 4",
+    ("VC", "section 1"): "introduction: motivation, contributions, related work",
+    ("VC", "section 2"): "introduction of its subsections",
+    ("VC", "section 2.1"): "definition of the task",
+    ("VC", "section 2.2"): "definition of the network and training, the defaults of this package",
+    ("VC", "section 2.3"): "description of films; analysis.frame and analysis.film draw the same",
+    ("VC", "section 5"): "summary of sections 3 and 4",
+    ("VC", "societal impact"): "possible impact",
+    ("CH", "remark 3.1"): "only the title is known, “Faithful to practice”",
+    ("CH", "remark 3.2"): "only the title is known, “Beyond stationary points”",
+    ("CH", "remark 3.3"): "only the title is known, “Other pathways”",
 }
-"""Places that state nothing to test, as long as no claim answers for them."""
+"""Places without a testable statement, unless a claim covers them."""
 
 
 KINDS = {"s": "section", "app": "appendix", "table": "table", "figure": "figure", "remark": "remark"}
-"""How places begin in the names of claims."""
+"""First letters of places in the names of claims."""
 
 
 def place_in_paper(name: str) -> tuple[str, str]:
-    """The place in a claim's name, in words, and what is beside it: CA.s5.1.apart is section 5.1, apart."""
+    """The place in a claim's name and the rest of the name: "section 5.1", "apart" for CA.s5.1.apart."""
     words = name.split(".")[1:]
     count = 2 if len(words) > 2 and words[1].isdigit() else 1  # of a place with a dot
     place = ".".join(words[:count])
@@ -116,14 +116,14 @@ def place_in_paper(name: str) -> tuple[str, str]:
 
 
 def claims_covering(claims: Sequence[Claim], paper: str, place: str) -> list[Claim]:
-    """The claims that answer for a place, or for a part of it, such as section 5.1 for section 5."""
+    """The claims that cover a place or a part of it, such as section 5.1 for section 5."""
     return [
         each for each in claims if each.paper == paper and any(_within(known, place) for known in places_of_claim(each))
     ]
 
 
 def directly_covering(claims: Sequence[Claim], paper: Paper, place: str) -> list[Claim]:
-    """The claims that answer for a place, those aside that only answer for a part of it which is listed itself."""
+    """The claims that cover a place, without those that only cover a part of it that is listed separately."""
     parts = [each for each in paper.places if each.startswith(f"{place}.")]
     return [
         claim
@@ -136,7 +136,7 @@ def directly_covering(claims: Sequence[Claim], paper: Paper, place: str) -> list
 
 
 def places_of_claim(claim: Claim) -> list[str]:
-    """The places that a claim answers for, by the names that they are listed under."""
+    """The places that a claim covers, by their listed names."""
     places = claim.places.lower().split(", ") if claim.places else [place_in_paper(claim.name)[0]]
     return [OTHER_NAMES.get((claim.paper, place), place) for place in places]
 
@@ -146,7 +146,7 @@ def _within(part: str, place: str) -> bool:
 
 
 def uncovered_places(claims: Sequence[Claim]) -> list[str]:
-    """Places such as "CA table 2" that no claim answers for though they state something to test."""
+    """Places with testable statements that no claim covers, such as "CA table 2"."""
     return [
         f"{paper.short} {place}"
         for paper in PAPERS
@@ -156,7 +156,7 @@ def uncovered_places(claims: Sequence[Claim]) -> list[str]:
 
 
 def unlisted_places(claims: Sequence[Claim], paper: str) -> dict[str, list[Claim]]:
-    """Further places that claims name, which are not listed, and these claims."""
+    """Places that claims name but that are not listed, with these claims."""
     listed = next(each.places for each in PAPERS if each.short == paper)
     found: dict[str, list[Claim]] = {}
     for claim in claims:

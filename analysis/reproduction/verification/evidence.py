@@ -1,4 +1,4 @@
-"""Evidence: what an experiment has measured, in a small NetCDF file named by a hash of all settings."""
+"""Evidence: the measurements of an experiment, in a small NetCDF file whose name has a hash of all settings."""
 
 import dataclasses
 import hashlib
@@ -27,24 +27,24 @@ PAPER_SETTINGS = {each.system: each for each in (ParticleSettings, ModularSettin
 
 
 def evidence_path(experiment: Experiment, params: Params, runner: Runner) -> Path:
-    """Where the evidence of an experiment lies: runs/verify/EXPERIMENT-HASH.nc."""
+    """The file of the evidence of an experiment: runs/verify/EXPERIMENT-HASH.nc."""
     return EVIDENCE_FOLDER / f"{experiment.name}-{_digest(experiment, params, runner)}.nc"
 
 
 def load_evidence(experiment: Experiment, params: Params, runner: Runner) -> xr.Dataset | None:
-    """The evidence of an experiment, where it is there. Raises TrajectoryError for a file that cannot be read."""
+    """The evidence of an experiment, or None. Raises TrajectoryError for a file that cannot be read."""
     path = evidence_path(experiment, params, runner)
     if not path.exists():
         return None
     try:
-        with NETCDF_LOCK, xr.open_dataset(path, engine="netcdf4") as there:
-            return there.load()
+        with NETCDF_LOCK, xr.open_dataset(path, engine="netcdf4") as evidence:
+            return evidence.load()
     except (OSError, ValueError) as error:
-        raise TrajectoryError(f"{path}: damaged ({error}); without it, it is measured again") from None
+        raise TrajectoryError(f"{path}: damaged ({error}); if it is deleted, it is measured again") from None
 
 
 def measure_evidence(experiment: Experiment, params: Params, runner: Runner) -> xr.Dataset:
-    """Do an experiment, and keep its evidence. Raises as `simulate` and the experiment do, and RecordingError."""
+    """Run an experiment and write its evidence. Raises as `simulate` and the experiment do, and RecordingError."""
     begin = time.perf_counter()
     evidence = experiment.measure(runner, params)
     evidence.attrs.update(
@@ -55,8 +55,7 @@ def measure_evidence(experiment: Experiment, params: Params, runner: Runner) -> 
         seconds=time.perf_counter() - begin,
         source=measurement_source_hash(experiment),
         **measurement_provenance(runner.device),
-        comment="By run where there are runs. NaN is no value. What claims say of it is in "
-        "analysis.reproduction.claims.registry.",
+        comment="NaN marks missing values. The claims are in analysis.reproduction.claims.registry.",
     )
     EVIDENCE_FOLDER.mkdir(parents=True, exist_ok=True)
     write_result(evidence, evidence_path(experiment, params, runner))
@@ -69,7 +68,7 @@ def measurement_source_hash(experiment: Experiment) -> str:
 
 
 def measurement_provenance(device: str) -> dict[str, Any]:
-    """When, and by what, something is measured now."""
+    """Date, versions and device of a measurement made now."""
     return {
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "git_commit": git_commit(),
@@ -80,13 +79,13 @@ def measurement_provenance(device: str) -> dict[str, Any]:
 
 
 def _system_settings(device: str) -> dict[str, Any]:
-    """How each system computes, and its default settings, which what an experiment makes itself begins from."""
+    """Numerics version, device and default settings of each system, from which experiments make their own runs."""
     made = {name: create_system(settings(), device) for name, settings in PAPER_SETTINGS.items()}
     return {name: [one.numerics_version, one.device, dataclasses.asdict(one.settings)] for name, one in made.items()}
 
 
 def _digest(experiment: Experiment, params: Params, runner: Runner) -> str:
-    """Over the experiment, its sizes, the names of the ensembles that it needs, and how systems compute by default."""
+    """Hash of the experiment, its sizes, the names of its ensembles, and the defaults of the systems."""
     names = [runner.path(need).stem for need in experiment.ensembles(params)]
     whole = [
         experiment.name,

@@ -1,4 +1,4 @@
-"""The experiments to do before claims can be judged, and estimates of how long they take."""
+"""The experiments that claims need, and estimates of their run times."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,26 +17,26 @@ from dynamics.sweeps.design import SweepDesign, sweep_design
 from dynamics.sweeps.run import compute_missing_points
 
 RATES = {ParticleSettings.system: 200_000.0, ModularSettings.system: 100_000.0, SparseSettings.system: 2_800.0}
-"""Runs times steps or epochs that two cores do in a second, in the default settings, recording included."""
+"""Runs times steps or epochs per second on two cores with the default settings, including recording."""
 
 
 UNSCORED = 0.6
-"""Share of its time that a training takes of which the first and the last frame alone are scored."""
+"""Fraction of the usual time that a training takes if only its first and last frame are scored."""
 
 
 class ScheduledExperiment(NamedTuple):
-    """A experiment that is to be done, or has been."""
+    """An experiment with its size and its evidence."""
 
     experiment: Experiment
     params: Params
     path: Path
-    """Of its evidence"""
+    """File of its evidence"""
     seconds: float
-    """How long it takes, about; 0 where the evidence is there"""
+    """Estimated time; 0 if the evidence exists"""
 
 
 def schedule_experiments(experiments: Sequence[Experiment], size: Size, runner: Runner) -> list[ScheduledExperiment]:
-    """The experiments that are done at a size, in their order. What several need is counted with the first."""
+    """The experiments of a size, in their order. The time of an ensemble that several need is counted once."""
     steps, counted = [], set[Path]()
     for experiment in experiments:
         if size not in experiment.sizes:
@@ -53,7 +53,7 @@ def schedule_experiments(experiments: Sequence[Experiment], size: Size, runner: 
 
 
 def ensemble_seconds(need: RequiredRuns) -> float:
-    """Seconds that an ensemble takes to make, about, on two cores."""
+    """Estimated time to compute an ensemble on two cores, in seconds."""
     settings, steps = need.settings, need.steps(SizeOverrides())
     cost = need.runs * steps / (settings.epoch_steps or 1) * max(1.0, getattr(settings, "dim", 2) / 4)
     if isinstance(settings, SparseSettings):
@@ -67,22 +67,22 @@ def ensemble_seconds(need: RequiredRuns) -> float:
 
 
 def print_plan(steps: Sequence[ScheduledExperiment], size: Size, whole: bool, stream: TextIO) -> None:
-    """Print how many experiments are to be done and how long that takes; as a whole, or if any is, also which."""
+    """Print how many experiments are missing and their time; if some are, or with `whole`, also a table."""
     missing = [step for step in steps if step.seconds]
     if not steps:
-        print(f"{size} size: nothing to measure for these claims", file=stream)
+        print(f"{size} size: no experiment is needed for these claims", file=stream)
         return
     if missing or whole:
-        rows = [(step.experiment.name, format_duration(step.seconds) if step.seconds else "there", step.experiment.what)
-                for step in steps]  # fmt: skip
+        times = [format_duration(step.seconds) if step.seconds else "exists" for step in steps]
+        rows = [(step.experiment.name, time, step.experiment.what) for step, time in zip(steps, times, strict=True)]
         print(format_table(pd.DataFrame(rows, columns=["experiment", "takes", "what is measured"])), file=stream)
     seconds = sum(step.seconds for step in missing)
-    takes = f"about {format_duration(seconds)} on two cores" if missing else "all is there"
+    takes = f"about {format_duration(seconds)} on two cores" if missing else "all evidence exists"
     print(f"\n{size} size: {len(missing)} of {len(steps)} experiments to do, {takes}", file=stream, flush=True)
 
 
 def precompute_ensembles(steps: Sequence[ScheduledExperiment], runner: Runner) -> None:
-    """Compute the ensembles that experiments need on the workers of a cluster, all at once, before any is measured.
+    """Compute all ensembles that experiments need on the workers of a cluster, before the measurements.
 
     Raises as `dynamics.sweeps.run.compute_missing_points` does.
     """
@@ -97,7 +97,7 @@ def precompute_ensembles(steps: Sequence[ScheduledExperiment], runner: Runner) -
 
 
 def _together(needs: Sequence[RequiredRuns], device: str) -> SweepDesign:
-    """Ensembles of as many runs each, recorded alike, as the points of one grid."""
+    """Ensembles with the same number of runs and the same recording, as the points of one sweep."""
     grids = []
     for need in needs:
         one = need.settings.epoch_steps
