@@ -9,10 +9,10 @@ import dataclasses
 from pathlib import Path
 from typing import Literal
 
-from analysis import output
+from analysis import output, reproduction
 from analysis.command_line.options import TableOptions
 from analysis.command_line.parsing import run_command
-from analysis.reproduction import claims, experiments, report, verification
+from analysis.reproduction import report, verification
 from dynamics import sweeps
 from dynamics.settings import SettingsError
 
@@ -50,9 +50,9 @@ def main(options: Options) -> None:
     if options.quick and options.full:
         raise SettingsError("quick, full", "both", "one of them, or none for the default")
     verification.check_torch()
-    selected = claims.select_claims(options.only)
+    selected = reproduction.select_claims(options.only)
     if options.list:
-        print(claims.format_claim_list(selected))
+        print(reproduction.format_claim_list(selected))
         return
     if options.out is not None:
         report.check_report_path(options.out)
@@ -60,7 +60,7 @@ def main(options: Options) -> None:
         sweeps.check_scheduler(options.scheduler)
     size = verification.Size("quick" if options.quick else "full" if options.full else "default")
     runner = verification.Runner(options.log, options.device, options.scheduler)
-    steps = verification.schedule_experiments(experiments.required_experiments(selected), size, runner)
+    steps = verification.schedule_experiments(reproduction.required_experiments(selected), size, runner)
     verification.print_plan(steps, size, options.plan, options.log)
     if options.plan:
         return
@@ -75,8 +75,7 @@ def main(options: Options) -> None:
     if options.out or everything:
         about = report.report_provenance(evidence, steps, size, options.device)
         out = options.out or verification.EVIDENCE_FOLDER / f"report-{size}.md"
-        by_name = {each.name: each for each in experiments.EXPERIMENTS}
-        paths = report.write_report(results, about, by_name, out, options.pictures)
+        paths = report.write_report(results, about, reproduction.EXPERIMENTS, out, options.pictures)
         print("\n" + "\n".join(f"report      {path}" for path in paths), file=options.log)
 
 

@@ -4,7 +4,7 @@ import re
 
 from matplotlib.image import imread
 
-from analysis.reproduction.claims.registry import CLAIMS
+from analysis.reproduction.registry import CLAIMS
 from tests.conftest import ROOT
 
 README = (ROOT / "README.md").read_text()

@@ -1,5 +1,3 @@
-from . import claims as claims
-from . import experiments as experiments
 from . import figures as figures
 from . import report as report
 from . import verification as verification
@@ -8,3 +6,7 @@ from .ca_tables import end_accuracy as end_accuracy
 from .ca_tables import network_columns as network_columns
 from .ca_tables import print_ca_table as print_ca_table
 from .ca_tables import table_ensembles as table_ensembles
+from .registry import EXPERIMENTS as EXPERIMENTS
+from .registry import format_claim_list as format_claim_list
+from .registry import required_experiments as required_experiments
+from .registry import select_claims as select_claims

@@ -12,7 +12,7 @@ import pytest
 import xarray as xr
 from distributed import LocalCluster
 
-from analysis.reproduction.experiments import register
+from analysis.reproduction import registry
 from analysis.reproduction.musat2024 import particles
 from analysis.reproduction.verification import evidence, experiment
 from analysis.reproduction.verification.evidence import evidence_path
@@ -31,7 +31,7 @@ SMALL = dataclasses.replace(particles.TABLE_2, sizes={size: {"runs": 6} for size
 @pytest.fixture
 def small(monkeypatch):
     """Table 2 of six simulations a row is the only experiment."""
-    monkeypatch.setattr(register, "EXPERIMENTS", (SMALL,))
+    monkeypatch.setattr(registry, "EXPERIMENTS", {SMALL.name: SMALL})
 
 
 def files():
@@ -71,13 +71,13 @@ def test_interrupted_command_resumes(typed, monkeypatch):
         signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
-        patch.setattr(register, "EXPERIMENTS", (dataclasses.replace(SMALL, measure=stop),))
+        patch.setattr(registry, "EXPERIMENTS", {SMALL.name: dataclasses.replace(SMALL, measure=stop)})
         code, _, err = typed(VERIFY, "--quick", "--only", "CA.table2")
     assert code == 130
     assert "the same command" in err
     (made,) = files()
     before = Path(made).stat().st_mtime_ns
-    monkeypatch.setattr(register, "EXPERIMENTS", (SMALL,))
+    monkeypatch.setattr(registry, "EXPERIMENTS", {SMALL.name: SMALL})
     assert typed(VERIFY, "--quick", "--only", "CA.table2")[0] == 0
     assert Path(made).stat().st_mtime_ns == before
 

@@ -50,8 +50,6 @@ FIXED = Experiment(
     command="python -m analysis.fixed_points",
 )
 
-EXPERIMENTS = (FIXED,)
-
 
 def _exact(value: float, note: str) -> Estimate:
     """A number of one circuit, computed without sampling."""

@@ -83,7 +83,6 @@ HALT = Experiment(
     version=2,
     command="python -m analysis.formation",
 )
-EXPERIMENTS = (HALT, FIGURE_6)
 
 
 def bias_to_weight_ratio(evidence: xr.Dataset) -> Estimate:

@@ -223,4 +223,3 @@ CLAIMS = claims_of(
         meaning="other values of the hyperparameters lead to more accurate runs than the recipe",
     ),
 )
-EXPERIMENTS = (ABLATION,)

@@ -250,7 +250,6 @@ def _similarity(name: str) -> tuple[Measurement, ...]:
 
 example, finding = partial(Claim, kind=Kind.EXAMPLE), partial(Claim, importance=2)
 
-EXPERIMENTS = (CIRCUITS,)
 
 CLAIMS = claims_of(
     CIRCUITS,

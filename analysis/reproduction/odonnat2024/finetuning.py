@@ -408,4 +408,3 @@ CLAIMS = claims_of(
         meaning="the number of clusters alone does not predict how well a circuit transfers",
     ),
 )
-EXPERIMENTS = (FINETUNING,)

@@ -169,7 +169,6 @@ NORMS = Experiment(
     version=2,
     command="python -m analysis.gradients RUN.nc",
 )
-EXPERIMENTS = (NORMS,)
 
 
 def _counts(evidence: xr.Dataset, setup: str, layer: str, kind: str) -> dict[str, np.ndarray]:

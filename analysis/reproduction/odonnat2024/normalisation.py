@@ -62,7 +62,6 @@ NORMALISATION = Experiment(
     measure=measure,
     depends={"dims": DIMS},
 )
-EXPERIMENTS = (NORMALISATION,)
 
 
 def unchanged_below_length(evidence: xr.Dataset) -> Estimate:

@@ -410,4 +410,3 @@ CLAIMS = (
         untestable="it refers to theorems on other models",
     ),
 )
-EXPERIMENTS = (PHASES,)

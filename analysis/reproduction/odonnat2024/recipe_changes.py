@@ -180,4 +180,3 @@ CLAIMS = claims_of(
         meaning="the initial weights alone do not determine where a run ends; the training matters too",
     ),
 )
-EXPERIMENTS = (RELATIVES,)

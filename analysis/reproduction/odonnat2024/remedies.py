@@ -50,7 +50,6 @@ REMEDIES = Experiment(
     depends={"rule": dataclasses.asdict(DEFAULT_DETECTION)},
     command="python -m analysis.remedies RUN.nc",
 )
-EXPERIMENTS = (REMEDIES,)
 
 
 def spike_rate_change(evidence: xr.Dataset, remedy: str, in_both: bool = False) -> Estimate:

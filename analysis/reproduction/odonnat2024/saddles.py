@@ -123,7 +123,6 @@ SADDLES = Experiment(
     depends={"events": DEFAULT_DETECTION, "tolerance": NULL_MODE_TOLERANCE},
     command="python -m analysis.curvature RUN.nc",
 )
-EXPERIMENTS = (SADDLES,)
 
 
 def plateau_gradient_ratio(evidence: xr.Dataset, setup: str, moment: str = "plateau") -> Estimate:

@@ -80,8 +80,6 @@ SPARSITY = Experiment(
     command="python -m analysis.sparsity RUN.nc MORE.nc",
 )
 
-EXPERIMENTS = (SPARSITY,)
-
 
 # ----------------------------------------------------------------------------------------------- estimates
 

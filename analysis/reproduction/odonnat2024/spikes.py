@@ -149,7 +149,6 @@ FLIP_GRID = Experiment(
     ensembles=grid_ensembles,
     depends=DEPENDS,
 )
-EXPERIMENTS = (SPIKES, FLIP_GRID)
 
 
 def runs_with_spikes(evidence: xr.Dataset) -> Estimate:

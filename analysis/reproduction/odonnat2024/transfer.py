@@ -268,4 +268,3 @@ CLAIMS = (
         places="section 4.2, section 1, conclusion",
     ),
 )
-EXPERIMENTS = (TRANSFER, VOCABULARIES)

@@ -55,7 +55,7 @@ def measure_evidence(experiment: Experiment, params: Params, runner: Runner) -> 
         seconds=time.perf_counter() - begin,
         source=measurement_source_hash(experiment),
         **measurement_provenance(runner.device),
-        comment="NaN marks missing values. The claims are in analysis.reproduction.claims.registry.",
+        comment="NaN marks missing values. The claims are in analysis.reproduction.registry.",
     )
     EVIDENCE_FOLDER.mkdir(parents=True, exist_ok=True)
     write_result(evidence, evidence_path(experiment, params, runner))

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from analysis.reproduction.experiments.register import EXPERIMENTS
 from analysis.reproduction.own import sensitivity
+from analysis.reproduction.registry import EXPERIMENTS
 from analysis.reproduction.verification.experiment import Runner
 from analysis.structures import formation_times
 
@@ -59,7 +59,7 @@ class Evidence(dict):
         self.folder, self.made, self.declared = folder, {}, {}
 
     def measure(self, name):
-        experiment = next(each for each in EXPERIMENTS if each.name == name)
+        experiment = EXPERIMENTS[name]
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(self.folder)
             patch.setattr(sensitivity, "CHANGES", {each: sensitivity.CHANGES[each] for each in READINGS})

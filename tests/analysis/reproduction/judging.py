@@ -2,7 +2,7 @@
 
 import xarray as xr
 
-from analysis.reproduction.claims.registry import CLAIMS
+from analysis.reproduction.registry import CLAIMS
 from analysis.reproduction.verification.criteria import Verdict, combine_verdicts, judge_estimate
 
 CLAIMS_BY_NAME = {claim.name: claim for claim in CLAIMS}

@@ -1,8 +1,4 @@
-"""Every claim of both papers that this package puts to the test, or says why it cannot, and some of its own.
-
-A claim says where it stands, what it states, what the paper reports, how it is measured here, which rule judges it and
-what would refute it (`analysis.reproduction.verification.claim`). The modules beside this one hold them by subject.
-"""
+"""All claims of both papers that are tested here, or not with the reason, some of our own, and their experiments."""
 
 import dataclasses
 import difflib
@@ -42,17 +38,22 @@ from analysis.reproduction.odonnat2024 import (
 from analysis.reproduction.own import sensitivity, sequence, sparse_networks
 from analysis.reproduction.verification.claim import Claim, Kind
 from analysis.reproduction.verification.coverage import PAPERS, place_in_paper
+from analysis.reproduction.verification.experiment import Experiment
 from dynamics.settings import SettingsError
 
 PAPER_NAMES = ("CA", "VC", "CH", "OWN")
 """Musat's paper, that of Odonnat, Bouaziz and Cabannes, its later version as its summary has it, and our own."""
 
-SUBJECTS = (
-    table1, structures, particles, appendix_f, untestable, clustering, classifier, distance, force_audit, alignment,
-    weight_decay, sensitivity, sequence,
-    ideal_circuits, circuits, sparsity, practice, phases, ablations, recipe_changes, transfer, finetuning,
-    spikes, normalisation, remedies, saddles, gradient_norms, summary, fixed_points, sparse_networks,
+SECTIONS = (
+    table1, weight_decay, particles, alignment, classifier, clustering, structures, appendix_f, force_audit, distance,
+    untestable, sequence, sensitivity, ideal_circuits, normalisation, circuits, phases, gradient_norms, saddles,
+    sparsity, recipe_changes, spikes, remedies, fixed_points, transfer, finetuning, ablations, practice, summary,
+    sparse_networks,
 )  # fmt: skip
+"""Modules, each with claims and, in most of them, the experiments that test them, in the order of their execution."""
+
+EXPERIMENTS = {each.name: each for one in SECTIONS for each in vars(one).values() if isinstance(each, Experiment)}
+"""All experiments by name, in the order of their execution."""
 
 ALL = "all"
 
@@ -81,7 +82,7 @@ def mark_repeated(claims: Iterable[Claim]) -> Iterator[Claim]:
         yield claim
 
 
-CLAIMS: tuple[Claim, ...] = tuple(mark_repeated(_sort_claims(claim for one in SUBJECTS for claim in one.CLAIMS)))
+CLAIMS: tuple[Claim, ...] = tuple(mark_repeated(_sort_claims(claim for one in SECTIONS for claim in one.CLAIMS)))
 """All claims, by paper and in the order of the paper's sections."""
 
 
@@ -106,6 +107,12 @@ def select_claims(names: Sequence[str]) -> list[Claim]:
             for name in names
         )
     ]
+
+
+def required_experiments(claims: Sequence[Claim]) -> list[Experiment]:
+    """The experiments that test some claims, in the order of `EXPERIMENTS`."""
+    needed = {claim.experiment for claim in claims}
+    return [each for each in EXPERIMENTS.values() if each.name in needed]
 
 
 def _name_begins_with(claim: Claim, name: str) -> bool:

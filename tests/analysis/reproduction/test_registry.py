@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from analysis.reproduction.claims.registry import CLAIMS, mark_repeated, select_claims
 from analysis.reproduction.figures.register import PAPER_FIGURES
+from analysis.reproduction.registry import CLAIMS, mark_repeated, select_claims
 from analysis.reproduction.verification.claim import Kind
 from analysis.reproduction.verification.coverage import places_of_claim, uncovered_places
 from analysis.reproduction.verification.criteria import Agrees

@@ -8,17 +8,16 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from analysis.reproduction.claims.registry import CLAIMS
-from analysis.reproduction.experiments.register import EXPERIMENTS
 from analysis.reproduction.figures.register import SPARSE_RUNS, sparse_runs
 from analysis.reproduction.odonnat2024 import ablations, circuits, finetuning, sparsity, transfer
+from analysis.reproduction.registry import CLAIMS, EXPERIMENTS
 from analysis.reproduction.verification.criteria import Verdict, judge_estimate
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.evidence import evidence_path
 from analysis.reproduction.verification.experiment import Size
 from tests.analysis.reproduction.conftest import RUNNER, SIZES
 
-NAMES = [experiment.name for experiment in EXPERIMENTS]
+NAMES = list(EXPERIMENTS)
 BEGIN_FROM_OTHERS = {"vc.transfer", "vc.vocabularies", "vc.finetuning"}
 """Experiments that also train networks which begin from the ensembles that they declare."""
 
@@ -45,7 +44,7 @@ def test_every_experiment_is_of_a_claim():
     assert len(set(NAMES)) == len(NAMES)
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=NAMES)
+@pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=NAMES)
 def test_sizes_times_and_ensembles_are_declared(experiment):
     assert {Size.DEFAULT, Size.FULL} <= set(experiment.sizes) == set(experiment.seconds)
     assert all(seconds > 0 for seconds in experiment.seconds.values())

@@ -1,5 +1,0 @@
-"""Experiments: ensembles, and what is measured on them for the claims."""
-
-import lazy_loader as lazy
-
-__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)
