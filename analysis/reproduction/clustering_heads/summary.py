@@ -64,7 +64,6 @@ IDEAL = claims_of(
             ),
         ),
         Kind.CONSTRUCTION,
-        figure="vc1",
     ),
 )
 
@@ -124,7 +123,6 @@ NORMS = claims_of(
         "Gradient norms indicate how stable training is.",
         "percentage of loss spikes with a peak of the gradient norm, less that by chance, with mini-batches",
         (part(gradient_norms.excess_peaks, Above(0, 10), "", "points", setup=gradient_norms.MINI, kind="spike"),),
-        figure="vc16",
     ),
 )
 

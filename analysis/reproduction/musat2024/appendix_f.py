@@ -117,6 +117,5 @@ CLAIMS = claims_of(
             "a grid of as many dimensions as the embedding",
         ),
         places="appendix F, section 4",
-        figure="ca-f",
     ),
 )

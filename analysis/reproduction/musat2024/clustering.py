@@ -43,7 +43,6 @@ CLAIMS = (
                 part(clustered_sums, Above(0, 10), "minus renamed", "points", decay=0.6, less="chance_imperfections"),
             ),
             places="section 2, section 5, section 5.1, figure 3, appendix E",
-            figure="ca3",
             importance=3,
             meaning="clustering, the first of the two tendencies, would not be what is seen",
         ),
@@ -53,7 +52,6 @@ CLAIMS = (
             "percentage of pair sums whose nearest other pair sum has the same modular sum",
             (part(clustered_by_kind, Below(0, 20), "circles minus others", "points"),),
             places="section 5.2, figure 4",
-            figure="ca4",
         ),
     ),
     Claim(

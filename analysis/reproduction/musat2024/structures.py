@@ -208,7 +208,6 @@ CLAIMS = claims_of(
         parts=_examples("network", "circle", "grid"),
         kind=Kind.EXAMPLE,
         places="figure 1, appendix C",
-        figure="ca1",
         importance=2,
         meaning="one of the two structures would not exist",
     ),
@@ -219,7 +218,6 @@ CLAIMS = claims_of(
         parts=_kind_parts("network", DECAYS, Exists(), "imperfect grid"),
         kind=Kind.EXAMPLE,
         places="figure 2, section 4",
-        figure="ca2",
     ),
     Claim(
         "CA.s4.order",
@@ -277,7 +275,6 @@ CLAIMS = claims_of(
         kind=Kind.EXAMPLE,
         departure=particles.FITTED,
         places="figure 5, appendix D, section 6",
-        figure="ca5",
         importance=2,
         meaning="particles would lack a structure that embeddings have",
     ),

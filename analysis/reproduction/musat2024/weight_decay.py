@@ -173,7 +173,6 @@ CLAIMS = (
                 for label, name in (("weights", "weight"), ("biases", "bias"))
             ),
             places="figure 6, appendix B, section 5.2, section 7",
-            figure="ca6",
             importance=2,
             meaning="weight decay would act on the embeddings in another way than by the linear layer",
         ),
@@ -192,7 +191,6 @@ CLAIMS = (
                 for label, name in (("weights", "weight"), ("biases", "bias"))
             ),
             places="figure 6, appendix B",
-            figure="ca6",
         ),
         Claim(
             "CA.figure6.biases",
@@ -200,7 +198,6 @@ CLAIMS = (
             "the biases without weight decay divided by those at weight decay 1, over the same ratio of the weights",
             (part(bias_to_weight_ratio, Above(1, 0.1), "biases over weights", "times", digits=2),),
             places="figure 6, appendix B",
-            figure="ca6",
         ),
     ),
     Claim(

@@ -185,7 +185,6 @@ CLAIMS = claims_of(
         "The test accuracy of a single run after 1000 epochs varies strongly if one hyperparameter changes slightly.",
         "percentage of steps to the next value at which the accuracy of a run changes by more than 10 points",
         tuple(part(accuracy_jumps, Above(10, 5, ours=True), label, "%", panel=name) for name, label in LABELS.items()),
-        figure="vc6",
         importance=2,
     ),
     Claim(
@@ -197,7 +196,6 @@ CLAIMS = claims_of(
             part(panel_regularity, Above(0.5, 0.1, ours=True), label, digits=2, panel=name)
             for name, label in LABELS.items()
         ),
-        figure="vc7",
         importance=2,
     ),
     Claim(
@@ -208,7 +206,6 @@ CLAIMS = claims_of(
         (part(same_initial_loss, Every(), "", "%"),),
         Kind.CONSTRUCTION,
         "only the initial loss is compared",
-        figure="vc6",
     ),
     Claim(
         "OWN.recipe-optimum",

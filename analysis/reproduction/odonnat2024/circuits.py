@@ -267,7 +267,6 @@ CLAIMS = claims_of(
         "percentage of runs that end with a test accuracy of at most .9",
         (percentage_part(Above(10, 10, ours=True), "failed runs", among="runs"),),
         places="appendix A.2, appendix A.3, section 1",
-        figure="vc17",
     ),
     finding(
         "VC.s3.2.deviate",
@@ -321,7 +320,6 @@ CLAIMS = claims_of(
         "percentage of such circuits with more than six clusters by single linkage, at link lengths that are fractions "
         "of the spread",
         tuple(part(more_clusters, Nearly(), f"link length {link:g}", "%", link=link) for link in LINKS),
-        figure="vc3",
         meaning="six clusters do not imply the invariances",
     ),
     example(
@@ -339,7 +337,6 @@ CLAIMS = claims_of(
             percentage_part(Exists(), "fuzzy circuits", "at least one"),
             percentage_part(Within(0, 10, ours=True), "fuzzy circuits", "at most one in ten"),
         ),
-        figure="vc4",
     ),
     example(
         "VC.figure4.generalises",

@@ -326,7 +326,6 @@ CLAIMS = claims_of(
             part(intact_with_token, Nearly(), "circuits with a third token", "%"),
         ),
         departure="the part on the task holds by construction",
-        figure="vc10",
     ),
     Claim(
         "VC.s4.2.six-clusters-only",
@@ -347,7 +346,6 @@ CLAIMS = claims_of(
         "percentage of runs whose first frame of finetuning has all weights of its source, bit for bit",
         (part(started_from_source, Every(), "", "%"),),
         Kind.CONSTRUCTION,
-        figure="vc10",
     ),
     Claim(
         "VC.figure11.embeddings",
@@ -355,7 +353,6 @@ CLAIMS = claims_of(
         "root mean square distance of the normalised embeddings Z(x, t) from their start, as a percentage of that from "
         "the starts of other runs: mean over finetuned runs above .98",
         (part(start_distance, Below(50, 10, ours=True), "of the distance to other starts", "%"),),
-        figure="vc11",
     ),
     Claim(
         "VC.figure11.attention",
@@ -364,7 +361,6 @@ CLAIMS = claims_of(
         "an old token, and less on the new token there than on either old one",
         (part(attention_on_old, Exists(), "", "%"),),
         Kind.EXAMPLE,
-        figure="vc11",
     ),
     Claim(
         "VC.figure11.corrected",
@@ -373,14 +369,12 @@ CLAIMS = claims_of(
         "on spurious positions",
         (part(corrected_runs, Exists(), "", "%"),),
         Kind.EXAMPLE,
-        figure="vc11",
     ),
     Claim(
         "VC.s4.2.like-initial",
         "The final configuration is somewhat close to the initial one, as the attention shows.",
         "correlation of attention maps at the start and the end of finetuning, mean over finetuned runs above .98",
         (part(attention_correlation, Above(0.3, 0.1, ours=True), "correlation", digits=2),),
-        figure="vc8",
     ),
     Claim(
         "CH.summary.robust-invariants",

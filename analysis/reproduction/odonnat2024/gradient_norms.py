@@ -322,7 +322,6 @@ CLAIMS = (
             f"percentage of full-batch runs with a drop that have a {RISING}",
             (part(rises_with_drop, IN_MOST, "runs", "%", setup=FULL),),
             places="appendix A.1, section 4.1",
-            figure="vc15",
         ),
         *_event_claims(FULL, "drop"),
         Claim(
@@ -333,7 +332,6 @@ CLAIMS = (
             (part(nearest_peak, Below(0.5, ours=True), "distance", "%", digits=2, setup=FULL),),
             departure="the length of the paper's run is not stated",
             places="figure 15, appendix A.1",
-            figure="vc15",
         ),
         Claim(
             "VC.figure15.three",
@@ -341,7 +339,6 @@ CLAIMS = (
             "percentage of runs with three drops or more",
             (part(setup_drops, Exists(), "runs", "%", setup=FULL, least=3),),
             Kind.EXAMPLE,
-            figure="vc15",
         ),
         *_event_claims(MINI, "drop"),
         Claim(
@@ -350,7 +347,6 @@ CLAIMS = (
             f"percentage of runs with a drop that have a {RISING}",
             tuple(part(rises_with_drop, IN_MOST, f"d = {d}", "%", setup=one) for d, one in ((2, MINI), (3, MINI_3))),
             places="figure 16, figure 19, appendix A.1",
-            figure="vc16",
         ),
         _salience_claim("appA.1.less-salient", FULL, MINI, "appendix A.1", "VC.figure16.more-salient"),
         _salience_claim("figure16.more-salient", MINI, FULL, "figure 16", "VC.appA.1.less-salient"),
@@ -364,7 +360,6 @@ CLAIMS = (
             Kind.EXAMPLE,
             "epochs may differ from the paper's by a factor of 2",
             places="figure 16, appendix A.1",
-            figure="vc16",
         ),
         *_event_claims(MINI, "spike"),
         Claim(
@@ -373,7 +368,6 @@ CLAIMS = (
             "update norm in the three epochs from the peak of a spike on over that before the spike; median over "
             "mini-batch runs with spikes",
             (part(update_growth, Above(1, 0.1), "after over before", digits=2, setup=MINI),),
-            figure="vc16",
         ),
         *_event_claims(FULL_3, "drop"),
         *_event_claims(FULL_3, "spike", by_layer=False),

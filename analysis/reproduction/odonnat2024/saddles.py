@@ -200,7 +200,6 @@ CLAIMS = (
             "On the plateau between two drops, too, the loss has a saddle point.",
             f"{MEASURED}in the middle of the first plateau between the first two drops",
             _saddle_parts("between"),
-            figure="vc15",
         ),
     ),
     Claim(

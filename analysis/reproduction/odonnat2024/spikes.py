@@ -312,7 +312,6 @@ CLAIMS = (
             "percentage of runs with a spike of the training loss (`analysis.transitions.change_points`)",
             (part(runs_with_spikes, Exists(), "runs with spikes", "%"),),
             Kind.EXAMPLE,
-            figure="vc16",
         ),
         Claim(
             "VC.s4.3.two-causes",
@@ -331,7 +330,6 @@ CLAIMS = (
             "rate on every axis and the shortest recorded vector; for sequence embeddings xi, the updates in spikes",
             (part(runs_with_long_updates, Exists(), "runs with such updates", "%"),),
             Kind.EXAMPLE,
-            figure="vc12",
         ),
         Claim(
             "VC.s4.3.too-long",
@@ -347,7 +345,6 @@ CLAIMS = (
             (FLIP, part(spike_percentage, SOME, "flips over all steps", "%", condition="flips over all steps")),
             departure="one recipe; OWN.flip covers other learning rates, norms and embedding tables",
             places="section 4.3, figure 12, abstract, conclusion",
-            figure="vc12",
             importance=3,
             meaning="updates longer than a vector are rare and affect few sequences, so that they cause no spike",
         ),
@@ -363,7 +360,6 @@ CLAIMS = (
                 part(misclassified_beyond_ordinary, Above(0, 1), "misclassified beyond ordinary", "points"),
             ),
             places="figure 13, section 4.3",
-            figure="vc13",
             importance=3,
             meaning="spikes are not due to misclassification, or not to sequences close to a boundary",
         ),
@@ -373,7 +369,6 @@ CLAIMS = (
             "percentage of spikes with crossings in which embeddings cross a boundary that stays, rather than a "
             "boundary crossing them; and the largest update of a sequence embedding, median over runs",
             (part(crossed_by_embedding, MOST, "embeddings move", "%"), UPDATE),
-            figure="vc13",
         ),
         Claim(
             "VC.figure14.assemblers",
@@ -383,7 +378,6 @@ CLAIMS = (
             (part(mean_assembler_rank, Above(50, 5), "other runs with less", "%"),),
             readings=("compared with other runs at that time", "compared with networks that have not learned"),
             places="figure 14, section 4.3",
-            figure="vc14",
             importance=2,
             meaning="large or correlated assemblers are as common without spikes",
         ),
@@ -434,7 +428,6 @@ CLAIMS = (
             f"{MEASURED_FLIPS}, in the steepest step or over all steps; at each learning rate with the norms of the "
             "code (root mean square 1), of the paper (norm 1) and smooth at the origin, and tables of 2 and 3 rows",
             tuple(part(spikes_without_flips, Every(), f"learning rate {lr}", "%", lr=lr) for lr in RATES),
-            figure="vc12",
             meaning="flips cause spikes at some learning rates, but rarely",
         ),
     ),

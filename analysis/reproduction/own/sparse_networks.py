@@ -36,7 +36,6 @@ SOLUTIONS = claims_of(
         "accuracy over all sequences of circuits of d = 2 that are built by hand",
         ideal_circuits.ACCURACIES,
         Kind.CONSTRUCTION,
-        figure="vc1",
     ),
 )
 

@@ -17,6 +17,7 @@ from analysis.reproduction.figures.figure import PaperFigure, RequiredResult
 from analysis.reproduction.figures.figure_runs import load_figure_runs
 from analysis.reproduction.figures.register import get_paper_figure
 from analysis.reproduction.report.view import Picture
+from analysis.reproduction.verification.coverage import figure_of_claim
 from analysis.reproduction.verification.experiment import Experiment, Size
 from analysis.reproduction.verification.required_runs import SizeOverrides
 from analysis.reproduction.verification.results import ClaimResult
@@ -36,8 +37,9 @@ def draw_available_figures(
     """Draw each figure that a claim names and whose runs exist; by name, each with the first claim that names it."""
     claims: dict[str, str] = {}
     for claim in (result.claim for result in results):
-        if claim.figure and not (size is Size.QUICK and claim.figure in SLOW):
-            claims.setdefault(claim.figure, claim.name)
+        figure = figure_of_claim(claim)
+        if figure and not (size is Size.QUICK and figure in SLOW):
+            claims.setdefault(figure, claim.name)
     candidates = _candidate_sizes(experiments, size)
     drawn = {}
     with _without_font_warnings():

@@ -153,7 +153,8 @@ def _claim_views(
     measured: dict[str, str] = {}
     readings: dict[tuple[str, ...], str] = {}
     for result in claim_results:
-        claim, picture = result.claim, pictures.get(result.claim.figure)
+        claim, figure = result.claim, coverage.figure_of_claim(result.claim)
+        picture = pictures.get(figure)
         earlier = measured.setdefault(claim.measured, claim.name)
         sentences: dict[str, Any] = {name: formatting.as_sentence(getattr(claim, name)) for name in SENTENCES}
         if readings.setdefault(claim.readings, claim.name) != claim.name:
@@ -162,7 +163,7 @@ def _claim_views(
         same = parts[0].criterion if len(parts) > 1 and len({part.criterion for part in parts}) == 1 else ""
         views.append(
             ClaimView(
-                claim=dataclasses.replace(claim, **sentences),
+                claim=dataclasses.replace(claim, figure=figure, **sentences),
                 place=coverage.place_in_paper(claim.name)[0],
                 verdict=result.verdict,
                 caveat=results.verdict_caveat(result),

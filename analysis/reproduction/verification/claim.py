@@ -95,7 +95,7 @@ class Claim:
     places: str = ""
     """The paper's tables, figures and sections covered, as "table 2, figure 5". By default that of its name"""
     figure: str = ""
-    """The figure of `analysis.paper` that shows it, such as ca5"""
+    """The figure of `analysis.paper` that shows it, such as ca5. By default that of the first figure in `places`"""
     untestable: str = ""
     """The reason why it cannot be tested; empty if it can"""
     importance: int = 1

@@ -141,6 +141,12 @@ def places_of_claim(claim: Claim) -> list[str]:
     return [OTHER_NAMES.get((claim.paper, place), place) for place in places]
 
 
+def figure_of_claim(claim: Claim) -> str:
+    """The figure of `analysis.paper` that shows a claim: the one given, or that of the first figure it covers."""
+    found = [match for place in places_of_claim(claim) if (match := re.fullmatch(r"figure (\d+)", place))]
+    return claim.figure or (f"{claim.paper.lower()}{found[0][1]}" if found and claim.paper in ("CA", "VC") else "")
+
+
 def _within(part: str, place: str) -> bool:
     return f"{part}.".startswith(f"{place.lower()}.")
 
