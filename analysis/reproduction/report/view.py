@@ -63,7 +63,7 @@ class PartView(NamedTuple):
     """Empty if it is the only part"""
     number: str
     of: str
-    """Number of cases"""
+    """Number of cases; empty if all parts have the same"""
     criterion: str
     """Empty if all parts have the same"""
     verdict: Verdict
@@ -86,8 +86,8 @@ class ClaimView(NamedTuple):
     counts: bool
     """Whether it counts in the headline"""
     parts: tuple[PartView, ...]
-    criterion: str
-    """The criterion of all parts, if there are several with the same"""
+    common: str
+    """The criterion and the number of cases, if several parts have the same"""
     same_measured: str
     """An earlier claim that is measured in the same way"""
     command: str
@@ -160,7 +160,9 @@ def _claim_views(
         if readings.setdefault(claim.readings, claim.name) != claim.name:
             sentences["readings"] = ()
         parts = [_part_view(result, *each) for each in result.judged_parts()]
-        same = parts[0].criterion if len(parts) > 1 and len({part.criterion for part in parts}) == 1 else ""
+        criterion, of = (_common_text(parts, name) for name in ("criterion", "of"))
+        common = [criterion.replace(":", " for each:", 1), f"each of {of}" if of else ""]
+        emptied: dict[str, Any] = {name: "" for name, text in (("criterion", criterion), ("of", of)) if text}
         views.append(
             ClaimView(
                 claim=dataclasses.replace(claim, figure=figure, **sentences),
@@ -168,14 +170,20 @@ def _claim_views(
                 verdict=result.verdict,
                 caveat=results.verdict_caveat(result),
                 counts=result.counts,
-                parts=tuple(part._replace(criterion="") if same else part for part in parts),
-                criterion=same.replace(":", " for each:", 1),
+                parts=tuple(part._replace(**emptied) for part in parts),
+                common="; ".join(filter(None, common)),
                 same_measured="" if earlier == claim.name else earlier,
                 command=_command(result, experiments.get(claim.experiment)),
                 picture=picture if picture and picture.claim == claim.name else None,
             )
         )
     return views
+
+
+def _common_text(parts: Sequence[PartView], name: str) -> str:
+    """A text of all parts, if there are several and they have the same."""
+    texts = {getattr(part, name) for part in parts}
+    return texts.pop() if len(parts) > 1 and len(texts) == 1 else ""
 
 
 def _part_view(result: ClaimResult, part: Measurement, estimate: Estimate, judgement: Judgement) -> PartView:

@@ -249,6 +249,13 @@ def test_entry_has_parts_readings_and_caveat(written):
     assert "VC.s5.open|Claim VC.s5.open holds.|It is about larger models.|" in text
 
 
+def test_texts_common_to_all_parts_are_given_once(tmp_path):
+    parts = [part(Above(1), value, label=label) for value, label in ((5, "first"), (6, "second"))]
+    text = write([judged("CA.s4.x", *parts)], tmp_path / "a.md")
+    assert "- ● first: **5.0 [4.0, 6.0]**\n" in text
+    assert "- claim for each: above 1; each of 100 runs\n" in text
+
+
 def test_experiments_have_size_reduction_and_time(tmp_path):
     text = write(all_results(Size.DEFAULT), tmp_path / "a.md", provenance=PROVENANCE._replace(size=Size.DEFAULT))
     row = "|CA.0|fraction of runs|runs 4, wd [0, 1]|32 runs instead of 100|1 h 24 min|`python -m analysis.x`|"
