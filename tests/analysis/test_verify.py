@@ -1,7 +1,8 @@
-"""One command that checks every claim: what it runs, keeps, goes on with, and refuses."""
+"""The command that checks every claim: what it runs, keeps, continues and refuses."""
 
 import csv
 import dataclasses
+import functools
 import io
 import signal
 from pathlib import Path
@@ -29,106 +30,98 @@ SMALL = dataclasses.replace(particles.TABLE_2, sizes={size: {"runs": 6} for size
 
 
 @pytest.fixture
-def small(monkeypatch):
-    """Table 2 of six simulations a row is the only experiment."""
+def verify(typed, monkeypatch):
+    """The command for claims that begin with some name. Table 2 of six simulations a row is the only experiment."""
     monkeypatch.setattr(registry, "EXPERIMENTS", {SMALL.name: SMALL})
+    return functools.partial(typed, VERIFY, "--quick", "--only")
 
 
 def files():
     return sorted(str(path) for path in Path("runs").rglob("*.nc"))
 
 
-def test_existing_evidence_is_not_measured_again(typed, small):
-    code, out, err = typed(VERIFY, "--quick", "--only", "CA.table2")
+def test_existing_evidence_is_not_measured_again(verify):
+    code, out, err = verify("CA.table2")
     assert code == 0, err
     assert "1 of 1 experiments to do" in out
     assert "3 claims: " in out
-    before = {name: Path(name).stat().st_mtime_ns for name in files()}
-    assert len(before) == 4  # three ensembles and their evidence
-    for name in before:
-        if "verify" not in name:
-            Path(name).unlink()
-    code, out, _ = typed(VERIFY, "--quick", "--only", "CA.table2.fa1", "CA.table2.fa2")
+    *ensembles, path = sorted(files(), key=lambda name: "verify" in name)
+    assert len(ensembles) == 3
+    with xr.open_dataset(path) as found:
+        assert (found.attrs["experiment"], found.attrs["params_json"]) == ("ca.table2", '{"runs": 6}')
+        assert found.attrs["seconds"] > 0
+        assert found.sizes == {"fa": 3, "run": 6}
+    for name in ensembles:
+        Path(name).unlink()
+    code, out, _ = verify("CA.table2.fa1", "CA.table2.fa2")
     assert code == 0
     assert "all evidence exists" in out
     assert "2 claims: " in out
-    assert files() == [name for name in before if "verify" in name]
+    assert files() == [path]
 
 
-def test_evidence_has_attributes(typed, small):
-    typed(VERIFY, "--quick", "--only", "CA.table2")
-    (path,) = Path("runs/verify").glob("*.nc")
-    with xr.open_dataset(path) as found:
-        assert found.attrs["experiment"] == "ca.table2"
-        assert found.attrs["params_json"] == '{"runs": 6}'
-        assert found.attrs["seconds"] > 0
-        assert found.sizes == {"fa": 3, "run": 6}
-
-
-def test_interrupted_command_resumes(typed, monkeypatch):
+def test_interrupted_command_resumes(verify, monkeypatch):
     def stop(runner, params):
         runner.ensemble(particles.ensembles(params)[0])
         signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
         patch.setattr(registry, "EXPERIMENTS", {SMALL.name: dataclasses.replace(SMALL, measure=stop)})
-        code, _, err = typed(VERIFY, "--quick", "--only", "CA.table2")
+        code, _, err = verify("CA.table2")
     assert code == 130
     assert "the same command" in err
     (made,) = files()
     before = Path(made).stat().st_mtime_ns
-    monkeypatch.setattr(registry, "EXPERIMENTS", {SMALL.name: SMALL})
-    assert typed(VERIFY, "--quick", "--only", "CA.table2")[0] == 0
+    assert verify("CA.table2")[0] == 0
     assert Path(made).stat().st_mtime_ns == before
 
 
-def test_damaged_evidence_is_rejected(typed, small):
-    typed(VERIFY, "--quick", "--only", "CA.table2")
+def test_damaged_evidence_is_rejected(verify):
+    verify("CA.table2")
     (path,) = Path("runs/verify").glob("*.nc")
     path.write_bytes(path.read_bytes()[:200])
-    code, _, err = typed(VERIFY, "--quick", "--only", "CA.table2")
+    code, _, err = verify("CA.table2")
     assert code == 1
     assert str(path) in err
     assert "measured again" in err
 
 
-def test_plan_and_list_run_nothing(typed, small):
-    code, out, _ = typed(VERIFY, "--quick", "--plan")
+@pytest.mark.parametrize(
+    ("words", "printed"), [(["--quick", "--plan"], ["ca.table2"]), (["--list"], ["CA.table2.fa0.5", "testable"])]
+)
+def test_plan_and_list_run_nothing(typed, verify, words, printed):
+    code, out, _ = typed(VERIFY, *words)
     assert code == 0
-    assert "ca.table2" in out
-    code, out, _ = typed(VERIFY, "--list")
-    assert code == 0
-    assert "CA.table2.fa0.5" in out
-    assert "testable" in out
+    assert all(each in out for each in printed)
     assert not files()
 
 
-def test_csv_on_the_terminal_has_only_numbers(typed, small):
-    _, out, err = typed(VERIFY, "--quick", "--only", "CA.table2.fa1", "--csv", "-")
+def test_csv_on_the_terminal_has_only_numbers(verify):
+    _, out, err = verify("CA.table2.fa1", "--csv", "-")
     rows = list(csv.DictReader(io.StringIO(out)))
     assert [row["part"] for row in rows] == ["circles", "imperfections", "standard deviation of imperfections"]
     assert float(rows[0]["paper_value"]) == pytest.approx(17)
     assert "1 claim: " in err
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (("--quick", "--full"), "--quick --full: found both"),
-        (("--only", "CA.table9"), "--only: found CA.table9"),
-        (("--out", "report.html"), "--out: found report.html"),
-        (("--scheduler", "here"), "--scheduler: found here"),
-        (("--csv", "."), "--csv: found ."),
-    ],
-)
-def test_invalid_arguments_are_rejected(typed, small, words, told):
-    code, _, err = typed(VERIFY, "--only", "CA.table2", *words) if "--only" not in words else typed(VERIFY, *words)
+INVALID = {
+    "CA.table2 --full": "--quick --full: found both",
+    "CA.table9": "--only: found CA.table9",
+    "CA.table2 --out report.html": "--out: found report.html",
+    "CA.table2 --scheduler here": "--scheduler: found here",
+    "CA.table2 --csv .": "--csv: found .",
+}
+
+
+@pytest.mark.parametrize(("words", "message"), INVALID.items())
+def test_invalid_arguments_are_rejected(verify, words, message):
+    code, _, err = verify(*words.split())
     assert code == 2
-    assert told in err
+    assert message in err
     assert not files()
 
 
-def test_shared_ensembles_are_counted_once(tmp_path):
+def test_shared_ensembles_are_counted_once():
     runner = Runner(io.StringIO())
     alone = schedule_experiments([particles.TABLE_2], Size.DEFAULT, runner)[0].seconds
     twice = schedule_experiments([particles.TABLE_2, particles.TABLE_2], Size.DEFAULT, runner)
@@ -159,30 +152,29 @@ def test_evidence_path_depends_on_all_settings(monkeypatch):
     assert path() == paths[0]
 
 
-def test_changed_experiments_are_reported(typed, small, monkeypatch):
-    typed(VERIFY, "--quick", "--only", "CA.table2.fa1")
-    monkeypatch.setattr(
-        "analysis.reproduction.verification.evidence_gathering.measurement_source_hash", lambda experiment: "another"
-    )
-    _, out, _ = typed(VERIFY, "--quick", "--only", "CA.table2.fa1")
+def test_changed_experiments_are_reported(verify, monkeypatch):
+    verify("CA.table2.fa1")
+    module = "analysis.reproduction.verification.evidence_gathering"
+    monkeypatch.setattr(f"{module}.measurement_source_hash", lambda experiment: "another")
+    _, out, _ = verify("CA.table2.fa1")
     assert "analysis.reproduction.musat2024.particles has changed since runs/verify/ca.table2-" in out
 
 
-def test_report_does_not_replace_other_files(typed, small):
+def test_report_does_not_replace_other_files(verify):
     Path("README.md").write_text("# something else\n")
-    code, _, err = typed(VERIFY, "--quick", "--only", "CA.table2.fa1", "--out", "README.md")
+    code, _, err = verify("CA.table2.fa1", "--out", "README.md")
     assert code == 2
     assert "--out: found README.md, which is something else" in err
     assert Path("README.md").read_text() == "# something else\n"
     for _ in range(2):  # over an earlier report
-        code, out, err = typed(VERIFY, "--quick", "--only", "CA.table2.fa1", "--out", "new/report.md", "--no-pictures")
+        code, out, err = verify("CA.table2.fa1", "--out", "new/report.md", "--no-pictures")
         assert code == 0, err
     assert "new/report.html" in out
     assert "CA.table2.fa1" in Path("new/report.md").read_text()
 
 
-def test_ensembles_are_computed_on_a_cluster(typed, small, tmp_path, monkeypatch):
-    """The same files, to the bit, as this process makes, which has nothing to do but to find them."""
+def test_ensembles_are_computed_on_a_cluster(verify, tmp_path, monkeypatch):
+    """The files are equal, to the bit, to those that this process makes. This process only finds them."""
 
     def find(settings, runs, out, **how):
         assert out.exists()
@@ -193,7 +185,7 @@ def test_ensembles_are_computed_on_a_cluster(typed, small, tmp_path, monkeypatch
         dask.config.set({"temporary-directory": str(tmp_path / "workers")}),
         LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster,
     ):
-        code, _, err = typed(VERIFY, "--quick", "--only", "CA.table2", "--scheduler", cluster.scheduler_address)
+        code, _, err = verify("CA.table2", "--scheduler", cluster.scheduler_address)
     assert code == 0, err
     there = {name: open_trajectory(name).load() for name in files() if "verify" not in name}
     assert len(there) == 3

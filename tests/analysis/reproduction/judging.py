@@ -1,28 +1,33 @@
-"""Verdicts on single claims, given the evidence of their experiment."""
+"""Made evidence, and verdicts on single claims given the evidence of their experiment."""
 
+import numpy as np
 import xarray as xr
 
 from analysis.reproduction.registry import CLAIMS
 from analysis.reproduction.verification.criteria import Verdict, combine_verdicts, judge_estimate
 
+YES, PARTLY, NO, OPEN = Verdict.REPRODUCED, Verdict.PARTLY, Verdict.NOT, Verdict.UNDECIDED
+UNTESTABLE = Verdict.UNTESTABLE
 CLAIMS_BY_NAME = {claim.name: claim for claim in CLAIMS}
 
 
-def part_verdicts(name: str, evidence: xr.Dataset) -> list[Verdict]:
-    """The verdict on each part of a claim."""
-    return [judge_estimate(part.criterion, part.measure(evidence)).verdict for part in CLAIMS_BY_NAME[name].parts]
+def dataset(dims, coords=None, **columns) -> xr.Dataset:
+    """Evidence whose columns all have the same dimensions."""
+    return xr.Dataset({name: (dims, np.asarray(values)) for name, values in columns.items()}, coords)
 
 
-def verdict(name: str, evidence: xr.Dataset, part: int = 0) -> Verdict:
+def part_verdict(name: str, evidence: xr.Dataset, part: int) -> Verdict:
     """The verdict on one part of a claim."""
     found = CLAIMS_BY_NAME[name].parts[part]
     return judge_estimate(found.criterion, found.measure(evidence)).verdict
 
 
+def part_verdicts(name: str, evidence: xr.Dataset) -> list[Verdict]:
+    """The verdict on each part of a claim."""
+    return [part_verdict(name, evidence, part) for part in range(len(CLAIMS_BY_NAME[name].parts))]
+
+
 def verdicts(claims, evidence: xr.Dataset, experiment: str) -> dict[str, Verdict]:
     """The verdict on each of the claims that an experiment tests, by name."""
-    return {
-        claim.name: combine_verdicts(part_verdicts(claim.name, evidence))
-        for claim in claims
-        if claim.experiment == experiment
-    }
+    tested = [claim.name for claim in claims if claim.experiment == experiment]
+    return {name: combine_verdicts(part_verdicts(name, evidence)) for name in tested}

@@ -2,41 +2,38 @@
 
 import numpy as np
 import pytest
-import xarray as xr
 from scipy import stats
 
 from analysis.reproduction.musat2024 import appendix_f
-from analysis.reproduction.verification.criteria import Verdict
-from tests.analysis.reproduction import judging
+from tests.analysis.reproduction.judging import NO, OPEN, YES, dataset, part_verdicts
 from tests.polygons import polygon
 
 
 @pytest.mark.parametrize(
-    ("near", "imperfections", "expected"),
+    ("near", "imperfections", "chance", "expected"),
     [
-        (30, 40.0, [Verdict.REPRODUCED] * 6),
-        (0, 140.0, [Verdict.NOT] * 2 + [Verdict.UNDECIDED] * 2 + [Verdict.NOT] * 2),
-        (17, 70.0, [Verdict.UNDECIDED] * 6),
+        (30, 40.0, 140.0, [YES] * 6),
+        (0, 140.0, 140.0, [NO, NO, OPEN, OPEN, NO, NO]),
+        (17, 70.0, 240.0, [OPEN] * 6),
     ],
 )
-def test_structures_are_judged_by_how_many_there_are(near, imperfections, expected):
-    runs = np.arange(30)
-    values = {
-        "imperfections": np.where(runs < near, 0.0, 100.0) + imperfections + runs - 15,
-        "chance_imperfections": np.full(30, 140.0) + (100 * (near < 30) if near else 0),
-        "circle_distance": np.full(30, 0.5),
-        "grid_distance": np.where(runs < near, 0.05, 0.5),
-    }
-    data = {name: (("dim", "run"), np.stack([row, row])) for name, row in values.items()}
-    rare = {"imperfections": 135.0, "circle_distance": 0.4, "grid_distance": 0.1}
-    data |= {f"rare_{name}": ("dim", [value] * 2) for name, value in rare.items()}
-    assert judging.part_verdicts("CA.appF.structures", xr.Dataset(data, {"dim": [3, 4]})) == expected
+def test_verdicts_follow_the_number_of_structures(near, imperfections, chance, expected):
+    runs, rare = np.arange(30), {"imperfections": 135.0, "circle_distance": 0.4, "grid_distance": 0.1}
+    rows = np.broadcast_arrays(
+        np.where(runs < near, 0.0, 100.0) + imperfections + runs - 15, chance, 0.5, np.where(runs < near, 0.05, 0.5)
+    )
+    names = ("imperfections", "chance_imperfections", "circle_distance", "grid_distance")
+    by_run = {name: np.stack([row, row]) for name, row in zip(names, rows, strict=True)}
+    evidence = dataset(("dim", "run"), {"dim": [3, 4]}, **by_run)
+    evidence = evidence.assign({f"rare_{name}": ("dim", [value] * 2) for name, value in rare.items()})
+    assert part_verdicts("CA.appF.structures", evidence) == expected
 
 
 def test_projections_find_a_circle_among_other_axes(generator):
     flat = np.concatenate([polygon(7, step=3), 0.01 * generator.standard_normal((7, 1))], axis=1)
     turn = stats.special_ortho_group.rvs(3, random_state=1)
     found = appendix_f.projection_measures(np.stack([flat, flat @ turn, generator.standard_normal((7, 3))]))
-    assert found["circle_distance"][0] < 0.01
-    assert found["circle_distance"][1] < 0.02
-    assert found["circle_distance"][2] > 0.3
+    in_plane, turned, no_circle = found["circle_distance"]
+    assert in_plane < 0.01
+    assert turned < 0.02
+    assert no_circle > 0.3

@@ -7,8 +7,7 @@ import pytest
 
 from analysis.reproduction.musat2024 import table1
 from analysis.reproduction.printed_numbers import TABLE_1
-from analysis.reproduction.verification.criteria import Verdict
-from tests.analysis.reproduction import judging
+from tests.analysis.reproduction.judging import NO, OPEN, PARTLY, UNTESTABLE, YES, part_verdicts, verdicts
 from tests.analysis.reproduction.musat2024.networks_evidence import DECAY, table
 
 ROWS = [f"CA.table1.wd{decay:g}" for decay in TABLE_1]
@@ -32,19 +31,19 @@ def printed_table(generator, circles=0.0, imperfections=0.0, accuracy=0.0, corre
 @pytest.mark.parametrize(
     ("changes", "part", "expected"),
     [
-        ({"circles": 25}, 0, Verdict.NOT),
-        ({"circles": np.array([[8], [8], [-8], [-8]])}, 0, Verdict.PARTLY),
-        ({"accuracy": 20}, -3, Verdict.NOT),
-        ({"accuracy": 6}, -3, Verdict.PARTLY),
-        ({"imperfections": 15}, -2, Verdict.NOT),
-        ({"correlation": 0.5}, -1, Verdict.NOT),
+        ({"circles": 25}, 0, NO),
+        ({"circles": np.array([[8], [8], [-8], [-8]])}, 0, PARTLY),
+        ({"accuracy": 20}, -3, NO),
+        ({"accuracy": 6}, -3, PARTLY),
+        ({"imperfections": 15}, -2, NO),
+        ({"correlation": 0.5}, -1, NO),
     ],
 )
 def test_rows_are_compared_with_the_printed_ones(changes, part, expected, generator):
     as_printed, changed = printed_table(generator), printed_table(generator, **changes)
     for name in ROWS:
-        assert set(judging.part_verdicts(name, as_printed)) == {Verdict.REPRODUCED}, name
-        assert judging.part_verdicts(name, changed)[part] == expected, name
+        assert set(part_verdicts(name, as_printed)) == {YES}
+        assert part_verdicts(name, changed)[part] == expected
 
 
 def test_estimates_are_those_of_the_networks(generator):
@@ -61,7 +60,7 @@ def test_estimates_are_those_of_the_networks(generator):
     assert table1.imperfection_correlation(evidence.assign(accuracy=0 * evidence["accuracy"]), 0.0).note
 
 
-@pytest.mark.parametrize(("effect", "expected"), [(1, Verdict.REPRODUCED), (-1, Verdict.NOT), (0.1, Verdict.PARTLY)])
+@pytest.mark.parametrize(("effect", "expected"), [(1, YES), (-1, NO), (0.1, PARTLY)])
 def test_claims_are_judged_by_the_size_of_effects(effect, expected, generator):
     runs = 400
     circle = np.arange(runs) < runs * (0.3 * effect * DECAY + (0.3 if effect < 0 else 0.01))
@@ -69,15 +68,13 @@ def test_claims_are_judged_by_the_size_of_effects(effect, expected, generator):
     imperfections = 80 - 50 * effect * DECAY + 5 * one
     accuracy = 50 + 20 * effect * circle - np.where(circle, 0, 4 * one) + other
     evidence = table(circle, imperfections=imperfections, accuracy=accuracy)
-    found = judging.verdicts(table1.CLAIMS, evidence, "ca.table1")
-    for name in ("CA.table1.circles-ahead", "CA.s4.decay-circles", "CA.s4.decay-imperfections"):
-        assert found[name] == expected, name
-    assert found["CA.table1.correlated"] == Verdict.REPRODUCED
+    found = verdicts(table1.CLAIMS, evidence, "ca.table1")
+    names = ("CA.table1.circles-ahead", "CA.s4.decay-circles", "CA.s4.decay-imperfections", "CA.table1.correlated")
+    assert [found[name] for name in names] == [expected, expected, expected, YES]
     opposite = evidence.assign(imperfections=-evidence["imperfections"])
-    assert set(judging.part_verdicts("CA.table1.correlated", opposite)) == {Verdict.UNDECIDED}  # the bound is ours
+    assert set(part_verdicts("CA.table1.correlated", opposite)) == {OPEN}  # the bound is ours
 
 
 def test_without_circles_their_accuracy_is_not_compared(generator):
-    evidence = printed_table(generator)
-    none = evidence.assign(circle=0 * evidence["circle"])
-    assert set(judging.part_verdicts("CA.table1.circles-ahead", none)) == {Verdict.UNTESTABLE}
+    none = printed_table(generator).assign(circle=lambda evidence: 0 * evidence["circle"])
+    assert set(part_verdicts("CA.table1.circles-ahead", none)) == {UNTESTABLE}

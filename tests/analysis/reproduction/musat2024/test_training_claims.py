@@ -9,14 +9,12 @@ import xarray as xr
 from analysis.forces.alignment import embedding_pair_sums
 from analysis.reproduction.musat2024 import alignment, classifier, clustering, distance, force_audit, weight_decay
 from analysis.reproduction.musat2024.networks import DECAYS
-from analysis.reproduction.verification.criteria import Verdict
 from dynamics.simulation import simulate
 from dynamics.tasks import all_pairs
-from tests.analysis.reproduction import judging
+from tests.analysis.reproduction.judging import NO, OPEN, PARTLY, UNTESTABLE, YES, part_verdicts, verdicts
 from tests.analysis.reproduction.musat2024.networks_evidence import DECAY, table
 from tests.polygons import polygon
 
-REPRODUCED, PARTLY, NOT, UNDECIDED = Verdict.REPRODUCED, Verdict.PARTLY, Verdict.NOT, Verdict.UNDECIDED
 CIRCLE = np.broadcast_to(np.arange(40) < 10, (4, 40))
 
 
@@ -92,21 +90,21 @@ def angles(effect, noise):
 @pytest.mark.parametrize(
     ("module", "experiment", "made", "opposite", "small"),
     [
-        (classifier, "ca.classifier", classifiers, {NOT, UNDECIDED}, {PARTLY}),
-        (clustering, "ca.table1", outcomes, {UNDECIDED, NOT}, {PARTLY}),
-        (weight_decay, "ca.halt", halt, {UNDECIDED}, {PARTLY}),
-        (weight_decay, "ca.table1", outcomes, {NOT}, {PARTLY}),
-        (weight_decay, "ca.figure6", sizes, {NOT}, {PARTLY, REPRODUCED}),
-        (distance, "ca.distance", neighbours, {NOT, UNDECIDED}, {PARTLY, UNDECIDED}),
-        (force_audit, "ca.audit", audits, {NOT}, {PARTLY, NOT}),
-        (alignment, "ca.weight-angles", angles, {NOT}, {PARTLY}),
+        (classifier, "ca.classifier", classifiers, {NO, OPEN}, {PARTLY}),
+        (clustering, "ca.table1", outcomes, {OPEN, NO}, {PARTLY}),
+        (weight_decay, "ca.halt", halt, {OPEN}, {PARTLY}),
+        (weight_decay, "ca.table1", outcomes, {NO}, {PARTLY}),
+        (weight_decay, "ca.figure6", sizes, {NO}, {PARTLY, YES}),
+        (distance, "ca.distance", neighbours, {NO, OPEN}, {PARTLY, OPEN}),
+        (force_audit, "ca.audit", audits, {NO}, {PARTLY, NO}),
+        (alignment, "ca.weight-angles", angles, {NO}, {PARTLY}),
     ],
 )
 def test_claims_are_judged_by_the_size_of_effects(module, experiment, made, opposite, small, generator):
     noise = 0.01 * generator.standard_normal((4, 40))
-    for effect, verdicts in ((1, {REPRODUCED}), (-1, opposite), (0.1, small)):
-        found = judging.verdicts(module.CLAIMS, made(effect, noise), experiment)
-        assert set(found.values()) == verdicts, effect
+    for effect, expected in ((1, {YES}), (-1, opposite), (0.1, small)):
+        found = verdicts(module.CLAIMS, made(effect, noise), experiment)
+        assert set(found.values()) == expected, effect
 
 
 def test_estimates_and_notes(generator):
@@ -122,7 +120,7 @@ def test_estimates_and_notes(generator):
     assert alignment.angle_from_random(angles(1, noise), 17, 2000).note == "0.8° against 2.0°"
     assert alignment.relative_angle(angles(1, noise), "weight", odd=True).count == 20
     no_circles = found.assign(circle=0 * found["circle"])
-    assert judging.part_verdicts("CA.figure4.rays", no_circles) == [Verdict.UNTESTABLE] * 2
+    assert part_verdicts("CA.figure4.rays", no_circles) == [UNTESTABLE] * 2
 
 
 def test_the_best_power_is_where_the_mean_curve_is_highest(generator):

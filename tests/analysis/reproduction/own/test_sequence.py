@@ -7,8 +7,7 @@ import pytest
 import xarray as xr
 
 from analysis.reproduction.own import sequence
-from analysis.reproduction.verification.criteria import Verdict
-from tests.analysis.reproduction import judging
+from tests.analysis.reproduction.judging import NO, YES, part_verdicts
 
 
 def evidence(network, particle) -> xr.Dataset:
@@ -19,38 +18,34 @@ def evidence(network, particle) -> xr.Dataset:
 
 @pytest.fixture
 def times(generator):
-    """Twenty circles of the same order, but for two."""
+    """Times in twenty circles, of which two have another order."""
     times = np.array([0.2, 0.5, 0.3, 0.1]) + 0.001 * generator.standard_normal((20, 4))
     times[:2] = times[:2, [0, 2, 1, 3]]
     return times
 
 
-@pytest.mark.parametrize(
-    ("factor", "expected", "agreement"), [(10, Verdict.REPRODUCED, (90, 100)), (-1, Verdict.NOT, (0, 10))]
-)
+@pytest.mark.parametrize(("factor", "expected", "agreement"), [(10, YES, (90, 100)), (-1, NO, (0, 10))])
 def test_equal_and_opposite_orders(factor, expected, agreement, times):
     found = evidence(times, factor * times)
-    assert judging.part_verdicts("OWN.sequence", found) == [expected] * 2
+    assert part_verdicts("OWN.sequence", found) == [expected] * 2
     between = sequence.agreement_of_systems(found, sequence.mean_agreement)
     assert agreement[0] < between.interval.value < agreement[1]
     assert "networks: frequency, polygon, imperfections, circle; particles: " in between.note
 
 
-def test_what_does_not_happen_is_last_and_few_circles_have_no_estimate(times):
-    late = times.copy()
-    late[:, 3] = np.inf
-    assert judging.part_verdicts("OWN.sequence", evidence(times, late))[0] == Verdict.NOT
+def test_events_that_do_not_happen_are_last_and_few_circles_have_no_estimate(times):
+    late = np.where(np.arange(4) == 3, np.inf, times)
+    assert part_verdicts("OWN.sequence", evidence(times, late))[0] == NO
     few = sequence.agreement_of_systems(evidence(times[:2], times), sequence.mean_agreement)
     assert math.isnan(few.interval.value)
     assert few.note
 
 
 def test_agreement_is_a_mean_over_pairs_of_circles(generator):
-    one, other = ((generator.random((6, 5)) < 0.4).astype(float) for _ in range(2))
-    between = 100 * np.mean([[(a == b).mean() for b in other] for a in one])
-    within = [
-        100 * np.mean([(side[i] == side[j]).mean() for i in range(6) for j in range(6) if i != j])
-        for side in (one, other)
-    ]
-    assert sequence.mean_agreement(one, other) == pytest.approx(between)
-    assert sequence.excess_agreement(one, other) == pytest.approx(between - np.mean(within))
+    one, other = (generator.random((2, 6, 5)) < 0.4).astype(float)
+    between = np.mean([[(a == b).mean() for b in other] for a in one])
+    within = np.mean(
+        [(side[i] == side[j]).mean() for side in (one, other) for i in range(6) for j in {*range(6)} - {i}]
+    )
+    assert sequence.mean_agreement(one, other) == pytest.approx(100 * between)
+    assert sequence.excess_agreement(one, other) == pytest.approx(100 * (between - within))

@@ -22,15 +22,12 @@ def test_claims_cover_their_places_and_the_sections_above_them():
     assert names("CA", "table 1") == ["CA.table1.x"]
     assert names("VC", "figure 1") == names("VC", "section 5") == ["VC.s4.x"]
     assert names("CA", "figure 1") == names("VC", "figure 10") == []
+    assert coverage.directly_covering(CLAIMS, PAPERS[0], "section 5") == []  # a subsection is covered, not the section
+    assert coverage.directly_covering(CLAIMS, PAPERS[0], "section 5.1") == [CLAIMS[0]]
 
 
 def test_places_that_are_not_listed_are_found():
     assert coverage.unlisted_places(CLAIMS, "CA") == {"figure 99": [CLAIMS[1]]}
-
-
-def test_subsections_are_left_out_of_direct_coverage():
-    assert coverage.directly_covering(CLAIMS, PAPERS[0], "section 5") == []
-    assert coverage.directly_covering(CLAIMS, PAPERS[0], "section 5.1") == [CLAIMS[0]]
 
 
 def test_uncovered_places_leave_out_those_that_state_nothing():
@@ -43,18 +40,14 @@ def test_uncovered_places_leave_out_those_that_state_nothing():
     assert len(coverage.uncovered_places([])) == len(places) - len(coverage.UNTESTED_PLACES)
 
 
-@pytest.mark.parametrize(
-    ("name", "place"),
-    [
-        ("CA.s5.1.apart", ("section 5.1", "apart")),
-        ("CA.s4.grids", ("section 4", "grids")),
-        ("CA.table1.wd0.6", ("table 1", "wd0.6")),
-        ("VC.appA.1.drops", ("appendix A.1", "drops")),
-        ("CA.appB.biases", ("appendix B", "biases")),
-        ("CH.remark3.1.faithful", ("remark 3.1", "faithful")),
-        ("CH.abstract.spikes", ("abstract", "spikes")),
-        ("OWN.audit", ("audit", "")),
-    ],
-)
+NAMES = {
+    "CA.s5.1.apart": ("section 5.1", "apart"), "CA.s4.grids": ("section 4", "grids"),
+    "CA.table1.wd0.6": ("table 1", "wd0.6"), "VC.appA.1.drops": ("appendix A.1", "drops"),
+    "CA.appB.biases": ("appendix B", "biases"), "CH.remark3.1.faithful": ("remark 3.1", "faithful"),
+    "CH.abstract.spikes": ("abstract", "spikes"), "OWN.audit": ("audit", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "place"), NAMES.items())
 def test_place_in_a_claim_name(name, place):
     assert coverage.place_in_paper(name) == place

@@ -30,33 +30,33 @@ def test_runs_are_compared_with_themselves_and_with_others():
 
 def test_values_that_do_not_vary_give_no_verdict():
     none = np.zeros(100)
+    estimates = [samples.paired_difference(none + 3, none), samples.independent_difference(none + 1, none)]
     for estimate in (
+        *estimates,
         samples.estimate_mean(none),
-        samples.paired_difference(none + 3, none),
-        samples.independent_difference(none + 1, none),
-        samples.mean_by_seed(none, none == 0, np.arange(100), "circles"),
+        samples.mean_by_seed(none, none == 0, np.arange(100), ""),
     ):
         assert math.isfinite(estimate.interval.value)
         assert math.isnan(estimate.interval.low)
-        for bound in (-1, 9):
-            assert judge_estimate(Above(bound), estimate).verdict == Verdict.UNDECIDED
+        assert [judge_estimate(Above(bound), estimate).verdict for bound in (-1, 9)] == [Verdict.UNDECIDED] * 2
     assert samples.estimate_mean(none).note
     assert samples.estimate_mean(np.append(none, 1.0)).interval.high > 0
 
 
-def test_differences_and_their_sizes(generator):
+def test_differences_of_independent_runs(generator):
     one, other = generator.standard_normal(50) + 1, generator.standard_normal(40)
     found = samples.independent_difference(np.append(one, np.nan), other)
-    assert found.interval == difference_interval(one, other)
-    assert found.count == 90
-    assert 0.4 < found.effect < 1.6
+    assert (found.interval, found.count) == (difference_interval(one, other), 90)
+    assert found.effect == samples.cohens_d(one, other)
     assert samples.independent_difference(one, []).note
     ratio = samples.paired_ratio(np.array([2.0, 4.0, 6.0]), np.array([1.0, 2.0, 3.0]))
     np.testing.assert_allclose(ratio.interval, [2, 2, 2])
+
+
+def test_differences_of_percentages():
     apart = samples.percentage_difference((90, 10), (100, 100))
     assert apart.interval.value == pytest.approx(80)
-    assert 60 < apart.interval.low < 75
-    assert apart.interval.high < 90
+    assert 60 < apart.interval.low < 75 < 80 < apart.interval.high < 90
     assert apart.effect == pytest.approx(2 * math.asin(math.sqrt(0.9)) - 2 * math.asin(math.sqrt(0.1)))
     assert math.isnan(samples.percentage_difference((0, 0), (0, 5)).interval.value)
     ones, zeros = np.append(np.repeat([1.0, 0.0], [90, 10]), np.nan), np.repeat([1.0, 0.0], [10, 90])
@@ -65,17 +65,16 @@ def test_differences_and_their_sizes(generator):
 
 
 def test_kinds_that_share_seeds_are_compared_over_seeds(generator):
-    seeds = np.tile(np.arange(20), 2)
-    values = np.concatenate([np.zeros(20), np.ones(20)]) + 5 * np.tile(generator.standard_normal(20), 2)
-    first, second = np.arange(40) >= 20, np.arange(40) < 20
-    values = values + 0.01 * generator.standard_normal(40)
-    one = np.zeros(40)
-    found = samples.stratified_difference(values, first, second, seeds, one, "networks")
+    seeds, first, stratum = np.tile(np.arange(20), 2), np.arange(40) >= 20, np.zeros(40)
+    values = first + 5 * generator.standard_normal(20)[seeds] + 0.01 * generator.standard_normal(40)
+    found = samples.stratified_difference(values, first, ~first, seeds, stratum, "networks")
     assert found.interval.value == pytest.approx(1, abs=0.02)
     assert 0 < found.interval.half < 0.02
-    by_itself = samples.stratified_difference(values, first, second, np.arange(40), one, "networks")
-    assert by_itself.interval.half > 1
-    assert samples.stratified_difference(values, first, first & False, seeds, one, "networks").note
+    assert samples.stratified_difference(values, first, ~first, np.arange(40), stratum, "networks").interval.half > 1
+    assert samples.stratified_difference(values, first, first & False, seeds, stratum, "networks").note
+
+
+def test_the_mean_by_seed_counts_each_seed_once():
     pooled = samples.mean_by_seed(np.array([1.0, 3.0, 5.0]), np.ones(3, bool), np.array([0, 0, 1]), "circles")
     assert pooled.interval.value == 3.5
     assert (pooled.count, pooled.of) == (2, "seeds that have circles")
