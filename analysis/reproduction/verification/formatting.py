@@ -34,7 +34,7 @@ def format_reported(part: Measurement) -> str:
         return _insert_unit(criterion.words(), part.unit)
     reported = criterion.reported
     number = re.fullmatch(r"(-?[\d.]+)( [±\[].*)?", reported.printed)
-    if number and float(number[1]) == reported.interval.value:
+    if number and abs(float(number[1]) - reported.interval.value) < 0.5 * 10**-part.digits:
         return _insert_unit(reported.printed, part.unit)
     value = Interval(reported.interval.value, math.nan, math.nan)
     return f"{format_estimate(value, part)} ({reported.printed})"
