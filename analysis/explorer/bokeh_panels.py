@@ -8,6 +8,7 @@ repaints.
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from matplotlib.ticker import MaxNLocator
 
 from analysis.explorer.codec import IMAGE_LEVELS, encode_layer
 from analysis.explorer.events import draw_event_marks
-from analysis.explorer.theme import FACE, FAINT, INK, PAPER, RULE, WARNING
+from analysis.explorer.theme import FACE, FAINT, INK, PAPER, RULE, WARNING, style_sheet
 from analysis.plots.drawing.axes_decoration import format_tick
 from analysis.plots.drawing.colours import sequential_colours
 from analysis.plots.drawing.contours import contour_tiles, mark_contours, tile_pixels
@@ -176,19 +177,7 @@ def panel_heading(panel: Panel, width: int) -> Div:
     return Div(text=text, width=width, height=37, margin=0, stylesheets=[_HEADING_STYLE])
 
 
-_HEADING_STYLE = f"""
-:host {{ overflow: hidden; }}
-.bk-clearfix {{ width: 100%; }}
-h3 {{ font: 600 13px/17px {FACE}; color: {INK}; margin: 0 9px 0 2px; white-space: nowrap; overflow: hidden;
-  text-overflow: ellipsis; }}
-p {{ font: 11px/15px {FACE}; color: {FAINT}; margin: 0 9px 0 2px; overflow: hidden; height: 15px;
-  white-space: nowrap; text-overflow: ellipsis; }}
-p.two {{ white-space: normal; font-size: 9px; line-height: 9.5px; height: 19px; }}
-span {{ margin-right: 7px; }}
-p.two span {{ margin-right: 4px; }}
-i {{ display: inline-block; width: 9px; height: 3px; border-radius: 1px; margin-right: 3px; vertical-align: middle; }}
-p.two i {{ width: 6px; margin-right: 2px; }}
-"""
+_HEADING_STYLE = style_sheet("heading")
 
 
 _NOTE_STYLE: dict[str, str | None] = {
@@ -303,19 +292,7 @@ def add_pixels(plot: figure, panel: Panel, layer: Map | Image, values: np.ndarra
     return part | {"columns": shown.shape[1], "palette": palette, "edges": edges, "map": isinstance(layer, Map)}
 
 
-_HOVER_CODE = """
-const number = source.data.number[0]
-const [rows_, columns_] = number.shape
-const at = (value, low, high, count) => {
-  const place = Math.floor((value - low) / (high - low) * count)
-  return Math.min(count - 1, Math.max(0, place))
-}
-const row = at(special_vars.y, box[2], box[3], rows_), column = at(special_vars.x, box[0], box[1], columns_)
-const found = number[row * columns_ + column]
-if (names) return names[found] ?? ""
-const level = found > levels ? "no number" : Number((low + found / levels * (high - low)).toPrecision(3))
-return `${rows[row]}, ${columns[column]}: ${level}`
-"""
+_HOVER_CODE = (Path(__file__).parent / "hover.js").read_text(encoding="utf-8")
 
 
 def _rgba_word(colour: np.ndarray) -> int:

@@ -30,43 +30,7 @@ from dynamics.settings import SettingsError, check_choice
 _MAP_FRAMES = 1001
 """Maximum number of frames of maps in a file; for other frames the nearest one is shown, with a note."""
 
-_DOCUMENT = Template("""\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; \
-style-src 'unsafe-inline'; img-src data: blob:; font-src data:">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{{ heading }}</title>
-{{ bokeh_css }}
-{{ bokeh_js }}
-<style>
-  {{ look }}
-  body { max-width: 1120px; }
-  h1 { font-size: 17px; margin: 0; }
-  p { color: {{ faint }}; font-size: 12px; margin: 1px 0 8px; }
-</style>
-</head>
-<body>
-<noscript>This page needs JavaScript. It contains all scripts itself.</noscript>
-<main>
-<h1>{{ heading }}</h1>
-<p>{{ facts }}</p>
-{{ plot_div }}
-</main>
-<script type="application/json" id="buffers">{{ buffers }}</script>
-{{ plot_script }}
-</body>
-</html>
-""")
-
-_BOOT = """
-const said = document.getElementById("buffers")
-const {buffers, frames} = JSON.parse(said.textContent)
-said.remove()
-unpack(buffers, frames).then((parcels) => parcels.forEach((parcel) => scrubber.receive(parcel)))
-"""
+_DOCUMENT = Template((Path(__file__).parent / "export.html").read_text(encoding="utf-8"))
 
 
 def export_page(
@@ -113,7 +77,7 @@ def _page_text(
     screen = Screen(scenes, shown, control, None, int(scenes[0].steps[0]) if step is None else step, by, size)
     document = Document()
     document.add_root(Column(children=[control, screen.layout], sizing_mode="stretch_width"))
-    code = player_script() + TAKE_CODE + (Path(__file__).parent / "unpacking.js").read_text(encoding="utf-8") + _BOOT
+    code = player_script() + TAKE_CODE + (Path(__file__).parent / "unpacking.js").read_text(encoding="utf-8")
     document.js_on_event(DocumentReady, CustomJS(args=screen.arguments, code=code))
     screen.point()
     words = {

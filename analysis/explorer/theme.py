@@ -4,6 +4,8 @@ Blue, ink and grey have a contrast of at least 4.5 to 1 on the background, as WC
 """
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from string import Template
 from typing import Any
 
 import param
@@ -18,33 +20,17 @@ BORDER, RULE = "#c5ccd3", "#d9dee3"
 """Colours of controls' borders, and of figures' frames and grids."""
 FACE = 'system-ui, "Segoe UI", "Helvetica Neue", "DejaVu Sans", Arial, sans-serif'
 
-PAGE_STYLE = f"""
-html {{ background: {PAPER}; color: {INK}; }}
-body {{ font: 13px/1.45 {FACE}; margin: 0 auto; padding: 14px 20px 24px; }}
-:focus-visible {{ outline: 2px solid {ACCENT}; outline-offset: 2px; }}
-"""
+
+def style_sheet(name: str, **more: str) -> str:
+    """The style sheet NAME.css with the theme's colours and font, and `more` values of its placeholders."""
+    values = {"accent": ACCENT, "ink": INK, "faint": FAINT, "paper": PAPER, "border": BORDER, "face": FACE, **more}
+    return Template((Path(__file__).parent / f"{name}.css").read_text(encoding="utf-8")).substitute(values)
+
+
+PAGE_STYLE = style_sheet("page")
 """Styles of the whole page."""
 
-WIDGET_STYLES = f"""
-label {{ font: 12px/1.3 {FACE}; color: {FAINT}; }}
-label span {{ font: 12px/1.5 {FACE}; color: {INK}; }}
-.bk-btn {{ font: 13px/1.3 {FACE}; border: 1px solid {BORDER}; border-radius: 6px; background: white; color: {INK};
-  padding: 5px 12px; }}
-.bk-btn:hover {{ border-color: {ACCENT}; color: {ACCENT}; background: white; }}
-.bk-btn.bk-active, .bk-btn.bk-btn-primary {{ background: {ACCENT}; border-color: {ACCENT}; color: white; }}
-:host(.small) .bk-btn {{ font-size: 12px; padding: 3px 9px; }}
-.bk-input {{ font: 12px/1.3 {FACE}; border-radius: 6px; border-color: {BORDER}; background-color: white;
-  color: {INK}; }}
-.bk-btn:focus-visible, .noUi-handle:focus-visible, .bk-input:focus-visible, input:focus-visible {{
-  outline: 2px solid {ACCENT}; outline-offset: 2px; box-shadow: none; }}
-input[type=checkbox] {{ accent-color: {ACCENT}; }}
-.bk-slider-title {{ font: 12px/1.3 {FACE}; color: {FAINT}; }}
-.noUi-target {{ background: #e4e7eb; border: none; box-shadow: none; height: 4px; margin-top: 8px; }}
-.noUi-connect {{ background: {ACCENT}; }}
-.noUi-horizontal .noUi-handle {{ width: 14px; height: 14px; right: -7px; top: -5px; border-radius: 50%;
-  border: 2px solid {ACCENT}; background: white; box-shadow: none; cursor: grab; }}
-.noUi-handle::before, .noUi-handle::after {{ display: none; }}
-"""
+WIDGET_STYLES = style_sheet("widgets")
 """Styles of every widget."""
 
 ONE_LINE: dict[str, Any] = {"white_space": "nowrap", "overflow": "hidden", "text_overflow": "ellipsis"}

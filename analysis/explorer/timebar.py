@@ -3,7 +3,7 @@
 from bokeh.models.widgets import Div
 
 from analysis.explorer.events import EVENT_MARK_COLOURS
-from analysis.explorer.theme import ACCENT, BORDER, FACE, FAINT, INK, PAPER
+from analysis.explorer.theme import style_sheet
 
 
 def _svg_icon(path: str) -> str:
@@ -55,31 +55,4 @@ def time_bar() -> Div:
 
 def _bar_style() -> str:
     colours = "".join(f".{kind} {{ background: {colour}; }} " for kind, colour in EVENT_MARK_COLOURS.items())
-    return f"""
-    :host {{ position: sticky; top: 0; z-index: 5; }}
-    .bk-clearfix {{ width: 100%; }}
-    .bar {{ font: 13px/1.3 {FACE}; color: {INK}; background: {PAPER}f2; padding: 6px 0 4px; }}
-    .row {{ display: flex; align-items: center; gap: 5px; flex-wrap: wrap; }}
-    button, select {{ font: inherit; color: {INK}; background: white; border: 1px solid {BORDER}; border-radius: 6px;
-      height: 28px; padding: 0 8px; cursor: pointer; }}
-    button svg {{ display: block; }}
-    button:hover:enabled, select:hover {{ border-color: {ACCENT}; color: {ACCENT}; }}
-    button:disabled {{ color: #b8c0c8; cursor: default; }}
-    button.main {{ background: {ACCENT}; border-color: {ACCENT}; color: white; padding: 0 14px; }}
-    button.main:hover {{ color: white; filter: brightness(1.1); }}
-    .main .halt, .main.playing .go {{ display: none; }}
-    .main.playing .halt {{ display: inline; }}
-    :focus-visible {{ outline: 2px solid {ACCENT}; outline-offset: 2px; }}
-    select {{ margin: 0 6px; }}
-    output {{ font-variant-numeric: tabular-nums; font-weight: 600; }}
-    .kinds {{ margin-left: auto; color: {FAINT}; font-size: 11px; }}
-    .kinds i {{ display: inline-block; width: 8px; height: 8px; border-radius: 2px; margin: 0 4px 0 9px; }}
-    .line {{ position: relative; margin-top: 5px; height: 26px; }}
-    .ticks {{ position: absolute; left: 8px; right: 8px; top: 0; height: 9px; }}
-    .ticks button {{ position: absolute; top: 0; width: 5px; height: 9px; padding: 0; margin-left: -2.5px; border: none;
-      border-radius: 2px; }}
-    .ticks button.plateau {{ margin: 0; height: 4px; top: 5px; border-radius: 0; opacity: 0.7; }}
-    .ticks button:hover {{ filter: brightness(0.8); }}
-    input[type=range] {{ position: absolute; left: 0; right: 0; bottom: 0; width: 100%; height: 16px; margin: 0;
-      accent-color: {ACCENT}; cursor: pointer; }}
-    {colours}"""
+    return style_sheet("bar", colours=colours)

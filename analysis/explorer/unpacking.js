@@ -20,3 +20,8 @@ const unpack = async (buffers, frames) => {  // a batch of all frames, and batch
   for (const [name, words] of Object.entries(buffers)) (name in frames ? large : parcel)[name] = await released(words)
   return [parcel, ...Object.entries(large).map(([name, data]) => ({[name]: data, frame: frames[name]}))]
 }
+
+const said = document.getElementById("buffers")
+const {buffers, frames} = JSON.parse(said.textContent)
+said.remove()
+unpack(buffers, frames).then((parcels) => parcels.forEach((parcel) => scrubber.receive(parcel)))
