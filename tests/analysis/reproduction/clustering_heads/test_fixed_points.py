@@ -5,10 +5,9 @@ import pytest
 import xarray as xr
 
 from analysis.reproduction.clustering_heads import fixed_points
-from analysis.reproduction.verification.criteria import Verdict
-from tests.analysis.reproduction.judging import verdicts
+from tests.analysis.reproduction.judging import NO, PARTLY, YES, verdicts
 
-WITH, WITHOUT = "CH.summary.fixed-points", "CH.summary.fixed-points-without-decay"
+CLAIMS = ("CH.summary.fixed-points", "CH.summary.fixed-points-without-decay")
 
 
 def test_the_settled_circuit_is_at_rest_and_the_built_one_is_not(evidence):
@@ -36,17 +35,15 @@ def made(gradients=(0.1, 1e-12), lowest=1e-3, accuracy=1.0, after=0.5):
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({}, {WITH: Verdict.REPRODUCED, WITHOUT: Verdict.NOT}),
-        ({"gradients": (1e-12, 1e-12)}, {WITH: Verdict.REPRODUCED, WITHOUT: Verdict.REPRODUCED}),
-        ({"lowest": -1e-3, "after": 2.0}, {WITH: Verdict.PARTLY, WITHOUT: Verdict.NOT}),
-        (
-            {"gradients": (1, 1), "lowest": -1e-3, "after": 2.0, "accuracy": 0.5},
-            {WITH: Verdict.NOT, WITHOUT: Verdict.NOT},
-        ),
+        ({}, [YES, NO]),
+        ({"gradients": (1e-12, 1e-12)}, [YES, YES]),
+        ({"lowest": -1e-3, "after": 2.0}, [PARTLY, NO]),
+        ({"gradients": (1, 1), "lowest": -1e-3, "after": 2.0, "accuracy": 0.5}, [NO, NO]),
     ],
 )
 def test_verdicts_follow_the_evidence(changes, expected):
-    assert verdicts(fixed_points.CLAIMS, made(**changes), "ch.fixed-points") == expected
+    found = verdicts(fixed_points.CLAIMS, made(**changes), "ch.fixed-points")
+    assert found == dict(zip(CLAIMS, expected, strict=True))
 
 
 def test_perturbations_that_grow_are_counted():

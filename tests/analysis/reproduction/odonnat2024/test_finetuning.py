@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
-import xarray as xr
 
 from analysis.reproduction.odonnat2024 import finetuning
-from analysis.reproduction.verification.criteria import Verdict
-from tests.analysis.reproduction.judging import part_verdicts
+from tests.analysis.reproduction.judging import NO, OPEN, PARTLY, UNTESTABLE, YES, dataset, part_verdicts
 
 
 def circuits(**changed):
@@ -20,16 +18,8 @@ def circuits(**changed):
         "own_correlation": [0.9, 0.7, 0, 0], "other_correlation": [0.1, 0.1, 0, 0],
     }  # fmt: skip
     attention = changed.pop("attention", [[0.5, 0.4, 0.05], [0.3, 0.4, 0.35], [np.nan] * 3, [np.nan] * 3])
-    values = {name: ("run", np.asarray(each, float)) for name, each in {**plain, **changed}.items()}
-    return xr.Dataset(
-        {**values, "attention": (("run", "token"), attention), "same_target": ("vocabulary", [1000, 1000])},
-        attrs={"ideal": 6, "counting": 5, "length": 12},
-    )
-
-
-def repeated(times, **changed):
-    """The same evidence many times."""
-    return circuits(**changed).isel(run=np.arange(4).repeat(times))
+    evidence = dataset("run", **{**plain, **changed}).assign_attrs(ideal=6, counting=5, length=12)
+    return evidence.assign(attention=(("run", "token"), attention), same_target=("vocabulary", [1000, 1000]))
 
 
 @pytest.mark.parametrize(
@@ -59,8 +49,8 @@ def test_an_exception_refutes_that_only_ideal_circuits_transfer():
     found = finetuning.perfect_from_ideal(other)
     assert (found.interval.value, found.count) == (50, 2)
     assert found.note == "the others from 9; 2 from 6 with links twice as long"
-    assert set(part_verdicts("VC.s4.2.six-clusters-only", other)) == {Verdict.NOT}
-    assert set(part_verdicts("VC.s4.2.six-clusters-only", circuits(test=[0.5] * 4))) == {Verdict.UNTESTABLE}
+    assert set(part_verdicts("VC.s4.2.six-clusters-only", other)) == {NO}
+    assert set(part_verdicts("VC.s4.2.six-clusters-only", circuits(test=[0.5] * 4))) == {UNTESTABLE}
 
 
 def test_without_accurate_runs_there_is_no_estimate():
@@ -73,43 +63,44 @@ def test_without_accurate_runs_there_is_no_estimate():
 @pytest.mark.parametrize(
     ("name", "changed", "expected"),
     [
-        ("VC.s4.2.both-invariances", {}, [Verdict.REPRODUCED]),
-        ("VC.s4.2.both-invariances", {"source_whole": [0] * 4}, [Verdict.UNDECIDED]),  # the bound is ours
-        ("VC.figure11.embeddings", {"own_distance": [0.8, 0.9, 1, 1]}, [Verdict.UNDECIDED]),
-        ("VC.figure11.embeddings", {"own_distance": [0.43, 0.45, 1, 1]}, [Verdict.PARTLY]),
-        ("VC.figure11.embeddings", {}, [Verdict.REPRODUCED]),
-        ("VC.figure11.corrected", {}, [Verdict.REPRODUCED]),
-        ("VC.figure11.corrected", {"corrected": [0] * 4}, [Verdict.NOT]),
-        ("VC.s4.2.any-p", {}, [Verdict.REPRODUCED, Verdict.NOT]),
-        ("VC.s4.2.any-p", {"kept": [1, 1, 1, np.nan]}, [Verdict.REPRODUCED] * 2),
-        ("CH.summary.robust-invariants", {}, [Verdict.REPRODUCED]),
-        ("CH.summary.robust-invariants", {"whole": [0] * 4}, [Verdict.NOT]),
-        ("CH.summary.robust-invariants", {"whole": [0, 0, 0, 1]}, [Verdict.UNDECIDED]),
+        ("VC.s4.2.both-invariances", {}, [YES]),
+        ("VC.s4.2.both-invariances", {"source_whole": [0] * 4}, [OPEN]),  # the bound is ours
+        ("VC.figure11.embeddings", {"own_distance": [0.8, 0.9, 1, 1]}, [OPEN]),
+        ("VC.figure11.embeddings", {"own_distance": [0.43, 0.45, 1, 1]}, [PARTLY]),
+        ("VC.figure11.embeddings", {}, [YES]),
+        ("VC.figure11.corrected", {}, [YES]),
+        ("VC.figure11.corrected", {"corrected": [0] * 4}, [NO]),
+        ("VC.s4.2.any-p", {}, [YES, NO]),
+        ("VC.s4.2.any-p", {"kept": [1, 1, 1, np.nan]}, [YES] * 2),
+        ("CH.summary.robust-invariants", {}, [YES]),
+        ("CH.summary.robust-invariants", {"whole": [0] * 4}, [NO]),
+        ("CH.summary.robust-invariants", {"whole": [0, 0, 0, 1]}, [OPEN]),
     ],
 )
 def test_verdicts_on_true_false_and_marginal_evidence(name, changed, expected):
-    assert part_verdicts(name, repeated(60, **changed).isel(vocabulary=[0])) == expected
+    many = circuits(**changed).isel(run=np.arange(4).repeat(60))
+    assert part_verdicts(name, many.isel(vocabulary=[0])) == expected
 
 
 def test_no_circuits_in_few_runs_exclude_nothing():
-    none = xr.Dataset({name: ("run", np.zeros(24)) for name in ("whole", "scratch_whole")})
+    none = dataset("run", whole=np.zeros(24), scratch_whole=np.zeros(24))
     found = finetuning.invariance_gain(none)
     assert found.interval.low < -10 < 10 < found.interval.high
-    assert part_verdicts("CH.summary.robust-invariants", none) == [Verdict.UNDECIDED]
+    assert part_verdicts("CH.summary.robust-invariants", none) == [OPEN]
 
 
 def sources(counts, test):
-    return xr.Dataset({"clusters": ("run", counts), "test": ("run", test), "source_test": ("run", np.ones(len(test)))})
+    return dataset("run", clusters=counts, test=test, source_test=np.ones(len(test)))
 
 
 def test_clusters_that_predict_transfer_and_those_that_do_not(generator):
     counts, falling = np.arange(6, 26), np.linspace(1, 0.95, 20)
     predicting = sources(counts, falling)
-    assert part_verdicts("OWN.clusters-transfer", predicting) == [Verdict.REPRODUCED] * 3
+    assert part_verdicts("OWN.clusters-transfer", predicting) == [YES] * 3
     assert finetuning.cluster_correlation(predicting, successful=True).interval.high < -0.9
     assert finetuning.fewer_clusters_probability(predicting, successful=True).interval.value == 1
     shuffled = sources(counts, generator.permutation(falling))
     assert abs(finetuning.cluster_correlation(shuffled, successful=False).interval.value) < 0.6
-    assert part_verdicts("OWN.clusters-transfer", sources(counts[::-1], falling)) == [Verdict.NOT] * 3
+    assert part_verdicts("OWN.clusters-transfer", sources(counts[::-1], falling)) == [NO] * 3
     assert "too few" in finetuning.cluster_correlation(sources(counts * 0 + 6, falling), True).note
     assert np.isnan(finetuning.fewer_clusters_probability(sources(counts, np.full(20, 0.4)), True).interval.value)

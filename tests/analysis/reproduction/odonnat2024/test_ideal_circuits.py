@@ -9,9 +9,8 @@ import xarray as xr
 from analysis.reproduction.clustering_heads import summary
 from analysis.reproduction.odonnat2024 import ideal_circuits
 from analysis.reproduction.own import sparse_networks
-from analysis.reproduction.verification.criteria import Verdict
 from analysis.statistics.intervals import Interval
-from tests.analysis.reproduction.judging import verdicts
+from tests.analysis.reproduction.judging import NO, YES, verdicts
 
 CLAIMS = (*ideal_circuits.CLAIMS, *summary.CLAIMS, *sparse_networks.CLAIMS)
 
@@ -53,11 +52,11 @@ def test_the_circuit_furthest_from_its_ideal_value_counts():
 @pytest.mark.parametrize(
     ("worst", "verdict", "others"),
     [
-        (0.0, Verdict.REPRODUCED, {}),
-        (0.005, Verdict.NOT, dict.fromkeys(["VC.figure1.classes", "VC.figure1.attention", "CH.figure1.ideal",
+        (0.0, YES, {}),
+        (0.005, NO, dict.fromkeys(["VC.figure1.classes", "VC.figure1.attention", "CH.figure1.ideal",
                                             "VC.s2.3.ideal-collapse", "VC.s3.1.suffix",
-                                            "OWN.two-dimensions-suffice"], Verdict.REPRODUCED)),
-        (0.3, Verdict.NOT, {}),
+                                            "OWN.two-dimensions-suffice"], YES)),
+        (0.3, NO, {}),
     ],
 )  # fmt: skip
 def test_verdicts_follow_the_evidence(worst, verdict, others):

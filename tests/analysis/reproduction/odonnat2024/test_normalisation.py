@@ -1,15 +1,14 @@
 """VC figure 12: steps and modifications near the origin, of x / |x| and of a function that is not a normalisation."""
 
 from analysis.reproduction.odonnat2024 import normalisation
-from analysis.reproduction.verification.criteria import Verdict
-from tests.analysis.reproduction.judging import part_verdicts
+from tests.analysis.reproduction.judging import NO, YES, part_verdicts
 
 
 def test_the_effect_of_a_step_on_a_direction():
     found = normalisation.measure(None, {"cases": 40})
     flat = found.assign(changed=0 * found["changed"], turned=0 * found["turned"] + 2, moved=found["small"])
-    assert part_verdicts("VC.s4.3.step-below-length", found) == [Verdict.REPRODUCED] * 2
-    assert part_verdicts("VC.s4.3.step-below-length", flat) == [Verdict.NOT] * 2
+    assert part_verdicts("VC.s4.3.step-below-length", found) == [YES] * 2
+    assert part_verdicts("VC.s4.3.step-below-length", flat) == [NO] * 2
     assert normalisation.flips_beyond_length(flat).interval.value == 0
-    assert part_verdicts("VC.figure12.out-of-proportion", found) == [Verdict.REPRODUCED]
+    assert part_verdicts("VC.figure12.out-of-proportion", found) == [YES]
     assert normalisation.disproportionate_changes(flat).interval.value == 0

@@ -2,15 +2,13 @@
 
 import numpy as np
 import pytest
-import xarray as xr
 
 from analysis.reproduction.odonnat2024 import recipe_changes
-from analysis.reproduction.verification.criteria import Verdict
-from tests.analysis.reproduction.judging import part_verdicts
+from tests.analysis.reproduction.judging import OPEN, YES, dataset, part_verdicts
 
 
 def waits(wait, escaped):
-    return xr.Dataset({"wait": (("setting", "run"), wait), "escaped": (("setting", "run"), escaped)})
+    return dataset(("setting", "run"), wait=wait, escaped=escaped)
 
 
 def test_pairs_of_escape_times_that_are_far_apart():
@@ -21,9 +19,7 @@ def test_pairs_of_escape_times_that_are_far_apart():
     assert found.note.startswith("1 pairs")
 
 
-@pytest.mark.parametrize(
-    ("noise", "expected"), [(10, Verdict.REPRODUCED), (0.05, Verdict.UNDECIDED), (1.0, Verdict.UNDECIDED)]
-)
+@pytest.mark.parametrize(("noise", "expected"), [(10, YES), (0.05, OPEN), (1.0, OPEN)])
 def test_verdicts_on_unpredictable_predictable_and_marginal_escapes(noise, expected, generator):
     wait, other = generator.normal(size=(2, 60))
     found = waits(np.exp([wait, wait + noise * other]), np.ones((2, 60), bool))
@@ -31,17 +27,17 @@ def test_verdicts_on_unpredictable_predictable_and_marginal_escapes(noise, expec
 
 
 def test_correlation_of_escape_times(generator):
-    wait, all_escape = generator.uniform(1, 5, 40), np.ones((2, 40), bool)
-    found = recipe_changes.escape_time_correlation(waits([wait, 2 * wait], all_escape))
+    wait, escaped = generator.uniform(1, 5, 40), np.ones((2, 40), bool)
+    found, none = (
+        recipe_changes.escape_time_correlation(waits([wait, 2 * wait], each)) for each in (escaped, ~escaped)
+    )
     assert found.interval.value == pytest.approx(1)
-    assert np.isnan(recipe_changes.escape_time_correlation(waits([wait, wait], ~all_escape)).interval.value)
+    assert np.isnan(none.interval.value)
 
 
 def test_ends_of_the_same_start():
-    own, other = [[0.2, 0.4], [0.4, 0.6]], [[1.4, 1.4], [1.4, 1.4]]
-    dims = ("change", "run")
-    found = xr.Dataset({"own_weight_distance": (dims, own), "other_weight_distance": (dims, other)},
-                       {"change": ["lr 0.005", "batch 64"]})  # fmt: skip
+    distances = {"own_weight_distance": [[0.2, 0.4], [0.4, 0.6]], "other_weight_distance": [[1.4, 1.4], [1.4, 1.4]]}
+    found = dataset(("change", "run"), {"change": ["lr 0.005", "batch 64"]}, **distances)
     ends = recipe_changes.end_similarity(found, "weight_distance")
     assert ends.interval.value == pytest.approx(0.4)
     assert ends.note == "0.30 with lr 0.005, 0.50 with batch 64; between different seeds 1.40"

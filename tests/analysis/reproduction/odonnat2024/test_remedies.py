@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
-import xarray as xr
 
 from analysis.reproduction.odonnat2024 import remedies
-from analysis.reproduction.verification.criteria import Verdict
-from tests.analysis.reproduction.judging import part_verdicts
+from tests.analysis.reproduction.judging import NO, OPEN, PARTLY, YES, dataset, part_verdicts
 
 
 def made_runs(fewer=3.0, after=0.8, name=remedies.SMOOTH, escaped=40):
@@ -14,10 +12,8 @@ def made_runs(fewer=3.0, after=0.8, name=remedies.SMOOTH, escaped=40):
     late = np.array([[5.0], [5.0 - fewer]]) + np.arange(40) // np.array([[1], [2]]) % 2
     since = np.full((2, 40), 1000.0)
     late[1, escaped:], since[1, escaped:] = 0, 0
-    dims = ("remedy", "run")
-    measures = {"spikes": late, "late": late, "since": since, "test": np.repeat([[1.0], [after]], 40, axis=1)}
-    coords = {"remedy": [remedies.UNCHANGED, name]}
-    return xr.Dataset({name: (dims, values) for name, values in measures.items()}, coords)
+    test, coords = np.repeat([[1.0], [after]], 40, axis=1), {"remedy": [remedies.UNCHANGED, name]}
+    return dataset(("remedy", "run"), coords, spikes=late, late=late, since=since, test=test)
 
 
 def test_changes_by_a_remedy():
@@ -32,14 +28,13 @@ def test_changes_by_a_remedy():
     never = found.assign(since=0 * found["since"], late=0 * found["late"])
     assert remedies.spike_rate_change(never, remedies.SMOOTH).note.startswith("no run escapes")
     calm = remedies.spike_rate_change(found.assign(late=0 * found["late"]), remedies.SMOOTH)
-    assert (np.isnan(calm.interval.value), calm.note.startswith("no run has spikes")) == (True, True)
+    assert np.isnan(calm.interval.value)
+    assert calm.note.startswith("no run has spikes")
 
 
 def test_runs_that_escape_with_both_norms():
     found = made_runs(fewer=0.0, escaped=20)
-    found["late"][0, 20:] = (
-        9  # without the remedy, the runs that do not escape with it have more spikes than the others
-    )
+    found["late"][0, 20:] = 9  # without the remedy, the runs that do not escape with it have the most spikes
     every, both = (remedies.spike_rate_change(found, remedies.SMOOTH, in_both=each) for each in (False, True))
     assert "20 against 40 runs escape" in every.note
     assert (every.interval.value, both.interval.value, both.count) == (pytest.approx(-1.75), 0, 20)
@@ -47,11 +42,10 @@ def test_runs_that_escape_with_both_norms():
 
 @pytest.mark.parametrize(
     ("fewer", "smooth", "wider"),
-    [(3.0, Verdict.REPRODUCED, Verdict.REPRODUCED), (-3.0, Verdict.NOT, Verdict.UNDECIDED),
-     (0.0, Verdict.NOT, Verdict.UNDECIDED), (0.8, Verdict.PARTLY, Verdict.PARTLY)],
-)  # fmt: skip
+    [(3.0, YES, YES), (-3.0, NO, OPEN), (0.0, NO, OPEN), (0.8, PARTLY, PARTLY)],
+)
 def test_verdicts_on_true_false_and_marginal_evidence(fewer, smooth, wider):
     assert set(part_verdicts("VC.s4.3.smoothing", made_runs(fewer))) == {smooth}
     assert part_verdicts("VC.s4.3.capacity", made_runs(fewer, name="h = 128")) == [wider]
-    assert part_verdicts("OWN.smooth-norm", made_runs(fewer, 0.8)) == [smooth, Verdict.NOT]
-    assert part_verdicts("OWN.smooth-norm", made_runs(fewer, 0.99)) == [smooth, Verdict.REPRODUCED]
+    assert part_verdicts("OWN.smooth-norm", made_runs(fewer, 0.8)) == [smooth, NO]
+    assert part_verdicts("OWN.smooth-norm", made_runs(fewer, 0.99)) == [smooth, YES]

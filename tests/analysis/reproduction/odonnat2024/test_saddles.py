@@ -2,24 +2,18 @@
 
 import numpy as np
 import pytest
-import xarray as xr
 
 from analysis.reproduction.odonnat2024 import saddles
-from analysis.reproduction.verification.criteria import Verdict
-from tests.analysis.reproduction.judging import part_verdicts
-
-YES, NO, UNDECIDED, PARTLY = Verdict.REPRODUCED, Verdict.NOT, Verdict.UNDECIDED, Verdict.PARTLY
+from tests.analysis.reproduction.judging import NO, OPEN, PARTLY, YES, dataset, part_verdicts
 
 
 def test_moments_of_a_run_are_those_of_its_events():
-    rows = [("plateau", 0, 50, 100), ("drop", 100, 110, 120), ("plateau", 120, 150, 180), ("drop", 180, 190, 200)]
-    columns = dict(zip(("kind", "begin", "middle", "end"), map(np.array, zip(*rows, strict=True)), strict=True))
-    events = xr.Dataset({name: ("event", each) for name, each in columns.items()})
-    events["initial"] = ("event", np.zeros(4, bool))
-    steps = np.arange(0, 301)
-    assert saddles.event_steps(events, steps) == [0, 50, 110, 150, 300]
-    without = saddles.event_steps(events.isel(event=[0]), steps)
-    assert (without[0], np.isnan(without[1:4]).all(), without[-1]) == (0, True, 300)
+    begin, end = np.array([[0, 100], [100, 120], [120, 180], [180, 200]]).T
+    kinds = ["plateau", "drop", "plateau", "drop"]
+    events = dataset("event", kind=kinds, begin=begin, middle=(begin + end) // 2, end=end, initial=np.zeros(4, bool))
+    assert saddles.event_steps(events, np.arange(301)) == [0, 50, 110, 150, 300]
+    without = saddles.event_steps(events.isel(event=[0]), np.arange(301))
+    np.testing.assert_equal(without, [0, np.nan, np.nan, np.nan, 300])
 
 
 def made_saddles(gradient=0.01, negative=70.0, lowest=0.03, down=0.5):
@@ -28,16 +22,18 @@ def made_saddles(gradient=0.01, negative=70.0, lowest=0.03, down=0.5):
     gradients, counts = np.array([1.0, gradient, 1.0, gradient, 0.1]), np.array([70.0, negative, 50, negative, 40])
     whole = {"gradient": np.tile(gradients, (2, 24, 1)), "negative": counts + np.tile(noise[:, None], (2, 1, 5))}
     whole["negative"][..., 1:4] += 100 * noise[:, None]
-    evidence = xr.Dataset({name: (dims, each) for name, each in whole.items()})
-    for name, value in (("lowest_share", lowest + noise), ("negative_share", down + noise), ("negative_chance", 0.3)):
-        evidence[f"escape_{name}"] = (dims[:2], np.broadcast_to(value, (2, 24)))
-    return evidence.assign_coords(setup=list(saddles.SETUPS), moment=list(saddles.MOMENTS))
+    escape = {"escape_lowest_share": lowest + noise, "escape_negative_share": down + noise}
+    escape = {
+        name: np.tile(each, (2, 1)) for name, each in {**escape, "escape_negative_chance": 0.3 + 0 * noise}.items()
+    }
+    evidence = dataset(dims, {"setup": list(saddles.SETUPS), "moment": list(saddles.MOMENTS)}, **whole)
+    return evidence.merge(dataset(dims[:2], **escape))
 
 
 @pytest.mark.parametrize("claim", ["VC.appA.1.plateau-saddle", "VC.appA.1.second-plateau"])
 @pytest.mark.parametrize(
     ("gradient", "negative", "expected"),
-    [(0.01, 70, [YES, YES]), (1.0, 40, [UNDECIDED, NO]), (0.01, 45, [YES, PARTLY]), (0.01, 20, [YES, NO])],
+    [(0.01, 70, [YES, YES]), (1.0, 40, [OPEN, NO]), (0.01, 45, [YES, PARTLY]), (0.01, 20, [YES, NO])],
 )
 def test_verdicts_on_saddles_slopes_and_ends(claim, gradient, negative, expected):
     found = part_verdicts(claim, made_saddles(gradient, negative))

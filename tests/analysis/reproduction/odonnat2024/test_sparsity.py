@@ -7,11 +7,9 @@ import pytest
 import xarray as xr
 
 from analysis.reproduction.odonnat2024 import sparsity
-from analysis.reproduction.verification.criteria import Verdict
 from analysis.statistics.intervals import Interval
-from tests.analysis.reproduction.judging import verdicts
+from tests.analysis.reproduction.judging import NO, OPEN, PARTLY, YES, verdicts
 
-YES, PARTLY, NO, OPEN = Verdict.REPRODUCED, Verdict.PARTLY, Verdict.NOT, Verdict.UNDECIDED
 DIMS = (2, 3, 4, 8, 16, 32)
 
 
@@ -85,8 +83,9 @@ def test_measured_runs_of_each_dimension(evidence):
 
 def test_success_by_dimension():
     rising, level = made(RISING), made(LEVEL)
-    assert sparsity.dimension_correlation(rising).interval.low > 0.3
-    assert "15 of 60 at d = 2" in sparsity.dimension_correlation(rising).note
+    correlation = sparsity.dimension_correlation(rising)
+    assert correlation.interval.low > 0.3
+    assert "15 of 60 at d = 2" in correlation.note
     assert sparsity.success_gain(rising).interval.value == pytest.approx(75)
     assert abs(sparsity.dimension_correlation(level).interval.value) < 1e-9
     assert sparsity.success_gain(level).interval.value == pytest.approx(0)
@@ -107,13 +106,13 @@ def test_dimensions_that_were_not_run_give_no_number():
 
 def test_thresholds_without_a_significant_difference_are_no_exceptions():
     evidence = made((0.5,))
-    inside = (evidence["eps"] > 9e-4) & (evidence["eps"] < 10.1)
-    unsure = evidence.assign(p_value=evidence["p_value"].where(evidence["eps"] < 1, 0.5))
+    eps = evidence["eps"]
+    inside = (eps > 9e-4) & (eps < 10.1)
+    unsure = evidence.assign(p_value=evidence["p_value"].where(eps < 1, 0.5))
     found = sparsity.less_sparse_thresholds(unsure).interval
-    shown = 100 * float((inside & (evidence["eps"] < 1)).sum() / inside.sum())
+    shown = 100 * float((inside & (eps < 1)).sum() / inside.sum())
     assert found == pytest.approx(Interval(shown, shown, 100))
-    against = unsure.assign(effect=evidence["effect"].where(evidence["eps"] > 1e-2, 1.0))
-    opposite = sparsity.less_sparse_thresholds(against).interval
+    opposite = sparsity.less_sparse_thresholds(unsure.assign(effect=evidence["effect"].where(eps > 1e-2, 1.0))).interval
     assert opposite.value < shown
     assert opposite.high == pytest.approx(opposite.value + 100 - shown)
     undefined = evidence.assign(p_value=evidence["p_value"] * np.nan)

@@ -5,8 +5,7 @@ import pytest
 import xarray as xr
 
 from analysis.reproduction.odonnat2024 import transfer
-from analysis.reproduction.verification.criteria import Verdict
-from tests.analysis.reproduction.judging import part_verdicts
+from tests.analysis.reproduction.judging import NO, OPEN, PARTLY, YES, part_verdicts
 
 
 def accuracies(values, vocabs=(2, 3)):
@@ -20,10 +19,8 @@ def accuracies(values, vocabs=(2, 3)):
 
 def test_runs_that_learn_from_scratch(generator):
     chance = 1 / 3 + 0.01 * generator.normal(size=30)
-    some = chance.copy()
-    some[:3] = 0.9
-    for values, count in ((chance, 0), (some, 3)):
-        found = accuracies([[np.full(30, 0.5), values]])
+    for count in (0, 3):
+        found = accuracies([[np.full(30, 0.5), np.where(np.arange(30) < count, 0.9, chance)]])
         assert transfer.learned_runs(found, 3).interval.value == pytest.approx(100 * count / 30)
         assert transfer.learned_runs(found, 3, something=False).interval.value == pytest.approx(100 - 100 * count / 30)
     assert transfer.learned_runs(found, 3).note == "the best run has 90.0%"
@@ -32,13 +29,9 @@ def test_runs_that_learn_from_scratch(generator):
     assert transfer.learned_runs(accuracies([[[0.5] * 4, [0.3, np.nan, 0.9, np.nan]]]), 3).count == 2
 
 
-@pytest.mark.parametrize(
-    ("lucky", "expected"),
-    [(0, Verdict.REPRODUCED), (1, Verdict.PARTLY), (60, Verdict.NOT)],
-)
+@pytest.mark.parametrize(("lucky", "expected"), [(0, YES), (1, PARTLY), (60, NO)])
 def test_a_run_that_learns_is_a_rare_exception(lucky, expected):
-    values = np.full(250, 0.2)
-    values[:lucky] = 0.8
+    values = np.where(np.arange(250) < lucky, 0.8, 0.2)
     found = accuracies([[values, values]], (2, 5))
     assert part_verdicts("VC.s4.2.nothing-above-4", found)[0] == expected
 
@@ -51,12 +44,9 @@ def test_correlation_with_the_vocabulary():
     assert "fewer than three" in transfer.vocabulary_correlation(accuracies([rows[:2]])).note
 
 
-GAINS = [(0.2, "reproduced"), (0.04, "partly"), (0.03, "undecided"), (0, "not reproduced"), (-0.2, "not reproduced")]
-
-
-@pytest.mark.parametrize(("gain", "expected"), GAINS)
+@pytest.mark.parametrize(("gain", "expected"), [(0.2, YES), (0.04, PARTLY), (0.03, OPEN), (0, NO), (-0.2, NO)])
 def test_verdicts_on_gains_of_finetuning(gain, expected, generator):
-    count = 8 if expected == "undecided" else 250
+    count = 8 if expected == OPEN else 250
     noise = 0.06 * generator.permutation(np.linspace(-1, 1, count))
     scratch, tuned = 0.4 + noise, 0.4 + gain + noise
     found = accuracies([[scratch, scratch], [scratch, scratch], [scratch * np.nan, tuned]])
@@ -66,17 +56,14 @@ def test_verdicts_on_gains_of_finetuning(gain, expected, generator):
     assert transfer.finetuning_gain(found, 3, over=transfer.LONG).effect == pytest.approx(gain / noise.std(ddof=1))
 
 
-@pytest.mark.parametrize(
-    ("best", "percentage"),
-    [(0.81, 0.0), (0.92, 50.0)],
-)
+@pytest.mark.parametrize(("best", "percentage"), [(0.81, 0.0), (0.92, 50.0)])
 def test_runs_better_than_all_from_scratch(best, percentage):
     found = accuracies([[[0.5] * 4, [0.3, 0.3, 0.3, 0.8]], [[0.5] * 4, [0.3, 0.3, 0.3, 0.805]],
                         [[np.nan] * 4, [0.3, 0.3, best, best]]])  # fmt: skip
     assert transfer.better_than_all(found, 3).interval.value == percentage
 
 
-@pytest.mark.parametrize(("best", "expected"), [(1, "reproduced"), (0.995, "reproduced"), (0.9, "not reproduced")])
+@pytest.mark.parametrize(("best", "expected"), [(1, YES), (0.995, YES), (0.9, NO)])
 def test_a_tie_with_a_perfect_run_is_at_least_equal(best, expected):
     found = accuracies([[[0.5] * 90, [1.0] * 90], [[0.5] * 90, [1.0] * 90], [[np.nan] * 90, [0.3] * 89 + [best]]])
     assert part_verdicts("VC.figure9.maximum", found)[0] == expected
