@@ -86,6 +86,10 @@ class Served:
         self.process, self.address = process, address
         self.port = urlsplit(address).port
 
+    def end(self):
+        self.process.kill()
+        self.process.communicate()
+
     def interrupt(self):
         """Press Ctrl-C; its exit code and what it said since."""
         self.process.send_signal(signal.SIGINT)
@@ -117,22 +121,30 @@ def served():
 
     yield kept
     for each in running:
-        each.process.kill()
-        each.process.communicate()
+        each.end()
 
 
 @pytest.fixture(scope="session")
-def explorer(tmp_path_factory):
-    """The page of a small run, one for all tests that leave it as it is."""
-    from dynamics.settings import ParticleSettings
+def runs_folder(tmp_path_factory):
+    """Small runs: particles, a network of VC, one of which only metrics were recorded, and what is no trajectory."""
+    from dynamics.settings import ParticleSettings, SparseSettings
     from dynamics.simulation import simulate
 
-    path = tmp_path_factory.mktemp("runs") / "small.nc"
-    simulate(ParticleSettings(n=5), runs=3, steps=4, out=path)
-    server = serve(path)
+    folder = tmp_path_factory.mktemp("runs")
+    simulate(ParticleSettings(n=7, fa=2.0), runs=6, steps=60, out=folder / "particles.nc")
+    settings = SparseSettings(length=6, sparsity=2, data=64, batch=16, hidden=8)
+    simulate(settings, runs=3, steps=120, every=4, out=folder / "sparse.nc")
+    simulate(settings, runs=2, steps=40, every=4, out=folder / "metrics.nc", record="metrics")
+    (folder / "other.nc").write_text("no trajectory")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def explorer(runs_folder):
+    """The page of two of these, one for all tests that leave it as it is."""
+    server = serve(runs_folder / "particles.nc", runs_folder / "sparse.nc")
     yield server
-    server.process.kill()
-    server.process.communicate()
+    server.end()
 
 
 def drawn(page):

@@ -6,16 +6,8 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from analysis.plots.class_maps import (
-    MAP_REACH,
-    class_map,
-    class_map_figure,
-    class_regions,
-    final_state,
-    pair_sum_view,
-    predict_classes,
-    save_class_map_figure,
-)
+from analysis.plots import class_maps
+from analysis.plots.class_maps import class_map_figure, final_state, predict_classes
 from analysis.plots.curves import metric_curves
 from analysis.plots.drawing.colours import class_colours
 from analysis.structures.projection import principal_plane
@@ -35,36 +27,22 @@ def trained(runs=2, steps=60, record="all", **settings):
     return simulate(ModularSettings(**settings), runs=runs, steps=steps, seed=5, record=record, progress=False)
 
 
-def naive_class(weights, x):
-    """argmax of W_o relu(W_h x + b_h) + b_o, number by number."""
-    w = {name: weight.double().tolist() for name, weight in weights.items()}
-    hidden = [
-        max(0.0, bias + sum(a * b for a, b in zip(row, x, strict=True)))
-        for row, bias in zip(w["hidden_weight"], w["hidden_bias"], strict=True)
-    ]
-    scores = [
-        bias + sum(a * b for a, b in zip(row, hidden, strict=True))
-        for row, bias in zip(w["output_weight"], w["output_bias"], strict=True)
-    ]
-    return scores.index(max(scores))
-
-
-def naive_map(run, side):
-    view, pixel = run.view, 2 * MAP_REACH / side
-    found = np.empty((side, side), int)
-    for row in range(side):
-        for column in range(side):
-            u, v = (-MAP_REACH + (place + 0.5) * pixel for place in (column, row))
-            x = [o + view.scale * (u * a + v * b) for o, a, b in zip(view.origin, *view.basis, strict=True)]
-            found[row, column] = naive_class(run.weights, x)
-    return found
+def plain_classes(weights, x):
+    """argmax of W_o relu(W_h x + b_h) + b_o at points (..., axis)."""
+    w = {name: weight.double().numpy() for name, weight in weights.items()}
+    hidden = np.maximum(0, x @ w["hidden_weight"].T + w["hidden_bias"])
+    return (hidden @ w["output_weight"].T + w["output_bias"]).argmax(axis=-1)
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_a_class_map_equals_that_of_plain_loops(dim):
     run = final_state(trained(n=7, hidden=9, dim=dim, steps=200), 1)
-    found = class_map(run.network, run.weights, run.view, 14)
-    np.testing.assert_array_equal(found, naive_map(run, 14))
+    found = class_maps.class_map(run.network, run.weights, run.view, 14)
+    u = class_maps.MAP_REACH * ((np.arange(14) + 0.5) / 7 - 1)
+    points = run.view.origin + run.view.scale * np.stack(np.meshgrid(u, u), axis=-1)[..., : len(run.view.basis)] @ (
+        run.view.basis
+    )
+    np.testing.assert_array_equal(found, plain_classes(run.weights, points))
     assert len(np.unique(found)) > 2
 
 
@@ -73,7 +51,7 @@ def test_classes_do_not_depend_on_the_batch_size(monkeypatch):
     whole = predict_classes(run.network, run.weights, run.sums)
     monkeypatch.setattr("analysis.plots.scenes.recorded_weights.VALUES_PER_BATCH", 50)
     np.testing.assert_array_equal(predict_classes(run.network, run.weights, run.sums), whole)
-    np.testing.assert_array_equal(whole, [naive_class(run.weights, x) for x in run.sums])
+    np.testing.assert_array_equal(whole, plain_classes(run.weights, run.sums))
 
 
 def test_fractions_correct_equal_the_recorded_accuracy():
@@ -88,9 +66,9 @@ def test_fractions_correct_equal_the_recorded_accuracy():
 @pytest.mark.parametrize("dim", [1, 2, 5])
 def test_the_view_contains_all_pair_sums(dim, generator):
     x = 1e30 * generator.standard_normal((9, dim)) ** 3
-    pairs = all_pairs(9)
-    view = pair_sum_view(x[pairs[:, 0]] + x[pairs[:, 1]])
-    places = view.places(x[pairs[:, 0]] + x[pairs[:, 1]])
+    sums = x[all_pairs(9)].sum(axis=1)
+    view = class_maps.pair_sum_view(sums)
+    places = view.places(sums)
     np.testing.assert_allclose(np.abs(places).max(), 1)
     np.testing.assert_allclose(view.places(view.points(places)), places, atol=1e-9)
     tokens = view._replace(origin=view.origin / 2).places(x) * view.scale / 1e30
@@ -105,7 +83,7 @@ def test_training_pairs_are_filled_and_validation_pairs_hollow(seed_place):
     run = final_state(trajectory, seed_place)
     embedding = trajectory["embedding"].values[seed_place, -1].astype(float)
     pairs = all_pairs(9)
-    sums = (embedding[pairs[:, 0]] + embedding[pairs[:, 1]]) / run.view.scale
+    sums = embedding[pairs].sum(axis=1) / run.view.scale
     chosen = training_pairs(9, ModularSettings(n=9).train_pairs, [5 + seed_place])[0]
     colours = class_colours(9)[pairs.sum(axis=1) % 9]
     np.testing.assert_allclose(filled.get_offsets(), sums[chosen])
@@ -113,7 +91,7 @@ def test_training_pairs_are_filled_and_validation_pairs_hollow(seed_place):
     np.testing.assert_allclose(hollow.get_offsets(), sums[~chosen])
     np.testing.assert_allclose(hollow.get_edgecolors()[:, :3], colours[~chosen])
     np.testing.assert_allclose(hollow.get_facecolors()[:, :3], 1)
-    wrong = [naive_class(run.weights, x * run.view.scale) != target for x, target in zip(sums, run.target, strict=True)]
+    wrong = plain_classes(run.weights, sums * run.view.scale) != run.target
     np.testing.assert_allclose(crosses.get_offsets(), sums[wrong])
 
 
@@ -129,7 +107,7 @@ def test_curves_are_masked_after_divergence_and_averaged_over_the_others():
 
 def test_regions_are_connected_and_of_one_class():
     classes = np.array([[0, 0, 1], [1, 1, 0], [2, 1, 0]])
-    regions, numbers = class_regions(classes)
+    regions, numbers = class_maps.class_regions(classes)
     assert list(numbers) == [1, 2, 3, 4, 5]
     np.testing.assert_array_equal(regions, [[1, 1, 3], [4, 4, 2], [5, 4, 2]])
 
@@ -152,7 +130,7 @@ def test_edge_cases_are_drawn_without_a_warning(settings, amount, tmp_path):
     trajectory = trained(**{"n": 9, **settings}, **amount)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        save_class_map_figure(trajectory, "title", tmp_path / "a.png")
+        class_maps.save_class_map_figure(trajectory, "title", tmp_path / "a.png")
     height, width = matplotlib.image.imread(tmp_path / "a.png").shape[:2]
     assert 700 < width < 1600
     assert 350 < height < 1800
@@ -167,12 +145,13 @@ def test_six_runs_are_shown_and_named_by_seed():
     assert "mean of 7 runs" in figure.axes[-1].get_title(loc="left")
 
 
-def test_a_diverged_run_is_labelled():
+def test_a_diverged_run_is_labelled_and_metrics_alone_give_curves_alone():
     trajectory = trained(**ODD["diverged"][0])
-    assert (trajectory["last_step"] < 60).all()
-    figure = class_map_figure(trajectory)
     last = int(trajectory["last_step"][0])
-    assert figure.axes[0].get_title().startswith(f"seed 5, diverged after step {last}\n")
+    assert last < 60
+    assert class_map_figure(trajectory).axes[0].get_title().startswith(f"seed 5, diverged after step {last}\n")
+    figure = class_map_figure(trained(record="metrics"))
+    assert [axes.get_ylabel() for axes in figure.axes] == ["loss", "accuracy"]
 
 
 def test_a_loss_of_zero_stands_at_the_lower_edge():
@@ -181,11 +160,6 @@ def test_a_loss_of_zero_stands_at_the_lower_edge():
     loss = class_map_figure(trajectory).axes[-2]
     assert loss.get_ylabel() == "loss (0 at the lower edge)"
     assert (loss.lines[0].get_ydata()[3:] == loss.get_ylim()[0]).all()
-
-
-def test_metrics_alone_give_curves_alone():
-    figure = class_map_figure(trained(record="metrics"))
-    assert [axes.get_ylabel() for axes in figure.axes] == ["loss", "accuracy"]
 
 
 def test_a_class_map_of_another_system_is_refused():

@@ -6,12 +6,13 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy.special import ndtr, softmax
 
 from analysis.forces.force_audit import embedding_gradient
 from analysis.plots import panels
 from analysis.plots.panels import build_scene, panel_names
 from analysis.plots.scenes.common_panels import RecordedRun, build_default_panels, curve_panel, geometric_moving_mean
-from analysis.plots.scenes.particle_panels import nearest_pair_classes
+from analysis.plots.scenes.particle_panels import balanced_force_fields, nearest_pair_classes
 from analysis.plots.scenes.probe_sequences import make_probe_sequences
 from analysis.plots.scenes.scene import Arrows, Curves, Image, Map, Points
 from analysis.plots.scenes.sparse_arrays import CLASS_SHADES, PROBABILITY_LEVELS
@@ -24,7 +25,6 @@ from dynamics.particles.system import ParticleSystem
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.tasks import all_pairs, training_pairs
-from tests.plain_head import Net
 
 SIDE = 12
 
@@ -92,59 +92,54 @@ def consistent(shown):
     return arrays
 
 
-# ------------------------------------------------------------------------------------------ VC, number by number
+def doubles(w):
+    """Weights as arrays of float64."""
+    return {name: weight.double().numpy() for name, weight in w.items()}
+
+
+def pixel_points(box, plane, through):
+    """The points (row, column, axis) that the middles of a map's pixels stand for."""
+    x, y = (low + (high - low) * (np.arange(SIDE) + 0.5) / SIDE for low, high in (box.x, box.y))
+    return np.stack(np.meshgrid(x, y), axis=-1) @ plane.basis + through - through @ plane.basis.T @ plane.basis
+
+
+# ------------------------------------------------------------------------------- VC against a plain computation
 
 
 def normalised(s, x):
-    """N(x) of a list of numbers."""
-    length = math.sqrt(sum(a * a for a in x))
-    radius = math.sqrt(len(x)) if s.norm.startswith("rms") else 1.0
+    """N(x) along the last axis."""
+    length = np.linalg.norm(x, axis=-1, keepdims=True)
+    radius = math.sqrt(s.dim) if s.norm.startswith("rms") else 1.0
     if s.norm.endswith("smooth"):
-        sigma = length**2 * (3 - 2 * length) if length < 1 else 1.0
-        return [radius * sigma * a / length for a in x]
-    return [a / (length / radius + (1e-5 if s.norm == "rms" else 0)) for a in x]
-
-
-def dot(x, y):
-    return sum(a * b for a, b in zip(x, y, strict=True))
-
-
-def softmax(scores):
-    shares = [math.exp(score - max(scores)) for score in scores]
-    return [share / sum(shares) for share in shares]
-
-
-def plain(s, w, tokens):
-    """All that VC's panels show of one frame, in plain loops over float64."""
-    w = {name: weight.double().tolist() for name, weight in w.items()}
-    sums = [[[a + b for a, b in zip(e, p, strict=True)] for e in w["embedding"]] for p in w["position_embedding"]]
-    z = [[normalised(s, x) for x in row] for row in sums]
-    found = {"sums": sums, "normalised_sums": z}
-    found["values"] = [[[dot(row, x) for row in w["value"]] for x in each] for each in z]
-    for name in ("sums", "normalised_sums", "values"):
-        found[name] = [x for each in found[name] for x in each]
-    found |= {name: [] for name in ("attention", "sequence_embeddings", "normalised_sequences", "transforms")}
-    for sentence in tokens.tolist():
-        heard = [z[t][token] for t, token in enumerate(sentence)]
-        share = softmax([dot(x, w["query"]) / math.sqrt(s.dim) for x in heard])
-        mixture = [sum(a * x[axis] for a, x in zip(share, heard, strict=True)) for axis in range(s.dim)]
-        xi = [dot(row, mixture) for row in w["value"]]
-        found["attention"].append(share)
-        found["sequence_embeddings"].append(xi)
-        found["normalised_sequences"].append(normalised(s, xi))
-        found["transforms"].append(transformed(s, w, xi))
-    found["output_probabilities"] = [softmax([dot(e, x) for e in w["embedding"]]) for x in found["transforms"]]
-    return {name: np.array(values) for name, values in found.items()}
+        return radius * x / length * np.where(length < 1, length**2 * (3 - 2 * length), 1)
+    return x / (length / radius + (1e-5 if s.norm == "rms" else 0))
 
 
 def transformed(s, w, xi):
-    out = list(xi)
-    x = normalised(s, xi)
-    for i, (receptor, assembler) in enumerate(zip(w["receptor"], w["assembler"], strict=True)):
-        a = dot(receptor, x) + (w["receptor_bias"][i] if s.receptor_biases else 0)
-        active = 0.5 * a * (1 + math.erf(a / math.sqrt(2))) if s.activation == "gelu" else max(0.0, a)
-        out = [o + active * u for o, u in zip(out, assembler, strict=True)]
-    return [o + c for o, c in zip(out, w["transform_bias"], strict=True)] if s.output_bias else out
+    """The output of the feed-forward block, residual included."""
+    a = normalised(s, xi) @ w["receptor"].T + (w["receptor_bias"] if s.receptor_biases else 0)
+    active = a * ndtr(a) if s.activation == "gelu" else np.maximum(0, a)
+    return xi + active @ w["assembler"] + (w["transform_bias"] if s.output_bias else 0)
+
+
+def plain_arrays(s, w, tokens):
+    """All that VC's panels show of one frame, in float64."""
+    sums = w["position_embedding"][:, None] + w["embedding"]  # position, token, axis
+    z = normalised(s, sums)
+    attended = z[np.arange(s.length), tokens]  # sequence, position, axis
+    attention = softmax(attended @ w["query"] / math.sqrt(s.dim), axis=-1)
+    xi = (attention[..., None] * attended).sum(axis=1) @ w["value"].T
+    zeta = transformed(s, w, xi)
+    return {
+        "sums": sums.reshape(-1, s.dim),
+        "normalised_sums": z.reshape(-1, s.dim),
+        "values": z.reshape(-1, s.dim) @ w["value"].T,
+        "attention": attention,
+        "sequence_embeddings": xi,
+        "normalised_sequences": normalised(s, xi),
+        "transforms": zeta,
+        "output_probabilities": softmax(zeta @ w["embedding"].T, axis=-1),
+    }
 
 
 VARIANTS = {
@@ -162,62 +157,39 @@ VARIANTS = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
-def test_vc_panels_equal_plain_loops(variant):
+def test_panels_of_vc_equal_a_plain_computation(variant):
     trajectory = sparse(runs=2, **variant)
     s = network_of(trajectory).settings
     shown = build_scene(trajectory, 1, side=SIDE)
     arrays = consistent(shown)
     assert shown.steps.tolist() == [0, 8, 16, 24]
-    made = panels.build_panels(RecordedRun(trajectory, 1, None, SIDE)).compute_arrays.__self__
+    built = panels.build_panels(RecordedRun(trajectory, 1, None, SIDE)).compute_arrays.__self__
     for place, frame in enumerate((0, 2, 3)):
-        w = weights(trajectory, 1, 8 * frame)
-        expected = plain(s, w, make_probe_sequences(s).tokens)
+        w = doubles(weights(trajectory, 1, 8 * frame))
+        expected = plain_arrays(s, w, make_probe_sequences(s).tokens)
         for name, values in expected.items():
             found = arrays[name][place]
             if name not in ("attention", "output_probabilities"):
-                plane = made.plane(name)
-                values = values @ plane.basis.T
-                if s.dim == 1:
-                    found, values = found[:, :1], values[:, :1]
+                axes = min(s.dim, 2)
+                values, found = (values @ built.plane(name).basis.T)[:, :axes], found[:, :axes]
             np.testing.assert_allclose(found, values, atol=2e-5 * max(1.0, np.abs(values).max()), err_msg=name)
-        check_maps(s, w, made, arrays, place, expected)
+        for name, upon in (("transform_map", "sequence_embeddings"), ("output_map", "transforms")):
+            points = pixel_points(built.limits(upon), built.plane(upon), expected[upon].mean(axis=0))
+            zeta = transformed(s, w, points) if name == "transform_map" else points
+            check_output_map(arrays[name][place], softmax(zeta @ w["embedding"].T, axis=-1))
 
 
-def check_maps(s, w, made, arrays, place, expected):
-    """Numbers of both maps, at places of their panels, by plain loops; a place near a level may have either."""
-    w = {name: weight.double().tolist() for name, weight in w.items()}
-    for name, upon in (("transform_map", "sequence_embeddings"), ("output_map", "transforms")):
-        plane, box = made.plane(upon), made.limits(upon)
-        through = expected[upon].mean(axis=0)
-        flat = plane.basis.T @ plane.basis
-        for row, column in ((0, 0), (3, 8), (SIDE - 1, 2), (6, 6)):
-            at = [low + (high - low) * (i + 0.5) / SIDE for (low, high), i in ((box.x, column), (box.y, row))]
-            point = at @ plane.basis + (through - through @ flat if s.dim > 2 else 0)
-            zeta = transformed(s, w, point.tolist()) if name == "transform_map" else point
-            p = softmax([dot(e, zeta) for e in w["embedding"]])
-            number = p.index(max(p)) * len(CLASS_SHADES) + sum(max(p) >= level for level in PROBABILITY_LEVELS)
-            near = min(abs(max(p) - level) for level in (*PROBABILITY_LEVELS, sorted(p)[-2] if len(p) > 1 else 0.0))
-            assert arrays[name][place, row, column] == number or near < 1e-4
+def check_output_map(found, p):
+    """Numbers of classes and levels of their probabilities; a pixel near a level may have either."""
+    highest = p.max(axis=-1)
+    numbers = p.argmax(axis=-1) * len(CLASS_SHADES) + np.sum([highest >= level for level in PROBABILITY_LEVELS], axis=0)
+    levels = (*PROBABILITY_LEVELS, np.sort(p)[..., -2])
+    near = np.min([np.abs(highest - level) for level in levels], axis=0) < 1e-4
+    assert near.mean() < 0.1
+    np.testing.assert_array_equal(found[~near], numbers[~near])
 
 
-def test_panels_agree_with_a_plain_torch_network():
-    trajectory = sparse(vocab=3)
-    s = network_of(trajectory).settings
-    net, w = Net(s), weights(trajectory, 0, 24)
-    with torch.no_grad():
-        for parameter, name in (
-            (net.embedding.weight, "embedding"), (net.position_embedding.weight, "position_embedding"),
-            (net.query, "query"), (net.value.weight, "value"), (net.receptor.weight, "receptor"),
-            (net.receptor.bias, "receptor_bias"), (net.assembler.bias, "transform_bias"),
-        ):  # fmt: skip
-            parameter.copy_(w[name])
-        net.assembler.weight.copy_(w["assembler"].T)
-        expected = torch.softmax(net(torch.from_numpy(make_probe_sequences(s).tokens)), dim=-1)
-    found = build_scene(trajectory, 0, panels=["output_probabilities"]).arrays([3])["output_probabilities"][0]
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-def test_the_query_arrow_fits_the_panel(monkeypatch):
+def test_the_query_arrow_fits_the_panel():
     trajectory = sparse()
     trajectory["query"][:, 2] = 50.0
     shown = build_scene(trajectory, 0, panels=["normalised_sums"])
@@ -232,7 +204,7 @@ def test_the_query_arrow_fits_the_panel(monkeypatch):
 
 def test_unit_boundaries_are_where_units_switch():
     trajectory = sparse()
-    w = {name: weight.double().numpy() for name, weight in weights(trajectory, 0, 24).items()}
+    w = doubles(weights(trajectory, 0, 24))
     found = build_scene(trajectory, 0, panels=["normalised_sequences"]).arrays([3])["boundaries"][0].reshape(2, 7, 2)
     there = np.abs(w["receptor_bias"]) < math.sqrt(2) * np.linalg.norm(w["receptor"], axis=1)
     assert (np.isfinite(found).all(axis=(0, 2)) == there).all()
@@ -254,10 +226,8 @@ def test_shapes_colours_and_fills_of_points():
     assert sums.shapes[3:6] == ("circle",) * 3
     assert sums.filled[3:6].tolist() == [False, True, True]
     np.testing.assert_array_equal(sums.colours[3], sums.colours[5])
-    xi, found = (
-        layer(shown, "sequence_embeddings", Points),
-        make_probe_sequences(SparseSettings(sparsity=3, length=8, vocab=3)),
-    )
+    xi = layer(shown, "sequence_embeddings", Points)
+    found = make_probe_sequences(SparseSettings(sparsity=3, length=8, vocab=3))
     assert xi.shapes == tuple(("square", "circle", "triangle")[c] for c in found.classes)
     assert len(np.unique(xi.colours, axis=0)) == len(found.multiset)  # one a prefix
     receptors, assemblers = layer(shown, "receptors", Points), layer(shown, "assemblers", Points)
@@ -273,11 +243,13 @@ def test_only_requested_panels_are_computed(monkeypatch):
     assert [panel.name for panel in shown.panels] == ["token_embeddings", "loss"]
 
 
-def test_frames_do_not_depend_on_the_batch_size(monkeypatch):
-    trajectory = sparse(dim=3)
-    shown = build_scene(trajectory, 0, side=SIDE)
+@pytest.mark.parametrize(
+    ("make", "module", "batch"), [(sparse, "recorded_weights", 1000), (modular, "modular_panels", 40)]
+)
+def test_arrays_do_not_depend_on_the_batch_size(make, module, batch, monkeypatch):
+    shown = build_scene(make(dim=3), 0, side=SIDE)
     together = shown.arrays(np.arange(4))
-    monkeypatch.setattr("analysis.plots.scenes.recorded_weights.VALUES_PER_BATCH", 1000)
+    monkeypatch.setattr(f"analysis.plots.scenes.{module}.VALUES_PER_BATCH", batch)
     for frame in range(4):
         for name, values in shown.arrays([frame]).items():
             np.testing.assert_allclose(values[0], together[name][frame], atol=1e-5)
@@ -306,16 +278,12 @@ def test_axes_can_be_selected(dim):
     assert one(shown, "token_embeddings").note == f"axes 1 and 0 of {dim}: {share:.0%}"
 
 
-@pytest.mark.parametrize(("axes", "dim"), [((0, 0), 3), ((0, 3), 3), ((-1, 0), 3), ((0, 1), 1), ((0, 1, 2), 3)])
-def test_invalid_axes_are_refused(axes, dim):
-    with pytest.raises(SettingsError, match="axes"):
-        build_scene(sparse(dim=dim), 0, axes=axes)
-
-
+@pytest.mark.parametrize("axes", [(0, 0), (0, 3), (-1, 0), (0, 1, 2)])
 @pytest.mark.parametrize("make", [sparse, modular, particles])
-def test_every_system_refuses_invalid_axes(make):
-    with pytest.raises(SettingsError, match="axes"):
-        build_scene(make(), 0, axes=(0, 2))
+def test_invalid_axes_are_refused(make, axes):
+    for dim, some in ((3, axes), (1, (0, 1))):
+        with pytest.raises(SettingsError, match="axes"):
+            build_scene(make(dim=dim), 0, axes=some)
 
 
 def test_points_of_one_axis_are_spread_vertically():
@@ -362,8 +330,6 @@ LAWS = {
 
 @pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
 def test_fields_add_up_to_the_force(law, generator):
-    from analysis.plots.scenes.particle_panels import balanced_force_fields
-
     settings = ParticleSettings(**{"n": 9, **law})
     system = ParticleSystem(settings)
     x = generator.standard_normal((5, settings.n, 2))
@@ -390,10 +356,8 @@ def test_the_map_of_particles_is_the_nearest_pair_sum():
     sums = x[pairs[:, 0]] + x[pairs[:, 1]]
     arrays = shown.arrays([12])
     np.testing.assert_allclose(arrays["pair_sums"][0], sums, atol=1e-6)
-    for row in range(SIDE):
-        for column in range(SIDE):
-            at = [low + (high - low) * (i + 0.5) / SIDE for (low, high), i in ((panel.x, column), (panel.y, row))]
-            assert arrays["classes"][0, row, column] == pairs[np.linalg.norm(sums - at, axis=1).argmin()].sum() % 7
+    distances = np.linalg.norm(pixel_points(panel, fit_projection(x), x[0])[..., None, :] - sums, axis=-1)
+    np.testing.assert_array_equal(arrays["classes"][0], (pairs.sum(axis=1) % 7)[distances.argmin(axis=-1)])
     there = np.isfinite(arrays["crosses"][0, :, 0])
     np.testing.assert_array_equal(there, imperfect_pair_sums(x))
     np.testing.assert_array_equal(arrays["crosses"][0, there], arrays["pair_sums"][0, there])
@@ -415,7 +379,7 @@ def test_networks_class_maps_marks_and_gradients(dim):
     np.testing.assert_array_equal(there, predicted != pairs.sum(axis=1) % 7)
     accuracy = trajectory["accuracy"].values[1, -1]
     np.testing.assert_allclose([(~there)[trained].mean(), (~there)[~trained].mean()], accuracy, atol=1e-6)
-    check_class_map(shown, {name: weight.double().numpy() for name, weight in w.items()}, arrays["classes"][2])
+    check_class_map(shown, doubles(w), arrays["classes"][2])
     frames = {name: weight[[0, 2, 4]] for name, weight in weights(trajectory, 1).items()}
     gradient = embedding_gradient(network, frames, trained)
     expected = -gradient @ fit_projection(trajectory["embedding"].values[1, -1]).basis.T
@@ -428,22 +392,10 @@ def test_networks_class_maps_marks_and_gradients(dim):
 
 def check_class_map(shown, w, found):
     """argmax of W_o relu(W_h x + b_h) + b_o at the pixels."""
-    panel, x = one(shown, "pair_sums"), w["embedding"]
-    plane, mean = fit_projection(x), 2 * x.mean(axis=0)
-    for row, column in np.ndindex(SIDE, SIDE):
-        at = [low + (high - low) * (i + 0.5) / SIDE for (low, high), i in ((panel.x, column), (panel.y, row))]
-        point = at @ plane.basis + (mean - mean @ plane.basis.T @ plane.basis if x.shape[1] > 2 else 0)
-        hidden = np.maximum(0, w["hidden_weight"] @ point + w["hidden_bias"])
-        scores = w["output_weight"] @ hidden + w["output_bias"]
-        near = np.sort(scores)[-2:] if len(scores) > 1 else [0, 1]
-        assert found[row, column] == scores.argmax() or near[1] - near[0] < 1e-3
-
-
-def test_gradients_do_not_depend_on_the_batch_size(monkeypatch):
-    shown = build_scene(modular(), 0, side=SIDE, panels=["descent"])
-    whole = shown.arrays([0, 4])["descent"]
-    monkeypatch.setattr("analysis.plots.scenes.modular_panels.VALUES_PER_BATCH", 40)
-    np.testing.assert_allclose(shown.arrays([0, 4])["descent"], whole, atol=1e-6)
+    points = pixel_points(one(shown, "pair_sums"), fit_projection(w["embedding"]), 2 * w["embedding"].mean(axis=0))
+    scores = np.maximum(0, points @ w["hidden_weight"].T + w["hidden_bias"]) @ w["output_weight"].T + w["output_bias"]
+    second, first = np.moveaxis(np.sort(scores)[..., -2:], -1, 0)
+    assert ((found == scores.argmax(axis=-1)) | (first - second < 1e-3)).all()
 
 
 def test_the_force_beside_the_gradient_uses_training_pairs():
@@ -539,43 +491,35 @@ def phased():
     return trajectory
 
 
-def test_marks_are_the_events_of_the_run():
-    trajectory = phased()
+def test_marks_and_facts_are_the_events_of_the_run():
+    trajectory, names = phased(), ("drops", "spikes")
+    every = event_table(trajectory_scalar(trajectory, "loss"))
+    assert every["initial"].values.any()  # which are no drops of two phases
+    counts = np.stack([first_two_drops(every, 3)[name].values for name in names], axis=1)
+    assert counts.tolist() == [[2, 1], [1, 0], [1, 0]]
     for run in range(3):
         shown = build_scene(trajectory, run, panels=[])
-        found = event_table(trajectory_scalar(trajectory, "loss"))
-        found = found.isel(event=np.flatnonzero((found["of_run"].values == run) & ~found["initial"].values))
+        found = every.isel(event=np.flatnonzero((every["of_run"].values == run) & ~every["initial"].values))
         rows = [mark for mark in shown.marks if mark.kind != "escape"]
         assert sorted(mark.kind for mark in rows) == sorted(found["kind"].values)
         assert sorted(mark.middle for mark in rows) == sorted(np.round(found["middle"].values).astype(int))
         assert shown.marks == tuple(sorted(shown.marks, key=lambda mark: (mark.begin, mark.kind)))
         assert {mark.kind for mark in rows} >= {"drop", "plateau"}
-
-
-def test_the_number_of_drops_equals_that_of_the_event_table():
-    trajectory = phased()
-    found = event_table(trajectory_scalar(trajectory, "loss"))
-    assert found["initial"].values.any()  # which are no drops of two phases
-    expected = {name: first_two_drops(found, 3)[name].values.tolist() for name in ("drops", "spikes")}
-    assert expected == {"drops": [2, 1, 1], "spikes": [1, 0, 0]}
-    shown = [build_scene(trajectory, run, panels=[]).facts for run in range(3)]
-    assert {name: [int(facts.get(name, 0)) for facts in shown] for name in expected} == expected
+        assert [int(shown.facts.get(name, 0)) for name in names] == counts[run].tolist()
 
 
 def test_marks_can_be_given():
     whole = build_scene(phased(), 0, panels=[])
     part = phased().isel(step=slice(0, 120))
     assert build_scene(part, 0, panels=[]).marks != whole.marks
-    assert build_scene(part, 0, panels=[], marks=whole.marks).marks == whole.marks
-    assert build_scene(part, 0, panels=[], marks=whole.marks).facts["drops"] == "2"
+    given = build_scene(part, 0, panels=[], marks=whole.marks)
+    assert (given.marks, given.facts["drops"]) == (whole.marks, "2")
 
 
 def test_facts_of_a_scene():
     shown = build_scene(sparse(runs=2), 1, panels=[])
     assert shown.title == "sparse modular addition, p = 2, d = 2, data 64, hidden 7, seed 4"
-    assert shown.facts["seed"] == "4"
-    assert shown.facts["run"] == "1"
-    assert shown.facts["status"] == "done"
+    assert [shown.facts[name] for name in ("seed", "run", "status")] == ["4", "1", "done"]
     assert float(shown.facts["test accuracy"]) <= 1
     shown = build_scene(sparse(length=6, lr=0.01, norm="unit", batch=8), 0, panels=[])
     assert shown.title.startswith("sparse modular addition, p = 2, d = 2, lr = 0.01, L = 6, data 64, batch 8, …, seed")
@@ -596,40 +540,32 @@ def test_arrows_end_within_their_panels(make, n):
                 assert (heads <= [panel.x[1], panel.y[1]]).all(), panel.name
 
 
-WILD = {"lr": 16.0, "optimizer": "sgd", "momentum": 0.9}
-
-
+WILD = {"lr": 16.0, "optimizer": "sgd", "momentum": 0.9, "weight_decay": 0.0}
 SWELLING = {"lr": 1e-3, "optimizer": "sgd", "weight_decay": 2500.0}
 """Weights grow by half in every step, for 23 steps."""
 
 
 @pytest.mark.parametrize(
-    "make",
-    [
-        lambda: modular(every=1, **SWELLING),
-        lambda: modular(weight_decay=0.0, **WILD),
-        lambda: sparse(every=1, **{**WILD, "lr": 1e4}),
-    ],
+    ("make", "settings"),
+    [(modular, {"every": 1, **SWELLING}), (modular, WILD), (sparse, {"every": 1, **WILD, "lr": 1e4})],
+    ids=["swelling", "wild", "VC"],
 )
-def test_a_diverged_run_ends_where_it_diverged(make):
-    trajectory = make()
+def test_a_diverged_run_ends_where_it_diverged(make, settings):
+    trajectory = make(**settings)
     last = int(trajectory["last_step"][0])
     assert last < int(trajectory["step"][-1])
     shown = build_scene(trajectory, 0, side=SIDE)
+    consistent(shown)
     assert shown.steps[-1] <= last
     assert len(shown.steps) < trajectory.sizes["step"]
     assert shown.facts["status"].startswith("diverged after epoch")
     assert shown.title.endswith(", " + shown.facts["status"])
-    arrays = consistent(shown)
     first = shown.arrays([0])
-    for panel in shown.panels:
-        if not panel.equal:
-            continue
+    for panel in filter(lambda panel: panel.equal, shown.panels):
         for each in panel.layers:
             if isinstance(each, Points) and len(each.names) > 1:
                 across = np.ptp(first[each.array][0], axis=0).max() / (panel.x[1] - panel.x[0])
                 assert across > 0.002 or np.isnan(across)
-    assert arrays
 
 
 def test_a_growing_run_leaves_the_panel_with_a_note():
@@ -691,22 +627,17 @@ def test_the_note_explains_the_shapes_of_sequences():
     assert many.panels[0].note == "shapes: class modulo 5"
 
 
-def test_metrics_alone_give_curves_alone():
-    names = ("loss", "accuracy", "gradient_norm", "update_norm")
-    for trajectory in (sparse(record="metrics"), modular(record="metrics")):
-        assert panel_names(trajectory) == names
-        shown = build_scene(trajectory, 0)
-        consistent(shown)
-        assert "structure" not in shown.facts
-    assert panel_names(particles(record="metrics")) == ("gradient_norm", "update_norm")
-    consistent(build_scene(particles(record="metrics"), 0))
-
-
-def test_no_step_at_all():
-    for trajectory in (sparse(steps=0), modular(steps=0), particles(steps=0)):
-        shown = build_scene(trajectory, 0, side=SIDE)
-        consistent(shown)
-        assert shown.marks == ()
+@pytest.mark.parametrize("make", [sparse, modular, particles])
+def test_metrics_alone_give_curves_alone_and_no_step_gives_all_panels(make):
+    metrics = make(record="metrics")
+    names = ("gradient_norm", "update_norm")
+    assert panel_names(metrics) == (names if make is particles else ("loss", "accuracy", *names))
+    shown = build_scene(metrics, 0)
+    consistent(shown)
+    assert "structure" not in shown.facts
+    shown = build_scene(make(steps=0), 0, side=SIDE)
+    consistent(shown)
+    assert shown.marks == ()
 
 
 def test_names_of_panels_and_invalid_arguments():
@@ -718,11 +649,9 @@ def test_names_of_panels_and_invalid_arguments():
     assert [panel.name for panel in build_scene(trajectory, 0, panels=("loss", "sums")).panels] == ["loss", "sums"]
     with pytest.raises(SettingsError, match="panels: found towers, allowed is one of token_embeddings, position"):
         build_scene(trajectory, 0, panels=["towers"])
-    for run in (-1, 1, True):
-        with pytest.raises(SettingsError, match="run"):
-            build_scene(trajectory, run)
-    with pytest.raises(SettingsError, match="side"):
-        build_scene(trajectory, 0, side=1)
+    for field, value in (("run", -1), ("run", 1), ("run", True), ("side", 1)):
+        with pytest.raises(SettingsError, match=field):
+            build_scene(trajectory, **{"run": 0, field: value})
     trajectory["last_step"][0] = -1
     with pytest.raises(TrajectoryError, match="before the first frame"):
         build_scene(trajectory, 0)

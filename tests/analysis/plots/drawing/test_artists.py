@@ -10,22 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.collections import PathCollection, PolyCollection
-from matplotlib.figure import Figure
+from matplotlib.collections import PathCollection
 from matplotlib.image import imread
 from matplotlib.text import Text
 
-from analysis.plots.drawing.artists import (
-    MATRIX_COLOURS,
-    MISSING_COLOUR,
-    ArrowsArtist,
-    CurvesArtist,
-    ImageArtist,
-    MapArtist,
-    PointsArtist,
-    arrow_polygons,
-    strip_common_words,
-)
+from analysis.plots.drawing import artists
 from analysis.plots.drawing.axes_decoration import format_tick
 from analysis.plots.drawing.contours import DARKER, contour_tiles, mark_contours, tile_pixels
 from analysis.plots.drawing.panel_grid import PanelGrid
@@ -98,16 +87,18 @@ def shown(panel: str, frame: int = 10):
 # --------------------------------------------------------------------------------------- what artists hold
 
 
-def test_points_are_grouped_by_shape():
+def test_points_are_grouped_by_shape_and_hollow_ones_are_white_with_a_coloured_edge():
     _, _, (artist,) = shown("points", 7)
     places = compute_arrays(np.array([7]), ["places"])["places"][0]
     assert [of.tolist() for of, _ in artist.groups] == [[0], [1], [2], [3], [4]]  # a collection a shape
     for of, collection in artist.groups:
         np.testing.assert_array_equal(collection.get_offsets(), places[of])
-    labels = artist.labels.labels
-    np.testing.assert_array_equal(labels.get_offsets(), places)
-    assert len(labels.get_paths()) == 5
-    assert isinstance(artist, PointsArtist)
+    np.testing.assert_array_equal(artist.labels.labels.get_offsets(), places)
+    assert len(artist.labels.labels.get_paths()) == 5
+    filled, hollow = artist.groups[0][1], artist.groups[1][1]
+    np.testing.assert_allclose(filled.get_facecolor()[0, :3], RGB[0])
+    np.testing.assert_allclose(hollow.get_facecolor()[0, :3], 1)
+    np.testing.assert_allclose(hollow.get_edgecolor()[0, :3], RGB[1])
 
 
 def test_of_overlapping_labels_only_the_first_is_drawn():
@@ -119,36 +110,34 @@ def test_of_overlapping_labels_only_the_first_is_drawn():
     assert all(np.isfinite(marks.get_offsets()).all() for of, marks in artist.groups[:4])  # the marks are all there
 
 
-def test_hollow_points_are_white_with_a_coloured_edge():
-    _, _, (artist,) = shown("points")
-    filled, hollow = artist.groups[0][1], artist.groups[1][1]
-    np.testing.assert_allclose(filled.get_facecolor()[0, :3], RGB[0])
-    np.testing.assert_allclose(hollow.get_facecolor()[0, :3], 1)
-    np.testing.assert_allclose(hollow.get_edgecolor()[0, :3], RGB[1])
+def moved(change):
+    """The arrays of `compute_arrays`, the third point changed by a function of all (frame, point, 2)."""
+
+    def compute(frames, names):
+        arrays = compute_arrays(frames, names)
+        return {**arrays, "places": np.where(np.arange(5)[:, None] == 2, change(arrays["places"]), arrays["places"])}
+
+    return compute
 
 
 def test_a_point_that_is_nan_is_not_drawn():
-    def without(frames, names):
-        arrays = compute_arrays(frames, names)
-        return {**arrays, "places": np.where(np.arange(5)[:, None] == 2, np.nan, arrays["places"])}
-
-    grid = PanelGrid([make_scene(compute_arrays=without)], ["points"], width=240)
-    picture = draw_at(grid, 10)[..., :3]
-    colours = np.round(255 * RGB).astype(int)
-    seen = [(np.abs(picture.astype(int) - colour).max(-1) < 8).any() for colour in colours]
+    scene = make_scene(compute_arrays=moved(lambda places: np.nan))
+    picture = draw_at(PanelGrid([scene], ["points"], width=240), 10)[..., :3].astype(int)
+    seen = [(np.abs(picture - colour).max(-1) < 8).any() for colour in np.round(255 * RGB).astype(int)]
     assert seen == [True, True, False, True, True]
 
 
-def test_labels_omit_the_common_prefix():
-    assert strip_common_words(NAMES) == ["0", "1", "2", "3", "4"]
-    assert strip_common_words(["a 1", "b 1"]) == ["a 1", "b 1"]
-    assert strip_common_words(["same", "same"]) == ["same", "same"]
-    assert strip_common_words([]) == []
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [(NAMES, list("01234")), (["a 1", "b 1"], ["a 1", "b 1"]), (["same", "same"], ["same", "same"]), ([], [])],
+)
+def test_labels_omit_the_common_prefix(names, expected):
+    assert artists.strip_common_words(names) == expected
 
 
 def test_arrows_run_from_tail_to_head():
     ends = np.array([[[0, 0], [30, 0]], [[5, 5], [5, 1]], [[1, 1], [1, 1]]], float)
-    found = arrow_polygons(ends)
+    found = artists.arrow_polygons(ends)
     np.testing.assert_array_equal(found[:2, 3], ends[:2, 1])  # the tip
     np.testing.assert_allclose(found[:2, [0, 6]].mean(1), ends[:2, 0])
     assert np.ptp(found[0, :, 1]) > 2 * np.ptp(found[0, [0, 1], 1])  # a head wider than the shaft
@@ -158,7 +147,6 @@ def test_arrows_run_from_tail_to_head():
 
 def test_arrows_are_polygons_within_the_panel():
     _, picture, (_, artist) = shown("arrows", 0)
-    assert isinstance(artist, ArrowsArtist)
     (first, *_) = artist.arrows.get_paths()
     np.testing.assert_allclose(first.vertices[3], [1.5, 0], atol=1e-12)
     assert (np.abs(picture[..., :3] - np.round(255 * RGB[0])).max(-1) < 2).sum() > 40
@@ -173,14 +161,14 @@ def edges(numbers):
 
 def test_maps_show_the_palette_lowest_row_first_with_darker_lines():
     grid, picture, (artist, _) = shown("map", 0)
-    assert isinstance(artist, MapArtist)
     numbers = compute_arrays(np.array([0]), ["map"])["map"][0]
     cells = artist.image.fill(80, 80)
     plain = np.round(255 * PALE[numbers]).repeat(2, 0).repeat(2, 1)
     on_lines = edges(numbers)
     np.testing.assert_array_equal(cells[~on_lines][:, :3], plain[~on_lines])
-    dark = np.round(DARKER * 255 * PALE[numbers]).repeat(2, 0).repeat(2, 1)
-    np.testing.assert_array_equal(cells[on_lines][:, :3], dark[on_lines])
+    np.testing.assert_array_equal(
+        cells[on_lines][:, :3], np.round(DARKER * 255 * PALE[numbers]).repeat(2, 0).repeat(2, 1)[on_lines]
+    )
     assert 0 < on_lines.mean() < 0.1
     x, y, width, height = grid.layout.boxes(0)[0]
     inside = picture[y : y + height, x : x + width, :3]
@@ -204,22 +192,19 @@ def test_contours_are_unbroken_at_any_size(size):
     numbers = np.zeros((40, 40), np.uint8)
     numbers[:, 17:] = 1
     _, _, (artist, _) = shown("map", 0)
-    dark = artist.filled(numbers, *size)[..., 0] == np.round(255 * DARKER * PALE[0, 0])
-    assert dark.all(axis=0).sum() == max(1, round(size[1] / 80))
-    assert dark.any(axis=0).sum() == dark.all(axis=0).sum()
-    dark = artist.filled(numbers.T, *size)[..., 0] == np.round(255 * DARKER * PALE[0, 0])
-    assert dark.all(axis=1).sum() == dark.any(axis=1).sum() == max(1, round(size[0] / 80))
+    for axis in (0, 1):
+        filled = artist.filled(numbers if axis == 0 else numbers.T, *size)[..., 0]
+        dark = filled == np.round(255 * DARKER * PALE[0, 0])
+        assert dark.all(axis=axis).sum() == dark.any(axis=axis).sum() == max(1, round(size[1 - axis] / 80))
 
 
 def test_matrices_of_two_scenes_have_the_same_scale():
-    def brighter(panel):
-        layers = [dataclasses.replace(one, high=5.0) if isinstance(one, Image) else one for one in panel.layers]
-        return dataclasses.replace(panel, layers=tuple(layers))
-
-    one = make_scene()
-    other = dataclasses.replace(one, panels=tuple(map(brighter, one.panels)))
-    grid = PanelGrid([one, other], ["matrix", "points"], width=480)
-    assert {artist.high for block in grid.artists for _, artist in block if isinstance(artist, ImageArtist)} == {5.0}
+    matrix = panels()[3]
+    brighter = dataclasses.replace(matrix, layers=(dataclasses.replace(matrix.layers[0], high=5.0),))
+    scenes = [make_scene(), make_scene(panels=(brighter, panels()[0]))]
+    grid = PanelGrid(scenes, ["matrix", "points"], width=480)
+    images = [artist for block in grid.artists for _, artist in block if isinstance(artist, artists.ImageArtist)]
+    assert [artist.high for artist in images] == [5.0, 5.0]
     assert [panel.name for panel in grid.layout.blocks[1]] == ["matrix", "points"]
 
 
@@ -243,20 +228,16 @@ def test_contours_of_many_maps_equal_those_of_each(count, kind, generator):
 
 def test_images_have_the_first_row_at_the_top():
     _, _, (artist,) = shown("matrix", FRAMES - 1)
-    assert isinstance(artist, ImageArtist)
     cells = artist.image.fill(*artist.image.count)
-    np.testing.assert_array_equal(cells[-1, 0], MATRIX_COLOURS[0])
-    np.testing.assert_array_equal(cells[0, -1], MATRIX_COLOURS[255])
+    np.testing.assert_array_equal(cells[[-1, 0], [0, -1]], artists.MATRIX_COLOURS[[0, 255]])
     artist.show(np.array([[np.nan, -5.0], [0.5, 9.0]]), 0)
     cells = artist.image.fill(*artist.image.count)
-    np.testing.assert_array_equal(cells[1, 0], MISSING_COLOUR)
-    np.testing.assert_array_equal(cells[1, 1], MATRIX_COLOURS[0])
-    np.testing.assert_array_equal(cells[0, 1], MATRIX_COLOURS[255])
+    np.testing.assert_array_equal(cells[1, 0], artists.MISSING_COLOUR)
+    np.testing.assert_array_equal(cells[[1, 0], [1, 1]], artists.MATRIX_COLOURS[[0, 255]])
 
 
 def test_the_cursor_is_at_the_frame():
     grid, _, (artist,) = shown("loss", 6)
-    assert isinstance(artist, CurvesArtist)
     np.testing.assert_array_equal(artist.cursor.get_xdata(), [3, 3])
     np.testing.assert_allclose(artist.dots.get_offsets(), [[3, 2.0**-6], [3, 0.3]])
     draw_at(grid, 8)
@@ -268,9 +249,8 @@ def test_a_gap_in_a_curve_has_no_dot():
     panel = Panel("loss", "loss", (gap,), (0, 2), (0, 3), equal=False)
     scene = make_scene(panels=(panel,), steps=np.arange(3), clock=np.arange(3.0), marks=())
     grid = PanelGrid([scene], width=240)
-    coloured = [
-        (np.abs(draw_at(grid, frame)[..., :3] - np.round(255 * RGB[0])).max(-1) < 40).sum() for frame in range(3)
-    ]
+    differences = [np.abs(draw_at(grid, frame)[..., :3] - np.round(255 * RGB[0])).max(-1) for frame in range(3)]
+    coloured = [(difference < 40).sum() for difference in differences]
     assert coloured[1] < min(coloured[0], coloured[2])
 
 
@@ -288,16 +268,15 @@ def redrawn(grid: PanelGrid) -> np.ndarray:
     return np.frombuffer(buffer.getvalue(), np.uint8).reshape(grid.height, grid.width, 4)
 
 
-@pytest.mark.parametrize("width", [480, 733])
-def test_a_blitted_frame_is_the_redrawn_one(width):
-    grid = PanelGrid([make_scene()], width=width)
-    for frame in (0, 20, 7):
-        np.testing.assert_array_equal(draw_at(grid, frame), redrawn(grid))
-
-
-def test_two_scenes_blitted_and_redrawn():
-    grid = PanelGrid([make_scene(), make_scene(title="another")], width=960, columns=3)
-    np.testing.assert_array_equal(draw_at(grid, 3, 18), redrawn(grid))
+@pytest.mark.parametrize(
+    ("titles", "options", "frames"),
+    [(("a",), {"width": 480}, [(0,), (20,), (7,)]), (("a",), {"width": 733}, [(0,), (20,), (7,)]),
+     (("a", "b"), {"width": 960, "columns": 3}, [(3, 18)])],
+)  # fmt: skip
+def test_a_blitted_frame_is_the_redrawn_one(titles, options, frames):
+    grid = PanelGrid([make_scene(title=title) for title in titles], **options)
+    for each in frames:
+        np.testing.assert_array_equal(draw_at(grid, *each), redrawn(grid))
 
 
 def test_frames_differ_only_where_something_moves():
@@ -326,15 +305,12 @@ def test_two_scenes_have_common_limits():
     assert (left["loss"][0], right["loss"][0]) == ((0, 10), (0, 640))  # epochs and steps cannot be compared
 
 
-def test_only_panels_of_both_scenes_are_drawn():
-    fewer = make_scene(panels=panels()[1:3])
+def test_only_panels_of_both_scenes_are_drawn_and_others_are_refused():
+    first, fewer = make_scene(panels=panels()[:1]), make_scene(panels=panels()[1:3])
     assert PanelGrid([make_scene(), fewer]).panels == ["arrows", "map"]
     with pytest.raises(SettingsError) as error:
-        PanelGrid([make_scene(panels=panels()[:1]), fewer])
+        PanelGrid([first, fewer])
     assert error.value.field == "panels"
-
-
-def test_unknown_panels_are_refused():
     with pytest.raises(SettingsError, match="points, arrows, map, matrix, loss"):
         PanelGrid([make_scene()], ["points", "circles"])
 
@@ -372,9 +348,7 @@ def test_the_heading_says_run_step_and_epoch():
     grid = PanelGrid([make_scene(), make_scene(title="the other")], ["points"])
     draw_at(grid, 3, 4)
     assert [clock.get_text() for clock in grid.clocks] == ["step 96, epoch 1.50", "step 128, epoch 2.00"]
-    titles = [text.get_text() for text in grid.figure.texts]
-    assert "a scene, seed 3" in titles
-    assert "the other" in titles
+    assert {"a scene, seed 3", "the other"} <= {text.get_text() for text in grid.figure.texts}
     whole = PanelGrid([make_scene(unit="step", clock=32.0 * np.arange(FRAMES))], ["points"])
     draw_at(whole, 3)
     assert whole.clocks[0].get_text() == "step 96"
@@ -389,15 +363,14 @@ def test_no_texts_overlap_or_are_cut(width, long):
     several[4] = dataclasses.replace(several[4], layers=(curves,))
     grid = PanelGrid([make_scene(panels=tuple(several))], width=width)
     draw_at(grid, 20)
-    renderer = grid.canvas.get_renderer()
-    texts = [text for text in grid.figure.findobj(Text) if text.get_text().strip() and text.get_visible()]
-    boxes = [(text.get_text(), text.get_window_extent(renderer)) for text in texts if text.get_figure() is not None]
+    texts = [text for text in grid.figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
+    boxes = [
+        (text.get_text(), text.get_window_extent(grid.canvas.get_renderer())) for text in texts if text.get_figure()
+    ]
     boxes = [(text, box) for text, box in boxes if box.width > 0 and box.height > 0]
     assert len(boxes) > 12
     for text, box in boxes:
-        assert box.x0 >= -1, text
-        assert box.x1 <= grid.width + 1, text
-        assert box.y0 >= -1, text
+        assert min(box.x0, box.y0, grid.width - box.x1) >= -1, text
     for (a, one), (b, two) in itertools.combinations(boxes, 2):
         across, up = min(one.x1, two.x1) - max(one.x0, two.x0), min(one.y1, two.y1) - max(one.y0, two.y0)
         assert across <= 1.5 or up <= 2.5, f"{a} over {b}"
@@ -406,37 +379,28 @@ def test_no_texts_overlap_or_are_cut(width, long):
 # ---------------------------------------------------------------------------------------------- references
 
 
-def difference(found: np.ndarray, expected: np.ndarray, box: tuple[int, ...]) -> tuple[float, float, float]:
-    """Mean absolute difference and share of pixels that differ clearly, both within the axes, and that share in all."""
-    apart = np.abs(found[..., :3].astype(float) - expected[..., :3]).max(-1)
-    x, y, width, height = (int(value) for value in box)
+def differences(picture: np.ndarray, name: str, box: tuple[int, ...]) -> np.ndarray:
+    """The mean difference to a reference and the fraction of pixels that differ clearly, within the axes; and that
+    fraction in the whole picture. Each as a fraction of what is allowed: titles and ticks may be drawn a little
+    otherwise by other versions."""
+    expected = np.round(255 * imread(REFERENCES / f"{name}.png"))
+    apart = np.abs(picture[..., :3] - expected[..., :3]).max(-1)
+    x, y, width, height = map(int, box)
     inside = apart[y : y + height, x : x + width]
-    return float(inside.mean()), float((inside > 48).mean()), float((apart > 48).mean())
-
-
-def alike(found: np.ndarray, expected: np.ndarray, box: tuple[int, ...]) -> bool:
-    """Within the axes nearly the same; titles and ticks may be drawn a little otherwise by other versions."""
-    if found.shape[:2] != expected.shape[:2]:
-        return False
-    mean, share, all_over = difference(found, expected, box)
-    return mean < 0.6 and share < 0.001 and all_over < 0.04
+    return np.array([inside.mean(), (inside > 48).mean(), (apart > 48).mean()]) / [0.6, 0.001, 0.04]
 
 
 @pytest.mark.parametrize("name", [panel.name for panel in panels()])
 def test_panels_match_the_reference_images(name):
     grid, picture, _ = shown(name)
-    expected = np.round(255 * imread(REFERENCES / f"{name}.png")).astype(np.uint8)
-    assert alike(picture, expected, grid.layout.boxes(0)[0]), difference(picture, expected, grid.layout.boxes(0)[0])
+    assert max(differences(picture, name, grid.layout.boxes(0)[0])) < 1
 
 
 def test_a_shifted_mark_differs_from_the_reference():
-    def shifted(frames, names):
-        arrays = compute_arrays(frames, names)
-        return {**arrays, "places": arrays["places"] + np.array([0, 0.1]) * (np.arange(5)[:, None] == 2)}
-
-    grid = PanelGrid([make_scene(compute_arrays=shifted)], ["points"], width=240)
-    expected = np.round(255 * imread(REFERENCES / "points.png")).astype(np.uint8)
-    assert not alike(draw_at(grid, 10), expected, grid.layout.boxes(0)[0])
+    grid = PanelGrid(
+        [make_scene(compute_arrays=moved(lambda places: places + np.array([0, 0.1])))], ["points"], width=240
+    )
+    assert max(differences(draw_at(grid, 10), "points", grid.layout.boxes(0)[0])) >= 1
 
 
 def test_references_are_small():
@@ -447,34 +411,19 @@ def test_references_are_small():
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
-def test_saved_sheets_have_the_same_bytes(suffix, tmp_path):
-    for name in ("one", "two"):
-        grid = PanelGrid([make_scene()], ["points", "map"], width=480)
-        draw_at(grid, 5)
-        grid.save(tmp_path / f"{name}.{suffix}")
-    one = (tmp_path / f"one.{suffix}").read_bytes()
-    assert one == (tmp_path / f"two.{suffix}").read_bytes()
-    assert b"Date" not in one
-    assert grid.clocks[0].get_animated()  # as before
-
-
-def test_a_saved_png_is_what_is_drawn(tmp_path):
-    grid = PanelGrid([make_scene()], ["points", "map"], width=480)
+def test_saved_grids_have_no_date_and_contain_what_is_drawn(suffix, tmp_path):
+    grid, path = PanelGrid([make_scene()], ["points", "map"], width=480), tmp_path / f"grid.{suffix}"
     picture = draw_at(grid, 5)
-    grid.save(tmp_path / "grid.png")
-    np.testing.assert_array_equal(np.round(255 * imread(tmp_path / "grid.png")), picture)
-
-
-def test_vector_files_contain_vector_graphics(tmp_path):
-    grid = PanelGrid([make_scene()], ["points", "map"], width=480)
-    draw_at(grid, 5)
-    grid.save(tmp_path / "grid.svg")
-    text = (tmp_path / "grid.svg").read_text()
-    assert text.count("<image") == 1  # the map alone
-    marks = [each for each in grid.figure.findobj(PathCollection) if each.get_animated()]
-    assert text.count("PathCollection_") >= len(marks) > 5
-    assert not grid.figure.findobj(PolyCollection) or "fill" in text
-    assert isinstance(grid.figure, Figure)
+    grid.save(path)
+    content = path.read_bytes()
+    assert b"Date" not in content
+    assert grid.clocks[0].get_animated()  # as before
+    if suffix == "png":
+        np.testing.assert_array_equal(np.round(255 * imread(path)), picture)
+    if suffix == "svg":
+        assert content.count(b"<image") == 1  # the map alone
+        marks = [each for each in grid.figure.findobj(PathCollection) if each.get_animated()]
+        assert content.count(b"PathCollection_") >= len(marks) > 5
 
 
 if __name__ == "__main__":

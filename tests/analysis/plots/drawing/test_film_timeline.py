@@ -3,13 +3,8 @@
 import numpy as np
 import pytest
 
-from analysis.plots.drawing.film_timeline import (
-    EVENT_HOLD,
-    film_frames,
-    frame_times,
-    nearest_frame,
-    simultaneous_frames,
-)
+from analysis.plots.drawing import film_timeline
+from analysis.plots.drawing.film_timeline import EVENT_HOLD, film_frames, nearest_frame
 from analysis.plots.scenes.scene import EventMark
 from dynamics.settings import SettingsError
 from tests.analysis.plots.drawing.test_artists import FRAMES, make_scene
@@ -22,31 +17,28 @@ def test_the_nearest_frame():
         nearest_frame(scene, 641)
 
 
-def test_linear_time_shows_every_frame_once():
-    found = film_frames([make_scene()], last=10)
-    assert found.frames[:, 0].tolist() == list(range(FRAMES))
-    assert found.holds.tolist() == [1] * (FRAMES - 1) + [10]
-    assert found.length == FRAMES + 9
-
-
-@pytest.mark.parametrize(("every", "shown"), [(5, [0, 5, 10, 15, 20]), (6, [0, 6, 12, 18, 20]), (99, [0, 20])])
-def test_some_frames_and_the_last(every, shown):
-    assert film_frames([make_scene()], every=every).frames[:, 0].tolist() == shown
+@pytest.mark.parametrize(
+    ("every", "expected"),
+    [(1, list(range(FRAMES))), (5, [0, 5, 10, 15, 20]), (6, [0, 6, 12, 18, 20]), (99, [0, 20])],
+)
+def test_every_so_many_frames_and_the_last_are_shown_once(every, expected):
+    found = film_frames([make_scene()], every=every, last=10)
+    assert found.frames[:, 0].tolist() == expected
+    assert found.holds.tolist() == [1] * (len(expected) - 1) + [10]
+    assert found.length == len(expected) + 9
 
 
 def test_from_a_step_to_another():
     found = film_frames([make_scene()], begin=33, end=129)
     assert found.frames[:, 0].tolist() == [2, 3, 4]
-    with pytest.raises(SettingsError, match="begin"):
-        film_frames([make_scene()], begin=641)
-    with pytest.raises(SettingsError, match="recorded frame"):
-        film_frames([make_scene()], begin=33, end=40)
+    for words, field in (({"begin": 641}, "begin"), ({"begin": 33, "end": 40}, "recorded frame")):
+        with pytest.raises(SettingsError, match=field):
+            film_frames([make_scene()], **words)
 
 
 def test_time_is_slow_around_events():
-    found = film_frames(
-        [make_scene(marks=(EventMark("drop", 160, 192, 224), EventMark("plateau", 320, 400, 480)))], by_events=True
-    )
+    marks = (EventMark("drop", 160, 192, 224), EventMark("plateau", 320, 400, 480))
+    found = film_frames([make_scene(marks=marks)], by_events=True)
     assert np.flatnonzero(found.holds == EVENT_HOLD).tolist() == [3, 4, 5, 6, 7, 8, 9]  # 5 to 7, and two beside
     assert set(found.holds.tolist()) == {1, EVENT_HOLD}
 
@@ -62,7 +54,7 @@ def test_two_scenes_go_by_one_clock():
 
 def test_scenes_of_other_units_go_by_shares():
     steps = make_scene(unit="step", steps=np.arange(0, 101, 50), clock=np.arange(0.0, 101, 50))
-    assert [each.max() for each in frame_times([make_scene(), steps])] == [1, 1]
-    assert simultaneous_frames([make_scene(), steps], 10) == [10, 1]
-    assert simultaneous_frames([make_scene(), steps], 9) == [9, 0]
-    assert simultaneous_frames([steps, make_scene()], 1) == [1, 10]
+    assert [each.max() for each in film_timeline.frame_times([make_scene(), steps])] == [1, 1]
+    assert film_timeline.simultaneous_frames([make_scene(), steps], 10) == [10, 1]
+    assert film_timeline.simultaneous_frames([make_scene(), steps], 9) == [9, 0]
+    assert film_timeline.simultaneous_frames([steps, make_scene()], 1) == [1, 10]
